@@ -1,0 +1,27 @@
+//! What crosses a process boundary in mpisee, and nothing else.
+//!
+//! * [`options`]: the `MPISEE_…` environment variables, set by the launcher and read by the library;
+//! * [`segment`]: the layout of the shared-memory segment in which every rank counts;
+//! * [`rows`], [`run`], [`reader`], [`writer`]: the profile directory, `NAME.mpisee/`.
+//!
+//! The preloaded library writes through this crate and `mpisee-through` reads through it, so that a
+//! format has one definition. It depends on nothing of ours.
+
+pub mod error;
+pub mod operation;
+pub mod options;
+pub mod ranks;
+pub mod reader;
+pub mod rows;
+pub mod run;
+
+pub mod writer;
+
+pub use error::ProfileError;
+pub use operation::{Kind, Operation};
+pub use ranks::RankSet;
+pub use reader::Profile;
+pub use run::RunInfo;
+
+/// Version of the profile directory's format, in `run.json`. Every version ever written stays readable.
+pub const FORMAT_VERSION: u32 = 1;

@@ -1,0 +1,192 @@
+//! The profiler's options: one table, read by the library from the environment and offered by the
+//! launcher on its command line.
+
+use std::path::PathBuf;
+
+/// One option.
+#[derive(Debug)]
+pub struct Setting {
+    /// The environment variable: `MPISEE_OUTPUT`.
+    pub variable: &'static str,
+    /// The launcher's option without the dashes: `output`.
+    pub option: &'static str,
+    /// What a value looks like: `DIR`, `on|off`.
+    pub value: &'static str,
+    /// The default as a user reads it.
+    pub default: &'static str,
+    /// One line of help.
+    pub help: &'static str,
+    apply: fn(&mut Options, &str) -> Result<(), String>,
+}
+
+/// Which clock measures time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClockChoice {
+    /// The time-stamp counter where CPU and kernel vouch for it, else the monotonic clock.
+    #[default]
+    Auto,
+    /// `clock_gettime(CLOCK_MONOTONIC)`.
+    Monotonic,
+}
+
+/// The values in force.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The profile directory wanted; `None` is the program's name in the working directory.
+    pub output: Option<PathBuf>,
+    /// Whether recording is on from the start.
+    pub record: bool,
+    /// Where the segments of this node's ranks live.
+    pub segments: PathBuf,
+    /// The clock.
+    pub clock: ClockChoice,
+    /// Whether rank 0 says at the end where the profile is.
+    pub quiet: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            output: None,
+            record: true,
+            segments: PathBuf::from("/dev/shm"),
+            clock: ClockChoice::Auto,
+            quiet: false,
+        }
+    }
+}
+
+/// Every option.
+pub const SETTINGS: &[Setting] = &[
+    Setting {
+        variable: "MPISEE_OUTPUT",
+        option: "output",
+        value: "DIR",
+        default: "PROGRAM.mpisee",
+        help: "Profile directory to write; a number is added if it exists",
+        apply: |options, text| {
+            let path = PathBuf::from(text);
+            if path.file_name().is_none() {
+                return Err("does not end in the name of a directory".to_owned());
+            }
+            options.output = Some(path);
+            Ok(())
+        },
+    },
+    Setting {
+        variable: "MPISEE_RECORD",
+        option: "record",
+        value: "on|off",
+        default: "on",
+        help: "Whether recording is on from the start; MPI_Pcontrol(1) switches it on later",
+        apply: |options, text| on_or_off(text).map(|on| options.record = on),
+    },
+    Setting {
+        variable: "MPISEE_SEGMENTS",
+        option: "segments",
+        value: "DIR",
+        default: "/dev/shm",
+        help: "Where each rank keeps its counters while it runs; a file system in memory",
+        apply: |options, text| {
+            let path = PathBuf::from(text);
+            if !path.is_absolute() {
+                return Err("is not an absolute path".to_owned());
+            }
+            options.segments = path;
+            Ok(())
+        },
+    },
+    Setting {
+        variable: "MPISEE_CLOCK",
+        option: "clock",
+        value: "auto|monotonic",
+        default: "auto",
+        help: "What measures time: the time-stamp counter where it is reliable, or the monotonic clock",
+        apply: |options, text| {
+            options.clock = match text {
+                "auto" => ClockChoice::Auto,
+                "monotonic" => ClockChoice::Monotonic,
+                _ => return Err("is neither auto nor monotonic".to_owned()),
+            };
+            Ok(())
+        },
+    },
+    Setting {
+        variable: "MPISEE_QUIET",
+        option: "quiet",
+        value: "on|off",
+        default: "off",
+        help: "Do not say at the end where the profile is",
+        apply: |options, text| on_or_off(text).map(|on| options.quiet = on),
+    },
+];
+
+fn on_or_off(text: &str) -> Result<bool, String> {
+    match text {
+        "on" | "1" | "yes" | "true" => Ok(true),
+        "off" | "0" | "no" | "false" => Ok(false),
+        _ => Err("is neither on nor off".to_owned()),
+    }
+}
+
+impl Setting {
+    /// Checks a value; the error says what is wrong with it.
+    pub fn check(&self, value: &str) -> Result<(), String> {
+        (self.apply)(&mut Options::default(), value)
+    }
+}
+
+impl Options {
+    /// Reads the `MPISEE_…` variables among `environment`. Each complaint is a whole sentence; the
+    /// default holds where there is one.
+    pub fn from_environment(environment: impl Iterator<Item = (String, String)>) -> (Self, Vec<String>) {
+        let mut options = Options::default();
+        let mut complaints = Vec::new();
+        for (name, value) in environment.filter(|(name, _)| name.starts_with("MPISEE_")) {
+            let Some(setting) = SETTINGS.iter().find(|setting| setting.variable == name) else {
+                let known: Vec<_> = SETTINGS.iter().map(|setting| setting.variable).collect();
+                complaints.push(format!("{name} is not an option; there are {}", known.join(", ")));
+                continue;
+            };
+            if let Err(why) = (setting.apply)(&mut options, &value) {
+                complaints.push(format!("{name}='{value}' {why}; the default {} is used", setting.default));
+            }
+        }
+        (options, complaints)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(pairs: &[(&str, &str)]) -> (Options, Vec<String>) {
+        Options::from_environment(pairs.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())))
+    }
+
+    #[test]
+    fn values_are_taken_and_others_variables_left_alone() {
+        let (options, complaints) =
+            read(&[("MPISEE_OUTPUT", "out/a.mpisee"), ("MPISEE_RECORD", "off"), ("PATH", "/bin")]);
+        assert_eq!(options.output, Some(PathBuf::from("out/a.mpisee")));
+        assert!(!options.record);
+        assert_eq!(complaints, Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_bad_value_and_an_unknown_name_are_said_and_the_default_holds() {
+        let (options, complaints) = read(&[("MPISEE_RECORD", "maybe"), ("MPISEE_OUTPT", "x")]);
+        assert_eq!(options, Options::default());
+        assert_eq!(complaints[0], "MPISEE_RECORD='maybe' is neither on nor off; the default on is used");
+        assert!(complaints[1].starts_with("MPISEE_OUTPT is not an option; there are MPISEE_OUTPUT, "));
+    }
+
+    #[test]
+    fn the_stated_defaults_are_the_defaults() {
+        for setting in SETTINGS.iter().filter(|setting| setting.variable != "MPISEE_OUTPUT") {
+            let mut options = Options::default();
+            (setting.apply)(&mut options, setting.default).unwrap();
+            assert_eq!(options, Options::default(), "{}", setting.variable);
+        }
+    }
+}

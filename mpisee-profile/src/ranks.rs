@@ -1,0 +1,194 @@
+//! Sets of ranks, kept and written as ranges: `0-63,128-191`.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// `first`, `first + stride`, … , `last`; a single rank has `first == last` and stride 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// The smallest rank.
+    pub first: u32,
+    /// The largest rank, itself a member.
+    pub last: u32,
+    /// The distance between neighbours, at least 1.
+    pub stride: u32,
+}
+
+impl Range {
+    /// The number of ranks in the range.
+    pub fn len(&self) -> u64 {
+        u64::from((self.last - self.first) / self.stride) + 1
+    }
+
+    /// Never: a range holds at least its first rank.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    fn contains(&self, rank: u32) -> bool {
+        (self.first..=self.last).contains(&rank) && (rank - self.first).is_multiple_of(self.stride)
+    }
+}
+
+/// A set of ranks, in ascending order. Its text form is the `members` column of `comms.csv`:
+/// ranges `a-b`, single ranks `a`, and `a-b:s` for every s-th rank once that is shorter.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RankSet {
+    ranges: Vec<Range>,
+}
+
+/// Below this many ranks a strided run is written rank by rank, which every script can read.
+const SHORTEST_STRIDED_RUN: u64 = 9;
+
+impl RankSet {
+    /// The ranks `0..count`.
+    pub fn first(count: u32) -> Self {
+        (0..count).collect()
+    }
+
+    /// The number of ranks.
+    pub fn len(&self) -> u64 {
+        self.ranges.iter().map(Range::len).sum()
+    }
+
+    /// Whether there is no rank in it.
+    pub fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+
+    /// Whether `rank` is in it.
+    pub fn contains(&self, rank: u32) -> bool {
+        self.ranges.iter().any(|range| range.contains(rank))
+    }
+
+    /// The ranks, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        // Ranges with different strides may interleave, so their order is not that of the ranks.
+        let interleaved = self.ranges.iter().any(|range| range.stride != 1);
+        let mut sorted: Vec<u32> =
+            if interleaved { self.ranges.iter().flat_map(each).collect() } else { Vec::new() };
+        sorted.sort_unstable();
+        sorted.into_iter().chain(self.ranges.iter().filter(move |_| !interleaved).flat_map(each))
+    }
+
+    /// Both sets together.
+    pub fn union(&self, other: &Self) -> Self {
+        self.iter().chain(other.iter()).collect()
+    }
+
+    /// The ranges, by their first rank.
+    pub fn ranges(&self) -> &[Range] {
+        &self.ranges
+    }
+}
+
+fn each(range: &Range) -> impl Iterator<Item = u32> + use<> {
+    (range.first..=range.last).step_by(range.stride as usize)
+}
+
+impl FromIterator<u32> for RankSet {
+    /// Takes ranks in any order; the same rank twice counts once.
+    fn from_iter<I: IntoIterator<Item = u32>>(ranks: I) -> Self {
+        let mut sorted: Vec<u32> = ranks.into_iter().collect();
+        if !sorted.is_sorted() {
+            sorted.sort_unstable();
+        }
+        sorted.dedup();
+        let mut ranges = Vec::new();
+        let mut rest = sorted.as_slice();
+        while let Some(&first) = rest.first() {
+            let run = leading_run(rest);
+            let stride = if run > 1 { rest[1] - first } else { 1 };
+            // A short strided run may hide a contiguous one that begins at its second rank.
+            let take = if stride == 1 || run as u64 >= SHORTEST_STRIDED_RUN { run } else { 1 };
+            let stride = if take > 1 { stride } else { 1 };
+            ranges.push(Range { first, last: rest[take - 1], stride });
+            rest = &rest[take..];
+        }
+        RankSet { ranges }
+    }
+}
+
+/// How many of the first ranks lie at one distance from each other.
+fn leading_run(ranks: &[u32]) -> usize {
+    if ranks.len() < 2 {
+        return ranks.len();
+    }
+    let stride = ranks[1] - ranks[0];
+    1 + ranks.windows(2).take_while(|pair| pair[1] - pair[0] == stride).count()
+}
+
+impl fmt::Display for RankSet {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, range) in self.ranges.iter().enumerate() {
+            let comma = if i == 0 { "" } else { "," };
+            match range {
+                Range { first, last, .. } if first == last => write!(out, "{comma}{first}")?,
+                Range { first, last, stride: 1 } => write!(out, "{comma}{first}-{last}")?,
+                Range { first, last, stride } => write!(out, "{comma}{first}-{last}:{stride}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for RankSet {
+    type Err = String;
+
+    /// Reads what `Display` writes; blanks around ranges are allowed. The error says which part is wrong.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut set = RankSet::default();
+        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            set.ranges.push(parse_range(part).ok_or_else(|| {
+                format!("'{part}' is not a rank, a range like 0-63, or a strided range like 0-56:8")
+            })?);
+        }
+        set.ranges.sort_by_key(|range| range.first);
+        Ok(set)
+    }
+}
+
+fn parse_range(part: &str) -> Option<Range> {
+    let (ends, stride) = match part.split_once(':') {
+        Some((ends, stride)) => (ends, stride.parse().ok().filter(|&stride: &u32| stride > 0)?),
+        None => (part, 1),
+    };
+    let (first, last) = ends.split_once('-').unwrap_or((ends, ends));
+    let first: u32 = first.trim().parse().ok()?;
+    let last: u32 = last.trim().parse().ok()?;
+    let span = last.checked_sub(first)?;
+    Some(Range { first, last: last - span % stride, stride })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn ranges_are_written_as_the_design_shows() {
+        let set: RankSet = (0..64).chain(128..192).collect();
+        assert_eq!(set.to_string(), "0-63,128-191");
+        assert_eq!([64, 0, 192, 128].into_iter().collect::<RankSet>().to_string(), "0,64,128,192");
+        assert_eq!((0..100).step_by(8).collect::<RankSet>().to_string(), "0-96:8");
+        assert_eq!([0, 3, 4, 5].into_iter().collect::<RankSet>().to_string(), "0,3-5");
+    }
+
+    #[test]
+    fn a_wrong_range_is_named() {
+        assert!("0-3,5-x".parse::<RankSet>().unwrap_err().contains("'5-x'"));
+        assert!("7-3".parse::<RankSet>().is_err());
+        assert!("0-8:0".parse::<RankSet>().is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn text_and_ranks_agree(ranks in proptest::collection::btree_set(0u32..300, 0..120)) {
+            let set: RankSet = ranks.iter().copied().collect();
+            prop_assert_eq!(set.iter().collect::<Vec<_>>(), ranks.iter().copied().collect::<Vec<_>>());
+            prop_assert_eq!(set.len(), ranks.len() as u64);
+            let again: RankSet = set.to_string().parse().unwrap();
+            prop_assert_eq!(again.iter().collect::<Vec<_>>(), ranks.into_iter().collect::<Vec<_>>());
+        }
+    }
+}

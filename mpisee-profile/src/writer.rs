@@ -1,0 +1,184 @@
+//! Writes a profile directory: a new one, never into one that exists.
+
+use crate::error::ProfileError;
+use crate::rows::Row;
+use crate::run::RunInfo;
+use std::fs::File;
+use std::io::{BufWriter, ErrorKind, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+/// A profile directory being written. `run.json` comes last: without it the directory is no profile.
+#[derive(Debug)]
+pub struct ProfileWriter {
+    directory: PathBuf,
+}
+
+/// Tries that many numbers after a name before giving up.
+const MOST_NUMBERS: u32 = 9999;
+
+impl ProfileWriter {
+    /// Creates `wanted`, or, if that exists, `NAME-2.mpisee`, `NAME-3.mpisee`, …
+    pub fn create(wanted: &Path) -> Result<Self, ProfileError> {
+        let stem = wanted.with_extension("");
+        for number in 1..=MOST_NUMBERS {
+            let directory = match number {
+                1 => wanted.to_owned(),
+                _ => PathBuf::from(format!("{}-{number}.mpisee", stem.display())),
+            };
+            match std::fs::DirBuilder::new().mode(0o777).create(&directory) {
+                Ok(()) => return Ok(ProfileWriter { directory }),
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(source) => {
+                    return Err(ProfileError::File { path: directory, action: "create", source });
+                }
+            }
+        }
+        Err(ProfileError::File {
+            path: wanted.to_owned(),
+            action: "create",
+            source: std::io::Error::new(ErrorKind::AlreadyExists, "every number after the name is taken"),
+        })
+    }
+
+    /// Where the profile is written.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Creates the file of a table and writes its header row.
+    pub fn table<R: Row>(&self) -> Result<TableWriter, ProfileError> {
+        let path = self.directory.join(R::FILE);
+        let file = File::create_new(&path).map_err(|source| ProfileError::File {
+            path: path.clone(),
+            action: "create",
+            source,
+        })?;
+        let mut table = TableWriter { path, file: BufWriter::with_capacity(1 << 16, file) };
+        table.append(format!("{}\n", R::COLUMNS.join(",")).as_bytes())?;
+        Ok(table)
+    }
+
+    /// Writes `run.json`, which makes the directory a profile.
+    pub fn finish(self, run: &RunInfo) -> Result<PathBuf, ProfileError> {
+        let path = self.directory.join("run.json");
+        let failed = |source| ProfileError::File { path: path.clone(), action: "write", source };
+        let mut text =
+            serde_json::to_string_pretty(run).map_err(|error| failed(std::io::Error::other(error)))?;
+        text.push('\n');
+        std::fs::write(&path, text).map_err(failed)?;
+        Ok(self.directory)
+    }
+}
+
+/// One table being written.
+#[derive(Debug)]
+pub struct TableWriter {
+    path: PathBuf,
+    file: BufWriter<File>,
+}
+
+impl TableWriter {
+    /// Appends rows that [`to_csv`] made, here or on another rank.
+    pub fn append(&mut self, rows: &[u8]) -> Result<(), ProfileError> {
+        self.file.write_all(rows).map_err(|source| self.failed(source))
+    }
+
+    /// Hands everything to the system; an error that was pending shows here.
+    pub fn close(mut self) -> Result<(), ProfileError> {
+        self.file.flush().map_err(|source| self.failed(source))
+    }
+
+    fn failed(&self, source: std::io::Error) -> ProfileError {
+        ProfileError::File { path: self.path.clone(), action: "write", source }
+    }
+}
+
+/// The rows as CSV text without a header row.
+pub fn to_csv<R: Row>(rows: &[R]) -> Vec<u8> {
+    let mut writer = csv::WriterBuilder::new().has_headers(false).from_writer(Vec::new());
+    for row in rows {
+        // Writing to memory does not fail, and every row type is flat.
+        writer.serialize(row).expect("a flat row serialises");
+    }
+    writer.into_inner().expect("memory takes the last bytes")
+}
+
+/// Reads back what [`to_csv`] made.
+pub fn from_csv<R: Row>(text: &[u8]) -> Result<Vec<R>, csv::Error> {
+    let header = csv::StringRecord::from(R::COLUMNS.to_vec());
+    let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(text);
+    reader.records().map(|record| record?.deserialize(Some(&header))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Profile;
+    use crate::rows::{CallRow, Memory, Seconds};
+
+    fn call(comm: &str, bytes: u64) -> CallRow {
+        CallRow {
+            comm: comm.to_owned(),
+            rank: 3,
+            region: "solver/halo".to_owned(),
+            call: "MPI_Allreduce".to_owned(),
+            size_min: 64,
+            size_max: 127,
+            memory: Memory::Host,
+            calls: 1,
+            bytes,
+            time_s: Seconds(0.000_000_12),
+            min_s: Seconds(0.0),
+            max_s: Seconds(1.5),
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let scratch = tempfile::tempdir().unwrap();
+        let writer = ProfileWriter::create(&scratch.path().join("app.mpisee")).unwrap();
+        let rows = [call("W", 101), call("W_s1.0", 103)];
+        let mut table = writer.table::<CallRow>().unwrap();
+        table.append(&to_csv(&rows)).unwrap();
+        table.close().unwrap();
+        let run = RunInfo { format_version: crate::FORMAT_VERSION, ranks: 4, ..RunInfo::default() };
+        let directory = writer.finish(&run).unwrap();
+
+        let profile = Profile::open(&directory).unwrap();
+        assert_eq!(profile.run(), &run);
+        let read: Vec<CallRow> = profile.rows().unwrap().map(Result::unwrap).collect();
+        assert_eq!(read, rows);
+        assert_eq!(from_csv::<CallRow>(&to_csv(&rows)).unwrap(), rows);
+        let text = std::fs::read_to_string(directory.join("calls.csv")).unwrap();
+        assert!(text.contains(",0.000000120,0.000000000,1.500000000\n"), "{text}");
+    }
+
+    #[test]
+    fn a_directory_that_exists_gets_a_number() {
+        let scratch = tempfile::tempdir().unwrap();
+        let wanted = scratch.path().join("app.mpisee");
+        for expected in ["app.mpisee", "app-2.mpisee", "app-3.mpisee"] {
+            let writer = ProfileWriter::create(&wanted).unwrap();
+            assert_eq!(writer.directory(), scratch.path().join(expected));
+        }
+    }
+
+    #[test]
+    fn errors_name_file_and_line() {
+        let scratch = tempfile::tempdir().unwrap();
+        let writer = ProfileWriter::create(&scratch.path().join("app.mpisee")).unwrap();
+        let mut table = writer.table::<CallRow>().unwrap();
+        table.append(&to_csv(&[call("W", 7)])).unwrap();
+        table.append(b"W,0,,MPI_Send,1,1\n").unwrap();
+        table.close().unwrap();
+        let run = RunInfo { format_version: crate::FORMAT_VERSION, ..RunInfo::default() };
+        let profile = Profile::open(writer.finish(&run).unwrap()).unwrap();
+        let error = profile.rows::<CallRow>().unwrap().find_map(Result::err).unwrap().to_string();
+        assert!(error.contains("calls.csv', line 3: the row has 6 fields instead of 12"), "{error}");
+        let error = profile.rows::<crate::rows::PeerRow>().err().unwrap().to_string();
+        assert!(error.contains("cannot read") && error.contains("peers.csv"), "{error}");
+        let error = Profile::open(scratch.path()).unwrap_err().to_string();
+        assert!(error.contains("has no run.json"), "{error}");
+    }
+}

@@ -1,0 +1,106 @@
+//! The enum of operations, their names and kinds.
+
+use super::{banner, camel_case};
+use crate::spec::{Function, OperationKind};
+use std::fmt::Write;
+
+pub fn emit(functions: &[Function]) -> String {
+    let operations: Vec<(&Function, OperationKind)> =
+        functions.iter().filter_map(|function| Some((function, function.kind?))).collect();
+    let mut out = banner("The operations that are counted, with the standard's names.");
+    out.push_str(PREAMBLE);
+    out.push_str("/// A counted operation; large-count and Fortran variants count under the same one.\n");
+    out.push_str("#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]\n#[repr(u16)]\n");
+    out.push_str("pub enum Operation {\n");
+    for (function, _) in &operations {
+        let _ = writeln!(out, "/// `{}`.\n{},", function.name, camel_case(function.short_name()));
+    }
+    out.push_str("}\n\n");
+    let _ = writeln!(out, "const TABLE: [(Operation, &str, Kind); {}] = [", operations.len());
+    for (function, kind) in &operations {
+        let variant = camel_case(function.short_name());
+        let _ = writeln!(out, "(Operation::{variant}, \"{}\", Kind::{kind:?}),", function.name);
+    }
+    out.push_str("];\n\n");
+    out.push_str(METHODS);
+    out
+}
+
+const PREAMBLE: &str = r"
+/// How an operation is grouped in reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Sends and receives and what starts them.
+    PointToPoint,
+    /// Collective operations, neighbourhood ones included.
+    Collective,
+    /// Waits, tests and what else ends requests.
+    Completion,
+    /// Probes.
+    Probe,
+    /// Creation and destruction of communicators.
+    Communicator,
+}
+
+";
+
+const METHODS: &str = r#"
+impl Operation {
+    /// Every operation, in the order of their names.
+    pub fn all() -> impl Iterator<Item = Operation> {
+        TABLE.iter().map(|&(operation, ..)| operation)
+    }
+
+    /// The standard's name: `MPI_Allreduce`.
+    pub fn name(self) -> &'static str {
+        TABLE[self as usize].1
+    }
+
+    /// Its group in reports.
+    pub fn kind(self) -> Kind {
+        TABLE[self as usize].2
+    }
+
+    /// The operation of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        let found = TABLE.binary_search_by(|(_, known, _)| known.cmp(&name)).ok()?;
+        Some(TABLE[found].0)
+    }
+
+    /// The operation with that number, as in a segment.
+    pub fn from_index(index: u64) -> Option<Self> {
+        TABLE.get(usize::try_from(index).ok()?).map(|&(operation, ..)| operation)
+    }
+
+    /// A number that changes with the list: two programs with the same number number operations alike.
+    pub const fn fingerprint() -> u64 {
+        // FNV-1a over the names.
+        let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+        let mut at = 0;
+        while at < TABLE.len() {
+            let name = TABLE[at].1.as_bytes();
+            let mut byte = 0;
+            while byte < name.len() {
+                hash = (hash ^ name[byte] as u64).wrapping_mul(0x0000_0100_0000_01b3);
+                byte += 1;
+            }
+            at += 1;
+        }
+        hash
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_numbers_lead_back() {
+        for (index, operation) in Operation::all().enumerate() {
+            assert_eq!(Operation::from_name(operation.name()), Some(operation));
+            assert_eq!(Operation::from_index(index as u64), Some(operation));
+        }
+        assert_eq!(Operation::from_name("MPI_Nothing"), None);
+    }
+}
+"#;

@@ -1,0 +1,42 @@
+//! The `PMPI_*` twin of every function.
+
+use super::{banner, types};
+use crate::spec::Function;
+use anyhow::{Context, Result};
+use std::fmt::Write;
+
+pub fn emit(functions: &[Function]) -> Result<String> {
+    let mut out = banner("Every function of MPI under its `PMPI_` name, looked up when first used.");
+    out.push_str("#![allow(non_upper_case_globals, missing_docs, dead_code, unused_imports)]\n\n");
+    out.push_str("use crate::abi::{Aint, Comm, Count, Datatype, Errhandler, File, Group, Info, Message,\n");
+    out.push_str("Offset, Op, Raw, Request, Session, Status, Win};\n");
+    out.push_str("use crate::symbol::Symbol;\nuse std::ffi::{c_char, c_double, c_int, c_void};\n\n");
+    // The tool information interface is another API of its own, which a profiler leaves alone.
+    for function in functions.iter().filter(|function| !function.name.starts_with("MPI_T_")) {
+        for large in [false, true] {
+            if large && !function.has_large_variant() {
+                continue;
+            }
+            let name = variant_name(function, large);
+            let signature = signature(function, large).with_context(|| name.clone())?;
+            let _ = writeln!(out, "pub static {name}: Symbol<{signature}> = Symbol::new(c\"P{name}\");");
+        }
+    }
+    Ok(out)
+}
+
+/// `MPI_Send`, or `MPI_Send_c`.
+pub fn variant_name(function: &Function, large: bool) -> String {
+    format!("{}{}", function.name, if large { "_c" } else { "" })
+}
+
+fn signature(function: &Function, large: bool) -> Result<String> {
+    let mut params = Vec::new();
+    for param in function.params_of(large) {
+        params.push(types::rust_type(param, large)?);
+    }
+    if function.variadic {
+        params.push("...".to_owned());
+    }
+    Ok(format!("unsafe extern \"C-unwind\" fn({}) -> {}", params.join(","), types::return_type(function)?))
+}
