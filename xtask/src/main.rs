@@ -1,11 +1,16 @@
 //! Builds mpisee. Everything that is done to the project, other than testing it, is done through here.
 
+mod build;
 mod emit;
+mod flavour;
+mod mpi;
 mod spec;
 
 use anyhow::{Result, bail};
+use build::Wanted;
 use clap::Parser;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 /// Generate, build and install mpisee.
 #[derive(Parser)]
@@ -17,11 +22,29 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
+    /// Build libmpisee.so for every MPI on this machine
+    Build(Wanted),
+    /// Run clippy over everything, the library once per MPI
+    Clippy(Wanted),
 }
 
-fn main() -> Result<()> {
-    match Task::parse() {
+fn main() -> ExitCode {
+    match run(Task::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("Error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(task: Task) -> Result<()> {
+    match task {
         Task::Generate { check } => generate(check),
+        Task::Build(wanted) => build::flavours(&wanted).map(|built| {
+            built.iter().for_each(|it| println!("{}: {}", it.flavour.name, it.library.display()));
+        }),
+        Task::Clippy(wanted) => build::clippy(&wanted),
     }
 }
 

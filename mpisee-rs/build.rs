@@ -1,0 +1,38 @@
+//! Hands the description of the MPI that this library is for (`flavour.json`, written by
+//! `cargo xtask build`) to the compiler: which functions to export, and what handles look like.
+
+use serde_json::Value;
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-env-changed=MPISEE_BUILD_FLAVOUR");
+    println!("cargo::rustc-check-cfg=cfg(mpi, values(any()))");
+    println!(r#"cargo::rustc-check-cfg=cfg(mpi_family, values("openmpi", "mpich"))"#);
+    // Whoever links with -lmpisee finds it by this name, wherever it was built.
+    println!("cargo::rustc-link-arg-cdylib=-Wl,-soname,libmpisee.so");
+    if let Err(why) = describe() {
+        println!("cargo::error={why}");
+    }
+}
+
+fn describe() -> Result<(), String> {
+    let Some(path) = std::env::var_os("MPISEE_BUILD_FLAVOUR").map(std::path::PathBuf::from) else {
+        return Err("libmpisee.so is built once per MPI: use `cargo xtask build`".to_owned());
+    };
+    println!("cargo::rerun-if-changed={}", path.display());
+    let flavour: Value = std::fs::read(&path)
+        .map_err(|why| why.to_string())
+        .and_then(|text| serde_json::from_slice(&text).map_err(|why| why.to_string()))
+        .map_err(|why| format!("reading {}: {why}", path.display()))?;
+    let missing = |key: &str| format!("{} has no '{key}'", path.display());
+    let text = |key: &str| flavour[key].as_str().ok_or_else(|| missing(key));
+
+    println!("cargo::rustc-cfg=mpi_family=\"{}\"", text("family")?);
+    println!("cargo::rustc-env=MPISEE_FLAVOUR={}", text("name")?);
+    println!("cargo::rustc-env=MPISEE_FLAVOUR_LIBRARY={}", text("library_version")?);
+    let functions = flavour["functions"].as_array().ok_or_else(|| missing("functions"))?;
+    for function in functions.iter().filter_map(Value::as_str) {
+        println!("cargo::rustc-cfg=mpi=\"{function}\"");
+    }
+    Ok(())
+}

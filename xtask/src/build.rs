@@ -1,0 +1,131 @@
+//! Builds the library once per MPI.
+
+use crate::flavour::Flavour;
+use crate::{mpi, root};
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Which MPIs to build for.
+#[derive(Args)]
+pub struct Wanted {
+    /// Build for the MPI of this compiler wrapper, rather than for every MPI in PATH (repeatable)
+    #[arg(long, value_name = "PATH")]
+    mpicc: Vec<PathBuf>,
+}
+
+/// Builds the library for every MPI wanted. Whichever fails is told and does not keep the others.
+pub fn flavours(wanted: &Wanted) -> Result<Vec<Built>> {
+    let mut built = Vec::new();
+    let failed = each(wanted, "building", |workplace| {
+        cargo(&["build", "--release", "--package", "mpisee-rs"], Some(workplace))?;
+        built.push(Built {
+            flavour: workplace.flavour.clone(),
+            library: workplace.folder.join("release/libmpisee.so"),
+            description: workplace.description(),
+        });
+        Ok(())
+    })?;
+    if failed > 0 {
+        bail!("{failed} of the MPIs found got no libmpisee.so");
+    }
+    Ok(built)
+}
+
+/// A library that was built.
+pub struct Built {
+    /// For which MPI.
+    pub flavour: Flavour,
+    /// `libmpisee.so`.
+    pub library: PathBuf,
+    /// Its `flavour.json`.
+    pub description: PathBuf,
+}
+
+/// Checks the library as built for every MPI wanted.
+pub fn clippy(wanted: &Wanted) -> Result<()> {
+    let strict = ["--", "--deny", "warnings"];
+    cargo(&[&["clippy", "--all-targets"], &strict[..]].concat(), None)?;
+    let failed = each(wanted, "checking", |workplace| {
+        cargo(&[&["clippy", "--package", "mpisee-rs"], &strict[..]].concat(), Some(workplace))
+    })?;
+    if failed > 0 {
+        bail!("clippy does not pass for {failed} of the MPIs found");
+    }
+    Ok(())
+}
+
+/// Where one flavour is built.
+struct Workplace {
+    flavour: Flavour,
+    folder: PathBuf,
+}
+
+impl Workplace {
+    fn new(flavour: Flavour) -> Result<Self> {
+        let folder = root().join("target/flavours").join(&flavour.name);
+        let workplace = Workplace { flavour, folder };
+        let description = workplace.description();
+        if Flavour::read(&description).ok().as_ref() != Some(&workplace.flavour) {
+            // Another MPI under the same name: mpi-sys does not notice that its wrapper is another.
+            if workplace.folder.exists() {
+                std::fs::remove_dir_all(&workplace.folder)?;
+            }
+            std::fs::create_dir_all(&workplace.folder)?;
+            workplace.flavour.write(&description)?;
+        }
+        Ok(workplace)
+    }
+
+    fn description(&self) -> PathBuf {
+        self.folder.join("flavour.json")
+    }
+}
+
+/// Does something for every MPI wanted, and counts the failures.
+fn each(wanted: &Wanted, doing: &str, mut act: impl FnMut(&Workplace) -> Result<()>) -> Result<usize> {
+    let mut failed = 0;
+    for flavour in mpi::find(&wanted.mpicc)? {
+        eprintln!("{doing} {flavour}");
+        let name = flavour.name.clone();
+        if let Err(why) = Workplace::new(flavour).and_then(|workplace| act(&workplace)) {
+            eprintln!("{doing} {name} failed: {why:#}");
+            failed += 1;
+        }
+    }
+    Ok(failed)
+}
+
+/// Runs cargo in the workspace; for a flavour, with what the build scripts of mpi-sys and of the library
+/// want to know.
+fn cargo(arguments: &[&str], workplace: Option<&Workplace>) -> Result<()> {
+    let program = std::env::var_os("CARGO").unwrap_or("cargo".into());
+    let (command_name, rest) = arguments.split_first().context("cargo needs a command")?;
+    let mut command = Command::new(program);
+    command.current_dir(root()).args([command_name, "--quiet"]);
+    if let Some(workplace) = workplace {
+        command.arg("--target-dir").arg(&workplace.folder);
+        command.env("MPICC", &workplace.flavour.mpicc);
+        command.env("MPISEE_BUILD_FLAVOUR", workplace.description());
+    }
+    let status = command.args(rest).status().context("starting cargo")?;
+    if !status.success() {
+        let hint = if libclang_exists() { "" } else { " (mpi-sys needs libclang: on Debian libclang-dev)" };
+        bail!("cargo {} did not succeed; its messages are above{hint}", arguments.join(" "));
+    }
+    Ok(())
+}
+
+/// Whether libclang is where distributions put it; only to explain a failure.
+fn libclang_exists() -> bool {
+    let holds_it = |folder: &Path| {
+        let entries = folder.read_dir().into_iter().flatten().flatten();
+        entries.map(|entry| entry.file_name()).any(|name| name.to_string_lossy().starts_with("libclang"))
+    };
+    let llvm = Path::new("/usr/lib").read_dir().into_iter().flatten().flatten();
+    let llvm = llvm.filter(|entry| entry.file_name().to_string_lossy().starts_with("llvm"));
+    std::env::var_os("LIBCLANG_PATH").is_some()
+        || ["/usr/lib", "/usr/lib64", "/usr/local/lib"].iter().any(|folder| holds_it(Path::new(folder)))
+        || llvm.map(|entry| entry.path().join("lib")).any(|folder| holds_it(&folder))
+}

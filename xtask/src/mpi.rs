@@ -1,0 +1,141 @@
+//! The MPI installations of the machine, found through their compiler wrappers.
+
+use crate::flavour::{Flavour, Identity, names};
+use anyhow::{Context, Result, bail};
+use object::read::elf::{Dyn, ElfFile64, FileHeader};
+use object::{Endianness, Object, ObjectSymbol, SymbolKind, elf};
+use std::collections::HashSet;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// Describes every MPI that `wrappers` lead to, or if there are none, those in `PATH`.
+pub fn find(wrappers: &[PathBuf]) -> Result<Vec<Flavour>> {
+    let searching = wrappers.is_empty();
+    let wrappers = if searching { in_path() } else { wrappers.to_vec() };
+    let mut found: Vec<(Identity, Flavour)> = Vec::new();
+    for wrapper in wrappers {
+        match probe(&wrapper) {
+            Ok(new) if found.iter().any(|(_, known)| known.library == new.1.library) => {}
+            Ok(new) => found.push(new),
+            // Whatever else is called mpicc-something need not be an MPI for us.
+            Err(why) if searching => eprintln!("leaving out {}: {why:#}", wrapper.display()),
+            Err(why) => return Err(why.context(format!("--mpicc {}", wrapper.display()))),
+        }
+    }
+    if found.is_empty() {
+        bail!(
+            "there is no MPI to build for: install one with its compiler wrapper (on Debian libopenmpi-dev and \
+             openmpi-bin, or libmpich-dev and mpich), or name the wrapper with --mpicc"
+        );
+    }
+    let (identities, mut flavours): (Vec<_>, Vec<_>) = found.into_iter().unzip();
+    for (flavour, name) in flavours.iter_mut().zip(names(&identities)) {
+        flavour.name = name;
+    }
+    Ok(flavours)
+}
+
+/// The executables in `PATH` that are called like a C compiler wrapper. A plain `mpicc` is often a link
+/// that can change, so wrappers with a longer name come first.
+fn in_path() -> Vec<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut folders = HashSet::new();
+    let mut wrappers = Vec::new();
+    for folder in std::env::split_paths(&path).filter_map(|folder| folder.canonicalize().ok()) {
+        if !folders.insert(folder.clone()) {
+            continue;
+        }
+        let mut here: Vec<_> = folder
+            .read_dir()
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .filter(|path| is_wrapper(path))
+            .collect();
+        here.sort();
+        wrappers.extend(here);
+    }
+    wrappers.sort_by_key(|wrapper| wrapper.file_name().is_some_and(|name| name == "mpicc"));
+    wrappers
+}
+
+fn is_wrapper(path: &Path) -> bool {
+    let rest = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_prefix("mpicc"));
+    let named = rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_alphabetic()));
+    named && path.metadata().is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
+}
+
+/// Asks the wrapper, and the library that it links, what they are. The name is still to be given.
+fn probe(wrapper: &Path) -> Result<(Identity, Flavour)> {
+    let wrapper = std::path::absolute(wrapper)?;
+    let folder = tempfile::tempdir()?;
+    let (source, program) = (folder.path().join("probe.c"), folder.path().join("probe"));
+    std::fs::write(&source, include_str!("probe.c"))?;
+    run(Command::new(&wrapper).arg(&source).arg("-o").arg(&program).arg("-ldl"))
+        .context("it does not compile an MPI program")?;
+    let output = run(&mut Command::new(&program)).context("the MPI program that it compiled does not run")?;
+    let output = String::from_utf8_lossy(&output.stdout).into_owned();
+    let (Some(library), Some(library_version)) = (output.lines().next(), output.lines().nth(1)) else {
+        bail!("the MPI program that it compiled did not say its version");
+    };
+    let identity = Identity::of(library_version)?;
+    let library = Path::new(library).canonicalize().with_context(|| format!("finding {library}"))?;
+    let (soname, functions) =
+        read_library(&library).with_context(|| format!("reading {}", library.display()))?;
+    if soname.starts_with("libmpi_abi.so") {
+        bail!("{soname} has the MPI standard's own binary interface, which mpisee does not support");
+    }
+    let flavour = Flavour {
+        name: String::new(),
+        family: identity.family(),
+        soname,
+        library,
+        library_version: library_version.to_owned(),
+        mpicc: wrapper,
+        functions,
+    };
+    Ok((identity, flavour))
+}
+
+fn run(command: &mut Command) -> Result<Output> {
+    let output = command.output().with_context(|| format!("starting {:?}", command.get_program()))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        bail!("{}: {}", output.status, said.lines().next().unwrap_or("it says nothing"));
+    }
+    Ok(output)
+}
+
+/// The library's own name, and the functions that it exports under both their `MPI_` and `PMPI_` names.
+fn read_library(library: &Path) -> Result<(String, Vec<String>)> {
+    let data = std::fs::read(library)?;
+    let file = ElfFile64::<Endianness>::parse(&*data)?;
+    let soname = soname(&file, &data)?.context("it has no DT_SONAME")?;
+    let exported: HashSet<&str> = file
+        .dynamic_symbols()
+        .filter(|symbol| symbol.is_definition() && symbol.kind() == SymbolKind::Text)
+        .filter_map(|symbol| symbol.name().ok())
+        .collect();
+    let mut functions: Vec<String> = exported
+        .iter()
+        .filter(|name| name.starts_with("MPI_") || name.starts_with("MPIX_"))
+        .filter(|name| exported.contains(format!("P{name}").as_str()))
+        .map(|&name| name.to_owned())
+        .collect();
+    functions.sort();
+    Ok((soname, functions))
+}
+
+fn soname(file: &ElfFile64<Endianness>, data: &[u8]) -> Result<Option<String>> {
+    let endian = file.endian();
+    let sections = file.elf_header().sections(endian, data)?;
+    let Some((entries, strings)) = sections.dynamic(endian, data)? else { return Ok(None) };
+    let strings = sections.strings(endian, data, strings)?;
+    for entry in entries {
+        if entry.tag32(endian) == Some(elf::DT_SONAME) {
+            return Ok(Some(String::from_utf8_lossy(entry.string(endian, strings)?).into_owned()));
+        }
+    }
+    Ok(None)
+}
