@@ -15,24 +15,6 @@ pub struct Wanted {
     mpicc: Vec<PathBuf>,
 }
 
-/// Builds the library for every MPI wanted. Whichever fails is told and does not keep the others.
-pub fn flavours(wanted: &Wanted) -> Result<Vec<Built>> {
-    let mut built = Vec::new();
-    let failed = each(wanted, "building", |workplace| {
-        cargo(&["build", "--release", "--package", "mpisee-rs"], Some(workplace))?;
-        built.push(Built {
-            flavour: workplace.flavour.clone(),
-            library: workplace.folder.join("release/libmpisee.so"),
-            description: workplace.description(),
-        });
-        Ok(())
-    })?;
-    if failed > 0 {
-        bail!("{failed} of the MPIs found got no libmpisee.so");
-    }
-    Ok(built)
-}
-
 /// A library that was built.
 pub struct Built {
     /// For which MPI.
@@ -43,10 +25,40 @@ pub struct Built {
     pub description: PathBuf,
 }
 
-/// Checks the library as built for every MPI wanted.
+/// Builds the library for every MPI wanted, and hands over what was built. Whichever fails is told and
+/// does not keep the others; the result is an error then.
+pub fn flavours(wanted: &Wanted, hand_over: impl FnOnce(&[Built]) -> Result<()>) -> Result<()> {
+    let mut built = Vec::new();
+    let failed = each(wanted, "building", |workplace| {
+        cargo(&["build", "--release", "--package", "mpisee-rs"], Some(workplace))?;
+        let library = workplace.folder.join("release/libmpisee.so");
+        mpi::check_independence(&library)?;
+        let (flavour, description) = (workplace.flavour.clone(), workplace.description());
+        built.push(Built { flavour, library, description });
+        Ok(())
+    })?;
+    hand_over(&built)?;
+    if failed > 0 {
+        bail!("{failed} of the MPIs found got no libmpisee.so");
+    }
+    Ok(())
+}
+
+/// Builds the commands; returns where they are.
+pub fn commands() -> Result<[PathBuf; 2]> {
+    eprintln!("building mpisee and mpisee-through");
+    let target = root().join("target");
+    let packages = ["--package", "mpisee", "--package", "mpisee-through", "--target-dir"];
+    let target_dir = target.to_str().context("the path of the workspace is not UTF-8")?;
+    cargo(&[&["build", "--release"], &packages[..], &[target_dir]].concat(), None)?;
+    Ok(["mpisee", "mpisee-through"].map(|command| target.join("release").join(command)))
+}
+
+/// Runs clippy over everything; over the library as built for every MPI wanted.
 pub fn clippy(wanted: &Wanted) -> Result<()> {
-    let strict = ["--", "--deny", "warnings"];
-    cargo(&[&["clippy", "--all-targets"], &strict[..]].concat(), None)?;
+    let strict = ["--all-targets", "--", "--deny", "warnings"];
+    eprintln!("checking everything but the library");
+    cargo(&[&["clippy", "--workspace", "--exclude", "mpisee-rs"], &strict[..]].concat(), None)?;
     let failed = each(wanted, "checking", |workplace| {
         cargo(&[&["clippy", "--package", "mpisee-rs"], &strict[..]].concat(), Some(workplace))
     })?;

@@ -1,6 +1,7 @@
 //! Builds mpisee. Everything that is done to the project, other than testing it, is done through here.
 
 mod build;
+mod dist;
 mod emit;
 mod flavour;
 mod mpi;
@@ -24,6 +25,14 @@ enum Task {
     },
     /// Build libmpisee.so for every MPI on this machine
     Build(Wanted),
+    /// Build everything and lay out a relocatable installation in target/dist
+    Dist(Wanted),
+    /// Copy what `dist` made
+    Install {
+        /// Where to: DIR/bin, DIR/lib, DIR/include, DIR/share
+        #[arg(long, value_name = "DIR")]
+        prefix: PathBuf,
+    },
     /// Run clippy over everything, the library once per MPI
     Clippy(Wanted),
 }
@@ -41,9 +50,12 @@ fn main() -> ExitCode {
 fn run(task: Task) -> Result<()> {
     match task {
         Task::Generate { check } => generate(check),
-        Task::Build(wanted) => build::flavours(&wanted).map(|built| {
+        Task::Build(wanted) => build::flavours(&wanted, |built| {
             built.iter().for_each(|it| println!("{}: {}", it.flavour.name, it.library.display()));
+            Ok(())
         }),
+        Task::Dist(wanted) => dist::dist(&wanted),
+        Task::Install { prefix } => dist::install(&prefix),
         Task::Clippy(wanted) => build::clippy(&wanted),
     }
 }

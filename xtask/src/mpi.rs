@@ -111,7 +111,7 @@ fn run(command: &mut Command) -> Result<Output> {
 fn read_library(library: &Path) -> Result<(String, Vec<String>)> {
     let data = std::fs::read(library)?;
     let file = ElfFile64::<Endianness>::parse(&*data)?;
-    let soname = soname(&file, &data)?.context("it has no DT_SONAME")?;
+    let soname = dynamic_strings(&file, &data, elf::DT_SONAME)?.pop().context("it has no DT_SONAME")?;
     let exported: HashSet<&str> = file
         .dynamic_symbols()
         .filter(|symbol| symbol.is_definition() && symbol.kind() == SymbolKind::Text)
@@ -127,15 +127,24 @@ fn read_library(library: &Path) -> Result<(String, Vec<String>)> {
     Ok((soname, functions))
 }
 
-fn soname(file: &ElfFile64<Endianness>, data: &[u8]) -> Result<Option<String>> {
+/// Checks that the profiler does not bring an MPI along: it is to use the one of the program, which may be
+/// loaded late and privately (Python), or be another build of the same MPI.
+pub fn check_independence(profiler: &Path) -> Result<()> {
+    let data = std::fs::read(profiler).with_context(|| format!("reading {}", profiler.display()))?;
+    let file = ElfFile64::<Endianness>::parse(&*data)?;
+    let needed = dynamic_strings(&file, &data, elf::DT_NEEDED)?;
+    match needed.iter().find(|needed| needed.starts_with("libmpi")) {
+        Some(mpi) => bail!("{} is linked with {mpi}, but must look MPI up at run time", profiler.display()),
+        None => Ok(()),
+    }
+}
+
+/// The strings in the dynamic section under `tag`.
+fn dynamic_strings(file: &ElfFile64<Endianness>, data: &[u8], tag: u32) -> Result<Vec<String>> {
     let endian = file.endian();
     let sections = file.elf_header().sections(endian, data)?;
-    let Some((entries, strings)) = sections.dynamic(endian, data)? else { return Ok(None) };
+    let Some((entries, strings)) = sections.dynamic(endian, data)? else { return Ok(Vec::new()) };
     let strings = sections.strings(endian, data, strings)?;
-    for entry in entries {
-        if entry.tag32(endian) == Some(elf::DT_SONAME) {
-            return Ok(Some(String::from_utf8_lossy(entry.string(endian, strings)?).into_owned()));
-        }
-    }
-    Ok(None)
+    let tagged = entries.iter().filter(|entry| entry.tag32(endian) == Some(tag));
+    tagged.map(|entry| Ok(String::from_utf8_lossy(entry.string(endian, strings)?).into_owned())).collect()
 }
