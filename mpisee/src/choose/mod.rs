@@ -1,0 +1,220 @@
+//! Which flavour a program gets: a function of facts that were gathered before.
+
+use crate::environment::Hint;
+use crate::failure::Failure;
+use crate::flavours::{Family, Flavour, numbers};
+use crate::program::{Kind, Needed};
+use std::cmp::Reverse;
+use std::fmt;
+use std::path::Path;
+
+/// What the choice rests on.
+pub struct Facts<'a> {
+    /// The flavours there are.
+    pub installed: &'a [Flavour],
+    /// `--flavour`
+    pub wanted: Option<&'a str>,
+    /// The program's kind.
+    pub kind: &'a Kind,
+    /// Whether the dynamic loader ignores LD_PRELOAD for it.
+    pub privileged: bool,
+    /// Whether it is itself what starts MPI programs.
+    pub launcher: bool,
+    /// The MPI whose launcher started us.
+    pub hint: Option<&'a Hint>,
+}
+
+/// Why a program runs without being profiled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// Not one flavour is installed.
+    NoneInstalled,
+    /// The dynamic loader has no part in it.
+    Static,
+    /// The profiler is for another kind of machine.
+    Foreign,
+    /// It runs with other rights.
+    Privileged,
+    /// It starts the program that is meant, perhaps on other machines.
+    Launcher,
+    /// It needs an MPI library that no flavour is for.
+    NoFlavourFor {
+        /// The library's name.
+        soname: String,
+    },
+    /// It is started by an MPI that no flavour is for.
+    NoFlavourOf {
+        /// The variable that tells.
+        variable: &'static str,
+        /// The MPI.
+        family: Family,
+    },
+    /// It is not linked with MPI, and it is open which it may load.
+    Undecided {
+        /// Whether it is a script.
+        script: bool,
+    },
+}
+
+/// Chooses the flavour; an error if the user wants one that there is not.
+pub fn choose<'a>(facts: &Facts<'a>) -> Result<Result<&'a Flavour, Reason>, Failure> {
+    let wanted = facts.wanted.map(|name| by_name(facts.installed, name)).transpose()?;
+    let program = match facts.kind {
+        Kind::Static => Some(Reason::Static),
+        Kind::Foreign => Some(Reason::Foreign),
+        _ if facts.privileged => Some(Reason::Privileged),
+        _ if facts.installed.is_empty() => Some(Reason::NoneInstalled),
+        _ => None,
+    };
+    Ok(match (program, wanted) {
+        (Some(reason), _) => Err(reason),
+        (None, Some(flavour)) => Ok(flavour),
+        (None, None) => fitting(facts),
+    })
+}
+
+fn by_name<'a>(installed: &'a [Flavour], name: &str) -> Result<&'a Flavour, Failure> {
+    installed.iter().find(|flavour| flavour.name == name).ok_or_else(|| Failure::UnknownFlavour {
+        wanted: name.to_owned(),
+        known: installed.iter().map(|flavour| flavour.name.clone()).collect(),
+    })
+}
+
+/// What the program is linked with decides; then who started it; then that there is no choice.
+fn fitting<'a>(facts: &Facts<'a>) -> Result<&'a Flavour, Reason> {
+    if facts.launcher {
+        return Err(Reason::Launcher);
+    }
+    let needed = if let Kind::Dynamic(needed) = facts.kind { needed.as_slice() } else { &[] };
+    if let Some(flavour) = needed.iter().find_map(|library| for_library(facts.installed, library)) {
+        return Ok(flavour);
+    }
+    if let Some(mpi) = needed.iter().find(|library| is_mpi(&library.soname)) {
+        return Err(Reason::NoFlavourFor { soname: mpi.soname.clone() });
+    }
+    match (facts.hint, facts.installed) {
+        (Some(hint), installed) => of_launcher(installed, hint)
+            .ok_or(Reason::NoFlavourOf { variable: hint.variable, family: hint.family }),
+        (None, [only]) => Ok(only),
+        (None, _) => Err(Reason::Undecided { script: *facts.kind == Kind::Script }),
+    }
+}
+
+/// The flavour for a library: the one built for this very file, else for the nearest version.
+fn for_library<'a>(installed: &'a [Flavour], library: &Needed) -> Option<&'a Flavour> {
+    let file = library.path.as_ref().map(|path| path.canonicalize().unwrap_or(path.clone()));
+    let version = file.as_deref().map(file_version).unwrap_or_default();
+    installed.iter().filter(|flavour| flavour.soname == library.soname).min_by_key(|flavour| {
+        let own = file_version(&flavour.library);
+        let distance: Vec<_> = version.iter().zip(&own).map(|(a, b)| a.abs_diff(*b)).collect();
+        (Some(&flavour.library) != file.as_ref(), distance)
+    })
+}
+
+/// 40, 30, 4 of `libmpi.so.40.30.4`.
+fn file_version(library: &Path) -> Vec<u32> {
+    let name = library.file_name().unwrap_or_default().to_string_lossy();
+    name.split_once(".so.").map(|(_, version)| numbers(version)).unwrap_or_default()
+}
+
+/// The flavour for what a launcher starts: of its family, and as near to it in product and version as
+/// there is; the newest where the launcher does not say.
+fn of_launcher<'a>(installed: &'a [Flavour], hint: &Hint) -> Option<&'a Flavour> {
+    installed.iter().filter(|flavour| flavour.family == hint.family).min_by_key(|flavour| {
+        let version = flavour.version();
+        let distance: Vec<_> = hint.version.iter().zip(&version).map(|(a, b)| a.abs_diff(*b)).collect();
+        let other_product = match hint.product {
+            Some(product) => flavour.product() != product,
+            None => flavour.product() == "intelmpi",
+        };
+        (other_product, distance, Reverse(version))
+    })
+}
+
+/// Whether a library is an MPI, and not just a part of one for Fortran, C++ or Java.
+fn is_mpi(soname: &str) -> bool {
+    let stem = soname.split(".so").next().unwrap_or_default();
+    // Cray's libraries have the compiler's name in theirs.
+    matches!(stem, "libmpi" | "libmpich" | "libmpi_abi" | "libmpi_ibm")
+        || ["gnu", "cray", "intel", "nvidia", "amd"]
+            .iter()
+            .any(|it| stem.starts_with(&format!("libmpi_{it}")))
+}
+
+impl fmt::Display for Family {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(match self {
+            Family::OpenMpi => "Open MPI",
+            Family::Mpich => "MPICH or a descendant of it",
+        })
+    }
+}
+
+/// A sentence about a program that runs unprofiled: what was seen, and what to do.
+pub struct Message<'a> {
+    /// The program as the user gave it.
+    pub program: &'a std::ffi::OsStr,
+    /// Why.
+    pub reason: &'a Reason,
+    /// The flavours that there are.
+    pub installed: &'a [Flavour],
+    /// Where they are.
+    pub folder: &'a Path,
+}
+
+impl fmt::Display for Message<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        const BUILD: &str = "`cargo xtask dist --mpicc PATH` with that MPI's compiler wrapper builds one";
+        let program = self.program.display();
+        let names: Vec<_> = self.installed.iter().map(|flavour| flavour.name.as_str()).collect();
+        let names = names.join(", ");
+        match self.reason {
+            Reason::NoneInstalled => write!(
+                f,
+                "no flavour is installed in {}, so {program} runs unprofiled; `cargo xtask dist` makes an \
+                 installation",
+                self.folder.display()
+            ),
+            Reason::Static => write!(
+                f,
+                "{program} is linked statically, so nothing can be preloaded into it and it runs unprofiled; \
+                 link it dynamically, or with -lmpisee"
+            ),
+            Reason::Foreign => write!(
+                f,
+                "{program} is not a {} program as the profiler is, so it runs unprofiled; build mpisee on the \
+                 kind of machine that {program} is for",
+                std::env::consts::ARCH
+            ),
+            Reason::Privileged => write!(
+                f,
+                "{program} runs as another user or group (set-user-ID), so the system ignores LD_PRELOAD and it \
+                 runs unprofiled; use a copy without that bit"
+            ),
+            Reason::Launcher => write!(
+                f,
+                "{program} starts MPI programs and is none, so it runs unprofiled; mpisee goes between it and the \
+                 MPI program: {program} … mpisee PROGRAM"
+            ),
+            Reason::NoFlavourFor { soname } => write!(
+                f,
+                "{program} needs {soname}, for which no flavour is installed (there are {names}), so it runs \
+                 unprofiled; {BUILD}"
+            ),
+            Reason::NoFlavourOf { variable, family } => write!(
+                f,
+                "{program} is started by {family} ({variable} is set), for which no flavour is installed (there \
+                 are {names}), so it runs unprofiled; {BUILD}"
+            ),
+            Reason::Undecided { script } => write!(
+                f,
+                "{program} is {}, and no MPI launcher started it, so it runs unprofiled; if it uses MPI, say \
+                 which with --flavour ({names})",
+                if *script { "a script" } else { "not linked with MPI" }
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

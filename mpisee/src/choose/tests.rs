@@ -1,0 +1,171 @@
+use super::*;
+use std::path::PathBuf;
+
+fn flavour(name: &str, family: Family, library: &str) -> Flavour {
+    let file = Path::new(library).file_name().unwrap().to_str().unwrap();
+    let (stem, version) = file.split_once(".so.").unwrap();
+    Flavour {
+        name: name.to_owned(),
+        family,
+        soname: format!("{stem}.so.{}", version.split('.').next().unwrap()),
+        library: PathBuf::from(library),
+        library_version: String::new(),
+        profiler: PathBuf::new(),
+    }
+}
+
+fn installed() -> Vec<Flavour> {
+    vec![
+        flavour("intelmpi-2021.19", Family::Mpich, "/nowhere/intel/libmpi.so.12.0.0"),
+        flavour("mpich-4.0", Family::Mpich, "/nowhere/libmpich.so.12.2.2"),
+        flavour("mpich-5.0", Family::Mpich, "/nowhere/m5/libmpi.so.12.5.2"),
+        flavour("openmpi-4.1", Family::OpenMpi, "/nowhere/o4/libmpi.so.40.30.4"),
+        flavour("openmpi-5.0", Family::OpenMpi, "/nowhere/o5/libmpi.so.40.40.8"),
+    ]
+}
+
+fn linked_with(libraries: &[(&str, &str)]) -> Kind {
+    let libc = ("libc.so.6", "/nowhere/libc.so.6");
+    let all = [&[libc], libraries].concat();
+    let needed =
+        |(soname, path): (&str, &str)| Needed { soname: soname.to_owned(), path: Some(PathBuf::from(path)) };
+    Kind::Dynamic(all.into_iter().map(needed).collect())
+}
+
+/// What comes of it, as a flavour's name or a reason.
+fn chosen(installed: &[Flavour], kind: &Kind, hint: Option<Hint>) -> Result<String, Reason> {
+    let facts =
+        Facts { installed, wanted: None, kind, privileged: false, launcher: false, hint: hint.as_ref() };
+    choose(&facts).unwrap().map(|flavour| flavour.name.clone())
+}
+
+fn hint(family: Family, product: Option<&'static str>, version: &[u32]) -> Option<Hint> {
+    Some(Hint { family, product, version: version.to_vec(), variable: "PMI_RANK" })
+}
+
+#[test]
+fn the_very_library_that_the_program_loads_decides() {
+    for (library, name) in [("o4/libmpi.so.40.30.4", "openmpi-4.1"), ("o5/libmpi.so.40.40.8", "openmpi-5.0")]
+    {
+        let program = linked_with(&[("libmpi.so.40", &format!("/nowhere/{library}"))]);
+        assert_eq!(chosen(&installed(), &program, None), Ok(name.to_owned()));
+    }
+    for (library, name) in
+        [("intel/libmpi.so.12.0.0", "intelmpi-2021.19"), ("m5/libmpi.so.12.5.2", "mpich-5.0")]
+    {
+        let program = linked_with(&[("libmpi.so.12", &format!("/nowhere/{library}"))]);
+        assert_eq!(chosen(&installed(), &program, None), Ok(name.to_owned()));
+    }
+}
+
+#[test]
+fn another_build_of_the_library_gets_the_nearest_version() {
+    for (version, name) in
+        [("40.30.6", "openmpi-4.1"), ("40.30.2", "openmpi-4.1"), ("40.40.3", "openmpi-5.0")]
+    {
+        let program = linked_with(&[("libmpi.so.40", &format!("/elsewhere/libmpi.so.{version}"))]);
+        assert_eq!(chosen(&installed(), &program, None), Ok(name.to_owned()), "{version}");
+    }
+}
+
+#[test]
+fn a_link_to_the_library_is_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().canonicalize().unwrap();
+    let (file, link) = (folder.join("libmpi.so.40.1.0"), folder.join("libmpi.so.40"));
+    std::fs::write(&file, "").unwrap();
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    let mut installed = installed();
+    installed.push(flavour("openmpi-9.9", Family::OpenMpi, file.to_str().unwrap()));
+    let program = linked_with(&[("libmpi.so.40", link.to_str().unwrap())]);
+    assert_eq!(chosen(&installed, &program, None), Ok("openmpi-9.9".to_owned()));
+}
+
+#[test]
+fn what_the_program_is_linked_with_goes_before_the_environment() {
+    let program = linked_with(&[("libmpich.so.12", "/nowhere/libmpich.so.12")]);
+    let other = hint(Family::OpenMpi, Some("openmpi"), &[4]);
+    assert_eq!(chosen(&installed(), &program, other), Ok("mpich-4.0".to_owned()));
+}
+
+#[test]
+fn an_mpi_without_a_flavour_is_named_and_no_other_taken() {
+    let only_mpich = &installed()[1..2];
+    let program = linked_with(&[
+        ("libmpi_mpifh.so.40", "/nowhere/libmpi_mpifh.so.40"),
+        ("libmpi.so.40", "/nowhere/libmpi.so.40"),
+    ]);
+    let reason = Reason::NoFlavourFor { soname: "libmpi.so.40".to_owned() };
+    assert_eq!(chosen(only_mpich, &program, hint(Family::Mpich, None, &[])), Err(reason));
+    let cray = linked_with(&[("libmpi_gnu_123.so.12", "/nowhere/libmpi_gnu_123.so.12")]);
+    let reason = Reason::NoFlavourFor { soname: "libmpi_gnu_123.so.12".to_owned() };
+    assert_eq!(chosen(&installed(), &cray, None), Err(reason));
+}
+
+#[test]
+fn an_interpreter_gets_the_flavour_of_the_launcher() {
+    for kind in [Kind::Script, linked_with(&[])] {
+        let by = |hint| chosen(&installed(), &kind, hint).unwrap();
+        assert_eq!(by(hint(Family::OpenMpi, Some("openmpi"), &[4])), "openmpi-4.1");
+        assert_eq!(by(hint(Family::OpenMpi, Some("openmpi"), &[5, 0, 11])), "openmpi-5.0");
+        assert_eq!(by(hint(Family::OpenMpi, Some("openmpi"), &[])), "openmpi-5.0");
+        assert_eq!(by(hint(Family::Mpich, None, &[])), "mpich-5.0");
+        assert_eq!(by(hint(Family::Mpich, Some("intelmpi"), &[])), "intelmpi-2021.19");
+    }
+}
+
+#[test]
+fn a_launcher_without_a_flavour_is_named_even_if_there_is_one_other() {
+    let reason = Reason::NoFlavourOf { variable: "PMI_RANK", family: Family::OpenMpi };
+    let result = chosen(&installed()[1..2], &Kind::Script, hint(Family::OpenMpi, Some("openmpi"), &[4]));
+    assert_eq!(result, Err(reason));
+}
+
+#[test]
+fn without_a_hint_the_only_flavour_is_taken_and_several_are_a_question() {
+    assert_eq!(chosen(&installed()[1..2], &Kind::Script, None), Ok("mpich-4.0".to_owned()));
+    assert_eq!(chosen(&installed(), &Kind::Script, None), Err(Reason::Undecided { script: true }));
+    assert_eq!(chosen(&installed(), &linked_with(&[]), None), Err(Reason::Undecided { script: false }));
+}
+
+#[test]
+fn the_users_choice_overrides_all_but_the_impossible() {
+    let installed = installed();
+    let program = linked_with(&[("libmpi.so.40", "/nowhere/o4/libmpi.so.40.30.4")]);
+    let facts = |kind, wanted, privileged| {
+        let facts = Facts {
+            installed: &installed,
+            wanted: Some(wanted),
+            kind,
+            privileged,
+            launcher: false,
+            hint: None,
+        };
+        choose(&facts).map(|choice| choice.map(|flavour| flavour.name.clone()))
+    };
+    assert_eq!(facts(&program, "mpich-4.0", false).unwrap(), Ok("mpich-4.0".to_owned()));
+    assert_eq!(facts(&program, "mpich-4.0", true).unwrap(), Err(Reason::Privileged));
+    assert_eq!(facts(&Kind::Static, "mpich-4.0", false).unwrap(), Err(Reason::Static));
+    assert_eq!(facts(&Kind::Foreign, "mpich-4.0", false).unwrap(), Err(Reason::Foreign));
+    assert!(matches!(facts(&Kind::Static, "mpich", false), Err(Failure::UnknownFlavour { .. })));
+}
+
+#[test]
+fn a_launcher_is_profiled_only_on_demand() {
+    let installed = installed();
+    let facts = |wanted| Facts {
+        installed: &installed[1..2],
+        wanted,
+        kind: &Kind::Script,
+        privileged: false,
+        launcher: true,
+        hint: None,
+    };
+    assert_eq!(choose(&facts(None)).unwrap(), Err(Reason::Launcher));
+    assert_eq!(choose(&facts(Some("mpich-4.0"))).unwrap(), Ok(&installed[1]));
+}
+
+#[test]
+fn nothing_installed_is_said() {
+    assert_eq!(chosen(&[], &linked_with(&[]), None), Err(Reason::NoneInstalled));
+}

@@ -1,0 +1,154 @@
+//! The command line.
+
+use clap::builder::ValueParser;
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use mpisee_profile::options::{SETTINGS, Setting};
+use std::ffi::OsString;
+
+const ABOUT: &str = "\
+Runs an MPI program under the mpisee profiler.
+
+The program is not changed or recompiled: a library that counts what each communicator does is preloaded \
+into it. The library has to fit the program's MPI; mpisee picks the one that does. At the end of the run \
+there is a profile directory, which mpisee-through reads.";
+
+const EXAMPLES: &str = "\
+EXAMPLES:
+  Open MPI     mpirun -n 4 mpisee ./app input.dat
+  MPICH        mpiexec -n 4 mpisee --output first.mpisee ./app input.dat
+  Slurm        srun -n 4 mpisee ./app input.dat
+  Python       mpirun -n 4 mpisee python3 app.py
+  no launcher  mpisee --flavour openmpi-4.1 ./app.sh";
+
+/// What the command line asks for.
+pub enum Wanted {
+    /// `--flavours`
+    Flavours,
+    /// To run a program.
+    Run(Run),
+}
+
+/// A program to run.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Run {
+    /// The name of the flavour, if it is not to be found out.
+    pub flavour: Option<String>,
+    /// Options of the profiler, as the environment variables that they are.
+    pub variables: Vec<(&'static str, String)>,
+    /// The program as given.
+    pub program: OsString,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+}
+
+/// Reads the command line; ends the process if it cannot be understood, and after `--help`.
+pub fn parse() -> Wanted {
+    wanted(&command().get_matches())
+}
+
+fn command() -> Command {
+    Command::new("mpisee")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about(ABOUT)
+        .after_help(EXAMPLES)
+        .override_usage("mpisee [OPTIONS] PROGRAM [ARGUMENTS]...")
+        .max_term_width(100)
+        .args(SETTINGS.iter().map(argument))
+        .arg(
+            Arg::new("flavour")
+                .long("flavour")
+                .value_name("NAME")
+                .help("Profile with the library of this flavour, rather than with the one that fits"),
+        )
+        .arg(
+            Arg::new("flavours")
+                .long("flavours")
+                .action(ArgAction::SetTrue)
+                .help("List the flavours that are installed: one per MPI library"),
+        )
+        .arg(
+            Arg::new("program")
+                .value_name("PROGRAM")
+                .hide(true) // the usage line says it all
+                .value_parser(value_parser!(OsString))
+                .required_unless_present("flavours")
+                .num_args(1..)
+                .trailing_var_arg(true),
+        )
+}
+
+/// The option for a setting of the profiler.
+fn argument(setting: &'static Setting) -> Arg {
+    Arg::new(setting.option)
+        .long(setting.option)
+        .value_name(setting.value)
+        .help(format!("{} [default: {}; {}]", setting.help, setting.default, setting.variable))
+        .value_parser(ValueParser::new(move |value: &str| setting.check(value).map(|()| value.to_owned())))
+}
+
+fn wanted(matches: &ArgMatches) -> Wanted {
+    if matches.get_flag("flavours") {
+        return Wanted::Flavours;
+    }
+    let given = |setting: &Setting| matches.get_one::<String>(setting.option).cloned();
+    let mut words = matches.get_many::<OsString>("program").unwrap_or_default().cloned();
+    Wanted::Run(Run {
+        flavour: matches.get_one("flavour").cloned(),
+        variables: SETTINGS.iter().filter_map(|it| Some((it.variable, given(it)?))).collect(),
+        program: words.next().unwrap_or_default(),
+        arguments: words.collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &[&str]) -> Result<Run, clap::Error> {
+        let matches = command().try_get_matches_from([&["mpisee"], line].concat())?;
+        match wanted(&matches) {
+            Wanted::Run(run) => Ok(run),
+            Wanted::Flavours => panic!("{line:?} asks for a list"),
+        }
+    }
+
+    #[test]
+    fn the_definition_is_consistent() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn what_follows_the_program_is_the_programs() {
+        let run =
+            read(&["--output", "a.mpisee", "./app", "--output", "b", "--help", "--", "-n", "-"]).unwrap();
+        assert_eq!(run.program, "./app");
+        assert_eq!(run.arguments, ["--output", "b", "--help", "--", "-n", "-"]);
+        assert_eq!(run.variables, [("MPISEE_OUTPUT", "a.mpisee".to_owned())]);
+    }
+
+    #[test]
+    fn every_setting_is_an_option_and_its_default_can_be_given() {
+        for setting in SETTINGS {
+            let run = read(&[&format!("--{}", setting.option), setting.default, "app"]).unwrap();
+            assert_eq!(run.variables, [(setting.variable, setting.default.to_owned())]);
+        }
+    }
+
+    #[test]
+    fn a_bad_value_is_refused_with_the_reason() {
+        let message = read(&["--record", "maybe", "app"]).unwrap_err().to_string();
+        assert!(message.contains("'maybe' for '--record <on|off>': is neither on nor off"), "{message}");
+    }
+
+    #[test]
+    fn a_mistyped_option_is_not_taken_for_the_program() {
+        assert!(read(&["--ouput", "a.mpisee", "app"]).is_err());
+        assert!(read(&["-n", "4", "app"]).is_err());
+    }
+
+    #[test]
+    fn no_program_is_an_error() {
+        assert!(read(&[]).is_err());
+        assert!(read(&["--flavour", "mpich-4.0"]).is_err());
+    }
+}

@@ -1,0 +1,90 @@
+//! What the environment tells: which MPI's launcher started this process, and which rank it is to be.
+
+use crate::flavours::{Family, numbers};
+
+/// The variables that hold the rank: Open MPI, the launchers of MPICH's family, PMIx (Open MPI 5, Slurm), Slurm.
+const RANKS: [&str; 4] = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"];
+
+/// The variables by which a launcher of MPICH's family, or one that speaks its protocol, is known.
+const MPICH: [&str; 3] = ["PMI_RANK", "HYDI_CONTROL_FD", "MPI_LOCALRANKID"];
+
+/// The MPI whose launcher started this process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hint {
+    /// The binary interface.
+    pub family: Family,
+    /// The implementation, where the environment tells it from others of the family.
+    pub product: Option<&'static str>,
+    /// The version, or its beginning; empty if the environment does not say.
+    pub version: Vec<u32>,
+    /// The variable that says so.
+    pub variable: &'static str,
+}
+
+/// Whether this process speaks for the run: the messages are the same on every rank.
+pub fn speaks(variable: impl Fn(&str) -> Option<String>) -> bool {
+    RANKS.iter().find_map(|name| variable(name)).is_none_or(|rank| rank == "0")
+}
+
+/// Finds out which MPI's launcher this is. `None` if none has left a mark, or two have.
+pub fn hint(variable: impl Fn(&str) -> Option<String>) -> Option<Hint> {
+    let is_set = |name: &&str| variable(name).is_some();
+    let open_mpi = ["OMPI_COMM_WORLD_SIZE"].into_iter().find(is_set);
+    match (open_mpi, MPICH.into_iter().find(is_set)) {
+        (Some(name), None) => {
+            // Open MPI 5 states its version; the runtime of its predecessors had settings of its own.
+            let version = match variable("OMPI_VERSION") {
+                Some(version) => numbers(version.trim_start_matches('v')),
+                None if is_set(&"OMPI_MCA_orte_launch") => vec![4],
+                None => Vec::new(),
+            };
+            Some(Hint { family: Family::OpenMpi, product: Some("openmpi"), version, variable: name })
+        }
+        (None, Some(name)) => {
+            let product = is_set(&"I_MPI_HYDRA_UUID").then_some("intelmpi");
+            Some(Hint { family: Family::Mpich, product, version: Vec::new(), variable: name })
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn environment<'a>(pairs: &'a [(&str, &str)]) -> impl Fn(&str) -> Option<String> + 'a {
+        |wanted| pairs.iter().find(|(name, _)| *name == wanted).map(|(_, value)| (*value).to_owned())
+    }
+
+    #[test]
+    fn open_mpi_is_told_from_its_predecessor() {
+        let four =
+            hint(environment(&[("OMPI_COMM_WORLD_SIZE", "2"), ("OMPI_MCA_orte_launch", "1")])).unwrap();
+        assert_eq!((four.family, four.version), (Family::OpenMpi, vec![4]));
+        let five = hint(environment(&[("OMPI_COMM_WORLD_SIZE", "2"), ("OMPI_VERSION", "5.0.11")])).unwrap();
+        assert_eq!((five.family, five.version), (Family::OpenMpi, vec![5, 0, 11]));
+    }
+
+    #[test]
+    fn intel_mpi_is_told_from_mpich() {
+        let mpich = hint(environment(&[("PMI_RANK", "1"), ("HYDI_CONTROL_FD", "7")])).unwrap();
+        assert_eq!((mpich.family, mpich.product), (Family::Mpich, None));
+        let intel = hint(environment(&[("PMI_RANK", "1"), ("I_MPI_HYDRA_UUID", "d131")])).unwrap();
+        assert_eq!((intel.family, intel.product), (Family::Mpich, Some("intelmpi")));
+    }
+
+    #[test]
+    fn no_launcher_and_two_launchers_tell_nothing() {
+        assert_eq!(hint(environment(&[("OMPI_VERSION", "5.0.11"), ("PMIX_RANK", "0")])), None);
+        assert_eq!(hint(environment(&[("OMPI_COMM_WORLD_SIZE", "2"), ("PMI_RANK", "0")])), None);
+    }
+
+    #[test]
+    fn rank_0_speaks_and_so_does_a_process_without_a_rank() {
+        assert!(speaks(environment(&[])));
+        assert!(speaks(environment(&[("PMI_RANK", "0")])));
+        assert!(!speaks(environment(&[("PMIX_RANK", "3")])));
+        // Within a job of Slurm, every process that mpirun starts on a node inherits its rank.
+        assert!(!speaks(environment(&[("SLURM_PROCID", "0"), ("OMPI_COMM_WORLD_RANK", "1")])));
+    }
+}

@@ -1,0 +1,79 @@
+//! What keeps a program from being started at all.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Why no program was started. The exit codes are a shell's.
+#[derive(Debug)]
+pub enum Failure {
+    /// There is no such program.
+    NotFound {
+        /// As it was given.
+        program: OsString,
+    },
+    /// There is a file, but it is not one that can be executed.
+    NotExecutable {
+        /// The file.
+        path: PathBuf,
+        /// What it is instead.
+        why: &'static str,
+    },
+    /// Starting it failed.
+    Exec {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        why: io::Error,
+    },
+    /// `--flavour` names none of the installed ones.
+    UnknownFlavour {
+        /// As it was given.
+        wanted: String,
+        /// The names that there are.
+        known: Vec<String>,
+    },
+    /// Standard output does not take the list of flavours.
+    Output(io::Error),
+}
+
+impl Failure {
+    /// The exit code that says the same to a script.
+    pub fn exit_code(&self) -> ExitCode {
+        ExitCode::from(match self {
+            Failure::NotFound { .. } => 127,
+            Failure::Exec { why, .. } if why.kind() == io::ErrorKind::NotFound => 127,
+            Failure::NotExecutable { .. } | Failure::Exec { .. } => 126,
+            Failure::UnknownFlavour { .. } => 2,
+            Failure::Output(_) => 1,
+        })
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Failure::NotFound { program } if program.to_string_lossy().contains('/') => {
+                write!(f, "there is no program {}", program.display())
+            }
+            Failure::NotFound { program } => {
+                let name = program.display();
+                write!(
+                    f,
+                    "there is no program {name} in PATH; one in the working directory is called ./{name}"
+                )
+            }
+            Failure::NotExecutable { path, why } => write!(f, "{} {why}", path.display()),
+            Failure::Exec { path, why } => write!(f, "{} cannot be started: {why}", path.display()),
+            Failure::UnknownFlavour { wanted, known } if known.is_empty() => {
+                write!(f, "there is no flavour {wanted}: none is installed")
+            }
+            Failure::UnknownFlavour { wanted, known } => {
+                write!(f, "there is no flavour {wanted}: installed are {}", known.join(", "))
+            }
+            Failure::Output(why) => write!(f, "writing the list of flavours: {why}"),
+        }
+    }
+}

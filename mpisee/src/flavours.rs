@@ -1,0 +1,131 @@
+//! The flavours that are installed: one build of the profiler per MPI library.
+
+use crate::failure::Failure;
+use serde::Deserialize;
+use std::fs;
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+/// The library that is preloaded.
+pub const LIBRARY: &str = "libmpisee.so";
+
+/// The two binary interfaces that MPI libraries have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Family {
+    /// Handles are pointers.
+    OpenMpi,
+    /// Handles are integers: MPICH and what descends from it.
+    Mpich,
+}
+
+/// What the launcher needs of a `flavour.json`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Flavour {
+    /// `openmpi-4.1`
+    pub name: String,
+    /// The binary interface.
+    pub family: Family,
+    /// What a program that needs this MPI has among its needed libraries.
+    pub soname: String,
+    /// The MPI library that it was built for.
+    pub library: PathBuf,
+    /// The first line of what that library says about itself.
+    pub library_version: String,
+    /// The profiler: set by who reads the description.
+    #[serde(skip)]
+    pub profiler: PathBuf,
+}
+
+impl Flavour {
+    /// The implementation: `openmpi` of `openmpi-4.1`.
+    pub fn product(&self) -> &str {
+        self.name.split('-').next().unwrap_or_default()
+    }
+
+    /// What the library says about itself, as far as it names product and version.
+    fn short_version(&self) -> String {
+        let version = self.library_version.split(',').next().unwrap_or_default();
+        version.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    /// Its version: 4, 1 of `openmpi-4.1`.
+    pub fn version(&self) -> Vec<u32> {
+        numbers(self.name.split('-').nth(1).unwrap_or_default())
+    }
+}
+
+/// The numbers in a dotted version.
+pub fn numbers(version: &str) -> Vec<u32> {
+    version.split('.').map_while(|number| number.parse().ok()).collect()
+}
+
+/// The folder that the flavours are in, and what was found there.
+pub struct Installation {
+    /// `lib/mpisee`, beside the `bin` that this launcher is in.
+    pub folder: PathBuf,
+    /// The flavours, by name.
+    pub flavours: Vec<Flavour>,
+    /// What cannot be used, one sentence each.
+    pub complaints: Vec<String>,
+}
+
+impl Installation {
+    /// Looks for the flavours beside this launcher.
+    pub fn find() -> Self {
+        let launcher = std::env::current_exe().unwrap_or_default();
+        let prefix = launcher.parent().and_then(Path::parent).unwrap_or(Path::new(""));
+        Self::in_folder(&prefix.join("lib/mpisee"))
+    }
+
+    fn in_folder(folder: &Path) -> Self {
+        let mut installation =
+            Installation { folder: folder.to_owned(), flavours: Vec::new(), complaints: Vec::new() };
+        let entries = folder.read_dir().into_iter().flatten().flatten();
+        for flavour in entries.map(|entry| entry.path()).filter(|path| path.join(LIBRARY).is_file()) {
+            match read(&flavour) {
+                Ok(flavour) => installation.flavours.push(flavour),
+                Err(why) => installation.complaints.push(why),
+            }
+        }
+        installation.flavours.sort_by(|a, b| a.name.cmp(&b.name));
+        installation
+    }
+
+    /// Lists the flavours on standard output.
+    pub fn list(&self) -> Result<(), Failure> {
+        self.complaints.iter().for_each(|complaint| eprintln!("mpisee: {complaint}"));
+        if self.flavours.is_empty() {
+            eprintln!("mpisee: no flavour is installed in {}", self.folder.display());
+            return Ok(());
+        }
+        let mut table = vec![["FLAVOUR", "SONAME", "MPI LIBRARY", "PATH"].map(str::to_owned)];
+        table.extend(self.flavours.iter().map(|it| {
+            let path = it.profiler.display().to_string();
+            [it.name.clone(), it.soname.clone(), it.short_version(), path]
+        }));
+        match std::io::stdout().write_all(align(&table).as_bytes()) {
+            Err(why) if why.kind() != ErrorKind::BrokenPipe => Err(Failure::Output(why)),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn read(folder: &Path) -> Result<Flavour, String> {
+    let description = folder.join("flavour.json");
+    let unusable = |why: &dyn std::fmt::Display| format!("{} cannot be used: {why}", description.display());
+    let text = fs::read(&description).map_err(|why| unusable(&why))?;
+    let flavour: Flavour = serde_json::from_slice(&text).map_err(|why| unusable(&why))?;
+    Ok(Flavour { profiler: folder.join(LIBRARY), ..flavour })
+}
+
+/// Lines in which columns begin below each other.
+fn align<const COLUMNS: usize>(table: &[[String; COLUMNS]]) -> String {
+    let width = |column: usize| table.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
+    let line = |row: &[String; COLUMNS]| {
+        let cells =
+            row.iter().enumerate().map(|(column, cell)| format!("{cell:<width$}", width = width(column)));
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
+    };
+    table.iter().map(line).collect()
+}

@@ -1,0 +1,95 @@
+//! Turns this process into the program.
+
+use crate::choose::{Facts, Message, choose};
+use crate::cli::Run;
+use crate::environment;
+use crate::failure::Failure;
+use crate::flavours::{Flavour, Installation, LIBRARY};
+use crate::program::Program;
+use std::convert::Infallible;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+/// Starts the program in place of this process, profiled if that can be.
+pub fn launch(run: Run) -> Result<Infallible, Failure> {
+    let installation = Installation::find();
+    let program = Program::find(&run.program)?;
+    let variable = |name: &str| std::env::var(name).ok();
+    let say = |message: &dyn std::fmt::Display| {
+        if environment::speaks(variable) {
+            eprintln!("mpisee: {message}");
+        }
+    };
+    installation.complaints.iter().for_each(|complaint| say(complaint));
+    let hint = environment::hint(variable);
+    let chosen = choose(&Facts {
+        installed: &installation.flavours,
+        wanted: run.flavour.as_deref(),
+        kind: &program.kind,
+        privileged: program.privileged,
+        launcher: program.launcher,
+        hint: hint.as_ref(),
+    })?;
+
+    let mut command = Command::new(&program.path);
+    command.arg0(&run.program).args(&run.arguments).envs(run.variables);
+    match chosen {
+        Ok(Flavour { profiler, .. }) if !can_be_preloaded(profiler) => say(&format_args!(
+            "the path {} has a space or a colon, which LD_PRELOAD cannot hold, so {} runs unprofiled; install \
+             mpisee elsewhere",
+            profiler.display(),
+            run.program.display()
+        )),
+        Ok(Flavour { profiler, .. }) => {
+            command.env("LD_PRELOAD", preload(profiler, &std::env::var_os("LD_PRELOAD").unwrap_or_default()));
+        }
+        Err(reason) => say(&Message {
+            program: &run.program,
+            reason: &reason,
+            installed: &installation.flavours,
+            folder: &installation.folder,
+        }),
+    }
+    Err(Failure::Exec { why: command.exec(), path: program.path })
+}
+
+/// The dynamic loader's separators.
+fn separates(byte: &u8) -> bool {
+    *byte == b' ' || *byte == b':'
+}
+
+fn can_be_preloaded(profiler: &Path) -> bool {
+    !profiler.as_os_str().as_bytes().iter().any(separates)
+}
+
+/// LD_PRELOAD with the profiler before what was there, and without another profiler: with two of them,
+/// every call would count twice.
+fn preload(profiler: &Path, before: &OsStr) -> OsString {
+    let before = before.as_bytes().split(separates).filter(|entry| !entry.is_empty()).map(OsStr::from_bytes);
+    let others = before.filter(|entry| Path::new(entry).file_name() != Some(OsStr::new(LIBRARY)));
+    let entries: Vec<_> = std::iter::once(profiler.as_os_str()).chain(others).collect();
+    entries.join(OsStr::new(":"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_profiler_goes_first_and_is_there_once() {
+        let with = |before: &str| preload(Path::new("/a/libmpisee.so"), before.as_ref());
+        assert_eq!(with(""), "/a/libmpisee.so");
+        assert_eq!(with("/x/libx.so liby.so"), "/a/libmpisee.so:/x/libx.so:liby.so");
+        assert_eq!(with("/b/libmpisee.so:/x/libx.so"), "/a/libmpisee.so:/x/libx.so");
+    }
+
+    #[test]
+    fn a_path_that_the_loader_would_take_apart_is_recognised() {
+        assert!(can_be_preloaded(Path::new("/a/libmpisee.so")));
+        assert!(!can_be_preloaded(Path::new("/a b/libmpisee.so")));
+        assert!(!can_be_preloaded(Path::new("/a:b/libmpisee.so")));
+    }
+}

@@ -1,0 +1,208 @@
+//! What the program is, and which shared libraries it needs.
+
+use crate::failure::Failure;
+use object::elf::FileHeader64;
+use object::read::elf::{FileHeader, ProgramHeader};
+use object::{Endianness, ReadCache};
+use std::ffi::OsStr;
+use std::fs::{File, Metadata};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// What there is to know about a program before it runs.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Program {
+    /// The file.
+    pub path: PathBuf,
+    /// What kind of file.
+    pub kind: Kind,
+    /// Whether it runs with other rights than ours, so that the dynamic loader ignores LD_PRELOAD.
+    pub privileged: bool,
+    /// Whether it is what starts MPI programs: `mpirun` and the like.
+    pub launcher: bool,
+}
+
+/// The kinds of program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Loaded by the dynamic loader, with these libraries.
+    Dynamic(Vec<Needed>),
+    /// Without the dynamic loader.
+    Static,
+    /// For a processor or mode that the profiler is not built for.
+    Foreign,
+    /// Run by an interpreter.
+    Script,
+}
+
+/// A shared library that a program needs, itself or through other libraries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Needed {
+    /// The name that it is asked for by.
+    pub soname: String,
+    /// Where the dynamic loader finds it.
+    pub path: Option<PathBuf>,
+}
+
+impl Program {
+    /// Finds the program as `execvp` does and looks at it.
+    pub fn find(name: &OsStr) -> Result<Self, Failure> {
+        let (path, metadata) = resolve(name, &std::env::var_os("PATH").unwrap_or("/bin:/usr/bin".into()))?;
+        // A program that may be executed but not read is taken for what most programs are.
+        let kind = File::open(&path).map_or(Kind::Dynamic(Vec::new()), |file| kind(&path, file));
+        Ok(Program { kind, privileged: privileged(&metadata), launcher: is_launcher(&path), path })
+    }
+}
+
+/// The file that `name` stands for.
+fn resolve(name: &OsStr, search: &OsStr) -> Result<(PathBuf, Metadata), Failure> {
+    let not_found = || Failure::NotFound { program: name.to_owned() };
+    let candidates: Vec<PathBuf> = if name.as_bytes().contains(&b'/') {
+        vec![PathBuf::from(name)]
+    } else if name.is_empty() {
+        return Err(not_found());
+    } else {
+        // An empty entry is the working directory, and must stay a path for whoever executes it.
+        let folder = |it: PathBuf| if it.as_os_str().is_empty() { PathBuf::from(".") } else { it };
+        std::env::split_paths(search).map(|it| folder(it).join(name)).collect()
+    };
+    let mut refused = None;
+    for path in candidates {
+        let why = match path.metadata() {
+            Ok(it) if it.is_dir() => "is a directory",
+            Ok(it) if it.permissions().mode() & 0o111 == 0 => "is not executable: chmod +x makes it so",
+            Ok(it) => return Ok((path, it)),
+            Err(why) if why.kind() == std::io::ErrorKind::PermissionDenied => {
+                "cannot be reached: permission denied"
+            }
+            Err(_) => continue,
+        };
+        // In PATH, something executable further on wins.
+        refused.get_or_insert(Failure::NotExecutable { path, why });
+    }
+    Err(refused.unwrap_or_else(not_found))
+}
+
+/// Goes by the name, also where a suffix tells several installations apart: `mpirun.openmpi`.
+fn is_launcher(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    matches!(name.split('.').next(), Some("mpirun" | "mpiexec" | "orterun" | "prterun" | "srun"))
+}
+
+/// Whether executing the file changes the user or the group.
+fn privileged(program: &Metadata) -> bool {
+    let Ok(own) = Path::new("/proc/self").metadata() else { return false };
+    let has = |bit: u32| program.mode() & bit == bit;
+    // Set-group-ID without the group's right to execute means something else.
+    (has(0o4000) && program.uid() != own.uid()) || (has(0o2010) && program.gid() != own.gid())
+}
+
+fn kind(path: &Path, file: File) -> Kind {
+    let data = ReadCache::new(file);
+    let magic = |length| object::ReadRef::read_bytes_at(&data, 0, length).unwrap_or_default();
+    if magic(4) != b"\x7fELF" {
+        return Kind::Script;
+    }
+    let Ok(header) = FileHeader64::<Endianness>::parse(&data) else { return Kind::Foreign };
+    let Ok(endian) = header.endian() else { return Kind::Foreign };
+    if !object_machine_is_ours(header.e_machine(endian)) {
+        return Kind::Foreign;
+    }
+    let segments = header.program_headers(endian, &data).unwrap_or_default();
+    match segments.iter().find_map(|segment| segment.interpreter(endian, &data).ok().flatten()) {
+        Some(loader) => Kind::Dynamic(needed(OsStr::from_bytes(loader), path)),
+        None => Kind::Static,
+    }
+}
+
+fn object_machine_is_ours(machine: u16) -> bool {
+    use object::elf;
+    match std::env::consts::ARCH {
+        "x86_64" => machine == elf::EM_X86_64,
+        "aarch64" => machine == elf::EM_AARCH64,
+        "powerpc64" => machine == elf::EM_PPC64,
+        "riscv64" => machine == elf::EM_RISCV,
+        _ => true,
+    }
+}
+
+/// Asks the program's own dynamic loader, which knows about RPATH, LD_LIBRARY_PATH and its cache, what it
+/// would load. Nothing if it cannot: then it is for the loader to say why, when the program is started.
+fn needed(loader: &OsStr, program: &Path) -> Vec<Needed> {
+    let listed = Command::new(loader)
+        .arg("--list")
+        .arg(program)
+        .env_remove("LD_PRELOAD")
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output();
+    listed.map(|output| parse(&String::from_utf8_lossy(&output.stdout))).unwrap_or_default()
+}
+
+/// Reads lines such as `libmpi.so.40 => /usr/lib/libmpi.so.40 (0x00007f0000000000)`.
+fn parse(listing: &str) -> Vec<Needed> {
+    let library = |line: &str| {
+        let line = line.trim();
+        let line = line.rsplit_once(" (0x").map_or(line, |(library, _address)| library);
+        let (name, path) = line.split_once(" => ").unwrap_or((line, line));
+        let path = Some(PathBuf::from(path)).filter(|path| path.is_absolute());
+        let soname = Path::new(name).file_name()?.to_string_lossy().into_owned();
+        Some(Needed { soname, path })
+    };
+    listing.lines().filter_map(library).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn the_loaders_list_is_understood() {
+        let listing = "\tlinux-vdso.so.1 (0x00007ff4c6e5e000)\n\
+                       \tlibmpi.so.40 => /opt/my mpi/lib/libmpi.so.40 (0x00007ff4c6e4c000)\n\
+                       \tlibm.so.6 => not found\n\
+                       \t/lib64/ld-linux-x86-64.so.2 (0x00007ff4c6e60000)\n";
+        let needed = |soname: &str, path: Option<&str>| Needed {
+            soname: soname.to_owned(),
+            path: path.map(PathBuf::from),
+        };
+        assert_eq!(
+            parse(listing),
+            [
+                needed("linux-vdso.so.1", None),
+                needed("libmpi.so.40", Some("/opt/my mpi/lib/libmpi.so.40")),
+                needed("libm.so.6", None),
+                needed("ld-linux-x86-64.so.2", Some("/lib64/ld-linux-x86-64.so.2")),
+            ]
+        );
+    }
+
+    #[test]
+    fn this_test_is_a_dynamic_program() {
+        let program = Program::find(std::env::current_exe().unwrap().as_os_str()).unwrap();
+        let Kind::Dynamic(needed) = program.kind else { panic!("{program:?}") };
+        let libc = needed.iter().find(|library| library.soname.starts_with("libc.so")).unwrap();
+        assert!(libc.path.as_ref().unwrap().exists());
+        assert!(!program.privileged);
+    }
+
+    #[test]
+    fn the_search_goes_on_after_what_is_not_executable() {
+        let [data, programs] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        for (folder, mode) in [(&data, 0o644), (&programs, 0o755)] {
+            let file = folder.path().join("tool");
+            fs::write(&file, "#!/bin/sh\n").unwrap();
+            fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+        }
+        let search = |folders: &[&tempfile::TempDir]| {
+            let folders = std::env::join_paths(folders.iter().map(|folder| folder.path())).unwrap();
+            resolve("tool".as_ref(), &folders).map(|(path, _)| path)
+        };
+        assert_eq!(search(&[&data, &programs]).unwrap(), programs.path().join("tool"));
+        assert!(matches!(search(&[&data]), Err(Failure::NotExecutable { .. })));
+        assert!(matches!(resolve("tool".as_ref(), "/nowhere".as_ref()), Err(Failure::NotFound { .. })));
+    }
+}

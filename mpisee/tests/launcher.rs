@@ -1,0 +1,252 @@
+//! The launcher as users meet it, in installations whose profiler is an empty shared library: what the
+//! program finds in its environment, what is said, and how it ends. No MPI is involved.
+
+mod support;
+
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use support::{Installation, MPICH, OPEN_MPI, script};
+
+#[test]
+fn the_profiler_is_preloaded_before_what_was_there() {
+    let installed = Installation::of(&[OPEN_MPI]);
+    let run = installed.mpisee(&["env"]).run();
+    assert_eq!(run.variable("LD_PRELOAD"), Some(installed.profiler(OPEN_MPI)));
+    assert_eq!(run.stderr, "");
+
+    // The dynamic loader reports a library that it cannot load, and goes on.
+    let run = installed.mpisee(&["env"]).variable("LD_PRELOAD", "libnowhere.so").run();
+    assert_eq!(run.variable("LD_PRELOAD"), Some(installed.profiler(OPEN_MPI) + ":libnowhere.so"));
+}
+
+#[test]
+fn the_profiler_is_loaded_into_the_program() {
+    let installed = Installation::of(&[OPEN_MPI]);
+    let run = installed.mpisee(&["cat", "/proc/self/maps"]).run();
+    assert!(run.stdout.contains(&installed.profiler(OPEN_MPI)), "{run:?}");
+}
+
+#[test]
+fn options_become_variables_and_win_over_inherited_ones() {
+    let installed = Installation::of(&[OPEN_MPI]);
+    let run = installed
+        .mpisee(&["--output", "here/a.mpisee", "--record", "off", "env"])
+        .variable("MPISEE_OUTPUT", "there")
+        .variable("MPISEE_QUIET", "on")
+        .run();
+    assert_eq!(run.variable("MPISEE_OUTPUT").as_deref(), Some("here/a.mpisee"));
+    assert_eq!(run.variable("MPISEE_RECORD").as_deref(), Some("off"));
+    assert_eq!(run.variable("MPISEE_QUIET").as_deref(), Some("on"));
+    assert_eq!(run.variable("MPISEE_CLOCK"), None);
+}
+
+#[test]
+fn a_bad_value_is_refused_before_the_program_starts() {
+    let run = Installation::of(&[OPEN_MPI]).mpisee(&["--clock", "sundial", "echo", "started"]).run();
+    assert_eq!(run.status.code(), Some(2));
+    assert_eq!(run.stdout, "");
+    assert!(run.stderr.contains("'sundial' for '--clock <auto|monotonic>': is neither auto nor"), "{run:?}");
+}
+
+#[test]
+fn arguments_and_input_arrive_unchanged() {
+    let installed = Installation::of(&[OPEN_MPI]);
+    let run = installed.mpisee(&["printf", "<%s>", "--output", "a b", "", "--", "-h"]).run();
+    assert_eq!(run.stdout, "<--output><a b><><--><-h>");
+    let run = installed.mpisee(&["cat"]).input("from standard input").run();
+    assert_eq!(run.stdout, "from standard input");
+}
+
+#[test]
+fn the_program_keeps_the_name_it_was_called_by() {
+    let run = Installation::of(&[OPEN_MPI]).mpisee(&["sh", "-c", "tr '\\0' ' ' < /proc/$$/cmdline"]).run();
+    assert!(run.stdout.starts_with("sh -c "), "{run:?}");
+}
+
+#[test]
+fn the_exit_code_is_the_programs() {
+    let run = Installation::of(&[OPEN_MPI]).mpisee(&["sh", "-c", "exit 42"]).run();
+    assert_eq!(run.status.code(), Some(42));
+}
+
+#[test]
+fn the_program_is_the_same_process_and_dies_of_its_own_signal() {
+    let run = Installation::of(&[OPEN_MPI]).mpisee(&["sh", "-c", "echo $$; kill -TERM $$"]).run();
+    assert_eq!(run.stdout.trim(), run.pid.to_string());
+    assert_eq!(run.status.signal(), Some(15));
+}
+
+#[test]
+fn the_program_is_not_deaf_to_a_closed_pipe() {
+    let run = Installation::of(&[OPEN_MPI]).mpisee(&["grep", "SigIgn", "/proc/self/status"]).run();
+    let ignored = u64::from_str_radix(run.stdout.trim_start_matches("SigIgn:").trim(), 16).unwrap();
+    const SIGPIPE: u32 = 13;
+    assert_eq!(ignored & 1 << (SIGPIPE - 1), 0, "{run:?}");
+}
+
+#[test]
+fn a_program_that_is_not_there_ends_as_in_a_shell() {
+    let installed = Installation::of(&[OPEN_MPI]);
+    for (program, message) in [
+        ("no-such-program", "there is no program no-such-program in PATH; one in the working directory is"),
+        ("./no-such-program", "there is no program ./no-such-program\n"),
+    ] {
+        // Every rank says so: the first one that ends takes the others with it.
+        let run = installed.mpisee(&[program]).variable("PMI_RANK", "1").run();
+        assert_eq!(run.status.code(), Some(127));
+        assert!(run.stderr.starts_with(&format!("mpisee: {message}")), "{run:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_executed_ends_as_in_a_shell() {
+    let installed = Installation::of(&[OPEN_MPI]);
+    let data = installed.file("data.txt", "text", 0o644);
+    let run = installed.mpisee(&[&data]).run();
+    assert_eq!(run.status.code(), Some(126));
+    assert_eq!(run.stderr, format!("mpisee: {data} is not executable: chmod +x makes it so\n"));
+    let run = installed.mpisee(&["/"]).run();
+    assert_eq!((run.status.code(), run.stderr.as_str()), (Some(126), "mpisee: / is a directory\n"));
+    // The kernel finds that out, after everything else went well.
+    let orphan = installed.file("orphan", "#!/no/such/interpreter\n", 0o755);
+    let run = installed.mpisee(&[&orphan]).run();
+    assert_eq!(run.status.code(), Some(127));
+    assert!(run.stderr.starts_with(&format!("mpisee: {orphan} cannot be started: ")), "{run:?}");
+}
+
+#[test]
+fn an_unknown_flavour_is_an_error_that_lists_the_known() {
+    let run = Installation::of(&[MPICH, OPEN_MPI]).mpisee(&["--flavour", "mpich-9", "env"]).run();
+    assert_eq!((run.status.code(), run.stdout.as_str()), (Some(2), ""));
+    assert_eq!(run.stderr, "mpisee: there is no flavour mpich-9: installed are mpich-4.0, openmpi-4.1\n");
+}
+
+#[test]
+fn a_flavour_can_be_demanded() {
+    let installed = Installation::of(&[MPICH, OPEN_MPI]);
+    for flavour in [MPICH, OPEN_MPI] {
+        let run = installed.mpisee(&["--flavour", flavour.name, "env"]).run();
+        assert_eq!(run.variable("LD_PRELOAD"), Some(installed.profiler(flavour)));
+    }
+}
+
+#[test]
+fn what_the_program_is_linked_with_decides_also_through_another_library() {
+    let installed = Installation::of(&[MPICH, OPEN_MPI]);
+    let mpi = installed.library("libmpi.so.40", "int MPI_Init(void) { return 0; }", &[]);
+    let solver = installed.library(
+        "libsolver.so",
+        "int MPI_Init(void); int solve(void) { return MPI_Init(); }",
+        &[&mpi],
+    );
+    let print = "#include <stdio.h>\n#include <stdlib.h>\n\
+                 int solve(void); int main(void) { puts(getenv(\"LD_PRELOAD\")); return solve(); }";
+    let program = installed.program("app", print, &[&solver]);
+    // What the environment says of a launcher counts only where the program does not tell.
+    let run = installed.mpisee(&[&program]).variable("PMI_RANK", "0").run();
+    assert_eq!((run.stdout.trim(), run.stderr.as_str()), (installed.profiler(OPEN_MPI).as_str(), ""));
+
+    let only_mpich = Installation::of(&[MPICH]);
+    let run = only_mpich.mpisee(&[&program]).variable("LD_PRELOAD", "").run();
+    assert_eq!(run.stdout, "\n");
+    let message = format!(
+        "mpisee: {program} needs libmpi.so.40, for which no flavour is installed (there are mpich-4.0)"
+    );
+    assert!(run.stderr.starts_with(&message), "{run:?}");
+}
+
+#[test]
+fn a_static_program_is_said_to_be_one() {
+    let installed = Installation::of(&[OPEN_MPI]);
+    let program = installed.program("app", "int main(void) { return 7; }", &["-static"]);
+    let run = installed.mpisee(&[&program]).run();
+    assert_eq!(run.status.code(), Some(7));
+    assert!(run.stderr.starts_with(&format!("mpisee: {program} is linked statically")), "{run:?}");
+}
+
+#[test]
+fn the_launcher_of_the_mpi_decides_for_a_script() {
+    let installed = Installation::of(&[MPICH, OPEN_MPI]);
+    let script = installed.file("app.sh", script("env"), 0o755);
+    for (name, flavour) in [("OMPI_COMM_WORLD_SIZE", OPEN_MPI), ("PMI_RANK", MPICH)] {
+        let run = installed.mpisee(&[&script]).variable(name, "0").run();
+        assert_eq!(run.variable("LD_PRELOAD"), Some(installed.profiler(flavour)));
+        assert_eq!(run.stderr, "");
+    }
+}
+
+#[test]
+fn what_is_undecided_runs_unprofiled_and_rank_0_says_how_to_decide() {
+    let installed = Installation::of(&[MPICH, OPEN_MPI]);
+    let script = installed.file("app.sh", script("env"), 0o755);
+    let run = installed.mpisee(&[&script]).run();
+    assert_eq!(run.variable("LD_PRELOAD"), None);
+    assert!(run.stderr.starts_with(&format!("mpisee: {script} is a script, and no MPI launcher")), "{run:?}");
+    assert!(run.stderr.ends_with("say which with --flavour (mpich-4.0, openmpi-4.1)\n"), "{run:?}");
+    let run = installed.mpisee(&["env"]).variable("SLURM_PROCID", "0").run();
+    assert!(run.stderr.starts_with("mpisee: env is not linked with MPI"), "{run:?}");
+    let run = installed.mpisee(&["env"]).variable("SLURM_PROCID", "1").run();
+    assert_eq!((run.variable("LD_PRELOAD"), run.stderr.as_str()), (None, ""));
+}
+
+#[test]
+fn without_any_flavour_the_program_still_runs() {
+    let installed = Installation::of(&[]);
+    let run = installed.mpisee(&["echo", "it runs"]).run();
+    assert_eq!(run.stdout, "it runs\n");
+    assert!(run.stderr.starts_with("mpisee: no flavour is installed in "), "{run:?}");
+}
+
+#[test]
+fn the_wrong_order_is_explained() {
+    let installed = Installation::of(&[OPEN_MPI]);
+    let mpirun = installed.file("mpirun.openmpi", script("env"), 0o755);
+    let run = installed.mpisee(&[&mpirun, "-n", "4", "./app"]).run();
+    assert_eq!(run.variable("LD_PRELOAD"), None);
+    assert!(run.stderr.ends_with(&format!("{mpirun} … mpisee PROGRAM\n")), "{run:?}");
+}
+
+#[test]
+fn a_path_that_cannot_be_preloaded_is_said() {
+    let installed = Installation::in_folder("a folder", &[OPEN_MPI]);
+    let run = installed.mpisee(&["env"]).run();
+    assert_eq!(run.variable("LD_PRELOAD"), None);
+    assert!(run.stderr.contains("has a space or a colon"), "{run:?}");
+}
+
+#[test]
+fn a_damaged_flavour_is_said_and_the_others_are_used() {
+    let installed = Installation::of(&[OPEN_MPI]);
+    let damaged = Path::new("lib/mpisee/damaged");
+    installed.file(damaged.join("libmpisee.so"), "", 0o644);
+    installed.file(damaged.join("flavour.json"), "{", 0o644);
+    let run = installed.mpisee(&["env"]).run();
+    assert_eq!(run.variable("LD_PRELOAD"), Some(installed.profiler(OPEN_MPI)));
+    assert!(run.stderr.contains("damaged/flavour.json cannot be used: "), "{run:?}");
+}
+
+#[test]
+fn the_list_names_every_flavour() {
+    let installed = Installation::of(&[MPICH, OPEN_MPI]);
+    let run = installed.mpisee(&["--flavours"]).run();
+    let cells = |line: &str| -> Vec<String> {
+        line.split("  ").map(|cell| cell.trim().to_owned()).filter(|cell| !cell.is_empty()).collect()
+    };
+    let lines: Vec<_> = run.stdout.lines().map(cells).collect();
+    assert_eq!(lines.len(), 3, "{run:?}");
+    assert_eq!(lines[1][..3], ["mpich-4.0", "libmpich.so.12", "MPICH Version: 4.0.2"]);
+    assert_eq!(lines[2].last(), Some(&installed.profiler(OPEN_MPI)));
+}
+
+#[test]
+fn help_shows_every_option_with_its_variable_and_default() {
+    let run = Installation::of(&[]).mpisee(&["--help"]).run();
+    let text = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    for setting in mpisee_profile::options::SETTINGS {
+        let stated = format!("[default: {}; {}]", setting.default, setting.variable);
+        assert!(text.contains(&format!("--{} <{}>", setting.option, setting.value)), "{text}");
+        assert!(text.contains(&stated), "{text}");
+    }
+    assert!(text.contains("EXAMPLES"));
+    assert_eq!(run.stderr, "");
+}
