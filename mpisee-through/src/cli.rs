@@ -1,0 +1,131 @@
+//! The command line: which command, and usage errors as one sentence.
+
+use crate::command::{Outcome, check, comms, summary};
+use anyhow::Result;
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, Subcommand};
+use std::ffi::OsString;
+
+/// Shows what an MPI program communicated, per communicator, from the profile that mpisee left.
+///
+/// Without a command, PROFILE is summarised: `mpisee-through app.mpisee` is
+/// `mpisee-through summary app.mpisee`, and takes the same options.
+#[derive(Debug, Parser)]
+#[command(name = "mpisee-through", version, after_help = EXAMPLES)]
+#[command(
+    override_usage = "mpisee-through [OPTIONS] PROFILE\n       mpisee-through COMMAND [OPTIONS] PROFILE"
+)]
+#[command(disable_help_subcommand = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// The first lines of `--help` are those of each command's arguments.
+#[derive(Debug, Subcommand)]
+enum Command {
+    Summary(summary::SummaryArgs),
+    Comms(comms::CommsArgs),
+    Check(check::CheckArgs),
+}
+
+const EXAMPLES: &str = "\
+EXAMPLES:
+  mpisee-through app.mpisee                 the run and its ten busiest communicators
+  mpisee-through app.mpisee --kind p2p      point-to-point operations only
+  mpisee-through comms app.mpisee           the tree of communicators
+  mpisee-through check app.mpisee           verify that what was sent was received, and more
+  mpisee-through summary --help             all options of a command";
+
+/// Parses the command line, runs the command and says how it went.
+pub fn run(arguments: impl Iterator<Item = OsString>) -> Result<Outcome> {
+    let cli = match Cli::try_parse_from(with_command(arguments)) {
+        Ok(cli) => cli,
+        Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
+            error.print()?;
+            return Ok(Outcome::Done);
+        }
+        Err(error) => anyhow::bail!(sentence(&error)),
+    };
+    match &cli.command {
+        Command::Summary(args) => summary::run(args),
+        Command::Comms(args) => comms::run(args),
+        Command::Check(args) => check::run(args),
+    }
+}
+
+/// Puts `summary` where no command is named, so that its options work without it too.
+fn with_command(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = arguments.collect();
+    let stands_alone = |first: &str| {
+        ["-h", "--help", "-V", "--version"].contains(&first)
+            || Cli::command().get_subcommands().any(|command| command.get_name() == first)
+    };
+    match arguments.get(1).map(|first| first.to_str()) {
+        None => arguments.push("--help".into()),
+        Some(Some(first)) if stands_alone(first) => {}
+        Some(_) => arguments.insert(1, "summary".into()),
+    }
+    arguments
+}
+
+/// Clap's report on one line, without the usage.
+fn sentence(error: &clap::Error) -> String {
+    let report = error.render().to_string();
+    let mut sentence = String::new();
+    for line in report.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        if line.starts_with("Usage:") || line.starts_with("For more information") {
+            break;
+        }
+        let separator = match line {
+            _ if sentence.is_empty() => "",
+            _ if line.starts_with("tip:") => "; ",
+            _ => " ",
+        };
+        sentence.push_str(separator);
+        sentence.push_str(line.trim_start_matches("error: ").trim_start_matches("tip: "));
+    }
+    sentence + "; --help lists the options"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn completed(arguments: &[&str]) -> Vec<String> {
+        let given = std::iter::once("mpisee-through").chain(arguments.iter().copied()).map(OsString::from);
+        with_command(given).into_iter().skip(1).map(|argument| argument.into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn clap_accepts_the_declarations() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_profile_alone_is_summarised() {
+        assert_eq!(completed(&["app.mpisee"]), ["summary", "app.mpisee"]);
+        assert_eq!(completed(&["--all", "app.mpisee"]), ["summary", "--all", "app.mpisee"]);
+        assert_eq!(completed(&["comms", "app.mpisee"]), ["comms", "app.mpisee"]);
+        assert_eq!(completed(&["--version"]), ["--version"]);
+        assert_eq!(completed(&[]), ["--help"]);
+    }
+
+    #[test]
+    fn usage_errors_are_one_line() {
+        for wrong in
+            [&["app.mpisee", "--tpo", "3"][..], &["summary"], &["comms", "a", "b"], &["a", "--sort", "x"]]
+        {
+            let error = run(completed(wrong)
+                .iter()
+                .fold(vec!["mpisee-through".into()], |mut all, next| {
+                    all.push(OsString::from(next));
+                    all
+                })
+                .into_iter())
+            .unwrap_err()
+            .to_string();
+            assert!(!error.contains('\n') && error.ends_with("; --help lists the options"), "{error}");
+        }
+    }
+}

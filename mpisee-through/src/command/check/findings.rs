@@ -1,0 +1,84 @@
+//! What the checks found: differences, and those that `run.json` explains.
+
+use super::Check;
+
+/// Something that does not agree.
+#[derive(Debug)]
+pub struct Finding {
+    /// What it is about.
+    pub check: Check,
+    /// What was found, as a sentence without its full stop.
+    pub what: String,
+    /// Why it is no error of the profile, if it is none.
+    pub explained_by: Option<&'static str>,
+}
+
+/// The first findings, and the number of all.
+#[derive(Debug)]
+pub struct Findings {
+    limit: usize,
+    differences: Vec<Finding>,
+    explained: Vec<Finding>,
+    /// Per check: all differences, all explained ones.
+    counts: [(u64, u64); Check::ALL.len()],
+    /// The part of the time check that does not apply to this run.
+    pub skipped: Option<&'static str>,
+}
+
+impl Findings {
+    /// Keeps the first `limit` differences, and as many explained ones.
+    pub fn new(limit: usize) -> Self {
+        Findings {
+            limit,
+            differences: Vec::new(),
+            explained: Vec::new(),
+            counts: Default::default(),
+            skipped: None,
+        }
+    }
+
+    /// Adds a difference. The sentence is made only if it is kept.
+    pub fn differs(&mut self, check: Check, what: impl FnOnce() -> String) {
+        self.counts[check as usize].0 += 1;
+        if self.differences.len() < self.limit {
+            self.differences.push(Finding { check, what: what(), explained_by: None });
+        }
+    }
+
+    /// Adds a difference that is no error if there is an explanation.
+    pub fn differs_unless(
+        &mut self,
+        explained_by: Option<&'static str>,
+        check: Check,
+        what: impl FnOnce() -> String,
+    ) {
+        if explained_by.is_none() {
+            return self.differs(check, what);
+        }
+        self.counts[check as usize].1 += 1;
+        if self.explained.len() < self.limit {
+            self.explained.push(Finding { check, what: what(), explained_by });
+        }
+    }
+
+    /// The first differences, then the first explained ones.
+    pub fn kept(&self) -> impl Iterator<Item = &Finding> {
+        self.differences.iter().chain(&self.explained)
+    }
+
+    /// How many differences and explained ones a check found.
+    pub fn of(&self, check: Check) -> (u64, u64) {
+        self.counts[check as usize]
+    }
+
+    /// All differences that nothing explains.
+    pub fn differences(&self) -> u64 {
+        self.counts.iter().map(|&(differences, _)| differences).sum()
+    }
+
+    /// How many findings are not among those kept.
+    pub fn left_out(&self) -> u64 {
+        let all: u64 = self.counts.iter().map(|&(differences, explained)| differences + explained).sum();
+        all - self.kept().count() as u64
+    }
+}

@@ -1,0 +1,136 @@
+//! `check`: does the profile agree with itself?
+
+mod findings;
+mod names;
+mod ranks;
+mod render;
+mod times;
+mod traffic;
+
+use super::Outcome;
+use crate::load;
+use crate::output::OutputArgs;
+use anyhow::Result;
+use clap::Args;
+use findings::Findings;
+use mpisee_profile::rows::{CallRow, CommRow, PeerRow, RankRow};
+use mpisee_profile::{Profile, RunInfo};
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+EXAMPLES:
+  mpisee-through check app.mpisee                  exit code 1 and differences, or 0
+  mpisee-through check app.mpisee --all            every difference
+  mpisee-through check app.mpisee --output json    for other programs";
+
+/// Does the profile agree with itself? Exit code 1 and the differences if not.
+///
+/// ranks: ranks.csv has every rank of MPI_COMM_WORLD once.
+/// names: names of communicators are unique, a name begins with its parent's, the parent exists, and
+/// the size is the number of members.
+/// rows: communicators and ranks of calls.csv and peers.csv are in comms.csv and its members.
+/// traffic: on every communicator, what a rank sent to another is what the other received from it.
+/// time: mpi_s of a rank is the sum of its rows in calls.csv, and not more than wall_s (the latter
+/// unless the thread level is multiple, where calls of threads overlap).
+///
+/// Traffic that differs is no error of the profile where run.json says that recording was off for a
+/// part of the run or that the profile is incomplete; nor is a missing rank in an incomplete profile.
+/// Such differences are shown as explained and leave the exit code 0.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, verbatim_doc_comment)]
+pub struct CheckArgs {
+    /// The NAME.mpisee directory that the run left
+    profile: PathBuf,
+
+    /// Show N differences (default: 10 in a table, all in csv and json)
+    #[arg(long, value_name = "N", conflicts_with = "all")]
+    top: Option<usize>,
+
+    /// Show all differences (default: see --top)
+    #[arg(long)]
+    all: bool,
+
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// What a difference is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Check {
+    Ranks,
+    Names,
+    Rows,
+    Traffic,
+    Time,
+}
+
+impl Check {
+    const ALL: [Check; 5] = [Check::Ranks, Check::Names, Check::Rows, Check::Traffic, Check::Time];
+
+    fn name(self) -> &'static str {
+        match self {
+            Check::Ranks => "ranks",
+            Check::Names => "names",
+            Check::Rows => "rows",
+            Check::Traffic => "traffic",
+            Check::Time => "time",
+        }
+    }
+
+    /// What holds where nothing is found.
+    fn claim(self) -> &'static str {
+        match self {
+            Check::Ranks => "ranks.csv has every rank once",
+            Check::Names => "names, parents and members of communicators agree",
+            Check::Rows => "calls.csv and peers.csv name communicators and their members only",
+            Check::Traffic => "what was sent is what was received, between each two ranks",
+            Check::Time => "the MPI time of each rank is that of its calls, within its wall time",
+        }
+    }
+}
+
+/// Runs the command.
+pub fn run(args: &CheckArgs) -> Result<Outcome> {
+    let profile = load::open(&args.profile)?;
+    let mut findings = Findings::new(args.output.limit(args.top, args.all));
+    check_all(&profile, &mut findings)?;
+    args.output.write(&render::render(&profile, &findings, &args.output)?)?;
+    Ok(if findings.differences() == 0 { Outcome::Done } else { Outcome::Differs })
+}
+
+/// Each table is read once; `calls.csv` and `peers.csv` are not held.
+fn check_all(profile: &Profile, findings: &mut Findings) -> Result<()> {
+    let run = profile.run();
+    let ranks: Vec<RankRow> = load::all(profile)?;
+    let comms: Vec<CommRow> = load::all(profile)?;
+    ranks::check(run, &ranks, findings);
+    names::check(run.ranks, &comms, findings);
+
+    let mut members = names::RowCheck::new(&comms);
+    let mut times = times::TimeCheck::new(&ranks, run.mpi.thread_level == "multiple");
+    for row in profile.rows::<CallRow>()? {
+        let row = row?;
+        members.row("calls.csv", &row.comm, row.rank, findings);
+        times.row(&row);
+    }
+    times.finish(findings);
+
+    let mut traffic = traffic::TrafficCheck::default();
+    for row in profile.rows::<PeerRow>()? {
+        let row = row?;
+        members.row("peers.csv", &row.comm, row.rank, findings);
+        members.row("peers.csv", &row.comm, row.peer, findings);
+        traffic.row(&row);
+    }
+    traffic.finish(traffic_explanation(run), findings);
+    Ok(())
+}
+
+/// Why sent and received may differ without a mistake in the profile.
+fn traffic_explanation(run: &RunInfo) -> Option<&'static str> {
+    match run {
+        RunInfo { complete: false, .. } => Some("the profile is incomplete"),
+        RunInfo { recording_was_off: true, .. } => Some("recording was off for a part of the run"),
+        _ => None,
+    }
+}

@@ -1,0 +1,131 @@
+//! Communicators: their names, parents and members, and the rows that refer to them.
+
+use super::{Check, Findings};
+use crate::load::is_one_per_process;
+use mpisee_profile::RankSet;
+use mpisee_profile::rows::CommRow;
+use std::collections::{HashMap, HashSet};
+
+/// Checks `comms.csv` by itself; `ranks` is the size of `MPI_COMM_WORLD`.
+pub fn check(ranks: u32, rows: &[CommRow], findings: &mut Findings) {
+    let names: HashSet<&str> = rows.iter().map(|row| row.comm.as_str()).collect();
+    let mut seen = HashSet::new();
+    for row in rows {
+        let name = &row.comm;
+        if !seen.insert(name) {
+            findings.differs(Check::Names, || format!("{name} is in comms.csv more than once"));
+        }
+        if let Some(what) = wrong_parent(row, &names) {
+            findings.differs(Check::Names, || what);
+        }
+        if let Some(what) = wrong_members(row, ranks) {
+            findings.differs(Check::Names, || what);
+        }
+    }
+}
+
+fn wrong_parent(row: &CommRow, names: &HashSet<&str>) -> Option<String> {
+    let CommRow { comm, parent, created_by, .. } = row;
+    if parent.is_empty() {
+        // A communicator from a group of a session has no parent.
+        let has_none = ["W", "S"].contains(&comm.as_str()) || created_by == "MPI_Comm_create_from_group";
+        return (!has_none).then(|| format!("{comm} has no parent"));
+    }
+    if !names.contains(parent.as_str()) {
+        return Some(format!("{comm} has the parent {parent}, which is not in comms.csv"));
+    }
+    let step = comm.strip_prefix(parent.as_str()).and_then(|rest| rest.strip_prefix('_'));
+    match step {
+        Some(step) if is_step(step) => None,
+        Some(_) => Some(format!("{comm} is not {parent} followed by one creation like _s2.0")),
+        None => Some(format!("{comm} does not begin with the name of its parent {parent}")),
+    }
+}
+
+/// A letter for the creating call, a number, and for some calls a dot and a rank: `d1`, `s2.0`.
+fn is_step(step: &str) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let Some(numbers) = step.strip_prefix(|c: char| c.is_ascii_lowercase()) else { return false };
+    match numbers.split_once('.') {
+        Some((number, rank)) => is_number(number) && is_number(rank),
+        None => is_number(numbers),
+    }
+}
+
+fn wrong_members(row: &CommRow, ranks: u32) -> Option<String> {
+    let CommRow { comm, size, members, .. } = row;
+    let groups = || std::iter::once(&members.group).chain(&members.remote);
+    if let Some(range) = groups().flat_map(RankSet::ranges).find(|range| range.last >= ranks) {
+        return Some(format!("{comm} has the member {}, and run.json has {ranks} ranks", range.last));
+    }
+    // Every rank is below `ranks` here, so that the sets are small enough to be walked.
+    let listed: u64 = groups().map(RankSet::len).sum();
+    if members.all().iter().collect::<HashSet<u32>>().len() as u64 != listed {
+        return Some(format!("{comm} lists a member twice"));
+    }
+    match is_one_per_process(comm) {
+        true if *size != 1 => {
+            Some(format!("{comm} has size {size}, and is one communicator of size 1 per process"))
+        }
+        false if u64::from(*size) != listed => Some(format!("{comm} has size {size} and {listed} members")),
+        _ => None,
+    }
+}
+
+/// Checks that rows of other tables name a communicator and members of it.
+pub struct RowCheck<'a> {
+    comms: HashMap<&'a str, &'a CommRow>,
+    /// What is found once is not told again for each row.
+    told: HashSet<(&'static str, String, Option<u32>)>,
+}
+
+impl<'a> RowCheck<'a> {
+    /// Refers to `comms.csv`.
+    pub fn new(rows: &'a [CommRow]) -> Self {
+        let comms = rows.iter().map(|row| (row.comm.as_str(), row)).collect();
+        RowCheck { comms, told: HashSet::new() }
+    }
+
+    /// Checks that `rank` can have a row with `comm` in `file`.
+    pub fn row(&mut self, file: &'static str, comm: &str, rank: u32, findings: &mut Findings) {
+        match self.comms.get(comm) {
+            None => {
+                if self.told.insert((file, comm.to_owned(), None)) {
+                    findings.differs(Check::Rows, || format!("{comm} is in {file} and not in comms.csv"));
+                }
+            }
+            Some(row) => {
+                let members = &row.members;
+                let is_member = members.group.contains(rank)
+                    || members.remote.as_ref().is_some_and(|remote| remote.contains(rank));
+                if !is_member && self.told.insert((file, comm.to_owned(), Some(rank))) {
+                    findings.differs(Check::Rows, || {
+                        format!("rank {rank} is in {file} on {comm} and not among its members {}", show(row))
+                    });
+                }
+            }
+        }
+    }
+}
+
+fn show(row: &CommRow) -> String {
+    match &row.members.remote {
+        Some(remote) => format!("{}|{remote}", row.members.group),
+        None => row.members.group.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_step;
+
+    #[test]
+    fn a_step_is_a_letter_and_numbers() {
+        for step in ["d1", "s2.0", "s12.345"] {
+            assert!(is_step(step), "{step}");
+        }
+        for wrong in ["", "d", "1", "s1.", "s.0", "S1", "d1_d2", "d1x", "s1.0.0"] {
+            assert!(!is_step(wrong), "{wrong}");
+        }
+    }
+}

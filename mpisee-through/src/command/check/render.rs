@@ -1,0 +1,116 @@
+//! The findings as text, as CSV and as JSON.
+
+use super::Check;
+use super::findings::{Finding, Findings};
+use crate::output::{self, Format, OutputArgs};
+use crate::units::count;
+use anyhow::Result;
+use mpisee_profile::Profile;
+use serde::Serialize;
+
+/// The findings in the format asked for.
+pub fn render(profile: &Profile, findings: &Findings, output: &OutputArgs) -> Result<Vec<u8>> {
+    match output.format() {
+        Format::Table => Ok(text(profile, findings).into_bytes()),
+        Format::Csv => {
+            let row = |finding: &Finding| (finding.check.name(), outcome_of(finding), sentence(finding));
+            output::csv(&["check", "outcome", "difference"], findings.kept().map(row))
+        }
+        Format::Json => output::json(&document(profile, findings)),
+    }
+}
+
+fn text(profile: &Profile, findings: &Findings) -> String {
+    let mut text = String::new();
+    for check in Check::ALL {
+        let mark = match findings.of(check) {
+            (0, 0) => "ok",
+            (0, _) => "explained",
+            _ => "DIFFERS",
+        };
+        text += &format!("{mark:<9}  {:<7}  {}\n", check.name(), check.claim());
+    }
+    if !profile.run().complete {
+        let why = profile.run().incomplete_because.as_deref().unwrap_or("run.json does not say why");
+        text += &format!("\nThe profile is incomplete: {why}.\n");
+    }
+    if let Some(skipped) = findings.skipped {
+        text += &format!("\nSkipped: {skipped}.\n");
+    }
+    if findings.kept().next().is_some() {
+        text.push('\n');
+    }
+    for finding in findings.kept() {
+        text += &format!("{}: {}.\n", finding.check.name(), sentence(finding));
+    }
+    if findings.left_out() > 0 {
+        text += &format!("… and {} more; --all shows all.\n", findings.left_out());
+    }
+    let not_seen: u64 = profile.run().not_seen.values().sum();
+    if findings.of(Check::Traffic).0 > 0 && not_seen > 0 {
+        text += &format!(
+            "run.json counts {} that no table has; they may have sent or received.\n",
+            count(not_seen, "call")
+        );
+    }
+    text
+}
+
+fn sentence(finding: &Finding) -> String {
+    match finding.explained_by {
+        Some(why) => format!("{}, which is explained: {why}", finding.what),
+        None => finding.what.clone(),
+    }
+}
+
+fn outcome_of(finding: &Finding) -> &'static str {
+    if finding.explained_by.is_some() { "explained" } else { "differs" }
+}
+
+#[derive(Serialize)]
+struct Document {
+    profile: String,
+    holds: bool,
+    complete: bool,
+    skipped: Option<&'static str>,
+    checks: Vec<CheckDocument>,
+    findings: Vec<FindingDocument>,
+    findings_left_out: u64,
+}
+
+#[derive(Serialize)]
+struct CheckDocument {
+    check: &'static str,
+    differences: u64,
+    explained_differences: u64,
+}
+
+#[derive(Serialize)]
+struct FindingDocument {
+    check: &'static str,
+    outcome: &'static str,
+    difference: String,
+    explained_by: Option<&'static str>,
+}
+
+fn document(profile: &Profile, findings: &Findings) -> Document {
+    let check = |check: Check| {
+        let (differences, explained_differences) = findings.of(check);
+        CheckDocument { check: check.name(), differences, explained_differences }
+    };
+    let finding = |finding: &Finding| FindingDocument {
+        check: finding.check.name(),
+        outcome: outcome_of(finding),
+        difference: finding.what.clone(),
+        explained_by: finding.explained_by,
+    };
+    Document {
+        profile: profile.directory().display().to_string(),
+        holds: findings.differences() == 0,
+        complete: profile.run().complete,
+        skipped: findings.skipped,
+        checks: Check::ALL.into_iter().map(check).collect(),
+        findings: findings.kept().map(finding).collect(),
+        findings_left_out: findings.left_out(),
+    }
+}

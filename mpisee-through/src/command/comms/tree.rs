@@ -1,0 +1,195 @@
+//! Who descends from whom, as lines of text.
+
+use crate::units::natural_order;
+use mpisee_profile::rows::CommRow;
+use std::collections::HashMap;
+
+/// The rows of `comms.csv` by descent.
+pub struct Tree<'a> {
+    rows: &'a [CommRow],
+    /// The place of each row's parent; roots and rows whose parent is missing have none.
+    parents: Vec<Option<usize>>,
+    children: Vec<Vec<usize>>,
+    roots: Vec<usize>,
+}
+
+/// A line of the drawn tree: a communicator, or how many are left out there.
+pub struct Line<'a> {
+    /// The branch and the name.
+    pub text: String,
+    /// The communicator.
+    pub row: Option<&'a CommRow>,
+    /// Communicators that this line stands for without showing them, descendants included.
+    pub left_out: usize,
+}
+
+/// What is left to draw.
+enum Step {
+    Comm(usize),
+    LeftOut { siblings: usize, all: usize },
+}
+
+impl<'a> Tree<'a> {
+    /// Sorts the rows by descent, children in the order of their names.
+    pub fn new(rows: &'a [CommRow]) -> Self {
+        // Of rows with one name, which `check` reports, the first gets the children.
+        let mut places: HashMap<&str, usize> = HashMap::new();
+        for (place, row) in rows.iter().enumerate() {
+            places.entry(&row.comm).or_insert(place);
+        }
+        let mut order: Vec<usize> = (0..rows.len()).collect();
+        order.sort_by(|&left, &right| natural_order(&rows[left].comm, &rows[right].comm));
+        // A name is longer than its parent's; anything else could lead in a circle.
+        let parent_of = |row: &CommRow| {
+            places.get(row.parent.as_str()).copied().filter(|_| row.parent.len() < row.comm.len())
+        };
+        let parents: Vec<Option<usize>> = rows.iter().map(parent_of).collect();
+        let mut children = vec![Vec::new(); rows.len()];
+        let mut roots = Vec::new();
+        for place in order {
+            match parents[place] {
+                Some(parent) => children[parent].push(place),
+                None => roots.push(place),
+            }
+        }
+        // The world comes first, whatever else there is.
+        roots.sort_by_key(|&root| rows[root].comm != "W");
+        Tree { rows, parents, children, roots }
+    }
+
+    /// The choice, with the ancestors of what is chosen.
+    pub fn with_ancestors(&self, chosen: &[bool]) -> Vec<bool> {
+        let mut kept = chosen.to_vec();
+        for place in (0..chosen.len()).filter(|&place| chosen[place]) {
+            let mut ancestor = self.parents[place];
+            while let Some(next) = ancestor.filter(|&next| !kept[next]) {
+                kept[next] = true;
+                ancestor = self.parents[next];
+            }
+        }
+        kept
+    }
+
+    /// The lines of what is kept, with at most `limit` children of each communicator.
+    ///
+    /// The children of a communicator that is not kept hang from its parent.
+    pub fn lines(&self, kept: &[bool], limit: usize) -> Vec<Line<'a>> {
+        let mut lines = Vec::new();
+        let roots = self.kept_among(&self.roots, kept);
+        // Depth first without recursion: a chain of dups may be longer than the stack.
+        let mut pending: Vec<(Step, String, String)> = Vec::new();
+        pending.extend(roots.iter().rev().map(|&root| (Step::Comm(root), String::new(), String::new())));
+        while let Some((step, branch, indent)) = pending.pop() {
+            let place = match step {
+                Step::Comm(place) => place,
+                Step::LeftOut { siblings, all } => {
+                    let below =
+                        if all > siblings { format!(" and {} below", all - siblings) } else { String::new() };
+                    let text = format!("{branch}… {siblings} more{below}");
+                    lines.push(Line { text, row: None, left_out: all });
+                    continue;
+                }
+            };
+            let row = &self.rows[place];
+            lines.push(Line { text: format!("{branch}{}", row.comm), row: Some(row), left_out: 0 });
+            let steps = self.steps(&self.kept_among(&self.children[place], kept), kept, limit);
+            let last = steps.len().saturating_sub(1);
+            pending.extend(steps.into_iter().enumerate().rev().map(|(i, step)| {
+                let (corner, line) = if i == last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
+                (step, format!("{indent}{corner}"), format!("{indent}{line}"))
+            }));
+        }
+        lines
+    }
+
+    /// The places that are kept; in place of one that is not, its nearest kept descendants.
+    fn kept_among(&self, places: &[usize], kept: &[bool]) -> Vec<usize> {
+        let mut found = Vec::new();
+        let mut pending: Vec<usize> = places.iter().rev().copied().collect();
+        while let Some(place) = pending.pop() {
+            if kept[place] {
+                found.push(place);
+            } else {
+                pending.extend(self.children[place].iter().rev());
+            }
+        }
+        found
+    }
+
+    fn steps(&self, children: &[usize], kept: &[bool], limit: usize) -> Vec<Step> {
+        let (shown, rest) = children.split_at(limit.min(children.len()));
+        let mut steps: Vec<Step> = shown.iter().map(|&place| Step::Comm(place)).collect();
+        if !rest.is_empty() {
+            let all = rest.iter().map(|&place| self.kept_below(place, kept)).sum();
+            steps.push(Step::LeftOut { siblings: rest.len(), all });
+        }
+        steps
+    }
+
+    /// How many are kept from this place down, itself included.
+    fn kept_below(&self, place: usize, kept: &[bool]) -> usize {
+        let mut number = 0;
+        let mut pending = vec![place];
+        while let Some(next) = pending.pop() {
+            number += usize::from(kept[next]);
+            pending.extend(&self.children[next]);
+        }
+        number
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mpisee_profile::rows::Members;
+
+    fn rows(names: &[(&str, &str)]) -> Vec<CommRow> {
+        let row = |&(comm, parent): &(&str, &str)| CommRow {
+            comm: comm.to_owned(),
+            parent: parent.to_owned(),
+            created_by: String::new(),
+            size: 1,
+            members: Members { group: "0".parse().unwrap(), remote: None },
+            label: String::new(),
+            topology: String::new(),
+            reorder: None,
+            nodes: 1,
+            freed: 0,
+        };
+        names.iter().map(row).collect()
+    }
+
+    fn drawn(rows: &[CommRow], kept: &[bool], limit: usize) -> String {
+        Tree::new(rows).lines(kept, limit).iter().map(|line| line.text.clone() + "\n").collect()
+    }
+
+    #[test]
+    fn children_hang_from_their_parents() {
+        let rows =
+            rows(&[("S", ""), ("W", ""), ("W_d2", "W"), ("W_d1", "W"), ("W_d1_s1.0", "W_d1"), ("X", "gone")]);
+        let expected = "W\n├─ W_d1\n│  └─ W_d1_s1.0\n└─ W_d2\nS\nX\n";
+        assert_eq!(drawn(&rows, &[true; 6], usize::MAX), expected);
+    }
+
+    #[test]
+    fn many_siblings_are_counted_instead() {
+        let rows = rows(&[("W", ""), ("W_d1", "W"), ("W_d2", "W"), ("W_d3", "W"), ("W_d3_d1", "W_d3")]);
+        assert_eq!(drawn(&rows, &[true; 5], 1), "W\n├─ W_d1\n└─ … 2 more and 1 below\n");
+        assert_eq!(drawn(&rows, &[true; 5], 3), drawn(&rows, &[true; 5], usize::MAX));
+    }
+
+    #[test]
+    fn ancestors_of_the_chosen_are_kept_where_asked() {
+        let rows = rows(&[("W", ""), ("W_d1", "W"), ("W_d1_d1", "W_d1"), ("W_d2", "W")]);
+        let chosen = [false, false, true, false];
+        let tree = Tree::new(&rows);
+        assert_eq!(tree.with_ancestors(&chosen), [true, true, true, false]);
+        assert_eq!(drawn(&rows, &chosen, 10), "W_d1_d1\n");
+    }
+
+    #[test]
+    fn a_circle_is_not_followed() {
+        let rows = rows(&[("A", "B"), ("B", "A"), ("C", "C")]);
+        assert_eq!(drawn(&rows, &[true; 3], 10), "A\nB\nC\n");
+    }
+}

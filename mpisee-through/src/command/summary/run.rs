@@ -1,0 +1,123 @@
+//! The run as a whole: what ran where, and how much of its time was MPI.
+
+use crate::units::{count, seconds, to_nine_decimals};
+use mpisee_profile::rows::RankRow;
+use mpisee_profile::{Profile, RunInfo};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// The run as a whole; the fields are those of the JSON output.
+#[derive(Debug, Serialize)]
+pub struct RunSummary<'a> {
+    profile: String,
+    command: &'a [String],
+    mpisee_version: &'a str,
+    mpi_library: &'a str,
+    mpi_flavour: &'a str,
+    mpi_thread_level: &'a str,
+    ranks: u32,
+    nodes: u32,
+    start: &'a str,
+    end: &'a str,
+    clock: &'a str,
+    /// Of the rank that took longest.
+    wall_max_s: f64,
+    /// Mean over ranks.
+    mpi_mean_s: f64,
+    /// MPI time of all ranks by wall time of all ranks, from 0 to 1.
+    mpi_share_of_wall: f64,
+    complete: bool,
+    incomplete_because: Option<&'a str>,
+    recording_was_off: bool,
+    not_seen_calls: &'a BTreeMap<String, u64>,
+    notes: &'a [String],
+}
+
+impl<'a> RunSummary<'a> {
+    /// From `run.json` and `ranks.csv`.
+    pub fn new(profile: &'a Profile, ranks: &[RankRow]) -> Self {
+        let run: &RunInfo = profile.run();
+        let wall_s: f64 = ranks.iter().map(|row| row.wall_s.0).sum();
+        let mpi_s: f64 = ranks.iter().map(|row| row.mpi_s.0).sum();
+        RunSummary {
+            profile: profile.directory().display().to_string(),
+            command: &run.command,
+            mpisee_version: &run.mpisee_version,
+            mpi_library: &run.mpi.library,
+            mpi_flavour: &run.mpi.flavour,
+            mpi_thread_level: &run.mpi.thread_level,
+            ranks: run.ranks,
+            nodes: run.nodes,
+            start: &run.start,
+            end: &run.end,
+            clock: &run.clock,
+            wall_max_s: to_nine_decimals(ranks.iter().map(|row| row.wall_s.0).fold(0.0, f64::max)),
+            mpi_mean_s: to_nine_decimals(if ranks.is_empty() { 0.0 } else { mpi_s / ranks.len() as f64 }),
+            mpi_share_of_wall: if wall_s > 0.0 { to_nine_decimals(mpi_s / wall_s) } else { 0.0 },
+            complete: run.complete,
+            incomplete_because: run.incomplete_because.as_deref(),
+            recording_was_off: run.recording_was_off,
+            not_seen_calls: &run.not_seen,
+            notes: &run.notes,
+        }
+    }
+
+    /// What and where, one line each: heading and value.
+    pub fn lines(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("Command", self.command.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")),
+            ("MPI", format!("{} (flavour {})", self.mpi_library, self.mpi_flavour)),
+            ("Ranks", format!("{} on {}", self.ranks, count(u64::from(self.nodes), "node"))),
+            ("Start", self.start.to_owned()),
+            ("Wall time", format!("{} s (longest rank)", seconds(self.wall_max_s))),
+            (
+                "MPI time",
+                format!(
+                    "{} s (mean over ranks), {:.1} % of wall time",
+                    seconds(self.mpi_mean_s),
+                    100.0 * self.mpi_share_of_wall
+                ),
+            ),
+        ]
+    }
+
+    /// What a reader of the numbers has to know, one sentence each.
+    pub fn sentences(&self) -> Vec<String> {
+        let mut sentences = Vec::new();
+        if !self.complete {
+            let why = self.incomplete_because.unwrap_or("run.json does not say why");
+            sentences.push(format!("The profile is incomplete: {why}."));
+        }
+        if self.recording_was_off {
+            sentences.push("Recording was off for a part of the run on some rank.".to_owned());
+        }
+        for (reason, &calls) in self.not_seen_calls.iter().filter(|&(_, &calls)| calls > 0) {
+            sentences.push(format!("Not in the tables: {reason} ({calls})."));
+        }
+        sentences.extend(self.notes.iter().cloned());
+        sentences
+    }
+}
+
+/// A word of a command line as one would type it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quoted;
+
+    #[test]
+    fn a_command_can_be_typed_again() {
+        assert_eq!(quoted("./app"), "./app");
+        assert_eq!(quoted("two words"), "'two words'");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+        assert_eq!(quoted(""), "''");
+    }
+}

@@ -1,0 +1,225 @@
+//! Options that choose communicators and operations, the same for every command.
+
+use crate::glob::Glob;
+use crate::units::{SizeRange, parse_seconds};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, ValueEnum};
+use mpisee_profile::rows::{CallRow, CommRow, Members, Memory};
+use mpisee_profile::{Kind, Operation, RankSet};
+
+/// Chooses communicators.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Filters")]
+pub struct CommFilter {
+    /// Only communicators whose name or label matches; * is any text, ? any character; may be
+    /// repeated (default: all)
+    #[arg(long, value_name = "GLOB")]
+    comm: Vec<Glob>,
+
+    /// Only these ranks of MPI_COMM_WORLD: 0-3,8 (default: all)
+    #[arg(long, value_name = "RANKS", value_parser = parse_ranks)]
+    ranks: Option<RankSet>,
+}
+
+impl CommFilter {
+    /// Whether the name, or the label that the application gave, is chosen.
+    pub fn takes_comm(&self, name: &str, row: Option<&CommRow>) -> bool {
+        let label = row.map(|row| row.label.as_str()).filter(|label| !label.is_empty());
+        self.comm.is_empty()
+            || self
+                .comm
+                .iter()
+                .any(|glob| glob.matches(name) || label.is_some_and(|label| glob.matches(label)))
+    }
+
+    /// Whether the rank is chosen.
+    pub fn takes_rank(&self, rank: u32) -> bool {
+        self.ranks.as_ref().is_none_or(|ranks| ranks.contains(rank))
+    }
+
+    /// Whether some member is chosen.
+    pub fn takes_members(&self, members: &Members) -> bool {
+        let Some(ranks) = &self.ranks else { return true };
+        let shares = |group: &RankSet| {
+            if ranks.len() < group.len() {
+                ranks.iter().any(|rank| group.contains(rank))
+            } else {
+                group.iter().any(|rank| ranks.contains(rank))
+            }
+        };
+        shares(&members.group) || members.remote.as_ref().is_some_and(shares)
+    }
+
+    /// Whether anything is filtered at all.
+    pub fn is_on(&self) -> bool {
+        !self.comm.is_empty() || self.ranks.is_some()
+    }
+}
+
+/// Chooses communicators and operations.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Filters")]
+pub struct CallFilter {
+    /// Communicators and ranks.
+    #[command(flatten)]
+    pub comms: CommFilter,
+
+    /// Only operations of these kinds, separated by commas (default: all)
+    #[arg(long, value_name = "KIND", value_delimiter = ',', value_parser = kind_parser())]
+    kind: Vec<Kind>,
+
+    /// Only operations whose name matches, with or without MPI_; * is any text, ? any character;
+    /// may be repeated (default: all)
+    #[arg(long, value_name = "GLOB")]
+    call: Vec<Glob>,
+
+    /// Only messages of these sizes in bytes: 1k-64k, 1k-, -64k; sizes are recorded in classes
+    /// between powers of two, and a class counts when some of its sizes are in the range (default: all)
+    #[arg(long, value_name = "MIN-MAX", allow_hyphen_values = true)]
+    size: Option<SizeRange>,
+
+    /// Only calls in regions whose name matches: solver/halo; '' is outside of any; may be repeated
+    /// (default: all)
+    #[arg(long, value_name = "GLOB")]
+    region: Vec<Glob>,
+
+    /// Only buffers in these kinds of memory, separated by commas (default: all)
+    #[arg(long, value_name = "MEMORY", value_delimiter = ',')]
+    memory: Vec<MemoryArg>,
+
+    /// Only operations whose slowest rank, Max[s], spent at least this long in them: 0.5, 10ms, 20us
+    /// (default: 0)
+    #[arg(long, value_name = "TIME", value_parser = parse_seconds)]
+    time_min: Option<f64>,
+
+    /// Only operations whose slowest rank, Max[s], spent at most this long in them (default: any time)
+    #[arg(long, value_name = "TIME", value_parser = parse_seconds)]
+    time_max: Option<f64>,
+}
+
+impl CallFilter {
+    /// Whether the operation is chosen.
+    pub fn takes_call(&self, call: &str) -> bool {
+        let kind = Operation::from_name(call).map(Operation::kind);
+        // An operation that this program does not know has no kind, so it is of none of those asked for.
+        let kind_fits = self.kind.is_empty() || kind.is_some_and(|kind| self.kind.contains(&kind));
+        let short = call.strip_prefix("MPI_").unwrap_or(call);
+        let name_fits = |glob: &Glob| glob.matches(call) || glob.matches(short);
+        kind_fits && (self.call.is_empty() || self.call.iter().any(name_fits))
+    }
+
+    /// Whether the rank, size, region and memory of the row are chosen; its communicator and operation
+    /// are asked about once per name, with [`CommFilter::takes_comm`] and [`CallFilter::takes_call`].
+    pub fn takes_row(&self, row: &CallRow) -> bool {
+        let overlaps = |size: SizeRange| row.size_min <= size.max_bytes && size.min_bytes <= row.size_max;
+        self.comms.takes_rank(row.rank)
+            && self.size.is_none_or(overlaps)
+            && (self.region.is_empty() || self.region.iter().any(|glob| glob.matches(&row.region)))
+            && (self.memory.is_empty() || self.memory.iter().any(|wanted| wanted.memory() == row.memory))
+    }
+
+    /// Whether an operation is chosen by its largest time over ranks.
+    pub fn takes_time(&self, max_s: f64) -> bool {
+        self.time_min.is_none_or(|least| max_s >= least) && self.time_max.is_none_or(|most| max_s <= most)
+    }
+
+    /// Whether anything is filtered at all.
+    pub fn is_on(&self) -> bool {
+        self.comms.is_on()
+            || !(self.kind.is_empty() && self.call.is_empty())
+            || !(self.region.is_empty() && self.memory.is_empty())
+            || self.size.is_some()
+            || self.time_min.is_some()
+            || self.time_max.is_some()
+    }
+}
+
+/// The kinds of memory as typed on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum MemoryArg {
+    Host,
+    Device,
+    Managed,
+}
+
+impl MemoryArg {
+    fn memory(self) -> Memory {
+        match self {
+            MemoryArg::Host => Memory::Host,
+            MemoryArg::Device => Memory::Device,
+            MemoryArg::Managed => Memory::Managed,
+        }
+    }
+}
+
+fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::PointToPoint => "p2p",
+        Kind::Collective => "collective",
+        Kind::Completion => "completion",
+        Kind::Probe => "probe",
+        Kind::Communicator => "communicator",
+    }
+}
+
+/// Accepts the kinds that some operation has.
+fn kind_parser() -> impl TypedValueParser<Value = Kind> {
+    let mut kinds: Vec<Kind> = Vec::new();
+    for kind in Operation::all().map(Operation::kind) {
+        if !kinds.contains(&kind) {
+            kinds.push(kind);
+        }
+    }
+    let names: Vec<&'static str> = kinds.iter().map(|&kind| kind_name(kind)).collect();
+    PossibleValuesParser::new(names).try_map(move |name| {
+        kinds.iter().copied().find(|&kind| kind_name(kind) == name).ok_or("not a kind of operation")
+    })
+}
+
+fn parse_ranks(text: &str) -> Result<RankSet, String> {
+    let ranks: RankSet = text.parse()?;
+    if ranks.is_empty() { Err("there is no rank in it".to_owned()) } else { Ok(ranks) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn globs(patterns: &[&str]) -> Vec<Glob> {
+        patterns.iter().map(|pattern| pattern.parse().unwrap()).collect()
+    }
+
+    #[test]
+    fn calls_are_chosen_by_kind_and_name() {
+        let filter = CallFilter {
+            kind: vec![Kind::Collective],
+            call: globs(&["All*", "MPI_Send"]),
+            ..CallFilter::default()
+        };
+        assert!(filter.takes_call("MPI_Allreduce"));
+        assert!(!filter.takes_call("MPI_Send"), "of another kind");
+        assert!(!filter.takes_call("MPI_Bcast"), "of another name");
+        assert!(!filter.takes_call("MPI_Allnew"), "of no known kind");
+        let any_kind = CallFilter { call: globs(&["All*"]), ..CallFilter::default() };
+        assert!(any_kind.takes_call("MPI_Allnew"));
+    }
+
+    #[test]
+    fn communicators_are_chosen_by_some_member() {
+        let members = |text: &str, remote: Option<&str>| Members {
+            group: text.parse().unwrap(),
+            remote: remote.map(|text| text.parse().unwrap()),
+        };
+        let filter = CommFilter { ranks: Some("6,9".parse().unwrap()), ..CommFilter::default() };
+        assert!(filter.takes_members(&members("0-7", None)));
+        assert!(!filter.takes_members(&members("0-5", None)));
+        assert!(filter.takes_members(&members("0-5", Some("8-9"))));
+        assert!(filter.takes_members(&members("6", None)));
+    }
+
+    #[test]
+    fn an_empty_set_of_ranks_is_refused() {
+        assert!(parse_ranks(" ,").is_err());
+        assert!(parse_ranks("0-x").unwrap_err().contains("'0-x'"));
+    }
+}

@@ -1,0 +1,68 @@
+//! Opens a profile and holds its small tables; the large ones are streamed by those who need them.
+
+use anyhow::Result;
+use mpisee_profile::rows::{CommRow, Members, RankRow, Row};
+use mpisee_profile::{Profile, ProfileError};
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+
+/// Opens the profile directory.
+pub fn open(directory: &Path) -> Result<Profile> {
+    Ok(Profile::open(directory)?)
+}
+
+/// All rows of a table that is small enough to hold.
+pub fn all<R: Row>(profile: &Profile) -> Result<Vec<R>, ProfileError> {
+    profile.rows::<R>()?.collect()
+}
+
+/// The communicators and the processes of a run.
+pub struct Processes {
+    /// `ranks.csv`.
+    pub ranks: Vec<RankRow>,
+    /// The ranks in it.
+    pub present: HashSet<u32>,
+    /// `comms.csv`, by name.
+    pub comms: HashMap<String, CommRow>,
+}
+
+impl Processes {
+    /// Reads `ranks.csv` and `comms.csv`.
+    pub fn load(profile: &Profile) -> Result<Self> {
+        let ranks: Vec<RankRow> = all(profile)?;
+        let present = ranks.iter().map(|row| row.rank).collect();
+        let comms = all::<CommRow>(profile)?.into_iter().map(|row| (row.comm.clone(), row)).collect();
+        Ok(Processes { ranks, present, comms })
+    }
+
+    /// The members that have a row in `ranks.csv`, ascending.
+    pub fn present_members(&self, members: &Members) -> Vec<u32> {
+        let groups = || std::iter::once(&members.group).chain(&members.remote);
+        let listed: u64 = groups().map(mpisee_profile::RankSet::len).sum();
+        // PERF: of the two sets, the smaller is walked.
+        let mut found: Vec<u32> = if listed <= self.present.len() as u64 {
+            groups().flat_map(|group| group.iter()).filter(|rank| self.present.contains(rank)).collect()
+        } else {
+            let is_member = |rank: &u32| groups().any(|group| group.contains(*rank));
+            self.present.iter().copied().filter(is_member).collect()
+        };
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+}
+
+/// Whether the row stands for one communicator of each listed process: `S` and its descendants.
+pub fn is_one_per_process(comm: &str) -> bool {
+    comm == "S" || comm.starts_with("S_")
+}
+
+/// The members for reading: blanks where a line may break, and what the row of `S` stands for.
+pub fn members_text(row: &CommRow) -> String {
+    let text = match &row.members.remote {
+        Some(remote) => format!("{} | {remote}", row.members.group),
+        None => row.members.group.to_string(),
+    };
+    let text = text.replace(',', ", ");
+    if is_one_per_process(&row.comm) { format!("each of {text}") } else { text }
+}

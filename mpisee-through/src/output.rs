@@ -1,0 +1,190 @@
+//! Where results go and how they look: tables for people, CSV and JSON for scripts.
+
+use anyhow::{Context, Result};
+use clap::{Args, ValueEnum};
+use comfy_table::{
+    Attribute, Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets,
+};
+use serde::Serialize;
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+
+/// What results are written as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For reading, fitted to the terminal
+    Table,
+    /// Comma-separated values with a header row
+    Csv,
+    /// One JSON object
+    Json,
+}
+
+/// Format and file of the result.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Output")]
+pub struct OutputArgs {
+    /// What to write
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Format::Table)]
+    output: Format,
+
+    /// Where to write, - for standard output
+    #[arg(short = 'o', long = "file", value_name = "FILE", default_value = "-")]
+    file: PathBuf,
+}
+
+/// How many entries a table shows unless asked otherwise.
+const SHOWN_IN_TABLE: usize = 10;
+
+impl OutputArgs {
+    /// What to write.
+    pub fn format(&self) -> Format {
+        self.output
+    }
+
+    /// How many entries to show: what is asked for, else a screenful in tables and everything for scripts.
+    pub fn limit(&self, top: Option<usize>, all: bool) -> usize {
+        match (top, self.output) {
+            _ if all => usize::MAX,
+            (Some(top), _) => top,
+            (None, Format::Table) => SHOWN_IN_TABLE,
+            (None, Format::Csv | Format::Json) => usize::MAX,
+        }
+    }
+
+    /// What a table has to fit.
+    pub fn page(&self) -> Page {
+        if !self.is_stdout() || !std::io::stdout().is_terminal() {
+            return Page::default();
+        }
+        let colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        Page { width: Table::new().width(), colour }
+    }
+
+    /// Writes a finished result.
+    pub fn write(&self, result: &[u8]) -> Result<()> {
+        if self.is_stdout() {
+            let mut stdout = std::io::stdout().lock();
+            return stdout.write_all(result).and_then(|()| stdout.flush()).context("cannot write the output");
+        }
+        std::fs::write(&self.file, result).with_context(|| format!("cannot write '{}'", self.file.display()))
+    }
+
+    fn is_stdout(&self) -> bool {
+        self.file.as_os_str() == "-"
+    }
+}
+
+/// CSV with a header row of the fields' names.
+pub fn csv<R: Serialize>(columns: &[&str], rows: impl IntoIterator<Item = R>) -> Result<Vec<u8>> {
+    let mut writer = csv::WriterBuilder::new().has_headers(false).from_writer(Vec::new());
+    writer.write_record(columns)?;
+    for row in rows {
+        writer.serialize(row)?;
+    }
+    Ok(writer.into_inner()?)
+}
+
+/// Indented JSON that ends in a newline.
+pub fn json<R: Serialize>(result: &R) -> Result<Vec<u8>> {
+    let mut text = serde_json::to_vec_pretty(result)?;
+    text.push(b'\n');
+    Ok(text)
+}
+
+/// What a table has to fit: a terminal, or anything (the default).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Page {
+    /// Columns of the terminal; without one, nothing is cut or wrapped.
+    pub width: Option<u16>,
+    /// Whether headings may stand out.
+    pub colour: bool,
+}
+
+/// How a column of a table behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Column {
+    /// Text, wrapped where the page is narrow.
+    Text,
+    /// Text that stays on one line as long as possible, at least this wide.
+    Fixed(usize),
+    /// A number, on the right, at least this wide.
+    Number(usize),
+}
+
+impl Page {
+    /// A table without lines: `columns` under their headings, two blanks between.
+    pub fn table(&self, columns: &[(&str, Column)], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+        let mut table = Table::new();
+        table
+            .load_preset(presets::NOTHING)
+            .force_no_tty()
+            .set_content_arrangement(ContentArrangement::Dynamic);
+        if let Some(width) = self.width {
+            table.set_width(width);
+        }
+        if self.colour {
+            table.enforce_styling();
+        }
+        table.set_header(columns.iter().map(|(heading, _)| self.bold_cell(heading)));
+        table.add_rows(rows);
+        for (column, (_, kind)) in table.column_iter_mut().zip(columns) {
+            column.set_padding((0, 2));
+            match kind {
+                Column::Text => {}
+                Column::Fixed(width) => {
+                    column.set_constraint(at_least(*width));
+                }
+                Column::Number(width) => {
+                    column.set_constraint(at_least(*width)).set_cell_alignment(CellAlignment::Right);
+                }
+            }
+        }
+        table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
+    }
+
+    /// A word that stands out where it may.
+    pub fn bold(&self, text: &str) -> String {
+        if self.colour { format!("\u{1b}[1m{text}\u{1b}[0m") } else { text.to_owned() }
+    }
+
+    fn bold_cell(&self, text: &str) -> Cell {
+        let cell = Cell::new(text);
+        if self.colour { cell.add_attribute(Attribute::Bold) } else { cell }
+    }
+}
+
+/// The blanks after a column count as its width.
+fn at_least(content: usize) -> ColumnConstraint {
+    ColumnConstraint::LowerBoundary(Width::Fixed(u16::try_from(content + 2).unwrap_or(u16::MAX)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COLUMNS: [(&str, Column); 2] = [("NAME", Column::Fixed(6)), ("WHO", Column::Text)];
+
+    fn rows() -> Vec<Vec<String>> {
+        vec![vec!["W".to_owned(), "0, 64, 128, 192, 256, 320".to_owned()]]
+    }
+
+    #[test]
+    fn without_a_terminal_nothing_is_cut() {
+        let text = Page::default().table(&COLUMNS, rows());
+        assert_eq!(text, "NAME    WHO\nW       0, 64, 128, 192, 256, 320\n");
+    }
+
+    #[test]
+    fn a_terminal_is_filled_and_not_exceeded() {
+        let text = Page { width: Some(24), colour: false }.table(&COLUMNS, rows());
+        assert!(text.lines().all(|line| line.len() <= 24), "{text}");
+        assert_eq!(text, "NAME    WHO\nW       0, 64, 128,\n        192, 256, 320\n");
+    }
+
+    #[test]
+    fn headings_stand_out_only_where_they_may() {
+        assert!(Page { width: Some(80), colour: true }.table(&COLUMNS, rows()).contains("\u{1b}[1m"));
+        assert_eq!(Page::default().bold("x"), "x");
+    }
+}

@@ -1,0 +1,106 @@
+//! Bad usage and bad profiles: one sentence on stderr, exit code 2.
+
+mod support;
+
+use support::splatt;
+
+const COMMANDS: [&str; 3] = ["summary", "comms", "check"];
+
+#[test]
+fn what_is_no_profile_is_named() {
+    let profile = splatt().write();
+    std::fs::write(profile.beside().join("file"), "").unwrap();
+    std::fs::create_dir(profile.beside().join("empty")).unwrap();
+    for command in COMMANDS {
+        profile.run(&[command, "nothing"]).fails_with(&["'nothing'", "there is nothing of that name"]);
+        profile.run(&[command, "file"]).fails_with(&["'file'", "it is a file"]);
+        profile.run(&[command, "empty"]).fails_with(&["'empty'", "it has no run.json"]);
+    }
+}
+
+#[test]
+fn a_newer_format_is_not_guessed_at() {
+    let profile = splatt().write();
+    profile.replace("run.json", "\"format_version\": 1", "\"format_version\": 999");
+    for command in COMMANDS {
+        profile.run(&[command, "app.mpisee"]).fails_with(&["app.mpisee", "999"]);
+    }
+}
+
+#[test]
+fn a_missing_table_is_named() {
+    for (command, table) in [
+        ("summary", "ranks.csv"),
+        ("summary", "comms.csv"),
+        ("summary", "calls.csv"),
+        ("comms", "comms.csv"),
+        ("check", "peers.csv"),
+    ] {
+        let profile = splatt().write();
+        std::fs::remove_file(profile.directory.join(table)).unwrap();
+        profile.run(&[command, "app.mpisee"]).fails_with(&["cannot read", table]);
+    }
+}
+
+#[test]
+fn a_missing_column_is_named() {
+    let profile = splatt().write();
+    profile.replace("calls.csv", "time_s", "time");
+    for command in ["summary", "check"] {
+        profile.run(&[command, "app.mpisee"]).fails_with(&["calls.csv", "no column 'time_s'"]);
+    }
+}
+
+#[test]
+fn a_wrong_number_is_found_by_its_line() {
+    let profile = splatt().write();
+    profile.replace("comms.csv", "W_a1_s2.0,W_a1,MPI_Comm_split,4", "W_a1_s2.0,W_a1,MPI_Comm_split,-4");
+    for command in COMMANDS {
+        profile.run(&[command, "app.mpisee"]).fails_with(&["comms.csv', line 5: field 4:"]);
+    }
+    let profile = splatt().write();
+    profile.replace("ranks.csv", ",12.500000000,", ",99999999999999999999999e999,");
+    profile.run(&["app.mpisee"]).fails_with(&["ranks.csv', line 5: inf is not a time"]);
+}
+
+#[test]
+fn a_row_that_is_cut_off_is_found_by_its_line() {
+    let profile = splatt().write();
+    let path = profile.directory.join("peers.csv");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, &text[..text.len() - 6]).unwrap();
+    profile
+        .run(&["check", "app.mpisee"])
+        .fails_with(&["peers.csv', line 3: the row has 6 fields instead of 7"]);
+}
+
+#[test]
+fn counts_beyond_the_range_are_refused() {
+    let profile =
+        splatt().call("W", 0, "MPI_Bcast", 1, u64::MAX, 0.0).call("W", 1, "MPI_Bcast", 1, 1, 0.0).write();
+    profile.run(&["app.mpisee"]).fails_with(&["calls.csv", "W add up to 2^64"]);
+}
+
+#[test]
+fn wrong_usage_is_one_line() {
+    let profile = splatt().write();
+    profile.run(&["summary"]).fails_with(&["required", "PROFILE"]);
+    profile.run(&["app.mpisee", "--nonsense"]).fails_with(&["unexpected argument '--nonsense'"]);
+    profile.run(&["app.mpisee", "--sort", "weight"]).fails_with(&["'weight'", "--sort", "time, volume"]);
+    profile.run(&["app.mpisee", "--ranks", "5-x"]).fails_with(&["--ranks", "'5-x' is not a rank"]);
+    profile.run(&["app.mpisee", "--size", "big"]).fails_with(&["--size", "'big' is not a size"]);
+    profile.run(&["app.mpisee", "--time-min", "1h"]).fails_with(&["--time-min", "'1h' is not a time"]);
+    profile.run(&["app.mpisee", "--top", "3", "--all"]).fails_with(&["--top", "--all"]);
+    profile.run(&["app.mpisee", "--kind", "rma2"]).fails_with(&["'rma2'", "collective"]);
+}
+
+#[test]
+fn help_has_examples() {
+    let profile = splatt().write();
+    for arguments in
+        [&["--help"][..], &["summary", "--help"], &["comms", "--help"], &["check", "--help"], &[]]
+    {
+        let ran = profile.run(arguments);
+        assert!(ran.exits(0).stdout.contains("\nEXAMPLES:\n"), "{}", ran.stdout);
+    }
+}

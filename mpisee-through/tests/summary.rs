@@ -1,0 +1,310 @@
+//! `mpisee-through summary`: the run, and what happened on each communicator.
+
+mod support;
+
+use mpisee_profile::rows::Memory;
+use std::io::Read;
+use std::process::Stdio;
+use support::{Builder, splatt};
+
+const RUN: &str = "\
+Command    ./splatt cpd 'my tensor.tns'
+MPI        Open MPI v5.0.3 (flavour openmpi-5)
+Ranks      8 on 2 nodes
+Start      2025-06-01T12:00:00Z
+Wall time  12.500000 s (longest rank)
+MPI time   1.984625 s (mean over ranks), 19.2 % of wall time
+";
+
+const W: &str = "
+COMM                 SIZE  PROCS
+W                       8  0-7
+  Call            Mean[s]    Min[s]    Max[s]    Volume  #Calls
+  MPI_Allreduce  0.250000  0.250000  0.250000       640      80
+  MPI_Recv       0.093750  0.000000  0.750000       404       4
+  MPI_Send       0.015625  0.000000  0.125000       404       4
+";
+
+const W_A1: &str = "
+COMM                 SIZE  PROCS
+W_a1                    8  0-7
+  Call            Mean[s]    Min[s]    Max[s]    Volume  #Calls
+  MPI_Alltoallv  1.437500  1.000000  1.875000  24000136      24
+";
+
+const ROWS: &str = "
+COMM                 SIZE  PROCS       LABEL
+W_a1_s2.0               4  0, 2, 4, 6  rows
+  Call            Mean[s]    Min[s]    Max[s]    Volume  #Calls
+  MPI_Bcast      0.375000  0.000000  0.500000       606       6
+";
+
+const SELF: &str = "
+COMM                 SIZE  PROCS
+S                       1  each of 0-7
+  Call            Mean[s]    Min[s]    Max[s]    Volume  #Calls
+  MPI_Comm_dup   0.000250  0.000250  0.000250         0       8
+";
+
+/// What `--output csv` gives, without its header row, as lists of communicator and operation.
+fn chosen(arguments: &[&str]) -> Vec<String> {
+    let profile = splatt().write();
+    let ran = profile.run(&[&["app.mpisee", "--output", "csv"], arguments].concat());
+    ran.exits(0);
+    let mut reader = csv::Reader::from_reader(ran.stdout.as_bytes());
+    let records = reader.records().map(Result::unwrap);
+    records.map(|record| format!("{} {}", &record[0], record[5].trim_start_matches("MPI_"))).collect()
+}
+
+#[test]
+fn the_busiest_communicator_comes_first() {
+    let profile = splatt().write();
+    profile.run(&["summary", "app.mpisee"]).prints(&[RUN, W_A1, W, ROWS, SELF].concat());
+}
+
+#[test]
+fn without_a_command_a_profile_is_summarised() {
+    let profile = splatt().write();
+    let summary = profile.run(&["summary", "app.mpisee", "--sort", "name"]);
+    profile.run(&["--sort", "name", "app.mpisee"]).prints(&summary.stdout);
+}
+
+#[test]
+fn the_left_out_are_counted() {
+    let profile = splatt().write();
+    let closing = "
+2 more communicators are left out, with 1.502000 s over all ranks; --all shows all, --top N the first N.
+";
+    profile.run(&["app.mpisee", "--top", "2"]).prints(&[RUN, W_A1, W, closing].concat());
+    profile.run(&["app.mpisee", "--all"]).prints(&[RUN, W_A1, W, ROWS, SELF].concat());
+}
+
+#[test]
+fn ten_communicators_are_shown_unless_asked_otherwise() {
+    let mut builder = Builder::new(2);
+    for n in 1..=12 {
+        let comm = format!("W_d{n}");
+        builder = builder.comm(&comm, "W", "MPI_Comm_dup", "0-1", |_| {}).call(
+            &comm,
+            0,
+            "MPI_Barrier",
+            1,
+            0,
+            1.0 / f64::from(n),
+        );
+    }
+    let profile = builder.write();
+    let ran = profile.run(&["app.mpisee"]);
+    assert_eq!(ran.exits(0).stdout.matches("PROCS").count(), 10, "{}", ran.stdout);
+    assert!(ran.stdout.contains("2 more communicators are left out, with 0.174242 s"), "{}", ran.stdout);
+    let lines = |arguments: &[&str]| profile.run(arguments).exits(0).stdout.lines().count();
+    assert_eq!(lines(&["app.mpisee", "--output", "csv"]), 1 + 12);
+    assert_eq!(lines(&["app.mpisee", "--output", "csv", "--top", "3"]), 1 + 3);
+}
+
+#[test]
+fn volume_is_exact_or_human() {
+    let profile = splatt().write();
+    let exact = profile.run(&["app.mpisee", "--comm", "W_a1"]);
+    assert!(exact.stdout.contains("  24000136  "), "{}", exact.stdout);
+    let human = profile.run(&["app.mpisee", "--comm", "W_a1", "--human"]);
+    assert!(human.stdout.contains("  22.89 MiB  "), "{}", human.stdout);
+}
+
+#[test]
+fn csv_has_a_row_per_communicator_and_operation() {
+    let profile = splatt().write();
+    profile
+        .run(&["app.mpisee", "--output", "csv", "--comm", "W*", "--call", "*cv", "--call", "Bcast"])
+        .prints(
+            "\
+comm,size,members,label,ranks,call,mean_s,min_s,max_s,time_s,bytes,calls
+W_a1_s2.0,4,\"0,2,4,6\",rows,4,MPI_Bcast,0.375000000,0.000000000,0.500000000,1.500000000,606,6
+W,8,0-7,,8,MPI_Recv,0.093750000,0.000000000,0.750000000,0.750000000,404,4
+",
+        );
+}
+
+#[test]
+fn json_has_the_run_and_units_in_its_names() {
+    let profile = splatt().write();
+    let ran = profile.run(&["app.mpisee", "--output", "json", "--top", "3"]);
+    let document: serde_json::Value = serde_json::from_str(&ran.exits(0).stdout).unwrap();
+    let expected_run = serde_json::json!({
+        "profile": "app.mpisee", "command": ["./splatt", "cpd", "my tensor.tns"], "mpisee_version": "0.1.0",
+        "mpi_library": "Open MPI v5.0.3", "mpi_flavour": "openmpi-5", "mpi_thread_level": "funneled",
+        "ranks": 8, "nodes": 2, "start": "2025-06-01T12:00:00Z", "end": "2025-06-01T12:00:10Z",
+        "clock": "tsc", "wall_max_s": 12.5, "mpi_mean_s": 1.984625, "mpi_share_of_wall": 0.192_448_485,
+        "complete": true, "incomplete_because": null, "recording_was_off": false, "not_seen_calls": {},
+        "notes": [],
+    });
+    assert_eq!(document["run"], expected_run);
+    let expected_comm = serde_json::json!({
+        "comm": "W_a1_s2.0", "size": 4, "members": "0,2,4,6", "label": "rows", "ranks": 4, "time_s": 1.5,
+        "bytes": 606, "calls": 6,
+        "operations": [{
+            "call": "MPI_Bcast", "mean_s": 0.375, "min_s": 0.0, "max_s": 0.5, "time_s": 1.5, "bytes": 606,
+            "calls": 6,
+        }],
+    });
+    assert_eq!(document["communicators"][2], expected_comm);
+    assert_eq!(document["communicators"].as_array().unwrap().len(), 3);
+    assert_eq!(document["communicators_left_out"], 1);
+    assert_eq!(document["partial_because"], serde_json::Value::Null);
+}
+
+#[test]
+fn filters_choose_rows() {
+    assert_eq!(chosen(&["--comm", "W_a1*"]), ["W_a1 Alltoallv", "W_a1_s2.0 Bcast"]);
+    assert_eq!(chosen(&["--comm", "ro?s"]), ["W_a1_s2.0 Bcast"], "by label");
+    assert_eq!(chosen(&["--kind", "p2p"]), ["W Recv", "W Send"]);
+    let kinds = ["S Comm_dup", "W Recv", "W Send"];
+    assert_eq!(chosen(&["--kind", "p2p,communicator", "--sort", "name"]), kinds);
+    assert_eq!(chosen(&["--call", "MPI_Send", "--call", "B*"]), ["W_a1_s2.0 Bcast", "W Send"]);
+    assert_eq!(chosen(&["--ranks", "6-7", "--comm", "W_*"]), ["W_a1 Alltoallv"]);
+    assert_eq!(chosen(&["--size", "1k-"]), ["W_a1 Alltoallv"]);
+    assert_eq!(chosen(&["--size", "100-127"]), ["W_a1_s2.0 Bcast", "W Recv", "W Send"]);
+    assert_eq!(chosen(&["--size", "-8"]), ["W Allreduce", "S Comm_dup"]);
+    assert_eq!(chosen(&["--time-min", "750ms"]), ["W_a1 Alltoallv", "W Recv"]);
+    assert_eq!(chosen(&["--time-max", "125ms"]), ["W Send", "S Comm_dup"]);
+}
+
+#[test]
+fn chosen_ranks_are_those_that_the_mean_is_over() {
+    let profile = splatt().write();
+    profile
+        .run(&["app.mpisee", "--comm", "W", "--call", "Send", "--ranks", "1-2", "--output", "csv"])
+        .prints(
+            "\
+comm,size,members,label,ranks,call,mean_s,min_s,max_s,time_s,bytes,calls
+W,8,0-7,,2,MPI_Send,0.062500000,0.000000000,0.125000000,0.125000000,404,4
+",
+        );
+}
+
+#[test]
+fn regions_and_memory_are_chosen() {
+    let profile = Builder::new(1)
+        .call_with("W", 0, "MPI_Send", 1, 101, 0.5, |row| row.region = "solver/halo".to_owned())
+        .call_with("W", 0, "MPI_Recv", 1, 103, 0.25, |row| row.memory = Memory::Device)
+        .write();
+    let calls = |arguments: &[&str]| {
+        let ran = profile.run(&[&["app.mpisee", "--output", "csv"], arguments].concat());
+        ran.exits(0);
+        (ran.stdout.contains("MPI_Send"), ran.stdout.contains("MPI_Recv"))
+    };
+    assert_eq!(calls(&["--region", "solver/*"]), (true, false));
+    assert_eq!(calls(&["--region", ""]), (false, true));
+    assert_eq!(calls(&["--memory", "device,managed"]), (false, true));
+    assert_eq!(calls(&["--memory", "host"]), (true, false));
+}
+
+#[test]
+fn rows_are_sorted_as_asked() {
+    let by = |key| chosen(&["--sort", key, "--comm", "W*"]);
+    let first = |key| by(key)[0].clone();
+    assert_eq!(first("time"), "W_a1 Alltoallv");
+    assert_eq!(by("volume"), ["W_a1 Alltoallv", "W Allreduce", "W Recv", "W Send", "W_a1_s2.0 Bcast"]);
+    assert_eq!(by("calls"), ["W Allreduce", "W Recv", "W Send", "W_a1 Alltoallv", "W_a1_s2.0 Bcast"]);
+    assert_eq!(by("name"), ["W Allreduce", "W Recv", "W Send", "W_a1 Alltoallv", "W_a1_s2.0 Bcast"]);
+    assert_eq!(by("size"), ["W_a1 Alltoallv", "W Allreduce", "W Recv", "W Send", "W_a1_s2.0 Bcast"]);
+}
+
+#[test]
+fn nothing_left_is_said_in_one_sentence() {
+    let nothing = "\nNo operation matches the filters.\n";
+    let profile = splatt().write();
+    profile.run(&["app.mpisee", "--comm", "X*"]).prints(&[RUN, nothing].concat());
+    let empty = Builder::new(2).write().run(&["app.mpisee"]);
+    assert!(empty.exits(0).stdout.ends_with("\nThe profile has no operations.\n"), "{}", empty.stdout);
+}
+
+#[test]
+fn what_limits_the_numbers_is_said() {
+    let profile = splatt()
+        .with(|profile| {
+            profile.run.complete = false;
+            profile.run.incomplete_because = Some("rank 3 was killed".to_owned());
+            profile.run.recording_was_off = true;
+            profile.run.not_seen.insert("calls whose recording failed".to_owned(), 2);
+            profile.run.not_seen.insert("calls by ending threads".to_owned(), 0);
+            profile.run.notes.push("The clock of node1 was stepped.".to_owned());
+        })
+        .write();
+    let notes = "\
+Note       The profile is incomplete: rank 3 was killed.
+Note       Recording was off for a part of the run on some rank.
+Note       Not in the tables: calls whose recording failed (2).
+Note       The clock of node1 was stepped.
+";
+    profile.run(&["app.mpisee", "--top", "1", "--comm", "W_a1"]).prints(&[RUN, notes, W_A1].concat());
+}
+
+#[test]
+fn a_communicator_without_a_row_is_shown_nevertheless() {
+    let profile = Builder::new(2).call("W_d1", 1, "MPI_Barrier", 1, 0, 0.5).write();
+    let ran = profile.run(&["app.mpisee"]);
+    let expected = "
+COMM               SIZE  PROCS
+W_d1                  ?  not in comms.csv
+  Call          Mean[s]    Min[s]    Max[s]  Volume  #Calls
+  MPI_Barrier  0.500000  0.500000  0.500000       0       1
+";
+    assert!(ran.exits(0).stdout.ends_with(expected), "{}", ran.stdout);
+}
+
+#[test]
+fn a_table_that_breaks_off_is_shown_as_far_as_it_goes() {
+    let profile = splatt().write();
+    let path = profile.directory.join("calls.csv");
+    let text = std::fs::read_to_string(&path).unwrap();
+    // Within the row of MPI_Recv, the last but one.
+    std::fs::write(&path, &text[..text.rfind("MPI_Recv").unwrap()]).unwrap();
+    let ran = profile.run(&["app.mpisee", "--comm", "W", "--call", "Send"]);
+    ran.exits(2);
+    ran.says(&["app.mpisee/calls.csv', line 30: the row has 4 fields instead of 12"]);
+    assert!(
+        ran.stdout.contains(
+            "\nPartial    only the rows before an error are shown: 'app.mpisee/calls.csv', line 30"
+        ),
+        "{}",
+        ran.stdout
+    );
+    assert!(ran.stdout.contains("MPI_Send"), "{}", ran.stdout);
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    let mut builder = Builder::new(2);
+    // More than a pipe holds, so that writing fails for sure.
+    for n in 0..2000 {
+        let comm = format!("W_d{n}");
+        builder = builder.comm(&comm, "W", "MPI_Comm_dup", "0-1", |_| {}).call(
+            &comm,
+            0,
+            "MPI_Barrier",
+            1,
+            0,
+            0.001,
+        );
+    }
+    let profile = builder.write();
+    let mut command = profile.command(&["app.mpisee", "--all"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut first = [0; 7];
+    child.stdout.take().unwrap().read_exact(&mut first).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(first, *b"Command");
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(output.stderr, b"");
+}
+
+#[test]
+fn the_result_goes_into_the_file_that_is_named() {
+    let profile = splatt().write();
+    profile.run(&["app.mpisee", "-o", "out.txt"]).prints("");
+    let written = std::fs::read_to_string(profile.beside().join("out.txt")).unwrap();
+    assert_eq!(written, [RUN, W_A1, W, ROWS, SELF].concat());
+    profile.run(&["app.mpisee", "-o", "-"]).prints(&written);
+    profile.run(&["app.mpisee", "-o", "no/such/out.txt"]).fails_with(&["cannot write 'no/such/out.txt'"]);
+}

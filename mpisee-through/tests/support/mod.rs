@@ -1,0 +1,302 @@
+//! Builds small profiles, and runs the program on them.
+
+// Each test program uses a part of this.
+#![allow(dead_code)]
+
+use mpisee_profile::rows::{CallRow, CommRow, Members, Memory, PeerRow, RankRow, Row, Seconds};
+use mpisee_profile::run::MpiInfo;
+use mpisee_profile::writer::{ProfileWriter, to_csv};
+use mpisee_profile::{FORMAT_VERSION, RunInfo};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use tempfile::TempDir;
+
+/// A profile that is put together row by row.
+pub struct Builder {
+    pub run: RunInfo,
+    pub ranks: Vec<RankRow>,
+    pub comms: Vec<CommRow>,
+    pub calls: Vec<CallRow>,
+    pub peers: Vec<PeerRow>,
+}
+
+/// A profile on disk, in a directory of its own.
+pub struct Written {
+    scratch: TempDir,
+    pub directory: PathBuf,
+}
+
+impl Builder {
+    /// A run of that many ranks on one node, with `W` and nothing on it; wall time is 10 s.
+    pub fn new(ranks: u32) -> Self {
+        let run = RunInfo {
+            format_version: FORMAT_VERSION,
+            mpisee_version: "0.1.0".to_owned(),
+            mpi: MpiInfo {
+                library: "Open MPI v5.0.3".to_owned(),
+                flavour: "openmpi-5".to_owned(),
+                thread_level: "funneled".to_owned(),
+            },
+            command: vec!["./splatt".to_owned(), "cpd".to_owned(), "my tensor.tns".to_owned()],
+            start: "2025-06-01T12:00:00Z".to_owned(),
+            end: "2025-06-01T12:00:10Z".to_owned(),
+            ranks,
+            nodes: 1,
+            complete: true,
+            clock: "tsc".to_owned(),
+            ..RunInfo::default()
+        };
+        let rank = |rank| RankRow {
+            rank,
+            host: "node0".to_owned(),
+            pid: 1000 + rank,
+            wall_s: Seconds(10.0),
+            mpi_s: Seconds(0.0),
+            gpu: String::new(),
+        };
+        let empty = Builder {
+            run,
+            ranks: (0..ranks).map(rank).collect(),
+            comms: vec![],
+            calls: vec![],
+            peers: vec![],
+        };
+        empty.comm("W", "", "", &format!("0-{}", ranks - 1), |_| {})
+    }
+
+    /// Adds a communicator of all `members`; `change` may set what else it has.
+    pub fn comm(
+        mut self,
+        comm: &str,
+        parent: &str,
+        created_by: &str,
+        members: &str,
+        change: impl FnOnce(&mut CommRow),
+    ) -> Self {
+        let (group, remote) = match members.split_once('|') {
+            Some((group, remote)) => (group, Some(remote.parse().unwrap())),
+            None => (members, None),
+        };
+        let members = Members { group: group.parse().unwrap(), remote };
+        let mut row = CommRow {
+            comm: comm.to_owned(),
+            parent: parent.to_owned(),
+            created_by: created_by.to_owned(),
+            size: if comm.starts_with('S') { 1 } else { members.all().len() as u32 },
+            members,
+            label: String::new(),
+            topology: String::new(),
+            reorder: None,
+            nodes: 1,
+            freed: 0,
+        };
+        change(&mut row);
+        self.comms.push(row);
+        self
+    }
+
+    /// Adds calls of a rank on a communicator, and their time to the rank's.
+    pub fn call(self, comm: &str, rank: u32, call: &str, calls: u64, bytes: u64, time_s: f64) -> Self {
+        self.call_with(comm, rank, call, calls, bytes, time_s, |_| {})
+    }
+
+    /// The same; `change` may set what else the row has.
+    #[expect(clippy::too_many_arguments, reason = "they are the columns of the table")]
+    pub fn call_with(
+        mut self,
+        comm: &str,
+        rank: u32,
+        call: &str,
+        calls: u64,
+        bytes: u64,
+        time_s: f64,
+        change: impl FnOnce(&mut CallRow),
+    ) -> Self {
+        let size = bytes.checked_div(calls).unwrap_or(0);
+        let mut row = CallRow {
+            comm: comm.to_owned(),
+            rank,
+            region: String::new(),
+            call: call.to_owned(),
+            size_min: if size == 0 { 0 } else { 1 << size.ilog2() },
+            size_max: if size == 0 { 0 } else { u64::MAX >> size.leading_zeros() },
+            memory: Memory::Host,
+            calls,
+            bytes,
+            time_s: Seconds(time_s),
+            min_s: Seconds(0.0),
+            max_s: Seconds(time_s),
+        };
+        change(&mut row);
+        if let Some(rank) = self.ranks.iter_mut().find(|row| row.rank == rank) {
+            rank.mpi_s.0 += time_s;
+        }
+        self.calls.push(row);
+        self
+    }
+
+    /// Adds messages from one rank to another, on both sides.
+    pub fn messages(self, comm: &str, from: u32, to: u32, messages: u64, bytes: u64) -> Self {
+        self.peer(comm, from, to, (messages, bytes), (0, 0)).peer(comm, to, from, (0, 0), (messages, bytes))
+    }
+
+    /// Adds one side: messages and bytes sent to the peer, and received from it.
+    pub fn peer(mut self, comm: &str, rank: u32, peer: u32, sent: (u64, u64), received: (u64, u64)) -> Self {
+        self.peers.push(PeerRow {
+            comm: comm.to_owned(),
+            rank,
+            peer,
+            sent_messages: sent.0,
+            sent_bytes: sent.1,
+            received_messages: received.0,
+            received_bytes: received.1,
+        });
+        self
+    }
+
+    /// Changes anything.
+    pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
+    }
+
+    /// Writes `app.mpisee`.
+    pub fn write(&self) -> Written {
+        let scratch = tempfile::tempdir().unwrap();
+        let writer = ProfileWriter::create(&scratch.path().join("app.mpisee")).unwrap();
+        write_table(&writer, &self.ranks);
+        write_table(&writer, &self.comms);
+        write_table(&writer, &self.calls);
+        write_table(&writer, &self.peers);
+        let directory = writer.finish(&self.run).unwrap();
+        Written { scratch, directory }
+    }
+}
+
+fn write_table<R: Row>(writer: &ProfileWriter, rows: &[R]) {
+    let mut table = writer.table::<R>().unwrap();
+    table.append(&to_csv(rows)).unwrap();
+    table.close().unwrap();
+}
+
+impl Written {
+    /// Runs `mpisee-through` beside the profile, `app.mpisee`.
+    pub fn run(&self, arguments: &[&str]) -> Ran {
+        Ran::new(self.command(arguments))
+    }
+
+    /// The command that [`Written::run`] runs.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mpisee-through"));
+        command.args(arguments).current_dir(self.beside());
+        command
+    }
+
+    /// The directory in which the profile lies.
+    pub fn beside(&self) -> &Path {
+        self.scratch.path()
+    }
+
+    /// Replaces text in a file of the profile, which has to be there.
+    pub fn replace(&self, file: &str, from: &str, to: &str) {
+        let path = self.directory.join(file);
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.contains(from), "{file} has no '{from}':\n{text}");
+        std::fs::write(&path, text.replacen(from, to, 1)).unwrap();
+    }
+}
+
+/// What a run of the program gave.
+pub struct Ran {
+    what: String,
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Ran {
+    fn new(mut command: Command) -> Self {
+        let Output { status, stdout, stderr } = command.output().unwrap();
+        Ran {
+            what: format!("{command:?}"),
+            code: status.code(),
+            stdout: String::from_utf8(stdout).unwrap(),
+            stderr: String::from_utf8(stderr).unwrap(),
+        }
+    }
+
+    /// Expects success and this output.
+    #[track_caller]
+    pub fn prints(&self, expected: &str) {
+        self.exits(0);
+        assert_eq!(self.stderr, "", "{}", self.what);
+        assert!(
+            self.stdout == expected,
+            "{}\n--- expected:\n{expected}\n--- printed:\n{}",
+            self.what,
+            self.stdout
+        );
+    }
+
+    /// Expects the exit code.
+    #[track_caller]
+    pub fn exits(&self, code: i32) -> &Self {
+        let Ran { what, stdout, stderr, .. } = self;
+        assert_eq!(self.code, Some(code), "{what}\n--- stdout:\n{stdout}\n--- stderr:\n{stderr}");
+        self
+    }
+
+    /// Expects exit code 2, nothing on stdout, and one line on stderr with all of these words.
+    #[track_caller]
+    pub fn fails_with(&self, words: &[&str]) {
+        self.exits(2);
+        assert_eq!(self.stdout, "", "{}", self.what);
+        self.says(words);
+    }
+
+    /// Expects one line on stderr with all of these words.
+    #[track_caller]
+    pub fn says(&self, words: &[&str]) {
+        assert!(self.stderr.starts_with("mpisee-through: "), "{}\n{}", self.what, self.stderr);
+        assert_eq!(self.stderr.lines().count(), 1, "{}\n{}", self.what, self.stderr);
+        for word in words {
+            assert!(self.stderr.contains(word), "{} says no '{word}':\n{}", self.what, self.stderr);
+        }
+    }
+}
+
+/// A run of 8 ranks on 2 nodes with a Cartesian grid, its rows, a label, a point-to-point pair and `S`.
+pub fn splatt() -> Builder {
+    let mut profile = Builder::new(8)
+        .with(|profile| {
+            profile.run.nodes = 2;
+            profile.comms[0].nodes = 2;
+            profile.ranks[3].wall_s.0 = 12.5;
+        })
+        .comm("S", "", "", "0-7", |_| {})
+        .comm("W_a1", "W", "MPI_Cart_create", "0-7", |row| {
+            row.topology = "cart dims=4x2 periods=1x0".to_owned();
+            row.reorder = Some(1);
+            row.nodes = 2;
+        })
+        .comm("W_a1_s2.0", "W_a1", "MPI_Comm_split", "0,2,4,6", |row| {
+            row.label = "rows".to_owned();
+            row.freed = 1;
+            row.nodes = 2;
+        })
+        .comm("W_a1_s2.1", "W_a1", "MPI_Comm_split", "1,3,5,7", |row| row.nodes = 2)
+        .comm("W_x2", "W", "MPI_Intercomm_create", "0-3|4-7", |row| row.nodes = 2);
+    for rank in 0..8 {
+        profile = profile
+            .call("W", rank, "MPI_Allreduce", 10, 80, 0.25)
+            .call("W_a1", rank, "MPI_Alltoallv", 3, 3_000_017, 1.0 + f64::from(rank) / 8.0)
+            .call("S", rank, "MPI_Comm_dup", 1, 0, 0.000_25);
+    }
+    for rank in [0, 2, 4] {
+        profile = profile.call("W_a1_s2.0", rank, "MPI_Bcast", 2, 202, 0.5);
+    }
+    profile
+        .call("W", 1, "MPI_Send", 4, 404, 0.125)
+        .call("W", 5, "MPI_Recv", 4, 404, 0.75)
+        .messages("W", 1, 5, 4, 404)
+}
