@@ -92,6 +92,12 @@ pub fn json<R: Serialize>(result: &R) -> Result<Vec<u8>> {
     Ok(text)
 }
 
+/// Text that an application chose, without what would move the cursor or break a line.
+pub fn printable(text: &str) -> String {
+    let escaped = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    text.chars().map(escaped).collect()
+}
+
 /// What a table has to fit: a terminal, or anything (the default).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Page {
@@ -180,6 +186,11 @@ mod tests {
         let text = Page { width: Some(24), colour: false }.table(&COLUMNS, rows());
         assert!(text.lines().all(|line| line.len() <= 24), "{text}");
         assert_eq!(text, "NAME    WHO\nW       0, 64, 128,\n        192, 256, 320\n");
+    }
+
+    #[test]
+    fn control_characters_do_not_reach_the_terminal() {
+        assert_eq!(printable("grün\u{1b}[2J\n"), "grün\\u{1b}[2J\\n");
     }
 
     #[test]

@@ -92,4 +92,86 @@ proptest! {
         };
         prop_assert!(order.windows(2).all(|pair| total(&pair[0]) >= total(&pair[1]) - 1e-8), "{:?}", order);
     }
+
+    #[test]
+    fn check_finds_the_pairs_that_do_not_agree(
+        rows in proptest::collection::vec((0..3usize, 0..5usize, 0..5usize, 0..3u64, 0..3u64), 0..40)
+    ) {
+        let mut builder = Builder::new(RANKS);
+        for (comm, members) in &COMMS[1..] {
+            builder = builder.comm(comm, "W", "MPI_Comm_split", members, |_| {});
+        }
+        // Sent and received apart, per communicator, sender and receiver.
+        let mut sent: BTreeMap<(usize, u32, u32), u64> = BTreeMap::new();
+        let mut received = sent.clone();
+        for (comm, rank, peer, to, from) in rows {
+            let members = members(comm);
+            let (rank, peer) = (members[rank % members.len()], members[peer % members.len()]);
+            builder = builder.peer(COMMS[comm].0, rank, peer, (to, 101 * to), (from, 101 * from));
+            *sent.entry((comm, rank, peer)).or_default() += to;
+            *received.entry((comm, peer, rank)).or_default() += from;
+        }
+        let pairs: BTreeSet<_> = sent.keys().chain(received.keys()).copied().collect();
+        let differ = |pair: &&(usize, u32, u32)| sent.get(pair).unwrap_or(&0) != received.get(pair).unwrap_or(&0);
+        let expected: Vec<String> = pairs
+            .iter()
+            .filter(differ)
+            .map(|&(comm, from, to)| format!("on {}, rank {from} sent to rank {to} ", COMMS[comm].0))
+            .collect();
+
+        let ran = builder.write().run(&["check", "app.mpisee", "--output", "csv"]);
+        ran.exits(i32::from(!expected.is_empty()));
+        let mut found: Vec<String> = Vec::new();
+        for record in csv::Reader::from_reader(ran.stdout.as_bytes()).records() {
+            let record = record.unwrap();
+            prop_assert_eq!(&record[0], "traffic");
+            if record[2].contains(" sent to ") {
+                found.push(record[2].to_owned());
+            }
+        }
+        prop_assert_eq!(found.len(), expected.len(), "{:?} {:?}", found, expected);
+        for (found, expected) in found.iter().zip(&expected) {
+            prop_assert!(found.starts_with(expected.as_str()), "{} {}", found, expected);
+        }
+    }
+
+    #[test]
+    fn the_tree_has_every_communicator_after_its_parent(
+        parents in proptest::collection::vec(0..1000usize, 0..30),
+        limit in 1..5usize
+    ) {
+        let mut builder = Builder::new(2);
+        for (n, parent) in parents.into_iter().enumerate() {
+            let parent = builder.comms[parent % builder.comms.len()].comm.clone();
+            builder = builder.comm(&format!("{parent}_d{n}"), &parent, "MPI_Comm_dup", "0-1", |_| {});
+        }
+        // The tree is not to depend on the order of the rows.
+        builder.comms.reverse();
+        let profile = builder.write();
+        let names = |arguments: &[&str]| -> Vec<(String, String)> {
+            let ran = profile.run(&[&["comms", "app.mpisee", "--output", "csv"], arguments].concat());
+            let mut reader = csv::Reader::from_reader(ran.exits(0).stdout.as_bytes());
+            reader.records().map(Result::unwrap).map(|row| (row[0].to_owned(), row[1].to_owned())).collect()
+        };
+        let all = names(&[]);
+        prop_assert_eq!(all.len(), builder.comms.len());
+        let mut seen = BTreeSet::from([String::new()]);
+        for (comm, parent) in &all {
+            prop_assert!(seen.contains(parent), "{} before its parent", comm);
+            prop_assert!(seen.insert(comm.clone()), "{} twice", comm);
+        }
+        // With a limit, a communicator stays if it and its ancestors are among the first of their parents.
+        let mut kept = BTreeSet::from([String::new()]);
+        let mut children: BTreeMap<&str, usize> = BTreeMap::new();
+        for (comm, parent) in &all {
+            let rank = children.entry(parent).or_default();
+            *rank += 1;
+            if kept.contains(parent) && *rank <= limit {
+                kept.insert(comm.clone());
+            }
+        }
+        let limited = names(&["--top", &limit.to_string()]);
+        prop_assert_eq!(limited.len() + 1, kept.len());
+        prop_assert!(limited.iter().all(|(comm, _)| kept.contains(comm)));
+    }
 }

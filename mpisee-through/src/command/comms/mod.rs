@@ -5,7 +5,7 @@ mod tree;
 use super::Outcome;
 use crate::filter::CommFilter;
 use crate::load;
-use crate::output::{self, Column, Format, OutputArgs, Page};
+use crate::output::{self, Column, Format, OutputArgs, Page, printable};
 use anyhow::Result;
 use clap::Args;
 use mpisee_profile::rows::{CommRow, Members, Row};
@@ -100,7 +100,7 @@ fn drawn(lines: &[Line], page: Page) -> String {
         ("SIZE", Column::Number(0), |row| row.size.to_string()),
         ("PROCS", Column::Text, load::members_text),
         ("NODES", Column::Number(0), |row| row.nodes.to_string()),
-        ("LABEL", Column::Text, |row| row.label.clone()),
+        ("LABEL", Column::Text, |row| printable(&row.label)),
         ("TOPOLOGY", Column::Text, |row| row.topology.clone()),
         ("REORDER", Column::Fixed(0), |row| row.reorder.map_or(String::new(), yes_or_no)),
         ("FREED", Column::Fixed(0), |row| yes_or_no(row.freed)),

@@ -4,7 +4,7 @@ use super::Summary;
 use super::run::RunSummary;
 use crate::aggregate::{CommSum, OperationSum};
 use crate::load::members_text;
-use crate::output::{self, Column, Page};
+use crate::output::{self, Column, Page, printable};
 use crate::units::{human_bytes, seconds, to_nine_decimals};
 use anyhow::Result;
 use mpisee_profile::rows::{Members, Seconds};
@@ -14,10 +14,10 @@ use serde::Serialize;
 pub fn table(summary: &Summary, page: Page, human: bool) -> String {
     let mut text = String::new();
     for (heading, value) in summary.run.lines() {
-        text += &format!("{}  {value}\n", page.bold(&format!("{heading:<9}")));
+        text += &format!("{}  {}\n", page.bold(&format!("{heading:<9}")), printable(&value));
     }
     for sentence in summary.run.sentences() {
-        text += &format!("{}  {sentence}\n", page.bold("Note     "));
+        text += &format!("{}  {}\n", page.bold("Note     "), printable(&sentence));
     }
     if let Some(why) = &summary.partial_because {
         text += &format!("{}  only the rows before an error are shown: {why}\n", page.bold("Partial  "));
@@ -105,7 +105,7 @@ fn heading_of(comm: &CommSum, name_width: usize, size_width: usize, page: Page) 
             cells.extend([row.size.to_string(), members_text(row)]);
             if !row.label.is_empty() {
                 columns.push(("LABEL", Column::Text));
-                cells.push(row.label.clone());
+                cells.push(printable(&row.label));
             }
         }
         None => cells.extend(["?".to_owned(), "not in comms.csv".to_owned()]),
