@@ -1,0 +1,97 @@
+# Shared by the scripts beside this one, which source it: what they need, and how they say things.
+# shellcheck shell=bash
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$root"
+
+say() { printf '\n== %s\n' "$*" >&2; }
+
+fail() {
+    printf '%s: %s\n' "$(basename "$0")" "$*" >&2
+    exit 1
+}
+
+have() { command -v "$1" >/dev/null; }
+
+# Shows a command and runs it.
+run() {
+    printf '$ %s\n' "$*" >&2
+    "$@"
+}
+
+need_rust() {
+    if ! have cargo && [[ -x ${CARGO_HOME:-$HOME/.cargo}/bin/cargo ]]; then
+        PATH=${CARGO_HOME:-$HOME/.cargo}/bin:$PATH # installed, but in no shell's start-up file
+    fi
+    have cargo || fail "Rust is missing: https://rustup.rs installs it"
+    local component
+    for component in "$@"; do
+        cargo "$component" --version >/dev/null 2>&1 && continue
+        local name=${component/fmt/rustfmt}
+        have rustup || fail "cargo $component is missing: install the Rust component $name"
+        run rustup component add "$name"
+    done
+}
+
+# apt-get without questions, patient with slow sources, as root.
+apt_get() {
+    local as_root=()
+    if ((EUID != 0)); then
+        have sudo || fail "installing $missing needs root, and there is no sudo: run this as root, or install them first"
+        as_root=(sudo)
+        [[ -t 0 ]] || as_root=(sudo -n) # nobody there to type a password
+    fi
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Acquire::Retries=3 \
+        -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0 "$@" </dev/null
+}
+
+# Installs packages, those of them that are missing.
+install() {
+    missing=$(for package in "$@"; do
+        dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || echo "$package"
+    done | paste -sd ' ')
+    [[ $missing ]] || return 0
+    have apt-get || fail "this is not a Debian-like system, so install by hand what Debian calls: $missing"
+    say "Installing $missing"
+    local packages
+    read -ra packages <<<"$missing"
+    # The lists that are there will often do; some source may be slow or away.
+    apt_get install --no-install-recommends --yes "${packages[@]}" >/dev/null 2>&1 && return
+    apt_get update || apt_get update || true
+    apt_get install --no-install-recommends --yes "${packages[@]}" >/dev/null || fail "$missing could not be installed"
+}
+
+# Installs packages unless a command says that what they bring is there, from wherever.
+install_unless() {
+    local there=$1
+    shift
+    "$there" || install "$@"
+}
+
+have_compiler() { have cc && echo 'int main(void) { return 0; }' | cc -x c - -o /dev/null 2>/dev/null; }
+
+# libclang reads mpi.h for the library's build; without its own stddef.h it cannot.
+have_libclang() {
+    [[ ${LIBCLANG_PATH-} ]] && return
+    compgen -G '/usr/lib*/libclang*.so*' || compgen -G '/usr/lib/*/libclang-[0-9]*.so*' ||
+        compgen -G '/usr/lib/llvm-*/lib/libclang*.so*' || return
+    compgen -G '/usr/lib*/clang/*/include/stddef.h' || compgen -G '/usr/lib/llvm-*/lib/clang/*/include/stddef.h'
+} >/dev/null
+
+# The first MPI that has both a compiler wrapper and a launcher, as mpicc and mpirun.
+find_mpi() {
+    local suffix
+    for suffix in '' .openmpi .mpich; do
+        mpicc=$(command -v "mpicc$suffix") || continue
+        mpirun=$(dirname "$mpicc")/mpirun$suffix
+        [[ -x $mpirun ]] && return
+    done
+    return 1
+}
+
+# Open MPI refuses to run as root, and more ranks than cores, unless told that they are meant.
+allow_mpi_here() {
+    if ((EUID == 0)); then
+        export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    fi
+}
