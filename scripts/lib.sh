@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-cd "$root"
+cd "$root" || exit
 
 say() { printf '\n== %s\n' "$*" >&2; }
 
@@ -45,8 +45,8 @@ apt_get() {
         -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0 "$@" </dev/null
 }
 
-# Installs packages, those of them that are missing.
-install() {
+# Installs those of the packages that are missing.
+install_packages() {
     missing=$(for package in "$@"; do
         dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || echo "$package"
     done | paste -sd ' ')
@@ -65,7 +65,7 @@ install() {
 install_unless() {
     local there=$1
     shift
-    "$there" || install "$@"
+    "$there" || install_packages "$@"
 }
 
 have_compiler() { have cc && echo 'int main(void) { return 0; }' | cc -x c - -o /dev/null 2>/dev/null; }
@@ -78,11 +78,14 @@ have_libclang() {
     compgen -G '/usr/lib*/clang/*/include/stddef.h' || compgen -G '/usr/lib/llvm-*/lib/clang/*/include/stddef.h'
 } >/dev/null
 
-# The first MPI that has both a compiler wrapper and a launcher, as mpicc and mpirun.
+# The first MPI that has both a compiler wrapper and a launcher. On Debian, the names
+# without a suffix are switched each on its own, and so may be of two MPIs.
+mpicc='' mpirun=''
 find_mpi() {
     local suffix
     for suffix in '' .openmpi .mpich; do
         mpicc=$(command -v "mpicc$suffix") || continue
+        [[ $(readlink "$mpicc") == /etc/alternatives/* ]] && continue
         mpirun=$(dirname "$mpicc")/mpirun$suffix
         [[ -x $mpirun ]] && return
     done
