@@ -24,41 +24,36 @@ need_rust() {
         PATH=${CARGO_HOME:-$HOME/.cargo}/bin:$PATH # installed, but in no shell's start-up file
     fi
     have cargo || fail "Rust is missing: https://rustup.rs installs it"
-    local component
-    for component in "$@"; do
-        cargo "$component" --version >/dev/null 2>&1 && continue
-        local name=${component/fmt/rustfmt}
-        have rustup || fail "cargo $component is missing: install the Rust component $name"
-        run rustup component add "$name"
-    done
 }
 
-# apt-get without questions, patient with slow sources, as root.
-apt_get() {
-    local as_root=()
-    if ((EUID != 0)); then
-        have sudo || fail "installing $missing needs root, and there is no sudo: run this as root, or install them first"
-        as_root=(sudo)
-        [[ -t 0 ]] || as_root=(sudo -n) # nobody there to type a password
-    fi
-    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Acquire::Retries=3 \
-        -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0 "$@" </dev/null
+# Needs a component of Rust, which is a subcommand of cargo.
+need_component() {
+    cargo "$2" --version >/dev/null 2>&1 && return
+    have rustup || fail "cargo $2 is missing: install the Rust component $1"
+    run rustup component add "$1"
 }
 
 # Installs those of the packages that are missing.
 install_packages() {
-    missing=$(for package in "$@"; do
-        dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || echo "$package"
-    done | paste -sd ' ')
-    [[ $missing ]] || return 0
-    have apt-get || fail "this is not a Debian-like system, so install by hand what Debian calls: $missing"
-    say "Installing $missing"
-    local packages
-    read -ra packages <<<"$missing"
-    # The lists that are there will often do; some source may be slow or away.
-    apt_get install --no-install-recommends --yes "${packages[@]}" >/dev/null 2>&1 && return
-    apt_get update || apt_get update || true
-    apt_get install --no-install-recommends --yes "${packages[@]}" >/dev/null || fail "$missing could not be installed"
+    local package missing=() as_root=()
+    for package in "$@"; do
+        dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
+    done
+    ((${#missing[@]})) || return 0
+    have apt-get || fail "this is not a Debian-like system, so install by hand what Debian calls: ${missing[*]}"
+    if ((EUID != 0)); then
+        have sudo || fail "there is no sudo: run this as root, or have these packages installed first: ${missing[*]}"
+        as_root=(sudo)
+        [[ -t 0 ]] || as_root=(sudo -n) # nobody there to type a password
+    fi
+    local apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Acquire::Retries=3
+        -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0)
+    say "Installing ${missing[*]}"
+    # The package lists that are there will often do; a source may be slow or away.
+    "${apt[@]}" install --no-install-recommends --yes "${missing[@]}" </dev/null >/dev/null 2>&1 && return
+    "${apt[@]}" update </dev/null || "${apt[@]}" update </dev/null || true
+    "${apt[@]}" install --no-install-recommends --yes "${missing[@]}" </dev/null >/dev/null ||
+        fail "these packages could not be installed: ${missing[*]}"
 }
 
 # Installs packages unless a command says that what they bring is there, from wherever.
