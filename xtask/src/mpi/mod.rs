@@ -148,3 +148,6 @@ fn dynamic_strings(file: &ElfFile64<Endianness>, data: &[u8], tag: u32) -> Resul
     let tagged = entries.iter().filter(|entry| entry.tag32(endian) == Some(tag));
     tagged.map(|entry| Ok(String::from_utf8_lossy(entry.string(endian, strings)?).into_owned())).collect()
 }
+
+#[cfg(test)]
+mod tests;
