@@ -14,6 +14,7 @@ pub mod ranks;
 pub mod reader;
 pub mod rows;
 pub mod run;
+pub mod segment;
 
 pub mod writer;
 

@@ -2,7 +2,8 @@
 
 //! The exported `MPI_*` symbols. A shim names what the call means and how to make it; it exists where the MPI has the function.
 
-#![allow(non_snake_case, missing_docs, clippy::too_many_arguments, clippy::missing_safety_doc)]
+#![allow(non_snake_case, missing_docs, unused_imports)]
+#![allow(clippy::too_many_arguments, clippy::missing_safety_doc)]
 // Every block below has the same ground: the arguments are the application's own, handed on unchanged to
 // the function that it called.
 #![allow(clippy::undocumented_unsafe_blocks)]
@@ -35,12 +36,8 @@ pub unsafe extern "C-unwind" fn MPI_Allgather(
         meaning::collective(
             Operation::Allgather,
             comm,
-            |comm| unsafe {
-                volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype))
-            },
-            || unsafe {
-                pmpi::MPI_Allgather.get()(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm)
-            },
+            |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
+            || pmpi::MPI_Allgather.get()(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm),
         )
     }
 }
@@ -60,12 +57,8 @@ pub unsafe extern "C-unwind" fn MPI_Allgather_c(
         meaning::collective(
             Operation::Allgather,
             comm,
-            |comm| unsafe {
-                volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype))
-            },
-            || unsafe {
-                pmpi::MPI_Allgather_c.get()(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm)
-            },
+            |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
+            || pmpi::MPI_Allgather_c.get()(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm),
         )
     }
 }
@@ -86,10 +79,8 @@ pub unsafe extern "C-unwind" fn MPI_Allgatherv(
         meaning::collective(
             Operation::Allgatherv,
             comm,
-            |comm| unsafe {
-                volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype))
-            },
-            || unsafe {
+            |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype)),
+            || {
                 pmpi::MPI_Allgatherv.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm,
                 )
@@ -114,10 +105,8 @@ pub unsafe extern "C-unwind" fn MPI_Allgatherv_c(
         meaning::collective(
             Operation::Allgatherv,
             comm,
-            |comm| unsafe {
-                volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype))
-            },
-            || unsafe {
+            |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype)),
+            || {
                 pmpi::MPI_Allgatherv_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm,
                 )
@@ -140,8 +129,8 @@ pub unsafe extern "C-unwind" fn MPI_Allreduce(
         meaning::collective(
             Operation::Allreduce,
             comm,
-            |comm| unsafe { volume::every_process(comm, Block(count, datatype)) },
-            || unsafe { pmpi::MPI_Allreduce.get()(sendbuf, recvbuf, count, datatype, op, comm) },
+            |comm| volume::every_process(comm, Block(count, datatype)),
+            || pmpi::MPI_Allreduce.get()(sendbuf, recvbuf, count, datatype, op, comm),
         )
     }
 }
@@ -160,8 +149,8 @@ pub unsafe extern "C-unwind" fn MPI_Allreduce_c(
         meaning::collective(
             Operation::Allreduce,
             comm,
-            |comm| unsafe { volume::every_process(comm, Block(count, datatype)) },
-            || unsafe { pmpi::MPI_Allreduce_c.get()(sendbuf, recvbuf, count, datatype, op, comm) },
+            |comm| volume::every_process(comm, Block(count, datatype)),
+            || pmpi::MPI_Allreduce_c.get()(sendbuf, recvbuf, count, datatype, op, comm),
         )
     }
 }
@@ -181,12 +170,8 @@ pub unsafe extern "C-unwind" fn MPI_Alltoall(
         meaning::collective(
             Operation::Alltoall,
             comm,
-            |comm| unsafe {
-                volume::alltoall(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype))
-            },
-            || unsafe {
-                pmpi::MPI_Alltoall.get()(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm)
-            },
+            |comm| volume::alltoall(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
+            || pmpi::MPI_Alltoall.get()(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm),
         )
     }
 }
@@ -206,12 +191,8 @@ pub unsafe extern "C-unwind" fn MPI_Alltoall_c(
         meaning::collective(
             Operation::Alltoall,
             comm,
-            |comm| unsafe {
-                volume::alltoall(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype))
-            },
-            || unsafe {
-                pmpi::MPI_Alltoall_c.get()(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm)
-            },
+            |comm| volume::alltoall(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
+            || pmpi::MPI_Alltoall_c.get()(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm),
         )
     }
 }
@@ -233,10 +214,10 @@ pub unsafe extern "C-unwind" fn MPI_Alltoallv(
         meaning::collective(
             Operation::Alltoallv,
             comm,
-            |comm| unsafe {
+            |comm| {
                 volume::alltoall(comm, sendbuf, Blocks(sendcounts, sendtype), Blocks(recvcounts, recvtype))
             },
-            || unsafe {
+            || {
                 pmpi::MPI_Alltoallv.get()(
                     sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
                 )
@@ -262,10 +243,10 @@ pub unsafe extern "C-unwind" fn MPI_Alltoallv_c(
         meaning::collective(
             Operation::Alltoallv,
             comm,
-            |comm| unsafe {
+            |comm| {
                 volume::alltoall(comm, sendbuf, Blocks(sendcounts, sendtype), Blocks(recvcounts, recvtype))
             },
-            || unsafe {
+            || {
                 pmpi::MPI_Alltoallv_c.get()(
                     sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
                 )
@@ -291,7 +272,7 @@ pub unsafe extern "C-unwind" fn MPI_Alltoallw(
         meaning::collective(
             Operation::Alltoallw,
             comm,
-            |comm| unsafe {
+            |comm| {
                 volume::alltoall(
                     comm,
                     sendbuf,
@@ -299,7 +280,7 @@ pub unsafe extern "C-unwind" fn MPI_Alltoallw(
                     TypedBlocks(recvcounts, recvtypes),
                 )
             },
-            || unsafe {
+            || {
                 pmpi::MPI_Alltoallw.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
                 )
@@ -325,7 +306,7 @@ pub unsafe extern "C-unwind" fn MPI_Alltoallw_c(
         meaning::collective(
             Operation::Alltoallw,
             comm,
-            |comm| unsafe {
+            |comm| {
                 volume::alltoall(
                     comm,
                     sendbuf,
@@ -333,7 +314,7 @@ pub unsafe extern "C-unwind" fn MPI_Alltoallw_c(
                     TypedBlocks(recvcounts, recvtypes),
                 )
             },
-            || unsafe {
+            || {
                 pmpi::MPI_Alltoallw_c.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
                 )
@@ -349,8 +330,8 @@ pub unsafe extern "C-unwind" fn MPI_Barrier(comm: Raw<Comm>) -> c_int {
         meaning::collective(
             Operation::Barrier,
             comm,
-            |comm| unsafe { volume::nothing(comm) },
-            || unsafe { pmpi::MPI_Barrier.get()(comm) },
+            |comm| volume::nothing(comm),
+            || pmpi::MPI_Barrier.get()(comm),
         )
     }
 }
@@ -368,8 +349,8 @@ pub unsafe extern "C-unwind" fn MPI_Bcast(
         meaning::collective(
             Operation::Bcast,
             comm,
-            |comm| unsafe { volume::broadcast(comm, Block(count, datatype), root) },
-            || unsafe { pmpi::MPI_Bcast.get()(buffer, count, datatype, root, comm) },
+            |comm| volume::broadcast(comm, Block(count, datatype), root),
+            || pmpi::MPI_Bcast.get()(buffer, count, datatype, root, comm),
         )
     }
 }
@@ -387,8 +368,8 @@ pub unsafe extern "C-unwind" fn MPI_Bcast_c(
         meaning::collective(
             Operation::Bcast,
             comm,
-            |comm| unsafe { volume::broadcast(comm, Block(count, datatype), root) },
-            || unsafe { pmpi::MPI_Bcast_c.get()(buffer, count, datatype, root, comm) },
+            |comm| volume::broadcast(comm, Block(count, datatype), root),
+            || pmpi::MPI_Bcast_c.get()(buffer, count, datatype, root, comm),
         )
     }
 }
@@ -404,7 +385,7 @@ pub unsafe extern "C-unwind" fn MPI_Bsend(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        meaning::send(Operation::Bsend, comm, dest, Block(count, datatype), || unsafe {
+        meaning::send(Operation::Bsend, comm, dest, Block(count, datatype), || {
             pmpi::MPI_Bsend.get()(buf, count, datatype, dest, tag, comm)
         })
     }
@@ -421,7 +402,7 @@ pub unsafe extern "C-unwind" fn MPI_Bsend_c(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        meaning::send(Operation::Bsend, comm, dest, Block(count, datatype), || unsafe {
+        meaning::send(Operation::Bsend, comm, dest, Block(count, datatype), || {
             pmpi::MPI_Bsend_c.get()(buf, count, datatype, dest, tag, comm)
         })
     }
@@ -439,7 +420,7 @@ pub unsafe extern "C-unwind" fn MPI_Bsend_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_send(Operation::BsendInit, comm, dest, Block(count, datatype), request, || unsafe {
+        meaning::prepare_send(Operation::BsendInit, comm, dest, Block(count, datatype), request, || {
             pmpi::MPI_Bsend_init.get()(buf, count, datatype, dest, tag, comm, request)
         })
     }
@@ -457,7 +438,7 @@ pub unsafe extern "C-unwind" fn MPI_Bsend_init_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_send(Operation::BsendInit, comm, dest, Block(count, datatype), request, || unsafe {
+        meaning::prepare_send(Operation::BsendInit, comm, dest, Block(count, datatype), request, || {
             pmpi::MPI_Bsend_init_c.get()(buf, count, datatype, dest, tag, comm, request)
         })
     }
@@ -465,7 +446,7 @@ pub unsafe extern "C-unwind" fn MPI_Bsend_init_c(
 
 #[cfg(mpi = "MPI_Cancel")]
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn MPI_Cancel(request: Raw<Request>) -> c_int {
+pub unsafe extern "C-unwind" fn MPI_Cancel(request: *mut Request) -> c_int {
     unsafe { by_hand::cancel(pmpi::MPI_Cancel.get(), request) }
 }
 
@@ -656,8 +637,8 @@ pub unsafe extern "C-unwind" fn MPI_Exscan(
         meaning::collective(
             Operation::Exscan,
             comm,
-            |comm| unsafe { volume::scan(comm, Block(count, datatype)) },
-            || unsafe { pmpi::MPI_Exscan.get()(sendbuf, recvbuf, count, datatype, op, comm) },
+            |comm| volume::scan(comm, Block(count, datatype)),
+            || pmpi::MPI_Exscan.get()(sendbuf, recvbuf, count, datatype, op, comm),
         )
     }
 }
@@ -676,8 +657,8 @@ pub unsafe extern "C-unwind" fn MPI_Exscan_c(
         meaning::collective(
             Operation::Exscan,
             comm,
-            |comm| unsafe { volume::scan(comm, Block(count, datatype)) },
-            || unsafe { pmpi::MPI_Exscan_c.get()(sendbuf, recvbuf, count, datatype, op, comm) },
+            |comm| volume::scan(comm, Block(count, datatype)),
+            || pmpi::MPI_Exscan_c.get()(sendbuf, recvbuf, count, datatype, op, comm),
         )
     }
 }
@@ -704,12 +685,10 @@ pub unsafe extern "C-unwind" fn MPI_Gather(
         meaning::collective(
             Operation::Gather,
             comm,
-            |comm| unsafe {
+            |comm| {
                 volume::gather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
             },
-            || unsafe {
-                pmpi::MPI_Gather.get()(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm)
-            },
+            || pmpi::MPI_Gather.get()(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm),
         )
     }
 }
@@ -730,10 +709,10 @@ pub unsafe extern "C-unwind" fn MPI_Gather_c(
         meaning::collective(
             Operation::Gather,
             comm,
-            |comm| unsafe {
+            |comm| {
                 volume::gather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
             },
-            || unsafe {
+            || {
                 pmpi::MPI_Gather_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm,
                 )
@@ -759,10 +738,10 @@ pub unsafe extern "C-unwind" fn MPI_Gatherv(
         meaning::collective(
             Operation::Gatherv,
             comm,
-            |comm| unsafe {
+            |comm| {
                 volume::gather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype), root)
             },
-            || unsafe {
+            || {
                 pmpi::MPI_Gatherv.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm,
                 )
@@ -788,10 +767,10 @@ pub unsafe extern "C-unwind" fn MPI_Gatherv_c(
         meaning::collective(
             Operation::Gatherv,
             comm,
-            |comm| unsafe {
+            |comm| {
                 volume::gather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype), root)
             },
-            || unsafe {
+            || {
                 pmpi::MPI_Gatherv_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm,
                 )
@@ -839,11 +818,9 @@ pub unsafe extern "C-unwind" fn MPI_Iallgather(
         meaning::start_collective(
             Operation::Iallgather,
             comm,
-            |comm| unsafe {
-                volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype))
-            },
+            |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
             request,
-            || unsafe {
+            || {
                 pmpi::MPI_Iallgather.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request,
                 )
@@ -868,11 +845,9 @@ pub unsafe extern "C-unwind" fn MPI_Iallgather_c(
         meaning::start_collective(
             Operation::Iallgather,
             comm,
-            |comm| unsafe {
-                volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype))
-            },
+            |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
             request,
-            || unsafe {
+            || {
                 pmpi::MPI_Iallgather_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request,
                 )
@@ -898,11 +873,9 @@ pub unsafe extern "C-unwind" fn MPI_Iallgatherv(
         meaning::start_collective(
             Operation::Iallgatherv,
             comm,
-            |comm| unsafe {
-                volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype))
-            },
+            |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype)),
             request,
-            || unsafe {
+            || {
                 pmpi::MPI_Iallgatherv.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request,
                 )
@@ -928,11 +901,9 @@ pub unsafe extern "C-unwind" fn MPI_Iallgatherv_c(
         meaning::start_collective(
             Operation::Iallgatherv,
             comm,
-            |comm| unsafe {
-                volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype))
-            },
+            |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype)),
             request,
-            || unsafe {
+            || {
                 pmpi::MPI_Iallgatherv_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request,
                 )
@@ -956,9 +927,9 @@ pub unsafe extern "C-unwind" fn MPI_Iallreduce(
         meaning::start_collective(
             Operation::Iallreduce,
             comm,
-            |comm| unsafe { volume::every_process(comm, Block(count, datatype)) },
+            |comm| volume::every_process(comm, Block(count, datatype)),
             request,
-            || unsafe { pmpi::MPI_Iallreduce.get()(sendbuf, recvbuf, count, datatype, op, comm, request) },
+            || pmpi::MPI_Iallreduce.get()(sendbuf, recvbuf, count, datatype, op, comm, request),
         )
     }
 }
@@ -978,9 +949,9 @@ pub unsafe extern "C-unwind" fn MPI_Iallreduce_c(
         meaning::start_collective(
             Operation::Iallreduce,
             comm,
-            |comm| unsafe { volume::every_process(comm, Block(count, datatype)) },
+            |comm| volume::every_process(comm, Block(count, datatype)),
             request,
-            || unsafe { pmpi::MPI_Iallreduce_c.get()(sendbuf, recvbuf, count, datatype, op, comm, request) },
+            || pmpi::MPI_Iallreduce_c.get()(sendbuf, recvbuf, count, datatype, op, comm, request),
         )
     }
 }
@@ -1001,11 +972,9 @@ pub unsafe extern "C-unwind" fn MPI_Ialltoall(
         meaning::start_collective(
             Operation::Ialltoall,
             comm,
-            |comm| unsafe {
-                volume::alltoall(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype))
-            },
+            |comm| volume::alltoall(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
             request,
-            || unsafe {
+            || {
                 pmpi::MPI_Ialltoall.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request,
                 )
@@ -1030,11 +999,9 @@ pub unsafe extern "C-unwind" fn MPI_Ialltoall_c(
         meaning::start_collective(
             Operation::Ialltoall,
             comm,
-            |comm| unsafe {
-                volume::alltoall(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype))
-            },
+            |comm| volume::alltoall(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
             request,
-            || unsafe {
+            || {
                 pmpi::MPI_Ialltoall_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request,
                 )
@@ -1061,11 +1028,11 @@ pub unsafe extern "C-unwind" fn MPI_Ialltoallv(
         meaning::start_collective(
             Operation::Ialltoallv,
             comm,
-            |comm| unsafe {
+            |comm| {
                 volume::alltoall(comm, sendbuf, Blocks(sendcounts, sendtype), Blocks(recvcounts, recvtype))
             },
             request,
-            || unsafe {
+            || {
                 pmpi::MPI_Ialltoallv.get()(
                     sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
                     request,
@@ -1093,11 +1060,11 @@ pub unsafe extern "C-unwind" fn MPI_Ialltoallv_c(
         meaning::start_collective(
             Operation::Ialltoallv,
             comm,
-            |comm| unsafe {
+            |comm| {
                 volume::alltoall(comm, sendbuf, Blocks(sendcounts, sendtype), Blocks(recvcounts, recvtype))
             },
             request,
-            || unsafe {
+            || {
                 pmpi::MPI_Ialltoallv_c.get()(
                     sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
                     request,
@@ -1125,7 +1092,7 @@ pub unsafe extern "C-unwind" fn MPI_Ialltoallw(
         meaning::start_collective(
             Operation::Ialltoallw,
             comm,
-            |comm| unsafe {
+            |comm| {
                 volume::alltoall(
                     comm,
                     sendbuf,
@@ -1134,7 +1101,7 @@ pub unsafe extern "C-unwind" fn MPI_Ialltoallw(
                 )
             },
             request,
-            || unsafe {
+            || {
                 pmpi::MPI_Ialltoallw.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
                     request,
@@ -1162,7 +1129,7 @@ pub unsafe extern "C-unwind" fn MPI_Ialltoallw_c(
         meaning::start_collective(
             Operation::Ialltoallw,
             comm,
-            |comm| unsafe {
+            |comm| {
                 volume::alltoall(
                     comm,
                     sendbuf,
@@ -1171,7 +1138,7 @@ pub unsafe extern "C-unwind" fn MPI_Ialltoallw_c(
                 )
             },
             request,
-            || unsafe {
+            || {
                 pmpi::MPI_Ialltoallw_c.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
                     request,
@@ -1188,9 +1155,9 @@ pub unsafe extern "C-unwind" fn MPI_Ibarrier(comm: Raw<Comm>, request: *mut Requ
         meaning::start_collective(
             Operation::Ibarrier,
             comm,
-            |comm| unsafe { volume::nothing(comm) },
+            |comm| volume::nothing(comm),
             request,
-            || unsafe { pmpi::MPI_Ibarrier.get()(comm, request) },
+            || pmpi::MPI_Ibarrier.get()(comm, request),
         )
     }
 }
@@ -1209,9 +1176,9 @@ pub unsafe extern "C-unwind" fn MPI_Ibcast(
         meaning::start_collective(
             Operation::Ibcast,
             comm,
-            |comm| unsafe { volume::broadcast(comm, Block(count, datatype), root) },
+            |comm| volume::broadcast(comm, Block(count, datatype), root),
             request,
-            || unsafe { pmpi::MPI_Ibcast.get()(buffer, count, datatype, root, comm, request) },
+            || pmpi::MPI_Ibcast.get()(buffer, count, datatype, root, comm, request),
         )
     }
 }
@@ -1230,9 +1197,9 @@ pub unsafe extern "C-unwind" fn MPI_Ibcast_c(
         meaning::start_collective(
             Operation::Ibcast,
             comm,
-            |comm| unsafe { volume::broadcast(comm, Block(count, datatype), root) },
+            |comm| volume::broadcast(comm, Block(count, datatype), root),
             request,
-            || unsafe { pmpi::MPI_Ibcast_c.get()(buffer, count, datatype, root, comm, request) },
+            || pmpi::MPI_Ibcast_c.get()(buffer, count, datatype, root, comm, request),
         )
     }
 }
@@ -1249,7 +1216,7 @@ pub unsafe extern "C-unwind" fn MPI_Ibsend(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_send(Operation::Ibsend, comm, dest, Block(count, datatype), request, || unsafe {
+        meaning::start_send(Operation::Ibsend, comm, dest, Block(count, datatype), request, || {
             pmpi::MPI_Ibsend.get()(buf, count, datatype, dest, tag, comm, request)
         })
     }
@@ -1267,7 +1234,7 @@ pub unsafe extern "C-unwind" fn MPI_Ibsend_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_send(Operation::Ibsend, comm, dest, Block(count, datatype), request, || unsafe {
+        meaning::start_send(Operation::Ibsend, comm, dest, Block(count, datatype), request, || {
             pmpi::MPI_Ibsend_c.get()(buf, count, datatype, dest, tag, comm, request)
         })
     }
@@ -1288,9 +1255,9 @@ pub unsafe extern "C-unwind" fn MPI_Iexscan(
         meaning::start_collective(
             Operation::Iexscan,
             comm,
-            |comm| unsafe { volume::scan(comm, Block(count, datatype)) },
+            |comm| volume::scan(comm, Block(count, datatype)),
             request,
-            || unsafe { pmpi::MPI_Iexscan.get()(sendbuf, recvbuf, count, datatype, op, comm, request) },
+            || pmpi::MPI_Iexscan.get()(sendbuf, recvbuf, count, datatype, op, comm, request),
         )
     }
 }
@@ -1310,9 +1277,9 @@ pub unsafe extern "C-unwind" fn MPI_Iexscan_c(
         meaning::start_collective(
             Operation::Iexscan,
             comm,
-            |comm| unsafe { volume::scan(comm, Block(count, datatype)) },
+            |comm| volume::scan(comm, Block(count, datatype)),
             request,
-            || unsafe { pmpi::MPI_Iexscan_c.get()(sendbuf, recvbuf, count, datatype, op, comm, request) },
+            || pmpi::MPI_Iexscan_c.get()(sendbuf, recvbuf, count, datatype, op, comm, request),
         )
     }
 }
@@ -1334,11 +1301,11 @@ pub unsafe extern "C-unwind" fn MPI_Igather(
         meaning::start_collective(
             Operation::Igather,
             comm,
-            |comm| unsafe {
+            |comm| {
                 volume::gather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
             },
             request,
-            || unsafe {
+            || {
                 pmpi::MPI_Igather.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request,
                 )
@@ -1364,11 +1331,11 @@ pub unsafe extern "C-unwind" fn MPI_Igather_c(
         meaning::start_collective(
             Operation::Igather,
             comm,
-            |comm| unsafe {
+            |comm| {
                 volume::gather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
             },
             request,
-            || unsafe {
+            || {
                 pmpi::MPI_Igather_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request,
                 )
@@ -1395,11 +1362,11 @@ pub unsafe extern "C-unwind" fn MPI_Igatherv(
         meaning::start_collective(
             Operation::Igatherv,
             comm,
-            |comm| unsafe {
+            |comm| {
                 volume::gather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype), root)
             },
             request,
-            || unsafe {
+            || {
                 pmpi::MPI_Igatherv.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request,
                 )
@@ -1426,11 +1393,11 @@ pub unsafe extern "C-unwind" fn MPI_Igatherv_c(
         meaning::start_collective(
             Operation::Igatherv,
             comm,
-            |comm| unsafe {
+            |comm| {
                 volume::gather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype), root)
             },
             request,
-            || unsafe {
+            || {
                 pmpi::MPI_Igatherv_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request,
                 )
@@ -1455,9 +1422,9 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_allgather(
         meaning::start_collective(
             Operation::IneighborAllgather,
             comm,
-            |comm| unsafe { volume::neighbours(comm, Block(sendcount, sendtype)) },
+            |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
             request,
-            || unsafe {
+            || {
                 pmpi::MPI_Ineighbor_allgather.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request,
                 )
@@ -1482,9 +1449,9 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_allgather_c(
         meaning::start_collective(
             Operation::IneighborAllgather,
             comm,
-            |comm| unsafe { volume::neighbours(comm, Block(sendcount, sendtype)) },
+            |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
             request,
-            || unsafe {
+            || {
                 pmpi::MPI_Ineighbor_allgather_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request,
                 )
@@ -1510,9 +1477,9 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_allgatherv(
         meaning::start_collective(
             Operation::IneighborAllgatherv,
             comm,
-            |comm| unsafe { volume::neighbours(comm, Block(sendcount, sendtype)) },
+            |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
             request,
-            || unsafe {
+            || {
                 pmpi::MPI_Ineighbor_allgatherv.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request,
                 )
@@ -1538,9 +1505,9 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_allgatherv_c(
         meaning::start_collective(
             Operation::IneighborAllgatherv,
             comm,
-            |comm| unsafe { volume::neighbours(comm, Block(sendcount, sendtype)) },
+            |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
             request,
-            || unsafe {
+            || {
                 pmpi::MPI_Ineighbor_allgatherv_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request,
                 )
@@ -1565,9 +1532,9 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_alltoall(
         meaning::start_collective(
             Operation::IneighborAlltoall,
             comm,
-            |comm| unsafe { volume::neighbours(comm, Block(sendcount, sendtype)) },
+            |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
             request,
-            || unsafe {
+            || {
                 pmpi::MPI_Ineighbor_alltoall.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request,
                 )
@@ -1592,9 +1559,9 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_alltoall_c(
         meaning::start_collective(
             Operation::IneighborAlltoall,
             comm,
-            |comm| unsafe { volume::neighbours(comm, Block(sendcount, sendtype)) },
+            |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
             request,
-            || unsafe {
+            || {
                 pmpi::MPI_Ineighbor_alltoall_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request,
                 )
@@ -1621,9 +1588,9 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_alltoallv(
         meaning::start_collective(
             Operation::IneighborAlltoallv,
             comm,
-            |comm| unsafe { volume::neighbours(comm, Blocks(sendcounts, sendtype)) },
+            |comm| volume::neighbours(comm, Blocks(sendcounts, sendtype)),
             request,
-            || unsafe {
+            || {
                 pmpi::MPI_Ineighbor_alltoallv.get()(
                     sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
                     request,
@@ -1651,9 +1618,9 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_alltoallv_c(
         meaning::start_collective(
             Operation::IneighborAlltoallv,
             comm,
-            |comm| unsafe { volume::neighbours(comm, Blocks(sendcounts, sendtype)) },
+            |comm| volume::neighbours(comm, Blocks(sendcounts, sendtype)),
             request,
-            || unsafe {
+            || {
                 pmpi::MPI_Ineighbor_alltoallv_c.get()(
                     sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
                     request,
@@ -1681,9 +1648,9 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_alltoallw(
         meaning::start_collective(
             Operation::IneighborAlltoallw,
             comm,
-            |comm| unsafe { volume::neighbours(comm, TypedBlocks(sendcounts, sendtypes)) },
+            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, sendtypes)),
             request,
-            || unsafe {
+            || {
                 pmpi::MPI_Ineighbor_alltoallw.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
                     request,
@@ -1711,9 +1678,9 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_alltoallw_c(
         meaning::start_collective(
             Operation::IneighborAlltoallw,
             comm,
-            |comm| unsafe { volume::neighbours(comm, TypedBlocks(sendcounts, sendtypes)) },
+            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, sendtypes)),
             request,
-            || unsafe {
+            || {
                 pmpi::MPI_Ineighbor_alltoallw_c.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
                     request,
@@ -1783,9 +1750,7 @@ pub unsafe extern "C-unwind" fn MPI_Iprobe(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::plain(Operation::Iprobe, comm, || unsafe {
-            pmpi::MPI_Iprobe.get()(source, tag, comm, flag, status)
-        })
+        meaning::plain(Operation::Iprobe, comm, || pmpi::MPI_Iprobe.get()(source, tag, comm, flag, status))
     }
 }
 
@@ -1801,7 +1766,7 @@ pub unsafe extern "C-unwind" fn MPI_Irecv(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_receive(Operation::Irecv, comm, Block(count, datatype), request, || unsafe {
+        meaning::start_receive(Operation::Irecv, comm, Block(count, datatype), request, || {
             pmpi::MPI_Irecv.get()(buf, count, datatype, source, tag, comm, request)
         })
     }
@@ -1819,7 +1784,7 @@ pub unsafe extern "C-unwind" fn MPI_Irecv_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_receive(Operation::Irecv, comm, Block(count, datatype), request, || unsafe {
+        meaning::start_receive(Operation::Irecv, comm, Block(count, datatype), request, || {
             pmpi::MPI_Irecv_c.get()(buf, count, datatype, source, tag, comm, request)
         })
     }
@@ -1841,9 +1806,9 @@ pub unsafe extern "C-unwind" fn MPI_Ireduce(
         meaning::start_collective(
             Operation::Ireduce,
             comm,
-            |comm| unsafe { volume::reduce(comm, Block(count, datatype), root) },
+            |comm| volume::reduce(comm, Block(count, datatype), root),
             request,
-            || unsafe { pmpi::MPI_Ireduce.get()(sendbuf, recvbuf, count, datatype, op, root, comm, request) },
+            || pmpi::MPI_Ireduce.get()(sendbuf, recvbuf, count, datatype, op, root, comm, request),
         )
     }
 }
@@ -1864,11 +1829,9 @@ pub unsafe extern "C-unwind" fn MPI_Ireduce_c(
         meaning::start_collective(
             Operation::Ireduce,
             comm,
-            |comm| unsafe { volume::reduce(comm, Block(count, datatype), root) },
+            |comm| volume::reduce(comm, Block(count, datatype), root),
             request,
-            || unsafe {
-                pmpi::MPI_Ireduce_c.get()(sendbuf, recvbuf, count, datatype, op, root, comm, request)
-            },
+            || pmpi::MPI_Ireduce_c.get()(sendbuf, recvbuf, count, datatype, op, root, comm, request),
         )
     }
 }
@@ -1888,11 +1851,9 @@ pub unsafe extern "C-unwind" fn MPI_Ireduce_scatter(
         meaning::start_collective(
             Operation::IreduceScatter,
             comm,
-            |comm| unsafe { volume::own_block(comm, Blocks(recvcounts, datatype)) },
+            |comm| volume::own_block(comm, Blocks(recvcounts, datatype)),
             request,
-            || unsafe {
-                pmpi::MPI_Ireduce_scatter.get()(sendbuf, recvbuf, recvcounts, datatype, op, comm, request)
-            },
+            || pmpi::MPI_Ireduce_scatter.get()(sendbuf, recvbuf, recvcounts, datatype, op, comm, request),
         )
     }
 }
@@ -1912,11 +1873,9 @@ pub unsafe extern "C-unwind" fn MPI_Ireduce_scatter_c(
         meaning::start_collective(
             Operation::IreduceScatter,
             comm,
-            |comm| unsafe { volume::own_block(comm, Blocks(recvcounts, datatype)) },
+            |comm| volume::own_block(comm, Blocks(recvcounts, datatype)),
             request,
-            || unsafe {
-                pmpi::MPI_Ireduce_scatter_c.get()(sendbuf, recvbuf, recvcounts, datatype, op, comm, request)
-            },
+            || pmpi::MPI_Ireduce_scatter_c.get()(sendbuf, recvbuf, recvcounts, datatype, op, comm, request),
         )
     }
 }
@@ -1936,9 +1895,9 @@ pub unsafe extern "C-unwind" fn MPI_Ireduce_scatter_block(
         meaning::start_collective(
             Operation::IreduceScatterBlock,
             comm,
-            |comm| unsafe { volume::every_process(comm, Block(recvcount, datatype)) },
+            |comm| volume::every_process(comm, Block(recvcount, datatype)),
             request,
-            || unsafe {
+            || {
                 pmpi::MPI_Ireduce_scatter_block.get()(
                     sendbuf, recvbuf, recvcount, datatype, op, comm, request,
                 )
@@ -1962,9 +1921,9 @@ pub unsafe extern "C-unwind" fn MPI_Ireduce_scatter_block_c(
         meaning::start_collective(
             Operation::IreduceScatterBlock,
             comm,
-            |comm| unsafe { volume::every_process(comm, Block(recvcount, datatype)) },
+            |comm| volume::every_process(comm, Block(recvcount, datatype)),
             request,
-            || unsafe {
+            || {
                 pmpi::MPI_Ireduce_scatter_block_c.get()(
                     sendbuf, recvbuf, recvcount, datatype, op, comm, request,
                 )
@@ -1985,7 +1944,7 @@ pub unsafe extern "C-unwind" fn MPI_Irsend(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_send(Operation::Irsend, comm, dest, Block(count, datatype), request, || unsafe {
+        meaning::start_send(Operation::Irsend, comm, dest, Block(count, datatype), request, || {
             pmpi::MPI_Irsend.get()(buf, count, datatype, dest, tag, comm, request)
         })
     }
@@ -2003,7 +1962,7 @@ pub unsafe extern "C-unwind" fn MPI_Irsend_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_send(Operation::Irsend, comm, dest, Block(count, datatype), request, || unsafe {
+        meaning::start_send(Operation::Irsend, comm, dest, Block(count, datatype), request, || {
             pmpi::MPI_Irsend_c.get()(buf, count, datatype, dest, tag, comm, request)
         })
     }
@@ -2024,9 +1983,9 @@ pub unsafe extern "C-unwind" fn MPI_Iscan(
         meaning::start_collective(
             Operation::Iscan,
             comm,
-            |comm| unsafe { volume::scan(comm, Block(count, datatype)) },
+            |comm| volume::scan(comm, Block(count, datatype)),
             request,
-            || unsafe { pmpi::MPI_Iscan.get()(sendbuf, recvbuf, count, datatype, op, comm, request) },
+            || pmpi::MPI_Iscan.get()(sendbuf, recvbuf, count, datatype, op, comm, request),
         )
     }
 }
@@ -2046,9 +2005,9 @@ pub unsafe extern "C-unwind" fn MPI_Iscan_c(
         meaning::start_collective(
             Operation::Iscan,
             comm,
-            |comm| unsafe { volume::scan(comm, Block(count, datatype)) },
+            |comm| volume::scan(comm, Block(count, datatype)),
             request,
-            || unsafe { pmpi::MPI_Iscan_c.get()(sendbuf, recvbuf, count, datatype, op, comm, request) },
+            || pmpi::MPI_Iscan_c.get()(sendbuf, recvbuf, count, datatype, op, comm, request),
         )
     }
 }
@@ -2070,11 +2029,11 @@ pub unsafe extern "C-unwind" fn MPI_Iscatter(
         meaning::start_collective(
             Operation::Iscatter,
             comm,
-            |comm| unsafe {
+            |comm| {
                 volume::scatter(comm, recvbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
             },
             request,
-            || unsafe {
+            || {
                 pmpi::MPI_Iscatter.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request,
                 )
@@ -2100,11 +2059,11 @@ pub unsafe extern "C-unwind" fn MPI_Iscatter_c(
         meaning::start_collective(
             Operation::Iscatter,
             comm,
-            |comm| unsafe {
+            |comm| {
                 volume::scatter(comm, recvbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
             },
             request,
-            || unsafe {
+            || {
                 pmpi::MPI_Iscatter_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request,
                 )
@@ -2131,11 +2090,11 @@ pub unsafe extern "C-unwind" fn MPI_Iscatterv(
         meaning::start_collective(
             Operation::Iscatterv,
             comm,
-            |comm| unsafe {
+            |comm| {
                 volume::scatter(comm, recvbuf, Blocks(sendcounts, sendtype), Block(recvcount, recvtype), root)
             },
             request,
-            || unsafe {
+            || {
                 pmpi::MPI_Iscatterv.get()(
                     sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request,
                 )
@@ -2162,11 +2121,11 @@ pub unsafe extern "C-unwind" fn MPI_Iscatterv_c(
         meaning::start_collective(
             Operation::Iscatterv,
             comm,
-            |comm| unsafe {
+            |comm| {
                 volume::scatter(comm, recvbuf, Blocks(sendcounts, sendtype), Block(recvcount, recvtype), root)
             },
             request,
-            || unsafe {
+            || {
                 pmpi::MPI_Iscatterv_c.get()(
                     sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request,
                 )
@@ -2187,7 +2146,7 @@ pub unsafe extern "C-unwind" fn MPI_Isend(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_send(Operation::Isend, comm, dest, Block(count, datatype), request, || unsafe {
+        meaning::start_send(Operation::Isend, comm, dest, Block(count, datatype), request, || {
             pmpi::MPI_Isend.get()(buf, count, datatype, dest, tag, comm, request)
         })
     }
@@ -2205,7 +2164,7 @@ pub unsafe extern "C-unwind" fn MPI_Isend_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_send(Operation::Isend, comm, dest, Block(count, datatype), request, || unsafe {
+        meaning::start_send(Operation::Isend, comm, dest, Block(count, datatype), request, || {
             pmpi::MPI_Isend_c.get()(buf, count, datatype, dest, tag, comm, request)
         })
     }
@@ -2223,7 +2182,7 @@ pub unsafe extern "C-unwind" fn MPI_Issend(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_send(Operation::Issend, comm, dest, Block(count, datatype), request, || unsafe {
+        meaning::start_send(Operation::Issend, comm, dest, Block(count, datatype), request, || {
             pmpi::MPI_Issend.get()(buf, count, datatype, dest, tag, comm, request)
         })
     }
@@ -2241,7 +2200,7 @@ pub unsafe extern "C-unwind" fn MPI_Issend_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_send(Operation::Issend, comm, dest, Block(count, datatype), request, || unsafe {
+        meaning::start_send(Operation::Issend, comm, dest, Block(count, datatype), request, || {
             pmpi::MPI_Issend_c.get()(buf, count, datatype, dest, tag, comm, request)
         })
     }
@@ -2262,8 +2221,8 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_allgather(
         meaning::collective(
             Operation::NeighborAllgather,
             comm,
-            |comm| unsafe { volume::neighbours(comm, Block(sendcount, sendtype)) },
-            || unsafe {
+            |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
+            || {
                 pmpi::MPI_Neighbor_allgather.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm,
                 )
@@ -2287,8 +2246,8 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_allgather_c(
         meaning::collective(
             Operation::NeighborAllgather,
             comm,
-            |comm| unsafe { volume::neighbours(comm, Block(sendcount, sendtype)) },
-            || unsafe {
+            |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
+            || {
                 pmpi::MPI_Neighbor_allgather_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm,
                 )
@@ -2313,8 +2272,8 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_allgatherv(
         meaning::collective(
             Operation::NeighborAllgatherv,
             comm,
-            |comm| unsafe { volume::neighbours(comm, Block(sendcount, sendtype)) },
-            || unsafe {
+            |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
+            || {
                 pmpi::MPI_Neighbor_allgatherv.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm,
                 )
@@ -2339,8 +2298,8 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_allgatherv_c(
         meaning::collective(
             Operation::NeighborAllgatherv,
             comm,
-            |comm| unsafe { volume::neighbours(comm, Block(sendcount, sendtype)) },
-            || unsafe {
+            |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
+            || {
                 pmpi::MPI_Neighbor_allgatherv_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm,
                 )
@@ -2364,8 +2323,8 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoall(
         meaning::collective(
             Operation::NeighborAlltoall,
             comm,
-            |comm| unsafe { volume::neighbours(comm, Block(sendcount, sendtype)) },
-            || unsafe {
+            |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
+            || {
                 pmpi::MPI_Neighbor_alltoall.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm,
                 )
@@ -2389,8 +2348,8 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoall_c(
         meaning::collective(
             Operation::NeighborAlltoall,
             comm,
-            |comm| unsafe { volume::neighbours(comm, Block(sendcount, sendtype)) },
-            || unsafe {
+            |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
+            || {
                 pmpi::MPI_Neighbor_alltoall_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm,
                 )
@@ -2416,8 +2375,8 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallv(
         meaning::collective(
             Operation::NeighborAlltoallv,
             comm,
-            |comm| unsafe { volume::neighbours(comm, Blocks(sendcounts, sendtype)) },
-            || unsafe {
+            |comm| volume::neighbours(comm, Blocks(sendcounts, sendtype)),
+            || {
                 pmpi::MPI_Neighbor_alltoallv.get()(
                     sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
                 )
@@ -2443,8 +2402,8 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallv_c(
         meaning::collective(
             Operation::NeighborAlltoallv,
             comm,
-            |comm| unsafe { volume::neighbours(comm, Blocks(sendcounts, sendtype)) },
-            || unsafe {
+            |comm| volume::neighbours(comm, Blocks(sendcounts, sendtype)),
+            || {
                 pmpi::MPI_Neighbor_alltoallv_c.get()(
                     sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
                 )
@@ -2470,8 +2429,8 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallw(
         meaning::collective(
             Operation::NeighborAlltoallw,
             comm,
-            |comm| unsafe { volume::neighbours(comm, TypedBlocks(sendcounts, sendtypes)) },
-            || unsafe {
+            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, sendtypes)),
+            || {
                 pmpi::MPI_Neighbor_alltoallw.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
                 )
@@ -2497,8 +2456,8 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallw_c(
         meaning::collective(
             Operation::NeighborAlltoallw,
             comm,
-            |comm| unsafe { volume::neighbours(comm, TypedBlocks(sendcounts, sendtypes)) },
-            || unsafe {
+            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, sendtypes)),
+            || {
                 pmpi::MPI_Neighbor_alltoallw_c.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
                 )
@@ -2521,9 +2480,7 @@ pub unsafe extern "C-unwind" fn MPI_Probe(
     comm: Raw<Comm>,
     status: *mut Status,
 ) -> c_int {
-    unsafe {
-        meaning::plain(Operation::Probe, comm, || unsafe { pmpi::MPI_Probe.get()(source, tag, comm, status) })
-    }
+    unsafe { meaning::plain(Operation::Probe, comm, || pmpi::MPI_Probe.get()(source, tag, comm, status)) }
 }
 
 #[cfg(mpi = "MPI_Recv")]
@@ -2538,7 +2495,7 @@ pub unsafe extern "C-unwind" fn MPI_Recv(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::receive(Operation::Recv, comm, status, |status| unsafe {
+        meaning::receive(Operation::Recv, comm, status, |status| {
             pmpi::MPI_Recv.get()(buf, count, datatype, source, tag, comm, status)
         })
     }
@@ -2556,7 +2513,7 @@ pub unsafe extern "C-unwind" fn MPI_Recv_c(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::receive(Operation::Recv, comm, status, |status| unsafe {
+        meaning::receive(Operation::Recv, comm, status, |status| {
             pmpi::MPI_Recv_c.get()(buf, count, datatype, source, tag, comm, status)
         })
     }
@@ -2574,7 +2531,7 @@ pub unsafe extern "C-unwind" fn MPI_Recv_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_receive(Operation::RecvInit, comm, Block(count, datatype), request, || unsafe {
+        meaning::prepare_receive(Operation::RecvInit, comm, Block(count, datatype), request, || {
             pmpi::MPI_Recv_init.get()(buf, count, datatype, source, tag, comm, request)
         })
     }
@@ -2592,7 +2549,7 @@ pub unsafe extern "C-unwind" fn MPI_Recv_init_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_receive(Operation::RecvInit, comm, Block(count, datatype), request, || unsafe {
+        meaning::prepare_receive(Operation::RecvInit, comm, Block(count, datatype), request, || {
             pmpi::MPI_Recv_init_c.get()(buf, count, datatype, source, tag, comm, request)
         })
     }
@@ -2613,8 +2570,8 @@ pub unsafe extern "C-unwind" fn MPI_Reduce(
         meaning::collective(
             Operation::Reduce,
             comm,
-            |comm| unsafe { volume::reduce(comm, Block(count, datatype), root) },
-            || unsafe { pmpi::MPI_Reduce.get()(sendbuf, recvbuf, count, datatype, op, root, comm) },
+            |comm| volume::reduce(comm, Block(count, datatype), root),
+            || pmpi::MPI_Reduce.get()(sendbuf, recvbuf, count, datatype, op, root, comm),
         )
     }
 }
@@ -2634,8 +2591,8 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_c(
         meaning::collective(
             Operation::Reduce,
             comm,
-            |comm| unsafe { volume::reduce(comm, Block(count, datatype), root) },
-            || unsafe { pmpi::MPI_Reduce_c.get()(sendbuf, recvbuf, count, datatype, op, root, comm) },
+            |comm| volume::reduce(comm, Block(count, datatype), root),
+            || pmpi::MPI_Reduce_c.get()(sendbuf, recvbuf, count, datatype, op, root, comm),
         )
     }
 }
@@ -2654,8 +2611,8 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_scatter(
         meaning::collective(
             Operation::ReduceScatter,
             comm,
-            |comm| unsafe { volume::own_block(comm, Blocks(recvcounts, datatype)) },
-            || unsafe { pmpi::MPI_Reduce_scatter.get()(sendbuf, recvbuf, recvcounts, datatype, op, comm) },
+            |comm| volume::own_block(comm, Blocks(recvcounts, datatype)),
+            || pmpi::MPI_Reduce_scatter.get()(sendbuf, recvbuf, recvcounts, datatype, op, comm),
         )
     }
 }
@@ -2674,8 +2631,8 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_scatter_c(
         meaning::collective(
             Operation::ReduceScatter,
             comm,
-            |comm| unsafe { volume::own_block(comm, Blocks(recvcounts, datatype)) },
-            || unsafe { pmpi::MPI_Reduce_scatter_c.get()(sendbuf, recvbuf, recvcounts, datatype, op, comm) },
+            |comm| volume::own_block(comm, Blocks(recvcounts, datatype)),
+            || pmpi::MPI_Reduce_scatter_c.get()(sendbuf, recvbuf, recvcounts, datatype, op, comm),
         )
     }
 }
@@ -2694,10 +2651,8 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_scatter_block(
         meaning::collective(
             Operation::ReduceScatterBlock,
             comm,
-            |comm| unsafe { volume::every_process(comm, Block(recvcount, datatype)) },
-            || unsafe {
-                pmpi::MPI_Reduce_scatter_block.get()(sendbuf, recvbuf, recvcount, datatype, op, comm)
-            },
+            |comm| volume::every_process(comm, Block(recvcount, datatype)),
+            || pmpi::MPI_Reduce_scatter_block.get()(sendbuf, recvbuf, recvcount, datatype, op, comm),
         )
     }
 }
@@ -2716,10 +2671,8 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_scatter_block_c(
         meaning::collective(
             Operation::ReduceScatterBlock,
             comm,
-            |comm| unsafe { volume::every_process(comm, Block(recvcount, datatype)) },
-            || unsafe {
-                pmpi::MPI_Reduce_scatter_block_c.get()(sendbuf, recvbuf, recvcount, datatype, op, comm)
-            },
+            |comm| volume::every_process(comm, Block(recvcount, datatype)),
+            || pmpi::MPI_Reduce_scatter_block_c.get()(sendbuf, recvbuf, recvcount, datatype, op, comm),
         )
     }
 }
@@ -2741,7 +2694,7 @@ pub unsafe extern "C-unwind" fn MPI_Rsend(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        meaning::send(Operation::Rsend, comm, dest, Block(count, datatype), || unsafe {
+        meaning::send(Operation::Rsend, comm, dest, Block(count, datatype), || {
             pmpi::MPI_Rsend.get()(buf, count, datatype, dest, tag, comm)
         })
     }
@@ -2758,7 +2711,7 @@ pub unsafe extern "C-unwind" fn MPI_Rsend_c(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        meaning::send(Operation::Rsend, comm, dest, Block(count, datatype), || unsafe {
+        meaning::send(Operation::Rsend, comm, dest, Block(count, datatype), || {
             pmpi::MPI_Rsend_c.get()(buf, count, datatype, dest, tag, comm)
         })
     }
@@ -2776,7 +2729,7 @@ pub unsafe extern "C-unwind" fn MPI_Rsend_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_send(Operation::RsendInit, comm, dest, Block(count, datatype), request, || unsafe {
+        meaning::prepare_send(Operation::RsendInit, comm, dest, Block(count, datatype), request, || {
             pmpi::MPI_Rsend_init.get()(buf, count, datatype, dest, tag, comm, request)
         })
     }
@@ -2794,7 +2747,7 @@ pub unsafe extern "C-unwind" fn MPI_Rsend_init_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_send(Operation::RsendInit, comm, dest, Block(count, datatype), request, || unsafe {
+        meaning::prepare_send(Operation::RsendInit, comm, dest, Block(count, datatype), request, || {
             pmpi::MPI_Rsend_init_c.get()(buf, count, datatype, dest, tag, comm, request)
         })
     }
@@ -2814,8 +2767,8 @@ pub unsafe extern "C-unwind" fn MPI_Scan(
         meaning::collective(
             Operation::Scan,
             comm,
-            |comm| unsafe { volume::scan(comm, Block(count, datatype)) },
-            || unsafe { pmpi::MPI_Scan.get()(sendbuf, recvbuf, count, datatype, op, comm) },
+            |comm| volume::scan(comm, Block(count, datatype)),
+            || pmpi::MPI_Scan.get()(sendbuf, recvbuf, count, datatype, op, comm),
         )
     }
 }
@@ -2834,8 +2787,8 @@ pub unsafe extern "C-unwind" fn MPI_Scan_c(
         meaning::collective(
             Operation::Scan,
             comm,
-            |comm| unsafe { volume::scan(comm, Block(count, datatype)) },
-            || unsafe { pmpi::MPI_Scan_c.get()(sendbuf, recvbuf, count, datatype, op, comm) },
+            |comm| volume::scan(comm, Block(count, datatype)),
+            || pmpi::MPI_Scan_c.get()(sendbuf, recvbuf, count, datatype, op, comm),
         )
     }
 }
@@ -2856,10 +2809,10 @@ pub unsafe extern "C-unwind" fn MPI_Scatter(
         meaning::collective(
             Operation::Scatter,
             comm,
-            |comm| unsafe {
+            |comm| {
                 volume::scatter(comm, recvbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
             },
-            || unsafe {
+            || {
                 pmpi::MPI_Scatter.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm,
                 )
@@ -2884,10 +2837,10 @@ pub unsafe extern "C-unwind" fn MPI_Scatter_c(
         meaning::collective(
             Operation::Scatter,
             comm,
-            |comm| unsafe {
+            |comm| {
                 volume::scatter(comm, recvbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
             },
-            || unsafe {
+            || {
                 pmpi::MPI_Scatter_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm,
                 )
@@ -2913,10 +2866,10 @@ pub unsafe extern "C-unwind" fn MPI_Scatterv(
         meaning::collective(
             Operation::Scatterv,
             comm,
-            |comm| unsafe {
+            |comm| {
                 volume::scatter(comm, recvbuf, Blocks(sendcounts, sendtype), Block(recvcount, recvtype), root)
             },
-            || unsafe {
+            || {
                 pmpi::MPI_Scatterv.get()(
                     sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm,
                 )
@@ -2942,10 +2895,10 @@ pub unsafe extern "C-unwind" fn MPI_Scatterv_c(
         meaning::collective(
             Operation::Scatterv,
             comm,
-            |comm| unsafe {
+            |comm| {
                 volume::scatter(comm, recvbuf, Blocks(sendcounts, sendtype), Block(recvcount, recvtype), root)
             },
-            || unsafe {
+            || {
                 pmpi::MPI_Scatterv_c.get()(
                     sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm,
                 )
@@ -2965,7 +2918,7 @@ pub unsafe extern "C-unwind" fn MPI_Send(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        meaning::send(Operation::Send, comm, dest, Block(count, datatype), || unsafe {
+        meaning::send(Operation::Send, comm, dest, Block(count, datatype), || {
             pmpi::MPI_Send.get()(buf, count, datatype, dest, tag, comm)
         })
     }
@@ -2982,7 +2935,7 @@ pub unsafe extern "C-unwind" fn MPI_Send_c(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        meaning::send(Operation::Send, comm, dest, Block(count, datatype), || unsafe {
+        meaning::send(Operation::Send, comm, dest, Block(count, datatype), || {
             pmpi::MPI_Send_c.get()(buf, count, datatype, dest, tag, comm)
         })
     }
@@ -3000,7 +2953,7 @@ pub unsafe extern "C-unwind" fn MPI_Send_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_send(Operation::SendInit, comm, dest, Block(count, datatype), request, || unsafe {
+        meaning::prepare_send(Operation::SendInit, comm, dest, Block(count, datatype), request, || {
             pmpi::MPI_Send_init.get()(buf, count, datatype, dest, tag, comm, request)
         })
     }
@@ -3018,7 +2971,7 @@ pub unsafe extern "C-unwind" fn MPI_Send_init_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_send(Operation::SendInit, comm, dest, Block(count, datatype), request, || unsafe {
+        meaning::prepare_send(Operation::SendInit, comm, dest, Block(count, datatype), request, || {
             pmpi::MPI_Send_init_c.get()(buf, count, datatype, dest, tag, comm, request)
         })
     }
@@ -3041,19 +2994,12 @@ pub unsafe extern "C-unwind" fn MPI_Sendrecv(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::send_receive(
-            Operation::Sendrecv,
-            comm,
-            dest,
-            Block(sendcount, sendtype),
-            status,
-            |status| unsafe {
-                pmpi::MPI_Sendrecv.get()(
-                    sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source,
-                    recvtag, comm, status,
-                )
-            },
-        )
+        meaning::send_receive(Operation::Sendrecv, comm, dest, Block(sendcount, sendtype), status, |status| {
+            pmpi::MPI_Sendrecv.get()(
+                sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag,
+                comm, status,
+            )
+        })
     }
 }
 
@@ -3074,19 +3020,12 @@ pub unsafe extern "C-unwind" fn MPI_Sendrecv_c(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::send_receive(
-            Operation::Sendrecv,
-            comm,
-            dest,
-            Block(sendcount, sendtype),
-            status,
-            |status| unsafe {
-                pmpi::MPI_Sendrecv_c.get()(
-                    sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source,
-                    recvtag, comm, status,
-                )
-            },
-        )
+        meaning::send_receive(Operation::Sendrecv, comm, dest, Block(sendcount, sendtype), status, |status| {
+            pmpi::MPI_Sendrecv_c.get()(
+                sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag,
+                comm, status,
+            )
+        })
     }
 }
 
@@ -3110,7 +3049,7 @@ pub unsafe extern "C-unwind" fn MPI_Sendrecv_replace(
             dest,
             Block(count, datatype),
             status,
-            |status| unsafe {
+            |status| {
                 pmpi::MPI_Sendrecv_replace.get()(
                     buf, count, datatype, dest, sendtag, source, recvtag, comm, status,
                 )
@@ -3139,7 +3078,7 @@ pub unsafe extern "C-unwind" fn MPI_Sendrecv_replace_c(
             dest,
             Block(count, datatype),
             status,
-            |status| unsafe {
+            |status| {
                 pmpi::MPI_Sendrecv_replace_c.get()(
                     buf, count, datatype, dest, sendtag, source, recvtag, comm, status,
                 )
@@ -3159,7 +3098,7 @@ pub unsafe extern "C-unwind" fn MPI_Ssend(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        meaning::send(Operation::Ssend, comm, dest, Block(count, datatype), || unsafe {
+        meaning::send(Operation::Ssend, comm, dest, Block(count, datatype), || {
             pmpi::MPI_Ssend.get()(buf, count, datatype, dest, tag, comm)
         })
     }
@@ -3176,7 +3115,7 @@ pub unsafe extern "C-unwind" fn MPI_Ssend_c(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        meaning::send(Operation::Ssend, comm, dest, Block(count, datatype), || unsafe {
+        meaning::send(Operation::Ssend, comm, dest, Block(count, datatype), || {
             pmpi::MPI_Ssend_c.get()(buf, count, datatype, dest, tag, comm)
         })
     }
@@ -3194,7 +3133,7 @@ pub unsafe extern "C-unwind" fn MPI_Ssend_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_send(Operation::SsendInit, comm, dest, Block(count, datatype), request, || unsafe {
+        meaning::prepare_send(Operation::SsendInit, comm, dest, Block(count, datatype), request, || {
             pmpi::MPI_Ssend_init.get()(buf, count, datatype, dest, tag, comm, request)
         })
     }
@@ -3212,7 +3151,7 @@ pub unsafe extern "C-unwind" fn MPI_Ssend_init_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_send(Operation::SsendInit, comm, dest, Block(count, datatype), request, || unsafe {
+        meaning::prepare_send(Operation::SsendInit, comm, dest, Block(count, datatype), request, || {
             pmpi::MPI_Ssend_init_c.get()(buf, count, datatype, dest, tag, comm, request)
         })
     }

@@ -431,7 +431,7 @@ pub static MPI_Buffer_detach: Symbol<unsafe extern "C-unwind" fn(*mut c_void, *m
     Symbol::new(c"PMPI_Buffer_detach");
 pub static MPI_Buffer_detach_c: Symbol<unsafe extern "C-unwind" fn(*mut c_void, *mut Count) -> c_int> =
     Symbol::new(c"PMPI_Buffer_detach_c");
-pub static MPI_Cancel: Symbol<unsafe extern "C-unwind" fn(Raw<Request>) -> c_int> =
+pub static MPI_Cancel: Symbol<unsafe extern "C-unwind" fn(*mut Request) -> c_int> =
     Symbol::new(c"PMPI_Cancel");
 pub static MPI_Cart_coords: Symbol<
     unsafe extern "C-unwind" fn(Raw<Comm>, c_int, c_int, *mut c_int) -> c_int,
@@ -1626,7 +1626,7 @@ pub static MPI_Info_c2f: Symbol<unsafe extern "C-unwind" fn(Raw<Info>) -> c_int>
 pub static MPI_Info_create: Symbol<unsafe extern "C-unwind" fn(*mut Info) -> c_int> =
     Symbol::new(c"PMPI_Info_create");
 pub static MPI_Info_create_env: Symbol<
-    unsafe extern "C-unwind" fn(*mut c_int, *mut *mut *mut c_char, *mut Info) -> c_int,
+    unsafe extern "C-unwind" fn(c_int, *mut *mut c_char, *mut Info) -> c_int,
 > = Symbol::new(c"PMPI_Info_create_env");
 pub static MPI_Info_delete: Symbol<unsafe extern "C-unwind" fn(Raw<Info>, *const c_char) -> c_int> =
     Symbol::new(c"PMPI_Info_delete");

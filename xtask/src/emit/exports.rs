@@ -23,7 +23,8 @@ pub fn emit(functions: &[Function]) -> Result<String> {
 }
 
 const PREAMBLE: &str = r#"
-#![allow(non_snake_case, missing_docs, clippy::too_many_arguments, clippy::missing_safety_doc)]
+#![allow(non_snake_case, missing_docs, unused_imports)]
+#![allow(clippy::too_many_arguments, clippy::missing_safety_doc)]
 // Every block below has the same ground: the arguments are the application's own, handed on unchanged to
 // the function that it called.
 #![allow(clippy::undocumented_unsafe_blocks)]
@@ -68,7 +69,7 @@ fn shim(out: &mut String, function: &Function, meaning: &Meaning, large: bool) -
             // its argument.
             let status = args.contains(&Expr::Param("status".to_owned()));
             let replaced = if status { "|status| " } else { "|| " };
-            let call = format!("{replaced}unsafe {{ pmpi::{name}.get()({}) }}", arguments.join(", "));
+            let call = format!("{replaced}pmpi::{name}.get()({})", arguments.join(", "));
             format!("unsafe {{ meaning::{verb}({}, {call}) }}", all.join(", "))
         }
     };
@@ -95,7 +96,7 @@ fn argument(function: &Function, expr: &Expr) -> String {
         Expr::Volume(rule, args) => {
             let args: Vec<String> = args.iter().map(|arg| argument(function, arg)).collect();
             format!(
-                "|comm| unsafe {{ volume::{rule}(comm{}{}) }}",
+                "|comm| volume::{rule}(comm{}{})",
                 if args.is_empty() { "" } else { ", " },
                 args.join(", ")
             )

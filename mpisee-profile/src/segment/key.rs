@@ -1,0 +1,154 @@
+//! What a slot counts, packed into one word.
+
+use crate::rows::Memory;
+
+/// Communicators that a key can tell apart.
+pub const MOST_COMMUNICATORS: u32 = 1 << 28;
+/// Regions that a key can tell apart.
+pub const MOST_REGIONS: u32 = 1 << 12;
+
+const CALL: u64 = 1;
+const PEER: u64 = 2;
+const REGION: u64 = 3;
+const TAG_SHIFT: u32 = 62;
+
+/// The key of a slot; 0 is a slot not yet in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key(pub u64);
+
+/// What a key stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meaning {
+    /// Calls of one operation.
+    Call(CallKey),
+    /// Messages to and from one peer.
+    Peer(PeerKey),
+    /// Entries into a region, by its number.
+    Region(u32),
+}
+
+/// One cell of the table of calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallKey {
+    /// Number of the communicator in this process.
+    pub communicator: u32,
+    /// Number of the region in this process; 0 is outside of any.
+    pub region: u32,
+    /// `Operation as u16`.
+    pub operation: u16,
+    /// See [`size_class`].
+    pub size_class: u8,
+    /// Where the buffer lies.
+    pub memory: Memory,
+}
+
+/// One cell of the table of peers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerKey {
+    /// Number of the communicator in this process.
+    pub communicator: u32,
+    /// The peer's rank in the communicator (in the remote group of an intercommunicator).
+    pub peer: u32,
+}
+
+impl CallKey {
+    /// The word: tag 2, communicator 28, region 12, operation 10, size class 7, memory 2 bits.
+    #[inline]
+    pub fn pack(self) -> Key {
+        Key(CALL << TAG_SHIFT
+            | u64::from(self.communicator) << 31
+            | u64::from(self.region) << 19
+            | u64::from(self.operation) << 9
+            | u64::from(self.size_class) << 2
+            | self.memory as u64)
+    }
+}
+
+impl PeerKey {
+    /// The word: tag 2, communicator 28, peer 32 bits.
+    #[inline]
+    pub fn pack(self) -> Key {
+        Key(PEER << TAG_SHIFT | u64::from(self.communicator) << 32 | u64::from(self.peer))
+    }
+}
+
+impl Key {
+    /// The key of a region's entries and time.
+    pub fn region(number: u32) -> Key {
+        Key(REGION << TAG_SHIFT | u64::from(number))
+    }
+
+    /// What it stands for; `None` for a word that no writer makes.
+    pub fn meaning(self) -> Option<Meaning> {
+        let bits = |from: u32, count: u32| (self.0 >> from) & ((1 << count) - 1);
+        match self.0 >> TAG_SHIFT {
+            CALL => Some(Meaning::Call(CallKey {
+                communicator: bits(31, 28) as u32,
+                region: bits(19, 12) as u32,
+                operation: bits(9, 10) as u16,
+                size_class: bits(2, 7) as u8,
+                memory: match bits(0, 2) {
+                    0 => Memory::Host,
+                    1 => Memory::Device,
+                    2 => Memory::Managed,
+                    _ => return None,
+                },
+            })),
+            PEER => {
+                Some(Meaning::Peer(PeerKey { communicator: bits(32, 28) as u32, peer: bits(0, 32) as u32 }))
+            }
+            REGION => Some(Meaning::Region(bits(0, 32) as u32)),
+            _ => None,
+        }
+    }
+}
+
+/// The class of a message of `bytes` bytes: 0 for none, else 1 + the position of its highest bit, so that
+/// class c > 0 holds 2^(c-1) to 2^c - 1.
+#[inline]
+pub fn size_class(bytes: u64) -> u8 {
+    (u64::BITS - bytes.leading_zeros()) as u8
+}
+
+/// The smallest and the largest message of a class.
+pub fn class_bounds(class: u8) -> (u64, u64) {
+    match class {
+        0 => (0, 0),
+        1..=63 => (1 << (class - 1), (1 << class) - 1),
+        _ => (1 << 63, u64::MAX),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_key_leads_back(
+            communicator in 0..MOST_COMMUNICATORS, region in 0..MOST_REGIONS, operation in 0u16..1024,
+            size_class in 0u8..=64, peer: u32,
+        ) {
+            let call = CallKey { communicator, region, operation, size_class, memory: Memory::Managed };
+            prop_assert_eq!(call.pack().meaning(), Some(Meaning::Call(call)));
+            let peer = PeerKey { communicator, peer };
+            prop_assert_eq!(peer.pack().meaning(), Some(Meaning::Peer(peer)));
+            prop_assert_eq!(Key::region(region).meaning(), Some(Meaning::Region(region)));
+        }
+
+        #[test]
+        fn a_message_lies_in_its_class(bytes: u64) {
+            let (least, most) = class_bounds(size_class(bytes));
+            prop_assert!((least..=most).contains(&bytes));
+        }
+    }
+
+    #[test]
+    fn classes_are_powers_of_two() {
+        let classes = [(0, (0, 0)), (1, (1, 1)), (2, (2, 3)), (127, (64, 127)), (128, (128, 255))];
+        for (bytes, bounds) in classes {
+            assert_eq!(class_bounds(size_class(bytes)), bounds);
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Where each word of a segment lies. A change of anything here increments [`VERSION`].
+
+use std::sync::atomic::AtomicU64;
+
+/// The first word of a segment, written last when it is made.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"mpisee\0\x01");
+/// Version of the layout.
+pub const VERSION: u64 = 1;
+/// Bytes of a host name that are kept.
+pub const HOST_BYTES: usize = 64;
+
+/// The begin of a segment.
+#[repr(C, align(64))]
+#[derive(Debug, Default)]
+pub struct Header {
+    /// [`MAGIC`].
+    pub magic: AtomicU64,
+    /// [`VERSION`].
+    pub version: AtomicU64,
+    /// `Operation::fingerprint()` of the writer.
+    pub operations: AtomicU64,
+    /// The process.
+    pub pid: AtomicU64,
+    /// Rank in `MPI_COMM_WORLD`.
+    pub world_rank: AtomicU64,
+    /// Size of `MPI_COMM_WORLD`.
+    pub world_size: AtomicU64,
+    /// 1 if ticks are those of the time-stamp counter, 0 if they are nanoseconds.
+    pub ticks_are_tsc: AtomicU64,
+    /// When recording began, nanoseconds since 1970, UTC.
+    pub start_realtime_ns: AtomicU64,
+    /// The same moment on the monotonic clock.
+    pub start_monotonic_ns: AtomicU64,
+    /// The same moment in ticks.
+    pub start_ticks: AtomicU64,
+    /// Bytes in use, a multiple of 64, header included.
+    pub used: AtomicU64,
+    /// Bytes of these that are in the file; the rest went to private memory when there was no room.
+    pub shared: AtomicU64,
+    /// 1 once recording was switched off.
+    pub recording_was_off: AtomicU64,
+    /// Calls not seen, by [`super::NotSeen`].
+    pub not_seen: [AtomicU64; 16],
+    /// The host's name, padded with zeros.
+    pub host: [AtomicU64; HOST_BYTES / 8],
+    spare: [AtomicU64; 27],
+}
+
+/// Bytes of the header.
+pub const HEADER_BYTES: usize = 512;
+const _: () = assert!(size_of::<Header>() == HEADER_BYTES);
+
+/// The begin of a chunk.
+#[repr(C, align(64))]
+#[derive(Debug, Default)]
+pub struct ChunkHeader {
+    /// [`COUNTERS`] or [`LOG`].
+    pub kind: AtomicU64,
+    /// Bytes of the chunk, this header included; a multiple of 64.
+    pub bytes: AtomicU64,
+    /// Slots, or bytes of log, that are complete.
+    pub used: AtomicU64,
+    spare: [AtomicU64; 5],
+}
+
+/// Bytes of a chunk's header.
+pub const CHUNK_HEADER_BYTES: usize = 64;
+const _: () = assert!(size_of::<ChunkHeader>() == CHUNK_HEADER_BYTES);
+
+/// A chunk of slots.
+pub const COUNTERS: u64 = 1;
+/// A chunk of log records.
+pub const LOG: u64 = 2;
+
+/// One counter.
+#[repr(C, align(64))]
+#[derive(Debug, Default)]
+pub struct Slot {
+    /// A [`super::Key`]; written before the slot counts as used.
+    pub key: AtomicU64,
+    /// Odd while the values change.
+    pub sequence: AtomicU64,
+    /// Their meaning depends on the key: see [`call`], [`peer`], [`region`].
+    pub values: [AtomicU64; 6],
+}
+
+/// Bytes of a slot.
+pub const SLOT_BYTES: usize = 64;
+const _: () = assert!(size_of::<Slot>() == SLOT_BYTES);
+
+/// Values of a slot that counts calls; ticks are elapsed time. Sums wrap, so that one thread may take away
+/// what another added; only the sum over threads is meaningful.
+pub mod call {
+    /// Calls.
+    pub const CALLS: usize = 0;
+    /// Bytes.
+    pub const BYTES: usize = 1;
+    /// Ticks in all calls.
+    pub const TICKS: usize = 2;
+    /// Ticks of the shortest call, plus 1; 0 if there was none.
+    pub const SHORTEST_PLUS_1: usize = 3;
+    /// Ticks of the longest call.
+    pub const LONGEST: usize = 4;
+}
+
+/// Values of a slot that counts messages.
+pub mod peer {
+    /// Messages sent.
+    pub const SENT_MESSAGES: usize = 0;
+    /// Bytes sent.
+    pub const SENT_BYTES: usize = 1;
+    /// Messages received.
+    pub const RECEIVED_MESSAGES: usize = 2;
+    /// Bytes received.
+    pub const RECEIVED_BYTES: usize = 3;
+}
+
+/// Values of a slot that counts a region.
+pub mod region {
+    /// Entries.
+    pub const ENTRIES: usize = 0;
+    /// Ticks between begins and ends.
+    pub const TICKS: usize = 1;
+    /// Ticks when it began, while it is open; else 0.
+    pub const OPEN_SINCE: usize = 2;
+}

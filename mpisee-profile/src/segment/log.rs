@@ -1,0 +1,344 @@
+//! The log of a segment: what happened once.
+//!
+//! A record is `kind | bytes << 32` in one word, then its payload, padded to whole words.
+
+/// A communicator as its creation was seen by this process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Created {
+    /// Its number in this process, counted from 0: 0 is `W`, 1 is `S`.
+    pub id: u32,
+    /// The parent's number; [`NONE`] for `W`, `S` and where [`Record::ParentName`] tells it.
+    pub parent: u32,
+    /// The letter of the creating call; 0 for `W` and `S`.
+    pub letter: u8,
+    /// The agreed number; [`NONE`] while the agreement is on its way.
+    pub n: u32,
+    /// The smallest parent rank of the members, or [`NONE`] for calls that create only one.
+    pub r: u32,
+    /// `Operation as u16` of the creating call; [`NONE`] for `W` and `S`.
+    pub operation: u32,
+    /// This process's rank in it.
+    pub rank: u32,
+    /// 0 or 1 as asked, [`NONE`] where there is no such argument.
+    pub reorder: u32,
+    /// World ranks of the own group, in rank order.
+    pub group: Runs,
+    /// World ranks of the other group; `None` for an intracommunicator.
+    pub remote: Option<Runs>,
+}
+
+/// "No such number".
+pub const NONE: u32 = u32::MAX;
+
+/// A list of world ranks in a given order, as arithmetic runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Runs(Vec<Run>);
+
+/// `first`, `first + stride`, …, `count` of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// The first rank.
+    pub first: u32,
+    /// How many.
+    pub count: u32,
+    /// The distance; may be negative.
+    pub stride: i32,
+}
+
+impl Run {
+    fn nth(&self, index: u32) -> u32 {
+        self.first.wrapping_add((self.stride as u32).wrapping_mul(index))
+    }
+}
+
+impl Runs {
+    /// `0..count`.
+    pub fn first(count: u32) -> Self {
+        Runs(vec![Run { first: 0, count, stride: 1 }])
+    }
+
+    /// Appends one rank.
+    pub fn push(&mut self, rank: u32) {
+        if let Some(last) = self.0.last_mut() {
+            if last.count == 1 {
+                *last = Run { count: 2, stride: rank.wrapping_sub(last.first) as i32, ..*last };
+                return;
+            }
+            if last.nth(last.count) == rank {
+                last.count += 1;
+                return;
+            }
+            // Two ranks that belong to nothing longer: the second may begin a run.
+            if last.count == 2 {
+                let second = last.nth(1);
+                *last = Run { first: last.first, count: 1, stride: 1 };
+                let stride = rank.wrapping_sub(second) as i32;
+                self.0.push(Run { first: second, count: 2, stride });
+                return;
+            }
+        }
+        self.0.push(Run { first: rank, count: 1, stride: 1 });
+    }
+
+    /// The number of ranks.
+    pub fn len(&self) -> u64 {
+        self.0.iter().map(|run| u64::from(run.count)).sum()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The rank at `index`.
+    pub fn get(&self, index: u32) -> Option<u32> {
+        let mut before = 0u32;
+        for run in &self.0 {
+            if index - before < run.count {
+                return Some(run.nth(index - before));
+            }
+            before += run.count;
+        }
+        None
+    }
+
+    /// The ranks, in order.
+    pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        self.0.iter().flat_map(|run| (0..run.count).map(|index| run.nth(index)))
+    }
+}
+
+impl FromIterator<u32> for Runs {
+    fn from_iter<I: IntoIterator<Item = u32>>(ranks: I) -> Self {
+        let mut runs = Runs::default();
+        ranks.into_iter().for_each(|rank| runs.push(rank));
+        runs
+    }
+}
+
+/// One record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// A communicator came to be.
+    Created(Created),
+    /// The agreement on a communicator's number ended.
+    Numbered {
+        /// The communicator.
+        id: u32,
+        /// The agreed number.
+        n: u32,
+    },
+    /// The parent of a communicator, where this process is no member of it.
+    ParentName {
+        /// The communicator.
+        id: u32,
+        /// The parent's name.
+        name: String,
+    },
+    /// The application named a communicator.
+    Label {
+        /// The communicator.
+        id: u32,
+        /// The name.
+        text: String,
+    },
+    /// A communicator has a topology.
+    Topology {
+        /// The communicator.
+        id: u32,
+        /// As in the column of `comms.csv`.
+        text: String,
+    },
+    /// The application freed a communicator.
+    Freed {
+        /// The communicator.
+        id: u32,
+    },
+    /// A region began for the first time.
+    Region {
+        /// Its number, from 1.
+        id: u32,
+        /// The region around it; 0 for none.
+        parent: u32,
+        /// Its own name.
+        name: String,
+    },
+}
+
+const CREATED: u32 = 1;
+const NUMBERED: u32 = 2;
+const PARENT_NAME: u32 = 3;
+const LABEL: u32 = 4;
+const TOPOLOGY: u32 = 5;
+const FREED: u32 = 6;
+const REGION: u32 = 7;
+
+impl Record {
+    /// The words of the record.
+    pub fn encode(&self) -> Vec<u64> {
+        let mut payload = Vec::new();
+        let mut number = |number: u32| payload.extend(number.to_ne_bytes());
+        let kind = match self {
+            Record::Created(created) => {
+                for field in [created.id, created.parent, u32::from(created.letter), created.n, created.r] {
+                    number(field);
+                }
+                for field in [created.operation, created.rank, created.reorder] {
+                    number(field);
+                }
+                let remote = created.remote.as_ref();
+                number(created.group.0.len() as u32);
+                number(remote.map_or(NONE, |remote| remote.0.len() as u32));
+                for run in created.group.0.iter().chain(remote.into_iter().flat_map(|remote| &remote.0)) {
+                    number(run.first);
+                    number(run.count);
+                    number(run.stride as u32);
+                }
+                CREATED
+            }
+            Record::Numbered { id, n } => {
+                number(*id);
+                number(*n);
+                NUMBERED
+            }
+            Record::ParentName { id, name: text } => {
+                number(*id);
+                payload.extend(text.as_bytes());
+                PARENT_NAME
+            }
+            Record::Label { id, text } => {
+                number(*id);
+                payload.extend(text.as_bytes());
+                LABEL
+            }
+            Record::Topology { id, text } => {
+                number(*id);
+                payload.extend(text.as_bytes());
+                TOPOLOGY
+            }
+            Record::Freed { id } => {
+                number(*id);
+                FREED
+            }
+            Record::Region { id, parent, name } => {
+                number(*id);
+                number(*parent);
+                payload.extend(name.as_bytes());
+                REGION
+            }
+        };
+        let mut words = vec![u64::from(kind) | (payload.len() as u64) << 32];
+        words.extend(payload.chunks(8).map(|bytes| {
+            let mut word = [0; 8];
+            word[..bytes.len()].copy_from_slice(bytes);
+            u64::from_ne_bytes(word)
+        }));
+        words
+    }
+
+    /// Reads the record at the begin of `words`, and how many words it takes. `None` if it is cut off or
+    /// not one that [`Record::encode`] makes.
+    pub fn decode(words: &[u64]) -> Option<(Record, usize)> {
+        let head = *words.first()?;
+        let bytes = usize::try_from(head >> 32).ok()?;
+        let count = 1 + bytes.div_ceil(8);
+        let payload: Vec<u8> =
+            words.get(1..count)?.iter().flat_map(|word| word.to_ne_bytes()).take(bytes).collect();
+        let mut rest = payload.as_slice();
+        let record = match head as u32 {
+            CREATED => Record::Created(decode_created(&mut rest)?),
+            NUMBERED => Record::Numbered { id: number(&mut rest)?, n: number(&mut rest)? },
+            PARENT_NAME => Record::ParentName { id: number(&mut rest)?, name: text(rest) },
+            LABEL => Record::Label { id: number(&mut rest)?, text: text(rest) },
+            TOPOLOGY => Record::Topology { id: number(&mut rest)?, text: text(rest) },
+            FREED => Record::Freed { id: number(&mut rest)? },
+            REGION => Record::Region { id: number(&mut rest)?, parent: number(&mut rest)?, name: text(rest) },
+            _ => return None,
+        };
+        Some((record, count))
+    }
+}
+
+fn number(bytes: &mut &[u8]) -> Option<u32> {
+    let (first, rest) = bytes.split_first_chunk::<4>()?;
+    *bytes = rest;
+    Some(u32::from_ne_bytes(*first))
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn decode_created(bytes: &mut &[u8]) -> Option<Created> {
+    let mut next = || number(bytes);
+    let (id, parent, letter, n, r) = (next()?, next()?, next()?, next()?, next()?);
+    let (operation, rank, reorder) = (next()?, next()?, next()?);
+    let (runs, remote_runs) = (next()?, next()?);
+    let group = decode_runs(bytes, runs)?;
+    let remote = if remote_runs == NONE { None } else { Some(decode_runs(bytes, remote_runs)?) };
+    let letter = u8::try_from(letter).ok()?;
+    Some(Created { id, parent, letter, n, r, operation, rank, reorder, group, remote })
+}
+
+fn decode_runs(bytes: &mut &[u8], count: u32) -> Option<Runs> {
+    let mut runs = Runs::default();
+    let mut total = 0u32;
+    for _ in 0..count {
+        let run = Run { first: number(bytes)?, count: number(bytes)?, stride: number(bytes)? as i32 };
+        // No communicator has more processes than ranks have numbers.
+        total = total.checked_add(run.count).filter(|&total| total <= i32::MAX as u32)?;
+        runs.0.push(run);
+    }
+    Some(runs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn runs_keep_order_and_content(ranks in proptest::collection::vec(0u32..50, 0..60)) {
+            let runs: Runs = ranks.iter().copied().collect();
+            prop_assert_eq!(runs.iter().collect::<Vec<_>>(), ranks.clone());
+            for (index, rank) in ranks.iter().enumerate() {
+                prop_assert_eq!(runs.get(index as u32), Some(*rank));
+            }
+            prop_assert_eq!(runs.get(ranks.len() as u32), None);
+        }
+
+        #[test]
+        fn a_record_leads_back(id: u32, parent: u32, text in "\\PC{0,40}", ranks in proptest::collection::vec(0u32..99, 1..9)) {
+            let group: Runs = ranks.iter().copied().collect();
+            let created = Created {
+                id, parent, letter: b's', n: 7, r: NONE, operation: 3, rank: 1, reorder: 0,
+                group: group.clone(), remote: Some(group),
+            };
+            for record in [
+                Record::Created(created),
+                Record::Label { id, text: text.clone() },
+                Record::Region { id, parent, name: text },
+                Record::Freed { id },
+            ] {
+                let words = record.encode();
+                prop_assert_eq!(Record::decode(&words), Some((record, words.len())));
+                prop_assert_eq!(Record::decode(&words[..words.len() - 1]), None);
+            }
+        }
+
+        #[test]
+        fn any_words_decode_or_not_but_end(words in proptest::collection::vec(any::<u64>(), 0..40)) {
+            if let Some((_, count)) = Record::decode(&words) {
+                prop_assert!(count <= words.len());
+            }
+        }
+    }
+
+    #[test]
+    fn regular_groups_take_one_run() {
+        for ranks in [vec![0, 1, 2, 3], vec![7, 5, 3, 1], vec![0, 64, 128, 192]] {
+            assert_eq!(ranks.into_iter().collect::<Runs>().0.len(), 1);
+        }
+    }
+}

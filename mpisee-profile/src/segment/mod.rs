@@ -1,0 +1,68 @@
+//! The shared-memory segment in which one rank counts.
+//!
+//! ```text
+//! Header │ chunk │ chunk │ chunk │ …            grows at the end, nothing ever moves
+//!          ├ counters: slots of 64 bytes, written by one thread each
+//!          └ log: what happened once (a communicator was created, named, freed; a region appeared)
+//! ```
+//!
+//! Every number is a 64-bit word in native byte order. A slot has a sequence number that is odd while its
+//! owner writes, so a reader in another process sees whole slots at any moment ([`snapshot`]), and a killed
+//! rank leaves what it had counted. [`tables`] turns a snapshot into rows of the profile directory; the
+//! library does that at `MPI_Finalize` with its own segment, through the same code.
+
+pub mod key;
+pub mod layout;
+pub mod log;
+pub mod snapshot;
+pub mod tables;
+
+pub use key::{CallKey, Key, PeerKey};
+pub use snapshot::{Snapshot, Source};
+pub use tables::RankTables;
+
+/// Why a call is in no table. Counted per rank, summed into `run.json`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum NotSeen {
+    /// A call on a communicator that no recorded call created.
+    UnknownCommunicator,
+    /// The completion of a request that no recorded call started.
+    UnknownRequest,
+    /// A wait or test without an active request: it belongs to no communicator.
+    CompletionOfNothing,
+    /// A receive whose request was freed while it was active: what it received is unknown.
+    FreedReceive,
+    /// A call by a thread that was ending.
+    EndingThread,
+    /// A call for which no room was left in memory.
+    NoRoom,
+    /// A call whose recording failed inside the profiler.
+    InternalError,
+}
+
+impl NotSeen {
+    /// Every reason, in the order of the header's counters.
+    pub const ALL: [NotSeen; 7] = [
+        NotSeen::UnknownCommunicator,
+        NotSeen::UnknownRequest,
+        NotSeen::CompletionOfNothing,
+        NotSeen::FreedReceive,
+        NotSeen::EndingThread,
+        NotSeen::NoRoom,
+        NotSeen::InternalError,
+    ];
+
+    /// The key in `run.json`.
+    pub fn name(self) -> &'static str {
+        match self {
+            NotSeen::UnknownCommunicator => "calls on communicators of unknown origin",
+            NotSeen::UnknownRequest => "completions of requests of unknown origin",
+            NotSeen::CompletionOfNothing => "waits and tests without an active request",
+            NotSeen::FreedReceive => "receives whose request was freed before they completed",
+            NotSeen::EndingThread => "calls by ending threads",
+            NotSeen::NoRoom => "calls for which no memory was left",
+            NotSeen::InternalError => "calls whose recording failed",
+        }
+    }
+}

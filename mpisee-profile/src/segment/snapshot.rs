@@ -1,0 +1,265 @@
+//! What a segment says at one moment.
+
+use super::key::{Key, Meaning};
+use super::layout::{
+    self, CHUNK_HEADER_BYTES, COUNTERS, ChunkHeader, HEADER_BYTES, HOST_BYTES, Header, LOG, SLOT_BYTES, Slot,
+    call,
+};
+use super::log::{Created, Record};
+use crate::error::ProfileError;
+use std::collections::HashMap;
+use std::mem::offset_of;
+
+/// The words of a segment: mapped and changing, or read from a file.
+pub trait Source {
+    /// How many words there are.
+    fn words(&self) -> usize;
+    /// The word at `index`, which is less than [`Source::words`]; with acquire ordering if others write it.
+    fn word(&self, index: usize) -> u64;
+}
+
+impl Source for [u64] {
+    fn words(&self) -> usize {
+        self.len()
+    }
+
+    fn word(&self, index: usize) -> u64 {
+        self[index]
+    }
+}
+
+/// A communicator of this process.
+#[derive(Clone, Debug)]
+pub struct Communicator {
+    /// How it was created.
+    pub created: Created,
+    /// The parent's name, where this process is no member of the parent.
+    pub parent_name: Option<String>,
+    /// The name that the application gave.
+    pub label: String,
+    /// As in the column of `comms.csv`.
+    pub topology: String,
+    /// Whether the application freed it.
+    pub freed: bool,
+}
+
+/// A region of this process.
+#[derive(Clone, Debug)]
+pub struct Region {
+    /// The region around it; 0 for none.
+    pub parent: u32,
+    /// Its own name.
+    pub name: String,
+}
+
+/// The content of a segment at one moment.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// The process.
+    pub pid: u32,
+    /// Its host.
+    pub host: String,
+    /// Rank in `MPI_COMM_WORLD`.
+    pub world_rank: u32,
+    /// Size of `MPI_COMM_WORLD`.
+    pub world_size: u32,
+    /// Whether ticks are those of the time-stamp counter; else they are nanoseconds.
+    pub ticks_are_tsc: bool,
+    /// When recording began, nanoseconds since 1970, UTC.
+    pub start_realtime_ns: u64,
+    /// The same moment on the monotonic clock.
+    pub start_monotonic_ns: u64,
+    /// The same moment in ticks.
+    pub start_ticks: u64,
+    /// Whether recording was switched off at some time.
+    pub recording_was_off: bool,
+    /// Calls not seen, by [`super::NotSeen`].
+    pub not_seen: Vec<u64>,
+    /// Communicators by their number.
+    pub communicators: Vec<Communicator>,
+    /// Regions by their number, from 1.
+    pub regions: Vec<Region>,
+    /// Counters, summed over threads.
+    pub counters: HashMap<Key, [u64; 6]>,
+}
+
+/// How often a slot is read again while its owner writes it. An owner that was killed while it wrote leaves
+/// the slot so, and then the words are taken as they are.
+const MOST_READS: u32 = 1000;
+
+impl Snapshot {
+    /// Reads a segment.
+    pub fn read<S: Source + ?Sized>(source: &S) -> Result<Snapshot, ProfileError> {
+        Snapshot::read_parts(source, true)
+    }
+
+    /// Reads a segment without its counters: what communicators and regions there are.
+    pub fn read_log<S: Source + ?Sized>(source: &S) -> Result<Snapshot, ProfileError> {
+        Snapshot::read_parts(source, false)
+    }
+
+    fn read_parts<S: Source + ?Sized>(source: &S, counters: bool) -> Result<Snapshot, ProfileError> {
+        let wrong = |why: String| ProfileError::Segment { why };
+        let total = source.words();
+        if total < HEADER_BYTES / 8 {
+            return Err(wrong(format!("it has {} bytes, a header has {HEADER_BYTES}", total * 8)));
+        }
+        let field = |offset: usize| source.word(offset / 8);
+        if field(offset_of!(Header, magic)) != layout::MAGIC {
+            return Err(wrong("it does not begin as one".to_owned()));
+        }
+        let version = field(offset_of!(Header, version));
+        if version != layout::VERSION {
+            let expected = layout::VERSION;
+            return Err(wrong(format!("its layout has version {version}, this program reads {expected}")));
+        }
+        if field(offset_of!(Header, operations)) != crate::Operation::fingerprint() {
+            return Err(wrong("another version of mpisee wrote it".to_owned()));
+        }
+        let narrow = |offset: usize| {
+            u32::try_from(field(offset)).map_err(|_| wrong(format!("the word at {offset} is out of range")))
+        };
+        let reasons = offset_of!(Header, not_seen);
+        let mut snapshot = Snapshot {
+            pid: narrow(offset_of!(Header, pid))?,
+            host: host(source),
+            world_rank: narrow(offset_of!(Header, world_rank))?,
+            world_size: narrow(offset_of!(Header, world_size))?,
+            ticks_are_tsc: field(offset_of!(Header, ticks_are_tsc)) == 1,
+            start_realtime_ns: field(offset_of!(Header, start_realtime_ns)),
+            start_monotonic_ns: field(offset_of!(Header, start_monotonic_ns)),
+            start_ticks: field(offset_of!(Header, start_ticks)),
+            recording_was_off: field(offset_of!(Header, recording_was_off)) != 0,
+            not_seen: (0..super::NotSeen::ALL.len()).map(|reason| field(reasons + reason * 8)).collect(),
+            communicators: Vec::new(),
+            regions: Vec::new(),
+            counters: HashMap::new(),
+        };
+        let used = usize::try_from(field(offset_of!(Header, used)) / 8).unwrap_or(usize::MAX);
+        snapshot.read_chunks(source, used.min(total), counters)?;
+        Ok(snapshot)
+    }
+
+    fn read_chunks<S: Source + ?Sized>(
+        &mut self,
+        source: &S,
+        end: usize,
+        counters: bool,
+    ) -> Result<(), ProfileError> {
+        let mut at = HEADER_BYTES / 8;
+        while at + CHUNK_HEADER_BYTES / 8 <= end {
+            let field = |offset: usize| source.word(at + offset / 8);
+            let words = usize::try_from(field(offset_of!(ChunkHeader, bytes)) / 8).unwrap_or(usize::MAX);
+            if words < CHUNK_HEADER_BYTES / 8 || words > end - at {
+                return Err(ProfileError::Segment {
+                    why: format!("the chunk at byte {} says that it has {words} words", at * 8),
+                });
+            }
+            let body = at + CHUNK_HEADER_BYTES / 8;
+            let used = field(offset_of!(ChunkHeader, used));
+            let room = at + words - body;
+            match field(offset_of!(ChunkHeader, kind)) {
+                COUNTERS if !counters => {}
+                COUNTERS => {
+                    let slots = usize::try_from(used).unwrap_or(usize::MAX).min(room * 8 / SLOT_BYTES);
+                    (0..slots).for_each(|slot| self.read_slot(source, body + slot * SLOT_BYTES / 8));
+                }
+                LOG => {
+                    let words = usize::try_from(used / 8).unwrap_or(usize::MAX).min(room);
+                    let log: Vec<u64> = (body..body + words).map(|index| source.word(index)).collect();
+                    self.replay(&log)?;
+                }
+                kind => {
+                    let why = format!("the chunk at byte {} is of the unknown kind {kind}", at * 8);
+                    return Err(ProfileError::Segment { why });
+                }
+            }
+            at += words;
+        }
+        Ok(())
+    }
+
+    fn read_slot<S: Source + ?Sized>(&mut self, source: &S, at: usize) {
+        let sequence = at + offset_of!(Slot, sequence) / 8;
+        let first = at + offset_of!(Slot, values) / 8;
+        let mut values = [0; 6];
+        for _ in 0..MOST_READS {
+            let before = source.word(sequence);
+            for (index, value) in values.iter_mut().enumerate() {
+                *value = source.word(first + index);
+            }
+            if before.is_multiple_of(2) && source.word(sequence) == before {
+                break;
+            }
+        }
+        let key = Key(source.word(at));
+        let Some(meaning) = key.meaning() else { return };
+        let sum = self.counters.entry(key).or_default();
+        for (index, value) in values.into_iter().enumerate() {
+            sum[index] = match (meaning, index) {
+                (Meaning::Call(_), call::SHORTEST_PLUS_1) if sum[index] == 0 => value,
+                (Meaning::Call(_), call::SHORTEST_PLUS_1) if value == 0 => sum[index],
+                (Meaning::Call(_), call::SHORTEST_PLUS_1) => sum[index].min(value),
+                (Meaning::Call(_), call::LONGEST) => sum[index].max(value),
+                _ => sum[index].wrapping_add(value),
+            };
+        }
+    }
+
+    fn replay(&mut self, mut log: &[u64]) -> Result<(), ProfileError> {
+        while !log.is_empty() {
+            let (record, words) = Record::decode(log).ok_or_else(|| ProfileError::Segment {
+                why: "its log holds a record that is cut off or unknown".to_owned(),
+            })?;
+            log = &log[words..];
+            self.apply(record)?;
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, record: Record) -> Result<(), ProfileError> {
+        let wrong = |what: &str| ProfileError::Segment { why: format!("its log {what}") };
+        match record {
+            Record::Created(created) => {
+                let next = self.communicators.len() as u32;
+                let known = created.parent < created.id || created.parent == super::log::NONE;
+                if created.id != next || !known || created.group.is_empty() {
+                    return Err(wrong("creates communicators out of order"));
+                }
+                self.communicators.push(Communicator {
+                    created,
+                    parent_name: None,
+                    label: String::new(),
+                    topology: String::new(),
+                    freed: false,
+                });
+            }
+            Record::Region { id, parent, name } => {
+                if id as usize != self.regions.len() + 1 || parent >= id {
+                    return Err(wrong("begins regions out of order"));
+                }
+                self.regions.push(Region { parent, name });
+            }
+            Record::Numbered { id, n } => self.communicator(id)?.created.n = n,
+            Record::ParentName { id, name } => self.communicator(id)?.parent_name = Some(name),
+            Record::Label { id, text } => self.communicator(id)?.label = text,
+            Record::Topology { id, text } => self.communicator(id)?.topology = text,
+            Record::Freed { id } => self.communicator(id)?.freed = true,
+        }
+        Ok(())
+    }
+
+    fn communicator(&mut self, id: u32) -> Result<&mut Communicator, ProfileError> {
+        let missing = || ProfileError::Segment { why: format!("its log names communicator {id} too early") };
+        self.communicators.get_mut(id as usize).ok_or_else(missing)
+    }
+}
+
+fn host<S: Source + ?Sized>(source: &S) -> String {
+    let first = offset_of!(Header, host) / 8;
+    let bytes: Vec<u8> = (first..first + HOST_BYTES / 8)
+        .flat_map(|index| source.word(index).to_ne_bytes())
+        .take_while(|&byte| byte != 0)
+        .collect();
+    String::from_utf8_lossy(&bytes).into_owned()
+}

@@ -1,0 +1,296 @@
+//! From a snapshot to the rows of the profile directory.
+
+use super::key::{CallKey, Meaning, class_bounds};
+use super::layout::{call, peer, region};
+use super::log::{Created, NONE, Runs};
+use super::snapshot::{Communicator, Snapshot, Source};
+use crate::rows::{CallRow, CommRow, Members, PeerRow, RankRow, RegionRow, Seconds};
+use crate::{Operation, RankSet};
+use std::collections::HashMap;
+
+/// One moment on two clocks.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    /// On the monotonic clock.
+    pub monotonic_ns: u64,
+    /// In ticks.
+    pub ticks: u64,
+}
+
+/// What one rank contributes to the tables.
+#[derive(Debug)]
+pub struct RankTables {
+    /// The process.
+    pub rank: RankRow,
+    /// The communicators that it reports. Of most, the member of rank 0 does; those for which
+    /// [`merge`] exists are reported by every member.
+    pub comms: Vec<CommRow>,
+    /// Its calls.
+    pub calls: Vec<CallRow>,
+    /// Its peers.
+    pub peers: Vec<PeerRow>,
+    /// Its regions.
+    pub regions: Vec<RegionRow>,
+}
+
+impl RankTables {
+    /// The rows of `snapshot`, taken at `end`.
+    pub fn new(snapshot: &Snapshot, end: Moment) -> RankTables {
+        let names = names(snapshot);
+        let seconds = seconds_per_tick(snapshot, end);
+        let paths = region_paths(snapshot);
+        let mut tables = RankTables {
+            rank: RankRow {
+                rank: snapshot.world_rank,
+                host: snapshot.host.clone(),
+                pid: snapshot.pid,
+                wall_s: seconds(end.ticks.saturating_sub(snapshot.start_ticks)),
+                mpi_s: Seconds(0.0),
+                gpu: String::new(),
+            },
+            comms: comms(snapshot, &names),
+            calls: Vec::new(),
+            peers: Vec::new(),
+            regions: Vec::new(),
+        };
+        // Ordered by key, the rows come by communicator, region, operation and size.
+        let mut counters: Vec<_> = snapshot.counters.iter().map(|(key, values)| (*key, *values)).collect();
+        counters.sort_unstable();
+        let mut mpi_ticks = 0u64;
+        let mut mpi_ticks_by_region = vec![0u64; snapshot.regions.len() + 1];
+        for (key, values) in &counters {
+            match key.meaning() {
+                Some(Meaning::Call(key)) if values[call::CALLS] > 0 || values[call::BYTES] > 0 => {
+                    mpi_ticks = mpi_ticks.wrapping_add(values[call::TICKS]);
+                    if let Some(sum) = mpi_ticks_by_region.get_mut(key.region as usize) {
+                        *sum = sum.wrapping_add(values[call::TICKS]);
+                    }
+                    tables.calls.extend(call_row(snapshot, &names, &paths, &seconds, key, values));
+                }
+                Some(Meaning::Peer(key)) => tables.peers.extend(peer_row(snapshot, &names, key, values)),
+                _ => {}
+            }
+        }
+        tables.rank.mpi_s = seconds(mpi_ticks);
+        for (key, values) in &counters {
+            if let Some(Meaning::Region(id)) = key.meaning() {
+                let mpi = inclusive(snapshot, &mpi_ticks_by_region, id);
+                let open = match values[region::OPEN_SINCE] {
+                    0 => 0,
+                    since => end.ticks.saturating_sub(since),
+                };
+                let Some(path) = paths.get(id as usize) else { continue };
+                tables.regions.push(RegionRow {
+                    rank: snapshot.world_rank,
+                    region: path.clone(),
+                    wall_s: seconds(values[region::TICKS] + open),
+                    mpi_s: seconds(mpi),
+                    entries: values[region::ENTRIES],
+                });
+            }
+        }
+        tables
+    }
+}
+
+/// The name of one communicator of a segment, by its number.
+pub fn name_of<S: Source + ?Sized>(source: &S, id: u32) -> Option<String> {
+    let snapshot = Snapshot::read_log(source).ok()?;
+    names(&snapshot).into_iter().nth(id as usize)
+}
+
+/// Names by communicator number.
+fn names(snapshot: &Snapshot) -> Vec<String> {
+    let mut names: Vec<String> = Vec::with_capacity(snapshot.communicators.len());
+    for communicator in &snapshot.communicators {
+        let created = &communicator.created;
+        names.push(match (created.id, created.letter) {
+            (0, 0) => "W".to_owned(),
+            (_, 0) => "S".to_owned(),
+            _ => name(parent_name(communicator, &names), created),
+        });
+    }
+    names
+}
+
+fn parent_name<'n>(communicator: &'n Communicator, names: &'n [String]) -> &'n str {
+    match &communicator.parent_name {
+        Some(name) => name,
+        None => names.get(communicator.created.parent as usize).map_or("", String::as_str),
+    }
+}
+
+/// `<parent's name>_<letter><n>[.<r>]`
+fn name(parent: &str, created: &Created) -> String {
+    let letter = char::from(created.letter);
+    match (created.n, created.r) {
+        // A rank that was killed before the agreement ended cannot know the number.
+        (NONE, _) => format!("{parent}_{letter}?"),
+        (n, NONE) => format!("{parent}_{letter}{n}"),
+        (n, r) => format!("{parent}_{letter}{n}.{r}"),
+    }
+}
+
+fn seconds_per_tick(snapshot: &Snapshot, end: Moment) -> impl Fn(u64) -> Seconds + use<> {
+    let ticks = end.ticks.saturating_sub(snapshot.start_ticks);
+    let elapsed_ns = end.monotonic_ns.saturating_sub(snapshot.start_monotonic_ns);
+    let ns_per_tick =
+        if snapshot.ticks_are_tsc && ticks > 0 { elapsed_ns as f64 / ticks as f64 } else { 1.0 };
+    move |ticks| Seconds(ticks as f64 * ns_per_tick * 1e-9)
+}
+
+/// Paths by region number: `solver/halo`; "" for 0.
+fn region_paths(snapshot: &Snapshot) -> Vec<String> {
+    let mut paths = vec![String::new()];
+    for region in &snapshot.regions {
+        let path = match paths.get(region.parent as usize).map(String::as_str) {
+            None | Some("") => region.name.clone(),
+            Some(outer) => format!("{outer}/{}", region.name),
+        };
+        paths.push(path);
+    }
+    paths
+}
+
+/// The ticks in region `id` and in those inside of it.
+fn inclusive(snapshot: &Snapshot, ticks: &[u64], id: u32) -> u64 {
+    let inside = |mut region: u32| {
+        while region > id {
+            region = snapshot.regions[region as usize - 1].parent;
+        }
+        region == id
+    };
+    (id..ticks.len() as u32).filter(|&region| inside(region)).map(|region| ticks[region as usize]).sum()
+}
+
+fn call_row(
+    snapshot: &Snapshot,
+    names: &[String],
+    paths: &[String],
+    seconds: &impl Fn(u64) -> Seconds,
+    key: CallKey,
+    values: &[u64; 6],
+) -> Option<CallRow> {
+    let (size_min, size_max) = class_bounds(key.size_class);
+    Some(CallRow {
+        comm: names.get(key.communicator as usize)?.clone(),
+        rank: snapshot.world_rank,
+        region: paths.get(key.region as usize)?.clone(),
+        call: Operation::from_index(u64::from(key.operation))?.name().to_owned(),
+        size_min,
+        size_max,
+        memory: key.memory,
+        calls: values[call::CALLS],
+        bytes: values[call::BYTES],
+        time_s: seconds(values[call::TICKS]),
+        min_s: seconds(values[call::SHORTEST_PLUS_1].saturating_sub(1)),
+        max_s: seconds(values[call::LONGEST]),
+    })
+}
+
+fn peer_row(
+    snapshot: &Snapshot,
+    names: &[String],
+    key: super::PeerKey,
+    values: &[u64; 6],
+) -> Option<PeerRow> {
+    let communicator = snapshot.communicators.get(key.communicator as usize)?;
+    let created = &communicator.created;
+    let peer_group = created.remote.as_ref().unwrap_or(&created.group);
+    Some(PeerRow {
+        comm: names.get(key.communicator as usize)?.clone(),
+        rank: snapshot.world_rank,
+        peer: peer_group.get(key.peer)?,
+        sent_messages: values[peer::SENT_MESSAGES],
+        sent_bytes: values[peer::SENT_BYTES],
+        received_messages: values[peer::RECEIVED_MESSAGES],
+        received_bytes: values[peer::RECEIVED_BYTES],
+    })
+}
+
+fn comms(snapshot: &Snapshot, names: &[String]) -> Vec<CommRow> {
+    let mut rows = Vec::new();
+    for (communicator, name) in snapshot.communicators.iter().zip(names) {
+        let created = &communicator.created;
+        let members = members(created);
+        if !(reports(created) || is_merged(name, &communicator.topology)) {
+            continue;
+        }
+        rows.push(CommRow {
+            comm: name.clone(),
+            parent: if created.letter == 0 {
+                String::new()
+            } else {
+                parent_name(communicator, names).to_owned()
+            },
+            created_by: Operation::from_index(u64::from(created.operation))
+                .map_or(String::new(), |operation| operation.name().to_owned()),
+            size: (created.group.len() + created.remote.as_ref().map_or(0, Runs::len)) as u32,
+            members,
+            label: communicator.label.clone(),
+            topology: communicator.topology.clone(),
+            reorder: u8::try_from(created.reorder).ok(),
+            // Only the writer of the profile knows every rank's host.
+            nodes: 0,
+            freed: u8::from(communicator.freed),
+        });
+    }
+    rows
+}
+
+fn members(created: &Created) -> Members {
+    let group: RankSet = created.group.iter().collect();
+    match &created.remote {
+        None => Members { group, remote: None },
+        Some(remote) => {
+            let remote: RankSet = remote.iter().collect();
+            let own_first = group.iter().next() <= remote.iter().next();
+            let (first, second) = if own_first { (group, remote) } else { (remote, group) };
+            Members { group: first, remote: Some(second) }
+        }
+    }
+}
+
+/// Whether this process reports the communicator: the one of rank 0 does, on intercommunicators that of
+/// the group with the smallest world rank.
+fn reports(created: &Created) -> bool {
+    let least = |group: &Runs| group.iter().min();
+    created.rank == 0 && created.remote.as_ref().is_none_or(|remote| least(&created.group) < least(remote))
+}
+
+/// Whether every member reports the communicator, and [`merge`] makes one row of the reports: those that
+/// each process has for itself, and those of which a process knows only its own degrees.
+pub fn is_merged(name: &str, topology: &str) -> bool {
+    name.starts_with('S') || topology.starts_with("dist_graph")
+}
+
+/// Makes one row of two that speak of the same communicator, see [`is_merged`].
+pub fn merge(row: &mut CommRow, other: &CommRow) {
+    row.members = Members { group: row.members.group.union(&other.members.group), remote: None };
+    row.freed = row.freed.min(other.freed);
+    if row.label != other.label {
+        row.label.clear();
+    }
+    row.topology = merge_degrees(&row.topology, &other.topology);
+}
+
+/// `dist_graph in=2 out=1-2` and `dist_graph in=3 out=1` make `dist_graph in=2-3 out=1-2`.
+fn merge_degrees(one: &str, other: &str) -> String {
+    let range = |text: &str| -> Option<(u32, u32)> {
+        let (least, most) = text.split_once('-').unwrap_or((text, text));
+        Some((least.parse().ok()?, most.parse().ok()?))
+    };
+    let other: HashMap<&str, &str> = other.split(' ').filter_map(|word| word.split_once('=')).collect();
+    let words = one.split(' ').map(|word| {
+        let merged = word.split_once('=').and_then(|(name, text)| {
+            let (a, b) = (range(text)?, range(other.get(name)?)?);
+            Some((name, a.0.min(b.0), a.1.max(b.1)))
+        });
+        match merged {
+            Some((name, least, most)) if least == most => format!("{name}={least}"),
+            Some((name, least, most)) => format!("{name}={least}-{most}"),
+            None => word.to_owned(),
+        }
+    });
+    words.collect::<Vec<_>>().join(" ")
+}

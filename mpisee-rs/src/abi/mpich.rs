@@ -1,0 +1,52 @@
+//! MPICH and what shares its binary interface (Intel MPI, MVAPICH, Cray MPICH): handles are integers.
+
+use super::{Predefined, Request, Status, from_bits};
+use std::ffi::{c_int, c_void};
+
+/// `MPI_IN_PLACE`.
+pub const IN_PLACE: *const c_void = usize::MAX as *const c_void;
+/// `MPI_STATUS_IGNORE` and `MPI_STATUSES_IGNORE`.
+pub const STATUS_IGNORE: *mut Status = 1 as *mut Status;
+/// `MPI_COMBINER_NAMED`.
+pub const COMBINER_NAMED: c_int = 1;
+/// `MPI_CART`.
+pub const CART: c_int = 2;
+/// `MPI_GRAPH`.
+pub const GRAPH: c_int = 1;
+/// `MPI_DIST_GRAPH`.
+pub const DIST_GRAPH: c_int = 3;
+
+/// Whether the text of `MPI_Get_library_version` is that of a library with this binary interface.
+pub fn library_is_of_family(version: &str) -> bool {
+    ["MPICH", "Intel(R) MPI", "MVAPICH", "CRAY"].iter().any(|name| version.contains(name))
+}
+
+/// The predefined handles: constants of the common ABI of MPICH and its relatives.
+pub fn resolve() -> Option<Predefined> {
+    Some(Predefined {
+        world: from_bits(0x4400_0000),
+        itself: from_bits(0x4400_0001),
+        comm_null: from_bits(0x0400_0000),
+        request_null: from_bits(0x2c00_0000),
+        byte: from_bits(0x4c00_010d),
+        int: from_bits(0x4c00_0405),
+        u64: from_bits(0x4c00_083e),
+        max: from_bits(0x5800_0001),
+        sum: from_bits(0x5800_0003),
+        errors_return: from_bits(0x5400_0001),
+    })
+}
+
+/// Whether other requests may have the same handle at the same time: predefined requests stand for what was
+/// complete when it was started. The two highest bits of a handle tell how it is stored, 01 is predefined.
+#[inline]
+pub fn is_shared_request(request: Request) -> bool {
+    super::bits(request) >> 30 == 0b01
+}
+
+/// The bytes that arrived, from the status of a completed receive.
+#[inline]
+pub fn received_bytes(status: &Status) -> u64 {
+    // The lowest bit of the upper word says whether the operation was cancelled.
+    u64::from(status.count_hi_and_cancelled as u32 >> 1) << 32 | u64::from(status.count_lo as u32)
+}

@@ -1,0 +1,60 @@
+//! Open MPI: handles are pointers to the library's objects.
+
+use super::{Comm, Datatype, Predefined, Request, Status, from_bits};
+use crate::symbol;
+use std::ffi::{CStr, c_int, c_void};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// `MPI_IN_PLACE`.
+pub const IN_PLACE: *const c_void = 1 as *const c_void;
+/// `MPI_STATUS_IGNORE` and `MPI_STATUSES_IGNORE`.
+pub const STATUS_IGNORE: *mut Status = std::ptr::null_mut();
+/// `MPI_COMBINER_NAMED`.
+pub const COMBINER_NAMED: c_int = 0;
+/// `MPI_CART`.
+pub const CART: c_int = mpi_sys::MPI_CART as c_int;
+/// `MPI_GRAPH`.
+pub const GRAPH: c_int = mpi_sys::MPI_GRAPH as c_int;
+/// `MPI_DIST_GRAPH`.
+pub const DIST_GRAPH: c_int = mpi_sys::MPI_DIST_GRAPH as c_int;
+
+/// The request that stands for everything that was complete when it was started.
+static EMPTY_REQUEST: AtomicU64 = AtomicU64::new(0);
+
+/// Whether the text of `MPI_Get_library_version` is that of a library with this binary interface.
+pub fn library_is_of_family(version: &str) -> bool {
+    version.contains("Open MPI")
+}
+
+/// Looks the predefined handles up.
+pub fn resolve() -> Option<Predefined> {
+    fn address<T: Copy>(name: &CStr) -> Option<T> {
+        // The program's own copy of the object, if it was linked with one, is the one that counts.
+        Some(from_bits(symbol::data(name)? as u64))
+    }
+    EMPTY_REQUEST.store(address::<u64>(c"ompi_request_empty").unwrap_or(0), Ordering::Relaxed);
+    Some(Predefined {
+        world: address::<Comm>(c"ompi_mpi_comm_world")?,
+        itself: address::<Comm>(c"ompi_mpi_comm_self")?,
+        comm_null: address::<Comm>(c"ompi_mpi_comm_null")?,
+        request_null: address::<Request>(c"ompi_request_null")?,
+        byte: address::<Datatype>(c"ompi_mpi_byte")?,
+        int: address::<Datatype>(c"ompi_mpi_int")?,
+        u64: address::<Datatype>(c"ompi_mpi_uint64_t")?,
+        max: address(c"ompi_mpi_op_max")?,
+        sum: address(c"ompi_mpi_op_sum")?,
+        errors_return: address(c"ompi_mpi_errors_return")?,
+    })
+}
+
+/// Whether other requests may have the same handle at the same time.
+#[inline]
+pub fn is_shared_request(request: Request) -> bool {
+    super::bits(request) == EMPTY_REQUEST.load(Ordering::Relaxed)
+}
+
+/// The bytes that arrived, from the status of a completed receive.
+#[inline]
+pub fn received_bytes(status: &Status) -> u64 {
+    status._ucount as u64
+}

@@ -1,0 +1,286 @@
+//! Begin and end of MPI, and `MPI_Pcontrol`.
+
+use crate::abi::{self, Raw, Status, constant};
+use crate::clock;
+use crate::finalize;
+use crate::generated::pmpi;
+use crate::message::say;
+use crate::naming;
+use crate::process::{self, COMMUNICATORS, Mode, Process, REQUESTS};
+use crate::region::Regions;
+use crate::segment::{self, Segment};
+use mpisee_profile::options::Options;
+use mpisee_profile::segment::layout::HOST_BYTES;
+use mpisee_profile::segment::log::Runs;
+use std::ffi::{CStr, c_char, c_int};
+use std::mem::MaybeUninit;
+use std::panic::catch_unwind;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The flavour that this library was built as.
+pub const FLAVOUR: &str = env!("MPISEE_FLAVOUR");
+
+/// `MPI_Init` (MPI 4.1, 11.2.1).
+///
+/// # Safety
+/// The arguments are those of the application's call; so for every function here.
+pub unsafe fn init(
+    twin: unsafe extern "C-unwind" fn(*mut c_int, *mut *mut *mut c_char) -> c_int,
+    argc: *mut c_int,
+    argv: *mut *mut *mut c_char,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let code = unsafe { twin(argc, argv) };
+    start_if(code);
+    code
+}
+
+/// `MPI_Init_thread`.
+///
+/// # Safety
+/// See [`init`].
+pub unsafe fn init_thread(
+    twin: unsafe extern "C-unwind" fn(*mut c_int, *mut *mut *mut c_char, c_int, *mut c_int) -> c_int,
+    argc: *mut c_int,
+    argv: *mut *mut *mut c_char,
+    required: c_int,
+    provided: *mut c_int,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let code = unsafe { twin(argc, argv, required, provided) };
+    start_if(code);
+    code
+}
+
+/// `MPI_Finalize`: the profile is written while MPI still works.
+///
+/// # Safety
+/// See [`init`].
+pub unsafe fn finalize(twin: unsafe extern "C-unwind" fn() -> c_int) -> c_int {
+    if process::end() && catch_unwind(finalize::write_profile).is_err() {
+        say(format_args!("writing the profile failed inside the profiler; the program goes on"));
+    }
+    // SAFETY: the caller's promise.
+    unsafe { twin() }
+}
+
+/// `MPI_Abort`: what was counted stays in the segment.
+///
+/// # Safety
+/// See [`init`].
+pub unsafe fn abort(
+    twin: unsafe extern "C-unwind" fn(Raw<abi::Comm>, c_int) -> c_int,
+    comm: Raw<abi::Comm>,
+    errorcode: c_int,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { twin(comm, errorcode) }
+}
+
+fn start_if(code: c_int) {
+    if code == constant::SUCCESS && catch_unwind(start).is_err() {
+        process::set_mode(Mode::Bystander);
+        say(format_args!("starting failed inside the profiler; the program runs without it"));
+    }
+}
+
+/// Begins to record.
+fn start() {
+    let version = library_version();
+    let predefined = if abi::library_is_of_family(&version) { abi::resolve() } else { None };
+    let predefined = predefined.filter(|&predefined| status_is_understood(predefined));
+    let Some(predefined) = predefined else {
+        if is_first_rank_by_environment() {
+            say(format_args!(
+                "this libmpisee.so is for {FLAVOUR}, the program runs {version}: nothing is recorded; start it with \
+                 the mpisee command, which picks the right one"
+            ));
+        }
+        return;
+    };
+    let variables = std::env::vars_os();
+    let (options, complaints) =
+        Options::from_environment(variables.filter_map(|(name, value)| {
+            Some((name.into_string().ok()?, value.to_string_lossy().into_owned()))
+        }));
+    let ticks_are_tsc = clock::choose(options.clock);
+    let Some((segment, complaint)) = Segment::create(&options.segments) else {
+        say(format_args!("no memory for counters: nothing is recorded on this rank"));
+        return;
+    };
+    let (world_rank, world_size) = (process::rank(predefined.world), process::size(predefined.world));
+    if world_rank == 0 {
+        complaints.iter().chain(&complaint).for_each(|complaint| say(format_args!("{complaint}")));
+    }
+    let thread_level = thread_level();
+    let record = options.record;
+    let installed = process::install(Process {
+        options,
+        predefined,
+        segment,
+        world_group: world_group(predefined.world),
+        world_rank,
+        world_size,
+        start_realtime_ns: clock::realtime_ns(),
+        library_version: version,
+        thread_level,
+        ticks_are_tsc,
+        notes: complaint.into_iter().collect(),
+        regions: Regions::new(),
+        communicators_so_far: AtomicU32::new(1),
+    });
+    let Some(process) = process::process().filter(|_| installed) else { return };
+    if thread_level == "multiple" {
+        COMMUNICATORS.share();
+        REQUESTS.share();
+    }
+    naming::enter_predefined(process, predefined.world, world_rank, Runs::first(world_size));
+    naming::enter_predefined(process, predefined.itself, 0, [world_rank].into_iter().collect());
+    // SAFETY: the handler only stores to an atomic, as one that runs between fork and exec may.
+    unsafe { libc::pthread_atfork(None, None, Some(in_forked_child)) };
+    fill_header(process);
+    switch(process, record);
+}
+
+/// A forked child shares the segment's memory, and is not a rank.
+extern "C" fn in_forked_child() {
+    process::set_mode(Mode::Bystander);
+}
+
+fn switch(process: &Process, on: bool) {
+    if !on {
+        process.segment.header().recording_was_off.store(1, Ordering::Relaxed);
+    }
+    process::set_mode(if on { Mode::Recording } else { Mode::Tracking });
+}
+
+fn fill_header(process: &Process) {
+    let header = process.segment.header();
+    let set = |field: &std::sync::atomic::AtomicU64, value: u64| field.store(value, Ordering::Relaxed);
+    set(&header.pid, u64::from(std::process::id()));
+    set(&header.world_rank, u64::from(process.world_rank));
+    set(&header.world_size, u64::from(process.world_size));
+    set(&header.ticks_are_tsc, u64::from(process.ticks_are_tsc));
+    set(&header.start_realtime_ns, process.start_realtime_ns);
+    for (word, bytes) in header.host.iter().zip(host_name().chunks_exact(8)) {
+        set(word, u64::from_ne_bytes(bytes.try_into().expect("chunks of 8 bytes")));
+    }
+    let now = clock::moment();
+    set(&header.start_monotonic_ns, now.monotonic_ns);
+    set(&header.start_ticks, now.ticks);
+    segment::publish(header);
+}
+
+fn host_name() -> [u8; HOST_BYTES] {
+    let mut name = [0u8; HOST_BYTES];
+    // SAFETY: the length leaves the last byte zero.
+    unsafe { libc::gethostname(name.as_mut_ptr().cast(), HOST_BYTES - 1) };
+    name
+}
+
+/// The first line of `MPI_Get_library_version`.
+fn library_version() -> String {
+    let mut text = vec![0u8; constant::VERSION_TEXT];
+    let mut length = 0;
+    // SAFETY: the buffer is as long as the standard asks for.
+    unsafe { pmpi::MPI_Get_library_version.get()(text.as_mut_ptr().cast(), &raw mut length) };
+    let text = CStr::from_bytes_until_nul(&text).unwrap_or_default().to_string_lossy();
+    text.lines().next().unwrap_or_default().trim().to_owned()
+}
+
+/// Whether a status is laid out as this flavour believes: asked with a number that cannot be there by chance.
+fn status_is_understood(predefined: abi::Predefined) -> bool {
+    const BYTES: u64 = 12_345;
+    let mut status = MaybeUninit::<Status>::zeroed();
+    let byte = Raw::new(predefined.byte);
+    // SAFETY: the status is zeroed memory of the right size, for the call to fill; then it is read as the
+    // plain integers that it consists of.
+    unsafe {
+        pmpi::MPI_Status_set_elements.get()(status.as_mut_ptr(), byte, BYTES as c_int);
+        abi::received_bytes(&status.assume_init()) == BYTES
+    }
+}
+
+fn thread_level() -> &'static str {
+    let mut level = 0;
+    // SAFETY: the level is written.
+    unsafe { pmpi::MPI_Query_thread.get()(&raw mut level) };
+    let names = ["single", "funneled", "serialized", "multiple"];
+    let found = constant::THREAD_LEVELS.iter().position(|&known| known == level);
+    // Where the level is unknown the careful one holds.
+    names[found.unwrap_or(3)]
+}
+
+fn world_group(world: abi::Comm) -> abi::Group {
+    let mut group = MaybeUninit::uninit();
+    // SAFETY: the communicator is valid; the call writes the group.
+    unsafe {
+        pmpi::MPI_Comm_group.get()(Raw::new(world), group.as_mut_ptr());
+        group.assume_init()
+    }
+}
+
+/// Whether a launcher says that this is rank 0, or says nothing: for when MPI cannot be asked.
+fn is_first_rank_by_environment() -> bool {
+    let ranks = ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"];
+    let told = ranks.iter().find_map(|name| std::env::var(name).ok());
+    told.is_none_or(|rank| rank == "0")
+}
+
+/// The levels of `MPI_Pcontrol`; those of regions are in include/mpisee.h, and far from what other
+/// profilers use.
+mod level {
+    use std::ffi::c_int;
+
+    pub const OFF: c_int = 0;
+    pub const ON: c_int = 1;
+    /// A region begins; its name is the next argument.
+    pub const BEGIN: c_int = 0x4d50_5300;
+    /// The innermost region ends.
+    pub const END: c_int = 0x4d50_5301;
+    /// A region known by a number from 0 to 65535, which is added, begins.
+    pub const BEGIN_NUMBER: c_int = 0x4d51_0000;
+    /// It ends.
+    pub const END_NUMBER: c_int = 0x4d52_0000;
+    pub const MOST: c_int = 0xffff;
+}
+
+/// `MPI_Pcontrol` (MPI 4.1, 15.2.4). Level 2, flush, needs nothing: every count is in the segment at once.
+///
+/// # Safety
+/// See [`init`]; `extra` is a name where the level says so, and not looked at otherwise.
+pub unsafe fn pcontrol(
+    twin: unsafe extern "C-unwind" fn(c_int, ...) -> c_int,
+    level: c_int,
+    extra: *const c_char,
+) -> c_int {
+    if let Some(process) = process::process().filter(|_| process::is_tracking()) {
+        let regions = &process.regions;
+        let done = catch_unwind(|| match level {
+            level::OFF => switch(process, false),
+            level::ON => switch(process, true),
+            level::BEGIN if !extra.is_null() => {
+                // SAFETY: mpisee.h passes a C string with this level, and nothing else uses it.
+                let name = unsafe { CStr::from_ptr(extra) }.to_string_lossy();
+                regions.begin(&process.segment, &name);
+            }
+            level::END => regions.end(None),
+            _ if (0..=level::MOST).contains(&(level - level::BEGIN_NUMBER)) => {
+                regions.begin(&process.segment, &number_name(level - level::BEGIN_NUMBER));
+            }
+            _ if (0..=level::MOST).contains(&(level - level::END_NUMBER)) => {
+                regions.end(Some(&number_name(level - level::END_NUMBER)));
+            }
+            _ => {}
+        });
+        if done.is_err() {
+            process::not_seen(mpisee_profile::segment::NotSeen::InternalError);
+        }
+    }
+    // SAFETY: the caller's promise.
+    unsafe { twin(level, extra) }
+}
+
+fn number_name(number: c_int) -> String {
+    format!("region {number}")
+}

@@ -1,0 +1,18 @@
+//! Functions whose recording is more than one of the meanings: each shim hands over the function's own
+//! `PMPI_` twin, so that no body here can call another's.
+
+mod completion;
+mod creation;
+mod lifecycle;
+mod start;
+
+pub use completion::{
+    cancel, request_free, test, testall, testany, testsome, wait, waitall, waitany, waitsome,
+};
+pub use creation::{
+    cart_create, cart_sub, comm_create, comm_create_group, comm_disconnect, comm_dup, comm_dup_with_info,
+    comm_free, comm_idup, comm_set_name, comm_split, comm_split_type, dist_graph_create,
+    dist_graph_create_adjacent, graph_create, intercomm_create, intercomm_merge,
+};
+pub use lifecycle::{FLAVOUR, abort, finalize, init, init_thread, pcontrol};
+pub use start::{start, startall};

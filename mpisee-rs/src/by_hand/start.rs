@@ -1,0 +1,91 @@
+//! `MPI_Start` and `MPI_Startall`: persistent requests become active.
+
+use crate::abi::{Request, constant};
+use crate::meaning::completion::shares;
+use crate::process::{self, REQUESTS};
+use crate::record::{Call, Counted, Recorder};
+use crate::request::{Kind, Started};
+use crate::table::Found;
+use mpisee_profile::Operation;
+use mpisee_profile::segment::NotSeen;
+use std::ffi::c_int;
+
+/// `MPI_Start` (MPI 4.1, 3.9): the bytes of a persistent operation are counted here.
+///
+/// # Safety
+/// The arguments are those of the application's call.
+pub unsafe fn start(
+    twin: unsafe extern "C-unwind" fn(*mut Request) -> c_int,
+    request: *mut Request,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { start_many(Operation::Start, 1, request, || twin(request)) }
+}
+
+/// `MPI_Startall`.
+///
+/// # Safety
+/// The arguments are those of the application's call.
+pub unsafe fn startall(
+    twin: unsafe extern "C-unwind" fn(c_int, *mut Request) -> c_int,
+    count: c_int,
+    requests: *mut Request,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { start_many(Operation::Startall, count, requests, || twin(count, requests)) }
+}
+
+unsafe fn start_many(
+    operation: Operation,
+    count: c_int,
+    requests: *mut Request,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    let Some(call) = Call::counted() else { return make() };
+    let (code, ticks) = call.time(make);
+    call.record(|recorder| {
+        if code != constant::SUCCESS {
+            return;
+        }
+        // SAFETY: the array has `count` requests, which the call left as they were.
+        let handles = (0..usize::try_from(count).unwrap_or(0)).map(|at| unsafe { *requests.add(at) });
+        let mut opened = Vec::new();
+        for handle in handles {
+            match REQUESTS.persistent(handle) {
+                Some(found) => opened.push(found),
+                None => process::not_seen(NotSeen::UnknownRequest),
+            }
+        }
+        note_opened(recorder, operation, &opened, ticks);
+    });
+    code
+}
+
+/// Counts one call on each communicator of the requests, its time split equally among them, and the bytes
+/// of the sends. Those of the receives come to the same rows when they complete.
+fn note_opened(recorder: &Recorder, operation: Operation, opened: &[(u64, Found<Started>)], ticks: u64) {
+    let mut communicators: Vec<u32> =
+        opened.iter().map(|(_, found)| found.value.counted.communicator).collect();
+    communicators.sort_unstable();
+    communicators.dedup();
+    for (communicator, ticks) in shares(&communicators, ticks) {
+        let here =
+            || opened.iter().filter(move |(_, found)| found.value.counted.communicator == communicator);
+        let message: u64 = here().map(|(_, found)| found.value.message).sum();
+        let is_send = |started: &Started| started.kind == Kind::Send;
+        let sends = here().filter(|(_, found)| is_send(&found.value));
+        let bytes: u64 = sends.map(|(_, found)| found.value.message).sum();
+        let region = recorder.region();
+        let counted = Counted { communicator, region, operation, message, bytes, ticks };
+        recorder.count_call(&counted);
+        for (key, found) in here() {
+            let template = &found.value;
+            if is_send(template) {
+                recorder.sent(communicator, template.peer, 1, template.message);
+            }
+            // Only where the call started nothing else on the communicator can it be classed by what came.
+            let reclassed = here().count() == 1;
+            REQUESTS.change(*key, found, Started { active: true, reclassed, counted, ..*template });
+        }
+    }
+}

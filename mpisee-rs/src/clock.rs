@@ -1,0 +1,106 @@
+//! Time in ticks: of the time-stamp counter where it can be relied on, else nanoseconds of the monotonic
+//! clock. What a tick lasts is known at the end, from readings of both clocks at the start and then.
+
+use mpisee_profile::options::ClockChoice;
+use mpisee_profile::segment::tables::Moment;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+static USE_COUNTER: AtomicBool = AtomicBool::new(false);
+
+/// Chooses the clock, before anything is timed. Returns whether it is the time-stamp counter.
+pub fn choose(choice: ClockChoice) -> bool {
+    let counter = choice == ClockChoice::Auto && counter::is_reliable();
+    USE_COUNTER.store(counter, Ordering::Relaxed);
+    counter
+}
+
+/// Now, in ticks.
+///
+/// PERF: the counter is read without a fence. The call that is timed is an opaque function call of tens of
+/// nanoseconds at least, into which a reading can slip by a few instructions at most.
+#[inline]
+pub fn ticks() -> u64 {
+    if USE_COUNTER.load(Ordering::Relaxed) { counter::read() } else { monotonic_ns() }
+}
+
+/// Now, on both clocks.
+pub fn moment() -> Moment {
+    Moment { monotonic_ns: monotonic_ns(), ticks: ticks() }
+}
+
+/// Nanoseconds of `CLOCK_MONOTONIC`.
+pub fn monotonic_ns() -> u64 {
+    nanoseconds(libc::CLOCK_MONOTONIC)
+}
+
+/// Nanoseconds since 1970, UTC.
+pub fn realtime_ns() -> u64 {
+    nanoseconds(libc::CLOCK_REALTIME)
+}
+
+fn nanoseconds(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is valid for writing; both clocks exist on every Linux.
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// How long ago, in ticks; 0 if the clock went back in between, as it can where the counters of two cores
+/// differ by a little.
+#[inline]
+pub fn since(start: u64) -> u64 {
+    let elapsed = ticks().wrapping_sub(start);
+    if (elapsed as i64) < 0 { 0 } else { elapsed }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod counter {
+    use std::arch::x86_64::{__cpuid, _rdtsc};
+
+    #[inline]
+    pub fn read() -> u64 {
+        // SAFETY: every x86-64 processor has the instruction, and Linux leaves it to user programs unless a
+        // process asks otherwise with prctl(PR_SET_TSC).
+        unsafe { _rdtsc() }
+    }
+
+    /// The processor says that the counter runs at one rate in all its states (Intel SDM volume 3, 18.17.1:
+    /// CPUID.80000007H:EDX[8]), and the kernel, which compares the cores' counters, has not withdrawn it.
+    pub fn is_reliable() -> bool {
+        let most = __cpuid(0x8000_0000).eax;
+        let invariant = most >= 0x8000_0007 && __cpuid(0x8000_0007).edx & (1 << 8) != 0;
+        let sources = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
+        let trusted = std::fs::read_to_string(sources)
+            .is_ok_and(|names| names.split_whitespace().any(|name| name == "tsc"));
+        invariant && trusted
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+mod counter {
+    use std::arch::asm;
+
+    #[inline]
+    pub fn read() -> u64 {
+        let count: u64;
+        // SAFETY: reads the virtual counter, to which Linux gives user programs access; no side effect.
+        unsafe { asm!("mrs {}, cntvct_el0", out(reg) count, options(nomem, nostack, preserves_flags)) };
+        count
+    }
+
+    /// The generic timer runs at a fixed rate by definition (Arm ARM, D12.1).
+    pub fn is_reliable() -> bool {
+        true
+    }
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod counter {
+    pub fn read() -> u64 {
+        super::monotonic_ns()
+    }
+
+    pub fn is_reliable() -> bool {
+        false
+    }
+}

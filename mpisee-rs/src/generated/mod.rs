@@ -1,0 +1,4 @@
+//! Sources that `cargo xtask generate` writes.
+
+mod exports;
+pub mod pmpi;

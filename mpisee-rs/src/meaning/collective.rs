@@ -1,0 +1,74 @@
+//! Collective operations.
+
+use super::volume::Volume;
+use crate::abi::{Comm, Raw, Request, constant};
+use crate::communicator::Communicator;
+use crate::process::REQUESTS;
+use crate::record::{Call, Counted};
+use crate::request::{Kind, Started};
+use mpisee_profile::Operation;
+use std::ffi::c_int;
+
+/// A blocking collective operation on `comm`.
+///
+/// # Safety
+/// The arguments are those of the application's call, and `call` makes it.
+#[inline]
+pub unsafe fn collective(
+    operation: Operation,
+    comm: Raw<Comm>,
+    volume: impl FnOnce(&Communicator) -> Volume,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    let Some(call) = Call::counted() else { return make() };
+    let (code, ticks) = call.time(make);
+    call.record(|recorder| {
+        let Some(communicator) = recorder.communicator(comm) else { return };
+        let volume = volume_if(code, volume, &communicator);
+        recorder.count(&communicator, operation, volume.message, volume.bytes, ticks);
+    });
+    code
+}
+
+/// A collective operation on `comm` that goes on after the call, as `request`.
+///
+/// # Safety
+/// As for [`collective`]; `request` is where the call stores the request.
+#[inline]
+pub unsafe fn start_collective(
+    operation: Operation,
+    comm: Raw<Comm>,
+    volume: impl FnOnce(&Communicator) -> Volume,
+    request: *mut Request,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    let Some(call) = Call::counted() else { return make() };
+    let (code, ticks) = call.time(make);
+    call.record(|recorder| {
+        let Some(communicator) = recorder.communicator(comm) else { return };
+        let volume = volume_if(code, volume, &communicator);
+        let counted = Counted {
+            communicator: communicator.id,
+            region: recorder.region(),
+            operation,
+            message: volume.message,
+            bytes: volume.bytes,
+            ticks,
+        };
+        recorder.count_call(&counted);
+        if code == constant::SUCCESS {
+            // SAFETY: the call succeeded, so it stored a request.
+            REQUESTS.add(unsafe { *request }, request, Started::once(Kind::Collective, counted));
+        }
+    });
+    code
+}
+
+/// A call that failed communicated nothing.
+fn volume_if(
+    code: c_int,
+    volume: impl FnOnce(&Communicator) -> Volume,
+    communicator: &Communicator,
+) -> Volume {
+    if code == constant::SUCCESS { volume(communicator) } else { Volume { message: 0, bytes: 0 } }
+}

@@ -1,0 +1,218 @@
+//! What the completion of requests means, for the whole family of waits and tests.
+//!
+//! A completion call is charged to the communicators of the requests that it completed, its time split
+//! equally among them; a test that completes nothing, to those of the requests that it was asked about.
+//! So a rank's MPI time is never counted twice.
+
+use crate::abi::{Request, Status, received_bytes};
+use crate::generated::pmpi;
+use crate::naming;
+use crate::process::{self, REQUESTS};
+use crate::record::{Counted, Recorder};
+use crate::request::{Given, Kind, Started};
+use mpisee_profile::Operation;
+use mpisee_profile::segment::NotSeen;
+use std::mem::MaybeUninit;
+
+/// Room that a thread uses again with each call.
+#[derive(Default)]
+pub struct Scratch {
+    /// The requests of an array.
+    pub given: Vec<Given>,
+    /// Statuses in place of those that the application ignores.
+    pub statuses: Vec<MaybeUninit<Status>>,
+    charged: Charged,
+}
+
+/// A set of communicators, in the order in which they came.
+#[derive(Default)]
+struct Charged {
+    communicators: Vec<u32>,
+    /// By communicator: the round in which it came into the set.
+    seen: Vec<u64>,
+    round: u64,
+}
+
+impl Charged {
+    fn clear(&mut self) {
+        self.communicators.clear();
+        self.round += 1;
+    }
+
+    #[inline]
+    fn add(&mut self, communicator: u32) {
+        let at = communicator as usize;
+        if at >= self.seen.len() {
+            self.seen.resize((at + 1).next_power_of_two(), 0);
+        }
+        if self.seen[at] != self.round {
+            self.seen[at] = self.round;
+            self.communicators.push(communicator);
+        }
+    }
+}
+
+/// A completion call being recorded.
+pub struct Completion<'c> {
+    recorder: &'c Recorder,
+    operation: Operation,
+    charged: &'c mut Charged,
+    unknown: bool,
+}
+
+impl Scratch {
+    /// Forgets the last call, and makes room for the statuses of `count` requests.
+    pub fn reset(&mut self, count: usize) {
+        self.given.clear();
+        if self.statuses.len() < count {
+            self.statuses.resize_with(count, MaybeUninit::uninit);
+        }
+    }
+
+    /// Begins to record a completion call; returns the requests that it was given, too.
+    pub fn completion<'c>(
+        &'c mut self,
+        recorder: &'c Recorder,
+        operation: Operation,
+    ) -> (Completion<'c>, &'c [Given]) {
+        self.charged.clear();
+        let charged = &mut self.charged;
+        (Completion { recorder, operation, charged, unknown: false }, &self.given)
+    }
+}
+
+impl Completion<'_> {
+    /// The call completed this request. `status` is filled if [`Given::needs_status`] asked for it and the
+    /// operation succeeded.
+    #[inline]
+    pub fn completed(&mut self, given: &Given, status: Option<&Status>) {
+        match REQUESTS.complete(given) {
+            Some(started) => {
+                self.charged.add(started.counted.communicator);
+                settle(self.recorder, &started, status);
+            }
+            None => self.count_unknown(given),
+        }
+    }
+
+    /// The call completed nothing: it was asked about these.
+    pub fn asked(&mut self, given: &[Given]) {
+        for given in given {
+            match given.started() {
+                Some(started) => self.charged.add(started.counted.communicator),
+                None => self.count_unknown(given),
+            }
+        }
+    }
+
+    fn count_unknown(&mut self, given: &Given) {
+        if !matches!(given, Given::Nothing) {
+            self.unknown = true;
+            process::not_seen(NotSeen::UnknownRequest);
+        }
+    }
+
+    /// Charges the call.
+    #[inline]
+    pub fn charge(self, ticks: u64) {
+        if !process::is_recording() {
+            return;
+        }
+        if self.charged.communicators.is_empty() && !self.unknown {
+            process::not_seen(NotSeen::CompletionOfNothing);
+        }
+        let region = self.recorder.region();
+        for (communicator, ticks) in shares(&self.charged.communicators, ticks) {
+            let operation = self.operation;
+            self.recorder.count_call(&Counted {
+                communicator,
+                region,
+                operation,
+                message: 0,
+                bytes: 0,
+                ticks,
+            });
+        }
+    }
+}
+
+/// `ticks` split equally, to the last one.
+pub fn shares(communicators: &[u32], ticks: u64) -> impl Iterator<Item = (u32, u64)> + '_ {
+    let count = communicators.len() as u64;
+    communicators.iter().zip(0..).map(move |(&communicator, index)| {
+        (communicator, ticks * (index + 1) / count - ticks * index / count)
+    })
+}
+
+/// Writes down what was not known before a request completed.
+#[inline]
+fn settle(recorder: &Recorder, started: &Started, status: Option<&Status>) {
+    match (started.kind, status) {
+        (Kind::Receive, Some(status)) => settle_receive(recorder, started, status),
+        (Kind::Send, Some(status)) if started.cancelled && was_cancelled(status) => {
+            recorder.sent(
+                started.counted.communicator,
+                started.peer,
+                1u64.wrapping_neg(),
+                started.message.wrapping_neg(),
+            );
+            recorder.add_bytes(&started.counted, started.message.wrapping_neg());
+        }
+        (Kind::Duplication(number), _) => naming::duplicated(recorder, number),
+        _ => {}
+    }
+}
+
+#[inline]
+fn settle_receive(recorder: &Recorder, started: &Started, status: &Status) {
+    if started.cancelled && was_cancelled(status) {
+        return;
+    }
+    let bytes = received_bytes(status);
+    let counted = &started.counted;
+    recorder.received(counted.communicator, status.MPI_SOURCE, bytes);
+    let same_class = |a: u64, b: u64| a.leading_zeros() == b.leading_zeros();
+    if !started.reclassed || same_class(bytes, counted.message) {
+        recorder.add_bytes(counted, bytes);
+    } else {
+        recorder.uncount(counted);
+        recorder.count_call(&Counted { message: bytes, bytes, ..*counted });
+    }
+}
+
+fn was_cancelled(status: &Status) -> bool {
+    let mut flag = 0;
+    // SAFETY: the status is that of a completed operation; `flag` is written.
+    unsafe { pmpi::MPI_Test_cancelled.get()(status, &raw mut flag) };
+    flag != 0
+}
+
+/// A request that the application freed before it completed, or that is persistent.
+pub fn freed(recorder: &Recorder, operation: Operation, started: Option<Started>, ticks: u64) {
+    let Some(started) = started else {
+        process::not_seen(NotSeen::UnknownRequest);
+        return;
+    };
+    if started.active && started.kind == Kind::Receive {
+        process::not_seen(NotSeen::FreedReceive);
+    }
+    count_on(recorder, operation, started.counted.communicator, ticks);
+}
+
+/// Counts a call with its time alone, while recording is on.
+pub fn count_on(recorder: &Recorder, operation: Operation, communicator: u32, ticks: u64) {
+    if process::is_recording() {
+        let region = recorder.region();
+        recorder.count_call(&Counted { communicator, region, operation, message: 0, bytes: 0, ticks });
+    }
+}
+
+/// The request at `place`, as far as anything is known of it.
+///
+/// # Safety
+/// `place` holds a request.
+#[inline]
+pub unsafe fn given(null: Request, place: *const Request) -> Given {
+    // SAFETY: the caller's promise.
+    REQUESTS.given(unsafe { *place }, place, null)
+}

@@ -1,0 +1,15 @@
+//! What calls mean. A generated shim calls one of these with the operation, the arguments that matter and
+//! the call itself; functions with a body of their own are in [`crate::by_hand`].
+//!
+//! All of them make the call exactly once, and return what it returned.
+
+mod collective;
+pub mod completion;
+mod datatype;
+mod point_to_point;
+pub mod volume;
+
+pub use collective::{collective, start_collective};
+pub use point_to_point::{
+    plain, prepare_receive, prepare_send, receive, send, send_receive, start_receive, start_send,
+};

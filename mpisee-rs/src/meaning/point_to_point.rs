@@ -1,0 +1,268 @@
+//! Point-to-point communication and probes.
+
+use super::volume::{Block, Number};
+use crate::abi::{Comm, Raw, Request, STATUS_IGNORE, Status, constant, received_bytes};
+use crate::communicator::Communicator;
+use crate::process::REQUESTS;
+use crate::record::{Call, Counted, Recorder};
+use crate::request::{Kind, Started};
+use mpisee_profile::Operation;
+use std::ffi::c_int;
+use std::mem::MaybeUninit;
+
+/// The bytes that a send of `block` to `dest` moves, if the call succeeded.
+#[inline]
+fn sent_bytes<C: Number>(code: c_int, dest: c_int, block: Block<C>) -> u64 {
+    if code != constant::SUCCESS || dest == constant::PROC_NULL { 0 } else { block.bytes() }
+}
+
+/// A blocking send.
+///
+/// # Safety
+/// The arguments are those of the application's call, and `make` makes it; so for every meaning below.
+#[inline]
+pub unsafe fn send<C: Number>(
+    operation: Operation,
+    comm: Raw<Comm>,
+    dest: c_int,
+    block: Block<C>,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    let Some(call) = Call::counted() else { return make() };
+    let (code, ticks) = call.time(make);
+    call.record(|recorder| {
+        let Some(communicator) = recorder.communicator(comm) else { return };
+        let bytes = sent_bytes(code, dest, block);
+        recorder.count(&communicator, operation, bytes, bytes, ticks);
+        if code == constant::SUCCESS {
+            recorder.sent(communicator.id, dest, 1, bytes);
+        }
+    });
+    code
+}
+
+/// A blocking receive. The status says what came, also when the application ignores it.
+///
+/// # Safety
+/// See [`send`].
+#[inline]
+pub unsafe fn receive(
+    operation: Operation,
+    comm: Raw<Comm>,
+    status: *mut Status,
+    make: impl FnOnce(*mut Status) -> c_int,
+) -> c_int {
+    let Some(call) = Call::counted() else { return make(status) };
+    let mut own = MaybeUninit::<Status>::uninit();
+    let status = if status == STATUS_IGNORE { own.as_mut_ptr() } else { status };
+    let (code, ticks) = call.time(|| make(status));
+    call.record(|recorder| {
+        let Some(communicator) = recorder.communicator(comm) else { return };
+        // SAFETY: the call that succeeded has filled the status.
+        let bytes = unsafe { note_received(recorder, &communicator, code, status) };
+        recorder.count(&communicator, operation, bytes, bytes, ticks);
+    });
+    code
+}
+
+/// A send and a receive in one; the sum of both directions counts.
+///
+/// # Safety
+/// See [`send`].
+#[inline]
+pub unsafe fn send_receive<C: Number>(
+    operation: Operation,
+    comm: Raw<Comm>,
+    dest: c_int,
+    block: Block<C>,
+    status: *mut Status,
+    make: impl FnOnce(*mut Status) -> c_int,
+) -> c_int {
+    let Some(call) = Call::counted() else { return make(status) };
+    let mut own = MaybeUninit::<Status>::uninit();
+    let status = if status == STATUS_IGNORE { own.as_mut_ptr() } else { status };
+    let (code, ticks) = call.time(|| make(status));
+    call.record(|recorder| {
+        let Some(communicator) = recorder.communicator(comm) else { return };
+        let sent = sent_bytes(code, dest, block);
+        if code == constant::SUCCESS {
+            recorder.sent(communicator.id, dest, 1, sent);
+        }
+        // SAFETY: the call that succeeded has filled the status.
+        let bytes = sent + unsafe { note_received(recorder, &communicator, code, status) };
+        recorder.count(&communicator, operation, bytes, bytes, ticks);
+    });
+    code
+}
+
+/// Counts the message that `status` speaks of, if the call succeeded, and returns its bytes.
+unsafe fn note_received(
+    recorder: &Recorder,
+    communicator: &Communicator,
+    code: c_int,
+    status: *const Status,
+) -> u64 {
+    if code != constant::SUCCESS {
+        return 0;
+    }
+    // SAFETY: the caller's promise.
+    let status = unsafe { &*status };
+    let bytes = received_bytes(status);
+    recorder.received(communicator.id, status.MPI_SOURCE, bytes);
+    bytes
+}
+
+/// A call that counts with its time alone: a probe.
+///
+/// # Safety
+/// See [`send`].
+#[inline]
+pub unsafe fn plain(operation: Operation, comm: Raw<Comm>, make: impl FnOnce() -> c_int) -> c_int {
+    let Some(call) = Call::counted() else { return make() };
+    let (code, ticks) = call.time(make);
+    call.record(|recorder| {
+        if let Some(communicator) = recorder.communicator(comm) {
+            recorder.count(&communicator, operation, 0, 0, ticks);
+        }
+    });
+    code
+}
+
+/// A send that goes on after the call, as `request`.
+///
+/// # Safety
+/// See [`send`].
+#[inline]
+pub unsafe fn start_send<C: Number>(
+    operation: Operation,
+    comm: Raw<Comm>,
+    dest: c_int,
+    block: Block<C>,
+    request: *mut Request,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    let Some(call) = Call::counted() else { return make() };
+    let (code, ticks) = call.time(make);
+    call.record(|recorder| {
+        let Some(communicator) = recorder.communicator(comm) else { return };
+        let bytes = sent_bytes(code, dest, block);
+        let counted = counted(recorder, &communicator, operation, bytes, bytes, ticks);
+        recorder.count_call(&counted);
+        if code == constant::SUCCESS {
+            recorder.sent(communicator.id, dest, 1, bytes);
+            let started = Started { peer: dest, ..Started::once(Kind::Send, counted) };
+            // SAFETY: the call succeeded, so it stored a request.
+            REQUESTS.add(unsafe { *request }, request, started);
+        }
+    });
+    code
+}
+
+/// A receive that goes on after the call, as `request`. Until the message is known the call is classed by
+/// the room that it offers.
+///
+/// # Safety
+/// See [`send`].
+#[inline]
+pub unsafe fn start_receive<C: Number>(
+    operation: Operation,
+    comm: Raw<Comm>,
+    block: Block<C>,
+    request: *mut Request,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    let Some(call) = Call::counted() else { return make() };
+    let (code, ticks) = call.time(make);
+    call.record(|recorder| {
+        let Some(communicator) = recorder.communicator(comm) else { return };
+        let room = if code == constant::SUCCESS { block.bytes() } else { 0 };
+        let counted = counted(recorder, &communicator, operation, room, 0, ticks);
+        recorder.count_call(&counted);
+        if code == constant::SUCCESS {
+            // SAFETY: the call succeeded, so it stored a request.
+            REQUESTS.add(unsafe { *request }, request, Started::once(Kind::Receive, counted));
+        }
+    });
+    code
+}
+
+/// A persistent send is made, to be started later.
+///
+/// # Safety
+/// See [`send`].
+pub unsafe fn prepare_send<C: Number>(
+    operation: Operation,
+    comm: Raw<Comm>,
+    dest: c_int,
+    block: Block<C>,
+    request: *mut Request,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    let Some(call) = Call::tracked() else { return make() };
+    let (code, ticks) = call.time(make);
+    call.record(|recorder| {
+        let bytes = sent_bytes(code, dest, block);
+        // SAFETY: the caller's promise.
+        unsafe { prepare(recorder, operation, comm, Kind::Send, dest, bytes, request, code, ticks) };
+    });
+    code
+}
+
+/// A persistent receive is made, to be started later.
+///
+/// # Safety
+/// See [`send`].
+pub unsafe fn prepare_receive<C: Number>(
+    operation: Operation,
+    comm: Raw<Comm>,
+    block: Block<C>,
+    request: *mut Request,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    let Some(call) = Call::tracked() else { return make() };
+    let (code, ticks) = call.time(make);
+    call.record(|recorder| {
+        let room = if code == constant::SUCCESS { block.bytes() } else { 0 };
+        let peer = constant::PROC_NULL;
+        // SAFETY: the caller's promise.
+        unsafe { prepare(recorder, operation, comm, Kind::Receive, peer, room, request, code, ticks) };
+    });
+    code
+}
+
+/// The making of a persistent request counts with no bytes; each start has those of its message.
+#[expect(clippy::too_many_arguments, reason = "the shared tail of two functions")]
+unsafe fn prepare(
+    recorder: &Recorder,
+    operation: Operation,
+    comm: Raw<Comm>,
+    kind: Kind,
+    peer: c_int,
+    message: u64,
+    request: *mut Request,
+    code: c_int,
+    ticks: u64,
+) {
+    let Some(communicator) = recorder.communicator(comm) else { return };
+    if crate::process::is_recording() {
+        recorder.count(&communicator, operation, 0, 0, ticks);
+    }
+    if code == constant::SUCCESS {
+        let template = counted(recorder, &communicator, operation, message, 0, 0);
+        let started = Started { peer, persistent: true, active: false, ..Started::once(kind, template) };
+        // SAFETY: the call succeeded, so it stored a request.
+        REQUESTS.add(unsafe { *request }, request, started);
+    }
+}
+
+#[inline]
+fn counted(
+    recorder: &Recorder,
+    communicator: &Communicator,
+    operation: Operation,
+    message: u64,
+    bytes: u64,
+    ticks: u64,
+) -> Counted {
+    Counted { communicator: communicator.id, region: recorder.region(), operation, message, bytes, ticks }
+}

@@ -1,0 +1,392 @@
+//! Names of communicators: what must be agreed so that they are equal on all members.
+//!
+//! A name is `<parent's name>_<letter><n>[.<r>]`, after section III-A of the mpisee paper. `n` is the largest
+//! count, over the parent's processes, of communicators that a process has been part of; then every member
+//! sets its own count to n+1. So the names below one parent differ: each agreement on it has a larger n
+//! than the last. `r`, the smallest parent rank of the members, tells apart those of one call.
+
+use crate::abi::{Comm, Group, Raw, Request};
+use crate::communicator::{Communicator, UNLOGGED};
+use crate::generated::pmpi;
+use crate::process::{self, COMMUNICATORS, Process};
+use crate::record::Recorder;
+use crate::topology;
+use mpisee_profile::Operation;
+use mpisee_profile::segment::log::{Created, NONE, Record, Runs};
+use std::ffi::{c_int, c_void};
+use std::ptr;
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
+
+/// How a communicator comes to be.
+#[derive(Clone, Copy)]
+pub struct Birth {
+    pub letter: u8,
+    pub operation: Operation,
+    /// Whether one call can create several, which `r` tells apart.
+    pub several: bool,
+    /// As the application asked, where the call has such an argument.
+    pub reorder: Option<bool>,
+}
+
+/// The parent as this process knows it.
+pub enum Parent<'p> {
+    /// It is a member.
+    Known(&'p Communicator),
+    /// It was told the parent's name, and the smallest rank there.
+    Named(&'p str, u32),
+}
+
+/// The processes' agreement on the number of the communicators about to be created below `parent`.
+pub fn agree(process: &Process, parent: &Communicator) -> u32 {
+    finish_duplications(process, false);
+    let n = largest(process, parent, process.communicators_so_far.load(Ordering::Relaxed));
+    agreed(process, parent, n);
+    n
+}
+
+/// Takes note of an agreement, on every member of the parent.
+fn agreed(process: &Process, parent: &Communicator, n: u32) {
+    process.communicators_so_far.fetch_max(n + 1, Ordering::Relaxed);
+    if parent.is_inter() {
+        COMMUNICATORS.insert(parent.with_next_number(n + 1));
+    }
+}
+
+/// The largest `own` over all processes of `comm`, on all of them.
+pub fn largest(process: &Process, comm: &Communicator, own: u32) -> u32 {
+    if !comm.is_inter() {
+        return if comm.size == 1 { own } else { allreduce_max(process, comm.comm, own) };
+    }
+    // The result comes from the other group: once its maximum, then ours as it came to them.
+    let theirs = allreduce_max(process, comm.comm, own);
+    let ours = allreduce_max(process, comm.comm, theirs);
+    ours.max(theirs)
+}
+
+/// `PMPI_Allreduce(MPI_MAX)` of one number.
+pub fn allreduce_max(process: &Process, comm: Comm, own: u32) -> u32 {
+    let own = own as c_int;
+    let mut most = own;
+    let (int, max) = (Raw::new(process.predefined.int), Raw::new(process.predefined.max));
+    let (from, to) = ((&raw const own).cast(), (&raw mut most).cast());
+    // SAFETY: both buffers hold one int; all processes of the communicator are in the same creating call.
+    unsafe { pmpi::MPI_Allreduce.get()(from, to, 1, int, max, Raw::new(comm)) };
+    most.max(own) as u32
+}
+
+static NUMBERS: Mutex<u32> = Mutex::new(0);
+
+/// Enters a new communicator: its members, its place in the tree, its topology.
+pub fn enter(process: &Process, comm: Comm, parent: &Parent<'_>, birth: Birth, n: u32) -> u32 {
+    let (rank, size) = (process::rank(comm), process::size(comm));
+    let mut communicator = Communicator::new(UNLOGGED, comm, rank, size);
+    let group = group_of(comm, false);
+    let members = world_ranks(process, group, size);
+    let mut remote_members = None;
+    let mut remote_group = None;
+    if is_inter(comm) {
+        let mut remote_size = 0;
+        // SAFETY: the communicator is an intercommunicator; the size is written.
+        unsafe { pmpi::MPI_Comm_remote_size.get()(Raw::new(comm), &raw mut remote_size) };
+        let other = group_of(comm, true);
+        let remote = world_ranks(process, other, remote_size as u32);
+        communicator.remote_size = remote_size as u32;
+        communicator.next_number = n.wrapping_add(1);
+        communicator.own_group_first = members.iter().min() < remote.iter().min();
+        remote_members = Some(remote);
+        remote_group = Some(other);
+    }
+    let r = match parent {
+        _ if !birth.several => NONE,
+        Parent::Named(_, r) => *r,
+        Parent::Known(parent) => smallest_rank_in(parent, group, remote_group),
+    };
+    free_group(group);
+    remote_group.map(free_group);
+    let topology = topology::of(comm, rank);
+    let created = Created {
+        id: 0,
+        parent: match parent {
+            Parent::Known(parent) => parent.id,
+            Parent::Named(..) => NONE,
+        },
+        letter: birth.letter,
+        n,
+        r,
+        operation: birth.operation as u32,
+        rank,
+        reorder: birth.reorder.map_or(NONE, u32::from),
+        group: members,
+        remote: remote_members,
+    };
+    let tellable = matches!(parent, Parent::Named(..)) || matches!(parent, Parent::Known(p) if p.is_logged());
+    if tellable {
+        communicator.id = log_created(process, created);
+    }
+    if let Parent::Named(name, _) = parent {
+        log_about(process, communicator.id, |id| Record::ParentName { id, name: (*name).to_owned() });
+    }
+    if let Some(topology) = topology {
+        log_about(process, communicator.id, |id| Record::Topology { id, text: topology.text });
+        communicator = communicator.with_neighbours(topology.out_neighbours);
+    }
+    COMMUNICATORS.insert(communicator);
+    communicator.id
+}
+
+/// Enters `MPI_COMM_WORLD` or `MPI_COMM_SELF`.
+pub fn enter_predefined(process: &Process, comm: Comm, rank: u32, members: Runs) {
+    let size = members.len() as u32;
+    let created = Created {
+        id: 0,
+        parent: NONE,
+        letter: 0,
+        n: NONE,
+        r: NONE,
+        operation: NONE,
+        rank,
+        reorder: NONE,
+        group: members,
+        remote: None,
+    };
+    let id = log_created(process, created);
+    COMMUNICATORS.insert(Communicator::new(id, comm, rank, size));
+}
+
+/// Gives the communicator the next number and writes it to the log, in the order of the numbers.
+fn log_created(process: &Process, created: Created) -> u32 {
+    let mut next = NUMBERS.lock().unwrap_or_else(PoisonError::into_inner);
+    let id = *next;
+    let room = id < mpisee_profile::segment::key::MOST_COMMUNICATORS;
+    if room && process.segment.log(&Record::Created(Created { id, ..created })) {
+        *next += 1;
+        id
+    } else {
+        UNLOGGED
+    }
+}
+
+/// Writes to the log about a communicator of which it tells.
+pub fn log_about(process: &Process, id: u32, record: impl FnOnce(u32) -> Record) {
+    if id != UNLOGGED {
+        process.segment.log(&record(id));
+    }
+}
+
+fn is_inter(comm: Comm) -> bool {
+    let mut flag = 0;
+    // SAFETY: the communicator is valid, the flag is written.
+    unsafe { pmpi::MPI_Comm_test_inter.get()(Raw::new(comm), &raw mut flag) };
+    flag != 0
+}
+
+fn group_of(comm: Comm, remote: bool) -> Group {
+    let mut group = std::mem::MaybeUninit::<Group>::uninit();
+    let ask = if remote { pmpi::MPI_Comm_remote_group.get() } else { pmpi::MPI_Comm_group.get() };
+    // SAFETY: the communicator is valid, and has a remote group if that is asked for; the call writes the
+    // handle.
+    unsafe {
+        ask(Raw::new(comm), group.as_mut_ptr());
+        group.assume_init()
+    }
+}
+
+fn free_group(mut group: Group) {
+    // SAFETY: the group is ours.
+    unsafe { pmpi::MPI_Group_free.get()(&raw mut group) };
+}
+
+/// Ranks translated at a time.
+const BLOCK: usize = 1024;
+
+/// Calls `take` with each rank of `group`, translated to `target`; negative where it is no member.
+fn translate(group: Group, size: u32, target: Group, mut take: impl FnMut(c_int)) {
+    let mut from = [0; BLOCK];
+    let mut to = [0; BLOCK];
+    for first in (0..size).step_by(BLOCK) {
+        let count = BLOCK.min((size - first) as usize);
+        from[..count].iter_mut().zip(first..).for_each(|(place, rank)| *place = rank as c_int);
+        let (ranks, translated) = (from.as_ptr(), to.as_mut_ptr());
+        // SAFETY: `count` ranks of the group are read, as many written.
+        unsafe {
+            pmpi::MPI_Group_translate_ranks.get()(
+                Raw::new(group),
+                count as c_int,
+                ranks,
+                Raw::new(target),
+                translated,
+            )
+        };
+        to[..count].iter().for_each(|&rank| take(rank));
+    }
+}
+
+fn world_ranks(process: &Process, group: Group, size: u32) -> Runs {
+    let mut members = Runs::default();
+    translate(group, size, process.world_group, |rank| members.push(rank as u32));
+    members
+}
+
+/// The smallest rank, in the parent, of the new communicator's processes; below an intercommunicator those
+/// count that are in its group with the smallest world rank, so that both sides see the same.
+fn smallest_rank_in(parent: &Communicator, own: Group, remote: Option<Group>) -> u32 {
+    let from_remote = !parent.own_group_first;
+    let group = if from_remote { remote.unwrap_or(own) } else { own };
+    let parent_group = group_of(parent.comm, from_remote && parent.is_inter());
+    let mut size = 0;
+    // SAFETY: the group is valid, the size is written.
+    unsafe { pmpi::MPI_Group_size.get()(Raw::new(group), &raw mut size) };
+    let mut least = NONE;
+    translate(group, size as u32, parent_group, |rank| {
+        if let Ok(rank) = u32::try_from(rank) {
+            least = least.min(rank);
+        }
+    });
+    free_group(parent_group);
+    least
+}
+
+/// An `MPI_Comm_idup` on its way. Its agreement is a nonblocking one, started just before it.
+struct Duplication {
+    parent: Communicator,
+    operation: Operation,
+    /// Where the application gets the handle; it stays valid until the request completes.
+    place: *mut Comm,
+    agreement: Box<Nonblocking>,
+}
+
+/// A `PMPI_Iallreduce` of one number; boxed, since the library holds on to its addresses.
+struct Nonblocking {
+    own: c_int,
+    most: c_int,
+    request: Option<Request>,
+}
+
+/// A duplicate that is in use before the agreement on its number ended.
+struct Unnumbered {
+    id: u32,
+    agreement: Box<Nonblocking>,
+}
+
+#[derive(Default)]
+struct Duplications {
+    /// By the number in [`crate::request::Kind::Duplication`].
+    started: Vec<Option<Duplication>>,
+    unnumbered: Vec<Unnumbered>,
+}
+
+// SAFETY: handles are names, and `place` is used by the thread that completes the request.
+unsafe impl Send for Duplications {}
+
+static DUPLICATIONS: Mutex<Duplications> =
+    Mutex::new(Duplications { started: Vec::new(), unnumbered: Vec::new() });
+
+/// Begins the agreement on an `MPI_Comm_idup` of `parent`, which must not block. Returns its number among
+/// those on their way.
+pub fn start_duplication(
+    process: &Process,
+    parent: &Communicator,
+    operation: Operation,
+    place: *mut Comm,
+) -> u32 {
+    let agreement = if parent.is_inter() {
+        // A nonblocking agreement over both groups would need two steps. The next number is equal on all
+        // members already, from the last agreement.
+        let n = parent.next_number;
+        agreed(process, parent, n);
+        Box::new(Nonblocking { own: n as c_int, most: n as c_int, request: None })
+    } else {
+        // The own count grows at once: another agreement that begins before this one ends is to be larger.
+        let own = process.communicators_so_far.fetch_add(1, Ordering::Relaxed);
+        start_allreduce_max(process, parent, own)
+    };
+    let mut duplications = DUPLICATIONS.lock().unwrap_or_else(PoisonError::into_inner);
+    let started = Duplication { parent: *parent, operation, place, agreement };
+    let free = duplications.started.iter().position(Option::is_none);
+    let number = free.unwrap_or(duplications.started.len());
+    match free {
+        Some(free) => duplications.started[free] = Some(started),
+        None => duplications.started.push(Some(started)),
+    }
+    number as u32
+}
+
+fn start_allreduce_max(process: &Process, parent: &Communicator, own: u32) -> Box<Nonblocking> {
+    let mut boxed = Box::new(Nonblocking { own: own as c_int, most: own as c_int, request: None });
+    if parent.size > 1 {
+        let mut request = process.predefined.request_null;
+        let (from, to): (*const c_void, *mut c_void) =
+            ((&raw const boxed.own).cast(), (&raw mut boxed.most).cast());
+        let (int, max) = (Raw::new(process.predefined.int), Raw::new(process.predefined.max));
+        // SAFETY: the buffers are in the box, which is kept until the request completes.
+        unsafe { pmpi::MPI_Iallreduce.get()(from, to, 1, int, max, Raw::new(parent.comm), &raw mut request) };
+        boxed.request = Some(request);
+    }
+    boxed
+}
+
+/// The `MPI_Comm_idup` with this number was not made after all.
+pub fn abandon_duplication(number: u32) {
+    let mut duplications = DUPLICATIONS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(abandoned) = duplications.started.get_mut(number as usize).and_then(Option::take) {
+        // The library may still write to it.
+        Box::leak(abandoned.agreement);
+    }
+}
+
+/// The request of an `MPI_Comm_idup` completed.
+pub fn duplicated(recorder: &Recorder, number: u32) {
+    let process = recorder.process;
+    let mut duplications = DUPLICATIONS.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(done) = duplications.started.get_mut(number as usize).and_then(Option::take) else { return };
+    // SAFETY: the standard has the application keep the place until now, and the library filled it.
+    let comm = unsafe { *done.place };
+    let birth = Birth { letter: b'i', operation: done.operation, several: false, reorder: None };
+    let mut agreement = done.agreement;
+    let ended = agreement.poll(process, false);
+    let n = if ended { agreement.most as u32 } else { NONE };
+    let id = enter(process, comm, &Parent::Known(&done.parent), birth, n);
+    if ended {
+        process.communicators_so_far.fetch_max(n + 1, Ordering::Relaxed);
+    } else {
+        duplications.unnumbered.push(Unnumbered { id, agreement });
+    }
+}
+
+/// Ends the agreements that can be ended; all of them if it may wait.
+pub fn finish_duplications(process: &Process, wait: bool) {
+    let mut duplications = DUPLICATIONS.lock().unwrap_or_else(PoisonError::into_inner);
+    duplications.unnumbered.retain_mut(|duplicate| {
+        let ended = duplicate.agreement.poll(process, wait);
+        if ended {
+            let n = duplicate.agreement.most as u32;
+            process.communicators_so_far.fetch_max(n + 1, Ordering::Relaxed);
+            log_about(process, duplicate.id, |id| Record::Numbered { id, n });
+        }
+        !ended
+    });
+}
+
+impl Nonblocking {
+    /// Whether it has ended.
+    fn poll(&mut self, process: &Process, wait: bool) -> bool {
+        let Some(request) = &mut self.request else { return true };
+        let mut flag = 0;
+        let ignored = crate::abi::STATUS_IGNORE;
+        // SAFETY: the request is ours; flag and request are written.
+        unsafe {
+            if wait {
+                pmpi::MPI_Wait.get()(request, ignored);
+                flag = 1;
+            } else {
+                pmpi::MPI_Test.get()(request, ptr::from_mut(&mut flag), ignored);
+            }
+        }
+        debug_assert!(flag == 0 || *request == process.predefined.request_null);
+        if flag != 0 {
+            self.request = None;
+        }
+        flag != 0
+    }
+}

@@ -1,0 +1,198 @@
+//! Recording: from a call and its meaning to slots.
+
+use crate::abi::{Comm, Raw, Request};
+use crate::clock;
+use crate::communicator::Communicator;
+use crate::counters::{add, update};
+use crate::meaning::completion::Scratch;
+use crate::process::{self, COMMUNICATORS, Process};
+use crate::thread::{Inside, Thread};
+use mpisee_profile::Operation;
+use mpisee_profile::rows::Memory;
+use mpisee_profile::segment::key::size_class;
+use mpisee_profile::segment::layout::{call, peer};
+use mpisee_profile::segment::{CallKey, Key, NotSeen, PeerKey};
+use std::cell::RefMut;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A call of the application while it is recorded.
+pub struct Call {
+    inside: Inside,
+    process: &'static Process,
+}
+
+impl Call {
+    /// The call, if calls are counted and it is not one that MPI makes for itself.
+    #[inline]
+    pub fn counted() -> Option<Call> {
+        if process::is_recording() { Call::new() } else { None }
+    }
+
+    /// The call, also while recording is switched off: for what must be kept track of.
+    #[inline]
+    pub fn tracked() -> Option<Call> {
+        if process::is_tracking() { Call::new() } else { None }
+    }
+
+    #[inline]
+    fn new() -> Option<Call> {
+        let process = process::process()?;
+        Some(Call { inside: Inside::enter()?, process })
+    }
+
+    /// Makes the call to MPI; returns its result and how long it took, in ticks.
+    #[inline]
+    pub fn time<R>(&self, call: impl FnOnce() -> R) -> (R, u64) {
+        let start = clock::ticks();
+        let result = call();
+        (result, clock::since(start))
+    }
+
+    /// `MPI_REQUEST_NULL`.
+    #[inline]
+    pub fn request_null(&self) -> Request {
+        self.process.predefined.request_null
+    }
+
+    /// The thread's room for arrays; `None` if a call never came back from where it was used, as after a
+    /// longjmp out of an error handler.
+    pub fn scratch(&self) -> Option<RefMut<'static, Scratch>> {
+        self.inside.thread.scratch.try_borrow_mut().ok()
+    }
+
+    /// Records. A failure in here is ours alone: it is counted and the application goes on.
+    #[inline]
+    pub fn record(&self, note: impl FnOnce(&Recorder)) {
+        let recorder = Recorder { thread: self.inside.thread, process: self.process };
+        if catch_unwind(AssertUnwindSafe(|| note(&recorder))).is_err() {
+            process::not_seen(NotSeen::InternalError);
+        }
+    }
+}
+
+/// The way to the counters.
+pub struct Recorder {
+    pub thread: &'static Thread,
+    pub process: &'static Process,
+}
+
+/// One call as it goes into its slot.
+#[derive(Clone, Copy)]
+pub struct Counted {
+    pub communicator: u32,
+    pub region: u32,
+    pub operation: Operation,
+    /// The size of its message, by which it is classed.
+    pub message: u64,
+    /// What this process contributes.
+    pub bytes: u64,
+    pub ticks: u64,
+}
+
+impl Recorder {
+    /// The communicator with this handle; one that nobody knows is counted as not seen.
+    #[inline]
+    pub fn communicator(&self, comm: Raw<Comm>) -> Option<Communicator> {
+        let found = COMMUNICATORS.get(comm.get()).filter(Communicator::is_logged);
+        if found.is_none() {
+            process::not_seen(NotSeen::UnknownCommunicator);
+        }
+        found
+    }
+
+    /// The region in which the program is.
+    #[inline]
+    pub fn region(&self) -> u32 {
+        self.process.regions.current()
+    }
+
+    /// Counts a call in the current region.
+    #[inline]
+    pub fn count(
+        &self,
+        communicator: &Communicator,
+        operation: Operation,
+        message: u64,
+        bytes: u64,
+        ticks: u64,
+    ) {
+        let (communicator, region) = (communicator.id, self.region());
+        self.count_call(&Counted { communicator, region, operation, message, bytes, ticks });
+    }
+
+    /// Counts a call.
+    #[inline]
+    pub fn count_call(&self, counted: &Counted) {
+        self.change(counted.key(), |values| {
+            add(&values[call::CALLS], 1);
+            add(&values[call::BYTES], counted.bytes);
+            add(&values[call::TICKS], counted.ticks);
+            let relaxed = Ordering::Relaxed;
+            let shortest = values[call::SHORTEST_PLUS_1].load(relaxed);
+            if counted.ticks < shortest.wrapping_sub(1) {
+                values[call::SHORTEST_PLUS_1].store(counted.ticks + 1, relaxed);
+            }
+            if counted.ticks > values[call::LONGEST].load(relaxed) {
+                values[call::LONGEST].store(counted.ticks, relaxed);
+            }
+        });
+    }
+
+    /// Takes a call back that was counted before its message was known. Its shortest and longest stay.
+    pub fn uncount(&self, counted: &Counted) {
+        self.change(counted.key(), |values| {
+            add(&values[call::CALLS], 1u64.wrapping_neg());
+            add(&values[call::BYTES], counted.bytes.wrapping_neg());
+            add(&values[call::TICKS], counted.ticks.wrapping_neg());
+        });
+    }
+
+    /// Adds bytes to a call that was counted; negative ones take away.
+    pub fn add_bytes(&self, counted: &Counted, bytes: u64) {
+        self.change(counted.key(), |values| add(&values[call::BYTES], bytes));
+    }
+
+    /// Counts a message to `rank`, one in the communicator.
+    #[inline]
+    pub fn sent(&self, communicator: u32, rank: i32, messages: u64, bytes: u64) {
+        let Ok(rank) = u32::try_from(rank) else { return };
+        self.change(PeerKey { communicator, peer: rank }.pack(), |values| {
+            add(&values[peer::SENT_MESSAGES], messages);
+            add(&values[peer::SENT_BYTES], bytes);
+        });
+    }
+
+    /// Counts a message from `rank`, one in the communicator.
+    #[inline]
+    pub fn received(&self, communicator: u32, rank: i32, bytes: u64) {
+        let Ok(rank) = u32::try_from(rank) else { return };
+        self.change(PeerKey { communicator, peer: rank }.pack(), |values| {
+            add(&values[peer::RECEIVED_MESSAGES], 1);
+            add(&values[peer::RECEIVED_BYTES], bytes);
+        });
+    }
+
+    #[inline]
+    fn change(&self, key: Key, change: impl FnOnce(&[AtomicU64; 6])) {
+        let slot = self.thread.counters.borrow_mut().slot(&self.process.segment, key);
+        match slot {
+            Some(slot) => update(slot, change),
+            None => process::not_seen(NotSeen::NoRoom),
+        }
+    }
+}
+
+impl Counted {
+    #[inline]
+    fn key(&self) -> Key {
+        CallKey {
+            communicator: self.communicator,
+            region: self.region,
+            operation: self.operation as u16,
+            size_class: size_class(self.message),
+            memory: Memory::Host,
+        }
+        .pack()
+    }
+}

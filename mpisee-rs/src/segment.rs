@@ -1,0 +1,272 @@
+//! This process's segment: a shared-memory file, mapped once and grown in place.
+
+use mpisee_profile::segment::Source;
+use mpisee_profile::segment::layout::{
+    self, CHUNK_HEADER_BYTES, COUNTERS, ChunkHeader, HEADER_BYTES, Header, LOG,
+};
+use mpisee_profile::segment::log::Record;
+use std::ffi::{CString, c_int};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Address space set aside for growth, tried in turn: a limit on address space may forbid the first.
+const RESERVATIONS: [usize; 3] = [1 << 34, 1 << 30, 1 << 26];
+/// The first size of the file.
+const FIRST_BYTES: usize = 1 << 16;
+/// The file grows by its own size, but not by more than this.
+const MOST_GROWTH: usize = 1 << 20;
+/// Bytes of a log chunk, unless one record needs more.
+const LOG_CHUNK_BYTES: usize = 1 << 13;
+
+/// The segment. Its memory stays mapped until the process ends.
+pub struct Segment {
+    base: *mut u8,
+    growth: Mutex<Growth>,
+}
+
+struct Growth {
+    reserved: usize,
+    mapped: usize,
+    used: usize,
+    /// `None` once, or since, the counters are in private memory.
+    file: Option<SharedFile>,
+    log: Option<&'static ChunkHeader>,
+}
+
+struct SharedFile {
+    path: PathBuf,
+    /// Device and inode, by which the file is known again.
+    identity: (u64, u64),
+    owner: u32,
+}
+
+// SAFETY: `base` is a mapping that lives as long as the process; what lies in it is atomic.
+unsafe impl Send for Segment {}
+// SAFETY: as above; growth is behind a mutex.
+unsafe impl Sync for Segment {}
+
+impl Segment {
+    /// Makes the segment, in a file of `directory` if that can be. Otherwise the counters are in private
+    /// memory, and the sentence returned says why.
+    pub fn create(directory: &Path) -> Option<(Segment, Option<String>)> {
+        let (base, reserved) = RESERVATIONS.iter().find_map(|&bytes| Some((reserve(bytes)?, bytes)))?;
+        let growth = Growth { reserved, mapped: 0, used: HEADER_BYTES, file: None, log: None };
+        let segment = Segment { base, growth: Mutex::new(growth) };
+        let mut growth = segment.growth.lock().unwrap_or_else(PoisonError::into_inner);
+        let complaint = match create_file(directory) {
+            Ok(file) => {
+                growth.file = Some(file);
+                None
+            }
+            Err(error) => Some(format!(
+                "no segment in '{}' ({error}): the counters are in private memory, and a killed rank loses them",
+                directory.display()
+            )),
+        };
+        let grown = growth.map(base, FIRST_BYTES);
+        drop(growth);
+        grown.then_some((segment, complaint))
+    }
+
+    /// The header.
+    pub fn header(&self) -> &Header {
+        // SAFETY: the begin of the segment is mapped and zero at first, which is a valid header of atomics.
+        unsafe { &*self.base.cast::<Header>() }
+    }
+
+    /// A new chunk for counters, of `bytes` bytes; `None` if there is no room.
+    pub fn counters(&self, bytes: usize) -> Option<&'static ChunkHeader> {
+        let mut growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
+        self.chunk(&mut growth, COUNTERS, bytes)
+    }
+
+    /// Appends to the log; false if there is no room.
+    pub fn log(&self, record: &Record) -> bool {
+        let words = record.encode();
+        let mut growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = |chunk: &ChunkHeader| {
+            let body = chunk.bytes.load(Ordering::Relaxed) - CHUNK_HEADER_BYTES as u64;
+            body - chunk.used.load(Ordering::Relaxed)
+        };
+        let bytes = words.len() * 8;
+        let chunk = match growth.log.filter(|chunk| room(chunk) >= bytes as u64) {
+            Some(chunk) => chunk,
+            None => {
+                let size = LOG_CHUNK_BYTES.max((CHUNK_HEADER_BYTES + bytes).next_multiple_of(64));
+                let Some(chunk) = self.chunk(&mut growth, LOG, size) else { return false };
+                growth.log = Some(chunk);
+                chunk
+            }
+        };
+        let used = chunk.used.load(Ordering::Relaxed);
+        for (index, word) in words.iter().enumerate() {
+            let at = CHUNK_HEADER_BYTES / 8 + used as usize / 8 + index;
+            // SAFETY: the record fits into the chunk, as just looked at, so the word lies in mapped memory.
+            let place = unsafe { &*ptr::from_ref(chunk).cast::<AtomicU64>().add(at) };
+            place.store(*word, Ordering::Relaxed);
+        }
+        chunk.used.store(used + bytes as u64, Ordering::Release);
+        true
+    }
+
+    fn chunk(&self, growth: &mut Growth, kind: u64, bytes: usize) -> Option<&'static ChunkHeader> {
+        let end = growth.used + bytes;
+        if end > growth.mapped && !growth.map(self.base, end) {
+            return None;
+        }
+        // SAFETY: `used..end` is mapped, zero, aligned to 64 bytes, and handed out once.
+        let chunk = unsafe { &*self.base.add(growth.used).cast::<ChunkHeader>() };
+        chunk.bytes.store(bytes as u64, Ordering::Relaxed);
+        chunk.kind.store(kind, Ordering::Relaxed);
+        growth.used = end;
+        let header = self.header();
+        if growth.file.is_some() {
+            header.shared.store(end as u64, Ordering::Relaxed);
+        }
+        header.used.store(end as u64, Ordering::Release);
+        Some(chunk)
+    }
+
+    /// Removes the file. Only the process that made it may.
+    pub fn remove(&self) {
+        let mut growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(file) = growth.file.take()
+            && file.owner == std::process::id()
+        {
+            let _ = std::fs::remove_file(&file.path);
+        }
+    }
+}
+
+impl Source for Segment {
+    fn words(&self) -> usize {
+        self.header().used.load(Ordering::Acquire) as usize / 8
+    }
+
+    fn word(&self, index: usize) -> u64 {
+        // SAFETY: the caller keeps `index` below `words`, and that much is mapped.
+        unsafe { &*self.base.cast::<AtomicU64>().add(index) }.load(Ordering::Acquire)
+    }
+}
+
+impl Growth {
+    /// Maps memory up to at least `end`, from the file while that has room, else private.
+    fn map(&mut self, base: *mut u8, end: usize) -> bool {
+        let step = self.mapped.clamp(FIRST_BYTES, MOST_GROWTH);
+        let target = end.max(self.mapped + step).next_multiple_of(FIRST_BYTES);
+        if target > self.reserved {
+            return false;
+        }
+        let from = self.mapped;
+        let shared = self.file.as_ref().map(|file| file.map(base, from, target));
+        let mapped = match shared {
+            Some(Ok(())) => true,
+            Some(Err(error)) => {
+                let path = self.file.take().map(|file| file.path).unwrap_or_default();
+                crate::message::say(format_args!(
+                    "'{}' cannot grow ({error}): counters go on in private memory, and a killed rank loses them",
+                    path.display()
+                ));
+                // What is mapped stays so; without its name no reader takes it for all there is.
+                let _ = std::fs::remove_file(&path);
+                map_private(base, from, target)
+            }
+            None => map_private(base, from, target),
+        };
+        if mapped {
+            self.mapped = target;
+        }
+        mapped
+    }
+}
+
+/// Address space without memory.
+fn reserve(bytes: usize) -> Option<*mut u8> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: a new mapping at an address of the kernel's choice.
+    let base = unsafe { libc::mmap(ptr::null_mut(), bytes, libc::PROT_NONE, flags, -1, 0) };
+    (base != libc::MAP_FAILED).then_some(base.cast())
+}
+
+fn map_private(base: *mut u8, from: usize, to: usize) -> bool {
+    map_at(base, from, to, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1).is_ok()
+}
+
+fn map_at(base: *mut u8, from: usize, to: usize, kind: c_int, file: c_int) -> io::Result<()> {
+    let offset = if file < 0 { 0 } else { from };
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: `from..to` lies in the reservation and nothing of it was handed out yet.
+    let mapped = unsafe {
+        libc::mmap(
+            base.add(from).cast(),
+            to - from,
+            access,
+            kind | libc::MAP_FIXED,
+            file,
+            offset as libc::off_t,
+        )
+    };
+    if mapped == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+fn create_file(directory: &Path) -> io::Result<SharedFile> {
+    // SAFETY: getuid cannot fail.
+    let user = unsafe { libc::getuid() };
+    let pid = std::process::id();
+    let name = format!("mpisee-{user}-{pid}-{:x}.segment", crate::clock::realtime_ns());
+    let path = directory.join(name);
+    let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL;
+    let file = open(&path, flags)?;
+    Ok(SharedFile { identity: identity(&file)?, path, owner: pid })
+}
+
+impl SharedFile {
+    /// Reserves `from..to` in the file and maps it. The file is opened anew each time: a descriptor that is
+    /// kept may be closed by the application, which closes all there are, and then stand for a file of its own.
+    fn map(&self, base: *mut u8, from: usize, to: usize) -> io::Result<()> {
+        let file = open(&self.path, libc::O_RDWR)?;
+        if identity(&file)? != self.identity {
+            return Err(io::Error::other("another file took its name"));
+        }
+        // Room that is promised but not there would become a SIGBUS later.
+        // SAFETY: the descriptor is open for writing.
+        let code = unsafe { libc::posix_fallocate(file.as_raw_fd(), from as i64, (to - from) as i64) };
+        if code != 0 {
+            return Err(io::Error::from_raw_os_error(code));
+        }
+        map_at(base, from, to, libc::MAP_SHARED, file.as_raw_fd())
+    }
+}
+
+fn open(path: &Path, flags: c_int) -> io::Result<OwnedFd> {
+    let name = CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: `name` ends in a zero.
+    let descriptor = unsafe { libc::open(name.as_ptr(), flags | libc::O_NOFOLLOW | libc::O_CLOEXEC, 0o600) };
+    if descriptor < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor is new and nobody else's.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+}
+
+fn identity(file: &OwnedFd) -> io::Result<(u64, u64)> {
+    // SAFETY: a stat of zeros is valid, and fstat fills it.
+    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: the descriptor is open and `stat` valid for writing.
+    if unsafe { libc::fstat(file.as_raw_fd(), &raw mut stat) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok((stat.st_dev, stat.st_ino))
+}
+
+/// Puts the magic number in place, with which the segment is one.
+pub fn publish(header: &Header) {
+    header.version.store(layout::VERSION, Ordering::Relaxed);
+    header.operations.store(mpisee_profile::Operation::fingerprint(), Ordering::Relaxed);
+    header.magic.store(layout::MAGIC, Ordering::Release);
+}

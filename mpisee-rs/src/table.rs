@@ -1,0 +1,217 @@
+//! A table from handles to what is known of them, without locks.
+//!
+//! A level is an array of buckets, a bucket is a cache line of eight keys beside its values. A look-up reads
+//! the whole bucket of each level, so that an entry is removed by clearing its key, with nothing left behind.
+//! When a bucket is full the entry goes to the next level, which is four times as large. Nothing moves
+//! and no level is ever freed, so that readers need no protection; the table grows to what was open at once.
+
+use std::cell::UnsafeCell;
+use std::mem::MaybeUninit;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+
+const WAYS: usize = 8;
+const LEVELS: usize = 10;
+const FIRST_BUCKETS: usize = 32;
+/// The key of an entry that is being written; no handle has all bits set.
+const BUSY: u64 = u64::MAX;
+
+/// The table. `V` is copied out; two entries never have the same key.
+pub struct Table<V> {
+    levels: [AtomicPtr<Level<V>>; LEVELS],
+    shared: AtomicBool,
+}
+
+struct Level<V> {
+    buckets: Box<[Bucket<V>]>,
+}
+
+#[repr(align(64))]
+struct Bucket<V> {
+    keys: [AtomicU64; WAYS],
+    /// Grows by two with each entry written or removed, by which a later one is told from an earlier; odd
+    /// while one of several threads changes the entry.
+    writes: [AtomicU32; WAYS],
+    values: [UnsafeCell<MaybeUninit<V>>; WAYS],
+}
+
+/// An entry as it was found.
+pub struct Found<V: 'static> {
+    bucket: &'static Bucket<V>,
+    way: usize,
+    writes: u32,
+    /// The value.
+    pub value: V,
+}
+
+// SAFETY: values are written by the thread that holds the key BUSY, and read by those that know the handle,
+// which the program has handed from one to the other.
+unsafe impl<V: Send> Sync for Table<V> {}
+
+impl<V: Copy + 'static> Table<V> {
+    pub const fn new() -> Self {
+        Table { levels: [const { AtomicPtr::new(ptr::null_mut()) }; LEVELS], shared: AtomicBool::new(false) }
+    }
+
+    /// Several threads will use the table at the same time.
+    pub fn share(&self) {
+        self.shared.store(true, Ordering::Relaxed);
+    }
+
+    fn level(&self, number: usize) -> Option<&'static Level<V>> {
+        let level = self.levels[number].load(Ordering::Acquire);
+        // SAFETY: a level that was published is never freed.
+        unsafe { level.as_ref() }
+    }
+
+    #[cold]
+    fn add_level(&self, number: usize) -> &'static Level<V> {
+        let buckets = (0..FIRST_BUCKETS << (2 * number)).map(|_| Bucket::new()).collect();
+        let new = Box::into_raw(Box::new(Level { buckets }));
+        let null = ptr::null_mut();
+        match self.levels[number].compare_exchange(null, new, Ordering::AcqRel, Ordering::Acquire) {
+            // SAFETY: the level is published and from now on never freed.
+            Ok(_) => unsafe { &*new },
+            Err(theirs) => {
+                // SAFETY: `new` was not published, so it is still ours alone; `theirs` was, and is not freed.
+                unsafe {
+                    drop(Box::from_raw(new));
+                    &*theirs
+                }
+            }
+        }
+    }
+
+    /// The value at `key`.
+    #[inline]
+    pub fn get(&self, key: u64) -> Option<V> {
+        self.find(key).map(|found| found.value)
+    }
+
+    /// The entry at `key`.
+    #[inline]
+    pub fn find(&self, key: u64) -> Option<Found<V>> {
+        for number in 0..LEVELS {
+            let bucket = self.level(number)?.bucket(key);
+            if let Some(way) = bucket.way(key) {
+                return Some(bucket.found(way));
+            }
+        }
+        None
+    }
+
+    /// Sets the value at `key`. An entry that is there is replaced: its handle was given out again, so that
+    /// what it stood for is gone. False if there is no room.
+    pub fn insert(&self, key: u64, value: V) -> bool {
+        while let Some(stale) = self.find(key) {
+            if stale.bucket.claim(stale.way, stale.writes, self.is_shared()) {
+                stale.bucket.write(stale.way, key, value, stale.writes);
+                return true;
+            }
+            // Another thread is removing it at this moment.
+            std::hint::spin_loop();
+        }
+        for number in 0..LEVELS {
+            let level = self.level(number).unwrap_or_else(|| self.add_level(number));
+            let bucket = level.bucket(key);
+            for way in 0..WAYS {
+                if self.take(&bucket.keys[way]) {
+                    let writes = bucket.writes[way].load(Ordering::Relaxed);
+                    bucket.write(way, key, value, writes);
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    fn is_shared(&self) -> bool {
+        self.shared.load(Ordering::Relaxed)
+    }
+
+    fn take(&self, key: &AtomicU64) -> bool {
+        if key.load(Ordering::Relaxed) != 0 {
+            return false;
+        }
+        // PERF: an atomic exchange costs five nanoseconds, which a single thread need not pay.
+        !self.is_shared() || key.compare_exchange(0, BUSY, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// Removes what was found, unless its handle was given out again since and stands for something new.
+    #[inline]
+    pub fn remove_found(&self, found: &Found<V>) {
+        if found.bucket.claim(found.way, found.writes, self.is_shared()) {
+            found.bucket.keys[found.way].store(0, Ordering::Release);
+            found.bucket.writes[found.way].store(found.writes.wrapping_add(2), Ordering::Release);
+        }
+    }
+
+    /// Replaces the value of what was found, unless its handle was given out again since.
+    pub fn replace_found(&self, found: &Found<V>, key: u64, value: V) {
+        if found.bucket.claim(found.way, found.writes, self.is_shared()) {
+            found.bucket.write(found.way, key, value, found.writes);
+        }
+    }
+
+    /// Removes the entry at `key`.
+    pub fn remove(&self, key: u64) -> Option<V> {
+        let found = self.find(key)?;
+        self.remove_found(&found);
+        Some(found.value)
+    }
+}
+
+impl<V> Level<V> {
+    #[inline]
+    fn bucket(&self, key: u64) -> &Bucket<V> {
+        let hash = key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        &self.buckets[hash as usize & (self.buckets.len() - 1)]
+    }
+}
+
+impl<V: Copy> Bucket<V> {
+    fn new() -> Self {
+        Bucket {
+            keys: [const { AtomicU64::new(0) }; WAYS],
+            writes: [const { AtomicU32::new(0) }; WAYS],
+            values: [const { UnsafeCell::new(MaybeUninit::uninit()) }; WAYS],
+        }
+    }
+
+    #[inline]
+    fn way(&self, key: u64) -> Option<usize> {
+        (0..WAYS).find(|&way| self.keys[way].load(Ordering::Acquire) == key)
+    }
+
+    #[inline]
+    fn found(&'static self, way: usize) -> Found<V> {
+        let writes = self.writes[way].load(Ordering::Relaxed);
+        // SAFETY: the key was seen with acquire ordering, so the value written before it is complete.
+        let value = unsafe { (*self.values[way].get()).assume_init_read() };
+        Found { bucket: self, way, writes, value }
+    }
+
+    /// Makes the entry the caller's own, if it is the one that had `writes`; the count is odd meanwhile.
+    #[inline]
+    fn claim(&self, way: usize, writes: u32, shared: bool) -> bool {
+        let count = &self.writes[way];
+        if shared {
+            writes.is_multiple_of(2)
+                && count
+                    .compare_exchange(writes, writes.wrapping_add(1), Ordering::Acquire, Ordering::Relaxed)
+                    .is_ok()
+        } else {
+            count.load(Ordering::Relaxed) == writes
+        }
+    }
+
+    /// Writes an entry that is the caller's: it was free and taken, or claimed while it had `writes`.
+    #[inline]
+    fn write(&self, way: usize, key: u64, value: V, writes: u32) {
+        // SAFETY: no other thread writes the way, and none that follows the MPI standard reads it: those that
+        // know the handle have yet to learn that it stands for this.
+        unsafe { (*self.values[way].get()).write(value) };
+        self.writes[way].store(writes.wrapping_add(2), Ordering::Relaxed);
+        self.keys[way].store(key, Ordering::Release);
+    }
+}

@@ -1,0 +1,111 @@
+//! What each thread that calls MPI has for itself: its counters, and whether it is inside a call already.
+
+use crate::counters::Counters;
+use crate::process;
+use mpisee_profile::segment::NotSeen;
+use std::cell::{Cell, RefCell};
+use std::ptr;
+use std::sync::{Mutex, PoisonError};
+
+/// A thread's own state. It outlives the thread: the next thread that begins takes it over.
+pub struct Thread {
+    /// Whether the thread is in a function of MPI that we are recording: what the library then calls through
+    /// exported names is not the application's.
+    inside: Cell<bool>,
+    pub counters: RefCell<Counters>,
+    pub scratch: RefCell<crate::meaning::completion::Scratch>,
+}
+
+thread_local! {
+    static CURRENT: Cell<*const Thread> = const { Cell::new(ptr::null()) };
+    static LEASE: Lease = const { Lease(Cell::new(None)) };
+}
+
+/// Returns the state to [`IDLE`] when the thread ends.
+struct Lease(Cell<Option<&'static Thread>>);
+
+/// States that no thread has.
+static IDLE: Mutex<Vec<&'static Thread>> = Mutex::new(Vec::new());
+
+// SAFETY: `Cell` and `RefCell` in it are used by one thread at a time: the one that leases it, and from one
+// lease to the next the mutex of `IDLE` orders them.
+unsafe impl Sync for Thread {}
+// SAFETY: as above.
+unsafe impl Send for Thread {}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        CURRENT.with(|current| current.set(ended()));
+        if let Some(thread) = self.0.take() {
+            IDLE.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+        }
+    }
+}
+
+/// In place of the state of a thread that has given it back.
+fn ended() -> *const Thread {
+    ptr::without_provenance(1)
+}
+
+/// Proof that the thread is in a call of the application, and not inside another one.
+pub struct Inside {
+    pub thread: &'static Thread,
+}
+
+impl Inside {
+    /// `None` if the thread is inside already, or ending.
+    #[inline]
+    pub fn enter() -> Option<Inside> {
+        let current = CURRENT.with(Cell::get);
+        if current.is_null() || current == ended() {
+            return Inside::enter_first(current);
+        }
+        // SAFETY: a pointer that is neither null nor `ended` is the leased state, which is never freed.
+        Inside::of(unsafe { &*current })
+    }
+
+    #[inline]
+    fn of(thread: &'static Thread) -> Option<Inside> {
+        if thread.inside.replace(true) { None } else { Some(Inside { thread }) }
+    }
+
+    #[cold]
+    fn enter_first(current: *const Thread) -> Option<Inside> {
+        if !current.is_null() {
+            process::not_seen(NotSeen::EndingThread);
+            return None;
+        }
+        let idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let thread = idle.unwrap_or_else(|| {
+            Box::leak(Box::new(Thread {
+                inside: Cell::new(false),
+                counters: RefCell::new(Counters::new()),
+                scratch: RefCell::default(),
+            }))
+        });
+        // The main thread's local storage ends before the destructors of a C++ program, which may still call
+        // MPI; it keeps its state, which nobody could take over anyway.
+        let ends = !is_main_thread();
+        if ends && LEASE.try_with(|lease| lease.0.set(Some(thread))).is_err() {
+            process::not_seen(NotSeen::EndingThread);
+            IDLE.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+            CURRENT.with(|current| current.set(ended()));
+            return None;
+        }
+        CURRENT.with(|current| current.set(thread));
+        Inside::of(thread)
+    }
+}
+
+impl Drop for Inside {
+    /// Also when an exception of C++ passes through, as an error handler may throw one.
+    #[inline]
+    fn drop(&mut self) {
+        self.thread.inside.set(false);
+    }
+}
+
+fn is_main_thread() -> bool {
+    // SAFETY: both calls have no preconditions.
+    unsafe { libc::gettid() == libc::getpid() }
+}
