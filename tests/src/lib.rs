@@ -1,1 +1,292 @@
+//! What the end-to-end tests share: compile a program of `tests/programs` for each MPI on the machine, run it
+//! under its launcher and `mpisee`, read the profile back through `mpisee-profile`.
+//!
+//! The tests use the installation that `cargo xtask dist` makes, in `target/dist`.
 
+pub mod profile;
+
+pub use profile::Tables;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// The root of the workspace.
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests lie in the workspace")
+}
+
+/// The installation under test.
+pub fn dist() -> PathBuf {
+    let dist = root().join("target/dist");
+    assert!(dist.join("bin/mpisee").exists(), "there is no {}; run `cargo xtask dist`", dist.display());
+    dist
+}
+
+/// An MPI for which there is a flavour.
+#[derive(Clone, Debug)]
+pub struct Mpi {
+    /// The flavour: `openmpi-4.1`.
+    pub name: String,
+    /// Whether it is an Open MPI.
+    pub is_open_mpi: bool,
+    mpicc: PathBuf,
+}
+
+impl Mpi {
+    /// Every MPI for which there is a flavour; at least one.
+    pub fn all() -> Vec<Mpi> {
+        let folder = dist().join("lib/mpisee");
+        let mut found: Vec<Mpi> = std::fs::read_dir(&folder)
+            .expect("the installation has flavours")
+            .filter_map(|entry| std::fs::read_to_string(entry.ok()?.path().join("flavour.json")).ok())
+            .map(|text| {
+                let json: serde_json::Value = serde_json::from_str(&text).expect("flavour.json is JSON");
+                let text = |key: &str| json[key].as_str().expect("flavour.json is complete").to_owned();
+                Mpi {
+                    name: text("name"),
+                    is_open_mpi: text("family") == "openmpi",
+                    mpicc: PathBuf::from(text("mpicc")),
+                }
+            })
+            .collect();
+        found.sort_by(|a, b| a.name.cmp(&b.name));
+        assert!(!found.is_empty(), "no flavour in {}; run `cargo xtask dist`", folder.display());
+        found
+    }
+
+    /// The flavour's library.
+    pub fn library(&self) -> PathBuf {
+        dist().join("lib/mpisee").join(&self.name).join("libmpisee.so")
+    }
+
+    /// Its launcher, which has the ending of the compiler wrapper: `mpirun.mpich` beside `mpicc.mpich`.
+    fn mpirun(&self) -> PathBuf {
+        let name = self.mpicc.file_name().expect("mpicc is a file").to_string_lossy();
+        self.mpicc.with_file_name(name.replacen("mpicc", "mpirun", 1))
+    }
+
+    /// `mpirun -n RANKS`, with what a container and too few cores ask for, and options that set `variables`.
+    pub fn launcher(&self, ranks: u32, variables: &[(String, String)]) -> Command {
+        let mut command = Command::new(self.mpirun());
+        command.arg("-n").arg(ranks.to_string());
+        if self.is_open_mpi {
+            command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+            command.arg("--oversubscribe");
+        }
+        for (name, value) in variables {
+            if self.is_open_mpi {
+                command.arg("-x").arg(format!("{name}={value}"));
+            } else {
+                command.arg("-genv").arg(name).arg(value);
+            }
+        }
+        // Ranks that share a core must not spin while they wait for each other.
+        command.env("OMPI_MCA_mpi_yield_when_idle", "1");
+        command.stdin(Stdio::null());
+        command
+    }
+
+    /// Compiles `tests/programs/NAME.c`; once per run of the tests.
+    pub fn compile(&self, name: &str) -> PathBuf {
+        self.compile_with(name, &[])
+    }
+
+    /// Compiles with further arguments; those of one program are always the same.
+    pub fn compile_with(&self, name: &str, arguments: &[&str]) -> PathBuf {
+        static DONE: Mutex<BTreeMap<(String, String), PathBuf>> = Mutex::new(BTreeMap::new());
+        let mut done = DONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let key = (self.name.clone(), name.to_owned());
+        if let Some(program) = done.get(&key) {
+            return program.clone();
+        }
+        let folder = root().join("target/test-programs").join(&self.name);
+        std::fs::create_dir_all(&folder).expect("target can be written");
+        let program = folder.join(name);
+        // Test binaries run one after the other, but two may be built by one call of cargo.
+        let fresh = folder.join(format!("{name}.{}", std::process::id()));
+        let output = Command::new(&self.mpicc)
+            .args(["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Wno-stringop-overflow", "-I"])
+            .arg(root().join("include"))
+            .arg(root().join("tests/programs").join(format!("{name}.c")))
+            .arg("-o")
+            .arg(&fresh)
+            .args(arguments)
+            .output()
+            .expect("the compiler wrapper starts");
+        assert!(output.status.success(), "{name}.c:\n{}", String::from_utf8_lossy(&output.stderr));
+        std::fs::rename(&fresh, &program).expect("target can be written");
+        done.insert(key, program.clone());
+        program
+    }
+}
+
+/// Runs `test` under every MPI.
+pub fn on_each_mpi(test: impl Fn(&Mpi)) {
+    for mpi in Mpi::all() {
+        eprintln!("--- {}", mpi.name);
+        test(&mpi);
+    }
+}
+
+/// A program about to run under the profiler.
+pub struct Run<'m> {
+    mpi: &'m Mpi,
+    program: PathBuf,
+    ranks: u32,
+    arguments: Vec<String>,
+    options: Vec<String>,
+    variables: Vec<(String, String)>,
+    exit_code: i32,
+    limit: Duration,
+}
+
+impl<'m> Run<'m> {
+    /// `tests/programs/NAME.c` on 4 ranks, expected to exit with 0 within two minutes.
+    pub fn new(mpi: &'m Mpi, name: &str) -> Self {
+        Run {
+            mpi,
+            program: mpi.compile(name),
+            ranks: 4,
+            arguments: Vec::new(),
+            options: Vec::new(),
+            variables: Vec::new(),
+            exit_code: 0,
+            limit: Duration::from_secs(120),
+        }
+    }
+
+    /// How many ranks.
+    pub fn ranks(mut self, ranks: u32) -> Self {
+        self.ranks = ranks;
+        self
+    }
+
+    /// An argument of the program.
+    pub fn argument(mut self, argument: impl ToString) -> Self {
+        self.arguments.push(argument.to_string());
+        self
+    }
+
+    /// Options of `mpisee`.
+    pub fn options(mut self, options: &[&str]) -> Self {
+        self.options.extend(options.iter().map(|&option| option.to_owned()));
+        self
+    }
+
+    /// A variable in the environment of every rank.
+    pub fn variable(mut self, name: &str, value: &str) -> Self {
+        self.variables.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// The exit code to expect of the program.
+    pub fn exits_with(mut self, code: i32) -> Self {
+        self.exit_code = code;
+        self
+    }
+
+    /// Runs it without the profiler.
+    pub fn plain(self) -> Finished {
+        let mut command = self.mpi.launcher(self.ranks, &self.variables);
+        command.arg(&self.program).args(&self.arguments);
+        self.finish(command, false)
+    }
+
+    /// Runs it under `mpisee`, and reads its profile.
+    pub fn profiled(self) -> Finished {
+        let mut command = self.mpi.launcher(self.ranks, &self.variables);
+        command.arg(dist().join("bin/mpisee")).args(["--output", "test.mpisee"]).args(&self.options);
+        command.arg(&self.program).args(&self.arguments);
+        self.finish(command, true)
+    }
+
+    /// Runs it with the library preloaded by the launcher's own option, and reads its profile.
+    pub fn preloaded(mut self) -> Finished {
+        let library = self.mpi.library().display().to_string();
+        self.variables.push(("LD_PRELOAD".to_owned(), library));
+        self.variables.push(("MPISEE_OUTPUT".to_owned(), "test.mpisee".to_owned()));
+        let mut command = self.mpi.launcher(self.ranks, &self.variables);
+        command.arg(&self.program).args(&self.arguments);
+        self.finish(command, true)
+    }
+
+    fn finish(self, mut command: Command, profiled: bool) -> Finished {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        command.current_dir(folder.path());
+        let output = within(self.limit, &mut command);
+        let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        let code = output.status.code();
+        assert_eq!(
+            code,
+            Some(self.exit_code),
+            "{command:?}\nexit code {code:?}\nstdout:\n{stdout}\nstderr:\n{stderr}"
+        );
+        let directory = folder.path().join("test.mpisee");
+        let tables = profiled.then(|| Tables::read(&directory, &stderr));
+        Finished { folder, stdout, stderr, tables }
+    }
+}
+
+/// A program that has run.
+pub struct Finished {
+    /// Where it ran; removed with this.
+    pub folder: tempfile::TempDir,
+    /// What it printed.
+    pub stdout: String,
+    /// What it, the launcher and the profiler said.
+    pub stderr: String,
+    tables: Option<Tables>,
+}
+
+impl Finished {
+    /// The profile.
+    pub fn tables(&self) -> &Tables {
+        self.tables.as_ref().expect("it ran under the profiler")
+    }
+
+    /// The profile directory.
+    pub fn directory(&self) -> PathBuf {
+        self.folder.path().join("test.mpisee")
+    }
+
+    /// Asserts that `mpisee-through check` finds nothing wrong with the profile.
+    pub fn check(&self) -> &Self {
+        let output = through(&["check", &self.directory().display().to_string()]);
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+        self
+    }
+}
+
+/// Runs `mpisee-through`.
+pub fn through(arguments: &[&str]) -> Output {
+    let mut command = Command::new(dist().join("bin/mpisee-through"));
+    command.args(arguments).stdin(Stdio::null());
+    within(Duration::from_secs(60), &mut command)
+}
+
+/// Runs a command; one that takes longer than `limit` is killed with all that it started, and fails the test.
+pub fn within(limit: Duration, command: &mut Command) -> Output {
+    use std::os::unix::process::CommandExt;
+    let child =
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0).spawn().expect("it starts");
+    let group = child.id();
+    let waiting = std::thread::spawn(move || child.wait_with_output());
+    let begin = Instant::now();
+    while !waiting.is_finished() {
+        if begin.elapsed() > limit {
+            let _ = Command::new("kill").args(["-KILL", "--", &format!("-{group}")]).status();
+            let output = waiting.join().expect("the thread only waits").expect("its output can be read");
+            panic!(
+                "{command:?} did not end within {limit:?}\nstdout:\n{}\nstderr:\n{}",
+                String::from_utf8_lossy(&output.stdout),
+                String::from_utf8_lossy(&output.stderr)
+            );
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    waiting.join().expect("the thread only waits").expect("its output can be read")
+}

@@ -1,0 +1,8 @@
+/* MPI_Init, MPI_Finalize and nothing in between. */
+#include <mpi.h>
+
+int main(int argc, char **argv) {
+    MPI_Init(&argc, &argv);
+    MPI_Finalize();
+    return 0;
+}

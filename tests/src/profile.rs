@@ -1,0 +1,95 @@
+//! A whole profile in memory, with the questions that tests ask.
+
+use mpisee_profile::rows::{CallRow, CommRow, PeerRow, RankRow, RegionRow, Row};
+use mpisee_profile::{Profile, RunInfo};
+use std::path::Path;
+
+/// All tables of a profile.
+pub struct Tables {
+    /// `run.json`.
+    pub run: RunInfo,
+    /// `ranks.csv`.
+    pub ranks: Vec<RankRow>,
+    /// `comms.csv`.
+    pub comms: Vec<CommRow>,
+    /// `calls.csv`.
+    pub calls: Vec<CallRow>,
+    /// `peers.csv`.
+    pub peers: Vec<PeerRow>,
+    /// `regions.csv`.
+    pub regions: Vec<RegionRow>,
+}
+
+/// Sums over the rows that a question selects.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Sum {
+    /// Calls.
+    pub calls: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+impl Tables {
+    /// Reads a profile; `stderr` is shown where there is none.
+    pub fn read(directory: &Path, stderr: &str) -> Tables {
+        let profile = Profile::open(directory).unwrap_or_else(|error| panic!("{error}\n{stderr}"));
+        Tables {
+            run: profile.run().clone(),
+            ranks: rows(&profile),
+            comms: rows(&profile),
+            calls: rows(&profile),
+            peers: rows(&profile),
+            regions: rows(&profile),
+        }
+    }
+
+    /// Calls and bytes of `call` on `comm`, over all ranks.
+    pub fn sum(&self, comm: &str, call: &str) -> Sum {
+        self.sum_where(|row| row.comm == comm && row.call == call)
+    }
+
+    /// Calls and bytes of `call` on `comm` by one rank.
+    pub fn of_rank(&self, comm: &str, call: &str, rank: u32) -> Sum {
+        self.sum_where(|row| row.comm == comm && row.call == call && row.rank == rank)
+    }
+
+    /// Calls and bytes of the rows that `select` selects.
+    pub fn sum_where(&self, select: impl Fn(&CallRow) -> bool) -> Sum {
+        self.calls.iter().filter(|row| select(row)).fold(Sum::default(), |sum, row| Sum {
+            calls: sum.calls + row.calls,
+            bytes: sum.bytes + row.bytes,
+        })
+    }
+
+    /// The communicator of that name.
+    pub fn comm(&self, name: &str) -> &CommRow {
+        let found: Vec<_> = self.comms.iter().filter(|row| row.comm == name).collect();
+        assert_eq!(found.len(), 1, "rows of {name}; there are {:?}", self.names());
+        found[0]
+    }
+
+    /// All names.
+    pub fn names(&self) -> Vec<&str> {
+        self.comms.iter().map(|row| row.comm.as_str()).collect()
+    }
+
+    /// What `rank` exchanged with `peer` on `comm`: messages and bytes sent, messages and bytes received.
+    pub fn peer(&self, comm: &str, rank: u32, peer: u32) -> [u64; 4] {
+        let mine = |row: &&PeerRow| row.comm == comm && row.rank == rank && row.peer == peer;
+        let rows: Vec<_> = self.peers.iter().filter(mine).collect();
+        assert!(rows.len() <= 1, "{comm} {rank} {peer} is in the table {} times", rows.len());
+        rows.first().map_or([0; 4], |row| {
+            [row.sent_messages, row.sent_bytes, row.received_messages, row.received_bytes]
+        })
+    }
+
+    /// Calls that are in no table, by reason; 0 for one that is not mentioned.
+    pub fn not_seen(&self, reason: mpisee_profile::segment::NotSeen) -> u64 {
+        self.run.not_seen.get(reason.name()).copied().unwrap_or(0)
+    }
+}
+
+fn rows<R: Row>(profile: &Profile) -> Vec<R> {
+    let read = profile.rows().and_then(Iterator::collect);
+    read.unwrap_or_else(|error| panic!("{error}"))
+}
