@@ -1,0 +1,343 @@
+//! Point-to-point communication: what was sent and received, between whom, on which communicator.
+
+mod exact;
+
+use exact::{assert_all_seen, assert_calls, assert_classes, assert_peers, counts, printed};
+use mpisee_profile::segment::NotSeen;
+use mpisee_tests::{Mpi, Run, on_each_mpi};
+
+#[test]
+fn each_mode_of_blocking_send_has_its_row_and_receives_have_the_bytes_that_came() {
+    on_each_mpi(|mpi| {
+        let finished = Run::new(mpi, "blocking_sends").ranks(2).profiled();
+        let tables = finished.tables();
+        assert_calls(
+            tables,
+            "W",
+            0,
+            &[
+                ("MPI_Send", 1, 1009),
+                ("MPI_Bsend", 1, 2003),
+                ("MPI_Ssend", 1, 4001),
+                ("MPI_Rsend", 1, 8009),
+                ("MPI_Recv", 1, 0),
+            ],
+        );
+        assert_calls(
+            tables,
+            "W",
+            1,
+            &[
+                ("MPI_Recv", 3, 1009 + 2003 + 4001),
+                ("MPI_Irecv", 1, 8009),
+                ("MPI_Send", 1, 0),
+                ("MPI_Wait", 1, 0),
+            ],
+        );
+        assert_classes(tables, "W", 1, "MPI_Recv", &[1009, 2003, 4001]);
+        assert_classes(tables, "W", 1, "MPI_Irecv", &[8009]);
+        assert_classes(tables, "W", 0, "MPI_Recv", &[0]);
+        let bytes = 1009 + 2003 + 4001 + 8009;
+        assert_peers(tables, &[("W", 0, 1, [4, bytes, 1, 0]), ("W", 1, 0, [1, 0, 4, bytes])]);
+        assert_all_seen(tables);
+        finished.check();
+    });
+}
+
+#[test]
+fn bytes_of_an_irecv_are_on_its_row_whatever_completes_it() {
+    on_each_mpi(|mpi| {
+        let finished = Run::new(mpi, "nonblocking_sends").ranks(3).profiled();
+        let tables = finished.tables();
+        assert_calls(
+            tables,
+            "W",
+            0,
+            &[
+                ("MPI_Isend", 1, 1013),
+                ("MPI_Ibsend", 1, 2011),
+                ("MPI_Issend", 1, 4003),
+                ("MPI_Irsend", 1, 8011),
+                ("MPI_Waitall", 1, 0),
+                ("MPI_Barrier", 2, 0),
+            ],
+        );
+        let bytes = 1013 + 2011 + 4003 + 8011;
+        assert_calls(
+            tables,
+            "W",
+            1,
+            &[
+                ("MPI_Irecv", 4, bytes),
+                ("MPI_Wait", 1, 0),
+                ("MPI_Waitany", 1, 0),
+                ("MPI_Waitall", 1, 0),
+                ("MPI_Waitsome", 1, 0),
+                ("MPI_Barrier", 2, 0),
+            ],
+        );
+        assert_calls(tables, "W", 2, &[("MPI_Barrier", 2, 0)]);
+        assert_classes(tables, "W", 1, "MPI_Irecv", &[1013, 2011, 4003, 8011]);
+        assert_peers(tables, &[("W", 0, 1, [4, bytes, 0, 0]), ("W", 1, 0, [0, 0, 4, bytes])]);
+        assert_all_seen(tables);
+        finished.check();
+    });
+}
+
+#[test]
+fn bytes_are_those_of_the_data_whatever_the_datatype() {
+    on_each_mpi(|mpi| {
+        let finished = Run::new(mpi, "datatypes").ranks(2).profiled();
+        let tables = finished.tables();
+        let long_double = size_of::<u128>() as u64;
+        let messages = [101, 103 * 4, 107 * 8, 109 * long_double, 113 * 60, 127 * 21, 131 * 2, 0];
+        let bytes = messages.iter().sum();
+        assert_calls(tables, "W", 0, &[("MPI_Send", 8, bytes), ("MPI_Irecv", 8, bytes), ("MPI_Wait", 8, 0)]);
+        assert_calls(tables, "W", 1, &[("MPI_Recv", 8, bytes), ("MPI_Isend", 8, bytes), ("MPI_Wait", 8, 0)]);
+        for (rank, call) in [(0, "MPI_Send"), (0, "MPI_Irecv"), (1, "MPI_Recv"), (1, "MPI_Isend")] {
+            assert_classes(tables, "W", rank, call, &messages);
+        }
+        assert_peers(tables, &[("W", 0, 1, [8, bytes, 8, bytes]), ("W", 1, 0, [8, bytes, 8, bytes])]);
+        assert_all_seen(tables);
+        finished.check();
+    });
+}
+
+#[test]
+fn communication_with_proc_null_counts_and_moves_nothing() {
+    on_each_mpi(|mpi| {
+        let finished = Run::new(mpi, "proc_null").ranks(2).profiled();
+        let tables = finished.tables();
+        for rank in 0..2 {
+            assert_calls(
+                tables,
+                "W",
+                rank,
+                &[
+                    ("MPI_Send", 1, 0),
+                    ("MPI_Bsend", 1, 0),
+                    ("MPI_Ssend", 1, 0),
+                    ("MPI_Rsend", 1, 0),
+                    ("MPI_Recv", 2, 0),
+                    ("MPI_Isend", 1, 0),
+                    ("MPI_Ibsend", 1, 0),
+                    ("MPI_Issend", 1, 0),
+                    ("MPI_Irsend", 1, 0),
+                    ("MPI_Irecv", 1, 0),
+                    ("MPI_Send_init", 1, 0),
+                    ("MPI_Bsend_init", 1, 0),
+                    ("MPI_Ssend_init", 1, 0),
+                    ("MPI_Rsend_init", 1, 0),
+                    ("MPI_Recv_init", 1, 0),
+                    ("MPI_Start", 1, 0),
+                    ("MPI_Startall", 1, 0),
+                    ("MPI_Waitall", 1, 0),
+                    ("MPI_Request_free", 5, 0),
+                    ("MPI_Sendrecv", 1, 0),
+                    ("MPI_Sendrecv_replace", 1, 0),
+                    ("MPI_Probe", 1, 0),
+                    ("MPI_Iprobe", 1, 0),
+                ],
+            );
+        }
+        assert!(tables.peers.is_empty(), "{:?}", tables.peers);
+        assert_all_seen(tables);
+        finished.check();
+    });
+}
+
+#[test]
+fn a_sendrecv_has_the_sum_of_both_directions_and_peers_tell_them_apart() {
+    on_each_mpi(|mpi| {
+        let finished = Run::new(mpi, "sendrecv").ranks(3).profiled();
+        let tables = finished.tables();
+        // Up go 1000 and 1001, down 5002 and 5001.
+        let both = [[1000, 5002], [1000 + 1001, 5002 + 5001], [1001, 5001]];
+        for (rank, [sendrecv, replace]) in (0..).zip(both) {
+            assert_calls(
+                tables,
+                "W",
+                rank,
+                &[("MPI_Sendrecv", 1, sendrecv), ("MPI_Sendrecv_replace", 1, replace)],
+            );
+            assert_classes(tables, "W", rank, "MPI_Sendrecv", &[sendrecv]);
+            assert_classes(tables, "W", rank, "MPI_Sendrecv_replace", &[replace]);
+            let itself = [("MPI_Sendrecv", 1, 2 * 211), ("MPI_Sendrecv_replace", 1, 2 * 307)];
+            assert_calls(tables, "S", rank, &itself);
+        }
+        let own = [2, 211 + 307, 2, 211 + 307];
+        assert_peers(
+            tables,
+            &[
+                ("W", 0, 1, [1, 1000, 1, 5002]),
+                ("W", 1, 0, [1, 5002, 1, 1000]),
+                ("W", 1, 2, [1, 1001, 1, 5001]),
+                ("W", 2, 1, [1, 5001, 1, 1001]),
+                ("S", 0, 0, own),
+                ("S", 1, 1, own),
+                ("S", 2, 2, own),
+            ],
+        );
+        assert_all_seen(tables);
+        finished.check();
+    });
+}
+
+#[test]
+fn probes_count_and_move_nothing() {
+    on_each_mpi(|mpi| {
+        let finished = Run::new(mpi, "probes").ranks(2).profiled();
+        let asked = printed(&finished.stdout, "asked");
+        let tables = finished.tables();
+        assert_calls(tables, "W", 0, &[("MPI_Send", 2, 1511 + 1523)]);
+        assert_calls(
+            tables,
+            "W",
+            1,
+            &[("MPI_Probe", 1, 0), ("MPI_Iprobe", asked, 0), ("MPI_Recv", 2, 1511 + 1523)],
+        );
+        assert_calls(tables, "S", 1, &[("MPI_Iprobe", 1, 0)]);
+        assert_peers(tables, &[("W", 0, 1, [2, 3034, 0, 0]), ("W", 1, 0, [0, 0, 2, 3034])]);
+        assert_all_seen(tables);
+        finished.check();
+    });
+}
+
+#[test]
+fn peers_are_ranks_of_the_world() {
+    on_each_mpi(|mpi| {
+        let finished = Run::new(mpi, "split_peers").ranks(4).profiled();
+        let tables = finished.tables();
+        let names = tables.names();
+        let [even, odd] = [0, 1].map(|rank| {
+            let holds = |name: &&&str| tables.comm(name).members.all().contains(rank);
+            *names.iter().filter(|name| name.starts_with("W_s")).find(holds).expect("a split with the rank")
+        });
+        assert_peers(
+            tables,
+            &[
+                (even, 2, 0, [1, 603, 0, 0]),
+                (even, 0, 2, [0, 0, 1, 603]),
+                (odd, 3, 1, [1, 604, 0, 0]),
+                (odd, 1, 3, [0, 0, 1, 604]),
+            ],
+        );
+        assert_calls(tables, even, 2, &[("MPI_Send", 1, 603), ("MPI_Comm_free", 1, 0)]);
+        assert_calls(tables, odd, 1, &[("MPI_Recv", 1, 604), ("MPI_Comm_free", 1, 0)]);
+        assert_all_seen(tables);
+        finished.check();
+    });
+}
+
+#[test]
+fn errors_are_those_without_the_profiler_and_move_nothing() {
+    on_each_mpi(|mpi| {
+        let sorted = |text: &str| {
+            let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
+            lines.sort_unstable();
+            lines
+        };
+        let plain = Run::new(mpi, "errors").ranks(2).plain();
+        let finished = Run::new(mpi, "errors").ranks(2).profiled();
+        assert_eq!(sorted(&finished.stdout), sorted(&plain.stdout));
+        let failed = |line: &&str| line.split(' ').rev().nth(1) == Some("0");
+        assert_eq!(plain.stdout.lines().filter(failed).count(), 2 + 2 * 9, "{}", plain.stdout);
+        let tables = finished.tables();
+        let both =
+            [("MPI_Irecv", 1, 0), ("MPI_Isend", 1, 0), ("MPI_Send_init", 1, 0), ("MPI_Sendrecv", 1, 0)];
+        let [irecv, isend, init, sendrecv] = both;
+        assert_calls(
+            tables,
+            "W",
+            0,
+            &[irecv, isend, init, sendrecv, ("MPI_Send", 6, 2 * 2999 + 2503), ("MPI_Recv", 1, 0)],
+        );
+        assert_calls(
+            tables,
+            "W",
+            1,
+            &[
+                ("MPI_Irecv", 2, 0),
+                isend,
+                init,
+                sendrecv,
+                ("MPI_Send", 3, 0),
+                ("MPI_Recv", 3, 2503),
+                ("MPI_Wait", 1, 0),
+            ],
+        );
+        assert_eq!(tables.not_seen(NotSeen::UnknownCommunicator), 2);
+        assert_eq!(tables.not_seen(NotSeen::UnknownRequest), 0);
+        // What failed to arrive was sent, and not received.
+        assert_peers(tables, &[("W", 0, 1, [3, 2 * 2999 + 2503, 0, 0]), ("W", 1, 0, [0, 0, 1, 2503])]);
+    });
+}
+
+#[test]
+fn large_counts_count_under_the_plain_names() {
+    on_each_mpi(|mpi| {
+        let finished = Run::new(mpi, "large_count").ranks(2).profiled();
+        finished.check();
+        if !finished.stdout.contains("large") {
+            return;
+        }
+        let tables = finished.tables();
+        let (sent, back) = (1069 + 1087, 1091 + 1087);
+        let started = 1051 + 1061 + 1063;
+        assert_calls(
+            tables,
+            "W",
+            0,
+            &[
+                ("MPI_Send", 1, 1019),
+                ("MPI_Bsend", 1, 1021),
+                ("MPI_Ssend", 1, 1031),
+                ("MPI_Isend", 1, 1033),
+                ("MPI_Ibsend", 1, 1039),
+                ("MPI_Issend", 1, 1049),
+                ("MPI_Send_init", 1, 0),
+                ("MPI_Bsend_init", 1, 0),
+                ("MPI_Ssend_init", 1, 0),
+                ("MPI_Startall", 1, started),
+                ("MPI_Waitall", 1, 0),
+                ("MPI_Sendrecv", 1, 1069 + 1091),
+                ("MPI_Sendrecv_replace", 1, 2 * 1087),
+                ("MPI_Request_free", 3, 0),
+            ],
+        );
+        let (blocking, nonblocking) = (1019 + 1021 + 1031, 1033 + 1039 + 1049);
+        assert_calls(
+            tables,
+            "W",
+            1,
+            &[
+                ("MPI_Recv", 3, blocking),
+                ("MPI_Irecv", 3, nonblocking),
+                ("MPI_Recv_init", 1, 0),
+                ("MPI_Start", 3, started),
+                ("MPI_Wait", 6, 0),
+                ("MPI_Sendrecv", 1, 1069 + 1091),
+                ("MPI_Sendrecv_replace", 1, 2 * 1087),
+                ("MPI_Request_free", 1, 0),
+            ],
+        );
+        let up = blocking + nonblocking + started + sent;
+        assert_peers(tables, &[("W", 0, 1, [11, up, 2, back]), ("W", 1, 0, [2, back, 11, up])]);
+        assert_all_seen(tables);
+    });
+}
+
+/// Programs that call the same functions in every run under every MPI.
+const DETERMINISTIC: [&str; 6] =
+    ["blocking_sends", "nonblocking_sends", "datatypes", "proc_null", "sendrecv", "split_peers"];
+
+#[test]
+fn counts_do_not_depend_on_the_mpi() {
+    for program in DETERMINISTIC {
+        let all: Vec<_> =
+            Mpi::all().iter().map(|mpi| counts(Run::new(mpi, program).profiled().tables())).collect();
+        for other in &all[1..] {
+            assert_eq!(&all[0], other, "{program}");
+        }
+    }
+}
