@@ -103,7 +103,9 @@ pub fn enter(process: &Process, comm: Comm, parent: &Parent<'_>, birth: Birth, n
         Parent::Known(parent) => smallest_rank_in(parent, group, remote_group),
     };
     free_group(group);
-    remote_group.map(free_group);
+    if let Some(remote_group) = remote_group {
+        free_group(remote_group);
+    }
     let topology = topology::of(comm, rank);
     let created = Created {
         id: 0,

@@ -4,9 +4,9 @@ use super::{Predefined, Request, Status, from_bits};
 use std::ffi::{c_int, c_void};
 
 /// `MPI_IN_PLACE`.
-pub const IN_PLACE: *const c_void = usize::MAX as *const c_void;
+pub const IN_PLACE: *const c_void = std::ptr::without_provenance(usize::MAX);
 /// `MPI_STATUS_IGNORE` and `MPI_STATUSES_IGNORE`.
-pub const STATUS_IGNORE: *mut Status = 1 as *mut Status;
+pub const STATUS_IGNORE: *mut Status = std::ptr::without_provenance_mut(1);
 /// `MPI_COMBINER_NAMED`.
 pub const COMBINER_NAMED: c_int = 1;
 /// `MPI_CART`.

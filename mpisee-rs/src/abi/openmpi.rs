@@ -6,7 +6,7 @@ use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// `MPI_IN_PLACE`.
-pub const IN_PLACE: *const c_void = 1 as *const c_void;
+pub const IN_PLACE: *const c_void = std::ptr::without_provenance(1);
 /// `MPI_STATUS_IGNORE` and `MPI_STATUSES_IGNORE`.
 pub const STATUS_IGNORE: *mut Status = std::ptr::null_mut();
 /// `MPI_COMBINER_NAMED`.

@@ -191,7 +191,6 @@ pub unsafe fn comm_create_group(
 ///
 /// # Safety
 /// See [`comm_dup`].
-#[expect(clippy::too_many_arguments, reason = "the standard's signature")]
 pub unsafe fn cart_create(
     twin: unsafe extern "C-unwind" fn(
         Raw<Comm>,
@@ -232,7 +231,6 @@ pub unsafe fn cart_sub(
 ///
 /// # Safety
 /// See [`comm_dup`].
-#[expect(clippy::too_many_arguments, reason = "the standard's signature")]
 pub unsafe fn graph_create(
     twin: unsafe extern "C-unwind" fn(
         Raw<Comm>,
@@ -384,7 +382,6 @@ pub unsafe fn intercomm_merge(
 ///
 /// # Safety
 /// See [`comm_dup`].
-#[expect(clippy::too_many_arguments, reason = "the standard's signature")]
 pub unsafe fn intercomm_create(
     twin: unsafe extern "C-unwind" fn(Raw<Comm>, c_int, Raw<Comm>, c_int, c_int, *mut Comm) -> c_int,
     local: Raw<Comm>,

@@ -4,6 +4,7 @@ use crate::abi::{self, Raw, Status, constant};
 use crate::clock;
 use crate::finalize;
 use crate::generated::pmpi;
+use crate::meaning;
 use crate::message::say;
 use crate::naming;
 use crate::process::{self, COMMUNICATORS, Mode, Process, REQUESTS};
@@ -133,6 +134,7 @@ fn start() {
     if thread_level == "multiple" {
         COMMUNICATORS.share();
         REQUESTS.share();
+        meaning::share();
     }
     naming::enter_predefined(process, predefined.world, world_rank, Runs::first(world_size));
     naming::enter_predefined(process, predefined.itself, 0, [world_rank].into_iter().collect());

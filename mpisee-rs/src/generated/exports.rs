@@ -9,7 +9,7 @@
 #![allow(clippy::undocumented_unsafe_blocks)]
 
 use super::pmpi;
-use crate::abi::{Aint, Comm, Count, Datatype, Group, Info, Op, Raw, Request, Status};
+use crate::abi::{Aint, Comm, Count, Datatype, Group, Info, Message, Op, Raw, Request, Status};
 use crate::meaning::volume::{self, Block, Blocks, TypedBlocks};
 use crate::{by_hand, meaning};
 use mpisee_profile::Operation;
@@ -1406,6 +1406,55 @@ pub unsafe extern "C-unwind" fn MPI_Igatherv_c(
     }
 }
 
+#[cfg(mpi = "MPI_Improbe")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Improbe(
+    source: c_int,
+    tag: c_int,
+    comm: Raw<Comm>,
+    flag: *mut c_int,
+    message: *mut Message,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::immediate_matched_probe(Operation::Improbe, comm, flag, message, || {
+            pmpi::MPI_Improbe.get()(source, tag, comm, flag, message, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_Imrecv")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Imrecv(
+    buf: *mut c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+    message: *mut Message,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::start_receive_matched(Operation::Imrecv, message, Block(count, datatype), request, || {
+            pmpi::MPI_Imrecv.get()(buf, count, datatype, message, request)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_Imrecv_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Imrecv_c(
+    buf: *mut c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+    message: *mut Message,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::start_receive_matched(Operation::Imrecv, message, Block(count, datatype), request, || {
+            pmpi::MPI_Imrecv_c.get()(buf, count, datatype, message, request)
+        })
+    }
+}
+
 #[cfg(mpi = "MPI_Ineighbor_allgather")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Ineighbor_allgather(
@@ -1766,7 +1815,7 @@ pub unsafe extern "C-unwind" fn MPI_Irecv(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_receive(Operation::Irecv, comm, Block(count, datatype), request, || {
+        meaning::start_receive(Operation::Irecv, comm, source, Block(count, datatype), request, || {
             pmpi::MPI_Irecv.get()(buf, count, datatype, source, tag, comm, request)
         })
     }
@@ -1784,7 +1833,7 @@ pub unsafe extern "C-unwind" fn MPI_Irecv_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_receive(Operation::Irecv, comm, Block(count, datatype), request, || {
+        meaning::start_receive(Operation::Irecv, comm, source, Block(count, datatype), request, || {
             pmpi::MPI_Irecv_c.get()(buf, count, datatype, source, tag, comm, request)
         })
     }
@@ -2170,6 +2219,138 @@ pub unsafe extern "C-unwind" fn MPI_Isend_c(
     }
 }
 
+#[cfg(mpi = "MPI_Isendrecv")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Isendrecv(
+    sendbuf: *const c_void,
+    sendcount: c_int,
+    sendtype: Raw<Datatype>,
+    dest: c_int,
+    sendtag: c_int,
+    recvbuf: *mut c_void,
+    recvcount: c_int,
+    recvtype: Raw<Datatype>,
+    source: c_int,
+    recvtag: c_int,
+    comm: Raw<Comm>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::start_send_receive(
+            Operation::Isendrecv,
+            comm,
+            dest,
+            Block(sendcount, sendtype),
+            source,
+            Block(recvcount, recvtype),
+            request,
+            || {
+                pmpi::MPI_Isendrecv.get()(
+                    sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source,
+                    recvtag, comm, request,
+                )
+            },
+        )
+    }
+}
+
+#[cfg(mpi = "MPI_Isendrecv_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Isendrecv_c(
+    sendbuf: *const c_void,
+    sendcount: Count,
+    sendtype: Raw<Datatype>,
+    dest: c_int,
+    sendtag: c_int,
+    recvbuf: *mut c_void,
+    recvcount: Count,
+    recvtype: Raw<Datatype>,
+    source: c_int,
+    recvtag: c_int,
+    comm: Raw<Comm>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::start_send_receive(
+            Operation::Isendrecv,
+            comm,
+            dest,
+            Block(sendcount, sendtype),
+            source,
+            Block(recvcount, recvtype),
+            request,
+            || {
+                pmpi::MPI_Isendrecv_c.get()(
+                    sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source,
+                    recvtag, comm, request,
+                )
+            },
+        )
+    }
+}
+
+#[cfg(mpi = "MPI_Isendrecv_replace")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Isendrecv_replace(
+    buf: *mut c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+    dest: c_int,
+    sendtag: c_int,
+    source: c_int,
+    recvtag: c_int,
+    comm: Raw<Comm>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::start_send_receive(
+            Operation::IsendrecvReplace,
+            comm,
+            dest,
+            Block(count, datatype),
+            source,
+            Block(count, datatype),
+            request,
+            || {
+                pmpi::MPI_Isendrecv_replace.get()(
+                    buf, count, datatype, dest, sendtag, source, recvtag, comm, request,
+                )
+            },
+        )
+    }
+}
+
+#[cfg(mpi = "MPI_Isendrecv_replace_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Isendrecv_replace_c(
+    buf: *mut c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+    dest: c_int,
+    sendtag: c_int,
+    source: c_int,
+    recvtag: c_int,
+    comm: Raw<Comm>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::start_send_receive(
+            Operation::IsendrecvReplace,
+            comm,
+            dest,
+            Block(count, datatype),
+            source,
+            Block(count, datatype),
+            request,
+            || {
+                pmpi::MPI_Isendrecv_replace_c.get()(
+                    buf, count, datatype, dest, sendtag, source, recvtag, comm, request,
+                )
+            },
+        )
+    }
+}
+
 #[cfg(mpi = "MPI_Issend")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Issend(
@@ -2202,6 +2383,54 @@ pub unsafe extern "C-unwind" fn MPI_Issend_c(
     unsafe {
         meaning::start_send(Operation::Issend, comm, dest, Block(count, datatype), request, || {
             pmpi::MPI_Issend_c.get()(buf, count, datatype, dest, tag, comm, request)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_Mprobe")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Mprobe(
+    source: c_int,
+    tag: c_int,
+    comm: Raw<Comm>,
+    message: *mut Message,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::matched_probe(Operation::Mprobe, comm, message, || {
+            pmpi::MPI_Mprobe.get()(source, tag, comm, message, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_Mrecv")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Mrecv(
+    buf: *mut c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+    message: *mut Message,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::receive_matched(Operation::Mrecv, message, status, |status| {
+            pmpi::MPI_Mrecv.get()(buf, count, datatype, message, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_Mrecv_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Mrecv_c(
+    buf: *mut c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+    message: *mut Message,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::receive_matched(Operation::Mrecv, message, status, |status| {
+            pmpi::MPI_Mrecv_c.get()(buf, count, datatype, message, status)
         })
     }
 }
@@ -2531,7 +2760,7 @@ pub unsafe extern "C-unwind" fn MPI_Recv_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_receive(Operation::RecvInit, comm, Block(count, datatype), request, || {
+        meaning::prepare_receive(Operation::RecvInit, comm, source, Block(count, datatype), request, || {
             pmpi::MPI_Recv_init.get()(buf, count, datatype, source, tag, comm, request)
         })
     }
@@ -2549,7 +2778,7 @@ pub unsafe extern "C-unwind" fn MPI_Recv_init_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_receive(Operation::RecvInit, comm, Block(count, datatype), request, || {
+        meaning::prepare_receive(Operation::RecvInit, comm, source, Block(count, datatype), request, || {
             pmpi::MPI_Recv_init_c.get()(buf, count, datatype, source, tag, comm, request)
         })
     }

@@ -2,7 +2,7 @@
 
 //! Every function of MPI under its `PMPI_` name, looked up when first used.
 
-#![allow(non_upper_case_globals, missing_docs, dead_code, unused_imports)]
+#![allow(non_upper_case_globals, missing_docs, dead_code, unused_imports, clippy::type_complexity)]
 
 use crate::abi::{
     Aint, Comm, Count, Datatype, Errhandler, File, Group, Info, Message, Offset, Op, Raw, Request, Session,

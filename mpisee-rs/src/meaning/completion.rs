@@ -12,6 +12,7 @@ use crate::record::{Counted, Recorder};
 use crate::request::{Given, Kind, Started};
 use mpisee_profile::Operation;
 use mpisee_profile::segment::NotSeen;
+use mpisee_profile::segment::key::size_class;
 use std::mem::MaybeUninit;
 
 /// Room that a thread uses again with each call.
@@ -171,12 +172,13 @@ fn settle_receive(recorder: &Recorder, started: &Started, status: &Status) {
     let bytes = received_bytes(status);
     let counted = &started.counted;
     recorder.received(counted.communicator, status.MPI_SOURCE, bytes);
-    let same_class = |a: u64, b: u64| a.leading_zeros() == b.leading_zeros();
-    if !started.reclassed || same_class(bytes, counted.message) {
+    // What the same call sent was counted with it.
+    let whole = counted.bytes + bytes;
+    if !started.reclassed || size_class(whole) == size_class(counted.message) {
         recorder.add_bytes(counted, bytes);
     } else {
         recorder.uncount(counted);
-        recorder.count_call(&Counted { message: bytes, bytes, ..*counted });
+        recorder.count_call(&Counted { message: whole, bytes: whole, ..*counted });
     }
 }
 

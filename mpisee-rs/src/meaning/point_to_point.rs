@@ -16,6 +16,12 @@ fn sent_bytes<C: Number>(code: c_int, dest: c_int, block: Block<C>) -> u64 {
     if code != constant::SUCCESS || dest == constant::PROC_NULL { 0 } else { block.bytes() }
 }
 
+/// The bytes for which a receive from `source` offers room.
+#[inline]
+fn room<C: Number>(code: c_int, source: c_int, block: Block<C>) -> u64 {
+    if code != constant::SUCCESS || source == constant::PROC_NULL { 0 } else { block.bytes() }
+}
+
 /// A blocking send.
 ///
 /// # Safety
@@ -167,6 +173,7 @@ pub unsafe fn start_send<C: Number>(
 pub unsafe fn start_receive<C: Number>(
     operation: Operation,
     comm: Raw<Comm>,
+    source: c_int,
     block: Block<C>,
     request: *mut Request,
     make: impl FnOnce() -> c_int,
@@ -175,10 +182,42 @@ pub unsafe fn start_receive<C: Number>(
     let (code, ticks) = call.time(make);
     call.record(|recorder| {
         let Some(communicator) = recorder.communicator(comm) else { return };
-        let room = if code == constant::SUCCESS { block.bytes() } else { 0 };
+        let room = room(code, source, block);
         let counted = counted(recorder, &communicator, operation, room, 0, ticks);
         recorder.count_call(&counted);
         if code == constant::SUCCESS {
+            // SAFETY: the call succeeded, so it stored a request.
+            REQUESTS.add(unsafe { *request }, request, Started::once(Kind::Receive, counted));
+        }
+    });
+    code
+}
+
+/// A send and a receive in one that go on after the call, as one `request`, whose status is the receive's.
+///
+/// # Safety
+/// See [`send`].
+#[expect(clippy::too_many_arguments, reason = "it has those of two operations")]
+pub unsafe fn start_send_receive<C: Number>(
+    operation: Operation,
+    comm: Raw<Comm>,
+    dest: c_int,
+    send: Block<C>,
+    source: c_int,
+    receive: Block<C>,
+    request: *mut Request,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    let Some(call) = Call::counted() else { return make() };
+    let (code, ticks) = call.time(make);
+    call.record(|recorder| {
+        let Some(communicator) = recorder.communicator(comm) else { return };
+        let sent = sent_bytes(code, dest, send);
+        let message = sent + room(code, source, receive);
+        let counted = counted(recorder, &communicator, operation, message, sent, ticks);
+        recorder.count_call(&counted);
+        if code == constant::SUCCESS {
+            recorder.sent(communicator.id, dest, 1, sent);
             // SAFETY: the call succeeded, so it stored a request.
             REQUESTS.add(unsafe { *request }, request, Started::once(Kind::Receive, counted));
         }
@@ -215,6 +254,7 @@ pub unsafe fn prepare_send<C: Number>(
 pub unsafe fn prepare_receive<C: Number>(
     operation: Operation,
     comm: Raw<Comm>,
+    source: c_int,
     block: Block<C>,
     request: *mut Request,
     make: impl FnOnce() -> c_int,
@@ -222,7 +262,7 @@ pub unsafe fn prepare_receive<C: Number>(
     let Some(call) = Call::tracked() else { return make() };
     let (code, ticks) = call.time(make);
     call.record(|recorder| {
-        let room = if code == constant::SUCCESS { block.bytes() } else { 0 };
+        let room = room(code, source, block);
         let peer = constant::PROC_NULL;
         // SAFETY: the caller's promise.
         unsafe { prepare(recorder, operation, comm, Kind::Receive, peer, room, request, code, ticks) };

@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 pub fn emit(functions: &[Function]) -> Result<String> {
     let mut out = banner("Every function of MPI under its `PMPI_` name, looked up when first used.");
-    out.push_str("#![allow(non_upper_case_globals, missing_docs, dead_code, unused_imports)]\n\n");
+    out.push_str("#![allow(non_upper_case_globals, missing_docs, dead_code, unused_imports, clippy::type_complexity)]\n\n");
     out.push_str("use crate::abi::{Aint, Comm, Count, Datatype, Errhandler, File, Group, Info, Message,\n");
     out.push_str("Offset, Op, Raw, Request, Session, Status, Win};\n");
     out.push_str("use crate::symbol::Symbol;\nuse std::ffi::{c_char, c_double, c_int, c_void};\n\n");

@@ -1,0 +1,153 @@
+//! Matched probes and the receives of their messages (MPI 4.1, 3.8.2): the message leads to the communicator.
+
+use super::volume::{Block, Number};
+use crate::abi::{self, Comm, Message, Raw, Request, STATUS_IGNORE, Status, constant, received_bytes};
+use crate::process::{self, REQUESTS};
+use crate::record::{Call, Counted, Recorder};
+use crate::request::{Kind, Started};
+use crate::table::Table;
+use mpisee_profile::Operation;
+use mpisee_profile::segment::NotSeen;
+use std::ffi::c_int;
+use std::mem::MaybeUninit;
+
+/// The messages that were probed and not yet received, with the number of their communicator. The one that
+/// stands for all from `MPI_PROC_NULL` is on the communicator where it came up last.
+static MESSAGES: Table<u32> = Table::new();
+
+/// Several threads call MPI at the same time.
+pub fn share() {
+    MESSAGES.share();
+}
+
+/// `MPI_Mprobe`.
+///
+/// # Safety
+/// The arguments are those of the application's call, and `make` makes it; so for every meaning below.
+pub unsafe fn matched_probe(
+    operation: Operation,
+    comm: Raw<Comm>,
+    message: *mut Message,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    // SAFETY: the caller's promise; a call that succeeds stores a message.
+    unsafe { probe(operation, comm, message, || (make(), true)) }
+}
+
+/// `MPI_Improbe`.
+///
+/// # Safety
+/// See [`matched_probe`].
+pub unsafe fn immediate_matched_probe(
+    operation: Operation,
+    comm: Raw<Comm>,
+    flag: *mut c_int,
+    message: *mut Message,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    let make = || {
+        let code = make();
+        // SAFETY: a call that succeeds writes the flag.
+        (code, code == constant::SUCCESS && unsafe { *flag } != 0)
+    };
+    // SAFETY: the caller's promise.
+    unsafe { probe(operation, comm, message, make) }
+}
+
+unsafe fn probe(
+    operation: Operation,
+    comm: Raw<Comm>,
+    message: *const Message,
+    make: impl FnOnce() -> (c_int, bool),
+) -> c_int {
+    let Some(call) = Call::counted() else { return make().0 };
+    let ((code, found), ticks) = call.time(make);
+    call.record(|recorder| {
+        let Some(communicator) = recorder.communicator(comm) else { return };
+        recorder.count(&communicator, operation, 0, 0, ticks);
+        if code == constant::SUCCESS && found {
+            // SAFETY: the call found a message and stored it.
+            MESSAGES.insert(abi::bits(unsafe { *message }), communicator.id);
+        }
+    });
+    code
+}
+
+/// The communicator of a message that is about to be received.
+unsafe fn take(message: *const Message) -> Option<u32> {
+    // SAFETY: the caller's promise.
+    let communicator = MESSAGES.remove(abi::bits(unsafe { *message }));
+    if communicator.is_none() {
+        process::not_seen(NotSeen::UnknownCommunicator);
+    }
+    communicator
+}
+
+/// `MPI_Mrecv`.
+///
+/// # Safety
+/// See [`matched_probe`].
+pub unsafe fn receive_matched(
+    operation: Operation,
+    message: *mut Message,
+    status: *mut Status,
+    make: impl FnOnce(*mut Status) -> c_int,
+) -> c_int {
+    let Some(call) = Call::counted() else { return make(status) };
+    // SAFETY: the application's message is valid.
+    let communicator = unsafe { take(message) };
+    let mut own = MaybeUninit::<Status>::uninit();
+    let status = if status == STATUS_IGNORE { own.as_mut_ptr() } else { status };
+    let (code, ticks) = call.time(|| make(status));
+    call.record(|recorder| {
+        let Some(communicator) = communicator else { return };
+        let mut bytes = 0;
+        if code == constant::SUCCESS {
+            // SAFETY: the call that succeeded has filled the status.
+            let status = unsafe { &*status };
+            bytes = received_bytes(status);
+            recorder.received(communicator, status.MPI_SOURCE, bytes);
+        }
+        recorder.count_call(&counted(recorder, communicator, operation, bytes, bytes, ticks));
+    });
+    code
+}
+
+/// `MPI_Imrecv`.
+///
+/// # Safety
+/// See [`matched_probe`].
+pub unsafe fn start_receive_matched<C: Number>(
+    operation: Operation,
+    message: *mut Message,
+    block: Block<C>,
+    request: *mut Request,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    let Some(call) = Call::counted() else { return make() };
+    // SAFETY: the application's message is valid.
+    let communicator = unsafe { take(message) };
+    let (code, ticks) = call.time(make);
+    call.record(|recorder| {
+        let Some(communicator) = communicator else { return };
+        let room = if code == constant::SUCCESS { block.bytes() } else { 0 };
+        let counted = counted(recorder, communicator, operation, room, 0, ticks);
+        recorder.count_call(&counted);
+        if code == constant::SUCCESS {
+            // SAFETY: the call succeeded, so it stored a request.
+            REQUESTS.add(unsafe { *request }, request, Started::once(Kind::Receive, counted));
+        }
+    });
+    code
+}
+
+fn counted(
+    recorder: &Recorder,
+    communicator: u32,
+    operation: Operation,
+    message: u64,
+    bytes: u64,
+    ticks: u64,
+) -> Counted {
+    Counted { communicator, region: recorder.region(), operation, message, bytes, ticks }
+}
