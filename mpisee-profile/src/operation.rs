@@ -101,6 +101,10 @@ pub enum Operation {
     Igather,
     /// `MPI_Igatherv`.
     Igatherv,
+    /// `MPI_Improbe`.
+    Improbe,
+    /// `MPI_Imrecv`.
+    Imrecv,
     /// `MPI_Ineighbor_allgather`.
     IneighborAllgather,
     /// `MPI_Ineighbor_allgatherv`.
@@ -135,8 +139,16 @@ pub enum Operation {
     Iscatterv,
     /// `MPI_Isend`.
     Isend,
+    /// `MPI_Isendrecv`.
+    Isendrecv,
+    /// `MPI_Isendrecv_replace`.
+    IsendrecvReplace,
     /// `MPI_Issend`.
     Issend,
+    /// `MPI_Mprobe`.
+    Mprobe,
+    /// `MPI_Mrecv`.
+    Mrecv,
     /// `MPI_Neighbor_allgather`.
     NeighborAllgather,
     /// `MPI_Neighbor_allgatherv`.
@@ -205,7 +217,7 @@ pub enum Operation {
     Waitsome,
 }
 
-const TABLE: [(Operation, &str, Kind); 91] = [
+const TABLE: [(Operation, &str, Kind); 97] = [
     (Operation::Allgather, "MPI_Allgather", Kind::Collective),
     (Operation::Allgatherv, "MPI_Allgatherv", Kind::Collective),
     (Operation::Allreduce, "MPI_Allreduce", Kind::Collective),
@@ -246,6 +258,8 @@ const TABLE: [(Operation, &str, Kind); 91] = [
     (Operation::Iexscan, "MPI_Iexscan", Kind::Collective),
     (Operation::Igather, "MPI_Igather", Kind::Collective),
     (Operation::Igatherv, "MPI_Igatherv", Kind::Collective),
+    (Operation::Improbe, "MPI_Improbe", Kind::Probe),
+    (Operation::Imrecv, "MPI_Imrecv", Kind::PointToPoint),
     (Operation::IneighborAllgather, "MPI_Ineighbor_allgather", Kind::Collective),
     (Operation::IneighborAllgatherv, "MPI_Ineighbor_allgatherv", Kind::Collective),
     (Operation::IneighborAlltoall, "MPI_Ineighbor_alltoall", Kind::Collective),
@@ -263,7 +277,11 @@ const TABLE: [(Operation, &str, Kind); 91] = [
     (Operation::Iscatter, "MPI_Iscatter", Kind::Collective),
     (Operation::Iscatterv, "MPI_Iscatterv", Kind::Collective),
     (Operation::Isend, "MPI_Isend", Kind::PointToPoint),
+    (Operation::Isendrecv, "MPI_Isendrecv", Kind::PointToPoint),
+    (Operation::IsendrecvReplace, "MPI_Isendrecv_replace", Kind::PointToPoint),
     (Operation::Issend, "MPI_Issend", Kind::PointToPoint),
+    (Operation::Mprobe, "MPI_Mprobe", Kind::Probe),
+    (Operation::Mrecv, "MPI_Mrecv", Kind::PointToPoint),
     (Operation::NeighborAllgather, "MPI_Neighbor_allgather", Kind::Collective),
     (Operation::NeighborAllgatherv, "MPI_Neighbor_allgatherv", Kind::Collective),
     (Operation::NeighborAlltoall, "MPI_Neighbor_alltoall", Kind::Collective),
