@@ -2,3 +2,4 @@
 
 mod exports;
 pub mod pmpi;
+mod signatures;

@@ -3,6 +3,7 @@
 mod exports;
 mod operations;
 mod pmpi;
+mod signatures;
 mod types;
 
 use crate::spec::Function;
@@ -17,6 +18,7 @@ pub fn all(root: &Path, functions: &[Function]) -> Result<Vec<&'static str>> {
         ("mpisee-profile/src/operation.rs", operations::emit(functions)),
         ("mpisee-rs/src/generated/pmpi.rs", pmpi::emit(functions)?),
         ("mpisee-rs/src/generated/exports.rs", exports::emit(functions)?),
+        ("mpisee-rs/src/generated/signatures.rs", signatures::emit(functions)?),
     ];
     let mut changed = Vec::new();
     for (name, text) in files {
