@@ -6,6 +6,7 @@ use crate::environment;
 use crate::failure::Failure;
 use crate::flavours::{Flavour, Installation, LIBRARY};
 use crate::program::Program;
+use crate::signals;
 use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -53,6 +54,8 @@ pub fn launch(run: Run) -> Result<Infallible, Failure> {
             folder: &installation.folder,
         }),
     }
+    // SAFETY: the closure makes system calls only, and there is no other process to share memory with.
+    unsafe { command.pre_exec(signals::restorer()) };
     Err(Failure::Exec { why: command.exec(), path: program.path })
 }
 

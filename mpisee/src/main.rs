@@ -10,6 +10,7 @@ mod failure;
 mod flavours;
 mod launch;
 mod program;
+mod signals;
 
 use cli::Wanted;
 use failure::Failure;

@@ -111,7 +111,17 @@ impl Installation {
 
     /// The launcher with arguments, in an environment without any MPI's marks.
     pub fn mpisee(&self, arguments: &[&str]) -> Try {
-        let mut command = Command::new(self.prefix.join("bin/mpisee"));
+        Self::without_marks(Command::new(self.prefix.join("bin/mpisee")), arguments)
+    }
+
+    /// The same, from a shell that does something first.
+    pub fn mpisee_after(&self, commands: &str, arguments: &[&str]) -> Try {
+        let mut shell = Command::new("sh");
+        shell.arg("-c").arg(format!("{commands}; exec \"$0\" \"$@\"")).arg(self.prefix.join("bin/mpisee"));
+        Self::without_marks(shell, arguments)
+    }
+
+    fn without_marks(mut command: Command, arguments: &[&str]) -> Try {
         command.args(arguments).env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin");
         Try { command, input: String::new() }
     }
