@@ -147,6 +147,16 @@ fn communication_with_proc_null_counts_and_moves_nothing() {
 }
 
 #[test]
+fn calls_with_proc_null_are_in_the_class_of_no_bytes() {
+    on_each_mpi(|mpi| {
+        let finished = Run::new(mpi, "proc_null").ranks(1).profiled();
+        let calls = &finished.tables().calls;
+        let others: Vec<_> = calls.iter().filter(|row| row.size_max > 0).collect();
+        assert!(others.is_empty(), "{others:?}");
+    });
+}
+
+#[test]
 fn a_sendrecv_has_the_sum_of_both_directions_and_peers_tell_them_apart() {
     on_each_mpi(|mpi| {
         let finished = Run::new(mpi, "sendrecv").ranks(3).profiled();
@@ -198,6 +208,33 @@ fn probes_count_and_move_nothing() {
         );
         assert_calls(tables, "S", 1, &[("MPI_Iprobe", 1, 0)]);
         assert_peers(tables, &[("W", 0, 1, [2, 3034, 0, 0]), ("W", 1, 0, [0, 0, 2, 3034])]);
+        assert_all_seen(tables);
+        finished.check();
+    });
+}
+
+#[test]
+fn a_message_that_a_probe_took_is_received_where_it_was_sent() {
+    on_each_mpi(|mpi| {
+        let finished = Run::new(mpi, "matched_probes").ranks(2).profiled();
+        let asked = printed(&finished.stdout, "asked");
+        let tables = finished.tables();
+        let made = [("MPI_Comm_dup", 1, 0)];
+        let [dup] = made;
+        assert_calls(tables, "W", 0, &[dup, ("MPI_Send", 1, 1601)]);
+        assert_calls(tables, "W", 1, &[dup, ("MPI_Mprobe", 1, 0), ("MPI_Mrecv", 1, 1601)]);
+        assert_calls(
+            tables,
+            "W_d1",
+            1,
+            &[
+                ("MPI_Improbe", asked, 0),
+                ("MPI_Imrecv", 1, 1607),
+                ("MPI_Wait", 1, 0),
+                ("MPI_Comm_free", 1, 0),
+            ],
+        );
+        assert_classes(tables, "W_d1", 1, "MPI_Imrecv", &[1607]);
         assert_all_seen(tables);
         finished.check();
     });

@@ -1,0 +1,433 @@
+//! Requests: whatever completes them, wherever they wander, their bytes and time come to the communicator and
+//! the call that they belong to.
+
+mod exact;
+
+use exact::{assert_all_seen, assert_calls, assert_classes, assert_peers, counts, printed};
+use mpisee_profile::segment::NotSeen;
+use mpisee_tests::{Finished, Mpi, Run, Tables, on_each_mpi, through};
+use std::collections::BTreeMap;
+
+#[test]
+fn bytes_of_persistent_requests_are_on_each_start() {
+    on_each_mpi(|mpi| {
+        let finished = Run::new(mpi, "persistent").ranks(2).profiled();
+        let tables = finished.tables();
+        let modes = [1103, 2111, 4111, 8111];
+        let round: u64 = modes.iter().sum();
+        let shared = [
+            ("MPI_Start", 12, 3 * round),
+            ("MPI_Startall", 3, 3 * round),
+            ("MPI_Wait", 12, 0),
+            ("MPI_Waitall", 3, 0),
+            ("MPI_Request_free", 4, 0),
+            ("MPI_Barrier", 6, 0),
+            ("MPI_Comm_dup", 1, 0),
+        ];
+        let sends = ["MPI_Send_init", "MPI_Bsend_init", "MPI_Ssend_init", "MPI_Rsend_init"];
+        let sender: Vec<_> = shared.into_iter().chain(sends.map(|call| (call, 1, 0))).collect();
+        let receiver: Vec<_> = shared.into_iter().chain([("MPI_Recv_init", 4, 0)]).collect();
+        assert_calls(tables, "W", 0, &sender);
+        assert_calls(tables, "W", 1, &receiver);
+        for (rank, init) in [(0, "MPI_Send_init"), (1, "MPI_Recv_init")] {
+            let on_dup = [
+                (init, 1, 0),
+                ("MPI_Startall", 3, 3 * 503),
+                ("MPI_Waitall", 3, 0),
+                ("MPI_Request_free", 1, 0),
+                ("MPI_Comm_free", 1, 0),
+            ];
+            assert_calls(tables, "W_d1", rank, &on_dup);
+            assert_classes(tables, "W", rank, "MPI_Start", &modes.repeat(3));
+            assert_classes(tables, "W_d1", rank, "MPI_Startall", &[503; 3]);
+        }
+        let (messages, bytes) = (24, 6 * round);
+        assert_peers(
+            tables,
+            &[
+                ("W", 0, 1, [messages, bytes, 0, 0]),
+                ("W", 1, 0, [0, 0, messages, bytes]),
+                ("W_d1", 0, 1, [3, 3 * 503, 0, 0]),
+                ("W_d1", 1, 0, [0, 0, 3, 3 * 503]),
+            ],
+        );
+        assert_all_seen(tables);
+        finished.check();
+    });
+}
+
+#[test]
+fn a_completion_without_an_active_request_belongs_to_no_communicator() {
+    on_each_mpi(|mpi| {
+        let finished = Run::new(mpi, "nothing_to_complete").ranks(2).profiled();
+        let tables = finished.tables();
+        for rank in 0..2 {
+            let on_world = [("MPI_Comm_dup", 1, 0), ("MPI_Recv_init", 1, 0), ("MPI_Request_free", 1, 0)];
+            assert_calls(tables, "W", rank, &on_world);
+            let bytes = 1201 + 1213 + 1217;
+            let on_dup = [
+                ("MPI_Irecv", 3, bytes),
+                ("MPI_Send", 3, bytes),
+                ("MPI_Waitall", 1, 0),
+                ("MPI_Waitany", 1, 0),
+                ("MPI_Waitsome", 1, 0),
+                ("MPI_Comm_free", 1, 0),
+            ];
+            assert_calls(tables, "W_d1", rank, &on_dup);
+        }
+        let of_nothing = (NotSeen::CompletionOfNothing.name().to_owned(), 2 * (3 * 6 + 4));
+        assert_eq!(tables.run.not_seen, BTreeMap::from([of_nothing]));
+        finished.check();
+    });
+}
+
+/// Compares with what the program worked out: `RANK COMM CALL CALLS BYTES`.
+#[track_caller]
+fn assert_as_printed(finished: &Finished) {
+    let tables = finished.tables();
+    type Rows<'t> = BTreeMap<(u32, &'t str), Vec<(&'t str, u64, u64)>>;
+    let mut expected: Rows = BTreeMap::new();
+    for line in finished.stdout.lines().filter(|line| !line.starts_with("of nothing")) {
+        let words: Vec<_> = line.split(' ').collect();
+        let &[rank, comm, call, calls, bytes] = &words[..] else { panic!("{line}") };
+        let number = |word: &str| word.parse::<u64>().expect("a number");
+        let row = (call, number(calls), number(bytes));
+        expected.entry((number(rank) as u32, comm)).or_default().push(row);
+    }
+    for ((rank, comm), rows) in &mut expected {
+        rows.push(if *comm == "W" { ("MPI_Comm_dup", 2, 0) } else { ("MPI_Comm_free", 1, 0) });
+        assert_calls(tables, comm, *rank, rows);
+    }
+    let of_nothing: Vec<u64> =
+        finished.stdout.lines().filter_map(|line| line.strip_prefix("of nothing ")?.parse().ok()).collect();
+    assert_eq!(of_nothing.len(), tables.ranks.len());
+    assert_eq!(expected.len(), 3 * tables.ranks.len());
+    let expected = (NotSeen::CompletionOfNothing.name().to_owned(), of_nothing.iter().sum());
+    assert_eq!(tables.run.not_seen, BTreeMap::from([expected]));
+    finished.check();
+}
+
+#[test]
+fn every_way_of_completion_is_charged_to_the_communicators_of_its_requests() {
+    on_each_mpi(|mpi| {
+        let run = Run::new(mpi, "completion_family").ranks(2);
+        assert_as_printed(&run.argument(70001).argument("moved").profiled());
+    });
+}
+
+#[test]
+fn a_wait_over_three_communicators_is_one_call_on_each_and_shares_its_time() {
+    on_each_mpi(|mpi| {
+        let finished = Run::new(mpi, "three_communicators").ranks(4).profiled();
+        let tables = finished.tables();
+        let names = tables.names();
+        for rank in [0, 2] {
+            let holds =
+                |name: &&&str| name.starts_with("W_s") && tables.comm(name).members.all().contains(rank);
+            let half = *names.iter().find(holds).expect("a half with the rank");
+            let dup = *names.iter().find(|name| name.starts_with("W_d")).expect("a duplicate");
+            let bytes = [("W", 1, 60013), (half, 1, 60017), (dup, 2, 60029 + 60037)];
+            let mut times = Vec::new();
+            for (comm, calls, bytes) in bytes {
+                assert_eq!(
+                    tables.of_rank(comm, "MPI_Irecv", rank),
+                    mpisee_tests::profile::Sum { calls, bytes }
+                );
+                let waits: Vec<_> = (tables.calls.iter())
+                    .filter(|row| row.comm == comm && row.rank == rank && row.call == "MPI_Waitall")
+                    .collect();
+                assert_eq!(waits.len(), 1, "{comm}");
+                assert_eq!((waits[0].calls, waits[0].bytes), (1, 0), "{comm}");
+                assert_eq!((waits[0].min_s, waits[0].max_s), (waits[0].time_s, waits[0].time_s), "{comm}");
+                times.push(waits[0].time_s.0);
+            }
+            let [least, most] = [f64::min, f64::max].map(|f| times.iter().copied().reduce(f).unwrap_or(0.0));
+            // One tick apart at most, and rounded to nanoseconds.
+            assert!(least > 0.0 && most - least < 5e-9, "{times:?}");
+        }
+        for row in &tables.ranks {
+            assert!(row.mpi_s <= row.wall_s, "{row:?}");
+        }
+        assert_all_seen(tables);
+        finished.check();
+    });
+}
+
+/// What rank 0 of `eager_copies` has on both communicators.
+fn assert_eager(
+    mpi: &Mpi,
+    how: &str,
+    pairs: u64,
+    on_each: impl Fn(u64) -> [Vec<(&'static str, u64, u64)>; 2],
+) {
+    let finished = Run::new(mpi, "eager_copies").ranks(2).argument(how).profiled();
+    let tables = finished.tables();
+    let [mut world, mut dup] = on_each(printed(&finished.stdout, "tests"));
+    world.extend([("MPI_Isend", pairs, 17 * pairs), ("MPI_Comm_dup", 1, 0)]);
+    dup.extend([("MPI_Isend", pairs, 19 * pairs), ("MPI_Comm_free", 1, 0)]);
+    assert_calls(tables, "W", 0, &world);
+    assert_calls(tables, "W_d1", 0, &dup);
+    assert_all_seen(tables);
+    finished.check();
+}
+
+#[test]
+fn eager_sends_are_charged_to_their_communicators_after_being_copied() {
+    on_each_mpi(|mpi| {
+        let waitall = vec![("MPI_Waitall", 1, 0)];
+        assert_eager(mpi, "copied", 10, |_| [waitall.clone(), waitall.clone()]);
+    });
+}
+
+#[test]
+fn eager_sends_are_charged_to_their_communicators_in_the_order_of_their_start() {
+    on_each_mpi(|mpi| {
+        assert_eager(mpi, "in_order", 10, |tests| [vec![("MPI_Wait", 10, 0)], vec![("MPI_Test", tests, 0)]]);
+    });
+}
+
+#[test]
+fn handles_that_are_used_again_stand_for_the_new_request() {
+    on_each_mpi(|mpi| {
+        for ranks in [1, 2] {
+            let finished = Run::new(mpi, "recycled").ranks(ranks).profiled();
+            let tables = finished.tables();
+            for (comm, parity) in [("W", 0), ("W_d1", 1)] {
+                let bytes = (0..4000).filter(|i| i % 2 == parity).map(|i| [7, 1031, 70001][i % 3]).sum();
+                let other = if parity == 0 { "MPI_Comm_dup" } else { "MPI_Comm_free" };
+                let rows = [
+                    ("MPI_Irecv", 2000, bytes),
+                    ("MPI_Isend", 2000, bytes),
+                    ("MPI_Wait", 4000, 0),
+                    (other, 1, 0),
+                ];
+                for rank in 0..ranks {
+                    assert_calls(tables, comm, rank, &rows);
+                    let peer = ranks - 1 - rank;
+                    assert_eq!(tables.peer(comm, rank, peer), [2000, bytes, 2000, bytes]);
+                }
+            }
+            assert_all_seen(tables);
+            finished.check();
+        }
+    });
+}
+
+/// What both ranks of `freed` have on the duplicate: the handles stand for something else there.
+fn assert_later(tables: &Tables) {
+    for (rank, call) in [(0, "MPI_Isend"), (1, "MPI_Irecv")] {
+        let rows = [(call, 100, 100 * 70009), ("MPI_Wait", 100, 0), ("MPI_Comm_free", 1, 0)];
+        assert_calls(tables, "W_d1", rank, &rows);
+    }
+}
+
+#[test]
+fn a_send_that_is_freed_while_active_counts_whole() {
+    on_each_mpi(|mpi| {
+        let finished = Run::new(mpi, "freed").ranks(2).argument("send").profiled();
+        let tables = finished.tables();
+        let bytes = 100 * (70003 + 11);
+        let both = [("MPI_Barrier", 100, 0), ("MPI_Comm_dup", 1, 0)];
+        let sender = [("MPI_Isend", 200, bytes), ("MPI_Request_free", 200, 0)];
+        assert_calls(tables, "W", 0, &[both, sender].concat());
+        assert_calls(tables, "W", 1, &[&both[..], &[("MPI_Recv", 200, bytes)]].concat());
+        assert_later(tables);
+        assert_all_seen(tables);
+        finished.check();
+    });
+}
+
+#[test]
+fn a_receive_that_is_freed_while_active_is_counted_as_not_seen() {
+    on_each_mpi(|mpi| {
+        let finished = Run::new(mpi, "freed").ranks(2).argument("receive").profiled();
+        let tables = finished.tables();
+        let both = [("MPI_Barrier", 100, 0), ("MPI_Comm_dup", 1, 0)];
+        let sender = [("MPI_Isend", 200, 100 * (70003 + 11)), ("MPI_Wait", 200, 0)];
+        let receiver = [("MPI_Irecv", 100, 0), ("MPI_Request_free", 100, 0), ("MPI_Recv", 100, 100 * 11)];
+        assert_calls(tables, "W", 0, &[both, sender].concat());
+        assert_calls(tables, "W", 1, &[&both[..], &receiver].concat());
+        assert_later(tables);
+        let freed = (NotSeen::FreedReceive.name().to_owned(), 100);
+        assert_eq!(tables.run.not_seen, BTreeMap::from([freed]));
+        // What those receives got is in no table, so that the traffic cannot be even.
+        let check = through(&["check", &finished.directory().display().to_string()]);
+        let said = String::from_utf8_lossy(&check.stdout);
+        assert_eq!(check.status.code(), Some(1), "{said}");
+        assert!(said.contains("sent") && said.contains("received"), "{said}");
+    });
+}
+
+#[test]
+fn a_cancelled_request_moves_nothing() {
+    on_each_mpi(|mpi| {
+        let finished = Run::new(mpi, "cancelled").ranks(2).profiled();
+        let tables = finished.tables();
+        let on_self = [
+            ("MPI_Irecv", 3, 1709),
+            ("MPI_Send", 3, 3 * 1709),
+            ("MPI_Recv_init", 1, 0),
+            ("MPI_Start", 4, 2 * 1709),
+            ("MPI_Cancel", 5, 0),
+            ("MPI_Wait", 7, 0),
+            ("MPI_Request_free", 1, 0),
+        ];
+        for rank in 0..2 {
+            assert_calls(tables, "S", rank, &on_self);
+            assert_eq!(tables.peer("S", rank, rank), [3, 3 * 1709, 3, 3 * 1709]);
+        }
+        let cancelled = printed(&finished.stdout, "cancelled") == 1;
+        let (messages, bytes) = if cancelled { (0, 0) } else { (1, 2203) };
+        let sender = [
+            ("MPI_Issend", 1, bytes),
+            ("MPI_Cancel", 1, 0),
+            ("MPI_Test", printed(&finished.stdout, "tests"), 0),
+            ("MPI_Ssend", 1, 0),
+            ("MPI_Send", 1, 4),
+        ];
+        assert_calls(tables, "W", 0, &sender);
+        let mut receiver = vec![("MPI_Irecv", 1, bytes), ("MPI_Recv", 2, 4), ("MPI_Wait", 1, 0)];
+        receiver.extend(cancelled.then_some(("MPI_Cancel", 1, 0)));
+        assert_calls(tables, "W", 1, &receiver);
+        assert_eq!(tables.peer("W", 0, 1), [2 + messages, 4 + bytes, 0, 0]);
+        assert_all_seen(tables);
+        finished.check();
+    });
+}
+
+#[test]
+fn ten_million_requests_take_no_memory() {
+    on_each_mpi(|mpi| {
+        let finished = Run::new(mpi, "request_memory").ranks(1).argument(10_000_000).profiled();
+        let tables = finished.tables();
+        for comm in ["S", "S_d1"] {
+            let half = 2_500_000;
+            let other = if comm == "S" { "MPI_Comm_dup" } else { "MPI_Comm_free" };
+            let rows = [
+                ("MPI_Irecv", half, half),
+                ("MPI_Isend", half, half),
+                ("MPI_Waitall", 100_000, 0),
+                (other, 1, 0),
+            ];
+            assert_calls(tables, comm, 0, &rows);
+        }
+        assert_all_seen(tables);
+        finished.check();
+    });
+}
+
+#[test]
+fn twenty_thousand_requests_are_open_at_once_and_come_back() {
+    on_each_mpi(|mpi| {
+        let finished = Run::new(mpi, "many_open").ranks(2).profiled();
+        let tables = finished.tables();
+        for (comm, parity) in [("W", 0), ("W_d1", 1)] {
+            let bytes = 2 * (0..10_000).filter(|i| i % 2 == parity).map(|i| 1 + i % 13).sum::<u64>();
+            let mut rows =
+                vec![("MPI_Irecv", 10_000, bytes), ("MPI_Isend", 10_000, bytes), ("MPI_Waitall", 400, 0)];
+            rows.extend(match comm {
+                "W" => vec![("MPI_Comm_dup", 1, 0), ("MPI_Barrier", 2, 0)],
+                _ => vec![("MPI_Comm_free", 1, 0)],
+            });
+            for rank in 0..2 {
+                assert_calls(tables, comm, rank, &rows);
+            }
+        }
+        assert_all_seen(tables);
+        finished.check();
+    });
+}
+
+#[test]
+fn threads_are_counted_exactly() {
+    on_each_mpi(|mpi| {
+        let finished = Run::new(mpi, "threads").ranks(2).profiled();
+        let tables = finished.tables();
+        assert_eq!(tables.run.mpi.thread_level, "multiple");
+        let (threads, rounds) = (4, 500);
+        let sum = |least: u64| rounds * (0..threads).map(|thread| least + thread).sum::<u64>();
+        let all = threads * rounds;
+        for rank in 0..2 {
+            let on_world = [
+                ("MPI_Irecv", all, sum(101)),
+                ("MPI_Isend", all, sum(101)),
+                ("MPI_Waitall", all, 0),
+                ("MPI_Sendrecv", all, 2 * sum(211)),
+                ("MPI_Comm_dup", threads, 0),
+            ];
+            assert_calls(tables, "W", rank, &on_world);
+            let moved = sum(101) + sum(211);
+            assert_eq!(tables.peer("W", rank, 1 - rank), [2 * all, moved, 2 * all, moved]);
+            for thread in 0..threads {
+                let bytes = rounds * (8009 + thread);
+                let own = [
+                    ("MPI_Irecv", rounds, bytes),
+                    ("MPI_Isend", rounds, bytes),
+                    ("MPI_Waitall", rounds, 0),
+                    ("MPI_Comm_free", 1, 0),
+                ];
+                assert_calls(tables, &format!("W_d{}", thread + 1), rank, &own);
+            }
+        }
+        assert_all_seen(tables);
+        finished.check();
+    });
+}
+
+#[test]
+fn a_request_may_be_completed_by_another_thread_than_started_it() {
+    on_each_mpi(|mpi| {
+        let finished = Run::new(mpi, "handed_over").ranks(2).profiled();
+        let tables = finished.tables();
+        for (comm, parity) in [("W", 0), ("W_d1", 1)] {
+            let bytes = 100 * (0..20).filter(|i| i % 2 == parity).map(|i| 503 + i).sum::<u64>();
+            let other = if parity == 0 { ("MPI_Comm_dup", 1, 0) } else { ("MPI_Comm_free", 1, 0) };
+            let receives = [("MPI_Irecv", 1000, bytes), ("MPI_Waitall", 100, 0), other];
+            assert_calls(tables, comm, 0, &receives);
+            assert_calls(tables, comm, 1, &[("MPI_Send", 1000, bytes), other]);
+            let classes: Vec<u64> = (0..1000).map(|message| 503 + 2 * (message % 10) + parity).collect();
+            assert_classes(tables, comm, 0, "MPI_Irecv", &classes);
+            assert_eq!(tables.peer(comm, 0, 1), [0, 0, 1000, bytes]);
+        }
+        assert_all_seen(tables);
+        finished.check();
+    });
+}
+
+#[test]
+fn threads_that_do_not_call_mpi_change_nothing() {
+    on_each_mpi(|mpi| {
+        let finished = Run::new(mpi, "funneled").ranks(2).profiled();
+        let tables = finished.tables();
+        assert_eq!(tables.run.mpi.thread_level, "funneled");
+        assert_calls(tables, "W", 0, &[("MPI_Send", 100, 90700)]);
+        assert_calls(tables, "W", 1, &[("MPI_Recv", 100, 90700)]);
+        assert_all_seen(tables);
+        finished.check();
+    });
+}
+
+#[test]
+fn what_fails_among_others_is_told_as_without_the_profiler() {
+    on_each_mpi(|mpi| {
+        let plain = Run::new(mpi, "failed_completions").ranks(2).plain();
+        let finished = Run::new(mpi, "failed_completions").ranks(2).profiled();
+        assert_eq!(finished.stdout, plain.stdout);
+        let tables = finished.tables();
+        assert_eq!(tables.of_rank("W", "MPI_Irecv", 1).calls, 15);
+        assert_eq!(tables.not_seen(NotSeen::UnknownRequest), 0);
+    });
+}
+
+#[test]
+fn counts_do_not_depend_on_the_mpi() {
+    for program in ["persistent", "nothing_to_complete", "tests_in_vain", "recycled", "threads"] {
+        let all: Vec<_> = Mpi::all()
+            .iter()
+            .map(|mpi| counts(Run::new(mpi, program).ranks(2).profiled().tables()))
+            .collect();
+        for other in &all[1..] {
+            assert_eq!(&all[0], other, "{program}");
+        }
+    }
+}
