@@ -3,9 +3,10 @@
 use crate::abi::{self, Request};
 use crate::record::Counted;
 use crate::table::{Found, Table};
-use std::cell::UnsafeCell;
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
+
+mod shared;
+
+use shared::SharedHandles;
 
 /// What a request stands for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -34,6 +35,8 @@ pub struct Started {
     pub persistent: bool,
     /// Whether there is something to complete.
     pub active: bool,
+    /// Whether it was started while recording was on.
+    pub recorded: bool,
     /// Whether the starting call may be counted anew in the size class of the message that came.
     pub reclassed: bool,
     /// Whether the application asked to cancel it.
@@ -55,18 +58,18 @@ pub enum Given {
 /// The table of open requests.
 pub struct Requests {
     table: Table<Started>,
-    completed: Completed,
+    shared: SharedHandles,
 }
 
 impl Requests {
     pub const fn new() -> Self {
-        Requests { table: Table::new(), completed: Completed::new() }
+        Requests { table: Table::new(), shared: SharedHandles::new() }
     }
 
     /// Several threads call MPI at the same time.
     pub fn share(&self) {
         self.table.share();
-        self.completed.locked.store(true, Ordering::Relaxed);
+        self.shared.share();
     }
 
     /// Adds the request that a call stored at `place`.
@@ -74,7 +77,7 @@ impl Requests {
     pub fn add(&self, request: Request, place: *const Request, started: Started) {
         let key = abi::bits(request);
         if abi::is_shared_request(request) {
-            self.completed.push(key, place.addr(), started);
+            self.shared.add(key, place.addr(), started);
         } else {
             self.table.insert(key, started);
         }
@@ -123,7 +126,16 @@ impl Requests {
                 }
                 Some(started)
             }
-            Given::Shared(key, place) => self.completed.take(*key, *place),
+            Given::Shared(key, place) => self.shared.take(*key, *place),
+        }
+    }
+
+    /// What is known of a request that stays open.
+    pub fn look(&self, given: &Given) -> Option<Started> {
+        match given {
+            Given::Nothing | Given::Unknown => None,
+            Given::Known(_, found) => Some(found.value),
+            Given::Shared(key, place) => self.shared.look(*key, *place),
         }
     }
 
@@ -131,7 +143,7 @@ impl Requests {
     pub fn forget(&self, request: Request, place: *const Request) -> Option<Started> {
         let key = abi::bits(request);
         if abi::is_shared_request(request) {
-            self.completed.take(key, place.addr())
+            self.shared.take(key, place.addr())
         } else {
             self.table.remove(key)
         }
@@ -153,65 +165,6 @@ impl Given {
     }
 }
 
-/// Requests that were complete when they were started. MPI libraries give them all the same handle, so that
-/// several are open under one name; they are told apart by where the application keeps them, or, if it
-/// moved them, taken in the order in which they began. Nothing is left to learn of them but whose they were.
-struct Completed {
-    locked: AtomicBool,
-    lock: AtomicBool,
-    queue: UnsafeCell<VecDeque<(u64, usize, Started)>>,
-}
-
-/// How many of the oldest are compared by place.
-const LOOK_AHEAD: usize = 64;
-/// More than this are not kept: a program that never completes them has leaked them.
-const MOST_KEPT: usize = 1 << 20;
-
-// SAFETY: the queue is used by one thread at a time: MPI allows only one, or the lock is taken.
-unsafe impl Sync for Completed {}
-
-impl Completed {
-    const fn new() -> Self {
-        Completed {
-            locked: AtomicBool::new(false),
-            lock: AtomicBool::new(false),
-            queue: UnsafeCell::new(VecDeque::new()),
-        }
-    }
-
-    fn with<R>(&self, work: impl FnOnce(&mut VecDeque<(u64, usize, Started)>) -> R) -> R {
-        let locked = self.locked.load(Ordering::Relaxed);
-        while locked && self.lock.swap(true, Ordering::Acquire) {
-            std::hint::spin_loop();
-        }
-        // SAFETY: with several threads the lock is held, otherwise there is one.
-        let result = work(unsafe { &mut *self.queue.get() });
-        if locked {
-            self.lock.store(false, Ordering::Release);
-        }
-        result
-    }
-
-    fn push(&self, key: u64, place: usize, started: Started) {
-        self.with(|queue| {
-            if queue.len() == MOST_KEPT {
-                queue.pop_front();
-            }
-            queue.push_back((key, place, started));
-        });
-    }
-
-    fn take(&self, key: u64, place: usize) -> Option<Started> {
-        self.with(|queue| {
-            let ahead = || queue.iter().take(LOOK_AHEAD);
-            let at = ahead()
-                .position(|&(other, there, _)| (other, there) == (key, place))
-                .or_else(|| ahead().position(|&(other, ..)| other == key))?;
-            queue.remove(at).map(|(.., started)| started)
-        })
-    }
-}
-
 impl Started {
     /// A request that is gone with its completion.
     #[inline]
@@ -223,6 +176,7 @@ impl Started {
             peer: crate::abi::constant::PROC_NULL,
             persistent: false,
             active: true,
+            recorded: true,
             reclassed: true,
             cancelled: false,
         }

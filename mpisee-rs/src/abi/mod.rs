@@ -35,6 +35,10 @@ pub mod constant {
     pub const SUCCESS: c_int = mpi_sys::MPI_SUCCESS as c_int;
     /// `MPI_ERR_OTHER`.
     pub const ERR_OTHER: c_int = mpi_sys::MPI_ERR_OTHER as c_int;
+    /// `MPI_ERR_IN_STATUS`.
+    pub const ERR_IN_STATUS: c_int = mpi_sys::MPI_ERR_IN_STATUS as c_int;
+    /// `MPI_ERR_PENDING`.
+    pub const ERR_PENDING: c_int = mpi_sys::MPI_ERR_PENDING as c_int;
     /// `MPI_PROC_NULL`.
     pub const PROC_NULL: c_int = mpi_sys::MPI_PROC_NULL;
     /// `MPI_ROOT`.

@@ -123,28 +123,32 @@ unsafe fn record<'s>(
     outcome: Outcome,
 ) -> completion::Completion<'s> {
     let (mut completion, given) = scratch.completion(recorder, operation);
-    // SAFETY: a call that succeeded filled the status at `at`, which is read only where one is needed.
-    let status = |given: &Given, at: usize| unsafe {
-        (code == constant::SUCCESS && given.needs_status()).then(|| &*statuses.add(at))
+    // SAFETY: the call filled the status at `at`, if it is read at all: it succeeded, or said that the
+    // statuses tell what did.
+    let status = |at: usize| unsafe { &*statuses.add(at) };
+    let tells = code == constant::ERR_IN_STATUS && !statuses.is_null() && statuses != STATUS_IGNORE;
+    let useful = |given: &Given, at: usize| {
+        let succeeded = code == constant::SUCCESS || tells && status(at).MPI_ERROR == constant::SUCCESS;
+        (succeeded && given.needs_status()).then(|| status(at))
     };
+    // SAFETY: the array has as many requests as were looked at; of those that completed only null is left.
+    let handle = |at: usize| unsafe { *requests.add(at) };
     match outcome {
-        // With an error some may be open still; those that are not have become null.
-        Outcome::All if code != constant::SUCCESS => {
-            for (index, given) in given.iter().enumerate() {
-                // SAFETY: the array has as many requests as were looked at.
-                if unsafe { *requests.add(index) } == recorder.process.predefined.request_null {
-                    completion.completed(given, None);
-                }
-            }
-        }
         Outcome::All => {
             for (index, given) in given.iter().enumerate() {
-                completion.completed(given, status(given, index));
+                let open = match code {
+                    constant::SUCCESS => false,
+                    _ if tells => status(index).MPI_ERROR == constant::ERR_PENDING,
+                    _ => handle(index) != recorder.process.predefined.request_null,
+                };
+                if !open {
+                    completion.completed(given, useful(given, index));
+                }
             }
         }
         Outcome::One(index) => {
             if let Some(given) = given.get(index) {
-                completion.completed(given, status(given, 0));
+                completion.completed(given, useful(given, 0));
             }
         }
         Outcome::Some(indices, count) => {
@@ -152,7 +156,7 @@ unsafe fn record<'s>(
                 // SAFETY: the call stored `count` indices.
                 let index = unsafe { *indices.add(at) };
                 if let Some(given) = given.get(index as usize) {
-                    completion.completed(given, status(given, at));
+                    completion.completed(given, useful(given, at));
                 }
             }
         }

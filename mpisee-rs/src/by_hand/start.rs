@@ -41,7 +41,7 @@ unsafe fn start_many(
     requests: *mut Request,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let Some(call) = Call::counted() else { return make() };
+    let Some(call) = Call::tracked() else { return make() };
     let (code, ticks) = call.time(make);
     call.record(|recorder| {
         if code != constant::SUCCESS {
@@ -53,10 +53,17 @@ unsafe fn start_many(
         for handle in handles {
             match REQUESTS.persistent(handle) {
                 Some(found) => opened.push(found),
-                None => process::not_seen(NotSeen::UnknownRequest),
+                None if process::is_recording() => process::not_seen(NotSeen::UnknownRequest),
+                None => {}
             }
         }
-        note_opened(recorder, operation, &opened, ticks);
+        if process::is_recording() {
+            note_opened(recorder, operation, &opened, ticks);
+        } else {
+            for (key, found) in &opened {
+                REQUESTS.change(*key, found, Started { active: true, recorded: false, ..found.value });
+            }
+        }
     });
     code
 }
@@ -85,7 +92,11 @@ fn note_opened(recorder: &Recorder, operation: Operation, opened: &[(u64, Found<
             }
             // Only where the call started nothing else on the communicator can it be classed by what came.
             let reclassed = here().count() == 1;
-            REQUESTS.change(*key, found, Started { active: true, reclassed, counted, ..*template });
+            REQUESTS.change(
+                *key,
+                found,
+                Started { active: true, recorded: true, reclassed, counted, ..*template },
+            );
         }
     }
 }

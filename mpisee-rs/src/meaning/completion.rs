@@ -88,26 +88,27 @@ impl Completion<'_> {
     #[inline]
     pub fn completed(&mut self, given: &Given, status: Option<&Status>) {
         match REQUESTS.complete(given) {
-            Some(started) => {
+            Some(started) if started.recorded => {
                 self.charged.add(started.counted.communicator);
                 settle(self.recorder, &started, status);
             }
-            None => self.count_unknown(given),
+            _ => self.count_unknown(given),
         }
     }
 
     /// The call completed nothing: it was asked about these.
     pub fn asked(&mut self, given: &[Given]) {
         for given in given {
-            match given.started() {
-                Some(started) => self.charged.add(started.counted.communicator),
-                None => self.count_unknown(given),
+            match REQUESTS.look(given) {
+                Some(started) if started.recorded => self.charged.add(started.counted.communicator),
+                _ => self.count_unknown(given),
             }
         }
     }
 
+    /// What was started and completed while recording was off is nobody's business.
     fn count_unknown(&mut self, given: &Given) {
-        if !matches!(given, Given::Nothing) {
+        if !matches!(given, Given::Nothing) && process::is_recording() {
             self.unknown = true;
             process::not_seen(NotSeen::UnknownRequest);
         }
@@ -191,8 +192,10 @@ fn was_cancelled(status: &Status) -> bool {
 
 /// A request that the application freed before it completed, or that is persistent.
 pub fn freed(recorder: &Recorder, operation: Operation, started: Option<Started>, ticks: u64) {
-    let Some(started) = started else {
-        process::not_seen(NotSeen::UnknownRequest);
+    let Some(started) = started.filter(|started| started.recorded) else {
+        if process::is_recording() {
+            process::not_seen(NotSeen::UnknownRequest);
+        }
         return;
     };
     if started.active && started.kind == Kind::Receive {
