@@ -241,6 +241,40 @@ fn a_message_that_a_probe_took_is_received_where_it_was_sent() {
 }
 
 #[test]
+fn a_combined_nonblocking_send_and_receive_has_the_sum_of_both_directions() {
+    on_each_mpi(|mpi| {
+        let finished = Run::new(mpi, "isendrecv").ranks(2).profiled();
+        let ways = match finished.stdout.trim() {
+            "whole" => 2,
+            "half" => 1,
+            _ => return,
+        };
+        let tables = finished.tables();
+        for rank in 0..2 {
+            // What comes to 0 is one byte longer.
+            let first = if ways == 2 { 1129 + 1130 } else { 1129 + u64::from(rank) };
+            let rows = [
+                ("MPI_Isendrecv", 2, first + ways * 2137),
+                ("MPI_Isendrecv_replace", 1, ways * 4139),
+                ("MPI_Wait", 1, 0),
+                ("MPI_Waitall", 1, 0),
+            ];
+            assert_calls(tables, "W", rank, &rows);
+            let sent = 1129 + u64::from(rank) + 2137 + 4139;
+            assert_eq!(tables.peer("W", rank, 1 - rank)[..2], [3, sent]);
+            if ways == 2 {
+                assert_classes(tables, "W", rank, "MPI_Isendrecv", &[first, 2 * 2137]);
+                assert_classes(tables, "W", rank, "MPI_Isendrecv_replace", &[2 * 4139]);
+            }
+        }
+        if ways == 2 {
+            assert_all_seen(tables);
+            finished.check();
+        }
+    });
+}
+
+#[test]
 fn peers_are_ranks_of_the_world() {
     on_each_mpi(|mpi| {
         let finished = Run::new(mpi, "split_peers").ranks(4).profiled();
@@ -261,6 +295,30 @@ fn peers_are_ranks_of_the_world() {
         );
         assert_calls(tables, even, 2, &[("MPI_Send", 1, 603), ("MPI_Comm_free", 1, 0)]);
         assert_calls(tables, odd, 1, &[("MPI_Recv", 1, 604), ("MPI_Comm_free", 1, 0)]);
+        assert_all_seen(tables);
+        finished.check();
+    });
+}
+
+#[test]
+fn peers_across_groups_are_ranks_of_the_world() {
+    on_each_mpi(|mpi| {
+        let finished = Run::new(mpi, "across_groups").ranks(4).profiled();
+        let tables = finished.tables();
+        let names = tables.names();
+        let both = *names.iter().find(|name| name.contains("_x")).expect("an intercommunicator");
+        for rank in 0..4 {
+            let (sent, received) = (4019 + u64::from(rank), 4019 + u64::from(3 - rank));
+            assert_eq!(tables.peer(both, rank, 3 - rank), [1, sent, 1, received]);
+            let rows = [
+                ("MPI_Irecv", 1, received),
+                ("MPI_Isend", 1, sent),
+                ("MPI_Waitall", 1, 0),
+                ("MPI_Comm_free", 1, 0),
+            ];
+            assert_calls(tables, both, rank, &rows);
+        }
+        assert_eq!(tables.peers.len(), 4);
         assert_all_seen(tables);
         finished.check();
     });
@@ -365,8 +423,15 @@ fn large_counts_count_under_the_plain_names() {
 }
 
 /// Programs that call the same functions in every run under every MPI.
-const DETERMINISTIC: [&str; 6] =
-    ["blocking_sends", "nonblocking_sends", "datatypes", "proc_null", "sendrecv", "split_peers"];
+const DETERMINISTIC: [&str; 7] = [
+    "blocking_sends",
+    "nonblocking_sends",
+    "datatypes",
+    "proc_null",
+    "sendrecv",
+    "split_peers",
+    "across_groups",
+];
 
 #[test]
 fn counts_do_not_depend_on_the_mpi() {

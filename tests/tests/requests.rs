@@ -116,6 +116,44 @@ fn every_way_of_completion_is_charged_to_the_communicators_of_its_requests() {
 }
 
 #[test]
+fn so_are_small_messages_whose_requests_share_handles() {
+    on_each_mpi(|mpi| {
+        for ranks in [1, 2] {
+            let run = Run::new(mpi, "completion_family").ranks(ranks);
+            assert_as_printed(&run.argument(13).profiled());
+        }
+    });
+}
+
+#[test]
+fn a_test_in_vain_is_charged_to_the_communicators_that_it_asked_about() {
+    on_each_mpi(|mpi| {
+        let finished = Run::new(mpi, "tests_in_vain").ranks(2).profiled();
+        let tables = finished.tables();
+        let (all, any, some, with_send) = (211, 223, 227, 229);
+        let both = [
+            ("MPI_Irecv", 1, 1301),
+            ("MPI_Testall", all + with_send, 0),
+            ("MPI_Testany", any, 0),
+            ("MPI_Testsome", some, 0),
+            ("MPI_Waitall", 1, 0),
+        ];
+        let and = |more: &[(&'static str, u64, u64)]| [&both, more].concat();
+        assert_calls(tables, "W", 0, &and(&[("MPI_Comm_dup", 2, 0), ("MPI_Barrier", 1, 0)]));
+        assert_calls(tables, "W_d1", 0, &and(&[("MPI_Test", 1009, 0), ("MPI_Comm_free", 1, 0)]));
+        let other = [
+            ("MPI_Isend", 1, 13),
+            ("MPI_Testall", with_send, 0),
+            ("MPI_Waitall", 1, 0),
+            ("MPI_Comm_free", 1, 0),
+        ];
+        assert_calls(tables, "W_d2", 0, &other);
+        assert_all_seen(tables);
+        finished.check();
+    });
+}
+
+#[test]
 fn a_wait_over_three_communicators_is_one_call_on_each_and_shares_its_time() {
     on_each_mpi(|mpi| {
         let finished = Run::new(mpi, "three_communicators").ranks(4).profiled();
@@ -183,6 +221,20 @@ fn eager_sends_are_charged_to_their_communicators_after_being_copied() {
 fn eager_sends_are_charged_to_their_communicators_in_the_order_of_their_start() {
     on_each_mpi(|mpi| {
         assert_eager(mpi, "in_order", 10, |tests| [vec![("MPI_Wait", 10, 0)], vec![("MPI_Test", tests, 0)]]);
+    });
+}
+
+#[test]
+fn an_eager_send_is_charged_to_its_communicator_where_its_variable_was_used_before() {
+    on_each_mpi(|mpi| {
+        assert_eager(mpi, "reused", 1, |tests| [vec![("MPI_Wait", 1, 0)], vec![("MPI_Test", tests, 0)]]);
+    });
+}
+
+#[test]
+fn a_thousand_eager_sends_are_told_apart_by_their_places() {
+    on_each_mpi(|mpi| {
+        assert_eager(mpi, "places", 500, |tests| [vec![("MPI_Wait", 500, 0)], vec![("MPI_Test", tests, 0)]]);
     });
 }
 
@@ -290,6 +342,30 @@ fn a_cancelled_request_moves_nothing() {
         receiver.extend(cancelled.then_some(("MPI_Cancel", 1, 0)));
         assert_calls(tables, "W", 1, &receiver);
         assert_eq!(tables.peer("W", 0, 1), [2 + messages, 4 + bytes, 0, 0]);
+        assert_all_seen(tables);
+        finished.check();
+    });
+}
+
+#[test]
+fn a_request_belongs_to_its_communicator_after_that_was_freed() {
+    on_each_mpi(|mpi| {
+        let finished = Run::new(mpi, "freed_communicator").ranks(2).profiled();
+        let tables = finished.tables();
+        for (rank, call) in [(0, "MPI_Irecv"), (1, "MPI_Isend")] {
+            let both = [("MPI_Waitall", 1, 0), ("MPI_Comm_free", 1, 0)];
+            assert_calls(tables, "W_d1", rank, &[&both[..], &[(call, 2, 70039 + 23)]].concat());
+            assert_calls(tables, "W_d2", rank, &[&both[..], &[(call, 1, 70051)]].concat());
+        }
+        assert_peers(
+            tables,
+            &[
+                ("W_d1", 1, 0, [2, 70039 + 23, 0, 0]),
+                ("W_d1", 0, 1, [0, 0, 2, 70039 + 23]),
+                ("W_d2", 1, 0, [1, 70051, 0, 0]),
+                ("W_d2", 0, 1, [0, 0, 1, 70051]),
+            ],
+        );
         assert_all_seen(tables);
         finished.check();
     });
@@ -416,6 +492,16 @@ fn what_fails_among_others_is_told_as_without_the_profiler() {
         let tables = finished.tables();
         assert_eq!(tables.of_rank("W", "MPI_Irecv", 1).calls, 15);
         assert_eq!(tables.not_seen(NotSeen::UnknownRequest), 0);
+    });
+}
+
+#[test]
+fn what_succeeds_among_others_that_fail_has_its_bytes() {
+    on_each_mpi(|mpi| {
+        let finished = Run::new(mpi, "failed_completions").ranks(2).profiled();
+        let bytes = 5 * (1901 + 1903);
+        assert_eq!(finished.tables().of_rank("W", "MPI_Irecv", 1).bytes, bytes);
+        assert_eq!(finished.tables().peer("W", 1, 0), [0, 0, 10, bytes]);
     });
 }
 
