@@ -14,8 +14,10 @@ use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Address space set aside for growth, tried in turn: a limit on address space may forbid the first.
+/// Address space set aside for growth, tried in turn.
 const RESERVATIONS: [usize; 3] = [1 << 34, 1 << 30, 1 << 26];
+/// The part of a limited address space that is taken at most; the rest is the program's.
+const MOST_OF_LIMIT: u64 = 64;
 /// The first size of the file.
 const FIRST_BYTES: usize = 1 << 16;
 /// The file grows by its own size, but not by more than this.
@@ -54,7 +56,10 @@ impl Segment {
     /// Makes the segment, in a file of `directory` if that can be. Otherwise the counters are in private
     /// memory, and the sentence returned says why.
     pub fn create(directory: &Path) -> Option<(Segment, Option<String>)> {
-        let (base, reserved) = RESERVATIONS.iter().find_map(|&bytes| Some((reserve(bytes)?, bytes)))?;
+        let most = address_space_limit() / MOST_OF_LIMIT;
+        let fitting = RESERVATIONS.iter().filter(|&&bytes| bytes as u64 <= most);
+        let smallest = RESERVATIONS.last();
+        let (base, reserved) = fitting.chain(smallest).find_map(|&bytes| Some((reserve(bytes)?, bytes)))?;
         let growth = Growth { reserved, mapped: 0, used: HEADER_BYTES, file: None, log: None };
         let segment = Segment { base, growth: Mutex::new(growth) };
         let mut growth = segment.growth.lock().unwrap_or_else(PoisonError::into_inner);
@@ -183,6 +188,13 @@ impl Growth {
         }
         mapped
     }
+}
+
+fn address_space_limit() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: the limit is written, or left as it is.
+    unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) };
+    limit.rlim_cur
 }
 
 /// Address space without memory.

@@ -215,3 +215,90 @@ impl<V: Copy> Bucket<V> {
         self.keys[way].store(key, Ordering::Release);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashMap;
+
+    /// A sequence of numbers that is the same on each run.
+    fn numbers() -> impl FnMut(u64) -> u64 {
+        let mut state: u64 = 0x2545_f491_4f6c_dd1d;
+        move |below| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % below
+        }
+    }
+
+    fn behaves_as_a_map(table: &Table<u64>) {
+        let mut model = HashMap::new();
+        let mut draw = numbers();
+        for step in 0..200_000 {
+            let key = 1 + draw(3000);
+            match draw(3) {
+                0 => assert_eq!(table.remove(key), model.remove(&key), "step {step}"),
+                1 => assert_eq!(table.get(key), model.get(&key).copied(), "step {step}"),
+                _ => {
+                    assert!(table.insert(key, step));
+                    model.insert(key, step);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn it_holds_what_a_map_holds() {
+        behaves_as_a_map(&Table::new());
+        let shared = Table::new();
+        shared.share();
+        behaves_as_a_map(&shared);
+    }
+
+    #[test]
+    fn it_takes_more_than_its_first_level_and_gives_it_back() {
+        let table = Table::new();
+        for key in 1..=10_000u64 {
+            assert!(table.insert(key, key * 3));
+        }
+        for key in 1..=10_000u64 {
+            assert_eq!(table.remove(key), Some(key * 3));
+        }
+        assert!((1..=10_000).all(|key| table.get(key).is_none()));
+    }
+
+    #[test]
+    fn what_was_found_is_removed_only_while_it_is_the_same() {
+        for shared in [false, true] {
+            let table = Table::new();
+            if shared {
+                table.share();
+            }
+            table.insert(7, 1);
+            let before = table.find(7).unwrap();
+            // The library gives the handle out again, to another thread.
+            table.insert(7, 2);
+            table.remove_found(&before);
+            assert_eq!(table.get(7), Some(2));
+            table.replace_found(&before, 7, 3);
+            assert_eq!(table.get(7), Some(2));
+        }
+    }
+
+    #[test]
+    fn threads_do_not_disturb_each_other() {
+        static TABLE: Table<u64> = Table::new();
+        TABLE.share();
+        std::thread::scope(|scope| {
+            for thread in 1..=4u64 {
+                scope.spawn(move || {
+                    for round in 0..20_000u64 {
+                        let key = thread << 32 | (round % 97 + 1);
+                        assert!(TABLE.insert(key, round));
+                        assert_eq!(TABLE.get(key), Some(round));
+                        assert_eq!(TABLE.remove(key), Some(round));
+                    }
+                });
+            }
+        });
+    }
+}

@@ -63,10 +63,24 @@ pub fn clippy(wanted: &Wanted) -> Result<()> {
         None,
     )?;
     let failed = each(wanted, "checking", |workplace| {
-        cargo(&[&["clippy", "--package", "mpisee-rs"], &strict[..]].concat(), Some(workplace))
+        cargo(
+            &[&["clippy", "--package", "mpisee-rs", "--all-targets"], &strict[..]].concat(),
+            Some(workplace),
+        )
     })?;
     if failed > 0 {
         bail!("clippy does not pass for {failed} of the MPIs found");
+    }
+    Ok(())
+}
+
+/// Runs the unit tests of the library, which is not among the default members, for every MPI wanted.
+pub fn test(wanted: &Wanted) -> Result<()> {
+    let failed = each(wanted, "testing the library for", |workplace| {
+        cargo(&["test", "--package", "mpisee-rs"], Some(workplace))
+    })?;
+    if failed > 0 {
+        bail!("the library's unit tests do not pass for {failed} of the MPIs found");
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Builds mpisee. Everything that is done to the project, other than testing it, is done through here.
+//! Builds mpisee. What is done to the project in more than one step, or once per MPI, is done through here.
 
 mod build;
 mod dist;
@@ -35,6 +35,8 @@ enum Task {
     },
     /// Run clippy over everything, the library once per MPI
     Clippy(Wanted),
+    /// Run the unit tests of the library, once per MPI
+    Test(Wanted),
 }
 
 fn main() -> ExitCode {
@@ -57,6 +59,7 @@ fn run(task: Task) -> Result<()> {
         Task::Dist(wanted) => dist::dist(&wanted),
         Task::Install { prefix } => dist::install(&prefix),
         Task::Clippy(wanted) => build::clippy(&wanted),
+        Task::Test(wanted) => build::test(&wanted),
     }
 }
 

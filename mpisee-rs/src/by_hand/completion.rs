@@ -5,11 +5,10 @@
 
 use crate::abi::{Request, STATUS_IGNORE, Status, constant};
 use crate::meaning::completion::{self, Scratch, freed, given};
-use crate::process::{self, REQUESTS};
+use crate::process::REQUESTS;
 use crate::record::{Call, Recorder};
-use crate::request::Given;
+use crate::request::{Given, Started};
 use mpisee_profile::Operation;
-use mpisee_profile::segment::NotSeen;
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 
@@ -357,15 +356,16 @@ pub unsafe fn cancel(
     let given = unsafe { given(call.request_null(), request) };
     // SAFETY: the caller's promise.
     let (code, ticks) = call.time(|| unsafe { twin(request) });
-    call.record(|recorder| match &given {
-        Given::Known(key, found) => {
-            let mut started = found.value;
-            started.cancelled = code == constant::SUCCESS;
-            REQUESTS.change(*key, found, started);
-            completion::count_on(recorder, Operation::Cancel, started.counted.communicator, ticks);
+    call.record(|recorder| {
+        let Some(started) = REQUESTS.look(&given).filter(|started| started.recorded) else {
+            return completion::count_unknown(&given);
+        };
+        // What was complete when it began, and so shares its handle, cannot be cancelled any more.
+        if let Given::Known(key, found) = &given {
+            let cancelled = code == constant::SUCCESS;
+            REQUESTS.change(*key, found, Started { cancelled, ..started });
         }
-        Given::Unknown => process::not_seen(NotSeen::UnknownRequest),
-        Given::Nothing | Given::Shared(..) => {}
+        completion::count_on(recorder, Operation::Cancel, started.counted.communicator, ticks);
     });
     code
 }

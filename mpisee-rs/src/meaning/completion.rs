@@ -106,12 +106,9 @@ impl Completion<'_> {
         }
     }
 
-    /// What was started and completed while recording was off is nobody's business.
     fn count_unknown(&mut self, given: &Given) {
-        if !matches!(given, Given::Nothing) && process::is_recording() {
-            self.unknown = true;
-            process::not_seen(NotSeen::UnknownRequest);
-        }
+        self.unknown |= !matches!(given, Given::Nothing);
+        count_unknown(given);
     }
 
     /// Charges the call.
@@ -135,6 +132,13 @@ impl Completion<'_> {
                 ticks,
             });
         }
+    }
+}
+
+/// Counts a request of unknown origin; what starts and ends while recording is off is nobody's business.
+pub fn count_unknown(given: &Given) {
+    if !matches!(given, Given::Nothing) && process::is_recording() {
+        process::not_seen(NotSeen::UnknownRequest);
     }
 }
 

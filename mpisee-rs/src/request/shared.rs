@@ -207,3 +207,64 @@ impl Hasher for Mix {
         self.write_u64(number as u64);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Counted;
+    use crate::request::Kind;
+    use mpisee_profile::Operation;
+
+    fn of(communicator: u32) -> Started {
+        let operation = Operation::Isend;
+        Started::once(
+            Kind::Send,
+            Counted { communicator, region: 0, operation, message: 0, bytes: 0, ticks: 0 },
+        )
+    }
+
+    fn take(open: &SharedHandles, key: u64, place: usize) -> Option<u32> {
+        open.take(key, place).map(|started| started.counted.communicator)
+    }
+
+    #[test]
+    fn a_place_holds_what_was_last_stored_there() {
+        let open = SharedHandles::new();
+        open.add(9, 100, of(1));
+        open.add(9, 100, of(2));
+        assert_eq!(take(&open, 9, 100), Some(2));
+        // The program kept the first in another variable.
+        assert_eq!(take(&open, 9, 200), Some(1));
+        assert_eq!(take(&open, 9, 100), None);
+    }
+
+    #[test]
+    fn what_was_moved_is_taken_in_the_order_of_its_begin() {
+        let open = SharedHandles::new();
+        for communicator in 0..1000 {
+            open.add(9, 100, of(communicator));
+        }
+        assert!((0..1000).all(|expected| take(&open, 9, 5000 + expected as usize) == Some(expected)));
+        assert_eq!(take(&open, 9, 100), None);
+    }
+
+    #[test]
+    fn many_places_are_found_in_any_order() {
+        let open = SharedHandles::new();
+        for at in 0..1000 {
+            open.add(9, at, of(at as u32));
+        }
+        for at in (0..1000).rev() {
+            assert_eq!(open.look(9, at).map(|started| started.counted.communicator), Some(at as u32));
+            assert_eq!(take(&open, 9, at), Some(at as u32));
+        }
+    }
+
+    #[test]
+    fn another_handle_is_not_taken() {
+        let open = SharedHandles::new();
+        open.add(9, 100, of(1));
+        assert_eq!(take(&open, 8, 300), None);
+        assert_eq!(take(&open, 9, 300), Some(1));
+    }
+}
