@@ -58,6 +58,7 @@ pub struct Process {
     pub world_size: u32,
     pub start_realtime_ns: u64,
     pub library_version: String,
+    pub tells_of_combined_receives: bool,
     pub thread_level: &'static str,
     pub ticks_are_tsc: bool,
     /// Sentences for `run.json`.

@@ -15,10 +15,20 @@ pub enum Kind {
     Send,
     /// A receive; its bytes are known when it completes.
     Receive,
+    /// A send and a receive in one.
+    SendReceive,
     /// A collective operation.
     Collective,
     /// An `MPI_Comm_idup`, with its number among those on their way.
     Duplication(u32),
+}
+
+impl Kind {
+    /// Whether its completion tells of a message that came.
+    #[inline]
+    pub fn receives(self) -> bool {
+        matches!(self, Kind::Receive | Kind::SendReceive)
+    }
 }
 
 /// An open request.
@@ -161,7 +171,7 @@ impl Given {
 
     /// Whether its completion has something to learn from the status.
     pub fn needs_status(&self) -> bool {
-        self.started().is_some_and(|started| started.kind == Kind::Receive || started.cancelled)
+        self.started().is_some_and(|started| started.kind.receives() || started.cancelled)
     }
 }
 

@@ -47,6 +47,12 @@ fn ended() -> *const Thread {
     ptr::without_provenance(1)
 }
 
+/// A number that no other thread has while this one lives.
+#[inline]
+pub fn number() -> usize {
+    CURRENT.with(Cell::get).addr()
+}
+
 /// Proof that the thread is in a call of the application, and not inside another one.
 pub struct Inside {
     pub thread: &'static Thread,

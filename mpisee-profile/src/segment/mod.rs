@@ -33,6 +33,9 @@ pub enum NotSeen {
     CompletionOfNothing,
     /// A receive whose request was freed while it was active: what it received is unknown.
     FreedReceive,
+    /// The receiving half of a nonblocking send and receive in one, where the MPI library does not tell what
+    /// came (MPICH 4.0 leaves the status as it was).
+    UntoldReceive,
     /// A call by a thread that was ending.
     EndingThread,
     /// A call for which no room was left in memory.
@@ -43,11 +46,12 @@ pub enum NotSeen {
 
 impl NotSeen {
     /// Every reason, in the order of the header's counters.
-    pub const ALL: [NotSeen; 7] = [
+    pub const ALL: [NotSeen; 8] = [
         NotSeen::UnknownCommunicator,
         NotSeen::UnknownRequest,
         NotSeen::CompletionOfNothing,
         NotSeen::FreedReceive,
+        NotSeen::UntoldReceive,
         NotSeen::EndingThread,
         NotSeen::NoRoom,
         NotSeen::InternalError,
@@ -60,6 +64,7 @@ impl NotSeen {
             NotSeen::UnknownRequest => "completions of requests of unknown origin",
             NotSeen::CompletionOfNothing => "waits and tests without an active request",
             NotSeen::FreedReceive => "receives whose request was freed before they completed",
+            NotSeen::UntoldReceive => "receives of which the MPI library does not tell what came",
             NotSeen::EndingThread => "calls by ending threads",
             NotSeen::NoRoom => "calls for which no memory was left",
             NotSeen::InternalError => "calls whose recording failed",

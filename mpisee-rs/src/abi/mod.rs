@@ -13,7 +13,7 @@ mod family;
 
 pub use family::{
     CART, COMBINER_NAMED, DIST_GRAPH, GRAPH, IN_PLACE, STATUS_IGNORE, is_shared_request,
-    library_is_of_family, received_bytes, resolve,
+    library_is_of_family, received_bytes, resolve, tells_of_combined_receives,
 };
 #[cfg(mpi = "MPI_Session_init")]
 pub use mpi_sys::MPI_Session as Session;

@@ -123,6 +123,7 @@ fn start() {
         world_rank,
         world_size,
         start_realtime_ns: clock::realtime_ns(),
+        tells_of_combined_receives: abi::tells_of_combined_receives(&version),
         library_version: version,
         thread_level,
         ticks_are_tsc,

@@ -154,7 +154,10 @@ pub fn shares(communicators: &[u32], ticks: u64) -> impl Iterator<Item = (u32, u
 #[inline]
 fn settle(recorder: &Recorder, started: &Started, status: Option<&Status>) {
     match (started.kind, status) {
-        (Kind::Receive, Some(status)) => settle_receive(recorder, started, status),
+        (Kind::SendReceive, _) if !recorder.process.tells_of_combined_receives => {
+            process::not_seen(NotSeen::UntoldReceive);
+        }
+        (Kind::Receive | Kind::SendReceive, Some(status)) => settle_receive(recorder, started, status),
         (Kind::Send, Some(status)) if started.cancelled && was_cancelled(status) => {
             recorder.sent(
                 started.counted.communicator,
@@ -196,13 +199,13 @@ fn was_cancelled(status: &Status) -> bool {
 
 /// A request that the application freed before it completed, or that is persistent.
 pub fn freed(recorder: &Recorder, operation: Operation, started: Option<Started>, ticks: u64) {
-    let Some(started) = started.filter(|started| started.recorded) else {
+    let Some(started) = started else {
         if process::is_recording() {
             process::not_seen(NotSeen::UnknownRequest);
         }
         return;
     };
-    if started.active && started.kind == Kind::Receive {
+    if started.active && started.recorded && started.kind.receives() {
         process::not_seen(NotSeen::FreedReceive);
     }
     count_on(recorder, operation, started.counted.communicator, ticks);

@@ -1,5 +1,6 @@
 //! Matched probes and the receives of their messages (MPI 4.1, 3.8.2): the message leads to the communicator.
 
+use super::completion::count_on;
 use super::volume::{Block, Number};
 use crate::abi::{self, Comm, Message, Raw, Request, STATUS_IGNORE, Status, constant, received_bytes};
 use crate::process::{self, REQUESTS};
@@ -11,8 +12,9 @@ use mpisee_profile::segment::NotSeen;
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 
-/// The messages that were probed and not yet received, with the number of their communicator. The one that
-/// stands for all from `MPI_PROC_NULL` is on the communicator where it came up last.
+/// The communicators of messages that were probed, by number. An entry stays until its handle is given out
+/// again: the one that stands for all messages from `MPI_PROC_NULL` is received more than once, and is on the
+/// communicator where it came up last.
 static MESSAGES: Table<u32> = Table::new();
 
 /// Several threads call MPI at the same time.
@@ -60,11 +62,11 @@ unsafe fn probe(
     message: *const Message,
     make: impl FnOnce() -> (c_int, bool),
 ) -> c_int {
-    let Some(call) = Call::counted() else { return make().0 };
+    let Some(call) = Call::tracked() else { return make().0 };
     let ((code, found), ticks) = call.time(make);
     call.record(|recorder| {
         let Some(communicator) = recorder.communicator(comm) else { return };
-        recorder.count(&communicator, operation, 0, 0, ticks);
+        count_on(recorder, operation, communicator.id, ticks);
         if code == constant::SUCCESS && found {
             // SAFETY: the call found a message and stored it.
             MESSAGES.insert(abi::bits(unsafe { *message }), communicator.id);
@@ -74,9 +76,9 @@ unsafe fn probe(
 }
 
 /// The communicator of a message that is about to be received.
-unsafe fn take(message: *const Message) -> Option<u32> {
+unsafe fn communicator_of(message: *const Message) -> Option<u32> {
     // SAFETY: the caller's promise.
-    let communicator = MESSAGES.remove(abi::bits(unsafe { *message }));
+    let communicator = MESSAGES.get(abi::bits(unsafe { *message }));
     if communicator.is_none() {
         process::not_seen(NotSeen::UnknownCommunicator);
     }
@@ -95,7 +97,7 @@ pub unsafe fn receive_matched(
 ) -> c_int {
     let Some(call) = Call::counted() else { return make(status) };
     // SAFETY: the application's message is valid.
-    let communicator = unsafe { take(message) };
+    let communicator = unsafe { communicator_of(message) };
     let mut own = MaybeUninit::<Status>::uninit();
     let status = if status == STATUS_IGNORE { own.as_mut_ptr() } else { status };
     let (code, ticks) = call.time(|| make(status));
@@ -126,7 +128,7 @@ pub unsafe fn start_receive_matched<C: Number>(
 ) -> c_int {
     let Some(call) = Call::counted() else { return make() };
     // SAFETY: the application's message is valid.
-    let communicator = unsafe { take(message) };
+    let communicator = unsafe { communicator_of(message) };
     let (code, ticks) = call.time(make);
     call.record(|recorder| {
         let Some(communicator) = communicator else { return };

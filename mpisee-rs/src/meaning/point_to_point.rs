@@ -219,7 +219,7 @@ pub unsafe fn start_send_receive<C: Number>(
         if code == constant::SUCCESS {
             recorder.sent(communicator.id, dest, 1, sent);
             // SAFETY: the call succeeded, so it stored a request.
-            REQUESTS.add(unsafe { *request }, request, Started::once(Kind::Receive, counted));
+            REQUESTS.add(unsafe { *request }, request, Started::once(Kind::SendReceive, counted));
         }
     });
     code

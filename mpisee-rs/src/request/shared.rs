@@ -1,7 +1,7 @@
 //! Requests that were complete when they were started. MPI libraries give many of them one handle, so that
 //! several are open under one name. They are told apart by where the application keeps them: what a
 //! variable holds now is what was last stored there. Those that it moved elsewhere are taken in the order in
-//! which they began. Nothing is left to learn of them but whose they were.
+//! which they began, first those of the same thread. Nothing is left to learn of them but whose they were.
 
 use super::Started;
 use std::cell::UnsafeCell;
@@ -95,6 +95,8 @@ struct Node {
     key: u64,
     place: usize,
     started: Started,
+    /// The thread that started it.
+    thread: usize,
     /// The next older and the next younger of all.
     older: u32,
     younger: u32,
@@ -119,7 +121,8 @@ impl Entries {
     fn add(&mut self, key: u64, place: usize, started: Started) {
         let (older, older_here) = (self.in_order.last, self.by_place.get(&(key, place)).copied());
         let older_here = older_here.unwrap_or(NONE);
-        let node = Node { key, place, started, older, younger: NONE, older_here, younger_here: NONE };
+        let thread = crate::thread::number();
+        let node = Node { key, place, started, thread, older, younger: NONE, older_here, younger_here: NONE };
         let at = match self.free.pop() {
             Some(at) => {
                 self.nodes[at as usize] = node;
@@ -153,13 +156,16 @@ impl Entries {
             let oldest_first = std::iter::successors(Some(self.in_order.first), |&at| {
                 Some(self.nodes.get(at as usize)?.younger)
             });
-            let mut candidates = oldest_first.take(LOOK_AHEAD);
-            candidates.find(|&at| self.nodes.get(at as usize).is_some_and(|node| node.key == key))
+            let same_handle = |at: &u32| self.nodes.get(*at as usize).is_some_and(|node| node.key == key);
+            let candidates = || oldest_first.clone().take(LOOK_AHEAD).filter(same_handle);
+            let own = crate::thread::number();
+            candidates().find(|&at| self.nodes[at as usize].thread == own).or_else(|| candidates().next())
         })
     }
 
     fn remove(&mut self, at: u32) -> Started {
-        let Node { key, place, started, older, younger, older_here, younger_here } = self.nodes[at as usize];
+        let Node { key, place, started, older, younger, older_here, younger_here, .. } =
+            self.nodes[at as usize];
         match self.node(older) {
             Some(older) => older.younger = younger,
             None => self.in_order.first = younger,
