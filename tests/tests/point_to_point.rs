@@ -241,6 +241,19 @@ fn a_message_that_a_probe_took_is_received_where_it_was_sent() {
 }
 
 #[test]
+fn a_message_from_nobody_is_received_where_it_was_probed() {
+    on_each_mpi(|mpi| {
+        let finished = Run::new(mpi, "matched_nobody").ranks(1).profiled();
+        let tables = finished.tables();
+        let calls = ["MPI_Mprobe", "MPI_Improbe", "MPI_Mrecv", "MPI_Imrecv", "MPI_Wait", "MPI_Comm_free"];
+        assert_calls(tables, "W_d1", 0, &calls.map(|call| (call, 1, 0)));
+        assert_peers(tables, &[]);
+        assert_all_seen(tables);
+        finished.check();
+    });
+}
+
+#[test]
 fn a_combined_nonblocking_send_and_receive_has_the_sum_of_both_directions() {
     on_each_mpi(|mpi| {
         let finished = Run::new(mpi, "isendrecv").ranks(2).profiled();
@@ -270,6 +283,10 @@ fn a_combined_nonblocking_send_and_receive_has_the_sum_of_both_directions() {
         if ways == 2 {
             assert_all_seen(tables);
             finished.check();
+        } else {
+            // What came is in no table, and nobody is said to have sent it.
+            assert_eq!(tables.run.not_seen, [(NotSeen::UntoldReceive.name().to_owned(), 6)].into());
+            assert_eq!([0, 1].map(|rank| tables.peer("W", rank, 1 - rank)[2..].to_vec()), [[0, 0], [0, 0]]);
         }
     });
 }

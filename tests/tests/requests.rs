@@ -348,6 +348,25 @@ fn a_cancelled_request_moves_nothing() {
 }
 
 #[test]
+fn a_completed_send_that_is_cancelled_counts_whole() {
+    on_each_mpi(|mpi| {
+        let finished = Run::new(mpi, "cancel_complete").ranks(2).profiled();
+        let tables = finished.tables();
+        let messages = 1 - printed(&finished.stdout, "cancelled");
+        let rows = [
+            ("MPI_Isend", 1, 29 * messages),
+            ("MPI_Cancel", 1, 0),
+            ("MPI_Wait", 1, 0),
+            ("MPI_Comm_free", 1, 0),
+        ];
+        assert_calls(tables, "W_d1", 0, &rows);
+        assert_eq!(tables.peer("W_d1", 0, 1), [messages, 29 * messages, 0, 0]);
+        assert_all_seen(tables);
+        finished.check();
+    });
+}
+
+#[test]
 fn a_request_belongs_to_its_communicator_after_that_was_freed() {
     on_each_mpi(|mpi| {
         let finished = Run::new(mpi, "freed_communicator").ranks(2).profiled();
@@ -415,6 +434,29 @@ fn twenty_thousand_requests_are_open_at_once_and_come_back() {
 }
 
 #[test]
+fn requests_are_kept_track_of_while_recording_is_off() {
+    on_each_mpi(|mpi| {
+        let finished = Run::new(mpi, "switched_off").ranks(1).profiled();
+        let tables = finished.tables();
+        let rows = [
+            ("MPI_Irecv", 2, 1709 + 3413),
+            ("MPI_Isend", 1, 70019),
+            ("MPI_Start", 2, 27299 + 27300),
+            ("MPI_Wait", 2, 0),
+            ("MPI_Request_free", 1, 0),
+        ];
+        assert_calls(tables, "S", 0, &rows);
+        assert_classes(tables, "S", 0, "MPI_Irecv", &[1709, 3413]);
+        assert_eq!(tables.peer("S", 0, 0), [1, 70019, 4, 1709 + 3413 + 27299 + 27300]);
+        assert!(tables.run.recording_was_off);
+        // One completion of a receive, one of a persistent request; both were started while off.
+        let unknown = (NotSeen::UnknownRequest.name().to_owned(), 2);
+        assert_eq!(tables.run.not_seen, BTreeMap::from([unknown]));
+        finished.check();
+    });
+}
+
+#[test]
 fn threads_are_counted_exactly() {
     on_each_mpi(|mpi| {
         let finished = Run::new(mpi, "threads").ranks(2).profiled();
@@ -444,6 +486,22 @@ fn threads_are_counted_exactly() {
                 ];
                 assert_calls(tables, &format!("W_d{}", thread + 1), rank, &own);
             }
+        }
+        assert_all_seen(tables);
+        finished.check();
+    });
+}
+
+#[test]
+fn threads_whose_requests_share_handles_are_charged_for_their_own() {
+    on_each_mpi(|mpi| {
+        let finished = Run::new(mpi, "threads_copies").ranks(2).profiled();
+        let tables = finished.tables();
+        for thread in 0..4 {
+            let (comm, bytes) = (format!("W_d{}", thread + 1), 8 * 500 * (31 + thread));
+            let sender = [("MPI_Isend", 8 * 500, bytes), ("MPI_Waitall", 500, 0), ("MPI_Comm_free", 1, 0)];
+            assert_calls(tables, &comm, 0, &sender);
+            assert_calls(tables, &comm, 1, &[("MPI_Recv", 8 * 500, bytes), ("MPI_Comm_free", 1, 0)]);
         }
         assert_all_seen(tables);
         finished.check();
