@@ -3,26 +3,24 @@
 //! Rows travel as CSV text, one rank after the other and in pieces of limited size, so that no rank holds
 //! more than its own rows and one piece of another's.
 
-use crate::abi::{Comm, Raw, STATUS_IGNORE, constant};
 use crate::by_hand::FLAVOUR;
 use crate::clock;
-use crate::generated::pmpi;
 use crate::message::say;
 use crate::naming;
 use crate::process::{self, Process};
 use mpisee_profile::rows::{CallRow, CommRow, PeerRow, RankRow, RegionRow};
-use mpisee_profile::run::{MpiInfo, RunInfo};
+use mpisee_profile::run::{MpiInfo, RunInfo, rfc3339};
 use mpisee_profile::segment::tables::{is_merged, merge};
 use mpisee_profile::segment::{NotSeen, RankTables, Snapshot};
 use mpisee_profile::writer::{ProfileWriter, TableWriter, from_csv, to_csv};
 use mpisee_profile::{FORMAT_VERSION, ProfileError};
 use std::collections::{BTreeMap, HashMap};
-use std::ffi::c_int;
-use std::mem::MaybeUninit;
 use std::path::{Path, PathBuf};
 
-/// Bytes that travel at a time.
-const PIECE: usize = 1 << 20;
+mod link;
+
+use link::Link;
+
 /// The tables, in the order in which a rank's rows travel.
 const TABLES: usize = 5;
 
@@ -222,113 +220,6 @@ impl<'n> Files<'n> {
     }
 }
 
-/// What connects the ranks: a communicator of our own, on which errors are returned.
-struct Link {
-    comm: Comm,
-    owned: bool,
-}
-
-impl Link {
-    /// A duplicate of the world; or the world itself, where there is no room for another communicator.
-    fn open(process: &Process) -> Link {
-        let world = Raw::new(process.predefined.world);
-        let returning = Raw::new(process.predefined.errors_return);
-        let mut handler = MaybeUninit::uninit();
-        let mut comm = MaybeUninit::uninit();
-        // SAFETY: the world is valid; the handler that the application set is put back as it was.
-        unsafe {
-            pmpi::MPI_Comm_get_errhandler.get()(world, handler.as_mut_ptr());
-            pmpi::MPI_Comm_set_errhandler.get()(world, returning);
-            let code = pmpi::MPI_Comm_dup.get()(world, comm.as_mut_ptr());
-            pmpi::MPI_Comm_set_errhandler.get()(world, Raw::new(handler.assume_init()));
-            pmpi::MPI_Errhandler_free.get()(handler.as_mut_ptr());
-            if code != constant::SUCCESS {
-                return Link { comm: process.predefined.world, owned: false };
-            }
-            let comm = comm.assume_init();
-            pmpi::MPI_Comm_set_errhandler.get()(Raw::new(comm), returning);
-            Link { comm, owned: true }
-        }
-    }
-
-    fn close(mut self) {
-        if self.owned {
-            // SAFETY: the communicator is ours.
-            unsafe { pmpi::MPI_Comm_free.get()(&raw mut self.comm) };
-        }
-    }
-
-    /// The sums of `own` over all ranks, on rank 0.
-    fn sum(&self, process: &Process, own: &[u64]) -> Vec<u64> {
-        let mut sums = own.to_vec();
-        let (datatype, op) = (Raw::new(process.predefined.u64), Raw::new(process.predefined.sum));
-        let comm = Raw::new(self.comm);
-        let (from, to) = (own.as_ptr().cast(), sums.as_mut_ptr().cast());
-        // SAFETY: both buffers have as many elements as are said.
-        unsafe { pmpi::MPI_Reduce.get()(from, to, own.len() as c_int, datatype, op, 0, comm) };
-        sums
-    }
-
-    /// For each rank the number of its node, on rank 0; ranks with one host name are on one node.
-    fn node_of_each_rank(&self, process: &Process) -> Vec<u32> {
-        const WORDS: usize = mpisee_profile::segment::layout::HOST_BYTES / 8;
-        let load = |word: &std::sync::atomic::AtomicU64| word.load(std::sync::atomic::Ordering::Relaxed);
-        let own: Vec<u64> = process.segment.header().host.iter().map(load).collect();
-        let is_root = process.world_rank == 0;
-        let mut all = vec![0u64; if is_root { process.world_size as usize * WORDS } else { 0 }];
-        let (datatype, comm) = (Raw::new(process.predefined.u64), Raw::new(self.comm));
-        let (from, to) = (own.as_ptr().cast(), all.as_mut_ptr().cast());
-        let count = WORDS as c_int;
-        // SAFETY: rank 0 has room for the words of every rank, the others receive nothing.
-        unsafe { pmpi::MPI_Gather.get()(from, count, datatype, to, count, datatype, 0, comm) };
-        let mut numbers = HashMap::new();
-        all.chunks_exact(WORDS)
-            .map(|host| {
-                let next = numbers.len() as u32;
-                *numbers.entry(host.to_vec()).or_insert(next)
-            })
-            .collect()
-    }
-
-    /// Sends the own rows to rank 0, when it asks for them.
-    fn send(&self, process: &Process, parts: &[Vec<u8>; TABLES]) {
-        let mut lengths = [0u64; TABLES];
-        lengths.iter_mut().zip(parts).for_each(|(length, part)| *length = part.len() as u64);
-        let (byte, u64s) = (Raw::new(process.predefined.byte), Raw::new(process.predefined.u64));
-        let comm = Raw::new(self.comm);
-        // SAFETY: each buffer has as many elements as are said.
-        unsafe {
-            pmpi::MPI_Recv.get()(std::ptr::dangling_mut(), 0, byte, 0, 0, comm, STATUS_IGNORE);
-            pmpi::MPI_Send.get()(lengths.as_ptr().cast(), TABLES as c_int, u64s, 0, 0, comm);
-            for piece in parts.iter().flat_map(|part| part.chunks(PIECE)) {
-                pmpi::MPI_Send.get()(piece.as_ptr().cast(), piece.len() as c_int, byte, 0, 0, comm);
-            }
-        }
-    }
-
-    /// The rows of another rank.
-    fn receive(&self, process: &Process, rank: u32) -> [Vec<u8>; TABLES] {
-        let (byte, u64s) = (Raw::new(process.predefined.byte), Raw::new(process.predefined.u64));
-        let (comm, rank) = (Raw::new(self.comm), rank as c_int);
-        let mut lengths = [0u64; TABLES];
-        let places = lengths.as_mut_ptr().cast();
-        // SAFETY: each buffer has as many elements as are said.
-        unsafe {
-            pmpi::MPI_Send.get()(std::ptr::dangling(), 0, byte, rank, 0, comm);
-            pmpi::MPI_Recv.get()(places, TABLES as c_int, u64s, rank, 0, comm, STATUS_IGNORE);
-        }
-        lengths.map(|length| {
-            let mut part = vec![0u8; length as usize];
-            for piece in part.chunks_mut(PIECE) {
-                let (place, count) = (piece.as_mut_ptr().cast(), piece.len() as c_int);
-                // SAFETY: as above.
-                unsafe { pmpi::MPI_Recv.get()(place, count, byte, rank, 0, comm, STATUS_IGNORE) };
-            }
-            part
-        })
-    }
-}
-
 /// The arguments of the process. Those of a Rust library preloaded into another program are not in
 /// `std::env::args` on every system, so the kernel is asked.
 fn command_line() -> Vec<String> {
@@ -348,27 +239,4 @@ fn wanted_directory(process: &Process, command: &[String]) -> PathBuf {
     let mut with_extension = wanted.into_os_string();
     with_extension.push(".mpisee");
     PathBuf::from(with_extension)
-}
-
-/// `2026-01-31T12:00:00Z`, from nanoseconds since 1970.
-fn rfc3339(nanoseconds: u64) -> String {
-    let seconds = nanoseconds / 1_000_000_000;
-    let (days, of_day) = (seconds / 86_400, seconds % 86_400);
-    let (year, month, day) = civil_from_days(days as i64);
-    let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
-}
-
-/// The Gregorian date of a day counted from 1970-01-01, after H. Hinnant, "chrono-compatible low-level date
-/// algorithms": years begin in March, so that the leap day is the last.
-fn civil_from_days(days: i64) -> (i64, i64, i64) {
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }

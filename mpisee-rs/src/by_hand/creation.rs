@@ -3,9 +3,8 @@
 //! The members agree on the number in the new name before the communicator is created, also while recording
 //! is off: ranks may differ in that. The time of the agreement is not the call's.
 
-use crate::abi::{Comm, Group, Info, Raw, Request, STATUS_IGNORE, constant};
+use crate::abi::{Comm, Group, Info, Raw, Request, constant};
 use crate::communicator::Communicator;
-use crate::generated::pmpi;
 use crate::meaning::completion::count_on;
 use crate::naming::{self, Birth, Parent};
 use crate::process::{self, COMMUNICATORS, Process, REQUESTS};
@@ -15,6 +14,7 @@ use mpisee_profile::Operation;
 use mpisee_profile::segment::NotSeen;
 use mpisee_profile::segment::log::Record;
 use std::ffi::{CStr, c_char, c_int};
+use std::sync::atomic::Ordering;
 
 const fn birth(letter: u8, operation: Operation) -> Birth {
     Birth { letter, operation, several: false, reorder: None }
@@ -70,7 +70,10 @@ unsafe fn note_created(
 }
 
 /// The communicator that a call created for this process.
-unsafe fn created(process: &Process, code: c_int, new: *const Comm) -> Option<Comm> {
+///
+/// # Safety
+/// `new` is where the call stores it.
+pub unsafe fn created(process: &Process, code: c_int, new: *const Comm) -> Option<Comm> {
     if code != constant::SUCCESS {
         return None;
     }
@@ -176,9 +179,9 @@ pub unsafe fn comm_create_group(
         let mut n = 0;
         if let (Some(comm), Some(_)) = (comm, &parent) {
             let so_far = &process.communicators_so_far;
-            let own = so_far.load(std::sync::atomic::Ordering::Relaxed);
+            let own = so_far.load(Ordering::Relaxed);
             n = if process::size(comm) == 1 { own } else { naming::allreduce_max(process, comm, own) };
-            so_far.fetch_max(n + 1, std::sync::atomic::Ordering::Relaxed);
+            so_far.fetch_max(n + 1, Ordering::Relaxed);
         }
         let birth = birth(b'g', Operation::CommCreateGroup).one_of_several();
         // SAFETY: the caller's promise.
@@ -375,137 +378,6 @@ pub unsafe fn intercomm_merge(
     let birth = birth(b'm', Operation::IntercommMerge);
     // SAFETY: the caller's promise.
     unsafe { create(birth, intercomm, new, || twin(intercomm, high, new)) }
-}
-
-/// `MPI_Intercomm_create`. Its name is below the peer communicator, in which only the two leaders need to
-/// be: they agree there, and tell their groups. Its row is on the local communicator.
-///
-/// # Safety
-/// See [`comm_dup`].
-pub unsafe fn intercomm_create(
-    twin: unsafe extern "C-unwind" fn(Raw<Comm>, c_int, Raw<Comm>, c_int, c_int, *mut Comm) -> c_int,
-    local: Raw<Comm>,
-    local_leader: c_int,
-    peer: Raw<Comm>,
-    remote_leader: c_int,
-    tag: c_int,
-    new: *mut Comm,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    let make = || unsafe { twin(local, local_leader, peer, remote_leader, tag, new) };
-    let Some(call) = Call::tracked() else { return make() };
-    let operation = Operation::IntercommCreate;
-    let birth = birth(b'x', operation).one_of_several();
-    let own = COMMUNICATORS.get(local.get());
-    let mut agreed = None;
-    call.record(|recorder| {
-        if let Some(own) = &own {
-            let leaders = Leaders { own, local_leader, peer, remote_leader, tag };
-            agreed = Some(leaders.agree(recorder.process));
-        }
-    });
-    let (code, ticks) = call.time(make);
-    call.record(|recorder| {
-        let (Some(own), Some(agreed)) = (&own, &agreed) else {
-            return process::not_seen(NotSeen::UnknownCommunicator);
-        };
-        count_on(recorder, operation, own.id, ticks);
-        // SAFETY: the caller's promise.
-        if let Some(comm) = unsafe { created(recorder.process, code, new) } {
-            let parent = Parent::Named(&agreed.peer_name, agreed.smallest_leader);
-            naming::enter(recorder.process, comm, &parent, birth, agreed.n);
-        }
-    });
-    code
-}
-
-/// The agreement on an intercommunicator.
-struct Leaders<'c> {
-    own: &'c Communicator,
-    local_leader: c_int,
-    peer: Raw<Comm>,
-    remote_leader: c_int,
-    tag: c_int,
-}
-
-/// What is agreed, equal in both groups.
-struct Agreed {
-    n: u32,
-    /// The smaller of the leaders' ranks in the peer communicator.
-    smallest_leader: u32,
-    peer_name: String,
-}
-
-/// Bytes of a name that travel; a longer one is cut, alike on all members.
-const NAME_BYTES: usize = 1024;
-
-impl Leaders<'_> {
-    fn agree(&self, process: &Process) -> Agreed {
-        let so_far = &process.communicators_so_far;
-        let own = so_far.load(std::sync::atomic::Ordering::Relaxed);
-        let mut n = naming::largest(process, self.own, own) as c_int;
-        let mut name = Vec::new();
-        let mut smallest_leader = 0;
-        if self.own.rank as c_int == self.local_leader {
-            n = n.max(self.exchange(process, n));
-            smallest_leader = self.remote_leader.min(process::rank(self.peer.get()) as c_int);
-            let peer = COMMUNICATORS.get(self.peer.get());
-            name = peer.map(|peer| name_of(process, peer.id)).unwrap_or_default().into_bytes();
-            name.truncate(NAME_BYTES);
-        }
-        let mut numbers = [n, smallest_leader, name.len() as c_int];
-        let int = Raw::new(process.predefined.int);
-        self.broadcast(numbers.as_mut_ptr().cast(), 3, int);
-        name.resize(numbers[2].clamp(0, NAME_BYTES as c_int) as usize, 0);
-        let byte = Raw::new(process.predefined.byte);
-        self.broadcast(name.as_mut_ptr().cast(), name.len() as c_int, byte);
-        let n = numbers[0] as u32;
-        so_far.fetch_max(n + 1, std::sync::atomic::Ordering::Relaxed);
-        Agreed {
-            n,
-            smallest_leader: numbers[1] as u32,
-            peer_name: String::from_utf8_lossy(&name).into_owned(),
-        }
-    }
-
-    /// The leaders' messages have the tag that the application set aside for this call (MPI 4.1, 7.6.2), and
-    /// come before those of the call itself.
-    fn exchange(&self, process: &Process, own: c_int) -> c_int {
-        let mut other = own;
-        let int = Raw::new(process.predefined.int);
-        // SAFETY: one int is sent, one received; both leaders are in this call.
-        unsafe {
-            pmpi::MPI_Sendrecv.get()(
-                (&raw const own).cast(),
-                1,
-                int,
-                self.remote_leader,
-                self.tag,
-                (&raw mut other).cast(),
-                1,
-                int,
-                self.remote_leader,
-                self.tag,
-                self.peer,
-                STATUS_IGNORE,
-            )
-        };
-        other
-    }
-
-    fn broadcast(&self, buffer: *mut std::ffi::c_void, count: c_int, datatype: Raw<crate::abi::Datatype>) {
-        if self.own.size > 1 && count > 0 {
-            let comm = Raw::new(self.own.comm);
-            // SAFETY: every process of the local communicator passes as many elements.
-            unsafe { pmpi::MPI_Bcast.get()(buffer, count, datatype, self.local_leader, comm) };
-        }
-    }
-}
-
-/// The name of a communicator, as the segment tells it.
-fn name_of(process: &Process, id: u32) -> String {
-    naming::finish_duplications(process, false);
-    mpisee_profile::segment::tables::name_of(&process.segment, id).unwrap_or_default()
 }
 
 /// `MPI_Comm_free`.

@@ -1,4 +1,4 @@
-//! Begin and end of MPI, and `MPI_Pcontrol`.
+//! Begin and end of MPI.
 
 use crate::abi::{self, Raw, Status, constant};
 use crate::clock;
@@ -150,7 +150,8 @@ extern "C" fn in_forked_child() {
     process::set_mode(Mode::Bystander);
 }
 
-fn switch(process: &Process, on: bool) {
+/// Switches recording on or off.
+pub fn switch(process: &Process, on: bool) {
     if !on {
         process.segment.header().recording_was_off.store(1, Ordering::Relaxed);
     }
@@ -228,62 +229,4 @@ fn is_first_rank_by_environment() -> bool {
     let ranks = ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"];
     let told = ranks.iter().find_map(|name| std::env::var(name).ok());
     told.is_none_or(|rank| rank == "0")
-}
-
-/// The levels of `MPI_Pcontrol`; those of regions are in include/mpisee.h, and far from what other
-/// profilers use.
-mod level {
-    use std::ffi::c_int;
-
-    pub const OFF: c_int = 0;
-    pub const ON: c_int = 1;
-    /// A region begins; its name is the next argument.
-    pub const BEGIN: c_int = 0x4d50_5300;
-    /// The innermost region ends.
-    pub const END: c_int = 0x4d50_5301;
-    /// A region known by a number from 0 to 65535, which is added, begins.
-    pub const BEGIN_NUMBER: c_int = 0x4d51_0000;
-    /// It ends.
-    pub const END_NUMBER: c_int = 0x4d52_0000;
-    pub const MOST: c_int = 0xffff;
-}
-
-/// `MPI_Pcontrol` (MPI 4.1, 15.2.4). Level 2, flush, needs nothing: every count is in the segment at once.
-///
-/// # Safety
-/// See [`init`]; `extra` is a name where the level says so, and not looked at otherwise.
-pub unsafe fn pcontrol(
-    twin: unsafe extern "C-unwind" fn(c_int, ...) -> c_int,
-    level: c_int,
-    extra: *const c_char,
-) -> c_int {
-    if let Some(process) = process::process().filter(|_| process::is_tracking()) {
-        let regions = &process.regions;
-        let done = catch_unwind(|| match level {
-            level::OFF => switch(process, false),
-            level::ON => switch(process, true),
-            level::BEGIN if !extra.is_null() => {
-                // SAFETY: mpisee.h passes a C string with this level, and nothing else uses it.
-                let name = unsafe { CStr::from_ptr(extra) }.to_string_lossy();
-                regions.begin(&process.segment, &name);
-            }
-            level::END => regions.end(None),
-            _ if (0..=level::MOST).contains(&(level - level::BEGIN_NUMBER)) => {
-                regions.begin(&process.segment, &number_name(level - level::BEGIN_NUMBER));
-            }
-            _ if (0..=level::MOST).contains(&(level - level::END_NUMBER)) => {
-                regions.end(Some(&number_name(level - level::END_NUMBER)));
-            }
-            _ => {}
-        });
-        if done.is_err() {
-            process::not_seen(mpisee_profile::segment::NotSeen::InternalError);
-        }
-    }
-    // SAFETY: the caller's promise.
-    unsafe { twin(level, extra) }
-}
-
-fn number_name(number: c_int) -> String {
-    format!("region {number}")
 }

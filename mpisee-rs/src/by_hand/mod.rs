@@ -3,8 +3,10 @@
 
 mod completion;
 mod creation;
+mod intercomm;
 mod lifecycle;
-mod start;
+mod pcontrol;
+mod persistent;
 
 pub use completion::{
     cancel, request_free, test, testall, testany, testsome, wait, waitall, waitany, waitsome,
@@ -12,7 +14,9 @@ pub use completion::{
 pub use creation::{
     cart_create, cart_sub, comm_create, comm_create_group, comm_disconnect, comm_dup, comm_dup_with_info,
     comm_free, comm_idup, comm_set_name, comm_split, comm_split_type, dist_graph_create,
-    dist_graph_create_adjacent, graph_create, intercomm_create, intercomm_merge,
+    dist_graph_create_adjacent, graph_create, intercomm_merge,
 };
-pub use lifecycle::{FLAVOUR, abort, finalize, init, init_thread, pcontrol};
-pub use start::{start, startall};
+pub use intercomm::intercomm_create;
+pub use lifecycle::{FLAVOUR, abort, finalize, init, init_thread};
+pub use pcontrol::pcontrol;
+pub use persistent::{start, startall};
