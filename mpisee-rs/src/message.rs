@@ -2,9 +2,23 @@
 
 use std::fmt::Arguments;
 use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Writes one line. A stderr that is closed or full is nobody's problem.
 pub fn say(text: Arguments<'_>) {
     let line = format!("mpisee: {text}\n");
     let _ = std::io::stderr().write_all(line.as_bytes());
+}
+
+/// Makes a panic of ours one line, once: what follows is counted as not seen.
+pub fn announce_panics() {
+    static SAID: AtomicBool = AtomicBool::new(false);
+    std::panic::set_hook(Box::new(|panic| {
+        if !SAID.swap(true, Ordering::Relaxed) {
+            let place = panic.location().map_or(String::new(), |place| format!(" ({place})"));
+            say(format_args!(
+                "an error inside the profiler{place}: some calls will not be seen; please report it"
+            ));
+        }
+    }));
 }

@@ -5,7 +5,7 @@ use crate::clock;
 use crate::finalize;
 use crate::generated::pmpi;
 use crate::meaning;
-use crate::message::say;
+use crate::message::{self, say};
 use crate::naming;
 use crate::process::{self, COMMUNICATORS, Mode, Process, REQUESTS};
 use crate::region::Regions;
@@ -87,6 +87,7 @@ fn start_if(code: c_int) {
 
 /// Begins to record.
 fn start() {
+    message::announce_panics();
     let version = library_version();
     let predefined = if abi::library_is_of_family(&version) { abi::resolve() } else { None };
     let predefined = predefined.filter(|&predefined| status_is_understood(predefined));
