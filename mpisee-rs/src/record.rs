@@ -5,7 +5,7 @@ use crate::clock;
 use crate::communicator::Communicator;
 use crate::counters::{add, update};
 use crate::meaning::completion::Scratch;
-use crate::process::{self, COMMUNICATORS, Process};
+use crate::process::{self, COMMUNICATORS, Process, REQUESTS};
 use crate::thread::{Inside, Thread};
 use mpisee_profile::Operation;
 use mpisee_profile::rows::Memory;
@@ -33,6 +33,17 @@ impl Call {
     #[inline]
     pub fn tracked() -> Option<Call> {
         if process::is_tracking() { Call::new() } else { None }
+    }
+
+    /// A call that completes requests: also while recording is switched off, if any are open that were
+    /// started before.
+    #[inline]
+    pub fn completing() -> Option<Call> {
+        if process::is_recording() || process::is_tracking() && !REQUESTS.is_empty() {
+            Call::new()
+        } else {
+            None
+        }
     }
 
     #[inline]
@@ -171,6 +182,22 @@ impl Recorder {
             add(&values[peer::RECEIVED_MESSAGES], 1);
             add(&values[peer::RECEIVED_BYTES], bytes);
         });
+    }
+
+    /// Counts a message to `dest` and one from `source`.
+    #[inline]
+    pub fn exchanged(&self, communicator: u32, dest: i32, sent: u64, source: i32, received: u64) {
+        if dest != source {
+            self.sent(communicator, dest, 1, sent);
+            self.received(communicator, source, received);
+        } else if let Ok(peer) = u32::try_from(dest) {
+            self.change(PeerKey { communicator, peer }.pack(), |values| {
+                add(&values[peer::SENT_MESSAGES], 1);
+                add(&values[peer::SENT_BYTES], sent);
+                add(&values[peer::RECEIVED_MESSAGES], 1);
+                add(&values[peer::RECEIVED_BYTES], received);
+            });
+        }
     }
 
     #[inline]

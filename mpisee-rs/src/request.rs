@@ -82,6 +82,12 @@ impl Requests {
         self.shared.share();
     }
 
+    /// Whether none is open.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.table.is_empty() && self.shared.is_empty()
+    }
+
     /// Adds the request that a call stored at `place`.
     #[inline]
     pub fn add(&self, request: Request, place: *const Request, started: Started) {

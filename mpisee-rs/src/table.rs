@@ -8,7 +8,7 @@
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 const WAYS: usize = 8;
 const LEVELS: usize = 10;
@@ -20,6 +20,7 @@ const BUSY: u64 = u64::MAX;
 pub struct Table<V> {
     levels: [AtomicPtr<Level<V>>; LEVELS],
     shared: AtomicBool,
+    count: AtomicUsize,
 }
 
 struct Level<V> {
@@ -50,7 +51,11 @@ unsafe impl<V: Send> Sync for Table<V> {}
 
 impl<V: Copy + 'static> Table<V> {
     pub const fn new() -> Self {
-        Table { levels: [const { AtomicPtr::new(ptr::null_mut()) }; LEVELS], shared: AtomicBool::new(false) }
+        Table {
+            levels: [const { AtomicPtr::new(ptr::null_mut()) }; LEVELS],
+            shared: AtomicBool::new(false),
+            count: AtomicUsize::new(0),
+        }
     }
 
     /// Several threads will use the table at the same time.
@@ -116,6 +121,7 @@ impl<V: Copy + 'static> Table<V> {
             let bucket = level.bucket(key);
             for way in 0..WAYS {
                 if self.take(&bucket.keys[way]) {
+                    self.count(1);
                     let writes = bucket.writes[way].load(Ordering::Relaxed);
                     bucket.write(way, key, value, writes);
                     return true;
@@ -123,6 +129,22 @@ impl<V: Copy + 'static> Table<V> {
             }
         }
         false
+    }
+
+    /// Whether there is no entry.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.count.load(Ordering::Relaxed) == 0
+    }
+
+    /// Adds to the number of entries; `usize::MAX` takes one away.
+    #[inline]
+    fn count(&self, more: usize) {
+        if self.is_shared() {
+            self.count.fetch_add(more, Ordering::Relaxed);
+        } else {
+            self.count.store(self.count.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
+        }
     }
 
     fn is_shared(&self) -> bool {
@@ -142,6 +164,7 @@ impl<V: Copy + 'static> Table<V> {
     pub fn remove_found(&self, found: &Found<V>) {
         if found.bucket.claim(found.way, found.writes, self.is_shared()) {
             found.bucket.keys[found.way].store(0, Ordering::Release);
+            self.count(usize::MAX);
             found.bucket.writes[found.way].store(found.writes.wrapping_add(2), Ordering::Release);
         }
     }
@@ -264,6 +287,7 @@ mod tests {
             assert_eq!(table.remove(key), Some(key * 3));
         }
         assert!((1..=10_000).all(|key| table.get(key).is_none()));
+        assert!(table.is_empty());
     }
 
     #[test]

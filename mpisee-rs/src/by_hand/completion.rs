@@ -50,7 +50,7 @@ unsafe fn one(
     status: *mut Status,
     make: impl FnOnce(*mut Status) -> (c_int, bool),
 ) -> c_int {
-    let Some(call) = Call::tracked().filter(|_| !request.is_null()) else { return make(status).0 };
+    let Some(call) = Call::completing().filter(|_| !request.is_null()) else { return make(status).0 };
     // SAFETY: the request is valid, the caller says.
     let given = unsafe { given(call.request_null(), request) };
     let mut own = MaybeUninit::<Status>::uninit();
@@ -89,7 +89,7 @@ unsafe fn many(
     statuses: *mut Status,
     make: impl FnOnce(*mut Status) -> (c_int, Outcome),
 ) -> c_int {
-    let Some(call) = Call::tracked() else { return make(statuses).0 };
+    let Some(call) = Call::completing() else { return make(statuses).0 };
     let Some(mut scratch) = call.scratch() else { return make(statuses).0 };
     let mut needs_status = false;
     call.record(|recorder| {

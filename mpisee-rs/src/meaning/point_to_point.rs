@@ -90,12 +90,14 @@ pub unsafe fn send_receive<C: Number>(
     let (code, ticks) = call.time(|| make(status));
     call.record(|recorder| {
         let Some(communicator) = recorder.communicator(comm) else { return };
-        let sent = sent_bytes(code, dest, block);
+        let mut bytes = 0;
         if code == constant::SUCCESS {
-            recorder.sent(communicator.id, dest, 1, sent);
+            // SAFETY: the call that succeeded has filled the status.
+            let status = unsafe { &*status };
+            let (sent, received) = (sent_bytes(code, dest, block), received_bytes(status));
+            recorder.exchanged(communicator.id, dest, sent, status.MPI_SOURCE, received);
+            bytes = sent + received;
         }
-        // SAFETY: the call that succeeded has filled the status.
-        let bytes = sent + unsafe { note_received(recorder, &communicator, code, status) };
         recorder.count(&communicator, operation, bytes, bytes, ticks);
     });
     code

@@ -5,9 +5,7 @@
 
 use super::Started;
 use std::cell::UnsafeCell;
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// The open requests whose handles are shared.
 pub struct SharedHandles {
@@ -15,6 +13,7 @@ pub struct SharedHandles {
     shared: AtomicBool,
     lock: AtomicBool,
     entries: UnsafeCell<Option<Entries>>,
+    count: AtomicUsize,
 }
 
 /// More than this are not kept: a program that never completes them has leaked them.
@@ -31,6 +30,7 @@ impl SharedHandles {
             shared: AtomicBool::new(false),
             lock: AtomicBool::new(false),
             entries: UnsafeCell::new(None),
+            count: AtomicUsize::new(0),
         }
     }
 
@@ -39,13 +39,22 @@ impl SharedHandles {
         self.shared.store(true, Ordering::Relaxed);
     }
 
+    /// Whether nothing is open.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.count.load(Ordering::Relaxed) == 0
+    }
+
+    #[inline]
     fn with<R>(&self, work: impl FnOnce(&mut Entries) -> R) -> R {
         let shared = self.shared.load(Ordering::Relaxed);
         while shared && self.lock.swap(true, Ordering::Acquire) {
             std::hint::spin_loop();
         }
         // SAFETY: with several threads the lock is held, otherwise there is one.
-        let result = work(unsafe { &mut *self.entries.get() }.get_or_insert_default());
+        let entries = unsafe { &mut *self.entries.get() }.get_or_insert_default();
+        let result = work(entries);
+        self.count.store(entries.count, Ordering::Relaxed);
         if shared {
             self.lock.store(false, Ordering::Release);
         }
@@ -56,7 +65,7 @@ impl SharedHandles {
     pub fn add(&self, key: u64, place: usize, started: Started) {
         self.with(|entries| {
             if entries.count == MOST_KEPT {
-                entries.remove(entries.in_order.first);
+                entries.remove(entries.oldest);
             }
             entries.add(key, place, started);
         });
@@ -75,19 +84,17 @@ impl SharedHandles {
 
 /// "No entry".
 const NONE: u32 = u32::MAX;
+/// Chains at first; a power of two.
+const FIRST_CHAINS: usize = 256;
 
-/// Entries in two orders: all of them by age, and those of one place by age.
+/// Entries in two orders: all of them by age, and in chains by handle and place, the youngest first.
 struct Entries {
     nodes: Vec<Node>,
     free: Vec<u32>,
     count: usize,
-    in_order: Ends,
-    by_place: HashMap<(u64, usize), u32, BuildHasherDefault<Mix>>,
-}
-
-struct Ends {
-    first: u32,
-    last: u32,
+    oldest: u32,
+    youngest: u32,
+    chains: Vec<u32>,
 }
 
 #[derive(Clone, Copy)]
@@ -97,12 +104,9 @@ struct Node {
     started: Started,
     /// The thread that started it.
     thread: usize,
-    /// The next older and the next younger of all.
     older: u32,
     younger: u32,
-    /// The same of those at one place; `by_place` has the youngest.
-    older_here: u32,
-    younger_here: u32,
+    next_in_chain: u32,
 }
 
 impl Default for Entries {
@@ -111,18 +115,28 @@ impl Default for Entries {
             nodes: Vec::new(),
             free: Vec::new(),
             count: 0,
-            in_order: Ends { first: NONE, last: NONE },
-            by_place: HashMap::default(),
+            oldest: NONE,
+            youngest: NONE,
+            chains: vec![NONE; FIRST_CHAINS],
         }
     }
 }
 
 impl Entries {
     fn add(&mut self, key: u64, place: usize, started: Started) {
-        let (older, older_here) = (self.in_order.last, self.by_place.get(&(key, place)).copied());
-        let older_here = older_here.unwrap_or(NONE);
-        let thread = crate::thread::number();
-        let node = Node { key, place, started, thread, older, younger: NONE, older_here, younger_here: NONE };
+        if self.count == self.chains.len() {
+            self.lengthen();
+        }
+        let chain = self.chain(key, place);
+        let node = Node {
+            key,
+            place,
+            started,
+            thread: crate::thread::number(),
+            older: self.youngest,
+            younger: NONE,
+            next_in_chain: self.chains[chain],
+        };
         let at = match self.free.pop() {
             Some(at) => {
                 self.nodes[at as usize] = node;
@@ -133,84 +147,81 @@ impl Entries {
                 self.nodes.len() as u32 - 1
             }
         };
-        match self.node(older) {
+        self.chains[chain] = at;
+        match self.nodes.get_mut(self.youngest as usize) {
             Some(older) => older.younger = at,
-            None => self.in_order.first = at,
+            None => self.oldest = at,
         }
-        self.in_order.last = at;
-        if let Some(older) = self.node(older_here) {
-            older.younger_here = at;
-        }
-        self.by_place.insert((key, place), at);
+        self.youngest = at;
         self.count += 1;
     }
 
-    fn node(&mut self, at: u32) -> Option<&mut Node> {
-        self.nodes.get_mut(at as usize)
+    /// The chain of a handle and a place, by multiplication: addresses, which nobody chooses with ill intent.
+    #[inline]
+    fn chain(&self, key: u64, place: usize) -> usize {
+        let mixed = (key.rotate_left(32) ^ place as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (mixed >> 32) as usize & (self.chains.len() - 1)
+    }
+
+    /// Twice as many chains, with the same entries.
+    #[cold]
+    fn lengthen(&mut self) {
+        self.chains = vec![NONE; self.chains.len() * 2];
+        let mut at = self.oldest;
+        while let Some(node) = self.nodes.get(at as usize).copied() {
+            let chain = self.chain(node.key, node.place);
+            self.nodes[at as usize].next_in_chain = self.chains[chain];
+            self.chains[chain] = at;
+            at = node.younger;
+        }
     }
 
     /// The youngest at the place; else the oldest with that handle.
+    #[inline]
     fn find(&self, key: u64, place: usize) -> Option<u32> {
-        let here = self.by_place.get(&(key, place)).copied();
-        here.or_else(|| {
-            let oldest_first = std::iter::successors(Some(self.in_order.first), |&at| {
-                Some(self.nodes.get(at as usize)?.younger)
-            });
-            let same_handle = |at: &u32| self.nodes.get(*at as usize).is_some_and(|node| node.key == key);
-            let candidates = || oldest_first.clone().take(LOOK_AHEAD).filter(same_handle);
-            let own = crate::thread::number();
-            candidates().find(|&at| self.nodes[at as usize].thread == own).or_else(|| candidates().next())
-        })
+        let mut at = self.chains[self.chain(key, place)];
+        while let Some(node) = self.nodes.get(at as usize) {
+            if node.key == key && node.place == place {
+                return Some(at);
+            }
+            at = node.next_in_chain;
+        }
+        self.find_moved(key)
+    }
+
+    #[cold]
+    fn find_moved(&self, key: u64) -> Option<u32> {
+        let next = |&at: &u32| self.nodes.get(at as usize).map(|node| node.younger);
+        let oldest_first = std::iter::successors(Some(self.oldest), next).take(LOOK_AHEAD);
+        let is_of = |at: &u32| self.nodes.get(*at as usize).is_some_and(|node| node.key == key);
+        let candidates = || oldest_first.clone().filter(is_of);
+        let own = crate::thread::number();
+        candidates().find(|&at| self.nodes[at as usize].thread == own).or_else(|| candidates().next())
     }
 
     fn remove(&mut self, at: u32) -> Started {
-        let Node { key, place, started, older, younger, older_here, younger_here, .. } =
-            self.nodes[at as usize];
-        match self.node(older) {
+        let Node { key, place, started, older, younger, next_in_chain, .. } = self.nodes[at as usize];
+        match self.nodes.get_mut(older as usize) {
             Some(older) => older.younger = younger,
-            None => self.in_order.first = younger,
+            None => self.oldest = younger,
         }
-        match self.node(younger) {
+        match self.nodes.get_mut(younger as usize) {
             Some(younger) => younger.older = older,
-            None => self.in_order.last = older,
+            None => self.youngest = older,
         }
-        if let Some(older) = self.node(older_here) {
-            older.younger_here = younger_here;
-        }
-        match (self.node(younger_here), older_here) {
-            (Some(younger), _) => younger.older_here = older_here,
-            (None, NONE) => {
-                self.by_place.remove(&(key, place));
+        let chain = self.chain(key, place);
+        if self.chains[chain] == at {
+            self.chains[chain] = next_in_chain;
+        } else {
+            let mut before = self.chains[chain];
+            while self.nodes[before as usize].next_in_chain != at {
+                before = self.nodes[before as usize].next_in_chain;
             }
-            (None, _) => {
-                self.by_place.insert((key, place), older_here);
-            }
+            self.nodes[before as usize].next_in_chain = next_in_chain;
         }
         self.free.push(at);
         self.count -= 1;
         started
-    }
-}
-
-/// A hash by multiplication: the keys are addresses, which nobody chooses with ill intent.
-#[derive(Default)]
-struct Mix(u64);
-
-impl Hasher for Mix {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|&byte| self.write_u64(u64::from(byte)));
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        self.0 = (self.0.rotate_left(26) ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-
-    fn write_usize(&mut self, number: usize) {
-        self.write_u64(number as u64);
     }
 }
 

@@ -1,0 +1,178 @@
+/* What one MPI call costs, in nanoseconds, with as little else around it as possible.
+ *
+ * One process: MPI_COMM_WORLD has one rank, and no other rank, network or scheduler takes part. `cargo xtask
+ * bench` runs it without and with the profiler in turns; the difference is what the profiler adds.
+ *
+ *   call_cost             MPI_Init
+ *   call_cost threads N   MPI_THREAD_MULTIPLE, N threads that call at the same time, each on its own communicator
+ *   call_cost off         with MPI_Pcontrol(0)
+ *
+ * A line for each operation: its name and the median over batches. "two clock reads" is the floor: what any
+ * profiler that times a call pays.
+ */
+#include <mpi.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#if defined(__x86_64__)
+#include <x86intrin.h>
+#endif
+
+enum { BATCHES = 31, CALLS = 2000, COMMUNICATORS = 256, FEW_OPEN = 64, MANY_OPEN = 10000, CREATIONS = 100 };
+
+static double now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return 1e9 * (double)t.tv_sec + (double)t.tv_nsec;
+}
+
+static int ascending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void report(const char *name, double *batch, int count) {
+    qsort(batch, (size_t)count, sizeof *batch, ascending);
+    printf("%s\t%.2f\n", name, batch[count / 2]);
+}
+
+/* STATEMENT, CALLS times a batch; the figure is for one of the IN calls in it. Threads but the first are silent. */
+#define MEASURE(NAME, IN, STATEMENT)                                                      \
+    do {                                                                                  \
+        double batch[BATCHES];                                                            \
+        for (int b = 0; b < BATCHES; ++b) {                                               \
+            double start = now_ns();                                                      \
+            for (int i = 0; i < CALLS; ++i) { STATEMENT; }                                \
+            batch[b] = (now_ns() - start) / ((double)CALLS * (IN));                       \
+        }                                                                                 \
+        if (speaks) report(NAME, batch, BATCHES);                                         \
+    } while (0)
+
+static unsigned long long tick(void) {
+#if defined(__x86_64__)
+    return __rdtsc();
+#elif defined(__aarch64__)
+    unsigned long long count;
+    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(count));
+    return count;
+#else
+    return (unsigned long long)now_ns();
+#endif
+}
+
+/* Communication on one communicator of one process. */
+static void calls(MPI_Comm comm, int speaks) {
+    MPI_Request r[2];
+    MPI_Status s[2];
+    double in[8] = {0}, out[8] = {0};
+    int flag;
+    volatile unsigned long long sink = 0;
+
+    MEASURE("two clock reads", 1, sink += tick() - tick());
+    MEASURE("Barrier", 1, MPI_Barrier(comm));
+    MEASURE("Bcast", 1, MPI_Bcast(in, 8, MPI_DOUBLE, 0, comm));
+    MEASURE("Allreduce", 1, MPI_Allreduce(in, out, 8, MPI_DOUBLE, MPI_SUM, comm));
+    MEASURE("Alltoall", 1, MPI_Alltoall(in, 8, MPI_DOUBLE, out, 8, MPI_DOUBLE, comm));
+    MEASURE("Sendrecv", 1, MPI_Sendrecv(in, 8, MPI_DOUBLE, 0, 1, out, 8, MPI_DOUBLE, 0, 1, comm, MPI_STATUS_IGNORE));
+    MEASURE("Iprobe", 1, MPI_Iprobe(0, 99, comm, &flag, MPI_STATUS_IGNORE));
+    MEASURE("Irecv, Isend, Waitall", 3, {
+        MPI_Irecv(out, 8, MPI_DOUBLE, 0, 2, comm, &r[0]);
+        MPI_Isend(in, 8, MPI_DOUBLE, 0, 2, comm, &r[1]);
+        MPI_Waitall(2, r, s);
+    });
+}
+
+/* The same with many requests open: a table of requests must not slow down as it fills. */
+static void with_open_requests(MPI_Comm comm, int count, const char *name, const char *test_name) {
+    static MPI_Request open[MANY_OPEN];
+    MPI_Request r[2];
+    MPI_Status s[2];
+    double in[8] = {0}, out[8] = {0};
+    int flag, speaks = 1;
+    /* The library's own search for a match is short: these wait for another tag on another communicator. */
+    MPI_Comm aside;
+    MPI_Comm_dup(comm, &aside);
+    for (int i = 0; i < count; ++i) MPI_Irecv(out, 8, MPI_DOUBLE, 0, i, aside, &open[i]);
+    MEASURE(name, 3, {
+        MPI_Irecv(out, 8, MPI_DOUBLE, 0, 2, comm, &r[0]);
+        MPI_Isend(in, 8, MPI_DOUBLE, 0, 2, comm, &r[1]);
+        MPI_Waitall(2, r, s);
+    });
+    MEASURE(test_name, 1, MPI_Test(&open[count / 2], &flag, MPI_STATUS_IGNORE));
+    for (int i = 0; i < count; ++i) {
+        MPI_Send(in, 8, MPI_DOUBLE, 0, i, aside);
+        MPI_Wait(&open[i], MPI_STATUS_IGNORE);
+    }
+    MPI_Comm_free(&aside);
+}
+
+static void communicators(void) {
+    MPI_Comm comms[COMMUNICATORS], world = MPI_COMM_WORLD;
+    double in[8] = {0}, out[8] = {0};
+    int speaks = 1;
+    for (int i = 0; i < COMMUNICATORS; ++i) MPI_Comm_dup(world, &comms[i]);
+    MEASURE("Allreduce on 256 communicators", 1,
+            MPI_Allreduce(in, out, 8, MPI_DOUBLE, MPI_SUM, comms[i * 97 % COMMUNICATORS]));
+    for (int i = 0; i < COMMUNICATORS; ++i) MPI_Comm_free(&comms[i]);
+
+    double dup[BATCHES], split[BATCHES], freed[BATCHES];
+    for (int b = 0; b < BATCHES; ++b) {
+        double t0 = now_ns();
+        for (int i = 0; i < CREATIONS; ++i) MPI_Comm_dup(world, &comms[i]);
+        double t1 = now_ns();
+        for (int i = 0; i < CREATIONS; ++i) MPI_Comm_free(&comms[i]);
+        double t2 = now_ns();
+        for (int i = 0; i < CREATIONS; ++i) MPI_Comm_split(world, 0, 0, &comms[i]);
+        double t3 = now_ns();
+        for (int i = 0; i < CREATIONS; ++i) MPI_Comm_free(&comms[i]);
+        dup[b] = (t1 - t0) / CREATIONS;
+        freed[b] = (t2 - t1) / CREATIONS;
+        split[b] = (t3 - t2) / CREATIONS;
+    }
+    report("Comm_dup", dup, BATCHES);
+    report("Comm_split", split, BATCHES);
+    report("Comm_free", freed, BATCHES);
+}
+
+static void *other_thread(void *comm) {
+    calls(*(MPI_Comm *)comm, 0);
+    return NULL;
+}
+
+int main(int argc, char **argv) {
+    int threads = argc > 2 && strcmp(argv[1], "threads") == 0 ? atoi(argv[2]) : 0;
+    int provided = MPI_THREAD_SINGLE, size;
+    if (threads > 0) {
+        MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+        if (provided != MPI_THREAD_MULTIPLE) {
+            fprintf(stderr, "call_cost: this MPI does not provide MPI_THREAD_MULTIPLE\n");
+            MPI_Abort(MPI_COMM_WORLD, 2);
+        }
+    } else {
+        MPI_Init(&argc, &argv);
+    }
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (size != 1) {
+        fprintf(stderr, "call_cost: start it with one process, not %d\n", size);
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    if (argc > 1 && strcmp(argv[1], "off") == 0) MPI_Pcontrol(0);
+
+    pthread_t other[16];
+    MPI_Comm own[16];
+    for (int t = 1; t < threads && t < 16; ++t) {
+        MPI_Comm_dup(MPI_COMM_WORLD, &own[t]);
+        pthread_create(&other[t], NULL, other_thread, &own[t]);
+    }
+    calls(MPI_COMM_WORLD, 1);
+    for (int t = 1; t < threads && t < 16; ++t) pthread_join(other[t], NULL);
+    if (threads == 0) {
+        with_open_requests(MPI_COMM_WORLD, FEW_OPEN, "Irecv, Isend, Waitall, 64 open", "Test, 64 open");
+        with_open_requests(MPI_COMM_WORLD, MANY_OPEN, "Irecv, Isend, Waitall, 10000 open", "Test, 10000 open");
+        communicators();
+    }
+    MPI_Finalize();
+    return 0;
+}
