@@ -15,6 +15,13 @@ pub struct Wanted {
     mpicc: Vec<PathBuf>,
 }
 
+impl Wanted {
+    /// The compiler wrappers that were named; none is all that are found.
+    pub fn mpicc(&self) -> &[PathBuf] {
+        &self.mpicc
+    }
+}
+
 /// A library that was built.
 pub struct Built {
     /// For which MPI.

@@ -1,5 +1,6 @@
 //! Builds mpisee. What is done to the project in more than one step, or once per MPI, is done through here.
 
+mod bench;
 mod build;
 mod dist;
 mod emit;
@@ -37,6 +38,14 @@ enum Task {
     Clippy(Wanted),
     /// Run the unit tests of the library, once per MPI
     Test(Wanted),
+    /// Measure what the profiler adds to a call, on an idle machine
+    Bench {
+        #[command(flatten)]
+        wanted: Wanted,
+        /// How often everything is run, without and with the profiler in turns
+        #[arg(long, default_value_t = 5)]
+        rounds: usize,
+    },
 }
 
 fn main() -> ExitCode {
@@ -60,6 +69,7 @@ fn run(task: Task) -> Result<()> {
         Task::Install { prefix } => dist::install(&prefix),
         Task::Clippy(wanted) => build::clippy(&wanted),
         Task::Test(wanted) => build::test(&wanted),
+        Task::Bench { wanted, rounds } => bench::bench(&wanted, rounds),
     }
 }
 

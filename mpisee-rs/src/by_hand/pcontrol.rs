@@ -44,11 +44,11 @@ pub unsafe fn pcontrol(
                 regions.begin(&process.segment, &name);
             }
             level::END => regions.end(None),
-            _ if (0..=level::MOST).contains(&(level - level::BEGIN_NUMBER)) => {
-                regions.begin(&process.segment, &number_name(level - level::BEGIN_NUMBER));
+            _ if (0..=level::MOST).contains(&(level.wrapping_sub(level::BEGIN_NUMBER))) => {
+                regions.begin(&process.segment, &number_name(level.wrapping_sub(level::BEGIN_NUMBER)));
             }
-            _ if (0..=level::MOST).contains(&(level - level::END_NUMBER)) => {
-                regions.end(Some(&number_name(level - level::END_NUMBER)));
+            _ if (0..=level::MOST).contains(&(level.wrapping_sub(level::END_NUMBER))) => {
+                regions.end(Some(&number_name(level.wrapping_sub(level::END_NUMBER))));
             }
             _ => {}
         });

@@ -1,0 +1,114 @@
+//! What the profiler adds to a call: `bench/call_cost.c`, without and with it in turns.
+
+use crate::build::Wanted;
+use crate::flavour::{Family, Flavour};
+use crate::{dist, mpi, root};
+use anyhow::{Context, Result, bail, ensure};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The ways in which the program is run.
+const MODES: [(&str, &[&str]); 4] = [
+    ("recording", &[]),
+    ("switched off by MPI_Pcontrol", &["off"]),
+    ("MPI_THREAD_MULTIPLE, 1 thread", &["threads", "1"]),
+    ("MPI_THREAD_MULTIPLE, 2 threads", &["threads", "2"]),
+];
+/// The line that every other one is compared with.
+const FLOOR: &str = "two clock reads";
+
+/// Nanoseconds by operation, in the order in which the program prints them.
+type Figures = Vec<(String, f64)>;
+
+/// Runs everything `rounds` times for each MPI and prints the medians.
+pub fn bench(wanted: &Wanted, rounds: usize) -> Result<()> {
+    ensure!(rounds > 0, "--rounds 0 measures nothing");
+    dist::dist(wanted)?;
+    for flavour in mpi::find(wanted.mpicc())? {
+        let program = compile(&flavour)?;
+        println!("\n{flavour}, {rounds} rounds, nanoseconds per call");
+        for (mode, arguments) in MODES {
+            println!("\n{mode}");
+            print(&measure(&flavour, &program, arguments, rounds)?);
+        }
+    }
+    Ok(())
+}
+
+fn compile(flavour: &Flavour) -> Result<PathBuf> {
+    let folder = root().join("target/bench");
+    std::fs::create_dir_all(&folder)?;
+    let program = folder.join(format!("call_cost-{}", flavour.name));
+    let status = Command::new(&flavour.mpicc)
+        .args(["-O2", "-pthread", "-o"])
+        .args([&program, &root().join("bench/call_cost.c")])
+        .status()
+        .with_context(|| format!("starting {}", flavour.mpicc.display()))?;
+    ensure!(status.success(), "{} could not compile bench/call_cost.c", flavour.mpicc.display());
+    Ok(program)
+}
+
+/// For each operation its figures without the profiler, and the differences that the profiler makes.
+fn measure(
+    flavour: &Flavour,
+    program: &Path,
+    arguments: &[&str],
+    rounds: usize,
+) -> Result<Vec<(String, Vec<f64>, Vec<f64>)>> {
+    let mut rows: Vec<(String, Vec<f64>, Vec<f64>)> = Vec::new();
+    for round in 0..rounds {
+        let plain = run(flavour, program, arguments, false)?;
+        let profiled: HashMap<String, f64> = run(flavour, program, arguments, true)?.into_iter().collect();
+        for (name, base) in plain {
+            let with = *profiled.get(&name).with_context(|| format!("the profiled run has no '{name}'"))?;
+            if round == 0 {
+                rows.push((name.clone(), Vec::new(), Vec::new()));
+            }
+            let row = rows.iter_mut().find(|(known, ..)| *known == name).context("a new operation")?;
+            row.1.push(base);
+            row.2.push(with - base);
+        }
+    }
+    Ok(rows)
+}
+
+fn run(flavour: &Flavour, program: &Path, arguments: &[&str], profiled: bool) -> Result<Figures> {
+    let name = flavour.mpicc.file_name().unwrap_or_default().to_string_lossy().replacen("mpicc", "mpirun", 1);
+    let mut command = Command::new(flavour.mpicc.with_file_name(name));
+    command.args(["-n", "1"]);
+    if flavour.family == Family::OpenMpi {
+        command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+    }
+    let profile = program.with_extension("mpisee");
+    if profiled {
+        let _ = std::fs::remove_dir_all(&profile);
+        command.arg(root().join("target/dist/bin/mpisee")).args(["--quiet", "on", "--output"]).arg(&profile);
+    }
+    let output = command.arg(program).args(arguments).output().context("starting mpirun")?;
+    if !output.status.success() {
+        bail!("{command:?} failed: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    let text = String::from_utf8(output.stdout)?;
+    text.lines()
+        .map(|line| {
+            let (name, figure) = line.split_once('\t').with_context(|| format!("'{line}' is no figure"))?;
+            Ok((name.to_owned(), figure.parse()?))
+        })
+        .collect()
+}
+
+fn print(rows: &[(String, Vec<f64>, Vec<f64>)]) {
+    let floor = rows.iter().find(|(name, ..)| name == FLOOR).map_or(f64::NAN, |(_, base, _)| median(base));
+    println!("  {:<36} {:>10} {:>10} {:>12}", "operation", "base", "added", "over floor");
+    for (name, base, added) in rows {
+        let added = median(added);
+        println!("  {name:<36} {:>10.1} {added:>10.1} {:>11.2}x", median(base), added / floor);
+    }
+}
+
+fn median(figures: &[f64]) -> f64 {
+    let mut sorted = figures.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted[sorted.len() / 2]
+}
