@@ -3,6 +3,7 @@
 use crate::abi::{self, Raw, Status, constant};
 use crate::clock;
 use crate::finalize;
+use crate::fit;
 use crate::generated::pmpi;
 use crate::meaning;
 use crate::message::say;
@@ -113,6 +114,7 @@ fn start() {
     if world_rank == 0 {
         complaints.iter().chain(&complaint).for_each(|complaint| say(format_args!("{complaint}")));
     }
+    let unfit = fit::notes(&version);
     let thread_level = thread_level();
     let record = options.record;
     let installed = process::install(Process {
@@ -127,7 +129,7 @@ fn start() {
         library_version: version,
         thread_level,
         ticks_are_tsc,
-        notes: complaint.into_iter().collect(),
+        notes: complaint.into_iter().chain(unfit).collect(),
         regions: Regions::new(),
         communicators_so_far: AtomicU32::new(1),
     });
