@@ -31,8 +31,6 @@ pub mod constant {
     pub const ROOT: c_int = mpi_sys::MPI_ROOT;
     /// `MPI_UNDEFINED`.
     pub const UNDEFINED: c_int = mpi_sys::MPI_UNDEFINED;
-    /// `MPI_MAX_LIBRARY_VERSION_STRING`, with room to spare.
-    pub const VERSION_TEXT: usize = mpi_sys::MPI_MAX_LIBRARY_VERSION_STRING as usize + 1;
     /// `MPI_THREAD_SINGLE`, `FUNNELED`, `SERIALIZED`, `MULTIPLE`.
     pub const THREAD_LEVELS: [c_int; 4] = [
         mpi_sys::MPI_THREAD_SINGLE as c_int,

@@ -53,8 +53,6 @@ pub mod constant {
     pub const ROOT: c_int = -4;
     /// `MPI_UNDEFINED`.
     pub const UNDEFINED: c_int = -32766;
-    /// `MPI_MAX_LIBRARY_VERSION_STRING`, with room to spare.
-    pub const VERSION_TEXT: usize = 8192 + 1;
     /// `MPI_THREAD_SINGLE`, `FUNNELED`, `SERIALIZED`, `MULTIPLE`.
     pub const THREAD_LEVELS: [c_int; 4] = [0, 1024, 2048, 4096];
 }

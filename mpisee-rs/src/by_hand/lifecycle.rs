@@ -186,9 +186,10 @@ fn host_name() -> [u8; HOST_BYTES] {
 
 /// The first line of `MPI_Get_library_version`.
 fn library_version() -> String {
-    let mut text = vec![0u8; constant::VERSION_TEXT];
+    // The longest MPI_MAX_LIBRARY_VERSION_STRING of all: the MPI that runs need not be the flavour's.
+    let mut text = vec![0u8; 8192 + 1];
     let mut length = 0;
-    // SAFETY: the buffer is as long as the standard asks for.
+    // SAFETY: the buffer is as long as any MPI asks for.
     unsafe { pmpi::MPI_Get_library_version.get()(text.as_mut_ptr().cast(), &raw mut length) };
     let text = CStr::from_bytes_until_nul(&text).unwrap_or_default().to_string_lossy();
     text.lines().next().unwrap_or_default().trim().to_owned()
