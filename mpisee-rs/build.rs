@@ -7,7 +7,7 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-env-changed=MPISEE_BUILD_FLAVOUR");
     println!("cargo::rustc-check-cfg=cfg(mpi, values(any()))");
-    println!(r#"cargo::rustc-check-cfg=cfg(mpi_family, values("openmpi", "mpich"))"#);
+    println!(r#"cargo::rustc-check-cfg=cfg(mpi_family, values("openmpi", "mpich", "standard"))"#);
     // Whoever links with -lmpisee finds it by this name, wherever it was built.
     println!("cargo::rustc-link-arg-cdylib=-Wl,-soname,libmpisee.so");
     if let Err(why) = describe() {

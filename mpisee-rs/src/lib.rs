@@ -17,6 +17,7 @@ mod clock;
 mod communicator;
 mod counters;
 mod finalize;
+mod fit;
 mod generated;
 mod meaning;
 mod message;

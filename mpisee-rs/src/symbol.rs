@@ -53,7 +53,7 @@ extern "C-unwind" fn missing() -> c_int {
 
 /// The address of an MPI function: the next one after ours in the search order, else that of the MPI that
 /// the program loaded for itself.
-fn function(name: &CStr) -> Option<*mut c_void> {
+pub fn function(name: &CStr) -> Option<*mut c_void> {
     // SAFETY: `name` ends in a zero.
     let next = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
     if next.is_null() { in_private_library(name) } else { Some(next) }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// The library that is preloaded.
 pub const LIBRARY: &str = "libmpisee.so";
 
-/// The two binary interfaces that MPI libraries have.
+/// The binary interfaces that MPI libraries have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Family {
@@ -17,6 +17,8 @@ pub enum Family {
     OpenMpi,
     /// Handles are integers: MPICH and what descends from it.
     Mpich,
+    /// The MPI standard's own, of MPI 5.0.
+    Standard,
 }
 
 /// What the launcher needs of a `flavour.json`.

@@ -4,9 +4,10 @@
 //! The tests use the installation that `cargo xtask dist` makes, in `target/dist`.
 
 pub mod profile;
+pub mod python;
 
 pub use profile::Tables;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::Mutex;
@@ -31,7 +32,13 @@ pub struct Mpi {
     pub name: String,
     /// Whether it is an Open MPI.
     pub is_open_mpi: bool,
+    /// The binary interface: `openmpi`, `mpich`, `standard`.
+    pub family: String,
     mpicc: PathBuf,
+    /// What it exports.
+    functions: BTreeSet<String>,
+    /// A folder that goes before others in `PATH`.
+    programs: Option<PathBuf>,
 }
 
 impl Mpi {
@@ -47,7 +54,10 @@ impl Mpi {
                 Mpi {
                     name: text("name"),
                     is_open_mpi: text("family") == "openmpi",
+                    family: text("family"),
                     mpicc: PathBuf::from(text("mpicc")),
+                    functions: serde_json::from_value(json["functions"].clone()).expect("a list of names"),
+                    programs: None,
                 }
             })
             .collect();
@@ -56,15 +66,38 @@ impl Mpi {
         found
     }
 
+    /// An MPI, of this family, with its programs in a folder.
+    pub(crate) fn in_folder(name: String, family: &str, programs: &Path) -> Mpi {
+        Mpi {
+            name,
+            is_open_mpi: family == "openmpi",
+            family: family.to_owned(),
+            mpicc: programs.join("mpicc"),
+            functions: BTreeSet::new(),
+            programs: Some(programs.to_owned()),
+        }
+    }
+
+    /// The functions of this MPI that a flavour stands in for.
+    pub fn counted_functions(&self) -> BTreeSet<String> {
+        let exports = std::fs::read_to_string(root().join("mpisee-rs/src/generated/exports.rs"))
+            .expect("the generated sources are there");
+        let names = exports.lines().filter_map(|line| line.strip_prefix("#[cfg(mpi = \""));
+        let names = names.filter_map(|rest| rest.strip_suffix("\")]"));
+        names.filter(|&name| self.functions.contains(name)).map(str::to_owned).collect()
+    }
+
     /// The flavour's library.
     pub fn library(&self) -> PathBuf {
         dist().join("lib/mpisee").join(&self.name).join("libmpisee.so")
     }
 
-    /// Its launcher, which has the ending of the compiler wrapper: `mpirun.mpich` beside `mpicc.mpich`.
+    /// Its launcher, which has the ending of the compiler wrapper: `mpirun.mpich` beside `mpicc.mpich`; or
+    /// none, where one launcher serves two wrappers, as of `mpicc` and `mpicc_abi`.
     fn mpirun(&self) -> PathBuf {
         let name = self.mpicc.file_name().expect("mpicc is a file").to_string_lossy();
-        self.mpicc.with_file_name(name.replacen("mpicc", "mpirun", 1))
+        let paired = self.mpicc.with_file_name(name.replacen("mpicc", "mpirun", 1));
+        if paired.exists() { paired } else { self.mpicc.with_file_name("mpirun") }
     }
 
     /// `mpirun -n RANKS`, with what a container and too few cores ask for, and options that set `variables`.
@@ -72,8 +105,8 @@ impl Mpi {
         let mut command = Command::new(self.mpirun());
         command.arg("-n").arg(ranks.to_string());
         if self.is_open_mpi {
-            command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
-            command.arg("--oversubscribe");
+            // As options, since the variables that say the same have other names from Open MPI 5 on.
+            command.args(["--allow-run-as-root", "--oversubscribe"]);
         }
         for (name, value) in variables {
             if self.is_open_mpi {
@@ -81,6 +114,12 @@ impl Mpi {
             } else {
                 command.arg("-genv").arg(name).arg(value);
             }
+        }
+        if let Some(programs) = &self.programs {
+            // Intel MPI's mpirun starts the next program by its bare name.
+            let before = std::env::var_os("PATH").unwrap_or_default();
+            let all = std::iter::once(programs.clone()).chain(std::env::split_paths(&before));
+            command.env("PATH", std::env::join_paths(all).expect("no colon in the path of the workspace"));
         }
         // Ranks that share a core must not spin while they wait for each other.
         command.env("OMPI_MCA_mpi_yield_when_idle", "1");
@@ -145,9 +184,25 @@ pub struct Run<'m> {
 impl<'m> Run<'m> {
     /// `tests/programs/NAME.c` on 4 ranks, expected to exit with 0 within two minutes.
     pub fn new(mpi: &'m Mpi, name: &str) -> Self {
+        Self::of(mpi, mpi.compile(name))
+    }
+
+    /// Python with these arguments; one that ends in `.py` is in `tests/programs`.
+    pub fn python(mpi: &'m Mpi, arguments: &[&str]) -> Self {
+        let programs = mpi.programs.as_ref().expect("an MPI from Python's package index");
+        let mut run = Self::of(mpi, python::interpreter(programs));
+        for argument in arguments {
+            let script = root().join("tests/programs").join(argument);
+            let is_script = argument.ends_with(".py");
+            run = if is_script { run.argument(script.display()) } else { run.argument(argument) };
+        }
+        run
+    }
+
+    fn of(mpi: &'m Mpi, program: PathBuf) -> Self {
         Run {
             mpi,
-            program: mpi.compile(name),
+            program,
             ranks: 4,
             arguments: Vec::new(),
             options: Vec::new(),
@@ -203,13 +258,28 @@ impl<'m> Run<'m> {
     }
 
     /// Runs it with the library preloaded by the launcher's own option, and reads its profile.
-    pub fn preloaded(mut self) -> Finished {
-        let library = self.mpi.library().display().to_string();
+    pub fn preloaded(self) -> Finished {
+        let mpi = self.mpi;
+        self.preloaded_with(mpi)
+    }
+
+    /// Runs it with the library for another MPI preloaded, and reads its profile.
+    pub fn preloaded_with(self, other: &Mpi) -> Finished {
+        self.preload(other, true)
+    }
+
+    /// Runs it with the library for an MPI that it does not fit; there will be no profile.
+    pub fn preloaded_in_vain(self, other: &Mpi) -> Finished {
+        self.preload(other, false)
+    }
+
+    fn preload(mut self, other: &Mpi, profiled: bool) -> Finished {
+        let library = other.library().display().to_string();
         self.variables.push(("LD_PRELOAD".to_owned(), library));
         self.variables.push(("MPISEE_OUTPUT".to_owned(), "test.mpisee".to_owned()));
         let mut command = self.mpi.launcher(self.ranks, &self.variables);
         command.arg(&self.program).args(&self.arguments);
-        self.finish(command, true)
+        self.finish(command, profiled)
     }
 
     fn finish(self, mut command: Command, profiled: bool) -> Finished {

@@ -1,6 +1,6 @@
 //! Builds the library once per MPI.
 
-use crate::flavour::Flavour;
+use crate::flavour::{Family, Flavour};
 use crate::{mpi, root};
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -142,7 +142,11 @@ fn cargo(arguments: &[&str], workplace: Option<&Workplace>) -> Result<()> {
     command.current_dir(root()).args([command_name, "--quiet"]);
     if let Some(workplace) = workplace {
         command.arg("--target-dir").arg(&workplace.folder);
-        command.env("MPICC", &workplace.flavour.mpicc);
+        match workplace.flavour.family {
+            // Its types and constants are the standard's; mpi-sys cannot read its header, either.
+            Family::Standard => command.arg("--no-default-features"),
+            _ => command.env("MPICC", &workplace.flavour.mpicc),
+        };
         command.env("MPISEE_BUILD_FLAVOUR", workplace.description());
     }
     let status = command.args(rest).status().context("starting cargo")?;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// The two binary interfaces that MPI libraries have: what handles are, and how a status is laid out.
+/// The binary interfaces that MPI libraries have: what handles are, and how a status is laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Family {
@@ -13,6 +13,8 @@ pub enum Family {
     OpenMpi,
     /// Handles are integers: MPICH and what descends from it.
     Mpich,
+    /// The MPI standard's own, of MPI 5.0: handles are as wide as pointers, constants are fixed.
+    Standard,
 }
 
 /// The contents of `flavour.json`, read by the build script of the library and by the launcher.
@@ -33,6 +35,9 @@ pub struct Flavour {
     /// The MPI functions that the library has and that a profiler can stand in for, sorted.
     pub functions: Vec<String>,
 }
+
+/// What flavours of the standard's own interface are called.
+const STANDARD: &str = "mpiabi";
 
 /// What tells one implementation from another, short enough for a folder's name.
 pub struct Identity {
@@ -62,9 +67,18 @@ impl Identity {
         Ok(Identity { product, version: version.to_owned() })
     }
 
+    /// The standard's own binary interface in that version, whichever implementation has it.
+    pub fn of_standard(version: &str) -> Self {
+        Identity { product: STANDARD, version: version.to_owned() }
+    }
+
     /// The binary interface that the implementation has.
     pub fn family(&self) -> Family {
-        if self.product == "openmpi" { Family::OpenMpi } else { Family::Mpich }
+        match self.product {
+            STANDARD => Family::Standard,
+            "openmpi" => Family::OpenMpi,
+            _ => Family::Mpich,
+        }
     }
 
     fn name(&self, parts: usize) -> String {
@@ -145,6 +159,16 @@ mod tests {
     fn two_of_one_minor_version_get_names_of_their_own() {
         assert_eq!(named(&[DEBIAN, "Open MPI v4.1.6, x"]), ["openmpi-4.1.4", "openmpi-4.1.6"]);
         assert_eq!(named(&[DEBIAN, DEBIAN]), ["openmpi-4.1.4-1", "openmpi-4.1.4-2"]);
+    }
+
+    #[test]
+    fn the_standards_interface_has_one_name_for_all_implementations() {
+        let standard = Identity::of_standard("1.0");
+        assert_eq!(standard.family(), Family::Standard);
+        assert_eq!(
+            names(&[standard, Identity::of("MPICH Version: 5.0.2").unwrap()]),
+            ["mpiabi-1.0", "mpich-5.0"]
+        );
     }
 
     #[test]

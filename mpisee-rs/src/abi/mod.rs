@@ -1,59 +1,45 @@
 //! The application binary interface of the MPI that this flavour is built for: the one place where types
 //! and constants of an MPI library appear.
 //!
-//! Types come from `mpi-sys`, that is from the `mpi.h` of the flavour. Predefined handles cannot: in
-//! Open MPI they are addresses of the library's data, which may be mapped later or privately, so that they
-//! are looked up at run time.
+//! There are three families of interfaces. Types and constants of Open MPI's and MPICH's come from the `mpi.h` of
+//! the flavour, by `mpi-sys`; those of the MPI standard's own interface are fixed. Predefined handles are
+//! looked up at run time: in Open MPI they are addresses of the library's data, which may be mapped later
+//! or privately.
 
+use crate::symbol::Symbol;
+use std::ffi::c_int;
 use std::marker::PhantomData;
 
 #[cfg_attr(mpi_family = "openmpi", path = "openmpi.rs")]
 #[cfg_attr(mpi_family = "mpich", path = "mpich.rs")]
+#[cfg_attr(mpi_family = "standard", path = "standard.rs")]
 mod family;
+#[cfg_attr(mpi_family = "standard", path = "standard_header.rs")]
+mod header;
 
 pub use family::{
-    CART, COMBINER_NAMED, DIST_GRAPH, GRAPH, IN_PLACE, STATUS_IGNORE, is_shared_request,
-    library_is_of_family, received_bytes, resolve, tells_of_combined_receives,
+    CART, COMBINER_NAMED, DIST_GRAPH, GRAPH, IN_PLACE, STATUS_IGNORE, is_shared_request, received_bytes,
+    resolve, tells_of_combined_receives,
 };
-#[cfg(mpi = "MPI_Session_init")]
-pub use mpi_sys::MPI_Session as Session;
-pub use mpi_sys::{
-    MPI_Aint as Aint, MPI_Comm as Comm, MPI_Count as Count, MPI_Datatype as Datatype,
-    MPI_Errhandler as Errhandler, MPI_File as File, MPI_Group as Group, MPI_Info as Info,
-    MPI_Message as Message, MPI_Offset as Offset, MPI_Op as Op, MPI_Request as Request, MPI_Status as Status,
-    MPI_Win as Win,
-};
-/// This MPI has no sessions; a place-holder for the signatures that name them.
-#[cfg(not(mpi = "MPI_Session_init"))]
-pub type Session = *mut std::ffi::c_void;
+pub use header::*;
 
-/// The constants that every MPI has as plain integers.
-pub mod constant {
-    use std::ffi::c_int;
+/// Whether the MPI that runs, which calls itself `version`, has the binary interface of this flavour.
+///
+/// One library says the same of itself with the standard's interface and with its own, so the
+/// interface is asked for.
+pub fn library_is_of_family(version: &str) -> bool {
+    let is_standard = version_of_standard_interface() == 1;
+    is_standard == cfg!(mpi_family = "standard") && family::is_named_in(version)
+}
 
-    /// `MPI_SUCCESS`.
-    pub const SUCCESS: c_int = mpi_sys::MPI_SUCCESS as c_int;
-    /// `MPI_ERR_OTHER`.
-    pub const ERR_OTHER: c_int = mpi_sys::MPI_ERR_OTHER as c_int;
-    /// `MPI_ERR_IN_STATUS`.
-    pub const ERR_IN_STATUS: c_int = mpi_sys::MPI_ERR_IN_STATUS as c_int;
-    /// `MPI_ERR_PENDING`.
-    pub const ERR_PENDING: c_int = mpi_sys::MPI_ERR_PENDING as c_int;
-    /// `MPI_PROC_NULL`.
-    pub const PROC_NULL: c_int = mpi_sys::MPI_PROC_NULL;
-    /// `MPI_ROOT`.
-    pub const ROOT: c_int = mpi_sys::MPI_ROOT;
-    /// `MPI_UNDEFINED`.
-    pub const UNDEFINED: c_int = mpi_sys::MPI_UNDEFINED;
-    /// `MPI_MAX_LIBRARY_VERSION_STRING`, with room to spare.
-    pub const VERSION_TEXT: usize = mpi_sys::MPI_MAX_LIBRARY_VERSION_STRING as usize + 1;
-    /// `MPI_THREAD_SINGLE`, `FUNNELED`, `SERIALIZED`, `MULTIPLE`.
-    pub const THREAD_LEVELS: [c_int; 4] = [
-        mpi_sys::MPI_THREAD_SINGLE as c_int,
-        mpi_sys::MPI_THREAD_FUNNELED as c_int,
-        mpi_sys::MPI_THREAD_SERIALIZED as c_int,
-        mpi_sys::MPI_THREAD_MULTIPLE as c_int,
-    ];
+/// The major version of the standard's binary interface that the running MPI has; negative if it has another.
+fn version_of_standard_interface() -> c_int {
+    static GET_VERSION: Symbol<unsafe extern "C-unwind" fn(*mut c_int, *mut c_int) -> c_int> =
+        Symbol::new(c"PMPI_Abi_get_version");
+    let (mut major, mut minor) = (-1, -1);
+    // SAFETY: both numbers are written, or left alone where there is no such function.
+    unsafe { GET_VERSION.get()(&raw mut major, &raw mut minor) };
+    major
 }
 
 /// Predefined handles of the MPI that runs.

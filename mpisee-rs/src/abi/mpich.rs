@@ -17,7 +17,7 @@ pub const GRAPH: c_int = 1;
 pub const DIST_GRAPH: c_int = 3;
 
 /// Whether the text of `MPI_Get_library_version` is that of a library with this binary interface.
-pub fn library_is_of_family(version: &str) -> bool {
+pub fn is_named_in(version: &str) -> bool {
     ["MPICH", "Intel(R) MPI", "MVAPICH", "CRAY"].iter().any(|name| version.contains(name))
 }
 

@@ -22,7 +22,7 @@ pub const DIST_GRAPH: c_int = mpi_sys::MPI_DIST_GRAPH as c_int;
 static EMPTY_REQUEST: AtomicU64 = AtomicU64::new(0);
 
 /// Whether the text of `MPI_Get_library_version` is that of a library with this binary interface.
-pub fn library_is_of_family(version: &str) -> bool {
+pub fn is_named_in(version: &str) -> bool {
     version.contains("Open MPI")
 }
 

@@ -3,6 +3,7 @@
 use crate::abi::{self, Raw, Status, constant};
 use crate::clock;
 use crate::finalize;
+use crate::fit;
 use crate::generated::pmpi;
 use crate::meaning;
 use crate::message::{self, say};
@@ -114,6 +115,7 @@ fn start() {
     if world_rank == 0 {
         complaints.iter().chain(&complaint).for_each(|complaint| say(format_args!("{complaint}")));
     }
+    let unfit = fit::notes(&version);
     let thread_level = thread_level();
     let record = options.record;
     let installed = process::install(Process {
@@ -128,7 +130,7 @@ fn start() {
         library_version: version,
         thread_level,
         ticks_are_tsc,
-        notes: complaint.into_iter().collect(),
+        notes: complaint.into_iter().chain(unfit).collect(),
         regions: Regions::new(),
         communicators_so_far: AtomicU32::new(1),
     });
@@ -185,9 +187,10 @@ fn host_name() -> [u8; HOST_BYTES] {
 
 /// The first line of `MPI_Get_library_version`.
 fn library_version() -> String {
-    let mut text = vec![0u8; constant::VERSION_TEXT];
+    // The longest MPI_MAX_LIBRARY_VERSION_STRING of all: the MPI that runs need not be the flavour's.
+    let mut text = vec![0u8; 8192 + 1];
     let mut length = 0;
-    // SAFETY: the buffer is as long as the standard asks for.
+    // SAFETY: the buffer is as long as any MPI asks for.
     unsafe { pmpi::MPI_Get_library_version.get()(text.as_mut_ptr().cast(), &raw mut length) };
     let text = CStr::from_bytes_until_nul(&text).unwrap_or_default().to_string_lossy();
     text.lines().next().unwrap_or_default().trim().to_owned()

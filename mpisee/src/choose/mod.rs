@@ -146,6 +146,7 @@ impl fmt::Display for Family {
         f.write_str(match self {
             Family::OpenMpi => "Open MPI",
             Family::Mpich => "MPICH or a descendant of it",
+            Family::Standard => "an MPI with the standard's binary interface",
         })
     }
 }

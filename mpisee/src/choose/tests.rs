@@ -21,6 +21,7 @@ fn installed() -> Vec<Flavour> {
         flavour("mpich-5.0", Family::Mpich, "/nowhere/m5/libmpi.so.12.5.2"),
         flavour("openmpi-4.1", Family::OpenMpi, "/nowhere/o4/libmpi.so.40.30.4"),
         flavour("openmpi-5.0", Family::OpenMpi, "/nowhere/o5/libmpi.so.40.40.8"),
+        flavour("mpiabi-1.0", Family::Standard, "/nowhere/m5/libmpi_abi.so.1"),
     ]
 }
 
@@ -55,6 +56,15 @@ fn the_very_library_that_the_program_loads_decides() {
     {
         let program = linked_with(&[("libmpi.so.12", &format!("/nowhere/{library}"))]);
         assert_eq!(chosen(&installed(), &program, None), Ok(name.to_owned()));
+    }
+}
+
+#[test]
+fn the_standards_interface_has_a_flavour_whichever_mpi_offers_it() {
+    for folder in ["m5", "intel"] {
+        let program = linked_with(&[("libmpi_abi.so.1", &format!("/nowhere/{folder}/libmpi_abi.so.1"))]);
+        let started = hint(Family::Mpich, None, &[]);
+        assert_eq!(chosen(&installed(), &program, started), Ok("mpiabi-1.0".to_owned()));
     }
 }
 

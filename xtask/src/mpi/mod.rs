@@ -76,16 +76,16 @@ fn probe(wrapper: &Path) -> Result<(Identity, Flavour)> {
         .context("it does not compile an MPI program")?;
     let output = run(&mut Command::new(&program)).context("the MPI program that it compiled does not run")?;
     let output = String::from_utf8_lossy(&output.stdout).into_owned();
-    let (Some(library), Some(library_version)) = (output.lines().next(), output.lines().nth(1)) else {
+    let mut lines = output.lines();
+    let (Some(library), Some(interface), Some(library_version)) = (lines.next(), lines.next(), lines.next())
+    else {
         bail!("the MPI program that it compiled did not say its version");
     };
-    let identity = Identity::of(library_version)?;
+    let identity =
+        if interface.is_empty() { Identity::of(library_version)? } else { Identity::of_standard(interface) };
     let library = Path::new(library).canonicalize().with_context(|| format!("finding {library}"))?;
     let (soname, functions) =
         read_library(&library).with_context(|| format!("reading {}", library.display()))?;
-    if soname.starts_with("libmpi_abi.so") {
-        bail!("{soname} has the MPI standard's own binary interface, which mpisee does not support");
-    }
     let flavour = Flavour {
         name: String::new(),
         family: identity.family(),

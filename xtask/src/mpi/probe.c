@@ -16,6 +16,14 @@ int main(void) {
         fprintf(stderr, "MPI_Send is not in a shared library; mpisee cannot stand in front of a static MPI\n");
         return 1;
     }
-    printf("%s\n%s\n", info.dli_fname, text);
+    /* The version of the standard's own binary interface, if the library has that one. */
+    int major = -1, minor = -1;
+    int (*interface)(int *, int *) = (int (*)(int *, int *))dlsym(RTLD_DEFAULT, "MPI_Abi_get_version");
+    if (interface)
+        interface(&major, &minor);
+    printf("%s\n", info.dli_fname);
+    if (major > 0)
+        printf("%d.%d", major, minor);
+    printf("\n%s\n", text);
     return 0;
 }

@@ -1,0 +1,104 @@
+//! The standard's own binary interface (MPI 5.0, chapter 20), which several MPI libraries offer beside their
+//! own: handles are as wide as a pointer, constants are fixed, and what a status holds is to be asked for.
+
+use super::{Comm, Count, Datatype, Predefined, Raw, Request, Status, bits, constant, from_bits};
+use crate::generated::pmpi;
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// `MPI_IN_PLACE`.
+pub const IN_PLACE: *const c_void = std::ptr::without_provenance(1);
+/// `MPI_STATUS_IGNORE` and `MPI_STATUSES_IGNORE`.
+pub const STATUS_IGNORE: *mut Status = std::ptr::null_mut();
+/// `MPI_COMBINER_NAMED`.
+pub const COMBINER_NAMED: c_int = 101;
+/// `MPI_CART`.
+pub const CART: c_int = 211;
+/// `MPI_GRAPH`.
+pub const GRAPH: c_int = 212;
+/// `MPI_DIST_GRAPH`.
+pub const DIST_GRAPH: c_int = 213;
+
+/// `MPI_COMM_SELF`.
+const SELF: u64 = 0x102;
+/// `MPI_REQUEST_NULL`.
+const REQUEST_NULL: u64 = 0x180;
+/// `MPI_BYTE`.
+const BYTE: u64 = 0x247;
+
+/// The request that stands for everything that was complete when it was started, if there is one.
+static COMPLETE_REQUEST: AtomicU64 = AtomicU64::new(REQUEST_NULL);
+
+/// Whatever it is called: [`super::library_is_of_family`] has asked for the version of the interface.
+pub fn is_named_in(_version: &str) -> bool {
+    true
+}
+
+/// The predefined handles, which the standard fixes.
+pub fn resolve() -> Option<Predefined> {
+    COMPLETE_REQUEST.store(complete_request(), Ordering::Relaxed);
+    Some(Predefined {
+        world: from_bits(0x101),
+        itself: from_bits(SELF),
+        comm_null: from_bits(0x100),
+        request_null: from_bits(REQUEST_NULL),
+        byte: from_bits(BYTE),
+        int: from_bits(0x209),
+        u64: from_bits(0x259),
+        max: from_bits(0x24),
+        sum: from_bits(0x21),
+        errors_return: from_bits(0x143),
+    })
+}
+
+/// Finds the request that an MPI gives out more than once: two sends to nobody have it at the same time.
+fn complete_request() -> u64 {
+    let start = || {
+        let mut request: Request = from_bits(REQUEST_NULL);
+        let (byte, itself) = (Raw::<Datatype>::new(from_bits(BYTE)), Raw::<Comm>::new(from_bits(SELF)));
+        // SAFETY: MPI is initialised; nothing is sent, so no byte is read; the request is written.
+        unsafe {
+            pmpi::MPI_Isend.get()(
+                std::ptr::dangling(),
+                0,
+                byte,
+                constant::PROC_NULL,
+                0,
+                itself,
+                &raw mut request,
+            )
+        };
+        request
+    };
+    let mut requests = [start(), start()];
+    let [first, second] = requests.map(bits);
+    // SAFETY: both are requests that were just started.
+    requests.iter_mut().for_each(|request| unsafe {
+        pmpi::MPI_Wait.get()(request, STATUS_IGNORE);
+    });
+    if first == second { first } else { REQUEST_NULL }
+}
+
+/// Whether other requests may have the same handle at the same time. MPICH, also where it has this
+/// interface, has one such handle per kind of request, all with 01 in the upper two of the handle's 32 bits.
+#[inline]
+pub fn is_shared_request(request: Request) -> bool {
+    let complete = COMPLETE_REQUEST.load(Ordering::Relaxed);
+    let (of_mpich, bits) = (complete >> 30 == 0b01, bits(request));
+    bits == complete || of_mpich && bits >> 30 == 0b01
+}
+
+/// Whether `MPI_Isendrecv` of that library fills the status of its request: no known one fails to.
+pub fn tells_of_combined_receives(_version: &str) -> bool {
+    true
+}
+
+/// The bytes that arrived, from the status of a completed receive.
+#[inline]
+pub fn received_bytes(status: &Status) -> u64 {
+    let mut count: Count = 0;
+    let byte = Raw::<Datatype>::new(from_bits(BYTE));
+    // SAFETY: the status is that of a completed receive, the count is written.
+    let code = unsafe { pmpi::MPI_Get_elements_x.get()(status, byte, &raw mut count) };
+    if code == constant::SUCCESS { u64::try_from(count).unwrap_or(0) } else { 0 }
+}

@@ -1,0 +1,40 @@
+//! Every flavour under every MPI: it records where it fits, and is a bystander elsewhere.
+
+use mpisee_tests::{Mpi, Run, on_each_mpi};
+
+#[test]
+fn a_flavour_records_under_every_version_of_its_mpi_and_says_what_it_misses() {
+    on_each_mpi(|mpi| {
+        for other in Mpi::all().iter().filter(|other| other.family == mpi.family) {
+            eprintln!("    with the library for {}", other.name);
+            let finished = Run::new(mpi, "blocking_sends").ranks(2).preloaded_with(other);
+            let tables = finished.tables();
+            assert_eq!(tables.run.mpi.flavour, other.name);
+            assert_eq!(tables.of_rank("W", "MPI_Send", 0).bytes, 1009);
+            assert_eq!(tables.of_rank("W", "MPI_Irecv", 1).bytes, 8009);
+            finished.check();
+            let notes = tables.run.notes.join("\n");
+            let (here, there) = (mpi.counted_functions(), other.counted_functions());
+            for (has, lacks, sentence) in
+                [(&here, &there, "are not counted: "), (&there, &here, "which this MPI lacks: ")]
+            {
+                let named = has.difference(lacks).all(|function| notes.contains(function.as_str()));
+                assert!(named, "{notes}");
+                assert_eq!(notes.contains(sentence), has.difference(lacks).next().is_some(), "{notes}");
+            }
+        }
+    });
+}
+
+#[test]
+fn a_flavour_of_another_mpi_says_so_and_leaves_the_program_alone() {
+    on_each_mpi(|mpi| {
+        for other in Mpi::all().iter().filter(|other| other.family != mpi.family) {
+            eprintln!("    with the library for {}", other.name);
+            let finished = Run::new(mpi, "blocking_sends").ranks(2).preloaded_in_vain(other);
+            let said = format!("this libmpisee.so is for {}, the program runs ", other.name);
+            assert_eq!(finished.stderr.matches(&said).count(), 1, "{}", finished.stderr);
+            assert!(!finished.directory().exists());
+        }
+    });
+}
