@@ -21,6 +21,15 @@ const FLOOR: &str = "two clock reads";
 /// Nanoseconds by operation, in the order in which the program prints them.
 type Figures = Vec<(String, f64)>;
 
+/// One operation over all rounds.
+struct Row {
+    name: String,
+    /// Nanoseconds without the profiler.
+    base: Vec<f64>,
+    /// Nanoseconds that the profiler added.
+    added: Vec<f64>,
+}
+
 /// Runs everything `rounds` times for each MPI and prints the medians.
 pub fn bench(wanted: &Wanted, rounds: usize) -> Result<()> {
     ensure!(rounds > 0, "--rounds 0 measures nothing");
@@ -49,25 +58,20 @@ fn compile(flavour: &Flavour) -> Result<PathBuf> {
     Ok(program)
 }
 
-/// For each operation its figures without the profiler, and the differences that the profiler makes.
-fn measure(
-    flavour: &Flavour,
-    program: &Path,
-    arguments: &[&str],
-    rounds: usize,
-) -> Result<Vec<(String, Vec<f64>, Vec<f64>)>> {
-    let mut rows: Vec<(String, Vec<f64>, Vec<f64>)> = Vec::new();
+/// Runs the program without and with the profiler in turns.
+fn measure(flavour: &Flavour, program: &Path, arguments: &[&str], rounds: usize) -> Result<Vec<Row>> {
+    let mut rows: Vec<Row> = Vec::new();
     for round in 0..rounds {
         let plain = run(flavour, program, arguments, false)?;
         let profiled: HashMap<String, f64> = run(flavour, program, arguments, true)?.into_iter().collect();
         for (name, base) in plain {
             let with = *profiled.get(&name).with_context(|| format!("the profiled run has no '{name}'"))?;
             if round == 0 {
-                rows.push((name.clone(), Vec::new(), Vec::new()));
+                rows.push(Row { name: name.clone(), base: Vec::new(), added: Vec::new() });
             }
-            let row = rows.iter_mut().find(|(known, ..)| *known == name).context("a new operation")?;
-            row.1.push(base);
-            row.2.push(with - base);
+            let row = rows.iter_mut().find(|row| row.name == name).context("a new operation")?;
+            row.base.push(base);
+            row.added.push(with - base);
         }
     }
     Ok(rows)
@@ -98,10 +102,10 @@ fn run(flavour: &Flavour, program: &Path, arguments: &[&str], profiled: bool) ->
         .collect()
 }
 
-fn print(rows: &[(String, Vec<f64>, Vec<f64>)]) {
-    let floor = rows.iter().find(|(name, ..)| name == FLOOR).map_or(f64::NAN, |(_, base, _)| median(base));
+fn print(rows: &[Row]) {
+    let floor = rows.iter().find(|row| row.name == FLOOR).map_or(f64::NAN, |row| median(&row.base));
     println!("  {:<36} {:>10} {:>10} {:>12}", "operation", "base", "added", "over floor");
-    for (name, base, added) in rows {
+    for Row { name, base, added } in rows {
         let added = median(added);
         println!("  {name:<36} {:>10.1} {added:>10.1} {:>11.2}x", median(base), added / floor);
     }
