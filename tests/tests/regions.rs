@@ -1,0 +1,133 @@
+//! Named regions, and recording that is switched off and on.
+use mpisee_tests::{Run, Tables, on_each_mpi};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// In which region each MPI_Allreduce of `regions.c` is, by its bytes.
+const WHERE: &[(u64, &str)] = &[
+    (101, ""),
+    (103, "solver"),
+    (107, "solver/halo"),
+    (109, "solver"),
+    (113, ""),
+    (127, "solver"),
+    (131, "output/halo"),
+    (137, "region 7"),
+    (139, "region 65535/inner"),
+    (149, "region 65535/inner"),
+    (151, ""),
+    (157, "read_write"),
+    (163, "Löser, \"schnell\""),
+    (167, ""),
+    (179, "half seen"),
+    (181, "open at the end"),
+];
+
+/// How often each region begins.
+const ENTRIES: &[(&str, u64)] = &[
+    ("solver", 2),
+    ("solver/halo", 1),
+    ("output", 1),
+    ("output/halo", 1),
+    ("region 7", 1),
+    ("region 65535", 1),
+    ("region 65535/inner", 1),
+    ("read_write", 1),
+    ("Löser, \"schnell\"", 1),
+    ("half seen", 1),
+    ("open at the end", 1),
+];
+
+/// Calls and bytes of one rank's MPI_Allreduce, by region.
+fn reductions(tables: &Tables, rank: u32) -> BTreeMap<&str, (u64, u64)> {
+    let mut found: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    for row in tables.calls.iter().filter(|row| row.call == "MPI_Allreduce" && row.rank == rank) {
+        let sum = found.entry(&row.region).or_default();
+        *sum = (sum.0 + row.calls, sum.1 + row.bytes);
+    }
+    found
+}
+
+#[test]
+fn each_call_is_in_the_region_around_it() {
+    let mut expected: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    for &(bytes, region) in WHERE {
+        let sum = expected.entry(region).or_default();
+        *sum = (sum.0 + 1, sum.1 + bytes);
+    }
+    on_each_mpi(|mpi| {
+        let finished = Run::new(mpi, "regions").ranks(2).profiled();
+        for rank in 0..2 {
+            assert_eq!(reductions(finished.tables(), rank), expected, "rank {rank}");
+        }
+        assert!(finished.tables().run.recording_was_off);
+        finished.check();
+    });
+}
+
+#[test]
+fn a_region_holds_the_time_of_those_inside_of_it() {
+    on_each_mpi(|mpi| {
+        let finished = Run::new(mpi, "regions").ranks(2).profiled();
+        let tables = finished.tables();
+        for rank in 0..2 {
+            let rows: BTreeMap<&str, _> = tables
+                .regions
+                .iter()
+                .filter(|row| row.rank == rank)
+                .map(|row| (row.region.as_str(), row))
+                .collect();
+            let entries: BTreeSet<_> = rows.values().map(|row| (row.region.as_str(), row.entries)).collect();
+            assert_eq!(entries, ENTRIES.iter().copied().collect(), "rank {rank}");
+            // The program sleeps for so long in there.
+            let wall = |region: &str| rows[region].wall_s.0;
+            assert!(wall("solver/halo") >= 0.02, "{:?}", rows["solver/halo"]);
+            assert!(wall("solver") >= wall("solver/halo"), "{:?}", rows["solver"]);
+            assert!(wall("region 65535") >= wall("region 65535/inner"));
+            assert!(wall("open at the end") > 0.0, "the end of the run ends it");
+            let of_rank = tables.ranks.iter().find(|row| row.rank == rank).unwrap();
+            for (&region, row) in &rows {
+                let inside = |other: &str| other == region || other.starts_with(&format!("{region}/"));
+                let calls = tables.calls.iter().filter(|row| row.rank == rank && inside(&row.region));
+                let time: f64 = calls.map(|row| row.time_s.0).sum();
+                assert!((row.mpi_s.0 - time).abs() < 1e-6, "{row:?}, and its calls took {time} s");
+                assert!(row.mpi_s.0 <= row.wall_s.0, "{row:?}");
+                assert!(row.wall_s.0 <= of_rank.wall_s.0, "{row:?} in {of_rank:?}");
+            }
+        }
+    });
+}
+
+#[test]
+fn a_program_with_regions_runs_without_the_profiler() {
+    on_each_mpi(|mpi| {
+        let plain = Run::new(mpi, "regions").ranks(2).plain();
+        assert_eq!(plain.stdout, Run::new(mpi, "regions").ranks(2).profiled().stdout);
+    });
+}
+
+#[test]
+fn recording_that_starts_off_is_switched_on_by_the_program() {
+    on_each_mpi(|mpi| {
+        let finished = Run::new(mpi, "record_later").ranks(2).options(&["--record", "off"]).profiled();
+        let tables = finished.tables();
+        assert_eq!(tables.sum("W", "MPI_Allreduce").bytes, 2 * 223);
+        // It was created while recording was off, and has its name all the same.
+        assert_eq!(tables.sum("W_d1", "MPI_Allreduce").bytes, 2 * 227);
+        assert_eq!(tables.sum("W", "MPI_Comm_dup").calls, 0);
+        assert!(tables.run.recording_was_off);
+        assert!(tables.run.not_seen.is_empty(), "{:?}", tables.run.not_seen);
+        finished.check();
+    });
+}
+
+#[test]
+fn recording_stops_where_the_program_says_so() {
+    on_each_mpi(|mpi| {
+        let finished = Run::new(mpi, "record_later").ranks(2).profiled();
+        let tables = finished.tables();
+        assert_eq!(tables.sum("W", "MPI_Allreduce").bytes, 2 * (211 + 223));
+        assert_eq!(tables.sum("W_d1", "MPI_Allreduce").bytes, 2 * 227);
+        assert!(tables.run.recording_was_off);
+        finished.check();
+    });
+}
