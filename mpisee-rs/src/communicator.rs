@@ -16,6 +16,8 @@ pub struct Communicator {
     pub remote_size: u32,
     /// The handle.
     pub comm: Comm,
+    /// Whether it has a topology.
+    pub has_topology: bool,
     /// For each out-neighbour of its topology whether it is a process, that is not `MPI_PROC_NULL`.
     out_neighbours: *const [bool],
     /// Of an intercommunicator: a number larger than those of all names below it, equal on all members.
@@ -40,6 +42,7 @@ impl Communicator {
             size,
             remote_size: 0,
             comm,
+            has_topology: false,
             out_neighbours,
             next_number: 0,
             own_group_first: true,

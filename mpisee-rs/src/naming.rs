@@ -29,6 +29,19 @@ pub struct Birth {
     pub several: bool,
     /// As the application asked, where the call has such an argument.
     pub reorder: Option<bool>,
+    pub topology: TopologyFrom,
+}
+
+/// Where a communicator gets its topology from. Only one that the standard gives it is asked for: Open MPI 4.1
+/// lets communicators that should have none inherit a damaged one, and divides by zero when asked about it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum TopologyFrom {
+    /// It has none.
+    Nothing,
+    /// A duplicate has that of its parent.
+    Parent,
+    /// The creating call makes it.
+    Call,
 }
 
 /// The parent as this process knows it.
@@ -108,7 +121,13 @@ pub fn enter(process: &Process, comm: Comm, parent: &Parent<'_>, birth: Birth, n
     if let Some(remote_group) = remote_group {
         free_group(remote_group);
     }
-    let topology = topology::of(comm, rank);
+    let has_topology = match (birth.topology, parent) {
+        (TopologyFrom::Call, _) => true,
+        (TopologyFrom::Parent, Parent::Known(parent)) => parent.has_topology,
+        _ => false,
+    };
+    let topology = if has_topology { topology::of(comm, rank) } else { None };
+    communicator.has_topology = topology.is_some();
     let created = Created {
         id: 0,
         parent: match parent {

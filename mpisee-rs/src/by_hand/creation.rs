@@ -6,7 +6,7 @@
 use crate::abi::{Comm, Group, Info, Raw, Request, constant};
 use crate::communicator::Communicator;
 use crate::meaning::completion::count_on;
-use crate::naming::{self, Birth, Parent};
+use crate::naming::{self, Birth, Parent, TopologyFrom};
 use crate::process::{self, COMMUNICATORS, Process, REQUESTS};
 use crate::record::{Call, Counted, Recorder};
 use crate::request::{Kind, Started};
@@ -17,7 +17,7 @@ use std::ffi::{CStr, c_char, c_int};
 use std::sync::atomic::Ordering;
 
 const fn birth(letter: u8, operation: Operation) -> Birth {
-    Birth { letter, operation, several: false, reorder: None }
+    Birth { letter, operation, several: false, reorder: None, topology: TopologyFrom::Nothing }
 }
 
 impl Birth {
@@ -25,8 +25,16 @@ impl Birth {
         Birth { several: true, ..self }
     }
 
+    const fn duplicating(self) -> Birth {
+        Birth { topology: TopologyFrom::Parent, ..self }
+    }
+
+    const fn shaping(self) -> Birth {
+        Birth { topology: TopologyFrom::Call, ..self }
+    }
+
     fn reordering(self, reorder: c_int) -> Birth {
-        Birth { reorder: Some(reorder != 0), ..self }
+        Birth { reorder: Some(reorder != 0), ..self.shaping() }
     }
 }
 
@@ -91,7 +99,7 @@ pub unsafe fn comm_dup(
     new: *mut Comm,
 ) -> c_int {
     // SAFETY: the caller's promise; so for every call of a twin below.
-    unsafe { create(birth(b'd', Operation::CommDup), comm, new, || twin(comm, new)) }
+    unsafe { create(birth(b'd', Operation::CommDup).duplicating(), comm, new, || twin(comm, new)) }
 }
 
 /// `MPI_Comm_dup_with_info`.
@@ -105,7 +113,9 @@ pub unsafe fn comm_dup_with_info(
     new: *mut Comm,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { create(birth(b'd', Operation::CommDupWithInfo), comm, new, || twin(comm, info, new)) }
+    unsafe {
+        create(birth(b'd', Operation::CommDupWithInfo).duplicating(), comm, new, || twin(comm, info, new))
+    }
 }
 
 /// `MPI_Comm_split`.
@@ -225,7 +235,7 @@ pub unsafe fn cart_sub(
     remain: *const c_int,
     new: *mut Comm,
 ) -> c_int {
-    let birth = birth(b'b', Operation::CartSub).one_of_several();
+    let birth = birth(b'b', Operation::CartSub).one_of_several().shaping();
     // SAFETY: the caller's promise.
     unsafe { create(birth, comm, new, || twin(comm, remain, new)) }
 }

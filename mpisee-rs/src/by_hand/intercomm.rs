@@ -5,7 +5,7 @@ use crate::abi::{Comm, Datatype, Raw, STATUS_IGNORE};
 use crate::communicator::Communicator;
 use crate::generated::pmpi;
 use crate::meaning::completion::count_on;
-use crate::naming::{self, Birth, Parent};
+use crate::naming::{self, Birth, Parent, TopologyFrom};
 use crate::process::{self, COMMUNICATORS, Process};
 use crate::record::Call;
 use mpisee_profile::Operation;
@@ -32,7 +32,8 @@ pub unsafe fn intercomm_create(
     let make = || unsafe { twin(local, local_leader, peer, remote_leader, tag, new) };
     let Some(call) = Call::tracked() else { return make() };
     let operation = Operation::IntercommCreate;
-    let birth = Birth { letter: b'x', operation, several: true, reorder: None };
+    let birth =
+        Birth { letter: b'x', operation, several: true, reorder: None, topology: TopologyFrom::Nothing };
     let own = COMMUNICATORS.get(local.get());
     let mut agreed = None;
     call.record(|recorder| {

@@ -1,6 +1,6 @@
 //! `MPI_Comm_idup`, whose agreement must not block: it goes on beside the call and ends with its request.
 
-use super::{Birth, Parent, agreed, enter, log_about};
+use super::{Birth, Parent, TopologyFrom, agreed, enter, log_about};
 use crate::abi::{Comm, Raw, Request, STATUS_IGNORE};
 use crate::communicator::Communicator;
 use crate::generated::pmpi;
@@ -108,7 +108,13 @@ pub fn duplicated(recorder: &Recorder, number: u32) {
     let Some(done) = duplications.started.get_mut(number as usize).and_then(Option::take) else { return };
     // SAFETY: the standard has the application keep the place until now, and the library filled it.
     let comm = unsafe { *done.place };
-    let birth = Birth { letter: b'i', operation: done.operation, several: false, reorder: None };
+    let birth = Birth {
+        letter: b'i',
+        operation: done.operation,
+        several: false,
+        reorder: None,
+        topology: TopologyFrom::Parent,
+    };
     let mut agreement = done.agreement;
     let ended = agreement.poll(process, false);
     let n = if ended { agreement.most as u32 } else { NONE };
