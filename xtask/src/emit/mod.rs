@@ -5,6 +5,7 @@ mod exports;
 mod operations;
 mod pmpi;
 mod signatures;
+mod stub;
 mod types;
 
 use crate::spec::Function;
@@ -21,6 +22,7 @@ pub fn all(root: &Path, functions: &[Function]) -> Result<Vec<&'static str>> {
         ("mpisee-rs/src/generated/exports.rs", exports::emit(functions)?),
         ("mpisee-rs/src/generated/signatures.rs", signatures::emit(functions)?),
         ("docs/coverage.md", coverage::emit(functions)),
+        ("tests/stub/stub_mpi.c", stub::emit(functions)?),
     ];
     let mut changed = Vec::new();
     for (name, text) in files {
