@@ -135,18 +135,21 @@ static void drive(int index, int code) {
     driven[index] = true;
     word words[MOST_ARGUMENTS] = {0};
     prepare(function, words, 0);
-    *watch() = (struct watch){.function = index, .code = code};
+    *watch() = (struct watch){.function = index, .code = code, .given = words};
     int returned = call(shim, words);
     struct watch seen = *watch();
     watch()->function = -1;
     if (seen.calls != 1) fail(function->name, "calls of its PMPI twin", 1, seen.calls);
+    if (seen.other != NULL) {
+        fprintf(stderr, "%s, %s: its arguments went to P%s\n", function->name, mode, seen.other);
+        failures++;
+    }
     if (returned != code) fail(function->name, "returned code", code, returned);
     for (int at = 0; at < function->parameters && seen.calls > 0; at++) {
-        word mask = function->parameter[at].how == 'i' ? 0xffffffff : ~(word)0;
-        if ((words[at] & mask) == (seen.words[at] & mask)) continue;
+        if (!differs(&function->parameter[at], words[at], seen.words[at])) continue;
         char what[64];
         snprintf(what, sizeof what, "argument %d (%s)", at + 1, function->parameter[at].name);
-        fail(function->name, what, words[at] & mask, seen.words[at] & mask);
+        fail(function->name, what, words[at], seen.words[at]);
     }
 }
 

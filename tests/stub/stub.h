@@ -40,9 +40,15 @@ struct watch {
     // How often it was called, and with which words at last.
     int calls;
     word words[MOST_ARGUMENTS];
+    // The arguments that it should have, and another function that was called with them, if there was one.
+    const word *given;
+    const char *other;
 };
 
 struct watch *watch(void);
+
+// Whether a function sees a difference between what it is given and what it should be.
+bool differs(const struct parameter *parameter, word one, word other);
 
 // What each PMPI function does.
 word called(int function, const word *words);

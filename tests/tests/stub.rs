@@ -3,6 +3,7 @@
 //! program that drives every function which libmpisee.so exports.
 
 use mpisee_profile::Operation;
+use mpisee_profile::segment::NotSeen;
 use mpisee_tests::{Mpi, Tables, on_each_mpi, root, within};
 use object::{Object, ObjectSymbol};
 use std::collections::BTreeSet;
@@ -100,6 +101,7 @@ fn every_shim_makes_exactly_the_call_that_it_stands_for() {
             let operations: BTreeSet<&str> =
                 driven.iter().filter_map(|name| Some(operation(name)?.name())).collect();
             assert_eq!(recorded, operations, "{}: what is counted is in the profile", mpi.name);
+            assert_eq!(tables.not_seen(NotSeen::InternalError), 0, "{}", mpi.name);
             eprintln!("{}: {} functions driven after {init}", mpi.name, driven.len());
         }
     });
