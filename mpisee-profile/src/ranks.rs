@@ -43,7 +43,18 @@ const SHORTEST_STRIDED_RUN: u64 = 9;
 impl RankSet {
     /// The ranks `0..count`.
     pub fn first(count: u32) -> Self {
-        (0..count).collect()
+        Self::evenly_spaced(0, count, 1)
+    }
+
+    /// The ranks `first`, `first + stride`, …, `count` of them; the last must be a number of 32 bits.
+    pub fn evenly_spaced(first: u32, count: u32, stride: u32) -> Self {
+        match count {
+            0 => Self::default(),
+            _ if stride == 1 || u64::from(count) >= SHORTEST_STRIDED_RUN => {
+                RankSet { ranges: vec![Range { first, last: first + (count - 1) * stride, stride }] }
+            }
+            _ => (0..count).map(|index| first + index * stride).collect(),
+        }
     }
 
     /// The number of ranks.

@@ -10,6 +10,8 @@ use std::path::Path;
 pub struct Function {
     /// `MPI_Send`.
     pub name: String,
+    /// Where the standard has it.
+    pub chapter: Chapter,
     /// In the order of the C binding.
     pub params: Vec<Param>,
     /// What it returns, as a kind of the standard; `ERROR_CODE` for nearly all.
@@ -20,6 +22,17 @@ pub struct Function {
     pub meaning: Option<Meaning>,
     /// The kind of operation it counts as; `None` for functions that count nothing.
     pub kind: Option<OperationKind>,
+    /// Why it is not interposed, where no rule of the list of coverage tells it.
+    pub not_interposed: Option<String>,
+}
+
+/// A chapter of the standard.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Chapter {
+    /// Its number in the standard; the first, where a file has parts of two.
+    pub number: u32,
+    /// `Collective communication (MPI 4.1, chapter 6)`.
+    pub title: String,
 }
 
 /// One parameter.
@@ -94,6 +107,7 @@ struct Entry {
     returns: Option<String>,
     meaning: Option<String>,
     kind: Option<OperationKind>,
+    not_interposed: Option<String>,
 }
 
 /// Reads every `*.toml` in `directory`; functions come sorted by name.
@@ -105,10 +119,12 @@ pub fn read(directory: &Path) -> Result<Vec<Function>> {
             continue;
         }
         let text = std::fs::read_to_string(&path)?;
+        let chapter = parse_chapter(&text).with_context(|| format!("in {}", path.display()))?;
         let entries: BTreeMap<String, Entry> =
             toml::from_str(&text).with_context(|| format!("in {}", path.display()))?;
         for (name, entry) in entries {
-            let function = parse(&name, entry).with_context(|| format!("{name} in {}", path.display()))?;
+            let function =
+                parse(&name, &chapter, entry).with_context(|| format!("{name} in {}", path.display()))?;
             ensure!(functions.insert(name.clone(), function).is_none(), "{name} is in the spec twice");
         }
     }
@@ -132,7 +148,17 @@ impl Function {
     }
 }
 
-fn parse(name: &str, entry: Entry) -> Result<Function> {
+/// The first line of a file names its chapter: `# Collective communication (MPI 4.1, chapter 6)`.
+fn parse_chapter(text: &str) -> Result<Chapter> {
+    let title = text.lines().next().and_then(|line| line.strip_prefix("# ")).unwrap_or_default();
+    let (_, after) =
+        title.split_once("chapter").context("the first line names no chapter of the standard")?;
+    let number = after.split(|letter: char| !letter.is_ascii_digit()).find(|word| !word.is_empty());
+    let number = number.context("the chapter in the first line has no number")?.parse()?;
+    Ok(Chapter { number, title: title.to_owned() })
+}
+
+fn parse(name: &str, chapter: &Chapter, entry: Entry) -> Result<Function> {
     let mut params = Vec::new();
     let mut variadic = false;
     for text in entry.params.split(',').map(str::trim).filter(|text| !text.is_empty()) {
@@ -144,13 +170,19 @@ fn parse(name: &str, entry: Entry) -> Result<Function> {
     }
     let meaning = entry.meaning.as_deref().map(parse_meaning).transpose()?;
     let kind = entry.kind.or(meaning.as_ref().and_then(default_kind));
+    ensure!(
+        meaning.is_none() || entry.not_interposed.is_none(),
+        "it has a meaning, and a reason why it is not interposed"
+    );
     let function = Function {
         name: name.to_owned(),
+        chapter: chapter.clone(),
         params,
         returns: entry.returns.unwrap_or_else(|| "ERROR_CODE".to_owned()),
         variadic,
         meaning,
         kind,
+        not_interposed: entry.not_interposed,
     };
     check_names(&function)?;
     Ok(function)
@@ -262,15 +294,27 @@ mod tests {
         assert_eq!(parsed, Expr::Volume("collective".to_owned(), vec![param("comm"), gather]));
     }
 
+    fn refused(entry: &str) -> String {
+        let chapter = parse_chapter("# Probing (MPI 4.1, chapter 3)\n").unwrap();
+        parse("MPI_Probe", &chapter, toml::from_str(entry).unwrap()).err().unwrap().to_string()
+    }
+
     #[test]
     fn a_name_that_is_no_parameter_is_refused() {
-        let entry = Entry {
-            params: "comm: COMMUNICATOR".to_owned(),
-            returns: None,
-            meaning: Some("plain(com)".to_owned()),
-            kind: None,
-        };
-        let error = parse("MPI_Probe", entry).err().unwrap().to_string();
+        let error = refused("params = 'comm: COMMUNICATOR'\nmeaning = 'plain(com)'");
         assert!(error.contains("'com'"), "{error}");
+    }
+
+    #[test]
+    fn a_reason_for_leaving_out_what_has_a_meaning_is_refused() {
+        let error = refused("params = ''\nmeaning = 'by_hand'\nnot_interposed = 'local'");
+        assert!(error.contains("not interposed"), "{error}");
+    }
+
+    #[test]
+    fn a_file_of_two_chapters_stands_at_the_first() {
+        let chapter = parse_chapter("# Bindings (MPI 4.1, chapters 13 and 19)\n# More\n").unwrap();
+        assert_eq!(chapter.number, 13);
+        assert!(parse_chapter("# Bindings\n").is_err());
     }
 }

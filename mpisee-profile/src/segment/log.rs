@@ -2,6 +2,8 @@
 //!
 //! A record is `kind | bytes << 32` in one word, then its payload, padded to whole words.
 
+use crate::RankSet;
+
 /// A communicator as its creation was seen by this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Created {
@@ -48,6 +50,15 @@ pub struct Run {
 impl Run {
     fn nth(&self, index: u32) -> u32 {
         self.first.wrapping_add((self.stride as u32).wrapping_mul(index))
+    }
+
+    /// The smallest rank, how many there are, and the distance upwards. `None` for a run that passes the largest
+    /// number, as one of places that are no ranks does.
+    fn ascending(&self) -> Option<(u32, u32, u32)> {
+        let steps = i64::from(self.count.saturating_sub(1));
+        let last = u32::try_from(i64::from(self.first) + steps * i64::from(self.stride)).ok()?;
+        let count = if self.stride == 0 { self.count.min(1) } else { self.count };
+        Some((self.first.min(last), count, self.stride.unsigned_abs()))
     }
 }
 
@@ -105,6 +116,24 @@ impl Runs {
     /// The ranks, in order.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         self.0.iter().flat_map(|run| (0..run.count).map(|index| run.nth(index)))
+    }
+
+    /// The smallest rank.
+    pub fn min(&self) -> Option<u32> {
+        let least = |run: &Run| match run.ascending() {
+            Some((first, ..)) => Some(first),
+            None => (0..run.count).map(|index| run.nth(index)).min(),
+        };
+        self.0.iter().filter(|run| run.count > 0).filter_map(least).min()
+    }
+
+    /// The ranks, whatever their order. A group that is one run, as most are, takes no longer if it is large.
+    pub fn to_set(&self) -> RankSet {
+        let one = if let [run] = self.0.as_slice() { run.ascending() } else { None };
+        one.map_or_else(
+            || self.iter().collect(),
+            |(first, count, stride)| RankSet::evenly_spaced(first, count, stride),
+        )
     }
 }
 
@@ -306,6 +335,15 @@ mod tests {
                 prop_assert_eq!(runs.get(index as u32), Some(*rank));
             }
             prop_assert_eq!(runs.get(ranks.len() as u32), None);
+            prop_assert_eq!(runs.min(), ranks.iter().copied().min());
+            prop_assert_eq!(runs.to_set(), ranks.into_iter().collect::<RankSet>());
+        }
+
+        #[test]
+        fn a_run_is_the_set_of_its_ranks(first: u32, count in 0u32..40, stride in -60i32..60) {
+            let runs = Runs(vec![Run { first, count, stride }]);
+            prop_assert_eq!(runs.min(), runs.iter().min());
+            prop_assert_eq!(runs.to_set(), runs.iter().collect::<RankSet>());
         }
 
         #[test]

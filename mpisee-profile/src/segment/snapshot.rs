@@ -1,11 +1,11 @@
 //! What a segment says at one moment.
 
-use super::key::{Key, Meaning};
+use super::key::{Key, MOST_REGIONS, Meaning};
 use super::layout::{
     self, CHUNK_HEADER_BYTES, COUNTERS, ChunkHeader, HEADER_BYTES, HOST_BYTES, Header, LOG, SLOT_BYTES, Slot,
     call,
 };
-use super::log::{Created, Record};
+use super::log::{Created, Record, Runs};
 use crate::error::ProfileError;
 use std::collections::HashMap;
 use std::mem::offset_of;
@@ -86,6 +86,10 @@ pub struct Snapshot {
 /// How often a slot is read again while its owner writes it. An owner that was killed while it wrote leaves
 /// the slot so, and then the words are taken as they are.
 const MOST_READS: u32 = 1000;
+
+/// Processes of one communicator. A few words announce any number of them, and later each may cost time and
+/// memory; no job has as many as this.
+const MOST_PROCESSES: u64 = 1 << 25;
 
 impl Snapshot {
     /// Reads a segment.
@@ -226,6 +230,9 @@ impl Snapshot {
                 if created.id != next || !known || created.group.is_empty() {
                     return Err(wrong("creates communicators out of order"));
                 }
+                if created.group.len() + created.remote.as_ref().map_or(0, Runs::len) > MOST_PROCESSES {
+                    return Err(wrong("creates a communicator of more processes than there can be"));
+                }
                 self.communicators.push(Communicator {
                     created,
                     parent_name: None,
@@ -235,7 +242,7 @@ impl Snapshot {
                 });
             }
             Record::Region { id, parent, name } => {
-                if id as usize != self.regions.len() + 1 || parent >= id {
+                if id as usize != self.regions.len() + 1 || parent >= id || id >= MOST_REGIONS {
                     return Err(wrong("begins regions out of order"));
                 }
                 self.regions.push(Region { parent, name });

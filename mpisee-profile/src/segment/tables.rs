@@ -4,8 +4,8 @@ use super::key::{CallKey, Meaning, class_bounds};
 use super::layout::{call, peer, region};
 use super::log::{Created, NONE, Runs};
 use super::snapshot::{Communicator, Snapshot, Source};
+use crate::Operation;
 use crate::rows::{CallRow, CommRow, Members, PeerRow, RankRow, RegionRow, Seconds};
-use crate::{Operation, RankSet};
 use std::collections::HashMap;
 
 /// One moment on two clocks.
@@ -72,18 +72,21 @@ impl RankTables {
             }
         }
         tables.rank.mpi_s = seconds(mpi_ticks);
+        include_inner(snapshot, &mut mpi_ticks_by_region);
         for (key, values) in &counters {
             if let Some(Meaning::Region(id)) = key.meaning() {
-                let mpi = inclusive(snapshot, &mpi_ticks_by_region, id);
                 let open = match values[region::OPEN_SINCE] {
                     0 => 0,
                     since => end.ticks.saturating_sub(since),
                 };
-                let Some(path) = paths.get(id as usize) else { continue };
+                let (Some(path), Some(&mpi)) = (paths.get(id as usize), mpi_ticks_by_region.get(id as usize))
+                else {
+                    continue;
+                };
                 tables.regions.push(RegionRow {
                     rank: snapshot.world_rank,
                     region: path.clone(),
-                    wall_s: seconds(values[region::TICKS] + open),
+                    wall_s: seconds(values[region::TICKS].wrapping_add(open)),
                     mpi_s: seconds(mpi),
                     entries: values[region::ENTRIES],
                 });
@@ -152,15 +155,13 @@ fn region_paths(snapshot: &Snapshot) -> Vec<String> {
     paths
 }
 
-/// The ticks in region `id` and in those inside of it.
-fn inclusive(snapshot: &Snapshot, ticks: &[u64], id: u32) -> u64 {
-    let inside = |mut region: u32| {
-        while region > id {
-            region = snapshot.regions[region as usize - 1].parent;
-        }
-        region == id
-    };
-    (id..ticks.len() as u32).filter(|&region| inside(region)).map(|region| ticks[region as usize]).sum()
+/// Adds what was in inner regions to those around them. An inner one has the larger number.
+fn include_inner(snapshot: &Snapshot, ticks: &mut [u64]) {
+    for (index, region) in snapshot.regions.iter().enumerate().rev() {
+        let inner = ticks[index + 1];
+        let outer = &mut ticks[region.parent as usize];
+        *outer = outer.wrapping_add(inner);
+    }
 }
 
 fn call_row(
@@ -212,7 +213,6 @@ fn comms(snapshot: &Snapshot, names: &[String]) -> Vec<CommRow> {
     let mut rows = Vec::new();
     for (communicator, name) in snapshot.communicators.iter().zip(names) {
         let created = &communicator.created;
-        let members = members(created);
         if !(reports(created) || is_merged(name, &communicator.topology)) {
             continue;
         }
@@ -226,7 +226,7 @@ fn comms(snapshot: &Snapshot, names: &[String]) -> Vec<CommRow> {
             created_by: Operation::from_index(u64::from(created.operation))
                 .map_or(String::new(), |operation| operation.name().to_owned()),
             size: (created.group.len() + created.remote.as_ref().map_or(0, Runs::len)) as u32,
-            members,
+            members: members(created),
             label: communicator.label.clone(),
             topology: communicator.topology.clone(),
             reorder: u8::try_from(created.reorder).ok(),
@@ -239,12 +239,12 @@ fn comms(snapshot: &Snapshot, names: &[String]) -> Vec<CommRow> {
 }
 
 fn members(created: &Created) -> Members {
-    let group: RankSet = created.group.iter().collect();
+    let group = created.group.to_set();
     match &created.remote {
         None => Members { group, remote: None },
         Some(remote) => {
-            let remote: RankSet = remote.iter().collect();
-            let own_first = group.iter().next() <= remote.iter().next();
+            let own_first = created.group.min() <= remote.min();
+            let remote = remote.to_set();
             let (first, second) = if own_first { (group, remote) } else { (remote, group) };
             Members { group: first, remote: Some(second) }
         }
@@ -254,8 +254,7 @@ fn members(created: &Created) -> Members {
 /// Whether this process reports the communicator: the one of rank 0 does, on intercommunicators that of
 /// the group with the smallest world rank.
 fn reports(created: &Created) -> bool {
-    let least = |group: &Runs| group.iter().min();
-    created.rank == 0 && created.remote.as_ref().is_none_or(|remote| least(&created.group) < least(remote))
+    created.rank == 0 && created.remote.as_ref().is_none_or(|remote| created.group.min() < remote.min())
 }
 
 /// Whether every member reports the communicator, and [`merge`] makes one row of the reports: those that

@@ -1,10 +1,12 @@
 //! Emitters: one file of output each, all from the same model.
 
+mod coverage;
 mod exports;
 mod interposed;
 mod operations;
 mod pmpi;
 mod signatures;
+mod stub;
 mod types;
 
 use crate::spec::Function;
@@ -21,10 +23,17 @@ pub fn all(root: &Path, functions: &[Function]) -> Result<Vec<&'static str>> {
         ("mpisee-rs/src/generated/exports.rs", exports::emit(functions)?),
         ("mpisee-rs/src/generated/interposed.rs", interposed::emit(functions)),
         ("mpisee-rs/src/generated/signatures.rs", signatures::emit(functions)?),
+        ("docs/coverage.md", coverage::emit(functions)),
+        ("tests/stub/stub_mpi.c", stub::emit(functions)?),
     ];
     let mut changed = Vec::new();
     for (name, text) in files {
-        let text = rustfmt(&text).with_context(|| format!("formatting {name}"))?;
+        let text = match Path::new(name).extension() {
+            Some(extension) if extension == "rs" => {
+                rustfmt(&text).with_context(|| format!("formatting {name}"))?
+            }
+            _ => text,
+        };
         let path = root.join(name);
         if std::fs::read_to_string(&path).ok().as_deref() != Some(&text) {
             std::fs::create_dir_all(path.parent().expect("the names above have a folder"))?;

@@ -1,0 +1,236 @@
+//! Segments that are not what a writer makes: cut off, overwritten, or no segments at all. A reader in another
+//! process may find any of these; it says so, or takes what is there, and ends.
+
+use mpisee_profile::segment::layout::{
+    CHUNK_HEADER_BYTES, COUNTERS, ChunkHeader, HEADER_BYTES, Header, LOG, MAGIC, SLOT_BYTES, Slot, VERSION,
+};
+use mpisee_profile::segment::log::{Created, NONE, Record, Runs};
+use mpisee_profile::segment::tables::Moment;
+use mpisee_profile::segment::{CallKey, Key, PeerKey, RankTables, Snapshot};
+use mpisee_profile::writer::to_csv;
+use mpisee_profile::{Operation, ProfileError, rows::Memory};
+use proptest::prelude::*;
+use std::mem::offset_of;
+
+const END: Moment = Moment { monotonic_ns: 5_000_000_000, ticks: 5_000_000_000 };
+
+/// A segment as its words.
+struct Words(Vec<u64>);
+
+impl Words {
+    /// A header and nothing else.
+    fn new() -> Self {
+        let mut words = Words(vec![0; HEADER_BYTES / 8]);
+        words.set(offset_of!(Header, magic), MAGIC);
+        words.set(offset_of!(Header, version), VERSION);
+        words.set(offset_of!(Header, operations), Operation::fingerprint());
+        words.set(offset_of!(Header, pid), 4711);
+        words.set(offset_of!(Header, world_size), 64);
+        words.set(offset_of!(Header, host), u64::from_ne_bytes(*b"node0001"));
+        words.grown()
+    }
+
+    fn set(&mut self, byte: usize, value: u64) {
+        self.0[byte / 8] = value;
+    }
+
+    /// With `used` as long as it is.
+    fn grown(mut self) -> Self {
+        let bytes = self.0.len() * 8;
+        self.set(offset_of!(Header, used), bytes as u64);
+        self
+    }
+
+    /// With a chunk of `kind`, of which `used` is so large.
+    fn chunk(mut self, kind: u64, used: u64, mut body: Vec<u64>) -> Self {
+        body.resize(body.len().next_multiple_of(8), 0);
+        let at = self.0.len() * 8;
+        let bytes = CHUNK_HEADER_BYTES + body.len() * 8;
+        self.0.resize(self.0.len() + CHUNK_HEADER_BYTES / 8, 0);
+        self.set(at + offset_of!(ChunkHeader, kind), kind);
+        self.set(at + offset_of!(ChunkHeader, bytes), bytes as u64);
+        self.set(at + offset_of!(ChunkHeader, used), used);
+        self.0.extend(body);
+        self.grown()
+    }
+
+    fn log(self, records: &[Record]) -> Self {
+        let body: Vec<u64> = records.iter().flat_map(Record::encode).collect();
+        self.chunk(LOG, body.len() as u64 * 8, body)
+    }
+
+    fn counters(self, slots: &[(Key, [u64; 6])]) -> Self {
+        let mut body = vec![0; slots.len() * SLOT_BYTES / 8];
+        for ((key, values), slot) in slots.iter().zip(body.chunks_exact_mut(SLOT_BYTES / 8)) {
+            slot[offset_of!(Slot, key) / 8] = key.0;
+            slot[offset_of!(Slot, values) / 8..].copy_from_slice(values);
+        }
+        self.chunk(COUNTERS, slots.len() as u64, body)
+    }
+
+    /// Reads it to the end, as the library does at finalize.
+    fn read(&self) -> Result<RankTables, ProfileError> {
+        let snapshot = Snapshot::read(self.0.as_slice())?;
+        let tables = RankTables::new(&snapshot, END);
+        for text in [to_csv(&tables.comms), to_csv(&tables.calls), to_csv(&tables.regions)] {
+            assert!(text.len() < 1 << 26, "{} bytes", text.len());
+        }
+        Ok(tables)
+    }
+
+    fn why_not(&self) -> String {
+        self.read().expect_err("it cannot be read").to_string()
+    }
+}
+
+fn created(id: u32, letter: u8, group: Runs) -> Created {
+    Created {
+        id,
+        parent: if letter == 0 { NONE } else { 0 },
+        letter,
+        n: 3,
+        r: NONE,
+        operation: Operation::CommSplit as u32,
+        rank: 0,
+        reorder: NONE,
+        group,
+        remote: None,
+    }
+}
+
+/// One of everything.
+fn valid() -> Words {
+    let other: Runs = [9, 8, 7, 12, 40].into_iter().collect();
+    let between = Created { remote: Some(other.clone()), ..created(3, b'x', Runs::first(4)) };
+    let key = CallKey {
+        communicator: 2,
+        region: 2,
+        operation: Operation::Allreduce as u16,
+        size_class: 4,
+        memory: Memory::Host,
+    };
+    Words::new()
+        .log(&[
+            Record::Created(created(0, 0, Runs::first(64))),
+            Record::Created(created(1, 0, Runs::first(1))),
+            Record::Created(created(2, b's', other)),
+            Record::Created(between),
+            Record::Region { id: 1, parent: 0, name: "solver".to_owned() },
+            Record::Region { id: 2, parent: 1, name: "halo".to_owned() },
+        ])
+        .counters(&[
+            (key.pack(), [5, 40, 900, 101, 300, 0]),
+            (PeerKey { communicator: 3, peer: 1 }.pack(), [2, 16, 1, 8, 0, 0]),
+            (Key::region(1), [1, 5000, 0, 0, 0, 0]),
+            (Key::region(2), [2, 3000, 7, 0, 0, 0]),
+        ])
+        .log(&[
+            Record::Numbered { id: 2, n: 4 },
+            Record::ParentName { id: 3, name: "W_d1".to_owned() },
+            Record::Label { id: 2, text: "rows".to_owned() },
+            Record::Topology { id: 2, text: "cart dims=5 periods=0".to_owned() },
+            Record::Freed { id: 2 },
+        ])
+}
+
+#[test]
+fn a_whole_segment_is_read() {
+    let tables = valid().read().unwrap();
+    let names: Vec<&str> = tables.comms.iter().map(|row| row.comm.as_str()).collect();
+    assert_eq!(names, ["W", "S", "W_s4", "W_d1_x3"]);
+    assert_eq!(tables.comms[2].members.group.to_string(), "7-9,12,40");
+    assert_eq!(tables.comms[3].size, 9);
+    assert_eq!(tables.calls.len(), 1);
+    assert_eq!((tables.calls[0].comm.as_str(), tables.calls[0].calls), ("W_s4", 5));
+    assert_eq!((tables.peers.len(), tables.peers[0].peer), (1, 8));
+    // What was called in the inner region was called in the outer one, too.
+    let regions: Vec<_> = tables.regions.iter().map(|row| (row.region.as_str(), row.mpi_s.0)).collect();
+    assert_eq!(regions, [("solver", 900.0 * 1e-9), ("solver/halo", 900.0 * 1e-9)]);
+}
+
+#[test]
+fn a_group_larger_than_any_job_is_refused() {
+    let huge = created(0, 0, Runs::first(i32::MAX as u32));
+    let why = Words::new().log(&[Record::Created(huge)]).why_not();
+    assert!(why.contains("more processes than there can be"), "{why}");
+}
+
+#[test]
+fn more_regions_than_keys_tell_apart_are_refused() {
+    let regions: Vec<_> =
+        (1..5000).map(|id| Record::Region { id, parent: id - 1, name: "r".to_owned() }).collect();
+    let why = Words::new().log(&regions).why_not();
+    assert!(why.contains("regions"), "{why}");
+}
+
+#[test]
+fn a_segment_that_is_cut_off_says_so_or_is_short() {
+    let whole = valid();
+    for length in 0..whole.0.len() {
+        let short = Words(whole.0[..length].to_vec());
+        if length < HEADER_BYTES / 8 {
+            assert!(short.why_not().contains("a header has"));
+        } else if let Ok(tables) = short.read() {
+            assert!(tables.comms.len() <= 4);
+        }
+    }
+}
+
+#[test]
+fn a_slot_that_its_owner_never_finished_is_read_as_it_is() {
+    let mut words = valid();
+    let slot = words.0.iter().position(|&word| Key(word) == Key::region(1)).unwrap();
+    words.0[slot + offset_of!(Slot, sequence) / 8] = 1;
+    assert_eq!(words.read().unwrap().regions.len(), 2);
+}
+
+/// A word as chance, or a writer that failed, may leave it.
+fn any_word() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        any::<u64>(),
+        0u64..16,
+        (0u32..64).prop_map(|bit| 1 << bit),
+        (any::<u32>(), 0u64..40).prop_map(|(low, high)| u64::from(low) | high << 32),
+        Just(u64::MAX),
+        Just(u64::from(i32::MAX as u32)),
+        Just((2 << 62) | (3 << 32)),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn words_that_changed_are_read_or_refused(changes in prop::collection::vec((any::<prop::sample::Index>(), any_word()), 1..6)) {
+        let mut words = valid();
+        // What comes first is looked at first: mostly leave it.
+        let begin = HEADER_BYTES / 8;
+        for (index, word) in changes {
+            let at = begin + index.index(words.0.len() - begin);
+            words.0[at] = word;
+        }
+        let _ = words.read();
+    }
+
+    #[test]
+    fn a_changed_header_is_read_or_refused(at in 0..HEADER_BYTES / 8, word in any_word()) {
+        let mut words = valid();
+        words.0[at] = word;
+        let _ = words.read();
+    }
+
+    #[test]
+    fn bits_that_flipped_are_read_or_refused(flips in prop::collection::vec((any::<prop::sample::Index>(), 0u32..64), 1..4)) {
+        let mut words = valid();
+        for (index, bit) in flips {
+            let at = index.index(words.0.len());
+            words.0[at] ^= 1 << bit;
+        }
+        let _ = words.read();
+    }
+
+    #[test]
+    fn any_words_behind_a_header_are_read_or_refused(kind in 1u64..3, used: u64, body in prop::collection::vec(any_word(), 0..50)) {
+        let _ = Words::new().chunk(kind, used, body).read();
+    }
+}

@@ -1,0 +1,168 @@
+// What the functions of stub_mpi.c have in common.
+
+#include "stub.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { WORLD_SIZE = 3 };
+
+#ifdef OPEN_MPI
+// Predefined handles are the addresses of these.
+#define OBJECT(name) char name[64]
+OBJECT(ompi_mpi_comm_world);
+OBJECT(ompi_mpi_comm_self);
+OBJECT(ompi_mpi_comm_null);
+OBJECT(ompi_mpi_group_null);
+OBJECT(ompi_mpi_win_null);
+OBJECT(ompi_mpi_file_null);
+OBJECT(ompi_mpi_info_null);
+OBJECT(ompi_message_null);
+OBJECT(ompi_message_no_proc);
+OBJECT(ompi_request_null);
+OBJECT(ompi_request_empty);
+OBJECT(ompi_mpi_datatype_null);
+OBJECT(ompi_mpi_byte);
+OBJECT(ompi_mpi_int);
+OBJECT(ompi_mpi_uint64_t);
+OBJECT(ompi_mpi_op_max);
+OBJECT(ompi_mpi_op_sum);
+OBJECT(ompi_mpi_errors_return);
+enum { CART = 1, GRAPH = 2, DIST_GRAPH = 3, UNDEFINED = -32766 };
+#else
+enum { CART = 2, GRAPH = 1, DIST_GRAPH = 3, UNDEFINED = -32766 };
+#endif
+
+word world(void) {
+#ifdef OPEN_MPI
+    return (word)ompi_mpi_comm_world;
+#else
+    return 0x44000000;
+#endif
+}
+
+word self(void) {
+#ifdef OPEN_MPI
+    return (word)ompi_mpi_comm_self;
+#else
+    return 0x44000001;
+#endif
+}
+
+size_t width(char what) {
+#ifdef OPEN_MPI
+    (void)what;
+    return 8;
+#else
+    // Files are pointers in every MPI.
+    return what == 'F' ? 8 : 4;
+#endif
+}
+
+void store(word handle, char what, void *place) { memcpy(place, &handle, width(what)); }
+
+word load(char what, const void *place) {
+    word handle = 0;
+    memcpy(&handle, place, width(what));
+    return handle;
+}
+
+// A communicator's handle tells what it is: the last digit is its topology, or INTER.
+enum { INTER = 8 };
+
+// The upper bits are such that it is no predefined handle: of MPICH's, they tell where the object is.
+word fresh(char what) {
+    static word count;
+    count += 16;
+#ifdef OPEN_MPI
+    (void)what;
+    return 0x520000000000 + count;
+#else
+    return (what == 'F' ? 0x520000000000 : 0x84000000) + count;
+#endif
+}
+
+static word sort_of_communicator(const char *creator) {
+    if (strncmp(creator, "MPI_Intercomm_create", 20) == 0) return INTER;
+    if (strncmp(creator, "MPI_Cart_", 9) == 0) return CART;
+    if (strncmp(creator, "MPI_Graph_", 10) == 0) return GRAPH;
+    if (strncmp(creator, "MPI_Dist_graph_", 15) == 0) return DIST_GRAPH;
+    return 0;
+}
+
+// Writes what a call that succeeds writes: new handles, and 1 for numbers, flags and indices. Statuses stay zero.
+static void succeed(const struct function *function, const word *words) {
+    for (int at = 0; at < function->parameters; at++) {
+        const struct parameter *parameter = &function->parameter[at];
+        void *place = (void *)words[at];
+        if (parameter->how != 'p' || parameter->direction != 'w' || place == NULL) continue;
+        switch (parameter->what) {
+        case 'i': *(int *)place = 1; break;
+        case 'l': *(int64_t *)place = 1; break;
+        case 'C': store(fresh('C') + sort_of_communicator(function->name), 'C', place); break;
+        case 'F': case 'M': case 'R': case 'W': case 'o':
+            store(fresh(parameter->what), parameter->what, place);
+            break;
+        }
+    }
+}
+
+// What a profiler asks for and must not be told anything of. The others' answers are as good as any.
+static void answer(const char *name, const word *words) {
+    bool is_self = words != NULL && load('C', &words[0]) == self();
+    int sort = words != NULL ? words[0] % 16 : 0;
+    if (strcmp(name, "MPI_Comm_rank") == 0) {
+        *(int *)words[1] = 0;
+    } else if (strcmp(name, "MPI_Comm_size") == 0) {
+        *(int *)words[1] = is_self ? 1 : WORLD_SIZE;
+    } else if (strcmp(name, "MPI_Comm_test_inter") == 0) {
+        *(int *)words[1] = sort == INTER && words[0] != world();
+    } else if (strcmp(name, "MPI_Topo_test") == 0) {
+        bool has = sort != 0 && sort != INTER && words[0] != world() && !is_self;
+        *(int *)words[1] = has ? sort : UNDEFINED;
+    } else if (strcmp(name, "MPI_Group_translate_ranks") == 0) {
+        memcpy((void *)words[4], (void *)words[2], sizeof(int) * (int)words[1]);
+    } else if (strcmp(name, "MPI_Get_library_version") == 0) {
+        *(int *)words[1] = sprintf((char *)words[0], "%s", LIBRARY_VERSION);
+    } else if (strcmp(name, "MPI_Status_set_elements") == 0) {
+        // Where the two families keep the bytes that came.
+#ifdef OPEN_MPI
+        ((size_t *)words[0])[2] = (int)words[2];
+#else
+        ((int *)words[0])[0] = (int)words[2];
+#endif
+    }
+}
+
+struct watch *watch(void) {
+    static struct watch watched = {.function = -1};
+    return &watched;
+}
+
+bool differs(const struct parameter *parameter, word one, word other) {
+    word mask = parameter->how == 'i' ? 0xffffffff : ~(word)0;
+    return (one & mask) != (other & mask);
+}
+
+static bool has_the_same_arguments(const struct function *function, const word *words, const word *given) {
+    for (int at = 0; at < function->parameters; at++)
+        if (differs(&function->parameter[at], words[at], given[at])) return false;
+    return function->parameters > 0;
+}
+
+word called(int index, const word *words) {
+    const struct function *function = &functions[index];
+    struct watch *watched = watch();
+    if (index != watched->function) {
+        // The profiler asks questions with places of its own.
+        bool watching = watched->function >= 0 && watched->given != NULL;
+        if (watching && has_the_same_arguments(function, words, watched->given)) watched->other = function->name;
+        succeed(function, words);
+        answer(function->name, words);
+        return 0;
+    }
+    watched->calls++;
+    for (int at = 0; at < function->parameters; at++) watched->words[at] = words[at];
+    if (watched->code == 0) succeed(function, words);
+    return watched->code;
+}

@@ -1,0 +1,108 @@
+//! Every shim hands its call on as it came: one call of its own twin, with the same arguments bit by bit, and
+//! the twin's return code. It is tried without an MPI: `tests/stub/` has a library that takes its place and a
+//! program that drives every function which libmpisee.so exports.
+
+use mpisee_profile::Operation;
+use mpisee_profile::segment::NotSeen;
+use mpisee_tests::{Mpi, Tables, on_each_mpi, root, within};
+use object::{Object, ObjectSymbol};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// The program, linked with the stub of one MPI.
+struct Stub {
+    driver: PathBuf,
+}
+
+impl Stub {
+    /// Compiles both; no compiler wrapper and no mpi.h are involved.
+    fn compile(mpi: &Mpi, library_version: &str, folder: &Path) -> Stub {
+        let (library, driver) = (folder.join("libstub.so"), folder.join("driver"));
+        let sources = root().join("tests/stub");
+        let family = if mpi.is_open_mpi { "-DOPEN_MPI" } else { "-DMPICH" };
+        let version = format!("-DLIBRARY_VERSION={library_version:?}");
+        let shared = ["-shared", "-fPIC", family, &version];
+        cc(&shared, &[sources.join("stub_mpi.c"), sources.join("stub.c")], &library);
+        cc(&["-Wl,-rpath,$ORIGIN"], &[sources.join("driver.c"), library], &driver);
+        Stub { driver }
+    }
+
+    /// Drives every function; returns those that were there, and those that the library could have and has not.
+    fn drive(&self, mpi: &Mpi, folder: &Path, init: &str) -> (BTreeSet<String>, BTreeSet<String>) {
+        let mut command = Command::new(&self.driver);
+        command.arg(init).current_dir(folder).env("LD_PRELOAD", mpi.library());
+        command.env("MPISEE_OUTPUT", profile(folder, init));
+        let output = within(Duration::from_secs(120), &mut command);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{}, {init}: {}\n{said}", mpi.name, output.status);
+        let stdout = String::from_utf8_lossy(&output.stdout);
+        let named = |mark: &str| {
+            stdout.lines().filter_map(|line| line.strip_prefix(mark)).map(str::to_owned).collect()
+        };
+        (named("driven "), named("absent "))
+    }
+}
+
+fn cc(arguments: &[&str], inputs: &[PathBuf], output: &Path) {
+    let mut command = Command::new("cc");
+    command.args(["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra"]).args(arguments).args(inputs);
+    let output = command.arg("-o").arg(output).arg("-ldl").output().expect("there is a C compiler");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Where the profile goes of a program that begins with `init`.
+fn profile(folder: &Path, init: &str) -> PathBuf {
+    folder.join(format!("{init}.mpisee"))
+}
+
+/// The functions of C's binding that the library exports: `MPI_Send`, not Fortran's `mpi_send_` or `MPI_SEND`.
+fn exported(library: &Path) -> BTreeSet<String> {
+    let data = std::fs::read(library).expect("the library can be read");
+    let file = object::File::parse(&*data).expect("the library is an object file");
+    let is_c = |name: &&str| {
+        let rest = name.strip_prefix("MPI_").and_then(|rest| rest.get(1..));
+        rest.is_some_and(|rest| rest.starts_with(|letter: char| letter.is_ascii_lowercase()))
+    };
+    let names = file.dynamic_symbols().filter(|symbol| symbol.is_definition());
+    names.filter_map(|symbol| symbol.name().ok()).filter(is_c).map(str::to_owned).collect()
+}
+
+/// The first line that the MPI says of its version, and the functions that it has.
+fn description(mpi: &Mpi) -> (String, BTreeSet<String>) {
+    let path = mpi.library().with_file_name("flavour.json");
+    let text = std::fs::read_to_string(path).expect("a flavour has a description");
+    let json: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
+    let functions = json["functions"].as_array().expect("it lists functions").iter();
+    let functions = functions.filter_map(|name| Some(name.as_str()?.to_owned())).collect();
+    (json["library_version"].as_str().expect("it has the version").to_owned(), functions)
+}
+
+/// The counted operation that a function, or its large-count variant, is.
+fn operation(function: &str) -> Option<Operation> {
+    Operation::from_name(function.strip_suffix("_c").unwrap_or(function))
+}
+
+#[test]
+fn every_shim_makes_exactly_the_call_that_it_stands_for() {
+    on_each_mpi(|mpi| {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (version, functions) = description(mpi);
+        let stub = Stub::compile(mpi, &version, folder.path());
+        for init in ["MPI_Init", "MPI_Init_thread"] {
+            let (driven, absent) = stub.drive(mpi, folder.path(), init);
+            assert_eq!(driven, exported(&mpi.library()), "{}: what is exported is driven", mpi.name);
+            let forgotten: Vec<_> = absent.intersection(&functions).collect();
+            assert!(forgotten.is_empty(), "{}: the MPI has {forgotten:?}, the library does not", mpi.name);
+            // Else the calls would have been handed on without anything between.
+            let tables = Tables::read(&profile(folder.path(), init), "");
+            let recorded: BTreeSet<&str> = tables.calls.iter().map(|row| row.call.as_str()).collect();
+            let operations: BTreeSet<&str> =
+                driven.iter().filter_map(|name| Some(operation(name)?.name())).collect();
+            assert_eq!(recorded, operations, "{}: what is counted is in the profile", mpi.name);
+            assert_eq!(tables.not_seen(NotSeen::InternalError), 0, "{}", mpi.name);
+            eprintln!("{}: {} functions driven after {init}", mpi.name, driven.len());
+        }
+    });
+}
