@@ -15,28 +15,50 @@ pub enum Kind {
     Probe,
     /// Creation and destruction of communicators.
     Communicator,
+    /// Windows, and accesses to the memory of others.
+    OneSided,
+    /// Files.
+    Io,
 }
 
 /// A counted operation; large-count and Fortran variants count under the same one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u16)]
 pub enum Operation {
+    /// `MPI_Accumulate`.
+    Accumulate,
     /// `MPI_Allgather`.
     Allgather,
+    /// `MPI_Allgather_init`.
+    AllgatherInit,
     /// `MPI_Allgatherv`.
     Allgatherv,
+    /// `MPI_Allgatherv_init`.
+    AllgathervInit,
     /// `MPI_Allreduce`.
     Allreduce,
+    /// `MPI_Allreduce_init`.
+    AllreduceInit,
     /// `MPI_Alltoall`.
     Alltoall,
+    /// `MPI_Alltoall_init`.
+    AlltoallInit,
     /// `MPI_Alltoallv`.
     Alltoallv,
+    /// `MPI_Alltoallv_init`.
+    AlltoallvInit,
     /// `MPI_Alltoallw`.
     Alltoallw,
+    /// `MPI_Alltoallw_init`.
+    AlltoallwInit,
     /// `MPI_Barrier`.
     Barrier,
+    /// `MPI_Barrier_init`.
+    BarrierInit,
     /// `MPI_Bcast`.
     Bcast,
+    /// `MPI_Bcast_init`.
+    BcastInit,
     /// `MPI_Bsend`.
     Bsend,
     /// `MPI_Bsend_init`.
@@ -65,16 +87,30 @@ pub enum Operation {
     CommSplit,
     /// `MPI_Comm_split_type`.
     CommSplitType,
+    /// `MPI_Compare_and_swap`.
+    CompareAndSwap,
     /// `MPI_Dist_graph_create`.
     DistGraphCreate,
     /// `MPI_Dist_graph_create_adjacent`.
     DistGraphCreateAdjacent,
     /// `MPI_Exscan`.
     Exscan,
+    /// `MPI_Exscan_init`.
+    ExscanInit,
+    /// `MPI_Fetch_and_op`.
+    FetchAndOp,
     /// `MPI_Gather`.
     Gather,
+    /// `MPI_Gather_init`.
+    GatherInit,
     /// `MPI_Gatherv`.
     Gatherv,
+    /// `MPI_Gatherv_init`.
+    GathervInit,
+    /// `MPI_Get`.
+    Get,
+    /// `MPI_Get_accumulate`.
+    GetAccumulate,
     /// `MPI_Graph_create`.
     GraphCreate,
     /// `MPI_Iallgather`.
@@ -151,38 +187,70 @@ pub enum Operation {
     Mrecv,
     /// `MPI_Neighbor_allgather`.
     NeighborAllgather,
+    /// `MPI_Neighbor_allgather_init`.
+    NeighborAllgatherInit,
     /// `MPI_Neighbor_allgatherv`.
     NeighborAllgatherv,
+    /// `MPI_Neighbor_allgatherv_init`.
+    NeighborAllgathervInit,
     /// `MPI_Neighbor_alltoall`.
     NeighborAlltoall,
+    /// `MPI_Neighbor_alltoall_init`.
+    NeighborAlltoallInit,
     /// `MPI_Neighbor_alltoallv`.
     NeighborAlltoallv,
+    /// `MPI_Neighbor_alltoallv_init`.
+    NeighborAlltoallvInit,
     /// `MPI_Neighbor_alltoallw`.
     NeighborAlltoallw,
+    /// `MPI_Neighbor_alltoallw_init`.
+    NeighborAlltoallwInit,
     /// `MPI_Probe`.
     Probe,
+    /// `MPI_Put`.
+    Put,
+    /// `MPI_Raccumulate`.
+    Raccumulate,
     /// `MPI_Recv`.
     Recv,
     /// `MPI_Recv_init`.
     RecvInit,
     /// `MPI_Reduce`.
     Reduce,
+    /// `MPI_Reduce_init`.
+    ReduceInit,
     /// `MPI_Reduce_scatter`.
     ReduceScatter,
     /// `MPI_Reduce_scatter_block`.
     ReduceScatterBlock,
+    /// `MPI_Reduce_scatter_block_init`.
+    ReduceScatterBlockInit,
+    /// `MPI_Reduce_scatter_init`.
+    ReduceScatterInit,
     /// `MPI_Request_free`.
     RequestFree,
+    /// `MPI_Rget`.
+    Rget,
+    /// `MPI_Rget_accumulate`.
+    RgetAccumulate,
+    /// `MPI_Rput`.
+    Rput,
     /// `MPI_Rsend`.
     Rsend,
     /// `MPI_Rsend_init`.
     RsendInit,
     /// `MPI_Scan`.
     Scan,
+    /// `MPI_Scan_init`.
+    ScanInit,
     /// `MPI_Scatter`.
     Scatter,
+    /// `MPI_Scatter_init`.
+    ScatterInit,
     /// `MPI_Scatterv`.
     Scatterv,
+    /// `MPI_Scatterv_init`.
+    ScattervInit,
     /// `MPI_Send`.
     Send,
     /// `MPI_Send_init`.
@@ -215,17 +283,70 @@ pub enum Operation {
     Waitany,
     /// `MPI_Waitsome`.
     Waitsome,
+    /// `MPI_Win_allocate`.
+    WinAllocate,
+    /// `MPI_Win_allocate_shared`.
+    WinAllocateShared,
+    /// `MPI_Win_attach`.
+    WinAttach,
+    /// `MPI_Win_complete`.
+    WinComplete,
+    /// `MPI_Win_create`.
+    WinCreate,
+    /// `MPI_Win_create_dynamic`.
+    WinCreateDynamic,
+    /// `MPI_Win_detach`.
+    WinDetach,
+    /// `MPI_Win_fence`.
+    WinFence,
+    /// `MPI_Win_flush`.
+    WinFlush,
+    /// `MPI_Win_flush_all`.
+    WinFlushAll,
+    /// `MPI_Win_flush_local`.
+    WinFlushLocal,
+    /// `MPI_Win_flush_local_all`.
+    WinFlushLocalAll,
+    /// `MPI_Win_free`.
+    WinFree,
+    /// `MPI_Win_lock`.
+    WinLock,
+    /// `MPI_Win_lock_all`.
+    WinLockAll,
+    /// `MPI_Win_post`.
+    WinPost,
+    /// `MPI_Win_start`.
+    WinStart,
+    /// `MPI_Win_sync`.
+    WinSync,
+    /// `MPI_Win_test`.
+    WinTest,
+    /// `MPI_Win_unlock`.
+    WinUnlock,
+    /// `MPI_Win_unlock_all`.
+    WinUnlockAll,
+    /// `MPI_Win_wait`.
+    WinWait,
 }
 
-const TABLE: [(Operation, &str, Kind); 97] = [
+const TABLE: [(Operation, &str, Kind); 151] = [
+    (Operation::Accumulate, "MPI_Accumulate", Kind::OneSided),
     (Operation::Allgather, "MPI_Allgather", Kind::Collective),
+    (Operation::AllgatherInit, "MPI_Allgather_init", Kind::Collective),
     (Operation::Allgatherv, "MPI_Allgatherv", Kind::Collective),
+    (Operation::AllgathervInit, "MPI_Allgatherv_init", Kind::Collective),
     (Operation::Allreduce, "MPI_Allreduce", Kind::Collective),
+    (Operation::AllreduceInit, "MPI_Allreduce_init", Kind::Collective),
     (Operation::Alltoall, "MPI_Alltoall", Kind::Collective),
+    (Operation::AlltoallInit, "MPI_Alltoall_init", Kind::Collective),
     (Operation::Alltoallv, "MPI_Alltoallv", Kind::Collective),
+    (Operation::AlltoallvInit, "MPI_Alltoallv_init", Kind::Collective),
     (Operation::Alltoallw, "MPI_Alltoallw", Kind::Collective),
+    (Operation::AlltoallwInit, "MPI_Alltoallw_init", Kind::Collective),
     (Operation::Barrier, "MPI_Barrier", Kind::Collective),
+    (Operation::BarrierInit, "MPI_Barrier_init", Kind::Collective),
     (Operation::Bcast, "MPI_Bcast", Kind::Collective),
+    (Operation::BcastInit, "MPI_Bcast_init", Kind::Collective),
     (Operation::Bsend, "MPI_Bsend", Kind::PointToPoint),
     (Operation::BsendInit, "MPI_Bsend_init", Kind::PointToPoint),
     (Operation::Cancel, "MPI_Cancel", Kind::Completion),
@@ -240,11 +361,18 @@ const TABLE: [(Operation, &str, Kind); 97] = [
     (Operation::CommIdup, "MPI_Comm_idup", Kind::Communicator),
     (Operation::CommSplit, "MPI_Comm_split", Kind::Communicator),
     (Operation::CommSplitType, "MPI_Comm_split_type", Kind::Communicator),
+    (Operation::CompareAndSwap, "MPI_Compare_and_swap", Kind::OneSided),
     (Operation::DistGraphCreate, "MPI_Dist_graph_create", Kind::Communicator),
     (Operation::DistGraphCreateAdjacent, "MPI_Dist_graph_create_adjacent", Kind::Communicator),
     (Operation::Exscan, "MPI_Exscan", Kind::Collective),
+    (Operation::ExscanInit, "MPI_Exscan_init", Kind::Collective),
+    (Operation::FetchAndOp, "MPI_Fetch_and_op", Kind::OneSided),
     (Operation::Gather, "MPI_Gather", Kind::Collective),
+    (Operation::GatherInit, "MPI_Gather_init", Kind::Collective),
     (Operation::Gatherv, "MPI_Gatherv", Kind::Collective),
+    (Operation::GathervInit, "MPI_Gatherv_init", Kind::Collective),
+    (Operation::Get, "MPI_Get", Kind::OneSided),
+    (Operation::GetAccumulate, "MPI_Get_accumulate", Kind::OneSided),
     (Operation::GraphCreate, "MPI_Graph_create", Kind::Communicator),
     (Operation::Iallgather, "MPI_Iallgather", Kind::Collective),
     (Operation::Iallgatherv, "MPI_Iallgatherv", Kind::Collective),
@@ -283,22 +411,38 @@ const TABLE: [(Operation, &str, Kind); 97] = [
     (Operation::Mprobe, "MPI_Mprobe", Kind::Probe),
     (Operation::Mrecv, "MPI_Mrecv", Kind::PointToPoint),
     (Operation::NeighborAllgather, "MPI_Neighbor_allgather", Kind::Collective),
+    (Operation::NeighborAllgatherInit, "MPI_Neighbor_allgather_init", Kind::Collective),
     (Operation::NeighborAllgatherv, "MPI_Neighbor_allgatherv", Kind::Collective),
+    (Operation::NeighborAllgathervInit, "MPI_Neighbor_allgatherv_init", Kind::Collective),
     (Operation::NeighborAlltoall, "MPI_Neighbor_alltoall", Kind::Collective),
+    (Operation::NeighborAlltoallInit, "MPI_Neighbor_alltoall_init", Kind::Collective),
     (Operation::NeighborAlltoallv, "MPI_Neighbor_alltoallv", Kind::Collective),
+    (Operation::NeighborAlltoallvInit, "MPI_Neighbor_alltoallv_init", Kind::Collective),
     (Operation::NeighborAlltoallw, "MPI_Neighbor_alltoallw", Kind::Collective),
+    (Operation::NeighborAlltoallwInit, "MPI_Neighbor_alltoallw_init", Kind::Collective),
     (Operation::Probe, "MPI_Probe", Kind::Probe),
+    (Operation::Put, "MPI_Put", Kind::OneSided),
+    (Operation::Raccumulate, "MPI_Raccumulate", Kind::OneSided),
     (Operation::Recv, "MPI_Recv", Kind::PointToPoint),
     (Operation::RecvInit, "MPI_Recv_init", Kind::PointToPoint),
     (Operation::Reduce, "MPI_Reduce", Kind::Collective),
+    (Operation::ReduceInit, "MPI_Reduce_init", Kind::Collective),
     (Operation::ReduceScatter, "MPI_Reduce_scatter", Kind::Collective),
     (Operation::ReduceScatterBlock, "MPI_Reduce_scatter_block", Kind::Collective),
+    (Operation::ReduceScatterBlockInit, "MPI_Reduce_scatter_block_init", Kind::Collective),
+    (Operation::ReduceScatterInit, "MPI_Reduce_scatter_init", Kind::Collective),
     (Operation::RequestFree, "MPI_Request_free", Kind::Completion),
+    (Operation::Rget, "MPI_Rget", Kind::OneSided),
+    (Operation::RgetAccumulate, "MPI_Rget_accumulate", Kind::OneSided),
+    (Operation::Rput, "MPI_Rput", Kind::OneSided),
     (Operation::Rsend, "MPI_Rsend", Kind::PointToPoint),
     (Operation::RsendInit, "MPI_Rsend_init", Kind::PointToPoint),
     (Operation::Scan, "MPI_Scan", Kind::Collective),
+    (Operation::ScanInit, "MPI_Scan_init", Kind::Collective),
     (Operation::Scatter, "MPI_Scatter", Kind::Collective),
+    (Operation::ScatterInit, "MPI_Scatter_init", Kind::Collective),
     (Operation::Scatterv, "MPI_Scatterv", Kind::Collective),
+    (Operation::ScattervInit, "MPI_Scatterv_init", Kind::Collective),
     (Operation::Send, "MPI_Send", Kind::PointToPoint),
     (Operation::SendInit, "MPI_Send_init", Kind::PointToPoint),
     (Operation::Sendrecv, "MPI_Sendrecv", Kind::PointToPoint),
@@ -315,6 +459,28 @@ const TABLE: [(Operation, &str, Kind); 97] = [
     (Operation::Waitall, "MPI_Waitall", Kind::Completion),
     (Operation::Waitany, "MPI_Waitany", Kind::Completion),
     (Operation::Waitsome, "MPI_Waitsome", Kind::Completion),
+    (Operation::WinAllocate, "MPI_Win_allocate", Kind::OneSided),
+    (Operation::WinAllocateShared, "MPI_Win_allocate_shared", Kind::OneSided),
+    (Operation::WinAttach, "MPI_Win_attach", Kind::OneSided),
+    (Operation::WinComplete, "MPI_Win_complete", Kind::OneSided),
+    (Operation::WinCreate, "MPI_Win_create", Kind::OneSided),
+    (Operation::WinCreateDynamic, "MPI_Win_create_dynamic", Kind::OneSided),
+    (Operation::WinDetach, "MPI_Win_detach", Kind::OneSided),
+    (Operation::WinFence, "MPI_Win_fence", Kind::OneSided),
+    (Operation::WinFlush, "MPI_Win_flush", Kind::OneSided),
+    (Operation::WinFlushAll, "MPI_Win_flush_all", Kind::OneSided),
+    (Operation::WinFlushLocal, "MPI_Win_flush_local", Kind::OneSided),
+    (Operation::WinFlushLocalAll, "MPI_Win_flush_local_all", Kind::OneSided),
+    (Operation::WinFree, "MPI_Win_free", Kind::OneSided),
+    (Operation::WinLock, "MPI_Win_lock", Kind::OneSided),
+    (Operation::WinLockAll, "MPI_Win_lock_all", Kind::OneSided),
+    (Operation::WinPost, "MPI_Win_post", Kind::OneSided),
+    (Operation::WinStart, "MPI_Win_start", Kind::OneSided),
+    (Operation::WinSync, "MPI_Win_sync", Kind::OneSided),
+    (Operation::WinTest, "MPI_Win_test", Kind::OneSided),
+    (Operation::WinUnlock, "MPI_Win_unlock", Kind::OneSided),
+    (Operation::WinUnlockAll, "MPI_Win_unlock_all", Kind::OneSided),
+    (Operation::WinWait, "MPI_Win_wait", Kind::OneSided),
 ];
 
 impl Operation {

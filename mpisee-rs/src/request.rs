@@ -19,6 +19,8 @@ pub enum Kind {
     SendReceive,
     /// A collective operation.
     Collective,
+    /// An access to a window; its bytes were counted when it started.
+    Access,
     /// An `MPI_Comm_idup`, with its number among those on their way.
     Duplication(u32),
 }
@@ -39,6 +41,8 @@ pub struct Started {
     pub counted: Counted,
     /// The bytes of its message, or, of a receive, the room for it.
     pub message: u64,
+    /// The bytes that each start of a persistent request contributes; those of a receive come later.
+    pub at_start: u64,
     /// The destination of a send.
     pub peer: i32,
     /// Whether the request stays after its completion.
@@ -183,6 +187,7 @@ impl Started {
             kind,
             counted,
             message: counted.message,
+            at_start: 0,
             peer: crate::abi::constant::PROC_NULL,
             persistent: false,
             active: true,
@@ -190,5 +195,10 @@ impl Started {
             reclassed: true,
             cancelled: false,
         }
+    }
+
+    /// A request that is started again and again, each time with `at_start` bytes.
+    pub fn persistent(kind: Kind, template: Counted, at_start: u64) -> Self {
+        Started { at_start, persistent: true, active: false, ..Started::once(kind, template) }
     }
 }

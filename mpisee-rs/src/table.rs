@@ -91,6 +91,10 @@ impl<V: Copy + 'static> Table<V> {
     /// The entry at `key`.
     #[inline]
     pub fn find(&self, key: u64) -> Option<Found<V>> {
+        // No handle in use is 0, but a null handle may be, and so is the key of an empty way.
+        if key == 0 {
+            return None;
+        }
         for number in 0..LEVELS {
             let bucket = self.level(number)?.bucket(key);
             if let Some(way) = bucket.way(key) {

@@ -33,6 +33,7 @@ pub fn resolve() -> Option<Predefined> {
         u64: from_bits(0x4c00_083e),
         max: from_bits(0x5800_0001),
         sum: from_bits(0x5800_0003),
+        no_op: from_bits(0x5800_000e),
         errors_return: from_bits(0x5400_0001),
     })
 }

@@ -43,6 +43,7 @@ pub fn resolve() -> Option<Predefined> {
         u64: address::<Datatype>(c"ompi_mpi_uint64_t")?,
         max: address(c"ompi_mpi_op_max")?,
         sum: address(c"ompi_mpi_op_sum")?,
+        no_op: address(c"ompi_mpi_op_no_op")?,
         errors_return: address(c"ompi_mpi_errors_return")?,
     })
 }

@@ -289,7 +289,8 @@ unsafe fn prepare(
     }
     if code == constant::SUCCESS {
         let template = counted(recorder, &communicator, operation, message, 0, 0);
-        let started = Started { peer, persistent: true, active: false, ..Started::once(kind, template) };
+        let at_start = if kind == Kind::Send { message } else { 0 };
+        let started = Started { peer, ..Started::persistent(kind, template, at_start) };
         // SAFETY: the call succeeded, so it stored a request.
         REQUESTS.add(unsafe { *request }, request, started);
     }
