@@ -99,6 +99,98 @@ pub enum Operation {
     ExscanInit,
     /// `MPI_Fetch_and_op`.
     FetchAndOp,
+    /// `MPI_File_close`.
+    FileClose,
+    /// `MPI_File_get_position_shared`.
+    FileGetPositionShared,
+    /// `MPI_File_get_size`.
+    FileGetSize,
+    /// `MPI_File_iread`.
+    FileIread,
+    /// `MPI_File_iread_all`.
+    FileIreadAll,
+    /// `MPI_File_iread_at`.
+    FileIreadAt,
+    /// `MPI_File_iread_at_all`.
+    FileIreadAtAll,
+    /// `MPI_File_iread_shared`.
+    FileIreadShared,
+    /// `MPI_File_iwrite`.
+    FileIwrite,
+    /// `MPI_File_iwrite_all`.
+    FileIwriteAll,
+    /// `MPI_File_iwrite_at`.
+    FileIwriteAt,
+    /// `MPI_File_iwrite_at_all`.
+    FileIwriteAtAll,
+    /// `MPI_File_iwrite_shared`.
+    FileIwriteShared,
+    /// `MPI_File_open`.
+    FileOpen,
+    /// `MPI_File_preallocate`.
+    FilePreallocate,
+    /// `MPI_File_read`.
+    FileRead,
+    /// `MPI_File_read_all`.
+    FileReadAll,
+    /// `MPI_File_read_all_begin`.
+    FileReadAllBegin,
+    /// `MPI_File_read_all_end`.
+    FileReadAllEnd,
+    /// `MPI_File_read_at`.
+    FileReadAt,
+    /// `MPI_File_read_at_all`.
+    FileReadAtAll,
+    /// `MPI_File_read_at_all_begin`.
+    FileReadAtAllBegin,
+    /// `MPI_File_read_at_all_end`.
+    FileReadAtAllEnd,
+    /// `MPI_File_read_ordered`.
+    FileReadOrdered,
+    /// `MPI_File_read_ordered_begin`.
+    FileReadOrderedBegin,
+    /// `MPI_File_read_ordered_end`.
+    FileReadOrderedEnd,
+    /// `MPI_File_read_shared`.
+    FileReadShared,
+    /// `MPI_File_seek`.
+    FileSeek,
+    /// `MPI_File_seek_shared`.
+    FileSeekShared,
+    /// `MPI_File_set_atomicity`.
+    FileSetAtomicity,
+    /// `MPI_File_set_info`.
+    FileSetInfo,
+    /// `MPI_File_set_size`.
+    FileSetSize,
+    /// `MPI_File_set_view`.
+    FileSetView,
+    /// `MPI_File_sync`.
+    FileSync,
+    /// `MPI_File_write`.
+    FileWrite,
+    /// `MPI_File_write_all`.
+    FileWriteAll,
+    /// `MPI_File_write_all_begin`.
+    FileWriteAllBegin,
+    /// `MPI_File_write_all_end`.
+    FileWriteAllEnd,
+    /// `MPI_File_write_at`.
+    FileWriteAt,
+    /// `MPI_File_write_at_all`.
+    FileWriteAtAll,
+    /// `MPI_File_write_at_all_begin`.
+    FileWriteAtAllBegin,
+    /// `MPI_File_write_at_all_end`.
+    FileWriteAtAllEnd,
+    /// `MPI_File_write_ordered`.
+    FileWriteOrdered,
+    /// `MPI_File_write_ordered_begin`.
+    FileWriteOrderedBegin,
+    /// `MPI_File_write_ordered_end`.
+    FileWriteOrderedEnd,
+    /// `MPI_File_write_shared`.
+    FileWriteShared,
     /// `MPI_Gather`.
     Gather,
     /// `MPI_Gather_init`.
@@ -329,7 +421,7 @@ pub enum Operation {
     WinWait,
 }
 
-const TABLE: [(Operation, &str, Kind); 151] = [
+const TABLE: [(Operation, &str, Kind); 197] = [
     (Operation::Accumulate, "MPI_Accumulate", Kind::OneSided),
     (Operation::Allgather, "MPI_Allgather", Kind::Collective),
     (Operation::AllgatherInit, "MPI_Allgather_init", Kind::Collective),
@@ -367,6 +459,52 @@ const TABLE: [(Operation, &str, Kind); 151] = [
     (Operation::Exscan, "MPI_Exscan", Kind::Collective),
     (Operation::ExscanInit, "MPI_Exscan_init", Kind::Collective),
     (Operation::FetchAndOp, "MPI_Fetch_and_op", Kind::OneSided),
+    (Operation::FileClose, "MPI_File_close", Kind::Io),
+    (Operation::FileGetPositionShared, "MPI_File_get_position_shared", Kind::Io),
+    (Operation::FileGetSize, "MPI_File_get_size", Kind::Io),
+    (Operation::FileIread, "MPI_File_iread", Kind::Io),
+    (Operation::FileIreadAll, "MPI_File_iread_all", Kind::Io),
+    (Operation::FileIreadAt, "MPI_File_iread_at", Kind::Io),
+    (Operation::FileIreadAtAll, "MPI_File_iread_at_all", Kind::Io),
+    (Operation::FileIreadShared, "MPI_File_iread_shared", Kind::Io),
+    (Operation::FileIwrite, "MPI_File_iwrite", Kind::Io),
+    (Operation::FileIwriteAll, "MPI_File_iwrite_all", Kind::Io),
+    (Operation::FileIwriteAt, "MPI_File_iwrite_at", Kind::Io),
+    (Operation::FileIwriteAtAll, "MPI_File_iwrite_at_all", Kind::Io),
+    (Operation::FileIwriteShared, "MPI_File_iwrite_shared", Kind::Io),
+    (Operation::FileOpen, "MPI_File_open", Kind::Io),
+    (Operation::FilePreallocate, "MPI_File_preallocate", Kind::Io),
+    (Operation::FileRead, "MPI_File_read", Kind::Io),
+    (Operation::FileReadAll, "MPI_File_read_all", Kind::Io),
+    (Operation::FileReadAllBegin, "MPI_File_read_all_begin", Kind::Io),
+    (Operation::FileReadAllEnd, "MPI_File_read_all_end", Kind::Io),
+    (Operation::FileReadAt, "MPI_File_read_at", Kind::Io),
+    (Operation::FileReadAtAll, "MPI_File_read_at_all", Kind::Io),
+    (Operation::FileReadAtAllBegin, "MPI_File_read_at_all_begin", Kind::Io),
+    (Operation::FileReadAtAllEnd, "MPI_File_read_at_all_end", Kind::Io),
+    (Operation::FileReadOrdered, "MPI_File_read_ordered", Kind::Io),
+    (Operation::FileReadOrderedBegin, "MPI_File_read_ordered_begin", Kind::Io),
+    (Operation::FileReadOrderedEnd, "MPI_File_read_ordered_end", Kind::Io),
+    (Operation::FileReadShared, "MPI_File_read_shared", Kind::Io),
+    (Operation::FileSeek, "MPI_File_seek", Kind::Io),
+    (Operation::FileSeekShared, "MPI_File_seek_shared", Kind::Io),
+    (Operation::FileSetAtomicity, "MPI_File_set_atomicity", Kind::Io),
+    (Operation::FileSetInfo, "MPI_File_set_info", Kind::Io),
+    (Operation::FileSetSize, "MPI_File_set_size", Kind::Io),
+    (Operation::FileSetView, "MPI_File_set_view", Kind::Io),
+    (Operation::FileSync, "MPI_File_sync", Kind::Io),
+    (Operation::FileWrite, "MPI_File_write", Kind::Io),
+    (Operation::FileWriteAll, "MPI_File_write_all", Kind::Io),
+    (Operation::FileWriteAllBegin, "MPI_File_write_all_begin", Kind::Io),
+    (Operation::FileWriteAllEnd, "MPI_File_write_all_end", Kind::Io),
+    (Operation::FileWriteAt, "MPI_File_write_at", Kind::Io),
+    (Operation::FileWriteAtAll, "MPI_File_write_at_all", Kind::Io),
+    (Operation::FileWriteAtAllBegin, "MPI_File_write_at_all_begin", Kind::Io),
+    (Operation::FileWriteAtAllEnd, "MPI_File_write_at_all_end", Kind::Io),
+    (Operation::FileWriteOrdered, "MPI_File_write_ordered", Kind::Io),
+    (Operation::FileWriteOrderedBegin, "MPI_File_write_ordered_begin", Kind::Io),
+    (Operation::FileWriteOrderedEnd, "MPI_File_write_ordered_end", Kind::Io),
+    (Operation::FileWriteShared, "MPI_File_write_shared", Kind::Io),
     (Operation::Gather, "MPI_Gather", Kind::Collective),
     (Operation::GatherInit, "MPI_Gather_init", Kind::Collective),
     (Operation::Gatherv, "MPI_Gatherv", Kind::Collective),

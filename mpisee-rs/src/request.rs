@@ -21,15 +21,17 @@ pub enum Kind {
     Collective,
     /// An access to a window; its bytes were counted when it started.
     Access,
+    /// A read or write of a file; its bytes are known when it completes.
+    Transfer,
     /// An `MPI_Comm_idup`, with its number among those on their way.
     Duplication(u32),
 }
 
 impl Kind {
-    /// Whether its completion tells of a message that came.
+    /// Whether its completion tells how many bytes came, or went to a file.
     #[inline]
-    pub fn receives(self) -> bool {
-        matches!(self, Kind::Receive | Kind::SendReceive)
+    pub fn completion_tells(self) -> bool {
+        matches!(self, Kind::Receive | Kind::SendReceive | Kind::Transfer)
     }
 }
 
@@ -175,7 +177,7 @@ impl Given {
 
     /// Whether its completion has something to learn from the status.
     pub fn needs_status(&self) -> bool {
-        self.started().is_some_and(|started| started.kind.receives() || started.cancelled)
+        self.started().is_some_and(|started| started.kind.completion_tells() || started.cancelled)
     }
 }
 

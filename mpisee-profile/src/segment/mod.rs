@@ -35,7 +35,8 @@ pub enum NotSeen {
     UnknownRequest,
     /// A wait or test without an active request: it belongs to no communicator.
     CompletionOfNothing,
-    /// A receive whose request was freed while it was active: what it received is unknown.
+    /// A receive, or an access to a file, whose request was freed while it was active: what it received or
+    /// transferred is unknown.
     FreedReceive,
     /// The receiving half of a nonblocking send and receive in one, where the MPI library does not tell what
     /// came (MPICH 4.0 leaves the status as it was).
@@ -71,7 +72,9 @@ impl NotSeen {
             NotSeen::UnknownFile => "calls on files of unknown origin",
             NotSeen::UnknownRequest => "completions of requests of unknown origin",
             NotSeen::CompletionOfNothing => "waits and tests without an active request",
-            NotSeen::FreedReceive => "receives whose request was freed before they completed",
+            NotSeen::FreedReceive => {
+                "receives and file accesses whose request was freed before they completed"
+            }
             NotSeen::UntoldReceive => "receives of which the MPI library does not tell what came",
             NotSeen::EndingThread => "calls by ending threads",
             NotSeen::NoRoom => "calls for which no memory was left",

@@ -50,7 +50,8 @@ pub fn tells_of_combined_receives(version: &str) -> bool {
     !version.split_whitespace().any(|word| word.starts_with("4.0"))
 }
 
-/// The bytes that arrived, from the status of a completed receive.
+/// The bytes that arrived, from the status of a completed receive, or that a completed access to a file
+/// transferred.
 #[inline]
 pub fn received_bytes(status: &Status) -> u64 {
     // The lowest bit of the upper word says whether the operation was cancelled.

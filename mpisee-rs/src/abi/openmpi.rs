@@ -59,7 +59,8 @@ pub fn tells_of_combined_receives(_version: &str) -> bool {
     true
 }
 
-/// The bytes that arrived, from the status of a completed receive.
+/// The bytes that arrived, from the status of a completed receive, or that a completed access to a file
+/// transferred.
 #[inline]
 pub fn received_bytes(status: &Status) -> u64 {
     status._ucount as u64

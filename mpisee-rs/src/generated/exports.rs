@@ -1861,6 +1861,1097 @@ pub unsafe extern "C-unwind" fn MPI_Fetch_and_op(
     }
 }
 
+#[cfg(mpi = "MPI_File_close")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_close(fh: *mut File) -> c_int {
+    unsafe { meaning::close_file(Operation::FileClose, fh, || pmpi::MPI_File_close.get()(fh)) }
+}
+
+#[cfg(mpi = "MPI_File_get_position_shared")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_get_position_shared(fh: Raw<File>, offset: *mut Offset) -> c_int {
+    unsafe {
+        meaning::on_file(Operation::FileGetPositionShared, fh, || {
+            pmpi::MPI_File_get_position_shared.get()(fh, offset)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_get_size")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_get_size(fh: Raw<File>, size: *mut Offset) -> c_int {
+    unsafe { meaning::on_file(Operation::FileGetSize, fh, || pmpi::MPI_File_get_size.get()(fh, size)) }
+}
+
+#[cfg(mpi = "MPI_File_iread")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_iread(
+    fh: Raw<File>,
+    buf: *mut c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::start_transfer(Operation::FileIread, fh, Block(count, datatype), request, || {
+            pmpi::MPI_File_iread.get()(fh, buf, count, datatype, request)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_iread_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_iread_c(
+    fh: Raw<File>,
+    buf: *mut c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::start_transfer(Operation::FileIread, fh, Block(count, datatype), request, || {
+            pmpi::MPI_File_iread_c.get()(fh, buf, count, datatype, request)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_iread_all")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_iread_all(
+    fh: Raw<File>,
+    buf: *mut c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::start_transfer(Operation::FileIreadAll, fh, Block(count, datatype), request, || {
+            pmpi::MPI_File_iread_all.get()(fh, buf, count, datatype, request)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_iread_all_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_iread_all_c(
+    fh: Raw<File>,
+    buf: *mut c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::start_transfer(Operation::FileIreadAll, fh, Block(count, datatype), request, || {
+            pmpi::MPI_File_iread_all_c.get()(fh, buf, count, datatype, request)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_iread_at")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_iread_at(
+    fh: Raw<File>,
+    offset: Offset,
+    buf: *mut c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::start_transfer(Operation::FileIreadAt, fh, Block(count, datatype), request, || {
+            pmpi::MPI_File_iread_at.get()(fh, offset, buf, count, datatype, request)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_iread_at_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_iread_at_c(
+    fh: Raw<File>,
+    offset: Offset,
+    buf: *mut c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::start_transfer(Operation::FileIreadAt, fh, Block(count, datatype), request, || {
+            pmpi::MPI_File_iread_at_c.get()(fh, offset, buf, count, datatype, request)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_iread_at_all")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_iread_at_all(
+    fh: Raw<File>,
+    offset: Offset,
+    buf: *mut c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::start_transfer(Operation::FileIreadAtAll, fh, Block(count, datatype), request, || {
+            pmpi::MPI_File_iread_at_all.get()(fh, offset, buf, count, datatype, request)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_iread_at_all_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_iread_at_all_c(
+    fh: Raw<File>,
+    offset: Offset,
+    buf: *mut c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::start_transfer(Operation::FileIreadAtAll, fh, Block(count, datatype), request, || {
+            pmpi::MPI_File_iread_at_all_c.get()(fh, offset, buf, count, datatype, request)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_iread_shared")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_iread_shared(
+    fh: Raw<File>,
+    buf: *mut c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::start_transfer(Operation::FileIreadShared, fh, Block(count, datatype), request, || {
+            pmpi::MPI_File_iread_shared.get()(fh, buf, count, datatype, request)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_iread_shared_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_iread_shared_c(
+    fh: Raw<File>,
+    buf: *mut c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::start_transfer(Operation::FileIreadShared, fh, Block(count, datatype), request, || {
+            pmpi::MPI_File_iread_shared_c.get()(fh, buf, count, datatype, request)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_iwrite")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_iwrite(
+    fh: Raw<File>,
+    buf: *const c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::start_transfer(Operation::FileIwrite, fh, Block(count, datatype), request, || {
+            pmpi::MPI_File_iwrite.get()(fh, buf, count, datatype, request)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_iwrite_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_iwrite_c(
+    fh: Raw<File>,
+    buf: *const c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::start_transfer(Operation::FileIwrite, fh, Block(count, datatype), request, || {
+            pmpi::MPI_File_iwrite_c.get()(fh, buf, count, datatype, request)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_iwrite_all")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_iwrite_all(
+    fh: Raw<File>,
+    buf: *const c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::start_transfer(Operation::FileIwriteAll, fh, Block(count, datatype), request, || {
+            pmpi::MPI_File_iwrite_all.get()(fh, buf, count, datatype, request)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_iwrite_all_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_iwrite_all_c(
+    fh: Raw<File>,
+    buf: *const c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::start_transfer(Operation::FileIwriteAll, fh, Block(count, datatype), request, || {
+            pmpi::MPI_File_iwrite_all_c.get()(fh, buf, count, datatype, request)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_iwrite_at")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_iwrite_at(
+    fh: Raw<File>,
+    offset: Offset,
+    buf: *const c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::start_transfer(Operation::FileIwriteAt, fh, Block(count, datatype), request, || {
+            pmpi::MPI_File_iwrite_at.get()(fh, offset, buf, count, datatype, request)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_iwrite_at_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_iwrite_at_c(
+    fh: Raw<File>,
+    offset: Offset,
+    buf: *const c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::start_transfer(Operation::FileIwriteAt, fh, Block(count, datatype), request, || {
+            pmpi::MPI_File_iwrite_at_c.get()(fh, offset, buf, count, datatype, request)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_iwrite_at_all")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_iwrite_at_all(
+    fh: Raw<File>,
+    offset: Offset,
+    buf: *const c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::start_transfer(Operation::FileIwriteAtAll, fh, Block(count, datatype), request, || {
+            pmpi::MPI_File_iwrite_at_all.get()(fh, offset, buf, count, datatype, request)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_iwrite_at_all_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_iwrite_at_all_c(
+    fh: Raw<File>,
+    offset: Offset,
+    buf: *const c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::start_transfer(Operation::FileIwriteAtAll, fh, Block(count, datatype), request, || {
+            pmpi::MPI_File_iwrite_at_all_c.get()(fh, offset, buf, count, datatype, request)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_iwrite_shared")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_iwrite_shared(
+    fh: Raw<File>,
+    buf: *const c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::start_transfer(Operation::FileIwriteShared, fh, Block(count, datatype), request, || {
+            pmpi::MPI_File_iwrite_shared.get()(fh, buf, count, datatype, request)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_iwrite_shared_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_iwrite_shared_c(
+    fh: Raw<File>,
+    buf: *const c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::start_transfer(Operation::FileIwriteShared, fh, Block(count, datatype), request, || {
+            pmpi::MPI_File_iwrite_shared_c.get()(fh, buf, count, datatype, request)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_open")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_open(
+    comm: Raw<Comm>,
+    filename: *const c_char,
+    amode: c_int,
+    info: Raw<Info>,
+    fh: *mut File,
+) -> c_int {
+    unsafe {
+        meaning::open_file(Operation::FileOpen, comm, fh, || {
+            pmpi::MPI_File_open.get()(comm, filename, amode, info, fh)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_preallocate")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_preallocate(fh: Raw<File>, size: Offset) -> c_int {
+    unsafe { meaning::on_file(Operation::FilePreallocate, fh, || pmpi::MPI_File_preallocate.get()(fh, size)) }
+}
+
+#[cfg(mpi = "MPI_File_read")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_read(
+    fh: Raw<File>,
+    buf: *mut c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::transfer(Operation::FileRead, fh, status, |status| {
+            pmpi::MPI_File_read.get()(fh, buf, count, datatype, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_read_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_read_c(
+    fh: Raw<File>,
+    buf: *mut c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::transfer(Operation::FileRead, fh, status, |status| {
+            pmpi::MPI_File_read_c.get()(fh, buf, count, datatype, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_read_all")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_read_all(
+    fh: Raw<File>,
+    buf: *mut c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::transfer(Operation::FileReadAll, fh, status, |status| {
+            pmpi::MPI_File_read_all.get()(fh, buf, count, datatype, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_read_all_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_read_all_c(
+    fh: Raw<File>,
+    buf: *mut c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::transfer(Operation::FileReadAll, fh, status, |status| {
+            pmpi::MPI_File_read_all_c.get()(fh, buf, count, datatype, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_read_all_begin")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_read_all_begin(
+    fh: Raw<File>,
+    buf: *mut c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+) -> c_int {
+    unsafe {
+        meaning::on_file(Operation::FileReadAllBegin, fh, || {
+            pmpi::MPI_File_read_all_begin.get()(fh, buf, count, datatype)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_read_all_begin_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_read_all_begin_c(
+    fh: Raw<File>,
+    buf: *mut c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+) -> c_int {
+    unsafe {
+        meaning::on_file(Operation::FileReadAllBegin, fh, || {
+            pmpi::MPI_File_read_all_begin_c.get()(fh, buf, count, datatype)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_read_all_end")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_read_all_end(
+    fh: Raw<File>,
+    buf: *mut c_void,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::transfer(Operation::FileReadAllEnd, fh, status, |status| {
+            pmpi::MPI_File_read_all_end.get()(fh, buf, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_read_at")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_read_at(
+    fh: Raw<File>,
+    offset: Offset,
+    buf: *mut c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::transfer(Operation::FileReadAt, fh, status, |status| {
+            pmpi::MPI_File_read_at.get()(fh, offset, buf, count, datatype, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_read_at_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_read_at_c(
+    fh: Raw<File>,
+    offset: Offset,
+    buf: *mut c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::transfer(Operation::FileReadAt, fh, status, |status| {
+            pmpi::MPI_File_read_at_c.get()(fh, offset, buf, count, datatype, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_read_at_all")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_read_at_all(
+    fh: Raw<File>,
+    offset: Offset,
+    buf: *mut c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::transfer(Operation::FileReadAtAll, fh, status, |status| {
+            pmpi::MPI_File_read_at_all.get()(fh, offset, buf, count, datatype, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_read_at_all_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_read_at_all_c(
+    fh: Raw<File>,
+    offset: Offset,
+    buf: *mut c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::transfer(Operation::FileReadAtAll, fh, status, |status| {
+            pmpi::MPI_File_read_at_all_c.get()(fh, offset, buf, count, datatype, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_read_at_all_begin")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_read_at_all_begin(
+    fh: Raw<File>,
+    offset: Offset,
+    buf: *mut c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+) -> c_int {
+    unsafe {
+        meaning::on_file(Operation::FileReadAtAllBegin, fh, || {
+            pmpi::MPI_File_read_at_all_begin.get()(fh, offset, buf, count, datatype)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_read_at_all_begin_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_read_at_all_begin_c(
+    fh: Raw<File>,
+    offset: Offset,
+    buf: *mut c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+) -> c_int {
+    unsafe {
+        meaning::on_file(Operation::FileReadAtAllBegin, fh, || {
+            pmpi::MPI_File_read_at_all_begin_c.get()(fh, offset, buf, count, datatype)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_read_at_all_end")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_read_at_all_end(
+    fh: Raw<File>,
+    buf: *mut c_void,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::transfer(Operation::FileReadAtAllEnd, fh, status, |status| {
+            pmpi::MPI_File_read_at_all_end.get()(fh, buf, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_read_ordered")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_read_ordered(
+    fh: Raw<File>,
+    buf: *mut c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::transfer(Operation::FileReadOrdered, fh, status, |status| {
+            pmpi::MPI_File_read_ordered.get()(fh, buf, count, datatype, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_read_ordered_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_read_ordered_c(
+    fh: Raw<File>,
+    buf: *mut c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::transfer(Operation::FileReadOrdered, fh, status, |status| {
+            pmpi::MPI_File_read_ordered_c.get()(fh, buf, count, datatype, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_read_ordered_begin")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_read_ordered_begin(
+    fh: Raw<File>,
+    buf: *mut c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+) -> c_int {
+    unsafe {
+        meaning::on_file(Operation::FileReadOrderedBegin, fh, || {
+            pmpi::MPI_File_read_ordered_begin.get()(fh, buf, count, datatype)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_read_ordered_begin_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_read_ordered_begin_c(
+    fh: Raw<File>,
+    buf: *mut c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+) -> c_int {
+    unsafe {
+        meaning::on_file(Operation::FileReadOrderedBegin, fh, || {
+            pmpi::MPI_File_read_ordered_begin_c.get()(fh, buf, count, datatype)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_read_ordered_end")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_read_ordered_end(
+    fh: Raw<File>,
+    buf: *mut c_void,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::transfer(Operation::FileReadOrderedEnd, fh, status, |status| {
+            pmpi::MPI_File_read_ordered_end.get()(fh, buf, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_read_shared")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_read_shared(
+    fh: Raw<File>,
+    buf: *mut c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::transfer(Operation::FileReadShared, fh, status, |status| {
+            pmpi::MPI_File_read_shared.get()(fh, buf, count, datatype, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_read_shared_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_read_shared_c(
+    fh: Raw<File>,
+    buf: *mut c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::transfer(Operation::FileReadShared, fh, status, |status| {
+            pmpi::MPI_File_read_shared_c.get()(fh, buf, count, datatype, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_seek")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_seek(fh: Raw<File>, offset: Offset, whence: c_int) -> c_int {
+    unsafe { meaning::on_file(Operation::FileSeek, fh, || pmpi::MPI_File_seek.get()(fh, offset, whence)) }
+}
+
+#[cfg(mpi = "MPI_File_seek_shared")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_seek_shared(fh: Raw<File>, offset: Offset, whence: c_int) -> c_int {
+    unsafe {
+        meaning::on_file(Operation::FileSeekShared, fh, || {
+            pmpi::MPI_File_seek_shared.get()(fh, offset, whence)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_set_atomicity")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_set_atomicity(fh: Raw<File>, flag: c_int) -> c_int {
+    unsafe {
+        meaning::on_file(Operation::FileSetAtomicity, fh, || pmpi::MPI_File_set_atomicity.get()(fh, flag))
+    }
+}
+
+#[cfg(mpi = "MPI_File_set_info")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_set_info(fh: Raw<File>, info: Raw<Info>) -> c_int {
+    unsafe { meaning::on_file(Operation::FileSetInfo, fh, || pmpi::MPI_File_set_info.get()(fh, info)) }
+}
+
+#[cfg(mpi = "MPI_File_set_size")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_set_size(fh: Raw<File>, size: Offset) -> c_int {
+    unsafe { meaning::on_file(Operation::FileSetSize, fh, || pmpi::MPI_File_set_size.get()(fh, size)) }
+}
+
+#[cfg(mpi = "MPI_File_set_view")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_set_view(
+    fh: Raw<File>,
+    disp: Offset,
+    etype: Raw<Datatype>,
+    filetype: Raw<Datatype>,
+    datarep: *const c_char,
+    info: Raw<Info>,
+) -> c_int {
+    unsafe {
+        meaning::on_file(Operation::FileSetView, fh, || {
+            pmpi::MPI_File_set_view.get()(fh, disp, etype, filetype, datarep, info)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_sync")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_sync(fh: Raw<File>) -> c_int {
+    unsafe { meaning::on_file(Operation::FileSync, fh, || pmpi::MPI_File_sync.get()(fh)) }
+}
+
+#[cfg(mpi = "MPI_File_write")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_write(
+    fh: Raw<File>,
+    buf: *const c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::transfer(Operation::FileWrite, fh, status, |status| {
+            pmpi::MPI_File_write.get()(fh, buf, count, datatype, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_write_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_write_c(
+    fh: Raw<File>,
+    buf: *const c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::transfer(Operation::FileWrite, fh, status, |status| {
+            pmpi::MPI_File_write_c.get()(fh, buf, count, datatype, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_write_all")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_write_all(
+    fh: Raw<File>,
+    buf: *const c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::transfer(Operation::FileWriteAll, fh, status, |status| {
+            pmpi::MPI_File_write_all.get()(fh, buf, count, datatype, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_write_all_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_write_all_c(
+    fh: Raw<File>,
+    buf: *const c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::transfer(Operation::FileWriteAll, fh, status, |status| {
+            pmpi::MPI_File_write_all_c.get()(fh, buf, count, datatype, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_write_all_begin")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_write_all_begin(
+    fh: Raw<File>,
+    buf: *const c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+) -> c_int {
+    unsafe {
+        meaning::on_file(Operation::FileWriteAllBegin, fh, || {
+            pmpi::MPI_File_write_all_begin.get()(fh, buf, count, datatype)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_write_all_begin_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_write_all_begin_c(
+    fh: Raw<File>,
+    buf: *const c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+) -> c_int {
+    unsafe {
+        meaning::on_file(Operation::FileWriteAllBegin, fh, || {
+            pmpi::MPI_File_write_all_begin_c.get()(fh, buf, count, datatype)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_write_all_end")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_write_all_end(
+    fh: Raw<File>,
+    buf: *const c_void,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::transfer(Operation::FileWriteAllEnd, fh, status, |status| {
+            pmpi::MPI_File_write_all_end.get()(fh, buf, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_write_at")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_write_at(
+    fh: Raw<File>,
+    offset: Offset,
+    buf: *const c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::transfer(Operation::FileWriteAt, fh, status, |status| {
+            pmpi::MPI_File_write_at.get()(fh, offset, buf, count, datatype, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_write_at_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_write_at_c(
+    fh: Raw<File>,
+    offset: Offset,
+    buf: *const c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::transfer(Operation::FileWriteAt, fh, status, |status| {
+            pmpi::MPI_File_write_at_c.get()(fh, offset, buf, count, datatype, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_write_at_all")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_write_at_all(
+    fh: Raw<File>,
+    offset: Offset,
+    buf: *const c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::transfer(Operation::FileWriteAtAll, fh, status, |status| {
+            pmpi::MPI_File_write_at_all.get()(fh, offset, buf, count, datatype, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_write_at_all_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_write_at_all_c(
+    fh: Raw<File>,
+    offset: Offset,
+    buf: *const c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::transfer(Operation::FileWriteAtAll, fh, status, |status| {
+            pmpi::MPI_File_write_at_all_c.get()(fh, offset, buf, count, datatype, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_write_at_all_begin")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_write_at_all_begin(
+    fh: Raw<File>,
+    offset: Offset,
+    buf: *const c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+) -> c_int {
+    unsafe {
+        meaning::on_file(Operation::FileWriteAtAllBegin, fh, || {
+            pmpi::MPI_File_write_at_all_begin.get()(fh, offset, buf, count, datatype)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_write_at_all_begin_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_write_at_all_begin_c(
+    fh: Raw<File>,
+    offset: Offset,
+    buf: *const c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+) -> c_int {
+    unsafe {
+        meaning::on_file(Operation::FileWriteAtAllBegin, fh, || {
+            pmpi::MPI_File_write_at_all_begin_c.get()(fh, offset, buf, count, datatype)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_write_at_all_end")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_write_at_all_end(
+    fh: Raw<File>,
+    buf: *const c_void,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::transfer(Operation::FileWriteAtAllEnd, fh, status, |status| {
+            pmpi::MPI_File_write_at_all_end.get()(fh, buf, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_write_ordered")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_write_ordered(
+    fh: Raw<File>,
+    buf: *const c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::transfer(Operation::FileWriteOrdered, fh, status, |status| {
+            pmpi::MPI_File_write_ordered.get()(fh, buf, count, datatype, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_write_ordered_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_write_ordered_c(
+    fh: Raw<File>,
+    buf: *const c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::transfer(Operation::FileWriteOrdered, fh, status, |status| {
+            pmpi::MPI_File_write_ordered_c.get()(fh, buf, count, datatype, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_write_ordered_begin")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_write_ordered_begin(
+    fh: Raw<File>,
+    buf: *const c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+) -> c_int {
+    unsafe {
+        meaning::on_file(Operation::FileWriteOrderedBegin, fh, || {
+            pmpi::MPI_File_write_ordered_begin.get()(fh, buf, count, datatype)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_write_ordered_begin_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_write_ordered_begin_c(
+    fh: Raw<File>,
+    buf: *const c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+) -> c_int {
+    unsafe {
+        meaning::on_file(Operation::FileWriteOrderedBegin, fh, || {
+            pmpi::MPI_File_write_ordered_begin_c.get()(fh, buf, count, datatype)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_write_ordered_end")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_write_ordered_end(
+    fh: Raw<File>,
+    buf: *const c_void,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::transfer(Operation::FileWriteOrderedEnd, fh, status, |status| {
+            pmpi::MPI_File_write_ordered_end.get()(fh, buf, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_write_shared")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_write_shared(
+    fh: Raw<File>,
+    buf: *const c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::transfer(Operation::FileWriteShared, fh, status, |status| {
+            pmpi::MPI_File_write_shared.get()(fh, buf, count, datatype, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_write_shared_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_write_shared_c(
+    fh: Raw<File>,
+    buf: *const c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::transfer(Operation::FileWriteShared, fh, status, |status| {
+            pmpi::MPI_File_write_shared_c.get()(fh, buf, count, datatype, status)
+        })
+    }
+}
+
 #[cfg(mpi = "MPI_Finalize")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Finalize() -> c_int {

@@ -392,6 +392,213 @@ const _: unsafe extern "C" fn(
 #[cfg(mpi = "MPI_Fetch_and_op")]
 const _: unsafe extern "C" fn(*const c_void, *mut c_void, Datatype, c_int, Aint, Op, Win) -> c_int =
     mpi_sys::PMPI_Fetch_and_op;
+#[cfg(mpi = "MPI_File_close")]
+const _: unsafe extern "C" fn(*mut File) -> c_int = mpi_sys::PMPI_File_close;
+#[cfg(mpi = "MPI_File_get_position_shared")]
+const _: unsafe extern "C" fn(File, *mut Offset) -> c_int = mpi_sys::PMPI_File_get_position_shared;
+#[cfg(mpi = "MPI_File_get_size")]
+const _: unsafe extern "C" fn(File, *mut Offset) -> c_int = mpi_sys::PMPI_File_get_size;
+#[cfg(mpi = "MPI_File_iread")]
+const _: unsafe extern "C" fn(File, *mut c_void, c_int, Datatype, *mut Request) -> c_int =
+    mpi_sys::PMPI_File_iread;
+#[cfg(mpi = "MPI_File_iread_c")]
+const _: unsafe extern "C" fn(File, *mut c_void, Count, Datatype, *mut Request) -> c_int =
+    mpi_sys::PMPI_File_iread_c;
+#[cfg(mpi = "MPI_File_iread_all")]
+const _: unsafe extern "C" fn(File, *mut c_void, c_int, Datatype, *mut Request) -> c_int =
+    mpi_sys::PMPI_File_iread_all;
+#[cfg(mpi = "MPI_File_iread_all_c")]
+const _: unsafe extern "C" fn(File, *mut c_void, Count, Datatype, *mut Request) -> c_int =
+    mpi_sys::PMPI_File_iread_all_c;
+#[cfg(mpi = "MPI_File_iread_at")]
+const _: unsafe extern "C" fn(File, Offset, *mut c_void, c_int, Datatype, *mut Request) -> c_int =
+    mpi_sys::PMPI_File_iread_at;
+#[cfg(mpi = "MPI_File_iread_at_c")]
+const _: unsafe extern "C" fn(File, Offset, *mut c_void, Count, Datatype, *mut Request) -> c_int =
+    mpi_sys::PMPI_File_iread_at_c;
+#[cfg(mpi = "MPI_File_iread_at_all")]
+const _: unsafe extern "C" fn(File, Offset, *mut c_void, c_int, Datatype, *mut Request) -> c_int =
+    mpi_sys::PMPI_File_iread_at_all;
+#[cfg(mpi = "MPI_File_iread_at_all_c")]
+const _: unsafe extern "C" fn(File, Offset, *mut c_void, Count, Datatype, *mut Request) -> c_int =
+    mpi_sys::PMPI_File_iread_at_all_c;
+#[cfg(mpi = "MPI_File_iread_shared")]
+const _: unsafe extern "C" fn(File, *mut c_void, c_int, Datatype, *mut Request) -> c_int =
+    mpi_sys::PMPI_File_iread_shared;
+#[cfg(mpi = "MPI_File_iread_shared_c")]
+const _: unsafe extern "C" fn(File, *mut c_void, Count, Datatype, *mut Request) -> c_int =
+    mpi_sys::PMPI_File_iread_shared_c;
+#[cfg(mpi = "MPI_File_iwrite")]
+const _: unsafe extern "C" fn(File, *const c_void, c_int, Datatype, *mut Request) -> c_int =
+    mpi_sys::PMPI_File_iwrite;
+#[cfg(mpi = "MPI_File_iwrite_c")]
+const _: unsafe extern "C" fn(File, *const c_void, Count, Datatype, *mut Request) -> c_int =
+    mpi_sys::PMPI_File_iwrite_c;
+#[cfg(mpi = "MPI_File_iwrite_all")]
+const _: unsafe extern "C" fn(File, *const c_void, c_int, Datatype, *mut Request) -> c_int =
+    mpi_sys::PMPI_File_iwrite_all;
+#[cfg(mpi = "MPI_File_iwrite_all_c")]
+const _: unsafe extern "C" fn(File, *const c_void, Count, Datatype, *mut Request) -> c_int =
+    mpi_sys::PMPI_File_iwrite_all_c;
+#[cfg(mpi = "MPI_File_iwrite_at")]
+const _: unsafe extern "C" fn(File, Offset, *const c_void, c_int, Datatype, *mut Request) -> c_int =
+    mpi_sys::PMPI_File_iwrite_at;
+#[cfg(mpi = "MPI_File_iwrite_at_c")]
+const _: unsafe extern "C" fn(File, Offset, *const c_void, Count, Datatype, *mut Request) -> c_int =
+    mpi_sys::PMPI_File_iwrite_at_c;
+#[cfg(mpi = "MPI_File_iwrite_at_all")]
+const _: unsafe extern "C" fn(File, Offset, *const c_void, c_int, Datatype, *mut Request) -> c_int =
+    mpi_sys::PMPI_File_iwrite_at_all;
+#[cfg(mpi = "MPI_File_iwrite_at_all_c")]
+const _: unsafe extern "C" fn(File, Offset, *const c_void, Count, Datatype, *mut Request) -> c_int =
+    mpi_sys::PMPI_File_iwrite_at_all_c;
+#[cfg(mpi = "MPI_File_iwrite_shared")]
+const _: unsafe extern "C" fn(File, *const c_void, c_int, Datatype, *mut Request) -> c_int =
+    mpi_sys::PMPI_File_iwrite_shared;
+#[cfg(mpi = "MPI_File_iwrite_shared_c")]
+const _: unsafe extern "C" fn(File, *const c_void, Count, Datatype, *mut Request) -> c_int =
+    mpi_sys::PMPI_File_iwrite_shared_c;
+#[cfg(mpi = "MPI_File_open")]
+const _: unsafe extern "C" fn(Comm, *const c_char, c_int, Info, *mut File) -> c_int = mpi_sys::PMPI_File_open;
+#[cfg(mpi = "MPI_File_preallocate")]
+const _: unsafe extern "C" fn(File, Offset) -> c_int = mpi_sys::PMPI_File_preallocate;
+#[cfg(mpi = "MPI_File_read")]
+const _: unsafe extern "C" fn(File, *mut c_void, c_int, Datatype, *mut Status) -> c_int =
+    mpi_sys::PMPI_File_read;
+#[cfg(mpi = "MPI_File_read_c")]
+const _: unsafe extern "C" fn(File, *mut c_void, Count, Datatype, *mut Status) -> c_int =
+    mpi_sys::PMPI_File_read_c;
+#[cfg(mpi = "MPI_File_read_all")]
+const _: unsafe extern "C" fn(File, *mut c_void, c_int, Datatype, *mut Status) -> c_int =
+    mpi_sys::PMPI_File_read_all;
+#[cfg(mpi = "MPI_File_read_all_c")]
+const _: unsafe extern "C" fn(File, *mut c_void, Count, Datatype, *mut Status) -> c_int =
+    mpi_sys::PMPI_File_read_all_c;
+#[cfg(mpi = "MPI_File_read_all_begin")]
+const _: unsafe extern "C" fn(File, *mut c_void, c_int, Datatype) -> c_int =
+    mpi_sys::PMPI_File_read_all_begin;
+#[cfg(mpi = "MPI_File_read_all_begin_c")]
+const _: unsafe extern "C" fn(File, *mut c_void, Count, Datatype) -> c_int =
+    mpi_sys::PMPI_File_read_all_begin_c;
+#[cfg(mpi = "MPI_File_read_all_end")]
+const _: unsafe extern "C" fn(File, *mut c_void, *mut Status) -> c_int = mpi_sys::PMPI_File_read_all_end;
+#[cfg(mpi = "MPI_File_read_at")]
+const _: unsafe extern "C" fn(File, Offset, *mut c_void, c_int, Datatype, *mut Status) -> c_int =
+    mpi_sys::PMPI_File_read_at;
+#[cfg(mpi = "MPI_File_read_at_c")]
+const _: unsafe extern "C" fn(File, Offset, *mut c_void, Count, Datatype, *mut Status) -> c_int =
+    mpi_sys::PMPI_File_read_at_c;
+#[cfg(mpi = "MPI_File_read_at_all")]
+const _: unsafe extern "C" fn(File, Offset, *mut c_void, c_int, Datatype, *mut Status) -> c_int =
+    mpi_sys::PMPI_File_read_at_all;
+#[cfg(mpi = "MPI_File_read_at_all_c")]
+const _: unsafe extern "C" fn(File, Offset, *mut c_void, Count, Datatype, *mut Status) -> c_int =
+    mpi_sys::PMPI_File_read_at_all_c;
+#[cfg(mpi = "MPI_File_read_at_all_begin")]
+const _: unsafe extern "C" fn(File, Offset, *mut c_void, c_int, Datatype) -> c_int =
+    mpi_sys::PMPI_File_read_at_all_begin;
+#[cfg(mpi = "MPI_File_read_at_all_begin_c")]
+const _: unsafe extern "C" fn(File, Offset, *mut c_void, Count, Datatype) -> c_int =
+    mpi_sys::PMPI_File_read_at_all_begin_c;
+#[cfg(mpi = "MPI_File_read_at_all_end")]
+const _: unsafe extern "C" fn(File, *mut c_void, *mut Status) -> c_int = mpi_sys::PMPI_File_read_at_all_end;
+#[cfg(mpi = "MPI_File_read_ordered")]
+const _: unsafe extern "C" fn(File, *mut c_void, c_int, Datatype, *mut Status) -> c_int =
+    mpi_sys::PMPI_File_read_ordered;
+#[cfg(mpi = "MPI_File_read_ordered_c")]
+const _: unsafe extern "C" fn(File, *mut c_void, Count, Datatype, *mut Status) -> c_int =
+    mpi_sys::PMPI_File_read_ordered_c;
+#[cfg(mpi = "MPI_File_read_ordered_begin")]
+const _: unsafe extern "C" fn(File, *mut c_void, c_int, Datatype) -> c_int =
+    mpi_sys::PMPI_File_read_ordered_begin;
+#[cfg(mpi = "MPI_File_read_ordered_begin_c")]
+const _: unsafe extern "C" fn(File, *mut c_void, Count, Datatype) -> c_int =
+    mpi_sys::PMPI_File_read_ordered_begin_c;
+#[cfg(mpi = "MPI_File_read_ordered_end")]
+const _: unsafe extern "C" fn(File, *mut c_void, *mut Status) -> c_int = mpi_sys::PMPI_File_read_ordered_end;
+#[cfg(mpi = "MPI_File_read_shared")]
+const _: unsafe extern "C" fn(File, *mut c_void, c_int, Datatype, *mut Status) -> c_int =
+    mpi_sys::PMPI_File_read_shared;
+#[cfg(mpi = "MPI_File_read_shared_c")]
+const _: unsafe extern "C" fn(File, *mut c_void, Count, Datatype, *mut Status) -> c_int =
+    mpi_sys::PMPI_File_read_shared_c;
+#[cfg(mpi = "MPI_File_seek")]
+const _: unsafe extern "C" fn(File, Offset, c_int) -> c_int = mpi_sys::PMPI_File_seek;
+#[cfg(mpi = "MPI_File_seek_shared")]
+const _: unsafe extern "C" fn(File, Offset, c_int) -> c_int = mpi_sys::PMPI_File_seek_shared;
+#[cfg(mpi = "MPI_File_set_atomicity")]
+const _: unsafe extern "C" fn(File, c_int) -> c_int = mpi_sys::PMPI_File_set_atomicity;
+#[cfg(mpi = "MPI_File_set_info")]
+const _: unsafe extern "C" fn(File, Info) -> c_int = mpi_sys::PMPI_File_set_info;
+#[cfg(mpi = "MPI_File_set_size")]
+const _: unsafe extern "C" fn(File, Offset) -> c_int = mpi_sys::PMPI_File_set_size;
+#[cfg(mpi = "MPI_File_set_view")]
+const _: unsafe extern "C" fn(File, Offset, Datatype, Datatype, *const c_char, Info) -> c_int =
+    mpi_sys::PMPI_File_set_view;
+#[cfg(mpi = "MPI_File_sync")]
+const _: unsafe extern "C" fn(File) -> c_int = mpi_sys::PMPI_File_sync;
+#[cfg(mpi = "MPI_File_write")]
+const _: unsafe extern "C" fn(File, *const c_void, c_int, Datatype, *mut Status) -> c_int =
+    mpi_sys::PMPI_File_write;
+#[cfg(mpi = "MPI_File_write_c")]
+const _: unsafe extern "C" fn(File, *const c_void, Count, Datatype, *mut Status) -> c_int =
+    mpi_sys::PMPI_File_write_c;
+#[cfg(mpi = "MPI_File_write_all")]
+const _: unsafe extern "C" fn(File, *const c_void, c_int, Datatype, *mut Status) -> c_int =
+    mpi_sys::PMPI_File_write_all;
+#[cfg(mpi = "MPI_File_write_all_c")]
+const _: unsafe extern "C" fn(File, *const c_void, Count, Datatype, *mut Status) -> c_int =
+    mpi_sys::PMPI_File_write_all_c;
+#[cfg(mpi = "MPI_File_write_all_begin")]
+const _: unsafe extern "C" fn(File, *const c_void, c_int, Datatype) -> c_int =
+    mpi_sys::PMPI_File_write_all_begin;
+#[cfg(mpi = "MPI_File_write_all_begin_c")]
+const _: unsafe extern "C" fn(File, *const c_void, Count, Datatype) -> c_int =
+    mpi_sys::PMPI_File_write_all_begin_c;
+#[cfg(mpi = "MPI_File_write_all_end")]
+const _: unsafe extern "C" fn(File, *const c_void, *mut Status) -> c_int = mpi_sys::PMPI_File_write_all_end;
+#[cfg(mpi = "MPI_File_write_at")]
+const _: unsafe extern "C" fn(File, Offset, *const c_void, c_int, Datatype, *mut Status) -> c_int =
+    mpi_sys::PMPI_File_write_at;
+#[cfg(mpi = "MPI_File_write_at_c")]
+const _: unsafe extern "C" fn(File, Offset, *const c_void, Count, Datatype, *mut Status) -> c_int =
+    mpi_sys::PMPI_File_write_at_c;
+#[cfg(mpi = "MPI_File_write_at_all")]
+const _: unsafe extern "C" fn(File, Offset, *const c_void, c_int, Datatype, *mut Status) -> c_int =
+    mpi_sys::PMPI_File_write_at_all;
+#[cfg(mpi = "MPI_File_write_at_all_c")]
+const _: unsafe extern "C" fn(File, Offset, *const c_void, Count, Datatype, *mut Status) -> c_int =
+    mpi_sys::PMPI_File_write_at_all_c;
+#[cfg(mpi = "MPI_File_write_at_all_begin")]
+const _: unsafe extern "C" fn(File, Offset, *const c_void, c_int, Datatype) -> c_int =
+    mpi_sys::PMPI_File_write_at_all_begin;
+#[cfg(mpi = "MPI_File_write_at_all_begin_c")]
+const _: unsafe extern "C" fn(File, Offset, *const c_void, Count, Datatype) -> c_int =
+    mpi_sys::PMPI_File_write_at_all_begin_c;
+#[cfg(mpi = "MPI_File_write_at_all_end")]
+const _: unsafe extern "C" fn(File, *const c_void, *mut Status) -> c_int =
+    mpi_sys::PMPI_File_write_at_all_end;
+#[cfg(mpi = "MPI_File_write_ordered")]
+const _: unsafe extern "C" fn(File, *const c_void, c_int, Datatype, *mut Status) -> c_int =
+    mpi_sys::PMPI_File_write_ordered;
+#[cfg(mpi = "MPI_File_write_ordered_c")]
+const _: unsafe extern "C" fn(File, *const c_void, Count, Datatype, *mut Status) -> c_int =
+    mpi_sys::PMPI_File_write_ordered_c;
+#[cfg(mpi = "MPI_File_write_ordered_begin")]
+const _: unsafe extern "C" fn(File, *const c_void, c_int, Datatype) -> c_int =
+    mpi_sys::PMPI_File_write_ordered_begin;
+#[cfg(mpi = "MPI_File_write_ordered_begin_c")]
+const _: unsafe extern "C" fn(File, *const c_void, Count, Datatype) -> c_int =
+    mpi_sys::PMPI_File_write_ordered_begin_c;
+#[cfg(mpi = "MPI_File_write_ordered_end")]
+const _: unsafe extern "C" fn(File, *const c_void, *mut Status) -> c_int =
+    mpi_sys::PMPI_File_write_ordered_end;
+#[cfg(mpi = "MPI_File_write_shared")]
+const _: unsafe extern "C" fn(File, *const c_void, c_int, Datatype, *mut Status) -> c_int =
+    mpi_sys::PMPI_File_write_shared;
+#[cfg(mpi = "MPI_File_write_shared_c")]
+const _: unsafe extern "C" fn(File, *const c_void, Count, Datatype, *mut Status) -> c_int =
+    mpi_sys::PMPI_File_write_shared_c;
 #[cfg(mpi = "MPI_Finalize")]
 const _: unsafe extern "C" fn() -> c_int = mpi_sys::PMPI_Finalize;
 #[cfg(mpi = "MPI_Gather")]

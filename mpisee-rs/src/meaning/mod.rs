@@ -10,12 +10,14 @@ mod collective;
 pub mod completion;
 mod datatype;
 mod derived;
+mod io;
 mod matched;
 mod one_sided;
 mod point_to_point;
 pub mod volume;
 
 pub use collective::{collective, prepare_collective, start_collective};
+pub use io::{close_file, on_file, open_file, start_transfer, transfer};
 pub use matched::{immediate_matched_probe, matched_probe, receive_matched, start_receive_matched};
 pub use one_sided::{
     access, access_and_get, create_window, free_window, on_window, start_access, start_access_and_get,
@@ -29,4 +31,5 @@ pub use point_to_point::{
 pub fn share() {
     matched::share();
     one_sided::WINDOWS.share();
+    io::FILES.share();
 }
