@@ -251,6 +251,14 @@ mod tests {
     }
 
     #[test]
+    fn a_null_handle_stands_for_nothing() {
+        let table = Table::new();
+        assert_eq!(table.get(0), None);
+        table.insert(8, 3);
+        assert_eq!((table.get(0), table.remove(0), table.get(8)), (None, None, Some(3)));
+    }
+
+    #[test]
     fn it_holds_what_a_map_holds() {
         behaves_as_a_map(&Table::new());
         let shared = Table::new();

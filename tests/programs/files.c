@@ -138,11 +138,25 @@ static void unknown(void) {
     EXPECT(MPI_File_sync(MPI_FILE_NULL) != MPI_SUCCESS);
 }
 
+/* A file is known, too, that is opened while recording is off. */
+static void opened_while_off(void) {
+    MPI_File file;
+    MPI_Pcontrol(0);
+    MPI_File_open(MPI_COMM_WORLD, "off.data", HOW, MPI_INFO_NULL, &file);
+    MPI_Pcontrol(1);
+    MPI_File_write_at(file, rank * PART, data, 73, MPI_BYTE, MPI_STATUS_IGNORE);
+    MPI_Pcontrol(0);
+    MPI_File_close(&file);
+    MPI_Pcontrol(1);
+}
+
 int main(int argc, char **argv) {
     begin(&argc, &argv);
     const char *part = argc > 1 ? argv[1] : "";
     if (!strcmp(part, "unknown"))
         unknown();
+    else if (!strcmp(part, "off"))
+        opened_while_off();
     else {
         whole_world(!strcmp(part, "blocking"));
         halves();

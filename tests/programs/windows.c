@@ -123,10 +123,27 @@ static void unknown(void) {
     MPI_Win_free(&win);
 }
 
+/* A window is known, too, that is made while recording is off. */
+static void made_while_off(void) {
+    MPI_Win win;
+    MPI_Pcontrol(0);
+    MPI_Win_create(memory, ROOM, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+    MPI_Win_fence(0, win);
+    MPI_Pcontrol(1);
+    MPI_Put(data, 71, MPI_BYTE, rank, 0, 71, MPI_BYTE, win);
+    MPI_Pcontrol(0);
+    MPI_Win_fence(0, win);
+    MPI_Win_free(&win);
+    MPI_Pcontrol(1);
+}
+
 int main(int argc, char **argv) {
     begin(&argc, &argv);
-    if (argc > 1)
+    const char *part = argc > 1 ? argv[1] : "";
+    if (!strcmp(part, "unknown"))
         unknown();
+    else if (!strcmp(part, "off"))
+        made_while_off();
     else {
         active();
         passive();

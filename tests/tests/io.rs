@@ -130,3 +130,15 @@ fn file_operations_are_a_kind_of_their_own() {
         assert!(!said.contains("MPI_Wait"), "{said}");
     });
 }
+
+#[test]
+fn a_file_that_was_opened_while_recording_was_off_is_known() {
+    on_each_mpi(|mpi| {
+        let finished = Run::new(mpi, "files").ranks(2).argument("off").profiled();
+        let tables = finished.tables();
+        for rank in 0..2 {
+            assert_calls(tables, "W", rank, &[("MPI_File_write_at", 1, 73)]);
+        }
+        assert_all_seen(tables);
+    });
+}

@@ -142,3 +142,15 @@ fn one_sided_operations_are_a_kind_of_their_own() {
         assert!(!said.contains("MPI_Comm_dup") && !said.contains("MPI_Barrier"), "{said}");
     });
 }
+
+#[test]
+fn a_window_that_was_made_while_recording_was_off_is_known() {
+    on_each_mpi(|mpi| {
+        let finished = run(mpi, "windows").ranks(2).argument("off").profiled();
+        let tables = finished.tables();
+        for rank in 0..2 {
+            assert_calls(tables, "W", rank, &[("MPI_Put", 1, 71)]);
+        }
+        assert_all_seen(tables);
+    });
+}
