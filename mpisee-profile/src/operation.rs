@@ -83,6 +83,8 @@ pub enum Operation {
     CommFree,
     /// `MPI_Comm_idup`.
     CommIdup,
+    /// `MPI_Comm_idup_with_info`.
+    CommIdupWithInfo,
     /// `MPI_Comm_split`.
     CommSplit,
     /// `MPI_Comm_split_type`.
@@ -297,8 +299,20 @@ pub enum Operation {
     NeighborAlltoallw,
     /// `MPI_Neighbor_alltoallw_init`.
     NeighborAlltoallwInit,
+    /// `MPI_Parrived`.
+    Parrived,
+    /// `MPI_Pready`.
+    Pready,
+    /// `MPI_Pready_list`.
+    PreadyList,
+    /// `MPI_Pready_range`.
+    PreadyRange,
+    /// `MPI_Precv_init`.
+    PrecvInit,
     /// `MPI_Probe`.
     Probe,
+    /// `MPI_Psend_init`.
+    PsendInit,
     /// `MPI_Put`.
     Put,
     /// `MPI_Raccumulate`.
@@ -321,6 +335,8 @@ pub enum Operation {
     ReduceScatterInit,
     /// `MPI_Request_free`.
     RequestFree,
+    /// `MPI_Request_get_status`.
+    RequestGetStatus,
     /// `MPI_Rget`.
     Rget,
     /// `MPI_Rget_accumulate`.
@@ -421,7 +437,7 @@ pub enum Operation {
     WinWait,
 }
 
-const TABLE: [(Operation, &str, Kind); 197] = [
+const TABLE: [(Operation, &str, Kind); 205] = [
     (Operation::Accumulate, "MPI_Accumulate", Kind::OneSided),
     (Operation::Allgather, "MPI_Allgather", Kind::Collective),
     (Operation::AllgatherInit, "MPI_Allgather_init", Kind::Collective),
@@ -451,6 +467,7 @@ const TABLE: [(Operation, &str, Kind); 197] = [
     (Operation::CommDupWithInfo, "MPI_Comm_dup_with_info", Kind::Communicator),
     (Operation::CommFree, "MPI_Comm_free", Kind::Communicator),
     (Operation::CommIdup, "MPI_Comm_idup", Kind::Communicator),
+    (Operation::CommIdupWithInfo, "MPI_Comm_idup_with_info", Kind::Communicator),
     (Operation::CommSplit, "MPI_Comm_split", Kind::Communicator),
     (Operation::CommSplitType, "MPI_Comm_split_type", Kind::Communicator),
     (Operation::CompareAndSwap, "MPI_Compare_and_swap", Kind::OneSided),
@@ -558,7 +575,13 @@ const TABLE: [(Operation, &str, Kind); 197] = [
     (Operation::NeighborAlltoallvInit, "MPI_Neighbor_alltoallv_init", Kind::Collective),
     (Operation::NeighborAlltoallw, "MPI_Neighbor_alltoallw", Kind::Collective),
     (Operation::NeighborAlltoallwInit, "MPI_Neighbor_alltoallw_init", Kind::Collective),
+    (Operation::Parrived, "MPI_Parrived", Kind::PointToPoint),
+    (Operation::Pready, "MPI_Pready", Kind::PointToPoint),
+    (Operation::PreadyList, "MPI_Pready_list", Kind::PointToPoint),
+    (Operation::PreadyRange, "MPI_Pready_range", Kind::PointToPoint),
+    (Operation::PrecvInit, "MPI_Precv_init", Kind::PointToPoint),
     (Operation::Probe, "MPI_Probe", Kind::Probe),
+    (Operation::PsendInit, "MPI_Psend_init", Kind::PointToPoint),
     (Operation::Put, "MPI_Put", Kind::OneSided),
     (Operation::Raccumulate, "MPI_Raccumulate", Kind::OneSided),
     (Operation::Recv, "MPI_Recv", Kind::PointToPoint),
@@ -570,6 +593,7 @@ const TABLE: [(Operation, &str, Kind); 197] = [
     (Operation::ReduceScatterBlockInit, "MPI_Reduce_scatter_block_init", Kind::Collective),
     (Operation::ReduceScatterInit, "MPI_Reduce_scatter_init", Kind::Collective),
     (Operation::RequestFree, "MPI_Request_free", Kind::Completion),
+    (Operation::RequestGetStatus, "MPI_Request_get_status", Kind::Completion),
     (Operation::Rget, "MPI_Rget", Kind::OneSided),
     (Operation::RgetAccumulate, "MPI_Rget_accumulate", Kind::OneSided),
     (Operation::Rput, "MPI_Rput", Kind::OneSided),

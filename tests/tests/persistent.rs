@@ -1,8 +1,10 @@
-//! Persistent collectives and partitioned communication: each start has the bytes of what it starts.
+//! What MPI 4 adds to requests: persistent collectives and partitioned messages, of which each start has the bytes;
+//! and what else looks at requests or makes them.
 
 mod exact;
 
-use exact::{assert_all_seen, assert_calls, assert_classes, assert_peers, counts};
+use exact::{assert_all_seen, assert_calls, assert_classes, assert_peers, counts, printed};
+use mpisee_profile::segment::NotSeen;
 use mpisee_tests::{Finished, Mpi, Run, on_each_mpi};
 
 /// What a rank contributes to each operation, and the message of which it is a part; one operation has one
@@ -78,4 +80,79 @@ fn persistent_collectives_do_not_depend_on_the_mpi() {
     for other in &finished[1..] {
         assert_eq!(counts(finished[0].tables()), counts(other.tables()));
     }
+}
+
+#[test]
+fn each_start_of_a_partitioned_message_has_all_of_it() {
+    on_each_mpi(|mpi| {
+        let finished = Run::new(mpi, "partitioned").ranks(2).profiled();
+        if finished.stdout.contains("asked -") {
+            return;
+        }
+        let tables = finished.tables();
+        let asked = [printed(&finished.stdout, "asked"), printed(&finished.stdout, "asked too")];
+        let message = 6 * 101 * 4;
+        for rank in 0..2 {
+            let on_dup = [
+                ("MPI_Psend_init", 1, 0),
+                ("MPI_Precv_init", 1, 0),
+                ("MPI_Startall", 1, 2 * message),
+                ("MPI_Start", 4, 4 * message),
+                ("MPI_Pready", 3, 0),
+                ("MPI_Pready_range", 3, 0),
+                ("MPI_Pready_list", 3, 0),
+                ("MPI_Parrived", asked[rank as usize], 0),
+                ("MPI_Waitall", 3, 0),
+                ("MPI_Request_free", 2, 0),
+                ("MPI_Comm_free", 1, 0),
+            ];
+            assert_calls(tables, "W_d1", rank, &on_dup);
+            assert_classes(tables, "W_d1", rank, "MPI_Start", &[message; 4]);
+            assert_calls(tables, "W", rank, &[("MPI_Comm_dup", 1, 0), ("MPI_Barrier", 1, 0)]);
+        }
+        let traffic = [3, 3 * message, 3, 3 * message];
+        assert_peers(tables, &[("W_d1", 0, 1, traffic), ("W_d1", 1, 0, traffic)]);
+        assert_all_seen(tables);
+        finished.check();
+    });
+}
+
+#[test]
+fn a_request_that_is_looked_at_stays_open() {
+    on_each_mpi(|mpi| {
+        let finished = Run::new(mpi, "request_status").ranks(2).profiled();
+        let tables = finished.tables();
+        let looked = printed(&finished.stdout, "looked");
+        let receiver = [
+            ("MPI_Irecv", 1, 1201),
+            ("MPI_Request_get_status", looked, 0),
+            ("MPI_Wait", 1, 0),
+            ("MPI_Comm_free", 1, 0),
+        ];
+        assert_calls(tables, "W_d1", 1, &receiver);
+        assert_peers(tables, &[("W_d1", 0, 1, [1, 1201, 0, 0]), ("W_d1", 1, 0, [0, 0, 1, 1201])]);
+        // The last look, at no request, belongs to no communicator.
+        let nothing = (NotSeen::CompletionOfNothing.name().to_owned(), 1);
+        assert_eq!(tables.run.not_seen, [nothing].into());
+        finished.check();
+    });
+}
+
+#[test]
+fn a_duplicate_with_info_is_named_as_one_without() {
+    on_each_mpi(|mpi| {
+        let finished = Run::new(mpi, "idup_with_info").profiled();
+        let tables = finished.tables();
+        let has_it = printed(&finished.stdout, "version") >= 4;
+        let call = if has_it { "MPI_Comm_idup_with_info" } else { "MPI_Comm_idup" };
+        assert_eq!(tables.comm("W_i1_i2").created_by, call);
+        for rank in 0..4 {
+            assert_calls(tables, "W", rank, &[(call, 1, 0), ("MPI_Wait", 1, 0)]);
+            let on_first = [(call, 1, 0), ("MPI_Wait", 1, 0), ("MPI_Comm_free", 1, 0)];
+            assert_calls(tables, "W_i1", rank, &on_first);
+            assert_calls(tables, "W_i1_i2", rank, &[("MPI_Barrier", 1, 0), ("MPI_Comm_free", 1, 0)]);
+        }
+        assert_all_seen(tables);
+        finished.check();
+    });
 }

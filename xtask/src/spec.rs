@@ -37,6 +37,8 @@ pub struct Param {
     pub array: bool,
     /// Whether only the large-count variant has it.
     pub large_only: bool,
+    /// Whether it points to something that is `const` in the headers of some MPIs alone.
+    pub const_or_not: bool,
 }
 
 /// Direction of a parameter.
@@ -229,12 +231,20 @@ fn parse_param(text: &str) -> Result<Param> {
         words.next();
     }
     let kind = words.next().with_context(|| format!("'{text}' has no kind"))?;
-    let large_only = words.next() == Some("large_only");
+    let (mut large_only, mut const_or_not) = (false, false);
+    for word in words {
+        match word {
+            "large_only" => large_only = true,
+            "const_or_not" => const_or_not = true,
+            _ => bail!("'{word}' in '{text}' means nothing"),
+        }
+    }
     let (kind, array) = match kind.split_once('[') {
         Some((kind, _length)) => (kind, true),
         None => (kind, false),
     };
-    Ok(Param { name: name.trim().to_owned(), kind: kind.to_owned(), direction, array, large_only })
+    let (name, kind) = (name.trim().to_owned(), kind.to_owned());
+    Ok(Param { name, kind, direction, array, large_only, const_or_not })
 }
 
 fn parse_meaning(text: &str) -> Result<Meaning> {

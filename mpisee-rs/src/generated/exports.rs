@@ -1634,6 +1634,17 @@ pub unsafe extern "C-unwind" fn MPI_Comm_idup(
     unsafe { by_hand::comm_idup(pmpi::MPI_Comm_idup.get(), comm, newcomm, request) }
 }
 
+#[cfg(mpi = "MPI_Comm_idup_with_info")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Comm_idup_with_info(
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    newcomm: *mut Comm,
+    request: *mut Request,
+) -> c_int {
+    unsafe { by_hand::comm_idup_with_info(pmpi::MPI_Comm_idup_with_info.get(), comm, info, newcomm, request) }
+}
+
 #[cfg(mpi = "MPI_Comm_set_name")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Comm_set_name(comm: Raw<Comm>, comm_name: *const c_char) -> c_int {
@@ -5550,10 +5561,84 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallw_init_c(
     }
 }
 
+#[cfg(mpi = "MPI_Parrived")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Parrived(
+    request: Raw<Request>,
+    partition: c_int,
+    flag: *mut c_int,
+) -> c_int {
+    unsafe {
+        meaning::on_request(Operation::Parrived, request, || {
+            pmpi::MPI_Parrived.get()(request, partition, flag)
+        })
+    }
+}
+
 #[cfg(mpi = "MPI_Pcontrol")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Pcontrol(level: c_int, extra: *const c_char) -> c_int {
     unsafe { by_hand::pcontrol(pmpi::MPI_Pcontrol.get(), level, extra) }
+}
+
+#[cfg(mpi = "MPI_Pready")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Pready(partition: c_int, request: Raw<Request>) -> c_int {
+    unsafe { meaning::on_request(Operation::Pready, request, || pmpi::MPI_Pready.get()(partition, request)) }
+}
+
+#[cfg(mpi = "MPI_Pready_list")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Pready_list(
+    length: c_int,
+    array_of_partitions: *mut c_int,
+    request: Raw<Request>,
+) -> c_int {
+    unsafe {
+        meaning::on_request(Operation::PreadyList, request, || {
+            pmpi::MPI_Pready_list.get()(length, array_of_partitions, request)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_Pready_range")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Pready_range(
+    partition_low: c_int,
+    partition_high: c_int,
+    request: Raw<Request>,
+) -> c_int {
+    unsafe {
+        meaning::on_request(Operation::PreadyRange, request, || {
+            pmpi::MPI_Pready_range.get()(partition_low, partition_high, request)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_Precv_init")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Precv_init(
+    buf: *mut c_void,
+    partitions: c_int,
+    count: Count,
+    datatype: Raw<Datatype>,
+    source: c_int,
+    tag: c_int,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_partitioned_receive(
+            Operation::PrecvInit,
+            comm,
+            source,
+            partitions,
+            Block(count, datatype),
+            request,
+            || pmpi::MPI_Precv_init.get()(buf, partitions, count, datatype, source, tag, comm, info, request),
+        )
+    }
 }
 
 #[cfg(mpi = "MPI_Probe")]
@@ -5565,6 +5650,32 @@ pub unsafe extern "C-unwind" fn MPI_Probe(
     status: *mut Status,
 ) -> c_int {
     unsafe { meaning::plain(Operation::Probe, comm, || pmpi::MPI_Probe.get()(source, tag, comm, status)) }
+}
+
+#[cfg(mpi = "MPI_Psend_init")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Psend_init(
+    buf: *const c_void,
+    partitions: c_int,
+    count: Count,
+    datatype: Raw<Datatype>,
+    dest: c_int,
+    tag: c_int,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_partitioned_send(
+            Operation::PsendInit,
+            comm,
+            dest,
+            partitions,
+            Block(count, datatype),
+            request,
+            || pmpi::MPI_Psend_init.get()(buf, partitions, count, datatype, dest, tag, comm, info, request),
+        )
+    }
 }
 
 #[cfg(mpi = "MPI_Put")]
@@ -6059,6 +6170,16 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_scatter_init_c(
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Request_free(request: *mut Request) -> c_int {
     unsafe { by_hand::request_free(pmpi::MPI_Request_free.get(), request) }
+}
+
+#[cfg(mpi = "MPI_Request_get_status")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Request_get_status(
+    request: Raw<Request>,
+    flag: *mut c_int,
+    status: *mut Status,
+) -> c_int {
+    unsafe { by_hand::request_get_status(pmpi::MPI_Request_get_status.get(), request, flag, status) }
 }
 
 #[cfg(mpi = "MPI_Rget")]

@@ -2610,13 +2610,13 @@ pub static MPI_Pcontrol: Symbol<unsafe extern "C-unwind" fn(c_int, ...) -> c_int
     Symbol::new(c"PMPI_Pcontrol");
 pub static MPI_Pready: Symbol<unsafe extern "C-unwind" fn(c_int, Raw<Request>) -> c_int> =
     Symbol::new(c"PMPI_Pready");
-pub static MPI_Pready_list: Symbol<unsafe extern "C-unwind" fn(c_int, *const c_int, Raw<Request>) -> c_int> =
+pub static MPI_Pready_list: Symbol<unsafe extern "C-unwind" fn(c_int, *mut c_int, Raw<Request>) -> c_int> =
     Symbol::new(c"PMPI_Pready_list");
 pub static MPI_Pready_range: Symbol<unsafe extern "C-unwind" fn(c_int, c_int, Raw<Request>) -> c_int> =
     Symbol::new(c"PMPI_Pready_range");
 pub static MPI_Precv_init: Symbol<
     unsafe extern "C-unwind" fn(
-        *const c_void,
+        *mut c_void,
         c_int,
         Count,
         Raw<Datatype>,

@@ -2,7 +2,7 @@
 
 //! The signatures of the interposed functions, compared with the prototypes in the `mpi.h` of the flavour. Nothing of this is in the library: it compiles or it does not.
 
-#![allow(unused_imports)]
+#![allow(unused_imports, clippy::undocumented_unsafe_blocks)]
 
 use crate::abi::{Aint, Comm, Count, Datatype, File, Group, Info, Message, Offset, Op, Request, Status, Win};
 use std::ffi::{c_char, c_int, c_void};
@@ -320,6 +320,9 @@ const _: unsafe extern "C" fn(Comm, Info, *mut Comm) -> c_int = mpi_sys::PMPI_Co
 const _: unsafe extern "C" fn(*mut Comm) -> c_int = mpi_sys::PMPI_Comm_free;
 #[cfg(mpi = "MPI_Comm_idup")]
 const _: unsafe extern "C" fn(Comm, *mut Comm, *mut Request) -> c_int = mpi_sys::PMPI_Comm_idup;
+#[cfg(mpi = "MPI_Comm_idup_with_info")]
+const _: unsafe extern "C" fn(Comm, Info, *mut Comm, *mut Request) -> c_int =
+    mpi_sys::PMPI_Comm_idup_with_info;
 #[cfg(mpi = "MPI_Comm_set_name")]
 const _: unsafe extern "C" fn(Comm, *const c_char) -> c_int = mpi_sys::PMPI_Comm_set_name;
 #[cfg(mpi = "MPI_Comm_split")]
@@ -1479,10 +1482,44 @@ const _: unsafe extern "C" fn(
     Info,
     *mut Request,
 ) -> c_int = mpi_sys::PMPI_Neighbor_alltoallw_init_c;
+#[cfg(mpi = "MPI_Parrived")]
+const _: unsafe extern "C" fn(Request, c_int, *mut c_int) -> c_int = mpi_sys::PMPI_Parrived;
 #[cfg(mpi = "MPI_Pcontrol")]
 const _: unsafe extern "C" fn(c_int, ...) -> c_int = mpi_sys::PMPI_Pcontrol;
+#[cfg(mpi = "MPI_Pready")]
+const _: unsafe extern "C" fn(c_int, Request) -> c_int = mpi_sys::PMPI_Pready;
+#[cfg(mpi = "MPI_Pready_list")]
+const _: unsafe fn(c_int, *mut c_int, Request) -> c_int = |length, array_of_partitions, request| unsafe {
+    mpi_sys::PMPI_Pready_list(length, array_of_partitions, request)
+};
+#[cfg(mpi = "MPI_Pready_range")]
+const _: unsafe extern "C" fn(c_int, c_int, Request) -> c_int = mpi_sys::PMPI_Pready_range;
+#[cfg(mpi = "MPI_Precv_init")]
+const _: unsafe extern "C" fn(
+    *mut c_void,
+    c_int,
+    Count,
+    Datatype,
+    c_int,
+    c_int,
+    Comm,
+    Info,
+    *mut Request,
+) -> c_int = mpi_sys::PMPI_Precv_init;
 #[cfg(mpi = "MPI_Probe")]
 const _: unsafe extern "C" fn(c_int, c_int, Comm, *mut Status) -> c_int = mpi_sys::PMPI_Probe;
+#[cfg(mpi = "MPI_Psend_init")]
+const _: unsafe extern "C" fn(
+    *const c_void,
+    c_int,
+    Count,
+    Datatype,
+    c_int,
+    c_int,
+    Comm,
+    Info,
+    *mut Request,
+) -> c_int = mpi_sys::PMPI_Psend_init;
 #[cfg(mpi = "MPI_Put")]
 const _: unsafe extern "C" fn(*const c_void, c_int, Datatype, c_int, Aint, c_int, Datatype, Win) -> c_int =
     mpi_sys::PMPI_Put;
@@ -1615,6 +1652,8 @@ const _: unsafe extern "C" fn(
 ) -> c_int = mpi_sys::PMPI_Reduce_scatter_init_c;
 #[cfg(mpi = "MPI_Request_free")]
 const _: unsafe extern "C" fn(*mut Request) -> c_int = mpi_sys::PMPI_Request_free;
+#[cfg(mpi = "MPI_Request_get_status")]
+const _: unsafe extern "C" fn(Request, *mut c_int, *mut Status) -> c_int = mpi_sys::PMPI_Request_get_status;
 #[cfg(mpi = "MPI_Rget")]
 const _: unsafe extern "C" fn(
     *mut c_void,

@@ -23,8 +23,8 @@ pub use one_sided::{
     access, access_and_get, create_window, free_window, on_window, start_access, start_access_and_get,
 };
 pub use point_to_point::{
-    plain, prepare_receive, prepare_send, receive, send, send_receive, start_receive, start_send,
-    start_send_receive,
+    on_request, plain, prepare_partitioned_receive, prepare_partitioned_send, prepare_receive, prepare_send,
+    receive, send, send_receive, start_receive, start_send, start_send_receive,
 };
 
 /// Several threads call MPI at the same time.
