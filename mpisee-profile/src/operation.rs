@@ -15,28 +15,50 @@ pub enum Kind {
     Probe,
     /// Creation and destruction of communicators.
     Communicator,
+    /// Windows, and accesses to the memory of others.
+    OneSided,
+    /// Files.
+    Io,
 }
 
 /// A counted operation; large-count and Fortran variants count under the same one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u16)]
 pub enum Operation {
+    /// `MPI_Accumulate`.
+    Accumulate,
     /// `MPI_Allgather`.
     Allgather,
+    /// `MPI_Allgather_init`.
+    AllgatherInit,
     /// `MPI_Allgatherv`.
     Allgatherv,
+    /// `MPI_Allgatherv_init`.
+    AllgathervInit,
     /// `MPI_Allreduce`.
     Allreduce,
+    /// `MPI_Allreduce_init`.
+    AllreduceInit,
     /// `MPI_Alltoall`.
     Alltoall,
+    /// `MPI_Alltoall_init`.
+    AlltoallInit,
     /// `MPI_Alltoallv`.
     Alltoallv,
+    /// `MPI_Alltoallv_init`.
+    AlltoallvInit,
     /// `MPI_Alltoallw`.
     Alltoallw,
+    /// `MPI_Alltoallw_init`.
+    AlltoallwInit,
     /// `MPI_Barrier`.
     Barrier,
+    /// `MPI_Barrier_init`.
+    BarrierInit,
     /// `MPI_Bcast`.
     Bcast,
+    /// `MPI_Bcast_init`.
+    BcastInit,
     /// `MPI_Bsend`.
     Bsend,
     /// `MPI_Bsend_init`.
@@ -61,20 +83,128 @@ pub enum Operation {
     CommFree,
     /// `MPI_Comm_idup`.
     CommIdup,
+    /// `MPI_Comm_idup_with_info`.
+    CommIdupWithInfo,
     /// `MPI_Comm_split`.
     CommSplit,
     /// `MPI_Comm_split_type`.
     CommSplitType,
+    /// `MPI_Compare_and_swap`.
+    CompareAndSwap,
     /// `MPI_Dist_graph_create`.
     DistGraphCreate,
     /// `MPI_Dist_graph_create_adjacent`.
     DistGraphCreateAdjacent,
     /// `MPI_Exscan`.
     Exscan,
+    /// `MPI_Exscan_init`.
+    ExscanInit,
+    /// `MPI_Fetch_and_op`.
+    FetchAndOp,
+    /// `MPI_File_close`.
+    FileClose,
+    /// `MPI_File_get_position_shared`.
+    FileGetPositionShared,
+    /// `MPI_File_get_size`.
+    FileGetSize,
+    /// `MPI_File_iread`.
+    FileIread,
+    /// `MPI_File_iread_all`.
+    FileIreadAll,
+    /// `MPI_File_iread_at`.
+    FileIreadAt,
+    /// `MPI_File_iread_at_all`.
+    FileIreadAtAll,
+    /// `MPI_File_iread_shared`.
+    FileIreadShared,
+    /// `MPI_File_iwrite`.
+    FileIwrite,
+    /// `MPI_File_iwrite_all`.
+    FileIwriteAll,
+    /// `MPI_File_iwrite_at`.
+    FileIwriteAt,
+    /// `MPI_File_iwrite_at_all`.
+    FileIwriteAtAll,
+    /// `MPI_File_iwrite_shared`.
+    FileIwriteShared,
+    /// `MPI_File_open`.
+    FileOpen,
+    /// `MPI_File_preallocate`.
+    FilePreallocate,
+    /// `MPI_File_read`.
+    FileRead,
+    /// `MPI_File_read_all`.
+    FileReadAll,
+    /// `MPI_File_read_all_begin`.
+    FileReadAllBegin,
+    /// `MPI_File_read_all_end`.
+    FileReadAllEnd,
+    /// `MPI_File_read_at`.
+    FileReadAt,
+    /// `MPI_File_read_at_all`.
+    FileReadAtAll,
+    /// `MPI_File_read_at_all_begin`.
+    FileReadAtAllBegin,
+    /// `MPI_File_read_at_all_end`.
+    FileReadAtAllEnd,
+    /// `MPI_File_read_ordered`.
+    FileReadOrdered,
+    /// `MPI_File_read_ordered_begin`.
+    FileReadOrderedBegin,
+    /// `MPI_File_read_ordered_end`.
+    FileReadOrderedEnd,
+    /// `MPI_File_read_shared`.
+    FileReadShared,
+    /// `MPI_File_seek`.
+    FileSeek,
+    /// `MPI_File_seek_shared`.
+    FileSeekShared,
+    /// `MPI_File_set_atomicity`.
+    FileSetAtomicity,
+    /// `MPI_File_set_info`.
+    FileSetInfo,
+    /// `MPI_File_set_size`.
+    FileSetSize,
+    /// `MPI_File_set_view`.
+    FileSetView,
+    /// `MPI_File_sync`.
+    FileSync,
+    /// `MPI_File_write`.
+    FileWrite,
+    /// `MPI_File_write_all`.
+    FileWriteAll,
+    /// `MPI_File_write_all_begin`.
+    FileWriteAllBegin,
+    /// `MPI_File_write_all_end`.
+    FileWriteAllEnd,
+    /// `MPI_File_write_at`.
+    FileWriteAt,
+    /// `MPI_File_write_at_all`.
+    FileWriteAtAll,
+    /// `MPI_File_write_at_all_begin`.
+    FileWriteAtAllBegin,
+    /// `MPI_File_write_at_all_end`.
+    FileWriteAtAllEnd,
+    /// `MPI_File_write_ordered`.
+    FileWriteOrdered,
+    /// `MPI_File_write_ordered_begin`.
+    FileWriteOrderedBegin,
+    /// `MPI_File_write_ordered_end`.
+    FileWriteOrderedEnd,
+    /// `MPI_File_write_shared`.
+    FileWriteShared,
     /// `MPI_Gather`.
     Gather,
+    /// `MPI_Gather_init`.
+    GatherInit,
     /// `MPI_Gatherv`.
     Gatherv,
+    /// `MPI_Gatherv_init`.
+    GathervInit,
+    /// `MPI_Get`.
+    Get,
+    /// `MPI_Get_accumulate`.
+    GetAccumulate,
     /// `MPI_Graph_create`.
     GraphCreate,
     /// `MPI_Iallgather`.
@@ -151,38 +281,84 @@ pub enum Operation {
     Mrecv,
     /// `MPI_Neighbor_allgather`.
     NeighborAllgather,
+    /// `MPI_Neighbor_allgather_init`.
+    NeighborAllgatherInit,
     /// `MPI_Neighbor_allgatherv`.
     NeighborAllgatherv,
+    /// `MPI_Neighbor_allgatherv_init`.
+    NeighborAllgathervInit,
     /// `MPI_Neighbor_alltoall`.
     NeighborAlltoall,
+    /// `MPI_Neighbor_alltoall_init`.
+    NeighborAlltoallInit,
     /// `MPI_Neighbor_alltoallv`.
     NeighborAlltoallv,
+    /// `MPI_Neighbor_alltoallv_init`.
+    NeighborAlltoallvInit,
     /// `MPI_Neighbor_alltoallw`.
     NeighborAlltoallw,
+    /// `MPI_Neighbor_alltoallw_init`.
+    NeighborAlltoallwInit,
+    /// `MPI_Parrived`.
+    Parrived,
+    /// `MPI_Pready`.
+    Pready,
+    /// `MPI_Pready_list`.
+    PreadyList,
+    /// `MPI_Pready_range`.
+    PreadyRange,
+    /// `MPI_Precv_init`.
+    PrecvInit,
     /// `MPI_Probe`.
     Probe,
+    /// `MPI_Psend_init`.
+    PsendInit,
+    /// `MPI_Put`.
+    Put,
+    /// `MPI_Raccumulate`.
+    Raccumulate,
     /// `MPI_Recv`.
     Recv,
     /// `MPI_Recv_init`.
     RecvInit,
     /// `MPI_Reduce`.
     Reduce,
+    /// `MPI_Reduce_init`.
+    ReduceInit,
     /// `MPI_Reduce_scatter`.
     ReduceScatter,
     /// `MPI_Reduce_scatter_block`.
     ReduceScatterBlock,
+    /// `MPI_Reduce_scatter_block_init`.
+    ReduceScatterBlockInit,
+    /// `MPI_Reduce_scatter_init`.
+    ReduceScatterInit,
     /// `MPI_Request_free`.
     RequestFree,
+    /// `MPI_Request_get_status`.
+    RequestGetStatus,
+    /// `MPI_Rget`.
+    Rget,
+    /// `MPI_Rget_accumulate`.
+    RgetAccumulate,
+    /// `MPI_Rput`.
+    Rput,
     /// `MPI_Rsend`.
     Rsend,
     /// `MPI_Rsend_init`.
     RsendInit,
     /// `MPI_Scan`.
     Scan,
+    /// `MPI_Scan_init`.
+    ScanInit,
     /// `MPI_Scatter`.
     Scatter,
+    /// `MPI_Scatter_init`.
+    ScatterInit,
     /// `MPI_Scatterv`.
     Scatterv,
+    /// `MPI_Scatterv_init`.
+    ScattervInit,
     /// `MPI_Send`.
     Send,
     /// `MPI_Send_init`.
@@ -215,17 +391,70 @@ pub enum Operation {
     Waitany,
     /// `MPI_Waitsome`.
     Waitsome,
+    /// `MPI_Win_allocate`.
+    WinAllocate,
+    /// `MPI_Win_allocate_shared`.
+    WinAllocateShared,
+    /// `MPI_Win_attach`.
+    WinAttach,
+    /// `MPI_Win_complete`.
+    WinComplete,
+    /// `MPI_Win_create`.
+    WinCreate,
+    /// `MPI_Win_create_dynamic`.
+    WinCreateDynamic,
+    /// `MPI_Win_detach`.
+    WinDetach,
+    /// `MPI_Win_fence`.
+    WinFence,
+    /// `MPI_Win_flush`.
+    WinFlush,
+    /// `MPI_Win_flush_all`.
+    WinFlushAll,
+    /// `MPI_Win_flush_local`.
+    WinFlushLocal,
+    /// `MPI_Win_flush_local_all`.
+    WinFlushLocalAll,
+    /// `MPI_Win_free`.
+    WinFree,
+    /// `MPI_Win_lock`.
+    WinLock,
+    /// `MPI_Win_lock_all`.
+    WinLockAll,
+    /// `MPI_Win_post`.
+    WinPost,
+    /// `MPI_Win_start`.
+    WinStart,
+    /// `MPI_Win_sync`.
+    WinSync,
+    /// `MPI_Win_test`.
+    WinTest,
+    /// `MPI_Win_unlock`.
+    WinUnlock,
+    /// `MPI_Win_unlock_all`.
+    WinUnlockAll,
+    /// `MPI_Win_wait`.
+    WinWait,
 }
 
-const TABLE: [(Operation, &str, Kind); 97] = [
+const TABLE: [(Operation, &str, Kind); 205] = [
+    (Operation::Accumulate, "MPI_Accumulate", Kind::OneSided),
     (Operation::Allgather, "MPI_Allgather", Kind::Collective),
+    (Operation::AllgatherInit, "MPI_Allgather_init", Kind::Collective),
     (Operation::Allgatherv, "MPI_Allgatherv", Kind::Collective),
+    (Operation::AllgathervInit, "MPI_Allgatherv_init", Kind::Collective),
     (Operation::Allreduce, "MPI_Allreduce", Kind::Collective),
+    (Operation::AllreduceInit, "MPI_Allreduce_init", Kind::Collective),
     (Operation::Alltoall, "MPI_Alltoall", Kind::Collective),
+    (Operation::AlltoallInit, "MPI_Alltoall_init", Kind::Collective),
     (Operation::Alltoallv, "MPI_Alltoallv", Kind::Collective),
+    (Operation::AlltoallvInit, "MPI_Alltoallv_init", Kind::Collective),
     (Operation::Alltoallw, "MPI_Alltoallw", Kind::Collective),
+    (Operation::AlltoallwInit, "MPI_Alltoallw_init", Kind::Collective),
     (Operation::Barrier, "MPI_Barrier", Kind::Collective),
+    (Operation::BarrierInit, "MPI_Barrier_init", Kind::Collective),
     (Operation::Bcast, "MPI_Bcast", Kind::Collective),
+    (Operation::BcastInit, "MPI_Bcast_init", Kind::Collective),
     (Operation::Bsend, "MPI_Bsend", Kind::PointToPoint),
     (Operation::BsendInit, "MPI_Bsend_init", Kind::PointToPoint),
     (Operation::Cancel, "MPI_Cancel", Kind::Completion),
@@ -238,13 +467,67 @@ const TABLE: [(Operation, &str, Kind); 97] = [
     (Operation::CommDupWithInfo, "MPI_Comm_dup_with_info", Kind::Communicator),
     (Operation::CommFree, "MPI_Comm_free", Kind::Communicator),
     (Operation::CommIdup, "MPI_Comm_idup", Kind::Communicator),
+    (Operation::CommIdupWithInfo, "MPI_Comm_idup_with_info", Kind::Communicator),
     (Operation::CommSplit, "MPI_Comm_split", Kind::Communicator),
     (Operation::CommSplitType, "MPI_Comm_split_type", Kind::Communicator),
+    (Operation::CompareAndSwap, "MPI_Compare_and_swap", Kind::OneSided),
     (Operation::DistGraphCreate, "MPI_Dist_graph_create", Kind::Communicator),
     (Operation::DistGraphCreateAdjacent, "MPI_Dist_graph_create_adjacent", Kind::Communicator),
     (Operation::Exscan, "MPI_Exscan", Kind::Collective),
+    (Operation::ExscanInit, "MPI_Exscan_init", Kind::Collective),
+    (Operation::FetchAndOp, "MPI_Fetch_and_op", Kind::OneSided),
+    (Operation::FileClose, "MPI_File_close", Kind::Io),
+    (Operation::FileGetPositionShared, "MPI_File_get_position_shared", Kind::Io),
+    (Operation::FileGetSize, "MPI_File_get_size", Kind::Io),
+    (Operation::FileIread, "MPI_File_iread", Kind::Io),
+    (Operation::FileIreadAll, "MPI_File_iread_all", Kind::Io),
+    (Operation::FileIreadAt, "MPI_File_iread_at", Kind::Io),
+    (Operation::FileIreadAtAll, "MPI_File_iread_at_all", Kind::Io),
+    (Operation::FileIreadShared, "MPI_File_iread_shared", Kind::Io),
+    (Operation::FileIwrite, "MPI_File_iwrite", Kind::Io),
+    (Operation::FileIwriteAll, "MPI_File_iwrite_all", Kind::Io),
+    (Operation::FileIwriteAt, "MPI_File_iwrite_at", Kind::Io),
+    (Operation::FileIwriteAtAll, "MPI_File_iwrite_at_all", Kind::Io),
+    (Operation::FileIwriteShared, "MPI_File_iwrite_shared", Kind::Io),
+    (Operation::FileOpen, "MPI_File_open", Kind::Io),
+    (Operation::FilePreallocate, "MPI_File_preallocate", Kind::Io),
+    (Operation::FileRead, "MPI_File_read", Kind::Io),
+    (Operation::FileReadAll, "MPI_File_read_all", Kind::Io),
+    (Operation::FileReadAllBegin, "MPI_File_read_all_begin", Kind::Io),
+    (Operation::FileReadAllEnd, "MPI_File_read_all_end", Kind::Io),
+    (Operation::FileReadAt, "MPI_File_read_at", Kind::Io),
+    (Operation::FileReadAtAll, "MPI_File_read_at_all", Kind::Io),
+    (Operation::FileReadAtAllBegin, "MPI_File_read_at_all_begin", Kind::Io),
+    (Operation::FileReadAtAllEnd, "MPI_File_read_at_all_end", Kind::Io),
+    (Operation::FileReadOrdered, "MPI_File_read_ordered", Kind::Io),
+    (Operation::FileReadOrderedBegin, "MPI_File_read_ordered_begin", Kind::Io),
+    (Operation::FileReadOrderedEnd, "MPI_File_read_ordered_end", Kind::Io),
+    (Operation::FileReadShared, "MPI_File_read_shared", Kind::Io),
+    (Operation::FileSeek, "MPI_File_seek", Kind::Io),
+    (Operation::FileSeekShared, "MPI_File_seek_shared", Kind::Io),
+    (Operation::FileSetAtomicity, "MPI_File_set_atomicity", Kind::Io),
+    (Operation::FileSetInfo, "MPI_File_set_info", Kind::Io),
+    (Operation::FileSetSize, "MPI_File_set_size", Kind::Io),
+    (Operation::FileSetView, "MPI_File_set_view", Kind::Io),
+    (Operation::FileSync, "MPI_File_sync", Kind::Io),
+    (Operation::FileWrite, "MPI_File_write", Kind::Io),
+    (Operation::FileWriteAll, "MPI_File_write_all", Kind::Io),
+    (Operation::FileWriteAllBegin, "MPI_File_write_all_begin", Kind::Io),
+    (Operation::FileWriteAllEnd, "MPI_File_write_all_end", Kind::Io),
+    (Operation::FileWriteAt, "MPI_File_write_at", Kind::Io),
+    (Operation::FileWriteAtAll, "MPI_File_write_at_all", Kind::Io),
+    (Operation::FileWriteAtAllBegin, "MPI_File_write_at_all_begin", Kind::Io),
+    (Operation::FileWriteAtAllEnd, "MPI_File_write_at_all_end", Kind::Io),
+    (Operation::FileWriteOrdered, "MPI_File_write_ordered", Kind::Io),
+    (Operation::FileWriteOrderedBegin, "MPI_File_write_ordered_begin", Kind::Io),
+    (Operation::FileWriteOrderedEnd, "MPI_File_write_ordered_end", Kind::Io),
+    (Operation::FileWriteShared, "MPI_File_write_shared", Kind::Io),
     (Operation::Gather, "MPI_Gather", Kind::Collective),
+    (Operation::GatherInit, "MPI_Gather_init", Kind::Collective),
     (Operation::Gatherv, "MPI_Gatherv", Kind::Collective),
+    (Operation::GathervInit, "MPI_Gatherv_init", Kind::Collective),
+    (Operation::Get, "MPI_Get", Kind::OneSided),
+    (Operation::GetAccumulate, "MPI_Get_accumulate", Kind::OneSided),
     (Operation::GraphCreate, "MPI_Graph_create", Kind::Communicator),
     (Operation::Iallgather, "MPI_Iallgather", Kind::Collective),
     (Operation::Iallgatherv, "MPI_Iallgatherv", Kind::Collective),
@@ -283,22 +566,45 @@ const TABLE: [(Operation, &str, Kind); 97] = [
     (Operation::Mprobe, "MPI_Mprobe", Kind::Probe),
     (Operation::Mrecv, "MPI_Mrecv", Kind::PointToPoint),
     (Operation::NeighborAllgather, "MPI_Neighbor_allgather", Kind::Collective),
+    (Operation::NeighborAllgatherInit, "MPI_Neighbor_allgather_init", Kind::Collective),
     (Operation::NeighborAllgatherv, "MPI_Neighbor_allgatherv", Kind::Collective),
+    (Operation::NeighborAllgathervInit, "MPI_Neighbor_allgatherv_init", Kind::Collective),
     (Operation::NeighborAlltoall, "MPI_Neighbor_alltoall", Kind::Collective),
+    (Operation::NeighborAlltoallInit, "MPI_Neighbor_alltoall_init", Kind::Collective),
     (Operation::NeighborAlltoallv, "MPI_Neighbor_alltoallv", Kind::Collective),
+    (Operation::NeighborAlltoallvInit, "MPI_Neighbor_alltoallv_init", Kind::Collective),
     (Operation::NeighborAlltoallw, "MPI_Neighbor_alltoallw", Kind::Collective),
+    (Operation::NeighborAlltoallwInit, "MPI_Neighbor_alltoallw_init", Kind::Collective),
+    (Operation::Parrived, "MPI_Parrived", Kind::PointToPoint),
+    (Operation::Pready, "MPI_Pready", Kind::PointToPoint),
+    (Operation::PreadyList, "MPI_Pready_list", Kind::PointToPoint),
+    (Operation::PreadyRange, "MPI_Pready_range", Kind::PointToPoint),
+    (Operation::PrecvInit, "MPI_Precv_init", Kind::PointToPoint),
     (Operation::Probe, "MPI_Probe", Kind::Probe),
+    (Operation::PsendInit, "MPI_Psend_init", Kind::PointToPoint),
+    (Operation::Put, "MPI_Put", Kind::OneSided),
+    (Operation::Raccumulate, "MPI_Raccumulate", Kind::OneSided),
     (Operation::Recv, "MPI_Recv", Kind::PointToPoint),
     (Operation::RecvInit, "MPI_Recv_init", Kind::PointToPoint),
     (Operation::Reduce, "MPI_Reduce", Kind::Collective),
+    (Operation::ReduceInit, "MPI_Reduce_init", Kind::Collective),
     (Operation::ReduceScatter, "MPI_Reduce_scatter", Kind::Collective),
     (Operation::ReduceScatterBlock, "MPI_Reduce_scatter_block", Kind::Collective),
+    (Operation::ReduceScatterBlockInit, "MPI_Reduce_scatter_block_init", Kind::Collective),
+    (Operation::ReduceScatterInit, "MPI_Reduce_scatter_init", Kind::Collective),
     (Operation::RequestFree, "MPI_Request_free", Kind::Completion),
+    (Operation::RequestGetStatus, "MPI_Request_get_status", Kind::Completion),
+    (Operation::Rget, "MPI_Rget", Kind::OneSided),
+    (Operation::RgetAccumulate, "MPI_Rget_accumulate", Kind::OneSided),
+    (Operation::Rput, "MPI_Rput", Kind::OneSided),
     (Operation::Rsend, "MPI_Rsend", Kind::PointToPoint),
     (Operation::RsendInit, "MPI_Rsend_init", Kind::PointToPoint),
     (Operation::Scan, "MPI_Scan", Kind::Collective),
+    (Operation::ScanInit, "MPI_Scan_init", Kind::Collective),
     (Operation::Scatter, "MPI_Scatter", Kind::Collective),
+    (Operation::ScatterInit, "MPI_Scatter_init", Kind::Collective),
     (Operation::Scatterv, "MPI_Scatterv", Kind::Collective),
+    (Operation::ScattervInit, "MPI_Scatterv_init", Kind::Collective),
     (Operation::Send, "MPI_Send", Kind::PointToPoint),
     (Operation::SendInit, "MPI_Send_init", Kind::PointToPoint),
     (Operation::Sendrecv, "MPI_Sendrecv", Kind::PointToPoint),
@@ -315,6 +621,28 @@ const TABLE: [(Operation, &str, Kind); 97] = [
     (Operation::Waitall, "MPI_Waitall", Kind::Completion),
     (Operation::Waitany, "MPI_Waitany", Kind::Completion),
     (Operation::Waitsome, "MPI_Waitsome", Kind::Completion),
+    (Operation::WinAllocate, "MPI_Win_allocate", Kind::OneSided),
+    (Operation::WinAllocateShared, "MPI_Win_allocate_shared", Kind::OneSided),
+    (Operation::WinAttach, "MPI_Win_attach", Kind::OneSided),
+    (Operation::WinComplete, "MPI_Win_complete", Kind::OneSided),
+    (Operation::WinCreate, "MPI_Win_create", Kind::OneSided),
+    (Operation::WinCreateDynamic, "MPI_Win_create_dynamic", Kind::OneSided),
+    (Operation::WinDetach, "MPI_Win_detach", Kind::OneSided),
+    (Operation::WinFence, "MPI_Win_fence", Kind::OneSided),
+    (Operation::WinFlush, "MPI_Win_flush", Kind::OneSided),
+    (Operation::WinFlushAll, "MPI_Win_flush_all", Kind::OneSided),
+    (Operation::WinFlushLocal, "MPI_Win_flush_local", Kind::OneSided),
+    (Operation::WinFlushLocalAll, "MPI_Win_flush_local_all", Kind::OneSided),
+    (Operation::WinFree, "MPI_Win_free", Kind::OneSided),
+    (Operation::WinLock, "MPI_Win_lock", Kind::OneSided),
+    (Operation::WinLockAll, "MPI_Win_lock_all", Kind::OneSided),
+    (Operation::WinPost, "MPI_Win_post", Kind::OneSided),
+    (Operation::WinStart, "MPI_Win_start", Kind::OneSided),
+    (Operation::WinSync, "MPI_Win_sync", Kind::OneSided),
+    (Operation::WinTest, "MPI_Win_test", Kind::OneSided),
+    (Operation::WinUnlock, "MPI_Win_unlock", Kind::OneSided),
+    (Operation::WinUnlockAll, "MPI_Win_unlock_all", Kind::OneSided),
+    (Operation::WinWait, "MPI_Win_wait", Kind::OneSided),
 ];
 
 impl Operation {

@@ -132,6 +132,19 @@ impl Recorder {
         self.count_call(&Counted { communicator, region, operation, message, bytes, ticks });
     }
 
+    /// A call in the current region, as it goes into its slot.
+    #[inline]
+    pub fn counted(
+        &self,
+        communicator: u32,
+        operation: Operation,
+        message: u64,
+        bytes: u64,
+        ticks: u64,
+    ) -> Counted {
+        Counted { communicator, region: self.region(), operation, message, bytes, ticks }
+    }
+
     /// Counts a call.
     #[inline]
     pub fn count_call(&self, counted: &Counted) {

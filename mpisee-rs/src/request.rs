@@ -19,15 +19,19 @@ pub enum Kind {
     SendReceive,
     /// A collective operation.
     Collective,
+    /// An access to a window; its bytes were counted when it started.
+    Access,
+    /// A read or write of a file; its bytes are known when it completes.
+    Transfer,
     /// An `MPI_Comm_idup`, with its number among those on their way.
     Duplication(u32),
 }
 
 impl Kind {
-    /// Whether its completion tells of a message that came.
+    /// Whether its completion tells how many bytes came, or went to a file.
     #[inline]
-    pub fn receives(self) -> bool {
-        matches!(self, Kind::Receive | Kind::SendReceive)
+    pub fn completion_tells(self) -> bool {
+        matches!(self, Kind::Receive | Kind::SendReceive | Kind::Transfer)
     }
 }
 
@@ -39,6 +43,8 @@ pub struct Started {
     pub counted: Counted,
     /// The bytes of its message, or, of a receive, the room for it.
     pub message: u64,
+    /// The bytes that each start of a persistent request contributes; those of a receive come later.
+    pub at_start: u64,
     /// The destination of a send.
     pub peer: i32,
     /// Whether the request stays after its completion.
@@ -177,7 +183,7 @@ impl Given {
 
     /// Whether its completion has something to learn from the status.
     pub fn needs_status(&self) -> bool {
-        self.started().is_some_and(|started| started.kind.receives() || started.cancelled)
+        self.started().is_some_and(|started| started.kind.completion_tells() || started.cancelled)
     }
 }
 
@@ -189,6 +195,7 @@ impl Started {
             kind,
             counted,
             message: counted.message,
+            at_start: 0,
             peer: crate::abi::constant::PROC_NULL,
             persistent: false,
             active: true,
@@ -196,5 +203,10 @@ impl Started {
             reclassed: true,
             cancelled: false,
         }
+    }
+
+    /// A request that is started again and again, each time with `at_start` bytes.
+    pub fn persistent(kind: Kind, template: Counted, at_start: u64) -> Self {
+        Started { at_start, persistent: true, active: false, ..Started::once(kind, template) }
     }
 }

@@ -96,6 +96,10 @@ impl<V: Copy + 'static> Table<V> {
     /// The entry at `key`.
     #[inline]
     pub fn find(&self, key: u64) -> Option<Found<V>> {
+        // No handle in use is 0, but a null handle may be, and so is the key of an empty way.
+        if key == 0 {
+            return None;
+        }
         for number in 0..LEVELS {
             let bucket = self.level(number)?.bucket(key);
             if let Some(way) = bucket.way(key) {
@@ -267,6 +271,14 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_null_handle_stands_for_nothing() {
+        let table = Table::new();
+        assert_eq!(table.get(0), None);
+        table.insert(8, 3);
+        assert_eq!((table.get(0), table.remove(0), table.get(8)), (None, None, Some(3)));
     }
 
     #[test]

@@ -159,6 +159,8 @@ fn kind_name(kind: Kind) -> &'static str {
         Kind::Completion => "completion",
         Kind::Probe => "probe",
         Kind::Communicator => "communicator",
+        Kind::OneSided => "one-sided",
+        Kind::Io => "io",
     }
 }
 

@@ -24,6 +24,8 @@ pub struct Function {
     pub kind: Option<OperationKind>,
     /// Why it is not interposed, where no rule of the list of coverage tells it.
     pub not_interposed: Option<String>,
+    /// The standard's function of which it is a forerunner under another name, and as which it counts.
+    pub counts_as: Option<String>,
 }
 
 /// A chapter of the standard.
@@ -36,6 +38,7 @@ pub struct Chapter {
 }
 
 /// One parameter.
+#[derive(Clone)]
 pub struct Param {
     /// As in the standard.
     pub name: String,
@@ -47,6 +50,8 @@ pub struct Param {
     pub array: bool,
     /// Whether only the large-count variant has it.
     pub large_only: bool,
+    /// Whether it points to something that is `const` in the headers of some MPIs alone.
+    pub const_or_not: bool,
 }
 
 /// Direction of a parameter.
@@ -61,6 +66,7 @@ pub enum Direction {
 }
 
 /// What a call means.
+#[derive(Clone)]
 pub enum Meaning {
     /// It has a body of its own in `mpisee-rs/src/by_hand/`.
     ByHand,
@@ -74,11 +80,11 @@ pub enum Meaning {
 }
 
 /// An argument in a meaning.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Expr {
     /// A parameter.
     Param(String),
-    /// `count * datatype`: what a count, or an array of counts, says about bytes.
+    /// `count * datatype`: what a count, an array of counts, or a plain 1 says about bytes.
     Block(String, String),
     /// A volume rule with its arguments.
     Volume(String, Vec<Expr>),
@@ -98,48 +104,89 @@ pub enum OperationKind {
     Probe,
     /// Creation and destruction of communicators.
     Communicator,
+    /// Windows, and accesses to the memory of others.
+    OneSided,
+    /// Files.
+    Io,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
-    params: String,
+    params: Option<String>,
     returns: Option<String>,
     meaning: Option<String>,
     kind: Option<OperationKind>,
     not_interposed: Option<String>,
+    counts_as: Option<String>,
 }
 
 /// Reads every `*.toml` in `directory`; functions come sorted by name.
 pub fn read(directory: &Path) -> Result<Vec<Function>> {
     let mut functions = BTreeMap::new();
+    let mut forerunners = Vec::new();
     for file in std::fs::read_dir(directory).with_context(|| format!("reading {}", directory.display()))? {
         let path = file?.path();
         if path.extension().is_none_or(|extension| extension != "toml") {
             continue;
         }
         let text = std::fs::read_to_string(&path)?;
-        let chapter = parse_chapter(&text).with_context(|| format!("in {}", path.display()))?;
         let entries: BTreeMap<String, Entry> =
             toml::from_str(&text).with_context(|| format!("in {}", path.display()))?;
         for (name, entry) in entries {
-            let function =
-                parse(&name, &chapter, entry).with_context(|| format!("{name} in {}", path.display()))?;
+            if let Entry {
+                params: None,
+                returns: None,
+                meaning: None,
+                kind: None,
+                not_interposed: None,
+                counts_as: Some(standard),
+            } = entry
+            {
+                forerunners.push((name, standard));
+                continue;
+            }
+            let function = parse_chapter(&text)
+                .and_then(|chapter| parse(&name, &chapter, entry))
+                .with_context(|| format!("{name} in {}", path.display()))?;
             ensure!(functions.insert(name.clone(), function).is_none(), "{name} is in the spec twice");
         }
+    }
+    for (name, standard) in forerunners {
+        let function = forerunner(&name, &standard, &functions).with_context(|| name.clone())?;
+        ensure!(functions.insert(name.clone(), function).is_none(), "{name} is in the spec twice");
     }
     Ok(functions.into_values().collect())
 }
 
+/// A function that is in all but its name the one that it counts as.
+fn forerunner(name: &str, standard: &str, functions: &BTreeMap<String, Function>) -> Result<Function> {
+    let same =
+        functions.get(standard).with_context(|| format!("it counts as {standard}, which is not there"))?;
+    Ok(Function {
+        name: name.to_owned(),
+        params: same.params.clone(),
+        returns: same.returns.clone(),
+        variadic: same.variadic,
+        meaning: same.meaning.clone(),
+        kind: same.kind,
+        counts_as: Some(standard.to_owned()),
+        chapter: same.chapter.clone(),
+        not_interposed: None,
+    })
+}
+
 impl Function {
-    /// The name without `MPI_`.
+    /// The name without `MPI_`, of the function as which it counts.
     pub fn short_name(&self) -> &str {
-        self.name.strip_prefix("MPI_").unwrap_or(&self.name)
+        let name = self.counts_as.as_ref().unwrap_or(&self.name);
+        name.strip_prefix("MPI_").unwrap_or(name)
     }
 
     /// Whether the standard has an `_c` variant of it, with counts of type `MPI_Count`.
     pub fn has_large_variant(&self) -> bool {
-        self.params.iter().any(|param| param.kind.starts_with("POLY") || param.large_only)
+        self.counts_as.is_none()
+            && self.params.iter().any(|param| param.kind.starts_with("POLY") || param.large_only)
     }
 
     /// The parameters of the variant.
@@ -161,7 +208,9 @@ fn parse_chapter(text: &str) -> Result<Chapter> {
 fn parse(name: &str, chapter: &Chapter, entry: Entry) -> Result<Function> {
     let mut params = Vec::new();
     let mut variadic = false;
-    for text in entry.params.split(',').map(str::trim).filter(|text| !text.is_empty()) {
+    ensure!(entry.counts_as.is_none(), "an entry with `counts_as` has nothing else");
+    let text = entry.params.context("it has no `params`")?;
+    for text in text.split(',').map(str::trim).filter(|text| !text.is_empty()) {
         if text == "..." {
             variadic = true;
         } else {
@@ -183,6 +232,7 @@ fn parse(name: &str, chapter: &Chapter, entry: Entry) -> Result<Function> {
         meaning,
         kind,
         not_interposed: entry.not_interposed,
+        counts_as: None,
     };
     check_names(&function)?;
     Ok(function)
@@ -191,7 +241,15 @@ fn parse(name: &str, chapter: &Chapter, entry: Entry) -> Result<Function> {
 fn default_kind(meaning: &Meaning) -> Option<OperationKind> {
     let Meaning::Verb { verb, .. } = meaning else { return None };
     match verb.as_str() {
-        "collective" | "start_collective" => Some(OperationKind::Collective),
+        "collective" | "start_collective" | "prepare_collective" => Some(OperationKind::Collective),
+        "create_window"
+        | "free_window"
+        | "on_window"
+        | "access"
+        | "access_and_get"
+        | "start_access"
+        | "start_access_and_get" => Some(OperationKind::OneSided),
+        "open_file" | "close_file" | "on_file" | "transfer" | "start_transfer" => Some(OperationKind::Io),
         _ => Some(OperationKind::PointToPoint),
     }
 }
@@ -208,12 +266,20 @@ fn parse_param(text: &str) -> Result<Param> {
         words.next();
     }
     let kind = words.next().with_context(|| format!("'{text}' has no kind"))?;
-    let large_only = words.next() == Some("large_only");
+    let (mut large_only, mut const_or_not) = (false, false);
+    for word in words {
+        match word {
+            "large_only" => large_only = true,
+            "const_or_not" => const_or_not = true,
+            _ => bail!("'{word}' in '{text}' means nothing"),
+        }
+    }
     let (kind, array) = match kind.split_once('[') {
         Some((kind, _length)) => (kind, true),
         None => (kind, false),
     };
-    Ok(Param { name: name.trim().to_owned(), kind: kind.to_owned(), direction, array, large_only })
+    let (name, kind) = (name.trim().to_owned(), kind.to_owned());
+    Ok(Param { name, kind, direction, array, large_only, const_or_not })
 }
 
 fn parse_meaning(text: &str) -> Result<Meaning> {
@@ -260,11 +326,15 @@ fn split_arguments(text: &str) -> Vec<&str> {
     parts
 }
 
+/// In place of a count: a single element.
+pub const ONE: &str = "1";
+
 /// Every name in a meaning is a parameter of the function.
 fn check_names(function: &Function) -> Result<()> {
     fn names<'e>(expr: &'e Expr, found: &mut Vec<&'e str>) {
         match expr {
             Expr::Param(name) => found.push(name),
+            Expr::Block(count, datatype) if count == ONE => found.push(datatype),
             Expr::Block(count, datatype) => found.extend([count.as_str(), datatype.as_str()]),
             Expr::Volume(_, args) => args.iter().for_each(|arg| names(arg, found)),
         }
@@ -316,5 +386,20 @@ mod tests {
         let chapter = parse_chapter("# Bindings (MPI 4.1, chapters 13 and 19)\n# More\n").unwrap();
         assert_eq!(chapter.number, 13);
         assert!(parse_chapter("# Bindings\n").is_err());
+    }
+
+    #[test]
+    fn a_forerunner_is_its_standard_function_under_another_name() {
+        let chapter = parse_chapter("# Many (MPI 4.1, chapter 6)\n").unwrap();
+        let entry = "params = 'count: POLYXFER_NUM_ELEM_NNI, datatype: DATATYPE, comm: COMMUNICATOR'\n\
+                     meaning = 'collective(comm, every_process(count * datatype))'";
+        let standard = parse("MPI_Many", &chapter, toml::from_str(entry).unwrap()).unwrap();
+        assert!(standard.has_large_variant());
+        let functions = BTreeMap::from([(standard.name.clone(), standard)]);
+        let early = forerunner("MPIX_Many", "MPI_Many", &functions).unwrap();
+        assert_eq!((early.name.as_str(), early.short_name()), ("MPIX_Many", "Many"));
+        assert_eq!((early.params.len(), early.kind), (3, Some(OperationKind::Collective)));
+        assert!(!early.has_large_variant(), "the extension has the one variant");
+        assert!(forerunner("MPIX_None", "MPI_None", &functions).is_err());
     }
 }

@@ -27,11 +27,16 @@ pub use tables::RankTables;
 pub enum NotSeen {
     /// A call on a communicator that no recorded call created.
     UnknownCommunicator,
+    /// A call on a window that no recorded call created.
+    UnknownWindow,
+    /// A call on a file that no recorded call opened.
+    UnknownFile,
     /// The completion of a request that no recorded call started.
     UnknownRequest,
     /// A wait or test without an active request: it belongs to no communicator.
     CompletionOfNothing,
-    /// A receive whose request was freed while it was active: what it received is unknown.
+    /// A receive, or an access to a file, whose request was freed while it was active: what it received or
+    /// transferred is unknown.
     FreedReceive,
     /// The receiving half of a nonblocking send and receive in one, where the MPI library does not tell what
     /// came (MPICH 4.0 leaves the status as it was).
@@ -46,8 +51,10 @@ pub enum NotSeen {
 
 impl NotSeen {
     /// Every reason, in the order of the header's counters.
-    pub const ALL: [NotSeen; 8] = [
+    pub const ALL: [NotSeen; 10] = [
         NotSeen::UnknownCommunicator,
+        NotSeen::UnknownWindow,
+        NotSeen::UnknownFile,
         NotSeen::UnknownRequest,
         NotSeen::CompletionOfNothing,
         NotSeen::FreedReceive,
@@ -61,9 +68,13 @@ impl NotSeen {
     pub fn name(self) -> &'static str {
         match self {
             NotSeen::UnknownCommunicator => "calls on communicators of unknown origin",
+            NotSeen::UnknownWindow => "calls on windows of unknown origin",
+            NotSeen::UnknownFile => "calls on files of unknown origin",
             NotSeen::UnknownRequest => "completions of requests of unknown origin",
             NotSeen::CompletionOfNothing => "waits and tests without an active request",
-            NotSeen::FreedReceive => "receives whose request was freed before they completed",
+            NotSeen::FreedReceive => {
+                "receives and file accesses whose request was freed before they completed"
+            }
             NotSeen::UntoldReceive => "receives of which the MPI library does not tell what came",
             NotSeen::EndingThread => "calls by ending threads",
             NotSeen::NoRoom => "calls for which no memory was left",

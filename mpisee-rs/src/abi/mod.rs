@@ -63,6 +63,8 @@ pub struct Predefined {
     pub max: Op,
     /// `MPI_SUM`.
     pub sum: Op,
+    /// `MPI_NO_OP`.
+    pub no_op: Op,
     /// `MPI_ERRORS_RETURN`.
     pub errors_return: Errhandler,
 }

@@ -33,6 +33,7 @@ pub fn resolve() -> Option<Predefined> {
         u64: from_bits(0x4c00_083e),
         max: from_bits(0x5800_0001),
         sum: from_bits(0x5800_0003),
+        no_op: from_bits(0x5800_000e),
         errors_return: from_bits(0x5400_0001),
     })
 }
@@ -49,7 +50,8 @@ pub fn tells_of_combined_receives(version: &str) -> bool {
     !version.split_whitespace().any(|word| word.starts_with("4.0"))
 }
 
-/// The bytes that arrived, from the status of a completed receive.
+/// The bytes that arrived, from the status of a completed receive, or that a completed access to a file
+/// transferred.
 #[inline]
 pub fn received_bytes(status: &Status) -> u64 {
     // The lowest bit of the upper word says whether the operation was cancelled.

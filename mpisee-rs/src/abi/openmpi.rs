@@ -43,6 +43,7 @@ pub fn resolve() -> Option<Predefined> {
         u64: address::<Datatype>(c"ompi_mpi_uint64_t")?,
         max: address(c"ompi_mpi_op_max")?,
         sum: address(c"ompi_mpi_op_sum")?,
+        no_op: address(c"ompi_mpi_op_no_op")?,
         errors_return: address(c"ompi_mpi_errors_return")?,
     })
 }
@@ -58,7 +59,8 @@ pub fn tells_of_combined_receives(_version: &str) -> bool {
     true
 }
 
-/// The bytes that arrived, from the status of a completed receive.
+/// The bytes that arrived, from the status of a completed receive, or that a completed access to a file
+/// transferred.
 #[inline]
 pub fn received_bytes(status: &Status) -> u64 {
     status._ucount as u64

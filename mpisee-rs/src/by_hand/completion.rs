@@ -3,7 +3,7 @@
 //! Requests are looked at before the call, since a completed one is `MPI_REQUEST_NULL` after it, and taken
 //! out of the table after it, once it is known which completed.
 
-use crate::abi::{Request, STATUS_IGNORE, Status, constant};
+use crate::abi::{Raw, Request, STATUS_IGNORE, Status, constant};
 use crate::meaning::completion::{self, Scratch, freed, given};
 use crate::process::REQUESTS;
 use crate::record::{Call, Recorder};
@@ -314,6 +314,31 @@ unsafe fn some(
     };
     // SAFETY: the caller's promise.
     unsafe { many(operation, incount, requests, statuses, make) }
+}
+
+/// `MPI_Request_get_status`: a test that leaves the request as it is, so that its completion is yet to come.
+///
+/// # Safety
+/// See [`wait`].
+pub unsafe fn request_get_status(
+    twin: unsafe extern "C-unwind" fn(Raw<Request>, *mut c_int, *mut Status) -> c_int,
+    request: Raw<Request>,
+    flag: *mut c_int,
+    status: *mut Status,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let make = || unsafe { twin(request, flag, status) };
+    let Some(call) = Call::counted() else { return make() };
+    // Where the application keeps it is unknown, since it was passed by value.
+    let given = REQUESTS.given(request.get(), std::ptr::null(), call.request_null());
+    let (code, ticks) = call.time(make);
+    call.record(|recorder| {
+        let mut scratch = recorder.thread.scratch.borrow_mut();
+        let (mut completion, _) = scratch.completion(recorder, Operation::RequestGetStatus);
+        completion.asked(std::slice::from_ref(&given));
+        completion.charge(ticks);
+    });
+    code
 }
 
 /// `MPI_Request_free`: an active operation goes on, and nobody learns of its end.

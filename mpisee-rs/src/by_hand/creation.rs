@@ -337,7 +337,7 @@ pub unsafe fn dist_graph_create_adjacent(
     unsafe { create(birth, comm, new, make) }
 }
 
-/// `MPI_Comm_idup`: the agreement goes on beside it and ends with its request.
+/// `MPI_Comm_idup`.
 ///
 /// # Safety
 /// See [`comm_dup`].
@@ -348,10 +348,34 @@ pub unsafe fn comm_idup(
     request: *mut Request,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    let make = || unsafe { twin(comm, new, request) };
+    unsafe { idup(Operation::CommIdup, comm, new, request, || twin(comm, new, request)) }
+}
+
+/// `MPI_Comm_idup_with_info`.
+///
+/// # Safety
+/// See [`comm_dup`].
+pub unsafe fn comm_idup_with_info(
+    twin: unsafe extern "C-unwind" fn(Raw<Comm>, Raw<Info>, *mut Comm, *mut Request) -> c_int,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    new: *mut Comm,
+    request: *mut Request,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { idup(Operation::CommIdupWithInfo, comm, new, request, || twin(comm, info, new, request)) }
+}
+
+/// A duplication whose agreement goes on beside it and ends with its request.
+unsafe fn idup(
+    operation: Operation,
+    comm: Raw<Comm>,
+    new: *mut Comm,
+    request: *mut Request,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
     let Some(call) = Call::tracked() else { return make() };
     let parent = COMMUNICATORS.get(comm.get());
-    let operation = Operation::CommIdup;
     let mut number = None;
     call.record(|recorder| {
         number =

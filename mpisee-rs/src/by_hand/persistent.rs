@@ -69,7 +69,7 @@ unsafe fn start_many(
 }
 
 /// Counts one call on each communicator of the requests, its time split equally among them, and the bytes
-/// of the sends. Those of the receives come to the same rows when they complete.
+/// that they contribute. Those of the receives come to the same rows when they complete.
 fn note_opened(recorder: &Recorder, operation: Operation, opened: &[(u64, Found<Started>)], ticks: u64) {
     let mut communicators: Vec<u32> =
         opened.iter().map(|(_, found)| found.value.counted.communicator).collect();
@@ -79,15 +79,13 @@ fn note_opened(recorder: &Recorder, operation: Operation, opened: &[(u64, Found<
         let here =
             || opened.iter().filter(move |(_, found)| found.value.counted.communicator == communicator);
         let message: u64 = here().map(|(_, found)| found.value.message).sum();
-        let is_send = |started: &Started| started.kind == Kind::Send;
-        let sends = here().filter(|(_, found)| is_send(&found.value));
-        let bytes: u64 = sends.map(|(_, found)| found.value.message).sum();
+        let bytes: u64 = here().map(|(_, found)| found.value.at_start).sum();
         let region = recorder.region();
         let counted = Counted { communicator, region, operation, message, bytes, ticks };
         recorder.count_call(&counted);
         for (key, found) in here() {
             let template = &found.value;
-            if is_send(template) {
+            if template.kind == Kind::Send {
                 recorder.sent(communicator, template.peer, 1, template.message);
             }
             // Only where the call started nothing else on the communicator can it be classed by what came.

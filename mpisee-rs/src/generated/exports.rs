@@ -9,16 +9,696 @@
 #![allow(clippy::undocumented_unsafe_blocks)]
 
 use super::pmpi;
-use crate::abi::{Aint, Comm, Count, Datatype, Group, Info, Message, Op, Raw, Request, Status};
+use crate::abi::{
+    Aint, Comm, Count, Datatype, File, Group, Info, Message, Offset, Op, Raw, Request, Status, Win,
+};
 use crate::meaning::volume::{self, Block, Blocks, TypedBlocks};
 use crate::{by_hand, meaning};
 use mpisee_profile::Operation;
 use std::ffi::{c_char, c_int, c_void};
 
+#[cfg(mpi = "MPIX_Allgather_init")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPIX_Allgather_init(
+    sendbuf: *const c_void,
+    sendcount: c_int,
+    sendtype: Raw<Datatype>,
+    recvbuf: *mut c_void,
+    recvcount: c_int,
+    recvtype: Raw<Datatype>,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::AllgatherInit,
+            comm,
+            |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
+            request,
+            || {
+                pmpi::MPIX_Allgather_init.get()(
+                    sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
+                )
+            },
+        )
+    }
+}
+
+#[cfg(mpi = "MPIX_Allgatherv_init")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPIX_Allgatherv_init(
+    sendbuf: *const c_void,
+    sendcount: c_int,
+    sendtype: Raw<Datatype>,
+    recvbuf: *mut c_void,
+    recvcounts: *const c_int,
+    displs: *const c_int,
+    recvtype: Raw<Datatype>,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::AllgathervInit,
+            comm,
+            |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype)),
+            request,
+            || {
+                pmpi::MPIX_Allgatherv_init.get()(
+                    sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request,
+                )
+            },
+        )
+    }
+}
+
+#[cfg(mpi = "MPIX_Allreduce_init")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPIX_Allreduce_init(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+    op: Raw<Op>,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::AllreduceInit,
+            comm,
+            |comm| volume::every_process(comm, Block(count, datatype)),
+            request,
+            || pmpi::MPIX_Allreduce_init.get()(sendbuf, recvbuf, count, datatype, op, comm, info, request),
+        )
+    }
+}
+
+#[cfg(mpi = "MPIX_Alltoall_init")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPIX_Alltoall_init(
+    sendbuf: *const c_void,
+    sendcount: c_int,
+    sendtype: Raw<Datatype>,
+    recvbuf: *mut c_void,
+    recvcount: c_int,
+    recvtype: Raw<Datatype>,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::AlltoallInit,
+            comm,
+            |comm| volume::alltoall(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
+            request,
+            || {
+                pmpi::MPIX_Alltoall_init.get()(
+                    sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
+                )
+            },
+        )
+    }
+}
+
+#[cfg(mpi = "MPIX_Alltoallv_init")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPIX_Alltoallv_init(
+    sendbuf: *const c_void,
+    sendcounts: *const c_int,
+    sdispls: *const c_int,
+    sendtype: Raw<Datatype>,
+    recvbuf: *mut c_void,
+    recvcounts: *const c_int,
+    rdispls: *const c_int,
+    recvtype: Raw<Datatype>,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::AlltoallvInit,
+            comm,
+            |comm| {
+                volume::alltoall(comm, sendbuf, Blocks(sendcounts, sendtype), Blocks(recvcounts, recvtype))
+            },
+            request,
+            || {
+                pmpi::MPIX_Alltoallv_init.get()(
+                    sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
+                    info, request,
+                )
+            },
+        )
+    }
+}
+
+#[cfg(mpi = "MPIX_Alltoallw_init")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPIX_Alltoallw_init(
+    sendbuf: *const c_void,
+    sendcounts: *const c_int,
+    sdispls: *const c_int,
+    sendtypes: *const Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: *const c_int,
+    rdispls: *const c_int,
+    recvtypes: *const Datatype,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::AlltoallwInit,
+            comm,
+            |comm| {
+                volume::alltoall(
+                    comm,
+                    sendbuf,
+                    TypedBlocks(sendcounts, sendtypes),
+                    TypedBlocks(recvcounts, recvtypes),
+                )
+            },
+            request,
+            || {
+                pmpi::MPIX_Alltoallw_init.get()(
+                    sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
+                    info, request,
+                )
+            },
+        )
+    }
+}
+
+#[cfg(mpi = "MPIX_Barrier_init")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPIX_Barrier_init(
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::BarrierInit,
+            comm,
+            |comm| volume::nothing(comm),
+            request,
+            || pmpi::MPIX_Barrier_init.get()(comm, info, request),
+        )
+    }
+}
+
+#[cfg(mpi = "MPIX_Bcast_init")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPIX_Bcast_init(
+    buffer: *mut c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+    root: c_int,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::BcastInit,
+            comm,
+            |comm| volume::broadcast(comm, Block(count, datatype), root),
+            request,
+            || pmpi::MPIX_Bcast_init.get()(buffer, count, datatype, root, comm, info, request),
+        )
+    }
+}
+
+#[cfg(mpi = "MPIX_Exscan_init")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPIX_Exscan_init(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+    op: Raw<Op>,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::ExscanInit,
+            comm,
+            |comm| volume::scan(comm, Block(count, datatype)),
+            request,
+            || pmpi::MPIX_Exscan_init.get()(sendbuf, recvbuf, count, datatype, op, comm, info, request),
+        )
+    }
+}
+
+#[cfg(mpi = "MPIX_Gather_init")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPIX_Gather_init(
+    sendbuf: *const c_void,
+    sendcount: c_int,
+    sendtype: Raw<Datatype>,
+    recvbuf: *mut c_void,
+    recvcount: c_int,
+    recvtype: Raw<Datatype>,
+    root: c_int,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::GatherInit,
+            comm,
+            |comm| {
+                volume::gather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
+            },
+            request,
+            || {
+                pmpi::MPIX_Gather_init.get()(
+                    sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request,
+                )
+            },
+        )
+    }
+}
+
+#[cfg(mpi = "MPIX_Gatherv_init")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPIX_Gatherv_init(
+    sendbuf: *const c_void,
+    sendcount: c_int,
+    sendtype: Raw<Datatype>,
+    recvbuf: *mut c_void,
+    recvcounts: *const c_int,
+    displs: *const c_int,
+    recvtype: Raw<Datatype>,
+    root: c_int,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::GathervInit,
+            comm,
+            |comm| {
+                volume::gather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype), root)
+            },
+            request,
+            || {
+                pmpi::MPIX_Gatherv_init.get()(
+                    sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info,
+                    request,
+                )
+            },
+        )
+    }
+}
+
+#[cfg(mpi = "MPIX_Neighbor_allgather_init")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPIX_Neighbor_allgather_init(
+    sendbuf: *const c_void,
+    sendcount: c_int,
+    sendtype: Raw<Datatype>,
+    recvbuf: *mut c_void,
+    recvcount: c_int,
+    recvtype: Raw<Datatype>,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::NeighborAllgatherInit,
+            comm,
+            |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
+            request,
+            || {
+                pmpi::MPIX_Neighbor_allgather_init.get()(
+                    sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
+                )
+            },
+        )
+    }
+}
+
+#[cfg(mpi = "MPIX_Neighbor_allgatherv_init")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPIX_Neighbor_allgatherv_init(
+    sendbuf: *const c_void,
+    sendcount: c_int,
+    sendtype: Raw<Datatype>,
+    recvbuf: *mut c_void,
+    recvcounts: *const c_int,
+    displs: *const c_int,
+    recvtype: Raw<Datatype>,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::NeighborAllgathervInit,
+            comm,
+            |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
+            request,
+            || {
+                pmpi::MPIX_Neighbor_allgatherv_init.get()(
+                    sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request,
+                )
+            },
+        )
+    }
+}
+
+#[cfg(mpi = "MPIX_Neighbor_alltoall_init")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPIX_Neighbor_alltoall_init(
+    sendbuf: *const c_void,
+    sendcount: c_int,
+    sendtype: Raw<Datatype>,
+    recvbuf: *mut c_void,
+    recvcount: c_int,
+    recvtype: Raw<Datatype>,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::NeighborAlltoallInit,
+            comm,
+            |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
+            request,
+            || {
+                pmpi::MPIX_Neighbor_alltoall_init.get()(
+                    sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
+                )
+            },
+        )
+    }
+}
+
+#[cfg(mpi = "MPIX_Neighbor_alltoallv_init")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPIX_Neighbor_alltoallv_init(
+    sendbuf: *const c_void,
+    sendcounts: *const c_int,
+    sdispls: *const c_int,
+    sendtype: Raw<Datatype>,
+    recvbuf: *mut c_void,
+    recvcounts: *const c_int,
+    rdispls: *const c_int,
+    recvtype: Raw<Datatype>,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::NeighborAlltoallvInit,
+            comm,
+            |comm| volume::neighbours(comm, Blocks(sendcounts, sendtype)),
+            request,
+            || {
+                pmpi::MPIX_Neighbor_alltoallv_init.get()(
+                    sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
+                    info, request,
+                )
+            },
+        )
+    }
+}
+
+#[cfg(mpi = "MPIX_Neighbor_alltoallw_init")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPIX_Neighbor_alltoallw_init(
+    sendbuf: *const c_void,
+    sendcounts: *const c_int,
+    sdispls: *const Aint,
+    sendtypes: *const Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: *const c_int,
+    rdispls: *const Aint,
+    recvtypes: *const Datatype,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::NeighborAlltoallwInit,
+            comm,
+            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, sendtypes)),
+            request,
+            || {
+                pmpi::MPIX_Neighbor_alltoallw_init.get()(
+                    sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
+                    info, request,
+                )
+            },
+        )
+    }
+}
+
+#[cfg(mpi = "MPIX_Reduce_init")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPIX_Reduce_init(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+    op: Raw<Op>,
+    root: c_int,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::ReduceInit,
+            comm,
+            |comm| volume::reduce(comm, Block(count, datatype), root),
+            request,
+            || pmpi::MPIX_Reduce_init.get()(sendbuf, recvbuf, count, datatype, op, root, comm, info, request),
+        )
+    }
+}
+
+#[cfg(mpi = "MPIX_Reduce_scatter_block_init")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPIX_Reduce_scatter_block_init(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    recvcount: c_int,
+    datatype: Raw<Datatype>,
+    op: Raw<Op>,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::ReduceScatterBlockInit,
+            comm,
+            |comm| volume::every_process(comm, Block(recvcount, datatype)),
+            request,
+            || {
+                pmpi::MPIX_Reduce_scatter_block_init.get()(
+                    sendbuf, recvbuf, recvcount, datatype, op, comm, info, request,
+                )
+            },
+        )
+    }
+}
+
+#[cfg(mpi = "MPIX_Reduce_scatter_init")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPIX_Reduce_scatter_init(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    recvcounts: *const c_int,
+    datatype: Raw<Datatype>,
+    op: Raw<Op>,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::ReduceScatterInit,
+            comm,
+            |comm| volume::own_block(comm, Blocks(recvcounts, datatype)),
+            request,
+            || {
+                pmpi::MPIX_Reduce_scatter_init.get()(
+                    sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request,
+                )
+            },
+        )
+    }
+}
+
+#[cfg(mpi = "MPIX_Scan_init")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPIX_Scan_init(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+    op: Raw<Op>,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::ScanInit,
+            comm,
+            |comm| volume::scan(comm, Block(count, datatype)),
+            request,
+            || pmpi::MPIX_Scan_init.get()(sendbuf, recvbuf, count, datatype, op, comm, info, request),
+        )
+    }
+}
+
+#[cfg(mpi = "MPIX_Scatter_init")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPIX_Scatter_init(
+    sendbuf: *const c_void,
+    sendcount: c_int,
+    sendtype: Raw<Datatype>,
+    recvbuf: *mut c_void,
+    recvcount: c_int,
+    recvtype: Raw<Datatype>,
+    root: c_int,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::ScatterInit,
+            comm,
+            |comm| {
+                volume::scatter(comm, recvbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
+            },
+            request,
+            || {
+                pmpi::MPIX_Scatter_init.get()(
+                    sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request,
+                )
+            },
+        )
+    }
+}
+
+#[cfg(mpi = "MPIX_Scatterv_init")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPIX_Scatterv_init(
+    sendbuf: *const c_void,
+    sendcounts: *const c_int,
+    displs: *const c_int,
+    sendtype: Raw<Datatype>,
+    recvbuf: *mut c_void,
+    recvcount: c_int,
+    recvtype: Raw<Datatype>,
+    root: c_int,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::ScattervInit,
+            comm,
+            |comm| {
+                volume::scatter(comm, recvbuf, Blocks(sendcounts, sendtype), Block(recvcount, recvtype), root)
+            },
+            request,
+            || {
+                pmpi::MPIX_Scatterv_init.get()(
+                    sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info,
+                    request,
+                )
+            },
+        )
+    }
+}
+
 #[cfg(mpi = "MPI_Abort")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Abort(comm: Raw<Comm>, errorcode: c_int) -> c_int {
     unsafe { by_hand::abort(pmpi::MPI_Abort.get(), comm, errorcode) }
+}
+
+#[cfg(mpi = "MPI_Accumulate")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Accumulate(
+    origin_addr: *const c_void,
+    origin_count: c_int,
+    origin_datatype: Raw<Datatype>,
+    target_rank: c_int,
+    target_disp: Aint,
+    target_count: c_int,
+    target_datatype: Raw<Datatype>,
+    op: Raw<Op>,
+    win: Raw<Win>,
+) -> c_int {
+    unsafe {
+        meaning::access(Operation::Accumulate, win, target_rank, Block(origin_count, origin_datatype), || {
+            pmpi::MPI_Accumulate.get()(
+                origin_addr,
+                origin_count,
+                origin_datatype,
+                target_rank,
+                target_disp,
+                target_count,
+                target_datatype,
+                op,
+                win,
+            )
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_Accumulate_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Accumulate_c(
+    origin_addr: *const c_void,
+    origin_count: Count,
+    origin_datatype: Raw<Datatype>,
+    target_rank: c_int,
+    target_disp: Aint,
+    target_count: Count,
+    target_datatype: Raw<Datatype>,
+    op: Raw<Op>,
+    win: Raw<Win>,
+) -> c_int {
+    unsafe {
+        meaning::access(Operation::Accumulate, win, target_rank, Block(origin_count, origin_datatype), || {
+            pmpi::MPI_Accumulate_c.get()(
+                origin_addr,
+                origin_count,
+                origin_datatype,
+                target_rank,
+                target_disp,
+                target_count,
+                target_datatype,
+                op,
+                win,
+            )
+        })
+    }
 }
 
 #[cfg(mpi = "MPI_Allgather")]
@@ -59,6 +739,62 @@ pub unsafe extern "C-unwind" fn MPI_Allgather_c(
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
             || pmpi::MPI_Allgather_c.get()(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm),
+        )
+    }
+}
+
+#[cfg(mpi = "MPI_Allgather_init")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Allgather_init(
+    sendbuf: *const c_void,
+    sendcount: c_int,
+    sendtype: Raw<Datatype>,
+    recvbuf: *mut c_void,
+    recvcount: c_int,
+    recvtype: Raw<Datatype>,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::AllgatherInit,
+            comm,
+            |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
+            request,
+            || {
+                pmpi::MPI_Allgather_init.get()(
+                    sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
+                )
+            },
+        )
+    }
+}
+
+#[cfg(mpi = "MPI_Allgather_init_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Allgather_init_c(
+    sendbuf: *const c_void,
+    sendcount: Count,
+    sendtype: Raw<Datatype>,
+    recvbuf: *mut c_void,
+    recvcount: Count,
+    recvtype: Raw<Datatype>,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::AllgatherInit,
+            comm,
+            |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
+            request,
+            || {
+                pmpi::MPI_Allgather_init_c.get()(
+                    sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
+                )
+            },
         )
     }
 }
@@ -115,6 +851,64 @@ pub unsafe extern "C-unwind" fn MPI_Allgatherv_c(
     }
 }
 
+#[cfg(mpi = "MPI_Allgatherv_init")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Allgatherv_init(
+    sendbuf: *const c_void,
+    sendcount: c_int,
+    sendtype: Raw<Datatype>,
+    recvbuf: *mut c_void,
+    recvcounts: *const c_int,
+    displs: *const c_int,
+    recvtype: Raw<Datatype>,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::AllgathervInit,
+            comm,
+            |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype)),
+            request,
+            || {
+                pmpi::MPI_Allgatherv_init.get()(
+                    sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request,
+                )
+            },
+        )
+    }
+}
+
+#[cfg(mpi = "MPI_Allgatherv_init_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Allgatherv_init_c(
+    sendbuf: *const c_void,
+    sendcount: Count,
+    sendtype: Raw<Datatype>,
+    recvbuf: *mut c_void,
+    recvcounts: *const Count,
+    displs: *const Aint,
+    recvtype: Raw<Datatype>,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::AllgathervInit,
+            comm,
+            |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype)),
+            request,
+            || {
+                pmpi::MPI_Allgatherv_init_c.get()(
+                    sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request,
+                )
+            },
+        )
+    }
+}
+
 #[cfg(mpi = "MPI_Allreduce")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Allreduce(
@@ -151,6 +945,52 @@ pub unsafe extern "C-unwind" fn MPI_Allreduce_c(
             comm,
             |comm| volume::every_process(comm, Block(count, datatype)),
             || pmpi::MPI_Allreduce_c.get()(sendbuf, recvbuf, count, datatype, op, comm),
+        )
+    }
+}
+
+#[cfg(mpi = "MPI_Allreduce_init")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Allreduce_init(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+    op: Raw<Op>,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::AllreduceInit,
+            comm,
+            |comm| volume::every_process(comm, Block(count, datatype)),
+            request,
+            || pmpi::MPI_Allreduce_init.get()(sendbuf, recvbuf, count, datatype, op, comm, info, request),
+        )
+    }
+}
+
+#[cfg(mpi = "MPI_Allreduce_init_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Allreduce_init_c(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+    op: Raw<Op>,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::AllreduceInit,
+            comm,
+            |comm| volume::every_process(comm, Block(count, datatype)),
+            request,
+            || pmpi::MPI_Allreduce_init_c.get()(sendbuf, recvbuf, count, datatype, op, comm, info, request),
         )
     }
 }
@@ -193,6 +1033,62 @@ pub unsafe extern "C-unwind" fn MPI_Alltoall_c(
             comm,
             |comm| volume::alltoall(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
             || pmpi::MPI_Alltoall_c.get()(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm),
+        )
+    }
+}
+
+#[cfg(mpi = "MPI_Alltoall_init")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Alltoall_init(
+    sendbuf: *const c_void,
+    sendcount: c_int,
+    sendtype: Raw<Datatype>,
+    recvbuf: *mut c_void,
+    recvcount: c_int,
+    recvtype: Raw<Datatype>,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::AlltoallInit,
+            comm,
+            |comm| volume::alltoall(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
+            request,
+            || {
+                pmpi::MPI_Alltoall_init.get()(
+                    sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
+                )
+            },
+        )
+    }
+}
+
+#[cfg(mpi = "MPI_Alltoall_init_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Alltoall_init_c(
+    sendbuf: *const c_void,
+    sendcount: Count,
+    sendtype: Raw<Datatype>,
+    recvbuf: *mut c_void,
+    recvcount: Count,
+    recvtype: Raw<Datatype>,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::AlltoallInit,
+            comm,
+            |comm| volume::alltoall(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
+            request,
+            || {
+                pmpi::MPI_Alltoall_init_c.get()(
+                    sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
+                )
+            },
         )
     }
 }
@@ -249,6 +1145,72 @@ pub unsafe extern "C-unwind" fn MPI_Alltoallv_c(
             || {
                 pmpi::MPI_Alltoallv_c.get()(
                     sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
+                )
+            },
+        )
+    }
+}
+
+#[cfg(mpi = "MPI_Alltoallv_init")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Alltoallv_init(
+    sendbuf: *const c_void,
+    sendcounts: *const c_int,
+    sdispls: *const c_int,
+    sendtype: Raw<Datatype>,
+    recvbuf: *mut c_void,
+    recvcounts: *const c_int,
+    rdispls: *const c_int,
+    recvtype: Raw<Datatype>,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::AlltoallvInit,
+            comm,
+            |comm| {
+                volume::alltoall(comm, sendbuf, Blocks(sendcounts, sendtype), Blocks(recvcounts, recvtype))
+            },
+            request,
+            || {
+                pmpi::MPI_Alltoallv_init.get()(
+                    sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
+                    info, request,
+                )
+            },
+        )
+    }
+}
+
+#[cfg(mpi = "MPI_Alltoallv_init_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Alltoallv_init_c(
+    sendbuf: *const c_void,
+    sendcounts: *const Count,
+    sdispls: *const Aint,
+    sendtype: Raw<Datatype>,
+    recvbuf: *mut c_void,
+    recvcounts: *const Count,
+    rdispls: *const Aint,
+    recvtype: Raw<Datatype>,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::AlltoallvInit,
+            comm,
+            |comm| {
+                volume::alltoall(comm, sendbuf, Blocks(sendcounts, sendtype), Blocks(recvcounts, recvtype))
+            },
+            request,
+            || {
+                pmpi::MPI_Alltoallv_init_c.get()(
+                    sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
+                    info, request,
                 )
             },
         )
@@ -323,6 +1285,82 @@ pub unsafe extern "C-unwind" fn MPI_Alltoallw_c(
     }
 }
 
+#[cfg(mpi = "MPI_Alltoallw_init")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Alltoallw_init(
+    sendbuf: *const c_void,
+    sendcounts: *const c_int,
+    sdispls: *const c_int,
+    sendtypes: *const Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: *const c_int,
+    rdispls: *const c_int,
+    recvtypes: *const Datatype,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::AlltoallwInit,
+            comm,
+            |comm| {
+                volume::alltoall(
+                    comm,
+                    sendbuf,
+                    TypedBlocks(sendcounts, sendtypes),
+                    TypedBlocks(recvcounts, recvtypes),
+                )
+            },
+            request,
+            || {
+                pmpi::MPI_Alltoallw_init.get()(
+                    sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
+                    info, request,
+                )
+            },
+        )
+    }
+}
+
+#[cfg(mpi = "MPI_Alltoallw_init_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Alltoallw_init_c(
+    sendbuf: *const c_void,
+    sendcounts: *const Count,
+    sdispls: *const Aint,
+    sendtypes: *const Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: *const Count,
+    rdispls: *const Aint,
+    recvtypes: *const Datatype,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::AlltoallwInit,
+            comm,
+            |comm| {
+                volume::alltoall(
+                    comm,
+                    sendbuf,
+                    TypedBlocks(sendcounts, sendtypes),
+                    TypedBlocks(recvcounts, recvtypes),
+                )
+            },
+            request,
+            || {
+                pmpi::MPI_Alltoallw_init_c.get()(
+                    sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
+                    info, request,
+                )
+            },
+        )
+    }
+}
+
 #[cfg(mpi = "MPI_Barrier")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Barrier(comm: Raw<Comm>) -> c_int {
@@ -332,6 +1370,24 @@ pub unsafe extern "C-unwind" fn MPI_Barrier(comm: Raw<Comm>) -> c_int {
             comm,
             |comm| volume::nothing(comm),
             || pmpi::MPI_Barrier.get()(comm),
+        )
+    }
+}
+
+#[cfg(mpi = "MPI_Barrier_init")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Barrier_init(
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::BarrierInit,
+            comm,
+            |comm| volume::nothing(comm),
+            request,
+            || pmpi::MPI_Barrier_init.get()(comm, info, request),
         )
     }
 }
@@ -370,6 +1426,50 @@ pub unsafe extern "C-unwind" fn MPI_Bcast_c(
             comm,
             |comm| volume::broadcast(comm, Block(count, datatype), root),
             || pmpi::MPI_Bcast_c.get()(buffer, count, datatype, root, comm),
+        )
+    }
+}
+
+#[cfg(mpi = "MPI_Bcast_init")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Bcast_init(
+    buffer: *mut c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+    root: c_int,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::BcastInit,
+            comm,
+            |comm| volume::broadcast(comm, Block(count, datatype), root),
+            request,
+            || pmpi::MPI_Bcast_init.get()(buffer, count, datatype, root, comm, info, request),
+        )
+    }
+}
+
+#[cfg(mpi = "MPI_Bcast_init_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Bcast_init_c(
+    buffer: *mut c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+    root: c_int,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::BcastInit,
+            comm,
+            |comm| volume::broadcast(comm, Block(count, datatype), root),
+            request,
+            || pmpi::MPI_Bcast_init_c.get()(buffer, count, datatype, root, comm, info, request),
         )
     }
 }
@@ -534,6 +1634,17 @@ pub unsafe extern "C-unwind" fn MPI_Comm_idup(
     unsafe { by_hand::comm_idup(pmpi::MPI_Comm_idup.get(), comm, newcomm, request) }
 }
 
+#[cfg(mpi = "MPI_Comm_idup_with_info")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Comm_idup_with_info(
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    newcomm: *mut Comm,
+    request: *mut Request,
+) -> c_int {
+    unsafe { by_hand::comm_idup_with_info(pmpi::MPI_Comm_idup_with_info.get(), comm, info, newcomm, request) }
+}
+
 #[cfg(mpi = "MPI_Comm_set_name")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Comm_set_name(comm: Raw<Comm>, comm_name: *const c_char) -> c_int {
@@ -561,6 +1672,32 @@ pub unsafe extern "C-unwind" fn MPI_Comm_split_type(
     newcomm: *mut Comm,
 ) -> c_int {
     unsafe { by_hand::comm_split_type(pmpi::MPI_Comm_split_type.get(), comm, split_type, key, info, newcomm) }
+}
+
+#[cfg(mpi = "MPI_Compare_and_swap")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Compare_and_swap(
+    origin_addr: *const c_void,
+    compare_addr: *const c_void,
+    result_addr: *mut c_void,
+    datatype: Raw<Datatype>,
+    target_rank: c_int,
+    target_disp: Aint,
+    win: Raw<Win>,
+) -> c_int {
+    unsafe {
+        meaning::access(Operation::CompareAndSwap, win, target_rank, Block(1, datatype), || {
+            pmpi::MPI_Compare_and_swap.get()(
+                origin_addr,
+                compare_addr,
+                result_addr,
+                datatype,
+                target_rank,
+                target_disp,
+                win,
+            )
+        })
+    }
 }
 
 #[cfg(mpi = "MPI_Dist_graph_create")]
@@ -663,6 +1800,1169 @@ pub unsafe extern "C-unwind" fn MPI_Exscan_c(
     }
 }
 
+#[cfg(mpi = "MPI_Exscan_init")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Exscan_init(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+    op: Raw<Op>,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::ExscanInit,
+            comm,
+            |comm| volume::scan(comm, Block(count, datatype)),
+            request,
+            || pmpi::MPI_Exscan_init.get()(sendbuf, recvbuf, count, datatype, op, comm, info, request),
+        )
+    }
+}
+
+#[cfg(mpi = "MPI_Exscan_init_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Exscan_init_c(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+    op: Raw<Op>,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::ExscanInit,
+            comm,
+            |comm| volume::scan(comm, Block(count, datatype)),
+            request,
+            || pmpi::MPI_Exscan_init_c.get()(sendbuf, recvbuf, count, datatype, op, comm, info, request),
+        )
+    }
+}
+
+#[cfg(mpi = "MPI_Fetch_and_op")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Fetch_and_op(
+    origin_addr: *const c_void,
+    result_addr: *mut c_void,
+    datatype: Raw<Datatype>,
+    target_rank: c_int,
+    target_disp: Aint,
+    op: Raw<Op>,
+    win: Raw<Win>,
+) -> c_int {
+    unsafe {
+        meaning::access(Operation::FetchAndOp, win, target_rank, Block(1, datatype), || {
+            pmpi::MPI_Fetch_and_op.get()(
+                origin_addr,
+                result_addr,
+                datatype,
+                target_rank,
+                target_disp,
+                op,
+                win,
+            )
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_close")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_close(fh: *mut File) -> c_int {
+    unsafe { meaning::close_file(Operation::FileClose, fh, || pmpi::MPI_File_close.get()(fh)) }
+}
+
+#[cfg(mpi = "MPI_File_get_position_shared")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_get_position_shared(fh: Raw<File>, offset: *mut Offset) -> c_int {
+    unsafe {
+        meaning::on_file(Operation::FileGetPositionShared, fh, || {
+            pmpi::MPI_File_get_position_shared.get()(fh, offset)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_get_size")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_get_size(fh: Raw<File>, size: *mut Offset) -> c_int {
+    unsafe { meaning::on_file(Operation::FileGetSize, fh, || pmpi::MPI_File_get_size.get()(fh, size)) }
+}
+
+#[cfg(mpi = "MPI_File_iread")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_iread(
+    fh: Raw<File>,
+    buf: *mut c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::start_transfer(Operation::FileIread, fh, Block(count, datatype), request, || {
+            pmpi::MPI_File_iread.get()(fh, buf, count, datatype, request)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_iread_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_iread_c(
+    fh: Raw<File>,
+    buf: *mut c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::start_transfer(Operation::FileIread, fh, Block(count, datatype), request, || {
+            pmpi::MPI_File_iread_c.get()(fh, buf, count, datatype, request)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_iread_all")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_iread_all(
+    fh: Raw<File>,
+    buf: *mut c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::start_transfer(Operation::FileIreadAll, fh, Block(count, datatype), request, || {
+            pmpi::MPI_File_iread_all.get()(fh, buf, count, datatype, request)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_iread_all_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_iread_all_c(
+    fh: Raw<File>,
+    buf: *mut c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::start_transfer(Operation::FileIreadAll, fh, Block(count, datatype), request, || {
+            pmpi::MPI_File_iread_all_c.get()(fh, buf, count, datatype, request)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_iread_at")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_iread_at(
+    fh: Raw<File>,
+    offset: Offset,
+    buf: *mut c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::start_transfer(Operation::FileIreadAt, fh, Block(count, datatype), request, || {
+            pmpi::MPI_File_iread_at.get()(fh, offset, buf, count, datatype, request)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_iread_at_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_iread_at_c(
+    fh: Raw<File>,
+    offset: Offset,
+    buf: *mut c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::start_transfer(Operation::FileIreadAt, fh, Block(count, datatype), request, || {
+            pmpi::MPI_File_iread_at_c.get()(fh, offset, buf, count, datatype, request)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_iread_at_all")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_iread_at_all(
+    fh: Raw<File>,
+    offset: Offset,
+    buf: *mut c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::start_transfer(Operation::FileIreadAtAll, fh, Block(count, datatype), request, || {
+            pmpi::MPI_File_iread_at_all.get()(fh, offset, buf, count, datatype, request)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_iread_at_all_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_iread_at_all_c(
+    fh: Raw<File>,
+    offset: Offset,
+    buf: *mut c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::start_transfer(Operation::FileIreadAtAll, fh, Block(count, datatype), request, || {
+            pmpi::MPI_File_iread_at_all_c.get()(fh, offset, buf, count, datatype, request)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_iread_shared")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_iread_shared(
+    fh: Raw<File>,
+    buf: *mut c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::start_transfer(Operation::FileIreadShared, fh, Block(count, datatype), request, || {
+            pmpi::MPI_File_iread_shared.get()(fh, buf, count, datatype, request)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_iread_shared_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_iread_shared_c(
+    fh: Raw<File>,
+    buf: *mut c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::start_transfer(Operation::FileIreadShared, fh, Block(count, datatype), request, || {
+            pmpi::MPI_File_iread_shared_c.get()(fh, buf, count, datatype, request)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_iwrite")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_iwrite(
+    fh: Raw<File>,
+    buf: *const c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::start_transfer(Operation::FileIwrite, fh, Block(count, datatype), request, || {
+            pmpi::MPI_File_iwrite.get()(fh, buf, count, datatype, request)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_iwrite_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_iwrite_c(
+    fh: Raw<File>,
+    buf: *const c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::start_transfer(Operation::FileIwrite, fh, Block(count, datatype), request, || {
+            pmpi::MPI_File_iwrite_c.get()(fh, buf, count, datatype, request)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_iwrite_all")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_iwrite_all(
+    fh: Raw<File>,
+    buf: *const c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::start_transfer(Operation::FileIwriteAll, fh, Block(count, datatype), request, || {
+            pmpi::MPI_File_iwrite_all.get()(fh, buf, count, datatype, request)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_iwrite_all_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_iwrite_all_c(
+    fh: Raw<File>,
+    buf: *const c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::start_transfer(Operation::FileIwriteAll, fh, Block(count, datatype), request, || {
+            pmpi::MPI_File_iwrite_all_c.get()(fh, buf, count, datatype, request)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_iwrite_at")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_iwrite_at(
+    fh: Raw<File>,
+    offset: Offset,
+    buf: *const c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::start_transfer(Operation::FileIwriteAt, fh, Block(count, datatype), request, || {
+            pmpi::MPI_File_iwrite_at.get()(fh, offset, buf, count, datatype, request)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_iwrite_at_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_iwrite_at_c(
+    fh: Raw<File>,
+    offset: Offset,
+    buf: *const c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::start_transfer(Operation::FileIwriteAt, fh, Block(count, datatype), request, || {
+            pmpi::MPI_File_iwrite_at_c.get()(fh, offset, buf, count, datatype, request)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_iwrite_at_all")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_iwrite_at_all(
+    fh: Raw<File>,
+    offset: Offset,
+    buf: *const c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::start_transfer(Operation::FileIwriteAtAll, fh, Block(count, datatype), request, || {
+            pmpi::MPI_File_iwrite_at_all.get()(fh, offset, buf, count, datatype, request)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_iwrite_at_all_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_iwrite_at_all_c(
+    fh: Raw<File>,
+    offset: Offset,
+    buf: *const c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::start_transfer(Operation::FileIwriteAtAll, fh, Block(count, datatype), request, || {
+            pmpi::MPI_File_iwrite_at_all_c.get()(fh, offset, buf, count, datatype, request)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_iwrite_shared")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_iwrite_shared(
+    fh: Raw<File>,
+    buf: *const c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::start_transfer(Operation::FileIwriteShared, fh, Block(count, datatype), request, || {
+            pmpi::MPI_File_iwrite_shared.get()(fh, buf, count, datatype, request)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_iwrite_shared_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_iwrite_shared_c(
+    fh: Raw<File>,
+    buf: *const c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::start_transfer(Operation::FileIwriteShared, fh, Block(count, datatype), request, || {
+            pmpi::MPI_File_iwrite_shared_c.get()(fh, buf, count, datatype, request)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_open")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_open(
+    comm: Raw<Comm>,
+    filename: *const c_char,
+    amode: c_int,
+    info: Raw<Info>,
+    fh: *mut File,
+) -> c_int {
+    unsafe {
+        meaning::open_file(Operation::FileOpen, comm, fh, || {
+            pmpi::MPI_File_open.get()(comm, filename, amode, info, fh)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_preallocate")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_preallocate(fh: Raw<File>, size: Offset) -> c_int {
+    unsafe { meaning::on_file(Operation::FilePreallocate, fh, || pmpi::MPI_File_preallocate.get()(fh, size)) }
+}
+
+#[cfg(mpi = "MPI_File_read")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_read(
+    fh: Raw<File>,
+    buf: *mut c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::transfer(Operation::FileRead, fh, status, |status| {
+            pmpi::MPI_File_read.get()(fh, buf, count, datatype, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_read_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_read_c(
+    fh: Raw<File>,
+    buf: *mut c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::transfer(Operation::FileRead, fh, status, |status| {
+            pmpi::MPI_File_read_c.get()(fh, buf, count, datatype, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_read_all")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_read_all(
+    fh: Raw<File>,
+    buf: *mut c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::transfer(Operation::FileReadAll, fh, status, |status| {
+            pmpi::MPI_File_read_all.get()(fh, buf, count, datatype, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_read_all_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_read_all_c(
+    fh: Raw<File>,
+    buf: *mut c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::transfer(Operation::FileReadAll, fh, status, |status| {
+            pmpi::MPI_File_read_all_c.get()(fh, buf, count, datatype, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_read_all_begin")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_read_all_begin(
+    fh: Raw<File>,
+    buf: *mut c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+) -> c_int {
+    unsafe {
+        meaning::on_file(Operation::FileReadAllBegin, fh, || {
+            pmpi::MPI_File_read_all_begin.get()(fh, buf, count, datatype)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_read_all_begin_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_read_all_begin_c(
+    fh: Raw<File>,
+    buf: *mut c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+) -> c_int {
+    unsafe {
+        meaning::on_file(Operation::FileReadAllBegin, fh, || {
+            pmpi::MPI_File_read_all_begin_c.get()(fh, buf, count, datatype)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_read_all_end")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_read_all_end(
+    fh: Raw<File>,
+    buf: *mut c_void,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::transfer(Operation::FileReadAllEnd, fh, status, |status| {
+            pmpi::MPI_File_read_all_end.get()(fh, buf, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_read_at")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_read_at(
+    fh: Raw<File>,
+    offset: Offset,
+    buf: *mut c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::transfer(Operation::FileReadAt, fh, status, |status| {
+            pmpi::MPI_File_read_at.get()(fh, offset, buf, count, datatype, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_read_at_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_read_at_c(
+    fh: Raw<File>,
+    offset: Offset,
+    buf: *mut c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::transfer(Operation::FileReadAt, fh, status, |status| {
+            pmpi::MPI_File_read_at_c.get()(fh, offset, buf, count, datatype, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_read_at_all")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_read_at_all(
+    fh: Raw<File>,
+    offset: Offset,
+    buf: *mut c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::transfer(Operation::FileReadAtAll, fh, status, |status| {
+            pmpi::MPI_File_read_at_all.get()(fh, offset, buf, count, datatype, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_read_at_all_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_read_at_all_c(
+    fh: Raw<File>,
+    offset: Offset,
+    buf: *mut c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::transfer(Operation::FileReadAtAll, fh, status, |status| {
+            pmpi::MPI_File_read_at_all_c.get()(fh, offset, buf, count, datatype, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_read_at_all_begin")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_read_at_all_begin(
+    fh: Raw<File>,
+    offset: Offset,
+    buf: *mut c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+) -> c_int {
+    unsafe {
+        meaning::on_file(Operation::FileReadAtAllBegin, fh, || {
+            pmpi::MPI_File_read_at_all_begin.get()(fh, offset, buf, count, datatype)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_read_at_all_begin_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_read_at_all_begin_c(
+    fh: Raw<File>,
+    offset: Offset,
+    buf: *mut c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+) -> c_int {
+    unsafe {
+        meaning::on_file(Operation::FileReadAtAllBegin, fh, || {
+            pmpi::MPI_File_read_at_all_begin_c.get()(fh, offset, buf, count, datatype)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_read_at_all_end")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_read_at_all_end(
+    fh: Raw<File>,
+    buf: *mut c_void,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::transfer(Operation::FileReadAtAllEnd, fh, status, |status| {
+            pmpi::MPI_File_read_at_all_end.get()(fh, buf, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_read_ordered")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_read_ordered(
+    fh: Raw<File>,
+    buf: *mut c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::transfer(Operation::FileReadOrdered, fh, status, |status| {
+            pmpi::MPI_File_read_ordered.get()(fh, buf, count, datatype, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_read_ordered_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_read_ordered_c(
+    fh: Raw<File>,
+    buf: *mut c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::transfer(Operation::FileReadOrdered, fh, status, |status| {
+            pmpi::MPI_File_read_ordered_c.get()(fh, buf, count, datatype, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_read_ordered_begin")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_read_ordered_begin(
+    fh: Raw<File>,
+    buf: *mut c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+) -> c_int {
+    unsafe {
+        meaning::on_file(Operation::FileReadOrderedBegin, fh, || {
+            pmpi::MPI_File_read_ordered_begin.get()(fh, buf, count, datatype)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_read_ordered_begin_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_read_ordered_begin_c(
+    fh: Raw<File>,
+    buf: *mut c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+) -> c_int {
+    unsafe {
+        meaning::on_file(Operation::FileReadOrderedBegin, fh, || {
+            pmpi::MPI_File_read_ordered_begin_c.get()(fh, buf, count, datatype)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_read_ordered_end")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_read_ordered_end(
+    fh: Raw<File>,
+    buf: *mut c_void,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::transfer(Operation::FileReadOrderedEnd, fh, status, |status| {
+            pmpi::MPI_File_read_ordered_end.get()(fh, buf, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_read_shared")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_read_shared(
+    fh: Raw<File>,
+    buf: *mut c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::transfer(Operation::FileReadShared, fh, status, |status| {
+            pmpi::MPI_File_read_shared.get()(fh, buf, count, datatype, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_read_shared_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_read_shared_c(
+    fh: Raw<File>,
+    buf: *mut c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::transfer(Operation::FileReadShared, fh, status, |status| {
+            pmpi::MPI_File_read_shared_c.get()(fh, buf, count, datatype, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_seek")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_seek(fh: Raw<File>, offset: Offset, whence: c_int) -> c_int {
+    unsafe { meaning::on_file(Operation::FileSeek, fh, || pmpi::MPI_File_seek.get()(fh, offset, whence)) }
+}
+
+#[cfg(mpi = "MPI_File_seek_shared")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_seek_shared(fh: Raw<File>, offset: Offset, whence: c_int) -> c_int {
+    unsafe {
+        meaning::on_file(Operation::FileSeekShared, fh, || {
+            pmpi::MPI_File_seek_shared.get()(fh, offset, whence)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_set_atomicity")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_set_atomicity(fh: Raw<File>, flag: c_int) -> c_int {
+    unsafe {
+        meaning::on_file(Operation::FileSetAtomicity, fh, || pmpi::MPI_File_set_atomicity.get()(fh, flag))
+    }
+}
+
+#[cfg(mpi = "MPI_File_set_info")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_set_info(fh: Raw<File>, info: Raw<Info>) -> c_int {
+    unsafe { meaning::on_file(Operation::FileSetInfo, fh, || pmpi::MPI_File_set_info.get()(fh, info)) }
+}
+
+#[cfg(mpi = "MPI_File_set_size")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_set_size(fh: Raw<File>, size: Offset) -> c_int {
+    unsafe { meaning::on_file(Operation::FileSetSize, fh, || pmpi::MPI_File_set_size.get()(fh, size)) }
+}
+
+#[cfg(mpi = "MPI_File_set_view")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_set_view(
+    fh: Raw<File>,
+    disp: Offset,
+    etype: Raw<Datatype>,
+    filetype: Raw<Datatype>,
+    datarep: *const c_char,
+    info: Raw<Info>,
+) -> c_int {
+    unsafe {
+        meaning::on_file(Operation::FileSetView, fh, || {
+            pmpi::MPI_File_set_view.get()(fh, disp, etype, filetype, datarep, info)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_sync")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_sync(fh: Raw<File>) -> c_int {
+    unsafe { meaning::on_file(Operation::FileSync, fh, || pmpi::MPI_File_sync.get()(fh)) }
+}
+
+#[cfg(mpi = "MPI_File_write")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_write(
+    fh: Raw<File>,
+    buf: *const c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::transfer(Operation::FileWrite, fh, status, |status| {
+            pmpi::MPI_File_write.get()(fh, buf, count, datatype, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_write_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_write_c(
+    fh: Raw<File>,
+    buf: *const c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::transfer(Operation::FileWrite, fh, status, |status| {
+            pmpi::MPI_File_write_c.get()(fh, buf, count, datatype, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_write_all")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_write_all(
+    fh: Raw<File>,
+    buf: *const c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::transfer(Operation::FileWriteAll, fh, status, |status| {
+            pmpi::MPI_File_write_all.get()(fh, buf, count, datatype, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_write_all_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_write_all_c(
+    fh: Raw<File>,
+    buf: *const c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::transfer(Operation::FileWriteAll, fh, status, |status| {
+            pmpi::MPI_File_write_all_c.get()(fh, buf, count, datatype, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_write_all_begin")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_write_all_begin(
+    fh: Raw<File>,
+    buf: *const c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+) -> c_int {
+    unsafe {
+        meaning::on_file(Operation::FileWriteAllBegin, fh, || {
+            pmpi::MPI_File_write_all_begin.get()(fh, buf, count, datatype)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_write_all_begin_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_write_all_begin_c(
+    fh: Raw<File>,
+    buf: *const c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+) -> c_int {
+    unsafe {
+        meaning::on_file(Operation::FileWriteAllBegin, fh, || {
+            pmpi::MPI_File_write_all_begin_c.get()(fh, buf, count, datatype)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_write_all_end")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_write_all_end(
+    fh: Raw<File>,
+    buf: *const c_void,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::transfer(Operation::FileWriteAllEnd, fh, status, |status| {
+            pmpi::MPI_File_write_all_end.get()(fh, buf, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_write_at")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_write_at(
+    fh: Raw<File>,
+    offset: Offset,
+    buf: *const c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::transfer(Operation::FileWriteAt, fh, status, |status| {
+            pmpi::MPI_File_write_at.get()(fh, offset, buf, count, datatype, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_write_at_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_write_at_c(
+    fh: Raw<File>,
+    offset: Offset,
+    buf: *const c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::transfer(Operation::FileWriteAt, fh, status, |status| {
+            pmpi::MPI_File_write_at_c.get()(fh, offset, buf, count, datatype, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_write_at_all")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_write_at_all(
+    fh: Raw<File>,
+    offset: Offset,
+    buf: *const c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::transfer(Operation::FileWriteAtAll, fh, status, |status| {
+            pmpi::MPI_File_write_at_all.get()(fh, offset, buf, count, datatype, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_write_at_all_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_write_at_all_c(
+    fh: Raw<File>,
+    offset: Offset,
+    buf: *const c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::transfer(Operation::FileWriteAtAll, fh, status, |status| {
+            pmpi::MPI_File_write_at_all_c.get()(fh, offset, buf, count, datatype, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_write_at_all_begin")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_write_at_all_begin(
+    fh: Raw<File>,
+    offset: Offset,
+    buf: *const c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+) -> c_int {
+    unsafe {
+        meaning::on_file(Operation::FileWriteAtAllBegin, fh, || {
+            pmpi::MPI_File_write_at_all_begin.get()(fh, offset, buf, count, datatype)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_write_at_all_begin_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_write_at_all_begin_c(
+    fh: Raw<File>,
+    offset: Offset,
+    buf: *const c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+) -> c_int {
+    unsafe {
+        meaning::on_file(Operation::FileWriteAtAllBegin, fh, || {
+            pmpi::MPI_File_write_at_all_begin_c.get()(fh, offset, buf, count, datatype)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_write_at_all_end")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_write_at_all_end(
+    fh: Raw<File>,
+    buf: *const c_void,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::transfer(Operation::FileWriteAtAllEnd, fh, status, |status| {
+            pmpi::MPI_File_write_at_all_end.get()(fh, buf, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_write_ordered")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_write_ordered(
+    fh: Raw<File>,
+    buf: *const c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::transfer(Operation::FileWriteOrdered, fh, status, |status| {
+            pmpi::MPI_File_write_ordered.get()(fh, buf, count, datatype, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_write_ordered_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_write_ordered_c(
+    fh: Raw<File>,
+    buf: *const c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::transfer(Operation::FileWriteOrdered, fh, status, |status| {
+            pmpi::MPI_File_write_ordered_c.get()(fh, buf, count, datatype, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_write_ordered_begin")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_write_ordered_begin(
+    fh: Raw<File>,
+    buf: *const c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+) -> c_int {
+    unsafe {
+        meaning::on_file(Operation::FileWriteOrderedBegin, fh, || {
+            pmpi::MPI_File_write_ordered_begin.get()(fh, buf, count, datatype)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_write_ordered_begin_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_write_ordered_begin_c(
+    fh: Raw<File>,
+    buf: *const c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+) -> c_int {
+    unsafe {
+        meaning::on_file(Operation::FileWriteOrderedBegin, fh, || {
+            pmpi::MPI_File_write_ordered_begin_c.get()(fh, buf, count, datatype)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_write_ordered_end")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_write_ordered_end(
+    fh: Raw<File>,
+    buf: *const c_void,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::transfer(Operation::FileWriteOrderedEnd, fh, status, |status| {
+            pmpi::MPI_File_write_ordered_end.get()(fh, buf, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_write_shared")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_write_shared(
+    fh: Raw<File>,
+    buf: *const c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::transfer(Operation::FileWriteShared, fh, status, |status| {
+            pmpi::MPI_File_write_shared.get()(fh, buf, count, datatype, status)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_File_write_shared_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_File_write_shared_c(
+    fh: Raw<File>,
+    buf: *const c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+    status: *mut Status,
+) -> c_int {
+    unsafe {
+        meaning::transfer(Operation::FileWriteShared, fh, status, |status| {
+            pmpi::MPI_File_write_shared_c.get()(fh, buf, count, datatype, status)
+        })
+    }
+}
+
 #[cfg(mpi = "MPI_Finalize")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Finalize() -> c_int {
@@ -721,6 +3021,68 @@ pub unsafe extern "C-unwind" fn MPI_Gather_c(
     }
 }
 
+#[cfg(mpi = "MPI_Gather_init")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Gather_init(
+    sendbuf: *const c_void,
+    sendcount: c_int,
+    sendtype: Raw<Datatype>,
+    recvbuf: *mut c_void,
+    recvcount: c_int,
+    recvtype: Raw<Datatype>,
+    root: c_int,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::GatherInit,
+            comm,
+            |comm| {
+                volume::gather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
+            },
+            request,
+            || {
+                pmpi::MPI_Gather_init.get()(
+                    sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request,
+                )
+            },
+        )
+    }
+}
+
+#[cfg(mpi = "MPI_Gather_init_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Gather_init_c(
+    sendbuf: *const c_void,
+    sendcount: Count,
+    sendtype: Raw<Datatype>,
+    recvbuf: *mut c_void,
+    recvcount: Count,
+    recvtype: Raw<Datatype>,
+    root: c_int,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::GatherInit,
+            comm,
+            |comm| {
+                volume::gather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
+            },
+            request,
+            || {
+                pmpi::MPI_Gather_init_c.get()(
+                    sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request,
+                )
+            },
+        )
+    }
+}
+
 #[cfg(mpi = "MPI_Gatherv")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Gatherv(
@@ -773,6 +3135,216 @@ pub unsafe extern "C-unwind" fn MPI_Gatherv_c(
             || {
                 pmpi::MPI_Gatherv_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm,
+                )
+            },
+        )
+    }
+}
+
+#[cfg(mpi = "MPI_Gatherv_init")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Gatherv_init(
+    sendbuf: *const c_void,
+    sendcount: c_int,
+    sendtype: Raw<Datatype>,
+    recvbuf: *mut c_void,
+    recvcounts: *const c_int,
+    displs: *const c_int,
+    recvtype: Raw<Datatype>,
+    root: c_int,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::GathervInit,
+            comm,
+            |comm| {
+                volume::gather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype), root)
+            },
+            request,
+            || {
+                pmpi::MPI_Gatherv_init.get()(
+                    sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info,
+                    request,
+                )
+            },
+        )
+    }
+}
+
+#[cfg(mpi = "MPI_Gatherv_init_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Gatherv_init_c(
+    sendbuf: *const c_void,
+    sendcount: Count,
+    sendtype: Raw<Datatype>,
+    recvbuf: *mut c_void,
+    recvcounts: *const Count,
+    displs: *const Aint,
+    recvtype: Raw<Datatype>,
+    root: c_int,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::GathervInit,
+            comm,
+            |comm| {
+                volume::gather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype), root)
+            },
+            request,
+            || {
+                pmpi::MPI_Gatherv_init_c.get()(
+                    sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info,
+                    request,
+                )
+            },
+        )
+    }
+}
+
+#[cfg(mpi = "MPI_Get")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Get(
+    origin_addr: *mut c_void,
+    origin_count: c_int,
+    origin_datatype: Raw<Datatype>,
+    target_rank: c_int,
+    target_disp: Aint,
+    target_count: c_int,
+    target_datatype: Raw<Datatype>,
+    win: Raw<Win>,
+) -> c_int {
+    unsafe {
+        meaning::access(Operation::Get, win, target_rank, Block(origin_count, origin_datatype), || {
+            pmpi::MPI_Get.get()(
+                origin_addr,
+                origin_count,
+                origin_datatype,
+                target_rank,
+                target_disp,
+                target_count,
+                target_datatype,
+                win,
+            )
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_Get_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Get_c(
+    origin_addr: *mut c_void,
+    origin_count: Count,
+    origin_datatype: Raw<Datatype>,
+    target_rank: c_int,
+    target_disp: Aint,
+    target_count: Count,
+    target_datatype: Raw<Datatype>,
+    win: Raw<Win>,
+) -> c_int {
+    unsafe {
+        meaning::access(Operation::Get, win, target_rank, Block(origin_count, origin_datatype), || {
+            pmpi::MPI_Get_c.get()(
+                origin_addr,
+                origin_count,
+                origin_datatype,
+                target_rank,
+                target_disp,
+                target_count,
+                target_datatype,
+                win,
+            )
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_Get_accumulate")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Get_accumulate(
+    origin_addr: *const c_void,
+    origin_count: c_int,
+    origin_datatype: Raw<Datatype>,
+    result_addr: *mut c_void,
+    result_count: c_int,
+    result_datatype: Raw<Datatype>,
+    target_rank: c_int,
+    target_disp: Aint,
+    target_count: c_int,
+    target_datatype: Raw<Datatype>,
+    op: Raw<Op>,
+    win: Raw<Win>,
+) -> c_int {
+    unsafe {
+        meaning::access_and_get(
+            Operation::GetAccumulate,
+            win,
+            target_rank,
+            op,
+            Block(origin_count, origin_datatype),
+            Block(result_count, result_datatype),
+            || {
+                pmpi::MPI_Get_accumulate.get()(
+                    origin_addr,
+                    origin_count,
+                    origin_datatype,
+                    result_addr,
+                    result_count,
+                    result_datatype,
+                    target_rank,
+                    target_disp,
+                    target_count,
+                    target_datatype,
+                    op,
+                    win,
+                )
+            },
+        )
+    }
+}
+
+#[cfg(mpi = "MPI_Get_accumulate_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Get_accumulate_c(
+    origin_addr: *const c_void,
+    origin_count: Count,
+    origin_datatype: Raw<Datatype>,
+    result_addr: *mut c_void,
+    result_count: Count,
+    result_datatype: Raw<Datatype>,
+    target_rank: c_int,
+    target_disp: Aint,
+    target_count: Count,
+    target_datatype: Raw<Datatype>,
+    op: Raw<Op>,
+    win: Raw<Win>,
+) -> c_int {
+    unsafe {
+        meaning::access_and_get(
+            Operation::GetAccumulate,
+            win,
+            target_rank,
+            op,
+            Block(origin_count, origin_datatype),
+            Block(result_count, result_datatype),
+            || {
+                pmpi::MPI_Get_accumulate_c.get()(
+                    origin_addr,
+                    origin_count,
+                    origin_datatype,
+                    result_addr,
+                    result_count,
+                    result_datatype,
+                    target_rank,
+                    target_disp,
+                    target_count,
+                    target_datatype,
+                    op,
+                    win,
                 )
             },
         )
@@ -2485,6 +5057,62 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_allgather_c(
     }
 }
 
+#[cfg(mpi = "MPI_Neighbor_allgather_init")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Neighbor_allgather_init(
+    sendbuf: *const c_void,
+    sendcount: c_int,
+    sendtype: Raw<Datatype>,
+    recvbuf: *mut c_void,
+    recvcount: c_int,
+    recvtype: Raw<Datatype>,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::NeighborAllgatherInit,
+            comm,
+            |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
+            request,
+            || {
+                pmpi::MPI_Neighbor_allgather_init.get()(
+                    sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
+                )
+            },
+        )
+    }
+}
+
+#[cfg(mpi = "MPI_Neighbor_allgather_init_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Neighbor_allgather_init_c(
+    sendbuf: *const c_void,
+    sendcount: Count,
+    sendtype: Raw<Datatype>,
+    recvbuf: *mut c_void,
+    recvcount: Count,
+    recvtype: Raw<Datatype>,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::NeighborAllgatherInit,
+            comm,
+            |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
+            request,
+            || {
+                pmpi::MPI_Neighbor_allgather_init_c.get()(
+                    sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
+                )
+            },
+        )
+    }
+}
+
 #[cfg(mpi = "MPI_Neighbor_allgatherv")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Neighbor_allgatherv(
@@ -2537,6 +5165,64 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_allgatherv_c(
     }
 }
 
+#[cfg(mpi = "MPI_Neighbor_allgatherv_init")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Neighbor_allgatherv_init(
+    sendbuf: *const c_void,
+    sendcount: c_int,
+    sendtype: Raw<Datatype>,
+    recvbuf: *mut c_void,
+    recvcounts: *const c_int,
+    displs: *const c_int,
+    recvtype: Raw<Datatype>,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::NeighborAllgathervInit,
+            comm,
+            |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
+            request,
+            || {
+                pmpi::MPI_Neighbor_allgatherv_init.get()(
+                    sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request,
+                )
+            },
+        )
+    }
+}
+
+#[cfg(mpi = "MPI_Neighbor_allgatherv_init_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Neighbor_allgatherv_init_c(
+    sendbuf: *const c_void,
+    sendcount: Count,
+    sendtype: Raw<Datatype>,
+    recvbuf: *mut c_void,
+    recvcounts: *const Count,
+    displs: *const Aint,
+    recvtype: Raw<Datatype>,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::NeighborAllgathervInit,
+            comm,
+            |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
+            request,
+            || {
+                pmpi::MPI_Neighbor_allgatherv_init_c.get()(
+                    sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request,
+                )
+            },
+        )
+    }
+}
+
 #[cfg(mpi = "MPI_Neighbor_alltoall")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoall(
@@ -2581,6 +5267,62 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoall_c(
             || {
                 pmpi::MPI_Neighbor_alltoall_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm,
+                )
+            },
+        )
+    }
+}
+
+#[cfg(mpi = "MPI_Neighbor_alltoall_init")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoall_init(
+    sendbuf: *const c_void,
+    sendcount: c_int,
+    sendtype: Raw<Datatype>,
+    recvbuf: *mut c_void,
+    recvcount: c_int,
+    recvtype: Raw<Datatype>,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::NeighborAlltoallInit,
+            comm,
+            |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
+            request,
+            || {
+                pmpi::MPI_Neighbor_alltoall_init.get()(
+                    sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
+                )
+            },
+        )
+    }
+}
+
+#[cfg(mpi = "MPI_Neighbor_alltoall_init_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoall_init_c(
+    sendbuf: *const c_void,
+    sendcount: Count,
+    sendtype: Raw<Datatype>,
+    recvbuf: *mut c_void,
+    recvcount: Count,
+    recvtype: Raw<Datatype>,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::NeighborAlltoallInit,
+            comm,
+            |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
+            request,
+            || {
+                pmpi::MPI_Neighbor_alltoall_init_c.get()(
+                    sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
                 )
             },
         )
@@ -2641,6 +5383,68 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallv_c(
     }
 }
 
+#[cfg(mpi = "MPI_Neighbor_alltoallv_init")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallv_init(
+    sendbuf: *const c_void,
+    sendcounts: *const c_int,
+    sdispls: *const c_int,
+    sendtype: Raw<Datatype>,
+    recvbuf: *mut c_void,
+    recvcounts: *const c_int,
+    rdispls: *const c_int,
+    recvtype: Raw<Datatype>,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::NeighborAlltoallvInit,
+            comm,
+            |comm| volume::neighbours(comm, Blocks(sendcounts, sendtype)),
+            request,
+            || {
+                pmpi::MPI_Neighbor_alltoallv_init.get()(
+                    sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
+                    info, request,
+                )
+            },
+        )
+    }
+}
+
+#[cfg(mpi = "MPI_Neighbor_alltoallv_init_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallv_init_c(
+    sendbuf: *const c_void,
+    sendcounts: *const Count,
+    sdispls: *const Aint,
+    sendtype: Raw<Datatype>,
+    recvbuf: *mut c_void,
+    recvcounts: *const Count,
+    rdispls: *const Aint,
+    recvtype: Raw<Datatype>,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::NeighborAlltoallvInit,
+            comm,
+            |comm| volume::neighbours(comm, Blocks(sendcounts, sendtype)),
+            request,
+            || {
+                pmpi::MPI_Neighbor_alltoallv_init_c.get()(
+                    sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
+                    info, request,
+                )
+            },
+        )
+    }
+}
+
 #[cfg(mpi = "MPI_Neighbor_alltoallw")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallw(
@@ -2695,10 +5499,146 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallw_c(
     }
 }
 
+#[cfg(mpi = "MPI_Neighbor_alltoallw_init")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallw_init(
+    sendbuf: *const c_void,
+    sendcounts: *const c_int,
+    sdispls: *const Aint,
+    sendtypes: *const Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: *const c_int,
+    rdispls: *const Aint,
+    recvtypes: *const Datatype,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::NeighborAlltoallwInit,
+            comm,
+            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, sendtypes)),
+            request,
+            || {
+                pmpi::MPI_Neighbor_alltoallw_init.get()(
+                    sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
+                    info, request,
+                )
+            },
+        )
+    }
+}
+
+#[cfg(mpi = "MPI_Neighbor_alltoallw_init_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallw_init_c(
+    sendbuf: *const c_void,
+    sendcounts: *const Count,
+    sdispls: *const Aint,
+    sendtypes: *const Datatype,
+    recvbuf: *mut c_void,
+    recvcounts: *const Count,
+    rdispls: *const Aint,
+    recvtypes: *const Datatype,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::NeighborAlltoallwInit,
+            comm,
+            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, sendtypes)),
+            request,
+            || {
+                pmpi::MPI_Neighbor_alltoallw_init_c.get()(
+                    sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
+                    info, request,
+                )
+            },
+        )
+    }
+}
+
+#[cfg(mpi = "MPI_Parrived")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Parrived(
+    request: Raw<Request>,
+    partition: c_int,
+    flag: *mut c_int,
+) -> c_int {
+    unsafe {
+        meaning::on_request(Operation::Parrived, request, || {
+            pmpi::MPI_Parrived.get()(request, partition, flag)
+        })
+    }
+}
+
 #[cfg(mpi = "MPI_Pcontrol")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Pcontrol(level: c_int, extra: *const c_char) -> c_int {
     unsafe { by_hand::pcontrol(pmpi::MPI_Pcontrol.get(), level, extra) }
+}
+
+#[cfg(mpi = "MPI_Pready")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Pready(partition: c_int, request: Raw<Request>) -> c_int {
+    unsafe { meaning::on_request(Operation::Pready, request, || pmpi::MPI_Pready.get()(partition, request)) }
+}
+
+#[cfg(mpi = "MPI_Pready_list")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Pready_list(
+    length: c_int,
+    array_of_partitions: *mut c_int,
+    request: Raw<Request>,
+) -> c_int {
+    unsafe {
+        meaning::on_request(Operation::PreadyList, request, || {
+            pmpi::MPI_Pready_list.get()(length, array_of_partitions, request)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_Pready_range")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Pready_range(
+    partition_low: c_int,
+    partition_high: c_int,
+    request: Raw<Request>,
+) -> c_int {
+    unsafe {
+        meaning::on_request(Operation::PreadyRange, request, || {
+            pmpi::MPI_Pready_range.get()(partition_low, partition_high, request)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_Precv_init")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Precv_init(
+    buf: *mut c_void,
+    partitions: c_int,
+    count: Count,
+    datatype: Raw<Datatype>,
+    source: c_int,
+    tag: c_int,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_partitioned_receive(
+            Operation::PrecvInit,
+            comm,
+            source,
+            partitions,
+            Block(count, datatype),
+            request,
+            || pmpi::MPI_Precv_init.get()(buf, partitions, count, datatype, source, tag, comm, info, request),
+        )
+    }
 }
 
 #[cfg(mpi = "MPI_Probe")]
@@ -2710,6 +5650,166 @@ pub unsafe extern "C-unwind" fn MPI_Probe(
     status: *mut Status,
 ) -> c_int {
     unsafe { meaning::plain(Operation::Probe, comm, || pmpi::MPI_Probe.get()(source, tag, comm, status)) }
+}
+
+#[cfg(mpi = "MPI_Psend_init")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Psend_init(
+    buf: *const c_void,
+    partitions: c_int,
+    count: Count,
+    datatype: Raw<Datatype>,
+    dest: c_int,
+    tag: c_int,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_partitioned_send(
+            Operation::PsendInit,
+            comm,
+            dest,
+            partitions,
+            Block(count, datatype),
+            request,
+            || pmpi::MPI_Psend_init.get()(buf, partitions, count, datatype, dest, tag, comm, info, request),
+        )
+    }
+}
+
+#[cfg(mpi = "MPI_Put")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Put(
+    origin_addr: *const c_void,
+    origin_count: c_int,
+    origin_datatype: Raw<Datatype>,
+    target_rank: c_int,
+    target_disp: Aint,
+    target_count: c_int,
+    target_datatype: Raw<Datatype>,
+    win: Raw<Win>,
+) -> c_int {
+    unsafe {
+        meaning::access(Operation::Put, win, target_rank, Block(origin_count, origin_datatype), || {
+            pmpi::MPI_Put.get()(
+                origin_addr,
+                origin_count,
+                origin_datatype,
+                target_rank,
+                target_disp,
+                target_count,
+                target_datatype,
+                win,
+            )
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_Put_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Put_c(
+    origin_addr: *const c_void,
+    origin_count: Count,
+    origin_datatype: Raw<Datatype>,
+    target_rank: c_int,
+    target_disp: Aint,
+    target_count: Count,
+    target_datatype: Raw<Datatype>,
+    win: Raw<Win>,
+) -> c_int {
+    unsafe {
+        meaning::access(Operation::Put, win, target_rank, Block(origin_count, origin_datatype), || {
+            pmpi::MPI_Put_c.get()(
+                origin_addr,
+                origin_count,
+                origin_datatype,
+                target_rank,
+                target_disp,
+                target_count,
+                target_datatype,
+                win,
+            )
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_Raccumulate")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Raccumulate(
+    origin_addr: *const c_void,
+    origin_count: c_int,
+    origin_datatype: Raw<Datatype>,
+    target_rank: c_int,
+    target_disp: Aint,
+    target_count: c_int,
+    target_datatype: Raw<Datatype>,
+    op: Raw<Op>,
+    win: Raw<Win>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::start_access(
+            Operation::Raccumulate,
+            win,
+            target_rank,
+            Block(origin_count, origin_datatype),
+            request,
+            || {
+                pmpi::MPI_Raccumulate.get()(
+                    origin_addr,
+                    origin_count,
+                    origin_datatype,
+                    target_rank,
+                    target_disp,
+                    target_count,
+                    target_datatype,
+                    op,
+                    win,
+                    request,
+                )
+            },
+        )
+    }
+}
+
+#[cfg(mpi = "MPI_Raccumulate_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Raccumulate_c(
+    origin_addr: *const c_void,
+    origin_count: Count,
+    origin_datatype: Raw<Datatype>,
+    target_rank: c_int,
+    target_disp: Aint,
+    target_count: Count,
+    target_datatype: Raw<Datatype>,
+    op: Raw<Op>,
+    win: Raw<Win>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::start_access(
+            Operation::Raccumulate,
+            win,
+            target_rank,
+            Block(origin_count, origin_datatype),
+            request,
+            || {
+                pmpi::MPI_Raccumulate_c.get()(
+                    origin_addr,
+                    origin_count,
+                    origin_datatype,
+                    target_rank,
+                    target_disp,
+                    target_count,
+                    target_datatype,
+                    op,
+                    win,
+                    request,
+                )
+            },
+        )
+    }
 }
 
 #[cfg(mpi = "MPI_Recv")]
@@ -2826,6 +5926,58 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_c(
     }
 }
 
+#[cfg(mpi = "MPI_Reduce_init")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Reduce_init(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+    op: Raw<Op>,
+    root: c_int,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::ReduceInit,
+            comm,
+            |comm| volume::reduce(comm, Block(count, datatype), root),
+            request,
+            || pmpi::MPI_Reduce_init.get()(sendbuf, recvbuf, count, datatype, op, root, comm, info, request),
+        )
+    }
+}
+
+#[cfg(mpi = "MPI_Reduce_init_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Reduce_init_c(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+    op: Raw<Op>,
+    root: c_int,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::ReduceInit,
+            comm,
+            |comm| volume::reduce(comm, Block(count, datatype), root),
+            request,
+            || {
+                pmpi::MPI_Reduce_init_c.get()(
+                    sendbuf, recvbuf, count, datatype, op, root, comm, info, request,
+                )
+            },
+        )
+    }
+}
+
 #[cfg(mpi = "MPI_Reduce_scatter")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Reduce_scatter(
@@ -2906,10 +6058,370 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_scatter_block_c(
     }
 }
 
+#[cfg(mpi = "MPI_Reduce_scatter_block_init")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Reduce_scatter_block_init(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    recvcount: c_int,
+    datatype: Raw<Datatype>,
+    op: Raw<Op>,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::ReduceScatterBlockInit,
+            comm,
+            |comm| volume::every_process(comm, Block(recvcount, datatype)),
+            request,
+            || {
+                pmpi::MPI_Reduce_scatter_block_init.get()(
+                    sendbuf, recvbuf, recvcount, datatype, op, comm, info, request,
+                )
+            },
+        )
+    }
+}
+
+#[cfg(mpi = "MPI_Reduce_scatter_block_init_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Reduce_scatter_block_init_c(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    recvcount: Count,
+    datatype: Raw<Datatype>,
+    op: Raw<Op>,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::ReduceScatterBlockInit,
+            comm,
+            |comm| volume::every_process(comm, Block(recvcount, datatype)),
+            request,
+            || {
+                pmpi::MPI_Reduce_scatter_block_init_c.get()(
+                    sendbuf, recvbuf, recvcount, datatype, op, comm, info, request,
+                )
+            },
+        )
+    }
+}
+
+#[cfg(mpi = "MPI_Reduce_scatter_init")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Reduce_scatter_init(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    recvcounts: *const c_int,
+    datatype: Raw<Datatype>,
+    op: Raw<Op>,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::ReduceScatterInit,
+            comm,
+            |comm| volume::own_block(comm, Blocks(recvcounts, datatype)),
+            request,
+            || {
+                pmpi::MPI_Reduce_scatter_init.get()(
+                    sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request,
+                )
+            },
+        )
+    }
+}
+
+#[cfg(mpi = "MPI_Reduce_scatter_init_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Reduce_scatter_init_c(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    recvcounts: *const Count,
+    datatype: Raw<Datatype>,
+    op: Raw<Op>,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::ReduceScatterInit,
+            comm,
+            |comm| volume::own_block(comm, Blocks(recvcounts, datatype)),
+            request,
+            || {
+                pmpi::MPI_Reduce_scatter_init_c.get()(
+                    sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request,
+                )
+            },
+        )
+    }
+}
+
 #[cfg(mpi = "MPI_Request_free")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Request_free(request: *mut Request) -> c_int {
     unsafe { by_hand::request_free(pmpi::MPI_Request_free.get(), request) }
+}
+
+#[cfg(mpi = "MPI_Request_get_status")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Request_get_status(
+    request: Raw<Request>,
+    flag: *mut c_int,
+    status: *mut Status,
+) -> c_int {
+    unsafe { by_hand::request_get_status(pmpi::MPI_Request_get_status.get(), request, flag, status) }
+}
+
+#[cfg(mpi = "MPI_Rget")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Rget(
+    origin_addr: *mut c_void,
+    origin_count: c_int,
+    origin_datatype: Raw<Datatype>,
+    target_rank: c_int,
+    target_disp: Aint,
+    target_count: c_int,
+    target_datatype: Raw<Datatype>,
+    win: Raw<Win>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::start_access(
+            Operation::Rget,
+            win,
+            target_rank,
+            Block(origin_count, origin_datatype),
+            request,
+            || {
+                pmpi::MPI_Rget.get()(
+                    origin_addr,
+                    origin_count,
+                    origin_datatype,
+                    target_rank,
+                    target_disp,
+                    target_count,
+                    target_datatype,
+                    win,
+                    request,
+                )
+            },
+        )
+    }
+}
+
+#[cfg(mpi = "MPI_Rget_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Rget_c(
+    origin_addr: *mut c_void,
+    origin_count: Count,
+    origin_datatype: Raw<Datatype>,
+    target_rank: c_int,
+    target_disp: Aint,
+    target_count: Count,
+    target_datatype: Raw<Datatype>,
+    win: Raw<Win>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::start_access(
+            Operation::Rget,
+            win,
+            target_rank,
+            Block(origin_count, origin_datatype),
+            request,
+            || {
+                pmpi::MPI_Rget_c.get()(
+                    origin_addr,
+                    origin_count,
+                    origin_datatype,
+                    target_rank,
+                    target_disp,
+                    target_count,
+                    target_datatype,
+                    win,
+                    request,
+                )
+            },
+        )
+    }
+}
+
+#[cfg(mpi = "MPI_Rget_accumulate")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Rget_accumulate(
+    origin_addr: *const c_void,
+    origin_count: c_int,
+    origin_datatype: Raw<Datatype>,
+    result_addr: *mut c_void,
+    result_count: c_int,
+    result_datatype: Raw<Datatype>,
+    target_rank: c_int,
+    target_disp: Aint,
+    target_count: c_int,
+    target_datatype: Raw<Datatype>,
+    op: Raw<Op>,
+    win: Raw<Win>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::start_access_and_get(
+            Operation::RgetAccumulate,
+            win,
+            target_rank,
+            op,
+            Block(origin_count, origin_datatype),
+            Block(result_count, result_datatype),
+            request,
+            || {
+                pmpi::MPI_Rget_accumulate.get()(
+                    origin_addr,
+                    origin_count,
+                    origin_datatype,
+                    result_addr,
+                    result_count,
+                    result_datatype,
+                    target_rank,
+                    target_disp,
+                    target_count,
+                    target_datatype,
+                    op,
+                    win,
+                    request,
+                )
+            },
+        )
+    }
+}
+
+#[cfg(mpi = "MPI_Rget_accumulate_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Rget_accumulate_c(
+    origin_addr: *const c_void,
+    origin_count: Count,
+    origin_datatype: Raw<Datatype>,
+    result_addr: *mut c_void,
+    result_count: Count,
+    result_datatype: Raw<Datatype>,
+    target_rank: c_int,
+    target_disp: Aint,
+    target_count: Count,
+    target_datatype: Raw<Datatype>,
+    op: Raw<Op>,
+    win: Raw<Win>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::start_access_and_get(
+            Operation::RgetAccumulate,
+            win,
+            target_rank,
+            op,
+            Block(origin_count, origin_datatype),
+            Block(result_count, result_datatype),
+            request,
+            || {
+                pmpi::MPI_Rget_accumulate_c.get()(
+                    origin_addr,
+                    origin_count,
+                    origin_datatype,
+                    result_addr,
+                    result_count,
+                    result_datatype,
+                    target_rank,
+                    target_disp,
+                    target_count,
+                    target_datatype,
+                    op,
+                    win,
+                    request,
+                )
+            },
+        )
+    }
+}
+
+#[cfg(mpi = "MPI_Rput")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Rput(
+    origin_addr: *const c_void,
+    origin_count: c_int,
+    origin_datatype: Raw<Datatype>,
+    target_rank: c_int,
+    target_disp: Aint,
+    target_count: c_int,
+    target_datatype: Raw<Datatype>,
+    win: Raw<Win>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::start_access(
+            Operation::Rput,
+            win,
+            target_rank,
+            Block(origin_count, origin_datatype),
+            request,
+            || {
+                pmpi::MPI_Rput.get()(
+                    origin_addr,
+                    origin_count,
+                    origin_datatype,
+                    target_rank,
+                    target_disp,
+                    target_count,
+                    target_datatype,
+                    win,
+                    request,
+                )
+            },
+        )
+    }
+}
+
+#[cfg(mpi = "MPI_Rput_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Rput_c(
+    origin_addr: *const c_void,
+    origin_count: Count,
+    origin_datatype: Raw<Datatype>,
+    target_rank: c_int,
+    target_disp: Aint,
+    target_count: Count,
+    target_datatype: Raw<Datatype>,
+    win: Raw<Win>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::start_access(
+            Operation::Rput,
+            win,
+            target_rank,
+            Block(origin_count, origin_datatype),
+            request,
+            || {
+                pmpi::MPI_Rput_c.get()(
+                    origin_addr,
+                    origin_count,
+                    origin_datatype,
+                    target_rank,
+                    target_disp,
+                    target_count,
+                    target_datatype,
+                    win,
+                    request,
+                )
+            },
+        )
+    }
 }
 
 #[cfg(mpi = "MPI_Rsend")]
@@ -3022,6 +6534,52 @@ pub unsafe extern "C-unwind" fn MPI_Scan_c(
     }
 }
 
+#[cfg(mpi = "MPI_Scan_init")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Scan_init(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: c_int,
+    datatype: Raw<Datatype>,
+    op: Raw<Op>,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::ScanInit,
+            comm,
+            |comm| volume::scan(comm, Block(count, datatype)),
+            request,
+            || pmpi::MPI_Scan_init.get()(sendbuf, recvbuf, count, datatype, op, comm, info, request),
+        )
+    }
+}
+
+#[cfg(mpi = "MPI_Scan_init_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Scan_init_c(
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: Count,
+    datatype: Raw<Datatype>,
+    op: Raw<Op>,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::ScanInit,
+            comm,
+            |comm| volume::scan(comm, Block(count, datatype)),
+            request,
+            || pmpi::MPI_Scan_init_c.get()(sendbuf, recvbuf, count, datatype, op, comm, info, request),
+        )
+    }
+}
+
 #[cfg(mpi = "MPI_Scatter")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Scatter(
@@ -3072,6 +6630,68 @@ pub unsafe extern "C-unwind" fn MPI_Scatter_c(
             || {
                 pmpi::MPI_Scatter_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm,
+                )
+            },
+        )
+    }
+}
+
+#[cfg(mpi = "MPI_Scatter_init")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Scatter_init(
+    sendbuf: *const c_void,
+    sendcount: c_int,
+    sendtype: Raw<Datatype>,
+    recvbuf: *mut c_void,
+    recvcount: c_int,
+    recvtype: Raw<Datatype>,
+    root: c_int,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::ScatterInit,
+            comm,
+            |comm| {
+                volume::scatter(comm, recvbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
+            },
+            request,
+            || {
+                pmpi::MPI_Scatter_init.get()(
+                    sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request,
+                )
+            },
+        )
+    }
+}
+
+#[cfg(mpi = "MPI_Scatter_init_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Scatter_init_c(
+    sendbuf: *const c_void,
+    sendcount: Count,
+    sendtype: Raw<Datatype>,
+    recvbuf: *mut c_void,
+    recvcount: Count,
+    recvtype: Raw<Datatype>,
+    root: c_int,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::ScatterInit,
+            comm,
+            |comm| {
+                volume::scatter(comm, recvbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
+            },
+            request,
+            || {
+                pmpi::MPI_Scatter_init_c.get()(
+                    sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request,
                 )
             },
         )
@@ -3130,6 +6750,72 @@ pub unsafe extern "C-unwind" fn MPI_Scatterv_c(
             || {
                 pmpi::MPI_Scatterv_c.get()(
                     sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm,
+                )
+            },
+        )
+    }
+}
+
+#[cfg(mpi = "MPI_Scatterv_init")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Scatterv_init(
+    sendbuf: *const c_void,
+    sendcounts: *const c_int,
+    displs: *const c_int,
+    sendtype: Raw<Datatype>,
+    recvbuf: *mut c_void,
+    recvcount: c_int,
+    recvtype: Raw<Datatype>,
+    root: c_int,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::ScattervInit,
+            comm,
+            |comm| {
+                volume::scatter(comm, recvbuf, Blocks(sendcounts, sendtype), Block(recvcount, recvtype), root)
+            },
+            request,
+            || {
+                pmpi::MPI_Scatterv_init.get()(
+                    sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info,
+                    request,
+                )
+            },
+        )
+    }
+}
+
+#[cfg(mpi = "MPI_Scatterv_init_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Scatterv_init_c(
+    sendbuf: *const c_void,
+    sendcounts: *const Count,
+    displs: *const Aint,
+    sendtype: Raw<Datatype>,
+    recvbuf: *mut c_void,
+    recvcount: Count,
+    recvtype: Raw<Datatype>,
+    root: c_int,
+    comm: Raw<Comm>,
+    info: Raw<Info>,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::prepare_collective(
+            Operation::ScattervInit,
+            comm,
+            |comm| {
+                volume::scatter(comm, recvbuf, Blocks(sendcounts, sendtype), Block(recvcount, recvtype), root)
+            },
+            request,
+            || {
+                pmpi::MPI_Scatterv_init_c.get()(
+                    sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info,
+                    request,
                 )
             },
         )
@@ -3498,4 +7184,239 @@ pub unsafe extern "C-unwind" fn MPI_Waitsome(
             array_of_statuses,
         )
     }
+}
+
+#[cfg(mpi = "MPI_Win_allocate")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Win_allocate(
+    size: Aint,
+    disp_unit: c_int,
+    info: Raw<Info>,
+    comm: Raw<Comm>,
+    baseptr: *mut c_void,
+    win: *mut Win,
+) -> c_int {
+    unsafe {
+        meaning::create_window(Operation::WinAllocate, comm, win, || {
+            pmpi::MPI_Win_allocate.get()(size, disp_unit, info, comm, baseptr, win)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_Win_allocate_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Win_allocate_c(
+    size: Aint,
+    disp_unit: Aint,
+    info: Raw<Info>,
+    comm: Raw<Comm>,
+    baseptr: *mut c_void,
+    win: *mut Win,
+) -> c_int {
+    unsafe {
+        meaning::create_window(Operation::WinAllocate, comm, win, || {
+            pmpi::MPI_Win_allocate_c.get()(size, disp_unit, info, comm, baseptr, win)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_Win_allocate_shared")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Win_allocate_shared(
+    size: Aint,
+    disp_unit: c_int,
+    info: Raw<Info>,
+    comm: Raw<Comm>,
+    baseptr: *mut c_void,
+    win: *mut Win,
+) -> c_int {
+    unsafe {
+        meaning::create_window(Operation::WinAllocateShared, comm, win, || {
+            pmpi::MPI_Win_allocate_shared.get()(size, disp_unit, info, comm, baseptr, win)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_Win_allocate_shared_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Win_allocate_shared_c(
+    size: Aint,
+    disp_unit: Aint,
+    info: Raw<Info>,
+    comm: Raw<Comm>,
+    baseptr: *mut c_void,
+    win: *mut Win,
+) -> c_int {
+    unsafe {
+        meaning::create_window(Operation::WinAllocateShared, comm, win, || {
+            pmpi::MPI_Win_allocate_shared_c.get()(size, disp_unit, info, comm, baseptr, win)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_Win_attach")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Win_attach(win: Raw<Win>, base: *mut c_void, size: Aint) -> c_int {
+    unsafe { meaning::on_window(Operation::WinAttach, win, || pmpi::MPI_Win_attach.get()(win, base, size)) }
+}
+
+#[cfg(mpi = "MPI_Win_complete")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Win_complete(win: Raw<Win>) -> c_int {
+    unsafe { meaning::on_window(Operation::WinComplete, win, || pmpi::MPI_Win_complete.get()(win)) }
+}
+
+#[cfg(mpi = "MPI_Win_create")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Win_create(
+    base: *mut c_void,
+    size: Aint,
+    disp_unit: c_int,
+    info: Raw<Info>,
+    comm: Raw<Comm>,
+    win: *mut Win,
+) -> c_int {
+    unsafe {
+        meaning::create_window(Operation::WinCreate, comm, win, || {
+            pmpi::MPI_Win_create.get()(base, size, disp_unit, info, comm, win)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_Win_create_c")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Win_create_c(
+    base: *mut c_void,
+    size: Aint,
+    disp_unit: Aint,
+    info: Raw<Info>,
+    comm: Raw<Comm>,
+    win: *mut Win,
+) -> c_int {
+    unsafe {
+        meaning::create_window(Operation::WinCreate, comm, win, || {
+            pmpi::MPI_Win_create_c.get()(base, size, disp_unit, info, comm, win)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_Win_create_dynamic")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Win_create_dynamic(
+    info: Raw<Info>,
+    comm: Raw<Comm>,
+    win: *mut Win,
+) -> c_int {
+    unsafe {
+        meaning::create_window(Operation::WinCreateDynamic, comm, win, || {
+            pmpi::MPI_Win_create_dynamic.get()(info, comm, win)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_Win_detach")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Win_detach(win: Raw<Win>, base: *const c_void) -> c_int {
+    unsafe { meaning::on_window(Operation::WinDetach, win, || pmpi::MPI_Win_detach.get()(win, base)) }
+}
+
+#[cfg(mpi = "MPI_Win_fence")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Win_fence(assert: c_int, win: Raw<Win>) -> c_int {
+    unsafe { meaning::on_window(Operation::WinFence, win, || pmpi::MPI_Win_fence.get()(assert, win)) }
+}
+
+#[cfg(mpi = "MPI_Win_flush")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Win_flush(rank: c_int, win: Raw<Win>) -> c_int {
+    unsafe { meaning::on_window(Operation::WinFlush, win, || pmpi::MPI_Win_flush.get()(rank, win)) }
+}
+
+#[cfg(mpi = "MPI_Win_flush_all")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Win_flush_all(win: Raw<Win>) -> c_int {
+    unsafe { meaning::on_window(Operation::WinFlushAll, win, || pmpi::MPI_Win_flush_all.get()(win)) }
+}
+
+#[cfg(mpi = "MPI_Win_flush_local")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Win_flush_local(rank: c_int, win: Raw<Win>) -> c_int {
+    unsafe {
+        meaning::on_window(Operation::WinFlushLocal, win, || pmpi::MPI_Win_flush_local.get()(rank, win))
+    }
+}
+
+#[cfg(mpi = "MPI_Win_flush_local_all")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Win_flush_local_all(win: Raw<Win>) -> c_int {
+    unsafe {
+        meaning::on_window(Operation::WinFlushLocalAll, win, || pmpi::MPI_Win_flush_local_all.get()(win))
+    }
+}
+
+#[cfg(mpi = "MPI_Win_free")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Win_free(win: *mut Win) -> c_int {
+    unsafe { meaning::free_window(Operation::WinFree, win, || pmpi::MPI_Win_free.get()(win)) }
+}
+
+#[cfg(mpi = "MPI_Win_lock")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Win_lock(
+    lock_type: c_int,
+    rank: c_int,
+    assert: c_int,
+    win: Raw<Win>,
+) -> c_int {
+    unsafe {
+        meaning::on_window(Operation::WinLock, win, || pmpi::MPI_Win_lock.get()(lock_type, rank, assert, win))
+    }
+}
+
+#[cfg(mpi = "MPI_Win_lock_all")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Win_lock_all(assert: c_int, win: Raw<Win>) -> c_int {
+    unsafe { meaning::on_window(Operation::WinLockAll, win, || pmpi::MPI_Win_lock_all.get()(assert, win)) }
+}
+
+#[cfg(mpi = "MPI_Win_post")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Win_post(group: Raw<Group>, assert: c_int, win: Raw<Win>) -> c_int {
+    unsafe { meaning::on_window(Operation::WinPost, win, || pmpi::MPI_Win_post.get()(group, assert, win)) }
+}
+
+#[cfg(mpi = "MPI_Win_start")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Win_start(group: Raw<Group>, assert: c_int, win: Raw<Win>) -> c_int {
+    unsafe { meaning::on_window(Operation::WinStart, win, || pmpi::MPI_Win_start.get()(group, assert, win)) }
+}
+
+#[cfg(mpi = "MPI_Win_sync")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Win_sync(win: Raw<Win>) -> c_int {
+    unsafe { meaning::on_window(Operation::WinSync, win, || pmpi::MPI_Win_sync.get()(win)) }
+}
+
+#[cfg(mpi = "MPI_Win_test")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Win_test(win: Raw<Win>, flag: *mut c_int) -> c_int {
+    unsafe { meaning::on_window(Operation::WinTest, win, || pmpi::MPI_Win_test.get()(win, flag)) }
+}
+
+#[cfg(mpi = "MPI_Win_unlock")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Win_unlock(rank: c_int, win: Raw<Win>) -> c_int {
+    unsafe { meaning::on_window(Operation::WinUnlock, win, || pmpi::MPI_Win_unlock.get()(rank, win)) }
+}
+
+#[cfg(mpi = "MPI_Win_unlock_all")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Win_unlock_all(win: Raw<Win>) -> c_int {
+    unsafe { meaning::on_window(Operation::WinUnlockAll, win, || pmpi::MPI_Win_unlock_all.get()(win)) }
+}
+
+#[cfg(mpi = "MPI_Win_wait")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Win_wait(win: Raw<Win>) -> c_int {
+    unsafe { meaning::on_window(Operation::WinWait, win, || pmpi::MPI_Win_wait.get()(win)) }
 }

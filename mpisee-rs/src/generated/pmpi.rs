@@ -11,6 +11,291 @@ use crate::abi::{
 use crate::symbol::Symbol;
 use std::ffi::{c_char, c_double, c_int, c_void};
 
+pub static MPIX_Allgather_init: Symbol<
+    unsafe extern "C-unwind" fn(
+        *const c_void,
+        c_int,
+        Raw<Datatype>,
+        *mut c_void,
+        c_int,
+        Raw<Datatype>,
+        Raw<Comm>,
+        Raw<Info>,
+        *mut Request,
+    ) -> c_int,
+> = Symbol::new(c"PMPIX_Allgather_init");
+pub static MPIX_Allgatherv_init: Symbol<
+    unsafe extern "C-unwind" fn(
+        *const c_void,
+        c_int,
+        Raw<Datatype>,
+        *mut c_void,
+        *const c_int,
+        *const c_int,
+        Raw<Datatype>,
+        Raw<Comm>,
+        Raw<Info>,
+        *mut Request,
+    ) -> c_int,
+> = Symbol::new(c"PMPIX_Allgatherv_init");
+pub static MPIX_Allreduce_init: Symbol<
+    unsafe extern "C-unwind" fn(
+        *const c_void,
+        *mut c_void,
+        c_int,
+        Raw<Datatype>,
+        Raw<Op>,
+        Raw<Comm>,
+        Raw<Info>,
+        *mut Request,
+    ) -> c_int,
+> = Symbol::new(c"PMPIX_Allreduce_init");
+pub static MPIX_Alltoall_init: Symbol<
+    unsafe extern "C-unwind" fn(
+        *const c_void,
+        c_int,
+        Raw<Datatype>,
+        *mut c_void,
+        c_int,
+        Raw<Datatype>,
+        Raw<Comm>,
+        Raw<Info>,
+        *mut Request,
+    ) -> c_int,
+> = Symbol::new(c"PMPIX_Alltoall_init");
+pub static MPIX_Alltoallv_init: Symbol<
+    unsafe extern "C-unwind" fn(
+        *const c_void,
+        *const c_int,
+        *const c_int,
+        Raw<Datatype>,
+        *mut c_void,
+        *const c_int,
+        *const c_int,
+        Raw<Datatype>,
+        Raw<Comm>,
+        Raw<Info>,
+        *mut Request,
+    ) -> c_int,
+> = Symbol::new(c"PMPIX_Alltoallv_init");
+pub static MPIX_Alltoallw_init: Symbol<
+    unsafe extern "C-unwind" fn(
+        *const c_void,
+        *const c_int,
+        *const c_int,
+        *const Datatype,
+        *mut c_void,
+        *const c_int,
+        *const c_int,
+        *const Datatype,
+        Raw<Comm>,
+        Raw<Info>,
+        *mut Request,
+    ) -> c_int,
+> = Symbol::new(c"PMPIX_Alltoallw_init");
+pub static MPIX_Barrier_init: Symbol<
+    unsafe extern "C-unwind" fn(Raw<Comm>, Raw<Info>, *mut Request) -> c_int,
+> = Symbol::new(c"PMPIX_Barrier_init");
+pub static MPIX_Bcast_init: Symbol<
+    unsafe extern "C-unwind" fn(
+        *mut c_void,
+        c_int,
+        Raw<Datatype>,
+        c_int,
+        Raw<Comm>,
+        Raw<Info>,
+        *mut Request,
+    ) -> c_int,
+> = Symbol::new(c"PMPIX_Bcast_init");
+pub static MPIX_Exscan_init: Symbol<
+    unsafe extern "C-unwind" fn(
+        *const c_void,
+        *mut c_void,
+        c_int,
+        Raw<Datatype>,
+        Raw<Op>,
+        Raw<Comm>,
+        Raw<Info>,
+        *mut Request,
+    ) -> c_int,
+> = Symbol::new(c"PMPIX_Exscan_init");
+pub static MPIX_Gather_init: Symbol<
+    unsafe extern "C-unwind" fn(
+        *const c_void,
+        c_int,
+        Raw<Datatype>,
+        *mut c_void,
+        c_int,
+        Raw<Datatype>,
+        c_int,
+        Raw<Comm>,
+        Raw<Info>,
+        *mut Request,
+    ) -> c_int,
+> = Symbol::new(c"PMPIX_Gather_init");
+pub static MPIX_Gatherv_init: Symbol<
+    unsafe extern "C-unwind" fn(
+        *const c_void,
+        c_int,
+        Raw<Datatype>,
+        *mut c_void,
+        *const c_int,
+        *const c_int,
+        Raw<Datatype>,
+        c_int,
+        Raw<Comm>,
+        Raw<Info>,
+        *mut Request,
+    ) -> c_int,
+> = Symbol::new(c"PMPIX_Gatherv_init");
+pub static MPIX_Neighbor_allgather_init: Symbol<
+    unsafe extern "C-unwind" fn(
+        *const c_void,
+        c_int,
+        Raw<Datatype>,
+        *mut c_void,
+        c_int,
+        Raw<Datatype>,
+        Raw<Comm>,
+        Raw<Info>,
+        *mut Request,
+    ) -> c_int,
+> = Symbol::new(c"PMPIX_Neighbor_allgather_init");
+pub static MPIX_Neighbor_allgatherv_init: Symbol<
+    unsafe extern "C-unwind" fn(
+        *const c_void,
+        c_int,
+        Raw<Datatype>,
+        *mut c_void,
+        *const c_int,
+        *const c_int,
+        Raw<Datatype>,
+        Raw<Comm>,
+        Raw<Info>,
+        *mut Request,
+    ) -> c_int,
+> = Symbol::new(c"PMPIX_Neighbor_allgatherv_init");
+pub static MPIX_Neighbor_alltoall_init: Symbol<
+    unsafe extern "C-unwind" fn(
+        *const c_void,
+        c_int,
+        Raw<Datatype>,
+        *mut c_void,
+        c_int,
+        Raw<Datatype>,
+        Raw<Comm>,
+        Raw<Info>,
+        *mut Request,
+    ) -> c_int,
+> = Symbol::new(c"PMPIX_Neighbor_alltoall_init");
+pub static MPIX_Neighbor_alltoallv_init: Symbol<
+    unsafe extern "C-unwind" fn(
+        *const c_void,
+        *const c_int,
+        *const c_int,
+        Raw<Datatype>,
+        *mut c_void,
+        *const c_int,
+        *const c_int,
+        Raw<Datatype>,
+        Raw<Comm>,
+        Raw<Info>,
+        *mut Request,
+    ) -> c_int,
+> = Symbol::new(c"PMPIX_Neighbor_alltoallv_init");
+pub static MPIX_Neighbor_alltoallw_init: Symbol<
+    unsafe extern "C-unwind" fn(
+        *const c_void,
+        *const c_int,
+        *const Aint,
+        *const Datatype,
+        *mut c_void,
+        *const c_int,
+        *const Aint,
+        *const Datatype,
+        Raw<Comm>,
+        Raw<Info>,
+        *mut Request,
+    ) -> c_int,
+> = Symbol::new(c"PMPIX_Neighbor_alltoallw_init");
+pub static MPIX_Reduce_init: Symbol<
+    unsafe extern "C-unwind" fn(
+        *const c_void,
+        *mut c_void,
+        c_int,
+        Raw<Datatype>,
+        Raw<Op>,
+        c_int,
+        Raw<Comm>,
+        Raw<Info>,
+        *mut Request,
+    ) -> c_int,
+> = Symbol::new(c"PMPIX_Reduce_init");
+pub static MPIX_Reduce_scatter_block_init: Symbol<
+    unsafe extern "C-unwind" fn(
+        *const c_void,
+        *mut c_void,
+        c_int,
+        Raw<Datatype>,
+        Raw<Op>,
+        Raw<Comm>,
+        Raw<Info>,
+        *mut Request,
+    ) -> c_int,
+> = Symbol::new(c"PMPIX_Reduce_scatter_block_init");
+pub static MPIX_Reduce_scatter_init: Symbol<
+    unsafe extern "C-unwind" fn(
+        *const c_void,
+        *mut c_void,
+        *const c_int,
+        Raw<Datatype>,
+        Raw<Op>,
+        Raw<Comm>,
+        Raw<Info>,
+        *mut Request,
+    ) -> c_int,
+> = Symbol::new(c"PMPIX_Reduce_scatter_init");
+pub static MPIX_Scan_init: Symbol<
+    unsafe extern "C-unwind" fn(
+        *const c_void,
+        *mut c_void,
+        c_int,
+        Raw<Datatype>,
+        Raw<Op>,
+        Raw<Comm>,
+        Raw<Info>,
+        *mut Request,
+    ) -> c_int,
+> = Symbol::new(c"PMPIX_Scan_init");
+pub static MPIX_Scatter_init: Symbol<
+    unsafe extern "C-unwind" fn(
+        *const c_void,
+        c_int,
+        Raw<Datatype>,
+        *mut c_void,
+        c_int,
+        Raw<Datatype>,
+        c_int,
+        Raw<Comm>,
+        Raw<Info>,
+        *mut Request,
+    ) -> c_int,
+> = Symbol::new(c"PMPIX_Scatter_init");
+pub static MPIX_Scatterv_init: Symbol<
+    unsafe extern "C-unwind" fn(
+        *const c_void,
+        *const c_int,
+        *const c_int,
+        Raw<Datatype>,
+        *mut c_void,
+        c_int,
+        Raw<Datatype>,
+        c_int,
+        Raw<Comm>,
+        Raw<Info>,
+        *mut Request,
+    ) -> c_int,
+> = Symbol::new(c"PMPIX_Scatterv_init");
 pub static MPI_Abort: Symbol<unsafe extern "C-unwind" fn(Raw<Comm>, c_int) -> c_int> =
     Symbol::new(c"PMPI_Abort");
 pub static MPI_Accumulate: Symbol<
@@ -2325,13 +2610,13 @@ pub static MPI_Pcontrol: Symbol<unsafe extern "C-unwind" fn(c_int, ...) -> c_int
     Symbol::new(c"PMPI_Pcontrol");
 pub static MPI_Pready: Symbol<unsafe extern "C-unwind" fn(c_int, Raw<Request>) -> c_int> =
     Symbol::new(c"PMPI_Pready");
-pub static MPI_Pready_list: Symbol<unsafe extern "C-unwind" fn(c_int, *const c_int, Raw<Request>) -> c_int> =
+pub static MPI_Pready_list: Symbol<unsafe extern "C-unwind" fn(c_int, *mut c_int, Raw<Request>) -> c_int> =
     Symbol::new(c"PMPI_Pready_list");
 pub static MPI_Pready_range: Symbol<unsafe extern "C-unwind" fn(c_int, c_int, Raw<Request>) -> c_int> =
     Symbol::new(c"PMPI_Pready_range");
 pub static MPI_Precv_init: Symbol<
     unsafe extern "C-unwind" fn(
-        *const c_void,
+        *mut c_void,
         c_int,
         Count,
         Raw<Datatype>,
@@ -3336,7 +3621,7 @@ pub static MPI_Win_allocate_shared: Symbol<
 pub static MPI_Win_allocate_shared_c: Symbol<
     unsafe extern "C-unwind" fn(Aint, Aint, Raw<Info>, Raw<Comm>, *mut c_void, *mut Win) -> c_int,
 > = Symbol::new(c"PMPI_Win_allocate_shared_c");
-pub static MPI_Win_attach: Symbol<unsafe extern "C-unwind" fn(Raw<Win>, *const c_void, Aint) -> c_int> =
+pub static MPI_Win_attach: Symbol<unsafe extern "C-unwind" fn(Raw<Win>, *mut c_void, Aint) -> c_int> =
     Symbol::new(c"PMPI_Win_attach");
 pub static MPI_Win_c2f: Symbol<unsafe extern "C-unwind" fn(Raw<Win>) -> c_int> = Symbol::new(c"PMPI_Win_c2f");
 pub static MPI_Win_call_errhandler: Symbol<unsafe extern "C-unwind" fn(Raw<Win>, c_int) -> c_int> =
@@ -3344,10 +3629,10 @@ pub static MPI_Win_call_errhandler: Symbol<unsafe extern "C-unwind" fn(Raw<Win>,
 pub static MPI_Win_complete: Symbol<unsafe extern "C-unwind" fn(Raw<Win>) -> c_int> =
     Symbol::new(c"PMPI_Win_complete");
 pub static MPI_Win_create: Symbol<
-    unsafe extern "C-unwind" fn(*const c_void, Aint, c_int, Raw<Info>, Raw<Comm>, *mut Win) -> c_int,
+    unsafe extern "C-unwind" fn(*mut c_void, Aint, c_int, Raw<Info>, Raw<Comm>, *mut Win) -> c_int,
 > = Symbol::new(c"PMPI_Win_create");
 pub static MPI_Win_create_c: Symbol<
-    unsafe extern "C-unwind" fn(*const c_void, Aint, Aint, Raw<Info>, Raw<Comm>, *mut Win) -> c_int,
+    unsafe extern "C-unwind" fn(*mut c_void, Aint, Aint, Raw<Info>, Raw<Comm>, *mut Win) -> c_int,
 > = Symbol::new(c"PMPI_Win_create_c");
 pub static MPI_Win_create_dynamic: Symbol<
     unsafe extern "C-unwind" fn(Raw<Info>, Raw<Comm>, *mut Win) -> c_int,

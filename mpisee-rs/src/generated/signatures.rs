@@ -2,19 +2,67 @@
 
 //! The signatures of the interposed functions, compared with the prototypes in the `mpi.h` of the flavour. Nothing of this is in the library: it compiles or it does not.
 
-#![allow(unused_imports)]
+#![allow(unused_imports, clippy::undocumented_unsafe_blocks)]
 
-use crate::abi::{Aint, Comm, Count, Datatype, Group, Info, Message, Op, Request, Status};
+use crate::abi::{Aint, Comm, Count, Datatype, File, Group, Info, Message, Offset, Op, Request, Status, Win};
 use std::ffi::{c_char, c_int, c_void};
 
 #[cfg(mpi = "MPI_Abort")]
 const _: unsafe extern "C" fn(Comm, c_int) -> c_int = mpi_sys::PMPI_Abort;
+#[cfg(mpi = "MPI_Accumulate")]
+const _: unsafe extern "C" fn(
+    *const c_void,
+    c_int,
+    Datatype,
+    c_int,
+    Aint,
+    c_int,
+    Datatype,
+    Op,
+    Win,
+) -> c_int = mpi_sys::PMPI_Accumulate;
+#[cfg(mpi = "MPI_Accumulate_c")]
+const _: unsafe extern "C" fn(
+    *const c_void,
+    Count,
+    Datatype,
+    c_int,
+    Aint,
+    Count,
+    Datatype,
+    Op,
+    Win,
+) -> c_int = mpi_sys::PMPI_Accumulate_c;
 #[cfg(mpi = "MPI_Allgather")]
 const _: unsafe extern "C" fn(*const c_void, c_int, Datatype, *mut c_void, c_int, Datatype, Comm) -> c_int =
     mpi_sys::PMPI_Allgather;
 #[cfg(mpi = "MPI_Allgather_c")]
 const _: unsafe extern "C" fn(*const c_void, Count, Datatype, *mut c_void, Count, Datatype, Comm) -> c_int =
     mpi_sys::PMPI_Allgather_c;
+#[cfg(mpi = "MPI_Allgather_init")]
+const _: unsafe extern "C" fn(
+    *const c_void,
+    c_int,
+    Datatype,
+    *mut c_void,
+    c_int,
+    Datatype,
+    Comm,
+    Info,
+    *mut Request,
+) -> c_int = mpi_sys::PMPI_Allgather_init;
+#[cfg(mpi = "MPI_Allgather_init_c")]
+const _: unsafe extern "C" fn(
+    *const c_void,
+    Count,
+    Datatype,
+    *mut c_void,
+    Count,
+    Datatype,
+    Comm,
+    Info,
+    *mut Request,
+) -> c_int = mpi_sys::PMPI_Allgather_init_c;
 #[cfg(mpi = "MPI_Allgatherv")]
 const _: unsafe extern "C" fn(
     *const c_void,
@@ -37,18 +85,90 @@ const _: unsafe extern "C" fn(
     Datatype,
     Comm,
 ) -> c_int = mpi_sys::PMPI_Allgatherv_c;
+#[cfg(mpi = "MPI_Allgatherv_init")]
+const _: unsafe extern "C" fn(
+    *const c_void,
+    c_int,
+    Datatype,
+    *mut c_void,
+    *const c_int,
+    *const c_int,
+    Datatype,
+    Comm,
+    Info,
+    *mut Request,
+) -> c_int = mpi_sys::PMPI_Allgatherv_init;
+#[cfg(mpi = "MPI_Allgatherv_init_c")]
+const _: unsafe extern "C" fn(
+    *const c_void,
+    Count,
+    Datatype,
+    *mut c_void,
+    *const Count,
+    *const Aint,
+    Datatype,
+    Comm,
+    Info,
+    *mut Request,
+) -> c_int = mpi_sys::PMPI_Allgatherv_init_c;
 #[cfg(mpi = "MPI_Allreduce")]
 const _: unsafe extern "C" fn(*const c_void, *mut c_void, c_int, Datatype, Op, Comm) -> c_int =
     mpi_sys::PMPI_Allreduce;
 #[cfg(mpi = "MPI_Allreduce_c")]
 const _: unsafe extern "C" fn(*const c_void, *mut c_void, Count, Datatype, Op, Comm) -> c_int =
     mpi_sys::PMPI_Allreduce_c;
+#[cfg(mpi = "MPI_Allreduce_init")]
+const _: unsafe extern "C" fn(
+    *const c_void,
+    *mut c_void,
+    c_int,
+    Datatype,
+    Op,
+    Comm,
+    Info,
+    *mut Request,
+) -> c_int = mpi_sys::PMPI_Allreduce_init;
+#[cfg(mpi = "MPI_Allreduce_init_c")]
+const _: unsafe extern "C" fn(
+    *const c_void,
+    *mut c_void,
+    Count,
+    Datatype,
+    Op,
+    Comm,
+    Info,
+    *mut Request,
+) -> c_int = mpi_sys::PMPI_Allreduce_init_c;
 #[cfg(mpi = "MPI_Alltoall")]
 const _: unsafe extern "C" fn(*const c_void, c_int, Datatype, *mut c_void, c_int, Datatype, Comm) -> c_int =
     mpi_sys::PMPI_Alltoall;
 #[cfg(mpi = "MPI_Alltoall_c")]
 const _: unsafe extern "C" fn(*const c_void, Count, Datatype, *mut c_void, Count, Datatype, Comm) -> c_int =
     mpi_sys::PMPI_Alltoall_c;
+#[cfg(mpi = "MPI_Alltoall_init")]
+const _: unsafe extern "C" fn(
+    *const c_void,
+    c_int,
+    Datatype,
+    *mut c_void,
+    c_int,
+    Datatype,
+    Comm,
+    Info,
+    *mut Request,
+) -> c_int = mpi_sys::PMPI_Alltoall_init;
+#[cfg(mpi = "MPI_Alltoall_init_c")]
+const _: unsafe extern "C" fn(
+    *const c_void,
+    Count,
+    Datatype,
+    *mut c_void,
+    Count,
+    Datatype,
+    Comm,
+    Info,
+    *mut Request,
+) -> c_int = mpi_sys::PMPI_Alltoall_init_c;
 #[cfg(mpi = "MPI_Alltoallv")]
 const _: unsafe extern "C" fn(
     *const c_void,
@@ -73,6 +193,34 @@ const _: unsafe extern "C" fn(
     Datatype,
     Comm,
 ) -> c_int = mpi_sys::PMPI_Alltoallv_c;
+#[cfg(mpi = "MPI_Alltoallv_init")]
+const _: unsafe extern "C" fn(
+    *const c_void,
+    *const c_int,
+    *const c_int,
+    Datatype,
+    *mut c_void,
+    *const c_int,
+    *const c_int,
+    Datatype,
+    Comm,
+    Info,
+    *mut Request,
+) -> c_int = mpi_sys::PMPI_Alltoallv_init;
+#[cfg(mpi = "MPI_Alltoallv_init_c")]
+const _: unsafe extern "C" fn(
+    *const c_void,
+    *const Count,
+    *const Aint,
+    Datatype,
+    *mut c_void,
+    *const Count,
+    *const Aint,
+    Datatype,
+    Comm,
+    Info,
+    *mut Request,
+) -> c_int = mpi_sys::PMPI_Alltoallv_init_c;
 #[cfg(mpi = "MPI_Alltoallw")]
 const _: unsafe extern "C" fn(
     *const c_void,
@@ -97,12 +245,48 @@ const _: unsafe extern "C" fn(
     *const Datatype,
     Comm,
 ) -> c_int = mpi_sys::PMPI_Alltoallw_c;
+#[cfg(mpi = "MPI_Alltoallw_init")]
+const _: unsafe extern "C" fn(
+    *const c_void,
+    *const c_int,
+    *const c_int,
+    *const Datatype,
+    *mut c_void,
+    *const c_int,
+    *const c_int,
+    *const Datatype,
+    Comm,
+    Info,
+    *mut Request,
+) -> c_int = mpi_sys::PMPI_Alltoallw_init;
+#[cfg(mpi = "MPI_Alltoallw_init_c")]
+const _: unsafe extern "C" fn(
+    *const c_void,
+    *const Count,
+    *const Aint,
+    *const Datatype,
+    *mut c_void,
+    *const Count,
+    *const Aint,
+    *const Datatype,
+    Comm,
+    Info,
+    *mut Request,
+) -> c_int = mpi_sys::PMPI_Alltoallw_init_c;
 #[cfg(mpi = "MPI_Barrier")]
 const _: unsafe extern "C" fn(Comm) -> c_int = mpi_sys::PMPI_Barrier;
+#[cfg(mpi = "MPI_Barrier_init")]
+const _: unsafe extern "C" fn(Comm, Info, *mut Request) -> c_int = mpi_sys::PMPI_Barrier_init;
 #[cfg(mpi = "MPI_Bcast")]
 const _: unsafe extern "C" fn(*mut c_void, c_int, Datatype, c_int, Comm) -> c_int = mpi_sys::PMPI_Bcast;
 #[cfg(mpi = "MPI_Bcast_c")]
 const _: unsafe extern "C" fn(*mut c_void, Count, Datatype, c_int, Comm) -> c_int = mpi_sys::PMPI_Bcast_c;
+#[cfg(mpi = "MPI_Bcast_init")]
+const _: unsafe extern "C" fn(*mut c_void, c_int, Datatype, c_int, Comm, Info, *mut Request) -> c_int =
+    mpi_sys::PMPI_Bcast_init;
+#[cfg(mpi = "MPI_Bcast_init_c")]
+const _: unsafe extern "C" fn(*mut c_void, Count, Datatype, c_int, Comm, Info, *mut Request) -> c_int =
+    mpi_sys::PMPI_Bcast_init_c;
 #[cfg(mpi = "MPI_Bsend")]
 const _: unsafe extern "C" fn(*const c_void, c_int, Datatype, c_int, c_int, Comm) -> c_int =
     mpi_sys::PMPI_Bsend;
@@ -136,12 +320,25 @@ const _: unsafe extern "C" fn(Comm, Info, *mut Comm) -> c_int = mpi_sys::PMPI_Co
 const _: unsafe extern "C" fn(*mut Comm) -> c_int = mpi_sys::PMPI_Comm_free;
 #[cfg(mpi = "MPI_Comm_idup")]
 const _: unsafe extern "C" fn(Comm, *mut Comm, *mut Request) -> c_int = mpi_sys::PMPI_Comm_idup;
+#[cfg(mpi = "MPI_Comm_idup_with_info")]
+const _: unsafe extern "C" fn(Comm, Info, *mut Comm, *mut Request) -> c_int =
+    mpi_sys::PMPI_Comm_idup_with_info;
 #[cfg(mpi = "MPI_Comm_set_name")]
 const _: unsafe extern "C" fn(Comm, *const c_char) -> c_int = mpi_sys::PMPI_Comm_set_name;
 #[cfg(mpi = "MPI_Comm_split")]
 const _: unsafe extern "C" fn(Comm, c_int, c_int, *mut Comm) -> c_int = mpi_sys::PMPI_Comm_split;
 #[cfg(mpi = "MPI_Comm_split_type")]
 const _: unsafe extern "C" fn(Comm, c_int, c_int, Info, *mut Comm) -> c_int = mpi_sys::PMPI_Comm_split_type;
+#[cfg(mpi = "MPI_Compare_and_swap")]
+const _: unsafe extern "C" fn(
+    *const c_void,
+    *const c_void,
+    *mut c_void,
+    Datatype,
+    c_int,
+    Aint,
+    Win,
+) -> c_int = mpi_sys::PMPI_Compare_and_swap;
 #[cfg(mpi = "MPI_Dist_graph_create")]
 const _: unsafe extern "C" fn(
     Comm,
@@ -173,6 +370,238 @@ const _: unsafe extern "C" fn(*const c_void, *mut c_void, c_int, Datatype, Op, C
 #[cfg(mpi = "MPI_Exscan_c")]
 const _: unsafe extern "C" fn(*const c_void, *mut c_void, Count, Datatype, Op, Comm) -> c_int =
     mpi_sys::PMPI_Exscan_c;
+#[cfg(mpi = "MPI_Exscan_init")]
+const _: unsafe extern "C" fn(
+    *const c_void,
+    *mut c_void,
+    c_int,
+    Datatype,
+    Op,
+    Comm,
+    Info,
+    *mut Request,
+) -> c_int = mpi_sys::PMPI_Exscan_init;
+#[cfg(mpi = "MPI_Exscan_init_c")]
+const _: unsafe extern "C" fn(
+    *const c_void,
+    *mut c_void,
+    Count,
+    Datatype,
+    Op,
+    Comm,
+    Info,
+    *mut Request,
+) -> c_int = mpi_sys::PMPI_Exscan_init_c;
+#[cfg(mpi = "MPI_Fetch_and_op")]
+const _: unsafe extern "C" fn(*const c_void, *mut c_void, Datatype, c_int, Aint, Op, Win) -> c_int =
+    mpi_sys::PMPI_Fetch_and_op;
+#[cfg(mpi = "MPI_File_close")]
+const _: unsafe extern "C" fn(*mut File) -> c_int = mpi_sys::PMPI_File_close;
+#[cfg(mpi = "MPI_File_get_position_shared")]
+const _: unsafe extern "C" fn(File, *mut Offset) -> c_int = mpi_sys::PMPI_File_get_position_shared;
+#[cfg(mpi = "MPI_File_get_size")]
+const _: unsafe extern "C" fn(File, *mut Offset) -> c_int = mpi_sys::PMPI_File_get_size;
+#[cfg(mpi = "MPI_File_iread")]
+const _: unsafe extern "C" fn(File, *mut c_void, c_int, Datatype, *mut Request) -> c_int =
+    mpi_sys::PMPI_File_iread;
+#[cfg(mpi = "MPI_File_iread_c")]
+const _: unsafe extern "C" fn(File, *mut c_void, Count, Datatype, *mut Request) -> c_int =
+    mpi_sys::PMPI_File_iread_c;
+#[cfg(mpi = "MPI_File_iread_all")]
+const _: unsafe extern "C" fn(File, *mut c_void, c_int, Datatype, *mut Request) -> c_int =
+    mpi_sys::PMPI_File_iread_all;
+#[cfg(mpi = "MPI_File_iread_all_c")]
+const _: unsafe extern "C" fn(File, *mut c_void, Count, Datatype, *mut Request) -> c_int =
+    mpi_sys::PMPI_File_iread_all_c;
+#[cfg(mpi = "MPI_File_iread_at")]
+const _: unsafe extern "C" fn(File, Offset, *mut c_void, c_int, Datatype, *mut Request) -> c_int =
+    mpi_sys::PMPI_File_iread_at;
+#[cfg(mpi = "MPI_File_iread_at_c")]
+const _: unsafe extern "C" fn(File, Offset, *mut c_void, Count, Datatype, *mut Request) -> c_int =
+    mpi_sys::PMPI_File_iread_at_c;
+#[cfg(mpi = "MPI_File_iread_at_all")]
+const _: unsafe extern "C" fn(File, Offset, *mut c_void, c_int, Datatype, *mut Request) -> c_int =
+    mpi_sys::PMPI_File_iread_at_all;
+#[cfg(mpi = "MPI_File_iread_at_all_c")]
+const _: unsafe extern "C" fn(File, Offset, *mut c_void, Count, Datatype, *mut Request) -> c_int =
+    mpi_sys::PMPI_File_iread_at_all_c;
+#[cfg(mpi = "MPI_File_iread_shared")]
+const _: unsafe extern "C" fn(File, *mut c_void, c_int, Datatype, *mut Request) -> c_int =
+    mpi_sys::PMPI_File_iread_shared;
+#[cfg(mpi = "MPI_File_iread_shared_c")]
+const _: unsafe extern "C" fn(File, *mut c_void, Count, Datatype, *mut Request) -> c_int =
+    mpi_sys::PMPI_File_iread_shared_c;
+#[cfg(mpi = "MPI_File_iwrite")]
+const _: unsafe extern "C" fn(File, *const c_void, c_int, Datatype, *mut Request) -> c_int =
+    mpi_sys::PMPI_File_iwrite;
+#[cfg(mpi = "MPI_File_iwrite_c")]
+const _: unsafe extern "C" fn(File, *const c_void, Count, Datatype, *mut Request) -> c_int =
+    mpi_sys::PMPI_File_iwrite_c;
+#[cfg(mpi = "MPI_File_iwrite_all")]
+const _: unsafe extern "C" fn(File, *const c_void, c_int, Datatype, *mut Request) -> c_int =
+    mpi_sys::PMPI_File_iwrite_all;
+#[cfg(mpi = "MPI_File_iwrite_all_c")]
+const _: unsafe extern "C" fn(File, *const c_void, Count, Datatype, *mut Request) -> c_int =
+    mpi_sys::PMPI_File_iwrite_all_c;
+#[cfg(mpi = "MPI_File_iwrite_at")]
+const _: unsafe extern "C" fn(File, Offset, *const c_void, c_int, Datatype, *mut Request) -> c_int =
+    mpi_sys::PMPI_File_iwrite_at;
+#[cfg(mpi = "MPI_File_iwrite_at_c")]
+const _: unsafe extern "C" fn(File, Offset, *const c_void, Count, Datatype, *mut Request) -> c_int =
+    mpi_sys::PMPI_File_iwrite_at_c;
+#[cfg(mpi = "MPI_File_iwrite_at_all")]
+const _: unsafe extern "C" fn(File, Offset, *const c_void, c_int, Datatype, *mut Request) -> c_int =
+    mpi_sys::PMPI_File_iwrite_at_all;
+#[cfg(mpi = "MPI_File_iwrite_at_all_c")]
+const _: unsafe extern "C" fn(File, Offset, *const c_void, Count, Datatype, *mut Request) -> c_int =
+    mpi_sys::PMPI_File_iwrite_at_all_c;
+#[cfg(mpi = "MPI_File_iwrite_shared")]
+const _: unsafe extern "C" fn(File, *const c_void, c_int, Datatype, *mut Request) -> c_int =
+    mpi_sys::PMPI_File_iwrite_shared;
+#[cfg(mpi = "MPI_File_iwrite_shared_c")]
+const _: unsafe extern "C" fn(File, *const c_void, Count, Datatype, *mut Request) -> c_int =
+    mpi_sys::PMPI_File_iwrite_shared_c;
+#[cfg(mpi = "MPI_File_open")]
+const _: unsafe extern "C" fn(Comm, *const c_char, c_int, Info, *mut File) -> c_int = mpi_sys::PMPI_File_open;
+#[cfg(mpi = "MPI_File_preallocate")]
+const _: unsafe extern "C" fn(File, Offset) -> c_int = mpi_sys::PMPI_File_preallocate;
+#[cfg(mpi = "MPI_File_read")]
+const _: unsafe extern "C" fn(File, *mut c_void, c_int, Datatype, *mut Status) -> c_int =
+    mpi_sys::PMPI_File_read;
+#[cfg(mpi = "MPI_File_read_c")]
+const _: unsafe extern "C" fn(File, *mut c_void, Count, Datatype, *mut Status) -> c_int =
+    mpi_sys::PMPI_File_read_c;
+#[cfg(mpi = "MPI_File_read_all")]
+const _: unsafe extern "C" fn(File, *mut c_void, c_int, Datatype, *mut Status) -> c_int =
+    mpi_sys::PMPI_File_read_all;
+#[cfg(mpi = "MPI_File_read_all_c")]
+const _: unsafe extern "C" fn(File, *mut c_void, Count, Datatype, *mut Status) -> c_int =
+    mpi_sys::PMPI_File_read_all_c;
+#[cfg(mpi = "MPI_File_read_all_begin")]
+const _: unsafe extern "C" fn(File, *mut c_void, c_int, Datatype) -> c_int =
+    mpi_sys::PMPI_File_read_all_begin;
+#[cfg(mpi = "MPI_File_read_all_begin_c")]
+const _: unsafe extern "C" fn(File, *mut c_void, Count, Datatype) -> c_int =
+    mpi_sys::PMPI_File_read_all_begin_c;
+#[cfg(mpi = "MPI_File_read_all_end")]
+const _: unsafe extern "C" fn(File, *mut c_void, *mut Status) -> c_int = mpi_sys::PMPI_File_read_all_end;
+#[cfg(mpi = "MPI_File_read_at")]
+const _: unsafe extern "C" fn(File, Offset, *mut c_void, c_int, Datatype, *mut Status) -> c_int =
+    mpi_sys::PMPI_File_read_at;
+#[cfg(mpi = "MPI_File_read_at_c")]
+const _: unsafe extern "C" fn(File, Offset, *mut c_void, Count, Datatype, *mut Status) -> c_int =
+    mpi_sys::PMPI_File_read_at_c;
+#[cfg(mpi = "MPI_File_read_at_all")]
+const _: unsafe extern "C" fn(File, Offset, *mut c_void, c_int, Datatype, *mut Status) -> c_int =
+    mpi_sys::PMPI_File_read_at_all;
+#[cfg(mpi = "MPI_File_read_at_all_c")]
+const _: unsafe extern "C" fn(File, Offset, *mut c_void, Count, Datatype, *mut Status) -> c_int =
+    mpi_sys::PMPI_File_read_at_all_c;
+#[cfg(mpi = "MPI_File_read_at_all_begin")]
+const _: unsafe extern "C" fn(File, Offset, *mut c_void, c_int, Datatype) -> c_int =
+    mpi_sys::PMPI_File_read_at_all_begin;
+#[cfg(mpi = "MPI_File_read_at_all_begin_c")]
+const _: unsafe extern "C" fn(File, Offset, *mut c_void, Count, Datatype) -> c_int =
+    mpi_sys::PMPI_File_read_at_all_begin_c;
+#[cfg(mpi = "MPI_File_read_at_all_end")]
+const _: unsafe extern "C" fn(File, *mut c_void, *mut Status) -> c_int = mpi_sys::PMPI_File_read_at_all_end;
+#[cfg(mpi = "MPI_File_read_ordered")]
+const _: unsafe extern "C" fn(File, *mut c_void, c_int, Datatype, *mut Status) -> c_int =
+    mpi_sys::PMPI_File_read_ordered;
+#[cfg(mpi = "MPI_File_read_ordered_c")]
+const _: unsafe extern "C" fn(File, *mut c_void, Count, Datatype, *mut Status) -> c_int =
+    mpi_sys::PMPI_File_read_ordered_c;
+#[cfg(mpi = "MPI_File_read_ordered_begin")]
+const _: unsafe extern "C" fn(File, *mut c_void, c_int, Datatype) -> c_int =
+    mpi_sys::PMPI_File_read_ordered_begin;
+#[cfg(mpi = "MPI_File_read_ordered_begin_c")]
+const _: unsafe extern "C" fn(File, *mut c_void, Count, Datatype) -> c_int =
+    mpi_sys::PMPI_File_read_ordered_begin_c;
+#[cfg(mpi = "MPI_File_read_ordered_end")]
+const _: unsafe extern "C" fn(File, *mut c_void, *mut Status) -> c_int = mpi_sys::PMPI_File_read_ordered_end;
+#[cfg(mpi = "MPI_File_read_shared")]
+const _: unsafe extern "C" fn(File, *mut c_void, c_int, Datatype, *mut Status) -> c_int =
+    mpi_sys::PMPI_File_read_shared;
+#[cfg(mpi = "MPI_File_read_shared_c")]
+const _: unsafe extern "C" fn(File, *mut c_void, Count, Datatype, *mut Status) -> c_int =
+    mpi_sys::PMPI_File_read_shared_c;
+#[cfg(mpi = "MPI_File_seek")]
+const _: unsafe extern "C" fn(File, Offset, c_int) -> c_int = mpi_sys::PMPI_File_seek;
+#[cfg(mpi = "MPI_File_seek_shared")]
+const _: unsafe extern "C" fn(File, Offset, c_int) -> c_int = mpi_sys::PMPI_File_seek_shared;
+#[cfg(mpi = "MPI_File_set_atomicity")]
+const _: unsafe extern "C" fn(File, c_int) -> c_int = mpi_sys::PMPI_File_set_atomicity;
+#[cfg(mpi = "MPI_File_set_info")]
+const _: unsafe extern "C" fn(File, Info) -> c_int = mpi_sys::PMPI_File_set_info;
+#[cfg(mpi = "MPI_File_set_size")]
+const _: unsafe extern "C" fn(File, Offset) -> c_int = mpi_sys::PMPI_File_set_size;
+#[cfg(mpi = "MPI_File_set_view")]
+const _: unsafe extern "C" fn(File, Offset, Datatype, Datatype, *const c_char, Info) -> c_int =
+    mpi_sys::PMPI_File_set_view;
+#[cfg(mpi = "MPI_File_sync")]
+const _: unsafe extern "C" fn(File) -> c_int = mpi_sys::PMPI_File_sync;
+#[cfg(mpi = "MPI_File_write")]
+const _: unsafe extern "C" fn(File, *const c_void, c_int, Datatype, *mut Status) -> c_int =
+    mpi_sys::PMPI_File_write;
+#[cfg(mpi = "MPI_File_write_c")]
+const _: unsafe extern "C" fn(File, *const c_void, Count, Datatype, *mut Status) -> c_int =
+    mpi_sys::PMPI_File_write_c;
+#[cfg(mpi = "MPI_File_write_all")]
+const _: unsafe extern "C" fn(File, *const c_void, c_int, Datatype, *mut Status) -> c_int =
+    mpi_sys::PMPI_File_write_all;
+#[cfg(mpi = "MPI_File_write_all_c")]
+const _: unsafe extern "C" fn(File, *const c_void, Count, Datatype, *mut Status) -> c_int =
+    mpi_sys::PMPI_File_write_all_c;
+#[cfg(mpi = "MPI_File_write_all_begin")]
+const _: unsafe extern "C" fn(File, *const c_void, c_int, Datatype) -> c_int =
+    mpi_sys::PMPI_File_write_all_begin;
+#[cfg(mpi = "MPI_File_write_all_begin_c")]
+const _: unsafe extern "C" fn(File, *const c_void, Count, Datatype) -> c_int =
+    mpi_sys::PMPI_File_write_all_begin_c;
+#[cfg(mpi = "MPI_File_write_all_end")]
+const _: unsafe extern "C" fn(File, *const c_void, *mut Status) -> c_int = mpi_sys::PMPI_File_write_all_end;
+#[cfg(mpi = "MPI_File_write_at")]
+const _: unsafe extern "C" fn(File, Offset, *const c_void, c_int, Datatype, *mut Status) -> c_int =
+    mpi_sys::PMPI_File_write_at;
+#[cfg(mpi = "MPI_File_write_at_c")]
+const _: unsafe extern "C" fn(File, Offset, *const c_void, Count, Datatype, *mut Status) -> c_int =
+    mpi_sys::PMPI_File_write_at_c;
+#[cfg(mpi = "MPI_File_write_at_all")]
+const _: unsafe extern "C" fn(File, Offset, *const c_void, c_int, Datatype, *mut Status) -> c_int =
+    mpi_sys::PMPI_File_write_at_all;
+#[cfg(mpi = "MPI_File_write_at_all_c")]
+const _: unsafe extern "C" fn(File, Offset, *const c_void, Count, Datatype, *mut Status) -> c_int =
+    mpi_sys::PMPI_File_write_at_all_c;
+#[cfg(mpi = "MPI_File_write_at_all_begin")]
+const _: unsafe extern "C" fn(File, Offset, *const c_void, c_int, Datatype) -> c_int =
+    mpi_sys::PMPI_File_write_at_all_begin;
+#[cfg(mpi = "MPI_File_write_at_all_begin_c")]
+const _: unsafe extern "C" fn(File, Offset, *const c_void, Count, Datatype) -> c_int =
+    mpi_sys::PMPI_File_write_at_all_begin_c;
+#[cfg(mpi = "MPI_File_write_at_all_end")]
+const _: unsafe extern "C" fn(File, *const c_void, *mut Status) -> c_int =
+    mpi_sys::PMPI_File_write_at_all_end;
+#[cfg(mpi = "MPI_File_write_ordered")]
+const _: unsafe extern "C" fn(File, *const c_void, c_int, Datatype, *mut Status) -> c_int =
+    mpi_sys::PMPI_File_write_ordered;
+#[cfg(mpi = "MPI_File_write_ordered_c")]
+const _: unsafe extern "C" fn(File, *const c_void, Count, Datatype, *mut Status) -> c_int =
+    mpi_sys::PMPI_File_write_ordered_c;
+#[cfg(mpi = "MPI_File_write_ordered_begin")]
+const _: unsafe extern "C" fn(File, *const c_void, c_int, Datatype) -> c_int =
+    mpi_sys::PMPI_File_write_ordered_begin;
+#[cfg(mpi = "MPI_File_write_ordered_begin_c")]
+const _: unsafe extern "C" fn(File, *const c_void, Count, Datatype) -> c_int =
+    mpi_sys::PMPI_File_write_ordered_begin_c;
+#[cfg(mpi = "MPI_File_write_ordered_end")]
+const _: unsafe extern "C" fn(File, *const c_void, *mut Status) -> c_int =
+    mpi_sys::PMPI_File_write_ordered_end;
+#[cfg(mpi = "MPI_File_write_shared")]
+const _: unsafe extern "C" fn(File, *const c_void, c_int, Datatype, *mut Status) -> c_int =
+    mpi_sys::PMPI_File_write_shared;
+#[cfg(mpi = "MPI_File_write_shared_c")]
+const _: unsafe extern "C" fn(File, *const c_void, Count, Datatype, *mut Status) -> c_int =
+    mpi_sys::PMPI_File_write_shared_c;
 #[cfg(mpi = "MPI_Finalize")]
 const _: unsafe extern "C" fn() -> c_int = mpi_sys::PMPI_Finalize;
 #[cfg(mpi = "MPI_Gather")]
@@ -197,6 +626,32 @@ const _: unsafe extern "C" fn(
     c_int,
     Comm,
 ) -> c_int = mpi_sys::PMPI_Gather_c;
+#[cfg(mpi = "MPI_Gather_init")]
+const _: unsafe extern "C" fn(
+    *const c_void,
+    c_int,
+    Datatype,
+    *mut c_void,
+    c_int,
+    Datatype,
+    c_int,
+    Comm,
+    Info,
+    *mut Request,
+) -> c_int = mpi_sys::PMPI_Gather_init;
+#[cfg(mpi = "MPI_Gather_init_c")]
+const _: unsafe extern "C" fn(
+    *const c_void,
+    Count,
+    Datatype,
+    *mut c_void,
+    Count,
+    Datatype,
+    c_int,
+    Comm,
+    Info,
+    *mut Request,
+) -> c_int = mpi_sys::PMPI_Gather_init_c;
 #[cfg(mpi = "MPI_Gatherv")]
 const _: unsafe extern "C" fn(
     *const c_void,
@@ -221,6 +676,70 @@ const _: unsafe extern "C" fn(
     c_int,
     Comm,
 ) -> c_int = mpi_sys::PMPI_Gatherv_c;
+#[cfg(mpi = "MPI_Gatherv_init")]
+const _: unsafe extern "C" fn(
+    *const c_void,
+    c_int,
+    Datatype,
+    *mut c_void,
+    *const c_int,
+    *const c_int,
+    Datatype,
+    c_int,
+    Comm,
+    Info,
+    *mut Request,
+) -> c_int = mpi_sys::PMPI_Gatherv_init;
+#[cfg(mpi = "MPI_Gatherv_init_c")]
+const _: unsafe extern "C" fn(
+    *const c_void,
+    Count,
+    Datatype,
+    *mut c_void,
+    *const Count,
+    *const Aint,
+    Datatype,
+    c_int,
+    Comm,
+    Info,
+    *mut Request,
+) -> c_int = mpi_sys::PMPI_Gatherv_init_c;
+#[cfg(mpi = "MPI_Get")]
+const _: unsafe extern "C" fn(*mut c_void, c_int, Datatype, c_int, Aint, c_int, Datatype, Win) -> c_int =
+    mpi_sys::PMPI_Get;
+#[cfg(mpi = "MPI_Get_c")]
+const _: unsafe extern "C" fn(*mut c_void, Count, Datatype, c_int, Aint, Count, Datatype, Win) -> c_int =
+    mpi_sys::PMPI_Get_c;
+#[cfg(mpi = "MPI_Get_accumulate")]
+const _: unsafe extern "C" fn(
+    *const c_void,
+    c_int,
+    Datatype,
+    *mut c_void,
+    c_int,
+    Datatype,
+    c_int,
+    Aint,
+    c_int,
+    Datatype,
+    Op,
+    Win,
+) -> c_int = mpi_sys::PMPI_Get_accumulate;
+#[cfg(mpi = "MPI_Get_accumulate_c")]
+const _: unsafe extern "C" fn(
+    *const c_void,
+    Count,
+    Datatype,
+    *mut c_void,
+    Count,
+    Datatype,
+    c_int,
+    Aint,
+    Count,
+    Datatype,
+    Op,
+    Win,
+) -> c_int = mpi_sys::PMPI_Get_accumulate_c;
 #[cfg(mpi = "MPI_Graph_create")]
 const _: unsafe extern "C" fn(Comm, c_int, *const c_int, *const c_int, c_int, *mut Comm) -> c_int =
     mpi_sys::PMPI_Graph_create;
@@ -757,6 +1276,30 @@ const _: unsafe extern "C" fn(*const c_void, c_int, Datatype, *mut c_void, c_int
 #[cfg(mpi = "MPI_Neighbor_allgather_c")]
 const _: unsafe extern "C" fn(*const c_void, Count, Datatype, *mut c_void, Count, Datatype, Comm) -> c_int =
     mpi_sys::PMPI_Neighbor_allgather_c;
+#[cfg(mpi = "MPI_Neighbor_allgather_init")]
+const _: unsafe extern "C" fn(
+    *const c_void,
+    c_int,
+    Datatype,
+    *mut c_void,
+    c_int,
+    Datatype,
+    Comm,
+    Info,
+    *mut Request,
+) -> c_int = mpi_sys::PMPI_Neighbor_allgather_init;
+#[cfg(mpi = "MPI_Neighbor_allgather_init_c")]
+const _: unsafe extern "C" fn(
+    *const c_void,
+    Count,
+    Datatype,
+    *mut c_void,
+    Count,
+    Datatype,
+    Comm,
+    Info,
+    *mut Request,
+) -> c_int = mpi_sys::PMPI_Neighbor_allgather_init_c;
 #[cfg(mpi = "MPI_Neighbor_allgatherv")]
 const _: unsafe extern "C" fn(
     *const c_void,
@@ -779,12 +1322,62 @@ const _: unsafe extern "C" fn(
     Datatype,
     Comm,
 ) -> c_int = mpi_sys::PMPI_Neighbor_allgatherv_c;
+#[cfg(mpi = "MPI_Neighbor_allgatherv_init")]
+const _: unsafe extern "C" fn(
+    *const c_void,
+    c_int,
+    Datatype,
+    *mut c_void,
+    *const c_int,
+    *const c_int,
+    Datatype,
+    Comm,
+    Info,
+    *mut Request,
+) -> c_int = mpi_sys::PMPI_Neighbor_allgatherv_init;
+#[cfg(mpi = "MPI_Neighbor_allgatherv_init_c")]
+const _: unsafe extern "C" fn(
+    *const c_void,
+    Count,
+    Datatype,
+    *mut c_void,
+    *const Count,
+    *const Aint,
+    Datatype,
+    Comm,
+    Info,
+    *mut Request,
+) -> c_int = mpi_sys::PMPI_Neighbor_allgatherv_init_c;
 #[cfg(mpi = "MPI_Neighbor_alltoall")]
 const _: unsafe extern "C" fn(*const c_void, c_int, Datatype, *mut c_void, c_int, Datatype, Comm) -> c_int =
     mpi_sys::PMPI_Neighbor_alltoall;
 #[cfg(mpi = "MPI_Neighbor_alltoall_c")]
 const _: unsafe extern "C" fn(*const c_void, Count, Datatype, *mut c_void, Count, Datatype, Comm) -> c_int =
     mpi_sys::PMPI_Neighbor_alltoall_c;
+#[cfg(mpi = "MPI_Neighbor_alltoall_init")]
+const _: unsafe extern "C" fn(
+    *const c_void,
+    c_int,
+    Datatype,
+    *mut c_void,
+    c_int,
+    Datatype,
+    Comm,
+    Info,
+    *mut Request,
+) -> c_int = mpi_sys::PMPI_Neighbor_alltoall_init;
+#[cfg(mpi = "MPI_Neighbor_alltoall_init_c")]
+const _: unsafe extern "C" fn(
+    *const c_void,
+    Count,
+    Datatype,
+    *mut c_void,
+    Count,
+    Datatype,
+    Comm,
+    Info,
+    *mut Request,
+) -> c_int = mpi_sys::PMPI_Neighbor_alltoall_init_c;
 #[cfg(mpi = "MPI_Neighbor_alltoallv")]
 const _: unsafe extern "C" fn(
     *const c_void,
@@ -809,6 +1402,34 @@ const _: unsafe extern "C" fn(
     Datatype,
     Comm,
 ) -> c_int = mpi_sys::PMPI_Neighbor_alltoallv_c;
+#[cfg(mpi = "MPI_Neighbor_alltoallv_init")]
+const _: unsafe extern "C" fn(
+    *const c_void,
+    *const c_int,
+    *const c_int,
+    Datatype,
+    *mut c_void,
+    *const c_int,
+    *const c_int,
+    Datatype,
+    Comm,
+    Info,
+    *mut Request,
+) -> c_int = mpi_sys::PMPI_Neighbor_alltoallv_init;
+#[cfg(mpi = "MPI_Neighbor_alltoallv_init_c")]
+const _: unsafe extern "C" fn(
+    *const c_void,
+    *const Count,
+    *const Aint,
+    Datatype,
+    *mut c_void,
+    *const Count,
+    *const Aint,
+    Datatype,
+    Comm,
+    Info,
+    *mut Request,
+) -> c_int = mpi_sys::PMPI_Neighbor_alltoallv_init_c;
 #[cfg(mpi = "MPI_Neighbor_alltoallw")]
 const _: unsafe extern "C" fn(
     *const c_void,
@@ -833,10 +1454,104 @@ const _: unsafe extern "C" fn(
     *const Datatype,
     Comm,
 ) -> c_int = mpi_sys::PMPI_Neighbor_alltoallw_c;
+#[cfg(mpi = "MPI_Neighbor_alltoallw_init")]
+const _: unsafe extern "C" fn(
+    *const c_void,
+    *const c_int,
+    *const Aint,
+    *const Datatype,
+    *mut c_void,
+    *const c_int,
+    *const Aint,
+    *const Datatype,
+    Comm,
+    Info,
+    *mut Request,
+) -> c_int = mpi_sys::PMPI_Neighbor_alltoallw_init;
+#[cfg(mpi = "MPI_Neighbor_alltoallw_init_c")]
+const _: unsafe extern "C" fn(
+    *const c_void,
+    *const Count,
+    *const Aint,
+    *const Datatype,
+    *mut c_void,
+    *const Count,
+    *const Aint,
+    *const Datatype,
+    Comm,
+    Info,
+    *mut Request,
+) -> c_int = mpi_sys::PMPI_Neighbor_alltoallw_init_c;
+#[cfg(mpi = "MPI_Parrived")]
+const _: unsafe extern "C" fn(Request, c_int, *mut c_int) -> c_int = mpi_sys::PMPI_Parrived;
 #[cfg(mpi = "MPI_Pcontrol")]
 const _: unsafe extern "C" fn(c_int, ...) -> c_int = mpi_sys::PMPI_Pcontrol;
+#[cfg(mpi = "MPI_Pready")]
+const _: unsafe extern "C" fn(c_int, Request) -> c_int = mpi_sys::PMPI_Pready;
+#[cfg(mpi = "MPI_Pready_list")]
+const _: unsafe fn(c_int, *mut c_int, Request) -> c_int = |length, array_of_partitions, request| unsafe {
+    mpi_sys::PMPI_Pready_list(length, array_of_partitions, request)
+};
+#[cfg(mpi = "MPI_Pready_range")]
+const _: unsafe extern "C" fn(c_int, c_int, Request) -> c_int = mpi_sys::PMPI_Pready_range;
+#[cfg(mpi = "MPI_Precv_init")]
+const _: unsafe extern "C" fn(
+    *mut c_void,
+    c_int,
+    Count,
+    Datatype,
+    c_int,
+    c_int,
+    Comm,
+    Info,
+    *mut Request,
+) -> c_int = mpi_sys::PMPI_Precv_init;
 #[cfg(mpi = "MPI_Probe")]
 const _: unsafe extern "C" fn(c_int, c_int, Comm, *mut Status) -> c_int = mpi_sys::PMPI_Probe;
+#[cfg(mpi = "MPI_Psend_init")]
+const _: unsafe extern "C" fn(
+    *const c_void,
+    c_int,
+    Count,
+    Datatype,
+    c_int,
+    c_int,
+    Comm,
+    Info,
+    *mut Request,
+) -> c_int = mpi_sys::PMPI_Psend_init;
+#[cfg(mpi = "MPI_Put")]
+const _: unsafe extern "C" fn(*const c_void, c_int, Datatype, c_int, Aint, c_int, Datatype, Win) -> c_int =
+    mpi_sys::PMPI_Put;
+#[cfg(mpi = "MPI_Put_c")]
+const _: unsafe extern "C" fn(*const c_void, Count, Datatype, c_int, Aint, Count, Datatype, Win) -> c_int =
+    mpi_sys::PMPI_Put_c;
+#[cfg(mpi = "MPI_Raccumulate")]
+const _: unsafe extern "C" fn(
+    *const c_void,
+    c_int,
+    Datatype,
+    c_int,
+    Aint,
+    c_int,
+    Datatype,
+    Op,
+    Win,
+    *mut Request,
+) -> c_int = mpi_sys::PMPI_Raccumulate;
+#[cfg(mpi = "MPI_Raccumulate_c")]
+const _: unsafe extern "C" fn(
+    *const c_void,
+    Count,
+    Datatype,
+    c_int,
+    Aint,
+    Count,
+    Datatype,
+    Op,
+    Win,
+    *mut Request,
+) -> c_int = mpi_sys::PMPI_Raccumulate_c;
 #[cfg(mpi = "MPI_Recv")]
 const _: unsafe extern "C" fn(*mut c_void, c_int, Datatype, c_int, c_int, Comm, *mut Status) -> c_int =
     mpi_sys::PMPI_Recv;
@@ -855,6 +1570,30 @@ const _: unsafe extern "C" fn(*const c_void, *mut c_void, c_int, Datatype, Op, c
 #[cfg(mpi = "MPI_Reduce_c")]
 const _: unsafe extern "C" fn(*const c_void, *mut c_void, Count, Datatype, Op, c_int, Comm) -> c_int =
     mpi_sys::PMPI_Reduce_c;
+#[cfg(mpi = "MPI_Reduce_init")]
+const _: unsafe extern "C" fn(
+    *const c_void,
+    *mut c_void,
+    c_int,
+    Datatype,
+    Op,
+    c_int,
+    Comm,
+    Info,
+    *mut Request,
+) -> c_int = mpi_sys::PMPI_Reduce_init;
+#[cfg(mpi = "MPI_Reduce_init_c")]
+const _: unsafe extern "C" fn(
+    *const c_void,
+    *mut c_void,
+    Count,
+    Datatype,
+    Op,
+    c_int,
+    Comm,
+    Info,
+    *mut Request,
+) -> c_int = mpi_sys::PMPI_Reduce_init_c;
 #[cfg(mpi = "MPI_Reduce_scatter")]
 const _: unsafe extern "C" fn(*const c_void, *mut c_void, *const c_int, Datatype, Op, Comm) -> c_int =
     mpi_sys::PMPI_Reduce_scatter;
@@ -867,8 +1606,134 @@ const _: unsafe extern "C" fn(*const c_void, *mut c_void, c_int, Datatype, Op, C
 #[cfg(mpi = "MPI_Reduce_scatter_block_c")]
 const _: unsafe extern "C" fn(*const c_void, *mut c_void, Count, Datatype, Op, Comm) -> c_int =
     mpi_sys::PMPI_Reduce_scatter_block_c;
+#[cfg(mpi = "MPI_Reduce_scatter_block_init")]
+const _: unsafe extern "C" fn(
+    *const c_void,
+    *mut c_void,
+    c_int,
+    Datatype,
+    Op,
+    Comm,
+    Info,
+    *mut Request,
+) -> c_int = mpi_sys::PMPI_Reduce_scatter_block_init;
+#[cfg(mpi = "MPI_Reduce_scatter_block_init_c")]
+const _: unsafe extern "C" fn(
+    *const c_void,
+    *mut c_void,
+    Count,
+    Datatype,
+    Op,
+    Comm,
+    Info,
+    *mut Request,
+) -> c_int = mpi_sys::PMPI_Reduce_scatter_block_init_c;
+#[cfg(mpi = "MPI_Reduce_scatter_init")]
+const _: unsafe extern "C" fn(
+    *const c_void,
+    *mut c_void,
+    *const c_int,
+    Datatype,
+    Op,
+    Comm,
+    Info,
+    *mut Request,
+) -> c_int = mpi_sys::PMPI_Reduce_scatter_init;
+#[cfg(mpi = "MPI_Reduce_scatter_init_c")]
+const _: unsafe extern "C" fn(
+    *const c_void,
+    *mut c_void,
+    *const Count,
+    Datatype,
+    Op,
+    Comm,
+    Info,
+    *mut Request,
+) -> c_int = mpi_sys::PMPI_Reduce_scatter_init_c;
 #[cfg(mpi = "MPI_Request_free")]
 const _: unsafe extern "C" fn(*mut Request) -> c_int = mpi_sys::PMPI_Request_free;
+#[cfg(mpi = "MPI_Request_get_status")]
+const _: unsafe extern "C" fn(Request, *mut c_int, *mut Status) -> c_int = mpi_sys::PMPI_Request_get_status;
+#[cfg(mpi = "MPI_Rget")]
+const _: unsafe extern "C" fn(
+    *mut c_void,
+    c_int,
+    Datatype,
+    c_int,
+    Aint,
+    c_int,
+    Datatype,
+    Win,
+    *mut Request,
+) -> c_int = mpi_sys::PMPI_Rget;
+#[cfg(mpi = "MPI_Rget_c")]
+const _: unsafe extern "C" fn(
+    *mut c_void,
+    Count,
+    Datatype,
+    c_int,
+    Aint,
+    Count,
+    Datatype,
+    Win,
+    *mut Request,
+) -> c_int = mpi_sys::PMPI_Rget_c;
+#[cfg(mpi = "MPI_Rget_accumulate")]
+const _: unsafe extern "C" fn(
+    *const c_void,
+    c_int,
+    Datatype,
+    *mut c_void,
+    c_int,
+    Datatype,
+    c_int,
+    Aint,
+    c_int,
+    Datatype,
+    Op,
+    Win,
+    *mut Request,
+) -> c_int = mpi_sys::PMPI_Rget_accumulate;
+#[cfg(mpi = "MPI_Rget_accumulate_c")]
+const _: unsafe extern "C" fn(
+    *const c_void,
+    Count,
+    Datatype,
+    *mut c_void,
+    Count,
+    Datatype,
+    c_int,
+    Aint,
+    Count,
+    Datatype,
+    Op,
+    Win,
+    *mut Request,
+) -> c_int = mpi_sys::PMPI_Rget_accumulate_c;
+#[cfg(mpi = "MPI_Rput")]
+const _: unsafe extern "C" fn(
+    *const c_void,
+    c_int,
+    Datatype,
+    c_int,
+    Aint,
+    c_int,
+    Datatype,
+    Win,
+    *mut Request,
+) -> c_int = mpi_sys::PMPI_Rput;
+#[cfg(mpi = "MPI_Rput_c")]
+const _: unsafe extern "C" fn(
+    *const c_void,
+    Count,
+    Datatype,
+    c_int,
+    Aint,
+    Count,
+    Datatype,
+    Win,
+    *mut Request,
+) -> c_int = mpi_sys::PMPI_Rput_c;
 #[cfg(mpi = "MPI_Rsend")]
 const _: unsafe extern "C" fn(*const c_void, c_int, Datatype, c_int, c_int, Comm) -> c_int =
     mpi_sys::PMPI_Rsend;
@@ -887,6 +1752,28 @@ const _: unsafe extern "C" fn(*const c_void, *mut c_void, c_int, Datatype, Op, C
 #[cfg(mpi = "MPI_Scan_c")]
 const _: unsafe extern "C" fn(*const c_void, *mut c_void, Count, Datatype, Op, Comm) -> c_int =
     mpi_sys::PMPI_Scan_c;
+#[cfg(mpi = "MPI_Scan_init")]
+const _: unsafe extern "C" fn(
+    *const c_void,
+    *mut c_void,
+    c_int,
+    Datatype,
+    Op,
+    Comm,
+    Info,
+    *mut Request,
+) -> c_int = mpi_sys::PMPI_Scan_init;
+#[cfg(mpi = "MPI_Scan_init_c")]
+const _: unsafe extern "C" fn(
+    *const c_void,
+    *mut c_void,
+    Count,
+    Datatype,
+    Op,
+    Comm,
+    Info,
+    *mut Request,
+) -> c_int = mpi_sys::PMPI_Scan_init_c;
 #[cfg(mpi = "MPI_Scatter")]
 const _: unsafe extern "C" fn(
     *const c_void,
@@ -909,6 +1796,32 @@ const _: unsafe extern "C" fn(
     c_int,
     Comm,
 ) -> c_int = mpi_sys::PMPI_Scatter_c;
+#[cfg(mpi = "MPI_Scatter_init")]
+const _: unsafe extern "C" fn(
+    *const c_void,
+    c_int,
+    Datatype,
+    *mut c_void,
+    c_int,
+    Datatype,
+    c_int,
+    Comm,
+    Info,
+    *mut Request,
+) -> c_int = mpi_sys::PMPI_Scatter_init;
+#[cfg(mpi = "MPI_Scatter_init_c")]
+const _: unsafe extern "C" fn(
+    *const c_void,
+    Count,
+    Datatype,
+    *mut c_void,
+    Count,
+    Datatype,
+    c_int,
+    Comm,
+    Info,
+    *mut Request,
+) -> c_int = mpi_sys::PMPI_Scatter_init_c;
 #[cfg(mpi = "MPI_Scatterv")]
 const _: unsafe extern "C" fn(
     *const c_void,
@@ -933,6 +1846,34 @@ const _: unsafe extern "C" fn(
     c_int,
     Comm,
 ) -> c_int = mpi_sys::PMPI_Scatterv_c;
+#[cfg(mpi = "MPI_Scatterv_init")]
+const _: unsafe extern "C" fn(
+    *const c_void,
+    *const c_int,
+    *const c_int,
+    Datatype,
+    *mut c_void,
+    c_int,
+    Datatype,
+    c_int,
+    Comm,
+    Info,
+    *mut Request,
+) -> c_int = mpi_sys::PMPI_Scatterv_init;
+#[cfg(mpi = "MPI_Scatterv_init_c")]
+const _: unsafe extern "C" fn(
+    *const c_void,
+    *const Count,
+    *const Aint,
+    Datatype,
+    *mut c_void,
+    Count,
+    Datatype,
+    c_int,
+    Comm,
+    Info,
+    *mut Request,
+) -> c_int = mpi_sys::PMPI_Scatterv_init_c;
 #[cfg(mpi = "MPI_Send")]
 const _: unsafe extern "C" fn(*const c_void, c_int, Datatype, c_int, c_int, Comm) -> c_int =
     mpi_sys::PMPI_Send;
@@ -1034,3 +1975,59 @@ const _: unsafe extern "C" fn(c_int, *mut Request, *mut c_int, *mut Status) -> c
 #[cfg(mpi = "MPI_Waitsome")]
 const _: unsafe extern "C" fn(c_int, *mut Request, *mut c_int, *mut c_int, *mut Status) -> c_int =
     mpi_sys::PMPI_Waitsome;
+#[cfg(mpi = "MPI_Win_allocate")]
+const _: unsafe extern "C" fn(Aint, c_int, Info, Comm, *mut c_void, *mut Win) -> c_int =
+    mpi_sys::PMPI_Win_allocate;
+#[cfg(mpi = "MPI_Win_allocate_c")]
+const _: unsafe extern "C" fn(Aint, Aint, Info, Comm, *mut c_void, *mut Win) -> c_int =
+    mpi_sys::PMPI_Win_allocate_c;
+#[cfg(mpi = "MPI_Win_allocate_shared")]
+const _: unsafe extern "C" fn(Aint, c_int, Info, Comm, *mut c_void, *mut Win) -> c_int =
+    mpi_sys::PMPI_Win_allocate_shared;
+#[cfg(mpi = "MPI_Win_allocate_shared_c")]
+const _: unsafe extern "C" fn(Aint, Aint, Info, Comm, *mut c_void, *mut Win) -> c_int =
+    mpi_sys::PMPI_Win_allocate_shared_c;
+#[cfg(mpi = "MPI_Win_attach")]
+const _: unsafe extern "C" fn(Win, *mut c_void, Aint) -> c_int = mpi_sys::PMPI_Win_attach;
+#[cfg(mpi = "MPI_Win_complete")]
+const _: unsafe extern "C" fn(Win) -> c_int = mpi_sys::PMPI_Win_complete;
+#[cfg(mpi = "MPI_Win_create")]
+const _: unsafe extern "C" fn(*mut c_void, Aint, c_int, Info, Comm, *mut Win) -> c_int =
+    mpi_sys::PMPI_Win_create;
+#[cfg(mpi = "MPI_Win_create_c")]
+const _: unsafe extern "C" fn(*mut c_void, Aint, Aint, Info, Comm, *mut Win) -> c_int =
+    mpi_sys::PMPI_Win_create_c;
+#[cfg(mpi = "MPI_Win_create_dynamic")]
+const _: unsafe extern "C" fn(Info, Comm, *mut Win) -> c_int = mpi_sys::PMPI_Win_create_dynamic;
+#[cfg(mpi = "MPI_Win_detach")]
+const _: unsafe extern "C" fn(Win, *const c_void) -> c_int = mpi_sys::PMPI_Win_detach;
+#[cfg(mpi = "MPI_Win_fence")]
+const _: unsafe extern "C" fn(c_int, Win) -> c_int = mpi_sys::PMPI_Win_fence;
+#[cfg(mpi = "MPI_Win_flush")]
+const _: unsafe extern "C" fn(c_int, Win) -> c_int = mpi_sys::PMPI_Win_flush;
+#[cfg(mpi = "MPI_Win_flush_all")]
+const _: unsafe extern "C" fn(Win) -> c_int = mpi_sys::PMPI_Win_flush_all;
+#[cfg(mpi = "MPI_Win_flush_local")]
+const _: unsafe extern "C" fn(c_int, Win) -> c_int = mpi_sys::PMPI_Win_flush_local;
+#[cfg(mpi = "MPI_Win_flush_local_all")]
+const _: unsafe extern "C" fn(Win) -> c_int = mpi_sys::PMPI_Win_flush_local_all;
+#[cfg(mpi = "MPI_Win_free")]
+const _: unsafe extern "C" fn(*mut Win) -> c_int = mpi_sys::PMPI_Win_free;
+#[cfg(mpi = "MPI_Win_lock")]
+const _: unsafe extern "C" fn(c_int, c_int, c_int, Win) -> c_int = mpi_sys::PMPI_Win_lock;
+#[cfg(mpi = "MPI_Win_lock_all")]
+const _: unsafe extern "C" fn(c_int, Win) -> c_int = mpi_sys::PMPI_Win_lock_all;
+#[cfg(mpi = "MPI_Win_post")]
+const _: unsafe extern "C" fn(Group, c_int, Win) -> c_int = mpi_sys::PMPI_Win_post;
+#[cfg(mpi = "MPI_Win_start")]
+const _: unsafe extern "C" fn(Group, c_int, Win) -> c_int = mpi_sys::PMPI_Win_start;
+#[cfg(mpi = "MPI_Win_sync")]
+const _: unsafe extern "C" fn(Win) -> c_int = mpi_sys::PMPI_Win_sync;
+#[cfg(mpi = "MPI_Win_test")]
+const _: unsafe extern "C" fn(Win, *mut c_int) -> c_int = mpi_sys::PMPI_Win_test;
+#[cfg(mpi = "MPI_Win_unlock")]
+const _: unsafe extern "C" fn(c_int, Win) -> c_int = mpi_sys::PMPI_Win_unlock;
+#[cfg(mpi = "MPI_Win_unlock_all")]
+const _: unsafe extern "C" fn(Win) -> c_int = mpi_sys::PMPI_Win_unlock_all;
+#[cfg(mpi = "MPI_Win_wait")]
+const _: unsafe extern "C" fn(Win) -> c_int = mpi_sys::PMPI_Win_wait;

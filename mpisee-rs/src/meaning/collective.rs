@@ -1,5 +1,6 @@
 //! Collective operations.
 
+use super::completion::count_on;
 use super::volume::Volume;
 use crate::abi::{Comm, Raw, Request, constant};
 use crate::communicator::Communicator;
@@ -59,6 +60,34 @@ pub unsafe fn start_collective(
         if code == constant::SUCCESS {
             // SAFETY: the call succeeded, so it stored a request.
             REQUESTS.add(unsafe { *request }, request, Started::once(Kind::Collective, counted));
+        }
+    });
+    code
+}
+
+/// A persistent collective operation on `comm` is made, to be started later: the making counts with no bytes,
+/// each start has those of `volume`.
+///
+/// # Safety
+/// As for [`start_collective`].
+pub unsafe fn prepare_collective(
+    operation: Operation,
+    comm: Raw<Comm>,
+    volume: impl FnOnce(&Communicator) -> Volume,
+    request: *mut Request,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    let Some(call) = Call::tracked() else { return make() };
+    let (code, ticks) = call.time(make);
+    call.record(|recorder| {
+        let Some(communicator) = recorder.communicator(comm) else { return };
+        count_on(recorder, operation, communicator.id, ticks);
+        if code == constant::SUCCESS {
+            let Volume { message, bytes } = volume(&communicator);
+            let template = recorder.counted(communicator.id, operation, message, 0, 0);
+            let started = Started::persistent(Kind::Collective, template, bytes);
+            // SAFETY: the call succeeded, so it stored a request.
+            REQUESTS.add(unsafe { *request }, request, started);
         }
     });
     code

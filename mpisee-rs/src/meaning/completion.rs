@@ -157,7 +157,9 @@ fn settle(recorder: &Recorder, started: &Started, status: Option<&Status>) {
         (Kind::SendReceive, _) if !recorder.process.tells_of_combined_receives => {
             process::not_seen(NotSeen::UntoldReceive);
         }
-        (Kind::Receive | Kind::SendReceive, Some(status)) => settle_receive(recorder, started, status),
+        (Kind::Receive | Kind::SendReceive | Kind::Transfer, Some(status)) => {
+            settle_bytes(recorder, started, status);
+        }
         (Kind::Send, Some(status)) if started.cancelled && was_cancelled(status) => {
             recorder.sent(
                 started.counted.communicator,
@@ -173,13 +175,15 @@ fn settle(recorder: &Recorder, started: &Started, status: Option<&Status>) {
 }
 
 #[inline]
-fn settle_receive(recorder: &Recorder, started: &Started, status: &Status) {
+fn settle_bytes(recorder: &Recorder, started: &Started, status: &Status) {
     if started.cancelled && was_cancelled(status) {
         return;
     }
     let bytes = received_bytes(status);
     let counted = &started.counted;
-    recorder.received(counted.communicator, status.MPI_SOURCE, bytes);
+    if started.kind != Kind::Transfer {
+        recorder.received(counted.communicator, status.MPI_SOURCE, bytes);
+    }
     // What the same call sent was counted with it.
     let whole = counted.bytes + bytes;
     if !started.reclassed || size_class(whole) == size_class(counted.message) {
@@ -205,7 +209,7 @@ pub fn freed(recorder: &Recorder, operation: Operation, started: Option<Started>
         }
         return;
     };
-    if started.active && started.recorded && started.kind.receives() {
+    if started.active && started.recorded && started.kind.completion_tells() {
         process::not_seen(NotSeen::FreedReceive);
     }
     count_on(recorder, operation, started.counted.communicator, ticks);

@@ -1,12 +1,14 @@
 //! Point-to-point communication and probes.
 
+use super::completion::count_on;
 use super::volume::{Block, Number};
 use crate::abi::{Comm, Raw, Request, STATUS_IGNORE, Status, constant, received_bytes};
 use crate::communicator::Communicator;
-use crate::process::REQUESTS;
+use crate::process::{self, REQUESTS};
 use crate::record::{Call, Counted, Recorder};
 use crate::request::{Kind, Started};
 use mpisee_profile::Operation;
+use mpisee_profile::segment::NotSeen;
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 
@@ -272,6 +274,67 @@ pub unsafe fn prepare_receive<C: Number>(
     code
 }
 
+/// A send in `partitions` of `block` is made, to be started later (MPI 4.1, chapter 4). Each start has all of it.
+///
+/// # Safety
+/// See [`send`].
+pub unsafe fn prepare_partitioned_send<C: Number>(
+    operation: Operation,
+    comm: Raw<Comm>,
+    dest: c_int,
+    partitions: c_int,
+    block: Block<C>,
+    request: *mut Request,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    let Some(call) = Call::tracked() else { return make() };
+    let (code, ticks) = call.time(make);
+    call.record(|recorder| {
+        let bytes = sent_bytes(code, dest, block).wrapping_mul(partitions.number());
+        // SAFETY: the caller's promise.
+        unsafe { prepare(recorder, operation, comm, Kind::Send, dest, bytes, request, code, ticks) };
+    });
+    code
+}
+
+/// A receive in `partitions` of `block` is made, to be started later.
+///
+/// # Safety
+/// See [`send`].
+pub unsafe fn prepare_partitioned_receive<C: Number>(
+    operation: Operation,
+    comm: Raw<Comm>,
+    source: c_int,
+    partitions: c_int,
+    block: Block<C>,
+    request: *mut Request,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    let Some(call) = Call::tracked() else { return make() };
+    let (code, ticks) = call.time(make);
+    call.record(|recorder| {
+        let room = room(code, source, block).wrapping_mul(partitions.number());
+        let peer = constant::PROC_NULL;
+        // SAFETY: the caller's promise.
+        unsafe { prepare(recorder, operation, comm, Kind::Receive, peer, room, request, code, ticks) };
+    });
+    code
+}
+
+/// A call about a persistent request that counts with its time alone: a partition is ready, or has it arrived.
+///
+/// # Safety
+/// See [`send`].
+pub unsafe fn on_request(operation: Operation, request: Raw<Request>, make: impl FnOnce() -> c_int) -> c_int {
+    let Some(call) = Call::counted() else { return make() };
+    let (code, ticks) = call.time(make);
+    call.record(|recorder| match REQUESTS.persistent(request.get()) {
+        Some((_, found)) => count_on(recorder, operation, found.value.counted.communicator, ticks),
+        None => process::not_seen(NotSeen::UnknownRequest),
+    });
+    code
+}
+
 /// The making of a persistent request counts with no bytes; each start has those of its message.
 #[expect(clippy::too_many_arguments, reason = "the shared tail of two functions")]
 unsafe fn prepare(
@@ -286,12 +349,13 @@ unsafe fn prepare(
     ticks: u64,
 ) {
     let Some(communicator) = recorder.communicator(comm) else { return };
-    if crate::process::is_recording() {
+    if process::is_recording() {
         recorder.count(&communicator, operation, 0, 0, ticks);
     }
     if code == constant::SUCCESS {
         let template = counted(recorder, &communicator, operation, message, 0, 0);
-        let started = Started { peer, persistent: true, active: false, ..Started::once(kind, template) };
+        let at_start = if kind == Kind::Send { message } else { 0 };
+        let started = Started { peer, ..Started::persistent(kind, template, at_start) };
         // SAFETY: the call succeeded, so it stored a request.
         REQUESTS.add(unsafe { *request }, request, started);
     }

@@ -27,12 +27,14 @@ enum Reason {
 }
 
 pub fn emit(functions: &[Function]) -> String {
+    let functions: Vec<&Function> =
+        functions.iter().filter(|function| function.counts_as.is_none()).collect();
     let mut chapters: BTreeMap<&Chapter, Vec<&Function>> = BTreeMap::new();
-    for function in functions {
+    for &function in &functions {
         chapters.entry(&function.chapter).or_default().push(function);
     }
     let mut out = PREAMBLE.to_owned();
-    summary(&mut out, functions, &chapters);
+    summary(&mut out, &functions, &chapters);
     for (chapter, functions) in &chapters {
         let _ = writeln!(out, "\n## {}\n\n{}.\n", chapter.title, share(functions));
         out.push_str("| function | recorded | note |\n| --- | --- | --- |\n");
@@ -59,11 +61,10 @@ A large-count variant `MPI_x_c` is recorded as `MPI_x`. In the tables,
   profile should tell and does not: their time, their bytes, or what is done with what they create are missing.
 ";
 
-fn summary(out: &mut String, functions: &[Function], chapters: &BTreeMap<&Chapter, Vec<&Function>>) {
-    let all: Vec<&Function> = functions.iter().collect();
+fn summary(out: &mut String, all: &[&Function], chapters: &BTreeMap<&Chapter, Vec<&Function>>) {
     let handled: Vec<&Function> =
         all.iter().copied().filter(|function| handles_communication(function)).collect();
-    let _ = writeln!(out, "{}.\n", share(&all));
+    let _ = writeln!(out, "{}.\n", share(all));
     let _ = writeln!(
         out,
         "Of those that take or create a communicator, request, window, file or message: {}.",

@@ -5,8 +5,11 @@ use crate::spec::{Function, OperationKind};
 use std::fmt::Write;
 
 pub fn emit(functions: &[Function]) -> String {
-    let operations: Vec<(&Function, OperationKind)> =
-        functions.iter().filter_map(|function| Some((function, function.kind?))).collect();
+    let operations: Vec<(&Function, OperationKind)> = functions
+        .iter()
+        .filter(|function| function.counts_as.is_none())
+        .filter_map(|function| Some((function, function.kind?)))
+        .collect();
     let mut out = banner("The operations that are counted, with the standard's names.");
     out.push_str(PREAMBLE);
     out.push_str("/// A counted operation; large-count and Fortran variants count under the same one.\n");
@@ -40,6 +43,10 @@ pub enum Kind {
     Probe,
     /// Creation and destruction of communicators.
     Communicator,
+    /// Windows, and accesses to the memory of others.
+    OneSided,
+    /// Files.
+    Io,
 }
 
 ";

@@ -10,9 +10,13 @@ pub fn emit(functions: &[Function]) -> Result<String> {
         "The signatures of the interposed functions, compared with the prototypes in the `mpi.h` of the \
          flavour. Nothing of this is in the library: it compiles or it does not.",
     );
-    out.push_str("#![allow(unused_imports)]\n\nuse crate::abi::{Aint, Comm, Count, Datatype, Group, Info,\n");
-    out.push_str("Message, Op, Request, Status};\nuse std::ffi::{c_char, c_int, c_void};\n\n");
-    for function in functions.iter().filter(|function| function.meaning.is_some()) {
+    out.push_str(
+        "#![allow(unused_imports, clippy::undocumented_unsafe_blocks)]\n\nuse crate::abi::{Aint, Comm, Count, Datatype, File, Group, Info,\n",
+    );
+    out.push_str("Message, Offset, Op, Request, Status, Win};\nuse std::ffi::{c_char, c_int, c_void};\n\n");
+    // Extensions have a header of their own, which `mpi.h` does not include.
+    let standard = |function: &&Function| function.meaning.is_some() && function.counts_as.is_none();
+    for function in functions.iter().filter(standard) {
         for large in [false, true] {
             if large && !function.has_large_variant() {
                 continue;
@@ -27,9 +31,17 @@ pub fn emit(functions: &[Function]) -> Result<String> {
             if function.variadic {
                 params.push("...".to_owned());
             }
+            // What may be const or not is handed to a call, where a pointer to mutable data does for both.
+            let (abi, value) = if function.params.iter().any(|param| param.const_or_not) {
+                let names: Vec<&str> = function.params_of(large).map(|param| param.name.as_str()).collect();
+                let names = names.join(", ");
+                ("", format!("|{names}| unsafe {{ mpi_sys::P{name}({names}) }}"))
+            } else {
+                ("extern \"C\" ", format!("mpi_sys::P{name}"))
+            };
             let _ = writeln!(
                 out,
-                "#[cfg(mpi = \"{name}\")]\nconst _: unsafe extern \"C\" fn({}) -> c_int = mpi_sys::P{name};",
+                "#[cfg(mpi = \"{name}\")]\nconst _: unsafe {abi}fn({}) -> c_int = {value};",
                 params.join(",")
             );
         }

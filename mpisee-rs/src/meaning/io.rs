@@ -1,0 +1,97 @@
+//! Files (MPI 4.1, chapter 14), on the communicator on which they were opened. How much was read or written is
+//! in the status, also when the application ignores it.
+
+use super::derived::Handles;
+use super::volume::{Block, Number};
+use crate::abi::{Comm, File, Raw, Request, STATUS_IGNORE, Status, constant, received_bytes};
+use crate::process::REQUESTS;
+use crate::record::Call;
+use crate::request::{Kind, Started};
+use mpisee_profile::Operation;
+use mpisee_profile::segment::NotSeen;
+use std::ffi::c_int;
+use std::mem::MaybeUninit;
+
+/// The communicators of the files.
+pub static FILES: Handles<File> = Handles::new(NotSeen::UnknownFile);
+
+/// `MPI_File_open`.
+///
+/// # Safety
+/// The arguments are those of the application's call, and `make` makes it; so for every meaning below.
+pub unsafe fn open_file(
+    operation: Operation,
+    comm: Raw<Comm>,
+    file: *mut File,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { FILES.create(operation, comm, file, make) }
+}
+
+/// `MPI_File_close`.
+///
+/// # Safety
+/// See [`open_file`].
+pub unsafe fn close_file(operation: Operation, file: *mut File, make: impl FnOnce() -> c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { FILES.free(operation, file, make) }
+}
+
+/// A call on a file that counts with its time alone.
+///
+/// # Safety
+/// See [`open_file`].
+pub unsafe fn on_file(operation: Operation, file: Raw<File>, make: impl FnOnce() -> c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { FILES.plain(operation, file, make) }
+}
+
+/// A read or write that ends with the call.
+///
+/// # Safety
+/// See [`open_file`].
+pub unsafe fn transfer(
+    operation: Operation,
+    file: Raw<File>,
+    status: *mut Status,
+    make: impl FnOnce(*mut Status) -> c_int,
+) -> c_int {
+    let Some(call) = Call::counted() else { return make(status) };
+    let mut own = MaybeUninit::<Status>::uninit();
+    let status = if status == STATUS_IGNORE { own.as_mut_ptr() } else { status };
+    let (code, ticks) = call.time(|| make(status));
+    call.record(|recorder| {
+        let Some(communicator) = FILES.communicator_of(file) else { return };
+        // SAFETY: the call that succeeded has filled the status.
+        let bytes = if code == constant::SUCCESS { received_bytes(unsafe { &*status }) } else { 0 };
+        recorder.count_call(&recorder.counted(communicator, operation, bytes, bytes, ticks));
+    });
+    code
+}
+
+/// A read or write that goes on after the call, as `request`. Until it is complete it is classed by `block`.
+///
+/// # Safety
+/// See [`open_file`].
+pub unsafe fn start_transfer<C: Number>(
+    operation: Operation,
+    file: Raw<File>,
+    block: Block<C>,
+    request: *mut Request,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    let Some(call) = Call::counted() else { return make() };
+    let (code, ticks) = call.time(make);
+    call.record(|recorder| {
+        let Some(communicator) = FILES.communicator_of(file) else { return };
+        let message = if code == constant::SUCCESS { block.bytes() } else { 0 };
+        let counted = recorder.counted(communicator, operation, message, 0, ticks);
+        recorder.count_call(&counted);
+        if code == constant::SUCCESS {
+            // SAFETY: the call succeeded, so it stored a request.
+            REQUESTS.add(unsafe { *request }, request, Started::once(Kind::Transfer, counted));
+        }
+    });
+    code
+}
