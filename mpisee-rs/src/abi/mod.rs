@@ -19,7 +19,7 @@ mod header;
 
 pub use family::{
     CART, COMBINER_NAMED, DIST_GRAPH, GRAPH, IN_PLACE, STATUS_IGNORE, is_shared_request, received_bytes,
-    resolve, tells_of_combined_receives,
+    resolve,
 };
 pub use header::*;
 

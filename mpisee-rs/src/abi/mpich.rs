@@ -45,11 +45,6 @@ pub fn is_shared_request(request: Request) -> bool {
     super::bits(request) >> 30 == 0b01
 }
 
-/// Whether `MPI_Isendrecv` of that library fills the status of its request. MPICH 4.0 does not.
-pub fn tells_of_combined_receives(version: &str) -> bool {
-    !version.split_whitespace().any(|word| word.starts_with("4.0"))
-}
-
 /// The bytes that arrived, from the status of a completed receive, or that a completed access to a file
 /// transferred.
 #[inline]

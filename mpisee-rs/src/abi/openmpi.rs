@@ -54,11 +54,6 @@ pub fn is_shared_request(request: Request) -> bool {
     super::bits(request) == EMPTY_REQUEST.load(Ordering::Relaxed)
 }
 
-/// Whether `MPI_Isendrecv` of that library fills the status of its request.
-pub fn tells_of_combined_receives(_version: &str) -> bool {
-    true
-}
-
 /// The bytes that arrived, from the status of a completed receive, or that a completed access to a file
 /// transferred.
 #[inline]

@@ -45,7 +45,7 @@ pub fn resolve() -> Option<Predefined> {
         byte: from_bits(BYTE),
         int: from_bits(0x209),
         u64: from_bits(0x259),
-        max: from_bits(0x24),
+        max: from_bits(0x23),
         sum: from_bits(0x21),
         errors_return: from_bits(0x143),
     })
@@ -86,11 +86,6 @@ pub fn is_shared_request(request: Request) -> bool {
     let complete = COMPLETE_REQUEST.load(Ordering::Relaxed);
     let (of_mpich, bits) = (complete >> 30 == 0b01, bits(request));
     bits == complete || of_mpich && bits >> 30 == 0b01
-}
-
-/// Whether `MPI_Isendrecv` of that library fills the status of its request: no known one fails to.
-pub fn tells_of_combined_receives(_version: &str) -> bool {
-    true
 }
 
 /// The bytes that arrived, from the status of a completed receive.
