@@ -57,6 +57,26 @@ impl RankSet {
         }
     }
 
+    /// Sets that have no rank in common, as one.
+    pub fn disjoint(sets: impl IntoIterator<Item = Self>) -> Self {
+        let mut sorted: Vec<Range> = sets.into_iter().flat_map(|set| set.ranges).collect();
+        sorted.sort_by_key(|range| range.first);
+        let mut ranges: Vec<Range> = Vec::with_capacity(sorted.len());
+        for range in sorted {
+            match ranges.last_mut() {
+                Some(before)
+                    if before.stride == 1
+                        && range.stride == 1
+                        && before.last.checked_add(1) == Some(range.first) =>
+                {
+                    before.last = range.last;
+                }
+                _ => ranges.push(range),
+            }
+        }
+        RankSet { ranges }
+    }
+
     /// The number of ranks.
     pub fn len(&self) -> u64 {
         self.ranges.iter().map(Range::len).sum()

@@ -57,12 +57,13 @@ fn profile(folder: &Path, init: &str) -> PathBuf {
     folder.join(format!("{init}.mpisee"))
 }
 
-/// The functions of C's binding that the library exports: `MPI_Send`, not Fortran's `mpi_send_` or `MPI_SEND`.
+/// The functions of C's binding that the library exports: `MPI_Send`, `MPIX_…` where an MPI has its own, and not
+/// Fortran's `mpi_send_` or `MPI_SEND`.
 fn exported(library: &Path) -> BTreeSet<String> {
     let data = std::fs::read(library).expect("the library can be read");
     let file = object::File::parse(&*data).expect("the library is an object file");
     let is_c = |name: &&str| {
-        let rest = name.strip_prefix("MPI_").and_then(|rest| rest.get(1..));
+        let rest = name.strip_prefix("MPI_").or(name.strip_prefix("MPIX_")).and_then(|rest| rest.get(1..));
         rest.is_some_and(|rest| rest.starts_with(|letter: char| letter.is_ascii_lowercase()))
     };
     let names = file.dynamic_symbols().filter(|symbol| symbol.is_definition());
@@ -79,9 +80,10 @@ fn description(mpi: &Mpi) -> (String, BTreeSet<String>) {
     (json["library_version"].as_str().expect("it has the version").to_owned(), functions)
 }
 
-/// The counted operation that a function, or its large-count variant, is.
+/// The counted operation that a function, its large-count variant or its forerunner is.
 fn operation(function: &str) -> Option<Operation> {
-    Operation::from_name(function.strip_suffix("_c").unwrap_or(function))
+    let name = function.replacen("MPIX_", "MPI_", 1);
+    Operation::from_name(name.strip_suffix("_c").unwrap_or(&name))
 }
 
 #[test]

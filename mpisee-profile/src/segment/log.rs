@@ -29,6 +29,9 @@ pub struct Created {
     pub remote: Option<Runs>,
 }
 
+/// Ranks of a run that is not taken apart any more.
+const LONG: u32 = 1024;
+
 /// "No such number".
 pub const NONE: u32 = u32::MAX;
 
@@ -50,6 +53,11 @@ pub struct Run {
 impl Run {
     fn nth(&self, index: u32) -> u32 {
         self.first.wrapping_add((self.stride as u32).wrapping_mul(index))
+    }
+
+    fn iter(&self) -> impl Iterator<Item = u32> + use<> {
+        let run = *self;
+        (0..run.count).map(move |index| run.nth(index))
     }
 
     /// The smallest rank, how many there are, and the distance upwards. `None` for a run that passes the largest
@@ -115,25 +123,31 @@ impl Runs {
 
     /// The ranks, in order.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
-        self.0.iter().flat_map(|run| (0..run.count).map(|index| run.nth(index)))
+        self.0.iter().flat_map(Run::iter)
     }
 
     /// The smallest rank.
     pub fn min(&self) -> Option<u32> {
         let least = |run: &Run| match run.ascending() {
             Some((first, ..)) => Some(first),
-            None => (0..run.count).map(|index| run.nth(index)).min(),
+            None => run.iter().min(),
         };
         self.0.iter().filter(|run| run.count > 0).filter_map(least).min()
     }
 
-    /// The ranks, whatever their order. A group that is one run, as most are, takes no longer if it is large.
+    /// The ranks, whatever their order. A long run takes no longer than a short one.
     pub fn to_set(&self) -> RankSet {
-        let one = if let [run] = self.0.as_slice() { run.ascending() } else { None };
-        one.map_or_else(
-            || self.iter().collect(),
-            |(first, count, stride)| RankSet::evenly_spaced(first, count, stride),
-        )
+        let (long, short): (Vec<&Run>, Vec<&Run>) = self.0.iter().partition(|run| run.count >= LONG);
+        let mut sets: Vec<RankSet> = Vec::with_capacity(long.len() + 1);
+        let mut rest: Vec<u32> = short.into_iter().flat_map(Run::iter).collect();
+        for run in long {
+            match run.ascending() {
+                Some((first, count, stride)) => sets.push(RankSet::evenly_spaced(first, count, stride)),
+                None => rest.extend(run.iter()),
+            }
+        }
+        sets.push(rest.into_iter().collect());
+        RankSet::disjoint(sets)
     }
 }
 
@@ -316,6 +330,10 @@ fn decode_runs(bytes: &mut &[u8], count: u32) -> Option<Runs> {
         let run = Run { first: number(bytes)?, count: number(bytes)?, stride: number(bytes)? as i32 };
         // No communicator has more processes than ranks have numbers.
         total = total.checked_add(run.count).filter(|&total| total <= i32::MAX as u32)?;
+        // Only a pair can be of numbers that are no ranks, and go beyond the largest.
+        if run.count > 2 && run.ascending().is_none() {
+            return None;
+        }
         runs.0.push(run);
     }
     Some(runs)
@@ -340,10 +358,16 @@ mod tests {
         }
 
         #[test]
-        fn a_run_is_the_set_of_its_ranks(first: u32, count in 0u32..40, stride in -60i32..60) {
-            let runs = Runs(vec![Run { first, count, stride }]);
-            prop_assert_eq!(runs.min(), runs.iter().min());
-            prop_assert_eq!(runs.to_set(), runs.iter().collect::<RankSet>());
+        fn runs_are_the_set_of_their_ranks(
+            runs in proptest::collection::vec((0u32..9000, prop_oneof![0u32..9, LONG..LONG + 9], -3i32..4), 0..3),
+        ) {
+            let apart = |(at, (first, count, stride)): (u32, (u32, u32, i32))| Run { first: first + 100_000 * at, count, stride };
+            let runs = Runs((1u32..).zip(runs).map(apart).collect());
+            let ranks: std::collections::BTreeSet<u32> = runs.iter().collect();
+            prop_assert_eq!(runs.min(), ranks.first().copied());
+            let set = runs.to_set();
+            prop_assert_eq!(set.len(), ranks.len() as u64);
+            prop_assert_eq!(set.iter().collect::<Vec<_>>(), ranks.into_iter().collect::<Vec<_>>());
         }
 
         #[test]

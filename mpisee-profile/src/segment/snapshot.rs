@@ -89,7 +89,7 @@ const MOST_READS: u32 = 1000;
 
 /// Processes of one communicator. A few words announce any number of them, and later each may cost time and
 /// memory; no job has as many as this.
-const MOST_PROCESSES: u64 = 1 << 25;
+const MOST_PROCESSES: u64 = 1 << 23;
 
 impl Snapshot {
     /// Reads a segment.
