@@ -1,0 +1,388 @@
+//! Programs started in all the ways that users start them: what they print, how they end, and what the profiler says
+//! and leaves behind.
+use mpisee_profile::{Profile, RunInfo};
+use mpisee_tests::{Mpi, Run, Tables, dist, on_each_mpi, root, within};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A command that has run in a folder of its own.
+struct Ended {
+    folder: tempfile::TempDir,
+    code: Option<i32>,
+    stdout: Vec<u8>,
+    stderr: String,
+}
+
+impl Ended {
+    fn of(command: &mut Command) -> Ended {
+        Ended::again(tempfile::tempdir().unwrap(), command)
+    }
+
+    fn again(folder: tempfile::TempDir, command: &mut Command) -> Ended {
+        let output = within(LIMIT, command.current_dir(folder.path()).stdin(Stdio::null()));
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        Ended { folder, code: output.status.code(), stdout: output.stdout, stderr }
+    }
+
+    /// What the profiler or its launcher said.
+    fn said(&self) -> Vec<&str> {
+        self.stderr.lines().filter(|line| line.starts_with("mpisee: ")).collect()
+    }
+
+    /// The names of the profiles in the folder, in order.
+    fn profiles(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.folder.path()).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut profiles: Vec<String> = names.filter(|name| name.ends_with(".mpisee")).collect();
+        profiles.sort();
+        profiles
+    }
+
+    fn tables(&self, profile: &str) -> Tables {
+        Tables::read(&self.folder.path().join(profile), &self.stderr)
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+
+    /// Asserts that the program ended well and printed this.
+    fn assert_printed(&self, stdout: &str) -> &Ended {
+        assert_eq!((self.code, self.text().as_str()), (Some(0), stdout), "{}", self.stderr);
+        self
+    }
+}
+
+/// The command to start programs with.
+fn mpisee() -> PathBuf {
+    dist().join("bin/mpisee")
+}
+
+fn pair(name: &str, value: impl AsRef<Path>) -> (String, String) {
+    (name.to_owned(), value.as_ref().display().to_string())
+}
+
+fn files_in(folder: &Path) -> usize {
+    std::fs::read_dir(folder).unwrap().count()
+}
+
+/// Open MPI starts programs without its launcher as root, too, if it is told so.
+fn alone(program: impl AsRef<std::ffi::OsStr>) -> Command {
+    let mut command = Command::new(program);
+    command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+    command
+}
+
+#[test]
+fn the_flavour_is_that_of_the_programs_mpi() {
+    on_each_mpi(|mpi| {
+        let finished =
+            Run::new(mpi, "launched").argument("in put").argument("--output").argument("").profiled();
+        assert_eq!(finished.stdout, "<in put>\n<--output>\n<>\n");
+        let run = &finished.tables().run;
+        assert_eq!(run.mpi.flavour, mpi.name);
+        assert_eq!((run.ranks, run.nodes, run.complete), (4, 1, true));
+        let program = mpi.compile("launched").display().to_string();
+        assert_eq!(run.command, [program.as_str(), "in put", "--output", ""]);
+        assert_eq!(finished.tables().sum("W", "MPI_Allreduce").bytes, 4 * 307);
+        assert!(run.not_seen.is_empty() && run.notes.is_empty() && !run.recording_was_off, "{run:?}");
+        let said: Vec<_> = finished.stderr.lines().filter(|line| line.starts_with("mpisee: ")).collect();
+        let expected = "mpisee: profile of 4 ranks in test.mpisee; read it with: mpisee-through test.mpisee";
+        assert_eq!(said, [expected]);
+        finished.check();
+    });
+}
+
+#[test]
+fn a_preloaded_library_needs_no_launcher() {
+    on_each_mpi(|mpi| {
+        let finished = Run::new(mpi, "launched").ranks(2).argument(1).preloaded();
+        assert_eq!(finished.stdout, "<1>\n");
+        assert_eq!(finished.tables().sum("W", "MPI_Allreduce").bytes, 2 * 307);
+        finished.check();
+    });
+}
+
+#[test]
+fn a_library_preloaded_into_everything_profiles_the_mpi_program_alone() {
+    on_each_mpi(|mpi| {
+        let program = mpi.compile("launched");
+        let script = r#"echo start | cat; /bin/true; "$0" from a script; sh -c 'exit 0'; echo end"#;
+        let mut command = mpi.launcher(1, &[]);
+        command.args(["sh", "-c", script]).arg(&program);
+        command.env("LD_PRELOAD", mpi.library()).env("MPISEE_OUTPUT", "test.mpisee");
+        let ended = Ended::of(&mut command);
+        ended.assert_printed("start\n<from>\n<a>\n<script>\nend\n");
+        assert_eq!(ended.profiles(), ["test.mpisee"]);
+        assert_eq!(ended.said().len(), 1, "{}", ended.stderr);
+        assert_eq!(ended.tables("test.mpisee").sum("W", "MPI_Allreduce").bytes, 307);
+    });
+}
+
+#[test]
+fn a_library_preloaded_around_the_launcher_reaches_the_ranks() {
+    on_each_mpi(|mpi| {
+        let mut command = mpi.launcher(3, &[]);
+        command.arg(mpi.compile("launched")).arg("a");
+        command.env("LD_PRELOAD", mpi.library()).env("MPISEE_OUTPUT", "test.mpisee");
+        let ended = Ended::of(&mut command);
+        ended.assert_printed("<a>\n");
+        assert_eq!(
+            (ended.profiles(), ended.said().len()),
+            (vec!["test.mpisee".to_owned()], 1),
+            "{}",
+            ended.stderr
+        );
+        assert_eq!(ended.tables("test.mpisee").sum("W", "MPI_Allreduce").bytes, 3 * 307);
+    });
+}
+
+#[test]
+fn a_program_linked_with_the_library_needs_nothing_else() {
+    on_each_mpi(|mpi| {
+        let folder = mpi.library().parent().unwrap().display().to_string();
+        let (search, found) = (format!("-L{folder}"), format!("-Wl,-rpath,{folder}"));
+        let program = mpi.compile_with("linked", &[&search, &found, "-Wl,--no-as-needed", "-lmpisee"]);
+        let mut command = mpi.launcher(2, &[pair("MPISEE_OUTPUT", "test.mpisee")]);
+        let ended = Ended::of(command.arg(program));
+        ended.assert_printed("");
+        assert_eq!(ended.tables("test.mpisee").sum("W", "MPI_Allreduce").bytes, 2 * 311);
+    });
+}
+
+#[test]
+fn output_and_exit_code_are_the_programs() {
+    on_each_mpi(|mpi| {
+        let program = mpi.compile("garbage_and_code");
+        let plain = Ended::of(mpi.launcher(2, &[]).arg(&program));
+        let profiled = Ended::of(mpi.launcher(2, &[]).arg(mpisee()).arg(&program));
+        assert_eq!((plain.code, plain.stdout.len()), (Some(3), 100_003));
+        assert_eq!(profiled.code, Some(3), "{}", profiled.stderr);
+        assert!(profiled.stdout == plain.stdout, "the output differs");
+        assert_eq!(profiled.profiles(), ["garbage_and_code.mpisee"]);
+    });
+}
+
+#[test]
+fn a_program_that_dies_is_reported_as_without_the_profiler_and_leaves_its_counters() {
+    on_each_mpi(|mpi| {
+        let program = mpi.compile("dies");
+        for signal in ["9", "11"] {
+            let segments = tempfile::tempdir().unwrap();
+            let plain = Ended::of(mpi.launcher(1, &[]).arg(&program).arg(signal));
+            let mut command = mpi.launcher(1, &[]);
+            command.arg(mpisee()).arg("--segments").arg(segments.path()).arg(&program).arg(signal);
+            let profiled = Ended::of(&mut command);
+            assert_ne!(plain.code, Some(0));
+            assert_eq!(profiled.code, plain.code, "signal {signal}:\n{}", profiled.stderr);
+            assert_eq!((profiled.said().len(), profiled.profiles().len()), (0, 0), "{}", profiled.stderr);
+            assert_eq!(files_in(segments.path()), 1, "the counters of the dead rank");
+        }
+    });
+}
+
+#[test]
+fn the_wrong_library_records_nothing_and_says_so_once() {
+    on_each_mpi(|mpi| {
+        for other in Mpi::all().iter().filter(|other| other.is_open_mpi != mpi.is_open_mpi) {
+            let mut command =
+                mpi.launcher(2, &[pair("LD_PRELOAD", other.library()), pair("MPISEE_OUTPUT", "test.mpisee")]);
+            let ended = Ended::of(command.arg(mpi.compile("launched")).arg("same"));
+            ended.assert_printed("<same>\n");
+            assert_eq!(ended.profiles(), [""; 0]);
+            let [said] = ended.said()[..] else { panic!("{}", ended.stderr) };
+            let expected = format!("mpisee: this libmpisee.so is for {}, the program runs ", other.name);
+            assert!(said.starts_with(&expected), "{said}");
+
+            let mut command = mpi.launcher(2, &[pair("LD_PRELOAD", other.library())]);
+            let ended = Ended::of(command.arg(mpi.compile("garbage_and_code")));
+            assert_eq!((ended.code, ended.stdout.len()), (Some(3), 100_003), "{}", ended.stderr);
+        }
+    });
+}
+
+#[test]
+fn programs_without_mpi_run_under_the_launcher_of_mpi() {
+    on_each_mpi(|mpi| {
+        let mut command = mpi.launcher(2, &[]);
+        let ended = Ended::of(command.arg(mpisee()).args(["sh", "-c", "exit 0"]));
+        ended.assert_printed("");
+        assert_eq!((ended.said().len(), ended.profiles().len()), (0, 0), "{}", ended.stderr);
+
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("fixed");
+        let source = root().join("tests/programs/no_mpi.c");
+        let compiled =
+            Command::new("cc").arg("-static").arg(source).arg("-o").arg(&program).status().unwrap();
+        assert!(compiled.success());
+        let ended = Ended::of(mpi.launcher(2, &[]).arg(mpisee()).arg(&program));
+        assert_eq!((ended.code, ended.text().as_str()), (Some(6), "no MPI\nno MPI\n"), "{}", ended.stderr);
+        let [said] = ended.said()[..] else { panic!("{}", ended.stderr) };
+        assert!(said.contains("is linked statically"), "{said}");
+    });
+}
+
+#[test]
+fn a_profile_that_exists_is_not_overwritten() {
+    on_each_mpi(|mpi| {
+        let program = mpi.compile("launched");
+        let mut command = mpi.launcher(2, &[]);
+        command.arg(mpisee()).args(["--output", "here"]).arg(&program);
+        let first = Ended::of(&mut command);
+        assert_eq!(first.profiles(), ["here.mpisee"]);
+        let before = std::fs::read(first.folder.path().join("here.mpisee/calls.csv")).unwrap();
+        let second = Ended::again(first.folder, &mut command);
+        assert_eq!(second.profiles(), ["here-2.mpisee", "here.mpisee"]);
+        let expected =
+            "mpisee: profile of 2 ranks in here-2.mpisee; read it with: mpisee-through here-2.mpisee";
+        assert_eq!(second.said(), [expected]);
+        assert_eq!(std::fs::read(second.folder.path().join("here.mpisee/calls.csv")).unwrap(), before);
+    });
+}
+
+#[test]
+fn a_profile_that_cannot_be_written_is_said_and_changes_nothing_else() {
+    on_each_mpi(|mpi| {
+        let segments = tempfile::tempdir().unwrap();
+        let mut command = mpi.launcher(2, &[]);
+        command.arg(mpisee()).args(["--output", "no/such/folder/a.mpisee"]);
+        command.arg("--segments").arg(segments.path()).arg(mpi.compile("garbage_and_code"));
+        let ended = Ended::of(&mut command);
+        assert_eq!((ended.code, ended.stdout.len()), (Some(3), 100_003), "{}", ended.stderr);
+        let [said] = ended.said()[..] else { panic!("{}", ended.stderr) };
+        assert!(
+            said.starts_with("mpisee: no profile: ") && said.contains("no/such/folder/a.mpisee"),
+            "{said}"
+        );
+    });
+}
+
+#[test]
+fn what_is_wrong_with_the_options_is_said_once() {
+    on_each_mpi(|mpi| {
+        let variables = [
+            pair("MPISEE_RECORD", "maybe"),
+            pair("MPISEE_OUTPT", "there"),
+            pair("LD_PRELOAD", mpi.library()),
+        ];
+        let ended = Ended::of(mpi.launcher(3, &variables).arg(mpi.compile("launched")));
+        ended.assert_printed("");
+        let mut said = ended.said();
+        said.sort_unstable();
+        assert_eq!(said.len(), 3, "{said:#?}");
+        assert!(
+            said[0].starts_with("mpisee: MPISEE_OUTPT is not an option; there are MPISEE_OUTPUT, "),
+            "{said:#?}"
+        );
+        assert_eq!(said[1], "mpisee: MPISEE_RECORD='maybe' is neither on nor off; the default on is used");
+        assert!(said[2].starts_with("mpisee: profile of 3 ranks in launched.mpisee; "), "{said:#?}");
+        assert_eq!(ended.tables("launched.mpisee").sum("W", "MPI_Allreduce").bytes, 3 * 307);
+    });
+}
+
+#[test]
+fn a_quiet_profiler_says_nothing() {
+    on_each_mpi(|mpi| {
+        let finished = Run::new(mpi, "launched").ranks(2).options(&["--quiet", "on"]).profiled();
+        assert!(!finished.stderr.contains("mpisee"), "{}", finished.stderr);
+    });
+}
+
+#[test]
+fn nothing_is_left_of_the_segments() {
+    on_each_mpi(|mpi| {
+        let segments = tempfile::tempdir().unwrap();
+        let folder = segments.path().display().to_string();
+        let finished = Run::new(mpi, "launched").options(&["--segments", &folder]).profiled();
+        assert!(finished.tables().run.notes.is_empty());
+        assert_eq!(files_in(segments.path()), 0);
+        finished.check();
+    });
+}
+
+#[test]
+fn without_a_place_for_segments_counters_are_in_private_memory() {
+    on_each_mpi(|mpi| {
+        let finished = Run::new(mpi, "launched").options(&["--segments", "/no/such/folder"]).profiled();
+        let tables = finished.tables();
+        assert_eq!(tables.sum("W", "MPI_Allreduce").bytes, 4 * 307);
+        let [note] = &tables.run.notes[..] else { panic!("{:?}", tables.run.notes) };
+        assert!(note.starts_with("no segment in '/no/such/folder' ("), "{note}");
+        assert_eq!(finished.stderr.matches(note.as_str()).count(), 1, "{}", finished.stderr);
+        finished.check();
+    });
+}
+
+#[test]
+fn a_program_that_never_begins_mpi_leaves_no_trace() {
+    on_each_mpi(|mpi| {
+        let ended = Ended::of(mpi.launcher(2, &[]).arg(mpisee()).arg(mpi.compile("never_inits")));
+        assert_eq!(
+            (ended.code, ended.text().as_str()),
+            (Some(4), "never began\nnever began\n"),
+            "{}",
+            ended.stderr
+        );
+        assert_eq!((ended.said().len(), ended.profiles().len()), (0, 0), "{}", ended.stderr);
+    });
+}
+
+#[test]
+fn mpi_may_end_when_the_process_does() {
+    on_each_mpi(|mpi| {
+        for how in [&[][..], &["in the destructor"]] {
+            let mut run = Run::new(mpi, "finalize_at_exit").ranks(2);
+            for argument in how {
+                run = run.argument(argument);
+            }
+            let finished = run.profiled();
+            assert_eq!(finished.tables().sum("W", "MPI_Allreduce").bytes, 2 * 331);
+            finished.check();
+        }
+    });
+}
+
+#[test]
+fn children_of_a_process_do_not_disturb_it() {
+    on_each_mpi(|mpi| {
+        let segments = tempfile::tempdir().unwrap();
+        let folder = segments.path().display().to_string();
+        let finished = Run::new(mpi, "forks").ranks(2).options(&["--segments", &folder]).profiled();
+        assert_eq!(finished.tables().sum("W", "MPI_Allreduce").bytes, 2 * (337 + 347));
+        assert_eq!(files_in(segments.path()), 0);
+        finished.check();
+    });
+}
+
+#[test]
+fn a_program_may_begin_with_a_level_of_threads() {
+    const LEVELS: [&str; 4] = ["single", "funneled", "serialized", "multiple"];
+    on_each_mpi(|mpi| {
+        for how in [&[][..], &["multiple"]] {
+            let mut run = Run::new(mpi, "init_thread").ranks(2);
+            for argument in how {
+                run = run.argument(argument);
+            }
+            let finished = run.profiled();
+            let provided: usize = finished.stdout.trim().parse().unwrap();
+            assert_eq!(finished.tables().run.mpi.thread_level, LEVELS[provided]);
+            assert_eq!(finished.tables().sum("W", "MPI_Allreduce").bytes, 2 * 317);
+            finished.check();
+        }
+    });
+}
+
+#[test]
+fn a_program_without_a_launcher_is_a_run_of_one_rank() {
+    on_each_mpi(|mpi| {
+        let ended = Ended::of(alone(mpisee()).arg(mpi.compile("launched")).arg("alone"));
+        ended.assert_printed("<alone>\n");
+        let run: RunInfo = Profile::open(ended.folder.path().join("launched.mpisee")).unwrap().run().clone();
+        assert_eq!((run.ranks, run.mpi.flavour.as_str()), (1, mpi.name.as_str()));
+        let tables = ended.tables("launched.mpisee");
+        assert_eq!(tables.sum("W", "MPI_Allreduce").bytes, 307);
+    });
+}
