@@ -8,26 +8,41 @@
 enum { WORLD_SIZE = 3 };
 
 #ifdef OPEN_MPI
-// Predefined handles are the addresses of these.
-#define OBJECT(name) char name[64]
-OBJECT(ompi_mpi_comm_world);
-OBJECT(ompi_mpi_comm_self);
-OBJECT(ompi_mpi_comm_null);
-OBJECT(ompi_mpi_group_null);
-OBJECT(ompi_mpi_win_null);
-OBJECT(ompi_mpi_file_null);
-OBJECT(ompi_mpi_info_null);
-OBJECT(ompi_message_null);
-OBJECT(ompi_message_no_proc);
-OBJECT(ompi_request_null);
-OBJECT(ompi_request_empty);
-OBJECT(ompi_mpi_datatype_null);
-OBJECT(ompi_mpi_byte);
-OBJECT(ompi_mpi_int);
-OBJECT(ompi_mpi_uint64_t);
-OBJECT(ompi_mpi_op_max);
-OBJECT(ompi_mpi_op_sum);
-OBJECT(ompi_mpi_errors_return);
+// Predefined handles are the addresses of these. A profiler that misses one of its own says that it is of another
+// MPI, and records nothing.
+#define OBJECT(name) char name[64];
+OBJECT(ompi_mpi_comm_world)
+OBJECT(ompi_mpi_comm_self)
+OBJECT(ompi_mpi_comm_null)
+OBJECT(ompi_mpi_group_empty)
+OBJECT(ompi_mpi_group_null)
+OBJECT(ompi_mpi_win_null)
+OBJECT(ompi_mpi_file_null)
+OBJECT(ompi_mpi_info_null)
+OBJECT(ompi_mpi_info_env)
+OBJECT(ompi_message_null)
+OBJECT(ompi_message_no_proc)
+OBJECT(ompi_request_null)
+OBJECT(ompi_request_empty)
+OBJECT(ompi_mpi_errhandler_null)
+OBJECT(ompi_mpi_errors_are_fatal)
+OBJECT(ompi_mpi_errors_return)
+OBJECT(ompi_mpi_datatype_null)
+OBJECT(ompi_mpi_byte)
+OBJECT(ompi_mpi_char)
+OBJECT(ompi_mpi_packed)
+OBJECT(ompi_mpi_int)
+OBJECT(ompi_mpi_uint64_t)
+OBJECT(ompi_mpi_int64_t)
+OBJECT(ompi_mpi_uint32_t)
+OBJECT(ompi_mpi_int32_t)
+OBJECT(ompi_mpi_double)
+OBJECT(ompi_mpi_op_null)
+OBJECT(ompi_mpi_op_max)
+OBJECT(ompi_mpi_op_min)
+OBJECT(ompi_mpi_op_sum)
+OBJECT(ompi_mpi_op_no_op)
+OBJECT(ompi_mpi_op_replace)
 enum { CART = 1, GRAPH = 2, DIST_GRAPH = 3, UNDEFINED = -32766 };
 #else
 enum { CART = 2, GRAPH = 1, DIST_GRAPH = 3, UNDEFINED = -32766 };

@@ -11,6 +11,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+/// What the program says.
+struct Driven {
+    /// The functions that it called.
+    functions: BTreeSet<String>,
+    /// Those that have a meaning, but were not there.
+    absent: BTreeSet<String>,
+    /// Its stderr, and the profiler's.
+    said: String,
+}
+
 /// The program, linked with the stub of one MPI.
 struct Stub {
     driver: PathBuf,
@@ -29,19 +39,19 @@ impl Stub {
         Stub { driver }
     }
 
-    /// Drives every function; returns those that were there, and those that the library could have and has not.
-    fn drive(&self, mpi: &Mpi, folder: &Path, init: &str) -> (BTreeSet<String>, BTreeSet<String>) {
+    /// Drives every function.
+    fn drive(&self, mpi: &Mpi, folder: &Path, init: &str) -> Driven {
         let mut command = Command::new(&self.driver);
         command.arg(init).current_dir(folder).env("LD_PRELOAD", mpi.library());
         command.env("MPISEE_OUTPUT", profile(folder, init));
         let output = within(Duration::from_secs(120), &mut command);
-        let said = String::from_utf8_lossy(&output.stderr);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success(), "{}, {init}: {}\n{said}", mpi.name, output.status);
         let stdout = String::from_utf8_lossy(&output.stdout);
         let named = |mark: &str| {
             stdout.lines().filter_map(|line| line.strip_prefix(mark)).map(str::to_owned).collect()
         };
-        (named("driven "), named("absent "))
+        Driven { functions: named("driven "), absent: named("absent "), said }
     }
 }
 
@@ -93,12 +103,12 @@ fn every_shim_makes_exactly_the_call_that_it_stands_for() {
         let (version, functions) = description(mpi);
         let stub = Stub::compile(mpi, &version, folder.path());
         for init in ["MPI_Init", "MPI_Init_thread"] {
-            let (driven, absent) = stub.drive(mpi, folder.path(), init);
+            let Driven { functions: driven, absent, said } = stub.drive(mpi, folder.path(), init);
             assert_eq!(driven, exported(&mpi.library()), "{}: what is exported is driven", mpi.name);
             let forgotten: Vec<_> = absent.intersection(&functions).collect();
             assert!(forgotten.is_empty(), "{}: the MPI has {forgotten:?}, the library does not", mpi.name);
             // Else the calls would have been handed on without anything between.
-            let tables = Tables::read(&profile(folder.path(), init), "");
+            let tables = Tables::read(&profile(folder.path(), init), &said);
             let recorded: BTreeSet<&str> = tables.calls.iter().map(|row| row.call.as_str()).collect();
             let operations: BTreeSet<&str> =
                 driven.iter().filter_map(|name| Some(operation(name)?.name())).collect();
