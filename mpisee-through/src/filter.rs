@@ -87,12 +87,12 @@ pub struct CallFilter {
     #[arg(long, value_name = "MEMORY", value_delimiter = ',')]
     memory: Vec<MemoryArg>,
 
-    /// Only operations whose slowest rank, Max[s], spent at least this long in them: 0.5, 10ms, 20us
+    /// Only operations whose slowest rank, in the column Max, spent at least this long in them: 0.5, 10ms, 20us
     /// (default: 0)
     #[arg(long, value_name = "TIME", value_parser = parse_seconds)]
     time_min: Option<f64>,
 
-    /// Only operations whose slowest rank, Max[s], spent at most this long in them (default: any time)
+    /// Only operations whose slowest rank, in the column Max, spent at most this long in them (default: any time)
     #[arg(long, value_name = "TIME", value_parser = parse_seconds)]
     time_max: Option<f64>,
 }
