@@ -49,6 +49,8 @@ pub enum Operation {
     CartSub,
     /// `MPI_Comm_create`.
     CommCreate,
+    /// `MPI_Comm_create_from_group`.
+    CommCreateFromGroup,
     /// `MPI_Comm_create_group`.
     CommCreateGroup,
     /// `MPI_Comm_disconnect`.
@@ -117,6 +119,8 @@ pub enum Operation {
     IneighborAlltoallw,
     /// `MPI_Intercomm_create`.
     IntercommCreate,
+    /// `MPI_Intercomm_create_from_groups`.
+    IntercommCreateFromGroups,
     /// `MPI_Intercomm_merge`.
     IntercommMerge,
     /// `MPI_Iprobe`.
@@ -217,7 +221,7 @@ pub enum Operation {
     Waitsome,
 }
 
-const TABLE: [(Operation, &str, Kind); 97] = [
+const TABLE: [(Operation, &str, Kind); 99] = [
     (Operation::Allgather, "MPI_Allgather", Kind::Collective),
     (Operation::Allgatherv, "MPI_Allgatherv", Kind::Collective),
     (Operation::Allreduce, "MPI_Allreduce", Kind::Collective),
@@ -232,6 +236,7 @@ const TABLE: [(Operation, &str, Kind); 97] = [
     (Operation::CartCreate, "MPI_Cart_create", Kind::Communicator),
     (Operation::CartSub, "MPI_Cart_sub", Kind::Communicator),
     (Operation::CommCreate, "MPI_Comm_create", Kind::Communicator),
+    (Operation::CommCreateFromGroup, "MPI_Comm_create_from_group", Kind::Communicator),
     (Operation::CommCreateGroup, "MPI_Comm_create_group", Kind::Communicator),
     (Operation::CommDisconnect, "MPI_Comm_disconnect", Kind::Communicator),
     (Operation::CommDup, "MPI_Comm_dup", Kind::Communicator),
@@ -266,6 +271,7 @@ const TABLE: [(Operation, &str, Kind); 97] = [
     (Operation::IneighborAlltoallv, "MPI_Ineighbor_alltoallv", Kind::Collective),
     (Operation::IneighborAlltoallw, "MPI_Ineighbor_alltoallw", Kind::Collective),
     (Operation::IntercommCreate, "MPI_Intercomm_create", Kind::Communicator),
+    (Operation::IntercommCreateFromGroups, "MPI_Intercomm_create_from_groups", Kind::Communicator),
     (Operation::IntercommMerge, "MPI_Intercomm_merge", Kind::Communicator),
     (Operation::Iprobe, "MPI_Iprobe", Kind::Probe),
     (Operation::Irecv, "MPI_Irecv", Kind::PointToPoint),

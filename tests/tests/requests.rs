@@ -546,7 +546,18 @@ fn what_fails_among_others_is_told_as_without_the_profiler() {
     on_each_mpi(|mpi| {
         let plain = Run::new(mpi, "failed_completions").ranks(2).plain();
         let finished = Run::new(mpi, "failed_completions").ranks(2).profiled();
-        assert_eq!(finished.stdout, plain.stdout);
+        // To know what arrived the profiler asks for statuses where the program ignores them. MPICH from 5.0 on frees
+        // every request of a call that fails, if nobody asks for statuses, so there handles differ.
+        let frees_unasked = !mpi.is_open_mpi && mpi.name != "mpich-4.0";
+        let comparable = |printed: &str| {
+            let (mut lines, mut after_ignored) = (Vec::new(), false);
+            for line in printed.lines() {
+                lines.extend((!(frees_unasked && after_ignored)).then(|| line.to_owned()));
+                after_ignored = line.contains("ignored");
+            }
+            lines
+        };
+        assert_eq!(comparable(&finished.stdout), comparable(&plain.stdout));
         let tables = finished.tables();
         assert_eq!(tables.of_rank("W", "MPI_Irecv", 1).calls, 15);
         assert_eq!(tables.not_seen(NotSeen::UnknownRequest), 0);

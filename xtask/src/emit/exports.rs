@@ -30,7 +30,8 @@ const PREAMBLE: &str = r#"
 #![allow(clippy::undocumented_unsafe_blocks)]
 
 use super::pmpi;
-use crate::abi::{Comm, Count, Aint, Datatype, Group, Info, Message, Op, Raw, Request, Status};
+use crate::abi::{Comm, Count, Aint, Datatype, Errhandler, Group, Info, Message, Op, Raw, Request, Session,
+Status};
 use crate::meaning::volume::{self, Block, Blocks, TypedBlocks};
 use crate::{by_hand, meaning};
 use mpisee_profile::Operation;

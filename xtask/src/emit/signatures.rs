@@ -10,8 +10,8 @@ pub fn emit(functions: &[Function]) -> Result<String> {
         "The signatures of the interposed functions, compared with the prototypes in the `mpi.h` of the \
          flavour. Nothing of this is in the library: it compiles or it does not.",
     );
-    out.push_str("#![allow(unused_imports)]\n\nuse crate::abi::{Aint, Comm, Count, Datatype, Group, Info,\n");
-    out.push_str("Message, Op, Request, Status};\nuse std::ffi::{c_char, c_int, c_void};\n\n");
+    out.push_str("#![allow(unused_imports)]\n\nuse crate::abi::{Aint, Comm, Count, Datatype, Errhandler, Group, Info,\n");
+    out.push_str("Message, Op, Request, Session, Status};\nuse std::ffi::{c_char, c_int, c_void};\n\n");
     for function in functions.iter().filter(|function| function.meaning.is_some()) {
         for large in [false, true] {
             if large && !function.has_large_variant() {
