@@ -71,6 +71,8 @@ pub enum Operation {
     CartSub,
     /// `MPI_Comm_create`.
     CommCreate,
+    /// `MPI_Comm_create_from_group`.
+    CommCreateFromGroup,
     /// `MPI_Comm_create_group`.
     CommCreateGroup,
     /// `MPI_Comm_disconnect`.
@@ -247,6 +249,8 @@ pub enum Operation {
     IneighborAlltoallw,
     /// `MPI_Intercomm_create`.
     IntercommCreate,
+    /// `MPI_Intercomm_create_from_groups`.
+    IntercommCreateFromGroups,
     /// `MPI_Intercomm_merge`.
     IntercommMerge,
     /// `MPI_Iprobe`.
@@ -437,7 +441,7 @@ pub enum Operation {
     WinWait,
 }
 
-const TABLE: [(Operation, &str, Kind); 205] = [
+const TABLE: [(Operation, &str, Kind); 207] = [
     (Operation::Accumulate, "MPI_Accumulate", Kind::OneSided),
     (Operation::Allgather, "MPI_Allgather", Kind::Collective),
     (Operation::AllgatherInit, "MPI_Allgather_init", Kind::Collective),
@@ -461,6 +465,7 @@ const TABLE: [(Operation, &str, Kind); 205] = [
     (Operation::CartCreate, "MPI_Cart_create", Kind::Communicator),
     (Operation::CartSub, "MPI_Cart_sub", Kind::Communicator),
     (Operation::CommCreate, "MPI_Comm_create", Kind::Communicator),
+    (Operation::CommCreateFromGroup, "MPI_Comm_create_from_group", Kind::Communicator),
     (Operation::CommCreateGroup, "MPI_Comm_create_group", Kind::Communicator),
     (Operation::CommDisconnect, "MPI_Comm_disconnect", Kind::Communicator),
     (Operation::CommDup, "MPI_Comm_dup", Kind::Communicator),
@@ -549,6 +554,7 @@ const TABLE: [(Operation, &str, Kind); 205] = [
     (Operation::IneighborAlltoallv, "MPI_Ineighbor_alltoallv", Kind::Collective),
     (Operation::IneighborAlltoallw, "MPI_Ineighbor_alltoallw", Kind::Collective),
     (Operation::IntercommCreate, "MPI_Intercomm_create", Kind::Communicator),
+    (Operation::IntercommCreateFromGroups, "MPI_Intercomm_create_from_groups", Kind::Communicator),
     (Operation::IntercommMerge, "MPI_Intercomm_merge", Kind::Communicator),
     (Operation::Iprobe, "MPI_Iprobe", Kind::Probe),
     (Operation::Irecv, "MPI_Irecv", Kind::PointToPoint),

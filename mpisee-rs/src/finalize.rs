@@ -3,6 +3,7 @@
 //! Rows travel as CSV text, one rank after the other and in pieces of limited size, so that no rank holds
 //! more than its own rows and one piece of another's.
 
+use crate::abi::Comm;
 use crate::by_hand::FLAVOUR;
 use crate::clock;
 use crate::message::say;
@@ -26,11 +27,23 @@ const TABLES: usize = 5;
 
 /// Writes the profile, together with all other ranks.
 pub fn write_profile() {
-    let Some(process) = process::process() else { return };
+    if let Some(process) = process::process() {
+        write_over(process, Link::open);
+    }
+}
+
+/// The same through a communicator of all processes, which is freed then: where there is no world.
+pub fn write_profile_through(comm: Comm) {
+    if let Some(process) = process::process() {
+        write_over(process, |_| Link::through(comm));
+    }
+}
+
+fn write_over(process: &Process, open: impl FnOnce(&Process) -> Link) {
     let end = clock::moment();
     let end_realtime_ns = clock::realtime_ns();
     naming::finish_duplications(process, true);
-    let link = Link::open(process);
+    let link = open(process);
     let parts = own_rows(process, end);
     let header = process.segment.header();
     let relaxed = std::sync::atomic::Ordering::Relaxed;

@@ -50,7 +50,14 @@ pub enum Parent<'p> {
     Known(&'p Communicator),
     /// It was told the parent's name, and the smallest rank there.
     Named(&'p str, u32),
+    /// There is none.
+    None,
 }
+
+/// The numbers of `MPI_COMM_WORLD` and `MPI_COMM_SELF`, which are the first in the log.
+pub const WORLD: u32 = 0;
+/// See [`WORLD`].
+pub const ITSELF: u32 = 1;
 
 /// The processes' agreement on the number of the communicators about to be created below `parent`.
 pub fn agree(process: &Process, parent: &Communicator) -> u32 {
@@ -77,6 +84,18 @@ pub fn largest(process: &Process, comm: &Communicator, own: u32) -> u32 {
     let theirs = allreduce_max(process, comm.comm, own);
     let ours = allreduce_max(process, comm.comm, theirs);
     ours.max(theirs)
+}
+
+/// The largest `own` over all processes of a communicator that was just created, on all of them.
+pub fn largest_in_new(process: &Process, comm: Comm, own: u32) -> u32 {
+    match is_inter(comm) {
+        false if process::size(comm) == 1 => own,
+        false => allreduce_max(process, comm, own),
+        true => {
+            let theirs = allreduce_max(process, comm, own);
+            allreduce_max(process, comm, theirs).max(theirs)
+        }
+    }
 }
 
 /// `PMPI_Allreduce(MPI_MAX)` of one number.
@@ -115,6 +134,9 @@ pub fn enter(process: &Process, comm: Comm, parent: &Parent<'_>, birth: Birth, n
     let r = match parent {
         _ if !birth.several => NONE,
         Parent::Named(_, r) => *r,
+        Parent::None => {
+            members.iter().chain(remote_members.iter().flat_map(Runs::iter)).min().unwrap_or(NONE)
+        }
         Parent::Known(parent) => smallest_rank_in(parent, group, remote_group),
     };
     free_group(group);
@@ -132,7 +154,7 @@ pub fn enter(process: &Process, comm: Comm, parent: &Parent<'_>, birth: Birth, n
         id: 0,
         parent: match parent {
             Parent::Known(parent) => parent.id,
-            Parent::Named(..) => NONE,
+            Parent::Named(..) | Parent::None => NONE,
         },
         letter: birth.letter,
         n,
@@ -143,8 +165,7 @@ pub fn enter(process: &Process, comm: Comm, parent: &Parent<'_>, birth: Birth, n
         group: members,
         remote: remote_members,
     };
-    let tellable = matches!(parent, Parent::Named(..)) || matches!(parent, Parent::Known(p) if p.is_logged());
-    if tellable {
+    if !matches!(parent, Parent::Known(parent) if !parent.is_logged()) {
         communicator.id = log_created(process, created);
     }
     if let Parent::Named(name, _) = parent {
@@ -158,9 +179,8 @@ pub fn enter(process: &Process, comm: Comm, parent: &Parent<'_>, birth: Birth, n
     communicator.id
 }
 
-/// Enters `MPI_COMM_WORLD` or `MPI_COMM_SELF`.
-pub fn enter_predefined(process: &Process, comm: Comm, rank: u32, members: Runs) {
-    let size = members.len() as u32;
+/// Tells the log of `MPI_COMM_WORLD` or `MPI_COMM_SELF`.
+pub fn log_predefined(process: &Process, rank: u32, members: Runs) {
     let created = Created {
         id: 0,
         parent: NONE,
@@ -173,8 +193,7 @@ pub fn enter_predefined(process: &Process, comm: Comm, rank: u32, members: Runs)
         group: members,
         remote: None,
     };
-    let id = log_created(process, created);
-    COMMUNICATORS.insert(Communicator::new(id, comm, rank, size));
+    log_created(process, created);
 }
 
 /// Gives the communicator the next number and writes it to the log, in the order of the numbers.

@@ -9,7 +9,7 @@ use crate::segment::Segment;
 use mpisee_profile::options::Options;
 use mpisee_profile::segment::NotSeen;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 
 /// What the shims do.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -52,8 +52,10 @@ pub struct Process {
     pub options: Options,
     pub predefined: Predefined,
     pub segment: Segment,
-    /// The group of `MPI_COMM_WORLD`.
+    /// The processes of the run: the group of `MPI_COMM_WORLD`.
     pub world_group: Group,
+    /// Whether there is an `MPI_COMM_WORLD`; a process may have sessions alone, or begin with them.
+    pub has_world: AtomicBool,
     pub world_rank: u32,
     pub world_size: u32,
     pub start_realtime_ns: u64,

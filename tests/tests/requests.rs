@@ -548,7 +548,15 @@ fn what_fails_among_others_is_told_as_without_the_profiler() {
     on_each_mpi(|mpi| {
         let plain = Run::new(mpi, "failed_completions").ranks(2).plain();
         let finished = Run::new(mpi, "failed_completions").ranks(2).profiled();
-        assert_eq!(finished.stdout, plain.stdout);
+        // To know what arrived the profiler asks for statuses where the program ignores them, and newer MPIs fail
+        // in another way then: README.md, "What it does not do".
+        let depends = mpi.name != "openmpi-4.1" && mpi.name != "mpich-4.0";
+        let comparable = |printed: &str| {
+            let lines: Vec<_> = printed.lines().map(str::to_owned).collect();
+            let answers = lines.chunks(2).filter(|answer| !depends || !answer[0].contains("ignored"));
+            answers.flatten().cloned().collect::<Vec<_>>()
+        };
+        assert_eq!(comparable(&finished.stdout), comparable(&plain.stdout));
         let tables = finished.tables();
         assert_eq!(tables.of_rank("W", "MPI_Irecv", 1).calls, 15);
         assert_eq!(tables.not_seen(NotSeen::UnknownRequest), 0);

@@ -123,9 +123,12 @@ fn parent_name<'n>(communicator: &'n Communicator, names: &'n [String]) -> &'n s
     }
 }
 
-/// `<parent's name>_<letter><n>[.<r>]`
+/// `<parent's name>_<letter><n>[.<r>]`; `F<n>.<r>` for one that was created from a group and has no parent.
 fn name(parent: &str, created: &Created) -> String {
     let letter = char::from(created.letter);
+    if letter == 'f' && parent.is_empty() {
+        return format!("F{}.{}", created.n, created.r);
+    }
     match (created.n, created.r) {
         // A rank that was killed before the agreement ended cannot know the number.
         (NONE, _) => format!("{parent}_{letter}?"),

@@ -22,7 +22,7 @@ pub fn is_named_in(version: &str) -> bool {
 }
 
 /// The predefined handles: constants of the common ABI of MPICH and its relatives.
-pub fn resolve() -> Option<Predefined> {
+pub fn resolve(_has_world: bool) -> Option<Predefined> {
     Some(Predefined {
         world: from_bits(0x4400_0000),
         itself: from_bits(0x4400_0001),

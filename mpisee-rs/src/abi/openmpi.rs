@@ -27,7 +27,7 @@ pub fn is_named_in(version: &str) -> bool {
 }
 
 /// Looks the predefined handles up.
-pub fn resolve() -> Option<Predefined> {
+pub fn resolve(_has_world: bool) -> Option<Predefined> {
     fn address<T: Copy>(name: &CStr) -> Option<T> {
         // The program's own copy of the object, if it was linked with one, is the one that counts.
         Some(from_bits(symbol::data(name)? as u64))

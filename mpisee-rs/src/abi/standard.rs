@@ -26,8 +26,9 @@ const REQUEST_NULL: u64 = 0x180;
 /// `MPI_BYTE`.
 const BYTE: u64 = 0x247;
 
-/// The request that stands for everything that was complete when it was started, if there is one.
-static COMPLETE_REQUEST: AtomicU64 = AtomicU64::new(REQUEST_NULL);
+/// The request that stands for everything that was complete when it was started, if there is one. Where there
+/// are sessions alone nothing can be tried out, and the MPI is taken for a descendant of MPICH.
+static COMPLETE_REQUEST: AtomicU64 = AtomicU64::new(0x6c00_0000);
 
 /// Whatever it is called: [`super::library_is_of_family`] has asked for the version of the interface.
 pub fn is_named_in(_version: &str) -> bool {
@@ -35,8 +36,10 @@ pub fn is_named_in(_version: &str) -> bool {
 }
 
 /// The predefined handles, which the standard fixes.
-pub fn resolve() -> Option<Predefined> {
-    COMPLETE_REQUEST.store(complete_request(), Ordering::Relaxed);
+pub fn resolve(has_world: bool) -> Option<Predefined> {
+    if has_world {
+        COMPLETE_REQUEST.store(complete_request(), Ordering::Relaxed);
+    }
     Some(Predefined {
         world: from_bits(0x101),
         itself: from_bits(SELF),

@@ -1,7 +1,9 @@
 //! Begin and end of MPI.
 
-use crate::abi::{self, Raw, Status, constant};
+use super::session::place_in;
+use crate::abi::{self, Group, Raw, Status, constant};
 use crate::clock;
+use crate::communicator::Communicator;
 use crate::finalize;
 use crate::fit;
 use crate::generated::pmpi;
@@ -16,8 +18,8 @@ use mpisee_profile::segment::layout::HOST_BYTES;
 use mpisee_profile::segment::log::Runs;
 use std::ffi::{CStr, c_char, c_int};
 use std::mem::MaybeUninit;
-use std::panic::catch_unwind;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// The flavour that this library was built as.
 pub const FLAVOUR: &str = env!("MPISEE_FLAVOUR");
@@ -80,17 +82,48 @@ pub unsafe fn abort(
 }
 
 fn start_if(code: c_int) {
-    if code == constant::SUCCESS && catch_unwind(start).is_err() {
+    if code == constant::SUCCESS {
+        guarded(|| match process::process() {
+            Some(process) => enter_world(process),
+            None => start(None),
+        });
+    }
+}
+
+/// Begins to record a process that has a session, whose group of all processes `world` finds.
+pub fn start_without_world(world: impl FnOnce() -> Option<Group>) {
+    guarded(|| {
+        if let Some(group) = world() {
+            start(Some(group));
+        }
+    });
+}
+
+fn guarded(start: impl FnOnce()) {
+    if catch_unwind(AssertUnwindSafe(start)).is_err() {
         process::set_mode(Mode::Bystander);
         say(format_args!("starting failed inside the profiler; the program runs without it"));
     }
 }
 
-/// Begins to record.
-fn start() {
+/// `MPI_Init` after the first session: from now on there is a world.
+fn enter_world(process: &Process) {
+    if process::is_tracking() && !process.has_world.swap(true, Ordering::Relaxed) {
+        for (id, comm, rank, size) in [
+            (naming::WORLD, process.predefined.world, process.world_rank, process.world_size),
+            (naming::ITSELF, process.predefined.itself, 0, 1),
+        ] {
+            COMMUNICATORS.insert(Communicator::new(id, comm, rank, size));
+        }
+    }
+}
+
+/// Begins to record; without a world it is told which processes there are.
+fn start(sessions_alone: Option<Group>) {
+    let has_world = sessions_alone.is_none();
     message::announce_panics();
     let version = library_version();
-    let predefined = if abi::library_is_of_family(&version) { abi::resolve() } else { None };
+    let predefined = if abi::library_is_of_family(&version) { abi::resolve(has_world) } else { None };
     let predefined = predefined.filter(|&predefined| status_is_understood(predefined));
     let Some(predefined) = predefined else {
         if is_first_rank_by_environment() {
@@ -111,22 +144,25 @@ fn start() {
         say(format_args!("no memory for counters: nothing is recorded on this rank"));
         return;
     };
-    let (world_rank, world_size) = (process::rank(predefined.world), process::size(predefined.world));
+    let world_group = sessions_alone.unwrap_or_else(|| world_group(predefined.world));
+    let (world_rank, world_size) = place_in(world_group);
     if world_rank == 0 {
         complaints.iter().chain(&complaint).for_each(|complaint| say(format_args!("{complaint}")));
     }
     let unfit = fit::notes(&version);
-    let thread_level = thread_level();
+    // Each session has a level of its own; the careful one holds.
+    let thread_level = if has_world { thread_level() } else { "multiple" };
     let record = options.record;
     let installed = process::install(Process {
         options,
         predefined,
         segment,
-        world_group: world_group(predefined.world),
+        world_group,
+        has_world: AtomicBool::new(false),
         world_rank,
         world_size,
         start_realtime_ns: clock::realtime_ns(),
-        tells_of_combined_receives: tells_of_combined_receives(predefined),
+        tells_of_combined_receives: tells_of_combined_receives(has_world, predefined),
         library_version: version,
         thread_level,
         ticks_are_tsc,
@@ -140,12 +176,15 @@ fn start() {
         REQUESTS.share();
         meaning::share();
     }
-    naming::enter_predefined(process, predefined.world, world_rank, Runs::first(world_size));
-    naming::enter_predefined(process, predefined.itself, 0, [world_rank].into_iter().collect());
+    naming::log_predefined(process, world_rank, Runs::first(world_size));
+    naming::log_predefined(process, 0, [world_rank].into_iter().collect());
     // SAFETY: the handler only stores to an atomic, as one that runs between fork and exec may.
     unsafe { libc::pthread_atfork(None, None, Some(in_forked_child)) };
     fill_header(process);
     switch(process, record);
+    if has_world {
+        enter_world(process);
+    }
 }
 
 /// A forked child shares the segment's memory, and is not a rank.
@@ -212,7 +251,10 @@ fn status_is_understood(predefined: abi::Predefined) -> bool {
 /// Whether `MPI_Isendrecv` fills the status of its request, which MPICH up to 5.0 does not: asked with a message
 /// to oneself, at a time when there can be no other.
 #[cfg(mpi = "MPI_Isendrecv")]
-fn tells_of_combined_receives(predefined: abi::Predefined) -> bool {
+fn tells_of_combined_receives(has_world: bool, predefined: abi::Predefined) -> bool {
+    if !has_world {
+        return cfg!(mpi_family = "openmpi"); // MPI_COMM_SELF cannot be used.
+    }
     const BYTES: usize = 113;
     let (out, mut back) = ([0u8; BYTES], [0u8; BYTES]);
     let (byte, itself) = (Raw::new(predefined.byte), Raw::new(predefined.itself));
@@ -234,7 +276,7 @@ fn tells_of_combined_receives(predefined: abi::Predefined) -> bool {
 
 /// There is no such function to ask.
 #[cfg(not(mpi = "MPI_Isendrecv"))]
-fn tells_of_combined_receives(_predefined: abi::Predefined) -> bool {
+fn tells_of_combined_receives(_has_world: bool, _predefined: abi::Predefined) -> bool {
     true
 }
 

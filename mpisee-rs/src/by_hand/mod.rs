@@ -10,6 +10,7 @@ mod intercomm;
 mod lifecycle;
 mod pcontrol;
 mod persistent;
+mod session;
 
 pub use completion::{
     cancel, request_free, request_get_status, test, testall, testany, testsome, wait, waitall, waitany,
@@ -24,3 +25,5 @@ pub use intercomm::intercomm_create;
 pub use lifecycle::{FLAVOUR, abort, finalize, init, init_thread};
 pub use pcontrol::pcontrol;
 pub use persistent::{start, startall};
+#[allow(unused_imports)] // Not every MPI has sessions.
+pub use session::{comm_create_from_group, intercomm_create_from_groups, session_finalize, session_init};

@@ -42,6 +42,11 @@ impl Link {
         }
     }
 
+    /// A communicator that is given away.
+    pub fn through(comm: Comm) -> Link {
+        Link { comm, owned: true }
+    }
+
     /// Ends it.
     pub fn close(mut self) {
         if self.owned {

@@ -10,7 +10,8 @@
 
 use super::pmpi;
 use crate::abi::{
-    Aint, Comm, Count, Datatype, File, Group, Info, Message, Offset, Op, Raw, Request, Status, Win,
+    Aint, Comm, Count, Datatype, Errhandler, File, Group, Info, Message, Offset, Op, Raw, Request, Session,
+    Status, Win,
 };
 use crate::meaning::volume::{self, Block, Blocks, TypedBlocks};
 use crate::{by_hand, meaning};
@@ -1583,6 +1584,27 @@ pub unsafe extern "C-unwind" fn MPI_Comm_create(
     newcomm: *mut Comm,
 ) -> c_int {
     unsafe { by_hand::comm_create(pmpi::MPI_Comm_create.get(), comm, group, newcomm) }
+}
+
+#[cfg(mpi = "MPI_Comm_create_from_group")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Comm_create_from_group(
+    group: Raw<Group>,
+    stringtag: *const c_char,
+    info: Raw<Info>,
+    errhandler: Raw<Errhandler>,
+    newcomm: *mut Comm,
+) -> c_int {
+    unsafe {
+        by_hand::comm_create_from_group(
+            pmpi::MPI_Comm_create_from_group.get(),
+            group,
+            stringtag,
+            info,
+            errhandler,
+            newcomm,
+        )
+    }
 }
 
 #[cfg(mpi = "MPI_Comm_create_group")]
@@ -4351,6 +4373,33 @@ pub unsafe extern "C-unwind" fn MPI_Intercomm_create(
     }
 }
 
+#[cfg(mpi = "MPI_Intercomm_create_from_groups")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Intercomm_create_from_groups(
+    local_group: Raw<Group>,
+    local_leader: c_int,
+    remote_group: Raw<Group>,
+    remote_leader: c_int,
+    stringtag: *const c_char,
+    info: Raw<Info>,
+    errhandler: Raw<Errhandler>,
+    newintercomm: *mut Comm,
+) -> c_int {
+    unsafe {
+        by_hand::intercomm_create_from_groups(
+            pmpi::MPI_Intercomm_create_from_groups.get(),
+            local_group,
+            local_leader,
+            remote_group,
+            remote_leader,
+            stringtag,
+            info,
+            errhandler,
+            newintercomm,
+        )
+    }
+}
+
 #[cfg(mpi = "MPI_Intercomm_merge")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Intercomm_merge(
@@ -7000,6 +7049,22 @@ pub unsafe extern "C-unwind" fn MPI_Sendrecv_replace_c(
             },
         )
     }
+}
+
+#[cfg(mpi = "MPI_Session_finalize")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Session_finalize(session: *mut Session) -> c_int {
+    unsafe { by_hand::session_finalize(pmpi::MPI_Session_finalize.get(), session) }
+}
+
+#[cfg(mpi = "MPI_Session_init")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Session_init(
+    info: Raw<Info>,
+    errhandler: Raw<Errhandler>,
+    session: *mut Session,
+) -> c_int {
+    unsafe { by_hand::session_init(pmpi::MPI_Session_init.get(), info, errhandler, session) }
 }
 
 #[cfg(mpi = "MPI_Ssend")]

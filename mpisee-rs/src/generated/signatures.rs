@@ -4,7 +4,10 @@
 
 #![allow(unused_imports, clippy::undocumented_unsafe_blocks)]
 
-use crate::abi::{Aint, Comm, Count, Datatype, File, Group, Info, Message, Offset, Op, Request, Status, Win};
+use crate::abi::{
+    Aint, Comm, Count, Datatype, Errhandler, File, Group, Info, Message, Offset, Op, Request, Session,
+    Status, Win,
+};
 use std::ffi::{c_char, c_int, c_void};
 
 #[cfg(mpi = "MPI_Abort")]
@@ -308,6 +311,9 @@ const _: unsafe extern "C" fn(Comm, c_int, *const c_int, *const c_int, c_int, *m
 const _: unsafe extern "C" fn(Comm, *const c_int, *mut Comm) -> c_int = mpi_sys::PMPI_Cart_sub;
 #[cfg(mpi = "MPI_Comm_create")]
 const _: unsafe extern "C" fn(Comm, Group, *mut Comm) -> c_int = mpi_sys::PMPI_Comm_create;
+#[cfg(mpi = "MPI_Comm_create_from_group")]
+const _: unsafe extern "C" fn(Group, *const c_char, Info, Errhandler, *mut Comm) -> c_int =
+    mpi_sys::PMPI_Comm_create_from_group;
 #[cfg(mpi = "MPI_Comm_create_group")]
 const _: unsafe extern "C" fn(Comm, Group, c_int, *mut Comm) -> c_int = mpi_sys::PMPI_Comm_create_group;
 #[cfg(mpi = "MPI_Comm_disconnect")]
@@ -1076,6 +1082,17 @@ const _: unsafe extern "C" fn(*mut c_int, *mut *mut *mut c_char, c_int, *mut c_i
 #[cfg(mpi = "MPI_Intercomm_create")]
 const _: unsafe extern "C" fn(Comm, c_int, Comm, c_int, c_int, *mut Comm) -> c_int =
     mpi_sys::PMPI_Intercomm_create;
+#[cfg(mpi = "MPI_Intercomm_create_from_groups")]
+const _: unsafe extern "C" fn(
+    Group,
+    c_int,
+    Group,
+    c_int,
+    *const c_char,
+    Info,
+    Errhandler,
+    *mut Comm,
+) -> c_int = mpi_sys::PMPI_Intercomm_create_from_groups;
 #[cfg(mpi = "MPI_Intercomm_merge")]
 const _: unsafe extern "C" fn(Comm, c_int, *mut Comm) -> c_int = mpi_sys::PMPI_Intercomm_merge;
 #[cfg(mpi = "MPI_Iprobe")]
@@ -1940,6 +1957,10 @@ const _: unsafe extern "C" fn(
     Comm,
     *mut Status,
 ) -> c_int = mpi_sys::PMPI_Sendrecv_replace_c;
+#[cfg(mpi = "MPI_Session_finalize")]
+const _: unsafe extern "C" fn(*mut Session) -> c_int = mpi_sys::PMPI_Session_finalize;
+#[cfg(mpi = "MPI_Session_init")]
+const _: unsafe extern "C" fn(Info, Errhandler, *mut Session) -> c_int = mpi_sys::PMPI_Session_init;
 #[cfg(mpi = "MPI_Ssend")]
 const _: unsafe extern "C" fn(*const c_void, c_int, Datatype, c_int, c_int, Comm) -> c_int =
     mpi_sys::PMPI_Ssend;

@@ -30,7 +30,8 @@ const PREAMBLE: &str = r#"
 #![allow(clippy::undocumented_unsafe_blocks)]
 
 use super::pmpi;
-use crate::abi::{Comm, Count, Aint, Datatype, File, Group, Info, Message, Offset, Op, Raw, Request, Status, Win};
+use crate::abi::{Comm, Count, Aint, Datatype, Errhandler, File, Group, Info, Message, Offset, Op, Raw,
+Request, Session, Status, Win};
 use crate::meaning::volume::{self, Block, Blocks, TypedBlocks};
 use crate::{by_hand, meaning};
 use mpisee_profile::Operation;

@@ -27,8 +27,9 @@ pub fn check(ranks: u32, rows: &[CommRow], findings: &mut Findings) {
 fn wrong_parent(row: &CommRow, names: &HashSet<&str>) -> Option<String> {
     let CommRow { comm, parent, created_by, .. } = row;
     if parent.is_empty() {
-        // A communicator from a group of a session has no parent.
-        let has_none = ["W", "S"].contains(&comm.as_str()) || created_by == "MPI_Comm_create_from_group";
+        // A communicator from groups of a session has no parent.
+        let from_group = ["MPI_Comm_create_from_group", "MPI_Intercomm_create_from_groups"];
+        let has_none = ["W", "S"].contains(&comm.as_str()) || from_group.contains(&created_by.as_str());
         return (!has_none).then(|| format!("{comm} has no parent"));
     }
     if !names.contains(parent.as_str()) {
