@@ -15,7 +15,7 @@ use crate::finalize;
 use crate::generated::pmpi;
 use crate::meaning::completion::count_on;
 use crate::message::say;
-use crate::naming::{self, Birth, Parent};
+use crate::naming::{self, Birth, Parent, TopologyFrom};
 use crate::process::{self, Process};
 use crate::record::{Call, Recorder};
 use mpisee_profile::Operation;
@@ -219,7 +219,8 @@ fn enter(recorder: &Recorder, operation: Operation, comm: Comm, ticks: u64) {
     let so_far = &process.communicators_so_far;
     let n = naming::largest_in_new(process, comm, so_far.load(Ordering::Relaxed));
     so_far.fetch_max(n + 1, Ordering::Relaxed);
-    let birth = Birth { letter: b'f', operation, several: true, reorder: None };
+    let birth =
+        Birth { letter: b'f', operation, several: true, reorder: None, topology: TopologyFrom::Nothing };
     let id = naming::enter(process, comm, &Parent::None, birth, n);
     if let Some(known) = process::COMMUNICATORS.get(comm) {
         if known.size == process.world_size {
