@@ -12,11 +12,13 @@
 #![allow(unreachable_pub)]
 
 mod abi;
+mod argument;
 mod by_hand;
 mod clock;
 mod communicator;
 mod counters;
 mod finalize;
+mod fortran;
 mod generated;
 mod meaning;
 mod message;

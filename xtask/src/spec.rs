@@ -49,8 +49,8 @@ pub enum Direction {
 
 /// What a call means.
 pub enum Meaning {
-    /// It has a body of its own in `mpisee-rs/src/by_hand/`.
-    ByHand,
+    /// It has a body of its own in `mpisee-rs/src/by_hand/`, with these arguments.
+    ByHand(Vec<Expr>),
     /// It is one of the meanings in `mpisee-rs/src/meaning/`.
     Verb {
         /// The function there.
@@ -126,6 +126,12 @@ impl Function {
         self.params.iter().any(|param| param.kind.starts_with("POLY") || param.large_only)
     }
 
+    /// The parameter of that name, which the meaning mentions.
+    pub fn param(&self, name: &str) -> &Param {
+        let found = self.params.iter().find(|param| param.name == name);
+        found.expect("the names in a meaning were checked")
+    }
+
     /// The parameters of the variant.
     pub fn params_of(&self, large: bool) -> impl Iterator<Item = &Param> {
         self.params.iter().filter(move |param| large || !param.large_only)
@@ -185,12 +191,10 @@ fn parse_param(text: &str) -> Result<Param> {
 }
 
 fn parse_meaning(text: &str) -> Result<Meaning> {
-    if text == "by_hand" {
-        return Ok(Meaning::ByHand);
-    }
     match parse_expr(text)? {
+        Expr::Volume(verb, args) if verb == "by_hand" => Ok(Meaning::ByHand(args)),
         Expr::Volume(verb, args) => Ok(Meaning::Verb { verb, args }),
-        _ => bail!("the meaning '{text}' is neither by_hand nor of the form verb(arguments)"),
+        _ => bail!("the meaning '{text}' is not of the form verb(arguments)"),
     }
 }
 
@@ -237,7 +241,8 @@ fn check_names(function: &Function) -> Result<()> {
             Expr::Volume(_, args) => args.iter().for_each(|arg| names(arg, found)),
         }
     }
-    let Some(Meaning::Verb { args, .. }) = &function.meaning else { return Ok(()) };
+    let Some(meaning) = &function.meaning else { return Ok(()) };
+    let (Meaning::Verb { args, .. } | Meaning::ByHand(args)) = meaning;
     let mut found = Vec::new();
     args.iter().for_each(|arg| names(arg, &mut found));
     for name in found {

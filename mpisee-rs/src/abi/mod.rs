@@ -5,6 +5,7 @@
 //! Open MPI they are addresses of the library's data, which may be mapped later or privately, so that they
 //! are looked up at run time.
 
+use std::ffi::c_int;
 use std::marker::PhantomData;
 
 #[cfg_attr(mpi_family = "openmpi", path = "openmpi.rs")]
@@ -12,8 +13,9 @@ use std::marker::PhantomData;
 mod family;
 
 pub use family::{
-    CART, COMBINER_NAMED, DIST_GRAPH, GRAPH, IN_PLACE, STATUS_IGNORE, is_shared_request,
-    library_is_of_family, received_bytes, resolve, tells_of_combined_receives,
+    CART, COMBINER_NAMED, DIST_GRAPH, FORTRAN_IN_PLACE, FORTRAN_STATUS_IGNORE, GRAPH, IN_PLACE,
+    STATUS_IGNORE, is_shared_request, library_is_of_family, received_bytes, resolve,
+    tells_of_combined_receives,
 };
 #[cfg(mpi = "MPI_Session_init")]
 pub use mpi_sys::MPI_Session as Session;
@@ -26,6 +28,12 @@ pub use mpi_sys::{
 /// This MPI has no sessions; a place-holder for the signatures that name them.
 #[cfg(not(mpi = "MPI_Session_init"))]
 pub type Session = *mut std::ffi::c_void;
+
+/// A handle that can be had from the integer that it is in Fortran.
+pub trait FromFortran: Copy {
+    /// The handle of C.
+    fn from_fortran(handle: c_int) -> Self;
+}
 
 /// The constants that every MPI has as plain integers.
 pub mod constant {

@@ -1,12 +1,17 @@
 //! MPICH and what shares its binary interface (Intel MPI, MVAPICH, Cray MPICH): handles are integers.
 
-use super::{Predefined, Request, Status, from_bits};
-use std::ffi::{c_int, c_void};
+use super::{FromFortran, Predefined, Request, Status, from_bits};
+use std::ffi::{CStr, c_int, c_void};
 
 /// `MPI_IN_PLACE`.
 pub const IN_PLACE: *const c_void = std::ptr::without_provenance(usize::MAX);
 /// `MPI_STATUS_IGNORE` and `MPI_STATUSES_IGNORE`.
 pub const STATUS_IGNORE: *mut Status = std::ptr::without_provenance_mut(1);
+/// The objects whose addresses are `MPI_IN_PLACE` in `mpi_f08`; the older interfaces arrive as calls of C.
+pub const FORTRAN_IN_PLACE: &[&CStr] = &[c"MPIR_F08_MPI_IN_PLACE"];
+/// The same for `MPI_STATUS_IGNORE` and `MPI_STATUSES_IGNORE`.
+pub const FORTRAN_STATUS_IGNORE: &[&CStr] =
+    &[c"MPIR_F08_MPI_STATUS_IGNORE_OBJ", c"MPIR_F08_MPI_STATUSES_IGNORE_OBJ"];
 /// `MPI_COMBINER_NAMED`.
 pub const COMBINER_NAMED: c_int = 1;
 /// `MPI_CART`.
@@ -35,6 +40,14 @@ pub fn resolve() -> Option<Predefined> {
         sum: from_bits(0x5800_0003),
         errors_return: from_bits(0x5400_0001),
     })
+}
+
+/// Handles are the same integers in both languages.
+impl<H: Copy> FromFortran for H {
+    #[inline]
+    fn from_fortran(handle: c_int) -> Self {
+        from_bits(u64::from(handle as u32))
+    }
 }
 
 /// Whether other requests may have the same handle at the same time: predefined requests stand for what was

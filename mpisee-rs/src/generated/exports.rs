@@ -10,6 +10,7 @@
 
 use super::pmpi;
 use crate::abi::{Aint, Comm, Count, Datatype, Group, Info, Message, Op, Raw, Request, Status};
+use crate::argument::{Indices, Place, Text};
 use crate::meaning::volume::{self, Block, Blocks, TypedBlocks};
 use crate::{by_hand, meaning};
 use mpisee_profile::Operation;
@@ -18,7 +19,7 @@ use std::ffi::{c_char, c_int, c_void};
 #[cfg(mpi = "MPI_Abort")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Abort(comm: Raw<Comm>, errorcode: c_int) -> c_int {
-    unsafe { by_hand::abort(pmpi::MPI_Abort.get(), comm, errorcode) }
+    unsafe { by_hand::abort(|| pmpi::MPI_Abort.get()(comm, errorcode)) }
 }
 
 #[cfg(mpi = "MPI_Allgather")]
@@ -276,8 +277,8 @@ pub unsafe extern "C-unwind" fn MPI_Alltoallw(
                 volume::alltoall(
                     comm,
                     sendbuf,
-                    TypedBlocks(sendcounts, sendtypes),
-                    TypedBlocks(recvcounts, recvtypes),
+                    TypedBlocks(sendcounts, Place::c(sendtypes)),
+                    TypedBlocks(recvcounts, Place::c(recvtypes)),
                 )
             },
             || {
@@ -310,8 +311,8 @@ pub unsafe extern "C-unwind" fn MPI_Alltoallw_c(
                 volume::alltoall(
                     comm,
                     sendbuf,
-                    TypedBlocks(sendcounts, sendtypes),
-                    TypedBlocks(recvcounts, recvtypes),
+                    TypedBlocks(sendcounts, Place::c(sendtypes)),
+                    TypedBlocks(recvcounts, Place::c(recvtypes)),
                 )
             },
             || {
@@ -420,9 +421,14 @@ pub unsafe extern "C-unwind" fn MPI_Bsend_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_send(Operation::BsendInit, comm, dest, Block(count, datatype), request, || {
-            pmpi::MPI_Bsend_init.get()(buf, count, datatype, dest, tag, comm, request)
-        })
+        meaning::prepare_send(
+            Operation::BsendInit,
+            comm,
+            dest,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_Bsend_init.get()(buf, count, datatype, dest, tag, comm, request),
+        )
     }
 }
 
@@ -438,16 +444,21 @@ pub unsafe extern "C-unwind" fn MPI_Bsend_init_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_send(Operation::BsendInit, comm, dest, Block(count, datatype), request, || {
-            pmpi::MPI_Bsend_init_c.get()(buf, count, datatype, dest, tag, comm, request)
-        })
+        meaning::prepare_send(
+            Operation::BsendInit,
+            comm,
+            dest,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_Bsend_init_c.get()(buf, count, datatype, dest, tag, comm, request),
+        )
     }
 }
 
 #[cfg(mpi = "MPI_Cancel")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Cancel(request: *mut Request) -> c_int {
-    unsafe { by_hand::cancel(pmpi::MPI_Cancel.get(), request) }
+    unsafe { by_hand::cancel(Place::c(request), || pmpi::MPI_Cancel.get()(request)) }
 }
 
 #[cfg(mpi = "MPI_Cart_create")]
@@ -461,7 +472,9 @@ pub unsafe extern "C-unwind" fn MPI_Cart_create(
     comm_cart: *mut Comm,
 ) -> c_int {
     unsafe {
-        by_hand::cart_create(pmpi::MPI_Cart_create.get(), comm_old, ndims, dims, periods, reorder, comm_cart)
+        by_hand::cart_create(comm_old, reorder, Place::c(comm_cart), || {
+            pmpi::MPI_Cart_create.get()(comm_old, ndims, dims, periods, reorder, comm_cart)
+        })
     }
 }
 
@@ -472,7 +485,9 @@ pub unsafe extern "C-unwind" fn MPI_Cart_sub(
     remain_dims: *const c_int,
     newcomm: *mut Comm,
 ) -> c_int {
-    unsafe { by_hand::cart_sub(pmpi::MPI_Cart_sub.get(), comm, remain_dims, newcomm) }
+    unsafe {
+        by_hand::cart_sub(comm, Place::c(newcomm), || pmpi::MPI_Cart_sub.get()(comm, remain_dims, newcomm))
+    }
 }
 
 #[cfg(mpi = "MPI_Comm_create")]
@@ -482,7 +497,9 @@ pub unsafe extern "C-unwind" fn MPI_Comm_create(
     group: Raw<Group>,
     newcomm: *mut Comm,
 ) -> c_int {
-    unsafe { by_hand::comm_create(pmpi::MPI_Comm_create.get(), comm, group, newcomm) }
+    unsafe {
+        by_hand::comm_create(comm, Place::c(newcomm), || pmpi::MPI_Comm_create.get()(comm, group, newcomm))
+    }
 }
 
 #[cfg(mpi = "MPI_Comm_create_group")]
@@ -493,19 +510,23 @@ pub unsafe extern "C-unwind" fn MPI_Comm_create_group(
     tag: c_int,
     newcomm: *mut Comm,
 ) -> c_int {
-    unsafe { by_hand::comm_create_group(pmpi::MPI_Comm_create_group.get(), comm, group, tag, newcomm) }
+    unsafe {
+        by_hand::comm_create_group(comm, Place::c(newcomm), || {
+            pmpi::MPI_Comm_create_group.get()(comm, group, tag, newcomm)
+        })
+    }
 }
 
 #[cfg(mpi = "MPI_Comm_disconnect")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Comm_disconnect(comm: *mut Comm) -> c_int {
-    unsafe { by_hand::comm_disconnect(pmpi::MPI_Comm_disconnect.get(), comm) }
+    unsafe { by_hand::comm_disconnect(Place::c(comm), || pmpi::MPI_Comm_disconnect.get()(comm)) }
 }
 
 #[cfg(mpi = "MPI_Comm_dup")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Comm_dup(comm: Raw<Comm>, newcomm: *mut Comm) -> c_int {
-    unsafe { by_hand::comm_dup(pmpi::MPI_Comm_dup.get(), comm, newcomm) }
+    unsafe { by_hand::comm_dup(comm, Place::c(newcomm), || pmpi::MPI_Comm_dup.get()(comm, newcomm)) }
 }
 
 #[cfg(mpi = "MPI_Comm_dup_with_info")]
@@ -515,13 +536,17 @@ pub unsafe extern "C-unwind" fn MPI_Comm_dup_with_info(
     info: Raw<Info>,
     newcomm: *mut Comm,
 ) -> c_int {
-    unsafe { by_hand::comm_dup_with_info(pmpi::MPI_Comm_dup_with_info.get(), comm, info, newcomm) }
+    unsafe {
+        by_hand::comm_dup_with_info(comm, Place::c(newcomm), || {
+            pmpi::MPI_Comm_dup_with_info.get()(comm, info, newcomm)
+        })
+    }
 }
 
 #[cfg(mpi = "MPI_Comm_free")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Comm_free(comm: *mut Comm) -> c_int {
-    unsafe { by_hand::comm_free(pmpi::MPI_Comm_free.get(), comm) }
+    unsafe { by_hand::comm_free(Place::c(comm), || pmpi::MPI_Comm_free.get()(comm)) }
 }
 
 #[cfg(mpi = "MPI_Comm_idup")]
@@ -531,13 +556,19 @@ pub unsafe extern "C-unwind" fn MPI_Comm_idup(
     newcomm: *mut Comm,
     request: *mut Request,
 ) -> c_int {
-    unsafe { by_hand::comm_idup(pmpi::MPI_Comm_idup.get(), comm, newcomm, request) }
+    unsafe {
+        by_hand::comm_idup(comm, Place::c(newcomm), Place::c(request), || {
+            pmpi::MPI_Comm_idup.get()(comm, newcomm, request)
+        })
+    }
 }
 
 #[cfg(mpi = "MPI_Comm_set_name")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Comm_set_name(comm: Raw<Comm>, comm_name: *const c_char) -> c_int {
-    unsafe { by_hand::comm_set_name(pmpi::MPI_Comm_set_name.get(), comm, comm_name) }
+    unsafe {
+        by_hand::comm_set_name(comm, Text::c(comm_name), || pmpi::MPI_Comm_set_name.get()(comm, comm_name))
+    }
 }
 
 #[cfg(mpi = "MPI_Comm_split")]
@@ -548,7 +579,9 @@ pub unsafe extern "C-unwind" fn MPI_Comm_split(
     key: c_int,
     newcomm: *mut Comm,
 ) -> c_int {
-    unsafe { by_hand::comm_split(pmpi::MPI_Comm_split.get(), comm, color, key, newcomm) }
+    unsafe {
+        by_hand::comm_split(comm, Place::c(newcomm), || pmpi::MPI_Comm_split.get()(comm, color, key, newcomm))
+    }
 }
 
 #[cfg(mpi = "MPI_Comm_split_type")]
@@ -560,7 +593,11 @@ pub unsafe extern "C-unwind" fn MPI_Comm_split_type(
     info: Raw<Info>,
     newcomm: *mut Comm,
 ) -> c_int {
-    unsafe { by_hand::comm_split_type(pmpi::MPI_Comm_split_type.get(), comm, split_type, key, info, newcomm) }
+    unsafe {
+        by_hand::comm_split_type(comm, Place::c(newcomm), || {
+            pmpi::MPI_Comm_split_type.get()(comm, split_type, key, info, newcomm)
+        })
+    }
 }
 
 #[cfg(mpi = "MPI_Dist_graph_create")]
@@ -577,18 +614,19 @@ pub unsafe extern "C-unwind" fn MPI_Dist_graph_create(
     comm_dist_graph: *mut Comm,
 ) -> c_int {
     unsafe {
-        by_hand::dist_graph_create(
-            pmpi::MPI_Dist_graph_create.get(),
-            comm_old,
-            n,
-            sources,
-            degrees,
-            destinations,
-            weights,
-            info,
-            reorder,
-            comm_dist_graph,
-        )
+        by_hand::dist_graph_create(comm_old, reorder, Place::c(comm_dist_graph), || {
+            pmpi::MPI_Dist_graph_create.get()(
+                comm_old,
+                n,
+                sources,
+                degrees,
+                destinations,
+                weights,
+                info,
+                reorder,
+                comm_dist_graph,
+            )
+        })
     }
 }
 
@@ -607,19 +645,20 @@ pub unsafe extern "C-unwind" fn MPI_Dist_graph_create_adjacent(
     comm_dist_graph: *mut Comm,
 ) -> c_int {
     unsafe {
-        by_hand::dist_graph_create_adjacent(
-            pmpi::MPI_Dist_graph_create_adjacent.get(),
-            comm_old,
-            indegree,
-            sources,
-            sourceweights,
-            outdegree,
-            destinations,
-            destweights,
-            info,
-            reorder,
-            comm_dist_graph,
-        )
+        by_hand::dist_graph_create_adjacent(comm_old, reorder, Place::c(comm_dist_graph), || {
+            pmpi::MPI_Dist_graph_create_adjacent.get()(
+                comm_old,
+                indegree,
+                sources,
+                sourceweights,
+                outdegree,
+                destinations,
+                destweights,
+                info,
+                reorder,
+                comm_dist_graph,
+            )
+        })
     }
 }
 
@@ -666,7 +705,7 @@ pub unsafe extern "C-unwind" fn MPI_Exscan_c(
 #[cfg(mpi = "MPI_Finalize")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Finalize() -> c_int {
-    unsafe { by_hand::finalize(pmpi::MPI_Finalize.get()) }
+    unsafe { by_hand::finalize(|| pmpi::MPI_Finalize.get()()) }
 }
 
 #[cfg(mpi = "MPI_Gather")]
@@ -790,15 +829,9 @@ pub unsafe extern "C-unwind" fn MPI_Graph_create(
     comm_graph: *mut Comm,
 ) -> c_int {
     unsafe {
-        by_hand::graph_create(
-            pmpi::MPI_Graph_create.get(),
-            comm_old,
-            nnodes,
-            index,
-            edges,
-            reorder,
-            comm_graph,
-        )
+        by_hand::graph_create(comm_old, reorder, Place::c(comm_graph), || {
+            pmpi::MPI_Graph_create.get()(comm_old, nnodes, index, edges, reorder, comm_graph)
+        })
     }
 }
 
@@ -819,7 +852,7 @@ pub unsafe extern "C-unwind" fn MPI_Iallgather(
             Operation::Iallgather,
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Iallgather.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request,
@@ -846,7 +879,7 @@ pub unsafe extern "C-unwind" fn MPI_Iallgather_c(
             Operation::Iallgather,
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Iallgather_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request,
@@ -874,7 +907,7 @@ pub unsafe extern "C-unwind" fn MPI_Iallgatherv(
             Operation::Iallgatherv,
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Iallgatherv.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request,
@@ -902,7 +935,7 @@ pub unsafe extern "C-unwind" fn MPI_Iallgatherv_c(
             Operation::Iallgatherv,
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Iallgatherv_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request,
@@ -928,7 +961,7 @@ pub unsafe extern "C-unwind" fn MPI_Iallreduce(
             Operation::Iallreduce,
             comm,
             |comm| volume::every_process(comm, Block(count, datatype)),
-            request,
+            Place::c(request),
             || pmpi::MPI_Iallreduce.get()(sendbuf, recvbuf, count, datatype, op, comm, request),
         )
     }
@@ -950,7 +983,7 @@ pub unsafe extern "C-unwind" fn MPI_Iallreduce_c(
             Operation::Iallreduce,
             comm,
             |comm| volume::every_process(comm, Block(count, datatype)),
-            request,
+            Place::c(request),
             || pmpi::MPI_Iallreduce_c.get()(sendbuf, recvbuf, count, datatype, op, comm, request),
         )
     }
@@ -973,7 +1006,7 @@ pub unsafe extern "C-unwind" fn MPI_Ialltoall(
             Operation::Ialltoall,
             comm,
             |comm| volume::alltoall(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Ialltoall.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request,
@@ -1000,7 +1033,7 @@ pub unsafe extern "C-unwind" fn MPI_Ialltoall_c(
             Operation::Ialltoall,
             comm,
             |comm| volume::alltoall(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Ialltoall_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request,
@@ -1031,7 +1064,7 @@ pub unsafe extern "C-unwind" fn MPI_Ialltoallv(
             |comm| {
                 volume::alltoall(comm, sendbuf, Blocks(sendcounts, sendtype), Blocks(recvcounts, recvtype))
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Ialltoallv.get()(
                     sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
@@ -1063,7 +1096,7 @@ pub unsafe extern "C-unwind" fn MPI_Ialltoallv_c(
             |comm| {
                 volume::alltoall(comm, sendbuf, Blocks(sendcounts, sendtype), Blocks(recvcounts, recvtype))
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Ialltoallv_c.get()(
                     sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
@@ -1096,11 +1129,11 @@ pub unsafe extern "C-unwind" fn MPI_Ialltoallw(
                 volume::alltoall(
                     comm,
                     sendbuf,
-                    TypedBlocks(sendcounts, sendtypes),
-                    TypedBlocks(recvcounts, recvtypes),
+                    TypedBlocks(sendcounts, Place::c(sendtypes)),
+                    TypedBlocks(recvcounts, Place::c(recvtypes)),
                 )
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Ialltoallw.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
@@ -1133,11 +1166,11 @@ pub unsafe extern "C-unwind" fn MPI_Ialltoallw_c(
                 volume::alltoall(
                     comm,
                     sendbuf,
-                    TypedBlocks(sendcounts, sendtypes),
-                    TypedBlocks(recvcounts, recvtypes),
+                    TypedBlocks(sendcounts, Place::c(sendtypes)),
+                    TypedBlocks(recvcounts, Place::c(recvtypes)),
                 )
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Ialltoallw_c.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
@@ -1156,7 +1189,7 @@ pub unsafe extern "C-unwind" fn MPI_Ibarrier(comm: Raw<Comm>, request: *mut Requ
             Operation::Ibarrier,
             comm,
             |comm| volume::nothing(comm),
-            request,
+            Place::c(request),
             || pmpi::MPI_Ibarrier.get()(comm, request),
         )
     }
@@ -1177,7 +1210,7 @@ pub unsafe extern "C-unwind" fn MPI_Ibcast(
             Operation::Ibcast,
             comm,
             |comm| volume::broadcast(comm, Block(count, datatype), root),
-            request,
+            Place::c(request),
             || pmpi::MPI_Ibcast.get()(buffer, count, datatype, root, comm, request),
         )
     }
@@ -1198,7 +1231,7 @@ pub unsafe extern "C-unwind" fn MPI_Ibcast_c(
             Operation::Ibcast,
             comm,
             |comm| volume::broadcast(comm, Block(count, datatype), root),
-            request,
+            Place::c(request),
             || pmpi::MPI_Ibcast_c.get()(buffer, count, datatype, root, comm, request),
         )
     }
@@ -1216,7 +1249,7 @@ pub unsafe extern "C-unwind" fn MPI_Ibsend(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_send(Operation::Ibsend, comm, dest, Block(count, datatype), request, || {
+        meaning::start_send(Operation::Ibsend, comm, dest, Block(count, datatype), Place::c(request), || {
             pmpi::MPI_Ibsend.get()(buf, count, datatype, dest, tag, comm, request)
         })
     }
@@ -1234,7 +1267,7 @@ pub unsafe extern "C-unwind" fn MPI_Ibsend_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_send(Operation::Ibsend, comm, dest, Block(count, datatype), request, || {
+        meaning::start_send(Operation::Ibsend, comm, dest, Block(count, datatype), Place::c(request), || {
             pmpi::MPI_Ibsend_c.get()(buf, count, datatype, dest, tag, comm, request)
         })
     }
@@ -1256,7 +1289,7 @@ pub unsafe extern "C-unwind" fn MPI_Iexscan(
             Operation::Iexscan,
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
-            request,
+            Place::c(request),
             || pmpi::MPI_Iexscan.get()(sendbuf, recvbuf, count, datatype, op, comm, request),
         )
     }
@@ -1278,7 +1311,7 @@ pub unsafe extern "C-unwind" fn MPI_Iexscan_c(
             Operation::Iexscan,
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
-            request,
+            Place::c(request),
             || pmpi::MPI_Iexscan_c.get()(sendbuf, recvbuf, count, datatype, op, comm, request),
         )
     }
@@ -1304,7 +1337,7 @@ pub unsafe extern "C-unwind" fn MPI_Igather(
             |comm| {
                 volume::gather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Igather.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request,
@@ -1334,7 +1367,7 @@ pub unsafe extern "C-unwind" fn MPI_Igather_c(
             |comm| {
                 volume::gather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Igather_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request,
@@ -1365,7 +1398,7 @@ pub unsafe extern "C-unwind" fn MPI_Igatherv(
             |comm| {
                 volume::gather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype), root)
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Igatherv.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request,
@@ -1396,7 +1429,7 @@ pub unsafe extern "C-unwind" fn MPI_Igatherv_c(
             |comm| {
                 volume::gather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype), root)
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Igatherv_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request,
@@ -1417,7 +1450,7 @@ pub unsafe extern "C-unwind" fn MPI_Improbe(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::immediate_matched_probe(Operation::Improbe, comm, flag, message, || {
+        meaning::immediate_matched_probe(Operation::Improbe, comm, flag, Place::c(message), || {
             pmpi::MPI_Improbe.get()(source, tag, comm, flag, message, status)
         })
     }
@@ -1433,9 +1466,13 @@ pub unsafe extern "C-unwind" fn MPI_Imrecv(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_receive_matched(Operation::Imrecv, message, Block(count, datatype), request, || {
-            pmpi::MPI_Imrecv.get()(buf, count, datatype, message, request)
-        })
+        meaning::start_receive_matched(
+            Operation::Imrecv,
+            Place::c(message),
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_Imrecv.get()(buf, count, datatype, message, request),
+        )
     }
 }
 
@@ -1449,9 +1486,13 @@ pub unsafe extern "C-unwind" fn MPI_Imrecv_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_receive_matched(Operation::Imrecv, message, Block(count, datatype), request, || {
-            pmpi::MPI_Imrecv_c.get()(buf, count, datatype, message, request)
-        })
+        meaning::start_receive_matched(
+            Operation::Imrecv,
+            Place::c(message),
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_Imrecv_c.get()(buf, count, datatype, message, request),
+        )
     }
 }
 
@@ -1472,7 +1513,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_allgather(
             Operation::IneighborAllgather,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Ineighbor_allgather.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request,
@@ -1499,7 +1540,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_allgather_c(
             Operation::IneighborAllgather,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Ineighbor_allgather_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request,
@@ -1527,7 +1568,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_allgatherv(
             Operation::IneighborAllgatherv,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Ineighbor_allgatherv.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request,
@@ -1555,7 +1596,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_allgatherv_c(
             Operation::IneighborAllgatherv,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Ineighbor_allgatherv_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request,
@@ -1582,7 +1623,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_alltoall(
             Operation::IneighborAlltoall,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Ineighbor_alltoall.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request,
@@ -1609,7 +1650,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_alltoall_c(
             Operation::IneighborAlltoall,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Ineighbor_alltoall_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request,
@@ -1638,7 +1679,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_alltoallv(
             Operation::IneighborAlltoallv,
             comm,
             |comm| volume::neighbours(comm, Blocks(sendcounts, sendtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Ineighbor_alltoallv.get()(
                     sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
@@ -1668,7 +1709,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_alltoallv_c(
             Operation::IneighborAlltoallv,
             comm,
             |comm| volume::neighbours(comm, Blocks(sendcounts, sendtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Ineighbor_alltoallv_c.get()(
                     sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
@@ -1697,8 +1738,8 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_alltoallw(
         meaning::start_collective(
             Operation::IneighborAlltoallw,
             comm,
-            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, sendtypes)),
-            request,
+            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, Place::c(sendtypes))),
+            Place::c(request),
             || {
                 pmpi::MPI_Ineighbor_alltoallw.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
@@ -1727,8 +1768,8 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_alltoallw_c(
         meaning::start_collective(
             Operation::IneighborAlltoallw,
             comm,
-            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, sendtypes)),
-            request,
+            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, Place::c(sendtypes))),
+            Place::c(request),
             || {
                 pmpi::MPI_Ineighbor_alltoallw_c.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
@@ -1742,7 +1783,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_alltoallw_c(
 #[cfg(mpi = "MPI_Init")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Init(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int {
-    unsafe { by_hand::init(pmpi::MPI_Init.get(), argc, argv) }
+    unsafe { by_hand::init(|| pmpi::MPI_Init.get()(argc, argv)) }
 }
 
 #[cfg(mpi = "MPI_Init_thread")]
@@ -1753,7 +1794,7 @@ pub unsafe extern "C-unwind" fn MPI_Init_thread(
     required: c_int,
     provided: *mut c_int,
 ) -> c_int {
-    unsafe { by_hand::init_thread(pmpi::MPI_Init_thread.get(), argc, argv, required, provided) }
+    unsafe { by_hand::init_thread(|| pmpi::MPI_Init_thread.get()(argc, argv, required, provided)) }
 }
 
 #[cfg(mpi = "MPI_Intercomm_create")]
@@ -1768,13 +1809,22 @@ pub unsafe extern "C-unwind" fn MPI_Intercomm_create(
 ) -> c_int {
     unsafe {
         by_hand::intercomm_create(
-            pmpi::MPI_Intercomm_create.get(),
             local_comm,
             local_leader,
             peer_comm,
             remote_leader,
             tag,
-            newintercomm,
+            Place::c(newintercomm),
+            || {
+                pmpi::MPI_Intercomm_create.get()(
+                    local_comm,
+                    local_leader,
+                    peer_comm,
+                    remote_leader,
+                    tag,
+                    newintercomm,
+                )
+            },
         )
     }
 }
@@ -1786,7 +1836,11 @@ pub unsafe extern "C-unwind" fn MPI_Intercomm_merge(
     high: c_int,
     newintracomm: *mut Comm,
 ) -> c_int {
-    unsafe { by_hand::intercomm_merge(pmpi::MPI_Intercomm_merge.get(), intercomm, high, newintracomm) }
+    unsafe {
+        by_hand::intercomm_merge(intercomm, Place::c(newintracomm), || {
+            pmpi::MPI_Intercomm_merge.get()(intercomm, high, newintracomm)
+        })
+    }
 }
 
 #[cfg(mpi = "MPI_Iprobe")]
@@ -1815,9 +1869,14 @@ pub unsafe extern "C-unwind" fn MPI_Irecv(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_receive(Operation::Irecv, comm, source, Block(count, datatype), request, || {
-            pmpi::MPI_Irecv.get()(buf, count, datatype, source, tag, comm, request)
-        })
+        meaning::start_receive(
+            Operation::Irecv,
+            comm,
+            source,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_Irecv.get()(buf, count, datatype, source, tag, comm, request),
+        )
     }
 }
 
@@ -1833,9 +1892,14 @@ pub unsafe extern "C-unwind" fn MPI_Irecv_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_receive(Operation::Irecv, comm, source, Block(count, datatype), request, || {
-            pmpi::MPI_Irecv_c.get()(buf, count, datatype, source, tag, comm, request)
-        })
+        meaning::start_receive(
+            Operation::Irecv,
+            comm,
+            source,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_Irecv_c.get()(buf, count, datatype, source, tag, comm, request),
+        )
     }
 }
 
@@ -1856,7 +1920,7 @@ pub unsafe extern "C-unwind" fn MPI_Ireduce(
             Operation::Ireduce,
             comm,
             |comm| volume::reduce(comm, Block(count, datatype), root),
-            request,
+            Place::c(request),
             || pmpi::MPI_Ireduce.get()(sendbuf, recvbuf, count, datatype, op, root, comm, request),
         )
     }
@@ -1879,7 +1943,7 @@ pub unsafe extern "C-unwind" fn MPI_Ireduce_c(
             Operation::Ireduce,
             comm,
             |comm| volume::reduce(comm, Block(count, datatype), root),
-            request,
+            Place::c(request),
             || pmpi::MPI_Ireduce_c.get()(sendbuf, recvbuf, count, datatype, op, root, comm, request),
         )
     }
@@ -1901,7 +1965,7 @@ pub unsafe extern "C-unwind" fn MPI_Ireduce_scatter(
             Operation::IreduceScatter,
             comm,
             |comm| volume::own_block(comm, Blocks(recvcounts, datatype)),
-            request,
+            Place::c(request),
             || pmpi::MPI_Ireduce_scatter.get()(sendbuf, recvbuf, recvcounts, datatype, op, comm, request),
         )
     }
@@ -1923,7 +1987,7 @@ pub unsafe extern "C-unwind" fn MPI_Ireduce_scatter_c(
             Operation::IreduceScatter,
             comm,
             |comm| volume::own_block(comm, Blocks(recvcounts, datatype)),
-            request,
+            Place::c(request),
             || pmpi::MPI_Ireduce_scatter_c.get()(sendbuf, recvbuf, recvcounts, datatype, op, comm, request),
         )
     }
@@ -1945,7 +2009,7 @@ pub unsafe extern "C-unwind" fn MPI_Ireduce_scatter_block(
             Operation::IreduceScatterBlock,
             comm,
             |comm| volume::every_process(comm, Block(recvcount, datatype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Ireduce_scatter_block.get()(
                     sendbuf, recvbuf, recvcount, datatype, op, comm, request,
@@ -1971,7 +2035,7 @@ pub unsafe extern "C-unwind" fn MPI_Ireduce_scatter_block_c(
             Operation::IreduceScatterBlock,
             comm,
             |comm| volume::every_process(comm, Block(recvcount, datatype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Ireduce_scatter_block_c.get()(
                     sendbuf, recvbuf, recvcount, datatype, op, comm, request,
@@ -1993,7 +2057,7 @@ pub unsafe extern "C-unwind" fn MPI_Irsend(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_send(Operation::Irsend, comm, dest, Block(count, datatype), request, || {
+        meaning::start_send(Operation::Irsend, comm, dest, Block(count, datatype), Place::c(request), || {
             pmpi::MPI_Irsend.get()(buf, count, datatype, dest, tag, comm, request)
         })
     }
@@ -2011,7 +2075,7 @@ pub unsafe extern "C-unwind" fn MPI_Irsend_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_send(Operation::Irsend, comm, dest, Block(count, datatype), request, || {
+        meaning::start_send(Operation::Irsend, comm, dest, Block(count, datatype), Place::c(request), || {
             pmpi::MPI_Irsend_c.get()(buf, count, datatype, dest, tag, comm, request)
         })
     }
@@ -2033,7 +2097,7 @@ pub unsafe extern "C-unwind" fn MPI_Iscan(
             Operation::Iscan,
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
-            request,
+            Place::c(request),
             || pmpi::MPI_Iscan.get()(sendbuf, recvbuf, count, datatype, op, comm, request),
         )
     }
@@ -2055,7 +2119,7 @@ pub unsafe extern "C-unwind" fn MPI_Iscan_c(
             Operation::Iscan,
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
-            request,
+            Place::c(request),
             || pmpi::MPI_Iscan_c.get()(sendbuf, recvbuf, count, datatype, op, comm, request),
         )
     }
@@ -2081,7 +2145,7 @@ pub unsafe extern "C-unwind" fn MPI_Iscatter(
             |comm| {
                 volume::scatter(comm, recvbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Iscatter.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request,
@@ -2111,7 +2175,7 @@ pub unsafe extern "C-unwind" fn MPI_Iscatter_c(
             |comm| {
                 volume::scatter(comm, recvbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Iscatter_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request,
@@ -2142,7 +2206,7 @@ pub unsafe extern "C-unwind" fn MPI_Iscatterv(
             |comm| {
                 volume::scatter(comm, recvbuf, Blocks(sendcounts, sendtype), Block(recvcount, recvtype), root)
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Iscatterv.get()(
                     sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request,
@@ -2173,7 +2237,7 @@ pub unsafe extern "C-unwind" fn MPI_Iscatterv_c(
             |comm| {
                 volume::scatter(comm, recvbuf, Blocks(sendcounts, sendtype), Block(recvcount, recvtype), root)
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Iscatterv_c.get()(
                     sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request,
@@ -2195,7 +2259,7 @@ pub unsafe extern "C-unwind" fn MPI_Isend(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_send(Operation::Isend, comm, dest, Block(count, datatype), request, || {
+        meaning::start_send(Operation::Isend, comm, dest, Block(count, datatype), Place::c(request), || {
             pmpi::MPI_Isend.get()(buf, count, datatype, dest, tag, comm, request)
         })
     }
@@ -2213,7 +2277,7 @@ pub unsafe extern "C-unwind" fn MPI_Isend_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_send(Operation::Isend, comm, dest, Block(count, datatype), request, || {
+        meaning::start_send(Operation::Isend, comm, dest, Block(count, datatype), Place::c(request), || {
             pmpi::MPI_Isend_c.get()(buf, count, datatype, dest, tag, comm, request)
         })
     }
@@ -2243,7 +2307,7 @@ pub unsafe extern "C-unwind" fn MPI_Isendrecv(
             Block(sendcount, sendtype),
             source,
             Block(recvcount, recvtype),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Isendrecv.get()(
                     sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source,
@@ -2278,7 +2342,7 @@ pub unsafe extern "C-unwind" fn MPI_Isendrecv_c(
             Block(sendcount, sendtype),
             source,
             Block(recvcount, recvtype),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Isendrecv_c.get()(
                     sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source,
@@ -2310,7 +2374,7 @@ pub unsafe extern "C-unwind" fn MPI_Isendrecv_replace(
             Block(count, datatype),
             source,
             Block(count, datatype),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Isendrecv_replace.get()(
                     buf, count, datatype, dest, sendtag, source, recvtag, comm, request,
@@ -2341,7 +2405,7 @@ pub unsafe extern "C-unwind" fn MPI_Isendrecv_replace_c(
             Block(count, datatype),
             source,
             Block(count, datatype),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Isendrecv_replace_c.get()(
                     buf, count, datatype, dest, sendtag, source, recvtag, comm, request,
@@ -2363,7 +2427,7 @@ pub unsafe extern "C-unwind" fn MPI_Issend(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_send(Operation::Issend, comm, dest, Block(count, datatype), request, || {
+        meaning::start_send(Operation::Issend, comm, dest, Block(count, datatype), Place::c(request), || {
             pmpi::MPI_Issend.get()(buf, count, datatype, dest, tag, comm, request)
         })
     }
@@ -2381,7 +2445,7 @@ pub unsafe extern "C-unwind" fn MPI_Issend_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_send(Operation::Issend, comm, dest, Block(count, datatype), request, || {
+        meaning::start_send(Operation::Issend, comm, dest, Block(count, datatype), Place::c(request), || {
             pmpi::MPI_Issend_c.get()(buf, count, datatype, dest, tag, comm, request)
         })
     }
@@ -2397,7 +2461,7 @@ pub unsafe extern "C-unwind" fn MPI_Mprobe(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::matched_probe(Operation::Mprobe, comm, message, || {
+        meaning::matched_probe(Operation::Mprobe, comm, Place::c(message), || {
             pmpi::MPI_Mprobe.get()(source, tag, comm, message, status)
         })
     }
@@ -2413,7 +2477,7 @@ pub unsafe extern "C-unwind" fn MPI_Mrecv(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::receive_matched(Operation::Mrecv, message, status, |status| {
+        meaning::receive_matched(Operation::Mrecv, Place::c(message), status, |status| {
             pmpi::MPI_Mrecv.get()(buf, count, datatype, message, status)
         })
     }
@@ -2429,7 +2493,7 @@ pub unsafe extern "C-unwind" fn MPI_Mrecv_c(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::receive_matched(Operation::Mrecv, message, status, |status| {
+        meaning::receive_matched(Operation::Mrecv, Place::c(message), status, |status| {
             pmpi::MPI_Mrecv_c.get()(buf, count, datatype, message, status)
         })
     }
@@ -2658,7 +2722,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallw(
         meaning::collective(
             Operation::NeighborAlltoallw,
             comm,
-            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, sendtypes)),
+            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, Place::c(sendtypes))),
             || {
                 pmpi::MPI_Neighbor_alltoallw.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
@@ -2685,7 +2749,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallw_c(
         meaning::collective(
             Operation::NeighborAlltoallw,
             comm,
-            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, sendtypes)),
+            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, Place::c(sendtypes))),
             || {
                 pmpi::MPI_Neighbor_alltoallw_c.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
@@ -2698,7 +2762,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallw_c(
 #[cfg(mpi = "MPI_Pcontrol")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Pcontrol(level: c_int, extra: *const c_char) -> c_int {
-    unsafe { by_hand::pcontrol(pmpi::MPI_Pcontrol.get(), level, extra) }
+    unsafe { by_hand::pcontrol(level, extra, || pmpi::MPI_Pcontrol.get()(level, extra)) }
 }
 
 #[cfg(mpi = "MPI_Probe")]
@@ -2760,9 +2824,14 @@ pub unsafe extern "C-unwind" fn MPI_Recv_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_receive(Operation::RecvInit, comm, source, Block(count, datatype), request, || {
-            pmpi::MPI_Recv_init.get()(buf, count, datatype, source, tag, comm, request)
-        })
+        meaning::prepare_receive(
+            Operation::RecvInit,
+            comm,
+            source,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_Recv_init.get()(buf, count, datatype, source, tag, comm, request),
+        )
     }
 }
 
@@ -2778,9 +2847,14 @@ pub unsafe extern "C-unwind" fn MPI_Recv_init_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_receive(Operation::RecvInit, comm, source, Block(count, datatype), request, || {
-            pmpi::MPI_Recv_init_c.get()(buf, count, datatype, source, tag, comm, request)
-        })
+        meaning::prepare_receive(
+            Operation::RecvInit,
+            comm,
+            source,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_Recv_init_c.get()(buf, count, datatype, source, tag, comm, request),
+        )
     }
 }
 
@@ -2909,7 +2983,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_scatter_block_c(
 #[cfg(mpi = "MPI_Request_free")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Request_free(request: *mut Request) -> c_int {
-    unsafe { by_hand::request_free(pmpi::MPI_Request_free.get(), request) }
+    unsafe { by_hand::request_free(Place::c(request), || pmpi::MPI_Request_free.get()(request)) }
 }
 
 #[cfg(mpi = "MPI_Rsend")]
@@ -2958,9 +3032,14 @@ pub unsafe extern "C-unwind" fn MPI_Rsend_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_send(Operation::RsendInit, comm, dest, Block(count, datatype), request, || {
-            pmpi::MPI_Rsend_init.get()(buf, count, datatype, dest, tag, comm, request)
-        })
+        meaning::prepare_send(
+            Operation::RsendInit,
+            comm,
+            dest,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_Rsend_init.get()(buf, count, datatype, dest, tag, comm, request),
+        )
     }
 }
 
@@ -2976,9 +3055,14 @@ pub unsafe extern "C-unwind" fn MPI_Rsend_init_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_send(Operation::RsendInit, comm, dest, Block(count, datatype), request, || {
-            pmpi::MPI_Rsend_init_c.get()(buf, count, datatype, dest, tag, comm, request)
-        })
+        meaning::prepare_send(
+            Operation::RsendInit,
+            comm,
+            dest,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_Rsend_init_c.get()(buf, count, datatype, dest, tag, comm, request),
+        )
     }
 }
 
@@ -3182,9 +3266,14 @@ pub unsafe extern "C-unwind" fn MPI_Send_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_send(Operation::SendInit, comm, dest, Block(count, datatype), request, || {
-            pmpi::MPI_Send_init.get()(buf, count, datatype, dest, tag, comm, request)
-        })
+        meaning::prepare_send(
+            Operation::SendInit,
+            comm,
+            dest,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_Send_init.get()(buf, count, datatype, dest, tag, comm, request),
+        )
     }
 }
 
@@ -3200,9 +3289,14 @@ pub unsafe extern "C-unwind" fn MPI_Send_init_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_send(Operation::SendInit, comm, dest, Block(count, datatype), request, || {
-            pmpi::MPI_Send_init_c.get()(buf, count, datatype, dest, tag, comm, request)
-        })
+        meaning::prepare_send(
+            Operation::SendInit,
+            comm,
+            dest,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_Send_init_c.get()(buf, count, datatype, dest, tag, comm, request),
+        )
     }
 }
 
@@ -3362,9 +3456,14 @@ pub unsafe extern "C-unwind" fn MPI_Ssend_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_send(Operation::SsendInit, comm, dest, Block(count, datatype), request, || {
-            pmpi::MPI_Ssend_init.get()(buf, count, datatype, dest, tag, comm, request)
-        })
+        meaning::prepare_send(
+            Operation::SsendInit,
+            comm,
+            dest,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_Ssend_init.get()(buf, count, datatype, dest, tag, comm, request),
+        )
     }
 }
 
@@ -3380,22 +3479,31 @@ pub unsafe extern "C-unwind" fn MPI_Ssend_init_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_send(Operation::SsendInit, comm, dest, Block(count, datatype), request, || {
-            pmpi::MPI_Ssend_init_c.get()(buf, count, datatype, dest, tag, comm, request)
-        })
+        meaning::prepare_send(
+            Operation::SsendInit,
+            comm,
+            dest,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_Ssend_init_c.get()(buf, count, datatype, dest, tag, comm, request),
+        )
     }
 }
 
 #[cfg(mpi = "MPI_Start")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Start(request: *mut Request) -> c_int {
-    unsafe { by_hand::start(pmpi::MPI_Start.get(), request) }
+    unsafe { by_hand::start(Place::c(request), || pmpi::MPI_Start.get()(request)) }
 }
 
 #[cfg(mpi = "MPI_Startall")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Startall(count: c_int, array_of_requests: *mut Request) -> c_int {
-    unsafe { by_hand::startall(pmpi::MPI_Startall.get(), count, array_of_requests) }
+    unsafe {
+        by_hand::startall(count, Place::c(array_of_requests), || {
+            pmpi::MPI_Startall.get()(count, array_of_requests)
+        })
+    }
 }
 
 #[cfg(mpi = "MPI_Test")]
@@ -3405,7 +3513,9 @@ pub unsafe extern "C-unwind" fn MPI_Test(
     flag: *mut c_int,
     status: *mut Status,
 ) -> c_int {
-    unsafe { by_hand::test(pmpi::MPI_Test.get(), request, flag, status) }
+    unsafe {
+        by_hand::test(Place::c(request), flag, status, |status| pmpi::MPI_Test.get()(request, flag, status))
+    }
 }
 
 #[cfg(mpi = "MPI_Testall")]
@@ -3416,7 +3526,11 @@ pub unsafe extern "C-unwind" fn MPI_Testall(
     flag: *mut c_int,
     array_of_statuses: *mut Status,
 ) -> c_int {
-    unsafe { by_hand::testall(pmpi::MPI_Testall.get(), count, array_of_requests, flag, array_of_statuses) }
+    unsafe {
+        by_hand::testall(count, Place::c(array_of_requests), flag, array_of_statuses, |array_of_statuses| {
+            pmpi::MPI_Testall.get()(count, array_of_requests, flag, array_of_statuses)
+        })
+    }
 }
 
 #[cfg(mpi = "MPI_Testany")]
@@ -3428,7 +3542,11 @@ pub unsafe extern "C-unwind" fn MPI_Testany(
     flag: *mut c_int,
     status: *mut Status,
 ) -> c_int {
-    unsafe { by_hand::testany(pmpi::MPI_Testany.get(), count, array_of_requests, index, flag, status) }
+    unsafe {
+        by_hand::testany(count, Place::c(array_of_requests), Indices::c(index), flag, status, |status| {
+            pmpi::MPI_Testany.get()(count, array_of_requests, index, flag, status)
+        })
+    }
 }
 
 #[cfg(mpi = "MPI_Testsome")]
@@ -3442,12 +3560,20 @@ pub unsafe extern "C-unwind" fn MPI_Testsome(
 ) -> c_int {
     unsafe {
         by_hand::testsome(
-            pmpi::MPI_Testsome.get(),
             incount,
-            array_of_requests,
+            Place::c(array_of_requests),
             outcount,
-            array_of_indices,
+            Indices::c(array_of_indices),
             array_of_statuses,
+            |array_of_statuses| {
+                pmpi::MPI_Testsome.get()(
+                    incount,
+                    array_of_requests,
+                    outcount,
+                    array_of_indices,
+                    array_of_statuses,
+                )
+            },
         )
     }
 }
@@ -3455,7 +3581,7 @@ pub unsafe extern "C-unwind" fn MPI_Testsome(
 #[cfg(mpi = "MPI_Wait")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Wait(request: *mut Request, status: *mut Status) -> c_int {
-    unsafe { by_hand::wait(pmpi::MPI_Wait.get(), request, status) }
+    unsafe { by_hand::wait(Place::c(request), status, |status| pmpi::MPI_Wait.get()(request, status)) }
 }
 
 #[cfg(mpi = "MPI_Waitall")]
@@ -3465,7 +3591,11 @@ pub unsafe extern "C-unwind" fn MPI_Waitall(
     array_of_requests: *mut Request,
     array_of_statuses: *mut Status,
 ) -> c_int {
-    unsafe { by_hand::waitall(pmpi::MPI_Waitall.get(), count, array_of_requests, array_of_statuses) }
+    unsafe {
+        by_hand::waitall(count, Place::c(array_of_requests), array_of_statuses, |array_of_statuses| {
+            pmpi::MPI_Waitall.get()(count, array_of_requests, array_of_statuses)
+        })
+    }
 }
 
 #[cfg(mpi = "MPI_Waitany")]
@@ -3476,7 +3606,11 @@ pub unsafe extern "C-unwind" fn MPI_Waitany(
     index: *mut c_int,
     status: *mut Status,
 ) -> c_int {
-    unsafe { by_hand::waitany(pmpi::MPI_Waitany.get(), count, array_of_requests, index, status) }
+    unsafe {
+        by_hand::waitany(count, Place::c(array_of_requests), Indices::c(index), status, |status| {
+            pmpi::MPI_Waitany.get()(count, array_of_requests, index, status)
+        })
+    }
 }
 
 #[cfg(mpi = "MPI_Waitsome")]
@@ -3490,12 +3624,20 @@ pub unsafe extern "C-unwind" fn MPI_Waitsome(
 ) -> c_int {
     unsafe {
         by_hand::waitsome(
-            pmpi::MPI_Waitsome.get(),
             incount,
-            array_of_requests,
+            Place::c(array_of_requests),
             outcount,
-            array_of_indices,
+            Indices::c(array_of_indices),
             array_of_statuses,
+            |array_of_statuses| {
+                pmpi::MPI_Waitsome.get()(
+                    incount,
+                    array_of_requests,
+                    outcount,
+                    array_of_indices,
+                    array_of_statuses,
+                )
+            },
         )
     }
 }

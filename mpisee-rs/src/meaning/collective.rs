@@ -2,6 +2,7 @@
 
 use super::volume::Volume;
 use crate::abi::{Comm, Raw, Request, constant};
+use crate::argument::Place;
 use crate::communicator::Communicator;
 use crate::process::REQUESTS;
 use crate::record::{Call, Counted};
@@ -39,7 +40,7 @@ pub unsafe fn start_collective(
     operation: Operation,
     comm: Raw<Comm>,
     volume: impl FnOnce(&Communicator) -> Volume,
-    request: *mut Request,
+    request: Place<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(call) = Call::counted() else { return make() };
@@ -58,7 +59,7 @@ pub unsafe fn start_collective(
         recorder.count_call(&counted);
         if code == constant::SUCCESS {
             // SAFETY: the call succeeded, so it stored a request.
-            REQUESTS.add(unsafe { *request }, request, Started::once(Kind::Collective, counted));
+            unsafe { REQUESTS.add(request, Started::once(Kind::Collective, counted)) };
         }
     });
     code

@@ -2,6 +2,7 @@
 
 use super::volume::{Block, Number};
 use crate::abi::{Comm, Raw, Request, STATUS_IGNORE, Status, constant, received_bytes};
+use crate::argument::Place;
 use crate::communicator::Communicator;
 use crate::process::REQUESTS;
 use crate::record::{Call, Counted, Recorder};
@@ -111,9 +112,9 @@ unsafe fn note_received(
     if code != constant::SUCCESS {
         return 0;
     }
-    // SAFETY: the caller's promise.
-    let status = unsafe { &*status };
-    let bytes = received_bytes(status);
+    // SAFETY: the caller's promise. A status of Fortran is aligned as an integer is.
+    let status = unsafe { status.read_unaligned() };
+    let bytes = received_bytes(&status);
     recorder.received(communicator.id, status.MPI_SOURCE, bytes);
     bytes
 }
@@ -144,7 +145,7 @@ pub unsafe fn start_send<C: Number>(
     comm: Raw<Comm>,
     dest: c_int,
     block: Block<C>,
-    request: *mut Request,
+    request: Place<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(call) = Call::counted() else { return make() };
@@ -158,7 +159,7 @@ pub unsafe fn start_send<C: Number>(
             recorder.sent(communicator.id, dest, 1, bytes);
             let started = Started { peer: dest, ..Started::once(Kind::Send, counted) };
             // SAFETY: the call succeeded, so it stored a request.
-            REQUESTS.add(unsafe { *request }, request, started);
+            unsafe { REQUESTS.add(request, started) };
         }
     });
     code
@@ -175,7 +176,7 @@ pub unsafe fn start_receive<C: Number>(
     comm: Raw<Comm>,
     source: c_int,
     block: Block<C>,
-    request: *mut Request,
+    request: Place<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(call) = Call::counted() else { return make() };
@@ -187,7 +188,7 @@ pub unsafe fn start_receive<C: Number>(
         recorder.count_call(&counted);
         if code == constant::SUCCESS {
             // SAFETY: the call succeeded, so it stored a request.
-            REQUESTS.add(unsafe { *request }, request, Started::once(Kind::Receive, counted));
+            unsafe { REQUESTS.add(request, Started::once(Kind::Receive, counted)) };
         }
     });
     code
@@ -205,7 +206,7 @@ pub unsafe fn start_send_receive<C: Number>(
     send: Block<C>,
     source: c_int,
     receive: Block<C>,
-    request: *mut Request,
+    request: Place<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(call) = Call::counted() else { return make() };
@@ -219,7 +220,7 @@ pub unsafe fn start_send_receive<C: Number>(
         if code == constant::SUCCESS {
             recorder.sent(communicator.id, dest, 1, sent);
             // SAFETY: the call succeeded, so it stored a request.
-            REQUESTS.add(unsafe { *request }, request, Started::once(Kind::SendReceive, counted));
+            unsafe { REQUESTS.add(request, Started::once(Kind::SendReceive, counted)) };
         }
     });
     code
@@ -234,7 +235,7 @@ pub unsafe fn prepare_send<C: Number>(
     comm: Raw<Comm>,
     dest: c_int,
     block: Block<C>,
-    request: *mut Request,
+    request: Place<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(call) = Call::tracked() else { return make() };
@@ -256,7 +257,7 @@ pub unsafe fn prepare_receive<C: Number>(
     comm: Raw<Comm>,
     source: c_int,
     block: Block<C>,
-    request: *mut Request,
+    request: Place<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(call) = Call::tracked() else { return make() };
@@ -279,7 +280,7 @@ unsafe fn prepare(
     kind: Kind,
     peer: c_int,
     message: u64,
-    request: *mut Request,
+    request: Place<Request>,
     code: c_int,
     ticks: u64,
 ) {
@@ -291,7 +292,7 @@ unsafe fn prepare(
         let template = counted(recorder, &communicator, operation, message, 0, 0);
         let started = Started { peer, persistent: true, active: false, ..Started::once(kind, template) };
         // SAFETY: the call succeeded, so it stored a request.
-        REQUESTS.add(unsafe { *request }, request, started);
+        unsafe { REQUESTS.add(request, started) };
     }
 }
 

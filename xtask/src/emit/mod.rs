@@ -1,6 +1,7 @@
 //! Emitters: one file of output each, all from the same model.
 
 mod exports;
+mod fortran;
 mod operations;
 mod pmpi;
 mod signatures;
@@ -18,6 +19,7 @@ pub fn all(root: &Path, functions: &[Function]) -> Result<Vec<&'static str>> {
         ("mpisee-profile/src/operation.rs", operations::emit(functions)),
         ("mpisee-rs/src/generated/pmpi.rs", pmpi::emit(functions)?),
         ("mpisee-rs/src/generated/exports.rs", exports::emit(functions)?),
+        ("mpisee-rs/src/generated/fortran.rs", fortran::emit(functions)),
         ("mpisee-rs/src/generated/signatures.rs", signatures::emit(functions)?),
     ];
     let mut changed = Vec::new();
