@@ -9,7 +9,8 @@
 #![allow(dead_code)]
 
 use crate::abi::{
-    FORTRAN_IN_PLACE, FORTRAN_STATUS_IGNORE, FromFortran, IN_PLACE, Raw, STATUS_IGNORE, Status, bits, constant,
+    FORTRAN_IN_PLACE, FORTRAN_STATUS_IGNORE, FromFortran, IN_PLACE, Raw, STATUS_IGNORE, Status, bits,
+    constant,
 };
 use crate::generated::pmpi;
 use crate::process;

@@ -3830,19 +3830,23 @@ exports! { mpi_neighbor_alltoallw_body(sendbuf: *const c_void, sendcounts: *mut 
     mpi = "mpi_pcontrol_f08_"
 ))]
 #[inline]
-unsafe fn mpi_pcontrol_body(twin: unsafe extern "C-unwind" fn(*mut Fint), level: *mut Fint) {
+unsafe fn mpi_pcontrol_body(
+    twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint),
+    level: *mut Fint,
+    ierror: *mut Fint,
+) {
     if fortran::idle() {
-        return unsafe { twin(level) };
+        return unsafe { twin(level, ierror) };
     }
     unsafe {
         by_hand::pcontrol(*level, std::ptr::null(), || {
-            twin(level);
+            twin(level, ierror);
             crate::abi::constant::SUCCESS
         })
     };
 }
 
-exports! { mpi_pcontrol_body(level: *mut Fint):
+exports! { mpi_pcontrol_body(level: *mut Fint, ierror: *mut Fint):
     "MPI_PCONTROL" c"PMPI_PCONTROL" c"PMPI_PCONTROL";
     "mpi_pcontrol" c"pmpi_pcontrol" c"pmpi_pcontrol";
     "mpi_pcontrol_" c"pmpi_pcontrol_" c"pmpi_pcontrol_";

@@ -86,6 +86,8 @@ fn shims(out: &mut String, function: &Function, meaning: &Meaning) {
 }
 
 fn body(function: &Function, meaning: &Meaning, names: &str) -> String {
+    // MPI_PCONTROL, whose C binding is variadic, has no error code in the standard, but in MPICH. It is
+    // passed on and not looked at.
     let returns_code = !function.variadic;
     let call = |replaced: Option<&str>| {
         let names = match replaced {
@@ -135,10 +137,7 @@ fn params(function: &Function) -> Vec<(String, String)> {
         };
         params.push((param.name.clone(), kind.to_owned()));
     }
-    // MPI_PCONTROL, whose C binding is variadic, is the only one without it.
-    if !function.variadic {
-        params.push(("ierror".to_owned(), "*mut Fint".to_owned()));
-    }
+    params.push(("ierror".to_owned(), "*mut Fint".to_owned()));
     params.extend(lengths);
     params
 }
