@@ -27,6 +27,7 @@ OBJECT(ompi_mpi_int);
 OBJECT(ompi_mpi_uint64_t);
 OBJECT(ompi_mpi_op_max);
 OBJECT(ompi_mpi_op_sum);
+OBJECT(ompi_mpi_op_no_op);
 OBJECT(ompi_mpi_errors_return);
 enum { CART = 1, GRAPH = 2, DIST_GRAPH = 3, UNDEFINED = -32766 };
 #else

@@ -12,6 +12,7 @@ use super::pmpi;
 use crate::abi::{
     Aint, Comm, Count, Datatype, File, Group, Info, Message, Offset, Op, Raw, Request, Status, Win,
 };
+use crate::argument::{Indices, Place, Text};
 use crate::meaning::volume::{self, Block, Blocks, TypedBlocks};
 use crate::{by_hand, meaning};
 use mpisee_profile::Operation;
@@ -35,7 +36,7 @@ pub unsafe extern "C-unwind" fn MPIX_Allgather_init(
             Operation::AllgatherInit,
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPIX_Allgather_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
@@ -64,7 +65,7 @@ pub unsafe extern "C-unwind" fn MPIX_Allgatherv_init(
             Operation::AllgathervInit,
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPIX_Allgatherv_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request,
@@ -91,7 +92,7 @@ pub unsafe extern "C-unwind" fn MPIX_Allreduce_init(
             Operation::AllreduceInit,
             comm,
             |comm| volume::every_process(comm, Block(count, datatype)),
-            request,
+            Place::c(request),
             || pmpi::MPIX_Allreduce_init.get()(sendbuf, recvbuf, count, datatype, op, comm, info, request),
         )
     }
@@ -115,7 +116,7 @@ pub unsafe extern "C-unwind" fn MPIX_Alltoall_init(
             Operation::AlltoallInit,
             comm,
             |comm| volume::alltoall(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPIX_Alltoall_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
@@ -147,7 +148,7 @@ pub unsafe extern "C-unwind" fn MPIX_Alltoallv_init(
             |comm| {
                 volume::alltoall(comm, sendbuf, Blocks(sendcounts, sendtype), Blocks(recvcounts, recvtype))
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPIX_Alltoallv_init.get()(
                     sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
@@ -181,11 +182,11 @@ pub unsafe extern "C-unwind" fn MPIX_Alltoallw_init(
                 volume::alltoall(
                     comm,
                     sendbuf,
-                    TypedBlocks(sendcounts, sendtypes),
-                    TypedBlocks(recvcounts, recvtypes),
+                    TypedBlocks(sendcounts, Place::c(sendtypes)),
+                    TypedBlocks(recvcounts, Place::c(recvtypes)),
                 )
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPIX_Alltoallw_init.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
@@ -208,7 +209,7 @@ pub unsafe extern "C-unwind" fn MPIX_Barrier_init(
             Operation::BarrierInit,
             comm,
             |comm| volume::nothing(comm),
-            request,
+            Place::c(request),
             || pmpi::MPIX_Barrier_init.get()(comm, info, request),
         )
     }
@@ -230,7 +231,7 @@ pub unsafe extern "C-unwind" fn MPIX_Bcast_init(
             Operation::BcastInit,
             comm,
             |comm| volume::broadcast(comm, Block(count, datatype), root),
-            request,
+            Place::c(request),
             || pmpi::MPIX_Bcast_init.get()(buffer, count, datatype, root, comm, info, request),
         )
     }
@@ -253,7 +254,7 @@ pub unsafe extern "C-unwind" fn MPIX_Exscan_init(
             Operation::ExscanInit,
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
-            request,
+            Place::c(request),
             || pmpi::MPIX_Exscan_init.get()(sendbuf, recvbuf, count, datatype, op, comm, info, request),
         )
     }
@@ -280,7 +281,7 @@ pub unsafe extern "C-unwind" fn MPIX_Gather_init(
             |comm| {
                 volume::gather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPIX_Gather_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request,
@@ -312,7 +313,7 @@ pub unsafe extern "C-unwind" fn MPIX_Gatherv_init(
             |comm| {
                 volume::gather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype), root)
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPIX_Gatherv_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info,
@@ -341,7 +342,7 @@ pub unsafe extern "C-unwind" fn MPIX_Neighbor_allgather_init(
             Operation::NeighborAllgatherInit,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPIX_Neighbor_allgather_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
@@ -370,7 +371,7 @@ pub unsafe extern "C-unwind" fn MPIX_Neighbor_allgatherv_init(
             Operation::NeighborAllgathervInit,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPIX_Neighbor_allgatherv_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request,
@@ -398,7 +399,7 @@ pub unsafe extern "C-unwind" fn MPIX_Neighbor_alltoall_init(
             Operation::NeighborAlltoallInit,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPIX_Neighbor_alltoall_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
@@ -428,7 +429,7 @@ pub unsafe extern "C-unwind" fn MPIX_Neighbor_alltoallv_init(
             Operation::NeighborAlltoallvInit,
             comm,
             |comm| volume::neighbours(comm, Blocks(sendcounts, sendtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPIX_Neighbor_alltoallv_init.get()(
                     sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
@@ -458,8 +459,8 @@ pub unsafe extern "C-unwind" fn MPIX_Neighbor_alltoallw_init(
         meaning::prepare_collective(
             Operation::NeighborAlltoallwInit,
             comm,
-            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, sendtypes)),
-            request,
+            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, Place::c(sendtypes))),
+            Place::c(request),
             || {
                 pmpi::MPIX_Neighbor_alltoallw_init.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
@@ -488,7 +489,7 @@ pub unsafe extern "C-unwind" fn MPIX_Reduce_init(
             Operation::ReduceInit,
             comm,
             |comm| volume::reduce(comm, Block(count, datatype), root),
-            request,
+            Place::c(request),
             || pmpi::MPIX_Reduce_init.get()(sendbuf, recvbuf, count, datatype, op, root, comm, info, request),
         )
     }
@@ -511,7 +512,7 @@ pub unsafe extern "C-unwind" fn MPIX_Reduce_scatter_block_init(
             Operation::ReduceScatterBlockInit,
             comm,
             |comm| volume::every_process(comm, Block(recvcount, datatype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPIX_Reduce_scatter_block_init.get()(
                     sendbuf, recvbuf, recvcount, datatype, op, comm, info, request,
@@ -538,7 +539,7 @@ pub unsafe extern "C-unwind" fn MPIX_Reduce_scatter_init(
             Operation::ReduceScatterInit,
             comm,
             |comm| volume::own_block(comm, Blocks(recvcounts, datatype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPIX_Reduce_scatter_init.get()(
                     sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request,
@@ -565,7 +566,7 @@ pub unsafe extern "C-unwind" fn MPIX_Scan_init(
             Operation::ScanInit,
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
-            request,
+            Place::c(request),
             || pmpi::MPIX_Scan_init.get()(sendbuf, recvbuf, count, datatype, op, comm, info, request),
         )
     }
@@ -592,7 +593,7 @@ pub unsafe extern "C-unwind" fn MPIX_Scatter_init(
             |comm| {
                 volume::scatter(comm, recvbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPIX_Scatter_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request,
@@ -624,7 +625,7 @@ pub unsafe extern "C-unwind" fn MPIX_Scatterv_init(
             |comm| {
                 volume::scatter(comm, recvbuf, Blocks(sendcounts, sendtype), Block(recvcount, recvtype), root)
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPIX_Scatterv_init.get()(
                     sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info,
@@ -638,7 +639,7 @@ pub unsafe extern "C-unwind" fn MPIX_Scatterv_init(
 #[cfg(mpi = "MPI_Abort")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Abort(comm: Raw<Comm>, errorcode: c_int) -> c_int {
-    unsafe { by_hand::abort(pmpi::MPI_Abort.get(), comm, errorcode) }
+    unsafe { by_hand::abort(|| pmpi::MPI_Abort.get()(comm, errorcode)) }
 }
 
 #[cfg(mpi = "MPI_Accumulate")]
@@ -761,7 +762,7 @@ pub unsafe extern "C-unwind" fn MPI_Allgather_init(
             Operation::AllgatherInit,
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Allgather_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
@@ -789,7 +790,7 @@ pub unsafe extern "C-unwind" fn MPI_Allgather_init_c(
             Operation::AllgatherInit,
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Allgather_init_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
@@ -870,7 +871,7 @@ pub unsafe extern "C-unwind" fn MPI_Allgatherv_init(
             Operation::AllgathervInit,
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Allgatherv_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request,
@@ -899,7 +900,7 @@ pub unsafe extern "C-unwind" fn MPI_Allgatherv_init_c(
             Operation::AllgathervInit,
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Allgatherv_init_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request,
@@ -966,7 +967,7 @@ pub unsafe extern "C-unwind" fn MPI_Allreduce_init(
             Operation::AllreduceInit,
             comm,
             |comm| volume::every_process(comm, Block(count, datatype)),
-            request,
+            Place::c(request),
             || pmpi::MPI_Allreduce_init.get()(sendbuf, recvbuf, count, datatype, op, comm, info, request),
         )
     }
@@ -989,7 +990,7 @@ pub unsafe extern "C-unwind" fn MPI_Allreduce_init_c(
             Operation::AllreduceInit,
             comm,
             |comm| volume::every_process(comm, Block(count, datatype)),
-            request,
+            Place::c(request),
             || pmpi::MPI_Allreduce_init_c.get()(sendbuf, recvbuf, count, datatype, op, comm, info, request),
         )
     }
@@ -1055,7 +1056,7 @@ pub unsafe extern "C-unwind" fn MPI_Alltoall_init(
             Operation::AlltoallInit,
             comm,
             |comm| volume::alltoall(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Alltoall_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
@@ -1083,7 +1084,7 @@ pub unsafe extern "C-unwind" fn MPI_Alltoall_init_c(
             Operation::AlltoallInit,
             comm,
             |comm| volume::alltoall(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Alltoall_init_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
@@ -1173,7 +1174,7 @@ pub unsafe extern "C-unwind" fn MPI_Alltoallv_init(
             |comm| {
                 volume::alltoall(comm, sendbuf, Blocks(sendcounts, sendtype), Blocks(recvcounts, recvtype))
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Alltoallv_init.get()(
                     sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
@@ -1206,7 +1207,7 @@ pub unsafe extern "C-unwind" fn MPI_Alltoallv_init_c(
             |comm| {
                 volume::alltoall(comm, sendbuf, Blocks(sendcounts, sendtype), Blocks(recvcounts, recvtype))
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Alltoallv_init_c.get()(
                     sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
@@ -1238,8 +1239,8 @@ pub unsafe extern "C-unwind" fn MPI_Alltoallw(
                 volume::alltoall(
                     comm,
                     sendbuf,
-                    TypedBlocks(sendcounts, sendtypes),
-                    TypedBlocks(recvcounts, recvtypes),
+                    TypedBlocks(sendcounts, Place::c(sendtypes)),
+                    TypedBlocks(recvcounts, Place::c(recvtypes)),
                 )
             },
             || {
@@ -1272,8 +1273,8 @@ pub unsafe extern "C-unwind" fn MPI_Alltoallw_c(
                 volume::alltoall(
                     comm,
                     sendbuf,
-                    TypedBlocks(sendcounts, sendtypes),
-                    TypedBlocks(recvcounts, recvtypes),
+                    TypedBlocks(sendcounts, Place::c(sendtypes)),
+                    TypedBlocks(recvcounts, Place::c(recvtypes)),
                 )
             },
             || {
@@ -1308,11 +1309,11 @@ pub unsafe extern "C-unwind" fn MPI_Alltoallw_init(
                 volume::alltoall(
                     comm,
                     sendbuf,
-                    TypedBlocks(sendcounts, sendtypes),
-                    TypedBlocks(recvcounts, recvtypes),
+                    TypedBlocks(sendcounts, Place::c(sendtypes)),
+                    TypedBlocks(recvcounts, Place::c(recvtypes)),
                 )
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Alltoallw_init.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
@@ -1346,11 +1347,11 @@ pub unsafe extern "C-unwind" fn MPI_Alltoallw_init_c(
                 volume::alltoall(
                     comm,
                     sendbuf,
-                    TypedBlocks(sendcounts, sendtypes),
-                    TypedBlocks(recvcounts, recvtypes),
+                    TypedBlocks(sendcounts, Place::c(sendtypes)),
+                    TypedBlocks(recvcounts, Place::c(recvtypes)),
                 )
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Alltoallw_init_c.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
@@ -1386,7 +1387,7 @@ pub unsafe extern "C-unwind" fn MPI_Barrier_init(
             Operation::BarrierInit,
             comm,
             |comm| volume::nothing(comm),
-            request,
+            Place::c(request),
             || pmpi::MPI_Barrier_init.get()(comm, info, request),
         )
     }
@@ -1446,7 +1447,7 @@ pub unsafe extern "C-unwind" fn MPI_Bcast_init(
             Operation::BcastInit,
             comm,
             |comm| volume::broadcast(comm, Block(count, datatype), root),
-            request,
+            Place::c(request),
             || pmpi::MPI_Bcast_init.get()(buffer, count, datatype, root, comm, info, request),
         )
     }
@@ -1468,7 +1469,7 @@ pub unsafe extern "C-unwind" fn MPI_Bcast_init_c(
             Operation::BcastInit,
             comm,
             |comm| volume::broadcast(comm, Block(count, datatype), root),
-            request,
+            Place::c(request),
             || pmpi::MPI_Bcast_init_c.get()(buffer, count, datatype, root, comm, info, request),
         )
     }
@@ -1520,9 +1521,14 @@ pub unsafe extern "C-unwind" fn MPI_Bsend_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_send(Operation::BsendInit, comm, dest, Block(count, datatype), request, || {
-            pmpi::MPI_Bsend_init.get()(buf, count, datatype, dest, tag, comm, request)
-        })
+        meaning::prepare_send(
+            Operation::BsendInit,
+            comm,
+            dest,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_Bsend_init.get()(buf, count, datatype, dest, tag, comm, request),
+        )
     }
 }
 
@@ -1538,16 +1544,21 @@ pub unsafe extern "C-unwind" fn MPI_Bsend_init_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_send(Operation::BsendInit, comm, dest, Block(count, datatype), request, || {
-            pmpi::MPI_Bsend_init_c.get()(buf, count, datatype, dest, tag, comm, request)
-        })
+        meaning::prepare_send(
+            Operation::BsendInit,
+            comm,
+            dest,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_Bsend_init_c.get()(buf, count, datatype, dest, tag, comm, request),
+        )
     }
 }
 
 #[cfg(mpi = "MPI_Cancel")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Cancel(request: *mut Request) -> c_int {
-    unsafe { by_hand::cancel(pmpi::MPI_Cancel.get(), request) }
+    unsafe { by_hand::cancel(Place::c(request), || pmpi::MPI_Cancel.get()(request)) }
 }
 
 #[cfg(mpi = "MPI_Cart_create")]
@@ -1561,7 +1572,9 @@ pub unsafe extern "C-unwind" fn MPI_Cart_create(
     comm_cart: *mut Comm,
 ) -> c_int {
     unsafe {
-        by_hand::cart_create(pmpi::MPI_Cart_create.get(), comm_old, ndims, dims, periods, reorder, comm_cart)
+        by_hand::cart_create(comm_old, reorder, Place::c(comm_cart), || {
+            pmpi::MPI_Cart_create.get()(comm_old, ndims, dims, periods, reorder, comm_cart)
+        })
     }
 }
 
@@ -1572,7 +1585,9 @@ pub unsafe extern "C-unwind" fn MPI_Cart_sub(
     remain_dims: *const c_int,
     newcomm: *mut Comm,
 ) -> c_int {
-    unsafe { by_hand::cart_sub(pmpi::MPI_Cart_sub.get(), comm, remain_dims, newcomm) }
+    unsafe {
+        by_hand::cart_sub(comm, Place::c(newcomm), || pmpi::MPI_Cart_sub.get()(comm, remain_dims, newcomm))
+    }
 }
 
 #[cfg(mpi = "MPI_Comm_create")]
@@ -1582,7 +1597,9 @@ pub unsafe extern "C-unwind" fn MPI_Comm_create(
     group: Raw<Group>,
     newcomm: *mut Comm,
 ) -> c_int {
-    unsafe { by_hand::comm_create(pmpi::MPI_Comm_create.get(), comm, group, newcomm) }
+    unsafe {
+        by_hand::comm_create(comm, Place::c(newcomm), || pmpi::MPI_Comm_create.get()(comm, group, newcomm))
+    }
 }
 
 #[cfg(mpi = "MPI_Comm_create_group")]
@@ -1593,19 +1610,23 @@ pub unsafe extern "C-unwind" fn MPI_Comm_create_group(
     tag: c_int,
     newcomm: *mut Comm,
 ) -> c_int {
-    unsafe { by_hand::comm_create_group(pmpi::MPI_Comm_create_group.get(), comm, group, tag, newcomm) }
+    unsafe {
+        by_hand::comm_create_group(comm, Place::c(newcomm), || {
+            pmpi::MPI_Comm_create_group.get()(comm, group, tag, newcomm)
+        })
+    }
 }
 
 #[cfg(mpi = "MPI_Comm_disconnect")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Comm_disconnect(comm: *mut Comm) -> c_int {
-    unsafe { by_hand::comm_disconnect(pmpi::MPI_Comm_disconnect.get(), comm) }
+    unsafe { by_hand::comm_disconnect(Place::c(comm), || pmpi::MPI_Comm_disconnect.get()(comm)) }
 }
 
 #[cfg(mpi = "MPI_Comm_dup")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Comm_dup(comm: Raw<Comm>, newcomm: *mut Comm) -> c_int {
-    unsafe { by_hand::comm_dup(pmpi::MPI_Comm_dup.get(), comm, newcomm) }
+    unsafe { by_hand::comm_dup(comm, Place::c(newcomm), || pmpi::MPI_Comm_dup.get()(comm, newcomm)) }
 }
 
 #[cfg(mpi = "MPI_Comm_dup_with_info")]
@@ -1615,13 +1636,17 @@ pub unsafe extern "C-unwind" fn MPI_Comm_dup_with_info(
     info: Raw<Info>,
     newcomm: *mut Comm,
 ) -> c_int {
-    unsafe { by_hand::comm_dup_with_info(pmpi::MPI_Comm_dup_with_info.get(), comm, info, newcomm) }
+    unsafe {
+        by_hand::comm_dup_with_info(comm, Place::c(newcomm), || {
+            pmpi::MPI_Comm_dup_with_info.get()(comm, info, newcomm)
+        })
+    }
 }
 
 #[cfg(mpi = "MPI_Comm_free")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Comm_free(comm: *mut Comm) -> c_int {
-    unsafe { by_hand::comm_free(pmpi::MPI_Comm_free.get(), comm) }
+    unsafe { by_hand::comm_free(Place::c(comm), || pmpi::MPI_Comm_free.get()(comm)) }
 }
 
 #[cfg(mpi = "MPI_Comm_idup")]
@@ -1631,7 +1656,11 @@ pub unsafe extern "C-unwind" fn MPI_Comm_idup(
     newcomm: *mut Comm,
     request: *mut Request,
 ) -> c_int {
-    unsafe { by_hand::comm_idup(pmpi::MPI_Comm_idup.get(), comm, newcomm, request) }
+    unsafe {
+        by_hand::comm_idup(comm, Place::c(newcomm), Place::c(request), || {
+            pmpi::MPI_Comm_idup.get()(comm, newcomm, request)
+        })
+    }
 }
 
 #[cfg(mpi = "MPI_Comm_idup_with_info")]
@@ -1642,13 +1671,19 @@ pub unsafe extern "C-unwind" fn MPI_Comm_idup_with_info(
     newcomm: *mut Comm,
     request: *mut Request,
 ) -> c_int {
-    unsafe { by_hand::comm_idup_with_info(pmpi::MPI_Comm_idup_with_info.get(), comm, info, newcomm, request) }
+    unsafe {
+        by_hand::comm_idup_with_info(comm, Place::c(newcomm), Place::c(request), || {
+            pmpi::MPI_Comm_idup_with_info.get()(comm, info, newcomm, request)
+        })
+    }
 }
 
 #[cfg(mpi = "MPI_Comm_set_name")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Comm_set_name(comm: Raw<Comm>, comm_name: *const c_char) -> c_int {
-    unsafe { by_hand::comm_set_name(pmpi::MPI_Comm_set_name.get(), comm, comm_name) }
+    unsafe {
+        by_hand::comm_set_name(comm, Text::c(comm_name), || pmpi::MPI_Comm_set_name.get()(comm, comm_name))
+    }
 }
 
 #[cfg(mpi = "MPI_Comm_split")]
@@ -1659,7 +1694,9 @@ pub unsafe extern "C-unwind" fn MPI_Comm_split(
     key: c_int,
     newcomm: *mut Comm,
 ) -> c_int {
-    unsafe { by_hand::comm_split(pmpi::MPI_Comm_split.get(), comm, color, key, newcomm) }
+    unsafe {
+        by_hand::comm_split(comm, Place::c(newcomm), || pmpi::MPI_Comm_split.get()(comm, color, key, newcomm))
+    }
 }
 
 #[cfg(mpi = "MPI_Comm_split_type")]
@@ -1671,7 +1708,11 @@ pub unsafe extern "C-unwind" fn MPI_Comm_split_type(
     info: Raw<Info>,
     newcomm: *mut Comm,
 ) -> c_int {
-    unsafe { by_hand::comm_split_type(pmpi::MPI_Comm_split_type.get(), comm, split_type, key, info, newcomm) }
+    unsafe {
+        by_hand::comm_split_type(comm, Place::c(newcomm), || {
+            pmpi::MPI_Comm_split_type.get()(comm, split_type, key, info, newcomm)
+        })
+    }
 }
 
 #[cfg(mpi = "MPI_Compare_and_swap")]
@@ -1714,18 +1755,19 @@ pub unsafe extern "C-unwind" fn MPI_Dist_graph_create(
     comm_dist_graph: *mut Comm,
 ) -> c_int {
     unsafe {
-        by_hand::dist_graph_create(
-            pmpi::MPI_Dist_graph_create.get(),
-            comm_old,
-            n,
-            sources,
-            degrees,
-            destinations,
-            weights,
-            info,
-            reorder,
-            comm_dist_graph,
-        )
+        by_hand::dist_graph_create(comm_old, reorder, Place::c(comm_dist_graph), || {
+            pmpi::MPI_Dist_graph_create.get()(
+                comm_old,
+                n,
+                sources,
+                degrees,
+                destinations,
+                weights,
+                info,
+                reorder,
+                comm_dist_graph,
+            )
+        })
     }
 }
 
@@ -1744,19 +1786,20 @@ pub unsafe extern "C-unwind" fn MPI_Dist_graph_create_adjacent(
     comm_dist_graph: *mut Comm,
 ) -> c_int {
     unsafe {
-        by_hand::dist_graph_create_adjacent(
-            pmpi::MPI_Dist_graph_create_adjacent.get(),
-            comm_old,
-            indegree,
-            sources,
-            sourceweights,
-            outdegree,
-            destinations,
-            destweights,
-            info,
-            reorder,
-            comm_dist_graph,
-        )
+        by_hand::dist_graph_create_adjacent(comm_old, reorder, Place::c(comm_dist_graph), || {
+            pmpi::MPI_Dist_graph_create_adjacent.get()(
+                comm_old,
+                indegree,
+                sources,
+                sourceweights,
+                outdegree,
+                destinations,
+                destweights,
+                info,
+                reorder,
+                comm_dist_graph,
+            )
+        })
     }
 }
 
@@ -1817,7 +1860,7 @@ pub unsafe extern "C-unwind" fn MPI_Exscan_init(
             Operation::ExscanInit,
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
-            request,
+            Place::c(request),
             || pmpi::MPI_Exscan_init.get()(sendbuf, recvbuf, count, datatype, op, comm, info, request),
         )
     }
@@ -1840,7 +1883,7 @@ pub unsafe extern "C-unwind" fn MPI_Exscan_init_c(
             Operation::ExscanInit,
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
-            request,
+            Place::c(request),
             || pmpi::MPI_Exscan_init_c.get()(sendbuf, recvbuf, count, datatype, op, comm, info, request),
         )
     }
@@ -1875,7 +1918,7 @@ pub unsafe extern "C-unwind" fn MPI_Fetch_and_op(
 #[cfg(mpi = "MPI_File_close")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_File_close(fh: *mut File) -> c_int {
-    unsafe { meaning::close_file(Operation::FileClose, fh, || pmpi::MPI_File_close.get()(fh)) }
+    unsafe { meaning::close_file(Operation::FileClose, Place::c(fh), || pmpi::MPI_File_close.get()(fh)) }
 }
 
 #[cfg(mpi = "MPI_File_get_position_shared")]
@@ -1904,7 +1947,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iread(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(Operation::FileIread, fh, Block(count, datatype), request, || {
+        meaning::start_transfer(Operation::FileIread, fh, Block(count, datatype), Place::c(request), || {
             pmpi::MPI_File_iread.get()(fh, buf, count, datatype, request)
         })
     }
@@ -1920,7 +1963,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(Operation::FileIread, fh, Block(count, datatype), request, || {
+        meaning::start_transfer(Operation::FileIread, fh, Block(count, datatype), Place::c(request), || {
             pmpi::MPI_File_iread_c.get()(fh, buf, count, datatype, request)
         })
     }
@@ -1936,9 +1979,13 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_all(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(Operation::FileIreadAll, fh, Block(count, datatype), request, || {
-            pmpi::MPI_File_iread_all.get()(fh, buf, count, datatype, request)
-        })
+        meaning::start_transfer(
+            Operation::FileIreadAll,
+            fh,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_File_iread_all.get()(fh, buf, count, datatype, request),
+        )
     }
 }
 
@@ -1952,9 +1999,13 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_all_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(Operation::FileIreadAll, fh, Block(count, datatype), request, || {
-            pmpi::MPI_File_iread_all_c.get()(fh, buf, count, datatype, request)
-        })
+        meaning::start_transfer(
+            Operation::FileIreadAll,
+            fh,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_File_iread_all_c.get()(fh, buf, count, datatype, request),
+        )
     }
 }
 
@@ -1969,7 +2020,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_at(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(Operation::FileIreadAt, fh, Block(count, datatype), request, || {
+        meaning::start_transfer(Operation::FileIreadAt, fh, Block(count, datatype), Place::c(request), || {
             pmpi::MPI_File_iread_at.get()(fh, offset, buf, count, datatype, request)
         })
     }
@@ -1986,7 +2037,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_at_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(Operation::FileIreadAt, fh, Block(count, datatype), request, || {
+        meaning::start_transfer(Operation::FileIreadAt, fh, Block(count, datatype), Place::c(request), || {
             pmpi::MPI_File_iread_at_c.get()(fh, offset, buf, count, datatype, request)
         })
     }
@@ -2003,9 +2054,13 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_at_all(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(Operation::FileIreadAtAll, fh, Block(count, datatype), request, || {
-            pmpi::MPI_File_iread_at_all.get()(fh, offset, buf, count, datatype, request)
-        })
+        meaning::start_transfer(
+            Operation::FileIreadAtAll,
+            fh,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_File_iread_at_all.get()(fh, offset, buf, count, datatype, request),
+        )
     }
 }
 
@@ -2020,9 +2075,13 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_at_all_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(Operation::FileIreadAtAll, fh, Block(count, datatype), request, || {
-            pmpi::MPI_File_iread_at_all_c.get()(fh, offset, buf, count, datatype, request)
-        })
+        meaning::start_transfer(
+            Operation::FileIreadAtAll,
+            fh,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_File_iread_at_all_c.get()(fh, offset, buf, count, datatype, request),
+        )
     }
 }
 
@@ -2036,9 +2095,13 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_shared(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(Operation::FileIreadShared, fh, Block(count, datatype), request, || {
-            pmpi::MPI_File_iread_shared.get()(fh, buf, count, datatype, request)
-        })
+        meaning::start_transfer(
+            Operation::FileIreadShared,
+            fh,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_File_iread_shared.get()(fh, buf, count, datatype, request),
+        )
     }
 }
 
@@ -2052,9 +2115,13 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_shared_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(Operation::FileIreadShared, fh, Block(count, datatype), request, || {
-            pmpi::MPI_File_iread_shared_c.get()(fh, buf, count, datatype, request)
-        })
+        meaning::start_transfer(
+            Operation::FileIreadShared,
+            fh,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_File_iread_shared_c.get()(fh, buf, count, datatype, request),
+        )
     }
 }
 
@@ -2068,7 +2135,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(Operation::FileIwrite, fh, Block(count, datatype), request, || {
+        meaning::start_transfer(Operation::FileIwrite, fh, Block(count, datatype), Place::c(request), || {
             pmpi::MPI_File_iwrite.get()(fh, buf, count, datatype, request)
         })
     }
@@ -2084,7 +2151,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(Operation::FileIwrite, fh, Block(count, datatype), request, || {
+        meaning::start_transfer(Operation::FileIwrite, fh, Block(count, datatype), Place::c(request), || {
             pmpi::MPI_File_iwrite_c.get()(fh, buf, count, datatype, request)
         })
     }
@@ -2100,9 +2167,13 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_all(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(Operation::FileIwriteAll, fh, Block(count, datatype), request, || {
-            pmpi::MPI_File_iwrite_all.get()(fh, buf, count, datatype, request)
-        })
+        meaning::start_transfer(
+            Operation::FileIwriteAll,
+            fh,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_File_iwrite_all.get()(fh, buf, count, datatype, request),
+        )
     }
 }
 
@@ -2116,9 +2187,13 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_all_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(Operation::FileIwriteAll, fh, Block(count, datatype), request, || {
-            pmpi::MPI_File_iwrite_all_c.get()(fh, buf, count, datatype, request)
-        })
+        meaning::start_transfer(
+            Operation::FileIwriteAll,
+            fh,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_File_iwrite_all_c.get()(fh, buf, count, datatype, request),
+        )
     }
 }
 
@@ -2133,9 +2208,13 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_at(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(Operation::FileIwriteAt, fh, Block(count, datatype), request, || {
-            pmpi::MPI_File_iwrite_at.get()(fh, offset, buf, count, datatype, request)
-        })
+        meaning::start_transfer(
+            Operation::FileIwriteAt,
+            fh,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_File_iwrite_at.get()(fh, offset, buf, count, datatype, request),
+        )
     }
 }
 
@@ -2150,9 +2229,13 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_at_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(Operation::FileIwriteAt, fh, Block(count, datatype), request, || {
-            pmpi::MPI_File_iwrite_at_c.get()(fh, offset, buf, count, datatype, request)
-        })
+        meaning::start_transfer(
+            Operation::FileIwriteAt,
+            fh,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_File_iwrite_at_c.get()(fh, offset, buf, count, datatype, request),
+        )
     }
 }
 
@@ -2167,9 +2250,13 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_at_all(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(Operation::FileIwriteAtAll, fh, Block(count, datatype), request, || {
-            pmpi::MPI_File_iwrite_at_all.get()(fh, offset, buf, count, datatype, request)
-        })
+        meaning::start_transfer(
+            Operation::FileIwriteAtAll,
+            fh,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_File_iwrite_at_all.get()(fh, offset, buf, count, datatype, request),
+        )
     }
 }
 
@@ -2184,9 +2271,13 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_at_all_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(Operation::FileIwriteAtAll, fh, Block(count, datatype), request, || {
-            pmpi::MPI_File_iwrite_at_all_c.get()(fh, offset, buf, count, datatype, request)
-        })
+        meaning::start_transfer(
+            Operation::FileIwriteAtAll,
+            fh,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_File_iwrite_at_all_c.get()(fh, offset, buf, count, datatype, request),
+        )
     }
 }
 
@@ -2200,9 +2291,13 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_shared(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(Operation::FileIwriteShared, fh, Block(count, datatype), request, || {
-            pmpi::MPI_File_iwrite_shared.get()(fh, buf, count, datatype, request)
-        })
+        meaning::start_transfer(
+            Operation::FileIwriteShared,
+            fh,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_File_iwrite_shared.get()(fh, buf, count, datatype, request),
+        )
     }
 }
 
@@ -2216,9 +2311,13 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_shared_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(Operation::FileIwriteShared, fh, Block(count, datatype), request, || {
-            pmpi::MPI_File_iwrite_shared_c.get()(fh, buf, count, datatype, request)
-        })
+        meaning::start_transfer(
+            Operation::FileIwriteShared,
+            fh,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_File_iwrite_shared_c.get()(fh, buf, count, datatype, request),
+        )
     }
 }
 
@@ -2232,7 +2331,7 @@ pub unsafe extern "C-unwind" fn MPI_File_open(
     fh: *mut File,
 ) -> c_int {
     unsafe {
-        meaning::open_file(Operation::FileOpen, comm, fh, || {
+        meaning::open_file(Operation::FileOpen, comm, Place::c(fh), || {
             pmpi::MPI_File_open.get()(comm, filename, amode, info, fh)
         })
     }
@@ -2966,7 +3065,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_shared_c(
 #[cfg(mpi = "MPI_Finalize")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Finalize() -> c_int {
-    unsafe { by_hand::finalize(pmpi::MPI_Finalize.get()) }
+    unsafe { by_hand::finalize(|| pmpi::MPI_Finalize.get()()) }
 }
 
 #[cfg(mpi = "MPI_Gather")]
@@ -3042,7 +3141,7 @@ pub unsafe extern "C-unwind" fn MPI_Gather_init(
             |comm| {
                 volume::gather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Gather_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request,
@@ -3073,7 +3172,7 @@ pub unsafe extern "C-unwind" fn MPI_Gather_init_c(
             |comm| {
                 volume::gather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Gather_init_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request,
@@ -3163,7 +3262,7 @@ pub unsafe extern "C-unwind" fn MPI_Gatherv_init(
             |comm| {
                 volume::gather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype), root)
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Gatherv_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info,
@@ -3196,7 +3295,7 @@ pub unsafe extern "C-unwind" fn MPI_Gatherv_init_c(
             |comm| {
                 volume::gather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype), root)
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Gatherv_init_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info,
@@ -3362,15 +3461,9 @@ pub unsafe extern "C-unwind" fn MPI_Graph_create(
     comm_graph: *mut Comm,
 ) -> c_int {
     unsafe {
-        by_hand::graph_create(
-            pmpi::MPI_Graph_create.get(),
-            comm_old,
-            nnodes,
-            index,
-            edges,
-            reorder,
-            comm_graph,
-        )
+        by_hand::graph_create(comm_old, reorder, Place::c(comm_graph), || {
+            pmpi::MPI_Graph_create.get()(comm_old, nnodes, index, edges, reorder, comm_graph)
+        })
     }
 }
 
@@ -3391,7 +3484,7 @@ pub unsafe extern "C-unwind" fn MPI_Iallgather(
             Operation::Iallgather,
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Iallgather.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request,
@@ -3418,7 +3511,7 @@ pub unsafe extern "C-unwind" fn MPI_Iallgather_c(
             Operation::Iallgather,
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Iallgather_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request,
@@ -3446,7 +3539,7 @@ pub unsafe extern "C-unwind" fn MPI_Iallgatherv(
             Operation::Iallgatherv,
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Iallgatherv.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request,
@@ -3474,7 +3567,7 @@ pub unsafe extern "C-unwind" fn MPI_Iallgatherv_c(
             Operation::Iallgatherv,
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Iallgatherv_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request,
@@ -3500,7 +3593,7 @@ pub unsafe extern "C-unwind" fn MPI_Iallreduce(
             Operation::Iallreduce,
             comm,
             |comm| volume::every_process(comm, Block(count, datatype)),
-            request,
+            Place::c(request),
             || pmpi::MPI_Iallreduce.get()(sendbuf, recvbuf, count, datatype, op, comm, request),
         )
     }
@@ -3522,7 +3615,7 @@ pub unsafe extern "C-unwind" fn MPI_Iallreduce_c(
             Operation::Iallreduce,
             comm,
             |comm| volume::every_process(comm, Block(count, datatype)),
-            request,
+            Place::c(request),
             || pmpi::MPI_Iallreduce_c.get()(sendbuf, recvbuf, count, datatype, op, comm, request),
         )
     }
@@ -3545,7 +3638,7 @@ pub unsafe extern "C-unwind" fn MPI_Ialltoall(
             Operation::Ialltoall,
             comm,
             |comm| volume::alltoall(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Ialltoall.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request,
@@ -3572,7 +3665,7 @@ pub unsafe extern "C-unwind" fn MPI_Ialltoall_c(
             Operation::Ialltoall,
             comm,
             |comm| volume::alltoall(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Ialltoall_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request,
@@ -3603,7 +3696,7 @@ pub unsafe extern "C-unwind" fn MPI_Ialltoallv(
             |comm| {
                 volume::alltoall(comm, sendbuf, Blocks(sendcounts, sendtype), Blocks(recvcounts, recvtype))
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Ialltoallv.get()(
                     sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
@@ -3635,7 +3728,7 @@ pub unsafe extern "C-unwind" fn MPI_Ialltoallv_c(
             |comm| {
                 volume::alltoall(comm, sendbuf, Blocks(sendcounts, sendtype), Blocks(recvcounts, recvtype))
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Ialltoallv_c.get()(
                     sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
@@ -3668,11 +3761,11 @@ pub unsafe extern "C-unwind" fn MPI_Ialltoallw(
                 volume::alltoall(
                     comm,
                     sendbuf,
-                    TypedBlocks(sendcounts, sendtypes),
-                    TypedBlocks(recvcounts, recvtypes),
+                    TypedBlocks(sendcounts, Place::c(sendtypes)),
+                    TypedBlocks(recvcounts, Place::c(recvtypes)),
                 )
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Ialltoallw.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
@@ -3705,11 +3798,11 @@ pub unsafe extern "C-unwind" fn MPI_Ialltoallw_c(
                 volume::alltoall(
                     comm,
                     sendbuf,
-                    TypedBlocks(sendcounts, sendtypes),
-                    TypedBlocks(recvcounts, recvtypes),
+                    TypedBlocks(sendcounts, Place::c(sendtypes)),
+                    TypedBlocks(recvcounts, Place::c(recvtypes)),
                 )
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Ialltoallw_c.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
@@ -3728,7 +3821,7 @@ pub unsafe extern "C-unwind" fn MPI_Ibarrier(comm: Raw<Comm>, request: *mut Requ
             Operation::Ibarrier,
             comm,
             |comm| volume::nothing(comm),
-            request,
+            Place::c(request),
             || pmpi::MPI_Ibarrier.get()(comm, request),
         )
     }
@@ -3749,7 +3842,7 @@ pub unsafe extern "C-unwind" fn MPI_Ibcast(
             Operation::Ibcast,
             comm,
             |comm| volume::broadcast(comm, Block(count, datatype), root),
-            request,
+            Place::c(request),
             || pmpi::MPI_Ibcast.get()(buffer, count, datatype, root, comm, request),
         )
     }
@@ -3770,7 +3863,7 @@ pub unsafe extern "C-unwind" fn MPI_Ibcast_c(
             Operation::Ibcast,
             comm,
             |comm| volume::broadcast(comm, Block(count, datatype), root),
-            request,
+            Place::c(request),
             || pmpi::MPI_Ibcast_c.get()(buffer, count, datatype, root, comm, request),
         )
     }
@@ -3788,7 +3881,7 @@ pub unsafe extern "C-unwind" fn MPI_Ibsend(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_send(Operation::Ibsend, comm, dest, Block(count, datatype), request, || {
+        meaning::start_send(Operation::Ibsend, comm, dest, Block(count, datatype), Place::c(request), || {
             pmpi::MPI_Ibsend.get()(buf, count, datatype, dest, tag, comm, request)
         })
     }
@@ -3806,7 +3899,7 @@ pub unsafe extern "C-unwind" fn MPI_Ibsend_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_send(Operation::Ibsend, comm, dest, Block(count, datatype), request, || {
+        meaning::start_send(Operation::Ibsend, comm, dest, Block(count, datatype), Place::c(request), || {
             pmpi::MPI_Ibsend_c.get()(buf, count, datatype, dest, tag, comm, request)
         })
     }
@@ -3828,7 +3921,7 @@ pub unsafe extern "C-unwind" fn MPI_Iexscan(
             Operation::Iexscan,
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
-            request,
+            Place::c(request),
             || pmpi::MPI_Iexscan.get()(sendbuf, recvbuf, count, datatype, op, comm, request),
         )
     }
@@ -3850,7 +3943,7 @@ pub unsafe extern "C-unwind" fn MPI_Iexscan_c(
             Operation::Iexscan,
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
-            request,
+            Place::c(request),
             || pmpi::MPI_Iexscan_c.get()(sendbuf, recvbuf, count, datatype, op, comm, request),
         )
     }
@@ -3876,7 +3969,7 @@ pub unsafe extern "C-unwind" fn MPI_Igather(
             |comm| {
                 volume::gather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Igather.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request,
@@ -3906,7 +3999,7 @@ pub unsafe extern "C-unwind" fn MPI_Igather_c(
             |comm| {
                 volume::gather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Igather_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request,
@@ -3937,7 +4030,7 @@ pub unsafe extern "C-unwind" fn MPI_Igatherv(
             |comm| {
                 volume::gather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype), root)
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Igatherv.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request,
@@ -3968,7 +4061,7 @@ pub unsafe extern "C-unwind" fn MPI_Igatherv_c(
             |comm| {
                 volume::gather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype), root)
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Igatherv_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request,
@@ -3989,7 +4082,7 @@ pub unsafe extern "C-unwind" fn MPI_Improbe(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::immediate_matched_probe(Operation::Improbe, comm, flag, message, || {
+        meaning::immediate_matched_probe(Operation::Improbe, comm, flag, Place::c(message), || {
             pmpi::MPI_Improbe.get()(source, tag, comm, flag, message, status)
         })
     }
@@ -4005,9 +4098,13 @@ pub unsafe extern "C-unwind" fn MPI_Imrecv(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_receive_matched(Operation::Imrecv, message, Block(count, datatype), request, || {
-            pmpi::MPI_Imrecv.get()(buf, count, datatype, message, request)
-        })
+        meaning::start_receive_matched(
+            Operation::Imrecv,
+            Place::c(message),
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_Imrecv.get()(buf, count, datatype, message, request),
+        )
     }
 }
 
@@ -4021,9 +4118,13 @@ pub unsafe extern "C-unwind" fn MPI_Imrecv_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_receive_matched(Operation::Imrecv, message, Block(count, datatype), request, || {
-            pmpi::MPI_Imrecv_c.get()(buf, count, datatype, message, request)
-        })
+        meaning::start_receive_matched(
+            Operation::Imrecv,
+            Place::c(message),
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_Imrecv_c.get()(buf, count, datatype, message, request),
+        )
     }
 }
 
@@ -4044,7 +4145,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_allgather(
             Operation::IneighborAllgather,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Ineighbor_allgather.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request,
@@ -4071,7 +4172,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_allgather_c(
             Operation::IneighborAllgather,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Ineighbor_allgather_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request,
@@ -4099,7 +4200,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_allgatherv(
             Operation::IneighborAllgatherv,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Ineighbor_allgatherv.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request,
@@ -4127,7 +4228,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_allgatherv_c(
             Operation::IneighborAllgatherv,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Ineighbor_allgatherv_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request,
@@ -4154,7 +4255,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_alltoall(
             Operation::IneighborAlltoall,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Ineighbor_alltoall.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request,
@@ -4181,7 +4282,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_alltoall_c(
             Operation::IneighborAlltoall,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Ineighbor_alltoall_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request,
@@ -4210,7 +4311,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_alltoallv(
             Operation::IneighborAlltoallv,
             comm,
             |comm| volume::neighbours(comm, Blocks(sendcounts, sendtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Ineighbor_alltoallv.get()(
                     sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
@@ -4240,7 +4341,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_alltoallv_c(
             Operation::IneighborAlltoallv,
             comm,
             |comm| volume::neighbours(comm, Blocks(sendcounts, sendtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Ineighbor_alltoallv_c.get()(
                     sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
@@ -4269,8 +4370,8 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_alltoallw(
         meaning::start_collective(
             Operation::IneighborAlltoallw,
             comm,
-            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, sendtypes)),
-            request,
+            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, Place::c(sendtypes))),
+            Place::c(request),
             || {
                 pmpi::MPI_Ineighbor_alltoallw.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
@@ -4299,8 +4400,8 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_alltoallw_c(
         meaning::start_collective(
             Operation::IneighborAlltoallw,
             comm,
-            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, sendtypes)),
-            request,
+            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, Place::c(sendtypes))),
+            Place::c(request),
             || {
                 pmpi::MPI_Ineighbor_alltoallw_c.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
@@ -4314,7 +4415,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_alltoallw_c(
 #[cfg(mpi = "MPI_Init")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Init(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int {
-    unsafe { by_hand::init(pmpi::MPI_Init.get(), argc, argv) }
+    unsafe { by_hand::init(|| pmpi::MPI_Init.get()(argc, argv)) }
 }
 
 #[cfg(mpi = "MPI_Init_thread")]
@@ -4325,7 +4426,7 @@ pub unsafe extern "C-unwind" fn MPI_Init_thread(
     required: c_int,
     provided: *mut c_int,
 ) -> c_int {
-    unsafe { by_hand::init_thread(pmpi::MPI_Init_thread.get(), argc, argv, required, provided) }
+    unsafe { by_hand::init_thread(|| pmpi::MPI_Init_thread.get()(argc, argv, required, provided)) }
 }
 
 #[cfg(mpi = "MPI_Intercomm_create")]
@@ -4340,13 +4441,22 @@ pub unsafe extern "C-unwind" fn MPI_Intercomm_create(
 ) -> c_int {
     unsafe {
         by_hand::intercomm_create(
-            pmpi::MPI_Intercomm_create.get(),
             local_comm,
             local_leader,
             peer_comm,
             remote_leader,
             tag,
-            newintercomm,
+            Place::c(newintercomm),
+            || {
+                pmpi::MPI_Intercomm_create.get()(
+                    local_comm,
+                    local_leader,
+                    peer_comm,
+                    remote_leader,
+                    tag,
+                    newintercomm,
+                )
+            },
         )
     }
 }
@@ -4358,7 +4468,11 @@ pub unsafe extern "C-unwind" fn MPI_Intercomm_merge(
     high: c_int,
     newintracomm: *mut Comm,
 ) -> c_int {
-    unsafe { by_hand::intercomm_merge(pmpi::MPI_Intercomm_merge.get(), intercomm, high, newintracomm) }
+    unsafe {
+        by_hand::intercomm_merge(intercomm, Place::c(newintracomm), || {
+            pmpi::MPI_Intercomm_merge.get()(intercomm, high, newintracomm)
+        })
+    }
 }
 
 #[cfg(mpi = "MPI_Iprobe")]
@@ -4387,9 +4501,14 @@ pub unsafe extern "C-unwind" fn MPI_Irecv(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_receive(Operation::Irecv, comm, source, Block(count, datatype), request, || {
-            pmpi::MPI_Irecv.get()(buf, count, datatype, source, tag, comm, request)
-        })
+        meaning::start_receive(
+            Operation::Irecv,
+            comm,
+            source,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_Irecv.get()(buf, count, datatype, source, tag, comm, request),
+        )
     }
 }
 
@@ -4405,9 +4524,14 @@ pub unsafe extern "C-unwind" fn MPI_Irecv_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_receive(Operation::Irecv, comm, source, Block(count, datatype), request, || {
-            pmpi::MPI_Irecv_c.get()(buf, count, datatype, source, tag, comm, request)
-        })
+        meaning::start_receive(
+            Operation::Irecv,
+            comm,
+            source,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_Irecv_c.get()(buf, count, datatype, source, tag, comm, request),
+        )
     }
 }
 
@@ -4428,7 +4552,7 @@ pub unsafe extern "C-unwind" fn MPI_Ireduce(
             Operation::Ireduce,
             comm,
             |comm| volume::reduce(comm, Block(count, datatype), root),
-            request,
+            Place::c(request),
             || pmpi::MPI_Ireduce.get()(sendbuf, recvbuf, count, datatype, op, root, comm, request),
         )
     }
@@ -4451,7 +4575,7 @@ pub unsafe extern "C-unwind" fn MPI_Ireduce_c(
             Operation::Ireduce,
             comm,
             |comm| volume::reduce(comm, Block(count, datatype), root),
-            request,
+            Place::c(request),
             || pmpi::MPI_Ireduce_c.get()(sendbuf, recvbuf, count, datatype, op, root, comm, request),
         )
     }
@@ -4473,7 +4597,7 @@ pub unsafe extern "C-unwind" fn MPI_Ireduce_scatter(
             Operation::IreduceScatter,
             comm,
             |comm| volume::own_block(comm, Blocks(recvcounts, datatype)),
-            request,
+            Place::c(request),
             || pmpi::MPI_Ireduce_scatter.get()(sendbuf, recvbuf, recvcounts, datatype, op, comm, request),
         )
     }
@@ -4495,7 +4619,7 @@ pub unsafe extern "C-unwind" fn MPI_Ireduce_scatter_c(
             Operation::IreduceScatter,
             comm,
             |comm| volume::own_block(comm, Blocks(recvcounts, datatype)),
-            request,
+            Place::c(request),
             || pmpi::MPI_Ireduce_scatter_c.get()(sendbuf, recvbuf, recvcounts, datatype, op, comm, request),
         )
     }
@@ -4517,7 +4641,7 @@ pub unsafe extern "C-unwind" fn MPI_Ireduce_scatter_block(
             Operation::IreduceScatterBlock,
             comm,
             |comm| volume::every_process(comm, Block(recvcount, datatype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Ireduce_scatter_block.get()(
                     sendbuf, recvbuf, recvcount, datatype, op, comm, request,
@@ -4543,7 +4667,7 @@ pub unsafe extern "C-unwind" fn MPI_Ireduce_scatter_block_c(
             Operation::IreduceScatterBlock,
             comm,
             |comm| volume::every_process(comm, Block(recvcount, datatype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Ireduce_scatter_block_c.get()(
                     sendbuf, recvbuf, recvcount, datatype, op, comm, request,
@@ -4565,7 +4689,7 @@ pub unsafe extern "C-unwind" fn MPI_Irsend(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_send(Operation::Irsend, comm, dest, Block(count, datatype), request, || {
+        meaning::start_send(Operation::Irsend, comm, dest, Block(count, datatype), Place::c(request), || {
             pmpi::MPI_Irsend.get()(buf, count, datatype, dest, tag, comm, request)
         })
     }
@@ -4583,7 +4707,7 @@ pub unsafe extern "C-unwind" fn MPI_Irsend_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_send(Operation::Irsend, comm, dest, Block(count, datatype), request, || {
+        meaning::start_send(Operation::Irsend, comm, dest, Block(count, datatype), Place::c(request), || {
             pmpi::MPI_Irsend_c.get()(buf, count, datatype, dest, tag, comm, request)
         })
     }
@@ -4605,7 +4729,7 @@ pub unsafe extern "C-unwind" fn MPI_Iscan(
             Operation::Iscan,
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
-            request,
+            Place::c(request),
             || pmpi::MPI_Iscan.get()(sendbuf, recvbuf, count, datatype, op, comm, request),
         )
     }
@@ -4627,7 +4751,7 @@ pub unsafe extern "C-unwind" fn MPI_Iscan_c(
             Operation::Iscan,
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
-            request,
+            Place::c(request),
             || pmpi::MPI_Iscan_c.get()(sendbuf, recvbuf, count, datatype, op, comm, request),
         )
     }
@@ -4653,7 +4777,7 @@ pub unsafe extern "C-unwind" fn MPI_Iscatter(
             |comm| {
                 volume::scatter(comm, recvbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Iscatter.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request,
@@ -4683,7 +4807,7 @@ pub unsafe extern "C-unwind" fn MPI_Iscatter_c(
             |comm| {
                 volume::scatter(comm, recvbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Iscatter_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request,
@@ -4714,7 +4838,7 @@ pub unsafe extern "C-unwind" fn MPI_Iscatterv(
             |comm| {
                 volume::scatter(comm, recvbuf, Blocks(sendcounts, sendtype), Block(recvcount, recvtype), root)
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Iscatterv.get()(
                     sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request,
@@ -4745,7 +4869,7 @@ pub unsafe extern "C-unwind" fn MPI_Iscatterv_c(
             |comm| {
                 volume::scatter(comm, recvbuf, Blocks(sendcounts, sendtype), Block(recvcount, recvtype), root)
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Iscatterv_c.get()(
                     sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request,
@@ -4767,7 +4891,7 @@ pub unsafe extern "C-unwind" fn MPI_Isend(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_send(Operation::Isend, comm, dest, Block(count, datatype), request, || {
+        meaning::start_send(Operation::Isend, comm, dest, Block(count, datatype), Place::c(request), || {
             pmpi::MPI_Isend.get()(buf, count, datatype, dest, tag, comm, request)
         })
     }
@@ -4785,7 +4909,7 @@ pub unsafe extern "C-unwind" fn MPI_Isend_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_send(Operation::Isend, comm, dest, Block(count, datatype), request, || {
+        meaning::start_send(Operation::Isend, comm, dest, Block(count, datatype), Place::c(request), || {
             pmpi::MPI_Isend_c.get()(buf, count, datatype, dest, tag, comm, request)
         })
     }
@@ -4815,7 +4939,7 @@ pub unsafe extern "C-unwind" fn MPI_Isendrecv(
             Block(sendcount, sendtype),
             source,
             Block(recvcount, recvtype),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Isendrecv.get()(
                     sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source,
@@ -4850,7 +4974,7 @@ pub unsafe extern "C-unwind" fn MPI_Isendrecv_c(
             Block(sendcount, sendtype),
             source,
             Block(recvcount, recvtype),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Isendrecv_c.get()(
                     sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source,
@@ -4882,7 +5006,7 @@ pub unsafe extern "C-unwind" fn MPI_Isendrecv_replace(
             Block(count, datatype),
             source,
             Block(count, datatype),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Isendrecv_replace.get()(
                     buf, count, datatype, dest, sendtag, source, recvtag, comm, request,
@@ -4913,7 +5037,7 @@ pub unsafe extern "C-unwind" fn MPI_Isendrecv_replace_c(
             Block(count, datatype),
             source,
             Block(count, datatype),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Isendrecv_replace_c.get()(
                     buf, count, datatype, dest, sendtag, source, recvtag, comm, request,
@@ -4935,7 +5059,7 @@ pub unsafe extern "C-unwind" fn MPI_Issend(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_send(Operation::Issend, comm, dest, Block(count, datatype), request, || {
+        meaning::start_send(Operation::Issend, comm, dest, Block(count, datatype), Place::c(request), || {
             pmpi::MPI_Issend.get()(buf, count, datatype, dest, tag, comm, request)
         })
     }
@@ -4953,7 +5077,7 @@ pub unsafe extern "C-unwind" fn MPI_Issend_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_send(Operation::Issend, comm, dest, Block(count, datatype), request, || {
+        meaning::start_send(Operation::Issend, comm, dest, Block(count, datatype), Place::c(request), || {
             pmpi::MPI_Issend_c.get()(buf, count, datatype, dest, tag, comm, request)
         })
     }
@@ -4969,7 +5093,7 @@ pub unsafe extern "C-unwind" fn MPI_Mprobe(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::matched_probe(Operation::Mprobe, comm, message, || {
+        meaning::matched_probe(Operation::Mprobe, comm, Place::c(message), || {
             pmpi::MPI_Mprobe.get()(source, tag, comm, message, status)
         })
     }
@@ -4985,7 +5109,7 @@ pub unsafe extern "C-unwind" fn MPI_Mrecv(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::receive_matched(Operation::Mrecv, message, status, |status| {
+        meaning::receive_matched(Operation::Mrecv, Place::c(message), status, |status| {
             pmpi::MPI_Mrecv.get()(buf, count, datatype, message, status)
         })
     }
@@ -5001,7 +5125,7 @@ pub unsafe extern "C-unwind" fn MPI_Mrecv_c(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::receive_matched(Operation::Mrecv, message, status, |status| {
+        meaning::receive_matched(Operation::Mrecv, Place::c(message), status, |status| {
             pmpi::MPI_Mrecv_c.get()(buf, count, datatype, message, status)
         })
     }
@@ -5075,7 +5199,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_allgather_init(
             Operation::NeighborAllgatherInit,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Neighbor_allgather_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
@@ -5103,7 +5227,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_allgather_init_c(
             Operation::NeighborAllgatherInit,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Neighbor_allgather_init_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
@@ -5184,7 +5308,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_allgatherv_init(
             Operation::NeighborAllgathervInit,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Neighbor_allgatherv_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request,
@@ -5213,7 +5337,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_allgatherv_init_c(
             Operation::NeighborAllgathervInit,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Neighbor_allgatherv_init_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request,
@@ -5291,7 +5415,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoall_init(
             Operation::NeighborAlltoallInit,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Neighbor_alltoall_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
@@ -5319,7 +5443,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoall_init_c(
             Operation::NeighborAlltoallInit,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Neighbor_alltoall_init_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
@@ -5403,7 +5527,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallv_init(
             Operation::NeighborAlltoallvInit,
             comm,
             |comm| volume::neighbours(comm, Blocks(sendcounts, sendtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Neighbor_alltoallv_init.get()(
                     sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
@@ -5434,7 +5558,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallv_init_c(
             Operation::NeighborAlltoallvInit,
             comm,
             |comm| volume::neighbours(comm, Blocks(sendcounts, sendtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Neighbor_alltoallv_init_c.get()(
                     sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
@@ -5462,7 +5586,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallw(
         meaning::collective(
             Operation::NeighborAlltoallw,
             comm,
-            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, sendtypes)),
+            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, Place::c(sendtypes))),
             || {
                 pmpi::MPI_Neighbor_alltoallw.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
@@ -5489,7 +5613,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallw_c(
         meaning::collective(
             Operation::NeighborAlltoallw,
             comm,
-            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, sendtypes)),
+            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, Place::c(sendtypes))),
             || {
                 pmpi::MPI_Neighbor_alltoallw_c.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
@@ -5518,8 +5642,8 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallw_init(
         meaning::prepare_collective(
             Operation::NeighborAlltoallwInit,
             comm,
-            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, sendtypes)),
-            request,
+            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, Place::c(sendtypes))),
+            Place::c(request),
             || {
                 pmpi::MPI_Neighbor_alltoallw_init.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
@@ -5549,8 +5673,8 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallw_init_c(
         meaning::prepare_collective(
             Operation::NeighborAlltoallwInit,
             comm,
-            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, sendtypes)),
-            request,
+            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, Place::c(sendtypes))),
+            Place::c(request),
             || {
                 pmpi::MPI_Neighbor_alltoallw_init_c.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
@@ -5578,7 +5702,7 @@ pub unsafe extern "C-unwind" fn MPI_Parrived(
 #[cfg(mpi = "MPI_Pcontrol")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Pcontrol(level: c_int, extra: *const c_char) -> c_int {
-    unsafe { by_hand::pcontrol(pmpi::MPI_Pcontrol.get(), level, extra) }
+    unsafe { by_hand::pcontrol(level, extra, || pmpi::MPI_Pcontrol.get()(level, extra)) }
 }
 
 #[cfg(mpi = "MPI_Pready")]
@@ -5635,7 +5759,7 @@ pub unsafe extern "C-unwind" fn MPI_Precv_init(
             source,
             partitions,
             Block(count, datatype),
-            request,
+            Place::c(request),
             || pmpi::MPI_Precv_init.get()(buf, partitions, count, datatype, source, tag, comm, info, request),
         )
     }
@@ -5672,7 +5796,7 @@ pub unsafe extern "C-unwind" fn MPI_Psend_init(
             dest,
             partitions,
             Block(count, datatype),
-            request,
+            Place::c(request),
             || pmpi::MPI_Psend_init.get()(buf, partitions, count, datatype, dest, tag, comm, info, request),
         )
     }
@@ -5754,7 +5878,7 @@ pub unsafe extern "C-unwind" fn MPI_Raccumulate(
             win,
             target_rank,
             Block(origin_count, origin_datatype),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Raccumulate.get()(
                     origin_addr,
@@ -5793,7 +5917,7 @@ pub unsafe extern "C-unwind" fn MPI_Raccumulate_c(
             win,
             target_rank,
             Block(origin_count, origin_datatype),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Raccumulate_c.get()(
                     origin_addr,
@@ -5860,9 +5984,14 @@ pub unsafe extern "C-unwind" fn MPI_Recv_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_receive(Operation::RecvInit, comm, source, Block(count, datatype), request, || {
-            pmpi::MPI_Recv_init.get()(buf, count, datatype, source, tag, comm, request)
-        })
+        meaning::prepare_receive(
+            Operation::RecvInit,
+            comm,
+            source,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_Recv_init.get()(buf, count, datatype, source, tag, comm, request),
+        )
     }
 }
 
@@ -5878,9 +6007,14 @@ pub unsafe extern "C-unwind" fn MPI_Recv_init_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_receive(Operation::RecvInit, comm, source, Block(count, datatype), request, || {
-            pmpi::MPI_Recv_init_c.get()(buf, count, datatype, source, tag, comm, request)
-        })
+        meaning::prepare_receive(
+            Operation::RecvInit,
+            comm,
+            source,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_Recv_init_c.get()(buf, count, datatype, source, tag, comm, request),
+        )
     }
 }
 
@@ -5944,7 +6078,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_init(
             Operation::ReduceInit,
             comm,
             |comm| volume::reduce(comm, Block(count, datatype), root),
-            request,
+            Place::c(request),
             || pmpi::MPI_Reduce_init.get()(sendbuf, recvbuf, count, datatype, op, root, comm, info, request),
         )
     }
@@ -5968,7 +6102,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_init_c(
             Operation::ReduceInit,
             comm,
             |comm| volume::reduce(comm, Block(count, datatype), root),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Reduce_init_c.get()(
                     sendbuf, recvbuf, count, datatype, op, root, comm, info, request,
@@ -6075,7 +6209,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_scatter_block_init(
             Operation::ReduceScatterBlockInit,
             comm,
             |comm| volume::every_process(comm, Block(recvcount, datatype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Reduce_scatter_block_init.get()(
                     sendbuf, recvbuf, recvcount, datatype, op, comm, info, request,
@@ -6102,7 +6236,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_scatter_block_init_c(
             Operation::ReduceScatterBlockInit,
             comm,
             |comm| volume::every_process(comm, Block(recvcount, datatype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Reduce_scatter_block_init_c.get()(
                     sendbuf, recvbuf, recvcount, datatype, op, comm, info, request,
@@ -6129,7 +6263,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_scatter_init(
             Operation::ReduceScatterInit,
             comm,
             |comm| volume::own_block(comm, Blocks(recvcounts, datatype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Reduce_scatter_init.get()(
                     sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request,
@@ -6156,7 +6290,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_scatter_init_c(
             Operation::ReduceScatterInit,
             comm,
             |comm| volume::own_block(comm, Blocks(recvcounts, datatype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Reduce_scatter_init_c.get()(
                     sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request,
@@ -6169,7 +6303,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_scatter_init_c(
 #[cfg(mpi = "MPI_Request_free")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Request_free(request: *mut Request) -> c_int {
-    unsafe { by_hand::request_free(pmpi::MPI_Request_free.get(), request) }
+    unsafe { by_hand::request_free(Place::c(request), || pmpi::MPI_Request_free.get()(request)) }
 }
 
 #[cfg(mpi = "MPI_Request_get_status")]
@@ -6179,7 +6313,9 @@ pub unsafe extern "C-unwind" fn MPI_Request_get_status(
     flag: *mut c_int,
     status: *mut Status,
 ) -> c_int {
-    unsafe { by_hand::request_get_status(pmpi::MPI_Request_get_status.get(), request, flag, status) }
+    unsafe {
+        by_hand::request_get_status(request, || pmpi::MPI_Request_get_status.get()(request, flag, status))
+    }
 }
 
 #[cfg(mpi = "MPI_Rget")]
@@ -6201,7 +6337,7 @@ pub unsafe extern "C-unwind" fn MPI_Rget(
             win,
             target_rank,
             Block(origin_count, origin_datatype),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Rget.get()(
                     origin_addr,
@@ -6238,7 +6374,7 @@ pub unsafe extern "C-unwind" fn MPI_Rget_c(
             win,
             target_rank,
             Block(origin_count, origin_datatype),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Rget_c.get()(
                     origin_addr,
@@ -6281,7 +6417,7 @@ pub unsafe extern "C-unwind" fn MPI_Rget_accumulate(
             op,
             Block(origin_count, origin_datatype),
             Block(result_count, result_datatype),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Rget_accumulate.get()(
                     origin_addr,
@@ -6328,7 +6464,7 @@ pub unsafe extern "C-unwind" fn MPI_Rget_accumulate_c(
             op,
             Block(origin_count, origin_datatype),
             Block(result_count, result_datatype),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Rget_accumulate_c.get()(
                     origin_addr,
@@ -6369,7 +6505,7 @@ pub unsafe extern "C-unwind" fn MPI_Rput(
             win,
             target_rank,
             Block(origin_count, origin_datatype),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Rput.get()(
                     origin_addr,
@@ -6406,7 +6542,7 @@ pub unsafe extern "C-unwind" fn MPI_Rput_c(
             win,
             target_rank,
             Block(origin_count, origin_datatype),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Rput_c.get()(
                     origin_addr,
@@ -6470,9 +6606,14 @@ pub unsafe extern "C-unwind" fn MPI_Rsend_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_send(Operation::RsendInit, comm, dest, Block(count, datatype), request, || {
-            pmpi::MPI_Rsend_init.get()(buf, count, datatype, dest, tag, comm, request)
-        })
+        meaning::prepare_send(
+            Operation::RsendInit,
+            comm,
+            dest,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_Rsend_init.get()(buf, count, datatype, dest, tag, comm, request),
+        )
     }
 }
 
@@ -6488,9 +6629,14 @@ pub unsafe extern "C-unwind" fn MPI_Rsend_init_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_send(Operation::RsendInit, comm, dest, Block(count, datatype), request, || {
-            pmpi::MPI_Rsend_init_c.get()(buf, count, datatype, dest, tag, comm, request)
-        })
+        meaning::prepare_send(
+            Operation::RsendInit,
+            comm,
+            dest,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_Rsend_init_c.get()(buf, count, datatype, dest, tag, comm, request),
+        )
     }
 }
 
@@ -6551,7 +6697,7 @@ pub unsafe extern "C-unwind" fn MPI_Scan_init(
             Operation::ScanInit,
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
-            request,
+            Place::c(request),
             || pmpi::MPI_Scan_init.get()(sendbuf, recvbuf, count, datatype, op, comm, info, request),
         )
     }
@@ -6574,7 +6720,7 @@ pub unsafe extern "C-unwind" fn MPI_Scan_init_c(
             Operation::ScanInit,
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
-            request,
+            Place::c(request),
             || pmpi::MPI_Scan_init_c.get()(sendbuf, recvbuf, count, datatype, op, comm, info, request),
         )
     }
@@ -6657,7 +6803,7 @@ pub unsafe extern "C-unwind" fn MPI_Scatter_init(
             |comm| {
                 volume::scatter(comm, recvbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Scatter_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request,
@@ -6688,7 +6834,7 @@ pub unsafe extern "C-unwind" fn MPI_Scatter_init_c(
             |comm| {
                 volume::scatter(comm, recvbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Scatter_init_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request,
@@ -6778,7 +6924,7 @@ pub unsafe extern "C-unwind" fn MPI_Scatterv_init(
             |comm| {
                 volume::scatter(comm, recvbuf, Blocks(sendcounts, sendtype), Block(recvcount, recvtype), root)
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Scatterv_init.get()(
                     sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info,
@@ -6811,7 +6957,7 @@ pub unsafe extern "C-unwind" fn MPI_Scatterv_init_c(
             |comm| {
                 volume::scatter(comm, recvbuf, Blocks(sendcounts, sendtype), Block(recvcount, recvtype), root)
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Scatterv_init_c.get()(
                     sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info,
@@ -6868,9 +7014,14 @@ pub unsafe extern "C-unwind" fn MPI_Send_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_send(Operation::SendInit, comm, dest, Block(count, datatype), request, || {
-            pmpi::MPI_Send_init.get()(buf, count, datatype, dest, tag, comm, request)
-        })
+        meaning::prepare_send(
+            Operation::SendInit,
+            comm,
+            dest,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_Send_init.get()(buf, count, datatype, dest, tag, comm, request),
+        )
     }
 }
 
@@ -6886,9 +7037,14 @@ pub unsafe extern "C-unwind" fn MPI_Send_init_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_send(Operation::SendInit, comm, dest, Block(count, datatype), request, || {
-            pmpi::MPI_Send_init_c.get()(buf, count, datatype, dest, tag, comm, request)
-        })
+        meaning::prepare_send(
+            Operation::SendInit,
+            comm,
+            dest,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_Send_init_c.get()(buf, count, datatype, dest, tag, comm, request),
+        )
     }
 }
 
@@ -7048,9 +7204,14 @@ pub unsafe extern "C-unwind" fn MPI_Ssend_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_send(Operation::SsendInit, comm, dest, Block(count, datatype), request, || {
-            pmpi::MPI_Ssend_init.get()(buf, count, datatype, dest, tag, comm, request)
-        })
+        meaning::prepare_send(
+            Operation::SsendInit,
+            comm,
+            dest,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_Ssend_init.get()(buf, count, datatype, dest, tag, comm, request),
+        )
     }
 }
 
@@ -7066,22 +7227,31 @@ pub unsafe extern "C-unwind" fn MPI_Ssend_init_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_send(Operation::SsendInit, comm, dest, Block(count, datatype), request, || {
-            pmpi::MPI_Ssend_init_c.get()(buf, count, datatype, dest, tag, comm, request)
-        })
+        meaning::prepare_send(
+            Operation::SsendInit,
+            comm,
+            dest,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_Ssend_init_c.get()(buf, count, datatype, dest, tag, comm, request),
+        )
     }
 }
 
 #[cfg(mpi = "MPI_Start")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Start(request: *mut Request) -> c_int {
-    unsafe { by_hand::start(pmpi::MPI_Start.get(), request) }
+    unsafe { by_hand::start(Place::c(request), || pmpi::MPI_Start.get()(request)) }
 }
 
 #[cfg(mpi = "MPI_Startall")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Startall(count: c_int, array_of_requests: *mut Request) -> c_int {
-    unsafe { by_hand::startall(pmpi::MPI_Startall.get(), count, array_of_requests) }
+    unsafe {
+        by_hand::startall(count, Place::c(array_of_requests), || {
+            pmpi::MPI_Startall.get()(count, array_of_requests)
+        })
+    }
 }
 
 #[cfg(mpi = "MPI_Test")]
@@ -7091,7 +7261,9 @@ pub unsafe extern "C-unwind" fn MPI_Test(
     flag: *mut c_int,
     status: *mut Status,
 ) -> c_int {
-    unsafe { by_hand::test(pmpi::MPI_Test.get(), request, flag, status) }
+    unsafe {
+        by_hand::test(Place::c(request), flag, status, |status| pmpi::MPI_Test.get()(request, flag, status))
+    }
 }
 
 #[cfg(mpi = "MPI_Testall")]
@@ -7102,7 +7274,11 @@ pub unsafe extern "C-unwind" fn MPI_Testall(
     flag: *mut c_int,
     array_of_statuses: *mut Status,
 ) -> c_int {
-    unsafe { by_hand::testall(pmpi::MPI_Testall.get(), count, array_of_requests, flag, array_of_statuses) }
+    unsafe {
+        by_hand::testall(count, Place::c(array_of_requests), flag, array_of_statuses, |array_of_statuses| {
+            pmpi::MPI_Testall.get()(count, array_of_requests, flag, array_of_statuses)
+        })
+    }
 }
 
 #[cfg(mpi = "MPI_Testany")]
@@ -7114,7 +7290,11 @@ pub unsafe extern "C-unwind" fn MPI_Testany(
     flag: *mut c_int,
     status: *mut Status,
 ) -> c_int {
-    unsafe { by_hand::testany(pmpi::MPI_Testany.get(), count, array_of_requests, index, flag, status) }
+    unsafe {
+        by_hand::testany(count, Place::c(array_of_requests), Indices::c(index), flag, status, |status| {
+            pmpi::MPI_Testany.get()(count, array_of_requests, index, flag, status)
+        })
+    }
 }
 
 #[cfg(mpi = "MPI_Testsome")]
@@ -7128,12 +7308,20 @@ pub unsafe extern "C-unwind" fn MPI_Testsome(
 ) -> c_int {
     unsafe {
         by_hand::testsome(
-            pmpi::MPI_Testsome.get(),
             incount,
-            array_of_requests,
+            Place::c(array_of_requests),
             outcount,
-            array_of_indices,
+            Indices::c(array_of_indices),
             array_of_statuses,
+            |array_of_statuses| {
+                pmpi::MPI_Testsome.get()(
+                    incount,
+                    array_of_requests,
+                    outcount,
+                    array_of_indices,
+                    array_of_statuses,
+                )
+            },
         )
     }
 }
@@ -7141,7 +7329,7 @@ pub unsafe extern "C-unwind" fn MPI_Testsome(
 #[cfg(mpi = "MPI_Wait")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Wait(request: *mut Request, status: *mut Status) -> c_int {
-    unsafe { by_hand::wait(pmpi::MPI_Wait.get(), request, status) }
+    unsafe { by_hand::wait(Place::c(request), status, |status| pmpi::MPI_Wait.get()(request, status)) }
 }
 
 #[cfg(mpi = "MPI_Waitall")]
@@ -7151,7 +7339,11 @@ pub unsafe extern "C-unwind" fn MPI_Waitall(
     array_of_requests: *mut Request,
     array_of_statuses: *mut Status,
 ) -> c_int {
-    unsafe { by_hand::waitall(pmpi::MPI_Waitall.get(), count, array_of_requests, array_of_statuses) }
+    unsafe {
+        by_hand::waitall(count, Place::c(array_of_requests), array_of_statuses, |array_of_statuses| {
+            pmpi::MPI_Waitall.get()(count, array_of_requests, array_of_statuses)
+        })
+    }
 }
 
 #[cfg(mpi = "MPI_Waitany")]
@@ -7162,7 +7354,11 @@ pub unsafe extern "C-unwind" fn MPI_Waitany(
     index: *mut c_int,
     status: *mut Status,
 ) -> c_int {
-    unsafe { by_hand::waitany(pmpi::MPI_Waitany.get(), count, array_of_requests, index, status) }
+    unsafe {
+        by_hand::waitany(count, Place::c(array_of_requests), Indices::c(index), status, |status| {
+            pmpi::MPI_Waitany.get()(count, array_of_requests, index, status)
+        })
+    }
 }
 
 #[cfg(mpi = "MPI_Waitsome")]
@@ -7176,12 +7372,20 @@ pub unsafe extern "C-unwind" fn MPI_Waitsome(
 ) -> c_int {
     unsafe {
         by_hand::waitsome(
-            pmpi::MPI_Waitsome.get(),
             incount,
-            array_of_requests,
+            Place::c(array_of_requests),
             outcount,
-            array_of_indices,
+            Indices::c(array_of_indices),
             array_of_statuses,
+            |array_of_statuses| {
+                pmpi::MPI_Waitsome.get()(
+                    incount,
+                    array_of_requests,
+                    outcount,
+                    array_of_indices,
+                    array_of_statuses,
+                )
+            },
         )
     }
 }
@@ -7197,7 +7401,7 @@ pub unsafe extern "C-unwind" fn MPI_Win_allocate(
     win: *mut Win,
 ) -> c_int {
     unsafe {
-        meaning::create_window(Operation::WinAllocate, comm, win, || {
+        meaning::create_window(Operation::WinAllocate, comm, Place::c(win), || {
             pmpi::MPI_Win_allocate.get()(size, disp_unit, info, comm, baseptr, win)
         })
     }
@@ -7214,7 +7418,7 @@ pub unsafe extern "C-unwind" fn MPI_Win_allocate_c(
     win: *mut Win,
 ) -> c_int {
     unsafe {
-        meaning::create_window(Operation::WinAllocate, comm, win, || {
+        meaning::create_window(Operation::WinAllocate, comm, Place::c(win), || {
             pmpi::MPI_Win_allocate_c.get()(size, disp_unit, info, comm, baseptr, win)
         })
     }
@@ -7231,7 +7435,7 @@ pub unsafe extern "C-unwind" fn MPI_Win_allocate_shared(
     win: *mut Win,
 ) -> c_int {
     unsafe {
-        meaning::create_window(Operation::WinAllocateShared, comm, win, || {
+        meaning::create_window(Operation::WinAllocateShared, comm, Place::c(win), || {
             pmpi::MPI_Win_allocate_shared.get()(size, disp_unit, info, comm, baseptr, win)
         })
     }
@@ -7248,7 +7452,7 @@ pub unsafe extern "C-unwind" fn MPI_Win_allocate_shared_c(
     win: *mut Win,
 ) -> c_int {
     unsafe {
-        meaning::create_window(Operation::WinAllocateShared, comm, win, || {
+        meaning::create_window(Operation::WinAllocateShared, comm, Place::c(win), || {
             pmpi::MPI_Win_allocate_shared_c.get()(size, disp_unit, info, comm, baseptr, win)
         })
     }
@@ -7277,7 +7481,7 @@ pub unsafe extern "C-unwind" fn MPI_Win_create(
     win: *mut Win,
 ) -> c_int {
     unsafe {
-        meaning::create_window(Operation::WinCreate, comm, win, || {
+        meaning::create_window(Operation::WinCreate, comm, Place::c(win), || {
             pmpi::MPI_Win_create.get()(base, size, disp_unit, info, comm, win)
         })
     }
@@ -7294,7 +7498,7 @@ pub unsafe extern "C-unwind" fn MPI_Win_create_c(
     win: *mut Win,
 ) -> c_int {
     unsafe {
-        meaning::create_window(Operation::WinCreate, comm, win, || {
+        meaning::create_window(Operation::WinCreate, comm, Place::c(win), || {
             pmpi::MPI_Win_create_c.get()(base, size, disp_unit, info, comm, win)
         })
     }
@@ -7308,7 +7512,7 @@ pub unsafe extern "C-unwind" fn MPI_Win_create_dynamic(
     win: *mut Win,
 ) -> c_int {
     unsafe {
-        meaning::create_window(Operation::WinCreateDynamic, comm, win, || {
+        meaning::create_window(Operation::WinCreateDynamic, comm, Place::c(win), || {
             pmpi::MPI_Win_create_dynamic.get()(info, comm, win)
         })
     }
@@ -7357,7 +7561,7 @@ pub unsafe extern "C-unwind" fn MPI_Win_flush_local_all(win: Raw<Win>) -> c_int 
 #[cfg(mpi = "MPI_Win_free")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_free(win: *mut Win) -> c_int {
-    unsafe { meaning::free_window(Operation::WinFree, win, || pmpi::MPI_Win_free.get()(win)) }
+    unsafe { meaning::free_window(Operation::WinFree, Place::c(win), || pmpi::MPI_Win_free.get()(win)) }
 }
 
 #[cfg(mpi = "MPI_Win_lock")]
