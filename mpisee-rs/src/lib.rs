@@ -12,12 +12,14 @@
 #![allow(unreachable_pub)]
 
 mod abi;
+mod argument;
 mod by_hand;
 mod clock;
 mod communicator;
 mod counters;
 mod finalize;
 mod fit;
+mod fortran;
 mod generated;
 mod meaning;
 mod message;

@@ -1,6 +1,7 @@
 //! The requests that are open: what each one stands for, from its start to its completion.
 
 use crate::abi::{self, Request};
+use crate::argument::Place;
 use crate::record::Counted;
 use crate::table::{Found, Table};
 
@@ -95,11 +96,16 @@ impl Requests {
     }
 
     /// Adds the request that a call stored at `place`.
+    ///
+    /// # Safety
+    /// The call did.
     #[inline]
-    pub fn add(&self, request: Request, place: *const Request, started: Started) {
+    pub unsafe fn add(&self, place: Place<Request>, started: Started) {
+        // SAFETY: the caller's promise.
+        let request = unsafe { place.handle() };
         let key = abi::bits(request);
         if abi::is_shared_request(request) {
-            self.shared.add(key, place.addr(), started);
+            self.shared.add(key, place.address(), started);
         } else {
             self.table.insert(key, started);
         }
@@ -107,13 +113,13 @@ impl Requests {
 
     /// What the request at `place` stands for. Not yet taken out: a test may leave it open.
     #[inline]
-    pub fn given(&self, request: Request, place: *const Request, null: Request) -> Given {
+    pub fn given(&self, request: Request, place: Place<Request>, null: Request) -> Given {
         let key = abi::bits(request);
         if key == abi::bits(null) {
             return Given::Nothing;
         }
         if abi::is_shared_request(request) {
-            return Given::Shared(key, place.addr());
+            return Given::Shared(key, place.address());
         }
         match self.table.find(key) {
             Some(found) if found.value.active => Given::Known(key, found),
@@ -162,10 +168,10 @@ impl Requests {
     }
 
     /// Forgets a request that the application freed.
-    pub fn forget(&self, request: Request, place: *const Request) -> Option<Started> {
+    pub fn forget(&self, request: Request, place: Place<Request>) -> Option<Started> {
         let key = abi::bits(request);
         if abi::is_shared_request(request) {
-            self.shared.take(key, place.addr())
+            self.shared.take(key, place.address())
         } else {
             self.table.remove(key)
         }

@@ -13,6 +13,8 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 /// A function of the MPI library, of type `F`.
 pub struct Symbol<F> {
     name: &'static CStr,
+    /// The name that it has in another MPI.
+    or: Option<&'static CStr>,
     address: AtomicPtr<c_void>,
     function: PhantomData<F>,
 }
@@ -23,7 +25,13 @@ unsafe impl<F> Sync for Symbol<F> {}
 impl<F: Copy> Symbol<F> {
     /// The function called `name`.
     pub const fn new(name: &'static CStr) -> Self {
-        Symbol { name, address: AtomicPtr::new(ptr::null_mut()), function: PhantomData }
+        Symbol { name, or: None, address: AtomicPtr::new(ptr::null_mut()), function: PhantomData }
+    }
+
+    /// The function called `name` in one MPI, `or` in another.
+    #[allow(dead_code, reason = "an MPI may come without Fortran")]
+    pub const fn either(name: &'static CStr, or: &'static CStr) -> Self {
+        Symbol { or: Some(or), ..Symbol::new(name) }
     }
 
     /// The function. Where the MPI at hand lacks it, one that does nothing but return `MPI_ERR_OTHER`.
@@ -41,7 +49,8 @@ impl<F: Copy> Symbol<F> {
 
     #[cold]
     fn look_up(&self) -> *mut c_void {
-        let found = function(self.name).unwrap_or(missing as *const () as *mut c_void);
+        let found = function(self.name).or_else(|| function(self.or?));
+        let found = found.unwrap_or(missing as *const () as *mut c_void);
         self.address.store(found, Ordering::Relaxed);
         found
     }
@@ -63,7 +72,6 @@ pub fn function(name: &CStr) -> Option<*mut c_void> {
 ///
 /// A program linked in the ordinary way has its own copy of the object, and that is the one whose address
 /// the library and the program use; it is first in the global search order.
-#[cfg(mpi_family = "openmpi")]
 pub fn data(name: &CStr) -> Option<*mut c_void> {
     // SAFETY: `name` ends in a zero.
     let global = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
@@ -75,15 +83,21 @@ fn in_private_library(name: &CStr) -> Option<*mut c_void> {
     let mut handle = LIBRARY.get().copied();
     if handle.is_none() {
         // Until it is mapped there is nothing to remember.
-        handle = mapped_mpi().map(|found| *LIBRARY.get_or_init(|| found as usize));
+        handle = mapped_library(c"PMPI_Init_thread").map(|found| *LIBRARY.get_or_init(|| found as usize));
     }
     // SAFETY: the handle comes from dlopen and is never closed; `name` ends in a zero.
     let found = unsafe { libc::dlsym(handle? as *mut c_void, name.as_ptr()) };
+    if !found.is_null() {
+        return Some(found);
+    }
+    // MPI's Fortran is in a library of its own.
+    // SAFETY: as above.
+    let found = unsafe { libc::dlsym(mapped_library(name)?, name.as_ptr()) };
     (!found.is_null()).then_some(found)
 }
 
-/// A handle of the mapped library that defines `PMPI_Init_thread`.
-fn mapped_mpi() -> Option<*mut c_void> {
+/// A handle of the mapped library that defines `symbol`.
+fn mapped_library(symbol: &CStr) -> Option<*mut c_void> {
     let mut names: Vec<CString> = Vec::new();
     // SAFETY: the callback has the signature that dl_iterate_phdr documents, and `names` outlives the call.
     unsafe { libc::dl_iterate_phdr(Some(collect_name), (&raw mut names).cast()) };
@@ -94,13 +108,13 @@ fn mapped_mpi() -> Option<*mut c_void> {
             return None;
         }
         // SAFETY: the handle was just opened.
-        let defines = unsafe { libc::dlsym(handle, c"PMPI_Init_thread".as_ptr()) };
+        let defines = unsafe { libc::dlsym(handle, symbol.as_ptr()) };
         (!defines.is_null()).then_some(handle)
     })
 }
 
 unsafe extern "C" fn collect_name(info: *mut libc::dl_phdr_info, _size: usize, names: *mut c_void) -> c_int {
-    // SAFETY: dl_iterate_phdr passes a valid info, and the pointer that `mapped_mpi` gave it.
+    // SAFETY: dl_iterate_phdr passes a valid info, and the pointer that `mapped_library` gave it.
     let (info, names) = unsafe { (&*info, &mut *names.cast::<Vec<CString>>()) };
     if !info.dlpi_name.is_null() {
         // SAFETY: the loader's names end in a zero.

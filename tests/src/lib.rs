@@ -134,6 +134,31 @@ impl Mpi {
 
     /// Compiles with further arguments; those of one program are always the same.
     pub fn compile_with(&self, name: &str, arguments: &[&str]) -> PathBuf {
+        let source = format!("{name}.c");
+        let mut compiler = Command::new(&self.mpicc);
+        compiler.args(["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Wno-stringop-overflow"]);
+        self.compile_by(compiler, &source, name, arguments)
+    }
+
+    /// The wrapper for Fortran, which is called like that for C; `None` where the MPI comes without.
+    fn mpifort(&self) -> Option<PathBuf> {
+        let name = self.mpicc.file_name().expect("mpicc is a file").to_string_lossy();
+        let mpifort = self.mpicc.with_file_name(name.replacen("mpicc", "mpifort", 1));
+        mpifort.exists().then_some(mpifort)
+    }
+
+    /// Compiles `tests/programs/NAME.F90` with one of the interfaces to Fortran: `MPIF_H`, `USE_MPI` or
+    /// `USE_MPI_F08`. `None` where the MPI comes without Fortran.
+    pub fn compile_fortran(&self, name: &str, interface: &str) -> Option<PathBuf> {
+        let mut compiler = Command::new(self.mpifort()?);
+        // In mpif.h the type of a buffer is not told, so that the compiler believes in mistakes.
+        compiler.args(["-O1", "-g", "-ffree-line-length-none", "-fallow-argument-mismatch", "-w"]);
+        compiler.arg(format!("-D{interface}")).arg("-I").arg(root().join("tests/programs"));
+        let program = format!("{name}-{interface}");
+        Some(self.compile_by(compiler, &format!("{name}.F90"), &program, &[]))
+    }
+
+    fn compile_by(&self, mut compiler: Command, source: &str, name: &str, arguments: &[&str]) -> PathBuf {
         static DONE: Mutex<BTreeMap<(String, String), PathBuf>> = Mutex::new(BTreeMap::new());
         let mut done = DONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let key = (self.name.clone(), name.to_owned());
@@ -145,16 +170,16 @@ impl Mpi {
         let program = folder.join(name);
         // Test binaries run one after the other, but two may be built by one call of cargo.
         let fresh = folder.join(format!("{name}.{}", std::process::id()));
-        let output = Command::new(&self.mpicc)
-            .args(["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Wno-stringop-overflow", "-I"])
+        let output = compiler
+            .arg("-I")
             .arg(root().join("include"))
-            .arg(root().join("tests/programs").join(format!("{name}.c")))
+            .arg(root().join("tests/programs").join(source))
             .arg("-o")
             .arg(&fresh)
             .args(arguments)
             .output()
             .expect("the compiler wrapper starts");
-        assert!(output.status.success(), "{name}.c:\n{}", String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{source}:\n{}", String::from_utf8_lossy(&output.stderr));
         std::fs::rename(&fresh, &program).expect("target can be written");
         done.insert(key, program.clone());
         program
@@ -199,7 +224,8 @@ impl<'m> Run<'m> {
         run
     }
 
-    fn of(mpi: &'m Mpi, program: PathBuf) -> Self {
+    /// A program that is compiled already, else as [`Run::new`].
+    pub fn of(mpi: &'m Mpi, program: PathBuf) -> Self {
         Run {
             mpi,
             program,

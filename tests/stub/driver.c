@@ -164,7 +164,8 @@ static void drive_all(const char *in_mode, bool while_tracking, bool succeeding)
     for (int index = 0; index < function_count; index++) {
         const char *name = functions[index].name;
         bool begins = strncmp(name, "MPI_Init", 8) == 0 && name[8] != 'i';
-        bool ends = strcmp(name, "MPI_Finalize") == 0;
+        // The last session to end takes the profile with it, where no communicator told of all processes.
+        bool ends = strcmp(name, "MPI_Finalize") == 0 || strcmp(name, "MPI_Session_finalize") == 0;
         if ((begins && succeeding) || (ends && tracking)) continue;
         // A code of its own for each function, and of no meaning.
         drive(index, succeeding ? 0 : 0x4000 + index);

@@ -68,8 +68,8 @@ pub enum Direction {
 /// What a call means.
 #[derive(Clone)]
 pub enum Meaning {
-    /// It has a body of its own in `mpisee-rs/src/by_hand/`.
-    ByHand,
+    /// It has a body of its own in `mpisee-rs/src/by_hand/`, with these arguments.
+    ByHand(Vec<Expr>),
     /// It is one of the meanings in `mpisee-rs/src/meaning/`.
     Verb {
         /// The function there.
@@ -189,6 +189,12 @@ impl Function {
             && self.params.iter().any(|param| param.kind.starts_with("POLY") || param.large_only)
     }
 
+    /// The parameter of that name, which the meaning mentions.
+    pub fn param(&self, name: &str) -> &Param {
+        let found = self.params.iter().find(|param| param.name == name);
+        found.expect("the names in a meaning were checked")
+    }
+
     /// The parameters of the variant.
     pub fn params_of(&self, large: bool) -> impl Iterator<Item = &Param> {
         self.params.iter().filter(move |param| large || !param.large_only)
@@ -285,12 +291,10 @@ fn parse_param(text: &str) -> Result<Param> {
 }
 
 fn parse_meaning(text: &str) -> Result<Meaning> {
-    if text == "by_hand" {
-        return Ok(Meaning::ByHand);
-    }
     match parse_expr(text)? {
+        Expr::Volume(verb, args) if verb == "by_hand" => Ok(Meaning::ByHand(args)),
         Expr::Volume(verb, args) => Ok(Meaning::Verb { verb, args }),
-        _ => bail!("the meaning '{text}' is neither by_hand nor of the form verb(arguments)"),
+        _ => bail!("the meaning '{text}' is not of the form verb(arguments)"),
     }
 }
 
@@ -341,7 +345,8 @@ fn check_names(function: &Function) -> Result<()> {
             Expr::Volume(_, args) => args.iter().for_each(|arg| names(arg, found)),
         }
     }
-    let Some(Meaning::Verb { args, .. }) = &function.meaning else { return Ok(()) };
+    let Some(meaning) = &function.meaning else { return Ok(()) };
+    let (Meaning::Verb { args, .. } | Meaning::ByHand(args)) = meaning;
     let mut found = Vec::new();
     args.iter().for_each(|arg| names(arg, &mut found));
     for name in found {
@@ -379,7 +384,7 @@ mod tests {
 
     #[test]
     fn a_reason_for_leaving_out_what_has_a_meaning_is_refused() {
-        let error = refused("params = ''\nmeaning = 'by_hand'\nnot_interposed = 'local'");
+        let error = refused("params = ''\nmeaning = 'by_hand()'\nnot_interposed = 'local'");
         assert!(error.contains("not interposed"), "{error}");
     }
 

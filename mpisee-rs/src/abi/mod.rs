@@ -18,10 +18,16 @@ mod family;
 mod header;
 
 pub use family::{
-    CART, COMBINER_NAMED, DIST_GRAPH, GRAPH, IN_PLACE, STATUS_IGNORE, is_shared_request, received_bytes,
-    resolve,
+    CART, COMBINER_NAMED, DIST_GRAPH, FORTRAN_IN_PLACE, FORTRAN_STATUS_IGNORE, GRAPH, IN_PLACE,
+    STATUS_IGNORE, is_shared_request, received_bytes, resolve,
 };
 pub use header::*;
+
+/// A handle that can be had from the integer that it is in Fortran.
+pub trait FromFortran: Copy {
+    /// The handle of C.
+    fn from_fortran(handle: c_int) -> Self;
+}
 
 /// Whether the MPI that runs, which calls itself `version`, has the binary interface of this flavour.
 ///

@@ -1,12 +1,18 @@
 //! MPICH and what shares its binary interface (Intel MPI, MVAPICH, Cray MPICH): handles are integers.
 
-use super::{Predefined, Request, Status, from_bits};
-use std::ffi::{c_int, c_void};
+use super::{FromFortran, Predefined, Request, Status, bits, from_bits};
+use crate::generated::pmpi;
+use std::ffi::{CStr, c_int, c_void};
 
 /// `MPI_IN_PLACE`.
 pub const IN_PLACE: *const c_void = std::ptr::without_provenance(usize::MAX);
 /// `MPI_STATUS_IGNORE` and `MPI_STATUSES_IGNORE`.
 pub const STATUS_IGNORE: *mut Status = std::ptr::without_provenance_mut(1);
+/// The objects whose addresses are `MPI_IN_PLACE` in `mpi_f08`; the older interfaces arrive as calls of C.
+pub const FORTRAN_IN_PLACE: &[&CStr] = &[c"MPIR_F08_MPI_IN_PLACE"];
+/// The same for `MPI_STATUS_IGNORE` and `MPI_STATUSES_IGNORE`.
+pub const FORTRAN_STATUS_IGNORE: &[&CStr] =
+    &[c"MPIR_F08_MPI_STATUS_IGNORE_OBJ", c"MPIR_F08_MPI_STATUSES_IGNORE_OBJ"];
 /// `MPI_COMBINER_NAMED`.
 pub const COMBINER_NAMED: c_int = 1;
 /// `MPI_CART`.
@@ -38,11 +44,24 @@ pub fn resolve(_has_world: bool) -> Option<Predefined> {
     })
 }
 
+/// Handles are the same integers in both languages. A file alone is a pointer in C.
+impl<H: Copy> FromFortran for H {
+    #[inline]
+    fn from_fortran(handle: c_int) -> Self {
+        if size_of::<H>() == size_of::<c_int>() {
+            from_bits(u64::from(handle as u32))
+        } else {
+            // SAFETY: the function takes every integer; one that is no handle's gives an invalid handle.
+            from_bits(bits(unsafe { pmpi::MPI_File_f2c.get()(handle) }.get()))
+        }
+    }
+}
+
 /// Whether other requests may have the same handle at the same time: predefined requests stand for what was
 /// complete when it was started. The two highest bits of a handle tell how it is stored, 01 is predefined.
 #[inline]
 pub fn is_shared_request(request: Request) -> bool {
-    super::bits(request) >> 30 == 0b01
+    bits(request) >> 30 == 0b01
 }
 
 /// The bytes that arrived, from the status of a completed receive, or that a completed access to a file

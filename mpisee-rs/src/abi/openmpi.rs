@@ -1,6 +1,7 @@
 //! Open MPI: handles are pointers to the library's objects.
 
-use super::{Comm, Datatype, Predefined, Request, Status, from_bits};
+use super::{Comm, Datatype, File, FromFortran, Message, Op, Predefined, Request, Status, Win, from_bits};
+use crate::generated::pmpi;
 use crate::symbol;
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,6 +10,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub const IN_PLACE: *const c_void = std::ptr::without_provenance(1);
 /// `MPI_STATUS_IGNORE` and `MPI_STATUSES_IGNORE`.
 pub const STATUS_IGNORE: *mut Status = std::ptr::null_mut();
+/// The objects whose addresses are `MPI_IN_PLACE` in Fortran, in the spelling of each compiler.
+pub const FORTRAN_IN_PLACE: &[&CStr] =
+    &[c"mpi_fortran_in_place_", c"mpi_fortran_in_place", c"mpi_fortran_in_place__", c"MPI_FORTRAN_IN_PLACE"];
+/// The same for `MPI_STATUS_IGNORE` and `MPI_STATUSES_IGNORE`.
+pub const FORTRAN_STATUS_IGNORE: &[&CStr] = &[
+    c"mpi_fortran_status_ignore_",
+    c"mpi_fortran_statuses_ignore_",
+    c"mpi_fortran_status_ignore",
+    c"mpi_fortran_statuses_ignore",
+    c"mpi_fortran_status_ignore__",
+    c"mpi_fortran_statuses_ignore__",
+    c"MPI_FORTRAN_STATUS_IGNORE",
+    c"MPI_FORTRAN_STATUSES_IGNORE",
+];
 /// `MPI_COMBINER_NAMED`.
 pub const COMBINER_NAMED: c_int = 0;
 /// `MPI_CART`.
@@ -46,6 +61,29 @@ pub fn resolve(_has_world: bool) -> Option<Predefined> {
         no_op: address(c"ompi_mpi_op_no_op")?,
         errors_return: address(c"ompi_mpi_errors_return")?,
     })
+}
+
+/// In Fortran a handle is the index of a table.
+macro_rules! from_fortran {
+    ($($handle:ty, $convert:ident;)*) => {$(
+        impl FromFortran for $handle {
+            #[inline]
+            fn from_fortran(handle: c_int) -> Self {
+                // SAFETY: the function takes every integer; one that is no handle's gives an invalid handle.
+                unsafe { pmpi::$convert.get()(handle) }.get()
+            }
+        }
+    )*};
+}
+
+from_fortran! {
+    Comm, MPI_Comm_f2c;
+    Datatype, MPI_Type_f2c;
+    File, MPI_File_f2c;
+    Message, MPI_Message_f2c;
+    Op, MPI_Op_f2c;
+    Request, MPI_Request_f2c;
+    Win, MPI_Win_f2c;
 }
 
 /// Whether other requests may have the same handle at the same time.

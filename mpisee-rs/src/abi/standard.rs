@@ -1,15 +1,21 @@
 //! The standard's own binary interface (MPI 5.0, chapter 20), which several MPI libraries offer beside their
 //! own: handles are as wide as a pointer, constants are fixed, and what a status holds is to be asked for.
 
-use super::{Comm, Count, Datatype, Predefined, Raw, Request, Status, bits, constant, from_bits};
+use super::{
+    Comm, Count, Datatype, FromFortran, Predefined, Raw, Request, Status, bits, constant, from_bits,
+};
 use crate::generated::pmpi;
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// `MPI_IN_PLACE`.
 pub const IN_PLACE: *const c_void = std::ptr::without_provenance(1);
 /// `MPI_STATUS_IGNORE` and `MPI_STATUSES_IGNORE`.
 pub const STATUS_IGNORE: *mut Status = std::ptr::null_mut();
+/// Nothing is exported for Fortran with this interface, so that none of its addresses comes here.
+pub const FORTRAN_IN_PLACE: &[&CStr] = &[];
+/// The same.
+pub const FORTRAN_STATUS_IGNORE: &[&CStr] = &[];
 /// `MPI_COMBINER_NAMED`.
 pub const COMBINER_NAMED: c_int = 101;
 /// `MPI_CART`.
@@ -50,8 +56,17 @@ pub fn resolve(has_world: bool) -> Option<Predefined> {
         u64: from_bits(0x259),
         max: from_bits(0x23),
         sum: from_bits(0x21),
+        no_op: from_bits(0x3d),
         errors_return: from_bits(0x143),
     })
+}
+
+/// Nothing is exported for Fortran; predefined handles are the same integers in both languages.
+impl<H: Copy> FromFortran for H {
+    #[inline]
+    fn from_fortran(handle: c_int) -> Self {
+        from_bits(u64::from(handle as u32))
+    }
 }
 
 /// Finds the request that an MPI gives out more than once: two sends to nobody have it at the same time.

@@ -4,6 +4,7 @@
 //! out of the table after it, once it is known which completed.
 
 use crate::abi::{Raw, Request, STATUS_IGNORE, Status, constant};
+use crate::argument::{Indices, Place};
 use crate::generated::pmpi;
 use crate::meaning::completion::{self, Scratch, freed, given};
 use crate::process::REQUESTS;
@@ -13,17 +14,18 @@ use mpisee_profile::Operation;
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 
-type OneFn = unsafe extern "C-unwind" fn(*mut Request, *mut Status) -> c_int;
-type TestFn = unsafe extern "C-unwind" fn(*mut Request, *mut c_int, *mut Status) -> c_int;
-
 /// `MPI_Wait` (MPI 4.1, 3.7.3).
 ///
 /// # Safety
-/// The arguments are those of the application's call; so for every function here.
+/// The arguments are those of the application's call, and `make` makes it; so for every function here.
 #[inline]
-pub unsafe fn wait(twin: OneFn, request: *mut Request, status: *mut Status) -> c_int {
-    // SAFETY: the caller's promise, as for every call of a twin below.
-    unsafe { one(Operation::Wait, request, status, |status| (twin(request, status), true)) }
+pub unsafe fn wait(
+    request: Place<Request>,
+    status: *mut Status,
+    make: impl FnOnce(*mut Status) -> c_int,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { one(Operation::Wait, request, status, |status| (make(status), true)) }
 }
 
 /// `MPI_Test`.
@@ -31,13 +33,16 @@ pub unsafe fn wait(twin: OneFn, request: *mut Request, status: *mut Status) -> c
 /// # Safety
 /// See [`wait`].
 #[inline]
-pub unsafe fn test(twin: TestFn, request: *mut Request, flag: *mut c_int, status: *mut Status) -> c_int {
+pub unsafe fn test(
+    request: Place<Request>,
+    flag: *const c_int,
+    status: *mut Status,
+    make: impl FnOnce(*mut Status) -> c_int,
+) -> c_int {
     let make = |status| {
-        // SAFETY: the caller's promise; a call that succeeds writes the flag.
-        unsafe {
-            let code = twin(request, flag, status);
-            (code, code != constant::SUCCESS || *flag != 0)
-        }
+        let code = make(status);
+        // SAFETY: a call that succeeds writes the flag.
+        (code, code != constant::SUCCESS || unsafe { *flag } != 0)
     };
     // SAFETY: the caller's promise.
     unsafe { one(Operation::Test, request, status, make) }
@@ -47,7 +52,7 @@ pub unsafe fn test(twin: TestFn, request: *mut Request, flag: *mut c_int, status
 #[inline]
 unsafe fn one(
     operation: Operation,
-    request: *mut Request,
+    request: Place<Request>,
     status: *mut Status,
     make: impl FnOnce(*mut Status) -> (c_int, bool),
 ) -> c_int {
@@ -63,7 +68,8 @@ unsafe fn one(
         if completed {
             let filled = code == constant::SUCCESS && given.needs_status();
             // SAFETY: the operation completed and succeeded, and with it the call filled the status.
-            completion.completed(&given, filled.then(|| unsafe { &*status }));
+            let status = filled.then(|| unsafe { status.read_unaligned() });
+            completion.completed(&given, status.as_ref());
         } else {
             completion.asked(std::slice::from_ref(&given));
         }
@@ -79,14 +85,14 @@ enum Outcome {
     /// The request of this index; its status is the only one.
     One(usize),
     /// These; the statuses are in the same order.
-    Some(*const c_int, usize),
+    Some(Indices, usize),
 }
 
 /// A call on an array of requests: looks at them, makes the call with statuses that can be read, records.
 unsafe fn many(
     operation: Operation,
     count: c_int,
-    requests: *mut Request,
+    requests: Place<Request>,
     statuses: *mut Status,
     make: impl FnOnce(*mut Status) -> (c_int, Outcome),
 ) -> c_int {
@@ -98,7 +104,7 @@ unsafe fn many(
         scratch.reset(count);
         for index in 0..count {
             // SAFETY: the array has `count` requests.
-            let given = unsafe { given(recorder.process.predefined.request_null, requests.add(index)) };
+            let given = unsafe { given(recorder.process.predefined.request_null, requests.at(index)) };
             needs_status |= given.needs_status();
             scratch.given.push(given);
         }
@@ -133,21 +139,21 @@ unsafe fn record<'s>(
     scratch: &'s mut Scratch,
     operation: Operation,
     code: c_int,
-    requests: *const Request,
+    requests: Place<Request>,
     statuses: *const Status,
     outcome: Outcome,
 ) -> completion::Completion<'s> {
     let (mut completion, given) = scratch.completion(recorder, operation);
     // SAFETY: the call filled the status at `at`, if it is read at all: it succeeded, or said that the
     // statuses tell what did.
-    let status = |at: usize| unsafe { &*statuses.add(at) };
+    let status = |at: usize| unsafe { statuses.add(at).read_unaligned() };
     let tells = code == constant::ERR_IN_STATUS && !statuses.is_null() && statuses != STATUS_IGNORE;
     let useful = |given: &Given, at: usize| {
         let succeeded = code == constant::SUCCESS || tells && status(at).MPI_ERROR == constant::SUCCESS;
         (succeeded && given.needs_status()).then(|| status(at))
     };
     // SAFETY: the array has as many requests as were looked at; of those that completed only null is left.
-    let handle = |at: usize| unsafe { *requests.add(at) };
+    let handle = |at: usize| unsafe { requests.at(at).handle() };
     match outcome {
         Outcome::All => {
             for (index, given) in given.iter().enumerate() {
@@ -159,21 +165,21 @@ unsafe fn record<'s>(
                     _ => handle(index) != recorder.process.predefined.request_null,
                 };
                 if !open {
-                    completion.completed(given, useful(given, index));
+                    completion.completed(given, useful(given, index).as_ref());
                 }
             }
         }
         Outcome::One(index) => {
             if let Some(given) = given.get(index) {
-                completion.completed(given, useful(given, 0));
+                completion.completed(given, useful(given, 0).as_ref());
             }
         }
         Outcome::Some(indices, count) => {
             for at in 0..count {
                 // SAFETY: the call stored `count` indices.
-                let index = unsafe { *indices.add(at) };
-                if let Some(given) = given.get(index as usize) {
-                    completion.completed(given, useful(given, at));
+                let index = unsafe { indices.index(at) };
+                if let Some(given) = index.and_then(|index| given.get(index)) {
+                    completion.completed(given, useful(given, at).as_ref());
                 }
             }
         }
@@ -182,20 +188,17 @@ unsafe fn record<'s>(
     completion
 }
 
-type AllFn = unsafe extern "C-unwind" fn(c_int, *mut Request, *mut Status) -> c_int;
-type TestallFn = unsafe extern "C-unwind" fn(c_int, *mut Request, *mut c_int, *mut Status) -> c_int;
-type AnyFn = unsafe extern "C-unwind" fn(c_int, *mut Request, *mut c_int, *mut Status) -> c_int;
-type TestanyFn =
-    unsafe extern "C-unwind" fn(c_int, *mut Request, *mut c_int, *mut c_int, *mut Status) -> c_int;
-type SomeFn = unsafe extern "C-unwind" fn(c_int, *mut Request, *mut c_int, *mut c_int, *mut Status) -> c_int;
-
 /// `MPI_Waitall` (MPI 4.1, 3.7.5).
 ///
 /// # Safety
 /// See [`wait`].
-pub unsafe fn waitall(twin: AllFn, count: c_int, requests: *mut Request, statuses: *mut Status) -> c_int {
-    // SAFETY: the caller's promise.
-    let make = |statuses| unsafe { (twin(count, requests, statuses), Outcome::All) };
+pub unsafe fn waitall(
+    count: c_int,
+    requests: Place<Request>,
+    statuses: *mut Status,
+    make: impl FnOnce(*mut Status) -> c_int,
+) -> c_int {
+    let make = |statuses| (make(statuses), Outcome::All);
     // SAFETY: the caller's promise.
     unsafe { many(Operation::Waitall, count, requests, statuses, make) }
 }
@@ -205,19 +208,17 @@ pub unsafe fn waitall(twin: AllFn, count: c_int, requests: *mut Request, statuse
 /// # Safety
 /// See [`wait`].
 pub unsafe fn testall(
-    twin: TestallFn,
     count: c_int,
-    requests: *mut Request,
-    flag: *mut c_int,
+    requests: Place<Request>,
+    flag: *const c_int,
     statuses: *mut Status,
+    make: impl FnOnce(*mut Status) -> c_int,
 ) -> c_int {
     let make = |statuses| {
-        // SAFETY: the caller's promise; a call that succeeds writes the flag.
-        unsafe {
-            let code = twin(count, requests, flag, statuses);
-            let all = code != constant::SUCCESS || *flag != 0;
-            (code, if all { Outcome::All } else { Outcome::Nothing })
-        }
+        let code = make(statuses);
+        // SAFETY: a call that succeeds writes the flag.
+        let all = code != constant::SUCCESS || unsafe { *flag } != 0;
+        (code, if all { Outcome::All } else { Outcome::Nothing })
     };
     // SAFETY: the caller's promise.
     unsafe { many(Operation::Testall, count, requests, statuses, make) }
@@ -228,19 +229,14 @@ pub unsafe fn testall(
 /// # Safety
 /// See [`wait`].
 pub unsafe fn waitany(
-    twin: AnyFn,
     count: c_int,
-    requests: *mut Request,
-    index: *mut c_int,
+    requests: Place<Request>,
+    index: Indices,
     status: *mut Status,
+    make: impl FnOnce(*mut Status) -> c_int,
 ) -> c_int {
-    let make = |status| {
-        // SAFETY: the caller's promise; the call writes the index.
-        unsafe {
-            let code = twin(count, requests, index, status);
-            (code, outcome_at(index))
-        }
-    };
+    // SAFETY: the call writes the index.
+    let make = |status| (make(status), unsafe { outcome_at(index) });
     // SAFETY: the caller's promise.
     unsafe { many(Operation::Waitany, count, requests, status, make) }
 }
@@ -250,17 +246,17 @@ pub unsafe fn waitany(
 /// # Safety
 /// See [`wait`].
 pub unsafe fn testany(
-    twin: TestanyFn,
     count: c_int,
-    requests: *mut Request,
-    index: *mut c_int,
-    flag: *mut c_int,
+    requests: Place<Request>,
+    index: Indices,
+    flag: *const c_int,
     status: *mut Status,
+    make: impl FnOnce(*mut Status) -> c_int,
 ) -> c_int {
     let make = |status| {
-        // SAFETY: the caller's promise; the call writes flag and index.
+        let code = make(status);
+        // SAFETY: the call writes flag and index.
         unsafe {
-            let code = twin(count, requests, index, flag, status);
             let completed = code != constant::SUCCESS || *flag != 0;
             (code, if completed { outcome_at(index) } else { Outcome::Nothing })
         }
@@ -271,13 +267,9 @@ pub unsafe fn testany(
 
 /// # Safety
 /// The call has written the index.
-unsafe fn outcome_at(index: *const c_int) -> Outcome {
-    // SAFETY: the caller's promise.
-    match usize::try_from(unsafe { *index }) {
-        Ok(index) => Outcome::One(index),
-        // `MPI_UNDEFINED`: no request was active.
-        Err(_) => Outcome::Nothing,
-    }
+unsafe fn outcome_at(index: Indices) -> Outcome {
+    // SAFETY: the caller's promise. There is none where no request was active.
+    unsafe { index.index(0) }.map_or(Outcome::Nothing, Outcome::One)
 }
 
 /// `MPI_Waitsome`.
@@ -285,15 +277,15 @@ unsafe fn outcome_at(index: *const c_int) -> Outcome {
 /// # Safety
 /// See [`wait`].
 pub unsafe fn waitsome(
-    twin: SomeFn,
     incount: c_int,
-    requests: *mut Request,
-    outcount: *mut c_int,
-    indices: *mut c_int,
+    requests: Place<Request>,
+    outcount: *const c_int,
+    indices: Indices,
     statuses: *mut Status,
+    make: impl FnOnce(*mut Status) -> c_int,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { some(Operation::Waitsome, twin, incount, requests, outcount, indices, statuses) }
+    unsafe { some(Operation::Waitsome, incount, requests, outcount, indices, statuses, make) }
 }
 
 /// `MPI_Testsome`.
@@ -301,34 +293,32 @@ pub unsafe fn waitsome(
 /// # Safety
 /// See [`wait`].
 pub unsafe fn testsome(
-    twin: SomeFn,
     incount: c_int,
-    requests: *mut Request,
-    outcount: *mut c_int,
-    indices: *mut c_int,
+    requests: Place<Request>,
+    outcount: *const c_int,
+    indices: Indices,
     statuses: *mut Status,
+    make: impl FnOnce(*mut Status) -> c_int,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { some(Operation::Testsome, twin, incount, requests, outcount, indices, statuses) }
+    unsafe { some(Operation::Testsome, incount, requests, outcount, indices, statuses, make) }
 }
 
 unsafe fn some(
     operation: Operation,
-    twin: SomeFn,
     incount: c_int,
-    requests: *mut Request,
-    outcount: *mut c_int,
-    indices: *mut c_int,
+    requests: Place<Request>,
+    outcount: *const c_int,
+    indices: Indices,
     statuses: *mut Status,
+    make: impl FnOnce(*mut Status) -> c_int,
 ) -> c_int {
     let make = |statuses| {
-        // SAFETY: the caller's promise; the call writes the count and as many indices.
-        unsafe {
-            let code = twin(incount, requests, outcount, indices, statuses);
-            let count = *outcount;
-            let outcome = if count > 0 { Outcome::Some(indices, count as usize) } else { Outcome::Nothing };
-            (code, outcome)
-        }
+        let code = make(statuses);
+        // SAFETY: the call writes the count and as many indices.
+        let count = unsafe { *outcount };
+        let outcome = if count > 0 { Outcome::Some(indices, count as usize) } else { Outcome::Nothing };
+        (code, outcome)
     };
     // SAFETY: the caller's promise.
     unsafe { many(operation, incount, requests, statuses, make) }
@@ -338,17 +328,10 @@ unsafe fn some(
 ///
 /// # Safety
 /// See [`wait`].
-pub unsafe fn request_get_status(
-    twin: unsafe extern "C-unwind" fn(Raw<Request>, *mut c_int, *mut Status) -> c_int,
-    request: Raw<Request>,
-    flag: *mut c_int,
-    status: *mut Status,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    let make = || unsafe { twin(request, flag, status) };
+pub unsafe fn request_get_status(request: Raw<Request>, make: impl FnOnce() -> c_int) -> c_int {
     let Some(call) = Call::counted() else { return make() };
     // Where the application keeps it is unknown, since it was passed by value.
-    let given = REQUESTS.given(request.get(), std::ptr::null(), call.request_null());
+    let given = REQUESTS.given(request.get(), Place::c(std::ptr::null()), call.request_null());
     let (code, ticks) = call.time(make);
     call.record(|recorder| {
         let mut scratch = recorder.thread.scratch.borrow_mut();
@@ -363,18 +346,11 @@ pub unsafe fn request_get_status(
 ///
 /// # Safety
 /// See [`wait`].
-pub unsafe fn request_free(
-    twin: unsafe extern "C-unwind" fn(*mut Request) -> c_int,
-    request: *mut Request,
-) -> c_int {
-    let Some(call) = Call::tracked().filter(|_| !request.is_null()) else {
-        // SAFETY: the caller's promise.
-        return unsafe { twin(request) };
-    };
+pub unsafe fn request_free(request: Place<Request>, make: impl FnOnce() -> c_int) -> c_int {
+    let Some(call) = Call::tracked().filter(|_| !request.is_null()) else { return make() };
     // SAFETY: the request is valid, the caller says.
-    let handle = unsafe { *request };
-    // SAFETY: the caller's promise.
-    let (code, ticks) = call.time(|| unsafe { twin(request) });
+    let handle = unsafe { request.handle() };
+    let (code, ticks) = call.time(make);
     call.record(|recorder| {
         if code == constant::SUCCESS {
             freed(recorder, Operation::RequestFree, REQUESTS.forget(handle, request), ticks);
@@ -387,18 +363,11 @@ pub unsafe fn request_free(
 ///
 /// # Safety
 /// See [`wait`].
-pub unsafe fn cancel(
-    twin: unsafe extern "C-unwind" fn(*mut Request) -> c_int,
-    request: *mut Request,
-) -> c_int {
-    let Some(call) = Call::tracked().filter(|_| !request.is_null()) else {
-        // SAFETY: the caller's promise.
-        return unsafe { twin(request) };
-    };
+pub unsafe fn cancel(request: Place<Request>, make: impl FnOnce() -> c_int) -> c_int {
+    let Some(call) = Call::tracked().filter(|_| !request.is_null()) else { return make() };
     // SAFETY: the request is valid, the caller says.
     let given = unsafe { given(call.request_null(), request) };
-    // SAFETY: the caller's promise.
-    let (code, ticks) = call.time(|| unsafe { twin(request) });
+    let (code, ticks) = call.time(make);
     call.record(|recorder| {
         let Some(started) = REQUESTS.look(&given).filter(|started| started.recorded) else {
             return completion::count_unknown(&given);

@@ -3,7 +3,8 @@
 //! The members agree on the number in the new name before the communicator is created, also while recording
 //! is off: ranks may differ in that. The time of the agreement is not the call's.
 
-use crate::abi::{Comm, Group, Info, Raw, Request, constant};
+use crate::abi::{Comm, Raw, Request, constant};
+use crate::argument::{Place, Text};
 use crate::communicator::Communicator;
 use crate::meaning::completion::count_on;
 use crate::naming::{self, Birth, Parent, TopologyFrom};
@@ -13,7 +14,7 @@ use crate::request::{Kind, Started};
 use mpisee_profile::Operation;
 use mpisee_profile::segment::NotSeen;
 use mpisee_profile::segment::log::Record;
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::c_int;
 use std::sync::atomic::Ordering;
 
 const fn birth(letter: u8, operation: Operation) -> Birth {
@@ -42,7 +43,7 @@ impl Birth {
 ///
 /// # Safety
 /// `new` is where the call stores the communicator; the other arguments are the application's.
-unsafe fn create(birth: Birth, parent: Raw<Comm>, new: *mut Comm, make: impl FnOnce() -> c_int) -> c_int {
+unsafe fn create(birth: Birth, parent: Raw<Comm>, new: Place<Comm>, make: impl FnOnce() -> c_int) -> c_int {
     let Some(call) = Call::tracked() else { return make() };
     let parent = COMMUNICATORS.get(parent.get());
     let mut n = 0;
@@ -64,7 +65,7 @@ unsafe fn note_created(
     birth: Birth,
     parent: Option<&Communicator>,
     n: u32,
-    new: *const Comm,
+    new: Place<Comm>,
     code: c_int,
     ticks: u64,
 ) {
@@ -81,104 +82,64 @@ unsafe fn note_created(
 ///
 /// # Safety
 /// `new` is where the call stores it.
-pub unsafe fn created(process: &Process, code: c_int, new: *const Comm) -> Option<Comm> {
+pub unsafe fn created(process: &Process, code: c_int, new: Place<Comm>) -> Option<Comm> {
     if code != constant::SUCCESS {
         return None;
     }
     // SAFETY: the caller's promise.
-    Some(unsafe { *new }).filter(|&comm| comm != process.predefined.comm_null)
+    Some(unsafe { new.handle() }).filter(|&comm| comm != process.predefined.comm_null)
 }
 
 /// `MPI_Comm_dup`.
 ///
 /// # Safety
-/// The arguments are those of the application's call; so for every function here.
-pub unsafe fn comm_dup(
-    twin: unsafe extern "C-unwind" fn(Raw<Comm>, *mut Comm) -> c_int,
-    comm: Raw<Comm>,
-    new: *mut Comm,
-) -> c_int {
-    // SAFETY: the caller's promise; so for every call of a twin below.
-    unsafe { create(birth(b'd', Operation::CommDup).duplicating(), comm, new, || twin(comm, new)) }
+/// The arguments are those of the application's call, and `make` makes it; so for every function here.
+pub unsafe fn comm_dup(comm: Raw<Comm>, new: Place<Comm>, make: impl FnOnce() -> c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { create(birth(b'd', Operation::CommDup).duplicating(), comm, new, make) }
 }
 
 /// `MPI_Comm_dup_with_info`.
 ///
 /// # Safety
 /// See [`comm_dup`].
-pub unsafe fn comm_dup_with_info(
-    twin: unsafe extern "C-unwind" fn(Raw<Comm>, Raw<Info>, *mut Comm) -> c_int,
-    comm: Raw<Comm>,
-    info: Raw<Info>,
-    new: *mut Comm,
-) -> c_int {
+pub unsafe fn comm_dup_with_info(comm: Raw<Comm>, new: Place<Comm>, make: impl FnOnce() -> c_int) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe {
-        create(birth(b'd', Operation::CommDupWithInfo).duplicating(), comm, new, || twin(comm, info, new))
-    }
+    unsafe { create(birth(b'd', Operation::CommDupWithInfo).duplicating(), comm, new, make) }
 }
 
 /// `MPI_Comm_split`.
 ///
 /// # Safety
 /// See [`comm_dup`].
-pub unsafe fn comm_split(
-    twin: unsafe extern "C-unwind" fn(Raw<Comm>, c_int, c_int, *mut Comm) -> c_int,
-    comm: Raw<Comm>,
-    color: c_int,
-    key: c_int,
-    new: *mut Comm,
-) -> c_int {
-    let birth = birth(b's', Operation::CommSplit).one_of_several();
+pub unsafe fn comm_split(comm: Raw<Comm>, new: Place<Comm>, make: impl FnOnce() -> c_int) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { create(birth, comm, new, || twin(comm, color, key, new)) }
+    unsafe { create(birth(b's', Operation::CommSplit).one_of_several(), comm, new, make) }
 }
 
 /// `MPI_Comm_split_type`.
 ///
 /// # Safety
 /// See [`comm_dup`].
-pub unsafe fn comm_split_type(
-    twin: unsafe extern "C-unwind" fn(Raw<Comm>, c_int, c_int, Raw<Info>, *mut Comm) -> c_int,
-    comm: Raw<Comm>,
-    kind: c_int,
-    key: c_int,
-    info: Raw<Info>,
-    new: *mut Comm,
-) -> c_int {
-    let birth = birth(b't', Operation::CommSplitType).one_of_several();
+pub unsafe fn comm_split_type(comm: Raw<Comm>, new: Place<Comm>, make: impl FnOnce() -> c_int) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { create(birth, comm, new, || twin(comm, kind, key, info, new)) }
+    unsafe { create(birth(b't', Operation::CommSplitType).one_of_several(), comm, new, make) }
 }
 
 /// `MPI_Comm_create`.
 ///
 /// # Safety
 /// See [`comm_dup`].
-pub unsafe fn comm_create(
-    twin: unsafe extern "C-unwind" fn(Raw<Comm>, Raw<Group>, *mut Comm) -> c_int,
-    comm: Raw<Comm>,
-    group: Raw<Group>,
-    new: *mut Comm,
-) -> c_int {
-    let birth = birth(b'c', Operation::CommCreate).one_of_several();
+pub unsafe fn comm_create(comm: Raw<Comm>, new: Place<Comm>, make: impl FnOnce() -> c_int) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { create(birth, comm, new, || twin(comm, group, new)) }
+    unsafe { create(birth(b'c', Operation::CommCreate).one_of_several(), comm, new, make) }
 }
 
 /// `MPI_Comm_create_group` is collective over the new communicator alone, so its members agree on it.
 ///
 /// # Safety
 /// See [`comm_dup`].
-pub unsafe fn comm_create_group(
-    twin: unsafe extern "C-unwind" fn(Raw<Comm>, Raw<Group>, c_int, *mut Comm) -> c_int,
-    comm: Raw<Comm>,
-    group: Raw<Group>,
-    tag: c_int,
-    new: *mut Comm,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    let make = || unsafe { twin(comm, group, tag, new) };
+pub unsafe fn comm_create_group(comm: Raw<Comm>, new: Place<Comm>, make: impl FnOnce() -> c_int) -> c_int {
     let Some(call) = Call::tracked() else { return make() };
     let parent = COMMUNICATORS.get(comm.get());
     let (code, ticks) = call.time(make);
@@ -205,39 +166,23 @@ pub unsafe fn comm_create_group(
 /// # Safety
 /// See [`comm_dup`].
 pub unsafe fn cart_create(
-    twin: unsafe extern "C-unwind" fn(
-        Raw<Comm>,
-        c_int,
-        *const c_int,
-        *const c_int,
-        c_int,
-        *mut Comm,
-    ) -> c_int,
     comm: Raw<Comm>,
-    ndims: c_int,
-    dims: *const c_int,
-    periods: *const c_int,
     reorder: c_int,
-    new: *mut Comm,
+    new: Place<Comm>,
+    make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let birth = birth(b'a', Operation::CartCreate).reordering(reorder);
     // SAFETY: the caller's promise.
-    unsafe { create(birth, comm, new, || twin(comm, ndims, dims, periods, reorder, new)) }
+    unsafe { create(birth(b'a', Operation::CartCreate).reordering(reorder), comm, new, make) }
 }
 
 /// `MPI_Cart_sub`.
 ///
 /// # Safety
 /// See [`comm_dup`].
-pub unsafe fn cart_sub(
-    twin: unsafe extern "C-unwind" fn(Raw<Comm>, *const c_int, *mut Comm) -> c_int,
-    comm: Raw<Comm>,
-    remain: *const c_int,
-    new: *mut Comm,
-) -> c_int {
+pub unsafe fn cart_sub(comm: Raw<Comm>, new: Place<Comm>, make: impl FnOnce() -> c_int) -> c_int {
     let birth = birth(b'b', Operation::CartSub).one_of_several().shaping();
     // SAFETY: the caller's promise.
-    unsafe { create(birth, comm, new, || twin(comm, remain, new)) }
+    unsafe { create(birth, comm, new, make) }
 }
 
 /// `MPI_Graph_create`.
@@ -245,96 +190,41 @@ pub unsafe fn cart_sub(
 /// # Safety
 /// See [`comm_dup`].
 pub unsafe fn graph_create(
-    twin: unsafe extern "C-unwind" fn(
-        Raw<Comm>,
-        c_int,
-        *const c_int,
-        *const c_int,
-        c_int,
-        *mut Comm,
-    ) -> c_int,
     comm: Raw<Comm>,
-    nodes: c_int,
-    index: *const c_int,
-    edges: *const c_int,
     reorder: c_int,
-    new: *mut Comm,
+    new: Place<Comm>,
+    make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let birth = birth(b'r', Operation::GraphCreate).reordering(reorder);
     // SAFETY: the caller's promise.
-    unsafe { create(birth, comm, new, || twin(comm, nodes, index, edges, reorder, new)) }
+    unsafe { create(birth(b'r', Operation::GraphCreate).reordering(reorder), comm, new, make) }
 }
 
 /// `MPI_Dist_graph_create`.
 ///
 /// # Safety
 /// See [`comm_dup`].
-#[expect(clippy::too_many_arguments, reason = "the standard's signature")]
 pub unsafe fn dist_graph_create(
-    twin: unsafe extern "C-unwind" fn(
-        Raw<Comm>,
-        c_int,
-        *const c_int,
-        *const c_int,
-        *const c_int,
-        *const c_int,
-        Raw<Info>,
-        c_int,
-        *mut Comm,
-    ) -> c_int,
     comm: Raw<Comm>,
-    n: c_int,
-    sources: *const c_int,
-    degrees: *const c_int,
-    destinations: *const c_int,
-    weights: *const c_int,
-    info: Raw<Info>,
     reorder: c_int,
-    new: *mut Comm,
+    new: Place<Comm>,
+    make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let birth = birth(b'n', Operation::DistGraphCreate).reordering(reorder);
     // SAFETY: the caller's promise.
-    let make = || unsafe { twin(comm, n, sources, degrees, destinations, weights, info, reorder, new) };
-    // SAFETY: the caller's promise.
-    unsafe { create(birth, comm, new, make) }
+    unsafe { create(birth(b'n', Operation::DistGraphCreate).reordering(reorder), comm, new, make) }
 }
 
 /// `MPI_Dist_graph_create_adjacent`.
 ///
 /// # Safety
 /// See [`comm_dup`].
-#[expect(clippy::too_many_arguments, reason = "the standard's signature")]
 pub unsafe fn dist_graph_create_adjacent(
-    twin: unsafe extern "C-unwind" fn(
-        Raw<Comm>,
-        c_int,
-        *const c_int,
-        *const c_int,
-        c_int,
-        *const c_int,
-        *const c_int,
-        Raw<Info>,
-        c_int,
-        *mut Comm,
-    ) -> c_int,
     comm: Raw<Comm>,
-    indegree: c_int,
-    sources: *const c_int,
-    sourceweights: *const c_int,
-    outdegree: c_int,
-    destinations: *const c_int,
-    destweights: *const c_int,
-    info: Raw<Info>,
     reorder: c_int,
-    new: *mut Comm,
+    new: Place<Comm>,
+    make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let birth = birth(b'j', Operation::DistGraphCreateAdjacent).reordering(reorder);
     // SAFETY: the caller's promise.
-    let make = || unsafe {
-        twin(comm, indegree, sources, sourceweights, outdegree, destinations, destweights, info, reorder, new)
-    };
-    // SAFETY: the caller's promise.
-    unsafe { create(birth, comm, new, make) }
+    unsafe { create(birth(b'j', Operation::DistGraphCreateAdjacent).reordering(reorder), comm, new, make) }
 }
 
 /// `MPI_Comm_idup`.
@@ -342,13 +232,13 @@ pub unsafe fn dist_graph_create_adjacent(
 /// # Safety
 /// See [`comm_dup`].
 pub unsafe fn comm_idup(
-    twin: unsafe extern "C-unwind" fn(Raw<Comm>, *mut Comm, *mut Request) -> c_int,
     comm: Raw<Comm>,
-    new: *mut Comm,
-    request: *mut Request,
+    new: Place<Comm>,
+    request: Place<Request>,
+    make: impl FnOnce() -> c_int,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { idup(Operation::CommIdup, comm, new, request, || twin(comm, new, request)) }
+    unsafe { idup(Operation::CommIdup, comm, new, request, make) }
 }
 
 /// `MPI_Comm_idup_with_info`.
@@ -356,22 +246,21 @@ pub unsafe fn comm_idup(
 /// # Safety
 /// See [`comm_dup`].
 pub unsafe fn comm_idup_with_info(
-    twin: unsafe extern "C-unwind" fn(Raw<Comm>, Raw<Info>, *mut Comm, *mut Request) -> c_int,
     comm: Raw<Comm>,
-    info: Raw<Info>,
-    new: *mut Comm,
-    request: *mut Request,
+    new: Place<Comm>,
+    request: Place<Request>,
+    make: impl FnOnce() -> c_int,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { idup(Operation::CommIdupWithInfo, comm, new, request, || twin(comm, info, new, request)) }
+    unsafe { idup(Operation::CommIdupWithInfo, comm, new, request, make) }
 }
 
 /// A duplication whose agreement goes on beside it and ends with its request.
 unsafe fn idup(
     operation: Operation,
     comm: Raw<Comm>,
-    new: *mut Comm,
-    request: *mut Request,
+    new: Place<Comm>,
+    request: Place<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(call) = Call::tracked() else { return make() };
@@ -394,7 +283,7 @@ unsafe fn idup(
         let counted = Counted { communicator, region, operation, message: 0, bytes: 0, ticks };
         let started = Started::once(Kind::Duplication(number), counted);
         // SAFETY: the call succeeded, so it stored a request.
-        REQUESTS.add(unsafe { *request }, request, started);
+        unsafe { REQUESTS.add(request, started) };
     });
     code
 }
@@ -403,54 +292,38 @@ unsafe fn idup(
 ///
 /// # Safety
 /// See [`comm_dup`].
-pub unsafe fn intercomm_merge(
-    twin: unsafe extern "C-unwind" fn(Raw<Comm>, c_int, *mut Comm) -> c_int,
-    intercomm: Raw<Comm>,
-    high: c_int,
-    new: *mut Comm,
-) -> c_int {
-    let birth = birth(b'm', Operation::IntercommMerge);
+pub unsafe fn intercomm_merge(comm: Raw<Comm>, new: Place<Comm>, make: impl FnOnce() -> c_int) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { create(birth, intercomm, new, || twin(intercomm, high, new)) }
+    unsafe { create(birth(b'm', Operation::IntercommMerge), comm, new, make) }
 }
 
 /// `MPI_Comm_free`.
 ///
 /// # Safety
 /// See [`comm_dup`].
-pub unsafe fn comm_free(twin: unsafe extern "C-unwind" fn(*mut Comm) -> c_int, comm: *mut Comm) -> c_int {
+pub unsafe fn comm_free(comm: Place<Comm>, make: impl FnOnce() -> c_int) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { free(Operation::CommFree, twin, comm) }
+    unsafe { free(Operation::CommFree, comm, make) }
 }
 
 /// `MPI_Comm_disconnect`.
 ///
 /// # Safety
 /// See [`comm_dup`].
-pub unsafe fn comm_disconnect(
-    twin: unsafe extern "C-unwind" fn(*mut Comm) -> c_int,
-    comm: *mut Comm,
-) -> c_int {
+pub unsafe fn comm_disconnect(comm: Place<Comm>, make: impl FnOnce() -> c_int) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { free(Operation::CommDisconnect, twin, comm) }
+    unsafe { free(Operation::CommDisconnect, comm, make) }
 }
 
-unsafe fn free(
-    operation: Operation,
-    twin: unsafe extern "C-unwind" fn(*mut Comm) -> c_int,
-    comm: *mut Comm,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    let make = || unsafe { twin(comm) };
+unsafe fn free(operation: Operation, comm: Place<Comm>, make: impl FnOnce() -> c_int) -> c_int {
     if !process::is_tracking() || comm.is_null() {
         return make();
     }
     // Out of the table before the call: as soon as it ends, another thread may get the handle for a new
     // communicator. A call from inside of MPI, as a delete callback makes, frees all the same.
     // SAFETY: the communicator is valid, the caller says.
-    let freed = COMMUNICATORS.get(unsafe { *comm });
-    // SAFETY: as above.
-    let handle = unsafe { *comm };
+    let handle = unsafe { comm.handle() };
+    let freed = COMMUNICATORS.get(handle);
     COMMUNICATORS.forget(handle);
     let call = Call::tracked();
     let (code, ticks) = match &call {
@@ -481,20 +354,15 @@ unsafe fn free(
 ///
 /// # Safety
 /// See [`comm_dup`].
-pub unsafe fn comm_set_name(
-    twin: unsafe extern "C-unwind" fn(Raw<Comm>, *const c_char) -> c_int,
-    comm: Raw<Comm>,
-    name: *const c_char,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    let code = unsafe { twin(comm, name) };
+pub unsafe fn comm_set_name(comm: Raw<Comm>, name: Text, make: impl FnOnce() -> c_int) -> c_int {
+    let code = make();
     if code == constant::SUCCESS
         && let Some(call) = Call::tracked()
     {
         call.record(|recorder| {
             if let Some(communicator) = COMMUNICATORS.get(comm.get()) {
-                // SAFETY: a name that the call took ends in a zero.
-                let text = unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned();
+                // SAFETY: the call took the name.
+                let text = unsafe { name.read() };
                 naming::log_about(recorder.process, communicator.id, |id| Record::Label { id, text });
             }
         });

@@ -2,6 +2,7 @@
 
 use super::creation::created;
 use crate::abi::{Comm, Datatype, Raw, STATUS_IGNORE};
+use crate::argument::Place;
 use crate::communicator::Communicator;
 use crate::generated::pmpi;
 use crate::meaning::completion::count_on;
@@ -18,18 +19,16 @@ use std::sync::atomic::Ordering;
 /// be: they agree there, and tell their groups. Its row is on the local communicator.
 ///
 /// # Safety
-/// The arguments are those of the application's call.
+/// The arguments are those of the application's call, and `make` makes it.
 pub unsafe fn intercomm_create(
-    twin: unsafe extern "C-unwind" fn(Raw<Comm>, c_int, Raw<Comm>, c_int, c_int, *mut Comm) -> c_int,
     local: Raw<Comm>,
     local_leader: c_int,
     peer: Raw<Comm>,
     remote_leader: c_int,
     tag: c_int,
-    new: *mut Comm,
+    new: Place<Comm>,
+    make: impl FnOnce() -> c_int,
 ) -> c_int {
-    // SAFETY: the caller's promise.
-    let make = || unsafe { twin(local, local_leader, peer, remote_leader, tag, new) };
     let Some(call) = Call::tracked() else { return make() };
     let operation = Operation::IntercommCreate;
     let birth =

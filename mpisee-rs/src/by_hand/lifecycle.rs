@@ -16,7 +16,7 @@ use crate::segment::{self, Segment};
 use mpisee_profile::options::Options;
 use mpisee_profile::segment::layout::HOST_BYTES;
 use mpisee_profile::segment::log::Runs;
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{CStr, c_int};
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -27,14 +27,9 @@ pub const FLAVOUR: &str = env!("MPISEE_FLAVOUR");
 /// `MPI_Init` (MPI 4.1, 11.2.1).
 ///
 /// # Safety
-/// The arguments are those of the application's call; so for every function here.
-pub unsafe fn init(
-    twin: unsafe extern "C-unwind" fn(*mut c_int, *mut *mut *mut c_char) -> c_int,
-    argc: *mut c_int,
-    argv: *mut *mut *mut c_char,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    let code = unsafe { twin(argc, argv) };
+/// `make` makes the application's call; so for every function here.
+pub unsafe fn init(make: impl FnOnce() -> c_int) -> c_int {
+    let code = make();
     start_if(code);
     code
 }
@@ -43,15 +38,8 @@ pub unsafe fn init(
 ///
 /// # Safety
 /// See [`init`].
-pub unsafe fn init_thread(
-    twin: unsafe extern "C-unwind" fn(*mut c_int, *mut *mut *mut c_char, c_int, *mut c_int) -> c_int,
-    argc: *mut c_int,
-    argv: *mut *mut *mut c_char,
-    required: c_int,
-    provided: *mut c_int,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    let code = unsafe { twin(argc, argv, required, provided) };
+pub unsafe fn init_thread(make: impl FnOnce() -> c_int) -> c_int {
+    let code = make();
     start_if(code);
     code
 }
@@ -60,25 +48,19 @@ pub unsafe fn init_thread(
 ///
 /// # Safety
 /// See [`init`].
-pub unsafe fn finalize(twin: unsafe extern "C-unwind" fn() -> c_int) -> c_int {
+pub unsafe fn finalize(make: impl FnOnce() -> c_int) -> c_int {
     if process::end() && catch_unwind(finalize::write_profile).is_err() {
         say(format_args!("writing the profile failed inside the profiler; the program goes on"));
     }
-    // SAFETY: the caller's promise.
-    unsafe { twin() }
+    make()
 }
 
 /// `MPI_Abort`: what was counted stays in the segment.
 ///
 /// # Safety
 /// See [`init`].
-pub unsafe fn abort(
-    twin: unsafe extern "C-unwind" fn(Raw<abi::Comm>, c_int) -> c_int,
-    comm: Raw<abi::Comm>,
-    errorcode: c_int,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe { twin(comm, errorcode) }
+pub unsafe fn abort(make: impl FnOnce() -> c_int) -> c_int {
+    make()
 }
 
 fn start_if(code: c_int) {

@@ -1,5 +1,5 @@
-//! Functions whose recording is more than one of the meanings: each shim hands over the function's own
-//! `PMPI_` twin, so that no body here can call another's.
+//! Functions whose recording is more than one of the meanings: each shim hands over how to make
+//! its call, so that no body here can make another's.
 
 // An MPI may lack some of the functions.
 #![allow(dead_code, unused_imports)]

@@ -27,12 +27,8 @@ mod level {
 /// `MPI_Pcontrol` (MPI 4.1, 15.2.4). Level 2, flush, needs nothing: every count is in the segment at once.
 ///
 /// # Safety
-/// The arguments are those of the application's call; `extra` is a name where the level says so, and not looked at otherwise.
-pub unsafe fn pcontrol(
-    twin: unsafe extern "C-unwind" fn(c_int, ...) -> c_int,
-    level: c_int,
-    extra: *const c_char,
-) -> c_int {
+/// The arguments are those of the application's call, which `make` makes; `extra` is a name where the level says so, and not looked at otherwise.
+pub unsafe fn pcontrol(level: c_int, extra: *const c_char, make: impl FnOnce() -> c_int) -> c_int {
     if let Some(process) = process::process().filter(|_| process::is_tracking()) {
         let regions = &process.regions;
         let done = catch_unwind(|| match level {
@@ -56,8 +52,7 @@ pub unsafe fn pcontrol(
             process::not_seen(NotSeen::InternalError);
         }
     }
-    // SAFETY: the caller's promise.
-    unsafe { twin(level, extra) }
+    make()
 }
 
 fn number_name(number: c_int) -> String {

@@ -1,6 +1,7 @@
 //! `MPI_Start` and `MPI_Startall`: persistent requests become active.
 
 use crate::abi::{Request, constant};
+use crate::argument::Place;
 use crate::meaning::completion::shares;
 use crate::process::{self, REQUESTS};
 use crate::record::{Call, Counted, Recorder};
@@ -13,32 +14,25 @@ use std::ffi::c_int;
 /// `MPI_Start` (MPI 4.1, 3.9): the bytes of a persistent operation are counted here.
 ///
 /// # Safety
-/// The arguments are those of the application's call.
-pub unsafe fn start(
-    twin: unsafe extern "C-unwind" fn(*mut Request) -> c_int,
-    request: *mut Request,
-) -> c_int {
+/// The arguments are those of the application's call, and `make` makes it.
+pub unsafe fn start(request: Place<Request>, make: impl FnOnce() -> c_int) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { start_many(Operation::Start, 1, request, || twin(request)) }
+    unsafe { start_many(Operation::Start, 1, request, make) }
 }
 
 /// `MPI_Startall`.
 ///
 /// # Safety
-/// The arguments are those of the application's call.
-pub unsafe fn startall(
-    twin: unsafe extern "C-unwind" fn(c_int, *mut Request) -> c_int,
-    count: c_int,
-    requests: *mut Request,
-) -> c_int {
+/// The arguments are those of the application's call, and `make` makes it.
+pub unsafe fn startall(count: c_int, requests: Place<Request>, make: impl FnOnce() -> c_int) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { start_many(Operation::Startall, count, requests, || twin(count, requests)) }
+    unsafe { start_many(Operation::Startall, count, requests, make) }
 }
 
 unsafe fn start_many(
     operation: Operation,
     count: c_int,
-    requests: *mut Request,
+    requests: Place<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(call) = Call::tracked() else { return make() };
@@ -48,7 +42,7 @@ unsafe fn start_many(
             return;
         }
         // SAFETY: the array has `count` requests, which the call left as they were.
-        let handles = (0..usize::try_from(count).unwrap_or(0)).map(|at| unsafe { *requests.add(at) });
+        let handles = (0..usize::try_from(count).unwrap_or(0)).map(|at| unsafe { requests.at(at).handle() });
         let mut opened = Vec::new();
         for handle in handles {
             match REQUESTS.persistent(handle) {

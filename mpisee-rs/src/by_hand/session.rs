@@ -10,7 +10,8 @@
 
 use super::creation::created;
 use super::lifecycle::start_without_world;
-use crate::abi::{self, Comm, Errhandler, Group, Info, Raw, Session, constant};
+use crate::abi::{self, Comm, Group, Info, Raw, Session, constant};
+use crate::argument::Place;
 use crate::finalize;
 use crate::generated::pmpi;
 use crate::meaning::completion::count_on;
@@ -19,7 +20,7 @@ use crate::naming::{self, Birth, Parent, TopologyFrom};
 use crate::process::{self, Process};
 use crate::record::{Call, Recorder};
 use mpisee_profile::Operation;
-use std::ffi::{c_char, c_int};
+use std::ffi::c_int;
 use std::mem::MaybeUninit;
 use std::panic::catch_unwind;
 use std::sync::Once;
@@ -34,14 +35,8 @@ static ALL_TAKE_PART: AtomicBool = AtomicBool::new(false);
 ///
 /// # Safety
 /// The arguments are those of the application's call; so for every function here.
-pub unsafe fn session_init(
-    twin: unsafe extern "C-unwind" fn(Raw<Info>, Raw<Errhandler>, *mut Session) -> c_int,
-    info: Raw<Info>,
-    errhandler: Raw<Errhandler>,
-    session: *mut Session,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    let code = unsafe { twin(info, errhandler, session) };
+pub unsafe fn session_init(session: *mut Session, make: impl FnOnce() -> c_int) -> c_int {
+    let code = make();
     if code == constant::SUCCESS {
         OPEN.fetch_add(1, Ordering::Relaxed);
         // SAFETY: the call that succeeded has stored the session.
@@ -57,10 +52,7 @@ pub unsafe fn session_init(
 ///
 /// # Safety
 /// See [`session_init`].
-pub unsafe fn session_finalize(
-    twin: unsafe extern "C-unwind" fn(*mut Session) -> c_int,
-    session: *mut Session,
-) -> c_int {
+pub unsafe fn session_finalize(session: *mut Session, make: impl FnOnce() -> c_int) -> c_int {
     if !session.is_null() && process::is_tracking() && OPEN.fetch_sub(1, Ordering::Relaxed) == 1 {
         // SAFETY: the caller's promise.
         let last = unsafe { *session };
@@ -69,8 +61,7 @@ pub unsafe fn session_finalize(
             end(process, last);
         }
     }
-    // SAFETY: the caller's promise.
-    unsafe { twin(session) }
+    make()
 }
 
 fn end(process: &Process, session: Session) {
@@ -148,23 +139,8 @@ fn gathering_communicator(session: Session) -> Option<Comm> {
 ///
 /// # Safety
 /// See [`session_init`].
-pub unsafe fn comm_create_from_group(
-    twin: unsafe extern "C-unwind" fn(
-        Raw<Group>,
-        *const c_char,
-        Raw<Info>,
-        Raw<Errhandler>,
-        *mut Comm,
-    ) -> c_int,
-    group: Raw<Group>,
-    tag: *const c_char,
-    info: Raw<Info>,
-    errhandler: Raw<Errhandler>,
-    new: *mut Comm,
-) -> c_int {
+pub unsafe fn comm_create_from_group(new: Place<Comm>, make: impl FnOnce() -> c_int) -> c_int {
     // SAFETY: the caller's promise.
-    let make = || unsafe { twin(group, tag, info, errhandler, new) };
-    // SAFETY: as above.
     unsafe { create(Operation::CommCreateFromGroup, new, make) }
 }
 
@@ -172,36 +148,12 @@ pub unsafe fn comm_create_from_group(
 ///
 /// # Safety
 /// See [`session_init`].
-#[expect(clippy::too_many_arguments, reason = "the standard's signature")]
-pub unsafe fn intercomm_create_from_groups(
-    twin: unsafe extern "C-unwind" fn(
-        Raw<Group>,
-        c_int,
-        Raw<Group>,
-        c_int,
-        *const c_char,
-        Raw<Info>,
-        Raw<Errhandler>,
-        *mut Comm,
-    ) -> c_int,
-    local_group: Raw<Group>,
-    local_leader: c_int,
-    remote_group: Raw<Group>,
-    remote_leader: c_int,
-    tag: *const c_char,
-    info: Raw<Info>,
-    errhandler: Raw<Errhandler>,
-    new: *mut Comm,
-) -> c_int {
-    let make = || {
-        // SAFETY: the caller's promise.
-        unsafe { twin(local_group, local_leader, remote_group, remote_leader, tag, info, errhandler, new) }
-    };
-    // SAFETY: as above.
+pub unsafe fn intercomm_create_from_groups(new: Place<Comm>, make: impl FnOnce() -> c_int) -> c_int {
+    // SAFETY: the caller's promise.
     unsafe { create(Operation::IntercommCreateFromGroups, new, make) }
 }
 
-unsafe fn create(operation: Operation, new: *const Comm, make: impl FnOnce() -> c_int) -> c_int {
+unsafe fn create(operation: Operation, new: Place<Comm>, make: impl FnOnce() -> c_int) -> c_int {
     let Some(call) = Call::tracked() else { return make() };
     let (code, ticks) = call.time(make);
     call.record(|recorder| {

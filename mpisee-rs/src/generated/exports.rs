@@ -13,6 +13,7 @@ use crate::abi::{
     Aint, Comm, Count, Datatype, Errhandler, File, Group, Info, Message, Offset, Op, Raw, Request, Session,
     Status, Win,
 };
+use crate::argument::{Indices, Place, Text};
 use crate::meaning::volume::{self, Block, Blocks, TypedBlocks};
 use crate::{by_hand, meaning};
 use mpisee_profile::Operation;
@@ -36,7 +37,7 @@ pub unsafe extern "C-unwind" fn MPIX_Allgather_init(
             Operation::AllgatherInit,
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPIX_Allgather_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
@@ -65,7 +66,7 @@ pub unsafe extern "C-unwind" fn MPIX_Allgatherv_init(
             Operation::AllgathervInit,
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPIX_Allgatherv_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request,
@@ -92,7 +93,7 @@ pub unsafe extern "C-unwind" fn MPIX_Allreduce_init(
             Operation::AllreduceInit,
             comm,
             |comm| volume::every_process(comm, Block(count, datatype)),
-            request,
+            Place::c(request),
             || pmpi::MPIX_Allreduce_init.get()(sendbuf, recvbuf, count, datatype, op, comm, info, request),
         )
     }
@@ -116,7 +117,7 @@ pub unsafe extern "C-unwind" fn MPIX_Alltoall_init(
             Operation::AlltoallInit,
             comm,
             |comm| volume::alltoall(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPIX_Alltoall_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
@@ -148,7 +149,7 @@ pub unsafe extern "C-unwind" fn MPIX_Alltoallv_init(
             |comm| {
                 volume::alltoall(comm, sendbuf, Blocks(sendcounts, sendtype), Blocks(recvcounts, recvtype))
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPIX_Alltoallv_init.get()(
                     sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
@@ -182,11 +183,11 @@ pub unsafe extern "C-unwind" fn MPIX_Alltoallw_init(
                 volume::alltoall(
                     comm,
                     sendbuf,
-                    TypedBlocks(sendcounts, sendtypes),
-                    TypedBlocks(recvcounts, recvtypes),
+                    TypedBlocks(sendcounts, Place::c(sendtypes)),
+                    TypedBlocks(recvcounts, Place::c(recvtypes)),
                 )
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPIX_Alltoallw_init.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
@@ -209,7 +210,7 @@ pub unsafe extern "C-unwind" fn MPIX_Barrier_init(
             Operation::BarrierInit,
             comm,
             |comm| volume::nothing(comm),
-            request,
+            Place::c(request),
             || pmpi::MPIX_Barrier_init.get()(comm, info, request),
         )
     }
@@ -231,7 +232,7 @@ pub unsafe extern "C-unwind" fn MPIX_Bcast_init(
             Operation::BcastInit,
             comm,
             |comm| volume::broadcast(comm, Block(count, datatype), root),
-            request,
+            Place::c(request),
             || pmpi::MPIX_Bcast_init.get()(buffer, count, datatype, root, comm, info, request),
         )
     }
@@ -254,7 +255,7 @@ pub unsafe extern "C-unwind" fn MPIX_Exscan_init(
             Operation::ExscanInit,
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
-            request,
+            Place::c(request),
             || pmpi::MPIX_Exscan_init.get()(sendbuf, recvbuf, count, datatype, op, comm, info, request),
         )
     }
@@ -281,7 +282,7 @@ pub unsafe extern "C-unwind" fn MPIX_Gather_init(
             |comm| {
                 volume::gather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPIX_Gather_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request,
@@ -313,7 +314,7 @@ pub unsafe extern "C-unwind" fn MPIX_Gatherv_init(
             |comm| {
                 volume::gather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype), root)
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPIX_Gatherv_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info,
@@ -342,7 +343,7 @@ pub unsafe extern "C-unwind" fn MPIX_Neighbor_allgather_init(
             Operation::NeighborAllgatherInit,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPIX_Neighbor_allgather_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
@@ -371,7 +372,7 @@ pub unsafe extern "C-unwind" fn MPIX_Neighbor_allgatherv_init(
             Operation::NeighborAllgathervInit,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPIX_Neighbor_allgatherv_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request,
@@ -399,7 +400,7 @@ pub unsafe extern "C-unwind" fn MPIX_Neighbor_alltoall_init(
             Operation::NeighborAlltoallInit,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPIX_Neighbor_alltoall_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
@@ -429,7 +430,7 @@ pub unsafe extern "C-unwind" fn MPIX_Neighbor_alltoallv_init(
             Operation::NeighborAlltoallvInit,
             comm,
             |comm| volume::neighbours(comm, Blocks(sendcounts, sendtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPIX_Neighbor_alltoallv_init.get()(
                     sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
@@ -459,8 +460,8 @@ pub unsafe extern "C-unwind" fn MPIX_Neighbor_alltoallw_init(
         meaning::prepare_collective(
             Operation::NeighborAlltoallwInit,
             comm,
-            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, sendtypes)),
-            request,
+            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, Place::c(sendtypes))),
+            Place::c(request),
             || {
                 pmpi::MPIX_Neighbor_alltoallw_init.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
@@ -489,7 +490,7 @@ pub unsafe extern "C-unwind" fn MPIX_Reduce_init(
             Operation::ReduceInit,
             comm,
             |comm| volume::reduce(comm, Block(count, datatype), root),
-            request,
+            Place::c(request),
             || pmpi::MPIX_Reduce_init.get()(sendbuf, recvbuf, count, datatype, op, root, comm, info, request),
         )
     }
@@ -512,7 +513,7 @@ pub unsafe extern "C-unwind" fn MPIX_Reduce_scatter_block_init(
             Operation::ReduceScatterBlockInit,
             comm,
             |comm| volume::every_process(comm, Block(recvcount, datatype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPIX_Reduce_scatter_block_init.get()(
                     sendbuf, recvbuf, recvcount, datatype, op, comm, info, request,
@@ -539,7 +540,7 @@ pub unsafe extern "C-unwind" fn MPIX_Reduce_scatter_init(
             Operation::ReduceScatterInit,
             comm,
             |comm| volume::own_block(comm, Blocks(recvcounts, datatype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPIX_Reduce_scatter_init.get()(
                     sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request,
@@ -566,7 +567,7 @@ pub unsafe extern "C-unwind" fn MPIX_Scan_init(
             Operation::ScanInit,
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
-            request,
+            Place::c(request),
             || pmpi::MPIX_Scan_init.get()(sendbuf, recvbuf, count, datatype, op, comm, info, request),
         )
     }
@@ -593,7 +594,7 @@ pub unsafe extern "C-unwind" fn MPIX_Scatter_init(
             |comm| {
                 volume::scatter(comm, recvbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPIX_Scatter_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request,
@@ -625,7 +626,7 @@ pub unsafe extern "C-unwind" fn MPIX_Scatterv_init(
             |comm| {
                 volume::scatter(comm, recvbuf, Blocks(sendcounts, sendtype), Block(recvcount, recvtype), root)
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPIX_Scatterv_init.get()(
                     sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info,
@@ -639,7 +640,7 @@ pub unsafe extern "C-unwind" fn MPIX_Scatterv_init(
 #[cfg(mpi = "MPI_Abort")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Abort(comm: Raw<Comm>, errorcode: c_int) -> c_int {
-    unsafe { by_hand::abort(pmpi::MPI_Abort.get(), comm, errorcode) }
+    unsafe { by_hand::abort(|| pmpi::MPI_Abort.get()(comm, errorcode)) }
 }
 
 #[cfg(mpi = "MPI_Accumulate")]
@@ -762,7 +763,7 @@ pub unsafe extern "C-unwind" fn MPI_Allgather_init(
             Operation::AllgatherInit,
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Allgather_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
@@ -790,7 +791,7 @@ pub unsafe extern "C-unwind" fn MPI_Allgather_init_c(
             Operation::AllgatherInit,
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Allgather_init_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
@@ -871,7 +872,7 @@ pub unsafe extern "C-unwind" fn MPI_Allgatherv_init(
             Operation::AllgathervInit,
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Allgatherv_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request,
@@ -900,7 +901,7 @@ pub unsafe extern "C-unwind" fn MPI_Allgatherv_init_c(
             Operation::AllgathervInit,
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Allgatherv_init_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request,
@@ -967,7 +968,7 @@ pub unsafe extern "C-unwind" fn MPI_Allreduce_init(
             Operation::AllreduceInit,
             comm,
             |comm| volume::every_process(comm, Block(count, datatype)),
-            request,
+            Place::c(request),
             || pmpi::MPI_Allreduce_init.get()(sendbuf, recvbuf, count, datatype, op, comm, info, request),
         )
     }
@@ -990,7 +991,7 @@ pub unsafe extern "C-unwind" fn MPI_Allreduce_init_c(
             Operation::AllreduceInit,
             comm,
             |comm| volume::every_process(comm, Block(count, datatype)),
-            request,
+            Place::c(request),
             || pmpi::MPI_Allreduce_init_c.get()(sendbuf, recvbuf, count, datatype, op, comm, info, request),
         )
     }
@@ -1056,7 +1057,7 @@ pub unsafe extern "C-unwind" fn MPI_Alltoall_init(
             Operation::AlltoallInit,
             comm,
             |comm| volume::alltoall(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Alltoall_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
@@ -1084,7 +1085,7 @@ pub unsafe extern "C-unwind" fn MPI_Alltoall_init_c(
             Operation::AlltoallInit,
             comm,
             |comm| volume::alltoall(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Alltoall_init_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
@@ -1174,7 +1175,7 @@ pub unsafe extern "C-unwind" fn MPI_Alltoallv_init(
             |comm| {
                 volume::alltoall(comm, sendbuf, Blocks(sendcounts, sendtype), Blocks(recvcounts, recvtype))
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Alltoallv_init.get()(
                     sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
@@ -1207,7 +1208,7 @@ pub unsafe extern "C-unwind" fn MPI_Alltoallv_init_c(
             |comm| {
                 volume::alltoall(comm, sendbuf, Blocks(sendcounts, sendtype), Blocks(recvcounts, recvtype))
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Alltoallv_init_c.get()(
                     sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
@@ -1239,8 +1240,8 @@ pub unsafe extern "C-unwind" fn MPI_Alltoallw(
                 volume::alltoall(
                     comm,
                     sendbuf,
-                    TypedBlocks(sendcounts, sendtypes),
-                    TypedBlocks(recvcounts, recvtypes),
+                    TypedBlocks(sendcounts, Place::c(sendtypes)),
+                    TypedBlocks(recvcounts, Place::c(recvtypes)),
                 )
             },
             || {
@@ -1273,8 +1274,8 @@ pub unsafe extern "C-unwind" fn MPI_Alltoallw_c(
                 volume::alltoall(
                     comm,
                     sendbuf,
-                    TypedBlocks(sendcounts, sendtypes),
-                    TypedBlocks(recvcounts, recvtypes),
+                    TypedBlocks(sendcounts, Place::c(sendtypes)),
+                    TypedBlocks(recvcounts, Place::c(recvtypes)),
                 )
             },
             || {
@@ -1309,11 +1310,11 @@ pub unsafe extern "C-unwind" fn MPI_Alltoallw_init(
                 volume::alltoall(
                     comm,
                     sendbuf,
-                    TypedBlocks(sendcounts, sendtypes),
-                    TypedBlocks(recvcounts, recvtypes),
+                    TypedBlocks(sendcounts, Place::c(sendtypes)),
+                    TypedBlocks(recvcounts, Place::c(recvtypes)),
                 )
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Alltoallw_init.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
@@ -1347,11 +1348,11 @@ pub unsafe extern "C-unwind" fn MPI_Alltoallw_init_c(
                 volume::alltoall(
                     comm,
                     sendbuf,
-                    TypedBlocks(sendcounts, sendtypes),
-                    TypedBlocks(recvcounts, recvtypes),
+                    TypedBlocks(sendcounts, Place::c(sendtypes)),
+                    TypedBlocks(recvcounts, Place::c(recvtypes)),
                 )
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Alltoallw_init_c.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
@@ -1387,7 +1388,7 @@ pub unsafe extern "C-unwind" fn MPI_Barrier_init(
             Operation::BarrierInit,
             comm,
             |comm| volume::nothing(comm),
-            request,
+            Place::c(request),
             || pmpi::MPI_Barrier_init.get()(comm, info, request),
         )
     }
@@ -1447,7 +1448,7 @@ pub unsafe extern "C-unwind" fn MPI_Bcast_init(
             Operation::BcastInit,
             comm,
             |comm| volume::broadcast(comm, Block(count, datatype), root),
-            request,
+            Place::c(request),
             || pmpi::MPI_Bcast_init.get()(buffer, count, datatype, root, comm, info, request),
         )
     }
@@ -1469,7 +1470,7 @@ pub unsafe extern "C-unwind" fn MPI_Bcast_init_c(
             Operation::BcastInit,
             comm,
             |comm| volume::broadcast(comm, Block(count, datatype), root),
-            request,
+            Place::c(request),
             || pmpi::MPI_Bcast_init_c.get()(buffer, count, datatype, root, comm, info, request),
         )
     }
@@ -1521,9 +1522,14 @@ pub unsafe extern "C-unwind" fn MPI_Bsend_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_send(Operation::BsendInit, comm, dest, Block(count, datatype), request, || {
-            pmpi::MPI_Bsend_init.get()(buf, count, datatype, dest, tag, comm, request)
-        })
+        meaning::prepare_send(
+            Operation::BsendInit,
+            comm,
+            dest,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_Bsend_init.get()(buf, count, datatype, dest, tag, comm, request),
+        )
     }
 }
 
@@ -1539,16 +1545,21 @@ pub unsafe extern "C-unwind" fn MPI_Bsend_init_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_send(Operation::BsendInit, comm, dest, Block(count, datatype), request, || {
-            pmpi::MPI_Bsend_init_c.get()(buf, count, datatype, dest, tag, comm, request)
-        })
+        meaning::prepare_send(
+            Operation::BsendInit,
+            comm,
+            dest,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_Bsend_init_c.get()(buf, count, datatype, dest, tag, comm, request),
+        )
     }
 }
 
 #[cfg(mpi = "MPI_Cancel")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Cancel(request: *mut Request) -> c_int {
-    unsafe { by_hand::cancel(pmpi::MPI_Cancel.get(), request) }
+    unsafe { by_hand::cancel(Place::c(request), || pmpi::MPI_Cancel.get()(request)) }
 }
 
 #[cfg(mpi = "MPI_Cart_create")]
@@ -1562,7 +1573,9 @@ pub unsafe extern "C-unwind" fn MPI_Cart_create(
     comm_cart: *mut Comm,
 ) -> c_int {
     unsafe {
-        by_hand::cart_create(pmpi::MPI_Cart_create.get(), comm_old, ndims, dims, periods, reorder, comm_cart)
+        by_hand::cart_create(comm_old, reorder, Place::c(comm_cart), || {
+            pmpi::MPI_Cart_create.get()(comm_old, ndims, dims, periods, reorder, comm_cart)
+        })
     }
 }
 
@@ -1573,7 +1586,9 @@ pub unsafe extern "C-unwind" fn MPI_Cart_sub(
     remain_dims: *const c_int,
     newcomm: *mut Comm,
 ) -> c_int {
-    unsafe { by_hand::cart_sub(pmpi::MPI_Cart_sub.get(), comm, remain_dims, newcomm) }
+    unsafe {
+        by_hand::cart_sub(comm, Place::c(newcomm), || pmpi::MPI_Cart_sub.get()(comm, remain_dims, newcomm))
+    }
 }
 
 #[cfg(mpi = "MPI_Comm_create")]
@@ -1583,7 +1598,9 @@ pub unsafe extern "C-unwind" fn MPI_Comm_create(
     group: Raw<Group>,
     newcomm: *mut Comm,
 ) -> c_int {
-    unsafe { by_hand::comm_create(pmpi::MPI_Comm_create.get(), comm, group, newcomm) }
+    unsafe {
+        by_hand::comm_create(comm, Place::c(newcomm), || pmpi::MPI_Comm_create.get()(comm, group, newcomm))
+    }
 }
 
 #[cfg(mpi = "MPI_Comm_create_from_group")]
@@ -1596,14 +1613,9 @@ pub unsafe extern "C-unwind" fn MPI_Comm_create_from_group(
     newcomm: *mut Comm,
 ) -> c_int {
     unsafe {
-        by_hand::comm_create_from_group(
-            pmpi::MPI_Comm_create_from_group.get(),
-            group,
-            stringtag,
-            info,
-            errhandler,
-            newcomm,
-        )
+        by_hand::comm_create_from_group(Place::c(newcomm), || {
+            pmpi::MPI_Comm_create_from_group.get()(group, stringtag, info, errhandler, newcomm)
+        })
     }
 }
 
@@ -1615,19 +1627,23 @@ pub unsafe extern "C-unwind" fn MPI_Comm_create_group(
     tag: c_int,
     newcomm: *mut Comm,
 ) -> c_int {
-    unsafe { by_hand::comm_create_group(pmpi::MPI_Comm_create_group.get(), comm, group, tag, newcomm) }
+    unsafe {
+        by_hand::comm_create_group(comm, Place::c(newcomm), || {
+            pmpi::MPI_Comm_create_group.get()(comm, group, tag, newcomm)
+        })
+    }
 }
 
 #[cfg(mpi = "MPI_Comm_disconnect")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Comm_disconnect(comm: *mut Comm) -> c_int {
-    unsafe { by_hand::comm_disconnect(pmpi::MPI_Comm_disconnect.get(), comm) }
+    unsafe { by_hand::comm_disconnect(Place::c(comm), || pmpi::MPI_Comm_disconnect.get()(comm)) }
 }
 
 #[cfg(mpi = "MPI_Comm_dup")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Comm_dup(comm: Raw<Comm>, newcomm: *mut Comm) -> c_int {
-    unsafe { by_hand::comm_dup(pmpi::MPI_Comm_dup.get(), comm, newcomm) }
+    unsafe { by_hand::comm_dup(comm, Place::c(newcomm), || pmpi::MPI_Comm_dup.get()(comm, newcomm)) }
 }
 
 #[cfg(mpi = "MPI_Comm_dup_with_info")]
@@ -1637,13 +1653,17 @@ pub unsafe extern "C-unwind" fn MPI_Comm_dup_with_info(
     info: Raw<Info>,
     newcomm: *mut Comm,
 ) -> c_int {
-    unsafe { by_hand::comm_dup_with_info(pmpi::MPI_Comm_dup_with_info.get(), comm, info, newcomm) }
+    unsafe {
+        by_hand::comm_dup_with_info(comm, Place::c(newcomm), || {
+            pmpi::MPI_Comm_dup_with_info.get()(comm, info, newcomm)
+        })
+    }
 }
 
 #[cfg(mpi = "MPI_Comm_free")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Comm_free(comm: *mut Comm) -> c_int {
-    unsafe { by_hand::comm_free(pmpi::MPI_Comm_free.get(), comm) }
+    unsafe { by_hand::comm_free(Place::c(comm), || pmpi::MPI_Comm_free.get()(comm)) }
 }
 
 #[cfg(mpi = "MPI_Comm_idup")]
@@ -1653,7 +1673,11 @@ pub unsafe extern "C-unwind" fn MPI_Comm_idup(
     newcomm: *mut Comm,
     request: *mut Request,
 ) -> c_int {
-    unsafe { by_hand::comm_idup(pmpi::MPI_Comm_idup.get(), comm, newcomm, request) }
+    unsafe {
+        by_hand::comm_idup(comm, Place::c(newcomm), Place::c(request), || {
+            pmpi::MPI_Comm_idup.get()(comm, newcomm, request)
+        })
+    }
 }
 
 #[cfg(mpi = "MPI_Comm_idup_with_info")]
@@ -1664,13 +1688,19 @@ pub unsafe extern "C-unwind" fn MPI_Comm_idup_with_info(
     newcomm: *mut Comm,
     request: *mut Request,
 ) -> c_int {
-    unsafe { by_hand::comm_idup_with_info(pmpi::MPI_Comm_idup_with_info.get(), comm, info, newcomm, request) }
+    unsafe {
+        by_hand::comm_idup_with_info(comm, Place::c(newcomm), Place::c(request), || {
+            pmpi::MPI_Comm_idup_with_info.get()(comm, info, newcomm, request)
+        })
+    }
 }
 
 #[cfg(mpi = "MPI_Comm_set_name")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Comm_set_name(comm: Raw<Comm>, comm_name: *const c_char) -> c_int {
-    unsafe { by_hand::comm_set_name(pmpi::MPI_Comm_set_name.get(), comm, comm_name) }
+    unsafe {
+        by_hand::comm_set_name(comm, Text::c(comm_name), || pmpi::MPI_Comm_set_name.get()(comm, comm_name))
+    }
 }
 
 #[cfg(mpi = "MPI_Comm_split")]
@@ -1681,7 +1711,9 @@ pub unsafe extern "C-unwind" fn MPI_Comm_split(
     key: c_int,
     newcomm: *mut Comm,
 ) -> c_int {
-    unsafe { by_hand::comm_split(pmpi::MPI_Comm_split.get(), comm, color, key, newcomm) }
+    unsafe {
+        by_hand::comm_split(comm, Place::c(newcomm), || pmpi::MPI_Comm_split.get()(comm, color, key, newcomm))
+    }
 }
 
 #[cfg(mpi = "MPI_Comm_split_type")]
@@ -1693,7 +1725,11 @@ pub unsafe extern "C-unwind" fn MPI_Comm_split_type(
     info: Raw<Info>,
     newcomm: *mut Comm,
 ) -> c_int {
-    unsafe { by_hand::comm_split_type(pmpi::MPI_Comm_split_type.get(), comm, split_type, key, info, newcomm) }
+    unsafe {
+        by_hand::comm_split_type(comm, Place::c(newcomm), || {
+            pmpi::MPI_Comm_split_type.get()(comm, split_type, key, info, newcomm)
+        })
+    }
 }
 
 #[cfg(mpi = "MPI_Compare_and_swap")]
@@ -1736,18 +1772,19 @@ pub unsafe extern "C-unwind" fn MPI_Dist_graph_create(
     comm_dist_graph: *mut Comm,
 ) -> c_int {
     unsafe {
-        by_hand::dist_graph_create(
-            pmpi::MPI_Dist_graph_create.get(),
-            comm_old,
-            n,
-            sources,
-            degrees,
-            destinations,
-            weights,
-            info,
-            reorder,
-            comm_dist_graph,
-        )
+        by_hand::dist_graph_create(comm_old, reorder, Place::c(comm_dist_graph), || {
+            pmpi::MPI_Dist_graph_create.get()(
+                comm_old,
+                n,
+                sources,
+                degrees,
+                destinations,
+                weights,
+                info,
+                reorder,
+                comm_dist_graph,
+            )
+        })
     }
 }
 
@@ -1766,19 +1803,20 @@ pub unsafe extern "C-unwind" fn MPI_Dist_graph_create_adjacent(
     comm_dist_graph: *mut Comm,
 ) -> c_int {
     unsafe {
-        by_hand::dist_graph_create_adjacent(
-            pmpi::MPI_Dist_graph_create_adjacent.get(),
-            comm_old,
-            indegree,
-            sources,
-            sourceweights,
-            outdegree,
-            destinations,
-            destweights,
-            info,
-            reorder,
-            comm_dist_graph,
-        )
+        by_hand::dist_graph_create_adjacent(comm_old, reorder, Place::c(comm_dist_graph), || {
+            pmpi::MPI_Dist_graph_create_adjacent.get()(
+                comm_old,
+                indegree,
+                sources,
+                sourceweights,
+                outdegree,
+                destinations,
+                destweights,
+                info,
+                reorder,
+                comm_dist_graph,
+            )
+        })
     }
 }
 
@@ -1839,7 +1877,7 @@ pub unsafe extern "C-unwind" fn MPI_Exscan_init(
             Operation::ExscanInit,
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
-            request,
+            Place::c(request),
             || pmpi::MPI_Exscan_init.get()(sendbuf, recvbuf, count, datatype, op, comm, info, request),
         )
     }
@@ -1862,7 +1900,7 @@ pub unsafe extern "C-unwind" fn MPI_Exscan_init_c(
             Operation::ExscanInit,
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
-            request,
+            Place::c(request),
             || pmpi::MPI_Exscan_init_c.get()(sendbuf, recvbuf, count, datatype, op, comm, info, request),
         )
     }
@@ -1897,7 +1935,7 @@ pub unsafe extern "C-unwind" fn MPI_Fetch_and_op(
 #[cfg(mpi = "MPI_File_close")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_File_close(fh: *mut File) -> c_int {
-    unsafe { meaning::close_file(Operation::FileClose, fh, || pmpi::MPI_File_close.get()(fh)) }
+    unsafe { meaning::close_file(Operation::FileClose, Place::c(fh), || pmpi::MPI_File_close.get()(fh)) }
 }
 
 #[cfg(mpi = "MPI_File_get_position_shared")]
@@ -1926,7 +1964,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iread(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(Operation::FileIread, fh, Block(count, datatype), request, || {
+        meaning::start_transfer(Operation::FileIread, fh, Block(count, datatype), Place::c(request), || {
             pmpi::MPI_File_iread.get()(fh, buf, count, datatype, request)
         })
     }
@@ -1942,7 +1980,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(Operation::FileIread, fh, Block(count, datatype), request, || {
+        meaning::start_transfer(Operation::FileIread, fh, Block(count, datatype), Place::c(request), || {
             pmpi::MPI_File_iread_c.get()(fh, buf, count, datatype, request)
         })
     }
@@ -1958,9 +1996,13 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_all(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(Operation::FileIreadAll, fh, Block(count, datatype), request, || {
-            pmpi::MPI_File_iread_all.get()(fh, buf, count, datatype, request)
-        })
+        meaning::start_transfer(
+            Operation::FileIreadAll,
+            fh,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_File_iread_all.get()(fh, buf, count, datatype, request),
+        )
     }
 }
 
@@ -1974,9 +2016,13 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_all_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(Operation::FileIreadAll, fh, Block(count, datatype), request, || {
-            pmpi::MPI_File_iread_all_c.get()(fh, buf, count, datatype, request)
-        })
+        meaning::start_transfer(
+            Operation::FileIreadAll,
+            fh,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_File_iread_all_c.get()(fh, buf, count, datatype, request),
+        )
     }
 }
 
@@ -1991,7 +2037,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_at(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(Operation::FileIreadAt, fh, Block(count, datatype), request, || {
+        meaning::start_transfer(Operation::FileIreadAt, fh, Block(count, datatype), Place::c(request), || {
             pmpi::MPI_File_iread_at.get()(fh, offset, buf, count, datatype, request)
         })
     }
@@ -2008,7 +2054,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_at_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(Operation::FileIreadAt, fh, Block(count, datatype), request, || {
+        meaning::start_transfer(Operation::FileIreadAt, fh, Block(count, datatype), Place::c(request), || {
             pmpi::MPI_File_iread_at_c.get()(fh, offset, buf, count, datatype, request)
         })
     }
@@ -2025,9 +2071,13 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_at_all(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(Operation::FileIreadAtAll, fh, Block(count, datatype), request, || {
-            pmpi::MPI_File_iread_at_all.get()(fh, offset, buf, count, datatype, request)
-        })
+        meaning::start_transfer(
+            Operation::FileIreadAtAll,
+            fh,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_File_iread_at_all.get()(fh, offset, buf, count, datatype, request),
+        )
     }
 }
 
@@ -2042,9 +2092,13 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_at_all_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(Operation::FileIreadAtAll, fh, Block(count, datatype), request, || {
-            pmpi::MPI_File_iread_at_all_c.get()(fh, offset, buf, count, datatype, request)
-        })
+        meaning::start_transfer(
+            Operation::FileIreadAtAll,
+            fh,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_File_iread_at_all_c.get()(fh, offset, buf, count, datatype, request),
+        )
     }
 }
 
@@ -2058,9 +2112,13 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_shared(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(Operation::FileIreadShared, fh, Block(count, datatype), request, || {
-            pmpi::MPI_File_iread_shared.get()(fh, buf, count, datatype, request)
-        })
+        meaning::start_transfer(
+            Operation::FileIreadShared,
+            fh,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_File_iread_shared.get()(fh, buf, count, datatype, request),
+        )
     }
 }
 
@@ -2074,9 +2132,13 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_shared_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(Operation::FileIreadShared, fh, Block(count, datatype), request, || {
-            pmpi::MPI_File_iread_shared_c.get()(fh, buf, count, datatype, request)
-        })
+        meaning::start_transfer(
+            Operation::FileIreadShared,
+            fh,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_File_iread_shared_c.get()(fh, buf, count, datatype, request),
+        )
     }
 }
 
@@ -2090,7 +2152,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(Operation::FileIwrite, fh, Block(count, datatype), request, || {
+        meaning::start_transfer(Operation::FileIwrite, fh, Block(count, datatype), Place::c(request), || {
             pmpi::MPI_File_iwrite.get()(fh, buf, count, datatype, request)
         })
     }
@@ -2106,7 +2168,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(Operation::FileIwrite, fh, Block(count, datatype), request, || {
+        meaning::start_transfer(Operation::FileIwrite, fh, Block(count, datatype), Place::c(request), || {
             pmpi::MPI_File_iwrite_c.get()(fh, buf, count, datatype, request)
         })
     }
@@ -2122,9 +2184,13 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_all(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(Operation::FileIwriteAll, fh, Block(count, datatype), request, || {
-            pmpi::MPI_File_iwrite_all.get()(fh, buf, count, datatype, request)
-        })
+        meaning::start_transfer(
+            Operation::FileIwriteAll,
+            fh,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_File_iwrite_all.get()(fh, buf, count, datatype, request),
+        )
     }
 }
 
@@ -2138,9 +2204,13 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_all_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(Operation::FileIwriteAll, fh, Block(count, datatype), request, || {
-            pmpi::MPI_File_iwrite_all_c.get()(fh, buf, count, datatype, request)
-        })
+        meaning::start_transfer(
+            Operation::FileIwriteAll,
+            fh,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_File_iwrite_all_c.get()(fh, buf, count, datatype, request),
+        )
     }
 }
 
@@ -2155,9 +2225,13 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_at(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(Operation::FileIwriteAt, fh, Block(count, datatype), request, || {
-            pmpi::MPI_File_iwrite_at.get()(fh, offset, buf, count, datatype, request)
-        })
+        meaning::start_transfer(
+            Operation::FileIwriteAt,
+            fh,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_File_iwrite_at.get()(fh, offset, buf, count, datatype, request),
+        )
     }
 }
 
@@ -2172,9 +2246,13 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_at_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(Operation::FileIwriteAt, fh, Block(count, datatype), request, || {
-            pmpi::MPI_File_iwrite_at_c.get()(fh, offset, buf, count, datatype, request)
-        })
+        meaning::start_transfer(
+            Operation::FileIwriteAt,
+            fh,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_File_iwrite_at_c.get()(fh, offset, buf, count, datatype, request),
+        )
     }
 }
 
@@ -2189,9 +2267,13 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_at_all(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(Operation::FileIwriteAtAll, fh, Block(count, datatype), request, || {
-            pmpi::MPI_File_iwrite_at_all.get()(fh, offset, buf, count, datatype, request)
-        })
+        meaning::start_transfer(
+            Operation::FileIwriteAtAll,
+            fh,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_File_iwrite_at_all.get()(fh, offset, buf, count, datatype, request),
+        )
     }
 }
 
@@ -2206,9 +2288,13 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_at_all_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(Operation::FileIwriteAtAll, fh, Block(count, datatype), request, || {
-            pmpi::MPI_File_iwrite_at_all_c.get()(fh, offset, buf, count, datatype, request)
-        })
+        meaning::start_transfer(
+            Operation::FileIwriteAtAll,
+            fh,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_File_iwrite_at_all_c.get()(fh, offset, buf, count, datatype, request),
+        )
     }
 }
 
@@ -2222,9 +2308,13 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_shared(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(Operation::FileIwriteShared, fh, Block(count, datatype), request, || {
-            pmpi::MPI_File_iwrite_shared.get()(fh, buf, count, datatype, request)
-        })
+        meaning::start_transfer(
+            Operation::FileIwriteShared,
+            fh,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_File_iwrite_shared.get()(fh, buf, count, datatype, request),
+        )
     }
 }
 
@@ -2238,9 +2328,13 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_shared_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(Operation::FileIwriteShared, fh, Block(count, datatype), request, || {
-            pmpi::MPI_File_iwrite_shared_c.get()(fh, buf, count, datatype, request)
-        })
+        meaning::start_transfer(
+            Operation::FileIwriteShared,
+            fh,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_File_iwrite_shared_c.get()(fh, buf, count, datatype, request),
+        )
     }
 }
 
@@ -2254,7 +2348,7 @@ pub unsafe extern "C-unwind" fn MPI_File_open(
     fh: *mut File,
 ) -> c_int {
     unsafe {
-        meaning::open_file(Operation::FileOpen, comm, fh, || {
+        meaning::open_file(Operation::FileOpen, comm, Place::c(fh), || {
             pmpi::MPI_File_open.get()(comm, filename, amode, info, fh)
         })
     }
@@ -2988,7 +3082,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_shared_c(
 #[cfg(mpi = "MPI_Finalize")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Finalize() -> c_int {
-    unsafe { by_hand::finalize(pmpi::MPI_Finalize.get()) }
+    unsafe { by_hand::finalize(|| pmpi::MPI_Finalize.get()()) }
 }
 
 #[cfg(mpi = "MPI_Gather")]
@@ -3064,7 +3158,7 @@ pub unsafe extern "C-unwind" fn MPI_Gather_init(
             |comm| {
                 volume::gather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Gather_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request,
@@ -3095,7 +3189,7 @@ pub unsafe extern "C-unwind" fn MPI_Gather_init_c(
             |comm| {
                 volume::gather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Gather_init_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request,
@@ -3185,7 +3279,7 @@ pub unsafe extern "C-unwind" fn MPI_Gatherv_init(
             |comm| {
                 volume::gather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype), root)
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Gatherv_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info,
@@ -3218,7 +3312,7 @@ pub unsafe extern "C-unwind" fn MPI_Gatherv_init_c(
             |comm| {
                 volume::gather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype), root)
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Gatherv_init_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info,
@@ -3384,15 +3478,9 @@ pub unsafe extern "C-unwind" fn MPI_Graph_create(
     comm_graph: *mut Comm,
 ) -> c_int {
     unsafe {
-        by_hand::graph_create(
-            pmpi::MPI_Graph_create.get(),
-            comm_old,
-            nnodes,
-            index,
-            edges,
-            reorder,
-            comm_graph,
-        )
+        by_hand::graph_create(comm_old, reorder, Place::c(comm_graph), || {
+            pmpi::MPI_Graph_create.get()(comm_old, nnodes, index, edges, reorder, comm_graph)
+        })
     }
 }
 
@@ -3413,7 +3501,7 @@ pub unsafe extern "C-unwind" fn MPI_Iallgather(
             Operation::Iallgather,
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Iallgather.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request,
@@ -3440,7 +3528,7 @@ pub unsafe extern "C-unwind" fn MPI_Iallgather_c(
             Operation::Iallgather,
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Iallgather_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request,
@@ -3468,7 +3556,7 @@ pub unsafe extern "C-unwind" fn MPI_Iallgatherv(
             Operation::Iallgatherv,
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Iallgatherv.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request,
@@ -3496,7 +3584,7 @@ pub unsafe extern "C-unwind" fn MPI_Iallgatherv_c(
             Operation::Iallgatherv,
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Iallgatherv_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request,
@@ -3522,7 +3610,7 @@ pub unsafe extern "C-unwind" fn MPI_Iallreduce(
             Operation::Iallreduce,
             comm,
             |comm| volume::every_process(comm, Block(count, datatype)),
-            request,
+            Place::c(request),
             || pmpi::MPI_Iallreduce.get()(sendbuf, recvbuf, count, datatype, op, comm, request),
         )
     }
@@ -3544,7 +3632,7 @@ pub unsafe extern "C-unwind" fn MPI_Iallreduce_c(
             Operation::Iallreduce,
             comm,
             |comm| volume::every_process(comm, Block(count, datatype)),
-            request,
+            Place::c(request),
             || pmpi::MPI_Iallreduce_c.get()(sendbuf, recvbuf, count, datatype, op, comm, request),
         )
     }
@@ -3567,7 +3655,7 @@ pub unsafe extern "C-unwind" fn MPI_Ialltoall(
             Operation::Ialltoall,
             comm,
             |comm| volume::alltoall(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Ialltoall.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request,
@@ -3594,7 +3682,7 @@ pub unsafe extern "C-unwind" fn MPI_Ialltoall_c(
             Operation::Ialltoall,
             comm,
             |comm| volume::alltoall(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Ialltoall_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request,
@@ -3625,7 +3713,7 @@ pub unsafe extern "C-unwind" fn MPI_Ialltoallv(
             |comm| {
                 volume::alltoall(comm, sendbuf, Blocks(sendcounts, sendtype), Blocks(recvcounts, recvtype))
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Ialltoallv.get()(
                     sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
@@ -3657,7 +3745,7 @@ pub unsafe extern "C-unwind" fn MPI_Ialltoallv_c(
             |comm| {
                 volume::alltoall(comm, sendbuf, Blocks(sendcounts, sendtype), Blocks(recvcounts, recvtype))
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Ialltoallv_c.get()(
                     sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
@@ -3690,11 +3778,11 @@ pub unsafe extern "C-unwind" fn MPI_Ialltoallw(
                 volume::alltoall(
                     comm,
                     sendbuf,
-                    TypedBlocks(sendcounts, sendtypes),
-                    TypedBlocks(recvcounts, recvtypes),
+                    TypedBlocks(sendcounts, Place::c(sendtypes)),
+                    TypedBlocks(recvcounts, Place::c(recvtypes)),
                 )
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Ialltoallw.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
@@ -3727,11 +3815,11 @@ pub unsafe extern "C-unwind" fn MPI_Ialltoallw_c(
                 volume::alltoall(
                     comm,
                     sendbuf,
-                    TypedBlocks(sendcounts, sendtypes),
-                    TypedBlocks(recvcounts, recvtypes),
+                    TypedBlocks(sendcounts, Place::c(sendtypes)),
+                    TypedBlocks(recvcounts, Place::c(recvtypes)),
                 )
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Ialltoallw_c.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
@@ -3750,7 +3838,7 @@ pub unsafe extern "C-unwind" fn MPI_Ibarrier(comm: Raw<Comm>, request: *mut Requ
             Operation::Ibarrier,
             comm,
             |comm| volume::nothing(comm),
-            request,
+            Place::c(request),
             || pmpi::MPI_Ibarrier.get()(comm, request),
         )
     }
@@ -3771,7 +3859,7 @@ pub unsafe extern "C-unwind" fn MPI_Ibcast(
             Operation::Ibcast,
             comm,
             |comm| volume::broadcast(comm, Block(count, datatype), root),
-            request,
+            Place::c(request),
             || pmpi::MPI_Ibcast.get()(buffer, count, datatype, root, comm, request),
         )
     }
@@ -3792,7 +3880,7 @@ pub unsafe extern "C-unwind" fn MPI_Ibcast_c(
             Operation::Ibcast,
             comm,
             |comm| volume::broadcast(comm, Block(count, datatype), root),
-            request,
+            Place::c(request),
             || pmpi::MPI_Ibcast_c.get()(buffer, count, datatype, root, comm, request),
         )
     }
@@ -3810,7 +3898,7 @@ pub unsafe extern "C-unwind" fn MPI_Ibsend(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_send(Operation::Ibsend, comm, dest, Block(count, datatype), request, || {
+        meaning::start_send(Operation::Ibsend, comm, dest, Block(count, datatype), Place::c(request), || {
             pmpi::MPI_Ibsend.get()(buf, count, datatype, dest, tag, comm, request)
         })
     }
@@ -3828,7 +3916,7 @@ pub unsafe extern "C-unwind" fn MPI_Ibsend_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_send(Operation::Ibsend, comm, dest, Block(count, datatype), request, || {
+        meaning::start_send(Operation::Ibsend, comm, dest, Block(count, datatype), Place::c(request), || {
             pmpi::MPI_Ibsend_c.get()(buf, count, datatype, dest, tag, comm, request)
         })
     }
@@ -3850,7 +3938,7 @@ pub unsafe extern "C-unwind" fn MPI_Iexscan(
             Operation::Iexscan,
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
-            request,
+            Place::c(request),
             || pmpi::MPI_Iexscan.get()(sendbuf, recvbuf, count, datatype, op, comm, request),
         )
     }
@@ -3872,7 +3960,7 @@ pub unsafe extern "C-unwind" fn MPI_Iexscan_c(
             Operation::Iexscan,
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
-            request,
+            Place::c(request),
             || pmpi::MPI_Iexscan_c.get()(sendbuf, recvbuf, count, datatype, op, comm, request),
         )
     }
@@ -3898,7 +3986,7 @@ pub unsafe extern "C-unwind" fn MPI_Igather(
             |comm| {
                 volume::gather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Igather.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request,
@@ -3928,7 +4016,7 @@ pub unsafe extern "C-unwind" fn MPI_Igather_c(
             |comm| {
                 volume::gather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Igather_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request,
@@ -3959,7 +4047,7 @@ pub unsafe extern "C-unwind" fn MPI_Igatherv(
             |comm| {
                 volume::gather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype), root)
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Igatherv.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request,
@@ -3990,7 +4078,7 @@ pub unsafe extern "C-unwind" fn MPI_Igatherv_c(
             |comm| {
                 volume::gather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype), root)
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Igatherv_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request,
@@ -4011,7 +4099,7 @@ pub unsafe extern "C-unwind" fn MPI_Improbe(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::immediate_matched_probe(Operation::Improbe, comm, flag, message, || {
+        meaning::immediate_matched_probe(Operation::Improbe, comm, flag, Place::c(message), || {
             pmpi::MPI_Improbe.get()(source, tag, comm, flag, message, status)
         })
     }
@@ -4027,9 +4115,13 @@ pub unsafe extern "C-unwind" fn MPI_Imrecv(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_receive_matched(Operation::Imrecv, message, Block(count, datatype), request, || {
-            pmpi::MPI_Imrecv.get()(buf, count, datatype, message, request)
-        })
+        meaning::start_receive_matched(
+            Operation::Imrecv,
+            Place::c(message),
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_Imrecv.get()(buf, count, datatype, message, request),
+        )
     }
 }
 
@@ -4043,9 +4135,13 @@ pub unsafe extern "C-unwind" fn MPI_Imrecv_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_receive_matched(Operation::Imrecv, message, Block(count, datatype), request, || {
-            pmpi::MPI_Imrecv_c.get()(buf, count, datatype, message, request)
-        })
+        meaning::start_receive_matched(
+            Operation::Imrecv,
+            Place::c(message),
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_Imrecv_c.get()(buf, count, datatype, message, request),
+        )
     }
 }
 
@@ -4066,7 +4162,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_allgather(
             Operation::IneighborAllgather,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Ineighbor_allgather.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request,
@@ -4093,7 +4189,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_allgather_c(
             Operation::IneighborAllgather,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Ineighbor_allgather_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request,
@@ -4121,7 +4217,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_allgatherv(
             Operation::IneighborAllgatherv,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Ineighbor_allgatherv.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request,
@@ -4149,7 +4245,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_allgatherv_c(
             Operation::IneighborAllgatherv,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Ineighbor_allgatherv_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request,
@@ -4176,7 +4272,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_alltoall(
             Operation::IneighborAlltoall,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Ineighbor_alltoall.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request,
@@ -4203,7 +4299,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_alltoall_c(
             Operation::IneighborAlltoall,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Ineighbor_alltoall_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request,
@@ -4232,7 +4328,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_alltoallv(
             Operation::IneighborAlltoallv,
             comm,
             |comm| volume::neighbours(comm, Blocks(sendcounts, sendtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Ineighbor_alltoallv.get()(
                     sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
@@ -4262,7 +4358,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_alltoallv_c(
             Operation::IneighborAlltoallv,
             comm,
             |comm| volume::neighbours(comm, Blocks(sendcounts, sendtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Ineighbor_alltoallv_c.get()(
                     sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
@@ -4291,8 +4387,8 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_alltoallw(
         meaning::start_collective(
             Operation::IneighborAlltoallw,
             comm,
-            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, sendtypes)),
-            request,
+            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, Place::c(sendtypes))),
+            Place::c(request),
             || {
                 pmpi::MPI_Ineighbor_alltoallw.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
@@ -4321,8 +4417,8 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_alltoallw_c(
         meaning::start_collective(
             Operation::IneighborAlltoallw,
             comm,
-            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, sendtypes)),
-            request,
+            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, Place::c(sendtypes))),
+            Place::c(request),
             || {
                 pmpi::MPI_Ineighbor_alltoallw_c.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
@@ -4336,7 +4432,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_alltoallw_c(
 #[cfg(mpi = "MPI_Init")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Init(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int {
-    unsafe { by_hand::init(pmpi::MPI_Init.get(), argc, argv) }
+    unsafe { by_hand::init(|| pmpi::MPI_Init.get()(argc, argv)) }
 }
 
 #[cfg(mpi = "MPI_Init_thread")]
@@ -4347,7 +4443,7 @@ pub unsafe extern "C-unwind" fn MPI_Init_thread(
     required: c_int,
     provided: *mut c_int,
 ) -> c_int {
-    unsafe { by_hand::init_thread(pmpi::MPI_Init_thread.get(), argc, argv, required, provided) }
+    unsafe { by_hand::init_thread(|| pmpi::MPI_Init_thread.get()(argc, argv, required, provided)) }
 }
 
 #[cfg(mpi = "MPI_Intercomm_create")]
@@ -4362,13 +4458,22 @@ pub unsafe extern "C-unwind" fn MPI_Intercomm_create(
 ) -> c_int {
     unsafe {
         by_hand::intercomm_create(
-            pmpi::MPI_Intercomm_create.get(),
             local_comm,
             local_leader,
             peer_comm,
             remote_leader,
             tag,
-            newintercomm,
+            Place::c(newintercomm),
+            || {
+                pmpi::MPI_Intercomm_create.get()(
+                    local_comm,
+                    local_leader,
+                    peer_comm,
+                    remote_leader,
+                    tag,
+                    newintercomm,
+                )
+            },
         )
     }
 }
@@ -4386,17 +4491,18 @@ pub unsafe extern "C-unwind" fn MPI_Intercomm_create_from_groups(
     newintercomm: *mut Comm,
 ) -> c_int {
     unsafe {
-        by_hand::intercomm_create_from_groups(
-            pmpi::MPI_Intercomm_create_from_groups.get(),
-            local_group,
-            local_leader,
-            remote_group,
-            remote_leader,
-            stringtag,
-            info,
-            errhandler,
-            newintercomm,
-        )
+        by_hand::intercomm_create_from_groups(Place::c(newintercomm), || {
+            pmpi::MPI_Intercomm_create_from_groups.get()(
+                local_group,
+                local_leader,
+                remote_group,
+                remote_leader,
+                stringtag,
+                info,
+                errhandler,
+                newintercomm,
+            )
+        })
     }
 }
 
@@ -4407,7 +4513,11 @@ pub unsafe extern "C-unwind" fn MPI_Intercomm_merge(
     high: c_int,
     newintracomm: *mut Comm,
 ) -> c_int {
-    unsafe { by_hand::intercomm_merge(pmpi::MPI_Intercomm_merge.get(), intercomm, high, newintracomm) }
+    unsafe {
+        by_hand::intercomm_merge(intercomm, Place::c(newintracomm), || {
+            pmpi::MPI_Intercomm_merge.get()(intercomm, high, newintracomm)
+        })
+    }
 }
 
 #[cfg(mpi = "MPI_Iprobe")]
@@ -4436,9 +4546,14 @@ pub unsafe extern "C-unwind" fn MPI_Irecv(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_receive(Operation::Irecv, comm, source, Block(count, datatype), request, || {
-            pmpi::MPI_Irecv.get()(buf, count, datatype, source, tag, comm, request)
-        })
+        meaning::start_receive(
+            Operation::Irecv,
+            comm,
+            source,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_Irecv.get()(buf, count, datatype, source, tag, comm, request),
+        )
     }
 }
 
@@ -4454,9 +4569,14 @@ pub unsafe extern "C-unwind" fn MPI_Irecv_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_receive(Operation::Irecv, comm, source, Block(count, datatype), request, || {
-            pmpi::MPI_Irecv_c.get()(buf, count, datatype, source, tag, comm, request)
-        })
+        meaning::start_receive(
+            Operation::Irecv,
+            comm,
+            source,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_Irecv_c.get()(buf, count, datatype, source, tag, comm, request),
+        )
     }
 }
 
@@ -4477,7 +4597,7 @@ pub unsafe extern "C-unwind" fn MPI_Ireduce(
             Operation::Ireduce,
             comm,
             |comm| volume::reduce(comm, Block(count, datatype), root),
-            request,
+            Place::c(request),
             || pmpi::MPI_Ireduce.get()(sendbuf, recvbuf, count, datatype, op, root, comm, request),
         )
     }
@@ -4500,7 +4620,7 @@ pub unsafe extern "C-unwind" fn MPI_Ireduce_c(
             Operation::Ireduce,
             comm,
             |comm| volume::reduce(comm, Block(count, datatype), root),
-            request,
+            Place::c(request),
             || pmpi::MPI_Ireduce_c.get()(sendbuf, recvbuf, count, datatype, op, root, comm, request),
         )
     }
@@ -4522,7 +4642,7 @@ pub unsafe extern "C-unwind" fn MPI_Ireduce_scatter(
             Operation::IreduceScatter,
             comm,
             |comm| volume::own_block(comm, Blocks(recvcounts, datatype)),
-            request,
+            Place::c(request),
             || pmpi::MPI_Ireduce_scatter.get()(sendbuf, recvbuf, recvcounts, datatype, op, comm, request),
         )
     }
@@ -4544,7 +4664,7 @@ pub unsafe extern "C-unwind" fn MPI_Ireduce_scatter_c(
             Operation::IreduceScatter,
             comm,
             |comm| volume::own_block(comm, Blocks(recvcounts, datatype)),
-            request,
+            Place::c(request),
             || pmpi::MPI_Ireduce_scatter_c.get()(sendbuf, recvbuf, recvcounts, datatype, op, comm, request),
         )
     }
@@ -4566,7 +4686,7 @@ pub unsafe extern "C-unwind" fn MPI_Ireduce_scatter_block(
             Operation::IreduceScatterBlock,
             comm,
             |comm| volume::every_process(comm, Block(recvcount, datatype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Ireduce_scatter_block.get()(
                     sendbuf, recvbuf, recvcount, datatype, op, comm, request,
@@ -4592,7 +4712,7 @@ pub unsafe extern "C-unwind" fn MPI_Ireduce_scatter_block_c(
             Operation::IreduceScatterBlock,
             comm,
             |comm| volume::every_process(comm, Block(recvcount, datatype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Ireduce_scatter_block_c.get()(
                     sendbuf, recvbuf, recvcount, datatype, op, comm, request,
@@ -4614,7 +4734,7 @@ pub unsafe extern "C-unwind" fn MPI_Irsend(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_send(Operation::Irsend, comm, dest, Block(count, datatype), request, || {
+        meaning::start_send(Operation::Irsend, comm, dest, Block(count, datatype), Place::c(request), || {
             pmpi::MPI_Irsend.get()(buf, count, datatype, dest, tag, comm, request)
         })
     }
@@ -4632,7 +4752,7 @@ pub unsafe extern "C-unwind" fn MPI_Irsend_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_send(Operation::Irsend, comm, dest, Block(count, datatype), request, || {
+        meaning::start_send(Operation::Irsend, comm, dest, Block(count, datatype), Place::c(request), || {
             pmpi::MPI_Irsend_c.get()(buf, count, datatype, dest, tag, comm, request)
         })
     }
@@ -4654,7 +4774,7 @@ pub unsafe extern "C-unwind" fn MPI_Iscan(
             Operation::Iscan,
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
-            request,
+            Place::c(request),
             || pmpi::MPI_Iscan.get()(sendbuf, recvbuf, count, datatype, op, comm, request),
         )
     }
@@ -4676,7 +4796,7 @@ pub unsafe extern "C-unwind" fn MPI_Iscan_c(
             Operation::Iscan,
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
-            request,
+            Place::c(request),
             || pmpi::MPI_Iscan_c.get()(sendbuf, recvbuf, count, datatype, op, comm, request),
         )
     }
@@ -4702,7 +4822,7 @@ pub unsafe extern "C-unwind" fn MPI_Iscatter(
             |comm| {
                 volume::scatter(comm, recvbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Iscatter.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request,
@@ -4732,7 +4852,7 @@ pub unsafe extern "C-unwind" fn MPI_Iscatter_c(
             |comm| {
                 volume::scatter(comm, recvbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Iscatter_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request,
@@ -4763,7 +4883,7 @@ pub unsafe extern "C-unwind" fn MPI_Iscatterv(
             |comm| {
                 volume::scatter(comm, recvbuf, Blocks(sendcounts, sendtype), Block(recvcount, recvtype), root)
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Iscatterv.get()(
                     sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request,
@@ -4794,7 +4914,7 @@ pub unsafe extern "C-unwind" fn MPI_Iscatterv_c(
             |comm| {
                 volume::scatter(comm, recvbuf, Blocks(sendcounts, sendtype), Block(recvcount, recvtype), root)
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Iscatterv_c.get()(
                     sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request,
@@ -4816,7 +4936,7 @@ pub unsafe extern "C-unwind" fn MPI_Isend(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_send(Operation::Isend, comm, dest, Block(count, datatype), request, || {
+        meaning::start_send(Operation::Isend, comm, dest, Block(count, datatype), Place::c(request), || {
             pmpi::MPI_Isend.get()(buf, count, datatype, dest, tag, comm, request)
         })
     }
@@ -4834,7 +4954,7 @@ pub unsafe extern "C-unwind" fn MPI_Isend_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_send(Operation::Isend, comm, dest, Block(count, datatype), request, || {
+        meaning::start_send(Operation::Isend, comm, dest, Block(count, datatype), Place::c(request), || {
             pmpi::MPI_Isend_c.get()(buf, count, datatype, dest, tag, comm, request)
         })
     }
@@ -4864,7 +4984,7 @@ pub unsafe extern "C-unwind" fn MPI_Isendrecv(
             Block(sendcount, sendtype),
             source,
             Block(recvcount, recvtype),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Isendrecv.get()(
                     sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source,
@@ -4899,7 +5019,7 @@ pub unsafe extern "C-unwind" fn MPI_Isendrecv_c(
             Block(sendcount, sendtype),
             source,
             Block(recvcount, recvtype),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Isendrecv_c.get()(
                     sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source,
@@ -4931,7 +5051,7 @@ pub unsafe extern "C-unwind" fn MPI_Isendrecv_replace(
             Block(count, datatype),
             source,
             Block(count, datatype),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Isendrecv_replace.get()(
                     buf, count, datatype, dest, sendtag, source, recvtag, comm, request,
@@ -4962,7 +5082,7 @@ pub unsafe extern "C-unwind" fn MPI_Isendrecv_replace_c(
             Block(count, datatype),
             source,
             Block(count, datatype),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Isendrecv_replace_c.get()(
                     buf, count, datatype, dest, sendtag, source, recvtag, comm, request,
@@ -4984,7 +5104,7 @@ pub unsafe extern "C-unwind" fn MPI_Issend(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_send(Operation::Issend, comm, dest, Block(count, datatype), request, || {
+        meaning::start_send(Operation::Issend, comm, dest, Block(count, datatype), Place::c(request), || {
             pmpi::MPI_Issend.get()(buf, count, datatype, dest, tag, comm, request)
         })
     }
@@ -5002,7 +5122,7 @@ pub unsafe extern "C-unwind" fn MPI_Issend_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_send(Operation::Issend, comm, dest, Block(count, datatype), request, || {
+        meaning::start_send(Operation::Issend, comm, dest, Block(count, datatype), Place::c(request), || {
             pmpi::MPI_Issend_c.get()(buf, count, datatype, dest, tag, comm, request)
         })
     }
@@ -5018,7 +5138,7 @@ pub unsafe extern "C-unwind" fn MPI_Mprobe(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::matched_probe(Operation::Mprobe, comm, message, || {
+        meaning::matched_probe(Operation::Mprobe, comm, Place::c(message), || {
             pmpi::MPI_Mprobe.get()(source, tag, comm, message, status)
         })
     }
@@ -5034,7 +5154,7 @@ pub unsafe extern "C-unwind" fn MPI_Mrecv(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::receive_matched(Operation::Mrecv, message, status, |status| {
+        meaning::receive_matched(Operation::Mrecv, Place::c(message), status, |status| {
             pmpi::MPI_Mrecv.get()(buf, count, datatype, message, status)
         })
     }
@@ -5050,7 +5170,7 @@ pub unsafe extern "C-unwind" fn MPI_Mrecv_c(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::receive_matched(Operation::Mrecv, message, status, |status| {
+        meaning::receive_matched(Operation::Mrecv, Place::c(message), status, |status| {
             pmpi::MPI_Mrecv_c.get()(buf, count, datatype, message, status)
         })
     }
@@ -5124,7 +5244,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_allgather_init(
             Operation::NeighborAllgatherInit,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Neighbor_allgather_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
@@ -5152,7 +5272,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_allgather_init_c(
             Operation::NeighborAllgatherInit,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Neighbor_allgather_init_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
@@ -5233,7 +5353,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_allgatherv_init(
             Operation::NeighborAllgathervInit,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Neighbor_allgatherv_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request,
@@ -5262,7 +5382,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_allgatherv_init_c(
             Operation::NeighborAllgathervInit,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Neighbor_allgatherv_init_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request,
@@ -5340,7 +5460,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoall_init(
             Operation::NeighborAlltoallInit,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Neighbor_alltoall_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
@@ -5368,7 +5488,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoall_init_c(
             Operation::NeighborAlltoallInit,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Neighbor_alltoall_init_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
@@ -5452,7 +5572,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallv_init(
             Operation::NeighborAlltoallvInit,
             comm,
             |comm| volume::neighbours(comm, Blocks(sendcounts, sendtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Neighbor_alltoallv_init.get()(
                     sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
@@ -5483,7 +5603,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallv_init_c(
             Operation::NeighborAlltoallvInit,
             comm,
             |comm| volume::neighbours(comm, Blocks(sendcounts, sendtype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Neighbor_alltoallv_init_c.get()(
                     sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
@@ -5511,7 +5631,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallw(
         meaning::collective(
             Operation::NeighborAlltoallw,
             comm,
-            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, sendtypes)),
+            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, Place::c(sendtypes))),
             || {
                 pmpi::MPI_Neighbor_alltoallw.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
@@ -5538,7 +5658,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallw_c(
         meaning::collective(
             Operation::NeighborAlltoallw,
             comm,
-            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, sendtypes)),
+            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, Place::c(sendtypes))),
             || {
                 pmpi::MPI_Neighbor_alltoallw_c.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
@@ -5567,8 +5687,8 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallw_init(
         meaning::prepare_collective(
             Operation::NeighborAlltoallwInit,
             comm,
-            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, sendtypes)),
-            request,
+            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, Place::c(sendtypes))),
+            Place::c(request),
             || {
                 pmpi::MPI_Neighbor_alltoallw_init.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
@@ -5598,8 +5718,8 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallw_init_c(
         meaning::prepare_collective(
             Operation::NeighborAlltoallwInit,
             comm,
-            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, sendtypes)),
-            request,
+            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, Place::c(sendtypes))),
+            Place::c(request),
             || {
                 pmpi::MPI_Neighbor_alltoallw_init_c.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
@@ -5627,7 +5747,7 @@ pub unsafe extern "C-unwind" fn MPI_Parrived(
 #[cfg(mpi = "MPI_Pcontrol")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Pcontrol(level: c_int, extra: *const c_char) -> c_int {
-    unsafe { by_hand::pcontrol(pmpi::MPI_Pcontrol.get(), level, extra) }
+    unsafe { by_hand::pcontrol(level, extra, || pmpi::MPI_Pcontrol.get()(level, extra)) }
 }
 
 #[cfg(mpi = "MPI_Pready")]
@@ -5684,7 +5804,7 @@ pub unsafe extern "C-unwind" fn MPI_Precv_init(
             source,
             partitions,
             Block(count, datatype),
-            request,
+            Place::c(request),
             || pmpi::MPI_Precv_init.get()(buf, partitions, count, datatype, source, tag, comm, info, request),
         )
     }
@@ -5721,7 +5841,7 @@ pub unsafe extern "C-unwind" fn MPI_Psend_init(
             dest,
             partitions,
             Block(count, datatype),
-            request,
+            Place::c(request),
             || pmpi::MPI_Psend_init.get()(buf, partitions, count, datatype, dest, tag, comm, info, request),
         )
     }
@@ -5803,7 +5923,7 @@ pub unsafe extern "C-unwind" fn MPI_Raccumulate(
             win,
             target_rank,
             Block(origin_count, origin_datatype),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Raccumulate.get()(
                     origin_addr,
@@ -5842,7 +5962,7 @@ pub unsafe extern "C-unwind" fn MPI_Raccumulate_c(
             win,
             target_rank,
             Block(origin_count, origin_datatype),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Raccumulate_c.get()(
                     origin_addr,
@@ -5909,9 +6029,14 @@ pub unsafe extern "C-unwind" fn MPI_Recv_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_receive(Operation::RecvInit, comm, source, Block(count, datatype), request, || {
-            pmpi::MPI_Recv_init.get()(buf, count, datatype, source, tag, comm, request)
-        })
+        meaning::prepare_receive(
+            Operation::RecvInit,
+            comm,
+            source,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_Recv_init.get()(buf, count, datatype, source, tag, comm, request),
+        )
     }
 }
 
@@ -5927,9 +6052,14 @@ pub unsafe extern "C-unwind" fn MPI_Recv_init_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_receive(Operation::RecvInit, comm, source, Block(count, datatype), request, || {
-            pmpi::MPI_Recv_init_c.get()(buf, count, datatype, source, tag, comm, request)
-        })
+        meaning::prepare_receive(
+            Operation::RecvInit,
+            comm,
+            source,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_Recv_init_c.get()(buf, count, datatype, source, tag, comm, request),
+        )
     }
 }
 
@@ -5993,7 +6123,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_init(
             Operation::ReduceInit,
             comm,
             |comm| volume::reduce(comm, Block(count, datatype), root),
-            request,
+            Place::c(request),
             || pmpi::MPI_Reduce_init.get()(sendbuf, recvbuf, count, datatype, op, root, comm, info, request),
         )
     }
@@ -6017,7 +6147,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_init_c(
             Operation::ReduceInit,
             comm,
             |comm| volume::reduce(comm, Block(count, datatype), root),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Reduce_init_c.get()(
                     sendbuf, recvbuf, count, datatype, op, root, comm, info, request,
@@ -6124,7 +6254,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_scatter_block_init(
             Operation::ReduceScatterBlockInit,
             comm,
             |comm| volume::every_process(comm, Block(recvcount, datatype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Reduce_scatter_block_init.get()(
                     sendbuf, recvbuf, recvcount, datatype, op, comm, info, request,
@@ -6151,7 +6281,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_scatter_block_init_c(
             Operation::ReduceScatterBlockInit,
             comm,
             |comm| volume::every_process(comm, Block(recvcount, datatype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Reduce_scatter_block_init_c.get()(
                     sendbuf, recvbuf, recvcount, datatype, op, comm, info, request,
@@ -6178,7 +6308,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_scatter_init(
             Operation::ReduceScatterInit,
             comm,
             |comm| volume::own_block(comm, Blocks(recvcounts, datatype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Reduce_scatter_init.get()(
                     sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request,
@@ -6205,7 +6335,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_scatter_init_c(
             Operation::ReduceScatterInit,
             comm,
             |comm| volume::own_block(comm, Blocks(recvcounts, datatype)),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Reduce_scatter_init_c.get()(
                     sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request,
@@ -6218,7 +6348,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_scatter_init_c(
 #[cfg(mpi = "MPI_Request_free")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Request_free(request: *mut Request) -> c_int {
-    unsafe { by_hand::request_free(pmpi::MPI_Request_free.get(), request) }
+    unsafe { by_hand::request_free(Place::c(request), || pmpi::MPI_Request_free.get()(request)) }
 }
 
 #[cfg(mpi = "MPI_Request_get_status")]
@@ -6228,7 +6358,9 @@ pub unsafe extern "C-unwind" fn MPI_Request_get_status(
     flag: *mut c_int,
     status: *mut Status,
 ) -> c_int {
-    unsafe { by_hand::request_get_status(pmpi::MPI_Request_get_status.get(), request, flag, status) }
+    unsafe {
+        by_hand::request_get_status(request, || pmpi::MPI_Request_get_status.get()(request, flag, status))
+    }
 }
 
 #[cfg(mpi = "MPI_Rget")]
@@ -6250,7 +6382,7 @@ pub unsafe extern "C-unwind" fn MPI_Rget(
             win,
             target_rank,
             Block(origin_count, origin_datatype),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Rget.get()(
                     origin_addr,
@@ -6287,7 +6419,7 @@ pub unsafe extern "C-unwind" fn MPI_Rget_c(
             win,
             target_rank,
             Block(origin_count, origin_datatype),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Rget_c.get()(
                     origin_addr,
@@ -6330,7 +6462,7 @@ pub unsafe extern "C-unwind" fn MPI_Rget_accumulate(
             op,
             Block(origin_count, origin_datatype),
             Block(result_count, result_datatype),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Rget_accumulate.get()(
                     origin_addr,
@@ -6377,7 +6509,7 @@ pub unsafe extern "C-unwind" fn MPI_Rget_accumulate_c(
             op,
             Block(origin_count, origin_datatype),
             Block(result_count, result_datatype),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Rget_accumulate_c.get()(
                     origin_addr,
@@ -6418,7 +6550,7 @@ pub unsafe extern "C-unwind" fn MPI_Rput(
             win,
             target_rank,
             Block(origin_count, origin_datatype),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Rput.get()(
                     origin_addr,
@@ -6455,7 +6587,7 @@ pub unsafe extern "C-unwind" fn MPI_Rput_c(
             win,
             target_rank,
             Block(origin_count, origin_datatype),
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Rput_c.get()(
                     origin_addr,
@@ -6519,9 +6651,14 @@ pub unsafe extern "C-unwind" fn MPI_Rsend_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_send(Operation::RsendInit, comm, dest, Block(count, datatype), request, || {
-            pmpi::MPI_Rsend_init.get()(buf, count, datatype, dest, tag, comm, request)
-        })
+        meaning::prepare_send(
+            Operation::RsendInit,
+            comm,
+            dest,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_Rsend_init.get()(buf, count, datatype, dest, tag, comm, request),
+        )
     }
 }
 
@@ -6537,9 +6674,14 @@ pub unsafe extern "C-unwind" fn MPI_Rsend_init_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_send(Operation::RsendInit, comm, dest, Block(count, datatype), request, || {
-            pmpi::MPI_Rsend_init_c.get()(buf, count, datatype, dest, tag, comm, request)
-        })
+        meaning::prepare_send(
+            Operation::RsendInit,
+            comm,
+            dest,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_Rsend_init_c.get()(buf, count, datatype, dest, tag, comm, request),
+        )
     }
 }
 
@@ -6600,7 +6742,7 @@ pub unsafe extern "C-unwind" fn MPI_Scan_init(
             Operation::ScanInit,
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
-            request,
+            Place::c(request),
             || pmpi::MPI_Scan_init.get()(sendbuf, recvbuf, count, datatype, op, comm, info, request),
         )
     }
@@ -6623,7 +6765,7 @@ pub unsafe extern "C-unwind" fn MPI_Scan_init_c(
             Operation::ScanInit,
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
-            request,
+            Place::c(request),
             || pmpi::MPI_Scan_init_c.get()(sendbuf, recvbuf, count, datatype, op, comm, info, request),
         )
     }
@@ -6706,7 +6848,7 @@ pub unsafe extern "C-unwind" fn MPI_Scatter_init(
             |comm| {
                 volume::scatter(comm, recvbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Scatter_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request,
@@ -6737,7 +6879,7 @@ pub unsafe extern "C-unwind" fn MPI_Scatter_init_c(
             |comm| {
                 volume::scatter(comm, recvbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Scatter_init_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request,
@@ -6827,7 +6969,7 @@ pub unsafe extern "C-unwind" fn MPI_Scatterv_init(
             |comm| {
                 volume::scatter(comm, recvbuf, Blocks(sendcounts, sendtype), Block(recvcount, recvtype), root)
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Scatterv_init.get()(
                     sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info,
@@ -6860,7 +7002,7 @@ pub unsafe extern "C-unwind" fn MPI_Scatterv_init_c(
             |comm| {
                 volume::scatter(comm, recvbuf, Blocks(sendcounts, sendtype), Block(recvcount, recvtype), root)
             },
-            request,
+            Place::c(request),
             || {
                 pmpi::MPI_Scatterv_init_c.get()(
                     sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info,
@@ -6917,9 +7059,14 @@ pub unsafe extern "C-unwind" fn MPI_Send_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_send(Operation::SendInit, comm, dest, Block(count, datatype), request, || {
-            pmpi::MPI_Send_init.get()(buf, count, datatype, dest, tag, comm, request)
-        })
+        meaning::prepare_send(
+            Operation::SendInit,
+            comm,
+            dest,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_Send_init.get()(buf, count, datatype, dest, tag, comm, request),
+        )
     }
 }
 
@@ -6935,9 +7082,14 @@ pub unsafe extern "C-unwind" fn MPI_Send_init_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_send(Operation::SendInit, comm, dest, Block(count, datatype), request, || {
-            pmpi::MPI_Send_init_c.get()(buf, count, datatype, dest, tag, comm, request)
-        })
+        meaning::prepare_send(
+            Operation::SendInit,
+            comm,
+            dest,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_Send_init_c.get()(buf, count, datatype, dest, tag, comm, request),
+        )
     }
 }
 
@@ -7054,7 +7206,7 @@ pub unsafe extern "C-unwind" fn MPI_Sendrecv_replace_c(
 #[cfg(mpi = "MPI_Session_finalize")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Session_finalize(session: *mut Session) -> c_int {
-    unsafe { by_hand::session_finalize(pmpi::MPI_Session_finalize.get(), session) }
+    unsafe { by_hand::session_finalize(session, || pmpi::MPI_Session_finalize.get()(session)) }
 }
 
 #[cfg(mpi = "MPI_Session_init")]
@@ -7064,7 +7216,7 @@ pub unsafe extern "C-unwind" fn MPI_Session_init(
     errhandler: Raw<Errhandler>,
     session: *mut Session,
 ) -> c_int {
-    unsafe { by_hand::session_init(pmpi::MPI_Session_init.get(), info, errhandler, session) }
+    unsafe { by_hand::session_init(session, || pmpi::MPI_Session_init.get()(info, errhandler, session)) }
 }
 
 #[cfg(mpi = "MPI_Ssend")]
@@ -7113,9 +7265,14 @@ pub unsafe extern "C-unwind" fn MPI_Ssend_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_send(Operation::SsendInit, comm, dest, Block(count, datatype), request, || {
-            pmpi::MPI_Ssend_init.get()(buf, count, datatype, dest, tag, comm, request)
-        })
+        meaning::prepare_send(
+            Operation::SsendInit,
+            comm,
+            dest,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_Ssend_init.get()(buf, count, datatype, dest, tag, comm, request),
+        )
     }
 }
 
@@ -7131,22 +7288,31 @@ pub unsafe extern "C-unwind" fn MPI_Ssend_init_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_send(Operation::SsendInit, comm, dest, Block(count, datatype), request, || {
-            pmpi::MPI_Ssend_init_c.get()(buf, count, datatype, dest, tag, comm, request)
-        })
+        meaning::prepare_send(
+            Operation::SsendInit,
+            comm,
+            dest,
+            Block(count, datatype),
+            Place::c(request),
+            || pmpi::MPI_Ssend_init_c.get()(buf, count, datatype, dest, tag, comm, request),
+        )
     }
 }
 
 #[cfg(mpi = "MPI_Start")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Start(request: *mut Request) -> c_int {
-    unsafe { by_hand::start(pmpi::MPI_Start.get(), request) }
+    unsafe { by_hand::start(Place::c(request), || pmpi::MPI_Start.get()(request)) }
 }
 
 #[cfg(mpi = "MPI_Startall")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Startall(count: c_int, array_of_requests: *mut Request) -> c_int {
-    unsafe { by_hand::startall(pmpi::MPI_Startall.get(), count, array_of_requests) }
+    unsafe {
+        by_hand::startall(count, Place::c(array_of_requests), || {
+            pmpi::MPI_Startall.get()(count, array_of_requests)
+        })
+    }
 }
 
 #[cfg(mpi = "MPI_Test")]
@@ -7156,7 +7322,9 @@ pub unsafe extern "C-unwind" fn MPI_Test(
     flag: *mut c_int,
     status: *mut Status,
 ) -> c_int {
-    unsafe { by_hand::test(pmpi::MPI_Test.get(), request, flag, status) }
+    unsafe {
+        by_hand::test(Place::c(request), flag, status, |status| pmpi::MPI_Test.get()(request, flag, status))
+    }
 }
 
 #[cfg(mpi = "MPI_Testall")]
@@ -7167,7 +7335,11 @@ pub unsafe extern "C-unwind" fn MPI_Testall(
     flag: *mut c_int,
     array_of_statuses: *mut Status,
 ) -> c_int {
-    unsafe { by_hand::testall(pmpi::MPI_Testall.get(), count, array_of_requests, flag, array_of_statuses) }
+    unsafe {
+        by_hand::testall(count, Place::c(array_of_requests), flag, array_of_statuses, |array_of_statuses| {
+            pmpi::MPI_Testall.get()(count, array_of_requests, flag, array_of_statuses)
+        })
+    }
 }
 
 #[cfg(mpi = "MPI_Testany")]
@@ -7179,7 +7351,11 @@ pub unsafe extern "C-unwind" fn MPI_Testany(
     flag: *mut c_int,
     status: *mut Status,
 ) -> c_int {
-    unsafe { by_hand::testany(pmpi::MPI_Testany.get(), count, array_of_requests, index, flag, status) }
+    unsafe {
+        by_hand::testany(count, Place::c(array_of_requests), Indices::c(index), flag, status, |status| {
+            pmpi::MPI_Testany.get()(count, array_of_requests, index, flag, status)
+        })
+    }
 }
 
 #[cfg(mpi = "MPI_Testsome")]
@@ -7193,12 +7369,20 @@ pub unsafe extern "C-unwind" fn MPI_Testsome(
 ) -> c_int {
     unsafe {
         by_hand::testsome(
-            pmpi::MPI_Testsome.get(),
             incount,
-            array_of_requests,
+            Place::c(array_of_requests),
             outcount,
-            array_of_indices,
+            Indices::c(array_of_indices),
             array_of_statuses,
+            |array_of_statuses| {
+                pmpi::MPI_Testsome.get()(
+                    incount,
+                    array_of_requests,
+                    outcount,
+                    array_of_indices,
+                    array_of_statuses,
+                )
+            },
         )
     }
 }
@@ -7206,7 +7390,7 @@ pub unsafe extern "C-unwind" fn MPI_Testsome(
 #[cfg(mpi = "MPI_Wait")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Wait(request: *mut Request, status: *mut Status) -> c_int {
-    unsafe { by_hand::wait(pmpi::MPI_Wait.get(), request, status) }
+    unsafe { by_hand::wait(Place::c(request), status, |status| pmpi::MPI_Wait.get()(request, status)) }
 }
 
 #[cfg(mpi = "MPI_Waitall")]
@@ -7216,7 +7400,11 @@ pub unsafe extern "C-unwind" fn MPI_Waitall(
     array_of_requests: *mut Request,
     array_of_statuses: *mut Status,
 ) -> c_int {
-    unsafe { by_hand::waitall(pmpi::MPI_Waitall.get(), count, array_of_requests, array_of_statuses) }
+    unsafe {
+        by_hand::waitall(count, Place::c(array_of_requests), array_of_statuses, |array_of_statuses| {
+            pmpi::MPI_Waitall.get()(count, array_of_requests, array_of_statuses)
+        })
+    }
 }
 
 #[cfg(mpi = "MPI_Waitany")]
@@ -7227,7 +7415,11 @@ pub unsafe extern "C-unwind" fn MPI_Waitany(
     index: *mut c_int,
     status: *mut Status,
 ) -> c_int {
-    unsafe { by_hand::waitany(pmpi::MPI_Waitany.get(), count, array_of_requests, index, status) }
+    unsafe {
+        by_hand::waitany(count, Place::c(array_of_requests), Indices::c(index), status, |status| {
+            pmpi::MPI_Waitany.get()(count, array_of_requests, index, status)
+        })
+    }
 }
 
 #[cfg(mpi = "MPI_Waitsome")]
@@ -7241,12 +7433,20 @@ pub unsafe extern "C-unwind" fn MPI_Waitsome(
 ) -> c_int {
     unsafe {
         by_hand::waitsome(
-            pmpi::MPI_Waitsome.get(),
             incount,
-            array_of_requests,
+            Place::c(array_of_requests),
             outcount,
-            array_of_indices,
+            Indices::c(array_of_indices),
             array_of_statuses,
+            |array_of_statuses| {
+                pmpi::MPI_Waitsome.get()(
+                    incount,
+                    array_of_requests,
+                    outcount,
+                    array_of_indices,
+                    array_of_statuses,
+                )
+            },
         )
     }
 }
@@ -7262,7 +7462,7 @@ pub unsafe extern "C-unwind" fn MPI_Win_allocate(
     win: *mut Win,
 ) -> c_int {
     unsafe {
-        meaning::create_window(Operation::WinAllocate, comm, win, || {
+        meaning::create_window(Operation::WinAllocate, comm, Place::c(win), || {
             pmpi::MPI_Win_allocate.get()(size, disp_unit, info, comm, baseptr, win)
         })
     }
@@ -7279,7 +7479,7 @@ pub unsafe extern "C-unwind" fn MPI_Win_allocate_c(
     win: *mut Win,
 ) -> c_int {
     unsafe {
-        meaning::create_window(Operation::WinAllocate, comm, win, || {
+        meaning::create_window(Operation::WinAllocate, comm, Place::c(win), || {
             pmpi::MPI_Win_allocate_c.get()(size, disp_unit, info, comm, baseptr, win)
         })
     }
@@ -7296,7 +7496,7 @@ pub unsafe extern "C-unwind" fn MPI_Win_allocate_shared(
     win: *mut Win,
 ) -> c_int {
     unsafe {
-        meaning::create_window(Operation::WinAllocateShared, comm, win, || {
+        meaning::create_window(Operation::WinAllocateShared, comm, Place::c(win), || {
             pmpi::MPI_Win_allocate_shared.get()(size, disp_unit, info, comm, baseptr, win)
         })
     }
@@ -7313,7 +7513,7 @@ pub unsafe extern "C-unwind" fn MPI_Win_allocate_shared_c(
     win: *mut Win,
 ) -> c_int {
     unsafe {
-        meaning::create_window(Operation::WinAllocateShared, comm, win, || {
+        meaning::create_window(Operation::WinAllocateShared, comm, Place::c(win), || {
             pmpi::MPI_Win_allocate_shared_c.get()(size, disp_unit, info, comm, baseptr, win)
         })
     }
@@ -7342,7 +7542,7 @@ pub unsafe extern "C-unwind" fn MPI_Win_create(
     win: *mut Win,
 ) -> c_int {
     unsafe {
-        meaning::create_window(Operation::WinCreate, comm, win, || {
+        meaning::create_window(Operation::WinCreate, comm, Place::c(win), || {
             pmpi::MPI_Win_create.get()(base, size, disp_unit, info, comm, win)
         })
     }
@@ -7359,7 +7559,7 @@ pub unsafe extern "C-unwind" fn MPI_Win_create_c(
     win: *mut Win,
 ) -> c_int {
     unsafe {
-        meaning::create_window(Operation::WinCreate, comm, win, || {
+        meaning::create_window(Operation::WinCreate, comm, Place::c(win), || {
             pmpi::MPI_Win_create_c.get()(base, size, disp_unit, info, comm, win)
         })
     }
@@ -7373,7 +7573,7 @@ pub unsafe extern "C-unwind" fn MPI_Win_create_dynamic(
     win: *mut Win,
 ) -> c_int {
     unsafe {
-        meaning::create_window(Operation::WinCreateDynamic, comm, win, || {
+        meaning::create_window(Operation::WinCreateDynamic, comm, Place::c(win), || {
             pmpi::MPI_Win_create_dynamic.get()(info, comm, win)
         })
     }
@@ -7422,7 +7622,7 @@ pub unsafe extern "C-unwind" fn MPI_Win_flush_local_all(win: Raw<Win>) -> c_int 
 #[cfg(mpi = "MPI_Win_free")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_free(win: *mut Win) -> c_int {
-    unsafe { meaning::free_window(Operation::WinFree, win, || pmpi::MPI_Win_free.get()(win)) }
+    unsafe { meaning::free_window(Operation::WinFree, Place::c(win), || pmpi::MPI_Win_free.get()(win)) }
 }
 
 #[cfg(mpi = "MPI_Win_lock")]

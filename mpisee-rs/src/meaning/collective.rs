@@ -3,6 +3,7 @@
 use super::completion::count_on;
 use super::volume::Volume;
 use crate::abi::{Comm, Raw, Request, constant};
+use crate::argument::Place;
 use crate::communicator::Communicator;
 use crate::process::REQUESTS;
 use crate::record::{Call, Counted};
@@ -40,7 +41,7 @@ pub unsafe fn start_collective(
     operation: Operation,
     comm: Raw<Comm>,
     volume: impl FnOnce(&Communicator) -> Volume,
-    request: *mut Request,
+    request: Place<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(call) = Call::counted() else { return make() };
@@ -59,7 +60,7 @@ pub unsafe fn start_collective(
         recorder.count_call(&counted);
         if code == constant::SUCCESS {
             // SAFETY: the call succeeded, so it stored a request.
-            REQUESTS.add(unsafe { *request }, request, Started::once(Kind::Collective, counted));
+            unsafe { REQUESTS.add(request, Started::once(Kind::Collective, counted)) };
         }
     });
     code
@@ -74,7 +75,7 @@ pub unsafe fn prepare_collective(
     operation: Operation,
     comm: Raw<Comm>,
     volume: impl FnOnce(&Communicator) -> Volume,
-    request: *mut Request,
+    request: Place<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(call) = Call::tracked() else { return make() };
@@ -87,7 +88,7 @@ pub unsafe fn prepare_collective(
             let template = recorder.counted(communicator.id, operation, message, 0, 0);
             let started = Started::persistent(Kind::Collective, template, bytes);
             // SAFETY: the call succeeded, so it stored a request.
-            REQUESTS.add(unsafe { *request }, request, started);
+            unsafe { REQUESTS.add(request, started) };
         }
     });
     code

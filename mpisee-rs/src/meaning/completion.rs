@@ -5,6 +5,7 @@
 //! So a rank's MPI time is never counted twice.
 
 use crate::abi::{Request, Status, received_bytes};
+use crate::argument::Place;
 use crate::generated::pmpi;
 use crate::naming;
 use crate::process::{self, REQUESTS};
@@ -228,7 +229,7 @@ pub fn count_on(recorder: &Recorder, operation: Operation, communicator: u32, ti
 /// # Safety
 /// `place` holds a request.
 #[inline]
-pub unsafe fn given(null: Request, place: *const Request) -> Given {
+pub unsafe fn given(null: Request, place: Place<Request>) -> Given {
     // SAFETY: the caller's promise.
-    REQUESTS.given(unsafe { *place }, place, null)
+    REQUESTS.given(unsafe { place.handle() }, place, null)
 }

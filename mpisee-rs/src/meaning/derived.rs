@@ -1,7 +1,8 @@
 //! Windows and files: handles that stand for the communicator on which they were made.
 
 use super::completion::count_on;
-use crate::abi::{self, Comm, Raw, constant};
+use crate::abi::{self, Comm, FromFortran, Raw, constant};
+use crate::argument::Place;
 use crate::process;
 use crate::record::Call;
 use crate::table::Table;
@@ -18,7 +19,7 @@ pub struct Handles<H> {
     handle: PhantomData<fn(H)>,
 }
 
-impl<H: Copy> Handles<H> {
+impl<H: FromFortran> Handles<H> {
     /// Calls on handles that are not in it are counted as `unknown`.
     pub const fn new(unknown: NotSeen) -> Self {
         Handles { communicators: Table::new(), unknown, handle: PhantomData }
@@ -47,7 +48,7 @@ impl<H: Copy> Handles<H> {
         &self,
         operation: Operation,
         comm: Raw<Comm>,
-        new: *const H,
+        new: Place<H>,
         make: impl FnOnce() -> c_int,
     ) -> c_int {
         let Some(call) = Call::tracked() else { return make() };
@@ -57,7 +58,7 @@ impl<H: Copy> Handles<H> {
             count_on(recorder, operation, communicator.id, ticks);
             if code == constant::SUCCESS {
                 // SAFETY: the call succeeded, so it stored a handle.
-                self.communicators.insert(abi::bits(unsafe { *new }), communicator.id);
+                self.communicators.insert(abi::bits(unsafe { new.handle() }), communicator.id);
             }
         });
         code
@@ -67,14 +68,14 @@ impl<H: Copy> Handles<H> {
     ///
     /// # Safety
     /// See [`Handles::create`].
-    pub unsafe fn free(&self, operation: Operation, handle: *const H, make: impl FnOnce() -> c_int) -> c_int {
+    pub unsafe fn free(&self, operation: Operation, handle: Place<H>, make: impl FnOnce() -> c_int) -> c_int {
         if !process::is_tracking() || handle.is_null() {
             return make();
         }
         // Out of the table before the call: as soon as it ends, another thread may get the handle for
         // something new. A call from inside of MPI, as a delete callback makes, ends it all the same.
         // SAFETY: the handle is valid, the caller says.
-        let key = abi::bits(unsafe { *handle });
+        let key = abi::bits(unsafe { handle.handle() });
         let communicator = self.communicators.remove(key);
         let call = Call::tracked();
         let (code, ticks) = match &call {

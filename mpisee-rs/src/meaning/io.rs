@@ -4,6 +4,7 @@
 use super::derived::Handles;
 use super::volume::{Block, Number};
 use crate::abi::{Comm, File, Raw, Request, STATUS_IGNORE, Status, constant, received_bytes};
+use crate::argument::Place;
 use crate::process::REQUESTS;
 use crate::record::Call;
 use crate::request::{Kind, Started};
@@ -22,7 +23,7 @@ pub static FILES: Handles<File> = Handles::new(NotSeen::UnknownFile);
 pub unsafe fn open_file(
     operation: Operation,
     comm: Raw<Comm>,
-    file: *mut File,
+    file: Place<File>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     // SAFETY: the caller's promise.
@@ -33,7 +34,7 @@ pub unsafe fn open_file(
 ///
 /// # Safety
 /// See [`open_file`].
-pub unsafe fn close_file(operation: Operation, file: *mut File, make: impl FnOnce() -> c_int) -> c_int {
+pub unsafe fn close_file(operation: Operation, file: Place<File>, make: impl FnOnce() -> c_int) -> c_int {
     // SAFETY: the caller's promise.
     unsafe { FILES.free(operation, file, make) }
 }
@@ -63,8 +64,12 @@ pub unsafe fn transfer(
     let (code, ticks) = call.time(|| make(status));
     call.record(|recorder| {
         let Some(communicator) = FILES.communicator_of(file) else { return };
-        // SAFETY: the call that succeeded has filled the status.
-        let bytes = if code == constant::SUCCESS { received_bytes(unsafe { &*status }) } else { 0 };
+        let bytes = if code == constant::SUCCESS {
+            // SAFETY: the call that succeeded has filled the status. One of Fortran is aligned as an integer is.
+            received_bytes(&unsafe { status.read_unaligned() })
+        } else {
+            0
+        };
         recorder.count_call(&recorder.counted(communicator, operation, bytes, bytes, ticks));
     });
     code
@@ -78,7 +83,7 @@ pub unsafe fn start_transfer<C: Number>(
     operation: Operation,
     file: Raw<File>,
     block: Block<C>,
-    request: *mut Request,
+    request: Place<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(call) = Call::counted() else { return make() };
@@ -90,7 +95,7 @@ pub unsafe fn start_transfer<C: Number>(
         recorder.count_call(&counted);
         if code == constant::SUCCESS {
             // SAFETY: the call succeeded, so it stored a request.
-            REQUESTS.add(unsafe { *request }, request, Started::once(Kind::Transfer, counted));
+            unsafe { REQUESTS.add(request, Started::once(Kind::Transfer, counted)) };
         }
     });
     code

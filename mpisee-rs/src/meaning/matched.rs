@@ -3,6 +3,7 @@
 use super::completion::count_on;
 use super::volume::{Block, Number};
 use crate::abi::{self, Comm, Message, Raw, Request, STATUS_IGNORE, Status, constant, received_bytes};
+use crate::argument::Place;
 use crate::process::{self, REQUESTS};
 use crate::record::{Call, Counted, Recorder};
 use crate::request::{Kind, Started};
@@ -29,7 +30,7 @@ pub fn share() {
 pub unsafe fn matched_probe(
     operation: Operation,
     comm: Raw<Comm>,
-    message: *mut Message,
+    message: Place<Message>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     // SAFETY: the caller's promise; a call that succeeds stores a message.
@@ -44,7 +45,7 @@ pub unsafe fn immediate_matched_probe(
     operation: Operation,
     comm: Raw<Comm>,
     flag: *mut c_int,
-    message: *mut Message,
+    message: Place<Message>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     let make = || {
@@ -59,7 +60,7 @@ pub unsafe fn immediate_matched_probe(
 unsafe fn probe(
     operation: Operation,
     comm: Raw<Comm>,
-    message: *const Message,
+    message: Place<Message>,
     make: impl FnOnce() -> (c_int, bool),
 ) -> c_int {
     let Some(call) = Call::tracked() else { return make().0 };
@@ -69,16 +70,16 @@ unsafe fn probe(
         count_on(recorder, operation, communicator.id, ticks);
         if code == constant::SUCCESS && found {
             // SAFETY: the call found a message and stored it.
-            MESSAGES.insert(abi::bits(unsafe { *message }), communicator.id);
+            MESSAGES.insert(abi::bits(unsafe { message.handle() }), communicator.id);
         }
     });
     code
 }
 
 /// The communicator of a message that is about to be received.
-unsafe fn communicator_of(message: *const Message) -> Option<u32> {
+unsafe fn communicator_of(message: Place<Message>) -> Option<u32> {
     // SAFETY: the caller's promise.
-    let communicator = MESSAGES.get(abi::bits(unsafe { *message }));
+    let communicator = MESSAGES.get(abi::bits(unsafe { message.handle() }));
     if communicator.is_none() {
         process::not_seen(NotSeen::UnknownCommunicator);
     }
@@ -91,7 +92,7 @@ unsafe fn communicator_of(message: *const Message) -> Option<u32> {
 /// See [`matched_probe`].
 pub unsafe fn receive_matched(
     operation: Operation,
-    message: *mut Message,
+    message: Place<Message>,
     status: *mut Status,
     make: impl FnOnce(*mut Status) -> c_int,
 ) -> c_int {
@@ -105,9 +106,9 @@ pub unsafe fn receive_matched(
         let Some(communicator) = communicator else { return };
         let mut bytes = 0;
         if code == constant::SUCCESS {
-            // SAFETY: the call that succeeded has filled the status.
-            let status = unsafe { &*status };
-            bytes = received_bytes(status);
+            // SAFETY: the call that succeeded has filled the status. One of Fortran is aligned as an integer is.
+            let status = unsafe { status.read_unaligned() };
+            bytes = received_bytes(&status);
             recorder.received(communicator, status.MPI_SOURCE, bytes);
         }
         recorder.count_call(&counted(recorder, communicator, operation, bytes, bytes, ticks));
@@ -121,9 +122,9 @@ pub unsafe fn receive_matched(
 /// See [`matched_probe`].
 pub unsafe fn start_receive_matched<C: Number>(
     operation: Operation,
-    message: *mut Message,
+    message: Place<Message>,
     block: Block<C>,
-    request: *mut Request,
+    request: Place<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(call) = Call::counted() else { return make() };
@@ -137,7 +138,7 @@ pub unsafe fn start_receive_matched<C: Number>(
         recorder.count_call(&counted);
         if code == constant::SUCCESS {
             // SAFETY: the call succeeded, so it stored a request.
-            REQUESTS.add(unsafe { *request }, request, Started::once(Kind::Receive, counted));
+            unsafe { REQUESTS.add(request, Started::once(Kind::Receive, counted)) };
         }
     });
     code

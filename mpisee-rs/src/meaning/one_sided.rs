@@ -3,6 +3,7 @@
 use super::derived::Handles;
 use super::volume::{Block, Number};
 use crate::abi::{Comm, Op, Raw, Request, Win, constant};
+use crate::argument::Place;
 use crate::process::REQUESTS;
 use crate::record::{Call, Recorder};
 use crate::request::{Kind, Started};
@@ -20,7 +21,7 @@ pub static WINDOWS: Handles<Win> = Handles::new(NotSeen::UnknownWindow);
 pub unsafe fn create_window(
     operation: Operation,
     comm: Raw<Comm>,
-    win: *mut Win,
+    win: Place<Win>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     // SAFETY: the caller's promise.
@@ -31,7 +32,7 @@ pub unsafe fn create_window(
 ///
 /// # Safety
 /// See [`create_window`].
-pub unsafe fn free_window(operation: Operation, win: *mut Win, make: impl FnOnce() -> c_int) -> c_int {
+pub unsafe fn free_window(operation: Operation, win: Place<Win>, make: impl FnOnce() -> c_int) -> c_int {
     // SAFETY: the caller's promise.
     unsafe { WINDOWS.free(operation, win, make) }
 }
@@ -86,7 +87,7 @@ pub unsafe fn start_access<C: Number>(
     win: Raw<Win>,
     target: c_int,
     block: Block<C>,
-    request: *mut Request,
+    request: Place<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     // SAFETY: the caller's promise.
@@ -105,7 +106,7 @@ pub unsafe fn start_access_and_get<C: Number>(
     op: Raw<Op>,
     origin: Block<C>,
     result: Block<C>,
-    request: *mut Request,
+    request: Place<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     let bytes = |recorder: &Recorder| accumulated(recorder, op, origin, result);
@@ -147,7 +148,7 @@ unsafe fn start(
     win: Raw<Win>,
     target: c_int,
     bytes: impl FnOnce(&Recorder) -> u64,
-    request: *mut Request,
+    request: Place<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(call) = Call::counted() else { return make() };
@@ -159,7 +160,7 @@ unsafe fn start(
         recorder.count_call(&counted);
         if code == constant::SUCCESS {
             // SAFETY: the call succeeded, so it stored a request.
-            REQUESTS.add(unsafe { *request }, request, Started::once(Kind::Access, counted));
+            unsafe { REQUESTS.add(request, Started::once(Kind::Access, counted)) };
         }
     });
     code

@@ -3,6 +3,7 @@
 use super::completion::count_on;
 use super::volume::{Block, Number};
 use crate::abi::{Comm, Raw, Request, STATUS_IGNORE, Status, constant, received_bytes};
+use crate::argument::Place;
 use crate::communicator::Communicator;
 use crate::process::{self, REQUESTS};
 use crate::record::{Call, Counted, Recorder};
@@ -95,8 +96,9 @@ pub unsafe fn send_receive<C: Number>(
         let mut bytes = 0;
         if code == constant::SUCCESS {
             // SAFETY: the call that succeeded has filled the status.
-            let status = unsafe { &*status };
-            let (sent, received) = (sent_bytes(code, dest, block), received_bytes(status));
+            // One of Fortran is aligned as an integer is.
+            let status = unsafe { status.read_unaligned() };
+            let (sent, received) = (sent_bytes(code, dest, block), received_bytes(&status));
             recorder.exchanged(communicator.id, dest, sent, status.MPI_SOURCE, received);
             bytes = sent + received;
         }
@@ -115,9 +117,9 @@ unsafe fn note_received(
     if code != constant::SUCCESS {
         return 0;
     }
-    // SAFETY: the caller's promise.
-    let status = unsafe { &*status };
-    let bytes = received_bytes(status);
+    // SAFETY: the caller's promise. A status of Fortran is aligned as an integer is.
+    let status = unsafe { status.read_unaligned() };
+    let bytes = received_bytes(&status);
     recorder.received(communicator.id, status.MPI_SOURCE, bytes);
     bytes
 }
@@ -148,7 +150,7 @@ pub unsafe fn start_send<C: Number>(
     comm: Raw<Comm>,
     dest: c_int,
     block: Block<C>,
-    request: *mut Request,
+    request: Place<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(call) = Call::counted() else { return make() };
@@ -162,7 +164,7 @@ pub unsafe fn start_send<C: Number>(
             recorder.sent(communicator.id, dest, 1, bytes);
             let started = Started { peer: dest, ..Started::once(Kind::Send, counted) };
             // SAFETY: the call succeeded, so it stored a request.
-            REQUESTS.add(unsafe { *request }, request, started);
+            unsafe { REQUESTS.add(request, started) };
         }
     });
     code
@@ -179,7 +181,7 @@ pub unsafe fn start_receive<C: Number>(
     comm: Raw<Comm>,
     source: c_int,
     block: Block<C>,
-    request: *mut Request,
+    request: Place<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(call) = Call::counted() else { return make() };
@@ -191,7 +193,7 @@ pub unsafe fn start_receive<C: Number>(
         recorder.count_call(&counted);
         if code == constant::SUCCESS {
             // SAFETY: the call succeeded, so it stored a request.
-            REQUESTS.add(unsafe { *request }, request, Started::once(Kind::Receive, counted));
+            unsafe { REQUESTS.add(request, Started::once(Kind::Receive, counted)) };
         }
     });
     code
@@ -209,7 +211,7 @@ pub unsafe fn start_send_receive<C: Number>(
     send: Block<C>,
     source: c_int,
     receive: Block<C>,
-    request: *mut Request,
+    request: Place<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(call) = Call::counted() else { return make() };
@@ -223,7 +225,7 @@ pub unsafe fn start_send_receive<C: Number>(
         if code == constant::SUCCESS {
             recorder.sent(communicator.id, dest, 1, sent);
             // SAFETY: the call succeeded, so it stored a request.
-            REQUESTS.add(unsafe { *request }, request, Started::once(Kind::SendReceive, counted));
+            unsafe { REQUESTS.add(request, Started::once(Kind::SendReceive, counted)) };
         }
     });
     code
@@ -238,7 +240,7 @@ pub unsafe fn prepare_send<C: Number>(
     comm: Raw<Comm>,
     dest: c_int,
     block: Block<C>,
-    request: *mut Request,
+    request: Place<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(call) = Call::tracked() else { return make() };
@@ -260,7 +262,7 @@ pub unsafe fn prepare_receive<C: Number>(
     comm: Raw<Comm>,
     source: c_int,
     block: Block<C>,
-    request: *mut Request,
+    request: Place<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(call) = Call::tracked() else { return make() };
@@ -284,7 +286,7 @@ pub unsafe fn prepare_partitioned_send<C: Number>(
     dest: c_int,
     partitions: c_int,
     block: Block<C>,
-    request: *mut Request,
+    request: Place<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(call) = Call::tracked() else { return make() };
@@ -307,7 +309,7 @@ pub unsafe fn prepare_partitioned_receive<C: Number>(
     source: c_int,
     partitions: c_int,
     block: Block<C>,
-    request: *mut Request,
+    request: Place<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(call) = Call::tracked() else { return make() };
@@ -344,7 +346,7 @@ unsafe fn prepare(
     kind: Kind,
     peer: c_int,
     message: u64,
-    request: *mut Request,
+    request: Place<Request>,
     code: c_int,
     ticks: u64,
 ) {
@@ -357,7 +359,7 @@ unsafe fn prepare(
         let at_start = if kind == Kind::Send { message } else { 0 };
         let started = Started { peer, ..Started::persistent(kind, template, at_start) };
         // SAFETY: the call succeeded, so it stored a request.
-        REQUESTS.add(unsafe { *request }, request, started);
+        unsafe { REQUESTS.add(request, started) };
     }
 }
 

@@ -3,6 +3,7 @@
 
 use super::datatype;
 use crate::abi::{Datatype, IN_PLACE, Raw, constant};
+use crate::argument::Place;
 use crate::communicator::Communicator;
 use std::ffi::{c_int, c_void};
 
@@ -99,12 +100,12 @@ impl<C: Number> Part for Blocks<C> {
 
 /// `counts * datatypes`: a count and a datatype for each process.
 #[derive(Clone, Copy)]
-pub struct TypedBlocks<C>(pub *const C, pub *const Datatype);
+pub struct TypedBlocks<C>(pub *const C, pub Place<Datatype>);
 
 impl<C: Number> Part for TypedBlocks<C> {
     unsafe fn block(&self, rank: u32) -> u64 {
         // SAFETY: the caller's promise.
-        let (count, datatype) = unsafe { (*self.0.add(rank as usize), *self.1.add(rank as usize)) };
+        let (count, datatype) = unsafe { (*self.0.add(rank as usize), self.1.at(rank as usize).handle()) };
         match count.number() {
             // Beside a count of 0 any datatype may stand.
             0 => 0,

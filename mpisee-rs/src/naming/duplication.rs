@@ -2,6 +2,7 @@
 
 use super::{Birth, Parent, TopologyFrom, agreed, enter, log_about};
 use crate::abi::{Comm, Raw, Request, STATUS_IGNORE};
+use crate::argument::Place;
 use crate::communicator::Communicator;
 use crate::generated::pmpi;
 use crate::process::Process;
@@ -18,7 +19,7 @@ struct Duplication {
     parent: Communicator,
     operation: Operation,
     /// Where the application gets the handle; it stays valid until the request completes.
-    place: *mut Comm,
+    place: Place<Comm>,
     agreement: Box<Nonblocking>,
 }
 
@@ -54,7 +55,7 @@ pub fn start_duplication(
     process: &Process,
     parent: &Communicator,
     operation: Operation,
-    place: *mut Comm,
+    place: Place<Comm>,
 ) -> u32 {
     let agreement = if parent.is_inter() {
         // A nonblocking agreement over both groups would need two steps. The next number is equal on all
@@ -107,7 +108,7 @@ pub fn duplicated(recorder: &Recorder, number: u32) {
     let mut duplications = DUPLICATIONS.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(done) = duplications.started.get_mut(number as usize).and_then(Option::take) else { return };
     // SAFETY: the standard has the application keep the place until now, and the library filled it.
-    let comm = unsafe { *done.place };
+    let comm = unsafe { done.place.handle() };
     let birth = Birth {
         letter: b'i',
         operation: done.operation,

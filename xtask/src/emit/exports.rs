@@ -1,7 +1,7 @@
 //! The exported `MPI_*` symbols: thin shims, each one call into `meaning` or `by_hand`.
 
 use super::{banner, camel_case, pmpi::variant_name, types};
-use crate::spec::{Expr, Function, Meaning};
+use crate::spec::{Expr, Function, Meaning, ONE, Param};
 use anyhow::{Context, Result};
 use std::fmt::Write;
 
@@ -32,6 +32,7 @@ const PREAMBLE: &str = r#"
 use super::pmpi;
 use crate::abi::{Comm, Count, Aint, Datatype, Errhandler, File, Group, Info, Message, Offset, Op, Raw,
 Request, Session, Status, Win};
+use crate::argument::{Indices, Place, Text};
 use crate::meaning::volume::{self, Block, Blocks, TypedBlocks};
 use crate::{by_hand, meaning};
 use mpisee_profile::Operation;
@@ -50,30 +51,14 @@ fn shim(out: &mut String, function: &Function, meaning: &Meaning, large: bool) -
     if function.variadic {
         params.push("extra: *const c_char".to_owned());
     }
-    let arguments: Vec<&str> = function.params_of(large).map(|param| param.name.as_str()).collect();
-    let body = match meaning {
-        Meaning::ByHand => {
-            let mut all = vec![format!("pmpi::{name}.get()")];
-            all.extend(arguments.iter().map(|&name| name.to_owned()));
-            if function.variadic {
-                all.push("extra".to_owned());
-            }
-            format!("unsafe {{ by_hand::{}({}) }}", function.short_name().to_lowercase(), all.join(", "))
-        }
-        Meaning::Verb { verb, args } => {
-            let operation = camel_case(function.short_name());
-            let mut all = vec![format!("Operation::{operation}")];
-            for arg in args {
-                all.push(argument(function, arg));
-            }
-            // A status that the application ignores is replaced by one of ours, so the call takes it as
-            // its argument.
-            let status = args.contains(&Expr::Param("status".to_owned()));
-            let replaced = if status { "|status| " } else { "|| " };
-            let call = format!("{replaced}pmpi::{name}.get()({})", arguments.join(", "));
-            format!("unsafe {{ meaning::{verb}({}, {call}) }}", all.join(", "))
-        }
-    };
+    let mut passed: Vec<&str> = function.params_of(large).map(|param| param.name.as_str()).collect();
+    if function.variadic {
+        passed.push("extra");
+    }
+    let call = meaning_call(function, meaning, Language::C, |closure| {
+        format!("{closure} pmpi::{name}.get()({})", passed.join(", "))
+    });
+    let body = format!("unsafe {{ {call} }}");
     let _ = writeln!(
         out,
         "#[cfg(mpi = \"{name}\")]\n#[unsafe(no_mangle)]\npub unsafe extern \"C-unwind\" fn {name}({}) -> c_int {{\n{body}\n}}\n",
@@ -82,25 +67,80 @@ fn shim(out: &mut String, function: &Function, meaning: &Meaning, large: bool) -
     Ok(())
 }
 
-fn argument(function: &Function, expr: &Expr) -> String {
+/// In whose terms the arguments of a shim are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Language {
+    C,
+    Fortran,
+}
+
+/// The call of what a function means, with `make` for how the call is made: given the head of a closure, it
+/// returns the closure.
+pub fn meaning_call(
+    function: &Function,
+    meaning: &Meaning,
+    language: Language,
+    make: impl FnOnce(&str) -> String,
+) -> String {
+    let (Meaning::Verb { args, .. } | Meaning::ByHand(args)) = meaning;
+    let (what, mut all) = match meaning {
+        Meaning::Verb { verb, .. } => {
+            let operation = format!("Operation::{}", camel_case(function.short_name()));
+            (format!("meaning::{verb}"), vec![operation])
+        }
+        Meaning::ByHand(_) => (format!("by_hand::{}", function.short_name().to_lowercase()), Vec::new()),
+    };
+    all.extend(args.iter().map(|arg| argument(function, arg, language)));
+    if function.variadic {
+        // The Fortran binding has no further arguments.
+        all.push(if language == Language::C { "extra" } else { "std::ptr::null()" }.to_owned());
+    }
+    // A status that the application ignores is replaced by one of ours, so the closure takes it as its
+    // argument.
+    let status = args.iter().find_map(|arg| match arg {
+        Expr::Param(name) if function.param(name).kind == "STATUS" => Some(name),
+        _ => None,
+    });
+    all.push(make(&status.map_or("||".to_owned(), |name| format!("|{name}|"))));
+    format!("{what}({})", all.join(", "))
+}
+
+fn argument(function: &Function, expr: &Expr, language: Language) -> String {
+    let param = |name: &str| match language {
+        Language::C => c_argument(function.param(name)),
+        Language::Fortran => super::fortran::argument(function.param(name)),
+    };
     match expr {
-        Expr::Param(name) => name.clone(),
+        Expr::Param(name) => param(name),
         Expr::Block(count, datatype) => {
-            let array = |name: &str| function.params.iter().any(|param| param.name == name && param.array);
+            let array = |name: &str| name != ONE && function.param(name).array;
             let shape = match (array(count), array(datatype)) {
                 (false, _) => "Block",
                 (true, false) => "Blocks",
                 (true, true) => "TypedBlocks",
             };
-            format!("{shape}({count}, {datatype})")
+            let count = if count == ONE { ONE.to_owned() } else { param(count) };
+            format!("{shape}({count}, {})", param(datatype))
         }
         Expr::Volume(rule, args) => {
-            let args: Vec<String> = args.iter().map(|arg| argument(function, arg)).collect();
+            let args: Vec<String> = args.iter().map(|arg| argument(function, arg, language)).collect();
             format!(
                 "|comm| volume::{rule}(comm{}{})",
                 if args.is_empty() { "" } else { ", " },
                 args.join(", ")
             )
         }
+    }
+}
+
+fn c_argument(param: &Param) -> String {
+    let name = &param.name;
+    match param.kind.as_str() {
+        // Sessions are C's alone, and go on as they are.
+        "SESSION" => name.clone(),
+        _ if types::is_place(param) => format!("Place::c({name})"),
+        "INDEX" => format!("Indices::c({name})"),
+        "STRING" => format!("Text::c({name})"),
+        _ => name.clone(),
     }
 }

@@ -2,6 +2,7 @@
 
 mod coverage;
 mod exports;
+mod fortran;
 mod interposed;
 mod operations;
 mod pmpi;
@@ -21,6 +22,7 @@ pub fn all(root: &Path, functions: &[Function]) -> Result<Vec<&'static str>> {
         ("mpisee-profile/src/operation.rs", operations::emit(functions)),
         ("mpisee-rs/src/generated/pmpi.rs", pmpi::emit(functions)?),
         ("mpisee-rs/src/generated/exports.rs", exports::emit(functions)?),
+        ("mpisee-rs/src/generated/fortran.rs", fortran::emit(functions)),
         ("mpisee-rs/src/generated/interposed.rs", interposed::emit(functions)),
         ("mpisee-rs/src/generated/signatures.rs", signatures::emit(functions)?),
         ("docs/coverage.md", coverage::emit(functions)),

@@ -35,6 +35,11 @@ pub fn rust_type(param: &Param, large: bool) -> Result<String> {
     })
 }
 
+/// Whether `param` is a place that holds a handle, or an array of them.
+pub fn is_place(param: &Param) -> bool {
+    handle(&param.kind).is_some() && (param.array || param.direction != Direction::In)
+}
+
 /// The type that `function` returns.
 pub fn return_type(function: &Function) -> Result<String> {
     Ok(match (function.returns.as_str(), handle(&function.returns)) {
@@ -44,7 +49,8 @@ pub fn return_type(function: &Function) -> Result<String> {
     })
 }
 
-fn handle(kind: &str) -> Option<&'static str> {
+/// The Rust type of a handle of that kind.
+pub fn handle(kind: &str) -> Option<&'static str> {
     Some(match kind {
         "COMMUNICATOR" => "Comm",
         "DATATYPE" => "Datatype",

@@ -1,6 +1,6 @@
 //! The MPI installations of the machine, found through their compiler wrappers.
 
-use crate::flavour::{Flavour, Identity, names};
+use crate::flavour::{Family, Flavour, Identity, names};
 use anyhow::{Context, Result, bail};
 use object::read::elf::{Dyn, ElfFile64, FileHeader};
 use object::{Endianness, Object, ObjectSymbol, SymbolKind, elf};
@@ -84,11 +84,21 @@ fn probe(wrapper: &Path) -> Result<(Identity, Flavour)> {
     let identity =
         if interface.is_empty() { Identity::of(library_version)? } else { Identity::of_standard(interface) };
     let library = Path::new(library).canonicalize().with_context(|| format!("finding {library}"))?;
-    let (soname, functions) =
+    let (soname, mut functions) =
         read_library(&library).with_context(|| format!("reading {}", library.display()))?;
+    let family = identity.family();
+    // Whether Fortran's INTEGER is as long as the library believes; it writes statuses of them.
+    let source = folder.path().join("fint.c");
+    std::fs::write(&source, "#include <mpi.h>\nchar is_int[sizeof(MPI_Fint) == sizeof(int) ? 1 : -1];\n")?;
+    if run(Command::new(&wrapper).arg("-c").arg(&source).arg("-o").arg(folder.path().join("fint.o"))).is_ok()
+    {
+        functions.extend(fortran_functions(&library, &soname, family));
+    }
+    functions.sort();
+    functions.dedup();
     let flavour = Flavour {
         name: String::new(),
-        family: identity.family(),
+        family,
         soname,
         library,
         library_version: library_version.to_owned(),
@@ -112,19 +122,59 @@ fn read_library(library: &Path) -> Result<(String, Vec<String>)> {
     let data = std::fs::read(library)?;
     let file = ElfFile64::<Endianness>::parse(&*data)?;
     let soname = dynamic_strings(&file, &data, elf::DT_SONAME)?.pop().context("it has no DT_SONAME")?;
-    let exported: HashSet<&str> = file
-        .dynamic_symbols()
-        .filter(|symbol| symbol.is_definition() && symbol.kind() == SymbolKind::Text)
-        .filter_map(|symbol| symbol.name().ok())
-        .collect();
-    let mut functions: Vec<String> = exported
+    let exported = exported(&file);
+    let functions: Vec<String> = exported
         .iter()
         .filter(|name| name.starts_with("MPI_") || name.starts_with("MPIX_"))
         .filter(|name| exported.contains(format!("P{name}").as_str()))
         .map(|&name| name.to_owned())
         .collect();
-    functions.sort();
     Ok((soname, functions))
+}
+
+/// The names of the functions that a library exports.
+fn exported<'d>(file: &ElfFile64<'d, Endianness>) -> HashSet<&'d str> {
+    let defined = file.dynamic_symbols().filter(|symbol| symbol.is_definition());
+    defined.filter(|it| it.kind() == SymbolKind::Text).filter_map(|symbol| symbol.name().ok()).collect()
+}
+
+/// What the libraries of MPI's Fortran interfaces are called; they lie beside that of C.
+const FORTRAN_LIBRARIES: [&str; 4] =
+    ["libmpi_mpifh.so", "libmpi_usempif08.so", "libmpichfort.so", "libmpifort.so"];
+
+/// The Fortran functions for which a profiler is to stand in; none if the MPI comes without Fortran.
+fn fortran_functions(library: &Path, soname: &str, family: Family) -> Vec<String> {
+    let mut functions = Vec::new();
+    for entry in library.parent().into_iter().filter_map(|it| it.read_dir().ok()).flatten().flatten() {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if FORTRAN_LIBRARIES.iter().any(|known| name.starts_with(known))
+            && let Ok(found) = read_fortran_library(&entry.path(), soname, family)
+        {
+            functions.extend(found);
+        }
+    }
+    functions
+}
+
+fn read_fortran_library(library: &Path, soname: &str, family: Family) -> Result<Vec<String>> {
+    let data = std::fs::read(library)?;
+    let file = ElfFile64::<Endianness>::parse(&*data)?;
+    if !dynamic_strings(&file, &data, elf::DT_NEEDED)?.iter().any(|needed| needed == soname) {
+        bail!("it is another MPI's");
+    }
+    let exported = exported(&file);
+    let stands_in = |name: &&&str| match (name.get(..4), family) {
+        // Several spellings, for several compilers.
+        (Some("mpi_"), Family::OpenMpi) => exported.contains(format!("p{name}").as_str()),
+        (Some("MPI_"), Family::OpenMpi) => exported.contains(format!("P{name}").as_str()),
+        // All else ends in calls of C's `MPI_*` functions, and is seen there.
+        (Some("mpi_"), Family::Mpich) => {
+            name.ends_with("_f08_") && exported.contains(name.replacen("mpi_", "pmpir_", 1).as_str())
+        }
+        _ => false,
+    };
+    Ok(exported.iter().filter(stands_in).map(|&name| name.to_owned()).collect())
 }
 
 /// Checks that the profiler does not bring an MPI along: it is to use the one of the program, which may be
