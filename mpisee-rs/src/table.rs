@@ -1,6 +1,6 @@
 //! A table from handles to what is known of them, without locks.
 //!
-//! A level is an array of buckets, a bucket is a cache line of eight keys beside its values. A look-up reads
+//! A level is an array of buckets, a bucket is half a cache line of four keys beside its values. A look-up reads
 //! the whole bucket of each level, so that an entry is removed by clearing its key, with nothing left behind.
 //! When a bucket is full the entry goes to the next level, which is eight times as large. Nothing moves
 //! and no level is ever freed, so that readers need no protection; the table grows to what was open at once.
@@ -10,9 +10,9 @@ use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-const WAYS: usize = 8;
+const WAYS: usize = 4;
 const LEVELS: usize = 7;
-const FIRST_BUCKETS: usize = 32;
+const FIRST_BUCKETS: usize = 64;
 /// The key of an entry that is being written; no handle has all bits set.
 const BUSY: u64 = u64::MAX;
 
