@@ -349,14 +349,28 @@ pub unsafe fn request_get_status(request: Raw<Request>, make: impl FnOnce() -> c
 pub unsafe fn request_free(request: Place<Request>, make: impl FnOnce() -> c_int) -> c_int {
     let Some(call) = Call::tracked().filter(|_| !request.is_null()) else { return make() };
     // SAFETY: the request is valid, the caller says.
-    let handle = unsafe { request.handle() };
+    let (handle, given) = unsafe { (request.handle(), given(call.request_null(), request)) };
+    let cancelled = given.started().is_some_and(|started| started.cancelled);
+    let status = if cancelled { status_of(handle) } else { None };
     let (code, ticks) = call.time(make);
     call.record(|recorder| {
         if code == constant::SUCCESS {
-            freed(recorder, Operation::RequestFree, REQUESTS.forget(handle, request), ticks);
+            let started = REQUESTS.forget(handle, request);
+            freed(recorder, Operation::RequestFree, started, status.as_ref(), ticks);
         }
     });
     code
+}
+
+/// The status of an open request if its operation has ended. Of one that was cancelled the program may have learnt so
+/// by `MPI_Request_get_status`, and then frees it.
+fn status_of(request: Request) -> Option<Status> {
+    let (mut ended, mut status) = (0, MaybeUninit::uninit());
+    // SAFETY: the request is open; the call writes the flag, and the status if the operation has ended.
+    unsafe {
+        let code = pmpi::MPI_Request_get_status.get()(Raw::new(request), &raw mut ended, status.as_mut_ptr());
+        (code == constant::SUCCESS && ended != 0).then(|| status.assume_init())
+    }
 }
 
 /// `MPI_Cancel` (MPI 4.1, 3.8.4): whether it was in time is known when the request completes.

@@ -202,16 +202,27 @@ fn was_cancelled(status: &Status) -> bool {
     flag != 0
 }
 
-/// A request that the application freed before it completed, or that is persistent.
-pub fn freed(recorder: &Recorder, operation: Operation, started: Option<Started>, ticks: u64) {
+/// A request that the application freed before it completed, or that is persistent. `status` is that of an operation
+/// which had ended by then.
+pub fn freed(
+    recorder: &Recorder,
+    operation: Operation,
+    started: Option<Started>,
+    status: Option<&Status>,
+    ticks: u64,
+) {
     let Some(started) = started else {
         if process::is_recording() {
             process::not_seen(NotSeen::UnknownRequest);
         }
         return;
     };
-    if started.active && started.recorded && started.kind.completion_tells() {
-        process::not_seen(NotSeen::FreedReceive);
+    if started.active && started.recorded {
+        if status.is_some() {
+            settle(recorder, &started, status);
+        } else if started.kind.completion_tells() {
+            process::not_seen(NotSeen::FreedReceive);
+        }
     }
     count_on(recorder, operation, started.counted.communicator, ticks);
 }
