@@ -6,6 +6,7 @@
  *   call_cost             MPI_Init
  *   call_cost threads N   MPI_THREAD_MULTIPLE, N threads that call at the same time, each on its own communicator
  *   call_cost off         with MPI_Pcontrol(0)
+ *   call_cost count       below callgrind, which then writes a dump of the instructions of each operation
  *
  * A line for each operation: its name and the median over batches. "two clock reads" is the floor: what any
  * profiler that times a call pays.
@@ -19,8 +20,22 @@
 #if defined(__x86_64__)
 #include <x86intrin.h>
 #endif
+#if defined(__has_include)
+#if __has_include(<valgrind/callgrind.h>)
+#include <valgrind/callgrind.h>
+#define HAVE_CALLGRIND 1
+#endif
+#endif
+#ifndef HAVE_CALLGRIND
+#define CALLGRIND_ZERO_STATS
+#define CALLGRIND_DUMP_STATS_AT(NAME) (void)(NAME)
+#endif
 
 enum { BATCHES = 31, CALLS = 2000, COMMUNICATORS = 256, FEW_OPEN = 64, MANY_OPEN = 10000, CREATIONS = 100 };
+/* Below callgrind: calls before those that are counted, in which slots and tables are made, and those. */
+enum { WARM_UP = 100, COUNTED = 1000 };
+
+static int counting;
 
 static double now_ns(void) {
     struct timespec t;
@@ -42,6 +57,13 @@ static void report(const char *name, double *batch, int count) {
 #define MEASURE(NAME, IN, STATEMENT)                                                      \
     do {                                                                                  \
         double batch[BATCHES];                                                            \
+        if (counting) {                                                                   \
+            for (int i = 0; i < WARM_UP; ++i) { STATEMENT; }                              \
+            CALLGRIND_ZERO_STATS;                                                         \
+            for (int i = 0; i < COUNTED; ++i) { STATEMENT; }                              \
+            CALLGRIND_DUMP_STATS_AT(NAME);                                                \
+            break;                                                                        \
+        }                                                                                 \
         for (int b = 0; b < BATCHES; ++b) {                                               \
             double start = now_ns();                                                      \
             for (int i = 0; i < CALLS; ++i) { STATEMENT; }                                \
@@ -116,6 +138,7 @@ static void communicators(void) {
     MEASURE("Allreduce on 256 communicators", 1,
             MPI_Allreduce(in, out, 8, MPI_DOUBLE, MPI_SUM, comms[i * 97 % COMMUNICATORS]));
     for (int i = 0; i < COMMUNICATORS; ++i) MPI_Comm_free(&comms[i]);
+    if (counting) return;
 
     double dup[BATCHES], split[BATCHES], freed[BATCHES];
     for (int b = 0; b < BATCHES; ++b) {
@@ -159,6 +182,7 @@ int main(int argc, char **argv) {
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     if (argc > 1 && strcmp(argv[1], "off") == 0) MPI_Pcontrol(0);
+    counting = argc > 1 && strcmp(argv[1], "count") == 0;
 
     pthread_t other[16];
     MPI_Comm own[16];

@@ -3,6 +3,7 @@
 use crate::segment::Segment;
 use mpisee_profile::segment::Key;
 use mpisee_profile::segment::layout::{CHUNK_HEADER_BYTES, ChunkHeader, SLOT_BYTES, Slot};
+use std::cell::Cell;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -14,11 +15,12 @@ const FIRST_PLACES: usize = 128;
 
 /// A set of counters that one thread at a time writes.
 pub struct Counters {
-    /// Open addressing; key 0 is free. At most half of the places are taken.
-    index: Box<[Place]>,
-    taken: usize,
-    chunk: Option<&'static ChunkHeader>,
-    next_chunk_bytes: usize,
+    /// Open addressing; key 0 is free. At most half of the places are taken. An index that was outgrown is
+    /// never freed, nor is the last one: a thread's counters live as long as the process.
+    index: Cell<&'static [Cell<Place>]>,
+    taken: Cell<usize>,
+    chunk: Cell<Option<&'static ChunkHeader>>,
+    next_chunk_bytes: Cell<usize>,
 }
 
 #[derive(Clone, Copy)]
@@ -32,20 +34,20 @@ const FREE: Place = Place { key: 0, slot: ptr::null() };
 impl Counters {
     pub fn new() -> Self {
         Counters {
-            index: vec![FREE; FIRST_PLACES].into_boxed_slice(),
-            taken: 0,
-            chunk: None,
-            next_chunk_bytes: FIRST_CHUNK_BYTES,
+            index: Cell::new(new_index(FIRST_PLACES)),
+            taken: Cell::new(0),
+            chunk: Cell::new(None),
+            next_chunk_bytes: Cell::new(FIRST_CHUNK_BYTES),
         }
     }
 
     /// The slot with that key, made if there is none; `None` if there is no room for it.
     #[inline]
-    pub fn slot(&mut self, segment: &Segment, key: Key) -> Option<&'static Slot> {
-        let mask = self.index.len() - 1;
-        let mut at = hash(key) & mask;
+    pub fn slot(&self, segment: &Segment, key: Key) -> Option<&'static Slot> {
+        let index = self.index.get();
+        let mut at = hash(key);
         loop {
-            let place = self.index[at];
+            let place = index[at & (index.len() - 1)].get();
             if place.key == key.0 {
                 // SAFETY: a taken place points to a slot in the segment, which is never unmapped.
                 return Some(unsafe { &*place.slot });
@@ -53,43 +55,46 @@ impl Counters {
             if place.key == 0 {
                 return self.insert(segment, key);
             }
-            at = (at + 1) & mask;
+            at += 1;
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn insert(&mut self, segment: &Segment, key: Key) -> Option<&'static Slot> {
+    fn insert(&self, segment: &Segment, key: Key) -> Option<&'static Slot> {
         let slot = self.new_slot(segment, key)?;
-        if (self.taken + 1) * 2 > self.index.len() {
-            let larger = vec![FREE; self.index.len() * 2].into_boxed_slice();
-            let old = std::mem::replace(&mut self.index, larger);
-            old.iter().filter(|place| place.key != 0).for_each(|&place| self.place(place));
+        let taken = self.taken.get() + 1;
+        let index = self.index.get();
+        if taken * 2 > index.len() {
+            self.index.set(new_index(index.len() * 2));
+            index.iter().map(Cell::get).filter(|place| place.key != 0).for_each(|place| self.place(place));
         }
         self.place(Place { key: key.0, slot });
-        self.taken += 1;
+        self.taken.set(taken);
         Some(slot)
     }
 
-    fn place(&mut self, new: Place) {
-        let mask = self.index.len() - 1;
-        let mut at = hash(Key(new.key)) & mask;
-        while self.index[at].key != 0 {
-            at = (at + 1) & mask;
+    fn place(&self, new: Place) {
+        let index = self.index.get();
+        let from = hash(Key(new.key));
+        let place = (from..).map(|at| &index[at & (index.len() - 1)]).find(|place| place.get().key == 0);
+        // There is a free one: at most half of them are taken.
+        if let Some(place) = place {
+            place.set(new);
         }
-        self.index[at] = new;
     }
 
-    fn new_slot(&mut self, segment: &Segment, key: Key) -> Option<&'static Slot> {
+    fn new_slot(&self, segment: &Segment, key: Key) -> Option<&'static Slot> {
         let slots_of = |chunk: &ChunkHeader| {
             (chunk.bytes.load(Ordering::Relaxed) as usize - CHUNK_HEADER_BYTES) / SLOT_BYTES
         };
         let full = |chunk: &ChunkHeader| chunk.used.load(Ordering::Relaxed) as usize >= slots_of(chunk);
-        if self.chunk.is_none_or(full) {
-            self.chunk = Some(segment.counters(self.next_chunk_bytes)?);
-            self.next_chunk_bytes = (self.next_chunk_bytes * 2).min(LARGEST_CHUNK_BYTES);
+        if self.chunk.get().is_none_or(full) {
+            let bytes = self.next_chunk_bytes.get();
+            self.chunk.set(Some(segment.counters(bytes)?));
+            self.next_chunk_bytes.set((bytes * 2).min(LARGEST_CHUNK_BYTES));
         }
-        let chunk = self.chunk?;
+        let chunk = self.chunk.get()?;
         let used = chunk.used.load(Ordering::Relaxed);
         let offset = CHUNK_HEADER_BYTES + used as usize * SLOT_BYTES;
         // SAFETY: the chunk has room for the slot, as just looked at; chunks are mapped, aligned and zero.
@@ -99,6 +104,11 @@ impl Counters {
         chunk.used.store(used + 1, Ordering::Release);
         Some(slot)
     }
+}
+
+/// `places` free ones, a power of two.
+fn new_index(places: usize) -> &'static [Cell<Place>] {
+    vec![Cell::new(FREE); places].leak()
 }
 
 #[inline]

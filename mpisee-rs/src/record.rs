@@ -91,11 +91,8 @@ pub struct Recorder {
 /// One call as it goes into its slot.
 #[derive(Clone, Copy)]
 pub struct Counted {
-    pub communicator: u32,
-    pub region: u32,
-    pub operation: Operation,
-    /// The size of its message, by which it is classed.
-    pub message: u64,
+    /// Where it goes: communicator, region, operation, size class.
+    key: Key,
     /// What this process contributes.
     pub bytes: u64,
     pub ticks: u64,
@@ -118,18 +115,20 @@ impl Recorder {
         self.process.regions.current()
     }
 
-    /// Counts a call in the current region.
+    /// Counts a call in the current region, on the communicator with that number, with a message of `message`
+    /// bytes of which this process contributes `bytes`; returns it as it was counted.
     #[inline]
     pub fn count(
         &self,
-        communicator: &Communicator,
+        communicator: u32,
         operation: Operation,
         message: u64,
         bytes: u64,
         ticks: u64,
-    ) {
-        let (communicator, region) = (communicator.id, self.region());
-        self.count_call(&Counted { communicator, region, operation, message, bytes, ticks });
+    ) -> Counted {
+        let counted = self.counted(communicator, operation, message, bytes, ticks);
+        self.count_call(&counted);
+        counted
     }
 
     /// A call in the current region, as it goes into its slot.
@@ -142,13 +141,13 @@ impl Recorder {
         bytes: u64,
         ticks: u64,
     ) -> Counted {
-        Counted { communicator, region: self.region(), operation, message, bytes, ticks }
+        Counted::new(communicator, self.region(), operation, message, bytes, ticks)
     }
 
     /// Counts a call.
     #[inline]
     pub fn count_call(&self, counted: &Counted) {
-        self.change(counted.key(), |values| {
+        self.change(counted.key, |values| {
             add(&values[call::CALLS], 1);
             add(&values[call::BYTES], counted.bytes);
             add(&values[call::TICKS], counted.ticks);
@@ -165,7 +164,7 @@ impl Recorder {
 
     /// Takes a call back that was counted before its message was known. Its shortest and longest stay.
     pub fn uncount(&self, counted: &Counted) {
-        self.change(counted.key(), |values| {
+        self.change(counted.key, |values| {
             add(&values[call::CALLS], 1u64.wrapping_neg());
             add(&values[call::BYTES], counted.bytes.wrapping_neg());
             add(&values[call::TICKS], counted.ticks.wrapping_neg());
@@ -174,7 +173,7 @@ impl Recorder {
 
     /// Adds bytes to a call that was counted; negative ones take away.
     pub fn add_bytes(&self, counted: &Counted, bytes: u64) {
-        self.change(counted.key(), |values| add(&values[call::BYTES], bytes));
+        self.change(counted.key, |values| add(&values[call::BYTES], bytes));
     }
 
     /// Counts a message to `rank`, one in the communicator.
@@ -215,7 +214,7 @@ impl Recorder {
 
     #[inline]
     fn change(&self, key: Key, change: impl FnOnce(&[AtomicU64; 6])) {
-        let slot = self.thread.counters.borrow_mut().slot(&self.process.segment, key);
+        let slot = self.thread.counters.slot(&self.process.segment, key);
         match slot {
             Some(slot) => update(slot, change),
             None => process::not_seen(NotSeen::NoRoom),
@@ -224,15 +223,33 @@ impl Recorder {
 }
 
 impl Counted {
+    /// A call on a communicator in a region, both by their numbers.
     #[inline]
-    fn key(&self) -> Key {
-        CallKey {
-            communicator: self.communicator,
-            region: self.region,
-            operation: self.operation as u16,
-            size_class: size_class(self.message),
-            memory: Memory::Host,
-        }
-        .pack()
+    pub fn new(
+        communicator: u32,
+        region: u32,
+        operation: Operation,
+        message: u64,
+        bytes: u64,
+        ticks: u64,
+    ) -> Self {
+        let size_class = size_class(message);
+        let (operation, memory) = (operation as u16, Memory::Host);
+        let key = CallKey { communicator, region, operation, size_class, memory }.pack();
+        Counted { key, bytes, ticks }
+    }
+
+    /// The number of its communicator.
+    #[inline]
+    pub fn communicator(&self) -> u32 {
+        self.key.communicator_of_call()
+    }
+
+    /// The same call in the class of a message of `message` bytes, all of which this process contributes;
+    /// `None` if it is in that class.
+    #[inline]
+    pub fn reclassed(&self, message: u64) -> Option<Counted> {
+        let key = self.key.with_size_class(size_class(message));
+        (key != self.key).then_some(Counted { key, bytes: message, ..*self })
     }
 }

@@ -122,7 +122,7 @@ impl Requests {
             return Given::Shared(key, place.address());
         }
         match self.table.find(key) {
-            Some(found) if found.value.active => Given::Known(key, found),
+            Some(found) if found.value().active => Given::Known(key, found),
             Some(_) => Given::Nothing,
             None => Given::Unknown,
         }
@@ -131,7 +131,7 @@ impl Requests {
     /// The persistent request with this handle, active or not.
     pub fn persistent(&self, request: Request) -> Option<(u64, Found<Started>)> {
         let key = abi::bits(request);
-        self.table.find(key).filter(|found| found.value.persistent).map(|found| (key, found))
+        self.table.find(key).filter(|found| found.value().persistent).map(|found| (key, found))
     }
 
     /// Changes what is known of an open request.
@@ -139,22 +139,24 @@ impl Requests {
         self.table.replace_found(found, key, started);
     }
 
-    /// Takes a completed request out; a persistent one stays, inactive. `None` if nothing is known of it.
+    /// Takes a completed request out, of which `settle` tells the rest; a persistent one stays, inactive. `None` if
+    /// nothing is known of it, else what `settle` returned.
     #[inline]
-    pub fn complete(&self, given: &Given) -> Option<Started> {
+    pub fn complete<R>(&self, given: &Given, settle: impl FnOnce(&Started) -> R) -> Option<R> {
         match given {
             Given::Nothing | Given::Unknown => None,
             Given::Known(key, found) => {
-                let started = found.value;
+                let started = found.value();
+                let settled = settle(started);
                 if started.persistent {
-                    let inactive = Started { active: false, cancelled: false, ..started };
+                    let inactive = Started { active: false, cancelled: false, ..*started };
                     self.table.replace_found(found, *key, inactive);
                 } else {
                     self.table.remove_found(found);
                 }
-                Some(started)
+                Some(settled)
             }
-            Given::Shared(key, place) => self.shared.take(*key, *place),
+            Given::Shared(key, place) => self.shared.take(*key, *place).as_ref().map(settle),
         }
     }
 
@@ -162,7 +164,7 @@ impl Requests {
     pub fn look(&self, given: &Given) -> Option<Started> {
         match given {
             Given::Nothing | Given::Unknown => None,
-            Given::Known(_, found) => Some(found.value),
+            Given::Known(_, found) => Some(*found.value()),
             Given::Shared(key, place) => self.shared.look(*key, *place),
         }
     }
@@ -182,7 +184,7 @@ impl Given {
     /// The open request, if it is one in the table.
     pub fn started(&self) -> Option<&Started> {
         match self {
-            Given::Known(_, found) => Some(&found.value),
+            Given::Known(_, found) => Some(found.value()),
             _ => None,
         }
     }
@@ -194,13 +196,13 @@ impl Given {
 }
 
 impl Started {
-    /// A request that is gone with its completion.
+    /// A request that is gone with its completion, with a message, or room for one, of `message` bytes.
     #[inline]
-    pub fn once(kind: Kind, counted: Counted) -> Self {
+    pub fn once(kind: Kind, counted: Counted, message: u64) -> Self {
         Started {
             kind,
             counted,
-            message: counted.message,
+            message,
             at_start: 0,
             peer: crate::abi::constant::PROC_NULL,
             persistent: false,
@@ -212,7 +214,7 @@ impl Started {
     }
 
     /// A request that is started again and again, each time with `at_start` bytes.
-    pub fn persistent(kind: Kind, template: Counted, at_start: u64) -> Self {
-        Started { at_start, persistent: true, active: false, ..Started::once(kind, template) }
+    pub fn persistent(kind: Kind, template: Counted, message: u64, at_start: u64) -> Self {
+        Started { at_start, persistent: true, active: false, ..Started::once(kind, template, message) }
     }
 }

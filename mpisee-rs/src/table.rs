@@ -41,8 +41,21 @@ pub struct Found<V: 'static> {
     bucket: &'static Bucket<V>,
     way: usize,
     writes: u32,
+    /// The value, where another thread may replace it meanwhile; where none can it stays in the table.
+    copy: Option<V>,
+}
+
+impl<V> Found<V> {
     /// The value.
-    pub value: V,
+    #[inline]
+    pub fn value(&self) -> &V {
+        match &self.copy {
+            Some(copy) => copy,
+            // SAFETY: the key was seen, so that the value is complete; there is one thread, and it replaces
+            // no value of which it holds what it found.
+            None => unsafe { (*self.bucket.values[self.way].get()).assume_init_ref() },
+        }
+    }
 }
 
 // SAFETY: values are written by the thread that holds the key BUSY, and read by those that know the handle,
@@ -90,12 +103,21 @@ impl<V: Copy + 'static> Table<V> {
     /// The value at `key`.
     #[inline]
     pub fn get(&self, key: u64) -> Option<V> {
-        self.find(key).map(|found| found.value)
+        let (bucket, way) = self.place(key)?;
+        Some(bucket.value(way))
     }
 
     /// The entry at `key`.
     #[inline]
     pub fn find(&self, key: u64) -> Option<Found<V>> {
+        let (bucket, way) = self.place(key)?;
+        let writes = bucket.writes[way].load(Ordering::Relaxed);
+        let copy = self.is_shared().then(|| bucket.value(way));
+        Some(Found { bucket, way, writes, copy })
+    }
+
+    #[inline]
+    fn place(&self, key: u64) -> Option<(&'static Bucket<V>, usize)> {
         // No handle in use is 0, but a null handle may be, and so is the key of an empty way.
         if key == 0 {
             return None;
@@ -103,7 +125,7 @@ impl<V: Copy + 'static> Table<V> {
         for number in 0..LEVELS {
             let bucket = self.level(number)?.bucket(key);
             if let Some(way) = bucket.way(key) {
-                return Some(bucket.found(way));
+                return Some((bucket, way));
             }
         }
         None
@@ -111,7 +133,34 @@ impl<V: Copy + 'static> Table<V> {
 
     /// Sets the value at `key`. An entry that is there is replaced: its handle was given out again, so that
     /// what it stood for is gone. False if there is no room.
+    #[inline]
     pub fn insert(&self, key: u64, value: V) -> bool {
+        let mut free = None;
+        for number in 0..LEVELS {
+            let Some(level) = self.level(number) else { break };
+            let bucket = level.bucket(key);
+            for way in 0..WAYS {
+                let there = bucket.keys[way].load(Ordering::Acquire);
+                if there == key {
+                    return self.replace_or_insert(key, value);
+                }
+                if there == 0 && free.is_none() {
+                    free = Some((bucket, way));
+                }
+            }
+        }
+        match free.filter(|(bucket, way)| self.take(&bucket.keys[*way])) {
+            Some((bucket, way)) => {
+                self.fill(bucket, way, key, value);
+                true
+            }
+            None => self.replace_or_insert(key, value),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn replace_or_insert(&self, key: u64, value: V) -> bool {
         while let Some(stale) = self.find(key) {
             if stale.bucket.claim(stale.way, stale.writes, self.is_shared()) {
                 stale.bucket.write(stale.way, key, value, stale.writes);
@@ -123,16 +172,20 @@ impl<V: Copy + 'static> Table<V> {
         for number in 0..LEVELS {
             let level = self.level(number).unwrap_or_else(|| self.add_level(number));
             let bucket = level.bucket(key);
-            for way in 0..WAYS {
-                if self.take(&bucket.keys[way]) {
-                    self.count(1);
-                    let writes = bucket.writes[way].load(Ordering::Relaxed);
-                    bucket.write(way, key, value, writes);
-                    return true;
-                }
+            if let Some(way) = (0..WAYS).find(|&way| self.take(&bucket.keys[way])) {
+                self.fill(bucket, way, key, value);
+                return true;
             }
         }
         false
+    }
+
+    /// Writes an entry into a free way that was taken for it.
+    #[inline]
+    fn fill(&self, bucket: &Bucket<V>, way: usize, key: u64, value: V) {
+        self.count(1);
+        let writes = bucket.writes[way].load(Ordering::Relaxed);
+        bucket.write(way, key, value, writes);
     }
 
     /// Whether there is no entry.
@@ -183,8 +236,9 @@ impl<V: Copy + 'static> Table<V> {
     /// Removes the entry at `key`.
     pub fn remove(&self, key: u64) -> Option<V> {
         let found = self.find(key)?;
+        let value = *found.value();
         self.remove_found(&found);
-        Some(found.value)
+        Some(value)
     }
 }
 
@@ -210,12 +264,11 @@ impl<V: Copy> Bucket<V> {
         (0..WAYS).find(|&way| self.keys[way].load(Ordering::Acquire) == key)
     }
 
+    /// The value of a way whose key was seen.
     #[inline]
-    fn found(&'static self, way: usize) -> Found<V> {
-        let writes = self.writes[way].load(Ordering::Relaxed);
+    fn value(&self, way: usize) -> V {
         // SAFETY: the key was seen with acquire ordering, so the value written before it is complete.
-        let value = unsafe { (*self.values[way].get()).assume_init_read() };
-        Found { bucket: self, way, writes, value }
+        unsafe { (*self.values[way].get()).assume_init_read() }
     }
 
     /// Makes the entry the caller's own, if it is the one that had `writes`; the count is odd meanwhile.

@@ -12,7 +12,7 @@ pub struct Thread {
     /// Whether the thread is in a function of MPI that we are recording: what the library then calls through
     /// exported names is not the application's.
     inside: Cell<bool>,
-    pub counters: RefCell<Counters>,
+    pub counters: Counters,
     pub scratch: RefCell<crate::meaning::completion::Scratch>,
 }
 
@@ -85,7 +85,7 @@ impl Inside {
         let thread = idle.unwrap_or_else(|| {
             Box::leak(Box::new(Thread {
                 inside: Cell::new(false),
-                counters: RefCell::new(Counters::new()),
+                counters: Counters::new(),
                 scratch: RefCell::default(),
             }))
         });

@@ -45,7 +45,8 @@ pub fn bench(wanted: &Wanted, rounds: usize) -> Result<()> {
     Ok(())
 }
 
-fn compile(flavour: &Flavour) -> Result<PathBuf> {
+/// Compiles the program.
+pub fn compile(flavour: &Flavour) -> Result<PathBuf> {
     let folder = root().join("target/bench");
     std::fs::create_dir_all(&folder)?;
     let program = folder.join(format!("call_cost-{}", flavour.name));

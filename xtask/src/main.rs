@@ -5,6 +5,7 @@ mod build;
 mod dist;
 mod emit;
 mod flavour;
+mod instructions;
 mod mpi;
 mod spec;
 
@@ -46,6 +47,14 @@ enum Task {
         #[arg(long, default_value_t = 5)]
         rounds: usize,
     },
+    /// Count the library's instructions per call, and fail if they grew
+    Instructions {
+        #[command(flatten)]
+        wanted: Wanted,
+        /// Write the new figures instead
+        #[arg(long)]
+        accept: bool,
+    },
 }
 
 fn main() -> ExitCode {
@@ -70,6 +79,7 @@ fn run(task: Task) -> Result<()> {
         Task::Clippy(wanted) => build::clippy(&wanted),
         Task::Test(wanted) => build::test(&wanted),
         Task::Bench { wanted, rounds } => bench::bench(&wanted, rounds),
+        Task::Instructions { wanted, accept } => instructions::instructions(&wanted, accept),
     }
 }
 

@@ -11,6 +11,9 @@ const CALL: u64 = 1;
 const PEER: u64 = 2;
 const REGION: u64 = 3;
 const TAG_SHIFT: u32 = 62;
+const COMMUNICATOR_SHIFT: u32 = 31;
+const SIZE_CLASS_SHIFT: u32 = 2;
+const SIZE_CLASS_BITS: u32 = 7;
 
 /// The key of a slot; 0 is a slot not yet in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -56,10 +59,10 @@ impl CallKey {
     #[inline]
     pub fn pack(self) -> Key {
         Key(CALL << TAG_SHIFT
-            | u64::from(self.communicator) << 31
+            | u64::from(self.communicator) << COMMUNICATOR_SHIFT
             | u64::from(self.region) << 19
             | u64::from(self.operation) << 9
-            | u64::from(self.size_class) << 2
+            | u64::from(self.size_class) << SIZE_CLASS_SHIFT
             | self.memory as u64)
     }
 }
@@ -78,15 +81,28 @@ impl Key {
         Key(REGION << TAG_SHIFT | u64::from(number))
     }
 
+    /// The number of the communicator, of the key of a call.
+    #[inline]
+    pub fn communicator_of_call(self) -> u32 {
+        (self.0 >> COMMUNICATOR_SHIFT) as u32 & (MOST_COMMUNICATORS - 1)
+    }
+
+    /// The key of a call with another size class.
+    #[inline]
+    pub fn with_size_class(self, size_class: u8) -> Key {
+        let others = !(((1 << SIZE_CLASS_BITS) - 1) << SIZE_CLASS_SHIFT);
+        Key(self.0 & others | u64::from(size_class) << SIZE_CLASS_SHIFT)
+    }
+
     /// What it stands for; `None` for a word that no writer makes.
     pub fn meaning(self) -> Option<Meaning> {
         let bits = |from: u32, count: u32| (self.0 >> from) & ((1 << count) - 1);
         match self.0 >> TAG_SHIFT {
             CALL => Some(Meaning::Call(CallKey {
-                communicator: bits(31, 28) as u32,
+                communicator: self.communicator_of_call(),
                 region: bits(19, 12) as u32,
                 operation: bits(9, 10) as u16,
-                size_class: bits(2, 7) as u8,
+                size_class: bits(SIZE_CLASS_SHIFT, SIZE_CLASS_BITS) as u8,
                 memory: match bits(0, 2) {
                     0 => Memory::Host,
                     1 => Memory::Device,
@@ -132,6 +148,9 @@ mod tests {
         ) {
             let call = CallKey { communicator, region, operation, size_class, memory: Memory::Managed };
             prop_assert_eq!(call.pack().meaning(), Some(Meaning::Call(call)));
+            prop_assert_eq!(call.pack().communicator_of_call(), communicator);
+            let other = CallKey { size_class: 64 - size_class, ..call };
+            prop_assert_eq!(call.pack().with_size_class(64 - size_class), other.pack());
             let peer = PeerKey { communicator, peer };
             prop_assert_eq!(peer.pack().meaning(), Some(Meaning::Peer(peer)));
             prop_assert_eq!(Key::region(region).meaning(), Some(Meaning::Region(region)));

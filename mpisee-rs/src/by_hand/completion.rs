@@ -391,7 +391,7 @@ pub unsafe fn cancel(request: Place<Request>, make: impl FnOnce() -> c_int) -> c
             let cancelled = code == constant::SUCCESS;
             REQUESTS.change(*key, found, Started { cancelled, ..started });
         }
-        completion::count_on(recorder, Operation::Cancel, started.counted.communicator, ticks);
+        completion::count_on(recorder, Operation::Cancel, started.counted.communicator(), ticks);
     });
     code
 }

@@ -9,7 +9,7 @@ use crate::communicator::Communicator;
 use crate::meaning::completion::count_on;
 use crate::naming::{self, Birth, Parent, TopologyFrom};
 use crate::process::{self, COMMUNICATORS, Process, REQUESTS};
-use crate::record::{Call, Counted, Recorder};
+use crate::record::{Call, Recorder};
 use crate::request::{Kind, Started};
 use mpisee_profile::Operation;
 use mpisee_profile::segment::NotSeen;
@@ -279,9 +279,8 @@ unsafe fn idup(
         if code != constant::SUCCESS {
             return naming::abandon_duplication(number);
         }
-        let (communicator, region) = (parent.id, recorder.region());
-        let counted = Counted { communicator, region, operation, message: 0, bytes: 0, ticks };
-        let started = Started::once(Kind::Duplication(number), counted);
+        let counted = recorder.counted(parent.id, operation, 0, 0, ticks);
+        let started = Started::once(Kind::Duplication(number), counted, 0);
         // SAFETY: the call succeeded, so it stored a request.
         unsafe { REQUESTS.add(request, started) };
     });

@@ -4,7 +4,7 @@ use crate::abi::{Request, constant};
 use crate::argument::Place;
 use crate::meaning::completion::shares;
 use crate::process::{self, REQUESTS};
-use crate::record::{Call, Counted, Recorder};
+use crate::record::{Call, Recorder};
 use crate::request::{Kind, Started};
 use crate::table::Found;
 use mpisee_profile::Operation;
@@ -55,7 +55,7 @@ unsafe fn start_many(
             note_opened(recorder, operation, &opened, ticks);
         } else {
             for (key, found) in &opened {
-                REQUESTS.change(*key, found, Started { active: true, recorded: false, ..found.value });
+                REQUESTS.change(*key, found, Started { active: true, recorded: false, ..*found.value() });
             }
         }
     });
@@ -66,19 +66,17 @@ unsafe fn start_many(
 /// that they contribute. Those of the receives come to the same rows when they complete.
 fn note_opened(recorder: &Recorder, operation: Operation, opened: &[(u64, Found<Started>)], ticks: u64) {
     let mut communicators: Vec<u32> =
-        opened.iter().map(|(_, found)| found.value.counted.communicator).collect();
+        opened.iter().map(|(_, found)| found.value().counted.communicator()).collect();
     communicators.sort_unstable();
     communicators.dedup();
-    for (communicator, ticks) in shares(&communicators, ticks) {
+    for (&communicator, ticks) in communicators.iter().zip(shares(communicators.len(), ticks)) {
         let here =
-            || opened.iter().filter(move |(_, found)| found.value.counted.communicator == communicator);
-        let message: u64 = here().map(|(_, found)| found.value.message).sum();
-        let bytes: u64 = here().map(|(_, found)| found.value.at_start).sum();
-        let region = recorder.region();
-        let counted = Counted { communicator, region, operation, message, bytes, ticks };
-        recorder.count_call(&counted);
+            || opened.iter().filter(move |(_, found)| found.value().counted.communicator() == communicator);
+        let message: u64 = here().map(|(_, found)| found.value().message).sum();
+        let bytes: u64 = here().map(|(_, found)| found.value().at_start).sum();
+        let counted = recorder.count(communicator, operation, message, bytes, ticks);
         for (key, found) in here() {
-            let template = &found.value;
+            let template = found.value();
             if template.kind == Kind::Send {
                 recorder.sent(communicator, template.peer, 1, template.message);
             }

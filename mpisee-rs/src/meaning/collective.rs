@@ -6,7 +6,7 @@ use crate::abi::{Comm, Raw, Request, constant};
 use crate::argument::Place;
 use crate::communicator::Communicator;
 use crate::process::REQUESTS;
-use crate::record::{Call, Counted};
+use crate::record::Call;
 use crate::request::{Kind, Started};
 use mpisee_profile::Operation;
 use std::ffi::c_int;
@@ -27,7 +27,7 @@ pub unsafe fn collective(
     call.record(|recorder| {
         let Some(communicator) = recorder.communicator(comm) else { return };
         let volume = volume_if(code, volume, &communicator);
-        recorder.count(&communicator, operation, volume.message, volume.bytes, ticks);
+        recorder.count(communicator.id, operation, volume.message, volume.bytes, ticks);
     });
     code
 }
@@ -49,18 +49,10 @@ pub unsafe fn start_collective(
     call.record(|recorder| {
         let Some(communicator) = recorder.communicator(comm) else { return };
         let volume = volume_if(code, volume, &communicator);
-        let counted = Counted {
-            communicator: communicator.id,
-            region: recorder.region(),
-            operation,
-            message: volume.message,
-            bytes: volume.bytes,
-            ticks,
-        };
-        recorder.count_call(&counted);
+        let counted = recorder.count(communicator.id, operation, volume.message, volume.bytes, ticks);
         if code == constant::SUCCESS {
             // SAFETY: the call succeeded, so it stored a request.
-            unsafe { REQUESTS.add(request, Started::once(Kind::Collective, counted)) };
+            unsafe { REQUESTS.add(request, Started::once(Kind::Collective, counted, volume.message)) };
         }
     });
     code
@@ -86,7 +78,7 @@ pub unsafe fn prepare_collective(
         if code == constant::SUCCESS {
             let Volume { message, bytes } = volume(&communicator);
             let template = recorder.counted(communicator.id, operation, message, 0, 0);
-            let started = Started::persistent(Kind::Collective, template, bytes);
+            let started = Started::persistent(Kind::Collective, template, message, bytes);
             // SAFETY: the call succeeded, so it stored a request.
             unsafe { REQUESTS.add(request, started) };
         }

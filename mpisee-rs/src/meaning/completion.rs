@@ -9,11 +9,10 @@ use crate::argument::Place;
 use crate::generated::pmpi;
 use crate::naming;
 use crate::process::{self, REQUESTS};
-use crate::record::{Counted, Recorder};
+use crate::record::Recorder;
 use crate::request::{Given, Kind, Started};
 use mpisee_profile::Operation;
 use mpisee_profile::segment::NotSeen;
-use mpisee_profile::segment::key::size_class;
 use std::mem::MaybeUninit;
 
 /// Room that a thread uses again with each call.
@@ -29,27 +28,41 @@ pub struct Scratch {
 /// A set of communicators, in the order in which they came.
 #[derive(Default)]
 struct Charged {
-    communicators: Vec<u32>,
-    /// By communicator: the round in which it came into the set.
+    /// Most calls are about one communicator, for which nothing else is touched.
+    first: Option<u32>,
+    others: Vec<u32>,
+    /// By communicator: the round in which it came to the others.
     seen: Vec<u64>,
     round: u64,
 }
 
 impl Charged {
+    #[inline]
     fn clear(&mut self) {
-        self.communicators.clear();
-        self.round += 1;
+        self.first = None;
+        self.others.clear();
     }
 
     #[inline]
     fn add(&mut self, communicator: u32) {
+        match self.first {
+            None => self.first = Some(communicator),
+            Some(first) if first != communicator => self.add_other(communicator),
+            Some(_) => {}
+        }
+    }
+
+    fn add_other(&mut self, communicator: u32) {
+        if self.others.is_empty() {
+            self.round += 1;
+        }
         let at = communicator as usize;
         if at >= self.seen.len() {
             self.seen.resize((at + 1).next_power_of_two(), 0);
         }
         if self.seen[at] != self.round {
             self.seen[at] = self.round;
-            self.communicators.push(communicator);
+            self.others.push(communicator);
         }
     }
 }
@@ -88,12 +101,15 @@ impl Completion<'_> {
     /// operation succeeded.
     #[inline]
     pub fn completed(&mut self, given: &Given, status: Option<&Status>) {
-        match REQUESTS.complete(given) {
-            Some(started) if started.recorded => {
-                self.charged.add(started.counted.communicator);
-                settle(self.recorder, &started, status);
+        let known = REQUESTS.complete(given, |started| {
+            if started.recorded {
+                self.charged.add(started.counted.communicator());
+                settle(self.recorder, started, status);
             }
-            _ => self.count_unknown(given),
+            started.recorded
+        });
+        if known != Some(true) {
+            self.count_unknown(given);
         }
     }
 
@@ -101,7 +117,7 @@ impl Completion<'_> {
     pub fn asked(&mut self, given: &[Given]) {
         for given in given {
             match REQUESTS.look(given) {
-                Some(started) if started.recorded => self.charged.add(started.counted.communicator),
+                Some(started) if started.recorded => self.charged.add(started.counted.communicator()),
                 _ => self.count_unknown(given),
             }
         }
@@ -118,20 +134,20 @@ impl Completion<'_> {
         if !process::is_recording() {
             return;
         }
-        if self.charged.communicators.is_empty() && !self.unknown {
-            process::not_seen(NotSeen::CompletionOfNothing);
+        let Some(first) = self.charged.first else {
+            if !self.unknown {
+                process::not_seen(NotSeen::CompletionOfNothing);
+            }
+            return;
+        };
+        let all = 1 + self.charged.others.len();
+        if all == 1 {
+            self.recorder.count(first, self.operation, 0, 0, ticks);
+            return;
         }
-        let region = self.recorder.region();
-        for (communicator, ticks) in shares(&self.charged.communicators, ticks) {
-            let operation = self.operation;
-            self.recorder.count_call(&Counted {
-                communicator,
-                region,
-                operation,
-                message: 0,
-                bytes: 0,
-                ticks,
-            });
+        let communicators = std::iter::once(&first).chain(&self.charged.others);
+        for (&communicator, ticks) in communicators.zip(shares(all, ticks)) {
+            self.recorder.count(communicator, self.operation, 0, 0, ticks);
         }
     }
 }
@@ -143,12 +159,10 @@ pub fn count_unknown(given: &Given) {
     }
 }
 
-/// `ticks` split equally, to the last one.
-pub fn shares(communicators: &[u32], ticks: u64) -> impl Iterator<Item = (u32, u64)> + '_ {
-    let count = communicators.len() as u64;
-    communicators.iter().zip(0..).map(move |(&communicator, index)| {
-        (communicator, ticks * (index + 1) / count - ticks * index / count)
-    })
+/// `ticks` split into `count` equal shares, to the last one.
+pub fn shares(count: usize, ticks: u64) -> impl Iterator<Item = u64> {
+    let count = count as u64;
+    (0..count).map(move |index| ticks * (index + 1) / count - ticks * index / count)
 }
 
 /// Writes down what was not known before a request completed.
@@ -163,7 +177,7 @@ fn settle(recorder: &Recorder, started: &Started, status: Option<&Status>) {
         }
         (Kind::Send, Some(status)) if started.cancelled && was_cancelled(status) => {
             recorder.sent(
-                started.counted.communicator,
+                started.counted.communicator(),
                 started.peer,
                 1u64.wrapping_neg(),
                 started.message.wrapping_neg(),
@@ -183,15 +197,16 @@ fn settle_bytes(recorder: &Recorder, started: &Started, status: &Status) {
     let bytes = received_bytes(status);
     let counted = &started.counted;
     if started.kind != Kind::Transfer {
-        recorder.received(counted.communicator, status.MPI_SOURCE, bytes);
+        recorder.received(counted.communicator(), status.MPI_SOURCE, bytes);
     }
     // What the same call sent was counted with it.
     let whole = counted.bytes + bytes;
-    if !started.reclassed || size_class(whole) == size_class(counted.message) {
-        recorder.add_bytes(counted, bytes);
-    } else {
-        recorder.uncount(counted);
-        recorder.count_call(&Counted { message: whole, bytes: whole, ..*counted });
+    match counted.reclassed(whole).filter(|_| started.reclassed) {
+        None => recorder.add_bytes(counted, bytes),
+        Some(reclassed) => {
+            recorder.uncount(counted);
+            recorder.count_call(&reclassed);
+        }
     }
 }
 
@@ -224,14 +239,13 @@ pub fn freed(
             process::not_seen(NotSeen::FreedReceive);
         }
     }
-    count_on(recorder, operation, started.counted.communicator, ticks);
+    count_on(recorder, operation, started.counted.communicator(), ticks);
 }
 
 /// Counts a call with its time alone, while recording is on.
 pub fn count_on(recorder: &Recorder, operation: Operation, communicator: u32, ticks: u64) {
     if process::is_recording() {
-        let region = recorder.region();
-        recorder.count_call(&Counted { communicator, region, operation, message: 0, bytes: 0, ticks });
+        recorder.count(communicator, operation, 0, 0, ticks);
     }
 }
 

@@ -70,7 +70,7 @@ pub unsafe fn transfer(
         } else {
             0
         };
-        recorder.count_call(&recorder.counted(communicator, operation, bytes, bytes, ticks));
+        recorder.count(communicator, operation, bytes, bytes, ticks);
     });
     code
 }
@@ -91,11 +91,10 @@ pub unsafe fn start_transfer<C: Number>(
     call.record(|recorder| {
         let Some(communicator) = FILES.communicator_of(file) else { return };
         let message = if code == constant::SUCCESS { block.bytes() } else { 0 };
-        let counted = recorder.counted(communicator, operation, message, 0, ticks);
-        recorder.count_call(&counted);
+        let counted = recorder.count(communicator, operation, message, 0, ticks);
         if code == constant::SUCCESS {
             // SAFETY: the call succeeded, so it stored a request.
-            unsafe { REQUESTS.add(request, Started::once(Kind::Transfer, counted)) };
+            unsafe { REQUESTS.add(request, Started::once(Kind::Transfer, counted, message)) };
         }
     });
     code

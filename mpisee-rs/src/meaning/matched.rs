@@ -5,7 +5,7 @@ use super::volume::{Block, Number};
 use crate::abi::{self, Comm, Message, Raw, Request, STATUS_IGNORE, Status, constant, received_bytes};
 use crate::argument::Place;
 use crate::process::{self, REQUESTS};
-use crate::record::{Call, Counted, Recorder};
+use crate::record::Call;
 use crate::request::{Kind, Started};
 use crate::table::Table;
 use mpisee_profile::Operation;
@@ -111,7 +111,7 @@ pub unsafe fn receive_matched(
             bytes = received_bytes(&status);
             recorder.received(communicator, status.MPI_SOURCE, bytes);
         }
-        recorder.count_call(&counted(recorder, communicator, operation, bytes, bytes, ticks));
+        recorder.count(communicator, operation, bytes, bytes, ticks);
     });
     code
 }
@@ -134,23 +134,11 @@ pub unsafe fn start_receive_matched<C: Number>(
     call.record(|recorder| {
         let Some(communicator) = communicator else { return };
         let room = if code == constant::SUCCESS { block.bytes() } else { 0 };
-        let counted = counted(recorder, communicator, operation, room, 0, ticks);
-        recorder.count_call(&counted);
+        let counted = recorder.count(communicator, operation, room, 0, ticks);
         if code == constant::SUCCESS {
             // SAFETY: the call succeeded, so it stored a request.
-            unsafe { REQUESTS.add(request, Started::once(Kind::Receive, counted)) };
+            unsafe { REQUESTS.add(request, Started::once(Kind::Receive, counted, room)) };
         }
     });
     code
-}
-
-fn counted(
-    recorder: &Recorder,
-    communicator: u32,
-    operation: Operation,
-    message: u64,
-    bytes: u64,
-    ticks: u64,
-) -> Counted {
-    Counted { communicator, region: recorder.region(), operation, message, bytes, ticks }
 }

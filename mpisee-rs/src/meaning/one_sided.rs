@@ -138,7 +138,7 @@ fn count(
     call.record(|recorder| {
         let Some(communicator) = WINDOWS.communicator_of(win) else { return };
         let bytes = moved(code, target, || bytes(recorder));
-        recorder.count_call(&recorder.counted(communicator, operation, bytes, bytes, ticks));
+        recorder.count(communicator, operation, bytes, bytes, ticks);
     });
     code
 }
@@ -156,11 +156,10 @@ unsafe fn start(
     call.record(|recorder| {
         let Some(communicator) = WINDOWS.communicator_of(win) else { return };
         let bytes = moved(code, target, || bytes(recorder));
-        let counted = recorder.counted(communicator, operation, bytes, bytes, ticks);
-        recorder.count_call(&counted);
+        let counted = recorder.count(communicator, operation, bytes, bytes, ticks);
         if code == constant::SUCCESS {
             // SAFETY: the call succeeded, so it stored a request.
-            unsafe { REQUESTS.add(request, Started::once(Kind::Access, counted)) };
+            unsafe { REQUESTS.add(request, Started::once(Kind::Access, counted, bytes)) };
         }
     });
     code

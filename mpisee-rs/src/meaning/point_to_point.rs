@@ -6,7 +6,7 @@ use crate::abi::{Comm, Raw, Request, STATUS_IGNORE, Status, constant, received_b
 use crate::argument::Place;
 use crate::communicator::Communicator;
 use crate::process::{self, REQUESTS};
-use crate::record::{Call, Counted, Recorder};
+use crate::record::{Call, Recorder};
 use crate::request::{Kind, Started};
 use mpisee_profile::Operation;
 use mpisee_profile::segment::NotSeen;
@@ -42,7 +42,7 @@ pub unsafe fn send<C: Number>(
     call.record(|recorder| {
         let Some(communicator) = recorder.communicator(comm) else { return };
         let bytes = sent_bytes(code, dest, block);
-        recorder.count(&communicator, operation, bytes, bytes, ticks);
+        recorder.count(communicator.id, operation, bytes, bytes, ticks);
         if code == constant::SUCCESS {
             recorder.sent(communicator.id, dest, 1, bytes);
         }
@@ -69,7 +69,7 @@ pub unsafe fn receive(
         let Some(communicator) = recorder.communicator(comm) else { return };
         // SAFETY: the call that succeeded has filled the status.
         let bytes = unsafe { note_received(recorder, &communicator, code, status) };
-        recorder.count(&communicator, operation, bytes, bytes, ticks);
+        recorder.count(communicator.id, operation, bytes, bytes, ticks);
     });
     code
 }
@@ -102,7 +102,7 @@ pub unsafe fn send_receive<C: Number>(
             recorder.exchanged(communicator.id, dest, sent, status.MPI_SOURCE, received);
             bytes = sent + received;
         }
-        recorder.count(&communicator, operation, bytes, bytes, ticks);
+        recorder.count(communicator.id, operation, bytes, bytes, ticks);
     });
     code
 }
@@ -134,7 +134,7 @@ pub unsafe fn plain(operation: Operation, comm: Raw<Comm>, make: impl FnOnce() -
     let (code, ticks) = call.time(make);
     call.record(|recorder| {
         if let Some(communicator) = recorder.communicator(comm) {
-            recorder.count(&communicator, operation, 0, 0, ticks);
+            recorder.count(communicator.id, operation, 0, 0, ticks);
         }
     });
     code
@@ -158,11 +158,10 @@ pub unsafe fn start_send<C: Number>(
     call.record(|recorder| {
         let Some(communicator) = recorder.communicator(comm) else { return };
         let bytes = sent_bytes(code, dest, block);
-        let counted = counted(recorder, &communicator, operation, bytes, bytes, ticks);
-        recorder.count_call(&counted);
+        let counted = recorder.count(communicator.id, operation, bytes, bytes, ticks);
         if code == constant::SUCCESS {
             recorder.sent(communicator.id, dest, 1, bytes);
-            let started = Started { peer: dest, ..Started::once(Kind::Send, counted) };
+            let started = Started { peer: dest, ..Started::once(Kind::Send, counted, bytes) };
             // SAFETY: the call succeeded, so it stored a request.
             unsafe { REQUESTS.add(request, started) };
         }
@@ -189,11 +188,10 @@ pub unsafe fn start_receive<C: Number>(
     call.record(|recorder| {
         let Some(communicator) = recorder.communicator(comm) else { return };
         let room = room(code, source, block);
-        let counted = counted(recorder, &communicator, operation, room, 0, ticks);
-        recorder.count_call(&counted);
+        let counted = recorder.count(communicator.id, operation, room, 0, ticks);
         if code == constant::SUCCESS {
             // SAFETY: the call succeeded, so it stored a request.
-            unsafe { REQUESTS.add(request, Started::once(Kind::Receive, counted)) };
+            unsafe { REQUESTS.add(request, Started::once(Kind::Receive, counted, room)) };
         }
     });
     code
@@ -220,12 +218,11 @@ pub unsafe fn start_send_receive<C: Number>(
         let Some(communicator) = recorder.communicator(comm) else { return };
         let sent = sent_bytes(code, dest, send);
         let message = sent + room(code, source, receive);
-        let counted = counted(recorder, &communicator, operation, message, sent, ticks);
-        recorder.count_call(&counted);
+        let counted = recorder.count(communicator.id, operation, message, sent, ticks);
         if code == constant::SUCCESS {
             recorder.sent(communicator.id, dest, 1, sent);
             // SAFETY: the call succeeded, so it stored a request.
-            unsafe { REQUESTS.add(request, Started::once(Kind::SendReceive, counted)) };
+            unsafe { REQUESTS.add(request, Started::once(Kind::SendReceive, counted, message)) };
         }
     });
     code
@@ -331,7 +328,7 @@ pub unsafe fn on_request(operation: Operation, request: Raw<Request>, make: impl
     let Some(call) = Call::counted() else { return make() };
     let (code, ticks) = call.time(make);
     call.record(|recorder| match REQUESTS.persistent(request.get()) {
-        Some((_, found)) => count_on(recorder, operation, found.value.counted.communicator, ticks),
+        Some((_, found)) => count_on(recorder, operation, found.value().counted.communicator(), ticks),
         None => process::not_seen(NotSeen::UnknownRequest),
     });
     code
@@ -352,25 +349,13 @@ unsafe fn prepare(
 ) {
     let Some(communicator) = recorder.communicator(comm) else { return };
     if process::is_recording() {
-        recorder.count(&communicator, operation, 0, 0, ticks);
+        recorder.count(communicator.id, operation, 0, 0, ticks);
     }
     if code == constant::SUCCESS {
-        let template = counted(recorder, &communicator, operation, message, 0, 0);
+        let template = recorder.counted(communicator.id, operation, message, 0, 0);
         let at_start = if kind == Kind::Send { message } else { 0 };
-        let started = Started { peer, ..Started::persistent(kind, template, at_start) };
+        let started = Started { peer, ..Started::persistent(kind, template, message, at_start) };
         // SAFETY: the call succeeded, so it stored a request.
         unsafe { REQUESTS.add(request, started) };
     }
-}
-
-#[inline]
-fn counted(
-    recorder: &Recorder,
-    communicator: &Communicator,
-    operation: Operation,
-    message: u64,
-    bytes: u64,
-    ticks: u64,
-) -> Counted {
-    Counted { communicator: communicator.id, region: recorder.region(), operation, message, bytes, ticks }
 }

@@ -67,18 +67,24 @@ impl SharedHandles {
             if entries.count == MOST_KEPT {
                 entries.remove(entries.oldest);
             }
-            entries.add(key, place, started);
+            entries.add(key, place, started, self.thread());
         });
     }
 
     /// What the request at `place` stands for.
     pub fn look(&self, key: u64, place: usize) -> Option<Started> {
-        self.with(|entries| entries.find(key, place).map(|at| entries.nodes[at as usize].started))
+        self.with(|entries| entries.find(key, place, self.thread()).map(|at| entries.nodes[at as usize].started))
     }
 
     /// The same, and it is open no longer.
     pub fn take(&self, key: u64, place: usize) -> Option<Started> {
-        self.with(|entries| entries.find(key, place).map(|at| entries.remove(at)))
+        self.with(|entries| entries.find(key, place, self.thread()).map(|at| entries.remove(at)))
+    }
+
+    /// What tells the calling thread from others, where there are others.
+    #[inline]
+    fn thread(&self) -> usize {
+        if self.shared.load(Ordering::Relaxed) { crate::thread::number() } else { 0 }
     }
 }
 
@@ -123,7 +129,7 @@ impl Default for Entries {
 }
 
 impl Entries {
-    fn add(&mut self, key: u64, place: usize, started: Started) {
+    fn add(&mut self, key: u64, place: usize, started: Started, thread: usize) {
         if self.count == self.chains.len() {
             self.lengthen();
         }
@@ -132,7 +138,7 @@ impl Entries {
             key,
             place,
             started,
-            thread: crate::thread::number(),
+            thread,
             older: self.youngest,
             younger: NONE,
             next_in_chain: self.chains[chain],
@@ -178,7 +184,7 @@ impl Entries {
 
     /// The youngest at the place; else the oldest with that handle.
     #[inline]
-    fn find(&self, key: u64, place: usize) -> Option<u32> {
+    fn find(&self, key: u64, place: usize, thread: usize) -> Option<u32> {
         let mut at = self.chains[self.chain(key, place)];
         while let Some(node) = self.nodes.get(at as usize) {
             if node.key == key && node.place == place {
@@ -186,17 +192,16 @@ impl Entries {
             }
             at = node.next_in_chain;
         }
-        self.find_moved(key)
+        self.find_moved(key, thread)
     }
 
     #[cold]
-    fn find_moved(&self, key: u64) -> Option<u32> {
+    fn find_moved(&self, key: u64, thread: usize) -> Option<u32> {
         let next = |&at: &u32| self.nodes.get(at as usize).map(|node| node.younger);
         let oldest_first = std::iter::successors(Some(self.oldest), next).take(LOOK_AHEAD);
         let is_of = |at: &u32| self.nodes.get(*at as usize).is_some_and(|node| node.key == key);
         let candidates = || oldest_first.clone().filter(is_of);
-        let own = crate::thread::number();
-        candidates().find(|&at| self.nodes[at as usize].thread == own).or_else(|| candidates().next())
+        candidates().find(|&at| self.nodes[at as usize].thread == thread).or_else(|| candidates().next())
     }
 
     fn remove(&mut self, at: u32) -> Started {
@@ -233,15 +238,11 @@ mod tests {
     use mpisee_profile::Operation;
 
     fn of(communicator: u32) -> Started {
-        let operation = Operation::Isend;
-        Started::once(
-            Kind::Send,
-            Counted { communicator, region: 0, operation, message: 0, bytes: 0, ticks: 0 },
-        )
+        Started::once(Kind::Send, Counted::new(communicator, 0, Operation::Isend, 0, 0, 0), 0)
     }
 
     fn take(open: &SharedHandles, key: u64, place: usize) -> Option<u32> {
-        open.take(key, place).map(|started| started.counted.communicator)
+        open.take(key, place).map(|started| started.counted.communicator())
     }
 
     #[test]
@@ -272,7 +273,7 @@ mod tests {
             open.add(9, at, of(at as u32));
         }
         for at in (0..1000).rev() {
-            assert_eq!(open.look(9, at).map(|started| started.counted.communicator), Some(at as u32));
+            assert_eq!(open.look(9, at).map(|started| started.counted.communicator()), Some(at as u32));
             assert_eq!(take(&open, 9, at), Some(at as u32));
         }
     }
