@@ -30,7 +30,10 @@ pub fn instructions(wanted: &Wanted, accept: bool) -> Result<()> {
     let mut found = Figures::new();
     for flavour in mpi::find(wanted.mpicc())? {
         let counted = count(&flavour)?;
-        ensure!(!counted.is_empty(), "callgrind wrote no dump of {flavour}: are valgrind's headers installed?");
+        ensure!(
+            !counted.is_empty(),
+            "callgrind wrote no dump of {flavour}: are valgrind's headers installed?"
+        );
         found.extend(counted.into_iter().map(|(name, count)| ((flavour.name.clone(), name), count)));
     }
     let dearer = print(&found, &held);

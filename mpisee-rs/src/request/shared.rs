@@ -73,7 +73,9 @@ impl SharedHandles {
 
     /// What the request at `place` stands for.
     pub fn look(&self, key: u64, place: usize) -> Option<Started> {
-        self.with(|entries| entries.find(key, place, self.thread()).map(|at| entries.nodes[at as usize].started))
+        self.with(|entries| {
+            entries.find(key, place, self.thread()).map(|at| entries.nodes[at as usize].started)
+        })
     }
 
     /// The same, and it is open no longer.
