@@ -1,11 +1,14 @@
 //! Slots of the segment with one writer, found by key.
 
 use crate::segment::Segment;
+use crate::slot;
 use mpisee_profile::segment::Key;
 use mpisee_profile::segment::layout::{CHUNK_HEADER_BYTES, ChunkHeader, SLOT_BYTES, Slot};
 use std::cell::Cell;
 use std::ptr;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+pub use crate::slot::add;
 
 /// Bytes of the first chunk: 63 slots. Each further one is twice as large, up to the largest.
 const FIRST_CHUNK_BYTES: usize = 1 << 12;
@@ -120,15 +123,5 @@ fn hash(key: Key) -> usize {
 /// Changes the values of a slot so that a reader sees all changes or none.
 #[inline]
 pub fn update(slot: &Slot, change: impl FnOnce(&[AtomicU64; 6])) {
-    let sequence = slot.sequence.load(Ordering::Relaxed);
-    slot.sequence.store(sequence.wrapping_add(1), Ordering::Relaxed);
-    fence(Ordering::Release);
-    change(&slot.values);
-    slot.sequence.store(sequence.wrapping_add(2), Ordering::Release);
-}
-
-/// Adds to a value that only the caller writes.
-#[inline]
-pub fn add(value: &AtomicU64, amount: u64) {
-    value.store(value.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
+    slot::update(&slot.sequence, || change(&slot.values));
 }

@@ -184,6 +184,12 @@ impl Requests {
         self.change(&known.found, Started { cancelled: true, ..self.table.value(&known.found) });
     }
 
+    /// An active request that the application asked to cancel.
+    pub fn cancelled(&self, given: &Given) -> Option<Started> {
+        let Given::Known(known) = given else { return None };
+        Some(self.table.value(&known.found)).filter(|started| started.cancelled)
+    }
+
     /// Takes a completed request out, of which `settle` tells the rest; a persistent one stays, inactive.
     #[inline(always)]
     pub fn complete<R>(

@@ -5,14 +5,16 @@
 //! When a bucket is full the entry goes to the next level, which is eight times as large. Nothing moves
 //! and no level is ever freed, so that readers need no protection; the table grows to what was open at once.
 
-use std::cell::UnsafeCell;
+use crate::sync::{
+    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, UnsafeCell, spin_loop,
+};
 use std::mem::MaybeUninit;
-use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::{array, ptr};
 
-const WAYS: usize = 4;
-const LEVELS: usize = 7;
-const FIRST_BUCKETS: usize = 64;
+// A model checker tries every order of what threads do, so that it needs small ones.
+const WAYS: usize = if cfg!(loom) { 2 } else { 4 };
+const LEVELS: usize = if cfg!(loom) { 2 } else { 7 };
+const FIRST_BUCKETS: usize = if cfg!(loom) { 1 } else { 64 };
 /// The key of an entry that is being written; no handle has all bits set.
 const BUSY: u64 = u64::MAX;
 
@@ -48,9 +50,20 @@ pub struct Found<V: 'static> {
 unsafe impl<V: Send> Sync for Table<V> {}
 
 impl<V: Copy + 'static> Table<V> {
+    #[cfg(not(loom))]
     pub const fn new() -> Self {
         Table {
             levels: [const { AtomicPtr::new(ptr::null_mut()) }; LEVELS],
+            shared: AtomicBool::new(false),
+            count: AtomicUsize::new(0),
+        }
+    }
+
+    /// The atomics of the model checker are no constants.
+    #[cfg(loom)]
+    pub fn new() -> Self {
+        Table {
+            levels: array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
             shared: AtomicBool::new(false),
             count: AtomicUsize::new(0),
         }
@@ -161,13 +174,16 @@ impl<V: Copy + 'static> Table<V> {
     #[cold]
     #[inline(never)]
     fn replace_or_insert(&self, key: u64, value: V) -> bool {
-        while let Some(stale) = self.find(key) {
-            if self.claim(&stale) {
-                stale.bucket.write(stale.way as usize, key, || value, stale.writes);
+        while let Some((bucket, way)) = self.place(key) {
+            let writes = bucket.writes[way].load(Ordering::Acquire);
+            // Of an entry that another thread removed since it was seen the count may be that of its successor.
+            let still_there = bucket.keys[way].load(Ordering::Relaxed) == key;
+            if still_there && bucket.claim(way, writes, self.is_shared()) {
+                bucket.write(way, key, || value, writes);
                 return true;
             }
             // Another thread is removing it at this moment.
-            std::hint::spin_loop();
+            spin_loop();
         }
         for number in 0..LEVELS {
             let level = self.level(number).unwrap_or_else(|| self.add_level(number));
@@ -184,7 +200,12 @@ impl<V: Copy + 'static> Table<V> {
     #[inline(always)]
     fn fill(&self, bucket: &Bucket<V>, way: usize, key: u64, make: impl FnOnce() -> V) {
         self.count(1);
-        let writes = bucket.writes[way].load(Ordering::Relaxed);
+        let mut writes = bucket.writes[way].load(Ordering::Relaxed);
+        while !writes.is_multiple_of(2) {
+            // The thread that freed the way is about to count that.
+            spin_loop();
+            writes = bucket.writes[way].load(Ordering::Relaxed);
+        }
         bucket.write(way, key, make, writes);
     }
 
@@ -262,9 +283,9 @@ impl<V> Level<V> {
 impl<V: Copy> Bucket<V> {
     fn new() -> Self {
         Bucket {
-            keys: [const { AtomicU64::new(0) }; WAYS],
-            writes: [const { AtomicU32::new(0) }; WAYS],
-            values: [const { UnsafeCell::new(MaybeUninit::uninit()) }; WAYS],
+            keys: array::from_fn(|_| AtomicU64::new(0)),
+            writes: array::from_fn(|_| AtomicU32::new(0)),
+            values: array::from_fn(|_| UnsafeCell::new(MaybeUninit::uninit())),
         }
     }
 
@@ -277,7 +298,7 @@ impl<V: Copy> Bucket<V> {
     #[inline]
     fn value(&self, way: usize) -> V {
         // SAFETY: the key was seen with acquire ordering, so the value written before it is complete.
-        unsafe { (*self.values[way].get()).assume_init_read() }
+        self.values[way].with(|value| unsafe { (*value).assume_init_read() })
     }
 
     /// Makes the entry the caller's own, if it is the one that had `writes`; the count is odd meanwhile.
@@ -299,13 +320,13 @@ impl<V: Copy> Bucket<V> {
     fn write(&self, way: usize, key: u64, make: impl FnOnce() -> V, writes: u32) {
         // SAFETY: no other thread writes the way, and none that follows the MPI standard reads it: those that
         // know the handle have yet to learn that it stands for this.
-        unsafe { (*self.values[way].get()).write(make()) };
-        self.writes[way].store(writes.wrapping_add(2), Ordering::Relaxed);
+        self.values[way].with_mut(|place| unsafe { (*place).write(make()) });
+        self.writes[way].store(writes.wrapping_add(2), Ordering::Release);
         self.keys[way].store(key, Ordering::Release);
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use std::collections::HashMap;

@@ -350,6 +350,32 @@ fn a_cancelled_request_moves_nothing() {
 }
 
 #[test]
+fn a_request_that_was_cancelled_and_then_freed_moves_nothing() {
+    on_each_mpi(|mpi| {
+        let finished = Run::new(mpi, "cancelled_and_freed").ranks(2).profiled();
+        let tables = finished.tables();
+        for rank in 0..2 {
+            let of_rank = |what: &str| printed(&finished.stdout, &format!("{what} of {rank}:"));
+            let received = 5 - of_rank("sends");
+            let rows = [
+                ("MPI_Issend", 5, received * 1709),
+                ("MPI_Irecv", 5, 0),
+                ("MPI_Cancel", 10, 0),
+                ("MPI_Request_get_status", of_rank("looks"), 0),
+                ("MPI_Request_free", 5 + of_rank("sends"), 0),
+            ];
+            let otherwise = [("MPI_Recv", received, received * 1709), ("MPI_Wait", received, 0)];
+            let otherwise = if received > 0 { &otherwise[..] } else { &[] };
+            assert_calls(tables, "S", rank, &[&rows[..], otherwise].concat());
+            let expected = [received, received * 1709, received, received * 1709];
+            assert_eq!(tables.peer("S", rank, rank), expected);
+        }
+        assert_all_seen(tables);
+        finished.check();
+    });
+}
+
+#[test]
 fn a_completed_send_that_is_cancelled_counts_whole() {
     on_each_mpi(|mpi| {
         let finished = Run::new(mpi, "cancel_complete").ranks(2).profiled();

@@ -6,7 +6,7 @@
 use crate::abi::{Raw, Request, STATUS_IGNORE, Status, constant};
 use crate::argument::{Indices, Place};
 use crate::generated::pmpi;
-use crate::meaning::completion::{self, Scratch, freed, given};
+use crate::meaning::completion::{self, Scratch, freed, given, settle};
 use crate::process::REQUESTS;
 use crate::record::{Call, Recorder};
 use crate::request::Given;
@@ -346,14 +346,31 @@ pub unsafe fn request_get_status(request: Raw<Request>, make: impl FnOnce() -> c
 pub unsafe fn request_free(request: Place<Request>, make: impl FnOnce() -> c_int) -> c_int {
     let Some(call) = Call::tracked().filter(|_| !request.is_null()) else { return make() };
     // SAFETY: the request is valid, the caller says.
-    let handle = unsafe { request.handle() };
+    let (handle, given) = unsafe { (request.handle(), given(call.request_null(), request)) };
+    let cancelled = REQUESTS.cancelled(&given);
+    let ended = cancelled.and_then(|started| Some((started, status_of(handle)?)));
     let (code, ticks) = call.time(make);
     call.record(|recorder| {
         if code == constant::SUCCESS {
-            freed(recorder, Operation::RequestFree, REQUESTS.forget(handle, request), ticks);
+            if let Some((started, status)) = ended.as_ref().filter(|(started, _)| started.recorded) {
+                settle(recorder, started, Some(status));
+            }
+            let owner = REQUESTS.forget(handle, request);
+            freed(recorder, Operation::RequestFree, owner, ended.is_some(), ticks);
         }
     });
     code
+}
+
+/// The status of an open request if its operation has ended. Of one that was cancelled the program may have learnt so
+/// by `MPI_Request_get_status`, and then frees it.
+fn status_of(request: Request) -> Option<Status> {
+    let (mut ended, mut status) = (0, MaybeUninit::uninit());
+    // SAFETY: the request is open; the call writes the flag, and the status if the operation has ended.
+    unsafe {
+        let code = pmpi::MPI_Request_get_status.get()(Raw::new(request), &raw mut ended, status.as_mut_ptr());
+        (code == constant::SUCCESS && ended != 0).then(|| status.assume_init())
+    }
 }
 
 /// `MPI_Cancel` (MPI 4.1, 3.8.4): whether it was in time is known when the request completes.

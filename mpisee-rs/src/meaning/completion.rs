@@ -181,9 +181,9 @@ pub fn shares(count: usize, ticks: u64) -> impl Iterator<Item = u64> {
     (0..count).map(move |index| ticks * (index + 1) / count - ticks * index / count)
 }
 
-/// Writes down what was not known before a request completed.
+/// Writes down what was not known before a request completed. `status` is that of its success, if it was asked for.
 #[inline]
-fn settle(recorder: &Recorder, started: &Started, status: Option<*const Status>) {
+pub fn settle(recorder: &Recorder, started: &Started, status: Option<*const Status>) {
     let Some(status) =
         status.filter(|_| recorder.process.tells_of_combined_receives || !started.is_combined())
     else {
@@ -241,15 +241,15 @@ fn was_cancelled(status: *const Status) -> bool {
     flag != 0
 }
 
-/// A request that the application freed before it completed, or that is persistent.
-pub fn freed(recorder: &Recorder, operation: Operation, owner: Option<Owner>, ticks: u64) {
+/// A request that the application freed. Where it had `ended` by then, all that it moved is written down.
+pub fn freed(recorder: &Recorder, operation: Operation, owner: Option<Owner>, ended: bool, ticks: u64) {
     let Some(owner) = owner else {
         if process::is_recording() {
             process::not_seen(NotSeen::UnknownRequest);
         }
         return;
     };
-    if owner.active && owner.recorded && owner.kind.completion_tells() {
+    if owner.active && owner.recorded && owner.kind.completion_tells() && !ended {
         process::not_seen(NotSeen::FreedReceive);
     }
     count_on(recorder, operation, owner.communicator, ticks);
