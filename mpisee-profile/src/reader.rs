@@ -97,7 +97,7 @@ impl<R: Row> Rows<R> {
         })?;
         let mut reader = csv::Reader::from_reader(BufReader::with_capacity(1 << 16, file));
         let header = reader.headers().map_err(|error| malformed(&path, &error))?.clone();
-        for column in R::COLUMNS {
+        for column in R::COLUMNS.iter().filter(|column| !R::OPTIONAL.contains(column)) {
             if !header.iter().any(|name| name == *column) {
                 return Err(ProfileError::MissingColumn {
                     path,

@@ -11,6 +11,8 @@ pub trait Row: Serialize + DeserializeOwned {
     const FILE: &'static str;
     /// The columns, in the order in which they are written.
     const COLUMNS: &'static [&'static str];
+    /// Those of them that a profile may lack.
+    const OPTIONAL: &'static [&'static str] = &[];
 }
 
 /// Seconds, written with nanoseconds and without an exponent.
@@ -100,11 +102,15 @@ pub struct RankRow {
     pub mpi_s: Seconds,
     /// UUID of its GPU, or empty.
     pub gpu: String,
+    /// Of `wall_s`, what the profiler itself took: an estimate from what a recorded call costs on this machine.
+    #[serde(default)]
+    pub profiler_s: Seconds,
 }
 
 impl Row for RankRow {
     const FILE: &'static str = "ranks.csv";
-    const COLUMNS: &'static [&'static str] = &["rank", "host", "pid", "wall_s", "mpi_s", "gpu"];
+    const COLUMNS: &'static [&'static str] = &["rank", "host", "pid", "wall_s", "mpi_s", "gpu", "profiler_s"];
+    const OPTIONAL: &'static [&'static str] = &["profiler_s"];
 }
 
 /// `comms.csv`: one row per communicator.

@@ -14,6 +14,20 @@ pub struct MpiInfo {
     pub thread_level: String,
 }
 
+/// The profiler's own price. What `MPI_Init` and `MPI_Finalize` take longer is in neither `time_s` nor the wall time;
+/// the rest is estimated from what recording costs on the machine that ran.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProfilerInfo {
+    /// Nanoseconds that a recorded call of the simplest kind costs, on rank 0.
+    pub call_ns: f64,
+    /// Seconds that `MPI_Init` took longer, on rank 0.
+    pub init_s: f64,
+    /// Seconds that the profiler took, summed over ranks.
+    pub time_s: f64,
+    /// The same by the wall time of all ranks, from 0 to 1.
+    pub share_of_wall: f64,
+}
+
 /// `run.json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunInfo {
@@ -43,6 +57,9 @@ pub struct RunInfo {
     pub recording_was_off: bool,
     /// Calls that are in no table, by reason, summed over ranks; see [`crate::segment::NotSeen`].
     pub not_seen: BTreeMap<String, u64>,
+    /// What the profiler took of the run.
+    #[serde(default)]
+    pub profiler: ProfilerInfo,
     /// Sentences about what was out of the ordinary in recording.
     #[serde(default)]
     pub notes: Vec<String>,

@@ -3,7 +3,7 @@
 
 use mpisee_profile::options::ClockChoice;
 use mpisee_profile::segment::tables::Moment;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 static USE_COUNTER: AtomicBool = AtomicBool::new(false);
 
@@ -50,7 +50,38 @@ fn nanoseconds(clock: libc::clockid_t) -> u64 {
 #[inline]
 pub fn since(start: u64) -> u64 {
     let elapsed = ticks().wrapping_sub(start);
-    if (elapsed as i64) < 0 { 0 } else { elapsed }
+    if (elapsed as i64) < 0 { went_back(elapsed.wrapping_neg()) } else { elapsed }
+}
+
+/// Steps back that are no mere difference between cores.
+static STEPS_BACK: AtomicU64 = AtomicU64::new(0);
+/// Two cores may differ by so many ticks, some microseconds.
+const LITTLE: u64 = 1 << 14;
+
+#[cold]
+fn went_back(ticks: u64) -> u64 {
+    if ticks > LITTLE {
+        STEPS_BACK.fetch_add(1, Ordering::Relaxed);
+    }
+    0
+}
+
+/// Whether the ticks went on steadily from `start` over `end` until now: none went far back, and they go as fast
+/// now as in the mean of the run.
+pub fn is_steady(start: Moment, end: Moment) -> bool {
+    let now = moment();
+    STEPS_BACK.load(Ordering::Relaxed) == 0 && keep_pace(start, end, now)
+}
+
+fn keep_pace(start: Moment, end: Moment, now: Moment) -> bool {
+    const SHORTEST_NS: u64 = 50_000; // to see a hundredth with readings some 50 ns apart
+    const MOST: f64 = 0.01;
+    let between = |from: Moment, to: Moment| {
+        let ns = to.monotonic_ns.saturating_sub(from.monotonic_ns);
+        (ns > SHORTEST_NS).then(|| to.ticks.wrapping_sub(from.ticks) as i64 as f64 / ns as f64)
+    };
+    let (Some(run), Some(after)) = (between(start, end), between(end, now)) else { return true };
+    (run / after - 1.0).abs() < MOST
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -102,5 +133,26 @@ mod counter {
 
     pub fn is_reliable() -> bool {
         false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(monotonic_ns: u64, ticks: u64) -> Moment {
+        Moment { monotonic_ns, ticks }
+    }
+
+    #[test]
+    fn a_counter_that_jumped_is_noticed() {
+        let (start, end) = (at(0, 500), at(1_000_000_000, 3_000_000_500));
+        assert!(keep_pace(start, end, at(1_000_100_000, 3_000_300_500)));
+        // On by a second, back by one, and twice as fast at the end.
+        assert!(!keep_pace(start, at(1_000_000_000, 6_000_000_500), at(1_000_100_000, 6_000_300_500)));
+        assert!(!keep_pace(at(0, 4_000_000_000), end, at(1_000_100_000, 3_000_300_500)));
+        assert!(!keep_pace(start, end, at(1_000_100_000, 3_000_600_500)));
+        // Too soon to tell.
+        assert!(keep_pace(start, end, at(1_000_000_100, 3_000_000_500)));
     }
 }

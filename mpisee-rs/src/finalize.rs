@@ -9,9 +9,10 @@ use crate::clock;
 use crate::message::say;
 use crate::naming;
 use crate::process::{self, Process};
-use mpisee_profile::rows::{CallRow, CommRow, PeerRow, RankRow, RegionRow};
-use mpisee_profile::run::{MpiInfo, RunInfo, rfc3339};
-use mpisee_profile::segment::tables::{is_merged, merge};
+use mpisee_profile::rows::{CallRow, CommRow, PeerRow, RankRow, RegionRow, Seconds};
+use mpisee_profile::run::{MpiInfo, ProfilerInfo, RunInfo, rfc3339};
+use mpisee_profile::segment::layout::{Header, price};
+use mpisee_profile::segment::tables::{Moment, call_ns, is_merged, merge};
 use mpisee_profile::segment::{NotSeen, RankTables, Snapshot};
 use mpisee_profile::writer::{ProfileWriter, TableWriter, from_csv, to_csv};
 use mpisee_profile::{FORMAT_VERSION, ProfileError};
@@ -21,6 +22,12 @@ use std::path::{Path, PathBuf};
 mod link;
 
 use link::Link;
+
+/// What is summed over ranks, by place: calls not seen by reason, and then these.
+const RECORDING_WAS_OFF: usize = NotSeen::ALL.len();
+const UNSTEADY_CLOCK: usize = RECORDING_WAS_OFF + 1;
+const WALL_NS: usize = UNSTEADY_CLOCK + 1;
+const PROFILER_NS: usize = WALL_NS + 1;
 
 /// The tables, in the order in which a rank's rows travel.
 const TABLES: usize = 5;
@@ -44,35 +51,62 @@ fn write_over(process: &Process, open: impl FnOnce(&Process) -> Link) {
     let end_realtime_ns = clock::realtime_ns();
     naming::finish_duplications(process, true);
     let link = open(process);
-    let parts = own_rows(process, end);
+    let own = own_rows(process, end);
     let header = process.segment.header();
     let relaxed = std::sync::atomic::Ordering::Relaxed;
     let mut counts: Vec<u64> =
         NotSeen::ALL.iter().map(|&reason| header.not_seen[reason as usize].load(relaxed)).collect();
     counts.push(header.recording_was_off.load(relaxed));
+    counts.push(u64::from(!clock::is_steady(start_of(header), end)));
+    counts.extend([own.wall_ns, own.profiler_ns]);
     let counts = link.sum(process, &counts);
     let nodes = link.node_of_each_rank(process);
     if process.world_rank == 0 {
-        write(process, &link, parts, &counts, &nodes, end_realtime_ns);
+        write(process, &link, own, &counts, &nodes, end_realtime_ns);
     } else {
-        link.send(process, &parts);
+        link.send(process, &own.parts);
     }
     link.close();
     process.segment.remove();
 }
 
-/// The own rows as CSV text, by table.
-fn own_rows(process: &Process, end: mpisee_profile::segment::tables::Moment) -> [Vec<u8>; TABLES] {
+/// What a rank contributes.
+#[derive(Default)]
+struct Own {
+    /// Its rows as CSV text, by table.
+    parts: [Vec<u8>; TABLES],
+    wall_ns: u64,
+    profiler_ns: u64,
+    /// What a recorded call costs.
+    call_ns: f64,
+    /// What `MPI_Init` took longer.
+    init_ns: u64,
+}
+
+/// When recording began.
+fn start_of(header: &Header) -> Moment {
+    let relaxed = std::sync::atomic::Ordering::Relaxed;
+    Moment { monotonic_ns: header.start_monotonic_ns.load(relaxed), ticks: header.start_ticks.load(relaxed) }
+}
+
+fn own_rows(process: &Process, end: Moment) -> Own {
     match Snapshot::read(&process.segment) {
         Ok(snapshot) => {
             let tables = RankTables::new(&snapshot, end);
-            [
-                to_csv(&[tables.rank]),
-                to_csv(&tables.comms),
-                to_csv(&tables.calls),
-                to_csv(&tables.peers),
-                to_csv(&tables.regions),
-            ]
+            let ns = |seconds: Seconds| (seconds.0 * 1e9) as u64;
+            Own {
+                wall_ns: ns(tables.rank.wall_s),
+                profiler_ns: ns(tables.rank.profiler_s),
+                call_ns: call_ns(&snapshot, end),
+                init_ns: snapshot.price[price::INIT_NS],
+                parts: [
+                    to_csv(&[tables.rank]),
+                    to_csv(&tables.comms),
+                    to_csv(&tables.calls),
+                    to_csv(&tables.peers),
+                    to_csv(&tables.regions),
+                ],
+            }
         }
         Err(error) => {
             say(format_args!("rank {}: {error}; its counts are lost", process.world_rank));
@@ -83,14 +117,7 @@ fn own_rows(process: &Process, end: mpisee_profile::segment::tables::Moment) -> 
 
 /// Writes everything, on rank 0. An error is said once; the other ranks' rows are taken all the same, so
 /// that nobody waits.
-fn write(
-    process: &Process,
-    link: &Link,
-    own: [Vec<u8>; TABLES],
-    counts: &[u64],
-    nodes: &[u32],
-    end_realtime_ns: u64,
-) {
+fn write(process: &Process, link: &Link, own: Own, counts: &[u64], nodes: &[u32], end_realtime_ns: u64) {
     let command = command_line();
     let mut files = Files::create(&wanted_directory(process, &command), nodes);
     let mut add = |parts: &[Vec<u8>; TABLES]| {
@@ -100,8 +127,8 @@ fn write(
             files = Err(error);
         }
     };
-    add(&own);
-    drop(own);
+    add(&own.parts);
+    drop(own.parts);
     for rank in 1..process.world_size {
         add(&link.receive(process, rank));
     }
@@ -124,9 +151,10 @@ fn write(
         complete: true,
         incomplete_because: None,
         clock: if process.ticks_are_tsc { "tsc" } else { "monotonic" }.to_owned(),
-        recording_was_off: counts[NotSeen::ALL.len()] > 0,
+        recording_was_off: counts[RECORDING_WAS_OFF] > 0,
         not_seen: not_seen(counts),
-        notes: process.notes.clone(),
+        profiler: profiler(own.call_ns, own.init_ns, counts),
+        notes: process.notes.iter().cloned().chain(unsteady(counts)).collect(),
     };
     let ranks = process.world_size;
     match files.and_then(|files| files.finish(&run)) {
@@ -142,6 +170,25 @@ fn write(
             say(format_args!("no profile: {error}; set MPISEE_OUTPUT to a directory that can be made"))
         }
     }
+}
+
+fn profiler(call_ns: f64, init_ns: u64, counts: &[u64]) -> ProfilerInfo {
+    let seconds = |ns: u64| ns as f64 * 1e-9;
+    let (wall_s, time_s) = (seconds(counts[WALL_NS]), seconds(counts[PROFILER_NS]));
+    let share_of_wall = if wall_s > 0.0 { time_s / wall_s } else { 0.0 };
+    ProfilerInfo { call_ns, init_s: seconds(init_ns), time_s, share_of_wall }
+}
+
+/// A sentence on clocks, if one is due.
+fn unsteady(counts: &[u64]) -> Option<String> {
+    let ranks = counts[UNSTEADY_CLOCK];
+    let plural = if ranks == 1 { "" } else { "s" };
+    (ranks > 0).then(|| {
+        format!(
+            "on {ranks} rank{plural} the time-stamp counter jumped or did not keep pace with the monotonic clock, so \
+             that times there are wrong; MPISEE_CLOCK=monotonic does without it"
+        )
+    })
 }
 
 fn not_seen(counts: &[u64]) -> BTreeMap<String, u64> {

@@ -24,6 +24,7 @@ mod generated;
 mod meaning;
 mod message;
 mod naming;
+mod price;
 mod process;
 mod record;
 mod region;

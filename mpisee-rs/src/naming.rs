@@ -8,6 +8,7 @@
 use crate::abi::{Comm, Group, Raw};
 use crate::communicator::{Communicator, UNLOGGED};
 use crate::generated::pmpi;
+use crate::price::Naming;
 use crate::process::{self, COMMUNICATORS, Process};
 use crate::topology;
 use mpisee_profile::Operation;
@@ -100,6 +101,7 @@ pub fn largest_in_new(process: &Process, comm: Comm, own: u32) -> u32 {
 
 /// `PMPI_Allreduce(MPI_MAX)` of one number.
 pub fn allreduce_max(process: &Process, comm: Comm, own: u32) -> u32 {
+    let _price = Naming::begin(process);
     let own = own as c_int;
     let mut most = own;
     let (int, max) = (Raw::new(process.predefined.int), Raw::new(process.predefined.max));
@@ -113,6 +115,7 @@ static NUMBERS: Mutex<u32> = Mutex::new(0);
 
 /// Enters a new communicator: its members, its place in the tree, its topology.
 pub fn enter(process: &Process, comm: Comm, parent: &Parent<'_>, birth: Birth, n: u32) -> u32 {
+    let _price = Naming::begin(process);
     let (rank, size) = (process::rank(comm), process::size(comm));
     let mut communicator = Communicator::new(UNLOGGED, comm, rank, size);
     let group = group_of(comm, false);

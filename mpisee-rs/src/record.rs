@@ -102,11 +102,17 @@ impl Recorder {
     /// The communicator with this handle; one that nobody knows is counted as not seen.
     #[inline]
     pub fn communicator(&self, comm: Raw<Comm>) -> Option<Communicator> {
-        let found = COMMUNICATORS.get(comm.get()).filter(Communicator::is_logged);
+        let found = self.find(comm.get());
         if found.is_none() {
             process::not_seen(NotSeen::UnknownCommunicator);
         }
         found
+    }
+
+    /// The communicator with this handle, if it is known.
+    #[inline]
+    pub fn find(&self, comm: Comm) -> Option<Communicator> {
+        COMMUNICATORS.get(comm).filter(Communicator::is_logged)
     }
 
     /// The region in which the program is.
@@ -180,7 +186,13 @@ impl Recorder {
     #[inline]
     pub fn sent(&self, communicator: u32, rank: i32, messages: u64, bytes: u64) {
         let Ok(rank) = u32::try_from(rank) else { return };
-        self.change(PeerKey { communicator, peer: rank }.pack(), |values| {
+        self.count_sent(PeerKey { communicator, peer: rank }.pack(), messages, bytes);
+    }
+
+    /// The same, by its slot's key.
+    #[inline]
+    pub fn count_sent(&self, key: Key, messages: u64, bytes: u64) {
+        self.change(key, |values| {
             add(&values[peer::SENT_MESSAGES], messages);
             add(&values[peer::SENT_BYTES], bytes);
         });
@@ -236,6 +248,11 @@ impl Counted {
         let size_class = size_class(message);
         let (operation, memory) = (operation as u16, Memory::Host);
         let key = CallKey { communicator, region, operation, size_class, memory }.pack();
+        Counted { key, bytes, ticks }
+    }
+
+    /// One that only shows what counting costs.
+    pub fn rehearsed(key: Key, bytes: u64, ticks: u64) -> Self {
         Counted { key, bytes, ticks }
     }
 

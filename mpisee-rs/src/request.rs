@@ -4,6 +4,8 @@ use crate::abi::{self, Request};
 use crate::argument::Place;
 use crate::record::Counted;
 use crate::table::{Found, Table};
+use mpisee_profile::Operation;
+use std::hint::black_box;
 
 mod shared;
 
@@ -108,6 +110,16 @@ impl Requests {
     pub fn share(&self) {
         self.table.share();
         self.shared.share();
+    }
+
+    /// Starts, looks up and completes a request that is none, to see what that costs.
+    pub fn rehearse(&self) {
+        const NO_REQUEST: u64 = 1;
+        let counted = Counted::new(0, 0, Operation::Irecv, 0, 0, 0);
+        self.table.insert_with(NO_REQUEST, || Started::once(Kind::Receive, counted, 0));
+        let Some(found) = self.table.find(NO_REQUEST) else { return };
+        let known = Known { found, needs_status: true, persistent: false };
+        black_box(self.complete(&known, None, |started| started.recorded));
     }
 
     /// Whether several threads call MPI.

@@ -3,6 +3,7 @@
 mod support;
 
 use mpisee_profile::rows::Memory;
+use mpisee_profile::run::ProfilerInfo;
 use std::io::Read;
 use std::process::Stdio;
 use support::{Builder, splatt};
@@ -135,6 +136,7 @@ fn json_has_the_run_and_units_in_its_names() {
         "mpi_library": "Open MPI v5.0.3", "mpi_flavour": "openmpi-5", "mpi_thread_level": "funneled",
         "ranks": 8, "nodes": 2, "start": "2025-06-01T12:00:00Z", "end": "2025-06-01T12:00:10Z",
         "clock": "tsc", "wall_max_s": 12.5, "mpi_mean_s": 1.984625, "mpi_share_of_wall": 0.192_448_485,
+        "profiler_mean_s": 0.0, "profiler_share_of_wall": 0.0, "profiler_call_ns": 0.0,
         "complete": true, "incomplete_because": null, "recording_was_off": false, "not_seen_calls": {},
         "notes": [],
     });
@@ -307,4 +309,14 @@ fn the_result_goes_into_the_file_that_is_named() {
     assert_eq!(written, [RUN, W_A1, W, ROWS, SELF].concat());
     profile.run(&["app.mpisee", "-o", "-"]).prints(&written);
     profile.run(&["app.mpisee", "-o", "no/such/out.txt"]).fails_with(&["cannot write 'no/such/out.txt'"]);
+}
+
+#[test]
+fn the_profilers_own_price_is_among_the_first_lines() {
+    let mut builder = splatt();
+    builder.run.profiler =
+        ProfilerInfo { call_ns: 16.6, init_s: 0.0002, time_s: 0.04, share_of_wall: 0.000_532 };
+    let ran = builder.write().run(&["app.mpisee"]);
+    let price = "Profiler   0.005000 s (mean over ranks), 0.05 % of wall time; 17 ns a call\n";
+    assert!(ran.stdout.starts_with(&format!("{RUN}{price}")), "{}", ran.stdout);
 }

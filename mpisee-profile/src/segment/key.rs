@@ -94,6 +94,11 @@ impl Key {
         Key(self.0 & others | u64::from(size_class) << SIZE_CLASS_SHIFT)
     }
 
+    /// A key that stands for nothing: what is counted under it is in no table.
+    pub fn nothing(number: u32) -> Key {
+        Key(number.into())
+    }
+
     /// What it stands for; `None` for a word that no writer makes.
     pub fn meaning(self) -> Option<Meaning> {
         let bits = |from: u32, count: u32| (self.0 >> from) & ((1 << count) - 1);

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 /// The first word of a segment, written last when it is made.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"mpisee\0\x01");
 /// Version of the layout.
-pub const VERSION: u64 = 1;
+pub const VERSION: u64 = 2;
 /// Bytes of a host name that are kept.
 pub const HOST_BYTES: usize = 64;
 
@@ -43,7 +43,9 @@ pub struct Header {
     pub not_seen: [AtomicU64; 16],
     /// The host's name, padded with zeros.
     pub host: [AtomicU64; HOST_BYTES / 8],
-    spare: [AtomicU64; 27],
+    /// What recording costs on this machine, see [`price`].
+    pub price: [AtomicU64; 5],
+    spare: [AtomicU64; 22],
 }
 
 /// Bytes of the header.
@@ -101,6 +103,20 @@ pub mod call {
     pub const SHORTEST_PLUS_1: usize = 3;
     /// Ticks of the longest call.
     pub const LONGEST: usize = 4;
+}
+
+/// What [`Header::price`] holds, by place.
+pub mod price {
+    /// Ticks of a thousand calls, beyond those of the calls to MPI.
+    pub const THOUSAND_CALLS: usize = 0;
+    /// Ticks of a thousand messages that are counted for their peer, beyond those of the calls.
+    pub const THOUSAND_MESSAGES: usize = 1;
+    /// Ticks of a thousand requests that are started and completed, beyond those of the calls.
+    pub const THOUSAND_REQUESTS: usize = 2;
+    /// Ticks so far that went into naming communicators, waiting for the others included.
+    pub const NAMING: usize = 3;
+    /// Nanoseconds that `MPI_Init` took longer.
+    pub const INIT_NS: usize = 4;
 }
 
 /// Values of a slot that counts messages.

@@ -75,6 +75,8 @@ pub struct Snapshot {
     pub recording_was_off: bool,
     /// Calls not seen, by [`super::NotSeen`].
     pub not_seen: Vec<u64>,
+    /// What recording costs, by [`super::layout::price`].
+    pub price: [u64; 5],
     /// Communicators by their number.
     pub communicators: Vec<Communicator>,
     /// Regions by their number, from 1.
@@ -135,6 +137,7 @@ impl Snapshot {
             start_ticks: field(offset_of!(Header, start_ticks)),
             recording_was_off: field(offset_of!(Header, recording_was_off)) != 0,
             not_seen: (0..super::NotSeen::ALL.len()).map(|reason| field(reasons + reason * 8)).collect(),
+            price: std::array::from_fn(|which| field(offset_of!(Header, price) + which * 8)),
             communicators: Vec::new(),
             regions: Vec::new(),
             counters: HashMap::new(),

@@ -1,7 +1,7 @@
 //! From a snapshot to the rows of the profile directory.
 
 use super::key::{CallKey, Meaning, class_bounds};
-use super::layout::{call, peer, region};
+use super::layout::{call, peer, price, region};
 use super::log::{Created, NONE, Runs};
 use super::snapshot::{Communicator, Snapshot, Source};
 use crate::Operation;
@@ -47,6 +47,7 @@ impl RankTables {
                 wall_s: seconds(end.ticks.saturating_sub(snapshot.start_ticks)),
                 mpi_s: Seconds(0.0),
                 gpu: String::new(),
+                profiler_s: seconds(price_of(snapshot)),
             },
             comms: comms(snapshot, &names),
             calls: Vec::new(),
@@ -135,6 +136,37 @@ fn name(parent: &str, created: &Created) -> String {
         (n, NONE) => format!("{parent}_{letter}{n}"),
         (n, r) => format!("{parent}_{letter}{n}.{r}"),
     }
+}
+
+/// Nanoseconds that a recorded call of the simplest kind costs beyond the call itself.
+pub fn call_ns(snapshot: &Snapshot, end: Moment) -> f64 {
+    seconds_per_tick(snapshot, end)(snapshot.price[price::THOUSAND_CALLS]).0 * 1e6
+}
+
+/// Ticks that the profiler took of the application's time.
+fn price_of(snapshot: &Snapshot) -> u64 {
+    let (mut calls, mut messages, mut requests) = (0u64, 0u64, 0u64);
+    for (key, values) in &snapshot.counters {
+        match key.meaning() {
+            Some(Meaning::Call(key)) => {
+                calls = calls.wrapping_add(values[call::CALLS]);
+                let operation = Operation::from_index(u64::from(key.operation));
+                if operation.is_some_and(Operation::starts_request) {
+                    requests = requests.wrapping_add(values[call::CALLS]);
+                }
+            }
+            Some(Meaning::Peer(_)) => {
+                messages = messages.wrapping_add(values[peer::SENT_MESSAGES]);
+                messages = messages.wrapping_add(values[peer::RECEIVED_MESSAGES]);
+            }
+            _ => {}
+        }
+    }
+    let of = |count: u64, which: usize| u128::from(count) * u128::from(snapshot.price[which]) / 1000;
+    let counted = of(calls, price::THOUSAND_CALLS)
+        + of(messages, price::THOUSAND_MESSAGES)
+        + of(requests, price::THOUSAND_REQUESTS);
+    u64::try_from(counted).unwrap_or(u64::MAX).saturating_add(snapshot.price[price::NAMING])
 }
 
 fn seconds_per_tick(snapshot: &Snapshot, end: Moment) -> impl Fn(u64) -> Seconds + use<> {

@@ -10,6 +10,7 @@ use crate::generated::pmpi;
 use crate::meaning;
 use crate::message::{self, say};
 use crate::naming;
+use crate::price;
 use crate::process::{self, COMMUNICATORS, Mode, Process, REQUESTS};
 use crate::region::Regions;
 use crate::segment::{self, Segment};
@@ -102,6 +103,7 @@ fn enter_world(process: &Process) {
 
 /// Begins to record; without a world it is told which processes there are.
 fn start(sessions_alone: Option<Group>) {
+    let began_ns = clock::monotonic_ns();
     let has_world = sessions_alone.is_none();
     message::announce_panics();
     let version = library_version();
@@ -162,11 +164,14 @@ fn start(sessions_alone: Option<Group>) {
     naming::log_predefined(process, 0, [world_rank].into_iter().collect());
     // SAFETY: the handler only stores to an atomic, as one that runs between fork and exec may.
     unsafe { libc::pthread_atfork(None, None, Some(in_forked_child)) };
-    fill_header(process);
-    switch(process, record);
+    process::set_mode(Mode::Tracking);
     if has_world {
         enter_world(process);
     }
+    price::find_out(process);
+    price::note_init(process, began_ns);
+    fill_header(process);
+    switch(process, record);
 }
 
 /// A forked child shares the segment's memory, and is not a rank.
@@ -214,7 +219,8 @@ fn library_version() -> String {
     // SAFETY: the buffer is as long as any MPI asks for.
     unsafe { pmpi::MPI_Get_library_version.get()(text.as_mut_ptr().cast(), &raw mut length) };
     let text = CStr::from_bytes_until_nul(&text).unwrap_or_default().to_string_lossy();
-    text.lines().next().unwrap_or_default().trim().to_owned()
+    // MPICH has a tab in it.
+    text.lines().next().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Whether a status is laid out as this flavour believes: asked with a number that cannot be there by chance.

@@ -53,6 +53,7 @@ impl Builder {
             wall_s: Seconds(10.0),
             mpi_s: Seconds(0.0),
             gpu: String::new(),
+            profiler_s: Seconds(0.0),
         };
         let empty = Builder {
             run,

@@ -1,7 +1,7 @@
 //! The enum of operations, their names and kinds.
 
 use super::{banner, camel_case};
-use crate::spec::{Function, OperationKind};
+use crate::spec::{Function, Meaning, OperationKind};
 use std::fmt::Write;
 
 pub fn emit(functions: &[Function]) -> String {
@@ -19,14 +19,24 @@ pub fn emit(functions: &[Function]) -> String {
         let _ = writeln!(out, "/// `{}`.\n{},", function.name, camel_case(function.short_name()));
     }
     out.push_str("}\n\n");
-    let _ = writeln!(out, "const TABLE: [(Operation, &str, Kind); {}] = [", operations.len());
+    let _ = writeln!(out, "const TABLE: [(Operation, &str, Kind, bool); {}] = [", operations.len());
     for (function, kind) in &operations {
         let variant = camel_case(function.short_name());
-        let _ = writeln!(out, "(Operation::{variant}, \"{}\", Kind::{kind:?}),", function.name);
+        let starts = starts_request(function);
+        let _ = writeln!(out, "(Operation::{variant}, \"{}\", Kind::{kind:?}, {starts}),", function.name);
     }
     out.push_str("];\n\n");
     out.push_str(METHODS);
     out
+}
+
+/// Whether a call of it leaves a request to be completed.
+fn starts_request(function: &Function) -> bool {
+    match &function.meaning {
+        Some(Meaning::Verb { verb, .. }) => verb.starts_with("start_"),
+        Some(Meaning::ByHand(_)) => ["MPI_Start", "MPI_Startall"].contains(&function.name.as_str()),
+        None => false,
+    }
 }
 
 const PREAMBLE: &str = r"
@@ -68,9 +78,14 @@ impl Operation {
         TABLE[self as usize].2
     }
 
+    /// Whether a call of it leaves a request to be completed.
+    pub fn starts_request(self) -> bool {
+        TABLE[self as usize].3
+    }
+
     /// The operation of that name.
     pub fn from_name(name: &str) -> Option<Self> {
-        let found = TABLE.binary_search_by(|(_, known, _)| known.cmp(&name)).ok()?;
+        let found = TABLE.binary_search_by(|(_, known, ..)| known.cmp(&name)).ok()?;
         Some(TABLE[found].0)
     }
 

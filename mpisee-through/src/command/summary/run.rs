@@ -26,6 +26,10 @@ pub struct RunSummary<'a> {
     mpi_mean_s: f64,
     /// MPI time of all ranks by wall time of all ranks, from 0 to 1.
     mpi_share_of_wall: f64,
+    /// What the profiler took: seconds, mean over ranks, by the ranks' wall time, and in nanoseconds per simple call.
+    profiler_mean_s: f64,
+    profiler_share_of_wall: f64,
+    profiler_call_ns: f64,
     complete: bool,
     incomplete_because: Option<&'a str>,
     recording_was_off: bool,
@@ -54,6 +58,9 @@ impl<'a> RunSummary<'a> {
             wall_max_s: to_nine_decimals(ranks.iter().map(|row| row.wall_s.0).fold(0.0, f64::max)),
             mpi_mean_s: to_nine_decimals(if ranks.is_empty() { 0.0 } else { mpi_s / ranks.len() as f64 }),
             mpi_share_of_wall: if wall_s > 0.0 { to_nine_decimals(mpi_s / wall_s) } else { 0.0 },
+            profiler_mean_s: to_nine_decimals(run.profiler.time_s / f64::from(run.ranks.max(1))),
+            profiler_share_of_wall: to_nine_decimals(run.profiler.share_of_wall),
+            profiler_call_ns: to_nine_decimals(run.profiler.call_ns),
             complete: run.complete,
             incomplete_because: run.incomplete_because.as_deref(),
             recording_was_off: run.recording_was_off,
@@ -64,7 +71,7 @@ impl<'a> RunSummary<'a> {
 
     /// What and where, one line each: heading and value.
     pub fn lines(&self) -> Vec<(&'static str, String)> {
-        vec![
+        let mut lines = vec![
             ("Command", self.command.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")),
             ("MPI", format!("{} (flavour {})", self.mpi_library, self.mpi_flavour)),
             ("Ranks", format!("{} on {}", self.ranks, count(u64::from(self.nodes), "node"))),
@@ -78,7 +85,17 @@ impl<'a> RunSummary<'a> {
                     100.0 * self.mpi_share_of_wall
                 ),
             ),
-        ]
+        ];
+        if self.profiler_call_ns > 0.0 {
+            let price = format!(
+                "{} s (mean over ranks), {:.2} % of wall time; {:.0} ns a call",
+                seconds(self.profiler_mean_s),
+                100.0 * self.profiler_share_of_wall,
+                self.profiler_call_ns
+            );
+            lines.push(("Profiler", price));
+        }
+        lines
     }
 
     /// What a reader of the numbers has to know, one sentence each.

@@ -1,0 +1,75 @@
+//! What recording costs on this machine: tried when MPI has started, so that the report can say what the profiler
+//! took of the run. Tens of microseconds are enough: what is tried is short, and the quickest of some rounds
+//! is what it costs undisturbed.
+
+use crate::clock;
+use crate::process::{Process, REQUESTS};
+use crate::record::{Call, Counted};
+use mpisee_profile::segment::Key;
+use mpisee_profile::segment::layout::price;
+use std::hint::black_box;
+use std::sync::atomic::Ordering;
+
+const ROUNDS: usize = 8;
+const TRIES: u64 = 125;
+/// Slots that are in no table.
+const REHEARSED_CALL: u32 = 1;
+const REHEARSED_MESSAGE: u32 = 2;
+
+/// Tries what recording consists of, and notes what it cost.
+pub fn find_out(process: &Process) {
+    let prices = &process.segment.header().price;
+    let call = per_thousand(|| rehearse(process, false));
+    let with_message = per_thousand(|| rehearse(process, true));
+    let request = per_thousand(|| REQUESTS.rehearse());
+    prices[price::THOUSAND_CALLS].store(call, Ordering::Relaxed);
+    prices[price::THOUSAND_MESSAGES].store(with_message.saturating_sub(call), Ordering::Relaxed);
+    prices[price::THOUSAND_REQUESTS].store(request, Ordering::Relaxed);
+}
+
+/// Notes how much longer `MPI_Init` takes, of which the part that is ours began at `began_ns`, by the monotonic clock.
+pub fn note_init(process: &Process, began_ns: u64) {
+    let took_ns = clock::monotonic_ns().saturating_sub(began_ns);
+    process.segment.header().price[price::INIT_NS].store(took_ns, Ordering::Relaxed);
+}
+
+/// Charges the time until it is dropped to the naming of communicators.
+pub struct Naming<'p> {
+    process: &'p Process,
+    since: u64,
+}
+
+impl<'p> Naming<'p> {
+    pub fn begin(process: &'p Process) -> Self {
+        Naming { process, since: clock::ticks() }
+    }
+}
+
+impl Drop for Naming<'_> {
+    fn drop(&mut self) {
+        let prices = &self.process.segment.header().price;
+        prices[price::NAMING].fetch_add(clock::since(self.since), Ordering::Relaxed);
+    }
+}
+
+fn per_thousand(mut work: impl FnMut()) -> u64 {
+    let round = |_| {
+        let start = clock::ticks();
+        (0..TRIES).for_each(|_| work());
+        clock::since(start)
+    };
+    (0..ROUNDS).map(round).min().unwrap_or(0) * 1000 / TRIES
+}
+
+/// All of a recorded call but the call, and, with a `message`, what is counted for its peer.
+fn rehearse(process: &Process, message: bool) {
+    let Some(call) = Call::tracked() else { return };
+    let (bytes, ticks) = call.time(|| black_box(1u64));
+    call.record(|recorder| {
+        black_box(recorder.find(process.predefined.world));
+        recorder.count_call(&Counted::rehearsed(Key::nothing(REHEARSED_CALL), bytes, ticks));
+        if message {
+            recorder.count_sent(Key::nothing(REHEARSED_MESSAGE), 1, bytes);
+        }
+    });
+}
