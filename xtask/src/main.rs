@@ -7,6 +7,7 @@ mod emit;
 mod flavour;
 mod instructions;
 mod mpi;
+mod overhead;
 mod spec;
 
 use anyhow::{Result, bail};
@@ -47,6 +48,8 @@ enum Task {
         #[arg(long, default_value_t = 5)]
         rounds: usize,
     },
+    /// Measure what the profiler adds to a whole program, on an idle machine; after `dist`
+    Overhead(overhead::Measured),
     /// Count the library's instructions per call, and fail if they grew
     Instructions {
         #[command(flatten)]
@@ -79,6 +82,7 @@ fn run(task: Task) -> Result<()> {
         Task::Clippy(wanted) => build::clippy(&wanted),
         Task::Test(wanted) => build::test(&wanted),
         Task::Bench { wanted, rounds } => bench::bench(&wanted, rounds),
+        Task::Overhead(measured) => overhead::overhead(&measured),
         Task::Instructions { wanted, accept } => instructions::instructions(&wanted, accept),
     }
 }
