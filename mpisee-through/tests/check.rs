@@ -3,6 +3,7 @@
 mod support;
 
 use mpisee_profile::rows::Seconds;
+use mpisee_profile::segment::NotSeen;
 use support::{Builder, Ran, splatt};
 
 const ALL_HOLDS: &str = "\
@@ -143,6 +144,22 @@ fn calls_that_were_not_seen_are_named_as_a_possible_reason() {
     ran.exits(1);
     let hint = "run.json counts 1 call that no table has; they may have sent or received.\n";
     assert!(ran.stdout.ends_with(hint), "{}", ran.stdout);
+}
+
+#[test]
+fn traffic_of_receives_of_which_nobody_knows_what_came_is_explained() {
+    for reason in [NotSeen::UntoldReceive, NotSeen::FreedReceive] {
+        let with = |calls| {
+            let lost = lost_message().with(|profile| {
+                profile.run.not_seen.insert(reason.name().to_owned(), calls);
+            });
+            lost.write().run(&["check", "app.mpisee"])
+        };
+        let ran = with(1);
+        ran.exits(0);
+        assert!(ran.stdout.contains("explained  traffic"), "{}", ran.stdout);
+        with(0).exits(1);
+    }
 }
 
 #[test]
