@@ -85,6 +85,33 @@ impl Stack {
     }
 }
 
+/// Intel MPI, which comes without a compiler wrapper: for each binary interface that it shares with an MPI that has a
+/// flavour, with one that compiles by that MPI's header. They agree on the interface, not on the name of the library.
+pub fn intel_mpi() -> Vec<Mpi> {
+    let Some(wheel) = WHEELS.iter().find(|wheel| wheel.requirement.starts_with("impi")) else {
+        return Vec::new();
+    };
+    let interfaces = [("mpich", "mpicc", "libmpi.so.12"), ("standard", "mpicc_abi", "libmpi_abi.so.1")];
+    let with_wrapper = interfaces.into_iter().filter_map(|(family, wrapper, library)| {
+        let header = Mpi::all().into_iter().find(|flavour| flavour.family == family)?;
+        let installed = Stack(Source::Wheel(wheel)).install();
+        let programs = installed.programs.as_deref()?;
+        let libraries = programs.with_file_name("lib");
+        let shown = Command::new(&header.mpicc).arg("-show").output().expect("the compiler wrapper starts");
+        let shown = String::from_utf8_lossy(&shown.stdout);
+        let flags = shown.split_whitespace().filter(|flag| flag.starts_with("-I") || flag.starts_with("-D"));
+        let flags = flags.collect::<Vec<_>>().join(" ");
+        let (library, rpath) = (libraries.join(library), libraries.display());
+        let text = format!("#!/bin/sh\nexec cc {flags} \"$@\" {} -Wl,-rpath,{rpath}\n", library.display());
+        let mpicc = programs.join(wrapper);
+        std::fs::write(&mpicc, text).expect("target can be written");
+        succeed(Command::new("chmod").arg("+x").arg(&mpicc));
+        let name = format!("{}-{family}", installed.name);
+        Some(Mpi { name, family: family.to_owned(), mpicc, ..installed })
+    });
+    with_wrapper.collect()
+}
+
 /// The sources of mpi4py, which have its tests; fetched if they are not there yet.
 pub fn sources() -> PathBuf {
     let name = MPI4PY.replace("==", "-");
