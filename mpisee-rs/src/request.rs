@@ -60,6 +60,18 @@ pub struct Started {
     pub cancelled: bool,
 }
 
+/// Whose a request was, and for what.
+#[derive(Clone, Copy)]
+pub struct Owner {
+    /// The number of the communicator.
+    pub communicator: u32,
+    pub kind: Kind,
+    /// As [`Started::active`].
+    pub active: bool,
+    /// As [`Started::recorded`].
+    pub recorded: bool,
+}
+
 /// A request as a completion call was given it.
 pub enum Given {
     /// `MPI_REQUEST_NULL`, or a persistent request that is not active.
@@ -67,9 +79,18 @@ pub enum Given {
     /// Started by no call that was recorded.
     Unknown,
     /// One in the table.
-    Known(u64, Found<Started>),
+    Known(Known),
     /// One whose handle stands for several requests; which one, its place in memory may tell.
     Shared(u64, usize),
+}
+
+/// An active request in the table.
+pub struct Known {
+    found: Found<Started>,
+    /// Whether its completion has something to learn from the status.
+    pub needs_status: bool,
+    /// As [`Started::persistent`].
+    pub persistent: bool,
 }
 
 /// The table of open requests.
@@ -89,6 +110,12 @@ impl Requests {
         self.shared.share();
     }
 
+    /// Whether several threads call MPI.
+    #[inline]
+    pub fn is_shared(&self) -> bool {
+        self.table.is_shared()
+    }
+
     /// Whether none is open.
     #[inline]
     pub fn is_empty(&self) -> bool {
@@ -99,20 +126,20 @@ impl Requests {
     ///
     /// # Safety
     /// The call did.
-    #[inline]
-    pub unsafe fn add(&self, place: Place<Request>, started: Started) {
+    #[inline(always)]
+    pub unsafe fn add(&self, place: Place<Request>, started: impl FnOnce() -> Started) {
         // SAFETY: the caller's promise.
         let request = unsafe { place.handle() };
         let key = abi::bits(request);
         if abi::is_shared_request(request) {
-            self.shared.add(key, place.address(), started);
+            self.shared.add(key, place.address(), started().owner());
         } else {
-            self.table.insert(key, started);
+            self.table.insert_with(key, started);
         }
     }
 
     /// What the request at `place` stands for. Not yet taken out: a test may leave it open.
-    #[inline]
+    #[inline(always)]
     pub fn given(&self, request: Request, place: Place<Request>, null: Request) -> Given {
         let key = abi::bits(request);
         if key == abi::bits(null) {
@@ -121,83 +148,118 @@ impl Requests {
         if abi::is_shared_request(request) {
             return Given::Shared(key, place.address());
         }
-        match self.table.find(key) {
-            Some(found) if found.value().active => Given::Known(key, found),
-            Some(_) => Given::Nothing,
-            None => Given::Unknown,
+        let Some(found) = self.table.find(key) else { return Given::Unknown };
+        let started = self.table.value(&found);
+        if !started.active {
+            return Given::Nothing;
+        }
+        let needs_status = started.kind.completion_tells() || started.cancelled;
+        Given::Known(Known { found, needs_status, persistent: started.persistent })
+    }
+
+    /// What is known of a request, to be kept while a call may complete it: where several threads call MPI, another
+    /// one may be given its handle before we come to look.
+    #[inline]
+    pub fn keep(&self, given: &Given) -> Option<Started> {
+        match given {
+            Given::Known(known) if self.is_shared() => Some(self.table.value(&known.found)),
+            _ => None,
         }
     }
 
     /// The persistent request with this handle, active or not.
-    pub fn persistent(&self, request: Request) -> Option<(u64, Found<Started>)> {
-        let key = abi::bits(request);
-        self.table.find(key).filter(|found| found.value().persistent).map(|found| (key, found))
+    pub fn persistent(&self, request: Request) -> Option<(Found<Started>, Started)> {
+        let found = self.table.find(abi::bits(request))?;
+        let started = self.table.value(&found);
+        started.persistent.then_some((found, started))
     }
 
     /// Changes what is known of an open request.
-    pub fn change(&self, key: u64, found: &Found<Started>, started: Started) {
-        self.table.replace_found(found, key, started);
+    pub fn change(&self, found: &Found<Started>, started: Started) {
+        self.table.replace_found(found, started);
     }
 
-    /// Takes a completed request out, of which `settle` tells the rest; a persistent one stays, inactive. `None` if
-    /// nothing is known of it, else what `settle` returned.
-    #[inline]
-    pub fn complete<R>(&self, given: &Given, settle: impl FnOnce(&Started) -> R) -> Option<R> {
-        match given {
-            Given::Nothing | Given::Unknown => None,
-            Given::Known(key, found) => {
-                let started = found.value();
-                let settled = settle(started);
-                if started.persistent {
-                    let inactive = Started { active: false, cancelled: false, ..*started };
-                    self.table.replace_found(found, *key, inactive);
-                } else {
-                    self.table.remove_found(found);
-                }
-                Some(settled)
-            }
-            Given::Shared(key, place) => self.shared.take(*key, *place).as_ref().map(settle),
+    /// The application asked to cancel a request.
+    pub fn cancel(&self, known: &Known) {
+        self.change(&known.found, Started { cancelled: true, ..self.table.value(&known.found) });
+    }
+
+    /// An active request that the application asked to cancel.
+    pub fn cancelled(&self, given: &Given) -> Option<Started> {
+        let Given::Known(known) = given else { return None };
+        Some(self.table.value(&known.found)).filter(|started| started.cancelled)
+    }
+
+    /// Takes a completed request out, of which `settle` tells the rest; a persistent one stays, inactive.
+    #[inline(always)]
+    pub fn complete<R>(
+        &self,
+        known: &Known,
+        kept: Option<&Started>,
+        settle: impl FnOnce(&Started) -> R,
+    ) -> R {
+        let started = kept.copied().unwrap_or_else(|| self.table.value(&known.found));
+        if started.persistent {
+            self.change(&known.found, Started { active: false, cancelled: false, ..started });
+        } else {
+            self.table.remove_found(&known.found);
         }
+        settle(&started)
     }
 
-    /// What is known of a request that stays open.
-    pub fn look(&self, given: &Given) -> Option<Started> {
+    /// Takes a completed request out whose handle is shared.
+    pub fn complete_shared(&self, key: u64, place: usize) -> Option<Owner> {
+        self.shared.take(key, place)
+    }
+
+    /// Whose a request is that stays open.
+    pub fn owner(&self, given: &Given) -> Option<Owner> {
         match given {
             Given::Nothing | Given::Unknown => None,
-            Given::Known(_, found) => Some(*found.value()),
+            Given::Known(known) => Some(self.table.value(&known.found).owner()),
             Given::Shared(key, place) => self.shared.look(*key, *place),
         }
     }
 
     /// Forgets a request that the application freed.
-    pub fn forget(&self, request: Request, place: Place<Request>) -> Option<Started> {
+    pub fn forget(&self, request: Request, place: Place<Request>) -> Option<Owner> {
         let key = abi::bits(request);
         if abi::is_shared_request(request) {
             self.shared.take(key, place.address())
         } else {
-            self.table.remove(key)
+            self.table.remove(key).map(|started| started.owner())
         }
     }
 }
 
 impl Given {
-    /// The open request, if it is one in the table.
-    pub fn started(&self) -> Option<&Started> {
-        match self {
-            Given::Known(_, found) => Some(found.value()),
-            _ => None,
-        }
+    /// Whether its completion has something to learn from the status.
+    #[inline]
+    pub fn needs_status(&self) -> bool {
+        matches!(self, Given::Known(known) if known.needs_status)
     }
 
-    /// Whether its completion has something to learn from the status.
-    pub fn needs_status(&self) -> bool {
-        self.started().is_some_and(|started| started.kind.completion_tells() || started.cancelled)
+    /// Whether it is a persistent request.
+    pub fn is_persistent(&self) -> bool {
+        matches!(self, Given::Known(known) if known.persistent)
     }
 }
 
 impl Started {
-    /// A request that is gone with its completion, with a message, or room for one, of `message` bytes.
+    /// Whose it is.
     #[inline]
+    fn owner(&self) -> Owner {
+        let Started { kind, active, recorded, .. } = *self;
+        Owner { communicator: self.counted.communicator(), kind, active, recorded }
+    }
+
+    /// Whether it is a send and a receive in one.
+    pub fn is_combined(&self) -> bool {
+        self.kind == Kind::SendReceive
+    }
+
+    /// A request that is gone with its completion, with a message, or room for one, of `message` bytes.
+    #[inline(always)]
     pub fn once(kind: Kind, counted: Counted, message: u64) -> Self {
         Started {
             kind,

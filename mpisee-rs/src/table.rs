@@ -1,8 +1,8 @@
 //! A table from handles to what is known of them, without locks.
 //!
-//! A level is an array of buckets, a bucket is a cache line of eight keys beside its values. A look-up reads
+//! A level is an array of buckets, a bucket is half a cache line of four keys beside its values. A look-up reads
 //! the whole bucket of each level, so that an entry is removed by clearing its key, with nothing left behind.
-//! When a bucket is full the entry goes to the next level, which is four times as large. Nothing moves
+//! When a bucket is full the entry goes to the next level, which is eight times as large. Nothing moves
 //! and no level is ever freed, so that readers need no protection; the table grows to what was open at once.
 
 use crate::sync::{
@@ -12,9 +12,9 @@ use std::mem::MaybeUninit;
 use std::{array, ptr};
 
 // A model checker tries every order of what threads do, so that it needs small ones.
-const WAYS: usize = if cfg!(loom) { 2 } else { 8 };
-const LEVELS: usize = if cfg!(loom) { 2 } else { 10 };
-const FIRST_BUCKETS: usize = if cfg!(loom) { 1 } else { 32 };
+const WAYS: usize = if cfg!(loom) { 2 } else { 4 };
+const LEVELS: usize = if cfg!(loom) { 2 } else { 7 };
+const FIRST_BUCKETS: usize = if cfg!(loom) { 1 } else { 64 };
 /// The key of an entry that is being written; no handle has all bits set.
 const BUSY: u64 = u64::MAX;
 
@@ -41,23 +41,8 @@ struct Bucket<V> {
 /// An entry as it was found.
 pub struct Found<V: 'static> {
     bucket: &'static Bucket<V>,
-    way: usize,
+    way: u32,
     writes: u32,
-    /// The value, where another thread may replace it meanwhile; where none can it stays in the table.
-    copy: Option<V>,
-}
-
-impl<V> Found<V> {
-    /// The value.
-    #[inline]
-    pub fn value(&self) -> &V {
-        match &self.copy {
-            Some(copy) => copy,
-            // SAFETY: the key was seen, so that the value is complete; there is one thread, and it replaces
-            // no value of which it holds what it found.
-            None => self.bucket.values[self.way].with(|value| unsafe { (*value).assume_init_ref() }),
-        }
-    }
 }
 
 // SAFETY: values are written by the thread that holds the key BUSY, and read by those that know the handle,
@@ -97,7 +82,7 @@ impl<V: Copy + 'static> Table<V> {
 
     #[cold]
     fn add_level(&self, number: usize) -> &'static Level<V> {
-        let buckets = (0..FIRST_BUCKETS << (2 * number)).map(|_| Bucket::new()).collect();
+        let buckets = (0..FIRST_BUCKETS << (3 * number)).map(|_| Bucket::new()).collect();
         let new = Box::into_raw(Box::new(Level { buckets }));
         let null = ptr::null_mut();
         match self.levels[number].compare_exchange(null, new, Ordering::AcqRel, Ordering::Acquire) {
@@ -125,8 +110,14 @@ impl<V: Copy + 'static> Table<V> {
     pub fn find(&self, key: u64) -> Option<Found<V>> {
         let (bucket, way) = self.place(key)?;
         let writes = bucket.writes[way].load(Ordering::Relaxed);
-        let copy = self.is_shared().then(|| bucket.value(way));
-        Some(Found { bucket, way, writes, copy })
+        Some(Found { bucket, way: way as u32, writes })
+    }
+
+    /// The value of what was found. Where several threads use the table it may be another one's as soon as
+    /// its handle may have been given out again.
+    #[inline]
+    pub fn value(&self, found: &Found<V>) -> V {
+        found.bucket.value(found.way as usize)
     }
 
     #[inline]
@@ -148,6 +139,15 @@ impl<V: Copy + 'static> Table<V> {
     /// what it stood for is gone. False if there is no room.
     #[inline]
     pub fn insert(&self, key: u64, value: V) -> bool {
+        self.insert_with(key, || value)
+    }
+
+    /// Sets the value at `key` to what `make` returns.
+    ///
+    /// PERF: made where it stays. A value that was just written elsewhere, field by field, and is then copied
+    /// in larger pieces, waits for the processor's stores.
+    #[inline(always)]
+    pub fn insert_with(&self, key: u64, make: impl FnOnce() -> V) -> bool {
         let mut free = None;
         for number in 0..LEVELS {
             let Some(level) = self.level(number) else { break };
@@ -155,7 +155,7 @@ impl<V: Copy + 'static> Table<V> {
             for way in 0..WAYS {
                 let there = bucket.keys[way].load(Ordering::Acquire);
                 if there == key {
-                    return self.replace_or_insert(key, value);
+                    return self.replace_or_insert(key, make());
                 }
                 if there == 0 && free.is_none() {
                     free = Some((bucket, way));
@@ -164,10 +164,10 @@ impl<V: Copy + 'static> Table<V> {
         }
         match free.filter(|(bucket, way)| self.take(&bucket.keys[*way])) {
             Some((bucket, way)) => {
-                self.fill(bucket, way, key, value);
+                self.fill(bucket, way, key, make);
                 true
             }
-            None => self.replace_or_insert(key, value),
+            None => self.replace_or_insert(key, make()),
         }
     }
 
@@ -179,7 +179,7 @@ impl<V: Copy + 'static> Table<V> {
             // Of an entry that another thread removed since it was seen the count may be that of its successor.
             let still_there = bucket.keys[way].load(Ordering::Relaxed) == key;
             if still_there && bucket.claim(way, writes, self.is_shared()) {
-                bucket.write(way, key, value, writes);
+                bucket.write(way, key, || value, writes);
                 return true;
             }
             // Another thread is removing it at this moment.
@@ -189,7 +189,7 @@ impl<V: Copy + 'static> Table<V> {
             let level = self.level(number).unwrap_or_else(|| self.add_level(number));
             let bucket = level.bucket(key);
             if let Some(way) = (0..WAYS).find(|&way| self.take(&bucket.keys[way])) {
-                self.fill(bucket, way, key, value);
+                self.fill(bucket, way, key, || value);
                 return true;
             }
         }
@@ -197,8 +197,8 @@ impl<V: Copy + 'static> Table<V> {
     }
 
     /// Writes an entry into a free way that was taken for it.
-    #[inline]
-    fn fill(&self, bucket: &Bucket<V>, way: usize, key: u64, value: V) {
+    #[inline(always)]
+    fn fill(&self, bucket: &Bucket<V>, way: usize, key: u64, make: impl FnOnce() -> V) {
         self.count(1);
         let mut writes = bucket.writes[way].load(Ordering::Relaxed);
         while !writes.is_multiple_of(2) {
@@ -206,7 +206,7 @@ impl<V: Copy + 'static> Table<V> {
             spin_loop();
             writes = bucket.writes[way].load(Ordering::Relaxed);
         }
-        bucket.write(way, key, value, writes);
+        bucket.write(way, key, make, writes);
     }
 
     /// Whether there is no entry.
@@ -225,7 +225,9 @@ impl<V: Copy + 'static> Table<V> {
         }
     }
 
-    fn is_shared(&self) -> bool {
+    /// Whether several threads use the table.
+    #[inline]
+    pub fn is_shared(&self) -> bool {
         self.shared.load(Ordering::Relaxed)
     }
 
@@ -240,24 +242,31 @@ impl<V: Copy + 'static> Table<V> {
     /// Removes what was found, unless its handle was given out again since and stands for something new.
     #[inline]
     pub fn remove_found(&self, found: &Found<V>) {
-        if found.bucket.claim(found.way, found.writes, self.is_shared()) {
-            found.bucket.keys[found.way].store(0, Ordering::Release);
+        if self.claim(found) {
+            let way = found.way as usize;
+            found.bucket.keys[way].store(0, Ordering::Release);
             self.count(usize::MAX);
-            found.bucket.writes[found.way].store(found.writes.wrapping_add(2), Ordering::Release);
+            found.bucket.writes[way].store(found.writes.wrapping_add(2), Ordering::Release);
         }
     }
 
     /// Replaces the value of what was found, unless its handle was given out again since.
-    pub fn replace_found(&self, found: &Found<V>, key: u64, value: V) {
-        if found.bucket.claim(found.way, found.writes, self.is_shared()) {
-            found.bucket.write(found.way, key, value, found.writes);
+    pub fn replace_found(&self, found: &Found<V>, value: V) {
+        if self.claim(found) {
+            let key = found.bucket.keys[found.way as usize].load(Ordering::Relaxed);
+            found.bucket.write(found.way as usize, key, || value, found.writes);
         }
+    }
+
+    #[inline]
+    fn claim(&self, found: &Found<V>) -> bool {
+        found.bucket.claim(found.way as usize, found.writes, self.is_shared())
     }
 
     /// Removes the entry at `key`.
     pub fn remove(&self, key: u64) -> Option<V> {
         let found = self.find(key)?;
-        let value = *found.value();
+        let value = self.value(&found);
         self.remove_found(&found);
         Some(value)
     }
@@ -307,11 +316,11 @@ impl<V: Copy> Bucket<V> {
     }
 
     /// Writes an entry that is the caller's: it was free and taken, or claimed while it had `writes`.
-    #[inline]
-    fn write(&self, way: usize, key: u64, value: V, writes: u32) {
+    #[inline(always)]
+    fn write(&self, way: usize, key: u64, make: impl FnOnce() -> V, writes: u32) {
         // SAFETY: no other thread writes the way, and none that follows the MPI standard reads it: those that
         // know the handle have yet to learn that it stands for this.
-        self.values[way].with_mut(|place| unsafe { (*place).write(value) });
+        self.values[way].with_mut(|place| unsafe { (*place).write(make()) });
         self.writes[way].store(writes.wrapping_add(2), Ordering::Release);
         self.keys[way].store(key, Ordering::Release);
     }
@@ -389,7 +398,7 @@ mod tests {
             table.insert(7, 2);
             table.remove_found(&before);
             assert_eq!(table.get(7), Some(2));
-            table.replace_found(&before, 7, 3);
+            table.replace_found(&before, 3);
             assert_eq!(table.get(7), Some(2));
         }
     }

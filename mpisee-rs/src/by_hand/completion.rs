@@ -6,10 +6,10 @@
 use crate::abi::{Raw, Request, STATUS_IGNORE, Status, constant};
 use crate::argument::{Indices, Place};
 use crate::generated::pmpi;
-use crate::meaning::completion::{self, Scratch, freed, given};
+use crate::meaning::completion::{self, Scratch, freed, given, settle};
 use crate::process::REQUESTS;
 use crate::record::{Call, Recorder};
-use crate::request::{Given, Started};
+use crate::request::Given;
 use mpisee_profile::Operation;
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
@@ -59,17 +59,16 @@ unsafe fn one(
     let Some(call) = Call::completing().filter(|_| !request.is_null()) else { return make(status).0 };
     // SAFETY: the request is valid, the caller says.
     let given = unsafe { given(call.request_null(), request) };
+    let kept = REQUESTS.keep(&given);
     let mut own = MaybeUninit::<Status>::uninit();
     let status = if status == STATUS_IGNORE && given.needs_status() { own.as_mut_ptr() } else { status };
     let ((code, completed), ticks) = call.time(|| make(status));
     call.record(|recorder| {
         let mut scratch = recorder.thread.scratch.borrow_mut();
-        let (mut completion, _) = scratch.completion(recorder, operation);
+        let (mut completion, ..) = scratch.completion(recorder, operation);
         if completed {
             let filled = code == constant::SUCCESS && given.needs_status();
-            // SAFETY: the operation completed and succeeded, and with it the call filled the status.
-            let status = filled.then(|| unsafe { status.read_unaligned() });
-            completion.completed(&given, status.as_ref());
+            completion.completed(&given, kept.as_ref(), filled.then_some(status.cast_const()));
         } else {
             completion.asked(std::slice::from_ref(&given));
         }
@@ -101,12 +100,14 @@ unsafe fn many(
     let mut needs_status = false;
     call.record(|recorder| {
         let count = usize::try_from(count).unwrap_or(0);
+        let null = recorder.process.predefined.request_null;
         scratch.reset(count);
-        for index in 0..count {
-            // SAFETY: the array has `count` requests.
-            let given = unsafe { given(recorder.process.predefined.request_null, requests.at(index)) };
-            needs_status |= given.needs_status();
-            scratch.given.push(given);
+        // SAFETY: the array has `count` requests.
+        scratch.given.extend((0..count).map(|index| unsafe { given(null, requests.at(index)) }));
+        needs_status = scratch.given.iter().any(Given::needs_status);
+        if REQUESTS.is_shared() {
+            let Scratch { given, kept, .. } = &mut *scratch;
+            kept.extend(given.iter().map(|given| REQUESTS.keep(given)));
         }
     });
     let ignored = statuses == STATUS_IGNORE;
@@ -130,10 +131,6 @@ fn is_pending(error: c_int) -> bool {
     class == constant::ERR_PENDING
 }
 
-fn is_persistent(given: &Given) -> bool {
-    given.started().is_some_and(|started| started.persistent)
-}
-
 unsafe fn record<'s>(
     recorder: &'s Recorder,
     scratch: &'s mut Scratch,
@@ -143,15 +140,15 @@ unsafe fn record<'s>(
     statuses: *const Status,
     outcome: Outcome,
 ) -> completion::Completion<'s> {
-    let (mut completion, given) = scratch.completion(recorder, operation);
-    // SAFETY: the call filled the status at `at`, if it is read at all: it succeeded, or said that the
-    // statuses tell what did.
-    let status = |at: usize| unsafe { statuses.add(at).read_unaligned() };
+    let (mut completion, given, kept) = scratch.completion(recorder, operation);
     let tells = code == constant::ERR_IN_STATUS && !statuses.is_null() && statuses != STATUS_IGNORE;
+    // SAFETY: the call filled the status at `at`, since it said that the statuses tell what succeeded.
+    let error = |at: usize| unsafe { statuses.add(at).read_unaligned() }.MPI_ERROR;
     let useful = |given: &Given, at: usize| {
-        let succeeded = code == constant::SUCCESS || tells && status(at).MPI_ERROR == constant::SUCCESS;
-        (succeeded && given.needs_status()).then(|| status(at))
+        let succeeded = || code == constant::SUCCESS || tells && error(at) == constant::SUCCESS;
+        (given.needs_status() && succeeded()).then(|| statuses.wrapping_add(at))
     };
+    let kept = |index: usize| kept.get(index).and_then(Option::as_ref);
     // SAFETY: the array has as many requests as were looked at; of those that completed only null is left.
     let handle = |at: usize| unsafe { requests.at(at).handle() };
     match outcome {
@@ -161,25 +158,25 @@ unsafe fn record<'s>(
                     constant::SUCCESS => false,
                     // The handle of a persistent request tells nothing. Of others it tells more than the status:
                     // MPICH from 5.0 on may leave requests of a failed MPI_Testall that are complete.
-                    _ if tells && is_persistent(given) => is_pending(status(index).MPI_ERROR),
+                    _ if tells && given.is_persistent() => is_pending(error(index)),
                     _ => handle(index) != recorder.process.predefined.request_null,
                 };
                 if !open {
-                    completion.completed(given, useful(given, index).as_ref());
+                    completion.completed(given, kept(index), useful(given, index));
                 }
             }
         }
         Outcome::One(index) => {
             if let Some(given) = given.get(index) {
-                completion.completed(given, useful(given, 0).as_ref());
+                completion.completed(given, kept(index), useful(given, 0));
             }
         }
         Outcome::Some(indices, count) => {
             for at in 0..count {
                 // SAFETY: the call stored `count` indices.
                 let index = unsafe { indices.index(at) };
-                if let Some(given) = index.and_then(|index| given.get(index)) {
-                    completion.completed(given, useful(given, at).as_ref());
+                if let Some((index, given)) = index.and_then(|index| Some((index, given.get(index)?))) {
+                    completion.completed(given, kept(index), useful(given, at));
                 }
             }
         }
@@ -335,7 +332,7 @@ pub unsafe fn request_get_status(request: Raw<Request>, make: impl FnOnce() -> c
     let (code, ticks) = call.time(make);
     call.record(|recorder| {
         let mut scratch = recorder.thread.scratch.borrow_mut();
-        let (mut completion, _) = scratch.completion(recorder, Operation::RequestGetStatus);
+        let (mut completion, ..) = scratch.completion(recorder, Operation::RequestGetStatus);
         completion.asked(std::slice::from_ref(&given));
         completion.charge(ticks);
     });
@@ -350,13 +347,16 @@ pub unsafe fn request_free(request: Place<Request>, make: impl FnOnce() -> c_int
     let Some(call) = Call::tracked().filter(|_| !request.is_null()) else { return make() };
     // SAFETY: the request is valid, the caller says.
     let (handle, given) = unsafe { (request.handle(), given(call.request_null(), request)) };
-    let cancelled = given.started().is_some_and(|started| started.cancelled);
-    let status = if cancelled { status_of(handle) } else { None };
+    let cancelled = REQUESTS.cancelled(&given);
+    let ended = cancelled.and_then(|started| Some((started, status_of(handle)?)));
     let (code, ticks) = call.time(make);
     call.record(|recorder| {
         if code == constant::SUCCESS {
-            let started = REQUESTS.forget(handle, request);
-            freed(recorder, Operation::RequestFree, started, status.as_ref(), ticks);
+            if let Some((started, status)) = ended.as_ref().filter(|(started, _)| started.recorded) {
+                settle(recorder, started, Some(status));
+            }
+            let owner = REQUESTS.forget(handle, request);
+            freed(recorder, Operation::RequestFree, owner, ended.is_some(), ticks);
         }
     });
     code
@@ -383,15 +383,16 @@ pub unsafe fn cancel(request: Place<Request>, make: impl FnOnce() -> c_int) -> c
     let given = unsafe { given(call.request_null(), request) };
     let (code, ticks) = call.time(make);
     call.record(|recorder| {
-        let Some(started) = REQUESTS.look(&given).filter(|started| started.recorded) else {
+        let Some(owner) = REQUESTS.owner(&given).filter(|owner| owner.recorded) else {
             return completion::count_unknown(&given);
         };
         // What was complete when it began, and so shares its handle, cannot be cancelled any more.
-        if let Given::Known(key, found) = &given {
-            let cancelled = code == constant::SUCCESS;
-            REQUESTS.change(*key, found, Started { cancelled, ..started });
+        if let Given::Known(known) = &given
+            && code == constant::SUCCESS
+        {
+            REQUESTS.cancel(known);
         }
-        completion::count_on(recorder, Operation::Cancel, started.counted.communicator(), ticks);
+        completion::count_on(recorder, Operation::Cancel, owner.communicator, ticks);
     });
     code
 }

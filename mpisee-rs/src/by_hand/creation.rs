@@ -282,7 +282,7 @@ unsafe fn idup(
         let counted = recorder.counted(parent.id, operation, 0, 0, ticks);
         let started = Started::once(Kind::Duplication(number), counted, 0);
         // SAFETY: the call succeeded, so it stored a request.
-        unsafe { REQUESTS.add(request, started) };
+        unsafe { REQUESTS.add(request, || started) };
     });
     code
 }

@@ -54,8 +54,8 @@ unsafe fn start_many(
         if process::is_recording() {
             note_opened(recorder, operation, &opened, ticks);
         } else {
-            for (key, found) in &opened {
-                REQUESTS.change(*key, found, Started { active: true, recorded: false, ..*found.value() });
+            for (found, started) in &opened {
+                REQUESTS.change(found, Started { active: true, recorded: false, ..*started });
             }
         }
     });
@@ -64,29 +64,24 @@ unsafe fn start_many(
 
 /// Counts one call on each communicator of the requests, its time split equally among them, and the bytes
 /// that they contribute. Those of the receives come to the same rows when they complete.
-fn note_opened(recorder: &Recorder, operation: Operation, opened: &[(u64, Found<Started>)], ticks: u64) {
+fn note_opened(recorder: &Recorder, operation: Operation, opened: &[(Found<Started>, Started)], ticks: u64) {
     let mut communicators: Vec<u32> =
-        opened.iter().map(|(_, found)| found.value().counted.communicator()).collect();
+        opened.iter().map(|(_, started)| started.counted.communicator()).collect();
     communicators.sort_unstable();
     communicators.dedup();
     for (&communicator, ticks) in communicators.iter().zip(shares(communicators.len(), ticks)) {
         let here =
-            || opened.iter().filter(move |(_, found)| found.value().counted.communicator() == communicator);
-        let message: u64 = here().map(|(_, found)| found.value().message).sum();
-        let bytes: u64 = here().map(|(_, found)| found.value().at_start).sum();
+            || opened.iter().filter(move |(_, started)| started.counted.communicator() == communicator);
+        let message: u64 = here().map(|(_, started)| started.message).sum();
+        let bytes: u64 = here().map(|(_, started)| started.at_start).sum();
         let counted = recorder.count(communicator, operation, message, bytes, ticks);
-        for (key, found) in here() {
-            let template = found.value();
+        for (found, template) in here() {
             if template.kind == Kind::Send {
                 recorder.sent(communicator, template.peer, 1, template.message);
             }
             // Only where the call started nothing else on the communicator can it be classed by what came.
             let reclassed = here().count() == 1;
-            REQUESTS.change(
-                *key,
-                found,
-                Started { active: true, recorded: true, reclassed, counted, ..*template },
-            );
+            REQUESTS.change(found, Started { active: true, recorded: true, reclassed, counted, ..*template });
         }
     }
 }

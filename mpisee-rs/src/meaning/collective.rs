@@ -52,7 +52,7 @@ pub unsafe fn start_collective(
         let counted = recorder.count(communicator.id, operation, volume.message, volume.bytes, ticks);
         if code == constant::SUCCESS {
             // SAFETY: the call succeeded, so it stored a request.
-            unsafe { REQUESTS.add(request, Started::once(Kind::Collective, counted, volume.message)) };
+            unsafe { REQUESTS.add(request, || Started::once(Kind::Collective, counted, volume.message)) };
         }
     });
     code
@@ -80,7 +80,7 @@ pub unsafe fn prepare_collective(
             let template = recorder.counted(communicator.id, operation, message, 0, 0);
             let started = Started::persistent(Kind::Collective, template, message, bytes);
             // SAFETY: the call succeeded, so it stored a request.
-            unsafe { REQUESTS.add(request, started) };
+            unsafe { REQUESTS.add(request, || started) };
         }
     });
     code

@@ -10,7 +10,7 @@ use crate::generated::pmpi;
 use crate::naming;
 use crate::process::{self, REQUESTS};
 use crate::record::Recorder;
-use crate::request::{Given, Kind, Started};
+use crate::request::{Given, Kind, Owner, Started};
 use mpisee_profile::Operation;
 use mpisee_profile::segment::NotSeen;
 use std::mem::MaybeUninit;
@@ -20,6 +20,8 @@ use std::mem::MaybeUninit;
 pub struct Scratch {
     /// The requests of an array.
     pub given: Vec<Given>,
+    /// What [`crate::request::Requests::keep`] gave for each of them; empty where one thread calls MPI.
+    pub kept: Vec<Option<Started>>,
     /// Statuses in place of those that the application ignores.
     pub statuses: Vec<MaybeUninit<Status>>,
     charged: Charged,
@@ -79,36 +81,50 @@ impl Scratch {
     /// Forgets the last call, and makes room for the statuses of `count` requests.
     pub fn reset(&mut self, count: usize) {
         self.given.clear();
+        self.kept.clear();
         if self.statuses.len() < count {
             self.statuses.resize_with(count, MaybeUninit::uninit);
         }
     }
 
-    /// Begins to record a completion call; returns the requests that it was given, too.
+    /// Begins to record a completion call; returns the requests that it was given, too, and what was kept.
+    #[inline]
     pub fn completion<'c>(
         &'c mut self,
         recorder: &'c Recorder,
         operation: Operation,
-    ) -> (Completion<'c>, &'c [Given]) {
+    ) -> (Completion<'c>, &'c [Given], &'c [Option<Started>]) {
         self.charged.clear();
         let charged = &mut self.charged;
-        (Completion { recorder, operation, charged, unknown: false }, &self.given)
+        (Completion { recorder, operation, charged, unknown: false }, &self.given, &self.kept)
     }
 }
 
 impl Completion<'_> {
-    /// The call completed this request. `status` is filled if [`Given::needs_status`] asked for it and the
-    /// operation succeeded.
+    /// The call completed this request, of which `kept` was kept. `status` is filled if [`Given::needs_status`] asked
+    /// for it and the operation succeeded.
     #[inline]
-    pub fn completed(&mut self, given: &Given, status: Option<&Status>) {
-        let known = REQUESTS.complete(given, |started| {
-            if started.recorded {
-                self.charged.add(started.counted.communicator());
-                settle(self.recorder, started, status);
+    pub fn completed(&mut self, given: &Given, kept: Option<&Started>, status: Option<*const Status>) {
+        let is_known = match given {
+            Given::Nothing => true,
+            Given::Unknown => false,
+            Given::Known(known) => REQUESTS.complete(known, kept, |started| {
+                if started.recorded {
+                    self.charged.add(started.counted.communicator());
+                    settle(self.recorder, started, status);
+                }
+                started.recorded
+            }),
+            Given::Shared(key, place) => {
+                let owner = REQUESTS.complete_shared(*key, *place).filter(|owner| owner.recorded);
+                if let Some(owner) = &owner {
+                    self.charged.add(owner.communicator);
+                    settle_untold(self.recorder, owner.kind);
+                }
+                owner.is_some()
             }
-            started.recorded
-        });
-        if known != Some(true) {
+        };
+        if !is_known {
             self.count_unknown(given);
         }
     }
@@ -116,8 +132,8 @@ impl Completion<'_> {
     /// The call completed nothing: it was asked about these.
     pub fn asked(&mut self, given: &[Given]) {
         for given in given {
-            match REQUESTS.look(given) {
-                Some(started) if started.recorded => self.charged.add(started.counted.communicator()),
+            match REQUESTS.owner(given) {
+                Some(owner) if owner.recorded => self.charged.add(owner.communicator),
                 _ => self.count_unknown(given),
             }
         }
@@ -165,43 +181,30 @@ pub fn shares(count: usize, ticks: u64) -> impl Iterator<Item = u64> {
     (0..count).map(move |index| ticks * (index + 1) / count - ticks * index / count)
 }
 
-/// Writes down what was not known before a request completed.
+/// Writes down what was not known before a request completed. `status` is that of its success, if it was asked for.
 #[inline]
-fn settle(recorder: &Recorder, started: &Started, status: Option<&Status>) {
-    match (started.kind, status) {
-        (Kind::SendReceive, _) if !recorder.process.tells_of_combined_receives => {
-            process::not_seen(NotSeen::UntoldReceive);
-        }
-        (Kind::Receive | Kind::SendReceive | Kind::Transfer, Some(status)) => {
-            settle_bytes(recorder, started, status);
-        }
-        (Kind::Send, Some(status)) if started.cancelled && was_cancelled(status) => {
-            recorder.sent(
-                started.counted.communicator(),
-                started.peer,
-                1u64.wrapping_neg(),
-                started.message.wrapping_neg(),
-            );
-            recorder.add_bytes(&started.counted, started.message.wrapping_neg());
-        }
-        (Kind::Duplication(number), _) => naming::duplicated(recorder, number),
-        _ => {}
-    }
-}
-
-#[inline]
-fn settle_bytes(recorder: &Recorder, started: &Started, status: &Status) {
+pub fn settle(recorder: &Recorder, started: &Started, status: Option<*const Status>) {
+    let Some(status) =
+        status.filter(|_| recorder.process.tells_of_combined_receives || !started.is_combined())
+    else {
+        return settle_untold(recorder, started.kind);
+    };
     if started.cancelled && was_cancelled(status) {
-        return;
+        return settle_cancelled(recorder, started);
     }
-    let bytes = received_bytes(status);
+    if !started.kind.completion_tells() {
+        return settle_untold(recorder, started.kind);
+    }
+    // SAFETY: the operation completed and succeeded, and with it the call filled the status. One of Fortran is
+    // aligned as an integer is.
+    let status = unsafe { status.read_unaligned() };
+    let bytes = received_bytes(&status);
     let counted = &started.counted;
     if started.kind != Kind::Transfer {
         recorder.received(counted.communicator(), status.MPI_SOURCE, bytes);
     }
     // What the same call sent was counted with it.
-    let whole = counted.bytes + bytes;
-    match counted.reclassed(whole).filter(|_| started.reclassed) {
+    match counted.reclassed(counted.bytes + bytes).filter(|_| started.reclassed) {
         None => recorder.add_bytes(counted, bytes),
         Some(reclassed) => {
             recorder.uncount(counted);
@@ -210,36 +213,46 @@ fn settle_bytes(recorder: &Recorder, started: &Started, status: &Status) {
     }
 }
 
-fn was_cancelled(status: &Status) -> bool {
+/// The same, where there is no status that could tell.
+#[inline]
+fn settle_untold(recorder: &Recorder, kind: Kind) {
+    match kind {
+        Kind::SendReceive if !recorder.process.tells_of_combined_receives => {
+            process::not_seen(NotSeen::UntoldReceive);
+        }
+        Kind::Duplication(number) => naming::duplicated(recorder, number),
+        _ => {}
+    }
+}
+
+/// A cancelled send takes its message back; of anything else nothing was counted.
+fn settle_cancelled(recorder: &Recorder, started: &Started) {
+    if started.kind == Kind::Send {
+        let (communicator, nothing) = (started.counted.communicator(), 0u64.wrapping_sub(started.message));
+        recorder.sent(communicator, started.peer, 1u64.wrapping_neg(), nothing);
+        recorder.add_bytes(&started.counted, nothing);
+    }
+}
+
+fn was_cancelled(status: *const Status) -> bool {
     let mut flag = 0;
     // SAFETY: the status is that of a completed operation; `flag` is written.
     unsafe { pmpi::MPI_Test_cancelled.get()(status, &raw mut flag) };
     flag != 0
 }
 
-/// A request that the application freed before it completed, or that is persistent. `status` is that of an operation
-/// which had ended by then.
-pub fn freed(
-    recorder: &Recorder,
-    operation: Operation,
-    started: Option<Started>,
-    status: Option<&Status>,
-    ticks: u64,
-) {
-    let Some(started) = started else {
+/// A request that the application freed. Where it had `ended` by then, all that it moved is written down.
+pub fn freed(recorder: &Recorder, operation: Operation, owner: Option<Owner>, ended: bool, ticks: u64) {
+    let Some(owner) = owner else {
         if process::is_recording() {
             process::not_seen(NotSeen::UnknownRequest);
         }
         return;
     };
-    if started.active && started.recorded {
-        if status.is_some() {
-            settle(recorder, &started, status);
-        } else if started.kind.completion_tells() {
-            process::not_seen(NotSeen::FreedReceive);
-        }
+    if owner.active && owner.recorded && owner.kind.completion_tells() && !ended {
+        process::not_seen(NotSeen::FreedReceive);
     }
-    count_on(recorder, operation, started.counted.communicator(), ticks);
+    count_on(recorder, operation, owner.communicator, ticks);
 }
 
 /// Counts a call with its time alone, while recording is on.
@@ -253,7 +266,7 @@ pub fn count_on(recorder: &Recorder, operation: Operation, communicator: u32, ti
 ///
 /// # Safety
 /// `place` holds a request.
-#[inline]
+#[inline(always)]
 pub unsafe fn given(null: Request, place: Place<Request>) -> Given {
     // SAFETY: the caller's promise.
     REQUESTS.given(unsafe { place.handle() }, place, null)

@@ -94,7 +94,7 @@ pub unsafe fn start_transfer<C: Number>(
         let counted = recorder.count(communicator, operation, message, 0, ticks);
         if code == constant::SUCCESS {
             // SAFETY: the call succeeded, so it stored a request.
-            unsafe { REQUESTS.add(request, Started::once(Kind::Transfer, counted, message)) };
+            unsafe { REQUESTS.add(request, || Started::once(Kind::Transfer, counted, message)) };
         }
     });
     code

@@ -137,7 +137,7 @@ pub unsafe fn start_receive_matched<C: Number>(
         let counted = recorder.count(communicator, operation, room, 0, ticks);
         if code == constant::SUCCESS {
             // SAFETY: the call succeeded, so it stored a request.
-            unsafe { REQUESTS.add(request, Started::once(Kind::Receive, counted, room)) };
+            unsafe { REQUESTS.add(request, || Started::once(Kind::Receive, counted, room)) };
         }
     });
     code

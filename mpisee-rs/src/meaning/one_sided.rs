@@ -159,7 +159,7 @@ unsafe fn start(
         let counted = recorder.count(communicator, operation, bytes, bytes, ticks);
         if code == constant::SUCCESS {
             // SAFETY: the call succeeded, so it stored a request.
-            unsafe { REQUESTS.add(request, Started::once(Kind::Access, counted, bytes)) };
+            unsafe { REQUESTS.add(request, || Started::once(Kind::Access, counted, bytes)) };
         }
     });
     code

@@ -161,7 +161,7 @@ pub unsafe fn start_send<C: Number>(
         let counted = recorder.count(communicator.id, operation, bytes, bytes, ticks);
         if code == constant::SUCCESS {
             recorder.sent(communicator.id, dest, 1, bytes);
-            let started = Started { peer: dest, ..Started::once(Kind::Send, counted, bytes) };
+            let started = || Started { peer: dest, ..Started::once(Kind::Send, counted, bytes) };
             // SAFETY: the call succeeded, so it stored a request.
             unsafe { REQUESTS.add(request, started) };
         }
@@ -191,7 +191,7 @@ pub unsafe fn start_receive<C: Number>(
         let counted = recorder.count(communicator.id, operation, room, 0, ticks);
         if code == constant::SUCCESS {
             // SAFETY: the call succeeded, so it stored a request.
-            unsafe { REQUESTS.add(request, Started::once(Kind::Receive, counted, room)) };
+            unsafe { REQUESTS.add(request, || Started::once(Kind::Receive, counted, room)) };
         }
     });
     code
@@ -222,7 +222,7 @@ pub unsafe fn start_send_receive<C: Number>(
         if code == constant::SUCCESS {
             recorder.sent(communicator.id, dest, 1, sent);
             // SAFETY: the call succeeded, so it stored a request.
-            unsafe { REQUESTS.add(request, Started::once(Kind::SendReceive, counted, message)) };
+            unsafe { REQUESTS.add(request, || Started::once(Kind::SendReceive, counted, message)) };
         }
     });
     code
@@ -328,7 +328,7 @@ pub unsafe fn on_request(operation: Operation, request: Raw<Request>, make: impl
     let Some(call) = Call::counted() else { return make() };
     let (code, ticks) = call.time(make);
     call.record(|recorder| match REQUESTS.persistent(request.get()) {
-        Some((_, found)) => count_on(recorder, operation, found.value().counted.communicator(), ticks),
+        Some((_, started)) => count_on(recorder, operation, started.counted.communicator(), ticks),
         None => process::not_seen(NotSeen::UnknownRequest),
     });
     code
@@ -356,6 +356,6 @@ unsafe fn prepare(
         let at_start = if kind == Kind::Send { message } else { 0 };
         let started = Started { peer, ..Started::persistent(kind, template, message, at_start) };
         // SAFETY: the call succeeded, so it stored a request.
-        unsafe { REQUESTS.add(request, started) };
+        unsafe { REQUESTS.add(request, || started) };
     }
 }

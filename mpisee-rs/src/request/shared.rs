@@ -3,7 +3,7 @@
 //! variable holds now is what was last stored there. Those that it moved elsewhere are taken in the order in
 //! which they began, first those of the same thread. Nothing is left to learn of them but whose they were.
 
-use super::Started;
+use super::Owner;
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -62,24 +62,24 @@ impl SharedHandles {
     }
 
     /// Adds the request that a call stored at `place`.
-    pub fn add(&self, key: u64, place: usize, started: Started) {
+    pub fn add(&self, key: u64, place: usize, owner: Owner) {
         self.with(|entries| {
             if entries.count == MOST_KEPT {
                 entries.remove(entries.oldest);
             }
-            entries.add(key, place, started, self.thread());
+            entries.add(key, place, owner, self.thread());
         });
     }
 
     /// What the request at `place` stands for.
-    pub fn look(&self, key: u64, place: usize) -> Option<Started> {
+    pub fn look(&self, key: u64, place: usize) -> Option<Owner> {
         self.with(|entries| {
-            entries.find(key, place, self.thread()).map(|at| entries.nodes[at as usize].started)
+            entries.find(key, place, self.thread()).map(|at| entries.nodes[at as usize].owner)
         })
     }
 
     /// The same, and it is open no longer.
-    pub fn take(&self, key: u64, place: usize) -> Option<Started> {
+    pub fn take(&self, key: u64, place: usize) -> Option<Owner> {
         self.with(|entries| entries.find(key, place, self.thread()).map(|at| entries.remove(at)))
     }
 
@@ -109,7 +109,7 @@ struct Entries {
 struct Node {
     key: u64,
     place: usize,
-    started: Started,
+    owner: Owner,
     /// The thread that started it.
     thread: usize,
     older: u32,
@@ -131,7 +131,7 @@ impl Default for Entries {
 }
 
 impl Entries {
-    fn add(&mut self, key: u64, place: usize, started: Started, thread: usize) {
+    fn add(&mut self, key: u64, place: usize, owner: Owner, thread: usize) {
         if self.count == self.chains.len() {
             self.lengthen();
         }
@@ -139,7 +139,7 @@ impl Entries {
         let node = Node {
             key,
             place,
-            started,
+            owner,
             thread,
             older: self.youngest,
             younger: NONE,
@@ -206,8 +206,8 @@ impl Entries {
         candidates().find(|&at| self.nodes[at as usize].thread == thread).or_else(|| candidates().next())
     }
 
-    fn remove(&mut self, at: u32) -> Started {
-        let Node { key, place, started, older, younger, next_in_chain, .. } = self.nodes[at as usize];
+    fn remove(&mut self, at: u32) -> Owner {
+        let Node { key, place, owner, older, younger, next_in_chain, .. } = self.nodes[at as usize];
         match self.nodes.get_mut(older as usize) {
             Some(older) => older.younger = younger,
             None => self.oldest = younger,
@@ -228,7 +228,7 @@ impl Entries {
         }
         self.free.push(at);
         self.count -= 1;
-        started
+        owner
     }
 }
 
@@ -239,12 +239,12 @@ mod tests {
     use crate::request::Kind;
     use mpisee_profile::Operation;
 
-    fn of(communicator: u32) -> Started {
+    fn of(communicator: u32) -> Owner {
         Started::once(Kind::Send, Counted::new(communicator, 0, Operation::Isend, 0, 0, 0), 0)
     }
 
     fn take(open: &SharedHandles, key: u64, place: usize) -> Option<u32> {
-        open.take(key, place).map(|started| started.counted.communicator())
+        open.take(key, place).map(|owner| owner.communicator)
     }
 
     #[test]
@@ -275,7 +275,7 @@ mod tests {
             open.add(9, at, of(at as u32));
         }
         for at in (0..1000).rev() {
-            assert_eq!(open.look(9, at).map(|started| started.counted.communicator()), Some(at as u32));
+            assert_eq!(open.look(9, at).map(|owner| owner.communicator), Some(at as u32));
             assert_eq!(take(&open, 9, at), Some(at as u32));
         }
     }

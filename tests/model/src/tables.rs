@@ -17,7 +17,7 @@ fn table() -> Arc<Table<u64>> {
 fn use_handle(table: &Table<u64>, key: u64) {
     assert!(table.insert(key, 10 * key));
     let found = table.find(key).expect("it is in the table");
-    assert_eq!(*found.value(), 10 * key);
+    assert_eq!(table.value(&found), 10 * key);
     table.remove_found(&found);
     assert_eq!(table.get(key), None);
 }
