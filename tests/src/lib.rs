@@ -87,6 +87,12 @@ impl Mpi {
         self.python.as_deref().expect("an MPI with mpi4py")
     }
 
+    /// The options of `mpisee` for that Python. It does not tell which MPI it will load, and of MPICH's
+    /// launcher nobody knows whether that is to be the standard's own interface.
+    pub fn python_options(&self) -> Vec<&str> {
+        if self.family == "standard" { vec!["--flavour", &self.name] } else { Vec::new() }
+    }
+
     /// The functions of this MPI that a flavour stands in for.
     pub fn counted_functions(&self) -> BTreeSet<String> {
         let exports = std::fs::read_to_string(root().join("mpisee-rs/src/generated/exports.rs"))
@@ -223,7 +229,7 @@ impl<'m> Run<'m> {
 
     /// Python with these arguments; one that ends in `.py` is in `tests/programs`.
     pub fn python(mpi: &'m Mpi, arguments: &[&str]) -> Self {
-        let mut run = Self::of(mpi, mpi.python().to_owned());
+        let mut run = Self::of(mpi, mpi.python().to_owned()).options(&mpi.python_options());
         for argument in arguments {
             let script = root().join("tests/programs").join(argument);
             let is_script = argument.ends_with(".py");

@@ -95,7 +95,7 @@ fn run(mpi: &Mpi, arguments: &Arguments, folder: &Path, name: &str, profiled: bo
     let mut command = mpi.launcher(arguments.ranks, &[]);
     command.current_dir(folder);
     if profiled {
-        command.arg(dist().join("bin/mpisee")).args(["--output", "suite.mpisee"]);
+        command.arg(dist().join("bin/mpisee")).args(["--output", "suite.mpisee"]).args(mpi.python_options());
     }
     command.arg(mpi.python()).arg(root().join("tests/programs/mpi4py_suite.py"));
     command.arg(folder.join(name)).arg(python::sources().join("test/main.py"));
