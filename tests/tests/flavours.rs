@@ -1,5 +1,6 @@
 //! Every flavour under every MPI: it records where it fits, and is a bystander elsewhere.
 
+use mpisee_tests::python::{self, Stack};
 use mpisee_tests::{Mpi, Run, on_each_mpi};
 
 #[test]
@@ -35,6 +36,41 @@ fn a_flavour_of_another_mpi_says_so_and_leaves_the_program_alone() {
             let said = format!("this libmpisee.so is for {}, the program runs ", other.name);
             assert_eq!(finished.stderr.matches(&said).count(), 1, "{}", finished.stderr);
             assert!(!finished.directory().exists());
+            if mpi.counted_functions().contains("MPI_Session_init") {
+                let finished = Run::new(mpi, "sessions").preloaded_in_vain(other);
+                assert_eq!(finished.stderr.matches(&said).count(), 1, "{}", finished.stderr);
+            }
         }
     });
+}
+
+#[test]
+fn intel_mpi_is_recorded_by_flavours_of_its_interfaces() {
+    if !Stack::are_there() {
+        eprintln!("left out: Python with venv and pip is not installed (on Debian python3-venv)");
+        return;
+    }
+    for intel in python::intel_mpi() {
+        for flavour in Mpi::all() {
+            eprintln!("--- {} with the library for {}", intel.name, flavour.name);
+            if flavour.family != intel.family {
+                let finished = Run::new(&intel, "blocking_sends").ranks(2).preloaded_in_vain(&flavour);
+                let said = format!("this libmpisee.so is for {}, the program runs ", flavour.name);
+                assert_eq!(finished.stderr.matches(&said).count(), 1, "{}", finished.stderr);
+                continue;
+            }
+            let finished = Run::new(&intel, "blocking_sends").ranks(2).preloaded_with(&flavour);
+            let tables = finished.tables();
+            assert!(tables.run.mpi.library.contains("Intel"), "{}", tables.run.mpi.library);
+            assert_eq!(tables.of_rank("W", "MPI_Send", 0).bytes, 1009);
+            assert_eq!(tables.of_rank("W", "MPI_Irecv", 1).bytes, 8009);
+            finished.check();
+        }
+        let finished = Run::new(&intel, "split_and_free").ranks(2).argument(3).profiled();
+        assert_eq!(
+            finished.tables().sum_where(|row| row.comm == "W_s3.1" && row.call == "MPI_Barrier").calls,
+            1
+        );
+        finished.check();
+    }
 }

@@ -1,26 +1,24 @@
 //! mpi4py, which loads MPI privately, tells one MPI from another by the symbols that it finds, and calls the
 //! functions with large counts where there are any.
 
-use mpisee_tests::python::{self, WHEELS, Wheel};
+use mpisee_tests::python::Stack;
 use mpisee_tests::{Mpi, Run};
 
-/// Runs `test` with every MPI that there is as a wheel, and for whose family there is a flavour.
-fn on_each_wheel(test: impl Fn(&Mpi)) {
-    if !python::is_there() {
+/// Runs `test` with mpi4py on every MPI that there is.
+fn on_each_stack(test: impl Fn(&Mpi)) {
+    if !Stack::are_there() {
         eprintln!("left out: Python with venv and pip is not installed (on Debian python3-venv)");
         return;
     }
-    let flavours = Mpi::all();
-    let has_flavour = |wheel: &&Wheel| flavours.iter().any(|flavour| flavour.family == wheel.family);
-    for wheel in WHEELS.iter().filter(has_flavour) {
-        eprintln!("--- {}", wheel.requirement);
-        test(&wheel.install());
+    for stack in Stack::all() {
+        eprintln!("--- {}", stack.name());
+        test(&stack.install());
     }
 }
 
 #[test]
 fn mpi4py_is_recorded() {
-    on_each_wheel(|mpi| {
+    on_each_stack(|mpi| {
         communicators_are_counted(mpi);
         a_benchmark_is_counted(mpi);
     });

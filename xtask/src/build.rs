@@ -92,16 +92,43 @@ pub fn test(wanted: &Wanted) -> Result<()> {
     Ok(())
 }
 
+/// For this the sanitizer's runtime is there.
+const SANITIZED_TARGET: &str = "x86_64-unknown-linux-gnu";
+
+/// Builds the library with ThreadSanitizer in it, for every MPI wanted, and hands over what was built. Its unit tests
+/// cannot be run so: the sanitizer would have to be in Rust's own test harness, too.
+pub fn sanitized(wanted: &Wanted, mut hand_over: impl FnMut(&Flavour, &Path)) -> Result<()> {
+    let failed = each(wanted, "building with ThreadSanitizer", |workplace| {
+        let folder = workplace.folder.join("sanitized");
+        let workplace = Workplace { flavour: workplace.flavour.clone(), folder, sanitized: true };
+        std::fs::create_dir_all(&workplace.folder)?;
+        workplace.flavour.write(&workplace.description())?;
+        // With a standard library that is built so, too: it has the locks that the sanitizer must see.
+        let build =
+            ["build", "--release", "--package", "mpisee-rs", "-Zbuild-std", "--target", SANITIZED_TARGET];
+        cargo(&build, Some(&workplace))?;
+        let library = workplace.folder.join(SANITIZED_TARGET).join("release/libmpisee.so");
+        hand_over(&workplace.flavour, &library);
+        Ok(())
+    })?;
+    if failed > 0 {
+        bail!("{failed} of the MPIs found got no libmpisee.so with ThreadSanitizer");
+    }
+    Ok(())
+}
+
 /// Where one flavour is built.
 struct Workplace {
     flavour: Flavour,
     folder: PathBuf,
+    /// Whether with ThreadSanitizer.
+    sanitized: bool,
 }
 
 impl Workplace {
     fn new(flavour: Flavour) -> Result<Self> {
         let folder = root().join("target/flavours").join(&flavour.name);
-        let workplace = Workplace { flavour, folder };
+        let workplace = Workplace { flavour, folder, sanitized: false };
         let description = workplace.description();
         if Flavour::read(&description).ok().as_ref() != Some(&workplace.flavour) {
             // Another MPI under the same name: mpi-sys does not notice that its wrapper is another.
@@ -148,6 +175,12 @@ fn cargo(arguments: &[&str], workplace: Option<&Workplace>) -> Result<()> {
             _ => command.env("MPICC", &workplace.flavour.mpicc),
         };
         command.env("MPISEE_BUILD_FLAVOUR", workplace.description());
+        if workplace.sanitized {
+            // The sanitizer comes with the compiler, but is not stable.
+            command.env("RUSTC_BOOTSTRAP", "1");
+            command.env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS", "-Zsanitizer=thread");
+            command.env("CARGO_PROFILE_RELEASE_LTO", "off");
+        }
     }
     let status = command.args(rest).status().context("starting cargo")?;
     if !status.success() {

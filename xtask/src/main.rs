@@ -40,6 +40,8 @@ enum Task {
     Clippy(Wanted),
     /// Run the unit tests of the library, once per MPI
     Test(Wanted),
+    /// Build libmpisee.so with ThreadSanitizer in it, for scripts/races
+    Sanitize(Wanted),
     /// Measure what the profiler adds to a call, on an idle machine
     Bench {
         #[command(flatten)]
@@ -81,6 +83,9 @@ fn run(task: Task) -> Result<()> {
         Task::Install { prefix } => dist::install(&prefix),
         Task::Clippy(wanted) => build::clippy(&wanted),
         Task::Test(wanted) => build::test(&wanted),
+        Task::Sanitize(wanted) => build::sanitized(&wanted, |flavour, library| {
+            println!("{} {} {}", flavour.name, flavour.mpicc.display(), library.display());
+        }),
         Task::Bench { wanted, rounds } => bench::bench(&wanted, rounds),
         Task::Overhead(measured) => overhead::overhead(&measured),
         Task::Instructions { wanted, accept } => instructions::instructions(&wanted, accept),

@@ -20,6 +20,7 @@ use mpisee_profile::segment::log::Runs;
 use std::ffi::{CStr, c_int};
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// The flavour that this library was built as.
@@ -76,7 +77,11 @@ fn start_if(code: c_int) {
 /// Begins to record a process that has a session, whose group of all processes `world` finds.
 pub fn start_without_world(world: impl FnOnce() -> Option<Group>) {
     guarded(|| {
-        if let Some(group) = world() {
+        // No function of MPI may be handed a handle before it is known that the library fits.
+        let version = library_version();
+        if !abi::library_is_of_family(&version) {
+            tell_misfit(&version);
+        } else if let Some(group) = world() {
             start(Some(group));
         }
     });
@@ -101,6 +106,19 @@ fn enter_world(process: &Process) {
     }
 }
 
+/// Says once that the library is for another MPI.
+fn tell_misfit(version: &str) {
+    static TOLD: Once = Once::new();
+    if is_first_rank_by_environment() {
+        TOLD.call_once(|| {
+            say(format_args!(
+                "this libmpisee.so is for {FLAVOUR}, the program runs {version}: nothing is recorded; start it with \
+                 the mpisee command, which picks the right one"
+            ));
+        });
+    }
+}
+
 /// Begins to record; without a world it is told which processes there are.
 fn start(sessions_alone: Option<Group>) {
     let began_ns = clock::monotonic_ns();
@@ -110,13 +128,7 @@ fn start(sessions_alone: Option<Group>) {
     let predefined = if abi::library_is_of_family(&version) { abi::resolve(has_world) } else { None };
     let predefined = predefined.filter(|&predefined| status_is_understood(predefined));
     let Some(predefined) = predefined else {
-        if is_first_rank_by_environment() {
-            say(format_args!(
-                "this libmpisee.so is for {FLAVOUR}, the program runs {version}: nothing is recorded; start it with \
-                 the mpisee command, which picks the right one"
-            ));
-        }
-        return;
+        return tell_misfit(&version);
     };
     let variables = std::env::vars_os();
     let (options, complaints) =

@@ -66,12 +66,20 @@ unsafe fn probe(
     let Some(call) = Call::tracked() else { return make().0 };
     let ((code, found), ticks) = call.time(make);
     call.record(|recorder| {
-        let Some(communicator) = recorder.communicator(comm) else { return };
-        count_on(recorder, operation, communicator.id, ticks);
-        if code == constant::SUCCESS && found {
-            // SAFETY: the call found a message and stored it.
-            MESSAGES.insert(abi::bits(unsafe { message.handle() }), communicator.id);
+        let communicator = recorder.communicator(comm);
+        if let Some(communicator) = &communicator {
+            count_on(recorder, operation, communicator.id, ticks);
         }
+        if code != constant::SUCCESS || !found {
+            return;
+        }
+        // SAFETY: the call found a message and stored it.
+        let message = abi::bits(unsafe { message.handle() });
+        match communicator {
+            Some(communicator) => MESSAGES.insert(message, communicator.id),
+            // The handle may have stood for a message of a communicator that is known.
+            None => MESSAGES.remove(message).is_some(),
+        };
     });
     code
 }

@@ -14,6 +14,7 @@ use anyhow::Result;
 use clap::Args;
 use findings::Findings;
 use mpisee_profile::rows::{CallRow, CommRow, PeerRow, RankRow};
+use mpisee_profile::segment::NotSeen;
 use mpisee_profile::{Profile, RunInfo};
 use std::path::PathBuf;
 
@@ -34,7 +35,8 @@ EXAMPLES:
 /// unless the thread level is multiple, where calls of threads overlap).
 ///
 /// Traffic that differs is no error of the profile where run.json says that recording was off for a
-/// part of the run or that the profile is incomplete; nor is a missing rank in an incomplete profile.
+/// part of the run, that the profile is incomplete, or that the MPI library did not tell what some
+/// receives received; nor is a missing rank in an incomplete profile.
 /// Such differences are shown as explained and leave the exit code 0.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, verbatim_doc_comment)]
@@ -128,9 +130,14 @@ fn check_all(profile: &Profile, findings: &mut Findings) -> Result<()> {
 
 /// Why sent and received may differ without a mistake in the profile.
 fn traffic_explanation(run: &RunInfo) -> Option<&'static str> {
-    match run {
-        RunInfo { complete: false, .. } => Some("the profile is incomplete"),
-        RunInfo { recording_was_off: true, .. } => Some("recording was off for a part of the run"),
-        _ => None,
+    let untold = run.not_seen.get(NotSeen::UntoldReceive.name());
+    if !run.complete {
+        Some("the profile is incomplete")
+    } else if run.recording_was_off {
+        Some("recording was off for a part of the run")
+    } else if untold.is_some_and(|&receives| receives > 0) {
+        Some("there were receives of which the MPI library does not tell what came")
+    } else {
+        None
     }
 }
