@@ -38,6 +38,1444 @@ macro_rules! export {
 }
 
 #[cfg(any(
+    mpi = "MPIX_ALLGATHER_INIT",
+    mpi = "mpix_allgather_init",
+    mpi = "mpix_allgather_init_",
+    mpi = "mpix_allgather_init__",
+    mpi = "mpix_allgather_init_f08_"
+))]
+#[inline]
+unsafe fn mpix_allgather_init_body(
+    twin: unsafe extern "C-unwind" fn(
+        *const c_void,
+        *mut Fint,
+        *mut Fint,
+        *mut c_void,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+    ),
+    sendbuf: *const c_void,
+    sendcount: *mut Fint,
+    sendtype: *mut Fint,
+    recvbuf: *mut c_void,
+    recvcount: *mut Fint,
+    recvtype: *mut Fint,
+    comm: *mut Fint,
+    info: *mut Fint,
+    request: *mut Fint,
+    ierror: *mut Fint,
+) {
+    if fortran::idle() {
+        return unsafe {
+            twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, ierror)
+        };
+    }
+    unsafe {
+        meaning::prepare_collective(
+            Operation::AllgatherInit,
+            fortran::handle::<Comm>(comm),
+            |comm| {
+                volume::allgather(
+                    comm,
+                    fortran::buffer(sendbuf),
+                    Block(*sendcount, fortran::handle::<Datatype>(sendtype)),
+                    Block(*recvcount, fortran::handle::<Datatype>(recvtype)),
+                )
+            },
+            Place::fortran(request),
+            || {
+                fortran::code(ierror, |ierror| {
+                    twin(
+                        sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
+                        ierror,
+                    )
+                })
+            },
+        )
+    };
+}
+
+exports! { mpix_allgather_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+    "MPIX_ALLGATHER_INIT" c"PMPIX_ALLGATHER_INIT" c"PMPIX_ALLGATHER_INIT";
+    "mpix_allgather_init" c"pmpix_allgather_init" c"pmpix_allgather_init";
+    "mpix_allgather_init_" c"pmpix_allgather_init_" c"pmpix_allgather_init_";
+    "mpix_allgather_init__" c"pmpix_allgather_init__" c"pmpix_allgather_init__";
+    "mpix_allgather_init_f08_" c"pmpix_allgather_init_f08_" c"pmpix_allgather_init_f08_";
+}
+
+#[cfg(any(
+    mpi = "MPIX_ALLGATHERV_INIT",
+    mpi = "mpix_allgatherv_init",
+    mpi = "mpix_allgatherv_init_",
+    mpi = "mpix_allgatherv_init__",
+    mpi = "mpix_allgatherv_init_f08_"
+))]
+#[inline]
+unsafe fn mpix_allgatherv_init_body(
+    twin: unsafe extern "C-unwind" fn(
+        *const c_void,
+        *mut Fint,
+        *mut Fint,
+        *mut c_void,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+    ),
+    sendbuf: *const c_void,
+    sendcount: *mut Fint,
+    sendtype: *mut Fint,
+    recvbuf: *mut c_void,
+    recvcounts: *mut Fint,
+    displs: *mut Fint,
+    recvtype: *mut Fint,
+    comm: *mut Fint,
+    info: *mut Fint,
+    request: *mut Fint,
+    ierror: *mut Fint,
+) {
+    if fortran::idle() {
+        return unsafe {
+            twin(
+                sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request,
+                ierror,
+            )
+        };
+    }
+    unsafe {
+        meaning::prepare_collective(
+            Operation::AllgathervInit,
+            fortran::handle::<Comm>(comm),
+            |comm| {
+                volume::allgather(
+                    comm,
+                    fortran::buffer(sendbuf),
+                    Block(*sendcount, fortran::handle::<Datatype>(sendtype)),
+                    Blocks(recvcounts, fortran::handle::<Datatype>(recvtype)),
+                )
+            },
+            Place::fortran(request),
+            || {
+                fortran::code(ierror, |ierror| {
+                    twin(
+                        sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info,
+                        request, ierror,
+                    )
+                })
+            },
+        )
+    };
+}
+
+exports! { mpix_allgatherv_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, displs: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+    "MPIX_ALLGATHERV_INIT" c"PMPIX_ALLGATHERV_INIT" c"PMPIX_ALLGATHERV_INIT";
+    "mpix_allgatherv_init" c"pmpix_allgatherv_init" c"pmpix_allgatherv_init";
+    "mpix_allgatherv_init_" c"pmpix_allgatherv_init_" c"pmpix_allgatherv_init_";
+    "mpix_allgatherv_init__" c"pmpix_allgatherv_init__" c"pmpix_allgatherv_init__";
+    "mpix_allgatherv_init_f08_" c"pmpix_allgatherv_init_f08_" c"pmpix_allgatherv_init_f08_";
+}
+
+#[cfg(any(
+    mpi = "MPIX_ALLREDUCE_INIT",
+    mpi = "mpix_allreduce_init",
+    mpi = "mpix_allreduce_init_",
+    mpi = "mpix_allreduce_init__",
+    mpi = "mpix_allreduce_init_f08_"
+))]
+#[inline]
+unsafe fn mpix_allreduce_init_body(
+    twin: unsafe extern "C-unwind" fn(
+        *const c_void,
+        *mut c_void,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+    ),
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: *mut Fint,
+    datatype: *mut Fint,
+    op: *mut Fint,
+    comm: *mut Fint,
+    info: *mut Fint,
+    request: *mut Fint,
+    ierror: *mut Fint,
+) {
+    if fortran::idle() {
+        return unsafe { twin(sendbuf, recvbuf, count, datatype, op, comm, info, request, ierror) };
+    }
+    unsafe {
+        meaning::prepare_collective(
+            Operation::AllreduceInit,
+            fortran::handle::<Comm>(comm),
+            |comm| volume::every_process(comm, Block(*count, fortran::handle::<Datatype>(datatype))),
+            Place::fortran(request),
+            || {
+                fortran::code(ierror, |ierror| {
+                    twin(sendbuf, recvbuf, count, datatype, op, comm, info, request, ierror)
+                })
+            },
+        )
+    };
+}
+
+exports! { mpix_allreduce_init_body(sendbuf: *const c_void, recvbuf: *mut c_void, count: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+    "MPIX_ALLREDUCE_INIT" c"PMPIX_ALLREDUCE_INIT" c"PMPIX_ALLREDUCE_INIT";
+    "mpix_allreduce_init" c"pmpix_allreduce_init" c"pmpix_allreduce_init";
+    "mpix_allreduce_init_" c"pmpix_allreduce_init_" c"pmpix_allreduce_init_";
+    "mpix_allreduce_init__" c"pmpix_allreduce_init__" c"pmpix_allreduce_init__";
+    "mpix_allreduce_init_f08_" c"pmpix_allreduce_init_f08_" c"pmpix_allreduce_init_f08_";
+}
+
+#[cfg(any(
+    mpi = "MPIX_ALLTOALL_INIT",
+    mpi = "mpix_alltoall_init",
+    mpi = "mpix_alltoall_init_",
+    mpi = "mpix_alltoall_init__",
+    mpi = "mpix_alltoall_init_f08_"
+))]
+#[inline]
+unsafe fn mpix_alltoall_init_body(
+    twin: unsafe extern "C-unwind" fn(
+        *const c_void,
+        *mut Fint,
+        *mut Fint,
+        *mut c_void,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+    ),
+    sendbuf: *const c_void,
+    sendcount: *mut Fint,
+    sendtype: *mut Fint,
+    recvbuf: *mut c_void,
+    recvcount: *mut Fint,
+    recvtype: *mut Fint,
+    comm: *mut Fint,
+    info: *mut Fint,
+    request: *mut Fint,
+    ierror: *mut Fint,
+) {
+    if fortran::idle() {
+        return unsafe {
+            twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, ierror)
+        };
+    }
+    unsafe {
+        meaning::prepare_collective(
+            Operation::AlltoallInit,
+            fortran::handle::<Comm>(comm),
+            |comm| {
+                volume::alltoall(
+                    comm,
+                    fortran::buffer(sendbuf),
+                    Block(*sendcount, fortran::handle::<Datatype>(sendtype)),
+                    Block(*recvcount, fortran::handle::<Datatype>(recvtype)),
+                )
+            },
+            Place::fortran(request),
+            || {
+                fortran::code(ierror, |ierror| {
+                    twin(
+                        sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
+                        ierror,
+                    )
+                })
+            },
+        )
+    };
+}
+
+exports! { mpix_alltoall_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+    "MPIX_ALLTOALL_INIT" c"PMPIX_ALLTOALL_INIT" c"PMPIX_ALLTOALL_INIT";
+    "mpix_alltoall_init" c"pmpix_alltoall_init" c"pmpix_alltoall_init";
+    "mpix_alltoall_init_" c"pmpix_alltoall_init_" c"pmpix_alltoall_init_";
+    "mpix_alltoall_init__" c"pmpix_alltoall_init__" c"pmpix_alltoall_init__";
+    "mpix_alltoall_init_f08_" c"pmpix_alltoall_init_f08_" c"pmpix_alltoall_init_f08_";
+}
+
+#[cfg(any(
+    mpi = "MPIX_ALLTOALLV_INIT",
+    mpi = "mpix_alltoallv_init",
+    mpi = "mpix_alltoallv_init_",
+    mpi = "mpix_alltoallv_init__",
+    mpi = "mpix_alltoallv_init_f08_"
+))]
+#[inline]
+unsafe fn mpix_alltoallv_init_body(
+    twin: unsafe extern "C-unwind" fn(
+        *const c_void,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut c_void,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+    ),
+    sendbuf: *const c_void,
+    sendcounts: *mut Fint,
+    sdispls: *mut Fint,
+    sendtype: *mut Fint,
+    recvbuf: *mut c_void,
+    recvcounts: *mut Fint,
+    rdispls: *mut Fint,
+    recvtype: *mut Fint,
+    comm: *mut Fint,
+    info: *mut Fint,
+    request: *mut Fint,
+    ierror: *mut Fint,
+) {
+    if fortran::idle() {
+        return unsafe {
+            twin(
+                sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info,
+                request, ierror,
+            )
+        };
+    }
+    unsafe {
+        meaning::prepare_collective(
+            Operation::AlltoallvInit,
+            fortran::handle::<Comm>(comm),
+            |comm| {
+                volume::alltoall(
+                    comm,
+                    fortran::buffer(sendbuf),
+                    Blocks(sendcounts, fortran::handle::<Datatype>(sendtype)),
+                    Blocks(recvcounts, fortran::handle::<Datatype>(recvtype)),
+                )
+            },
+            Place::fortran(request),
+            || {
+                fortran::code(ierror, |ierror| {
+                    twin(
+                        sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
+                        info, request, ierror,
+                    )
+                })
+            },
+        )
+    };
+}
+
+exports! { mpix_alltoallv_init_body(sendbuf: *const c_void, sendcounts: *mut Fint, sdispls: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, rdispls: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+    "MPIX_ALLTOALLV_INIT" c"PMPIX_ALLTOALLV_INIT" c"PMPIX_ALLTOALLV_INIT";
+    "mpix_alltoallv_init" c"pmpix_alltoallv_init" c"pmpix_alltoallv_init";
+    "mpix_alltoallv_init_" c"pmpix_alltoallv_init_" c"pmpix_alltoallv_init_";
+    "mpix_alltoallv_init__" c"pmpix_alltoallv_init__" c"pmpix_alltoallv_init__";
+    "mpix_alltoallv_init_f08_" c"pmpix_alltoallv_init_f08_" c"pmpix_alltoallv_init_f08_";
+}
+
+#[cfg(any(
+    mpi = "MPIX_ALLTOALLW_INIT",
+    mpi = "mpix_alltoallw_init",
+    mpi = "mpix_alltoallw_init_",
+    mpi = "mpix_alltoallw_init__",
+    mpi = "mpix_alltoallw_init_f08_"
+))]
+#[inline]
+unsafe fn mpix_alltoallw_init_body(
+    twin: unsafe extern "C-unwind" fn(
+        *const c_void,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut c_void,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+    ),
+    sendbuf: *const c_void,
+    sendcounts: *mut Fint,
+    sdispls: *mut Fint,
+    sendtypes: *mut Fint,
+    recvbuf: *mut c_void,
+    recvcounts: *mut Fint,
+    rdispls: *mut Fint,
+    recvtypes: *mut Fint,
+    comm: *mut Fint,
+    info: *mut Fint,
+    request: *mut Fint,
+    ierror: *mut Fint,
+) {
+    if fortran::idle() {
+        return unsafe {
+            twin(
+                sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info,
+                request, ierror,
+            )
+        };
+    }
+    unsafe {
+        meaning::prepare_collective(
+            Operation::AlltoallwInit,
+            fortran::handle::<Comm>(comm),
+            |comm| {
+                volume::alltoall(
+                    comm,
+                    fortran::buffer(sendbuf),
+                    TypedBlocks(sendcounts, Place::fortran(sendtypes)),
+                    TypedBlocks(recvcounts, Place::fortran(recvtypes)),
+                )
+            },
+            Place::fortran(request),
+            || {
+                fortran::code(ierror, |ierror| {
+                    twin(
+                        sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes,
+                        comm, info, request, ierror,
+                    )
+                })
+            },
+        )
+    };
+}
+
+exports! { mpix_alltoallw_init_body(sendbuf: *const c_void, sendcounts: *mut Fint, sdispls: *mut Fint, sendtypes: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, rdispls: *mut Fint, recvtypes: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+    "MPIX_ALLTOALLW_INIT" c"PMPIX_ALLTOALLW_INIT" c"PMPIX_ALLTOALLW_INIT";
+    "mpix_alltoallw_init" c"pmpix_alltoallw_init" c"pmpix_alltoallw_init";
+    "mpix_alltoallw_init_" c"pmpix_alltoallw_init_" c"pmpix_alltoallw_init_";
+    "mpix_alltoallw_init__" c"pmpix_alltoallw_init__" c"pmpix_alltoallw_init__";
+    "mpix_alltoallw_init_f08_" c"pmpix_alltoallw_init_f08_" c"pmpix_alltoallw_init_f08_";
+}
+
+#[cfg(any(
+    mpi = "MPIX_BARRIER_INIT",
+    mpi = "mpix_barrier_init",
+    mpi = "mpix_barrier_init_",
+    mpi = "mpix_barrier_init__",
+    mpi = "mpix_barrier_init_f08_"
+))]
+#[inline]
+unsafe fn mpix_barrier_init_body(
+    twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint),
+    comm: *mut Fint,
+    info: *mut Fint,
+    request: *mut Fint,
+    ierror: *mut Fint,
+) {
+    if fortran::idle() {
+        return unsafe { twin(comm, info, request, ierror) };
+    }
+    unsafe {
+        meaning::prepare_collective(
+            Operation::BarrierInit,
+            fortran::handle::<Comm>(comm),
+            |comm| volume::nothing(comm),
+            Place::fortran(request),
+            || fortran::code(ierror, |ierror| twin(comm, info, request, ierror)),
+        )
+    };
+}
+
+exports! { mpix_barrier_init_body(comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+    "MPIX_BARRIER_INIT" c"PMPIX_BARRIER_INIT" c"PMPIX_BARRIER_INIT";
+    "mpix_barrier_init" c"pmpix_barrier_init" c"pmpix_barrier_init";
+    "mpix_barrier_init_" c"pmpix_barrier_init_" c"pmpix_barrier_init_";
+    "mpix_barrier_init__" c"pmpix_barrier_init__" c"pmpix_barrier_init__";
+    "mpix_barrier_init_f08_" c"pmpix_barrier_init_f08_" c"pmpix_barrier_init_f08_";
+}
+
+#[cfg(any(
+    mpi = "MPIX_BCAST_INIT",
+    mpi = "mpix_bcast_init",
+    mpi = "mpix_bcast_init_",
+    mpi = "mpix_bcast_init__",
+    mpi = "mpix_bcast_init_f08_"
+))]
+#[inline]
+unsafe fn mpix_bcast_init_body(
+    twin: unsafe extern "C-unwind" fn(
+        *mut c_void,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+    ),
+    buffer: *mut c_void,
+    count: *mut Fint,
+    datatype: *mut Fint,
+    root: *mut Fint,
+    comm: *mut Fint,
+    info: *mut Fint,
+    request: *mut Fint,
+    ierror: *mut Fint,
+) {
+    if fortran::idle() {
+        return unsafe { twin(buffer, count, datatype, root, comm, info, request, ierror) };
+    }
+    unsafe {
+        meaning::prepare_collective(
+            Operation::BcastInit,
+            fortran::handle::<Comm>(comm),
+            |comm| volume::broadcast(comm, Block(*count, fortran::handle::<Datatype>(datatype)), *root),
+            Place::fortran(request),
+            || {
+                fortran::code(ierror, |ierror| {
+                    twin(buffer, count, datatype, root, comm, info, request, ierror)
+                })
+            },
+        )
+    };
+}
+
+exports! { mpix_bcast_init_body(buffer: *mut c_void, count: *mut Fint, datatype: *mut Fint, root: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+    "MPIX_BCAST_INIT" c"PMPIX_BCAST_INIT" c"PMPIX_BCAST_INIT";
+    "mpix_bcast_init" c"pmpix_bcast_init" c"pmpix_bcast_init";
+    "mpix_bcast_init_" c"pmpix_bcast_init_" c"pmpix_bcast_init_";
+    "mpix_bcast_init__" c"pmpix_bcast_init__" c"pmpix_bcast_init__";
+    "mpix_bcast_init_f08_" c"pmpix_bcast_init_f08_" c"pmpix_bcast_init_f08_";
+}
+
+#[cfg(any(
+    mpi = "MPIX_EXSCAN_INIT",
+    mpi = "mpix_exscan_init",
+    mpi = "mpix_exscan_init_",
+    mpi = "mpix_exscan_init__",
+    mpi = "mpix_exscan_init_f08_"
+))]
+#[inline]
+unsafe fn mpix_exscan_init_body(
+    twin: unsafe extern "C-unwind" fn(
+        *const c_void,
+        *mut c_void,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+    ),
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: *mut Fint,
+    datatype: *mut Fint,
+    op: *mut Fint,
+    comm: *mut Fint,
+    info: *mut Fint,
+    request: *mut Fint,
+    ierror: *mut Fint,
+) {
+    if fortran::idle() {
+        return unsafe { twin(sendbuf, recvbuf, count, datatype, op, comm, info, request, ierror) };
+    }
+    unsafe {
+        meaning::prepare_collective(
+            Operation::ExscanInit,
+            fortran::handle::<Comm>(comm),
+            |comm| volume::scan(comm, Block(*count, fortran::handle::<Datatype>(datatype))),
+            Place::fortran(request),
+            || {
+                fortran::code(ierror, |ierror| {
+                    twin(sendbuf, recvbuf, count, datatype, op, comm, info, request, ierror)
+                })
+            },
+        )
+    };
+}
+
+exports! { mpix_exscan_init_body(sendbuf: *const c_void, recvbuf: *mut c_void, count: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+    "MPIX_EXSCAN_INIT" c"PMPIX_EXSCAN_INIT" c"PMPIX_EXSCAN_INIT";
+    "mpix_exscan_init" c"pmpix_exscan_init" c"pmpix_exscan_init";
+    "mpix_exscan_init_" c"pmpix_exscan_init_" c"pmpix_exscan_init_";
+    "mpix_exscan_init__" c"pmpix_exscan_init__" c"pmpix_exscan_init__";
+    "mpix_exscan_init_f08_" c"pmpix_exscan_init_f08_" c"pmpix_exscan_init_f08_";
+}
+
+#[cfg(any(
+    mpi = "MPIX_GATHER_INIT",
+    mpi = "mpix_gather_init",
+    mpi = "mpix_gather_init_",
+    mpi = "mpix_gather_init__",
+    mpi = "mpix_gather_init_f08_"
+))]
+#[inline]
+unsafe fn mpix_gather_init_body(
+    twin: unsafe extern "C-unwind" fn(
+        *const c_void,
+        *mut Fint,
+        *mut Fint,
+        *mut c_void,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+    ),
+    sendbuf: *const c_void,
+    sendcount: *mut Fint,
+    sendtype: *mut Fint,
+    recvbuf: *mut c_void,
+    recvcount: *mut Fint,
+    recvtype: *mut Fint,
+    root: *mut Fint,
+    comm: *mut Fint,
+    info: *mut Fint,
+    request: *mut Fint,
+    ierror: *mut Fint,
+) {
+    if fortran::idle() {
+        return unsafe {
+            twin(
+                sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request, ierror,
+            )
+        };
+    }
+    unsafe {
+        meaning::prepare_collective(
+            Operation::GatherInit,
+            fortran::handle::<Comm>(comm),
+            |comm| {
+                volume::gather(
+                    comm,
+                    fortran::buffer(sendbuf),
+                    Block(*sendcount, fortran::handle::<Datatype>(sendtype)),
+                    Block(*recvcount, fortran::handle::<Datatype>(recvtype)),
+                    *root,
+                )
+            },
+            Place::fortran(request),
+            || {
+                fortran::code(ierror, |ierror| {
+                    twin(
+                        sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info,
+                        request, ierror,
+                    )
+                })
+            },
+        )
+    };
+}
+
+exports! { mpix_gather_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, root: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+    "MPIX_GATHER_INIT" c"PMPIX_GATHER_INIT" c"PMPIX_GATHER_INIT";
+    "mpix_gather_init" c"pmpix_gather_init" c"pmpix_gather_init";
+    "mpix_gather_init_" c"pmpix_gather_init_" c"pmpix_gather_init_";
+    "mpix_gather_init__" c"pmpix_gather_init__" c"pmpix_gather_init__";
+    "mpix_gather_init_f08_" c"pmpix_gather_init_f08_" c"pmpix_gather_init_f08_";
+}
+
+#[cfg(any(
+    mpi = "MPIX_GATHERV_INIT",
+    mpi = "mpix_gatherv_init",
+    mpi = "mpix_gatherv_init_",
+    mpi = "mpix_gatherv_init__",
+    mpi = "mpix_gatherv_init_f08_"
+))]
+#[inline]
+unsafe fn mpix_gatherv_init_body(
+    twin: unsafe extern "C-unwind" fn(
+        *const c_void,
+        *mut Fint,
+        *mut Fint,
+        *mut c_void,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+    ),
+    sendbuf: *const c_void,
+    sendcount: *mut Fint,
+    sendtype: *mut Fint,
+    recvbuf: *mut c_void,
+    recvcounts: *mut Fint,
+    displs: *mut Fint,
+    recvtype: *mut Fint,
+    root: *mut Fint,
+    comm: *mut Fint,
+    info: *mut Fint,
+    request: *mut Fint,
+    ierror: *mut Fint,
+) {
+    if fortran::idle() {
+        return unsafe {
+            twin(
+                sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info,
+                request, ierror,
+            )
+        };
+    }
+    unsafe {
+        meaning::prepare_collective(
+            Operation::GathervInit,
+            fortran::handle::<Comm>(comm),
+            |comm| {
+                volume::gather(
+                    comm,
+                    fortran::buffer(sendbuf),
+                    Block(*sendcount, fortran::handle::<Datatype>(sendtype)),
+                    Blocks(recvcounts, fortran::handle::<Datatype>(recvtype)),
+                    *root,
+                )
+            },
+            Place::fortran(request),
+            || {
+                fortran::code(ierror, |ierror| {
+                    twin(
+                        sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm,
+                        info, request, ierror,
+                    )
+                })
+            },
+        )
+    };
+}
+
+exports! { mpix_gatherv_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, displs: *mut Fint, recvtype: *mut Fint, root: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+    "MPIX_GATHERV_INIT" c"PMPIX_GATHERV_INIT" c"PMPIX_GATHERV_INIT";
+    "mpix_gatherv_init" c"pmpix_gatherv_init" c"pmpix_gatherv_init";
+    "mpix_gatherv_init_" c"pmpix_gatherv_init_" c"pmpix_gatherv_init_";
+    "mpix_gatherv_init__" c"pmpix_gatherv_init__" c"pmpix_gatherv_init__";
+    "mpix_gatherv_init_f08_" c"pmpix_gatherv_init_f08_" c"pmpix_gatherv_init_f08_";
+}
+
+#[cfg(any(
+    mpi = "MPIX_NEIGHBOR_ALLGATHER_INIT",
+    mpi = "mpix_neighbor_allgather_init",
+    mpi = "mpix_neighbor_allgather_init_",
+    mpi = "mpix_neighbor_allgather_init__",
+    mpi = "mpix_neighbor_allgather_init_f08_"
+))]
+#[inline]
+unsafe fn mpix_neighbor_allgather_init_body(
+    twin: unsafe extern "C-unwind" fn(
+        *const c_void,
+        *mut Fint,
+        *mut Fint,
+        *mut c_void,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+    ),
+    sendbuf: *const c_void,
+    sendcount: *mut Fint,
+    sendtype: *mut Fint,
+    recvbuf: *mut c_void,
+    recvcount: *mut Fint,
+    recvtype: *mut Fint,
+    comm: *mut Fint,
+    info: *mut Fint,
+    request: *mut Fint,
+    ierror: *mut Fint,
+) {
+    if fortran::idle() {
+        return unsafe {
+            twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, ierror)
+        };
+    }
+    unsafe {
+        meaning::prepare_collective(
+            Operation::NeighborAllgatherInit,
+            fortran::handle::<Comm>(comm),
+            |comm| volume::neighbours(comm, Block(*sendcount, fortran::handle::<Datatype>(sendtype))),
+            Place::fortran(request),
+            || {
+                fortran::code(ierror, |ierror| {
+                    twin(
+                        sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
+                        ierror,
+                    )
+                })
+            },
+        )
+    };
+}
+
+exports! { mpix_neighbor_allgather_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+    "MPIX_NEIGHBOR_ALLGATHER_INIT" c"PMPIX_NEIGHBOR_ALLGATHER_INIT" c"PMPIX_NEIGHBOR_ALLGATHER_INIT";
+    "mpix_neighbor_allgather_init" c"pmpix_neighbor_allgather_init" c"pmpix_neighbor_allgather_init";
+    "mpix_neighbor_allgather_init_" c"pmpix_neighbor_allgather_init_" c"pmpix_neighbor_allgather_init_";
+    "mpix_neighbor_allgather_init__" c"pmpix_neighbor_allgather_init__" c"pmpix_neighbor_allgather_init__";
+    "mpix_neighbor_allgather_init_f08_" c"pmpix_neighbor_allgather_init_f08_" c"pmpix_neighbor_allgather_init_f08_";
+}
+
+#[cfg(any(
+    mpi = "MPIX_NEIGHBOR_ALLGATHERV_INIT",
+    mpi = "mpix_neighbor_allgatherv_init",
+    mpi = "mpix_neighbor_allgatherv_init_",
+    mpi = "mpix_neighbor_allgatherv_init__",
+    mpi = "mpix_neighbor_allgatherv_init_f08_"
+))]
+#[inline]
+unsafe fn mpix_neighbor_allgatherv_init_body(
+    twin: unsafe extern "C-unwind" fn(
+        *const c_void,
+        *mut Fint,
+        *mut Fint,
+        *mut c_void,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+    ),
+    sendbuf: *const c_void,
+    sendcount: *mut Fint,
+    sendtype: *mut Fint,
+    recvbuf: *mut c_void,
+    recvcounts: *mut Fint,
+    displs: *mut Fint,
+    recvtype: *mut Fint,
+    comm: *mut Fint,
+    info: *mut Fint,
+    request: *mut Fint,
+    ierror: *mut Fint,
+) {
+    if fortran::idle() {
+        return unsafe {
+            twin(
+                sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request,
+                ierror,
+            )
+        };
+    }
+    unsafe {
+        meaning::prepare_collective(
+            Operation::NeighborAllgathervInit,
+            fortran::handle::<Comm>(comm),
+            |comm| volume::neighbours(comm, Block(*sendcount, fortran::handle::<Datatype>(sendtype))),
+            Place::fortran(request),
+            || {
+                fortran::code(ierror, |ierror| {
+                    twin(
+                        sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info,
+                        request, ierror,
+                    )
+                })
+            },
+        )
+    };
+}
+
+exports! { mpix_neighbor_allgatherv_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, displs: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+    "MPIX_NEIGHBOR_ALLGATHERV_INIT" c"PMPIX_NEIGHBOR_ALLGATHERV_INIT" c"PMPIX_NEIGHBOR_ALLGATHERV_INIT";
+    "mpix_neighbor_allgatherv_init" c"pmpix_neighbor_allgatherv_init" c"pmpix_neighbor_allgatherv_init";
+    "mpix_neighbor_allgatherv_init_" c"pmpix_neighbor_allgatherv_init_" c"pmpix_neighbor_allgatherv_init_";
+    "mpix_neighbor_allgatherv_init__" c"pmpix_neighbor_allgatherv_init__" c"pmpix_neighbor_allgatherv_init__";
+    "mpix_neighbor_allgatherv_init_f08_" c"pmpix_neighbor_allgatherv_init_f08_" c"pmpix_neighbor_allgatherv_init_f08_";
+}
+
+#[cfg(any(
+    mpi = "MPIX_NEIGHBOR_ALLTOALL_INIT",
+    mpi = "mpix_neighbor_alltoall_init",
+    mpi = "mpix_neighbor_alltoall_init_",
+    mpi = "mpix_neighbor_alltoall_init__",
+    mpi = "mpix_neighbor_alltoall_init_f08_"
+))]
+#[inline]
+unsafe fn mpix_neighbor_alltoall_init_body(
+    twin: unsafe extern "C-unwind" fn(
+        *const c_void,
+        *mut Fint,
+        *mut Fint,
+        *mut c_void,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+    ),
+    sendbuf: *const c_void,
+    sendcount: *mut Fint,
+    sendtype: *mut Fint,
+    recvbuf: *mut c_void,
+    recvcount: *mut Fint,
+    recvtype: *mut Fint,
+    comm: *mut Fint,
+    info: *mut Fint,
+    request: *mut Fint,
+    ierror: *mut Fint,
+) {
+    if fortran::idle() {
+        return unsafe {
+            twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, ierror)
+        };
+    }
+    unsafe {
+        meaning::prepare_collective(
+            Operation::NeighborAlltoallInit,
+            fortran::handle::<Comm>(comm),
+            |comm| volume::neighbours(comm, Block(*sendcount, fortran::handle::<Datatype>(sendtype))),
+            Place::fortran(request),
+            || {
+                fortran::code(ierror, |ierror| {
+                    twin(
+                        sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
+                        ierror,
+                    )
+                })
+            },
+        )
+    };
+}
+
+exports! { mpix_neighbor_alltoall_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+    "MPIX_NEIGHBOR_ALLTOALL_INIT" c"PMPIX_NEIGHBOR_ALLTOALL_INIT" c"PMPIX_NEIGHBOR_ALLTOALL_INIT";
+    "mpix_neighbor_alltoall_init" c"pmpix_neighbor_alltoall_init" c"pmpix_neighbor_alltoall_init";
+    "mpix_neighbor_alltoall_init_" c"pmpix_neighbor_alltoall_init_" c"pmpix_neighbor_alltoall_init_";
+    "mpix_neighbor_alltoall_init__" c"pmpix_neighbor_alltoall_init__" c"pmpix_neighbor_alltoall_init__";
+    "mpix_neighbor_alltoall_init_f08_" c"pmpix_neighbor_alltoall_init_f08_" c"pmpix_neighbor_alltoall_init_f08_";
+}
+
+#[cfg(any(
+    mpi = "MPIX_NEIGHBOR_ALLTOALLV_INIT",
+    mpi = "mpix_neighbor_alltoallv_init",
+    mpi = "mpix_neighbor_alltoallv_init_",
+    mpi = "mpix_neighbor_alltoallv_init__",
+    mpi = "mpix_neighbor_alltoallv_init_f08_"
+))]
+#[inline]
+unsafe fn mpix_neighbor_alltoallv_init_body(
+    twin: unsafe extern "C-unwind" fn(
+        *const c_void,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut c_void,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+    ),
+    sendbuf: *const c_void,
+    sendcounts: *mut Fint,
+    sdispls: *mut Fint,
+    sendtype: *mut Fint,
+    recvbuf: *mut c_void,
+    recvcounts: *mut Fint,
+    rdispls: *mut Fint,
+    recvtype: *mut Fint,
+    comm: *mut Fint,
+    info: *mut Fint,
+    request: *mut Fint,
+    ierror: *mut Fint,
+) {
+    if fortran::idle() {
+        return unsafe {
+            twin(
+                sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info,
+                request, ierror,
+            )
+        };
+    }
+    unsafe {
+        meaning::prepare_collective(
+            Operation::NeighborAlltoallvInit,
+            fortran::handle::<Comm>(comm),
+            |comm| volume::neighbours(comm, Blocks(sendcounts, fortran::handle::<Datatype>(sendtype))),
+            Place::fortran(request),
+            || {
+                fortran::code(ierror, |ierror| {
+                    twin(
+                        sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
+                        info, request, ierror,
+                    )
+                })
+            },
+        )
+    };
+}
+
+exports! { mpix_neighbor_alltoallv_init_body(sendbuf: *const c_void, sendcounts: *mut Fint, sdispls: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, rdispls: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+    "MPIX_NEIGHBOR_ALLTOALLV_INIT" c"PMPIX_NEIGHBOR_ALLTOALLV_INIT" c"PMPIX_NEIGHBOR_ALLTOALLV_INIT";
+    "mpix_neighbor_alltoallv_init" c"pmpix_neighbor_alltoallv_init" c"pmpix_neighbor_alltoallv_init";
+    "mpix_neighbor_alltoallv_init_" c"pmpix_neighbor_alltoallv_init_" c"pmpix_neighbor_alltoallv_init_";
+    "mpix_neighbor_alltoallv_init__" c"pmpix_neighbor_alltoallv_init__" c"pmpix_neighbor_alltoallv_init__";
+    "mpix_neighbor_alltoallv_init_f08_" c"pmpix_neighbor_alltoallv_init_f08_" c"pmpix_neighbor_alltoallv_init_f08_";
+}
+
+#[cfg(any(
+    mpi = "MPIX_NEIGHBOR_ALLTOALLW_INIT",
+    mpi = "mpix_neighbor_alltoallw_init",
+    mpi = "mpix_neighbor_alltoallw_init_",
+    mpi = "mpix_neighbor_alltoallw_init__",
+    mpi = "mpix_neighbor_alltoallw_init_f08_"
+))]
+#[inline]
+unsafe fn mpix_neighbor_alltoallw_init_body(
+    twin: unsafe extern "C-unwind" fn(
+        *const c_void,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut c_void,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+    ),
+    sendbuf: *const c_void,
+    sendcounts: *mut Fint,
+    sdispls: *mut Fint,
+    sendtypes: *mut Fint,
+    recvbuf: *mut c_void,
+    recvcounts: *mut Fint,
+    rdispls: *mut Fint,
+    recvtypes: *mut Fint,
+    comm: *mut Fint,
+    info: *mut Fint,
+    request: *mut Fint,
+    ierror: *mut Fint,
+) {
+    if fortran::idle() {
+        return unsafe {
+            twin(
+                sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info,
+                request, ierror,
+            )
+        };
+    }
+    unsafe {
+        meaning::prepare_collective(
+            Operation::NeighborAlltoallwInit,
+            fortran::handle::<Comm>(comm),
+            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, Place::fortran(sendtypes))),
+            Place::fortran(request),
+            || {
+                fortran::code(ierror, |ierror| {
+                    twin(
+                        sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes,
+                        comm, info, request, ierror,
+                    )
+                })
+            },
+        )
+    };
+}
+
+exports! { mpix_neighbor_alltoallw_init_body(sendbuf: *const c_void, sendcounts: *mut Fint, sdispls: *mut Fint, sendtypes: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, rdispls: *mut Fint, recvtypes: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+    "MPIX_NEIGHBOR_ALLTOALLW_INIT" c"PMPIX_NEIGHBOR_ALLTOALLW_INIT" c"PMPIX_NEIGHBOR_ALLTOALLW_INIT";
+    "mpix_neighbor_alltoallw_init" c"pmpix_neighbor_alltoallw_init" c"pmpix_neighbor_alltoallw_init";
+    "mpix_neighbor_alltoallw_init_" c"pmpix_neighbor_alltoallw_init_" c"pmpix_neighbor_alltoallw_init_";
+    "mpix_neighbor_alltoallw_init__" c"pmpix_neighbor_alltoallw_init__" c"pmpix_neighbor_alltoallw_init__";
+    "mpix_neighbor_alltoallw_init_f08_" c"pmpix_neighbor_alltoallw_init_f08_" c"pmpix_neighbor_alltoallw_init_f08_";
+}
+
+#[cfg(any(
+    mpi = "MPIX_REDUCE_INIT",
+    mpi = "mpix_reduce_init",
+    mpi = "mpix_reduce_init_",
+    mpi = "mpix_reduce_init__",
+    mpi = "mpix_reduce_init_f08_"
+))]
+#[inline]
+unsafe fn mpix_reduce_init_body(
+    twin: unsafe extern "C-unwind" fn(
+        *const c_void,
+        *mut c_void,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+    ),
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: *mut Fint,
+    datatype: *mut Fint,
+    op: *mut Fint,
+    root: *mut Fint,
+    comm: *mut Fint,
+    info: *mut Fint,
+    request: *mut Fint,
+    ierror: *mut Fint,
+) {
+    if fortran::idle() {
+        return unsafe { twin(sendbuf, recvbuf, count, datatype, op, root, comm, info, request, ierror) };
+    }
+    unsafe {
+        meaning::prepare_collective(
+            Operation::ReduceInit,
+            fortran::handle::<Comm>(comm),
+            |comm| volume::reduce(comm, Block(*count, fortran::handle::<Datatype>(datatype)), *root),
+            Place::fortran(request),
+            || {
+                fortran::code(ierror, |ierror| {
+                    twin(sendbuf, recvbuf, count, datatype, op, root, comm, info, request, ierror)
+                })
+            },
+        )
+    };
+}
+
+exports! { mpix_reduce_init_body(sendbuf: *const c_void, recvbuf: *mut c_void, count: *mut Fint, datatype: *mut Fint, op: *mut Fint, root: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+    "MPIX_REDUCE_INIT" c"PMPIX_REDUCE_INIT" c"PMPIX_REDUCE_INIT";
+    "mpix_reduce_init" c"pmpix_reduce_init" c"pmpix_reduce_init";
+    "mpix_reduce_init_" c"pmpix_reduce_init_" c"pmpix_reduce_init_";
+    "mpix_reduce_init__" c"pmpix_reduce_init__" c"pmpix_reduce_init__";
+    "mpix_reduce_init_f08_" c"pmpix_reduce_init_f08_" c"pmpix_reduce_init_f08_";
+}
+
+#[cfg(any(
+    mpi = "MPIX_REDUCE_SCATTER_BLOCK_INIT",
+    mpi = "mpix_reduce_scatter_block_init",
+    mpi = "mpix_reduce_scatter_block_init_",
+    mpi = "mpix_reduce_scatter_block_init__",
+    mpi = "mpix_reduce_scatter_block_init_f08_"
+))]
+#[inline]
+unsafe fn mpix_reduce_scatter_block_init_body(
+    twin: unsafe extern "C-unwind" fn(
+        *const c_void,
+        *mut c_void,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+    ),
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    recvcount: *mut Fint,
+    datatype: *mut Fint,
+    op: *mut Fint,
+    comm: *mut Fint,
+    info: *mut Fint,
+    request: *mut Fint,
+    ierror: *mut Fint,
+) {
+    if fortran::idle() {
+        return unsafe { twin(sendbuf, recvbuf, recvcount, datatype, op, comm, info, request, ierror) };
+    }
+    unsafe {
+        meaning::prepare_collective(
+            Operation::ReduceScatterBlockInit,
+            fortran::handle::<Comm>(comm),
+            |comm| volume::every_process(comm, Block(*recvcount, fortran::handle::<Datatype>(datatype))),
+            Place::fortran(request),
+            || {
+                fortran::code(ierror, |ierror| {
+                    twin(sendbuf, recvbuf, recvcount, datatype, op, comm, info, request, ierror)
+                })
+            },
+        )
+    };
+}
+
+exports! { mpix_reduce_scatter_block_init_body(sendbuf: *const c_void, recvbuf: *mut c_void, recvcount: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+    "MPIX_REDUCE_SCATTER_BLOCK_INIT" c"PMPIX_REDUCE_SCATTER_BLOCK_INIT" c"PMPIX_REDUCE_SCATTER_BLOCK_INIT";
+    "mpix_reduce_scatter_block_init" c"pmpix_reduce_scatter_block_init" c"pmpix_reduce_scatter_block_init";
+    "mpix_reduce_scatter_block_init_" c"pmpix_reduce_scatter_block_init_" c"pmpix_reduce_scatter_block_init_";
+    "mpix_reduce_scatter_block_init__" c"pmpix_reduce_scatter_block_init__" c"pmpix_reduce_scatter_block_init__";
+    "mpix_reduce_scatter_block_init_f08_" c"pmpix_reduce_scatter_block_init_f08_" c"pmpix_reduce_scatter_block_init_f08_";
+}
+
+#[cfg(any(
+    mpi = "MPIX_REDUCE_SCATTER_INIT",
+    mpi = "mpix_reduce_scatter_init",
+    mpi = "mpix_reduce_scatter_init_",
+    mpi = "mpix_reduce_scatter_init__",
+    mpi = "mpix_reduce_scatter_init_f08_"
+))]
+#[inline]
+unsafe fn mpix_reduce_scatter_init_body(
+    twin: unsafe extern "C-unwind" fn(
+        *const c_void,
+        *mut c_void,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+    ),
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    recvcounts: *mut Fint,
+    datatype: *mut Fint,
+    op: *mut Fint,
+    comm: *mut Fint,
+    info: *mut Fint,
+    request: *mut Fint,
+    ierror: *mut Fint,
+) {
+    if fortran::idle() {
+        return unsafe { twin(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request, ierror) };
+    }
+    unsafe {
+        meaning::prepare_collective(
+            Operation::ReduceScatterInit,
+            fortran::handle::<Comm>(comm),
+            |comm| volume::own_block(comm, Blocks(recvcounts, fortran::handle::<Datatype>(datatype))),
+            Place::fortran(request),
+            || {
+                fortran::code(ierror, |ierror| {
+                    twin(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request, ierror)
+                })
+            },
+        )
+    };
+}
+
+exports! { mpix_reduce_scatter_init_body(sendbuf: *const c_void, recvbuf: *mut c_void, recvcounts: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+    "MPIX_REDUCE_SCATTER_INIT" c"PMPIX_REDUCE_SCATTER_INIT" c"PMPIX_REDUCE_SCATTER_INIT";
+    "mpix_reduce_scatter_init" c"pmpix_reduce_scatter_init" c"pmpix_reduce_scatter_init";
+    "mpix_reduce_scatter_init_" c"pmpix_reduce_scatter_init_" c"pmpix_reduce_scatter_init_";
+    "mpix_reduce_scatter_init__" c"pmpix_reduce_scatter_init__" c"pmpix_reduce_scatter_init__";
+    "mpix_reduce_scatter_init_f08_" c"pmpix_reduce_scatter_init_f08_" c"pmpix_reduce_scatter_init_f08_";
+}
+
+#[cfg(any(
+    mpi = "MPIX_SCAN_INIT",
+    mpi = "mpix_scan_init",
+    mpi = "mpix_scan_init_",
+    mpi = "mpix_scan_init__",
+    mpi = "mpix_scan_init_f08_"
+))]
+#[inline]
+unsafe fn mpix_scan_init_body(
+    twin: unsafe extern "C-unwind" fn(
+        *const c_void,
+        *mut c_void,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+    ),
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    count: *mut Fint,
+    datatype: *mut Fint,
+    op: *mut Fint,
+    comm: *mut Fint,
+    info: *mut Fint,
+    request: *mut Fint,
+    ierror: *mut Fint,
+) {
+    if fortran::idle() {
+        return unsafe { twin(sendbuf, recvbuf, count, datatype, op, comm, info, request, ierror) };
+    }
+    unsafe {
+        meaning::prepare_collective(
+            Operation::ScanInit,
+            fortran::handle::<Comm>(comm),
+            |comm| volume::scan(comm, Block(*count, fortran::handle::<Datatype>(datatype))),
+            Place::fortran(request),
+            || {
+                fortran::code(ierror, |ierror| {
+                    twin(sendbuf, recvbuf, count, datatype, op, comm, info, request, ierror)
+                })
+            },
+        )
+    };
+}
+
+exports! { mpix_scan_init_body(sendbuf: *const c_void, recvbuf: *mut c_void, count: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+    "MPIX_SCAN_INIT" c"PMPIX_SCAN_INIT" c"PMPIX_SCAN_INIT";
+    "mpix_scan_init" c"pmpix_scan_init" c"pmpix_scan_init";
+    "mpix_scan_init_" c"pmpix_scan_init_" c"pmpix_scan_init_";
+    "mpix_scan_init__" c"pmpix_scan_init__" c"pmpix_scan_init__";
+    "mpix_scan_init_f08_" c"pmpix_scan_init_f08_" c"pmpix_scan_init_f08_";
+}
+
+#[cfg(any(
+    mpi = "MPIX_SCATTER_INIT",
+    mpi = "mpix_scatter_init",
+    mpi = "mpix_scatter_init_",
+    mpi = "mpix_scatter_init__",
+    mpi = "mpix_scatter_init_f08_"
+))]
+#[inline]
+unsafe fn mpix_scatter_init_body(
+    twin: unsafe extern "C-unwind" fn(
+        *const c_void,
+        *mut Fint,
+        *mut Fint,
+        *mut c_void,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+    ),
+    sendbuf: *const c_void,
+    sendcount: *mut Fint,
+    sendtype: *mut Fint,
+    recvbuf: *mut c_void,
+    recvcount: *mut Fint,
+    recvtype: *mut Fint,
+    root: *mut Fint,
+    comm: *mut Fint,
+    info: *mut Fint,
+    request: *mut Fint,
+    ierror: *mut Fint,
+) {
+    if fortran::idle() {
+        return unsafe {
+            twin(
+                sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request, ierror,
+            )
+        };
+    }
+    unsafe {
+        meaning::prepare_collective(
+            Operation::ScatterInit,
+            fortran::handle::<Comm>(comm),
+            |comm| {
+                volume::scatter(
+                    comm,
+                    fortran::buffer(recvbuf),
+                    Block(*sendcount, fortran::handle::<Datatype>(sendtype)),
+                    Block(*recvcount, fortran::handle::<Datatype>(recvtype)),
+                    *root,
+                )
+            },
+            Place::fortran(request),
+            || {
+                fortran::code(ierror, |ierror| {
+                    twin(
+                        sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info,
+                        request, ierror,
+                    )
+                })
+            },
+        )
+    };
+}
+
+exports! { mpix_scatter_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, root: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+    "MPIX_SCATTER_INIT" c"PMPIX_SCATTER_INIT" c"PMPIX_SCATTER_INIT";
+    "mpix_scatter_init" c"pmpix_scatter_init" c"pmpix_scatter_init";
+    "mpix_scatter_init_" c"pmpix_scatter_init_" c"pmpix_scatter_init_";
+    "mpix_scatter_init__" c"pmpix_scatter_init__" c"pmpix_scatter_init__";
+    "mpix_scatter_init_f08_" c"pmpix_scatter_init_f08_" c"pmpix_scatter_init_f08_";
+}
+
+#[cfg(any(
+    mpi = "MPIX_SCATTERV_INIT",
+    mpi = "mpix_scatterv_init",
+    mpi = "mpix_scatterv_init_",
+    mpi = "mpix_scatterv_init__",
+    mpi = "mpix_scatterv_init_f08_"
+))]
+#[inline]
+unsafe fn mpix_scatterv_init_body(
+    twin: unsafe extern "C-unwind" fn(
+        *const c_void,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut c_void,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+    ),
+    sendbuf: *const c_void,
+    sendcounts: *mut Fint,
+    displs: *mut Fint,
+    sendtype: *mut Fint,
+    recvbuf: *mut c_void,
+    recvcount: *mut Fint,
+    recvtype: *mut Fint,
+    root: *mut Fint,
+    comm: *mut Fint,
+    info: *mut Fint,
+    request: *mut Fint,
+    ierror: *mut Fint,
+) {
+    if fortran::idle() {
+        return unsafe {
+            twin(
+                sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info,
+                request, ierror,
+            )
+        };
+    }
+    unsafe {
+        meaning::prepare_collective(
+            Operation::ScattervInit,
+            fortran::handle::<Comm>(comm),
+            |comm| {
+                volume::scatter(
+                    comm,
+                    fortran::buffer(recvbuf),
+                    Blocks(sendcounts, fortran::handle::<Datatype>(sendtype)),
+                    Block(*recvcount, fortran::handle::<Datatype>(recvtype)),
+                    *root,
+                )
+            },
+            Place::fortran(request),
+            || {
+                fortran::code(ierror, |ierror| {
+                    twin(
+                        sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm,
+                        info, request, ierror,
+                    )
+                })
+            },
+        )
+    };
+}
+
+exports! { mpix_scatterv_init_body(sendbuf: *const c_void, sendcounts: *mut Fint, displs: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, root: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+    "MPIX_SCATTERV_INIT" c"PMPIX_SCATTERV_INIT" c"PMPIX_SCATTERV_INIT";
+    "mpix_scatterv_init" c"pmpix_scatterv_init" c"pmpix_scatterv_init";
+    "mpix_scatterv_init_" c"pmpix_scatterv_init_" c"pmpix_scatterv_init_";
+    "mpix_scatterv_init__" c"pmpix_scatterv_init__" c"pmpix_scatterv_init__";
+    "mpix_scatterv_init_f08_" c"pmpix_scatterv_init_f08_" c"pmpix_scatterv_init_f08_";
+}
+
+#[cfg(any(
     mpi = "MPI_ABORT",
     mpi = "mpi_abort",
     mpi = "mpi_abort_",
@@ -1237,7 +2675,8 @@ exports! { mpi_buffer_attach_body(buffer: *mut c_void, size: *mut Fint, ierror: 
     mpi = "mpi_buffer_detach",
     mpi = "mpi_buffer_detach_",
     mpi = "mpi_buffer_detach__",
-    mpi = "mpi_buffer_detach_f08_"
+    mpi = "mpi_buffer_detach_f08_",
+    mpi = "mpi_buffer_detach_f08_large_"
 ))]
 #[inline]
 unsafe fn mpi_buffer_detach_body(
@@ -1259,6 +2698,7 @@ exports! { mpi_buffer_detach_body(buffer_addr: *mut Fint, size: *mut Fint, ierro
     "mpi_buffer_detach_" c"pmpi_buffer_detach_" c"pmpi_buffer_detach_";
     "mpi_buffer_detach__" c"pmpi_buffer_detach__" c"pmpi_buffer_detach__";
     "mpi_buffer_detach_f08_" c"pmpi_buffer_detach_f08_" c"pmpir_buffer_detach_f08_";
+    "mpi_buffer_detach_f08_large_" c"pmpi_buffer_detach_f08_large_" c"pmpir_buffer_detach_f08_large_";
 }
 
 #[cfg(any(
@@ -1558,7 +2998,8 @@ exports! { mpi_comm_create_group_body(comm: *mut Fint, group: *mut Fint, tag: *m
     mpi = "mpi_comm_detach_buffer",
     mpi = "mpi_comm_detach_buffer_",
     mpi = "mpi_comm_detach_buffer__",
-    mpi = "mpi_comm_detach_buffer_f08_"
+    mpi = "mpi_comm_detach_buffer_f08_",
+    mpi = "mpi_comm_detach_buffer_f08_large_"
 ))]
 #[inline]
 unsafe fn mpi_comm_detach_buffer_body(
@@ -1584,6 +3025,7 @@ exports! { mpi_comm_detach_buffer_body(comm: *mut Fint, buffer_addr: *mut Fint, 
     "mpi_comm_detach_buffer_" c"pmpi_comm_detach_buffer_" c"pmpi_comm_detach_buffer_";
     "mpi_comm_detach_buffer__" c"pmpi_comm_detach_buffer__" c"pmpi_comm_detach_buffer__";
     "mpi_comm_detach_buffer_f08_" c"pmpi_comm_detach_buffer_f08_" c"pmpir_comm_detach_buffer_f08_";
+    "mpi_comm_detach_buffer_f08_large_" c"pmpi_comm_detach_buffer_f08_large_" c"pmpir_comm_detach_buffer_f08_large_";
 }
 
 #[cfg(any(
@@ -10061,7 +11503,12 @@ exports! { mpi_waitsome_body(incount: *mut Fint, array_of_requests: *mut Fint, o
     mpi = "mpi_win_allocate",
     mpi = "mpi_win_allocate_",
     mpi = "mpi_win_allocate__",
-    mpi = "mpi_win_allocate_f08_"
+    mpi = "MPI_WIN_ALLOCATE_CPTR",
+    mpi = "mpi_win_allocate_cptr",
+    mpi = "mpi_win_allocate_cptr_",
+    mpi = "mpi_win_allocate_cptr__",
+    mpi = "mpi_win_allocate_f08_",
+    mpi = "mpi_win_allocate_f08_large_"
 ))]
 #[inline]
 unsafe fn mpi_win_allocate_body(
@@ -10100,7 +11547,12 @@ exports! { mpi_win_allocate_body(size: *mut Fint, disp_unit: *mut Fint, info: *m
     "mpi_win_allocate" c"pmpi_win_allocate" c"pmpi_win_allocate";
     "mpi_win_allocate_" c"pmpi_win_allocate_" c"pmpi_win_allocate_";
     "mpi_win_allocate__" c"pmpi_win_allocate__" c"pmpi_win_allocate__";
+    "MPI_WIN_ALLOCATE_CPTR" c"PMPI_WIN_ALLOCATE_CPTR" c"PMPI_WIN_ALLOCATE_CPTR";
+    "mpi_win_allocate_cptr" c"pmpi_win_allocate_cptr" c"pmpi_win_allocate_cptr";
+    "mpi_win_allocate_cptr_" c"pmpi_win_allocate_cptr_" c"pmpi_win_allocate_cptr_";
+    "mpi_win_allocate_cptr__" c"pmpi_win_allocate_cptr__" c"pmpi_win_allocate_cptr__";
     "mpi_win_allocate_f08_" c"pmpi_win_allocate_f08_" c"pmpir_win_allocate_f08_";
+    "mpi_win_allocate_f08_large_" c"pmpi_win_allocate_f08_large_" c"pmpir_win_allocate_f08_large_";
 }
 
 #[cfg(any(
@@ -10108,7 +11560,12 @@ exports! { mpi_win_allocate_body(size: *mut Fint, disp_unit: *mut Fint, info: *m
     mpi = "mpi_win_allocate_shared",
     mpi = "mpi_win_allocate_shared_",
     mpi = "mpi_win_allocate_shared__",
-    mpi = "mpi_win_allocate_shared_f08_"
+    mpi = "MPI_WIN_ALLOCATE_SHARED_CPTR",
+    mpi = "mpi_win_allocate_shared_cptr",
+    mpi = "mpi_win_allocate_shared_cptr_",
+    mpi = "mpi_win_allocate_shared_cptr__",
+    mpi = "mpi_win_allocate_shared_f08_",
+    mpi = "mpi_win_allocate_shared_f08_large_"
 ))]
 #[inline]
 unsafe fn mpi_win_allocate_shared_body(
@@ -10147,7 +11604,12 @@ exports! { mpi_win_allocate_shared_body(size: *mut Fint, disp_unit: *mut Fint, i
     "mpi_win_allocate_shared" c"pmpi_win_allocate_shared" c"pmpi_win_allocate_shared";
     "mpi_win_allocate_shared_" c"pmpi_win_allocate_shared_" c"pmpi_win_allocate_shared_";
     "mpi_win_allocate_shared__" c"pmpi_win_allocate_shared__" c"pmpi_win_allocate_shared__";
+    "MPI_WIN_ALLOCATE_SHARED_CPTR" c"PMPI_WIN_ALLOCATE_SHARED_CPTR" c"PMPI_WIN_ALLOCATE_SHARED_CPTR";
+    "mpi_win_allocate_shared_cptr" c"pmpi_win_allocate_shared_cptr" c"pmpi_win_allocate_shared_cptr";
+    "mpi_win_allocate_shared_cptr_" c"pmpi_win_allocate_shared_cptr_" c"pmpi_win_allocate_shared_cptr_";
+    "mpi_win_allocate_shared_cptr__" c"pmpi_win_allocate_shared_cptr__" c"pmpi_win_allocate_shared_cptr__";
     "mpi_win_allocate_shared_f08_" c"pmpi_win_allocate_shared_f08_" c"pmpir_win_allocate_shared_f08_";
+    "mpi_win_allocate_shared_f08_large_" c"pmpi_win_allocate_shared_f08_large_" c"pmpir_win_allocate_shared_f08_large_";
 }
 
 #[cfg(any(

@@ -302,7 +302,9 @@ mod tests {
         for name in ["MPI_Send", "MPI_Recv", "MPI_Mrecv", "MPI_Irecv", "MPI_Alltoallw", "MPI_Startall"] {
             assert_eq!(recorded(name), Recorded::Bytes, "{name}");
         }
-        for name in ["MPI_Barrier", "MPI_Probe", "MPI_Waitall", "MPI_Comm_dup", "MPI_Send_init", "MPI_Buffer_iflush"] {
+        for name in
+            ["MPI_Barrier", "MPI_Probe", "MPI_Waitall", "MPI_Comm_dup", "MPI_Send_init", "MPI_Buffer_iflush"]
+        {
             assert_eq!(recorded(name), Recorded::Time, "{name}");
         }
         assert_eq!(recorded("MPI_Init"), Recorded::Bookkeeping);
