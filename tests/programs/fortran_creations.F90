@@ -26,6 +26,8 @@ program creations
   call sections()
   call looks()
   call buffers()
+  call bottom()
+  call own_operation()
   if (rank == 0) print '(a)', 'all is well'
   call MPI_Finalize(NO_OTHERS)
 
@@ -146,6 +148,23 @@ contains
     call MPI_Comm_free(twin ERR)
   end subroutine sections
 
+  ! What a datatype of absolute addresses says alone, from the bottom.
+  subroutine bottom()
+    integer, asynchronous :: a(13), b(13)
+    integer(kind=MPI_ADDRESS_KIND) :: address
+    COMM_T :: twin
+    DATATYPE_T :: where
+    call MPI_Comm_dup(MPI_COMM_WORLD, twin ERR)
+    a = rank
+    call MPI_Get_address(a, address ERR)
+    call MPI_Type_create_hindexed(1, [13], [address], MPI_INTEGER, where ERR)
+    call MPI_Type_commit(where ERR)
+    call MPI_Sendrecv(MPI_BOTTOM, 1, where, right, 5, b, 13, MPI_INTEGER, left, 5, twin, MPI_STATUS_IGNORE ERR)
+    call check(all(b == left), 'what was at the bottom')
+    call MPI_Type_free(where ERR)
+    call MPI_Comm_free(twin ERR)
+  end subroutine bottom
+
   ! How often it takes to look depends on time; nothing else is on this communicator.
   subroutine looks()
     integer :: a(20), b(20), count
@@ -194,4 +213,55 @@ contains
     call check(bytes == 4 * size(room) .and. all(b == left), 'a buffered send')
     call MPI_Comm_free(twin ERR)
   end subroutine buffers
+
+  ! An operation of the program's own.
+  subroutine own_operation()
+    REQUEST_T :: request
+    STATUS_T :: status
+    integer :: count
+    integer(kind=MPI_ADDRESS_KIND) :: state
+    external :: query, let_go, cancel
+    state = 801
+    call MPI_Grequest_start(query, let_go, cancel, state, request ERR)
+    call MPI_Grequest_complete(request ERR)
+    call MPI_Wait(request, status ERR)
+    call MPI_Get_count(status, MPI_INTEGER, count ERR)
+    call check(count == 5, 'an operation of its own')
+  end subroutine own_operation
 end program creations
+
+subroutine query(state, status, ierr)
+#ifdef USE_MPI_F08
+  use mpi_f08
+#endif
+#ifdef USE_MPI
+  use mpi
+#endif
+  implicit none
+#ifdef MPIF_H
+  include 'mpif.h'
+#endif
+  integer(kind=MPI_ADDRESS_KIND) :: state
+  STATUS_T :: status
+  integer :: ierr
+  call MPI_Status_set_elements(status, MPI_INTEGER, 5, ierr)
+  call MPI_Status_set_cancelled(status, .false., ierr)
+  ierr = merge(MPI_SUCCESS, MPI_ERR_OTHER, state == 801)
+end subroutine query
+
+subroutine let_go(state, ierr)
+  use, intrinsic :: iso_fortran_env, only: int64
+  implicit none
+  integer(int64) :: state
+  integer :: ierr
+  ierr = merge(0, 1, state == 801)
+end subroutine let_go
+
+subroutine cancel(state, complete, ierr)
+  use, intrinsic :: iso_fortran_env, only: int64
+  implicit none
+  integer(int64) :: state
+  logical :: complete
+  integer :: ierr
+  ierr = merge(0, 1, complete .or. state == 801)
+end subroutine cancel

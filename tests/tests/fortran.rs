@@ -107,7 +107,15 @@ fn communicators_made_in_every_way_sections_matched_probes_and_buffers() {
             assert!(tables.sum("W_d12", call).calls >= 4, "{call}");
         }
         assert_sums(tables, "W_d13", &[("MPI_Bsend", 4, 4 * 4 * 10), ("MPI_Recv", 4, 4 * 4 * 10)]);
-        assert_sums(tables, "S", &[("MPI_Buffer_attach", 4, 0), ("MPI_Buffer_detach", 4, 0)]);
+        assert_sums(tables, "W_d14", &[("MPI_Sendrecv", 4, 4 * 2 * 4 * 13)]);
+        let own = [
+            ("MPI_Buffer_attach", 4, 0),
+            ("MPI_Buffer_detach", 4, 0),
+            ("MPI_Grequest_start", 4, 0),
+            ("MPI_Grequest_complete", 4, 0),
+            ("MPI_Wait", 4, 0),
+        ];
+        assert_sums(tables, "S", &own);
         assert_all_seen(tables);
     });
 }
@@ -311,6 +319,21 @@ fn assert_communicators(tables: &Tables) {
     assert_eq!(count("W_a7_b8.0", "MPI_Bcast"), (2, 4 * 3));
     assert_eq!(count("W_a7_b8.2", "MPI_Bcast"), (2, 4 * 3));
     assert_eq!(count("W_j9", "MPI_Neighbor_alltoall"), (4, 4 * 4 * 4));
+}
+
+#[test]
+fn sessions_without_a_world() {
+    assert_alike("fortran_sessions", &["MPI_Session_init"], |finished| {
+        let tables = finished.tables();
+        assert_eq!(tables.comm("F1.0").label, "everyone");
+        assert_sums(tables, "F1.0", &[("MPI_Comm_create_from_group", 4, 0), ("MPI_Bcast", 4, 3 * 4 * 7)]);
+        for half in ["F2.0", "F2.1"] {
+            assert_sums(tables, half, &[("MPI_Comm_create_from_group", 2, 0), ("MPI_Barrier", 2, 0)]);
+        }
+        let both = [("MPI_Intercomm_create_from_groups", 4, 0), ("MPI_Sendrecv", 4, 4 * 2 * 4 * 11)];
+        assert_sums(tables, "F3.0", &both);
+        assert_all_seen(tables);
+    });
 }
 
 #[test]

@@ -7497,7 +7497,7 @@ pub unsafe extern "C-unwind" fn MPI_Session_detach_buffer_c(
 #[cfg(mpi = "MPI_Session_finalize")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Session_finalize(session: *mut Session) -> c_int {
-    unsafe { by_hand::session_finalize(session, || pmpi::MPI_Session_finalize.get()(session)) }
+    unsafe { by_hand::session_finalize(Place::c(session), || pmpi::MPI_Session_finalize.get()(session)) }
 }
 
 #[cfg(mpi = "MPI_Session_flush_buffer")]
@@ -7528,7 +7528,9 @@ pub unsafe extern "C-unwind" fn MPI_Session_init(
     errhandler: Raw<Errhandler>,
     session: *mut Session,
 ) -> c_int {
-    unsafe { by_hand::session_init(session, || pmpi::MPI_Session_init.get()(info, errhandler, session)) }
+    unsafe {
+        by_hand::session_init(Place::c(session), || pmpi::MPI_Session_init.get()(info, errhandler, session))
+    }
 }
 
 #[cfg(mpi = "MPI_Ssend")]

@@ -8,7 +8,7 @@
 // the function that it called.
 #![allow(clippy::undocumented_unsafe_blocks)]
 
-use crate::abi::{Comm, Count, Datatype, File, Message, Op, Request, Win};
+use crate::abi::{Comm, Count, Datatype, File, Message, Op, Request, Session, Win};
 use crate::argument::{Indices, Place, Text};
 use crate::fortran::{self, Fint};
 use crate::meaning::volume::{self, Block, Blocks, TypedBlocks};
@@ -2957,6 +2957,52 @@ exports! { mpi_comm_create_body(comm: *mut Fint, group: *mut Fint, newcomm: *mut
     "mpi_comm_create_" c"pmpi_comm_create_" c"pmpi_comm_create_";
     "mpi_comm_create__" c"pmpi_comm_create__" c"pmpi_comm_create__";
     "mpi_comm_create_f08_" c"pmpi_comm_create_f08_" c"pmpir_comm_create_f08_";
+}
+
+#[cfg(any(
+    mpi = "MPI_COMM_CREATE_FROM_GROUP",
+    mpi = "mpi_comm_create_from_group",
+    mpi = "mpi_comm_create_from_group_",
+    mpi = "mpi_comm_create_from_group__",
+    mpi = "mpi_comm_create_from_group_f08_"
+))]
+#[inline]
+unsafe fn mpi_comm_create_from_group_body(
+    twin: unsafe extern "C-unwind" fn(
+        *mut Fint,
+        *const c_char,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        usize,
+    ),
+    group: *mut Fint,
+    stringtag: *const c_char,
+    info: *mut Fint,
+    errhandler: *mut Fint,
+    newcomm: *mut Fint,
+    ierror: *mut Fint,
+    stringtag_length: usize,
+) {
+    if fortran::idle() {
+        return unsafe { twin(group, stringtag, info, errhandler, newcomm, ierror, stringtag_length) };
+    }
+    unsafe {
+        by_hand::comm_create_from_group(Place::fortran(newcomm), || {
+            fortran::code(ierror, |ierror| {
+                twin(group, stringtag, info, errhandler, newcomm, ierror, stringtag_length)
+            })
+        })
+    };
+}
+
+exports! { mpi_comm_create_from_group_body(group: *mut Fint, stringtag: *const c_char, info: *mut Fint, errhandler: *mut Fint, newcomm: *mut Fint, ierror: *mut Fint, stringtag_length: usize):
+    "MPI_COMM_CREATE_FROM_GROUP" c"PMPI_COMM_CREATE_FROM_GROUP" c"PMPI_COMM_CREATE_FROM_GROUP";
+    "mpi_comm_create_from_group" c"pmpi_comm_create_from_group" c"pmpi_comm_create_from_group";
+    "mpi_comm_create_from_group_" c"pmpi_comm_create_from_group_" c"pmpi_comm_create_from_group_";
+    "mpi_comm_create_from_group__" c"pmpi_comm_create_from_group__" c"pmpi_comm_create_from_group__";
+    "mpi_comm_create_from_group_f08_" c"pmpi_comm_create_from_group_f08_" c"pmpir_comm_create_from_group_f08_";
 }
 
 #[cfg(any(
@@ -7491,6 +7537,82 @@ exports! { mpi_intercomm_create_body(local_comm: *mut Fint, local_leader: *mut F
 }
 
 #[cfg(any(
+    mpi = "MPI_INTERCOMM_CREATE_FROM_GROUPS",
+    mpi = "mpi_intercomm_create_from_groups",
+    mpi = "mpi_intercomm_create_from_groups_",
+    mpi = "mpi_intercomm_create_from_groups__",
+    mpi = "mpi_intercomm_create_from_groups_f08_"
+))]
+#[inline]
+unsafe fn mpi_intercomm_create_from_groups_body(
+    twin: unsafe extern "C-unwind" fn(
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *const c_char,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        usize,
+    ),
+    local_group: *mut Fint,
+    local_leader: *mut Fint,
+    remote_group: *mut Fint,
+    remote_leader: *mut Fint,
+    stringtag: *const c_char,
+    info: *mut Fint,
+    errhandler: *mut Fint,
+    newintercomm: *mut Fint,
+    ierror: *mut Fint,
+    stringtag_length: usize,
+) {
+    if fortran::idle() {
+        return unsafe {
+            twin(
+                local_group,
+                local_leader,
+                remote_group,
+                remote_leader,
+                stringtag,
+                info,
+                errhandler,
+                newintercomm,
+                ierror,
+                stringtag_length,
+            )
+        };
+    }
+    unsafe {
+        by_hand::intercomm_create_from_groups(Place::fortran(newintercomm), || {
+            fortran::code(ierror, |ierror| {
+                twin(
+                    local_group,
+                    local_leader,
+                    remote_group,
+                    remote_leader,
+                    stringtag,
+                    info,
+                    errhandler,
+                    newintercomm,
+                    ierror,
+                    stringtag_length,
+                )
+            })
+        })
+    };
+}
+
+exports! { mpi_intercomm_create_from_groups_body(local_group: *mut Fint, local_leader: *mut Fint, remote_group: *mut Fint, remote_leader: *mut Fint, stringtag: *const c_char, info: *mut Fint, errhandler: *mut Fint, newintercomm: *mut Fint, ierror: *mut Fint, stringtag_length: usize):
+    "MPI_INTERCOMM_CREATE_FROM_GROUPS" c"PMPI_INTERCOMM_CREATE_FROM_GROUPS" c"PMPI_INTERCOMM_CREATE_FROM_GROUPS";
+    "mpi_intercomm_create_from_groups" c"pmpi_intercomm_create_from_groups" c"pmpi_intercomm_create_from_groups";
+    "mpi_intercomm_create_from_groups_" c"pmpi_intercomm_create_from_groups_" c"pmpi_intercomm_create_from_groups_";
+    "mpi_intercomm_create_from_groups__" c"pmpi_intercomm_create_from_groups__" c"pmpi_intercomm_create_from_groups__";
+    "mpi_intercomm_create_from_groups_f08_" c"pmpi_intercomm_create_from_groups_f08_" c"pmpir_intercomm_create_from_groups_f08_";
+}
+
+#[cfg(any(
     mpi = "MPI_INTERCOMM_MERGE",
     mpi = "mpi_intercomm_merge",
     mpi = "mpi_intercomm_merge_",
@@ -11009,6 +11131,189 @@ exports! { mpi_sendrecv_replace_body(buf: *mut c_void, count: *mut Fint, datatyp
     "mpi_sendrecv_replace_" c"pmpi_sendrecv_replace_" c"pmpi_sendrecv_replace_";
     "mpi_sendrecv_replace__" c"pmpi_sendrecv_replace__" c"pmpi_sendrecv_replace__";
     "mpi_sendrecv_replace_f08_" c"pmpi_sendrecv_replace_f08_" c"pmpir_sendrecv_replace_f08_";
+}
+
+#[cfg(any(
+    mpi = "MPI_SESSION_ATTACH_BUFFER",
+    mpi = "mpi_session_attach_buffer",
+    mpi = "mpi_session_attach_buffer_",
+    mpi = "mpi_session_attach_buffer__",
+    mpi = "mpi_session_attach_buffer_f08_"
+))]
+#[inline]
+unsafe fn mpi_session_attach_buffer_body(
+    twin: unsafe extern "C-unwind" fn(*mut Fint, *mut c_void, *mut Fint, *mut Fint),
+    session: *mut Fint,
+    buffer: *mut c_void,
+    size: *mut Fint,
+    ierror: *mut Fint,
+) {
+    unsafe {
+        meaning::on_process(Operation::SessionAttachBuffer, || {
+            fortran::code(ierror, |ierror| twin(session, buffer, size, ierror))
+        })
+    };
+}
+
+exports! { mpi_session_attach_buffer_body(session: *mut Fint, buffer: *mut c_void, size: *mut Fint, ierror: *mut Fint):
+    "MPI_SESSION_ATTACH_BUFFER" c"PMPI_SESSION_ATTACH_BUFFER" c"PMPI_SESSION_ATTACH_BUFFER";
+    "mpi_session_attach_buffer" c"pmpi_session_attach_buffer" c"pmpi_session_attach_buffer";
+    "mpi_session_attach_buffer_" c"pmpi_session_attach_buffer_" c"pmpi_session_attach_buffer_";
+    "mpi_session_attach_buffer__" c"pmpi_session_attach_buffer__" c"pmpi_session_attach_buffer__";
+    "mpi_session_attach_buffer_f08_" c"pmpi_session_attach_buffer_f08_" c"pmpir_session_attach_buffer_f08_";
+}
+
+#[cfg(any(
+    mpi = "MPI_SESSION_DETACH_BUFFER",
+    mpi = "mpi_session_detach_buffer",
+    mpi = "mpi_session_detach_buffer_",
+    mpi = "mpi_session_detach_buffer__",
+    mpi = "mpi_session_detach_buffer_f08_",
+    mpi = "mpi_session_detach_buffer_f08_large_"
+))]
+#[inline]
+unsafe fn mpi_session_detach_buffer_body(
+    twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint),
+    session: *mut Fint,
+    buffer_addr: *mut Fint,
+    size: *mut Fint,
+    ierror: *mut Fint,
+) {
+    unsafe {
+        meaning::on_process(Operation::SessionDetachBuffer, || {
+            fortran::code(ierror, |ierror| twin(session, buffer_addr, size, ierror))
+        })
+    };
+}
+
+exports! { mpi_session_detach_buffer_body(session: *mut Fint, buffer_addr: *mut Fint, size: *mut Fint, ierror: *mut Fint):
+    "MPI_SESSION_DETACH_BUFFER" c"PMPI_SESSION_DETACH_BUFFER" c"PMPI_SESSION_DETACH_BUFFER";
+    "mpi_session_detach_buffer" c"pmpi_session_detach_buffer" c"pmpi_session_detach_buffer";
+    "mpi_session_detach_buffer_" c"pmpi_session_detach_buffer_" c"pmpi_session_detach_buffer_";
+    "mpi_session_detach_buffer__" c"pmpi_session_detach_buffer__" c"pmpi_session_detach_buffer__";
+    "mpi_session_detach_buffer_f08_" c"pmpi_session_detach_buffer_f08_" c"pmpir_session_detach_buffer_f08_";
+    "mpi_session_detach_buffer_f08_large_" c"pmpi_session_detach_buffer_f08_large_" c"pmpir_session_detach_buffer_f08_large_";
+}
+
+#[cfg(any(
+    mpi = "MPI_SESSION_FINALIZE",
+    mpi = "mpi_session_finalize",
+    mpi = "mpi_session_finalize_",
+    mpi = "mpi_session_finalize__",
+    mpi = "mpi_session_finalize_f08_"
+))]
+#[inline]
+unsafe fn mpi_session_finalize_body(
+    twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint),
+    session: *mut Fint,
+    ierror: *mut Fint,
+) {
+    if fortran::idle() {
+        return unsafe { twin(session, ierror) };
+    }
+    unsafe {
+        by_hand::session_finalize(Place::fortran(session), || {
+            fortran::code(ierror, |ierror| twin(session, ierror))
+        })
+    };
+}
+
+exports! { mpi_session_finalize_body(session: *mut Fint, ierror: *mut Fint):
+    "MPI_SESSION_FINALIZE" c"PMPI_SESSION_FINALIZE" c"PMPI_SESSION_FINALIZE";
+    "mpi_session_finalize" c"pmpi_session_finalize" c"pmpi_session_finalize";
+    "mpi_session_finalize_" c"pmpi_session_finalize_" c"pmpi_session_finalize_";
+    "mpi_session_finalize__" c"pmpi_session_finalize__" c"pmpi_session_finalize__";
+    "mpi_session_finalize_f08_" c"pmpi_session_finalize_f08_" c"pmpir_session_finalize_f08_";
+}
+
+#[cfg(any(
+    mpi = "MPI_SESSION_FLUSH_BUFFER",
+    mpi = "mpi_session_flush_buffer",
+    mpi = "mpi_session_flush_buffer_",
+    mpi = "mpi_session_flush_buffer__",
+    mpi = "mpi_session_flush_buffer_f08_"
+))]
+#[inline]
+unsafe fn mpi_session_flush_buffer_body(
+    twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint),
+    session: *mut Fint,
+    ierror: *mut Fint,
+) {
+    unsafe {
+        meaning::on_process(Operation::SessionFlushBuffer, || {
+            fortran::code(ierror, |ierror| twin(session, ierror))
+        })
+    };
+}
+
+exports! { mpi_session_flush_buffer_body(session: *mut Fint, ierror: *mut Fint):
+    "MPI_SESSION_FLUSH_BUFFER" c"PMPI_SESSION_FLUSH_BUFFER" c"PMPI_SESSION_FLUSH_BUFFER";
+    "mpi_session_flush_buffer" c"pmpi_session_flush_buffer" c"pmpi_session_flush_buffer";
+    "mpi_session_flush_buffer_" c"pmpi_session_flush_buffer_" c"pmpi_session_flush_buffer_";
+    "mpi_session_flush_buffer__" c"pmpi_session_flush_buffer__" c"pmpi_session_flush_buffer__";
+    "mpi_session_flush_buffer_f08_" c"pmpi_session_flush_buffer_f08_" c"pmpir_session_flush_buffer_f08_";
+}
+
+#[cfg(any(
+    mpi = "MPI_SESSION_IFLUSH_BUFFER",
+    mpi = "mpi_session_iflush_buffer",
+    mpi = "mpi_session_iflush_buffer_",
+    mpi = "mpi_session_iflush_buffer__",
+    mpi = "mpi_session_iflush_buffer_f08_"
+))]
+#[inline]
+unsafe fn mpi_session_iflush_buffer_body(
+    twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint),
+    session: *mut Fint,
+    request: *mut Fint,
+    ierror: *mut Fint,
+) {
+    if fortran::idle() {
+        return unsafe { twin(session, request, ierror) };
+    }
+    unsafe {
+        meaning::start_on_process(Operation::SessionIflushBuffer, Place::fortran(request), || {
+            fortran::code(ierror, |ierror| twin(session, request, ierror))
+        })
+    };
+}
+
+exports! { mpi_session_iflush_buffer_body(session: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+    "MPI_SESSION_IFLUSH_BUFFER" c"PMPI_SESSION_IFLUSH_BUFFER" c"PMPI_SESSION_IFLUSH_BUFFER";
+    "mpi_session_iflush_buffer" c"pmpi_session_iflush_buffer" c"pmpi_session_iflush_buffer";
+    "mpi_session_iflush_buffer_" c"pmpi_session_iflush_buffer_" c"pmpi_session_iflush_buffer_";
+    "mpi_session_iflush_buffer__" c"pmpi_session_iflush_buffer__" c"pmpi_session_iflush_buffer__";
+    "mpi_session_iflush_buffer_f08_" c"pmpi_session_iflush_buffer_f08_" c"pmpir_session_iflush_buffer_f08_";
+}
+
+#[cfg(any(
+    mpi = "MPI_SESSION_INIT",
+    mpi = "mpi_session_init",
+    mpi = "mpi_session_init_",
+    mpi = "mpi_session_init__",
+    mpi = "mpi_session_init_f08_"
+))]
+#[inline]
+unsafe fn mpi_session_init_body(
+    twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint),
+    info: *mut Fint,
+    errhandler: *mut Fint,
+    session: *mut Fint,
+    ierror: *mut Fint,
+) {
+    unsafe {
+        by_hand::session_init(Place::fortran(session), || {
+            fortran::code(ierror, |ierror| twin(info, errhandler, session, ierror))
+        })
+    };
+}
+
+exports! { mpi_session_init_body(info: *mut Fint, errhandler: *mut Fint, session: *mut Fint, ierror: *mut Fint):
+    "MPI_SESSION_INIT" c"PMPI_SESSION_INIT" c"PMPI_SESSION_INIT";
+    "mpi_session_init" c"pmpi_session_init" c"pmpi_session_init";
+    "mpi_session_init_" c"pmpi_session_init_" c"pmpi_session_init_";
+    "mpi_session_init__" c"pmpi_session_init__" c"pmpi_session_init__";
+    "mpi_session_init_f08_" c"pmpi_session_init_f08_" c"pmpir_session_init_f08_";
 }
 
 #[cfg(any(

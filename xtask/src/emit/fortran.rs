@@ -17,13 +17,9 @@ pub fn emit(functions: &[Function]) -> String {
     out
 }
 
-/// The functions with Fortran symbols. Sessions and what comes of them are recorded from C alone.
+/// The functions with Fortran symbols.
 pub fn bound(functions: &[Function]) -> impl Iterator<Item = (&Function, &Meaning)> {
-    let is_of_sessions = |function: &Function| {
-        function.name.starts_with("MPI_Session_") || function.name.contains("_from_group")
-    };
-    let all = functions.iter().filter(move |function| !is_of_sessions(function));
-    all.filter_map(|function| Some((function, function.meaning.as_ref()?)))
+    functions.iter().filter_map(|function| Some((function, function.meaning.as_ref()?)))
 }
 
 /// One of the names of a function, as compilers and MPIs spell it.
@@ -97,7 +93,7 @@ const PREAMBLE: &str = r#"
 // the function that it called.
 #![allow(clippy::undocumented_unsafe_blocks)]
 
-use crate::abi::{Comm, Count, Datatype, File, Message, Op, Request, Win};
+use crate::abi::{Comm, Count, Datatype, File, Message, Op, Request, Session, Win};
 use crate::argument::{Indices, Place, Text};
 use crate::fortran::{self, Fint};
 use crate::meaning::volume::{self, Block, Blocks, TypedBlocks};
@@ -178,7 +174,8 @@ fn body(function: &Function, meaning: &Meaning, names: &str) -> String {
         format!("{closure_head} {}", call((!status.is_empty()).then_some(status)))
     });
     let (Meaning::Verb { args, .. } | Meaning::ByHand(args)) = meaning;
-    let shortcut = if args.is_empty() {
+    // What begins to record is looked at while nothing is.
+    let shortcut = if args.is_empty() || function.name == "MPI_Session_init" {
         String::new()
     } else {
         format!("if fortran::idle() {{ return unsafe {{ twin({names}) }}; }}\n")
