@@ -77,8 +77,10 @@ fn profile(folder: &Path, init: &str) -> PathBuf {
 fn exported(library: &Path) -> BTreeSet<String> {
     let data = std::fs::read(library).expect("the library can be read");
     let file = object::File::parse(&*data).expect("the library is an object file");
-    let is_of_mpi =
-        |name: &&str| ["mpi", "mpix"].contains(&&*name.to_lowercase().split('_').next().unwrap_or(""));
+    let is_of_mpi = |name: &&str| {
+        let beginning = name.split('_').next().unwrap_or_default();
+        ["mpi", "mpix"].iter().any(|known| beginning.eq_ignore_ascii_case(known))
+    };
     let names = file.dynamic_symbols().filter(|symbol| symbol.is_definition());
     names.filter_map(|symbol| symbol.name().ok()).filter(is_of_mpi).map(str::to_owned).collect()
 }

@@ -2,7 +2,7 @@
 
 //! The signatures of the interposed functions, compared with the prototypes in the `mpi.h` of the flavour. Nothing of this is in the library: it compiles or it does not.
 
-#![allow(unused_imports, clippy::undocumented_unsafe_blocks)]
+#![allow(unused_imports, clippy::undocumented_unsafe_blocks, clippy::missing_transmute_annotations)]
 
 use crate::abi::{
     Aint, Comm, Count, Datatype, Errhandler, File, Group, Info, Message, Offset, Op, Request, Session,
