@@ -126,5 +126,6 @@ contains
     call MPI_Wait(request, MPI_STATUS_IGNORE ERR)
     call check(all(b(1:7) == right), 'what was read beside')
     call MPI_File_close(file ERR)
+    if (rank == 0) call MPI_File_delete(trim(folder)//'/storage', MPI_INFO_NULL ERR)
   end subroutine files
 end program storage

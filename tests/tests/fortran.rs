@@ -388,6 +388,8 @@ fn windows_and_files_count_on_their_communicator() {
             ];
             assert_calls_but(tables, "W_d1", rank, &[], &expected);
         }
+        assert_sums(tables, "S", &[("MPI_File_delete", 1, 0)]);
+        assert!(!folder.path().join("storage").exists());
         assert!(tables.run.not_seen.is_empty(), "{interface} of {}: {:?}", mpi.name, tables.run.not_seen);
         finished.check();
     });
