@@ -321,7 +321,8 @@ mod tests {
             let writes =
                 |param: &Param| param.direction != Direction::In && HANDLES.contains(&param.kind.as_str());
             let (recorded, why) = describe(&function);
-            if function.params.iter().any(writes) {
+            // What hands out a handle that there was before has its reason in its entry.
+            if function.params.iter().any(writes) && function.not_interposed.is_none() {
                 assert_ne!(recorded, Recorded::No(Reason::Harmless), "{}: {why}", function.name);
             }
         }

@@ -115,7 +115,9 @@ fn fortran_parameters(function: &Function) -> Result<Vec<String>> {
     for param in function.params_of(false) {
         match param.kind.as_str() {
             "ARGUMENT_COUNT" | "ARGUMENT_LIST" => continue,
-            "STRING" => lengths.push(format!("{{\"the length of {}\", 'l', '-', 'r'}}", param.name)),
+            "STRING" | "STRING_ARRAY" | "STRING_2DARRAY" => {
+                lengths.push(format!("{{\"the length of {}\", 'l', '-', 'r'}}", param.name));
+            }
             _ => {}
         }
         let rust_type = types::rust_type(param, false)?;
