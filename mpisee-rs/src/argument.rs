@@ -1,6 +1,9 @@
 //! Arguments of the application as both languages pass them: the meanings read them through these, and do
 //! not ask which language it was.
 
+// An MPI may come without Fortran.
+#![allow(dead_code)]
+
 use crate::abi::FromFortran;
 use crate::fortran::Fint;
 use std::ffi::{CStr, c_char, c_int};

@@ -5,6 +5,7 @@
 #define REQUEST_T type(MPI_Request)
 #define MESSAGE_T type(MPI_Message)
 #define GROUP_T type(MPI_Group)
+#define INFO_T type(MPI_Info)
 #define DATATYPE_T type(MPI_Datatype)
 #define STATUS_T type(MPI_Status)
 #define STATUSES_T(count) type(MPI_Status), dimension(count)
@@ -17,6 +18,7 @@
 #define REQUEST_T integer
 #define MESSAGE_T integer
 #define GROUP_T integer
+#define INFO_T integer
 #define DATATYPE_T integer
 #define STATUS_T integer, dimension(MPI_STATUS_SIZE)
 #define STATUSES_T(count) integer, dimension(MPI_STATUS_SIZE, count)

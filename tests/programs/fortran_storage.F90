@@ -14,6 +14,7 @@ program storage
 #ifdef USE_MPI
   use mpi
 #endif
+  use, intrinsic :: iso_c_binding, only: c_ptr, c_f_pointer
   implicit none
 #ifdef MPIF_H
   include 'mpif.h'
@@ -26,6 +27,7 @@ program storage
   right = mod(rank + 1, 4)
   call MPI_Comm_dup(MPI_COMM_WORLD, twin ERR)
   call windows()
+  call allocated()
   call files()
   call MPI_Comm_free(twin ERR)
   if (rank == 0) print '(a)', 'all is well'
@@ -72,6 +74,34 @@ contains
     call MPI_Win_free(win ERR)
   end subroutine windows
 
+  ! A window with memory of its own, whose place is a TYPE(C_PTR) outside of mpif.h.
+  subroutine allocated()
+    integer, asynchronous :: a(20)
+    integer(kind=MPI_ADDRESS_KIND) :: bytes, first
+    WIN_T :: win
+#ifdef MPIF_H
+    integer(kind=MPI_ADDRESS_KIND) :: base
+#else
+    type(c_ptr) :: base
+    integer, pointer :: memory(:)
+#endif
+    a = 200 + rank
+    bytes = 80
+    first = 0
+    call MPI_Win_allocate(bytes, 4, MPI_INFO_NULL, twin, base, win ERR)
+    call MPI_Win_fence(0, win ERR)
+    call MPI_Put(a, 6, MPI_INTEGER, right, first, 6, MPI_INTEGER, win ERR)
+    call MPI_Win_fence(0, win ERR)
+#ifndef MPIF_H
+    call c_f_pointer(base, memory, [20])
+    call check(all(memory(1:6) == 200 + mod(rank + 3, 4)), 'what was put into allocated memory')
+#endif
+    call MPI_Win_free(win ERR)
+    call MPI_Win_allocate_shared(bytes, 4, MPI_INFO_NULL, twin, base, win ERR)
+    call MPI_Win_fence(0, win ERR)
+    call MPI_Win_free(win ERR)
+  end subroutine allocated
+
   subroutine files()
     integer :: a(20), b(20), count
     integer(kind=MPI_OFFSET_KIND) :: at
@@ -96,5 +126,6 @@ contains
     call MPI_Wait(request, MPI_STATUS_IGNORE ERR)
     call check(all(b(1:7) == right), 'what was read beside')
     call MPI_File_close(file ERR)
+    if (rank == 0) call MPI_File_delete(trim(folder)//'/storage', MPI_INFO_NULL ERR)
   end subroutine files
 end program storage

@@ -169,6 +169,11 @@ impl Mpi {
         // In mpif.h the type of a buffer is not told, so that the compiler believes in mistakes.
         compiler.args(["-O1", "-g", "-ffree-line-length-none", "-fallow-argument-mismatch", "-w"]);
         compiler.arg(format!("-D{interface}")).arg("-I").arg(root().join("tests/programs"));
+        for (function, macro_) in [("MPI_Isendrecv", "HAS_MPI_4"), ("MPIX_Bcast_init", "HAS_MPIX")] {
+            if self.functions.contains(function) {
+                compiler.arg(format!("-D{macro_}"));
+            }
+        }
         let program = format!("{name}-{interface}");
         Some(self.compile_by(compiler, &format!("{name}.F90"), &program, &[]))
     }

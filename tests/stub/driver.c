@@ -1,5 +1,6 @@
-// Calls every MPI function that the preloaded libmpisee.so exports, in each of its modes, and compares what comes
-// out of it, in the stub, with what went in. The argument is the function that initialises MPI.
+// Calls every MPI function that the preloaded libmpisee.so exports, for C and for Fortran, in each of its modes, and
+// compares what comes out of it, in the stub, with what went in. The arguments are the functions that begin and end
+// MPI.
 
 #define _GNU_SOURCE
 #include "stub.h"
@@ -10,15 +11,17 @@
 #include <string.h>
 
 // What pointers point to: by depth, since what a call needs is made by other calls; by position of the argument.
-enum { PLACE = 4096 };
 static char places[2][MOST_ARGUMENTS][PLACE] __attribute__((aligned(64)));
 
 // Whether the profiler must know the objects that it is given, and those that are given more than once.
 static bool tracking;
 static word window, file;
+// Whether Fortran's error code is left away where it may be.
+static bool without_code;
 
 static const char *mode;
-static bool driven[4096];
+enum { MOST_FUNCTIONS = 8192 };
+static bool driven[MOST_FUNCTIONS];
 static int failures;
 
 typedef word shim(word, word, word, word, word, word, word, word, word, word, word, word, word, word, word, word);
@@ -73,54 +76,72 @@ static word object_for(const char *name, char what) {
 // Bits of a register that no callee looks at.
 static word with_garbage_above(word low) { return 0xabcd123400000000 | (low & 0xffffffff); }
 
-static word handle(const struct function *function, int at) {
-    const struct parameter *parameter = &function->parameter[at];
-    word found = 0x5a00000000000000 | (word)(at + 1) << 32 | (word)(at + 1) << 4;
-    if (!tracking) return found;
+// An object that the profiler knows, for a call that leaves it as it is; 0 for what it keeps no account of.
+static word known_object(const struct function *function, int at) {
     bool is_second = false;
     for (int before = 0; before < at; before++) is_second |= function->parameter[before].what == 'C';
-    switch (parameter->what) {
-    case 'C': found = is_second ? self() : world(); break;
-    case 'F': found = file; break;
-    case 'W': found = window; break;
-    case 'M': case 'R': found = object_for(function->name, parameter->what); break;
+    switch (function->parameter[at].what) {
+    case 'C': return is_second ? self() : world();
+    case 'F': return file;
+    case 'W': return window;
+    case 'M': case 'R': return object_for(function->standard, function->parameter[at].what);
+    default: return 0;
     }
-    return width(parameter->what) == 4 ? with_garbage_above(found) : found;
+}
+
+static word handle(const struct function *function, int at) {
+    word found = tracking ? known_object(function, at) : 0;
+    if (found == 0) return 0x5a00000000000000 | (word)(at + 1) << 32 | (word)(at + 1) << 4;
+    return width(function->parameter[at].what) == 4 ? with_garbage_above(found) : found;
+}
+
+// A number that is not by value. It may be the length of an array, or tell MPI_PCONTROL what to do: not to switch.
+static int number_for(const struct function *function) {
+    return strcmp(function->standard, "MPI_Pcontrol") == 0 ? 3 : 1;
 }
 
 // Something sensible at the place of a pointer.
 static void fill(const struct function *function, int at, const word *words, char *place) {
     const struct parameter *parameter = &function->parameter[at];
+    bool is_fortran = function->language != 'c';
     memset(place, 0, PLACE);
-    if (parameter->direction == 'r') {
-        for (int number = 0; number < PLACE / 8; number++) {
-            if (parameter->what == 'i') ((int *)place)[number] = 1;
-            if (parameter->what == 'l') ((int64_t *)place)[number] = 1;
-        }
+    if (parameter->direction == 'w') return;
+    int number = number_for(function);
+    for (int nth = 0; nth < PLACE / 8 && parameter->direction == 'r'; nth++) {
+        if (parameter->what == 'i' || (is_fortran && parameter->what == 'o')) ((int *)place)[nth] = number;
+        if (parameter->what == 'l') ((int64_t *)place)[nth] = number;
     }
     bool is_object = parameter->what != '-' && strchr("CFMRW", parameter->what) != NULL;
-    if (parameter->direction != 'b' || !is_object || !tracking) return;
+    if (!is_object || !tracking) return;
     // An array has its length as the first argument.
-    int count = at > 0 && function->parameter[0].how == 'i' ? (int)words[0] : 1;
-    for (int nth = 0; nth < count; nth++)
-        store(object_for(function->name, parameter->what), parameter->what,
-              place + nth * width(parameter->what));
+    int count = 1;
+    if (at > 0 && function->parameter[0].how == 'i') count = (int)words[0];
+    for (int nth = 0; nth < count; nth++) {
+        bool stays = parameter->direction == 'r';
+        word object = stays ? known_object(function, at) : object_for(function->standard, parameter->what);
+        if (is_fortran) ((int *)place)[nth] = to_fortran(parameter->what, object);
+        else store(object, parameter->what, place + nth * width(parameter->what));
+    }
+}
+
+static word argument(const struct function *function, int at, const word *words, char *place) {
+    switch (function->parameter[at].how) {
+    // While calls mean something, numbers are so small that they may be lengths of arrays.
+    case 'i': return with_garbage_above(tracking ? 3 + at : 0x41000005 + (at << 8));
+    // In Fortran it is the length of a text.
+    case 'l': return function->language != 'c' ? 5 + at : 0x0000123400000001 + at;
+    case 'h': return handle(function, at);
+    default:
+        if (function->parameter[at].what == 'e' && without_code) return 0;
+        fill(function, at, words, place);
+        return (word)place;
+    }
 }
 
 // Arguments that all differ.
 static void prepare(const struct function *function, word *words, int depth) {
-    for (int at = 0; at < function->parameters; at++) {
-        switch (function->parameter[at].how) {
-        // While calls mean something, numbers are so small that they may be lengths of arrays.
-        case 'i': words[at] = with_garbage_above(tracking ? 3 + at : 0x41000005 + (at << 8)); break;
-        case 'l': words[at] = 0x0000123400000001 + at; break;
-        case 'h': words[at] = handle(function, at); break;
-        case 'p':
-            words[at] = (word)places[depth][at];
-            fill(function, at, words, places[depth][at]);
-            break;
-        }
-    }
+    for (int at = 0; at < function->parameters; at++)
+        words[at] = argument(function, at, words, places[depth][at]);
 }
 
 static void fail(const char *function, const char *what, word expected, word got) {
@@ -128,29 +149,56 @@ static void fail(const char *function, const char *what, word expected, word got
     failures++;
 }
 
-static void drive(int index, int code) {
-    const struct function *function = &functions[index];
-    shim *shim = find(function->name);
-    if (shim == NULL) return;
-    driven[index] = true;
-    word words[MOST_ARGUMENTS] = {0};
-    prepare(function, words, 0);
-    *watch() = (struct watch){.function = index, .code = code, .given = words};
-    int returned = call(shim, words);
-    struct watch seen = *watch();
-    watch()->function = -1;
-    if (seen.calls != 1) fail(function->name, "calls of its PMPI twin", 1, seen.calls);
-    if (seen.other != NULL) {
-        fprintf(stderr, "%s, %s: its arguments went to P%s\n", function->name, mode, seen.other);
+// The code that the call came back with.
+static int returned_code(const struct function *function, const word *words, int returned) {
+    if (function->language == 'c') return returned;
+    for (int at = 0; at < function->parameters; at++)
+        if (function->parameter[at].what == 'e') return *(int *)words[at];
+    return watch()->code;
+}
+
+static void compare(const struct function *function, const word *words, const struct watch *seen) {
+    if (seen->calls != 1) fail(function->name, "calls of its profiling twin", 1, seen->calls);
+    if (seen->other != NULL) {
+        fprintf(stderr, "%s, %s: its arguments went to the twin of %s\n", function->name, mode, seen->other);
         failures++;
     }
-    if (returned != code) fail(function->name, "returned code", code, returned);
-    for (int at = 0; at < function->parameters && seen.calls > 0; at++) {
-        if (!differs(&function->parameter[at], words[at], seen.words[at])) continue;
+    for (int at = 0; at < function->parameters && seen->calls > 0; at++) {
         char what[64];
         snprintf(what, sizeof what, "argument %d (%s)", at + 1, function->parameter[at].name);
-        fail(function->name, what, words[at], seen.words[at]);
+        if (differs(&function->parameter[at], words[at], seen->words[at]))
+            fail(function->name, what, words[at], seen->words[at]);
+        if (seen->changed == at) {
+            fprintf(stderr, "%s, %s: %s points to something else\n", function->name, mode, what);
+            failures++;
+        }
     }
+}
+
+static void drive_once(int index, int code) {
+    static char before[MOST_ARGUMENTS][PLACE];
+    const struct function *function = &functions[index];
+    shim *shim = find(function->name);
+    word words[MOST_ARGUMENTS] = {0};
+    prepare(function, words, 0);
+    memcpy(before, places[0], sizeof before);
+    *watch() = (struct watch){.function = index, .code = code, .given = words, .before = before, .changed = -1};
+    int returned = call(shim, words);
+    struct watch seen = *watch();
+    if (!without_code) returned = returned_code(function, words, returned);
+    watch()->function = -1;
+    compare(function, words, &seen);
+    if (!without_code && returned != code) fail(function->name, "returned code", code, returned);
+}
+
+static void drive(int index, int code) {
+    if (find(functions[index].name) == NULL) return;
+    driven[index] = true;
+    drive_once(index, code);
+    if (functions[index].language != 'o') return;
+    without_code = true;
+    drive_once(index, code);
+    without_code = false;
 }
 
 // Calls every function but those that begin or end MPI, unless they fail or nothing is begun.
@@ -162,7 +210,7 @@ static void drive_all(const char *in_mode, bool while_tracking, bool succeeding)
         file = object_for("", 'F');
     }
     for (int index = 0; index < function_count; index++) {
-        const char *name = functions[index].name;
+        const char *name = functions[index].standard;
         bool begins = strncmp(name, "MPI_Init", 8) == 0 && name[8] != 'i';
         // The last session to end takes the profile with it, where no communicator told of all processes.
         bool ends = strcmp(name, "MPI_Finalize") == 0 || strcmp(name, "MPI_Session_finalize") == 0;
@@ -179,17 +227,17 @@ static void switch_off(void) {
 }
 
 int main(int count, char **arguments) {
-    if (count != 2) return 2;
+    if (count != 3 || function_count > MOST_FUNCTIONS) return 2;
     drive_all("before MPI_Init", false, false);
-    mode = "MPI_Init";
+    mode = arguments[1];
     drive(index_of(arguments[1]), 0);
     drive_all("recording, the call succeeds", true, true);
     drive_all("recording, the call fails", true, false);
     switch_off();
     drive_all("recording is off, the call succeeds", true, true);
     drive_all("recording is off, the call fails", true, false);
-    mode = "MPI_Finalize";
-    drive(index_of("MPI_Finalize"), 0);
+    mode = arguments[2];
+    drive(index_of(arguments[2]), 0);
     drive_all("after MPI_Finalize", false, false);
     for (int index = 0; index < function_count; index++) {
         if (driven[index]) printf("driven %s\n", functions[index].name);

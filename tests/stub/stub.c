@@ -44,6 +44,8 @@ OBJECT(ompi_mpi_op_sum)
 OBJECT(ompi_mpi_op_no_op)
 OBJECT(ompi_mpi_op_replace)
 enum { CART = 1, GRAPH = 2, DIST_GRAPH = 3, UNDEFINED = -32766 };
+#elif defined STANDARD
+enum { CART = 211, GRAPH = 212, DIST_GRAPH = 213, UNDEFINED = -32766 };
 #else
 enum { CART = 2, GRAPH = 1, DIST_GRAPH = 3, UNDEFINED = -32766 };
 #endif
@@ -51,21 +53,36 @@ enum { CART = 2, GRAPH = 1, DIST_GRAPH = 3, UNDEFINED = -32766 };
 word world(void) {
 #ifdef OPEN_MPI
     return (word)ompi_mpi_comm_world;
+#elif defined STANDARD
+    return 0x101;
 #else
     return 0x44000000;
+#endif
+}
+
+// MPI_COMM_NULL.
+static word nobody(void) {
+#ifdef OPEN_MPI
+    return (word)ompi_mpi_comm_null;
+#elif defined STANDARD
+    return 0x100;
+#else
+    return 0x04000000;
 #endif
 }
 
 word self(void) {
 #ifdef OPEN_MPI
     return (word)ompi_mpi_comm_self;
+#elif defined STANDARD
+    return 0x102;
 #else
     return 0x44000001;
 #endif
 }
 
 size_t width(char what) {
-#ifdef OPEN_MPI
+#ifndef MPICH
     (void)what;
     return 8;
 #else
@@ -83,26 +100,54 @@ word load(char what, const void *place) {
 }
 
 // A communicator's handle tells what it is: the last digit is its topology, or INTER.
-enum { INTER = 8 };
+enum { OF_CART = 1, OF_GRAPH = 2, OF_DIST_GRAPH = 3, INTER = 8 };
+
+enum { NUMBERED = 0x520000000000 };
 
 // The upper bits are such that it is no predefined handle: of MPICH's, they tell where the object is.
 word fresh(char what) {
     static word count;
     count += 16;
-#ifdef OPEN_MPI
-    (void)what;
-    return 0x520000000000 + count;
-#else
-    return (what == 'F' ? 0x520000000000 : 0x84000000) + count;
-#endif
+    return (width(what) == 8 ? NUMBERED : 0x84000000) + count;
+}
+
+// In Fortran a handle that is a pointer in C is a number.
+int to_fortran(char what, word handle) {
+    if (width(what) == 4) return (int)handle;
+    return handle == world() ? 0 : handle == self() ? 1 : (int)(handle - NUMBERED);
+}
+
+static word from_fortran(char what, int number) {
+    if (width(what) == 4) return (unsigned)number;
+    if (what == 'C' && number < 2) return number == 0 ? world() : self();
+    return NUMBERED + number;
 }
 
 static word sort_of_communicator(const char *creator) {
-    if (strncmp(creator, "MPI_Intercomm_create", 20) == 0) return INTER;
-    if (strncmp(creator, "MPI_Cart_", 9) == 0) return CART;
-    if (strncmp(creator, "MPI_Graph_", 10) == 0) return GRAPH;
-    if (strncmp(creator, "MPI_Dist_graph_", 15) == 0) return DIST_GRAPH;
+    static const char *const between_groups[] = {"MPI_Intercomm_create", "MPI_Comm_spawn", "MPI_Comm_accept",
+                                                 "MPI_Comm_connect", "MPI_Comm_join"};
+    for (size_t at = 0; at < sizeof between_groups / sizeof *between_groups; at++)
+        if (strncmp(creator, between_groups[at], strlen(between_groups[at])) == 0) return INTER;
+    if (strncmp(creator, "MPI_Cart_", 9) == 0) return OF_CART;
+    if (strncmp(creator, "MPI_Graph_", 10) == 0) return OF_GRAPH;
+    if (strncmp(creator, "MPI_Dist_graph_", 15) == 0) return OF_DIST_GRAPH;
     return 0;
+}
+
+static int topology(word communicator) {
+    switch (communicator % 16) {
+    case OF_CART: return CART;
+    case OF_GRAPH: return GRAPH;
+    case OF_DIST_GRAPH: return DIST_GRAPH;
+    default: return UNDEFINED;
+    }
+}
+
+// Where a function of Fortran stores its error code.
+static int *error_place(const struct function *function, const word *words) {
+    for (int at = 0; at < function->parameters; at++)
+        if (function->parameter[at].what == 'e') return (int *)words[at];
+    return NULL;
 }
 
 // Writes what a call that succeeds writes: new handles, and 1 for numbers, flags and indices. Statuses stay zero.
@@ -114,41 +159,57 @@ static void succeed(const struct function *function, const word *words) {
         switch (parameter->what) {
         case 'i': *(int *)place = 1; break;
         case 'l': *(int64_t *)place = 1; break;
-        case 'C': store(fresh('C') + sort_of_communicator(function->name), 'C', place); break;
-        case 'F': case 'M': case 'R': case 'W': case 'o':
-            store(fresh(parameter->what), parameter->what, place);
-            break;
+        case 'C': case 'F': case 'M': case 'R': case 'W': case 'o': {
+            word handle = fresh(parameter->what);
+            if (parameter->what == 'C') handle += sort_of_communicator(function->standard);
+            if (function->language == 'c') store(handle, parameter->what, place);
+            else *(int *)place = to_fortran(parameter->what, handle);
+        }
         }
     }
 }
 
 // What a profiler asks for and must not be told anything of. The others' answers are as good as any.
-static void answer(const char *name, const word *words) {
+static word answer(const char *name, const word *words) {
     bool is_self = words != NULL && load('C', &words[0]) == self();
-    int sort = words != NULL ? words[0] % 16 : 0;
+    bool is_predefined = is_self || (words != NULL && words[0] == world());
     if (strcmp(name, "MPI_Comm_rank") == 0 || strcmp(name, "MPI_Group_rank") == 0) {
         *(int *)words[1] = 0;
     } else if (strcmp(name, "MPI_Group_size") == 0) {
         *(int *)words[1] = WORLD_SIZE;
     } else if (strcmp(name, "MPI_Comm_size") == 0) {
         *(int *)words[1] = is_self ? 1 : WORLD_SIZE;
+    } else if (strcmp(name, "MPI_Comm_get_parent") == 0) {
+        store(nobody(), 'C', (void *)words[0]); // It was not spawned.
     } else if (strcmp(name, "MPI_Comm_test_inter") == 0) {
-        *(int *)words[1] = sort == INTER && words[0] != world();
+        *(int *)words[1] = !is_predefined && words[0] % 16 == INTER;
     } else if (strcmp(name, "MPI_Topo_test") == 0) {
-        bool has = sort != 0 && sort != INTER && words[0] != world() && !is_self;
-        *(int *)words[1] = has ? sort : UNDEFINED;
+        *(int *)words[1] = is_predefined ? UNDEFINED : topology(words[0]);
     } else if (strcmp(name, "MPI_Group_translate_ranks") == 0) {
         memcpy((void *)words[4], (void *)words[2], sizeof(int) * (int)words[1]);
     } else if (strcmp(name, "MPI_Get_library_version") == 0) {
         *(int *)words[1] = sprintf((char *)words[0], "%s", LIBRARY_VERSION);
+    } else if (strcmp(name, "MPI_Abi_get_version") == 0) {
+#ifndef STANDARD
+        // It has another interface.
+        *(int *)words[0] = *(int *)words[1] = -1;
+#endif
     } else if (strcmp(name, "MPI_Status_set_elements") == 0) {
-        // Where the two families keep the bytes that came.
+        // Where the families keep the bytes that came.
 #ifdef OPEN_MPI
         ((size_t *)words[0])[2] = (int)words[2];
+#elif defined STANDARD
+        ((int *)words[0])[3] = (int)words[2];
+    } else if (strcmp(name, "MPI_Get_elements_x") == 0) {
+        *(int64_t *)words[2] = ((int *)words[0])[3];
 #else
         ((int *)words[0])[0] = (int)words[2];
 #endif
+    } else if (strlen(name) > 4 && strcmp(name + strlen(name) - 4, "_f2c") == 0) {
+        char what = strcmp(name, "MPI_Comm_f2c") == 0 ? 'C' : strcmp(name, "MPI_File_f2c") == 0 ? 'F' : 'o';
+        return from_fortran(what, (int)words[0]);
     }
+    return 0;
 }
 
 struct watch *watch(void) {
@@ -156,15 +217,27 @@ struct watch *watch(void) {
     return &watched;
 }
 
-bool differs(const struct parameter *parameter, word one, word other) {
+bool differs(const struct parameter *parameter, word given, word seen) {
+    // Where the program leaves the error code away the twin may get a place for it.
+    if (parameter->what == 'e' && given == 0) return false;
     word mask = parameter->how == 'i' ? 0xffffffff : ~(word)0;
-    return (one & mask) != (other & mask);
+    return (given & mask) != (seen & mask);
 }
 
 static bool has_the_same_arguments(const struct function *function, const word *words, const word *given) {
     for (int at = 0; at < function->parameters; at++)
-        if (differs(&function->parameter[at], words[at], given[at])) return false;
+        if (differs(&function->parameter[at], given[at], words[at])) return false;
     return function->parameters > 0;
+}
+
+// The first argument that points to something else than before the call, among those that are read.
+static int changed(const struct function *function, const struct watch *watched) {
+    for (int at = 0; at < function->parameters; at++) {
+        const struct parameter *parameter = &function->parameter[at];
+        bool is_read = parameter->how == 'p' && parameter->direction != 'w' && watched->given[at] != 0;
+        if (is_read && memcmp((void *)watched->given[at], watched->before[at], PLACE) != 0) return at;
+    }
+    return -1;
 }
 
 word called(int index, const word *words) {
@@ -175,11 +248,13 @@ word called(int index, const word *words) {
         bool watching = watched->function >= 0 && watched->given != NULL;
         if (watching && has_the_same_arguments(function, words, watched->given)) watched->other = function->name;
         succeed(function, words);
-        answer(function->name, words);
-        return 0;
+        if (error_place(function, words) != NULL) *error_place(function, words) = 0;
+        return answer(function->name, words);
     }
     watched->calls++;
     for (int at = 0; at < function->parameters; at++) watched->words[at] = words[at];
+    watched->changed = changed(function, watched);
     if (watched->code == 0) succeed(function, words);
+    if (error_place(function, words) != NULL) *error_place(function, words) = watched->code;
     return watched->code;
 }

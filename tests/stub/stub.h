@@ -1,5 +1,7 @@
-// An MPI library that does nothing: every PMPI function notes the words that it is called with. It stands in for
-// Open MPI (-DOPEN_MPI) or for MPICH, whose handles and statuses it has; LIBRARY_VERSION is what it says that it is.
+// An MPI library that does nothing: every PMPI function notes the words that it is called with, and so do the
+// profiling twins of Fortran's functions. It stands in for Open MPI (-DOPEN_MPI), for MPICH (-DMPICH), or for an MPI
+// with the standard's own interface (-DSTANDARD), whose handles and statuses it has; LIBRARY_VERSION is what it says
+// that it is.
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -10,12 +12,22 @@ typedef uintptr_t word;
 
 enum { MOST_ARGUMENTS = 16 };
 
+// What a pointer points to, as long as any function needs it.
+enum { PLACE = 4096 };
+
+// The twin of a function of mpi_f08 has another name in MPICH.
+#ifdef OPEN_MPI
+#define EITHER(of_open_mpi, of_mpich) of_open_mpi
+#else
+#define EITHER(of_open_mpi, of_mpich) of_mpich
+#endif
+
 struct parameter {
     const char *name;
     // i: the lower half of the word counts. l: all of it, a number. h: all of it, a handle. p: a pointer.
     char how;
     // Which handle it is or points to: Communicator, File, Message, Request, Window, or o for any other. Where it
-    // points to numbers: i or l.
+    // points to numbers: i or l. Where it points to Fortran's error code: e.
     char what;
     // Of what a pointer points to: r is read by the call, w written, b both.
     char direction;
@@ -23,9 +35,13 @@ struct parameter {
 
 struct function {
     const char *name;
+    // Its name in the standard, without regard to language or size of counts.
+    const char *standard;
+    // c: C. f: Fortran. o: Fortran, and the error code is optional.
+    char language;
     bool interposed;
     int parameters;
-    struct parameter parameter[MOST_ARGUMENTS];
+    const struct parameter *parameter;
 };
 
 extern const struct function functions[];
@@ -43,12 +59,16 @@ struct watch {
     // The arguments that it should have, and another function that was called with them, if there was one.
     const word *given;
     const char *other;
+    // What its pointers pointed to before the call, by position, and the first that points to something else when
+    // the call arrives; negative for none.
+    const char (*before)[PLACE];
+    int changed;
 };
 
 struct watch *watch(void);
 
-// Whether a function sees a difference between what it is given and what it should be.
-bool differs(const struct parameter *parameter, word one, word other);
+// Whether a function sees a difference between what it should be given and what it is.
+bool differs(const struct parameter *parameter, word given, word seen);
 
 // What each PMPI function does.
 word called(int function, const word *words);
@@ -62,3 +82,4 @@ word fresh(char what);
 size_t width(char what);
 void store(word handle, char what, void *place);
 word load(char what, const void *place);
+int to_fortran(char what, word handle);

@@ -1,6 +1,7 @@
-//! Every shim hands its call on as it came: one call of its own twin, with the same arguments bit by bit, and
-//! the twin's return code. It is tried without an MPI: `tests/stub/` has a library that takes its place and a
-//! program that drives every function which libmpisee.so exports.
+//! Every shim hands its call on as it came: one call of its own twin, with the same arguments bit by bit, which point to
+//! what they pointed to, and the twin's return code. So for C and for Fortran, there also without the error code where
+//! it may be left away. It is tried without an MPI: `tests/stub/` has a library that takes its place and a program that
+//! drives every function which libmpisee.so exports.
 
 use mpisee_profile::Operation;
 use mpisee_profile::segment::NotSeen;
@@ -31,18 +32,22 @@ impl Stub {
     fn compile(mpi: &Mpi, library_version: &str, folder: &Path) -> Stub {
         let (library, driver) = (folder.join("libstub.so"), folder.join("driver"));
         let sources = root().join("tests/stub");
-        let family = if mpi.is_open_mpi { "-DOPEN_MPI" } else { "-DMPICH" };
+        let family = match mpi.family.as_str() {
+            "openmpi" => "-DOPEN_MPI",
+            "mpich" => "-DMPICH",
+            _ => "-DSTANDARD",
+        };
         let version = format!("-DLIBRARY_VERSION={library_version:?}");
         let shared = ["-shared", "-fPIC", family, &version];
         cc(&shared, &[sources.join("stub_mpi.c"), sources.join("stub.c")], &library);
-        cc(&["-Wl,-rpath,$ORIGIN"], &[sources.join("driver.c"), library], &driver);
+        cc(&["-Wl,-rpath,$ORIGIN", family], &[sources.join("driver.c"), library], &driver);
         Stub { driver }
     }
 
     /// Drives every function.
-    fn drive(&self, mpi: &Mpi, folder: &Path, init: &str) -> Driven {
+    fn drive(&self, mpi: &Mpi, folder: &Path, [init, finalize]: [&str; 2]) -> Driven {
         let mut command = Command::new(&self.driver);
-        command.arg(init).current_dir(folder).env("LD_PRELOAD", mpi.library());
+        command.args([init, finalize]).current_dir(folder).env("LD_PRELOAD", mpi.library());
         command.env("MPISEE_OUTPUT", profile(folder, init));
         let output = within(Duration::from_secs(120), &mut command);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -67,17 +72,17 @@ fn profile(folder: &Path, init: &str) -> PathBuf {
     folder.join(format!("{init}.mpisee"))
 }
 
-/// The functions of C's binding that the library exports: `MPI_Send`, `MPIX_…` where an MPI has its own, and not
-/// Fortran's `mpi_send_` or `MPI_SEND`.
+/// The functions of MPI that the library exports: `MPI_Send`, `MPIX_…` where an MPI has its own, and Fortran's
+/// `mpi_send_` or `MPI_SEND`.
 fn exported(library: &Path) -> BTreeSet<String> {
     let data = std::fs::read(library).expect("the library can be read");
     let file = object::File::parse(&*data).expect("the library is an object file");
-    let is_c = |name: &&str| {
-        let rest = name.strip_prefix("MPI_").or(name.strip_prefix("MPIX_")).and_then(|rest| rest.get(1..));
-        rest.is_some_and(|rest| rest.starts_with(|letter: char| letter.is_ascii_lowercase()))
+    let is_of_mpi = |name: &&str| {
+        let beginning = name.split('_').next().unwrap_or_default();
+        ["mpi", "mpix"].iter().any(|known| beginning.eq_ignore_ascii_case(known))
     };
     let names = file.dynamic_symbols().filter(|symbol| symbol.is_definition());
-    names.filter_map(|symbol| symbol.name().ok()).filter(is_c).map(str::to_owned).collect()
+    names.filter_map(|symbol| symbol.name().ok()).filter(is_of_mpi).map(str::to_owned).collect()
 }
 
 /// The first line that the MPI says of its version, and the functions that it has.
@@ -96,15 +101,25 @@ fn operation(function: &str) -> Option<Operation> {
     Operation::from_name(name.strip_suffix("_c").unwrap_or(&name))
 }
 
+/// What begins and what ends MPI in a run of the program.
+const WAYS: [[&str; 2]; 5] = [
+    ["MPI_Init", "MPI_Finalize"],
+    ["MPI_Init_thread", "MPI_Finalize"],
+    ["mpi_init_", "mpi_finalize_"],
+    ["MPI_INIT_THREAD", "MPI_FINALIZE"],
+    ["mpi_init_f08_", "mpi_finalize_f08_"],
+];
+
 #[test]
 fn every_shim_makes_exactly_the_call_that_it_stands_for() {
     on_each_mpi(|mpi| {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let (version, functions) = description(mpi);
         let stub = Stub::compile(mpi, &version, folder.path());
-        for init in ["MPI_Init", "MPI_Init_thread"] {
-            let Driven { functions: driven, absent, said } = stub.drive(mpi, folder.path(), init);
-            assert_eq!(driven, exported(&mpi.library()), "{}: what is exported is driven", mpi.name);
+        let exported = exported(&mpi.library());
+        for [init, finalize] in WAYS.into_iter().filter(|[init, _]| exported.contains(*init)) {
+            let Driven { functions: driven, absent, said } = stub.drive(mpi, folder.path(), [init, finalize]);
+            assert_eq!(driven, exported, "{}: what is exported is driven", mpi.name);
             let forgotten: Vec<_> = absent.intersection(&functions).collect();
             assert!(forgotten.is_empty(), "{}: the MPI has {forgotten:?}, the library does not", mpi.name);
             // Else the calls would have been handed on without anything between.

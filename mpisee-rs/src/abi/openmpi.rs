@@ -1,6 +1,8 @@
 //! Open MPI: handles are pointers to the library's objects.
 
-use super::{Comm, Datatype, File, FromFortran, Message, Op, Predefined, Request, Status, Win, from_bits};
+use super::{
+    Comm, Datatype, File, FromFortran, Message, Op, Predefined, Request, Session, Status, Win, from_bits,
+};
 use crate::generated::pmpi;
 use crate::symbol;
 use std::ffi::{CStr, c_int, c_void};
@@ -83,6 +85,7 @@ from_fortran! {
     Message, MPI_Message_f2c;
     Op, MPI_Op_f2c;
     Request, MPI_Request_f2c;
+    Session, MPI_Session_f2c;
     Win, MPI_Win_f2c;
 }
 

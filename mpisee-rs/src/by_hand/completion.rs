@@ -339,6 +339,68 @@ pub unsafe fn request_get_status(request: Raw<Request>, make: impl FnOnce() -> c
     code
 }
 
+/// `MPI_Request_get_status_all` (MPI 4.1, 3.7.6).
+///
+/// # Safety
+/// See [`wait`].
+pub unsafe fn request_get_status_all(
+    count: c_int,
+    requests: Place<Request>,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { look_at_many(Operation::RequestGetStatusAll, count, requests, make) }
+}
+
+/// `MPI_Request_get_status_any`.
+///
+/// # Safety
+/// See [`wait`].
+pub unsafe fn request_get_status_any(
+    count: c_int,
+    requests: Place<Request>,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { look_at_many(Operation::RequestGetStatusAny, count, requests, make) }
+}
+
+/// `MPI_Request_get_status_some`.
+///
+/// # Safety
+/// See [`wait`].
+pub unsafe fn request_get_status_some(
+    count: c_int,
+    requests: Place<Request>,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { look_at_many(Operation::RequestGetStatusSome, count, requests, make) }
+}
+
+/// A test of an array of requests that leaves all of them as they are.
+unsafe fn look_at_many(
+    operation: Operation,
+    count: c_int,
+    requests: Place<Request>,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    let Some(call) = Call::counted() else { return make() };
+    let (code, ticks) = call.time(make);
+    call.record(|recorder| {
+        let count = usize::try_from(count).unwrap_or(0);
+        // SAFETY: the array has `count` requests, which the call left as they were.
+        let given = (0..count).map(|at| unsafe { given(call.request_null(), requests.at(at)) });
+        let mut scratch = recorder.thread.scratch.borrow_mut();
+        scratch.reset(0);
+        scratch.given.extend(given);
+        let (mut completion, given) = scratch.completion(recorder, operation);
+        completion.asked(given);
+        completion.charge(ticks);
+    });
+    code
+}
+
 /// `MPI_Request_free`: an active operation goes on, and nobody learns of its end.
 ///
 /// # Safety

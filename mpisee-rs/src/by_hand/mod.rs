@@ -13,8 +13,8 @@ mod persistent;
 mod session;
 
 pub use completion::{
-    cancel, request_free, request_get_status, test, testall, testany, testsome, wait, waitall, waitany,
-    waitsome,
+    cancel, request_free, request_get_status, request_get_status_all, request_get_status_any,
+    request_get_status_some, test, testall, testany, testsome, wait, waitall, waitany, waitsome,
 };
 pub use creation::{
     cart_create, cart_sub, comm_create, comm_create_group, comm_disconnect, comm_dup, comm_dup_with_info,

@@ -35,12 +35,12 @@ static ALL_TAKE_PART: AtomicBool = AtomicBool::new(false);
 ///
 /// # Safety
 /// The arguments are those of the application's call; so for every function here.
-pub unsafe fn session_init(session: *mut Session, make: impl FnOnce() -> c_int) -> c_int {
+pub unsafe fn session_init(session: Place<Session>, make: impl FnOnce() -> c_int) -> c_int {
     let code = make();
     if code == constant::SUCCESS {
         OPEN.fetch_add(1, Ordering::Relaxed);
         // SAFETY: the call that succeeded has stored the session.
-        let session = unsafe { *session };
+        let session = unsafe { session.handle() };
         if process::process().is_none() {
             start_without_world(|| world_of(session));
         }
@@ -52,10 +52,10 @@ pub unsafe fn session_init(session: *mut Session, make: impl FnOnce() -> c_int) 
 ///
 /// # Safety
 /// See [`session_init`].
-pub unsafe fn session_finalize(session: *mut Session, make: impl FnOnce() -> c_int) -> c_int {
+pub unsafe fn session_finalize(session: Place<Session>, make: impl FnOnce() -> c_int) -> c_int {
     if !session.is_null() && process::is_tracking() && OPEN.fetch_sub(1, Ordering::Relaxed) == 1 {
         // SAFETY: the caller's promise.
-        let last = unsafe { *session };
+        let last = unsafe { session.handle() };
         if let Some(process) = process::process().filter(|process| !process.has_world.load(Ordering::Relaxed))
         {
             end(process, last);

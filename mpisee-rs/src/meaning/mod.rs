@@ -12,6 +12,7 @@ mod datatype;
 mod derived;
 mod io;
 mod matched;
+mod on_process;
 mod one_sided;
 mod point_to_point;
 pub mod volume;
@@ -19,12 +20,13 @@ pub mod volume;
 pub use collective::{collective, prepare_collective, start_collective};
 pub use io::{close_file, on_file, open_file, start_transfer, transfer};
 pub use matched::{immediate_matched_probe, matched_probe, receive_matched, start_receive_matched};
+pub use on_process::{on_process, start_on_process};
 pub use one_sided::{
     access, access_and_get, create_window, free_window, on_window, start_access, start_access_and_get,
 };
 pub use point_to_point::{
     on_request, plain, prepare_partitioned_receive, prepare_partitioned_send, prepare_receive, prepare_send,
-    receive, send, send_receive, start_receive, start_send, start_send_receive,
+    receive, send, send_receive, start_plain, start_receive, start_send, start_send_receive,
 };
 
 /// Several threads call MPI at the same time.

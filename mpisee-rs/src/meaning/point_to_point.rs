@@ -140,6 +140,30 @@ pub unsafe fn plain(operation: Operation, comm: Raw<Comm>, make: impl FnOnce() -
     code
 }
 
+/// A call that counts with its time alone, and goes on as `request`.
+///
+/// # Safety
+/// See [`send`].
+pub unsafe fn start_plain(
+    operation: Operation,
+    comm: Raw<Comm>,
+    request: Place<Request>,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    let Some(call) = Call::counted() else { return make() };
+    let (code, ticks) = call.time(make);
+    call.record(|recorder| {
+        let Some(communicator) = recorder.communicator(comm) else { return };
+        let counted = counted(recorder, &communicator, operation, 0, 0, ticks);
+        recorder.count_call(&counted);
+        if code == constant::SUCCESS {
+            // SAFETY: the call succeeded, so it stored a request.
+            unsafe { REQUESTS.add(request, Started::once(Kind::Collective, counted)) };
+        }
+    });
+    code
+}
+
 /// A send that goes on after the call, as `request`.
 ///
 /// # Safety

@@ -136,8 +136,6 @@ fn argument(function: &Function, expr: &Expr, language: Language) -> String {
 fn c_argument(param: &Param) -> String {
     let name = &param.name;
     match param.kind.as_str() {
-        // Sessions are C's alone, and go on as they are.
-        "SESSION" => name.clone(),
         _ if types::is_place(param) => format!("Place::c({name})"),
         "INDEX" => format!("Indices::c({name})"),
         "STRING" => format!("Text::c({name})"),

@@ -2,7 +2,7 @@
 
 use super::exports::{Language, meaning_call};
 use super::{banner, types};
-use crate::spec::{Direction, Function, Meaning, Param};
+use crate::spec::{Direction, Expr, Function, Meaning, Param};
 use std::fmt::Write;
 
 pub fn emit(functions: &[Function]) -> String {
@@ -11,19 +11,79 @@ pub fn emit(functions: &[Function]) -> String {
          which the call goes on as it came; xtask/spec/README.md says which.",
     );
     out.push_str(PREAMBLE);
-    for function in functions {
-        // Those that an MPI has under a name of its own have no Fortran binding that is found; sessions and what
-        // comes of them are recorded from C alone.
-        let is_bound = function.counts_as.is_none() && !is_of_sessions(function);
-        if let Some(meaning) = function.meaning.as_ref().filter(|_| is_bound) {
-            shims(&mut out, function, meaning);
-        }
+    for (function, meaning) in bound(functions) {
+        shims(&mut out, function, meaning);
     }
     out
 }
 
-fn is_of_sessions(function: &Function) -> bool {
-    function.name.starts_with("MPI_Session_") || function.name.contains("_from_group")
+/// The functions with Fortran symbols.
+pub fn bound(functions: &[Function]) -> impl Iterator<Item = (&Function, &Meaning)> {
+    functions.iter().filter_map(|function| Some((function, function.meaning.as_ref()?)))
+}
+
+/// One of the names of a function, as compilers and MPIs spell it.
+pub struct Spelling {
+    /// What the program calls.
+    pub name: String,
+    /// Its profiling twin in Open MPI.
+    pub twin: String,
+    /// Its profiling twin in MPICH.
+    pub twin_of_mpich: String,
+}
+
+impl Spelling {
+    /// Whether it is one of `mpi_f08`, where the error code may be left away.
+    pub fn is_f08(&self) -> bool {
+        self.name.ends_with("_f08_") || self.name.ends_with("_f08_large_")
+    }
+}
+
+/// All the spellings of a function.
+pub fn spellings(function: &Function, meaning: &Meaning) -> Vec<Spelling> {
+    let low = function.name.to_lowercase();
+    let mut names = Vec::new();
+    let mut lows = vec![low.clone()];
+    // The specific procedure for a TYPE(C_PTR) has a name of its own (MPI 4.1, 12.2.2).
+    if function.params.iter().any(|param| param.kind == "C_BUFFER") {
+        lows.push(format!("{low}_cptr"));
+    }
+    for low in lows {
+        names.extend([low.to_uppercase(), low.clone(), format!("{low}_"), format!("{low}__")]);
+    }
+    names.push(format!("{low}_f08_"));
+    // MPICH has large-count variants in mpi_f08. Those of functions with a buffer end in calls of C.
+    let has_buffer = function.params.iter().any(|param| param.kind == "BUFFER");
+    if function.has_large_variant() && !has_buffer {
+        assert!(
+            !reads_counts(function, meaning),
+            "{}: the shim would read a count of 4 bytes",
+            function.name
+        );
+        names.push(format!("{low}_f08_large_"));
+    }
+    let spelling = |name: String| {
+        let twin = format!("{}{name}", if name.starts_with('M') { 'P' } else { 'p' });
+        let twin_of_mpich = match name.strip_prefix("mpi_") {
+            Some(rest) if rest.contains("_f08_") => format!("pmpir_{rest}"),
+            _ => twin.clone(),
+        };
+        Spelling { name, twin, twin_of_mpich }
+    };
+    names.into_iter().map(spelling).collect()
+}
+
+/// Whether the meaning reads a number that is longer in the large-count variant.
+fn reads_counts(function: &Function, meaning: &Meaning) -> bool {
+    fn reads(function: &Function, arg: &Expr) -> bool {
+        match arg {
+            Expr::Param(name) => function.param(name).kind.starts_with("POLY"),
+            Expr::Block(..) => true,
+            Expr::Volume(_, args) => args.iter().any(|arg| reads(function, arg)),
+        }
+    }
+    let (Meaning::Verb { args, .. } | Meaning::ByHand(args)) = meaning;
+    args.iter().any(|arg| reads(function, arg))
 }
 
 const PREAMBLE: &str = r#"
@@ -33,7 +93,7 @@ const PREAMBLE: &str = r#"
 // the function that it called.
 #![allow(clippy::undocumented_unsafe_blocks)]
 
-use crate::abi::{Comm, Count, Datatype, File, Message, Op, Request, Win};
+use crate::abi::{Comm, Count, Datatype, File, Message, Op, Request, Session, Win};
 use crate::argument::{Indices, Place, Text};
 use crate::fortran::{self, Fint};
 use crate::meaning::volume::{self, Block, Blocks, TypedBlocks};
@@ -73,10 +133,8 @@ fn shims(out: &mut String, function: &Function, meaning: &Meaning) {
     let names: Vec<&str> = params.iter().map(|(name, _)| name.as_str()).collect();
     let (typed, types, names) = (typed.join(", "), types.join(", "), names.join(", "));
     let twin = format!("unsafe extern \"C-unwind\" fn({types})");
-    let spellings = [low.to_uppercase(), low.clone(), format!("{low}_"), format!("{low}__")];
-    let f08 = format!("{low}_f08_");
-    let exists: Vec<String> =
-        spellings.iter().chain([&f08]).map(|name| format!("mpi = \"{name}\"")).collect();
+    let spellings = spellings(function, meaning);
+    let exists: Vec<String> = spellings.iter().map(|it| format!("mpi = \"{}\"", it.name)).collect();
     let _ = writeln!(
         out,
         "#[cfg(any({}))]\n#[inline]\nunsafe fn {low}_body(twin: {twin}, {typed}) {{\n{}\n}}\n",
@@ -84,12 +142,10 @@ fn shims(out: &mut String, function: &Function, meaning: &Meaning) {
         body(function, meaning, &names)
     );
     let _ = writeln!(out, "exports! {{ {low}_body({typed}):");
-    for name in &spellings {
-        let p = if name.starts_with('M') { 'P' } else { 'p' };
-        let _ = writeln!(out, "    \"{name}\" c\"{p}{name}\" c\"{p}{name}\";");
+    for Spelling { name, twin, twin_of_mpich } in &spellings {
+        let _ = writeln!(out, "    \"{name}\" c\"{twin}\" c\"{twin_of_mpich}\";");
     }
-    // Open MPI and MPICH differ in what they call the twin.
-    let _ = writeln!(out, "    \"{f08}\" c\"p{f08}\" c\"{}\";\n}}\n", f08.replacen("mpi_", "pmpir_", 1));
+    out.push_str("}\n\n");
 }
 
 fn body(function: &Function, meaning: &Meaning, names: &str) -> String {
@@ -118,7 +174,8 @@ fn body(function: &Function, meaning: &Meaning, names: &str) -> String {
         format!("{closure_head} {}", call((!status.is_empty()).then_some(status)))
     });
     let (Meaning::Verb { args, .. } | Meaning::ByHand(args)) = meaning;
-    let shortcut = if args.is_empty() {
+    // What begins to record is looked at while nothing is.
+    let shortcut = if args.is_empty() || function.name == "MPI_Session_init" {
         String::new()
     } else {
         format!("if fortran::idle() {{ return unsafe {{ twin({names}) }}; }}\n")
@@ -136,7 +193,7 @@ fn params(function: &Function) -> Vec<(String, String)> {
             "ARGUMENT_COUNT" | "ARGUMENT_LIST" => continue,
             "BUFFER" if param.direction == Direction::In => "*const c_void",
             "BUFFER" => "*mut c_void",
-            "STRING" => {
+            "STRING" | "STRING_ARRAY" | "STRING_2DARRAY" => {
                 lengths.push((format!("{}_length", param.name), "usize".to_owned()));
                 "*const c_char"
             }

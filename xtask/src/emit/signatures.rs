@@ -11,7 +11,7 @@ pub fn emit(functions: &[Function]) -> Result<String> {
          flavour. Nothing of this is in the library: it compiles or it does not.",
     );
     out.push_str(
-        "#![allow(unused_imports, clippy::undocumented_unsafe_blocks)]\n\nuse crate::abi::{Aint, Comm, Count, Datatype, Errhandler, File, Group, Info,\n",
+        "#![allow(unused_imports, clippy::undocumented_unsafe_blocks, clippy::missing_transmute_annotations)]\n\nuse crate::abi::{Aint, Comm, Count, Datatype, Errhandler, File, Group, Info,\n",
     );
     out.push_str(
         "Message, Offset, Op, Request, Session, Status, Win};\nuse std::ffi::{c_char, c_int, c_void};\n\n",
@@ -33,11 +33,16 @@ pub fn emit(functions: &[Function]) -> Result<String> {
             if function.variadic {
                 params.push("...".to_owned());
             }
-            // What may be const or not is handed to a call, where a pointer to mutable data does for both.
-            let (abi, value) = if function.params.iter().any(|param| param.const_or_not) {
+            // What may be const or not is handed to a call, where a pointer to mutable data does for both; so are
+            // the program's functions, which are as long as a pointer.
+            let (abi, value) = if function.params.iter().any(|it| it.const_or_not || it.kind == "FUNCTION") {
                 let names: Vec<&str> = function.params_of(large).map(|param| param.name.as_str()).collect();
-                let names = names.join(", ");
-                ("", format!("|{names}| unsafe {{ mpi_sys::P{name}({names}) }}"))
+                let handed = function.params_of(large).map(|param| match param.kind.as_str() {
+                    "FUNCTION" => format!("std::mem::transmute({})", param.name),
+                    _ => param.name.clone(),
+                });
+                let handed = handed.collect::<Vec<_>>().join(", ");
+                ("", format!("|{}| unsafe {{ mpi_sys::P{name}({handed}) }}", names.join(", ")))
             } else {
                 ("extern \"C\" ", format!("mpi_sys::P{name}"))
             };

@@ -164,13 +164,14 @@ fn read_fortran_library(library: &Path, soname: &str, family: Family) -> Result<
         bail!("it is another MPI's");
     }
     let exported = exported(&file);
-    let stands_in = |name: &&&str| match (name.get(..4), family) {
+    let stands_in = |name: &&&str| match (name.split('_').next(), family) {
         // Several spellings, for several compilers.
-        (Some("mpi_"), Family::OpenMpi) => exported.contains(format!("p{name}").as_str()),
-        (Some("MPI_"), Family::OpenMpi) => exported.contains(format!("P{name}").as_str()),
+        (Some("mpi" | "mpix"), Family::OpenMpi) => exported.contains(format!("p{name}").as_str()),
+        (Some("MPI" | "MPIX"), Family::OpenMpi) => exported.contains(format!("P{name}").as_str()),
         // All else ends in calls of C's `MPI_*` functions, and is seen there.
-        (Some("mpi_"), Family::Mpich) => {
-            name.ends_with("_f08_") && exported.contains(name.replacen("mpi_", "pmpir_", 1).as_str())
+        (Some("mpi"), Family::Mpich) => {
+            let is_f08 = name.ends_with("_f08_") || name.ends_with("_f08_large_");
+            is_f08 && exported.contains(name.replacen("mpi_", "pmpir_", 1).as_str())
         }
         _ => false,
     };

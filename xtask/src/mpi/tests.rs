@@ -128,3 +128,44 @@ fn only_executables_that_are_called_like_wrappers_are_tried() {
         assert_eq!(is_wrapper(Path::new(&mpi.path(name))), expected, "{name}");
     }
 }
+
+#[test]
+fn of_fortran_what_does_not_end_in_a_call_of_c_is_stood_in_for() {
+    let mpi = FakeMpi::new();
+    let names = [
+        ["mpi_send_", "pmpi_send_"],
+        ["MPI_SEND", "PMPI_SEND"],
+        ["mpi_send_f08_", "pmpi_send_f08_"],
+        ["mpix_bcast_init_", "pmpix_bcast_init_"],
+        ["mpi_win_allocate_cptr_", "pmpi_win_allocate_cptr_"],
+        ["mpi_comm_split_f08_", "pmpir_comm_split_f08_"],
+        ["mpi_win_allocate_f08_large_", "pmpir_win_allocate_f08_large_"],
+        ["mpi_bcast_f08ts_", "pmpir_bcast_f08ts_"],
+        ["mpix_query_f08_", "without_a_twin"],
+        ["ompi_send_f", "pompi_send_f"],
+    ];
+    let source: String = names.iter().flatten().map(|name| format!("void {name}(void) {{}}\n")).collect();
+    mpi.file("fortran.c", &source, 0o644);
+    let (source, c_library) = (mpi.path("fortran.c"), mpi.path("libmpi.so"));
+    mpi.cc(&[
+        "-shared",
+        "-fPIC",
+        "-Wl,--no-as-needed",
+        &source,
+        &c_library,
+        "-o",
+        &mpi.path("libmpi_mpifh.so.9"),
+    ]);
+    let found = |soname: &str, family: Family| {
+        let mut functions = fortran_functions(Path::new(&c_library), soname, family);
+        functions.sort();
+        functions
+    };
+    let of_open_mpi =
+        ["MPI_SEND", "mpi_send_", "mpi_send_f08_", "mpi_win_allocate_cptr_", "mpix_bcast_init_"];
+    assert_eq!(found("libmpi.so.99", Family::OpenMpi), of_open_mpi);
+    let of_mpich = ["mpi_comm_split_f08_", "mpi_win_allocate_f08_large_"];
+    assert_eq!(found("libmpi.so.99", Family::Mpich), of_mpich);
+    assert!(found("libmpi.so.99", Family::Standard).is_empty());
+    assert!(found("libmpi.so.98", Family::OpenMpi).is_empty(), "it is another MPI's");
+}

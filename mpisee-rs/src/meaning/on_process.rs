@@ -1,0 +1,47 @@
+//! Calls that concern the process and none of its communicators, as `MPI_Buffer_detach`, which waits for the
+//! messages in the buffer on whatever communicator they go. They count on `MPI_COMM_SELF`, of which each process
+//! has its own; in name alone, so also in a process that has sessions and no such communicator.
+
+use crate::abi::{Request, constant};
+use crate::argument::Place;
+use crate::naming;
+use crate::process::REQUESTS;
+use crate::record::Call;
+use crate::request::{Kind, Started};
+use mpisee_profile::Operation;
+use std::ffi::c_int;
+
+/// A call that counts with its time alone.
+///
+/// # Safety
+/// `make` makes the application's call.
+pub unsafe fn on_process(operation: Operation, make: impl FnOnce() -> c_int) -> c_int {
+    let Some(call) = Call::counted() else { return make() };
+    let (code, ticks) = call.time(make);
+    call.record(|recorder| {
+        recorder.count_call(&recorder.counted(naming::ITSELF, operation, 0, 0, ticks));
+    });
+    code
+}
+
+/// A call that counts with its time alone, and goes on as `request`.
+///
+/// # Safety
+/// `make` makes the application's call; `request` is where it stores the request.
+pub unsafe fn start_on_process(
+    operation: Operation,
+    request: Place<Request>,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    let Some(call) = Call::counted() else { return make() };
+    let (code, ticks) = call.time(make);
+    call.record(|recorder| {
+        let counted = recorder.counted(naming::ITSELF, operation, 0, 0, ticks);
+        recorder.count_call(&counted);
+        if code == constant::SUCCESS {
+            // SAFETY: the call succeeded, so it stored a request.
+            unsafe { REQUESTS.add(request, Started::once(Kind::Collective, counted)) };
+        }
+    });
+    code
+}
