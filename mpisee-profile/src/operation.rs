@@ -69,6 +69,10 @@ pub enum Operation {
     CartCreate,
     /// `MPI_Cart_sub`.
     CartSub,
+    /// `MPI_Comm_accept`.
+    CommAccept,
+    /// `MPI_Comm_connect`.
+    CommConnect,
     /// `MPI_Comm_create`.
     CommCreate,
     /// `MPI_Comm_create_from_group`.
@@ -87,6 +91,12 @@ pub enum Operation {
     CommIdup,
     /// `MPI_Comm_idup_with_info`.
     CommIdupWithInfo,
+    /// `MPI_Comm_join`.
+    CommJoin,
+    /// `MPI_Comm_spawn`.
+    CommSpawn,
+    /// `MPI_Comm_spawn_multiple`.
+    CommSpawnMultiple,
     /// `MPI_Comm_split`.
     CommSplit,
     /// `MPI_Comm_split_type`.
@@ -441,7 +451,7 @@ pub enum Operation {
     WinWait,
 }
 
-const TABLE: [(Operation, &str, Kind); 207] = [
+const TABLE: [(Operation, &str, Kind); 212] = [
     (Operation::Accumulate, "MPI_Accumulate", Kind::OneSided),
     (Operation::Allgather, "MPI_Allgather", Kind::Collective),
     (Operation::AllgatherInit, "MPI_Allgather_init", Kind::Collective),
@@ -464,6 +474,8 @@ const TABLE: [(Operation, &str, Kind); 207] = [
     (Operation::Cancel, "MPI_Cancel", Kind::Completion),
     (Operation::CartCreate, "MPI_Cart_create", Kind::Communicator),
     (Operation::CartSub, "MPI_Cart_sub", Kind::Communicator),
+    (Operation::CommAccept, "MPI_Comm_accept", Kind::Communicator),
+    (Operation::CommConnect, "MPI_Comm_connect", Kind::Communicator),
     (Operation::CommCreate, "MPI_Comm_create", Kind::Communicator),
     (Operation::CommCreateFromGroup, "MPI_Comm_create_from_group", Kind::Communicator),
     (Operation::CommCreateGroup, "MPI_Comm_create_group", Kind::Communicator),
@@ -473,6 +485,9 @@ const TABLE: [(Operation, &str, Kind); 207] = [
     (Operation::CommFree, "MPI_Comm_free", Kind::Communicator),
     (Operation::CommIdup, "MPI_Comm_idup", Kind::Communicator),
     (Operation::CommIdupWithInfo, "MPI_Comm_idup_with_info", Kind::Communicator),
+    (Operation::CommJoin, "MPI_Comm_join", Kind::Communicator),
+    (Operation::CommSpawn, "MPI_Comm_spawn", Kind::Communicator),
+    (Operation::CommSpawnMultiple, "MPI_Comm_spawn_multiple", Kind::Communicator),
     (Operation::CommSplit, "MPI_Comm_split", Kind::Communicator),
     (Operation::CommSplitType, "MPI_Comm_split_type", Kind::Communicator),
     (Operation::CompareAndSwap, "MPI_Compare_and_swap", Kind::OneSided),

@@ -20,10 +20,14 @@ pub struct Communicator {
     pub has_topology: bool,
     /// For each out-neighbour of its topology whether it is a process, that is not `MPI_PROC_NULL`.
     out_neighbours: *const [bool],
-    /// Of an intercommunicator: a number larger than those of all names below it, equal on all members.
+    /// Of an intercommunicator, and of one with processes of other worlds: a number larger than those of all
+    /// names below it, equal on all members.
     pub next_number: u32,
     /// Of an intercommunicator: whether the own group is the one with the smallest world rank.
     pub own_group_first: bool,
+    /// Whether it has processes of other worlds. They need not have the profiler, so nothing is ever agreed
+    /// with them.
+    pub has_outsiders: bool,
 }
 
 /// The number of a communicator of which the segment had no room to tell. It is kept, since agreements on
@@ -46,6 +50,7 @@ impl Communicator {
             out_neighbours,
             next_number: 0,
             own_group_first: true,
+            has_outsiders: false,
         }
     }
 
@@ -74,6 +79,13 @@ impl Communicator {
     /// With a larger number for the names below it.
     pub fn with_next_number(&self, next_number: u32) -> Self {
         Communicator { next_number, ..*self }
+    }
+
+    /// Whether the number of the next name below it is kept with it: its members know the number without a
+    /// word between them, since all of them make the same calls on it.
+    #[inline]
+    pub fn keeps_next_number(&self) -> bool {
+        self.is_inter() || self.has_outsiders
     }
 
     /// Whether it has two groups.

@@ -4,12 +4,12 @@
 //! more than its own rows and one piece of another's.
 
 use crate::abi::Comm;
-use crate::by_hand::FLAVOUR;
+use crate::by_hand::{FLAVOUR, was_spawned};
 use crate::clock;
 use crate::message::say;
 use crate::naming;
 use crate::process::{self, Process};
-use mpisee_profile::rows::{CallRow, CommRow, PeerRow, RankRow, RegionRow};
+use mpisee_profile::rows::{CallRow, CommRow, OutsideRow, PeerRow, RankRow, RegionRow};
 use mpisee_profile::run::{MpiInfo, RunInfo, rfc3339};
 use mpisee_profile::segment::tables::{is_merged, merge};
 use mpisee_profile::segment::{NotSeen, RankTables, Snapshot};
@@ -23,7 +23,7 @@ mod link;
 use link::Link;
 
 /// The tables, in the order in which a rank's rows travel.
-const TABLES: usize = 5;
+const TABLES: usize = 6;
 
 /// Writes the profile, together with all other ranks.
 pub fn write_profile() {
@@ -72,6 +72,7 @@ fn own_rows(process: &Process, end: mpisee_profile::segment::tables::Moment) -> 
                 to_csv(&tables.calls),
                 to_csv(&tables.peers),
                 to_csv(&tables.regions),
+                to_csv(&tables.outside),
             ]
         }
         Err(error) => {
@@ -126,7 +127,7 @@ fn write(
         clock: if process.ticks_are_tsc { "tsc" } else { "monotonic" }.to_owned(),
         recording_was_off: counts[NotSeen::ALL.len()] > 0,
         not_seen: not_seen(counts),
-        notes: process.notes.clone(),
+        notes: notes(process),
     };
     let ranks = process.world_size;
     match files.and_then(|files| files.finish(&run)) {
@@ -144,6 +145,15 @@ fn write(
     }
 }
 
+fn notes(process: &Process) -> Vec<String> {
+    let spawned = was_spawned().then(|| {
+        "these processes were spawned by others, to which the communicator P leads; what those did is in a profile \
+         of their own, if they were profiled"
+            .to_owned()
+    });
+    process.notes.iter().cloned().chain(spawned).collect()
+}
+
 fn not_seen(counts: &[u64]) -> BTreeMap<String, u64> {
     let named = NotSeen::ALL.iter().map(|reason| reason.name().to_owned()).zip(counts.iter().copied());
     named.filter(|&(_, count)| count > 0).collect()
@@ -157,6 +167,8 @@ struct Files<'n> {
     calls: TableWriter,
     peers: TableWriter,
     regions: TableWriter,
+    /// Made when there is a first row.
+    outside: Option<TableWriter>,
     /// Communicators that several ranks report, by name; with the order in which they came.
     merged: HashMap<String, (usize, CommRow)>,
     nodes: &'n [u32],
@@ -171,6 +183,7 @@ impl<'n> Files<'n> {
             calls: directory.table::<CallRow>()?,
             peers: directory.table::<PeerRow>()?,
             regions: directory.table::<RegionRow>()?,
+            outside: None,
             directory,
             merged: HashMap::new(),
             nodes,
@@ -178,12 +191,23 @@ impl<'n> Files<'n> {
     }
 
     fn append(&mut self, parts: &[Vec<u8>; TABLES]) -> Result<(), ProfileError> {
-        let [ranks, comms, calls, peers, regions] = parts;
+        let [ranks, comms, calls, peers, regions, outside] = parts;
         self.ranks.append(ranks)?;
         self.append_comms(comms)?;
         self.calls.append(calls)?;
         self.peers.append(peers)?;
-        self.regions.append(regions)
+        self.regions.append(regions)?;
+        self.append_outside(outside)
+    }
+
+    fn append_outside(&mut self, rows: &[u8]) -> Result<(), ProfileError> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        match &mut self.outside {
+            Some(table) => table.append(rows),
+            none => none.insert(self.directory.table::<OutsideRow>()?).append(rows),
+        }
     }
 
     fn append_comms(&mut self, text: &[u8]) -> Result<(), ProfileError> {
@@ -226,7 +250,8 @@ impl<'n> Files<'n> {
         }
         let rows: Vec<CommRow> = merged.into_iter().map(|(_, row)| row).collect();
         self.comms.append(&to_csv(&rows))?;
-        for table in [self.ranks, self.comms, self.calls, self.peers, self.regions] {
+        let tables = [self.ranks, self.comms, self.calls, self.peers, self.regions];
+        for table in tables.into_iter().chain(self.outside) {
             table.close()?;
         }
         self.directory.finish(run)
@@ -241,15 +266,14 @@ fn command_line() -> Vec<String> {
     words.map(|word| String::from_utf8_lossy(word).into_owned()).collect()
 }
 
-/// `MPISEE_OUTPUT`, or the program's name in the working directory; always `NAME.mpisee`.
+/// `MPISEE_OUTPUT`, or the program's name in the working directory; always `NAME.mpisee`. Spawned processes are
+/// often of the same program and inherit the variable: theirs is `NAME-spawned.mpisee`, whoever ends first.
 fn wanted_directory(process: &Process, command: &[String]) -> PathBuf {
     let program = command.first().map_or("profile", String::as_str);
     let name = Path::new(program).file_name().unwrap_or_else(|| "profile".as_ref());
     let wanted = process.options.output.clone().unwrap_or_else(|| PathBuf::from(name));
-    if wanted.extension().is_some_and(|extension| extension == "mpisee") {
-        return wanted;
-    }
-    let mut with_extension = wanted.into_os_string();
-    with_extension.push(".mpisee");
-    PathBuf::from(with_extension)
+    let has_extension = wanted.extension().is_some_and(|extension| extension == "mpisee");
+    let mut wanted = if has_extension { wanted.with_extension("") } else { wanted }.into_os_string();
+    wanted.push(if was_spawned() { "-spawned.mpisee" } else { ".mpisee" });
+    PathBuf::from(wanted)
 }

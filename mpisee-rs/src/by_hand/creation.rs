@@ -7,7 +7,7 @@ use crate::abi::{Comm, Raw, Request, constant};
 use crate::argument::{Place, Text};
 use crate::communicator::Communicator;
 use crate::meaning::completion::count_on;
-use crate::naming::{self, Birth, Parent, TopologyFrom};
+use crate::naming::{self, Birth, Membership, Parent, TopologyFrom};
 use crate::process::{self, COMMUNICATORS, Process, REQUESTS};
 use crate::record::{Call, Counted, Recorder};
 use crate::request::{Kind, Started};
@@ -15,14 +15,21 @@ use mpisee_profile::Operation;
 use mpisee_profile::segment::NotSeen;
 use mpisee_profile::segment::log::Record;
 use std::ffi::c_int;
-use std::sync::atomic::Ordering;
 
-const fn birth(letter: u8, operation: Operation) -> Birth {
-    Birth { letter, operation, several: false, reorder: None, topology: TopologyFrom::Nothing }
+/// A creation that has nothing special.
+pub const fn birth(letter: u8, operation: Operation) -> Birth {
+    Birth {
+        letter,
+        operation: Some(operation),
+        several: false,
+        reorder: None,
+        topology: TopologyFrom::Nothing,
+    }
 }
 
 impl Birth {
-    const fn one_of_several(self) -> Birth {
+    /// One call may create several.
+    pub const fn one_of_several(self) -> Birth {
         Birth { several: true, ..self }
     }
 
@@ -71,7 +78,9 @@ unsafe fn note_created(
 ) {
     // Whose parent is unknown has no name: calls on it are not seen, either.
     let Some(parent) = parent else { return process::not_seen(NotSeen::UnknownCommunicator) };
-    count_on(recorder, birth.operation, parent.id, ticks);
+    if let Some(operation) = birth.operation {
+        count_on(recorder, operation, parent.id, ticks);
+    }
     // SAFETY: a call that succeeded has stored a communicator, or `MPI_COMM_NULL` where there is none.
     if let Some(comm) = unsafe { created(recorder.process, code, new) } {
         naming::enter(recorder.process, comm, &Parent::Known(parent), birth, n);
@@ -145,18 +154,17 @@ pub unsafe fn comm_create_group(comm: Raw<Comm>, new: Place<Comm>, make: impl Fn
     let (code, ticks) = call.time(make);
     call.record(|recorder| {
         let process = recorder.process;
+        let Some(parent) = &parent else { return process::not_seen(NotSeen::UnknownCommunicator) };
+        count_on(recorder, Operation::CommCreateGroup, parent.id, ticks);
         // SAFETY: the caller's promise.
-        let comm = unsafe { created(process, code, new) };
-        let mut n = 0;
-        if let (Some(comm), Some(_)) = (comm, &parent) {
-            let so_far = &process.communicators_so_far;
-            let own = so_far.load(Ordering::Relaxed);
-            n = if process::size(comm) == 1 { own } else { naming::allreduce_max(process, comm, own) };
-            so_far.fetch_max(n + 1, Ordering::Relaxed);
+        let Some(comm) = (unsafe { created(process, code, new) }) else { return };
+        // With processes of other worlds nothing is agreed, and some of the parent's know nothing of this: there
+        // is no number, and the communicator stays unknown.
+        if !(parent.has_outsiders && Membership::of(process, comm).has_outsiders()) {
+            let n = naming::agree_within(process, comm, process.so_far());
+            let birth = birth(b'g', Operation::CommCreateGroup).one_of_several();
+            naming::enter(process, comm, &Parent::Known(parent), birth, n);
         }
-        let birth = birth(b'g', Operation::CommCreateGroup).one_of_several();
-        // SAFETY: the caller's promise.
-        unsafe { note_created(recorder, birth, parent.as_ref(), n, new, code, ticks) };
     });
     code
 }

@@ -6,6 +6,7 @@
 
 mod completion;
 mod creation;
+mod dynamic;
 mod intercomm;
 mod lifecycle;
 mod pcontrol;
@@ -21,6 +22,7 @@ pub use creation::{
     comm_free, comm_idup, comm_idup_with_info, comm_set_name, comm_split, comm_split_type, dist_graph_create,
     dist_graph_create_adjacent, graph_create, intercomm_merge,
 };
+pub use dynamic::{comm_accept, comm_connect, comm_join, comm_spawn, comm_spawn_multiple, was_spawned};
 pub use intercomm::intercomm_create;
 pub use lifecycle::{FLAVOUR, abort, finalize, init, init_thread};
 pub use pcontrol::pcontrol;

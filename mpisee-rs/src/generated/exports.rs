@@ -1591,6 +1591,38 @@ pub unsafe extern "C-unwind" fn MPI_Cart_sub(
     }
 }
 
+#[cfg(mpi = "MPI_Comm_accept")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Comm_accept(
+    port_name: *const c_char,
+    info: Raw<Info>,
+    root: c_int,
+    comm: Raw<Comm>,
+    newcomm: *mut Comm,
+) -> c_int {
+    unsafe {
+        by_hand::comm_accept(comm, Place::c(newcomm), || {
+            pmpi::MPI_Comm_accept.get()(port_name, info, root, comm, newcomm)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_Comm_connect")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Comm_connect(
+    port_name: *const c_char,
+    info: Raw<Info>,
+    root: c_int,
+    comm: Raw<Comm>,
+    newcomm: *mut Comm,
+) -> c_int {
+    unsafe {
+        by_hand::comm_connect(comm, Place::c(newcomm), || {
+            pmpi::MPI_Comm_connect.get()(port_name, info, root, comm, newcomm)
+        })
+    }
+}
+
 #[cfg(mpi = "MPI_Comm_create")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Comm_create(
@@ -1695,11 +1727,75 @@ pub unsafe extern "C-unwind" fn MPI_Comm_idup_with_info(
     }
 }
 
+#[cfg(mpi = "MPI_Comm_join")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Comm_join(fd: c_int, intercomm: *mut Comm) -> c_int {
+    unsafe { by_hand::comm_join(Place::c(intercomm), || pmpi::MPI_Comm_join.get()(fd, intercomm)) }
+}
+
 #[cfg(mpi = "MPI_Comm_set_name")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Comm_set_name(comm: Raw<Comm>, comm_name: *const c_char) -> c_int {
     unsafe {
         by_hand::comm_set_name(comm, Text::c(comm_name), || pmpi::MPI_Comm_set_name.get()(comm, comm_name))
+    }
+}
+
+#[cfg(mpi = "MPI_Comm_spawn")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Comm_spawn(
+    command: *const c_char,
+    argv: *mut *mut c_char,
+    maxprocs: c_int,
+    info: Raw<Info>,
+    root: c_int,
+    comm: Raw<Comm>,
+    intercomm: *mut Comm,
+    array_of_errcodes: *mut c_int,
+) -> c_int {
+    unsafe {
+        by_hand::comm_spawn(comm, Place::c(intercomm), || {
+            pmpi::MPI_Comm_spawn.get()(
+                command,
+                argv,
+                maxprocs,
+                info,
+                root,
+                comm,
+                intercomm,
+                array_of_errcodes,
+            )
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_Comm_spawn_multiple")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Comm_spawn_multiple(
+    count: c_int,
+    array_of_commands: *mut *mut c_char,
+    array_of_argv: *mut *mut *mut c_char,
+    array_of_maxprocs: *const c_int,
+    array_of_info: *const Info,
+    root: c_int,
+    comm: Raw<Comm>,
+    intercomm: *mut Comm,
+    array_of_errcodes: *mut c_int,
+) -> c_int {
+    unsafe {
+        by_hand::comm_spawn_multiple(comm, Place::c(intercomm), || {
+            pmpi::MPI_Comm_spawn_multiple.get()(
+                count,
+                array_of_commands,
+                array_of_argv,
+                array_of_maxprocs,
+                array_of_info,
+                root,
+                comm,
+                intercomm,
+                array_of_errcodes,
+            )
+        })
     }
 }
 

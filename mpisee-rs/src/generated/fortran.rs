@@ -1310,6 +1310,98 @@ exports! { mpi_cart_sub_body(comm: *mut Fint, remain_dims: *mut Fint, newcomm: *
 }
 
 #[cfg(any(
+    mpi = "MPI_COMM_ACCEPT",
+    mpi = "mpi_comm_accept",
+    mpi = "mpi_comm_accept_",
+    mpi = "mpi_comm_accept__",
+    mpi = "mpi_comm_accept_f08_"
+))]
+#[inline]
+unsafe fn mpi_comm_accept_body(
+    twin: unsafe extern "C-unwind" fn(
+        *const c_char,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        usize,
+    ),
+    port_name: *const c_char,
+    info: *mut Fint,
+    root: *mut Fint,
+    comm: *mut Fint,
+    newcomm: *mut Fint,
+    ierror: *mut Fint,
+    port_name_length: usize,
+) {
+    if fortran::idle() {
+        return unsafe { twin(port_name, info, root, comm, newcomm, ierror, port_name_length) };
+    }
+    unsafe {
+        by_hand::comm_accept(fortran::handle::<Comm>(comm), Place::fortran(newcomm), || {
+            fortran::code(ierror, |ierror| {
+                twin(port_name, info, root, comm, newcomm, ierror, port_name_length)
+            })
+        })
+    };
+}
+
+exports! { mpi_comm_accept_body(port_name: *const c_char, info: *mut Fint, root: *mut Fint, comm: *mut Fint, newcomm: *mut Fint, ierror: *mut Fint, port_name_length: usize):
+    "MPI_COMM_ACCEPT" c"PMPI_COMM_ACCEPT" c"PMPI_COMM_ACCEPT";
+    "mpi_comm_accept" c"pmpi_comm_accept" c"pmpi_comm_accept";
+    "mpi_comm_accept_" c"pmpi_comm_accept_" c"pmpi_comm_accept_";
+    "mpi_comm_accept__" c"pmpi_comm_accept__" c"pmpi_comm_accept__";
+    "mpi_comm_accept_f08_" c"pmpi_comm_accept_f08_" c"pmpir_comm_accept_f08_";
+}
+
+#[cfg(any(
+    mpi = "MPI_COMM_CONNECT",
+    mpi = "mpi_comm_connect",
+    mpi = "mpi_comm_connect_",
+    mpi = "mpi_comm_connect__",
+    mpi = "mpi_comm_connect_f08_"
+))]
+#[inline]
+unsafe fn mpi_comm_connect_body(
+    twin: unsafe extern "C-unwind" fn(
+        *const c_char,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        usize,
+    ),
+    port_name: *const c_char,
+    info: *mut Fint,
+    root: *mut Fint,
+    comm: *mut Fint,
+    newcomm: *mut Fint,
+    ierror: *mut Fint,
+    port_name_length: usize,
+) {
+    if fortran::idle() {
+        return unsafe { twin(port_name, info, root, comm, newcomm, ierror, port_name_length) };
+    }
+    unsafe {
+        by_hand::comm_connect(fortran::handle::<Comm>(comm), Place::fortran(newcomm), || {
+            fortran::code(ierror, |ierror| {
+                twin(port_name, info, root, comm, newcomm, ierror, port_name_length)
+            })
+        })
+    };
+}
+
+exports! { mpi_comm_connect_body(port_name: *const c_char, info: *mut Fint, root: *mut Fint, comm: *mut Fint, newcomm: *mut Fint, ierror: *mut Fint, port_name_length: usize):
+    "MPI_COMM_CONNECT" c"PMPI_COMM_CONNECT" c"PMPI_COMM_CONNECT";
+    "mpi_comm_connect" c"pmpi_comm_connect" c"pmpi_comm_connect";
+    "mpi_comm_connect_" c"pmpi_comm_connect_" c"pmpi_comm_connect_";
+    "mpi_comm_connect__" c"pmpi_comm_connect__" c"pmpi_comm_connect__";
+    "mpi_comm_connect_f08_" c"pmpi_comm_connect_f08_" c"pmpir_comm_connect_f08_";
+}
+
+#[cfg(any(
     mpi = "MPI_COMM_CREATE",
     mpi = "mpi_comm_create",
     mpi = "mpi_comm_create_",
@@ -1573,6 +1665,38 @@ exports! { mpi_comm_idup_with_info_body(comm: *mut Fint, info: *mut Fint, newcom
 }
 
 #[cfg(any(
+    mpi = "MPI_COMM_JOIN",
+    mpi = "mpi_comm_join",
+    mpi = "mpi_comm_join_",
+    mpi = "mpi_comm_join__",
+    mpi = "mpi_comm_join_f08_"
+))]
+#[inline]
+unsafe fn mpi_comm_join_body(
+    twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint),
+    fd: *mut Fint,
+    intercomm: *mut Fint,
+    ierror: *mut Fint,
+) {
+    if fortran::idle() {
+        return unsafe { twin(fd, intercomm, ierror) };
+    }
+    unsafe {
+        by_hand::comm_join(Place::fortran(intercomm), || {
+            fortran::code(ierror, |ierror| twin(fd, intercomm, ierror))
+        })
+    };
+}
+
+exports! { mpi_comm_join_body(fd: *mut Fint, intercomm: *mut Fint, ierror: *mut Fint):
+    "MPI_COMM_JOIN" c"PMPI_COMM_JOIN" c"PMPI_COMM_JOIN";
+    "mpi_comm_join" c"pmpi_comm_join" c"pmpi_comm_join";
+    "mpi_comm_join_" c"pmpi_comm_join_" c"pmpi_comm_join_";
+    "mpi_comm_join__" c"pmpi_comm_join__" c"pmpi_comm_join__";
+    "mpi_comm_join_f08_" c"pmpi_comm_join_f08_" c"pmpir_comm_join_f08_";
+}
+
+#[cfg(any(
     mpi = "MPI_COMM_SET_NAME",
     mpi = "mpi_comm_set_name",
     mpi = "mpi_comm_set_name_",
@@ -1605,6 +1729,170 @@ exports! { mpi_comm_set_name_body(comm: *mut Fint, comm_name: *const c_char, ier
     "mpi_comm_set_name_" c"pmpi_comm_set_name_" c"pmpi_comm_set_name_";
     "mpi_comm_set_name__" c"pmpi_comm_set_name__" c"pmpi_comm_set_name__";
     "mpi_comm_set_name_f08_" c"pmpi_comm_set_name_f08_" c"pmpir_comm_set_name_f08_";
+}
+
+#[cfg(any(
+    mpi = "MPI_COMM_SPAWN",
+    mpi = "mpi_comm_spawn",
+    mpi = "mpi_comm_spawn_",
+    mpi = "mpi_comm_spawn__",
+    mpi = "mpi_comm_spawn_f08_"
+))]
+#[inline]
+unsafe fn mpi_comm_spawn_body(
+    twin: unsafe extern "C-unwind" fn(
+        *const c_char,
+        *const c_char,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        usize,
+        usize,
+    ),
+    command: *const c_char,
+    argv: *const c_char,
+    maxprocs: *mut Fint,
+    info: *mut Fint,
+    root: *mut Fint,
+    comm: *mut Fint,
+    intercomm: *mut Fint,
+    array_of_errcodes: *mut Fint,
+    ierror: *mut Fint,
+    command_length: usize,
+    argv_length: usize,
+) {
+    if fortran::idle() {
+        return unsafe {
+            twin(
+                command,
+                argv,
+                maxprocs,
+                info,
+                root,
+                comm,
+                intercomm,
+                array_of_errcodes,
+                ierror,
+                command_length,
+                argv_length,
+            )
+        };
+    }
+    unsafe {
+        by_hand::comm_spawn(fortran::handle::<Comm>(comm), Place::fortran(intercomm), || {
+            fortran::code(ierror, |ierror| {
+                twin(
+                    command,
+                    argv,
+                    maxprocs,
+                    info,
+                    root,
+                    comm,
+                    intercomm,
+                    array_of_errcodes,
+                    ierror,
+                    command_length,
+                    argv_length,
+                )
+            })
+        })
+    };
+}
+
+exports! { mpi_comm_spawn_body(command: *const c_char, argv: *const c_char, maxprocs: *mut Fint, info: *mut Fint, root: *mut Fint, comm: *mut Fint, intercomm: *mut Fint, array_of_errcodes: *mut Fint, ierror: *mut Fint, command_length: usize, argv_length: usize):
+    "MPI_COMM_SPAWN" c"PMPI_COMM_SPAWN" c"PMPI_COMM_SPAWN";
+    "mpi_comm_spawn" c"pmpi_comm_spawn" c"pmpi_comm_spawn";
+    "mpi_comm_spawn_" c"pmpi_comm_spawn_" c"pmpi_comm_spawn_";
+    "mpi_comm_spawn__" c"pmpi_comm_spawn__" c"pmpi_comm_spawn__";
+    "mpi_comm_spawn_f08_" c"pmpi_comm_spawn_f08_" c"pmpir_comm_spawn_f08_";
+}
+
+#[cfg(any(
+    mpi = "MPI_COMM_SPAWN_MULTIPLE",
+    mpi = "mpi_comm_spawn_multiple",
+    mpi = "mpi_comm_spawn_multiple_",
+    mpi = "mpi_comm_spawn_multiple__",
+    mpi = "mpi_comm_spawn_multiple_f08_"
+))]
+#[inline]
+unsafe fn mpi_comm_spawn_multiple_body(
+    twin: unsafe extern "C-unwind" fn(
+        *mut Fint,
+        *const c_char,
+        *const c_char,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        usize,
+        usize,
+    ),
+    count: *mut Fint,
+    array_of_commands: *const c_char,
+    array_of_argv: *const c_char,
+    array_of_maxprocs: *mut Fint,
+    array_of_info: *mut Fint,
+    root: *mut Fint,
+    comm: *mut Fint,
+    intercomm: *mut Fint,
+    array_of_errcodes: *mut Fint,
+    ierror: *mut Fint,
+    array_of_commands_length: usize,
+    array_of_argv_length: usize,
+) {
+    if fortran::idle() {
+        return unsafe {
+            twin(
+                count,
+                array_of_commands,
+                array_of_argv,
+                array_of_maxprocs,
+                array_of_info,
+                root,
+                comm,
+                intercomm,
+                array_of_errcodes,
+                ierror,
+                array_of_commands_length,
+                array_of_argv_length,
+            )
+        };
+    }
+    unsafe {
+        by_hand::comm_spawn_multiple(fortran::handle::<Comm>(comm), Place::fortran(intercomm), || {
+            fortran::code(ierror, |ierror| {
+                twin(
+                    count,
+                    array_of_commands,
+                    array_of_argv,
+                    array_of_maxprocs,
+                    array_of_info,
+                    root,
+                    comm,
+                    intercomm,
+                    array_of_errcodes,
+                    ierror,
+                    array_of_commands_length,
+                    array_of_argv_length,
+                )
+            })
+        })
+    };
+}
+
+exports! { mpi_comm_spawn_multiple_body(count: *mut Fint, array_of_commands: *const c_char, array_of_argv: *const c_char, array_of_maxprocs: *mut Fint, array_of_info: *mut Fint, root: *mut Fint, comm: *mut Fint, intercomm: *mut Fint, array_of_errcodes: *mut Fint, ierror: *mut Fint, array_of_commands_length: usize, array_of_argv_length: usize):
+    "MPI_COMM_SPAWN_MULTIPLE" c"PMPI_COMM_SPAWN_MULTIPLE" c"PMPI_COMM_SPAWN_MULTIPLE";
+    "mpi_comm_spawn_multiple" c"pmpi_comm_spawn_multiple" c"pmpi_comm_spawn_multiple";
+    "mpi_comm_spawn_multiple_" c"pmpi_comm_spawn_multiple_" c"pmpi_comm_spawn_multiple_";
+    "mpi_comm_spawn_multiple__" c"pmpi_comm_spawn_multiple__" c"pmpi_comm_spawn_multiple__";
+    "mpi_comm_spawn_multiple_f08_" c"pmpi_comm_spawn_multiple_f08_" c"pmpir_comm_spawn_multiple_f08_";
 }
 
 #[cfg(any(

@@ -309,6 +309,12 @@ const _: unsafe extern "C" fn(Comm, c_int, *const c_int, *const c_int, c_int, *m
     mpi_sys::PMPI_Cart_create;
 #[cfg(mpi = "MPI_Cart_sub")]
 const _: unsafe extern "C" fn(Comm, *const c_int, *mut Comm) -> c_int = mpi_sys::PMPI_Cart_sub;
+#[cfg(mpi = "MPI_Comm_accept")]
+const _: unsafe extern "C" fn(*const c_char, Info, c_int, Comm, *mut Comm) -> c_int =
+    mpi_sys::PMPI_Comm_accept;
+#[cfg(mpi = "MPI_Comm_connect")]
+const _: unsafe extern "C" fn(*const c_char, Info, c_int, Comm, *mut Comm) -> c_int =
+    mpi_sys::PMPI_Comm_connect;
 #[cfg(mpi = "MPI_Comm_create")]
 const _: unsafe extern "C" fn(Comm, Group, *mut Comm) -> c_int = mpi_sys::PMPI_Comm_create;
 #[cfg(mpi = "MPI_Comm_create_from_group")]
@@ -329,8 +335,33 @@ const _: unsafe extern "C" fn(Comm, *mut Comm, *mut Request) -> c_int = mpi_sys:
 #[cfg(mpi = "MPI_Comm_idup_with_info")]
 const _: unsafe extern "C" fn(Comm, Info, *mut Comm, *mut Request) -> c_int =
     mpi_sys::PMPI_Comm_idup_with_info;
+#[cfg(mpi = "MPI_Comm_join")]
+const _: unsafe extern "C" fn(c_int, *mut Comm) -> c_int = mpi_sys::PMPI_Comm_join;
 #[cfg(mpi = "MPI_Comm_set_name")]
 const _: unsafe extern "C" fn(Comm, *const c_char) -> c_int = mpi_sys::PMPI_Comm_set_name;
+#[cfg(mpi = "MPI_Comm_spawn")]
+const _: unsafe extern "C" fn(
+    *const c_char,
+    *mut *mut c_char,
+    c_int,
+    Info,
+    c_int,
+    Comm,
+    *mut Comm,
+    *mut c_int,
+) -> c_int = mpi_sys::PMPI_Comm_spawn;
+#[cfg(mpi = "MPI_Comm_spawn_multiple")]
+const _: unsafe extern "C" fn(
+    c_int,
+    *mut *mut c_char,
+    *mut *mut *mut c_char,
+    *const c_int,
+    *const Info,
+    c_int,
+    Comm,
+    *mut Comm,
+    *mut c_int,
+) -> c_int = mpi_sys::PMPI_Comm_spawn_multiple;
 #[cfg(mpi = "MPI_Comm_split")]
 const _: unsafe extern "C" fn(Comm, c_int, c_int, *mut Comm) -> c_int = mpi_sys::PMPI_Comm_split;
 #[cfg(mpi = "MPI_Comm_split_type")]

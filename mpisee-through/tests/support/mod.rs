@@ -73,16 +73,12 @@ impl Builder {
         members: &str,
         change: impl FnOnce(&mut CommRow),
     ) -> Self {
-        let (group, remote) = match members.split_once('|') {
-            Some((group, remote)) => (group, Some(remote.parse().unwrap())),
-            None => (members, None),
-        };
-        let members = Members { group: group.parse().unwrap(), remote };
+        let members: Members = members.parse().unwrap();
         let mut row = CommRow {
             comm: comm.to_owned(),
             parent: parent.to_owned(),
             created_by: created_by.to_owned(),
-            size: if comm.starts_with('S') { 1 } else { members.all().len() as u32 },
+            size: if comm.starts_with('S') { 1 } else { (members.all().len() + members.outsiders()) as u32 },
             members,
             label: String::new(),
             topology: String::new(),

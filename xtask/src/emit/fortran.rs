@@ -136,7 +136,7 @@ fn params(function: &Function) -> Vec<(String, String)> {
             "ARGUMENT_COUNT" | "ARGUMENT_LIST" => continue,
             "BUFFER" if param.direction == Direction::In => "*const c_void",
             "BUFFER" => "*mut c_void",
-            "STRING" => {
+            "STRING" | "STRING_ARRAY" | "STRING_2DARRAY" => {
                 lengths.push((format!("{}_length", param.name), "usize".to_owned()));
                 "*const c_char"
             }
