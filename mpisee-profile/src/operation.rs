@@ -25,6 +25,22 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u16)]
 pub enum Operation {
+    /// `MPIX_Comm_ack_failed`.
+    CommAckFailed,
+    /// `MPIX_Comm_agree`.
+    CommAgree,
+    /// `MPIX_Comm_failure_ack`.
+    CommFailureAck,
+    /// `MPIX_Comm_failure_get_acked`.
+    CommFailureGetAcked,
+    /// `MPIX_Comm_get_failed`.
+    CommGetFailed,
+    /// `MPIX_Comm_iagree`.
+    CommIagree,
+    /// `MPIX_Comm_revoke`.
+    CommRevoke,
+    /// `MPIX_Comm_shrink`.
+    CommShrink,
     /// `MPI_Accumulate`.
     Accumulate,
     /// `MPI_Allgather`.
@@ -451,7 +467,15 @@ pub enum Operation {
     WinWait,
 }
 
-const TABLE: [(Operation, &str, Kind); 212] = [
+const TABLE: [(Operation, &str, Kind); 220] = [
+    (Operation::CommAckFailed, "MPIX_Comm_ack_failed", Kind::Communicator),
+    (Operation::CommAgree, "MPIX_Comm_agree", Kind::Collective),
+    (Operation::CommFailureAck, "MPIX_Comm_failure_ack", Kind::Communicator),
+    (Operation::CommFailureGetAcked, "MPIX_Comm_failure_get_acked", Kind::Communicator),
+    (Operation::CommGetFailed, "MPIX_Comm_get_failed", Kind::Communicator),
+    (Operation::CommIagree, "MPIX_Comm_iagree", Kind::Collective),
+    (Operation::CommRevoke, "MPIX_Comm_revoke", Kind::Communicator),
+    (Operation::CommShrink, "MPIX_Comm_shrink", Kind::Communicator),
     (Operation::Accumulate, "MPI_Accumulate", Kind::OneSided),
     (Operation::Allgather, "MPI_Allgather", Kind::Collective),
     (Operation::AllgatherInit, "MPI_Allgather_init", Kind::Collective),

@@ -28,6 +28,8 @@ pub struct Communicator {
     /// Whether it has processes of other worlds. They need not have the profiler, so nothing is ever agreed
     /// with them.
     pub has_outsiders: bool,
+    /// How often it was shrunk (`MPIX_Comm_shrink`), which all survivors count alike.
+    pub shrinks: u32,
 }
 
 /// The number of a communicator of which the segment had no room to tell. It is kept, since agreements on
@@ -51,6 +53,7 @@ impl Communicator {
             next_number: 0,
             own_group_first: true,
             has_outsiders: false,
+            shrinks: 0,
         }
     }
 
@@ -79,6 +82,11 @@ impl Communicator {
     /// With a larger number for the names below it.
     pub fn with_next_number(&self, next_number: u32) -> Self {
         Communicator { next_number, ..*self }
+    }
+
+    /// When it was shrunk once more.
+    pub fn shrunk(&self) -> Self {
+        Communicator { shrinks: self.shrinks + 1, ..*self }
     }
 
     /// Whether the number of the next name below it is kept with it: its members know the number without a

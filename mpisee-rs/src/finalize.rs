@@ -1,4 +1,5 @@
-//! At `MPI_Finalize`: every rank makes its rows, rank 0 writes them.
+//! At `MPI_Finalize`: every rank makes its rows, rank 0 writes them. In a run that outlives some of its processes
+//! the first of the others does, and says who is missing.
 //!
 //! Rows travel as CSV text, one rank after the other and in pieces of limited size, so that no rank holds
 //! more than its own rows and one piece of another's.
@@ -11,10 +12,10 @@ use crate::naming;
 use crate::process::{self, Process};
 use mpisee_profile::rows::{CallRow, CommRow, OutsideRow, PeerRow, RankRow, RegionRow};
 use mpisee_profile::run::{MpiInfo, RunInfo, rfc3339};
-use mpisee_profile::segment::tables::{is_merged, merge};
+use mpisee_profile::segment::tables::{Moment, is_merged, merge};
 use mpisee_profile::segment::{NotSeen, RankTables, Snapshot};
 use mpisee_profile::writer::{ProfileWriter, TableWriter, from_csv, to_csv};
-use mpisee_profile::{FORMAT_VERSION, ProfileError};
+use mpisee_profile::{FORMAT_VERSION, ProfileError, RankSet};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
@@ -35,7 +36,7 @@ pub fn write_profile() {
 /// The same through a communicator of all processes, which is freed then: where there is no world.
 pub fn write_profile_through(comm: Comm) {
     if let Some(process) = process::process() {
-        write_over(process, |_| Link::through(comm));
+        write_over(process, |process| Link::through(process, comm));
     }
 }
 
@@ -44,7 +45,8 @@ fn write_over(process: &Process, open: impl FnOnce(&Process) -> Link) {
     let end_realtime_ns = clock::realtime_ns();
     naming::finish_duplications(process, true);
     let link = open(process);
-    let parts = own_rows(process, end);
+    let absent = link.absent(process);
+    let parts = own_rows(process, end, &absent);
     let header = process.segment.header();
     let relaxed = std::sync::atomic::Ordering::Relaxed;
     let mut counts: Vec<u64> =
@@ -52,8 +54,9 @@ fn write_over(process: &Process, open: impl FnOnce(&Process) -> Link) {
     counts.push(header.recording_was_off.load(relaxed));
     let counts = link.sum(process, &counts);
     let nodes = link.node_of_each_rank(process);
-    if process.world_rank == 0 {
-        write(process, &link, parts, &counts, &nodes, end_realtime_ns);
+    if link.rank == 0 {
+        let gathered = Gathered { counts: &counts, nodes: &nodes, absent, end_realtime_ns };
+        write(process, &link, parts, gathered);
     } else {
         link.send(process, &parts);
     }
@@ -62,10 +65,10 @@ fn write_over(process: &Process, open: impl FnOnce(&Process) -> Link) {
 }
 
 /// The own rows as CSV text, by table.
-fn own_rows(process: &Process, end: mpisee_profile::segment::tables::Moment) -> [Vec<u8>; TABLES] {
+fn own_rows(process: &Process, end: Moment, absent: &RankSet) -> [Vec<u8>; TABLES] {
     match Snapshot::read(&process.segment) {
         Ok(snapshot) => {
-            let tables = RankTables::new(&snapshot, end);
+            let tables = RankTables::without(absent, &snapshot, end);
             [
                 to_csv(&[tables.rank]),
                 to_csv(&tables.comms),
@@ -82,18 +85,24 @@ fn own_rows(process: &Process, end: mpisee_profile::segment::tables::Moment) -> 
     }
 }
 
-/// Writes everything, on rank 0. An error is said once; the other ranks' rows are taken all the same, so
-/// that nobody waits.
-fn write(
-    process: &Process,
-    link: &Link,
-    own: [Vec<u8>; TABLES],
-    counts: &[u64],
-    nodes: &[u32],
+/// What is known of all ranks before their rows come.
+struct Gathered<'g> {
+    /// Calls not seen, by reason, and whether recording was off.
+    counts: &'g [u64],
+    /// The number of each rank's node, in the order of the link.
+    nodes: &'g [u32],
+    /// The ranks that are not there any more.
+    absent: RankSet,
     end_realtime_ns: u64,
-) {
+}
+
+/// Writes everything, on the first rank. An error is said once; the other ranks' rows are taken all the same, so
+/// that nobody waits.
+fn write(process: &Process, link: &Link, own: [Vec<u8>; TABLES], gathered: Gathered) {
+    let Gathered { counts, nodes, mut absent, end_realtime_ns } = gathered;
     let command = command_line();
-    let mut files = Files::create(&wanted_directory(process, &command), nodes);
+    let nodes_by_rank = link.world_ranks().zip(nodes.iter().copied()).collect();
+    let mut files = Files::create(&wanted_directory(process, &command), nodes_by_rank);
     let mut add = |parts: &[Vec<u8>; TABLES]| {
         if let Ok(open) = &mut files
             && let Err(error) = open.append(parts)
@@ -103,8 +112,11 @@ fn write(
     };
     add(&own);
     drop(own);
-    for rank in 1..process.world_size {
-        add(&link.receive(process, rank));
+    for (rank, world_rank) in (0..).zip(link.world_ranks()).skip(1) {
+        match link.receive(process, rank) {
+            Some(parts) => add(&parts),
+            None => absent = absent.union(&RankSet::evenly_spaced(world_rank, 1, 1)),
+        }
     }
     let mut distinct = nodes.to_vec();
     distinct.sort_unstable();
@@ -122,14 +134,17 @@ fn write(
         end: rfc3339(end_realtime_ns),
         ranks: process.world_size,
         nodes: distinct.len() as u32,
-        complete: true,
-        incomplete_because: None,
+        complete: absent.is_empty(),
+        incomplete_because: (!absent.is_empty()).then(|| {
+            let plural = if absent.len() == 1 { "rank" } else { "ranks" };
+            format!("{plural} {absent} ended before MPI_Finalize")
+        }),
         clock: if process.ticks_are_tsc { "tsc" } else { "monotonic" }.to_owned(),
         recording_was_off: counts[NotSeen::ALL.len()] > 0,
         not_seen: not_seen(counts),
         notes: notes(process),
     };
-    let ranks = process.world_size;
+    let ranks = u64::from(process.world_size) - absent.len();
     match files.and_then(|files| files.finish(&run)) {
         Ok(directory) if !process.options.quiet => {
             let directory = directory.display();
@@ -160,7 +175,7 @@ fn not_seen(counts: &[u64]) -> BTreeMap<String, u64> {
 }
 
 /// The files of the profile, being written.
-struct Files<'n> {
+struct Files {
     directory: ProfileWriter,
     ranks: TableWriter,
     comms: TableWriter,
@@ -171,11 +186,12 @@ struct Files<'n> {
     outside: Option<TableWriter>,
     /// Communicators that several ranks report, by name; with the order in which they came.
     merged: HashMap<String, (usize, CommRow)>,
-    nodes: &'n [u32],
+    /// By rank in the world.
+    nodes: HashMap<u32, u32>,
 }
 
-impl<'n> Files<'n> {
-    fn create(wanted: &Path, nodes: &'n [u32]) -> Result<Self, ProfileError> {
+impl Files {
+    fn create(wanted: &Path, nodes: HashMap<u32, u32>) -> Result<Self, ProfileError> {
         let directory = ProfileWriter::create(wanted)?;
         Ok(Files {
             ranks: directory.table::<RankRow>()?,
@@ -235,7 +251,7 @@ impl<'n> Files<'n> {
         if row.size == 1 {
             return 1;
         }
-        let node = |rank: u32| self.nodes.get(rank as usize).copied();
+        let node = |rank: u32| self.nodes.get(&rank).copied();
         let mut nodes: Vec<u32> = row.members.all().iter().filter_map(node).collect();
         nodes.sort_unstable();
         nodes.dedup();

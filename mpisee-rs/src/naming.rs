@@ -281,7 +281,8 @@ fn size_of_group(group: Group) -> u32 {
 
 /// The world ranks of a communicator's processes.
 pub struct Membership {
-    own: Runs,
+    /// The own group, in its order.
+    pub own: Runs,
     /// The other group of an intercommunicator.
     remote: Option<Runs>,
 }

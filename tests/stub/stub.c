@@ -56,6 +56,15 @@ word world(void) {
 #endif
 }
 
+// MPI_COMM_NULL.
+static word nobody(void) {
+#ifdef OPEN_MPI
+    return (word)ompi_mpi_comm_null;
+#else
+    return 0x04000000;
+#endif
+}
+
 word self(void) {
 #ifdef OPEN_MPI
     return (word)ompi_mpi_comm_self;
@@ -98,7 +107,10 @@ word fresh(char what) {
 }
 
 static word sort_of_communicator(const char *creator) {
-    if (strncmp(creator, "MPI_Intercomm_create", 20) == 0) return INTER;
+    static const char *const between_groups[] = {"MPI_Intercomm_create", "MPI_Comm_spawn", "MPI_Comm_accept",
+                                                 "MPI_Comm_connect", "MPI_Comm_join"};
+    for (size_t at = 0; at < sizeof between_groups / sizeof *between_groups; at++)
+        if (strncmp(creator, between_groups[at], strlen(between_groups[at])) == 0) return INTER;
     if (strncmp(creator, "MPI_Cart_", 9) == 0) return CART;
     if (strncmp(creator, "MPI_Graph_", 10) == 0) return GRAPH;
     if (strncmp(creator, "MPI_Dist_graph_", 15) == 0) return DIST_GRAPH;
@@ -132,6 +144,8 @@ static void answer(const char *name, const word *words) {
         *(int *)words[1] = WORLD_SIZE;
     } else if (strcmp(name, "MPI_Comm_size") == 0) {
         *(int *)words[1] = is_self ? 1 : WORLD_SIZE;
+    } else if (strcmp(name, "MPI_Comm_get_parent") == 0) {
+        store(nobody(), 'C', (void *)words[0]); // It was not spawned.
     } else if (strcmp(name, "MPI_Comm_test_inter") == 0) {
         *(int *)words[1] = sort == INTER && words[0] != world();
     } else if (strcmp(name, "MPI_Topo_test") == 0) {

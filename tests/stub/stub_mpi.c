@@ -13,6 +13,15 @@ const struct function functions[] = {
     {"MPIX_Alltoallw_init", true, 11, {{"sendbuf", 'p', '-', 'r'}, {"sendcounts", 'p', 'i', 'r'}, {"sdispls", 'p', 'i', 'r'}, {"sendtypes", 'p', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"rdispls", 'p', 'i', 'r'}, {"recvtypes", 'p', 'o', 'r'}, {"comm", 'h', 'C', 'r'}, {"info", 'h', 'o', 'r'}, {"request", 'p', 'R', 'w'}}},
     {"MPIX_Barrier_init", true, 3, {{"comm", 'h', 'C', 'r'}, {"info", 'h', 'o', 'r'}, {"request", 'p', 'R', 'w'}}},
     {"MPIX_Bcast_init", true, 7, {{"buffer", 'p', '-', 'b'}, {"count", 'i', '-', 'r'}, {"datatype", 'h', 'o', 'r'}, {"root", 'i', '-', 'r'}, {"comm", 'h', 'C', 'r'}, {"info", 'h', 'o', 'r'}, {"request", 'p', 'R', 'w'}}},
+    {"MPIX_Comm_ack_failed", true, 3, {{"comm", 'h', 'C', 'r'}, {"num_to_ack", 'i', '-', 'r'}, {"num_acked", 'p', 'i', 'w'}}},
+    {"MPIX_Comm_agree", true, 2, {{"comm", 'h', 'C', 'r'}, {"flag", 'p', 'i', 'b'}}},
+    {"MPIX_Comm_failure_ack", true, 1, {{"comm", 'h', 'C', 'r'}}},
+    {"MPIX_Comm_failure_get_acked", true, 2, {{"comm", 'h', 'C', 'r'}, {"failedgrp", 'p', 'o', 'w'}}},
+    {"MPIX_Comm_get_failed", true, 2, {{"comm", 'h', 'C', 'r'}, {"failedgrp", 'p', 'o', 'w'}}},
+    {"MPIX_Comm_iagree", true, 3, {{"comm", 'h', 'C', 'r'}, {"flag", 'p', 'i', 'b'}, {"request", 'p', 'R', 'w'}}},
+    {"MPIX_Comm_is_revoked", false, 2, {{"comm", 'h', 'C', 'r'}, {"flag", 'p', 'i', 'w'}}},
+    {"MPIX_Comm_revoke", true, 1, {{"comm", 'h', 'C', 'r'}}},
+    {"MPIX_Comm_shrink", true, 2, {{"comm", 'h', 'C', 'r'}, {"newcomm", 'p', 'C', 'w'}}},
     {"MPIX_Exscan_init", true, 8, {{"sendbuf", 'p', '-', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"count", 'i', '-', 'r'}, {"datatype", 'h', 'o', 'r'}, {"op", 'h', 'o', 'r'}, {"comm", 'h', 'C', 'r'}, {"info", 'h', 'o', 'r'}, {"request", 'p', 'R', 'w'}}},
     {"MPIX_Gather_init", true, 10, {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'i', '-', 'r'}, {"sendtype", 'h', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcount", 'i', '-', 'r'}, {"recvtype", 'h', 'o', 'r'}, {"root", 'i', '-', 'r'}, {"comm", 'h', 'C', 'r'}, {"info", 'h', 'o', 'r'}, {"request", 'p', 'R', 'w'}}},
     {"MPIX_Gatherv_init", true, 11, {{"sendbuf", 'p', '-', 'r'}, {"sendcount", 'i', '-', 'r'}, {"sendtype", 'h', 'o', 'r'}, {"recvbuf", 'p', '-', 'w'}, {"recvcounts", 'p', 'i', 'r'}, {"displs", 'p', 'i', 'r'}, {"recvtype", 'h', 'o', 'r'}, {"root", 'i', '-', 'r'}, {"comm", 'h', 'C', 'r'}, {"info", 'h', 'o', 'r'}, {"request", 'p', 'R', 'w'}}},
@@ -610,7 +619,7 @@ const struct function functions[] = {
     {"MPI_Wtick", false, 0, {}},
     {"MPI_Wtime", false, 0, {}},
 };
-const int function_count = 604;
+const int function_count = 613;
 
 word PMPIX_Allgather_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(0, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
 word PMPIX_Allgatherv_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(1, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
@@ -620,599 +629,608 @@ word PMPIX_Alltoallv_init(word a0, word a1, word a2, word a3, word a4, word a5, 
 word PMPIX_Alltoallw_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { return called(5, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
 word PMPIX_Barrier_init(word a0, word a1, word a2) { return called(6, (word[]){a0, a1, a2}); }
 word PMPIX_Bcast_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(7, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPIX_Exscan_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(8, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-word PMPIX_Gather_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(9, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-word PMPIX_Gatherv_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { return called(10, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-word PMPIX_Neighbor_allgather_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(11, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-word PMPIX_Neighbor_allgatherv_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(12, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-word PMPIX_Neighbor_alltoall_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(13, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-word PMPIX_Neighbor_alltoallv_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { return called(14, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-word PMPIX_Neighbor_alltoallw_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { return called(15, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-word PMPIX_Reduce_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(16, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-word PMPIX_Reduce_scatter_block_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(17, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-word PMPIX_Reduce_scatter_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(18, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-word PMPIX_Scan_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(19, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-word PMPIX_Scatter_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(20, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-word PMPIX_Scatterv_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { return called(21, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-word PMPI_Abort(word a0, word a1) { return called(22, (word[]){a0, a1}); }
-word PMPI_Accumulate(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(23, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-word PMPI_Accumulate_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(24, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-word PMPI_Add_error_class(word a0) { return called(25, (word[]){a0}); }
-word PMPI_Add_error_code(word a0, word a1) { return called(26, (word[]){a0, a1}); }
-word PMPI_Add_error_string(word a0, word a1) { return called(27, (word[]){a0, a1}); }
-word PMPI_Aint_add(word a0, word a1) { return called(28, (word[]){a0, a1}); }
-word PMPI_Aint_diff(word a0, word a1) { return called(29, (word[]){a0, a1}); }
-word PMPI_Allgather(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(30, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Allgather_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(31, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Allgather_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(32, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-word PMPI_Allgather_init_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(33, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-word PMPI_Allgatherv(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(34, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-word PMPI_Allgatherv_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(35, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-word PMPI_Allgatherv_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(36, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-word PMPI_Allgatherv_init_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(37, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-word PMPI_Alloc_mem(word a0, word a1, word a2) { return called(38, (word[]){a0, a1, a2}); }
-word PMPI_Allreduce(word a0, word a1, word a2, word a3, word a4, word a5) { return called(39, (word[]){a0, a1, a2, a3, a4, a5}); }
-word PMPI_Allreduce_c(word a0, word a1, word a2, word a3, word a4, word a5) { return called(40, (word[]){a0, a1, a2, a3, a4, a5}); }
-word PMPI_Allreduce_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(41, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-word PMPI_Allreduce_init_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(42, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-word PMPI_Alltoall(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(43, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Alltoall_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(44, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Alltoall_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(45, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-word PMPI_Alltoall_init_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(46, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-word PMPI_Alltoallv(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(47, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-word PMPI_Alltoallv_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(48, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-word PMPI_Alltoallv_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { return called(49, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-word PMPI_Alltoallv_init_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { return called(50, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-word PMPI_Alltoallw(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(51, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-word PMPI_Alltoallw_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(52, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-word PMPI_Alltoallw_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { return called(53, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-word PMPI_Alltoallw_init_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { return called(54, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-word PMPI_Attr_delete(word a0, word a1) { return called(55, (word[]){a0, a1}); }
-word PMPI_Attr_get(word a0, word a1, word a2, word a3) { return called(56, (word[]){a0, a1, a2, a3}); }
-word PMPI_Attr_put(word a0, word a1, word a2) { return called(57, (word[]){a0, a1, a2}); }
-word PMPI_Barrier(word a0) { return called(58, (word[]){a0}); }
-word PMPI_Barrier_init(word a0, word a1, word a2) { return called(59, (word[]){a0, a1, a2}); }
-word PMPI_Bcast(word a0, word a1, word a2, word a3, word a4) { return called(60, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Bcast_c(word a0, word a1, word a2, word a3, word a4) { return called(61, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Bcast_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(62, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Bcast_init_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(63, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Bsend(word a0, word a1, word a2, word a3, word a4, word a5) { return called(64, (word[]){a0, a1, a2, a3, a4, a5}); }
-word PMPI_Bsend_c(word a0, word a1, word a2, word a3, word a4, word a5) { return called(65, (word[]){a0, a1, a2, a3, a4, a5}); }
-word PMPI_Bsend_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(66, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Bsend_init_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(67, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Buffer_attach(word a0, word a1) { return called(68, (word[]){a0, a1}); }
-word PMPI_Buffer_attach_c(word a0, word a1) { return called(69, (word[]){a0, a1}); }
-word PMPI_Buffer_detach(word a0, word a1) { return called(70, (word[]){a0, a1}); }
-word PMPI_Buffer_detach_c(word a0, word a1) { return called(71, (word[]){a0, a1}); }
-word PMPI_Cancel(word a0) { return called(72, (word[]){a0}); }
-word PMPI_Cart_coords(word a0, word a1, word a2, word a3) { return called(73, (word[]){a0, a1, a2, a3}); }
-word PMPI_Cart_create(word a0, word a1, word a2, word a3, word a4, word a5) { return called(74, (word[]){a0, a1, a2, a3, a4, a5}); }
-word PMPI_Cart_get(word a0, word a1, word a2, word a3, word a4) { return called(75, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Cart_map(word a0, word a1, word a2, word a3, word a4) { return called(76, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Cart_rank(word a0, word a1, word a2) { return called(77, (word[]){a0, a1, a2}); }
-word PMPI_Cart_shift(word a0, word a1, word a2, word a3, word a4) { return called(78, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Cart_sub(word a0, word a1, word a2) { return called(79, (word[]){a0, a1, a2}); }
-word PMPI_Cartdim_get(word a0, word a1) { return called(80, (word[]){a0, a1}); }
-word PMPI_Close_port(word a0) { return called(81, (word[]){a0}); }
-word PMPI_Comm_accept(word a0, word a1, word a2, word a3, word a4) { return called(82, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Comm_c2f(word a0) { return called(83, (word[]){a0}); }
-word PMPI_Comm_call_errhandler(word a0, word a1) { return called(84, (word[]){a0, a1}); }
-word PMPI_Comm_compare(word a0, word a1, word a2) { return called(85, (word[]){a0, a1, a2}); }
-word PMPI_Comm_connect(word a0, word a1, word a2, word a3, word a4) { return called(86, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Comm_create(word a0, word a1, word a2) { return called(87, (word[]){a0, a1, a2}); }
-word PMPI_Comm_create_errhandler(word a0, word a1) { return called(88, (word[]){a0, a1}); }
-word PMPI_Comm_create_from_group(word a0, word a1, word a2, word a3, word a4) { return called(89, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Comm_create_group(word a0, word a1, word a2, word a3) { return called(90, (word[]){a0, a1, a2, a3}); }
-word PMPI_Comm_create_keyval(word a0, word a1, word a2, word a3) { return called(91, (word[]){a0, a1, a2, a3}); }
-word PMPI_Comm_delete_attr(word a0, word a1) { return called(92, (word[]){a0, a1}); }
-word PMPI_Comm_disconnect(word a0) { return called(93, (word[]){a0}); }
-word PMPI_Comm_dup(word a0, word a1) { return called(94, (word[]){a0, a1}); }
-word PMPI_Comm_dup_with_info(word a0, word a1, word a2) { return called(95, (word[]){a0, a1, a2}); }
-word PMPI_Comm_f2c(word a0) { return called(96, (word[]){a0}); }
-word PMPI_Comm_free(word a0) { return called(97, (word[]){a0}); }
-word PMPI_Comm_free_keyval(word a0) { return called(98, (word[]){a0}); }
-word PMPI_Comm_get_attr(word a0, word a1, word a2, word a3) { return called(99, (word[]){a0, a1, a2, a3}); }
-word PMPI_Comm_get_errhandler(word a0, word a1) { return called(100, (word[]){a0, a1}); }
-word PMPI_Comm_get_info(word a0, word a1) { return called(101, (word[]){a0, a1}); }
-word PMPI_Comm_get_name(word a0, word a1, word a2) { return called(102, (word[]){a0, a1, a2}); }
-word PMPI_Comm_get_parent(word a0) { return called(103, (word[]){a0}); }
-word PMPI_Comm_group(word a0, word a1) { return called(104, (word[]){a0, a1}); }
-word PMPI_Comm_idup(word a0, word a1, word a2) { return called(105, (word[]){a0, a1, a2}); }
-word PMPI_Comm_idup_with_info(word a0, word a1, word a2, word a3) { return called(106, (word[]){a0, a1, a2, a3}); }
-word PMPI_Comm_join(word a0, word a1) { return called(107, (word[]){a0, a1}); }
-word PMPI_Comm_rank(word a0, word a1) { return called(108, (word[]){a0, a1}); }
-word PMPI_Comm_remote_group(word a0, word a1) { return called(109, (word[]){a0, a1}); }
-word PMPI_Comm_remote_size(word a0, word a1) { return called(110, (word[]){a0, a1}); }
-word PMPI_Comm_set_attr(word a0, word a1, word a2) { return called(111, (word[]){a0, a1, a2}); }
-word PMPI_Comm_set_errhandler(word a0, word a1) { return called(112, (word[]){a0, a1}); }
-word PMPI_Comm_set_info(word a0, word a1) { return called(113, (word[]){a0, a1}); }
-word PMPI_Comm_set_name(word a0, word a1) { return called(114, (word[]){a0, a1}); }
-word PMPI_Comm_size(word a0, word a1) { return called(115, (word[]){a0, a1}); }
-word PMPI_Comm_spawn(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(116, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-word PMPI_Comm_spawn_multiple(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(117, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-word PMPI_Comm_split(word a0, word a1, word a2, word a3) { return called(118, (word[]){a0, a1, a2, a3}); }
-word PMPI_Comm_split_type(word a0, word a1, word a2, word a3, word a4) { return called(119, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Comm_test_inter(word a0, word a1) { return called(120, (word[]){a0, a1}); }
-word PMPI_Compare_and_swap(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(121, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Dims_create(word a0, word a1, word a2) { return called(122, (word[]){a0, a1, a2}); }
-word PMPI_Dist_graph_create(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(123, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-word PMPI_Dist_graph_create_adjacent(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(124, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-word PMPI_Dist_graph_neighbors(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(125, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Dist_graph_neighbors_count(word a0, word a1, word a2, word a3) { return called(126, (word[]){a0, a1, a2, a3}); }
-word PMPI_Errhandler_c2f(word a0) { return called(127, (word[]){a0}); }
-word PMPI_Errhandler_f2c(word a0) { return called(128, (word[]){a0}); }
-word PMPI_Errhandler_free(word a0) { return called(129, (word[]){a0}); }
-word PMPI_Error_class(word a0, word a1) { return called(130, (word[]){a0, a1}); }
-word PMPI_Error_string(word a0, word a1, word a2) { return called(131, (word[]){a0, a1, a2}); }
-word PMPI_Exscan(word a0, word a1, word a2, word a3, word a4, word a5) { return called(132, (word[]){a0, a1, a2, a3, a4, a5}); }
-word PMPI_Exscan_c(word a0, word a1, word a2, word a3, word a4, word a5) { return called(133, (word[]){a0, a1, a2, a3, a4, a5}); }
-word PMPI_Exscan_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(134, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-word PMPI_Exscan_init_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(135, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-word PMPI_Fetch_and_op(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(136, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_File_c2f(word a0) { return called(137, (word[]){a0}); }
-word PMPI_File_call_errhandler(word a0, word a1) { return called(138, (word[]){a0, a1}); }
-word PMPI_File_close(word a0) { return called(139, (word[]){a0}); }
-word PMPI_File_create_errhandler(word a0, word a1) { return called(140, (word[]){a0, a1}); }
-word PMPI_File_delete(word a0, word a1) { return called(141, (word[]){a0, a1}); }
-word PMPI_File_f2c(word a0) { return called(142, (word[]){a0}); }
-word PMPI_File_get_amode(word a0, word a1) { return called(143, (word[]){a0, a1}); }
-word PMPI_File_get_atomicity(word a0, word a1) { return called(144, (word[]){a0, a1}); }
-word PMPI_File_get_byte_offset(word a0, word a1, word a2) { return called(145, (word[]){a0, a1, a2}); }
-word PMPI_File_get_errhandler(word a0, word a1) { return called(146, (word[]){a0, a1}); }
-word PMPI_File_get_group(word a0, word a1) { return called(147, (word[]){a0, a1}); }
-word PMPI_File_get_info(word a0, word a1) { return called(148, (word[]){a0, a1}); }
-word PMPI_File_get_position(word a0, word a1) { return called(149, (word[]){a0, a1}); }
-word PMPI_File_get_position_shared(word a0, word a1) { return called(150, (word[]){a0, a1}); }
-word PMPI_File_get_size(word a0, word a1) { return called(151, (word[]){a0, a1}); }
-word PMPI_File_get_type_extent(word a0, word a1, word a2) { return called(152, (word[]){a0, a1, a2}); }
-word PMPI_File_get_type_extent_c(word a0, word a1, word a2) { return called(153, (word[]){a0, a1, a2}); }
-word PMPI_File_get_view(word a0, word a1, word a2, word a3, word a4) { return called(154, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_File_iread(word a0, word a1, word a2, word a3, word a4) { return called(155, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_File_iread_c(word a0, word a1, word a2, word a3, word a4) { return called(156, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_File_iread_all(word a0, word a1, word a2, word a3, word a4) { return called(157, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_File_iread_all_c(word a0, word a1, word a2, word a3, word a4) { return called(158, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_File_iread_at(word a0, word a1, word a2, word a3, word a4, word a5) { return called(159, (word[]){a0, a1, a2, a3, a4, a5}); }
-word PMPI_File_iread_at_c(word a0, word a1, word a2, word a3, word a4, word a5) { return called(160, (word[]){a0, a1, a2, a3, a4, a5}); }
-word PMPI_File_iread_at_all(word a0, word a1, word a2, word a3, word a4, word a5) { return called(161, (word[]){a0, a1, a2, a3, a4, a5}); }
-word PMPI_File_iread_at_all_c(word a0, word a1, word a2, word a3, word a4, word a5) { return called(162, (word[]){a0, a1, a2, a3, a4, a5}); }
-word PMPI_File_iread_shared(word a0, word a1, word a2, word a3, word a4) { return called(163, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_File_iread_shared_c(word a0, word a1, word a2, word a3, word a4) { return called(164, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_File_iwrite(word a0, word a1, word a2, word a3, word a4) { return called(165, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_File_iwrite_c(word a0, word a1, word a2, word a3, word a4) { return called(166, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_File_iwrite_all(word a0, word a1, word a2, word a3, word a4) { return called(167, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_File_iwrite_all_c(word a0, word a1, word a2, word a3, word a4) { return called(168, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_File_iwrite_at(word a0, word a1, word a2, word a3, word a4, word a5) { return called(169, (word[]){a0, a1, a2, a3, a4, a5}); }
-word PMPI_File_iwrite_at_c(word a0, word a1, word a2, word a3, word a4, word a5) { return called(170, (word[]){a0, a1, a2, a3, a4, a5}); }
-word PMPI_File_iwrite_at_all(word a0, word a1, word a2, word a3, word a4, word a5) { return called(171, (word[]){a0, a1, a2, a3, a4, a5}); }
-word PMPI_File_iwrite_at_all_c(word a0, word a1, word a2, word a3, word a4, word a5) { return called(172, (word[]){a0, a1, a2, a3, a4, a5}); }
-word PMPI_File_iwrite_shared(word a0, word a1, word a2, word a3, word a4) { return called(173, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_File_iwrite_shared_c(word a0, word a1, word a2, word a3, word a4) { return called(174, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_File_open(word a0, word a1, word a2, word a3, word a4) { return called(175, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_File_preallocate(word a0, word a1) { return called(176, (word[]){a0, a1}); }
-word PMPI_File_read(word a0, word a1, word a2, word a3, word a4) { return called(177, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_File_read_c(word a0, word a1, word a2, word a3, word a4) { return called(178, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_File_read_all(word a0, word a1, word a2, word a3, word a4) { return called(179, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_File_read_all_c(word a0, word a1, word a2, word a3, word a4) { return called(180, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_File_read_all_begin(word a0, word a1, word a2, word a3) { return called(181, (word[]){a0, a1, a2, a3}); }
-word PMPI_File_read_all_begin_c(word a0, word a1, word a2, word a3) { return called(182, (word[]){a0, a1, a2, a3}); }
-word PMPI_File_read_all_end(word a0, word a1, word a2) { return called(183, (word[]){a0, a1, a2}); }
-word PMPI_File_read_at(word a0, word a1, word a2, word a3, word a4, word a5) { return called(184, (word[]){a0, a1, a2, a3, a4, a5}); }
-word PMPI_File_read_at_c(word a0, word a1, word a2, word a3, word a4, word a5) { return called(185, (word[]){a0, a1, a2, a3, a4, a5}); }
-word PMPI_File_read_at_all(word a0, word a1, word a2, word a3, word a4, word a5) { return called(186, (word[]){a0, a1, a2, a3, a4, a5}); }
-word PMPI_File_read_at_all_c(word a0, word a1, word a2, word a3, word a4, word a5) { return called(187, (word[]){a0, a1, a2, a3, a4, a5}); }
-word PMPI_File_read_at_all_begin(word a0, word a1, word a2, word a3, word a4) { return called(188, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_File_read_at_all_begin_c(word a0, word a1, word a2, word a3, word a4) { return called(189, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_File_read_at_all_end(word a0, word a1, word a2) { return called(190, (word[]){a0, a1, a2}); }
-word PMPI_File_read_ordered(word a0, word a1, word a2, word a3, word a4) { return called(191, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_File_read_ordered_c(word a0, word a1, word a2, word a3, word a4) { return called(192, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_File_read_ordered_begin(word a0, word a1, word a2, word a3) { return called(193, (word[]){a0, a1, a2, a3}); }
-word PMPI_File_read_ordered_begin_c(word a0, word a1, word a2, word a3) { return called(194, (word[]){a0, a1, a2, a3}); }
-word PMPI_File_read_ordered_end(word a0, word a1, word a2) { return called(195, (word[]){a0, a1, a2}); }
-word PMPI_File_read_shared(word a0, word a1, word a2, word a3, word a4) { return called(196, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_File_read_shared_c(word a0, word a1, word a2, word a3, word a4) { return called(197, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_File_seek(word a0, word a1, word a2) { return called(198, (word[]){a0, a1, a2}); }
-word PMPI_File_seek_shared(word a0, word a1, word a2) { return called(199, (word[]){a0, a1, a2}); }
-word PMPI_File_set_atomicity(word a0, word a1) { return called(200, (word[]){a0, a1}); }
-word PMPI_File_set_errhandler(word a0, word a1) { return called(201, (word[]){a0, a1}); }
-word PMPI_File_set_info(word a0, word a1) { return called(202, (word[]){a0, a1}); }
-word PMPI_File_set_size(word a0, word a1) { return called(203, (word[]){a0, a1}); }
-word PMPI_File_set_view(word a0, word a1, word a2, word a3, word a4, word a5) { return called(204, (word[]){a0, a1, a2, a3, a4, a5}); }
-word PMPI_File_sync(word a0) { return called(205, (word[]){a0}); }
-word PMPI_File_write(word a0, word a1, word a2, word a3, word a4) { return called(206, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_File_write_c(word a0, word a1, word a2, word a3, word a4) { return called(207, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_File_write_all(word a0, word a1, word a2, word a3, word a4) { return called(208, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_File_write_all_c(word a0, word a1, word a2, word a3, word a4) { return called(209, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_File_write_all_begin(word a0, word a1, word a2, word a3) { return called(210, (word[]){a0, a1, a2, a3}); }
-word PMPI_File_write_all_begin_c(word a0, word a1, word a2, word a3) { return called(211, (word[]){a0, a1, a2, a3}); }
-word PMPI_File_write_all_end(word a0, word a1, word a2) { return called(212, (word[]){a0, a1, a2}); }
-word PMPI_File_write_at(word a0, word a1, word a2, word a3, word a4, word a5) { return called(213, (word[]){a0, a1, a2, a3, a4, a5}); }
-word PMPI_File_write_at_c(word a0, word a1, word a2, word a3, word a4, word a5) { return called(214, (word[]){a0, a1, a2, a3, a4, a5}); }
-word PMPI_File_write_at_all(word a0, word a1, word a2, word a3, word a4, word a5) { return called(215, (word[]){a0, a1, a2, a3, a4, a5}); }
-word PMPI_File_write_at_all_c(word a0, word a1, word a2, word a3, word a4, word a5) { return called(216, (word[]){a0, a1, a2, a3, a4, a5}); }
-word PMPI_File_write_at_all_begin(word a0, word a1, word a2, word a3, word a4) { return called(217, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_File_write_at_all_begin_c(word a0, word a1, word a2, word a3, word a4) { return called(218, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_File_write_at_all_end(word a0, word a1, word a2) { return called(219, (word[]){a0, a1, a2}); }
-word PMPI_File_write_ordered(word a0, word a1, word a2, word a3, word a4) { return called(220, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_File_write_ordered_c(word a0, word a1, word a2, word a3, word a4) { return called(221, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_File_write_ordered_begin(word a0, word a1, word a2, word a3) { return called(222, (word[]){a0, a1, a2, a3}); }
-word PMPI_File_write_ordered_begin_c(word a0, word a1, word a2, word a3) { return called(223, (word[]){a0, a1, a2, a3}); }
-word PMPI_File_write_ordered_end(word a0, word a1, word a2) { return called(224, (word[]){a0, a1, a2}); }
-word PMPI_File_write_shared(word a0, word a1, word a2, word a3, word a4) { return called(225, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_File_write_shared_c(word a0, word a1, word a2, word a3, word a4) { return called(226, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Finalize(void) { return called(227, NULL); }
-word PMPI_Finalized(word a0) { return called(228, (word[]){a0}); }
-word PMPI_Free_mem(word a0) { return called(229, (word[]){a0}); }
-word PMPI_Gather(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(230, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-word PMPI_Gather_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(231, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-word PMPI_Gather_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(232, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-word PMPI_Gather_init_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(233, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-word PMPI_Gatherv(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(234, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-word PMPI_Gatherv_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(235, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-word PMPI_Gatherv_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { return called(236, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-word PMPI_Gatherv_init_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { return called(237, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-word PMPI_Get(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(238, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-word PMPI_Get_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(239, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-word PMPI_Get_accumulate(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { return called(240, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-word PMPI_Get_accumulate_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { return called(241, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-word PMPI_Get_address(word a0, word a1) { return called(242, (word[]){a0, a1}); }
-word PMPI_Get_count(word a0, word a1, word a2) { return called(243, (word[]){a0, a1, a2}); }
-word PMPI_Get_count_c(word a0, word a1, word a2) { return called(244, (word[]){a0, a1, a2}); }
-word PMPI_Get_elements(word a0, word a1, word a2) { return called(245, (word[]){a0, a1, a2}); }
-word PMPI_Get_elements_c(word a0, word a1, word a2) { return called(246, (word[]){a0, a1, a2}); }
-word PMPI_Get_elements_x(word a0, word a1, word a2) { return called(247, (word[]){a0, a1, a2}); }
-word PMPI_Get_library_version(word a0, word a1) { return called(248, (word[]){a0, a1}); }
-word PMPI_Get_processor_name(word a0, word a1) { return called(249, (word[]){a0, a1}); }
-word PMPI_Get_version(word a0, word a1) { return called(250, (word[]){a0, a1}); }
-word PMPI_Graph_create(word a0, word a1, word a2, word a3, word a4, word a5) { return called(251, (word[]){a0, a1, a2, a3, a4, a5}); }
-word PMPI_Graph_get(word a0, word a1, word a2, word a3, word a4) { return called(252, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Graph_map(word a0, word a1, word a2, word a3, word a4) { return called(253, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Graph_neighbors(word a0, word a1, word a2, word a3) { return called(254, (word[]){a0, a1, a2, a3}); }
-word PMPI_Graph_neighbors_count(word a0, word a1, word a2) { return called(255, (word[]){a0, a1, a2}); }
-word PMPI_Graphdims_get(word a0, word a1, word a2) { return called(256, (word[]){a0, a1, a2}); }
-word PMPI_Grequest_complete(word a0) { return called(257, (word[]){a0}); }
-word PMPI_Grequest_start(word a0, word a1, word a2, word a3, word a4) { return called(258, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Group_c2f(word a0) { return called(259, (word[]){a0}); }
-word PMPI_Group_compare(word a0, word a1, word a2) { return called(260, (word[]){a0, a1, a2}); }
-word PMPI_Group_difference(word a0, word a1, word a2) { return called(261, (word[]){a0, a1, a2}); }
-word PMPI_Group_excl(word a0, word a1, word a2, word a3) { return called(262, (word[]){a0, a1, a2, a3}); }
-word PMPI_Group_f2c(word a0) { return called(263, (word[]){a0}); }
-word PMPI_Group_free(word a0) { return called(264, (word[]){a0}); }
-word PMPI_Group_from_session_pset(word a0, word a1, word a2) { return called(265, (word[]){a0, a1, a2}); }
-word PMPI_Group_incl(word a0, word a1, word a2, word a3) { return called(266, (word[]){a0, a1, a2, a3}); }
-word PMPI_Group_intersection(word a0, word a1, word a2) { return called(267, (word[]){a0, a1, a2}); }
-word PMPI_Group_range_excl(word a0, word a1, word a2, word a3) { return called(268, (word[]){a0, a1, a2, a3}); }
-word PMPI_Group_range_incl(word a0, word a1, word a2, word a3) { return called(269, (word[]){a0, a1, a2, a3}); }
-word PMPI_Group_rank(word a0, word a1) { return called(270, (word[]){a0, a1}); }
-word PMPI_Group_size(word a0, word a1) { return called(271, (word[]){a0, a1}); }
-word PMPI_Group_translate_ranks(word a0, word a1, word a2, word a3, word a4) { return called(272, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Group_union(word a0, word a1, word a2) { return called(273, (word[]){a0, a1, a2}); }
-word PMPI_Iallgather(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(274, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-word PMPI_Iallgather_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(275, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-word PMPI_Iallgatherv(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(276, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-word PMPI_Iallgatherv_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(277, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-word PMPI_Iallreduce(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(278, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Iallreduce_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(279, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Ialltoall(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(280, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-word PMPI_Ialltoall_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(281, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-word PMPI_Ialltoallv(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(282, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-word PMPI_Ialltoallv_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(283, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-word PMPI_Ialltoallw(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(284, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-word PMPI_Ialltoallw_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(285, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-word PMPI_Ibarrier(word a0, word a1) { return called(286, (word[]){a0, a1}); }
-word PMPI_Ibcast(word a0, word a1, word a2, word a3, word a4, word a5) { return called(287, (word[]){a0, a1, a2, a3, a4, a5}); }
-word PMPI_Ibcast_c(word a0, word a1, word a2, word a3, word a4, word a5) { return called(288, (word[]){a0, a1, a2, a3, a4, a5}); }
-word PMPI_Ibsend(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(289, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Ibsend_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(290, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Iexscan(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(291, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Iexscan_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(292, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Igather(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(293, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-word PMPI_Igather_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(294, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-word PMPI_Igatherv(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(295, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-word PMPI_Igatherv_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(296, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-word PMPI_Improbe(word a0, word a1, word a2, word a3, word a4, word a5) { return called(297, (word[]){a0, a1, a2, a3, a4, a5}); }
-word PMPI_Imrecv(word a0, word a1, word a2, word a3, word a4) { return called(298, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Imrecv_c(word a0, word a1, word a2, word a3, word a4) { return called(299, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Ineighbor_allgather(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(300, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-word PMPI_Ineighbor_allgather_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(301, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-word PMPI_Ineighbor_allgatherv(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(302, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-word PMPI_Ineighbor_allgatherv_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(303, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-word PMPI_Ineighbor_alltoall(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(304, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-word PMPI_Ineighbor_alltoall_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(305, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-word PMPI_Ineighbor_alltoallv(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(306, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-word PMPI_Ineighbor_alltoallv_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(307, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-word PMPI_Ineighbor_alltoallw(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(308, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-word PMPI_Ineighbor_alltoallw_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(309, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-word PMPI_Info_c2f(word a0) { return called(310, (word[]){a0}); }
-word PMPI_Info_create(word a0) { return called(311, (word[]){a0}); }
-word PMPI_Info_create_env(word a0, word a1, word a2) { return called(312, (word[]){a0, a1, a2}); }
-word PMPI_Info_delete(word a0, word a1) { return called(313, (word[]){a0, a1}); }
-word PMPI_Info_dup(word a0, word a1) { return called(314, (word[]){a0, a1}); }
-word PMPI_Info_f2c(word a0) { return called(315, (word[]){a0}); }
-word PMPI_Info_free(word a0) { return called(316, (word[]){a0}); }
-word PMPI_Info_get(word a0, word a1, word a2, word a3, word a4) { return called(317, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Info_get_nkeys(word a0, word a1) { return called(318, (word[]){a0, a1}); }
-word PMPI_Info_get_nthkey(word a0, word a1, word a2) { return called(319, (word[]){a0, a1, a2}); }
-word PMPI_Info_get_string(word a0, word a1, word a2, word a3, word a4) { return called(320, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Info_get_valuelen(word a0, word a1, word a2, word a3) { return called(321, (word[]){a0, a1, a2, a3}); }
-word PMPI_Info_set(word a0, word a1, word a2) { return called(322, (word[]){a0, a1, a2}); }
-word PMPI_Init(word a0, word a1) { return called(323, (word[]){a0, a1}); }
-word PMPI_Init_thread(word a0, word a1, word a2, word a3) { return called(324, (word[]){a0, a1, a2, a3}); }
-word PMPI_Initialized(word a0) { return called(325, (word[]){a0}); }
-word PMPI_Intercomm_create(word a0, word a1, word a2, word a3, word a4, word a5) { return called(326, (word[]){a0, a1, a2, a3, a4, a5}); }
-word PMPI_Intercomm_create_from_groups(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(327, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-word PMPI_Intercomm_merge(word a0, word a1, word a2) { return called(328, (word[]){a0, a1, a2}); }
-word PMPI_Iprobe(word a0, word a1, word a2, word a3, word a4) { return called(329, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Irecv(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(330, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Irecv_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(331, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Ireduce(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(332, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-word PMPI_Ireduce_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(333, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-word PMPI_Ireduce_scatter(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(334, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Ireduce_scatter_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(335, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Ireduce_scatter_block(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(336, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Ireduce_scatter_block_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(337, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Irsend(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(338, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Irsend_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(339, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Is_thread_main(word a0) { return called(340, (word[]){a0}); }
-word PMPI_Iscan(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(341, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Iscan_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(342, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Iscatter(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(343, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-word PMPI_Iscatter_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(344, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-word PMPI_Iscatterv(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(345, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-word PMPI_Iscatterv_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(346, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-word PMPI_Isend(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(347, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Isend_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(348, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Isendrecv(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { return called(349, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-word PMPI_Isendrecv_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { return called(350, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-word PMPI_Isendrecv_replace(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(351, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-word PMPI_Isendrecv_replace_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(352, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-word PMPI_Issend(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(353, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Issend_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(354, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Keyval_create(word a0, word a1, word a2, word a3) { return called(355, (word[]){a0, a1, a2, a3}); }
-word PMPI_Keyval_free(word a0) { return called(356, (word[]){a0}); }
-word PMPI_Lookup_name(word a0, word a1, word a2) { return called(357, (word[]){a0, a1, a2}); }
-word PMPI_Message_c2f(word a0) { return called(358, (word[]){a0}); }
-word PMPI_Message_f2c(word a0) { return called(359, (word[]){a0}); }
-word PMPI_Mprobe(word a0, word a1, word a2, word a3, word a4) { return called(360, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Mrecv(word a0, word a1, word a2, word a3, word a4) { return called(361, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Mrecv_c(word a0, word a1, word a2, word a3, word a4) { return called(362, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Neighbor_allgather(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(363, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Neighbor_allgather_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(364, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Neighbor_allgather_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(365, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-word PMPI_Neighbor_allgather_init_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(366, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-word PMPI_Neighbor_allgatherv(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(367, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-word PMPI_Neighbor_allgatherv_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(368, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-word PMPI_Neighbor_allgatherv_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(369, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-word PMPI_Neighbor_allgatherv_init_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(370, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-word PMPI_Neighbor_alltoall(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(371, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Neighbor_alltoall_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(372, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Neighbor_alltoall_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(373, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-word PMPI_Neighbor_alltoall_init_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(374, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-word PMPI_Neighbor_alltoallv(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(375, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-word PMPI_Neighbor_alltoallv_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(376, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-word PMPI_Neighbor_alltoallv_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { return called(377, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-word PMPI_Neighbor_alltoallv_init_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { return called(378, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-word PMPI_Neighbor_alltoallw(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(379, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-word PMPI_Neighbor_alltoallw_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(380, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-word PMPI_Neighbor_alltoallw_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { return called(381, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-word PMPI_Neighbor_alltoallw_init_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { return called(382, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-word PMPI_Op_c2f(word a0) { return called(383, (word[]){a0}); }
-word PMPI_Op_commutative(word a0, word a1) { return called(384, (word[]){a0, a1}); }
-word PMPI_Op_create(word a0, word a1, word a2) { return called(385, (word[]){a0, a1, a2}); }
-word PMPI_Op_create_c(word a0, word a1, word a2) { return called(386, (word[]){a0, a1, a2}); }
-word PMPI_Op_f2c(word a0) { return called(387, (word[]){a0}); }
-word PMPI_Op_free(word a0) { return called(388, (word[]){a0}); }
-word PMPI_Open_port(word a0, word a1) { return called(389, (word[]){a0, a1}); }
-word PMPI_Pack(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(390, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Pack_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(391, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Pack_external(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(392, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Pack_external_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(393, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Pack_external_size(word a0, word a1, word a2, word a3) { return called(394, (word[]){a0, a1, a2, a3}); }
-word PMPI_Pack_external_size_c(word a0, word a1, word a2, word a3) { return called(395, (word[]){a0, a1, a2, a3}); }
-word PMPI_Pack_size(word a0, word a1, word a2, word a3) { return called(396, (word[]){a0, a1, a2, a3}); }
-word PMPI_Pack_size_c(word a0, word a1, word a2, word a3) { return called(397, (word[]){a0, a1, a2, a3}); }
-word PMPI_Parrived(word a0, word a1, word a2) { return called(398, (word[]){a0, a1, a2}); }
-word PMPI_Pcontrol(word a0, word a1) { return called(399, (word[]){a0, a1}); }
-word PMPI_Pready(word a0, word a1) { return called(400, (word[]){a0, a1}); }
-word PMPI_Pready_list(word a0, word a1, word a2) { return called(401, (word[]){a0, a1, a2}); }
-word PMPI_Pready_range(word a0, word a1, word a2) { return called(402, (word[]){a0, a1, a2}); }
-word PMPI_Precv_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(403, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-word PMPI_Probe(word a0, word a1, word a2, word a3) { return called(404, (word[]){a0, a1, a2, a3}); }
-word PMPI_Psend_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(405, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-word PMPI_Publish_name(word a0, word a1, word a2) { return called(406, (word[]){a0, a1, a2}); }
-word PMPI_Put(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(407, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-word PMPI_Put_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(408, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-word PMPI_Query_thread(word a0) { return called(409, (word[]){a0}); }
-word PMPI_Raccumulate(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(410, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-word PMPI_Raccumulate_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(411, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-word PMPI_Recv(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(412, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Recv_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(413, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Recv_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(414, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Recv_init_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(415, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Reduce(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(416, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Reduce_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(417, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Reduce_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(418, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-word PMPI_Reduce_init_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(419, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-word PMPI_Reduce_local(word a0, word a1, word a2, word a3, word a4) { return called(420, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Reduce_local_c(word a0, word a1, word a2, word a3, word a4) { return called(421, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Reduce_scatter(word a0, word a1, word a2, word a3, word a4, word a5) { return called(422, (word[]){a0, a1, a2, a3, a4, a5}); }
-word PMPI_Reduce_scatter_c(word a0, word a1, word a2, word a3, word a4, word a5) { return called(423, (word[]){a0, a1, a2, a3, a4, a5}); }
-word PMPI_Reduce_scatter_block(word a0, word a1, word a2, word a3, word a4, word a5) { return called(424, (word[]){a0, a1, a2, a3, a4, a5}); }
-word PMPI_Reduce_scatter_block_c(word a0, word a1, word a2, word a3, word a4, word a5) { return called(425, (word[]){a0, a1, a2, a3, a4, a5}); }
-word PMPI_Reduce_scatter_block_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(426, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-word PMPI_Reduce_scatter_block_init_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(427, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-word PMPI_Reduce_scatter_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(428, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-word PMPI_Reduce_scatter_init_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(429, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-word PMPI_Register_datarep(word a0, word a1, word a2, word a3, word a4) { return called(430, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Register_datarep_c(word a0, word a1, word a2, word a3, word a4) { return called(431, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Request_c2f(word a0) { return called(432, (word[]){a0}); }
-word PMPI_Request_f2c(word a0) { return called(433, (word[]){a0}); }
-word PMPI_Request_free(word a0) { return called(434, (word[]){a0}); }
-word PMPI_Request_get_status(word a0, word a1, word a2) { return called(435, (word[]){a0, a1, a2}); }
-word PMPI_Rget(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(436, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-word PMPI_Rget_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(437, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-word PMPI_Rget_accumulate(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11, word a12) { return called(438, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12}); }
-word PMPI_Rget_accumulate_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11, word a12) { return called(439, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12}); }
-word PMPI_Rput(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(440, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-word PMPI_Rput_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(441, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-word PMPI_Rsend(word a0, word a1, word a2, word a3, word a4, word a5) { return called(442, (word[]){a0, a1, a2, a3, a4, a5}); }
-word PMPI_Rsend_c(word a0, word a1, word a2, word a3, word a4, word a5) { return called(443, (word[]){a0, a1, a2, a3, a4, a5}); }
-word PMPI_Rsend_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(444, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Rsend_init_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(445, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Scan(word a0, word a1, word a2, word a3, word a4, word a5) { return called(446, (word[]){a0, a1, a2, a3, a4, a5}); }
-word PMPI_Scan_c(word a0, word a1, word a2, word a3, word a4, word a5) { return called(447, (word[]){a0, a1, a2, a3, a4, a5}); }
-word PMPI_Scan_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(448, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-word PMPI_Scan_init_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(449, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-word PMPI_Scatter(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(450, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-word PMPI_Scatter_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(451, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-word PMPI_Scatter_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(452, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-word PMPI_Scatter_init_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(453, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-word PMPI_Scatterv(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(454, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-word PMPI_Scatterv_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(455, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-word PMPI_Scatterv_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { return called(456, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-word PMPI_Scatterv_init_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { return called(457, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-word PMPI_Send(word a0, word a1, word a2, word a3, word a4, word a5) { return called(458, (word[]){a0, a1, a2, a3, a4, a5}); }
-word PMPI_Send_c(word a0, word a1, word a2, word a3, word a4, word a5) { return called(459, (word[]){a0, a1, a2, a3, a4, a5}); }
-word PMPI_Send_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(460, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Send_init_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(461, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Sendrecv(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { return called(462, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-word PMPI_Sendrecv_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { return called(463, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-word PMPI_Sendrecv_replace(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(464, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-word PMPI_Sendrecv_replace_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(465, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-word PMPI_Session_c2f(word a0) { return called(466, (word[]){a0}); }
-word PMPI_Session_call_errhandler(word a0, word a1) { return called(467, (word[]){a0, a1}); }
-word PMPI_Session_create_errhandler(word a0, word a1) { return called(468, (word[]){a0, a1}); }
-word PMPI_Session_f2c(word a0) { return called(469, (word[]){a0}); }
-word PMPI_Session_finalize(word a0) { return called(470, (word[]){a0}); }
-word PMPI_Session_get_errhandler(word a0, word a1) { return called(471, (word[]){a0, a1}); }
-word PMPI_Session_get_info(word a0, word a1) { return called(472, (word[]){a0, a1}); }
-word PMPI_Session_get_nth_pset(word a0, word a1, word a2, word a3, word a4) { return called(473, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Session_get_num_psets(word a0, word a1, word a2) { return called(474, (word[]){a0, a1, a2}); }
-word PMPI_Session_get_pset_info(word a0, word a1, word a2) { return called(475, (word[]){a0, a1, a2}); }
-word PMPI_Session_init(word a0, word a1, word a2) { return called(476, (word[]){a0, a1, a2}); }
-word PMPI_Session_set_errhandler(word a0, word a1) { return called(477, (word[]){a0, a1}); }
-word PMPI_Ssend(word a0, word a1, word a2, word a3, word a4, word a5) { return called(478, (word[]){a0, a1, a2, a3, a4, a5}); }
-word PMPI_Ssend_c(word a0, word a1, word a2, word a3, word a4, word a5) { return called(479, (word[]){a0, a1, a2, a3, a4, a5}); }
-word PMPI_Ssend_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(480, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Ssend_init_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(481, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Start(word a0) { return called(482, (word[]){a0}); }
-word PMPI_Startall(word a0, word a1) { return called(483, (word[]){a0, a1}); }
-word PMPI_Status_c2f(word a0, word a1) { return called(484, (word[]){a0, a1}); }
-word PMPI_Status_c2f08(word a0, word a1) { return called(485, (word[]){a0, a1}); }
-word PMPI_Status_f082c(word a0, word a1) { return called(486, (word[]){a0, a1}); }
-word PMPI_Status_f082f(word a0, word a1) { return called(487, (word[]){a0, a1}); }
-word PMPI_Status_f2c(word a0, word a1) { return called(488, (word[]){a0, a1}); }
-word PMPI_Status_f2f08(word a0, word a1) { return called(489, (word[]){a0, a1}); }
-word PMPI_Status_set_cancelled(word a0, word a1) { return called(490, (word[]){a0, a1}); }
-word PMPI_Status_set_elements(word a0, word a1, word a2) { return called(491, (word[]){a0, a1, a2}); }
-word PMPI_Status_set_elements_x(word a0, word a1, word a2) { return called(492, (word[]){a0, a1, a2}); }
-word PMPI_Test(word a0, word a1, word a2) { return called(493, (word[]){a0, a1, a2}); }
-word PMPI_Test_cancelled(word a0, word a1) { return called(494, (word[]){a0, a1}); }
-word PMPI_Testall(word a0, word a1, word a2, word a3) { return called(495, (word[]){a0, a1, a2, a3}); }
-word PMPI_Testany(word a0, word a1, word a2, word a3, word a4) { return called(496, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Testsome(word a0, word a1, word a2, word a3, word a4) { return called(497, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Topo_test(word a0, word a1) { return called(498, (word[]){a0, a1}); }
-word PMPI_Type_c2f(word a0) { return called(499, (word[]){a0}); }
-word PMPI_Type_commit(word a0) { return called(500, (word[]){a0}); }
-word PMPI_Type_contiguous(word a0, word a1, word a2) { return called(501, (word[]){a0, a1, a2}); }
-word PMPI_Type_contiguous_c(word a0, word a1, word a2) { return called(502, (word[]){a0, a1, a2}); }
-word PMPI_Type_create_darray(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(503, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-word PMPI_Type_create_darray_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(504, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-word PMPI_Type_create_f90_complex(word a0, word a1, word a2) { return called(505, (word[]){a0, a1, a2}); }
-word PMPI_Type_create_f90_integer(word a0, word a1) { return called(506, (word[]){a0, a1}); }
-word PMPI_Type_create_f90_real(word a0, word a1, word a2) { return called(507, (word[]){a0, a1, a2}); }
-word PMPI_Type_create_hindexed(word a0, word a1, word a2, word a3, word a4) { return called(508, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Type_create_hindexed_c(word a0, word a1, word a2, word a3, word a4) { return called(509, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Type_create_hindexed_block(word a0, word a1, word a2, word a3, word a4) { return called(510, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Type_create_hindexed_block_c(word a0, word a1, word a2, word a3, word a4) { return called(511, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Type_create_hvector(word a0, word a1, word a2, word a3, word a4) { return called(512, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Type_create_hvector_c(word a0, word a1, word a2, word a3, word a4) { return called(513, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Type_create_indexed_block(word a0, word a1, word a2, word a3, word a4) { return called(514, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Type_create_indexed_block_c(word a0, word a1, word a2, word a3, word a4) { return called(515, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Type_create_keyval(word a0, word a1, word a2, word a3) { return called(516, (word[]){a0, a1, a2, a3}); }
-word PMPI_Type_create_resized(word a0, word a1, word a2, word a3) { return called(517, (word[]){a0, a1, a2, a3}); }
-word PMPI_Type_create_resized_c(word a0, word a1, word a2, word a3) { return called(518, (word[]){a0, a1, a2, a3}); }
-word PMPI_Type_create_struct(word a0, word a1, word a2, word a3, word a4) { return called(519, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Type_create_struct_c(word a0, word a1, word a2, word a3, word a4) { return called(520, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Type_create_subarray(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(521, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Type_create_subarray_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(522, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Type_delete_attr(word a0, word a1) { return called(523, (word[]){a0, a1}); }
-word PMPI_Type_dup(word a0, word a1) { return called(524, (word[]){a0, a1}); }
-word PMPI_Type_f2c(word a0) { return called(525, (word[]){a0}); }
-word PMPI_Type_free(word a0) { return called(526, (word[]){a0}); }
-word PMPI_Type_free_keyval(word a0) { return called(527, (word[]){a0}); }
-word PMPI_Type_get_attr(word a0, word a1, word a2, word a3) { return called(528, (word[]){a0, a1, a2, a3}); }
-word PMPI_Type_get_contents(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(529, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Type_get_contents_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(530, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-word PMPI_Type_get_envelope(word a0, word a1, word a2, word a3, word a4) { return called(531, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Type_get_envelope_c(word a0, word a1, word a2, word a3, word a4, word a5) { return called(532, (word[]){a0, a1, a2, a3, a4, a5}); }
-word PMPI_Type_get_extent(word a0, word a1, word a2) { return called(533, (word[]){a0, a1, a2}); }
-word PMPI_Type_get_extent_c(word a0, word a1, word a2) { return called(534, (word[]){a0, a1, a2}); }
-word PMPI_Type_get_extent_x(word a0, word a1, word a2) { return called(535, (word[]){a0, a1, a2}); }
-word PMPI_Type_get_name(word a0, word a1, word a2) { return called(536, (word[]){a0, a1, a2}); }
-word PMPI_Type_get_true_extent(word a0, word a1, word a2) { return called(537, (word[]){a0, a1, a2}); }
-word PMPI_Type_get_true_extent_c(word a0, word a1, word a2) { return called(538, (word[]){a0, a1, a2}); }
-word PMPI_Type_get_true_extent_x(word a0, word a1, word a2) { return called(539, (word[]){a0, a1, a2}); }
-word PMPI_Type_indexed(word a0, word a1, word a2, word a3, word a4) { return called(540, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Type_indexed_c(word a0, word a1, word a2, word a3, word a4) { return called(541, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Type_match_size(word a0, word a1, word a2) { return called(542, (word[]){a0, a1, a2}); }
-word PMPI_Type_set_attr(word a0, word a1, word a2) { return called(543, (word[]){a0, a1, a2}); }
-word PMPI_Type_set_name(word a0, word a1) { return called(544, (word[]){a0, a1}); }
-word PMPI_Type_size(word a0, word a1) { return called(545, (word[]){a0, a1}); }
-word PMPI_Type_size_c(word a0, word a1) { return called(546, (word[]){a0, a1}); }
-word PMPI_Type_size_x(word a0, word a1) { return called(547, (word[]){a0, a1}); }
-word PMPI_Type_vector(word a0, word a1, word a2, word a3, word a4) { return called(548, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Type_vector_c(word a0, word a1, word a2, word a3, word a4) { return called(549, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Unpack(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(550, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Unpack_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(551, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Unpack_external(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(552, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Unpack_external_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(553, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-word PMPI_Unpublish_name(word a0, word a1, word a2) { return called(554, (word[]){a0, a1, a2}); }
-word PMPI_Wait(word a0, word a1) { return called(555, (word[]){a0, a1}); }
-word PMPI_Waitall(word a0, word a1, word a2) { return called(556, (word[]){a0, a1, a2}); }
-word PMPI_Waitany(word a0, word a1, word a2, word a3) { return called(557, (word[]){a0, a1, a2, a3}); }
-word PMPI_Waitsome(word a0, word a1, word a2, word a3, word a4) { return called(558, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Win_allocate(word a0, word a1, word a2, word a3, word a4, word a5) { return called(559, (word[]){a0, a1, a2, a3, a4, a5}); }
-word PMPI_Win_allocate_c(word a0, word a1, word a2, word a3, word a4, word a5) { return called(560, (word[]){a0, a1, a2, a3, a4, a5}); }
-word PMPI_Win_allocate_shared(word a0, word a1, word a2, word a3, word a4, word a5) { return called(561, (word[]){a0, a1, a2, a3, a4, a5}); }
-word PMPI_Win_allocate_shared_c(word a0, word a1, word a2, word a3, word a4, word a5) { return called(562, (word[]){a0, a1, a2, a3, a4, a5}); }
-word PMPI_Win_attach(word a0, word a1, word a2) { return called(563, (word[]){a0, a1, a2}); }
-word PMPI_Win_c2f(word a0) { return called(564, (word[]){a0}); }
-word PMPI_Win_call_errhandler(word a0, word a1) { return called(565, (word[]){a0, a1}); }
-word PMPI_Win_complete(word a0) { return called(566, (word[]){a0}); }
-word PMPI_Win_create(word a0, word a1, word a2, word a3, word a4, word a5) { return called(567, (word[]){a0, a1, a2, a3, a4, a5}); }
-word PMPI_Win_create_c(word a0, word a1, word a2, word a3, word a4, word a5) { return called(568, (word[]){a0, a1, a2, a3, a4, a5}); }
-word PMPI_Win_create_dynamic(word a0, word a1, word a2) { return called(569, (word[]){a0, a1, a2}); }
-word PMPI_Win_create_errhandler(word a0, word a1) { return called(570, (word[]){a0, a1}); }
-word PMPI_Win_create_keyval(word a0, word a1, word a2, word a3) { return called(571, (word[]){a0, a1, a2, a3}); }
-word PMPI_Win_delete_attr(word a0, word a1) { return called(572, (word[]){a0, a1}); }
-word PMPI_Win_detach(word a0, word a1) { return called(573, (word[]){a0, a1}); }
-word PMPI_Win_f2c(word a0) { return called(574, (word[]){a0}); }
-word PMPI_Win_fence(word a0, word a1) { return called(575, (word[]){a0, a1}); }
-word PMPI_Win_flush(word a0, word a1) { return called(576, (word[]){a0, a1}); }
-word PMPI_Win_flush_all(word a0) { return called(577, (word[]){a0}); }
-word PMPI_Win_flush_local(word a0, word a1) { return called(578, (word[]){a0, a1}); }
-word PMPI_Win_flush_local_all(word a0) { return called(579, (word[]){a0}); }
-word PMPI_Win_free(word a0) { return called(580, (word[]){a0}); }
-word PMPI_Win_free_keyval(word a0) { return called(581, (word[]){a0}); }
-word PMPI_Win_get_attr(word a0, word a1, word a2, word a3) { return called(582, (word[]){a0, a1, a2, a3}); }
-word PMPI_Win_get_errhandler(word a0, word a1) { return called(583, (word[]){a0, a1}); }
-word PMPI_Win_get_group(word a0, word a1) { return called(584, (word[]){a0, a1}); }
-word PMPI_Win_get_info(word a0, word a1) { return called(585, (word[]){a0, a1}); }
-word PMPI_Win_get_name(word a0, word a1, word a2) { return called(586, (word[]){a0, a1, a2}); }
-word PMPI_Win_lock(word a0, word a1, word a2, word a3) { return called(587, (word[]){a0, a1, a2, a3}); }
-word PMPI_Win_lock_all(word a0, word a1) { return called(588, (word[]){a0, a1}); }
-word PMPI_Win_post(word a0, word a1, word a2) { return called(589, (word[]){a0, a1, a2}); }
-word PMPI_Win_set_attr(word a0, word a1, word a2) { return called(590, (word[]){a0, a1, a2}); }
-word PMPI_Win_set_errhandler(word a0, word a1) { return called(591, (word[]){a0, a1}); }
-word PMPI_Win_set_info(word a0, word a1) { return called(592, (word[]){a0, a1}); }
-word PMPI_Win_set_name(word a0, word a1) { return called(593, (word[]){a0, a1}); }
-word PMPI_Win_shared_query(word a0, word a1, word a2, word a3, word a4) { return called(594, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Win_shared_query_c(word a0, word a1, word a2, word a3, word a4) { return called(595, (word[]){a0, a1, a2, a3, a4}); }
-word PMPI_Win_start(word a0, word a1, word a2) { return called(596, (word[]){a0, a1, a2}); }
-word PMPI_Win_sync(word a0) { return called(597, (word[]){a0}); }
-word PMPI_Win_test(word a0, word a1) { return called(598, (word[]){a0, a1}); }
-word PMPI_Win_unlock(word a0, word a1) { return called(599, (word[]){a0, a1}); }
-word PMPI_Win_unlock_all(word a0) { return called(600, (word[]){a0}); }
-word PMPI_Win_wait(word a0) { return called(601, (word[]){a0}); }
-double PMPI_Wtick(void) { return called(602, NULL); }
-double PMPI_Wtime(void) { return called(603, NULL); }
+word PMPIX_Comm_ack_failed(word a0, word a1, word a2) { return called(8, (word[]){a0, a1, a2}); }
+word PMPIX_Comm_agree(word a0, word a1) { return called(9, (word[]){a0, a1}); }
+word PMPIX_Comm_failure_ack(word a0) { return called(10, (word[]){a0}); }
+word PMPIX_Comm_failure_get_acked(word a0, word a1) { return called(11, (word[]){a0, a1}); }
+word PMPIX_Comm_get_failed(word a0, word a1) { return called(12, (word[]){a0, a1}); }
+word PMPIX_Comm_iagree(word a0, word a1, word a2) { return called(13, (word[]){a0, a1, a2}); }
+word PMPIX_Comm_is_revoked(word a0, word a1) { return called(14, (word[]){a0, a1}); }
+word PMPIX_Comm_revoke(word a0) { return called(15, (word[]){a0}); }
+word PMPIX_Comm_shrink(word a0, word a1) { return called(16, (word[]){a0, a1}); }
+word PMPIX_Exscan_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(17, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+word PMPIX_Gather_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(18, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+word PMPIX_Gatherv_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { return called(19, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+word PMPIX_Neighbor_allgather_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(20, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+word PMPIX_Neighbor_allgatherv_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(21, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+word PMPIX_Neighbor_alltoall_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(22, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+word PMPIX_Neighbor_alltoallv_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { return called(23, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+word PMPIX_Neighbor_alltoallw_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { return called(24, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+word PMPIX_Reduce_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(25, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+word PMPIX_Reduce_scatter_block_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(26, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+word PMPIX_Reduce_scatter_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(27, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+word PMPIX_Scan_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(28, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+word PMPIX_Scatter_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(29, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+word PMPIX_Scatterv_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { return called(30, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+word PMPI_Abort(word a0, word a1) { return called(31, (word[]){a0, a1}); }
+word PMPI_Accumulate(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(32, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+word PMPI_Accumulate_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(33, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+word PMPI_Add_error_class(word a0) { return called(34, (word[]){a0}); }
+word PMPI_Add_error_code(word a0, word a1) { return called(35, (word[]){a0, a1}); }
+word PMPI_Add_error_string(word a0, word a1) { return called(36, (word[]){a0, a1}); }
+word PMPI_Aint_add(word a0, word a1) { return called(37, (word[]){a0, a1}); }
+word PMPI_Aint_diff(word a0, word a1) { return called(38, (word[]){a0, a1}); }
+word PMPI_Allgather(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(39, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Allgather_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(40, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Allgather_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(41, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+word PMPI_Allgather_init_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(42, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+word PMPI_Allgatherv(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(43, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+word PMPI_Allgatherv_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(44, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+word PMPI_Allgatherv_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(45, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+word PMPI_Allgatherv_init_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(46, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+word PMPI_Alloc_mem(word a0, word a1, word a2) { return called(47, (word[]){a0, a1, a2}); }
+word PMPI_Allreduce(word a0, word a1, word a2, word a3, word a4, word a5) { return called(48, (word[]){a0, a1, a2, a3, a4, a5}); }
+word PMPI_Allreduce_c(word a0, word a1, word a2, word a3, word a4, word a5) { return called(49, (word[]){a0, a1, a2, a3, a4, a5}); }
+word PMPI_Allreduce_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(50, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+word PMPI_Allreduce_init_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(51, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+word PMPI_Alltoall(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(52, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Alltoall_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(53, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Alltoall_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(54, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+word PMPI_Alltoall_init_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(55, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+word PMPI_Alltoallv(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(56, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+word PMPI_Alltoallv_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(57, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+word PMPI_Alltoallv_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { return called(58, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+word PMPI_Alltoallv_init_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { return called(59, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+word PMPI_Alltoallw(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(60, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+word PMPI_Alltoallw_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(61, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+word PMPI_Alltoallw_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { return called(62, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+word PMPI_Alltoallw_init_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { return called(63, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+word PMPI_Attr_delete(word a0, word a1) { return called(64, (word[]){a0, a1}); }
+word PMPI_Attr_get(word a0, word a1, word a2, word a3) { return called(65, (word[]){a0, a1, a2, a3}); }
+word PMPI_Attr_put(word a0, word a1, word a2) { return called(66, (word[]){a0, a1, a2}); }
+word PMPI_Barrier(word a0) { return called(67, (word[]){a0}); }
+word PMPI_Barrier_init(word a0, word a1, word a2) { return called(68, (word[]){a0, a1, a2}); }
+word PMPI_Bcast(word a0, word a1, word a2, word a3, word a4) { return called(69, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Bcast_c(word a0, word a1, word a2, word a3, word a4) { return called(70, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Bcast_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(71, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Bcast_init_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(72, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Bsend(word a0, word a1, word a2, word a3, word a4, word a5) { return called(73, (word[]){a0, a1, a2, a3, a4, a5}); }
+word PMPI_Bsend_c(word a0, word a1, word a2, word a3, word a4, word a5) { return called(74, (word[]){a0, a1, a2, a3, a4, a5}); }
+word PMPI_Bsend_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(75, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Bsend_init_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(76, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Buffer_attach(word a0, word a1) { return called(77, (word[]){a0, a1}); }
+word PMPI_Buffer_attach_c(word a0, word a1) { return called(78, (word[]){a0, a1}); }
+word PMPI_Buffer_detach(word a0, word a1) { return called(79, (word[]){a0, a1}); }
+word PMPI_Buffer_detach_c(word a0, word a1) { return called(80, (word[]){a0, a1}); }
+word PMPI_Cancel(word a0) { return called(81, (word[]){a0}); }
+word PMPI_Cart_coords(word a0, word a1, word a2, word a3) { return called(82, (word[]){a0, a1, a2, a3}); }
+word PMPI_Cart_create(word a0, word a1, word a2, word a3, word a4, word a5) { return called(83, (word[]){a0, a1, a2, a3, a4, a5}); }
+word PMPI_Cart_get(word a0, word a1, word a2, word a3, word a4) { return called(84, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Cart_map(word a0, word a1, word a2, word a3, word a4) { return called(85, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Cart_rank(word a0, word a1, word a2) { return called(86, (word[]){a0, a1, a2}); }
+word PMPI_Cart_shift(word a0, word a1, word a2, word a3, word a4) { return called(87, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Cart_sub(word a0, word a1, word a2) { return called(88, (word[]){a0, a1, a2}); }
+word PMPI_Cartdim_get(word a0, word a1) { return called(89, (word[]){a0, a1}); }
+word PMPI_Close_port(word a0) { return called(90, (word[]){a0}); }
+word PMPI_Comm_accept(word a0, word a1, word a2, word a3, word a4) { return called(91, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Comm_c2f(word a0) { return called(92, (word[]){a0}); }
+word PMPI_Comm_call_errhandler(word a0, word a1) { return called(93, (word[]){a0, a1}); }
+word PMPI_Comm_compare(word a0, word a1, word a2) { return called(94, (word[]){a0, a1, a2}); }
+word PMPI_Comm_connect(word a0, word a1, word a2, word a3, word a4) { return called(95, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Comm_create(word a0, word a1, word a2) { return called(96, (word[]){a0, a1, a2}); }
+word PMPI_Comm_create_errhandler(word a0, word a1) { return called(97, (word[]){a0, a1}); }
+word PMPI_Comm_create_from_group(word a0, word a1, word a2, word a3, word a4) { return called(98, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Comm_create_group(word a0, word a1, word a2, word a3) { return called(99, (word[]){a0, a1, a2, a3}); }
+word PMPI_Comm_create_keyval(word a0, word a1, word a2, word a3) { return called(100, (word[]){a0, a1, a2, a3}); }
+word PMPI_Comm_delete_attr(word a0, word a1) { return called(101, (word[]){a0, a1}); }
+word PMPI_Comm_disconnect(word a0) { return called(102, (word[]){a0}); }
+word PMPI_Comm_dup(word a0, word a1) { return called(103, (word[]){a0, a1}); }
+word PMPI_Comm_dup_with_info(word a0, word a1, word a2) { return called(104, (word[]){a0, a1, a2}); }
+word PMPI_Comm_f2c(word a0) { return called(105, (word[]){a0}); }
+word PMPI_Comm_free(word a0) { return called(106, (word[]){a0}); }
+word PMPI_Comm_free_keyval(word a0) { return called(107, (word[]){a0}); }
+word PMPI_Comm_get_attr(word a0, word a1, word a2, word a3) { return called(108, (word[]){a0, a1, a2, a3}); }
+word PMPI_Comm_get_errhandler(word a0, word a1) { return called(109, (word[]){a0, a1}); }
+word PMPI_Comm_get_info(word a0, word a1) { return called(110, (word[]){a0, a1}); }
+word PMPI_Comm_get_name(word a0, word a1, word a2) { return called(111, (word[]){a0, a1, a2}); }
+word PMPI_Comm_get_parent(word a0) { return called(112, (word[]){a0}); }
+word PMPI_Comm_group(word a0, word a1) { return called(113, (word[]){a0, a1}); }
+word PMPI_Comm_idup(word a0, word a1, word a2) { return called(114, (word[]){a0, a1, a2}); }
+word PMPI_Comm_idup_with_info(word a0, word a1, word a2, word a3) { return called(115, (word[]){a0, a1, a2, a3}); }
+word PMPI_Comm_join(word a0, word a1) { return called(116, (word[]){a0, a1}); }
+word PMPI_Comm_rank(word a0, word a1) { return called(117, (word[]){a0, a1}); }
+word PMPI_Comm_remote_group(word a0, word a1) { return called(118, (word[]){a0, a1}); }
+word PMPI_Comm_remote_size(word a0, word a1) { return called(119, (word[]){a0, a1}); }
+word PMPI_Comm_set_attr(word a0, word a1, word a2) { return called(120, (word[]){a0, a1, a2}); }
+word PMPI_Comm_set_errhandler(word a0, word a1) { return called(121, (word[]){a0, a1}); }
+word PMPI_Comm_set_info(word a0, word a1) { return called(122, (word[]){a0, a1}); }
+word PMPI_Comm_set_name(word a0, word a1) { return called(123, (word[]){a0, a1}); }
+word PMPI_Comm_size(word a0, word a1) { return called(124, (word[]){a0, a1}); }
+word PMPI_Comm_spawn(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(125, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+word PMPI_Comm_spawn_multiple(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(126, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+word PMPI_Comm_split(word a0, word a1, word a2, word a3) { return called(127, (word[]){a0, a1, a2, a3}); }
+word PMPI_Comm_split_type(word a0, word a1, word a2, word a3, word a4) { return called(128, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Comm_test_inter(word a0, word a1) { return called(129, (word[]){a0, a1}); }
+word PMPI_Compare_and_swap(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(130, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Dims_create(word a0, word a1, word a2) { return called(131, (word[]){a0, a1, a2}); }
+word PMPI_Dist_graph_create(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(132, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+word PMPI_Dist_graph_create_adjacent(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(133, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+word PMPI_Dist_graph_neighbors(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(134, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Dist_graph_neighbors_count(word a0, word a1, word a2, word a3) { return called(135, (word[]){a0, a1, a2, a3}); }
+word PMPI_Errhandler_c2f(word a0) { return called(136, (word[]){a0}); }
+word PMPI_Errhandler_f2c(word a0) { return called(137, (word[]){a0}); }
+word PMPI_Errhandler_free(word a0) { return called(138, (word[]){a0}); }
+word PMPI_Error_class(word a0, word a1) { return called(139, (word[]){a0, a1}); }
+word PMPI_Error_string(word a0, word a1, word a2) { return called(140, (word[]){a0, a1, a2}); }
+word PMPI_Exscan(word a0, word a1, word a2, word a3, word a4, word a5) { return called(141, (word[]){a0, a1, a2, a3, a4, a5}); }
+word PMPI_Exscan_c(word a0, word a1, word a2, word a3, word a4, word a5) { return called(142, (word[]){a0, a1, a2, a3, a4, a5}); }
+word PMPI_Exscan_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(143, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+word PMPI_Exscan_init_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(144, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+word PMPI_Fetch_and_op(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(145, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_File_c2f(word a0) { return called(146, (word[]){a0}); }
+word PMPI_File_call_errhandler(word a0, word a1) { return called(147, (word[]){a0, a1}); }
+word PMPI_File_close(word a0) { return called(148, (word[]){a0}); }
+word PMPI_File_create_errhandler(word a0, word a1) { return called(149, (word[]){a0, a1}); }
+word PMPI_File_delete(word a0, word a1) { return called(150, (word[]){a0, a1}); }
+word PMPI_File_f2c(word a0) { return called(151, (word[]){a0}); }
+word PMPI_File_get_amode(word a0, word a1) { return called(152, (word[]){a0, a1}); }
+word PMPI_File_get_atomicity(word a0, word a1) { return called(153, (word[]){a0, a1}); }
+word PMPI_File_get_byte_offset(word a0, word a1, word a2) { return called(154, (word[]){a0, a1, a2}); }
+word PMPI_File_get_errhandler(word a0, word a1) { return called(155, (word[]){a0, a1}); }
+word PMPI_File_get_group(word a0, word a1) { return called(156, (word[]){a0, a1}); }
+word PMPI_File_get_info(word a0, word a1) { return called(157, (word[]){a0, a1}); }
+word PMPI_File_get_position(word a0, word a1) { return called(158, (word[]){a0, a1}); }
+word PMPI_File_get_position_shared(word a0, word a1) { return called(159, (word[]){a0, a1}); }
+word PMPI_File_get_size(word a0, word a1) { return called(160, (word[]){a0, a1}); }
+word PMPI_File_get_type_extent(word a0, word a1, word a2) { return called(161, (word[]){a0, a1, a2}); }
+word PMPI_File_get_type_extent_c(word a0, word a1, word a2) { return called(162, (word[]){a0, a1, a2}); }
+word PMPI_File_get_view(word a0, word a1, word a2, word a3, word a4) { return called(163, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_File_iread(word a0, word a1, word a2, word a3, word a4) { return called(164, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_File_iread_c(word a0, word a1, word a2, word a3, word a4) { return called(165, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_File_iread_all(word a0, word a1, word a2, word a3, word a4) { return called(166, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_File_iread_all_c(word a0, word a1, word a2, word a3, word a4) { return called(167, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_File_iread_at(word a0, word a1, word a2, word a3, word a4, word a5) { return called(168, (word[]){a0, a1, a2, a3, a4, a5}); }
+word PMPI_File_iread_at_c(word a0, word a1, word a2, word a3, word a4, word a5) { return called(169, (word[]){a0, a1, a2, a3, a4, a5}); }
+word PMPI_File_iread_at_all(word a0, word a1, word a2, word a3, word a4, word a5) { return called(170, (word[]){a0, a1, a2, a3, a4, a5}); }
+word PMPI_File_iread_at_all_c(word a0, word a1, word a2, word a3, word a4, word a5) { return called(171, (word[]){a0, a1, a2, a3, a4, a5}); }
+word PMPI_File_iread_shared(word a0, word a1, word a2, word a3, word a4) { return called(172, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_File_iread_shared_c(word a0, word a1, word a2, word a3, word a4) { return called(173, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_File_iwrite(word a0, word a1, word a2, word a3, word a4) { return called(174, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_File_iwrite_c(word a0, word a1, word a2, word a3, word a4) { return called(175, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_File_iwrite_all(word a0, word a1, word a2, word a3, word a4) { return called(176, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_File_iwrite_all_c(word a0, word a1, word a2, word a3, word a4) { return called(177, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_File_iwrite_at(word a0, word a1, word a2, word a3, word a4, word a5) { return called(178, (word[]){a0, a1, a2, a3, a4, a5}); }
+word PMPI_File_iwrite_at_c(word a0, word a1, word a2, word a3, word a4, word a5) { return called(179, (word[]){a0, a1, a2, a3, a4, a5}); }
+word PMPI_File_iwrite_at_all(word a0, word a1, word a2, word a3, word a4, word a5) { return called(180, (word[]){a0, a1, a2, a3, a4, a5}); }
+word PMPI_File_iwrite_at_all_c(word a0, word a1, word a2, word a3, word a4, word a5) { return called(181, (word[]){a0, a1, a2, a3, a4, a5}); }
+word PMPI_File_iwrite_shared(word a0, word a1, word a2, word a3, word a4) { return called(182, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_File_iwrite_shared_c(word a0, word a1, word a2, word a3, word a4) { return called(183, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_File_open(word a0, word a1, word a2, word a3, word a4) { return called(184, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_File_preallocate(word a0, word a1) { return called(185, (word[]){a0, a1}); }
+word PMPI_File_read(word a0, word a1, word a2, word a3, word a4) { return called(186, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_File_read_c(word a0, word a1, word a2, word a3, word a4) { return called(187, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_File_read_all(word a0, word a1, word a2, word a3, word a4) { return called(188, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_File_read_all_c(word a0, word a1, word a2, word a3, word a4) { return called(189, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_File_read_all_begin(word a0, word a1, word a2, word a3) { return called(190, (word[]){a0, a1, a2, a3}); }
+word PMPI_File_read_all_begin_c(word a0, word a1, word a2, word a3) { return called(191, (word[]){a0, a1, a2, a3}); }
+word PMPI_File_read_all_end(word a0, word a1, word a2) { return called(192, (word[]){a0, a1, a2}); }
+word PMPI_File_read_at(word a0, word a1, word a2, word a3, word a4, word a5) { return called(193, (word[]){a0, a1, a2, a3, a4, a5}); }
+word PMPI_File_read_at_c(word a0, word a1, word a2, word a3, word a4, word a5) { return called(194, (word[]){a0, a1, a2, a3, a4, a5}); }
+word PMPI_File_read_at_all(word a0, word a1, word a2, word a3, word a4, word a5) { return called(195, (word[]){a0, a1, a2, a3, a4, a5}); }
+word PMPI_File_read_at_all_c(word a0, word a1, word a2, word a3, word a4, word a5) { return called(196, (word[]){a0, a1, a2, a3, a4, a5}); }
+word PMPI_File_read_at_all_begin(word a0, word a1, word a2, word a3, word a4) { return called(197, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_File_read_at_all_begin_c(word a0, word a1, word a2, word a3, word a4) { return called(198, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_File_read_at_all_end(word a0, word a1, word a2) { return called(199, (word[]){a0, a1, a2}); }
+word PMPI_File_read_ordered(word a0, word a1, word a2, word a3, word a4) { return called(200, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_File_read_ordered_c(word a0, word a1, word a2, word a3, word a4) { return called(201, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_File_read_ordered_begin(word a0, word a1, word a2, word a3) { return called(202, (word[]){a0, a1, a2, a3}); }
+word PMPI_File_read_ordered_begin_c(word a0, word a1, word a2, word a3) { return called(203, (word[]){a0, a1, a2, a3}); }
+word PMPI_File_read_ordered_end(word a0, word a1, word a2) { return called(204, (word[]){a0, a1, a2}); }
+word PMPI_File_read_shared(word a0, word a1, word a2, word a3, word a4) { return called(205, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_File_read_shared_c(word a0, word a1, word a2, word a3, word a4) { return called(206, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_File_seek(word a0, word a1, word a2) { return called(207, (word[]){a0, a1, a2}); }
+word PMPI_File_seek_shared(word a0, word a1, word a2) { return called(208, (word[]){a0, a1, a2}); }
+word PMPI_File_set_atomicity(word a0, word a1) { return called(209, (word[]){a0, a1}); }
+word PMPI_File_set_errhandler(word a0, word a1) { return called(210, (word[]){a0, a1}); }
+word PMPI_File_set_info(word a0, word a1) { return called(211, (word[]){a0, a1}); }
+word PMPI_File_set_size(word a0, word a1) { return called(212, (word[]){a0, a1}); }
+word PMPI_File_set_view(word a0, word a1, word a2, word a3, word a4, word a5) { return called(213, (word[]){a0, a1, a2, a3, a4, a5}); }
+word PMPI_File_sync(word a0) { return called(214, (word[]){a0}); }
+word PMPI_File_write(word a0, word a1, word a2, word a3, word a4) { return called(215, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_File_write_c(word a0, word a1, word a2, word a3, word a4) { return called(216, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_File_write_all(word a0, word a1, word a2, word a3, word a4) { return called(217, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_File_write_all_c(word a0, word a1, word a2, word a3, word a4) { return called(218, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_File_write_all_begin(word a0, word a1, word a2, word a3) { return called(219, (word[]){a0, a1, a2, a3}); }
+word PMPI_File_write_all_begin_c(word a0, word a1, word a2, word a3) { return called(220, (word[]){a0, a1, a2, a3}); }
+word PMPI_File_write_all_end(word a0, word a1, word a2) { return called(221, (word[]){a0, a1, a2}); }
+word PMPI_File_write_at(word a0, word a1, word a2, word a3, word a4, word a5) { return called(222, (word[]){a0, a1, a2, a3, a4, a5}); }
+word PMPI_File_write_at_c(word a0, word a1, word a2, word a3, word a4, word a5) { return called(223, (word[]){a0, a1, a2, a3, a4, a5}); }
+word PMPI_File_write_at_all(word a0, word a1, word a2, word a3, word a4, word a5) { return called(224, (word[]){a0, a1, a2, a3, a4, a5}); }
+word PMPI_File_write_at_all_c(word a0, word a1, word a2, word a3, word a4, word a5) { return called(225, (word[]){a0, a1, a2, a3, a4, a5}); }
+word PMPI_File_write_at_all_begin(word a0, word a1, word a2, word a3, word a4) { return called(226, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_File_write_at_all_begin_c(word a0, word a1, word a2, word a3, word a4) { return called(227, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_File_write_at_all_end(word a0, word a1, word a2) { return called(228, (word[]){a0, a1, a2}); }
+word PMPI_File_write_ordered(word a0, word a1, word a2, word a3, word a4) { return called(229, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_File_write_ordered_c(word a0, word a1, word a2, word a3, word a4) { return called(230, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_File_write_ordered_begin(word a0, word a1, word a2, word a3) { return called(231, (word[]){a0, a1, a2, a3}); }
+word PMPI_File_write_ordered_begin_c(word a0, word a1, word a2, word a3) { return called(232, (word[]){a0, a1, a2, a3}); }
+word PMPI_File_write_ordered_end(word a0, word a1, word a2) { return called(233, (word[]){a0, a1, a2}); }
+word PMPI_File_write_shared(word a0, word a1, word a2, word a3, word a4) { return called(234, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_File_write_shared_c(word a0, word a1, word a2, word a3, word a4) { return called(235, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Finalize(void) { return called(236, NULL); }
+word PMPI_Finalized(word a0) { return called(237, (word[]){a0}); }
+word PMPI_Free_mem(word a0) { return called(238, (word[]){a0}); }
+word PMPI_Gather(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(239, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+word PMPI_Gather_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(240, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+word PMPI_Gather_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(241, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+word PMPI_Gather_init_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(242, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+word PMPI_Gatherv(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(243, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+word PMPI_Gatherv_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(244, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+word PMPI_Gatherv_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { return called(245, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+word PMPI_Gatherv_init_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { return called(246, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+word PMPI_Get(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(247, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+word PMPI_Get_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(248, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+word PMPI_Get_accumulate(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { return called(249, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+word PMPI_Get_accumulate_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { return called(250, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+word PMPI_Get_address(word a0, word a1) { return called(251, (word[]){a0, a1}); }
+word PMPI_Get_count(word a0, word a1, word a2) { return called(252, (word[]){a0, a1, a2}); }
+word PMPI_Get_count_c(word a0, word a1, word a2) { return called(253, (word[]){a0, a1, a2}); }
+word PMPI_Get_elements(word a0, word a1, word a2) { return called(254, (word[]){a0, a1, a2}); }
+word PMPI_Get_elements_c(word a0, word a1, word a2) { return called(255, (word[]){a0, a1, a2}); }
+word PMPI_Get_elements_x(word a0, word a1, word a2) { return called(256, (word[]){a0, a1, a2}); }
+word PMPI_Get_library_version(word a0, word a1) { return called(257, (word[]){a0, a1}); }
+word PMPI_Get_processor_name(word a0, word a1) { return called(258, (word[]){a0, a1}); }
+word PMPI_Get_version(word a0, word a1) { return called(259, (word[]){a0, a1}); }
+word PMPI_Graph_create(word a0, word a1, word a2, word a3, word a4, word a5) { return called(260, (word[]){a0, a1, a2, a3, a4, a5}); }
+word PMPI_Graph_get(word a0, word a1, word a2, word a3, word a4) { return called(261, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Graph_map(word a0, word a1, word a2, word a3, word a4) { return called(262, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Graph_neighbors(word a0, word a1, word a2, word a3) { return called(263, (word[]){a0, a1, a2, a3}); }
+word PMPI_Graph_neighbors_count(word a0, word a1, word a2) { return called(264, (word[]){a0, a1, a2}); }
+word PMPI_Graphdims_get(word a0, word a1, word a2) { return called(265, (word[]){a0, a1, a2}); }
+word PMPI_Grequest_complete(word a0) { return called(266, (word[]){a0}); }
+word PMPI_Grequest_start(word a0, word a1, word a2, word a3, word a4) { return called(267, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Group_c2f(word a0) { return called(268, (word[]){a0}); }
+word PMPI_Group_compare(word a0, word a1, word a2) { return called(269, (word[]){a0, a1, a2}); }
+word PMPI_Group_difference(word a0, word a1, word a2) { return called(270, (word[]){a0, a1, a2}); }
+word PMPI_Group_excl(word a0, word a1, word a2, word a3) { return called(271, (word[]){a0, a1, a2, a3}); }
+word PMPI_Group_f2c(word a0) { return called(272, (word[]){a0}); }
+word PMPI_Group_free(word a0) { return called(273, (word[]){a0}); }
+word PMPI_Group_from_session_pset(word a0, word a1, word a2) { return called(274, (word[]){a0, a1, a2}); }
+word PMPI_Group_incl(word a0, word a1, word a2, word a3) { return called(275, (word[]){a0, a1, a2, a3}); }
+word PMPI_Group_intersection(word a0, word a1, word a2) { return called(276, (word[]){a0, a1, a2}); }
+word PMPI_Group_range_excl(word a0, word a1, word a2, word a3) { return called(277, (word[]){a0, a1, a2, a3}); }
+word PMPI_Group_range_incl(word a0, word a1, word a2, word a3) { return called(278, (word[]){a0, a1, a2, a3}); }
+word PMPI_Group_rank(word a0, word a1) { return called(279, (word[]){a0, a1}); }
+word PMPI_Group_size(word a0, word a1) { return called(280, (word[]){a0, a1}); }
+word PMPI_Group_translate_ranks(word a0, word a1, word a2, word a3, word a4) { return called(281, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Group_union(word a0, word a1, word a2) { return called(282, (word[]){a0, a1, a2}); }
+word PMPI_Iallgather(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(283, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+word PMPI_Iallgather_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(284, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+word PMPI_Iallgatherv(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(285, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+word PMPI_Iallgatherv_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(286, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+word PMPI_Iallreduce(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(287, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Iallreduce_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(288, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Ialltoall(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(289, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+word PMPI_Ialltoall_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(290, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+word PMPI_Ialltoallv(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(291, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+word PMPI_Ialltoallv_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(292, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+word PMPI_Ialltoallw(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(293, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+word PMPI_Ialltoallw_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(294, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+word PMPI_Ibarrier(word a0, word a1) { return called(295, (word[]){a0, a1}); }
+word PMPI_Ibcast(word a0, word a1, word a2, word a3, word a4, word a5) { return called(296, (word[]){a0, a1, a2, a3, a4, a5}); }
+word PMPI_Ibcast_c(word a0, word a1, word a2, word a3, word a4, word a5) { return called(297, (word[]){a0, a1, a2, a3, a4, a5}); }
+word PMPI_Ibsend(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(298, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Ibsend_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(299, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Iexscan(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(300, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Iexscan_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(301, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Igather(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(302, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+word PMPI_Igather_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(303, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+word PMPI_Igatherv(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(304, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+word PMPI_Igatherv_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(305, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+word PMPI_Improbe(word a0, word a1, word a2, word a3, word a4, word a5) { return called(306, (word[]){a0, a1, a2, a3, a4, a5}); }
+word PMPI_Imrecv(word a0, word a1, word a2, word a3, word a4) { return called(307, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Imrecv_c(word a0, word a1, word a2, word a3, word a4) { return called(308, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Ineighbor_allgather(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(309, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+word PMPI_Ineighbor_allgather_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(310, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+word PMPI_Ineighbor_allgatherv(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(311, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+word PMPI_Ineighbor_allgatherv_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(312, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+word PMPI_Ineighbor_alltoall(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(313, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+word PMPI_Ineighbor_alltoall_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(314, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+word PMPI_Ineighbor_alltoallv(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(315, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+word PMPI_Ineighbor_alltoallv_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(316, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+word PMPI_Ineighbor_alltoallw(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(317, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+word PMPI_Ineighbor_alltoallw_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(318, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+word PMPI_Info_c2f(word a0) { return called(319, (word[]){a0}); }
+word PMPI_Info_create(word a0) { return called(320, (word[]){a0}); }
+word PMPI_Info_create_env(word a0, word a1, word a2) { return called(321, (word[]){a0, a1, a2}); }
+word PMPI_Info_delete(word a0, word a1) { return called(322, (word[]){a0, a1}); }
+word PMPI_Info_dup(word a0, word a1) { return called(323, (word[]){a0, a1}); }
+word PMPI_Info_f2c(word a0) { return called(324, (word[]){a0}); }
+word PMPI_Info_free(word a0) { return called(325, (word[]){a0}); }
+word PMPI_Info_get(word a0, word a1, word a2, word a3, word a4) { return called(326, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Info_get_nkeys(word a0, word a1) { return called(327, (word[]){a0, a1}); }
+word PMPI_Info_get_nthkey(word a0, word a1, word a2) { return called(328, (word[]){a0, a1, a2}); }
+word PMPI_Info_get_string(word a0, word a1, word a2, word a3, word a4) { return called(329, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Info_get_valuelen(word a0, word a1, word a2, word a3) { return called(330, (word[]){a0, a1, a2, a3}); }
+word PMPI_Info_set(word a0, word a1, word a2) { return called(331, (word[]){a0, a1, a2}); }
+word PMPI_Init(word a0, word a1) { return called(332, (word[]){a0, a1}); }
+word PMPI_Init_thread(word a0, word a1, word a2, word a3) { return called(333, (word[]){a0, a1, a2, a3}); }
+word PMPI_Initialized(word a0) { return called(334, (word[]){a0}); }
+word PMPI_Intercomm_create(word a0, word a1, word a2, word a3, word a4, word a5) { return called(335, (word[]){a0, a1, a2, a3, a4, a5}); }
+word PMPI_Intercomm_create_from_groups(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(336, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+word PMPI_Intercomm_merge(word a0, word a1, word a2) { return called(337, (word[]){a0, a1, a2}); }
+word PMPI_Iprobe(word a0, word a1, word a2, word a3, word a4) { return called(338, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Irecv(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(339, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Irecv_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(340, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Ireduce(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(341, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+word PMPI_Ireduce_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(342, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+word PMPI_Ireduce_scatter(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(343, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Ireduce_scatter_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(344, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Ireduce_scatter_block(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(345, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Ireduce_scatter_block_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(346, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Irsend(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(347, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Irsend_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(348, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Is_thread_main(word a0) { return called(349, (word[]){a0}); }
+word PMPI_Iscan(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(350, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Iscan_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(351, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Iscatter(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(352, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+word PMPI_Iscatter_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(353, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+word PMPI_Iscatterv(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(354, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+word PMPI_Iscatterv_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(355, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+word PMPI_Isend(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(356, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Isend_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(357, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Isendrecv(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { return called(358, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+word PMPI_Isendrecv_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { return called(359, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+word PMPI_Isendrecv_replace(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(360, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+word PMPI_Isendrecv_replace_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(361, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+word PMPI_Issend(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(362, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Issend_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(363, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Keyval_create(word a0, word a1, word a2, word a3) { return called(364, (word[]){a0, a1, a2, a3}); }
+word PMPI_Keyval_free(word a0) { return called(365, (word[]){a0}); }
+word PMPI_Lookup_name(word a0, word a1, word a2) { return called(366, (word[]){a0, a1, a2}); }
+word PMPI_Message_c2f(word a0) { return called(367, (word[]){a0}); }
+word PMPI_Message_f2c(word a0) { return called(368, (word[]){a0}); }
+word PMPI_Mprobe(word a0, word a1, word a2, word a3, word a4) { return called(369, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Mrecv(word a0, word a1, word a2, word a3, word a4) { return called(370, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Mrecv_c(word a0, word a1, word a2, word a3, word a4) { return called(371, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Neighbor_allgather(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(372, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Neighbor_allgather_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(373, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Neighbor_allgather_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(374, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+word PMPI_Neighbor_allgather_init_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(375, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+word PMPI_Neighbor_allgatherv(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(376, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+word PMPI_Neighbor_allgatherv_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(377, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+word PMPI_Neighbor_allgatherv_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(378, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+word PMPI_Neighbor_allgatherv_init_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(379, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+word PMPI_Neighbor_alltoall(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(380, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Neighbor_alltoall_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(381, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Neighbor_alltoall_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(382, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+word PMPI_Neighbor_alltoall_init_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(383, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+word PMPI_Neighbor_alltoallv(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(384, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+word PMPI_Neighbor_alltoallv_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(385, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+word PMPI_Neighbor_alltoallv_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { return called(386, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+word PMPI_Neighbor_alltoallv_init_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { return called(387, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+word PMPI_Neighbor_alltoallw(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(388, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+word PMPI_Neighbor_alltoallw_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(389, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+word PMPI_Neighbor_alltoallw_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { return called(390, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+word PMPI_Neighbor_alltoallw_init_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { return called(391, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+word PMPI_Op_c2f(word a0) { return called(392, (word[]){a0}); }
+word PMPI_Op_commutative(word a0, word a1) { return called(393, (word[]){a0, a1}); }
+word PMPI_Op_create(word a0, word a1, word a2) { return called(394, (word[]){a0, a1, a2}); }
+word PMPI_Op_create_c(word a0, word a1, word a2) { return called(395, (word[]){a0, a1, a2}); }
+word PMPI_Op_f2c(word a0) { return called(396, (word[]){a0}); }
+word PMPI_Op_free(word a0) { return called(397, (word[]){a0}); }
+word PMPI_Open_port(word a0, word a1) { return called(398, (word[]){a0, a1}); }
+word PMPI_Pack(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(399, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Pack_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(400, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Pack_external(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(401, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Pack_external_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(402, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Pack_external_size(word a0, word a1, word a2, word a3) { return called(403, (word[]){a0, a1, a2, a3}); }
+word PMPI_Pack_external_size_c(word a0, word a1, word a2, word a3) { return called(404, (word[]){a0, a1, a2, a3}); }
+word PMPI_Pack_size(word a0, word a1, word a2, word a3) { return called(405, (word[]){a0, a1, a2, a3}); }
+word PMPI_Pack_size_c(word a0, word a1, word a2, word a3) { return called(406, (word[]){a0, a1, a2, a3}); }
+word PMPI_Parrived(word a0, word a1, word a2) { return called(407, (word[]){a0, a1, a2}); }
+word PMPI_Pcontrol(word a0, word a1) { return called(408, (word[]){a0, a1}); }
+word PMPI_Pready(word a0, word a1) { return called(409, (word[]){a0, a1}); }
+word PMPI_Pready_list(word a0, word a1, word a2) { return called(410, (word[]){a0, a1, a2}); }
+word PMPI_Pready_range(word a0, word a1, word a2) { return called(411, (word[]){a0, a1, a2}); }
+word PMPI_Precv_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(412, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+word PMPI_Probe(word a0, word a1, word a2, word a3) { return called(413, (word[]){a0, a1, a2, a3}); }
+word PMPI_Psend_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(414, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+word PMPI_Publish_name(word a0, word a1, word a2) { return called(415, (word[]){a0, a1, a2}); }
+word PMPI_Put(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(416, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+word PMPI_Put_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(417, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+word PMPI_Query_thread(word a0) { return called(418, (word[]){a0}); }
+word PMPI_Raccumulate(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(419, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+word PMPI_Raccumulate_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(420, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+word PMPI_Recv(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(421, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Recv_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(422, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Recv_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(423, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Recv_init_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(424, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Reduce(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(425, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Reduce_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(426, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Reduce_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(427, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+word PMPI_Reduce_init_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(428, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+word PMPI_Reduce_local(word a0, word a1, word a2, word a3, word a4) { return called(429, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Reduce_local_c(word a0, word a1, word a2, word a3, word a4) { return called(430, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Reduce_scatter(word a0, word a1, word a2, word a3, word a4, word a5) { return called(431, (word[]){a0, a1, a2, a3, a4, a5}); }
+word PMPI_Reduce_scatter_c(word a0, word a1, word a2, word a3, word a4, word a5) { return called(432, (word[]){a0, a1, a2, a3, a4, a5}); }
+word PMPI_Reduce_scatter_block(word a0, word a1, word a2, word a3, word a4, word a5) { return called(433, (word[]){a0, a1, a2, a3, a4, a5}); }
+word PMPI_Reduce_scatter_block_c(word a0, word a1, word a2, word a3, word a4, word a5) { return called(434, (word[]){a0, a1, a2, a3, a4, a5}); }
+word PMPI_Reduce_scatter_block_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(435, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+word PMPI_Reduce_scatter_block_init_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(436, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+word PMPI_Reduce_scatter_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(437, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+word PMPI_Reduce_scatter_init_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(438, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+word PMPI_Register_datarep(word a0, word a1, word a2, word a3, word a4) { return called(439, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Register_datarep_c(word a0, word a1, word a2, word a3, word a4) { return called(440, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Request_c2f(word a0) { return called(441, (word[]){a0}); }
+word PMPI_Request_f2c(word a0) { return called(442, (word[]){a0}); }
+word PMPI_Request_free(word a0) { return called(443, (word[]){a0}); }
+word PMPI_Request_get_status(word a0, word a1, word a2) { return called(444, (word[]){a0, a1, a2}); }
+word PMPI_Rget(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(445, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+word PMPI_Rget_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(446, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+word PMPI_Rget_accumulate(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11, word a12) { return called(447, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12}); }
+word PMPI_Rget_accumulate_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11, word a12) { return called(448, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12}); }
+word PMPI_Rput(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(449, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+word PMPI_Rput_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(450, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+word PMPI_Rsend(word a0, word a1, word a2, word a3, word a4, word a5) { return called(451, (word[]){a0, a1, a2, a3, a4, a5}); }
+word PMPI_Rsend_c(word a0, word a1, word a2, word a3, word a4, word a5) { return called(452, (word[]){a0, a1, a2, a3, a4, a5}); }
+word PMPI_Rsend_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(453, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Rsend_init_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(454, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Scan(word a0, word a1, word a2, word a3, word a4, word a5) { return called(455, (word[]){a0, a1, a2, a3, a4, a5}); }
+word PMPI_Scan_c(word a0, word a1, word a2, word a3, word a4, word a5) { return called(456, (word[]){a0, a1, a2, a3, a4, a5}); }
+word PMPI_Scan_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(457, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+word PMPI_Scan_init_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(458, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+word PMPI_Scatter(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(459, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+word PMPI_Scatter_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { return called(460, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+word PMPI_Scatter_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(461, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+word PMPI_Scatter_init_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(462, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+word PMPI_Scatterv(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(463, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+word PMPI_Scatterv_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(464, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+word PMPI_Scatterv_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { return called(465, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+word PMPI_Scatterv_init_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { return called(466, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+word PMPI_Send(word a0, word a1, word a2, word a3, word a4, word a5) { return called(467, (word[]){a0, a1, a2, a3, a4, a5}); }
+word PMPI_Send_c(word a0, word a1, word a2, word a3, word a4, word a5) { return called(468, (word[]){a0, a1, a2, a3, a4, a5}); }
+word PMPI_Send_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(469, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Send_init_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(470, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Sendrecv(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { return called(471, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+word PMPI_Sendrecv_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { return called(472, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+word PMPI_Sendrecv_replace(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(473, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+word PMPI_Sendrecv_replace_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(474, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+word PMPI_Session_c2f(word a0) { return called(475, (word[]){a0}); }
+word PMPI_Session_call_errhandler(word a0, word a1) { return called(476, (word[]){a0, a1}); }
+word PMPI_Session_create_errhandler(word a0, word a1) { return called(477, (word[]){a0, a1}); }
+word PMPI_Session_f2c(word a0) { return called(478, (word[]){a0}); }
+word PMPI_Session_finalize(word a0) { return called(479, (word[]){a0}); }
+word PMPI_Session_get_errhandler(word a0, word a1) { return called(480, (word[]){a0, a1}); }
+word PMPI_Session_get_info(word a0, word a1) { return called(481, (word[]){a0, a1}); }
+word PMPI_Session_get_nth_pset(word a0, word a1, word a2, word a3, word a4) { return called(482, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Session_get_num_psets(word a0, word a1, word a2) { return called(483, (word[]){a0, a1, a2}); }
+word PMPI_Session_get_pset_info(word a0, word a1, word a2) { return called(484, (word[]){a0, a1, a2}); }
+word PMPI_Session_init(word a0, word a1, word a2) { return called(485, (word[]){a0, a1, a2}); }
+word PMPI_Session_set_errhandler(word a0, word a1) { return called(486, (word[]){a0, a1}); }
+word PMPI_Ssend(word a0, word a1, word a2, word a3, word a4, word a5) { return called(487, (word[]){a0, a1, a2, a3, a4, a5}); }
+word PMPI_Ssend_c(word a0, word a1, word a2, word a3, word a4, word a5) { return called(488, (word[]){a0, a1, a2, a3, a4, a5}); }
+word PMPI_Ssend_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(489, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Ssend_init_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(490, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Start(word a0) { return called(491, (word[]){a0}); }
+word PMPI_Startall(word a0, word a1) { return called(492, (word[]){a0, a1}); }
+word PMPI_Status_c2f(word a0, word a1) { return called(493, (word[]){a0, a1}); }
+word PMPI_Status_c2f08(word a0, word a1) { return called(494, (word[]){a0, a1}); }
+word PMPI_Status_f082c(word a0, word a1) { return called(495, (word[]){a0, a1}); }
+word PMPI_Status_f082f(word a0, word a1) { return called(496, (word[]){a0, a1}); }
+word PMPI_Status_f2c(word a0, word a1) { return called(497, (word[]){a0, a1}); }
+word PMPI_Status_f2f08(word a0, word a1) { return called(498, (word[]){a0, a1}); }
+word PMPI_Status_set_cancelled(word a0, word a1) { return called(499, (word[]){a0, a1}); }
+word PMPI_Status_set_elements(word a0, word a1, word a2) { return called(500, (word[]){a0, a1, a2}); }
+word PMPI_Status_set_elements_x(word a0, word a1, word a2) { return called(501, (word[]){a0, a1, a2}); }
+word PMPI_Test(word a0, word a1, word a2) { return called(502, (word[]){a0, a1, a2}); }
+word PMPI_Test_cancelled(word a0, word a1) { return called(503, (word[]){a0, a1}); }
+word PMPI_Testall(word a0, word a1, word a2, word a3) { return called(504, (word[]){a0, a1, a2, a3}); }
+word PMPI_Testany(word a0, word a1, word a2, word a3, word a4) { return called(505, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Testsome(word a0, word a1, word a2, word a3, word a4) { return called(506, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Topo_test(word a0, word a1) { return called(507, (word[]){a0, a1}); }
+word PMPI_Type_c2f(word a0) { return called(508, (word[]){a0}); }
+word PMPI_Type_commit(word a0) { return called(509, (word[]){a0}); }
+word PMPI_Type_contiguous(word a0, word a1, word a2) { return called(510, (word[]){a0, a1, a2}); }
+word PMPI_Type_contiguous_c(word a0, word a1, word a2) { return called(511, (word[]){a0, a1, a2}); }
+word PMPI_Type_create_darray(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(512, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+word PMPI_Type_create_darray_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(513, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+word PMPI_Type_create_f90_complex(word a0, word a1, word a2) { return called(514, (word[]){a0, a1, a2}); }
+word PMPI_Type_create_f90_integer(word a0, word a1) { return called(515, (word[]){a0, a1}); }
+word PMPI_Type_create_f90_real(word a0, word a1, word a2) { return called(516, (word[]){a0, a1, a2}); }
+word PMPI_Type_create_hindexed(word a0, word a1, word a2, word a3, word a4) { return called(517, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Type_create_hindexed_c(word a0, word a1, word a2, word a3, word a4) { return called(518, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Type_create_hindexed_block(word a0, word a1, word a2, word a3, word a4) { return called(519, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Type_create_hindexed_block_c(word a0, word a1, word a2, word a3, word a4) { return called(520, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Type_create_hvector(word a0, word a1, word a2, word a3, word a4) { return called(521, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Type_create_hvector_c(word a0, word a1, word a2, word a3, word a4) { return called(522, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Type_create_indexed_block(word a0, word a1, word a2, word a3, word a4) { return called(523, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Type_create_indexed_block_c(word a0, word a1, word a2, word a3, word a4) { return called(524, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Type_create_keyval(word a0, word a1, word a2, word a3) { return called(525, (word[]){a0, a1, a2, a3}); }
+word PMPI_Type_create_resized(word a0, word a1, word a2, word a3) { return called(526, (word[]){a0, a1, a2, a3}); }
+word PMPI_Type_create_resized_c(word a0, word a1, word a2, word a3) { return called(527, (word[]){a0, a1, a2, a3}); }
+word PMPI_Type_create_struct(word a0, word a1, word a2, word a3, word a4) { return called(528, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Type_create_struct_c(word a0, word a1, word a2, word a3, word a4) { return called(529, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Type_create_subarray(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(530, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Type_create_subarray_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(531, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Type_delete_attr(word a0, word a1) { return called(532, (word[]){a0, a1}); }
+word PMPI_Type_dup(word a0, word a1) { return called(533, (word[]){a0, a1}); }
+word PMPI_Type_f2c(word a0) { return called(534, (word[]){a0}); }
+word PMPI_Type_free(word a0) { return called(535, (word[]){a0}); }
+word PMPI_Type_free_keyval(word a0) { return called(536, (word[]){a0}); }
+word PMPI_Type_get_attr(word a0, word a1, word a2, word a3) { return called(537, (word[]){a0, a1, a2, a3}); }
+word PMPI_Type_get_contents(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(538, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Type_get_contents_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(539, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+word PMPI_Type_get_envelope(word a0, word a1, word a2, word a3, word a4) { return called(540, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Type_get_envelope_c(word a0, word a1, word a2, word a3, word a4, word a5) { return called(541, (word[]){a0, a1, a2, a3, a4, a5}); }
+word PMPI_Type_get_extent(word a0, word a1, word a2) { return called(542, (word[]){a0, a1, a2}); }
+word PMPI_Type_get_extent_c(word a0, word a1, word a2) { return called(543, (word[]){a0, a1, a2}); }
+word PMPI_Type_get_extent_x(word a0, word a1, word a2) { return called(544, (word[]){a0, a1, a2}); }
+word PMPI_Type_get_name(word a0, word a1, word a2) { return called(545, (word[]){a0, a1, a2}); }
+word PMPI_Type_get_true_extent(word a0, word a1, word a2) { return called(546, (word[]){a0, a1, a2}); }
+word PMPI_Type_get_true_extent_c(word a0, word a1, word a2) { return called(547, (word[]){a0, a1, a2}); }
+word PMPI_Type_get_true_extent_x(word a0, word a1, word a2) { return called(548, (word[]){a0, a1, a2}); }
+word PMPI_Type_indexed(word a0, word a1, word a2, word a3, word a4) { return called(549, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Type_indexed_c(word a0, word a1, word a2, word a3, word a4) { return called(550, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Type_match_size(word a0, word a1, word a2) { return called(551, (word[]){a0, a1, a2}); }
+word PMPI_Type_set_attr(word a0, word a1, word a2) { return called(552, (word[]){a0, a1, a2}); }
+word PMPI_Type_set_name(word a0, word a1) { return called(553, (word[]){a0, a1}); }
+word PMPI_Type_size(word a0, word a1) { return called(554, (word[]){a0, a1}); }
+word PMPI_Type_size_c(word a0, word a1) { return called(555, (word[]){a0, a1}); }
+word PMPI_Type_size_x(word a0, word a1) { return called(556, (word[]){a0, a1}); }
+word PMPI_Type_vector(word a0, word a1, word a2, word a3, word a4) { return called(557, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Type_vector_c(word a0, word a1, word a2, word a3, word a4) { return called(558, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Unpack(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(559, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Unpack_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(560, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Unpack_external(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(561, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Unpack_external_c(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { return called(562, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+word PMPI_Unpublish_name(word a0, word a1, word a2) { return called(563, (word[]){a0, a1, a2}); }
+word PMPI_Wait(word a0, word a1) { return called(564, (word[]){a0, a1}); }
+word PMPI_Waitall(word a0, word a1, word a2) { return called(565, (word[]){a0, a1, a2}); }
+word PMPI_Waitany(word a0, word a1, word a2, word a3) { return called(566, (word[]){a0, a1, a2, a3}); }
+word PMPI_Waitsome(word a0, word a1, word a2, word a3, word a4) { return called(567, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Win_allocate(word a0, word a1, word a2, word a3, word a4, word a5) { return called(568, (word[]){a0, a1, a2, a3, a4, a5}); }
+word PMPI_Win_allocate_c(word a0, word a1, word a2, word a3, word a4, word a5) { return called(569, (word[]){a0, a1, a2, a3, a4, a5}); }
+word PMPI_Win_allocate_shared(word a0, word a1, word a2, word a3, word a4, word a5) { return called(570, (word[]){a0, a1, a2, a3, a4, a5}); }
+word PMPI_Win_allocate_shared_c(word a0, word a1, word a2, word a3, word a4, word a5) { return called(571, (word[]){a0, a1, a2, a3, a4, a5}); }
+word PMPI_Win_attach(word a0, word a1, word a2) { return called(572, (word[]){a0, a1, a2}); }
+word PMPI_Win_c2f(word a0) { return called(573, (word[]){a0}); }
+word PMPI_Win_call_errhandler(word a0, word a1) { return called(574, (word[]){a0, a1}); }
+word PMPI_Win_complete(word a0) { return called(575, (word[]){a0}); }
+word PMPI_Win_create(word a0, word a1, word a2, word a3, word a4, word a5) { return called(576, (word[]){a0, a1, a2, a3, a4, a5}); }
+word PMPI_Win_create_c(word a0, word a1, word a2, word a3, word a4, word a5) { return called(577, (word[]){a0, a1, a2, a3, a4, a5}); }
+word PMPI_Win_create_dynamic(word a0, word a1, word a2) { return called(578, (word[]){a0, a1, a2}); }
+word PMPI_Win_create_errhandler(word a0, word a1) { return called(579, (word[]){a0, a1}); }
+word PMPI_Win_create_keyval(word a0, word a1, word a2, word a3) { return called(580, (word[]){a0, a1, a2, a3}); }
+word PMPI_Win_delete_attr(word a0, word a1) { return called(581, (word[]){a0, a1}); }
+word PMPI_Win_detach(word a0, word a1) { return called(582, (word[]){a0, a1}); }
+word PMPI_Win_f2c(word a0) { return called(583, (word[]){a0}); }
+word PMPI_Win_fence(word a0, word a1) { return called(584, (word[]){a0, a1}); }
+word PMPI_Win_flush(word a0, word a1) { return called(585, (word[]){a0, a1}); }
+word PMPI_Win_flush_all(word a0) { return called(586, (word[]){a0}); }
+word PMPI_Win_flush_local(word a0, word a1) { return called(587, (word[]){a0, a1}); }
+word PMPI_Win_flush_local_all(word a0) { return called(588, (word[]){a0}); }
+word PMPI_Win_free(word a0) { return called(589, (word[]){a0}); }
+word PMPI_Win_free_keyval(word a0) { return called(590, (word[]){a0}); }
+word PMPI_Win_get_attr(word a0, word a1, word a2, word a3) { return called(591, (word[]){a0, a1, a2, a3}); }
+word PMPI_Win_get_errhandler(word a0, word a1) { return called(592, (word[]){a0, a1}); }
+word PMPI_Win_get_group(word a0, word a1) { return called(593, (word[]){a0, a1}); }
+word PMPI_Win_get_info(word a0, word a1) { return called(594, (word[]){a0, a1}); }
+word PMPI_Win_get_name(word a0, word a1, word a2) { return called(595, (word[]){a0, a1, a2}); }
+word PMPI_Win_lock(word a0, word a1, word a2, word a3) { return called(596, (word[]){a0, a1, a2, a3}); }
+word PMPI_Win_lock_all(word a0, word a1) { return called(597, (word[]){a0, a1}); }
+word PMPI_Win_post(word a0, word a1, word a2) { return called(598, (word[]){a0, a1, a2}); }
+word PMPI_Win_set_attr(word a0, word a1, word a2) { return called(599, (word[]){a0, a1, a2}); }
+word PMPI_Win_set_errhandler(word a0, word a1) { return called(600, (word[]){a0, a1}); }
+word PMPI_Win_set_info(word a0, word a1) { return called(601, (word[]){a0, a1}); }
+word PMPI_Win_set_name(word a0, word a1) { return called(602, (word[]){a0, a1}); }
+word PMPI_Win_shared_query(word a0, word a1, word a2, word a3, word a4) { return called(603, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Win_shared_query_c(word a0, word a1, word a2, word a3, word a4) { return called(604, (word[]){a0, a1, a2, a3, a4}); }
+word PMPI_Win_start(word a0, word a1, word a2) { return called(605, (word[]){a0, a1, a2}); }
+word PMPI_Win_sync(word a0) { return called(606, (word[]){a0}); }
+word PMPI_Win_test(word a0, word a1) { return called(607, (word[]){a0, a1}); }
+word PMPI_Win_unlock(word a0, word a1) { return called(608, (word[]){a0, a1}); }
+word PMPI_Win_unlock_all(word a0) { return called(609, (word[]){a0}); }
+word PMPI_Win_wait(word a0) { return called(610, (word[]){a0}); }
+double PMPI_Wtick(void) { return called(611, NULL); }
+double PMPI_Wtime(void) { return called(612, NULL); }

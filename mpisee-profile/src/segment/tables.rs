@@ -4,10 +4,10 @@ use super::key::{CallKey, Meaning, class_bounds};
 use super::layout::{call, peer, region};
 use super::log::{Created, NONE, OUTSIDE, Runs};
 use super::snapshot::{Communicator, Snapshot, Source};
-use crate::Operation;
 use crate::rows::{
     CallRow, CommRow, Members, OutsideRow, PeerRow, RankRow, RegionRow, Seconds, is_one_per_process,
 };
+use crate::{Operation, RankSet};
 use std::collections::HashMap;
 
 /// One moment on two clocks.
@@ -40,6 +40,11 @@ pub struct RankTables {
 impl RankTables {
     /// The rows of `snapshot`, taken at `end`.
     pub fn new(snapshot: &Snapshot, end: Moment) -> RankTables {
+        RankTables::without(&RankSet::default(), snapshot, end)
+    }
+
+    /// The same in a run in which the ranks `absent` report nothing, and others take their place.
+    pub fn without(absent: &RankSet, snapshot: &Snapshot, end: Moment) -> RankTables {
         let names = names(snapshot);
         let seconds = seconds_per_tick(snapshot, end);
         let paths = region_paths(snapshot);
@@ -52,7 +57,7 @@ impl RankTables {
                 mpi_s: Seconds(0.0),
                 gpu: String::new(),
             },
-            comms: comms(snapshot, &names),
+            comms: comms(snapshot, &names, absent),
             calls: Vec::new(),
             peers: Vec::new(),
             outside: Vec::new(),
@@ -240,11 +245,11 @@ fn outside_row(row: PeerRow, key: super::PeerKey) -> OutsideRow {
     }
 }
 
-fn comms(snapshot: &Snapshot, names: &[String]) -> Vec<CommRow> {
+fn comms(snapshot: &Snapshot, names: &[String], absent: &RankSet) -> Vec<CommRow> {
     let mut rows = Vec::new();
     for (communicator, name) in snapshot.communicators.iter().zip(names) {
         let created = &communicator.created;
-        if !(reports(created) || is_merged(name, &communicator.topology)) {
+        if !(reports(created, absent) || is_merged(name, &communicator.topology)) {
             continue;
         }
         rows.push(CommRow {
@@ -287,11 +292,18 @@ fn comes_before(one: &Runs, other: &Runs) -> bool {
     one.min().unwrap_or(OUTSIDE) < other.min().unwrap_or(OUTSIDE)
 }
 
-/// Whether this process reports the communicator: the first of this world does, on intercommunicators that of
-/// the group with the smallest world rank.
-fn reports(created: &Created) -> bool {
-    created.group.first_insider() == Some(created.rank)
-        && created.remote.as_ref().is_none_or(|remote| comes_before(&created.group, remote))
+/// Whether this process reports the communicator: the first of this world does that is not absent, on
+/// intercommunicators that of the group with the smallest world rank.
+fn reports(created: &Created, absent: &RankSet) -> bool {
+    let Created { group, remote, rank, .. } = created;
+    if absent.is_empty() {
+        return group.first_insider() == Some(*rank)
+            && remote.as_ref().is_none_or(|remote| comes_before(group, remote));
+    }
+    let is_there = |rank: &u32| *rank != OUTSIDE && !absent.contains(*rank);
+    let there = |runs: &Runs| runs.iter().filter(is_there).collect::<Runs>();
+    group.iter().position(|rank| is_there(&rank)) == Some(*rank as usize)
+        && remote.as_ref().is_none_or(|remote| comes_before(&there(group), &there(remote)))
 }
 
 /// Whether every member reports the communicator, and [`merge`] makes one row of the reports: those that

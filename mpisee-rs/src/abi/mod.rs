@@ -19,7 +19,7 @@ mod header;
 
 pub use family::{
     CART, COMBINER_NAMED, DIST_GRAPH, FORTRAN_IN_PLACE, FORTRAN_STATUS_IGNORE, GRAPH, IN_PLACE,
-    STATUS_IGNORE, is_shared_request, received_bytes, resolve,
+    STATUS_IGNORE, is_fault_tolerant, is_shared_request, received_bytes, resolve,
 };
 pub use header::*;
 

@@ -71,3 +71,8 @@ pub fn received_bytes(status: &Status) -> u64 {
     // The lowest bit of the upper word says whether the operation was cancelled.
     u64::from(status.count_hi_and_cancelled as u32 >> 1) << 32 | u64::from(status.count_lo as u32)
 }
+
+/// Whether the run goes on when a process ends early. MPICH has functions for it, and ends all processes.
+pub fn is_fault_tolerant() -> bool {
+    false
+}

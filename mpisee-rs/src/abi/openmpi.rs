@@ -98,3 +98,12 @@ pub fn is_shared_request(request: Request) -> bool {
 pub fn received_bytes(status: &Status) -> u64 {
     status._ucount as u64
 }
+
+/// Whether the run goes on when a process ends early (`mpirun --with-ft ulfm`, from Open MPI 5 on).
+pub fn is_fault_tolerant() -> bool {
+    match symbol::data(c"ompi_ftmpi_enabled") {
+        // SAFETY: the object is a `bool` of C.
+        Some(enabled) => unsafe { *enabled.cast::<u8>() != 0 },
+        None => false,
+    }
+}

@@ -115,3 +115,8 @@ pub fn received_bytes(status: &Status) -> u64 {
     let code = unsafe { pmpi::MPI_Get_elements_x.get()(status, byte, &raw mut count) };
     if code == constant::SUCCESS { u64::try_from(count).unwrap_or(0) } else { 0 }
 }
+
+/// Whether the run goes on when a process ends early. MPICH has functions for it, and ends all processes.
+pub fn is_fault_tolerant() -> bool {
+    false
+}

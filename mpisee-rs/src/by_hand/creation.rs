@@ -305,6 +305,27 @@ pub unsafe fn intercomm_merge(comm: Raw<Comm>, new: Place<Comm>, make: impl FnOn
     unsafe { create(birth(b'm', Operation::IntercommMerge), comm, new, make) }
 }
 
+/// `MPIX_Comm_shrink`: a communicator of the processes that are still there. Some may not be, and more may go at
+/// any time, so that nothing is agreed: each counts how often the parent was shrunk.
+///
+/// # Safety
+/// See [`comm_dup`].
+pub unsafe fn comm_shrink(comm: Raw<Comm>, new: Place<Comm>, make: impl FnOnce() -> c_int) -> c_int {
+    let Some(call) = Call::tracked() else { return make() };
+    let parent = COMMUNICATORS.get(comm.get());
+    let n = parent.map_or(0, |parent| parent.shrinks + 1);
+    if let Some(parent) = parent {
+        COMMUNICATORS.insert(parent.shrunk());
+    }
+    let (code, ticks) = call.time(make);
+    call.record(|recorder| {
+        let birth = birth(b'k', Operation::CommShrink);
+        // SAFETY: the caller's promise.
+        unsafe { note_created(recorder, birth, parent.as_ref(), n, new, code, ticks) };
+    });
+    code
+}
+
 /// `MPI_Comm_free`.
 ///
 /// # Safety

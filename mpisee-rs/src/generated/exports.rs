@@ -238,6 +238,87 @@ pub unsafe extern "C-unwind" fn MPIX_Bcast_init(
     }
 }
 
+#[cfg(mpi = "MPIX_Comm_ack_failed")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPIX_Comm_ack_failed(
+    comm: Raw<Comm>,
+    num_to_ack: c_int,
+    num_acked: *mut c_int,
+) -> c_int {
+    unsafe {
+        meaning::plain(Operation::CommAckFailed, comm, || {
+            pmpi::MPIX_Comm_ack_failed.get()(comm, num_to_ack, num_acked)
+        })
+    }
+}
+
+#[cfg(mpi = "MPIX_Comm_agree")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPIX_Comm_agree(comm: Raw<Comm>, flag: *mut c_int) -> c_int {
+    unsafe {
+        meaning::collective(
+            Operation::CommAgree,
+            comm,
+            |comm| volume::nothing(comm),
+            || pmpi::MPIX_Comm_agree.get()(comm, flag),
+        )
+    }
+}
+
+#[cfg(mpi = "MPIX_Comm_failure_ack")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPIX_Comm_failure_ack(comm: Raw<Comm>) -> c_int {
+    unsafe { meaning::plain(Operation::CommFailureAck, comm, || pmpi::MPIX_Comm_failure_ack.get()(comm)) }
+}
+
+#[cfg(mpi = "MPIX_Comm_failure_get_acked")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPIX_Comm_failure_get_acked(comm: Raw<Comm>, failedgrp: *mut Group) -> c_int {
+    unsafe {
+        meaning::plain(Operation::CommFailureGetAcked, comm, || {
+            pmpi::MPIX_Comm_failure_get_acked.get()(comm, failedgrp)
+        })
+    }
+}
+
+#[cfg(mpi = "MPIX_Comm_get_failed")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPIX_Comm_get_failed(comm: Raw<Comm>, failedgrp: *mut Group) -> c_int {
+    unsafe {
+        meaning::plain(Operation::CommGetFailed, comm, || pmpi::MPIX_Comm_get_failed.get()(comm, failedgrp))
+    }
+}
+
+#[cfg(mpi = "MPIX_Comm_iagree")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPIX_Comm_iagree(
+    comm: Raw<Comm>,
+    flag: *mut c_int,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::start_collective(
+            Operation::CommIagree,
+            comm,
+            |comm| volume::nothing(comm),
+            Place::c(request),
+            || pmpi::MPIX_Comm_iagree.get()(comm, flag, request),
+        )
+    }
+}
+
+#[cfg(mpi = "MPIX_Comm_revoke")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPIX_Comm_revoke(comm: Raw<Comm>) -> c_int {
+    unsafe { meaning::plain(Operation::CommRevoke, comm, || pmpi::MPIX_Comm_revoke.get()(comm)) }
+}
+
+#[cfg(mpi = "MPIX_Comm_shrink")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPIX_Comm_shrink(comm: Raw<Comm>, newcomm: *mut Comm) -> c_int {
+    unsafe { by_hand::comm_shrink(comm, Place::c(newcomm), || pmpi::MPIX_Comm_shrink.get()(comm, newcomm)) }
+}
+
 #[cfg(mpi = "MPIX_Exscan_init")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPIX_Exscan_init(

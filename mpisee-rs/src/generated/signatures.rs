@@ -10,6 +10,22 @@ use crate::abi::{
 };
 use std::ffi::{c_char, c_int, c_void};
 
+#[cfg(all(mpi = "MPIX_Comm_ack_failed", mpi_family = "mpich"))]
+const _: unsafe extern "C" fn(Comm, c_int, *mut c_int) -> c_int = mpi_sys::PMPIX_Comm_ack_failed;
+#[cfg(all(mpi = "MPIX_Comm_agree", mpi_family = "mpich"))]
+const _: unsafe extern "C" fn(Comm, *mut c_int) -> c_int = mpi_sys::PMPIX_Comm_agree;
+#[cfg(all(mpi = "MPIX_Comm_failure_ack", mpi_family = "mpich"))]
+const _: unsafe extern "C" fn(Comm) -> c_int = mpi_sys::PMPIX_Comm_failure_ack;
+#[cfg(all(mpi = "MPIX_Comm_failure_get_acked", mpi_family = "mpich"))]
+const _: unsafe extern "C" fn(Comm, *mut Group) -> c_int = mpi_sys::PMPIX_Comm_failure_get_acked;
+#[cfg(all(mpi = "MPIX_Comm_get_failed", mpi_family = "mpich"))]
+const _: unsafe extern "C" fn(Comm, *mut Group) -> c_int = mpi_sys::PMPIX_Comm_get_failed;
+#[cfg(all(mpi = "MPIX_Comm_iagree", mpi_family = "mpich"))]
+const _: unsafe extern "C" fn(Comm, *mut c_int, *mut Request) -> c_int = mpi_sys::PMPIX_Comm_iagree;
+#[cfg(all(mpi = "MPIX_Comm_revoke", mpi_family = "mpich"))]
+const _: unsafe extern "C" fn(Comm) -> c_int = mpi_sys::PMPIX_Comm_revoke;
+#[cfg(all(mpi = "MPIX_Comm_shrink", mpi_family = "mpich"))]
+const _: unsafe extern "C" fn(Comm, *mut Comm) -> c_int = mpi_sys::PMPIX_Comm_shrink;
 #[cfg(mpi = "MPI_Abort")]
 const _: unsafe extern "C" fn(Comm, c_int) -> c_int = mpi_sys::PMPI_Abort;
 #[cfg(mpi = "MPI_Accumulate")]

@@ -12,9 +12,9 @@ pub fn emit(functions: &[Function]) -> String {
     );
     out.push_str(PREAMBLE);
     for function in functions {
-        // Those that an MPI has under a name of its own have no Fortran binding that is found; sessions and what
-        // comes of them are recorded from C alone.
-        let is_bound = function.counts_as.is_none() && !is_of_sessions(function);
+        // Extensions, and those that an MPI has under a name of its own, have no Fortran binding that is found;
+        // sessions and what comes of them are recorded from C alone.
+        let is_bound = function.counts_as.is_none() && !function.is_extension() && !is_of_sessions(function);
         if let Some(meaning) = function.meaning.as_ref().filter(|_| is_bound) {
             shims(&mut out, function, meaning);
         }
