@@ -19,18 +19,23 @@ fn with_short_addresses<'m>(mpi: &Mpi, run: Run<'m>) -> Run<'m> {
     run.variable("UCX_TLS", "tcp,self").variable("UCX_LOG_LEVEL", "error")
 }
 
-/// Runs `test` under every MPI that can bring worlds together. MPICH over UCX cannot before 4.2, and refuses.
+/// Whether this MPI can bring worlds together. MPICH over UCX cannot before 4.2, and refuses.
+fn has_worlds(mpi: &Mpi) -> bool {
+    let said = with_short_addresses(mpi, Run::new(mpi, "open_port").ranks(1)).plain().stdout;
+    assert!(said == "yes\n" || said == "no\n" && !mpi.is_open_mpi, "{said}");
+    said == "yes\n"
+}
+
+/// Runs `test` under every MPI that can.
 fn on_each_mpi_with_worlds(test: impl Fn(&Mpi)) {
     on_each_mpi(|mpi| {
-        let said = with_short_addresses(mpi, Run::new(mpi, "open_port").ranks(1)).plain().stdout;
-        assert!(said == "yes\n" || said == "no\n" && !mpi.is_open_mpi, "{said}");
-        if said == "yes\n" {
+        if has_worlds(mpi) {
             test(mpi);
         }
     });
 }
 
-/// `mpisee --output NAME`, as a command to spawn with the program after it.
+/// The launcher `mpisee`, as a command to spawn with the program after it.
 fn profiler() -> String {
     dist().join("bin/mpisee").display().to_string()
 }
@@ -221,7 +226,7 @@ fn assert_prints(finished: &Finished, expected: &[&str]) {
 }
 
 fn spawning(mpi: &Mpi) -> Run<'_> {
-    with_short_addresses(mpi, Run::new(mpi, "spawning").ranks(2))
+    Run::new(mpi, "spawning").ranks(2)
 }
 
 #[test]
@@ -360,5 +365,64 @@ fn worlds_that_were_spawned_meet_and_each_has_its_profile() {
         let (alone, outside) = profile_in(&finished, "own-spawned.mpisee");
         assert_eq!(alone.run.ranks, 1);
         assert_outside(&outside, &[("P", 0, 0, [0, 0, 1, 109])]);
+    });
+}
+
+#[test]
+fn spawning_from_fortran_is_recorded_whatever_the_interface() {
+    on_each_mpi(|mpi| {
+        for interface in ["MPIF_H", "USE_MPI", "USE_MPI_F08"] {
+            let Some(program) = mpi.compile_fortran("fortran_spawn", interface) else { return };
+            let has_worlds = has_worlds(mpi);
+            // Without arguments for the children, and with some.
+            for command in [None, Some(profiler())] {
+                let mut run = Run::of(mpi, program.clone()).ranks(2);
+                if let Some(command) = &command {
+                    run = run.argument(command);
+                }
+                let finished = run.profiled();
+                let tables = finished.check().tables();
+                for rank in 0..2 {
+                    assert_calls(tables, "W", rank, &[("MPI_Comm_spawn", 1, 0)]);
+                }
+                assert_all_seen(tables);
+                if !has_worlds {
+                    assert_eq!(finished.stdout, "refused\n", "{interface} of {}", mpi.name);
+                    assert_eq!(tables.names(), ["W", "S"]);
+                    continue;
+                }
+                assert_eq!(finished.stdout, "spawned\n", "{interface} of {}", mpi.name);
+                let sent = [0, 1].map(|rank| ("W_p1", rank, rank, [1, 4 * (100 + u64::from(rank)), 0, 0]));
+                assert_outside(&outside(&finished.directory()), &sent);
+                for rank in 0..2 {
+                    let bytes = 4 * (100 + u64::from(rank));
+                    let parent = [("MPI_Send", 1, bytes), ("MPI_Comm_disconnect", 1, 0)];
+                    assert_calls(tables, "W_p1", rank, &parent);
+                }
+                if command.is_some() {
+                    let (children, outside) = profile_in(&finished, "of-children-spawned.mpisee");
+                    let received =
+                        [0, 1].map(|rank| ("P", rank, rank, [0, 0, 1, 4 * (100 + u64::from(rank))]));
+                    assert_outside(&outside, &received);
+                    assert_all_seen(&children);
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn an_mpi_that_refuses_to_spawn_does_so_with_the_profiler() {
+    on_each_mpi(|mpi| {
+        if has_worlds(mpi) {
+            return;
+        }
+        let run = || Run::new(mpi, "spawn_nothing").ranks(2);
+        let finished = run().profiled();
+        assert_eq!(finished.stdout, run().plain().stdout);
+        let tables = finished.check().tables();
+        assert_eq!(tables.sum("W", "MPI_Comm_spawn").calls, 2);
+        assert_eq!(tables.names(), ["W", "S"]);
+        assert_all_seen(tables);
     });
 }
