@@ -2,6 +2,7 @@
 
 use crate::abi::{self, Comm};
 use crate::table::Table;
+use crate::topology::Kind;
 
 /// What the way of a call needs to know of its communicator.
 #[derive(Clone, Copy)]
@@ -16,8 +17,8 @@ pub struct Communicator {
     pub remote_size: u32,
     /// The handle.
     pub comm: Comm,
-    /// Whether it has a topology.
-    pub has_topology: bool,
+    /// Its topology, if it has one.
+    pub topology: Option<Kind>,
     /// For each out-neighbour of its topology whether it is a process, that is not `MPI_PROC_NULL`.
     out_neighbours: *const [bool],
     /// Of an intercommunicator, and of one with processes of other worlds: a number larger than those of all
@@ -48,7 +49,7 @@ impl Communicator {
             size,
             remote_size: 0,
             comm,
-            has_topology: false,
+            topology: None,
             out_neighbours,
             next_number: 0,
             own_group_first: true,

@@ -45,8 +45,8 @@ pub enum TopologyFrom {
     Nothing,
     /// A duplicate has that of its parent.
     Parent,
-    /// The creating call makes it.
-    Call,
+    /// The creating call makes one of this kind.
+    Call(topology::Kind),
 }
 
 /// The parent as this process knows it.
@@ -138,13 +138,13 @@ pub fn enter(process: &Process, comm: Comm, parent: &Parent<'_>, birth: Birth, n
         Parent::None => members.smallest(),
         Parent::Known(parent) => smallest_rank_in(parent, comm, members.remote.is_some()),
     };
-    let has_topology = match (birth.topology, parent) {
-        (TopologyFrom::Call, _) => true,
-        (TopologyFrom::Parent, Parent::Known(parent)) => parent.has_topology,
-        _ => false,
+    let kind = match (birth.topology, parent) {
+        (TopologyFrom::Call(kind), _) => Some(kind),
+        (TopologyFrom::Parent, Parent::Known(parent)) => parent.topology,
+        _ => None,
     };
-    let topology = if has_topology { topology::of(comm, rank) } else { None };
-    communicator.has_topology = topology.is_some();
+    let topology = kind.and_then(|kind| topology::of(comm, rank, kind));
+    communicator.topology = kind.filter(|_| topology.is_some());
     let created = Created {
         id: 0,
         parent: match parent {

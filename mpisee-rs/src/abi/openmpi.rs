@@ -26,12 +26,6 @@ pub const FORTRAN_STATUS_IGNORE: &[&CStr] = &[
 ];
 /// `MPI_COMBINER_NAMED`.
 pub const COMBINER_NAMED: c_int = 0;
-/// `MPI_CART`.
-pub const CART: c_int = mpi_sys::MPI_CART as c_int;
-/// `MPI_GRAPH`.
-pub const GRAPH: c_int = mpi_sys::MPI_GRAPH as c_int;
-/// `MPI_DIST_GRAPH`.
-pub const DIST_GRAPH: c_int = mpi_sys::MPI_DIST_GRAPH as c_int;
 
 /// The request that stands for everything that was complete when it was started.
 static EMPTY_REQUEST: AtomicU64 = AtomicU64::new(0);

@@ -18,12 +18,6 @@ pub const FORTRAN_IN_PLACE: &[&CStr] = &[];
 pub const FORTRAN_STATUS_IGNORE: &[&CStr] = &[];
 /// `MPI_COMBINER_NAMED`.
 pub const COMBINER_NAMED: c_int = 101;
-/// `MPI_CART`.
-pub const CART: c_int = 211;
-/// `MPI_GRAPH`.
-pub const GRAPH: c_int = 212;
-/// `MPI_DIST_GRAPH`.
-pub const DIST_GRAPH: c_int = 213;
 
 /// `MPI_COMM_SELF`.
 const SELF: u64 = 0x102;

@@ -10,7 +10,8 @@ use crate::meaning::completion::count_on;
 use crate::naming::{self, Birth, Membership, Parent, TopologyFrom};
 use crate::process::{self, COMMUNICATORS, Process, REQUESTS};
 use crate::record::{Call, Counted, Recorder};
-use crate::request::{Kind, Started};
+use crate::request::{self, Started};
+use crate::topology::Kind;
 use mpisee_profile::Operation;
 use mpisee_profile::segment::NotSeen;
 use mpisee_profile::segment::log::Record;
@@ -37,12 +38,12 @@ impl Birth {
         Birth { topology: TopologyFrom::Parent, ..self }
     }
 
-    const fn shaping(self) -> Birth {
-        Birth { topology: TopologyFrom::Call, ..self }
+    const fn shaping(self, kind: Kind) -> Birth {
+        Birth { topology: TopologyFrom::Call(kind), ..self }
     }
 
     fn reordering(self, reorder: c_int) -> Birth {
-        Birth { reorder: Some(reorder != 0), ..self.shaping() }
+        Birth { reorder: Some(reorder != 0), ..self }
     }
 }
 
@@ -180,7 +181,9 @@ pub unsafe fn cart_create(
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { create(birth(b'a', Operation::CartCreate).reordering(reorder), comm, new, make) }
+    unsafe {
+        create(birth(b'a', Operation::CartCreate).shaping(Kind::Cart).reordering(reorder), comm, new, make)
+    }
 }
 
 /// `MPI_Cart_sub`.
@@ -188,7 +191,7 @@ pub unsafe fn cart_create(
 /// # Safety
 /// See [`comm_dup`].
 pub unsafe fn cart_sub(comm: Raw<Comm>, new: Place<Comm>, make: impl FnOnce() -> c_int) -> c_int {
-    let birth = birth(b'b', Operation::CartSub).one_of_several().shaping();
+    let birth = birth(b'b', Operation::CartSub).one_of_several().shaping(Kind::Cart);
     // SAFETY: the caller's promise.
     unsafe { create(birth, comm, new, make) }
 }
@@ -204,7 +207,9 @@ pub unsafe fn graph_create(
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { create(birth(b'r', Operation::GraphCreate).reordering(reorder), comm, new, make) }
+    unsafe {
+        create(birth(b'r', Operation::GraphCreate).shaping(Kind::Graph).reordering(reorder), comm, new, make)
+    }
 }
 
 /// `MPI_Dist_graph_create`.
@@ -218,7 +223,14 @@ pub unsafe fn dist_graph_create(
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { create(birth(b'n', Operation::DistGraphCreate).reordering(reorder), comm, new, make) }
+    unsafe {
+        create(
+            birth(b'n', Operation::DistGraphCreate).shaping(Kind::DistGraph).reordering(reorder),
+            comm,
+            new,
+            make,
+        )
+    }
 }
 
 /// `MPI_Dist_graph_create_adjacent`.
@@ -232,7 +244,14 @@ pub unsafe fn dist_graph_create_adjacent(
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { create(birth(b'j', Operation::DistGraphCreateAdjacent).reordering(reorder), comm, new, make) }
+    unsafe {
+        create(
+            birth(b'j', Operation::DistGraphCreateAdjacent).shaping(Kind::DistGraph).reordering(reorder),
+            comm,
+            new,
+            make,
+        )
+    }
 }
 
 /// `MPI_Comm_idup`.
@@ -289,7 +308,7 @@ unsafe fn idup(
         }
         let (communicator, region) = (parent.id, recorder.region());
         let counted = Counted { communicator, region, operation, message: 0, bytes: 0, ticks };
-        let started = Started::once(Kind::Duplication(number), counted);
+        let started = Started::once(request::Kind::Duplication(number), counted);
         // SAFETY: the call succeeded, so it stored a request.
         unsafe { REQUESTS.add(request, started) };
     });

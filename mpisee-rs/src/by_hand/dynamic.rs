@@ -8,7 +8,7 @@
 use super::creation::{birth, created};
 use crate::abi::{Comm, Raw, constant};
 use crate::argument::Place;
-use crate::communicator::Communicator;
+use crate::communicator::{Communicator, UNLOGGED};
 use crate::generated::pmpi;
 use crate::meaning::completion::count_on;
 use crate::naming::{self, ITSELF, Membership, Parent};
@@ -125,6 +125,12 @@ fn enter(process: &Process, operation: Operation, comm: Comm, parent: &Communica
         own = own.agree(process, comm, members.own_comes_first());
     }
     let birth = birth(b'p', operation);
+    if own.parent.is_empty() {
+        // There was no room for the parent in the log, nor is there for this: it is kept for agreements alone.
+        let unlogged = Communicator::new(UNLOGGED, comm, 0, 0);
+        naming::enter(process, comm, &Parent::Known(&unlogged), birth, own.n);
+        return;
+    }
     let birth = if own.r == NONE { birth } else { birth.one_of_several() };
     naming::enter(process, comm, &Parent::Named(&own.parent, own.r), birth, own.n);
 }
