@@ -25,6 +25,22 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u16)]
 pub enum Operation {
+    /// `MPIX_Comm_ack_failed`.
+    CommAckFailed,
+    /// `MPIX_Comm_agree`.
+    CommAgree,
+    /// `MPIX_Comm_failure_ack`.
+    CommFailureAck,
+    /// `MPIX_Comm_failure_get_acked`.
+    CommFailureGetAcked,
+    /// `MPIX_Comm_get_failed`.
+    CommGetFailed,
+    /// `MPIX_Comm_iagree`.
+    CommIagree,
+    /// `MPIX_Comm_revoke`.
+    CommRevoke,
+    /// `MPIX_Comm_shrink`.
+    CommShrink,
     /// `MPI_Accumulate`.
     Accumulate,
     /// `MPI_Allgather`.
@@ -79,8 +95,12 @@ pub enum Operation {
     CartMap,
     /// `MPI_Cart_sub`.
     CartSub,
+    /// `MPI_Comm_accept`.
+    CommAccept,
     /// `MPI_Comm_attach_buffer`.
     CommAttachBuffer,
+    /// `MPI_Comm_connect`.
+    CommConnect,
     /// `MPI_Comm_create`.
     CommCreate,
     /// `MPI_Comm_create_from_group`.
@@ -105,8 +125,14 @@ pub enum Operation {
     CommIdupWithInfo,
     /// `MPI_Comm_iflush_buffer`.
     CommIflushBuffer,
+    /// `MPI_Comm_join`.
+    CommJoin,
     /// `MPI_Comm_set_info`.
     CommSetInfo,
+    /// `MPI_Comm_spawn`.
+    CommSpawn,
+    /// `MPI_Comm_spawn_multiple`.
+    CommSpawnMultiple,
     /// `MPI_Comm_split`.
     CommSplit,
     /// `MPI_Comm_split_type`.
@@ -485,7 +511,15 @@ pub enum Operation {
     WinWait,
 }
 
-const TABLE: [(Operation, &str, Kind, bool); 229] = [
+const TABLE: [(Operation, &str, Kind, bool); 242] = [
+    (Operation::CommAckFailed, "MPIX_Comm_ack_failed", Kind::Communicator, false),
+    (Operation::CommAgree, "MPIX_Comm_agree", Kind::Collective, false),
+    (Operation::CommFailureAck, "MPIX_Comm_failure_ack", Kind::Communicator, false),
+    (Operation::CommFailureGetAcked, "MPIX_Comm_failure_get_acked", Kind::Communicator, false),
+    (Operation::CommGetFailed, "MPIX_Comm_get_failed", Kind::Communicator, false),
+    (Operation::CommIagree, "MPIX_Comm_iagree", Kind::Collective, true),
+    (Operation::CommRevoke, "MPIX_Comm_revoke", Kind::Communicator, false),
+    (Operation::CommShrink, "MPIX_Comm_shrink", Kind::Communicator, false),
     (Operation::Accumulate, "MPI_Accumulate", Kind::OneSided, false),
     (Operation::Allgather, "MPI_Allgather", Kind::Collective, false),
     (Operation::AllgatherInit, "MPI_Allgather_init", Kind::Collective, false),
@@ -513,7 +547,9 @@ const TABLE: [(Operation, &str, Kind, bool); 229] = [
     (Operation::CartCreate, "MPI_Cart_create", Kind::Communicator, false),
     (Operation::CartMap, "MPI_Cart_map", Kind::Communicator, false),
     (Operation::CartSub, "MPI_Cart_sub", Kind::Communicator, false),
+    (Operation::CommAccept, "MPI_Comm_accept", Kind::Communicator, false),
     (Operation::CommAttachBuffer, "MPI_Comm_attach_buffer", Kind::PointToPoint, false),
+    (Operation::CommConnect, "MPI_Comm_connect", Kind::Communicator, false),
     (Operation::CommCreate, "MPI_Comm_create", Kind::Communicator, false),
     (Operation::CommCreateFromGroup, "MPI_Comm_create_from_group", Kind::Communicator, false),
     (Operation::CommCreateGroup, "MPI_Comm_create_group", Kind::Communicator, false),
@@ -526,7 +562,10 @@ const TABLE: [(Operation, &str, Kind, bool); 229] = [
     (Operation::CommIdup, "MPI_Comm_idup", Kind::Communicator, false),
     (Operation::CommIdupWithInfo, "MPI_Comm_idup_with_info", Kind::Communicator, false),
     (Operation::CommIflushBuffer, "MPI_Comm_iflush_buffer", Kind::PointToPoint, true),
+    (Operation::CommJoin, "MPI_Comm_join", Kind::Communicator, false),
     (Operation::CommSetInfo, "MPI_Comm_set_info", Kind::Communicator, false),
+    (Operation::CommSpawn, "MPI_Comm_spawn", Kind::Communicator, false),
+    (Operation::CommSpawnMultiple, "MPI_Comm_spawn_multiple", Kind::Communicator, false),
     (Operation::CommSplit, "MPI_Comm_split", Kind::Communicator, false),
     (Operation::CommSplitType, "MPI_Comm_split_type", Kind::Communicator, false),
     (Operation::CompareAndSwap, "MPI_Compare_and_swap", Kind::OneSided, false),

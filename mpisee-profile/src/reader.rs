@@ -43,6 +43,12 @@ impl Profile {
         &self.directory
     }
 
+    /// The rows of a table that is written only if there is something to tell, as [`crate::rows::OutsideRow`] is.
+    pub fn rows_if_any<R: Row>(&self) -> Result<impl Iterator<Item = Result<R, ProfileError>>, ProfileError> {
+        let rows = if self.directory.join(R::FILE).exists() { Some(self.rows::<R>()?) } else { None };
+        Ok(rows.into_iter().flatten())
+    }
+
     /// The rows of one table, in file order.
     ///
     /// ```no_run

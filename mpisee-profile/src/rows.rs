@@ -4,6 +4,8 @@
 
 use crate::RankSet;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned};
+use std::fmt;
+use std::str::FromStr;
 
 /// A record type: the file that holds it and its columns in order.
 pub trait Row: Serialize + DeserializeOwned {
@@ -49,42 +51,85 @@ pub enum Memory {
 }
 
 /// The processes of a communicator: one group, or the two of an intercommunicator.
-#[derive(Clone, Debug, PartialEq, Eq)]
+///
+/// Processes of other worlds (MPI 4.1, 11.4: those that were spawned, that spawned this one, or that
+/// connected) have no rank here. In the text form, `0-3|+2`, they are counted after the ranks of their group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Members {
     /// The group; of an intercommunicator, the one with the smallest world rank.
     pub group: RankSet,
     /// The other group of an intercommunicator.
     pub remote: Option<RankSet>,
+    /// The processes of other worlds in `group` and in `remote`.
+    pub outside: [u32; 2],
 }
 
 impl Members {
-    /// All processes of both groups.
+    /// All processes of this world, of both groups.
     pub fn all(&self) -> RankSet {
         match &self.remote {
             Some(remote) => self.group.union(remote),
             None => self.group.clone(),
         }
     }
+
+    /// The number of processes of other worlds.
+    pub fn outsiders(&self) -> u64 {
+        self.outside.iter().copied().map(u64::from).sum()
+    }
+}
+
+impl fmt::Display for Members {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let groups = std::iter::once(&self.group).chain(&self.remote);
+        for (at, (ranks, outside)) in groups.zip(self.outside).enumerate() {
+            let bar = if at == 0 { "" } else { "|" };
+            write!(out, "{bar}{ranks}")?;
+            if outside > 0 {
+                write!(out, "+{outside}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Members {
+    type Err = String;
+
+    /// Reads what `Display` writes. The error says which part is wrong.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (group, remote) = match text.split_once('|') {
+            Some((group, remote)) => (parse_group(group)?, Some(parse_group(remote)?)),
+            None => (parse_group(text)?, None),
+        };
+        let outside = [group.1, remote.as_ref().map_or(0, |(_, outside)| *outside)];
+        Ok(Members { group: group.0, remote: remote.map(|(ranks, _)| ranks), outside })
+    }
+}
+
+/// Ranks, and after a `+` the number of processes that have none.
+fn parse_group(text: &str) -> Result<(RankSet, u32), String> {
+    let (ranks, outside) = text.split_once('+').unwrap_or((text, "0"));
+    let wrong = |_| format!("'+{outside}' is not a number of processes of other worlds, like +2");
+    Ok((ranks.parse()?, outside.trim().parse().map_err(wrong)?))
 }
 
 impl Serialize for Members {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match &self.remote {
-            Some(remote) => serializer.collect_str(&format_args!("{}|{remote}", self.group)),
-            None => serializer.collect_str(&self.group),
-        }
+        serializer.collect_str(self)
     }
 }
 
 impl<'de> Deserialize<'de> for Members {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let parse = |part: &str| part.parse::<RankSet>().map_err(serde::de::Error::custom);
-        Ok(match text.split_once('|') {
-            Some((group, remote)) => Members { group: parse(group)?, remote: Some(parse(remote)?) },
-            None => Members { group: parse(&text)?, remote: None },
-        })
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
+}
+
+/// Whether the name stands for one communicator of each process: `S` and its descendants. What a process
+/// alone spawned or connected to, `S_p1.3`, is a communicator of its own.
+pub fn is_one_per_process(comm: &str) -> bool {
+    (comm == "S" || comm.starts_with("S_")) && !comm.contains("_p")
 }
 
 /// `ranks.csv`: one row per process.
@@ -127,7 +172,8 @@ pub struct CommRow {
     pub created_by: String,
     /// The number of processes, of both groups for an intercommunicator.
     pub size: u32,
-    /// World ranks as ranges: `0-63,128-191`; of an intercommunicator both groups: `0-3|4-7`.
+    /// World ranks as ranges: `0-63,128-191`; of an intercommunicator both groups: `0-3|4-7`; with the number
+    /// of processes of other worlds: `0-3|+2`.
     pub members: Members,
     /// The name that the application gave with `MPI_Comm_set_name`, or empty.
     pub label: String,
@@ -135,7 +181,7 @@ pub struct CommRow {
     pub topology: String,
     /// 1 if the creating call was asked to reorder ranks, 0 if not; empty where there is no such argument.
     pub reorder: Option<u8>,
-    /// How many nodes its processes are on.
+    /// How many nodes its processes of this world are on.
     pub nodes: u32,
     /// 1 if the application freed it.
     pub freed: u8,
@@ -219,6 +265,40 @@ impl Row for PeerRow {
         &["comm", "rank", "peer", "sent_messages", "sent_bytes", "received_messages", "received_bytes"];
 }
 
+/// `outside.csv`: one row per communicator, rank and process of another world, point-to-point only. A profile
+/// without such messages has no such file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OutsideRow {
+    /// The communicator.
+    pub comm: String,
+    /// The process.
+    pub rank: u32,
+    /// The other process, which has no rank in this `MPI_COMM_WORLD`: its rank in the communicator, of an
+    /// intercommunicator in the other group.
+    pub peer_in_comm: u32,
+    /// Messages that `rank` sent to it.
+    pub sent_messages: u64,
+    /// Their bytes.
+    pub sent_bytes: u64,
+    /// Messages that `rank` received from it.
+    pub received_messages: u64,
+    /// Their bytes.
+    pub received_bytes: u64,
+}
+
+impl Row for OutsideRow {
+    const FILE: &'static str = "outside.csv";
+    const COLUMNS: &'static [&'static str] = &[
+        "comm",
+        "rank",
+        "peer_in_comm",
+        "sent_messages",
+        "sent_bytes",
+        "received_messages",
+        "received_bytes",
+    ];
+}
+
 /// `regions.csv`: one row per rank and named region.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RegionRow {
@@ -237,4 +317,28 @@ pub struct RegionRow {
 impl Row for RegionRow {
     const FILE: &'static str = "regions.csv";
     const COLUMNS: &'static [&'static str] = &["rank", "region", "wall_s", "mpi_s", "entries"];
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_are_written_and_read_with_those_of_other_worlds() {
+        for (text, outside) in [("0-3", [0, 0]), ("0-3|4-7", [0, 0]), ("0-3|+2", [0, 2]), ("0,2+3", [3, 0])] {
+            let members: Members = text.parse().unwrap();
+            assert_eq!((members.to_string().as_str(), members.outside), (text, outside));
+        }
+        let error = "0-3|+x".parse::<Members>().unwrap_err();
+        assert!(error.contains("'+x'"), "{error}");
+    }
+
+    #[test]
+    fn what_a_process_alone_spawned_is_one_communicator() {
+        for (name, one_per_process) in
+            [("S", true), ("S_d1", true), ("S_p1.3", false), ("S_d1_p2.0_m3", false), ("W", false)]
+        {
+            assert_eq!(is_one_per_process(name), one_per_process, "{name}");
+        }
+    }
 }

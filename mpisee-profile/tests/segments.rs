@@ -4,7 +4,7 @@
 use mpisee_profile::segment::layout::{
     CHUNK_HEADER_BYTES, COUNTERS, ChunkHeader, HEADER_BYTES, Header, LOG, MAGIC, SLOT_BYTES, Slot, VERSION,
 };
-use mpisee_profile::segment::log::{Created, NONE, Record, Runs};
+use mpisee_profile::segment::log::{Created, NONE, OUTSIDE, Record, Runs};
 use mpisee_profile::segment::tables::Moment;
 use mpisee_profile::segment::{CallKey, Key, PeerKey, RankTables, Snapshot};
 use mpisee_profile::writer::to_csv;
@@ -132,6 +132,34 @@ fn valid() -> Words {
             Record::Topology { id: 2, text: "cart dims=5 periods=0".to_owned() },
             Record::Freed { id: 2 },
         ])
+}
+
+#[test]
+fn processes_of_other_worlds_are_counted_apart() {
+    // World rank 1 of 2; rank 3 in a communicator of which 0, 1 and 4 are of another world.
+    let mixed: Runs = [OUTSIDE, OUTSIDE, 0, 1, OUTSIDE].into_iter().collect();
+    let parent =
+        Created { parent: NONE, rank: 1, remote: Some(mixed.clone()), ..created(2, b'p', Runs::first(2)) };
+    let merged = Created { parent: 2, rank: 2, n: 1, ..created(3, b'm', mixed) };
+    let message =
+        |communicator, peer| (PeerKey { communicator, peer }.pack(), [1, 100 + u64::from(peer), 0, 0, 0, 0]);
+    let words = Words::new().log(&[
+        Record::Created(created(0, 0, Runs::first(2))),
+        Record::Created(created(1, 0, Runs::first(1))),
+        Record::Created(parent),
+        Record::Created(merged),
+    ]);
+    let tables = words.counters(&[message(3, 0), message(3, 3), message(3, 4)]).read().unwrap();
+    let rows: Vec<_> =
+        tables.comms.iter().map(|row| (row.comm.as_str(), row.size, row.members.to_string())).collect();
+    // The first process of this world reports the communicator; here it is this one.
+    assert!(rows.contains(&("P_m1", 5, "0-1+3".to_owned())), "{rows:?}");
+    let inside: Vec<_> =
+        tables.peers.iter().map(|row| (row.comm.as_str(), row.peer, row.sent_bytes)).collect();
+    assert_eq!(inside, [("P_m1", 1, 103)]);
+    let outside: Vec<_> =
+        tables.outside.iter().map(|row| (row.comm.as_str(), row.peer_in_comm, row.sent_bytes)).collect();
+    assert_eq!(outside, [("P_m1", 0, 100), ("P_m1", 4, 104)]);
 }
 
 #[test]

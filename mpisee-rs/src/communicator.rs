@@ -2,6 +2,7 @@
 
 use crate::abi::{self, Comm};
 use crate::table::Table;
+use crate::topology::Kind;
 
 /// What the way of a call needs to know of its communicator.
 #[derive(Clone, Copy)]
@@ -16,14 +17,20 @@ pub struct Communicator {
     pub remote_size: u32,
     /// The handle.
     pub comm: Comm,
-    /// Whether it has a topology.
-    pub has_topology: bool,
+    /// Its topology, if it has one.
+    pub topology: Option<Kind>,
     /// For each out-neighbour of its topology whether it is a process, that is not `MPI_PROC_NULL`.
     out_neighbours: *const [bool],
-    /// Of an intercommunicator: a number larger than those of all names below it, equal on all members.
+    /// Of an intercommunicator, and of one with processes of other worlds: a number larger than those of all
+    /// names below it, equal on all members.
     pub next_number: u32,
     /// Of an intercommunicator: whether the own group is the one with the smallest world rank.
     pub own_group_first: bool,
+    /// Whether it has processes of other worlds. They need not have the profiler, so nothing is ever agreed
+    /// with them.
+    pub has_outsiders: bool,
+    /// How often it was shrunk (`MPIX_Comm_shrink`), which all survivors count alike.
+    pub shrinks: u32,
 }
 
 /// The number of a communicator of which the segment had no room to tell. It is kept, since agreements on
@@ -42,10 +49,12 @@ impl Communicator {
             size,
             remote_size: 0,
             comm,
-            has_topology: false,
+            topology: None,
             out_neighbours,
             next_number: 0,
             own_group_first: true,
+            has_outsiders: false,
+            shrinks: 0,
         }
     }
 
@@ -74,6 +83,18 @@ impl Communicator {
     /// With a larger number for the names below it.
     pub fn with_next_number(&self, next_number: u32) -> Self {
         Communicator { next_number, ..*self }
+    }
+
+    /// When it was shrunk once more.
+    pub fn shrunk(&self) -> Self {
+        Communicator { shrinks: self.shrinks + 1, ..*self }
+    }
+
+    /// Whether the number of the next name below it is kept with it: its members know the number without a
+    /// word between them, since all of them make the same calls on it.
+    #[inline]
+    pub fn keeps_next_number(&self) -> bool {
+        self.is_inter() || self.has_outsiders
     }
 
     /// Whether it has two groups.

@@ -1,21 +1,22 @@
-//! At `MPI_Finalize`: every rank makes its rows, rank 0 writes them.
+//! At `MPI_Finalize`: every rank makes its rows, rank 0 writes them. In a run that outlives some of its processes
+//! the first of the others does, and says who is missing.
 //!
 //! Rows travel as CSV text, one rank after the other and in pieces of limited size, so that no rank holds
 //! more than its own rows and one piece of another's.
 
 use crate::abi::Comm;
-use crate::by_hand::FLAVOUR;
+use crate::by_hand::{FLAVOUR, was_spawned};
 use crate::clock;
 use crate::message::say;
 use crate::naming;
 use crate::process::{self, Process};
-use mpisee_profile::rows::{CallRow, CommRow, PeerRow, RankRow, RegionRow, Seconds};
+use mpisee_profile::rows::{CallRow, CommRow, OutsideRow, PeerRow, RankRow, RegionRow, Seconds};
 use mpisee_profile::run::{MpiInfo, ProfilerInfo, RunInfo, rfc3339};
 use mpisee_profile::segment::layout::{Header, price};
 use mpisee_profile::segment::tables::{Moment, call_ns, is_merged, merge};
 use mpisee_profile::segment::{NotSeen, RankTables, Snapshot};
 use mpisee_profile::writer::{ProfileWriter, TableWriter, from_csv, to_csv};
-use mpisee_profile::{FORMAT_VERSION, ProfileError};
+use mpisee_profile::{FORMAT_VERSION, ProfileError, RankSet};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
@@ -30,7 +31,7 @@ const WALL_NS: usize = UNSTEADY_CLOCK + 1;
 const PROFILER_NS: usize = WALL_NS + 1;
 
 /// The tables, in the order in which a rank's rows travel.
-const TABLES: usize = 5;
+const TABLES: usize = 6;
 
 /// Writes the profile, together with all other ranks.
 pub fn write_profile() {
@@ -42,7 +43,7 @@ pub fn write_profile() {
 /// The same through a communicator of all processes, which is freed then: where there is no world.
 pub fn write_profile_through(comm: Comm) {
     if let Some(process) = process::process() {
-        write_over(process, |_| Link::through(comm));
+        write_over(process, |process| Link::through(process, comm));
     }
 }
 
@@ -51,7 +52,8 @@ fn write_over(process: &Process, open: impl FnOnce(&Process) -> Link) {
     let end_realtime_ns = clock::realtime_ns();
     naming::finish_duplications(process, true);
     let link = open(process);
-    let own = own_rows(process, end);
+    let absent = link.absent(process);
+    let own = own_rows(process, end, &absent);
     let header = process.segment.header();
     let relaxed = std::sync::atomic::Ordering::Relaxed;
     let mut counts: Vec<u64> =
@@ -61,8 +63,9 @@ fn write_over(process: &Process, open: impl FnOnce(&Process) -> Link) {
     counts.extend([own.wall_ns, own.profiler_ns]);
     let counts = link.sum(process, &counts);
     let nodes = link.node_of_each_rank(process);
-    if process.world_rank == 0 {
-        write(process, &link, own, &counts, &nodes, end_realtime_ns);
+    if link.rank == 0 {
+        let gathered = Gathered { counts: &counts, nodes: &nodes, absent, end_realtime_ns };
+        write(process, &link, own, gathered);
     } else {
         link.send(process, &own.parts);
     }
@@ -89,10 +92,10 @@ fn start_of(header: &Header) -> Moment {
     Moment { monotonic_ns: header.start_monotonic_ns.load(relaxed), ticks: header.start_ticks.load(relaxed) }
 }
 
-fn own_rows(process: &Process, end: Moment) -> Own {
+fn own_rows(process: &Process, end: Moment, absent: &RankSet) -> Own {
     match Snapshot::read(&process.segment) {
         Ok(snapshot) => {
-            let tables = RankTables::new(&snapshot, end);
+            let tables = RankTables::without(absent, &snapshot, end);
             let ns = |seconds: Seconds| (seconds.0 * 1e9) as u64;
             Own {
                 wall_ns: ns(tables.rank.wall_s),
@@ -105,6 +108,7 @@ fn own_rows(process: &Process, end: Moment) -> Own {
                     to_csv(&tables.calls),
                     to_csv(&tables.peers),
                     to_csv(&tables.regions),
+                    to_csv(&tables.outside),
                 ],
             }
         }
@@ -115,11 +119,24 @@ fn own_rows(process: &Process, end: Moment) -> Own {
     }
 }
 
-/// Writes everything, on rank 0. An error is said once; the other ranks' rows are taken all the same, so
+/// What is known of all ranks before their rows come.
+struct Gathered<'g> {
+    /// What is summed over ranks.
+    counts: &'g [u64],
+    /// The number of each rank's node, in the order of the link.
+    nodes: &'g [u32],
+    /// The ranks that are not there any more.
+    absent: RankSet,
+    end_realtime_ns: u64,
+}
+
+/// Writes everything, on the first rank. An error is said once; the other ranks' rows are taken all the same, so
 /// that nobody waits.
-fn write(process: &Process, link: &Link, own: Own, counts: &[u64], nodes: &[u32], end_realtime_ns: u64) {
+fn write(process: &Process, link: &Link, own: Own, gathered: Gathered) {
+    let Gathered { counts, nodes, mut absent, end_realtime_ns } = gathered;
     let command = command_line();
-    let mut files = Files::create(&wanted_directory(process, &command), nodes);
+    let nodes_by_rank = link.world_ranks().zip(nodes.iter().copied()).collect();
+    let mut files = Files::create(&wanted_directory(process, &command), nodes_by_rank);
     let mut add = |parts: &[Vec<u8>; TABLES]| {
         if let Ok(open) = &mut files
             && let Err(error) = open.append(parts)
@@ -129,8 +146,11 @@ fn write(process: &Process, link: &Link, own: Own, counts: &[u64], nodes: &[u32]
     };
     add(&own.parts);
     drop(own.parts);
-    for rank in 1..process.world_size {
-        add(&link.receive(process, rank));
+    for (rank, world_rank) in (0..).zip(link.world_ranks()).skip(1) {
+        match link.receive(process, rank) {
+            Some(parts) => add(&parts),
+            None => absent = absent.union(&RankSet::evenly_spaced(world_rank, 1, 1)),
+        }
     }
     let mut distinct = nodes.to_vec();
     distinct.sort_unstable();
@@ -148,15 +168,18 @@ fn write(process: &Process, link: &Link, own: Own, counts: &[u64], nodes: &[u32]
         end: rfc3339(end_realtime_ns),
         ranks: process.world_size,
         nodes: distinct.len() as u32,
-        complete: true,
-        incomplete_because: None,
+        complete: absent.is_empty(),
+        incomplete_because: (!absent.is_empty()).then(|| {
+            let plural = if absent.len() == 1 { "rank" } else { "ranks" };
+            format!("{plural} {absent} ended before MPI_Finalize")
+        }),
         clock: if process.ticks_are_tsc { "tsc" } else { "monotonic" }.to_owned(),
         recording_was_off: counts[RECORDING_WAS_OFF] > 0,
         not_seen: not_seen(counts),
         profiler: profiler(own.call_ns, own.init_ns, counts),
-        notes: process.notes.iter().cloned().chain(unsteady(counts)).collect(),
+        notes: notes(process).chain(unsteady(counts)).collect(),
     };
-    let ranks = process.world_size;
+    let ranks = u64::from(process.world_size) - absent.len();
     match files.and_then(|files| files.finish(&run)) {
         Ok(directory) if !process.options.quiet => {
             let directory = directory.display();
@@ -191,26 +214,38 @@ fn unsteady(counts: &[u64]) -> Option<String> {
     })
 }
 
+fn notes(process: &Process) -> impl Iterator<Item = String> {
+    let spawned = was_spawned().then(|| {
+        "these processes were spawned by others, to which the communicator P leads; what those did is in a profile \
+         of their own, if they were profiled"
+            .to_owned()
+    });
+    process.notes.iter().cloned().chain(spawned)
+}
+
 fn not_seen(counts: &[u64]) -> BTreeMap<String, u64> {
     let named = NotSeen::ALL.iter().map(|reason| reason.name().to_owned()).zip(counts.iter().copied());
     named.filter(|&(_, count)| count > 0).collect()
 }
 
 /// The files of the profile, being written.
-struct Files<'n> {
+struct Files {
     directory: ProfileWriter,
     ranks: TableWriter,
     comms: TableWriter,
     calls: TableWriter,
     peers: TableWriter,
     regions: TableWriter,
+    /// Made when there is a first row.
+    outside: Option<TableWriter>,
     /// Communicators that several ranks report, by name; with the order in which they came.
     merged: HashMap<String, (usize, CommRow)>,
-    nodes: &'n [u32],
+    /// By rank in the world.
+    nodes: HashMap<u32, u32>,
 }
 
-impl<'n> Files<'n> {
-    fn create(wanted: &Path, nodes: &'n [u32]) -> Result<Self, ProfileError> {
+impl Files {
+    fn create(wanted: &Path, nodes: HashMap<u32, u32>) -> Result<Self, ProfileError> {
         let directory = ProfileWriter::create(wanted)?;
         Ok(Files {
             ranks: directory.table::<RankRow>()?,
@@ -218,6 +253,7 @@ impl<'n> Files<'n> {
             calls: directory.table::<CallRow>()?,
             peers: directory.table::<PeerRow>()?,
             regions: directory.table::<RegionRow>()?,
+            outside: None,
             directory,
             merged: HashMap::new(),
             nodes,
@@ -225,12 +261,23 @@ impl<'n> Files<'n> {
     }
 
     fn append(&mut self, parts: &[Vec<u8>; TABLES]) -> Result<(), ProfileError> {
-        let [ranks, comms, calls, peers, regions] = parts;
+        let [ranks, comms, calls, peers, regions, outside] = parts;
         self.ranks.append(ranks)?;
         self.append_comms(comms)?;
         self.calls.append(calls)?;
         self.peers.append(peers)?;
-        self.regions.append(regions)
+        self.regions.append(regions)?;
+        self.append_outside(outside)
+    }
+
+    fn append_outside(&mut self, rows: &[u8]) -> Result<(), ProfileError> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        match &mut self.outside {
+            Some(table) => table.append(rows),
+            none => none.insert(self.directory.table::<OutsideRow>()?).append(rows),
+        }
     }
 
     fn append_comms(&mut self, text: &[u8]) -> Result<(), ProfileError> {
@@ -258,7 +305,7 @@ impl<'n> Files<'n> {
         if row.size == 1 {
             return 1;
         }
-        let node = |rank: u32| self.nodes.get(rank as usize).copied();
+        let node = |rank: u32| self.nodes.get(&rank).copied();
         let mut nodes: Vec<u32> = row.members.all().iter().filter_map(node).collect();
         nodes.sort_unstable();
         nodes.dedup();
@@ -273,7 +320,8 @@ impl<'n> Files<'n> {
         }
         let rows: Vec<CommRow> = merged.into_iter().map(|(_, row)| row).collect();
         self.comms.append(&to_csv(&rows))?;
-        for table in [self.ranks, self.comms, self.calls, self.peers, self.regions] {
+        let tables = [self.ranks, self.comms, self.calls, self.peers, self.regions];
+        for table in tables.into_iter().chain(self.outside) {
             table.close()?;
         }
         self.directory.finish(run)
@@ -288,15 +336,14 @@ fn command_line() -> Vec<String> {
     words.map(|word| String::from_utf8_lossy(word).into_owned()).collect()
 }
 
-/// `MPISEE_OUTPUT`, or the program's name in the working directory; always `NAME.mpisee`.
+/// `MPISEE_OUTPUT`, or the program's name in the working directory; always `NAME.mpisee`. Spawned processes are
+/// often of the same program and inherit the variable: theirs is `NAME-spawned.mpisee`, whoever ends first.
 fn wanted_directory(process: &Process, command: &[String]) -> PathBuf {
     let program = command.first().map_or("profile", String::as_str);
     let name = Path::new(program).file_name().unwrap_or_else(|| "profile".as_ref());
     let wanted = process.options.output.clone().unwrap_or_else(|| PathBuf::from(name));
-    if wanted.extension().is_some_and(|extension| extension == "mpisee") {
-        return wanted;
-    }
-    let mut with_extension = wanted.into_os_string();
-    with_extension.push(".mpisee");
-    PathBuf::from(with_extension)
+    let has_extension = wanted.extension().is_some_and(|extension| extension == "mpisee");
+    let mut wanted = if has_extension { wanted.with_extension("") } else { wanted }.into_os_string();
+    wanted.push(if was_spawned() { "-spawned.mpisee" } else { ".mpisee" });
+    PathBuf::from(wanted)
 }

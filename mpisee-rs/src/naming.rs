@@ -4,15 +4,19 @@
 //! count, over the parent's processes, of communicators that a process has been part of; then every member
 //! sets its own count to n+1. So the names below one parent differ: each agreement on it has a larger n
 //! than the last. `r`, the smallest parent rank of the members, tells apart those of one call.
+//!
+//! A communicator may have processes of other worlds, which need not have the profiler: to wait for their answer
+//! could be to wait for ever. There the number is counted on each member, which makes the same calls on it as all
+//! others, and the processes of one world have the same names.
 
-use crate::abi::{Comm, Group, Raw};
+use crate::abi::{Comm, Group, Raw, constant};
 use crate::communicator::{Communicator, UNLOGGED};
 use crate::generated::pmpi;
 use crate::price::Naming;
 use crate::process::{self, COMMUNICATORS, Process};
 use crate::topology;
 use mpisee_profile::Operation;
-use mpisee_profile::segment::log::{Created, NONE, Record, Runs};
+use mpisee_profile::segment::log::{Created, NONE, OUTSIDE, Record, Runs};
 use std::ffi::c_int;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
@@ -25,7 +29,8 @@ pub use duplication::{abandon_duplication, duplicated, finish_duplications, star
 #[derive(Clone, Copy)]
 pub struct Birth {
     pub letter: u8,
-    pub operation: Operation,
+    /// The creating call; `None` for what comes with the world.
+    pub operation: Option<Operation>,
     /// Whether one call can create several, which `r` tells apart.
     pub several: bool,
     /// As the application asked, where the call has such an argument.
@@ -41,8 +46,8 @@ pub enum TopologyFrom {
     Nothing,
     /// A duplicate has that of its parent.
     Parent,
-    /// The creating call makes it.
-    Call,
+    /// The creating call makes one of this kind.
+    Call(topology::Kind),
 }
 
 /// The parent as this process knows it.
@@ -63,7 +68,11 @@ pub const ITSELF: u32 = 1;
 /// The processes' agreement on the number of the communicators about to be created below `parent`.
 pub fn agree(process: &Process, parent: &Communicator) -> u32 {
     finish_duplications(process, false);
-    let n = largest(process, parent, process.communicators_so_far.load(Ordering::Relaxed));
+    let n = if parent.has_outsiders {
+        parent.next_number
+    } else {
+        largest(process, parent, process.communicators_so_far.load(Ordering::Relaxed))
+    };
     agreed(process, parent, n);
     n
 }
@@ -71,7 +80,7 @@ pub fn agree(process: &Process, parent: &Communicator) -> u32 {
 /// Takes note of an agreement, on every member of the parent.
 fn agreed(process: &Process, parent: &Communicator, n: u32) {
     process.communicators_so_far.fetch_max(n + 1, Ordering::Relaxed);
-    if parent.is_inter() {
+    if parent.keeps_next_number() {
         COMMUNICATORS.insert(parent.with_next_number(n + 1));
     }
 }
@@ -87,16 +96,19 @@ pub fn largest(process: &Process, comm: &Communicator, own: u32) -> u32 {
     ours.max(theirs)
 }
 
-/// The largest `own` over all processes of a communicator that was just created, on all of them.
-pub fn largest_in_new(process: &Process, comm: Comm, own: u32) -> u32 {
-    match is_inter(comm) {
+/// The agreement on the number of a communicator that was just created, over itself: at least `own`. All its
+/// processes are of this world.
+pub fn agree_within(process: &Process, comm: Comm, own: u32) -> u32 {
+    let n = match is_inter(comm) {
         false if process::size(comm) == 1 => own,
         false => allreduce_max(process, comm, own),
         true => {
             let theirs = allreduce_max(process, comm, own);
             allreduce_max(process, comm, theirs).max(theirs)
         }
-    }
+    };
+    process.communicators_so_far.fetch_max(n + 1, Ordering::Relaxed);
+    n
 }
 
 /// `PMPI_Allreduce(MPI_MAX)` of one number.
@@ -116,43 +128,26 @@ static NUMBERS: Mutex<u32> = Mutex::new(0);
 /// Enters a new communicator: its members, its place in the tree, its topology.
 pub fn enter(process: &Process, comm: Comm, parent: &Parent<'_>, birth: Birth, n: u32) -> u32 {
     let _price = Naming::begin(process);
-    let (rank, size) = (process::rank(comm), process::size(comm));
-    let mut communicator = Communicator::new(UNLOGGED, comm, rank, size);
-    let group = group_of(comm, false);
-    let members = world_ranks(process, group, size);
-    let mut remote_members = None;
-    let mut remote_group = None;
-    if is_inter(comm) {
-        let mut remote_size = 0;
-        // SAFETY: the communicator is an intercommunicator; the size is written.
-        unsafe { pmpi::MPI_Comm_remote_size.get()(Raw::new(comm), &raw mut remote_size) };
-        let other = group_of(comm, true);
-        let remote = world_ranks(process, other, remote_size as u32);
-        communicator.remote_size = remote_size as u32;
-        communicator.next_number = n.wrapping_add(1);
-        communicator.own_group_first = members.iter().min() < remote.iter().min();
-        remote_members = Some(remote);
-        remote_group = Some(other);
-    }
+    let rank = process::rank(comm);
+    let members = Membership::of(process, comm);
+    let mut communicator = Communicator::new(UNLOGGED, comm, rank, members.own.len() as u32);
+    communicator.remote_size = members.remote.as_ref().map_or(0, Runs::len) as u32;
+    communicator.next_number = n.wrapping_add(1);
+    communicator.own_group_first = members.own_comes_first();
+    communicator.has_outsiders = members.has_outsiders();
     let r = match parent {
         _ if !birth.several => NONE,
         Parent::Named(_, r) => *r,
-        Parent::None => {
-            members.iter().chain(remote_members.iter().flat_map(Runs::iter)).min().unwrap_or(NONE)
-        }
-        Parent::Known(parent) => smallest_rank_in(parent, group, remote_group),
+        Parent::None => members.smallest(),
+        Parent::Known(parent) => smallest_rank_in(parent, comm, members.remote.is_some()),
     };
-    free_group(group);
-    if let Some(remote_group) = remote_group {
-        free_group(remote_group);
-    }
-    let has_topology = match (birth.topology, parent) {
-        (TopologyFrom::Call, _) => true,
-        (TopologyFrom::Parent, Parent::Known(parent)) => parent.has_topology,
-        _ => false,
+    let kind = match (birth.topology, parent) {
+        (TopologyFrom::Call(kind), _) => Some(kind),
+        (TopologyFrom::Parent, Parent::Known(parent)) => parent.topology,
+        _ => None,
     };
-    let topology = if has_topology { topology::of(comm, rank) } else { None };
-    communicator.has_topology = topology.is_some();
+    let topology = kind.and_then(|kind| topology::of(comm, rank, kind));
+    communicator.topology = kind.filter(|_| topology.is_some());
     let created = Created {
         id: 0,
         parent: match parent {
@@ -162,11 +157,11 @@ pub fn enter(process: &Process, comm: Comm, parent: &Parent<'_>, birth: Birth, n
         letter: birth.letter,
         n,
         r,
-        operation: birth.operation as u32,
+        operation: birth.operation.map_or(NONE, |operation| operation as u32),
         rank,
         reorder: birth.reorder.map_or(NONE, u32::from),
-        group: members,
-        remote: remote_members,
+        group: members.own,
+        remote: members.remote,
     };
     if !matches!(parent, Parent::Known(parent) if !parent.is_logged()) {
         communicator.id = log_created(process, created);
@@ -180,6 +175,19 @@ pub fn enter(process: &Process, comm: Comm, parent: &Parent<'_>, birth: Birth, n
     }
     COMMUNICATORS.insert(communicator);
     communicator.id
+}
+
+/// The intercommunicator with the processes that spawned this world, which comes with it. Its name is `P`: the
+/// other side has one below the communicator that spawned, and cannot be asked for it.
+pub fn enter_parent(process: &Process, comm: Comm) {
+    let birth = Birth {
+        letter: b'p',
+        operation: None,
+        several: false,
+        reorder: None,
+        topology: TopologyFrom::Nothing,
+    };
+    enter(process, comm, &Parent::None, birth, 0);
 }
 
 /// Tells the log of `MPI_COMM_WORLD` or `MPI_COMM_SELF`.
@@ -267,27 +275,81 @@ fn translate(group: Group, size: u32, target: Group, mut take: impl FnMut(c_int)
     }
 }
 
-fn world_ranks(process: &Process, group: Group, size: u32) -> Runs {
-    let mut members = Runs::default();
-    translate(group, size, process.world_group, |rank| members.push(rank as u32));
-    members
+fn size_of_group(group: Group) -> u32 {
+    let mut size = 0;
+    // SAFETY: the group is valid, the size is written.
+    unsafe { pmpi::MPI_Group_size.get()(Raw::new(group), &raw mut size) };
+    size as u32
+}
+
+/// The world ranks of a communicator's processes.
+pub struct Membership {
+    /// The own group, in its order.
+    pub own: Runs,
+    /// The other group of an intercommunicator.
+    remote: Option<Runs>,
+}
+
+impl Membership {
+    /// Asks MPI, without communication.
+    pub fn of(process: &Process, comm: Comm) -> Membership {
+        let world_ranks = |remote: bool| {
+            let group = group_of(comm, remote);
+            let mut members = Runs::default();
+            translate(group, size_of_group(group), process.world_group, |rank| {
+                members.push(u32::try_from(rank).unwrap_or(OUTSIDE));
+            });
+            free_group(group);
+            members
+        };
+        Membership { own: world_ranks(false), remote: is_inter(comm).then(|| world_ranks(true)) }
+    }
+
+    /// Whether there are processes of other worlds.
+    pub fn has_outsiders(&self) -> bool {
+        self.own.outsiders() > 0 || self.remote.as_ref().is_some_and(|remote| remote.outsiders() > 0)
+    }
+
+    /// Whether the own group is the one with the smallest world rank; one of another world has none.
+    pub fn own_comes_first(&self) -> bool {
+        let smallest = |runs: &Runs| runs.min().unwrap_or(OUTSIDE);
+        self.remote.as_ref().is_none_or(|remote| smallest(&self.own) < smallest(remote))
+    }
+
+    /// The smallest world rank.
+    pub fn smallest(&self) -> u32 {
+        self.remote.iter().chain([&self.own]).filter_map(Runs::min).min().unwrap_or(NONE)
+    }
+}
+
+/// Whether the process with that rank in `comm`, of an intercommunicator in its other group, is of another
+/// world.
+pub fn is_outside(process: &Process, comm: Comm, rank: c_int) -> bool {
+    let group = group_of(comm, is_inter(comm));
+    let mut translated = constant::UNDEFINED;
+    let (from, to) = (&raw const rank, &raw mut translated);
+    // SAFETY: one rank of the group is read, one is written; both groups are valid.
+    unsafe {
+        let translate = pmpi::MPI_Group_translate_ranks.get();
+        translate(Raw::new(group), 1, from, Raw::new(process.world_group), to)
+    };
+    free_group(group);
+    translated < 0
 }
 
 /// The smallest rank, in the parent, of the new communicator's processes; below an intercommunicator those
 /// count that are in its group with the smallest world rank, so that both sides see the same.
-fn smallest_rank_in(parent: &Communicator, own: Group, remote: Option<Group>) -> u32 {
+fn smallest_rank_in(parent: &Communicator, comm: Comm, is_inter: bool) -> u32 {
     let from_remote = !parent.own_group_first;
-    let group = if from_remote { remote.unwrap_or(own) } else { own };
+    let group = group_of(comm, from_remote && is_inter);
     let parent_group = group_of(parent.comm, from_remote && parent.is_inter());
-    let mut size = 0;
-    // SAFETY: the group is valid, the size is written.
-    unsafe { pmpi::MPI_Group_size.get()(Raw::new(group), &raw mut size) };
     let mut least = NONE;
-    translate(group, size as u32, parent_group, |rank| {
+    translate(group, size_of_group(group), parent_group, |rank| {
         if let Ok(rank) = u32::try_from(rank) {
             least = least.min(rank);
         }
     });
     free_group(parent_group);
+    free_group(group);
     least
 }

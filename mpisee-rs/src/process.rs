@@ -75,6 +75,13 @@ unsafe impl Send for Process {}
 // SAFETY: as above; everything else in it is `Sync`.
 unsafe impl Sync for Process {}
 
+impl Process {
+    /// How many communicators the process has been part of.
+    pub fn so_far(&self) -> u32 {
+        self.communicators_so_far.load(Ordering::Relaxed)
+    }
+}
+
 static PROCESS: OnceLock<Process> = OnceLock::new();
 /// The communicators that are alive.
 pub static COMMUNICATORS: Communicators = Communicators::new();

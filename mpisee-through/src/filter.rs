@@ -211,6 +211,7 @@ mod tests {
         let members = |text: &str, remote: Option<&str>| Members {
             group: text.parse().unwrap(),
             remote: remote.map(|text| text.parse().unwrap()),
+            ..Members::default()
         };
         let filter = CommFilter { ranks: Some("6,9".parse().unwrap()), ..CommFilter::default() };
         assert!(filter.takes_members(&members("0-7", None)));

@@ -52,17 +52,12 @@ impl Processes {
     }
 }
 
-/// Whether the row stands for one communicator of each listed process: `S` and its descendants.
-pub fn is_one_per_process(comm: &str) -> bool {
-    comm == "S" || comm.starts_with("S_")
-}
+pub use mpisee_profile::rows::is_one_per_process;
 
-/// The members for reading: blanks where a line may break, and what the row of `S` stands for.
+/// The members for reading: blanks where a line may break, and what the row of `S` stands for. `+2` are two
+/// processes of other worlds.
 pub fn members_text(row: &CommRow) -> String {
-    let text = match &row.members.remote {
-        Some(remote) => format!("{} | {remote}", row.members.group),
-        None => row.members.group.to_string(),
-    };
-    let text = text.replace(',', ", ");
+    let text = row.members.to_string().replace(',', ", ").replace('|', " | ").replace('+', " +");
+    let text = text.trim_start().replace("|  +", "| +");
     if is_one_per_process(&row.comm) { format!("each of {text}") } else { text }
 }

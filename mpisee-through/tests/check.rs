@@ -2,7 +2,7 @@
 
 mod support;
 
-use mpisee_profile::rows::Seconds;
+use mpisee_profile::rows::{OutsideRow, Seconds};
 use mpisee_profile::segment::NotSeen;
 use support::{Builder, Ran, splatt};
 
@@ -266,4 +266,41 @@ fn scripts_get_every_difference() {
     assert_eq!(document["checks"][3], traffic);
     assert_eq!(document["findings"].as_array().unwrap().len(), 1);
     assert_eq!(document["findings_left_out"], 9);
+}
+
+/// Two ranks that were spawned by two, and spawned three; rank 1 heard of one of those.
+fn of_several_worlds(comm: &str, peer_in_comm: u32) -> Builder {
+    let outside = OutsideRow {
+        comm: comm.to_owned(),
+        rank: 1,
+        peer_in_comm,
+        sent_messages: 0,
+        sent_bytes: 0,
+        received_messages: 3,
+        received_bytes: 333,
+    };
+    Builder::new(2)
+        .comm("P", "", "", "0-1|+2", |_| {})
+        .comm("W_p1", "W", "MPI_Comm_spawn", "0-1|+3", |_| {})
+        .comm("W_p1_m2", "W_p1", "MPI_Intercomm_merge", "0-1+3", |_| {})
+        .comm("S", "", "", "0-1", |_| {})
+        .comm("S_p3.1", "S", "MPI_Comm_spawn", "1|+1", |row| row.size = 2)
+        .with(|profile| profile.outside.push(outside))
+}
+
+#[test]
+fn what_goes_to_another_world_need_not_be_received_in_this() {
+    of_several_worlds("W_p1", 2).write().run(&["check", "app.mpisee"]).prints(ALL_HOLDS);
+    of_several_worlds("W_p1_m2", 4).write().run(&["check", "app.mpisee"]).prints(ALL_HOLDS);
+}
+
+#[test]
+fn a_process_of_another_world_is_in_a_communicator_with_such() {
+    let differences =
+        "rows: outside.csv has the rank 0 in W as a process of another world, and its members are 0-1.";
+    differs(&of_several_worlds("W", 0), &[differences]);
+    let differences = "rows: W_d9 is in outside.csv and not in comms.csv.";
+    differs(&of_several_worlds("W_d9", 0), &[differences]);
+    let wrong = of_several_worlds("W_p1", 2).with(|profile| profile.comms[2].size = 4);
+    differs(&wrong, &["names: W_p1 has size 4 and 5 members."]);
 }

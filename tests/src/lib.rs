@@ -221,6 +221,7 @@ pub struct Run<'m> {
     ranks: u32,
     arguments: Vec<String>,
     options: Vec<String>,
+    launcher_options: Vec<String>,
     variables: Vec<(String, String)>,
     exit_code: i32,
     limit: Duration,
@@ -251,6 +252,7 @@ impl<'m> Run<'m> {
             ranks: 4,
             arguments: Vec::new(),
             options: Vec::new(),
+            launcher_options: Vec::new(),
             variables: Vec::new(),
             exit_code: 0,
             limit: Duration::from_secs(120),
@@ -275,6 +277,12 @@ impl<'m> Run<'m> {
         self
     }
 
+    /// Options of `mpirun`.
+    pub fn launched_with(mut self, options: &[&str]) -> Self {
+        self.launcher_options.extend(options.iter().map(|&option| option.to_owned()));
+        self
+    }
+
     /// A variable in the environment of every rank.
     pub fn variable(mut self, name: &str, value: &str) -> Self {
         self.variables.push((name.to_owned(), value.to_owned()));
@@ -287,16 +295,22 @@ impl<'m> Run<'m> {
         self
     }
 
+    fn launcher(&self) -> Command {
+        let mut command = self.mpi.launcher(self.ranks, &self.variables);
+        command.args(&self.launcher_options);
+        command
+    }
+
     /// Runs it without the profiler.
     pub fn plain(self) -> Finished {
-        let mut command = self.mpi.launcher(self.ranks, &self.variables);
+        let mut command = self.launcher();
         command.arg(&self.program).args(&self.arguments);
         self.finish(command, false)
     }
 
     /// Runs it under `mpisee`, and reads its profile.
     pub fn profiled(self) -> Finished {
-        let mut command = self.mpi.launcher(self.ranks, &self.variables);
+        let mut command = self.launcher();
         command.arg(dist().join("bin/mpisee")).args(["--output", "test.mpisee"]).args(&self.options);
         command.arg(&self.program).args(&self.arguments);
         self.finish(command, true)
@@ -322,7 +336,7 @@ impl<'m> Run<'m> {
         let library = other.library().display().to_string();
         self.variables.push(("LD_PRELOAD".to_owned(), library));
         self.variables.push(("MPISEE_OUTPUT".to_owned(), "test.mpisee".to_owned()));
-        let mut command = self.mpi.launcher(self.ranks, &self.variables);
+        let mut command = self.launcher();
         command.arg(&self.program).args(&self.arguments);
         self.finish(command, profiled)
     }

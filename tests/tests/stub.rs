@@ -95,10 +95,11 @@ fn description(mpi: &Mpi) -> (String, BTreeSet<String>) {
     (json["library_version"].as_str().expect("it has the version").to_owned(), functions)
 }
 
-/// The counted operation that a function, its large-count variant or its forerunner is.
+/// The counted operation that a function, its large-count variant, an extension or a forerunner is.
 fn operation(function: &str) -> Option<Operation> {
     let name = function.replacen("MPIX_", "MPI_", 1);
-    Operation::from_name(name.strip_suffix("_c").unwrap_or(&name))
+    let standard = Operation::from_name(name.strip_suffix("_c").unwrap_or(&name));
+    Operation::from_name(function).or(standard)
 }
 
 /// What begins and what ends MPI in a run of the program.

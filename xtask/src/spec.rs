@@ -177,10 +177,15 @@ fn forerunner(name: &str, standard: &str, functions: &BTreeMap<String, Function>
 }
 
 impl Function {
-    /// The name without `MPI_`, of the function as which it counts.
+    /// The name without `MPI_` or `MPIX_`, of the function as which it counts.
     pub fn short_name(&self) -> &str {
         let name = self.counts_as.as_ref().unwrap_or(&self.name);
-        name.strip_prefix("MPI_").unwrap_or(name)
+        name.strip_prefix("MPI_").or(name.strip_prefix("MPIX_")).unwrap_or(name)
+    }
+
+    /// Whether it is not in the standard.
+    pub fn is_extension(&self) -> bool {
+        self.name.starts_with("MPIX_")
     }
 
     /// Whether the standard has an `_c` variant of it, with counts of type `MPI_Count`.

@@ -35,7 +35,10 @@ const LONG: u32 = 1024;
 /// "No such number".
 pub const NONE: u32 = u32::MAX;
 
-/// A list of world ranks in a given order, as arithmetic runs.
+/// In a list of world ranks, a process that is of another world.
+pub const OUTSIDE: u32 = u32::MAX;
+
+/// A list of world ranks in a given order, as arithmetic runs. Processes of other worlds are [`OUTSIDE`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Runs(Vec<Run>);
 
@@ -51,6 +54,11 @@ pub struct Run {
 }
 
 impl Run {
+    /// Whether it is of processes of other worlds.
+    fn is_outside(&self) -> bool {
+        self.first == OUTSIDE
+    }
+
     fn nth(&self, index: u32) -> u32 {
         self.first.wrapping_add((self.stride as u32).wrapping_mul(index))
     }
@@ -78,7 +86,9 @@ impl Runs {
 
     /// Appends one rank.
     pub fn push(&mut self, rank: u32) {
-        if let Some(last) = self.0.last_mut() {
+        // A run has processes of this world alone, or of others.
+        let alike = |last: &&mut Run| last.is_outside() == (rank == OUTSIDE);
+        if let Some(last) = self.0.last_mut().filter(alike) {
             if last.count == 1 {
                 *last = Run { count: 2, stride: rank.wrapping_sub(last.first) as i32, ..*last };
                 return;
@@ -126,18 +136,30 @@ impl Runs {
         self.0.iter().flat_map(Run::iter)
     }
 
-    /// The smallest rank.
+    /// The smallest rank; `None` if every process is of another world.
     pub fn min(&self) -> Option<u32> {
         let least = |run: &Run| match run.ascending() {
             Some((first, ..)) => Some(first),
             None => run.iter().min(),
         };
-        self.0.iter().filter(|run| run.count > 0).filter_map(least).min()
+        self.0.iter().filter(|run| run.count > 0 && !run.is_outside()).filter_map(least).min()
+    }
+
+    /// How many processes are of other worlds.
+    pub fn outsiders(&self) -> u32 {
+        self.0.iter().filter(|run| run.is_outside()).map(|run| run.count).sum()
+    }
+
+    /// Where in the order the first process of this world is.
+    pub fn first_insider(&self) -> Option<u32> {
+        let inside = self.0.iter().position(|run| !run.is_outside() && run.count > 0)?;
+        Some(self.0[..inside].iter().map(|run| run.count).sum())
     }
 
     /// The ranks, whatever their order. A long run takes no longer than a short one.
     pub fn to_set(&self) -> RankSet {
-        let (long, short): (Vec<&Run>, Vec<&Run>) = self.0.iter().partition(|run| run.count >= LONG);
+        let insiders = self.0.iter().filter(|run| !run.is_outside());
+        let (long, short): (Vec<&Run>, Vec<&Run>) = insiders.partition(|run| run.count >= LONG);
         let mut sets: Vec<RankSet> = Vec::with_capacity(long.len() + 1);
         let mut rest: Vec<u32> = short.into_iter().flat_map(Run::iter).collect();
         for run in long {
@@ -345,6 +367,20 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        #[test]
+        fn processes_of_other_worlds_are_counted_and_have_no_rank(
+            ranks in proptest::collection::vec(prop_oneof![0u32..9, Just(OUTSIDE)], 0..40),
+        ) {
+            let runs: Runs = ranks.iter().copied().collect();
+            prop_assert_eq!(runs.iter().collect::<Vec<_>>(), ranks.clone());
+            let insiders: Vec<u32> = ranks.iter().copied().filter(|&rank| rank != OUTSIDE).collect();
+            prop_assert_eq!(u64::from(runs.outsiders()), (ranks.len() - insiders.len()) as u64);
+            prop_assert_eq!(runs.min(), insiders.iter().copied().min());
+            let first = ranks.iter().position(|&rank| rank != OUTSIDE);
+            prop_assert_eq!(runs.first_insider(), first.map(|at| at as u32));
+            prop_assert_eq!(runs.to_set(), insiders.into_iter().collect::<RankSet>());
+        }
+
         #[test]
         fn runs_keep_order_and_content(ranks in proptest::collection::vec(0u32..50, 0..60)) {
             let runs: Runs = ranks.iter().copied().collect();

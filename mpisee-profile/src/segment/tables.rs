@@ -2,10 +2,12 @@
 
 use super::key::{CallKey, Meaning, class_bounds};
 use super::layout::{call, peer, price, region};
-use super::log::{Created, NONE, Runs};
+use super::log::{Created, NONE, OUTSIDE, Runs};
 use super::snapshot::{Communicator, Snapshot, Source};
-use crate::Operation;
-use crate::rows::{CallRow, CommRow, Members, PeerRow, RankRow, RegionRow, Seconds};
+use crate::rows::{
+    CallRow, CommRow, Members, OutsideRow, PeerRow, RankRow, RegionRow, Seconds, is_one_per_process,
+};
+use crate::{Operation, RankSet};
 use std::collections::HashMap;
 
 /// One moment on two clocks.
@@ -22,13 +24,15 @@ pub struct Moment {
 pub struct RankTables {
     /// The process.
     pub rank: RankRow,
-    /// The communicators that it reports. Of most, the member of rank 0 does; those for which
-    /// [`merge`] exists are reported by every member.
+    /// The communicators that it reports. Of most, the member of rank 0 does, or the first of this world;
+    /// those for which [`merge`] exists are reported by every member.
     pub comms: Vec<CommRow>,
     /// Its calls.
     pub calls: Vec<CallRow>,
     /// Its peers.
     pub peers: Vec<PeerRow>,
+    /// Its peers in other worlds.
+    pub outside: Vec<OutsideRow>,
     /// Its regions.
     pub regions: Vec<RegionRow>,
 }
@@ -36,6 +40,11 @@ pub struct RankTables {
 impl RankTables {
     /// The rows of `snapshot`, taken at `end`.
     pub fn new(snapshot: &Snapshot, end: Moment) -> RankTables {
+        RankTables::without(&RankSet::default(), snapshot, end)
+    }
+
+    /// The same in a run in which the ranks `absent` report nothing, and others take their place.
+    pub fn without(absent: &RankSet, snapshot: &Snapshot, end: Moment) -> RankTables {
         let names = names(snapshot);
         let seconds = seconds_per_tick(snapshot, end);
         let paths = region_paths(snapshot);
@@ -49,9 +58,10 @@ impl RankTables {
                 gpu: String::new(),
                 profiler_s: seconds(price_of(snapshot)),
             },
-            comms: comms(snapshot, &names),
+            comms: comms(snapshot, &names, absent),
             calls: Vec::new(),
             peers: Vec::new(),
+            outside: Vec::new(),
             regions: Vec::new(),
         };
         // Ordered by key, the rows come by communicator, region, operation and size.
@@ -68,7 +78,12 @@ impl RankTables {
                     }
                     tables.calls.extend(call_row(snapshot, &names, &paths, &seconds, key, values));
                 }
-                Some(Meaning::Peer(key)) => tables.peers.extend(peer_row(snapshot, &names, key, values)),
+                Some(Meaning::Peer(key)) => {
+                    match peer_row(snapshot, &names, key, values) {
+                        Some(row) if row.peer == OUTSIDE => tables.outside.push(outside_row(row, key)),
+                        row => tables.peers.extend(row),
+                    };
+                }
                 _ => {}
             }
         }
@@ -124,9 +139,13 @@ fn parent_name<'n>(communicator: &'n Communicator, names: &'n [String]) -> &'n s
     }
 }
 
-/// `<parent's name>_<letter><n>[.<r>]`; `F<n>.<r>` for one that was created from a group and has no parent.
+/// `<parent's name>_<letter><n>[.<r>]`; `F<n>.<r>` for one that was created from a group and has no parent; `P`
+/// for the one with the processes that spawned this world.
 fn name(parent: &str, created: &Created) -> String {
     let letter = char::from(created.letter);
+    if letter == 'p' && parent.is_empty() {
+        return "P".to_owned();
+    }
     if letter == 'f' && parent.is_empty() {
         return format!("F{}.{}", created.n, created.r);
     }
@@ -244,11 +263,25 @@ fn peer_row(
     })
 }
 
-fn comms(snapshot: &Snapshot, names: &[String]) -> Vec<CommRow> {
+/// The row of a peer that has no rank in this world.
+fn outside_row(row: PeerRow, key: super::PeerKey) -> OutsideRow {
+    let PeerRow { comm, rank, sent_messages, sent_bytes, received_messages, received_bytes, .. } = row;
+    OutsideRow {
+        comm,
+        rank,
+        peer_in_comm: key.peer,
+        sent_messages,
+        sent_bytes,
+        received_messages,
+        received_bytes,
+    }
+}
+
+fn comms(snapshot: &Snapshot, names: &[String], absent: &RankSet) -> Vec<CommRow> {
     let mut rows = Vec::new();
     for (communicator, name) in snapshot.communicators.iter().zip(names) {
         let created = &communicator.created;
-        if !(reports(created) || is_merged(name, &communicator.topology)) {
+        if !(reports(created, absent) || is_merged(name, &communicator.topology)) {
             continue;
         }
         rows.push(CommRow {
@@ -274,33 +307,46 @@ fn comms(snapshot: &Snapshot, names: &[String]) -> Vec<CommRow> {
 }
 
 fn members(created: &Created) -> Members {
-    let group = created.group.to_set();
-    match &created.remote {
-        None => Members { group, remote: None },
-        Some(remote) => {
-            let own_first = created.group.min() <= remote.min();
-            let remote = remote.to_set();
-            let (first, second) = if own_first { (group, remote) } else { (remote, group) };
-            Members { group: first, remote: Some(second) }
-        }
+    let Created { group, remote, .. } = created;
+    let (first, second) = match remote {
+        Some(remote) if comes_before(remote, group) => (remote, Some(group)),
+        remote => (group, remote.as_ref()),
+    };
+    Members {
+        group: first.to_set(),
+        remote: second.map(Runs::to_set),
+        outside: [first.outsiders(), second.map_or(0, Runs::outsiders)],
     }
 }
 
-/// Whether this process reports the communicator: the one of rank 0 does, on intercommunicators that of
-/// the group with the smallest world rank.
-fn reports(created: &Created) -> bool {
-    created.rank == 0 && created.remote.as_ref().is_none_or(|remote| created.group.min() < remote.min())
+/// Whether of two groups `one` has the smaller world rank; a group of another world has none.
+fn comes_before(one: &Runs, other: &Runs) -> bool {
+    one.min().unwrap_or(OUTSIDE) < other.min().unwrap_or(OUTSIDE)
+}
+
+/// Whether this process reports the communicator: the first of this world does that is not absent, on
+/// intercommunicators that of the group with the smallest world rank.
+fn reports(created: &Created, absent: &RankSet) -> bool {
+    let Created { group, remote, rank, .. } = created;
+    if absent.is_empty() {
+        return group.first_insider() == Some(*rank)
+            && remote.as_ref().is_none_or(|remote| comes_before(group, remote));
+    }
+    let is_there = |rank: &u32| *rank != OUTSIDE && !absent.contains(*rank);
+    let there = |runs: &Runs| runs.iter().filter(is_there).collect::<Runs>();
+    group.iter().position(|rank| is_there(&rank)) == Some(*rank as usize)
+        && remote.as_ref().is_none_or(|remote| comes_before(&there(group), &there(remote)))
 }
 
 /// Whether every member reports the communicator, and [`merge`] makes one row of the reports: those that
 /// each process has for itself, and those of which a process knows only its own degrees.
 pub fn is_merged(name: &str, topology: &str) -> bool {
-    name.starts_with('S') || topology.starts_with("dist_graph")
+    is_one_per_process(name) || topology.starts_with("dist_graph")
 }
 
 /// Makes one row of two that speak of the same communicator, see [`is_merged`].
 pub fn merge(row: &mut CommRow, other: &CommRow) {
-    row.members = Members { group: row.members.group.union(&other.members.group), remote: None };
+    row.members.group = row.members.group.union(&other.members.group);
     row.freed = row.freed.min(other.freed);
     if row.label != other.label {
         row.label.clear();

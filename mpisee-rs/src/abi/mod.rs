@@ -18,8 +18,8 @@ mod family;
 mod header;
 
 pub use family::{
-    CART, COMBINER_NAMED, DIST_GRAPH, FORTRAN_IN_PLACE, FORTRAN_STATUS_IGNORE, GRAPH, IN_PLACE,
-    STATUS_IGNORE, is_shared_request, received_bytes, resolve,
+    COMBINER_NAMED, FORTRAN_IN_PLACE, FORTRAN_STATUS_IGNORE, IN_PLACE, STATUS_IGNORE, is_fault_tolerant,
+    is_shared_request, received_bytes, resolve,
 };
 pub use header::*;
 

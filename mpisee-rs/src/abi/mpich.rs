@@ -15,12 +15,6 @@ pub const FORTRAN_STATUS_IGNORE: &[&CStr] =
     &[c"MPIR_F08_MPI_STATUS_IGNORE_OBJ", c"MPIR_F08_MPI_STATUSES_IGNORE_OBJ"];
 /// `MPI_COMBINER_NAMED`.
 pub const COMBINER_NAMED: c_int = 1;
-/// `MPI_CART`.
-pub const CART: c_int = 2;
-/// `MPI_GRAPH`.
-pub const GRAPH: c_int = 1;
-/// `MPI_DIST_GRAPH`.
-pub const DIST_GRAPH: c_int = 3;
 
 /// Whether the text of `MPI_Get_library_version` is that of a library with this binary interface.
 pub fn is_named_in(version: &str) -> bool {
@@ -70,4 +64,9 @@ pub fn is_shared_request(request: Request) -> bool {
 pub fn received_bytes(status: &Status) -> u64 {
     // The lowest bit of the upper word says whether the operation was cancelled.
     u64::from(status.count_hi_and_cancelled as u32 >> 1) << 32 | u64::from(status.count_lo as u32)
+}
+
+/// Whether the run goes on when a process ends early. MPICH has functions for it, and ends all processes.
+pub fn is_fault_tolerant() -> bool {
+    false
 }

@@ -28,12 +28,6 @@ pub const FORTRAN_STATUS_IGNORE: &[&CStr] = &[
 ];
 /// `MPI_COMBINER_NAMED`.
 pub const COMBINER_NAMED: c_int = 0;
-/// `MPI_CART`.
-pub const CART: c_int = mpi_sys::MPI_CART as c_int;
-/// `MPI_GRAPH`.
-pub const GRAPH: c_int = mpi_sys::MPI_GRAPH as c_int;
-/// `MPI_DIST_GRAPH`.
-pub const DIST_GRAPH: c_int = mpi_sys::MPI_DIST_GRAPH as c_int;
 
 /// The request that stands for everything that was complete when it was started.
 static EMPTY_REQUEST: AtomicU64 = AtomicU64::new(0);
@@ -100,4 +94,13 @@ pub fn is_shared_request(request: Request) -> bool {
 #[inline]
 pub fn received_bytes(status: &Status) -> u64 {
     status._ucount as u64
+}
+
+/// Whether the run goes on when a process ends early (`mpirun --with-ft ulfm`, from Open MPI 5 on).
+pub fn is_fault_tolerant() -> bool {
+    match symbol::data(c"ompi_ftmpi_enabled") {
+        // SAFETY: the object is a `bool` of C.
+        Some(enabled) => unsafe { *enabled.cast::<u8>() != 0 },
+        None => false,
+    }
 }

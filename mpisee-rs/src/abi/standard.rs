@@ -18,12 +18,6 @@ pub const FORTRAN_IN_PLACE: &[&CStr] = &[];
 pub const FORTRAN_STATUS_IGNORE: &[&CStr] = &[];
 /// `MPI_COMBINER_NAMED`.
 pub const COMBINER_NAMED: c_int = 101;
-/// `MPI_CART`.
-pub const CART: c_int = 211;
-/// `MPI_GRAPH`.
-pub const GRAPH: c_int = 212;
-/// `MPI_DIST_GRAPH`.
-pub const DIST_GRAPH: c_int = 213;
 
 /// `MPI_COMM_SELF`.
 const SELF: u64 = 0x102;
@@ -114,4 +108,9 @@ pub fn received_bytes(status: &Status) -> u64 {
     // SAFETY: the status is that of a completed receive, the count is written.
     let code = unsafe { pmpi::MPI_Get_elements_x.get()(status, byte, &raw mut count) };
     if code == constant::SUCCESS { u64::try_from(count).unwrap_or(0) } else { 0 }
+}
+
+/// Whether the run goes on when a process ends early. MPICH has functions for it, and ends all processes.
+pub fn is_fault_tolerant() -> bool {
+    false
 }

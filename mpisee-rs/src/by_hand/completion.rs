@@ -394,7 +394,7 @@ unsafe fn look_at_many(
         let mut scratch = recorder.thread.scratch.borrow_mut();
         scratch.reset(0);
         scratch.given.extend(given);
-        let (mut completion, given) = scratch.completion(recorder, operation);
+        let (mut completion, given, _) = scratch.completion(recorder, operation);
         completion.asked(given);
         completion.charge(ticks);
     });

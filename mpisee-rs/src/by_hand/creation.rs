@@ -7,22 +7,30 @@ use crate::abi::{Comm, Raw, Request, constant};
 use crate::argument::{Place, Text};
 use crate::communicator::Communicator;
 use crate::meaning::completion::count_on;
-use crate::naming::{self, Birth, Parent, TopologyFrom};
+use crate::naming::{self, Birth, Membership, Parent, TopologyFrom};
 use crate::process::{self, COMMUNICATORS, Process, REQUESTS};
 use crate::record::{Call, Recorder};
-use crate::request::{Kind, Started};
+use crate::request::{self, Started};
+use crate::topology::Kind;
 use mpisee_profile::Operation;
 use mpisee_profile::segment::NotSeen;
 use mpisee_profile::segment::log::Record;
 use std::ffi::c_int;
-use std::sync::atomic::Ordering;
 
-const fn birth(letter: u8, operation: Operation) -> Birth {
-    Birth { letter, operation, several: false, reorder: None, topology: TopologyFrom::Nothing }
+/// A creation that has nothing special.
+pub const fn birth(letter: u8, operation: Operation) -> Birth {
+    Birth {
+        letter,
+        operation: Some(operation),
+        several: false,
+        reorder: None,
+        topology: TopologyFrom::Nothing,
+    }
 }
 
 impl Birth {
-    const fn one_of_several(self) -> Birth {
+    /// One call may create several.
+    pub const fn one_of_several(self) -> Birth {
         Birth { several: true, ..self }
     }
 
@@ -30,12 +38,12 @@ impl Birth {
         Birth { topology: TopologyFrom::Parent, ..self }
     }
 
-    const fn shaping(self) -> Birth {
-        Birth { topology: TopologyFrom::Call, ..self }
+    const fn shaping(self, kind: Kind) -> Birth {
+        Birth { topology: TopologyFrom::Call(kind), ..self }
     }
 
     fn reordering(self, reorder: c_int) -> Birth {
-        Birth { reorder: Some(reorder != 0), ..self.shaping() }
+        Birth { reorder: Some(reorder != 0), ..self }
     }
 }
 
@@ -71,7 +79,9 @@ unsafe fn note_created(
 ) {
     // Whose parent is unknown has no name: calls on it are not seen, either.
     let Some(parent) = parent else { return process::not_seen(NotSeen::UnknownCommunicator) };
-    count_on(recorder, birth.operation, parent.id, ticks);
+    if let Some(operation) = birth.operation {
+        count_on(recorder, operation, parent.id, ticks);
+    }
     // SAFETY: a call that succeeded has stored a communicator, or `MPI_COMM_NULL` where there is none.
     if let Some(comm) = unsafe { created(recorder.process, code, new) } {
         naming::enter(recorder.process, comm, &Parent::Known(parent), birth, n);
@@ -145,18 +155,17 @@ pub unsafe fn comm_create_group(comm: Raw<Comm>, new: Place<Comm>, make: impl Fn
     let (code, ticks) = call.time(make);
     call.record(|recorder| {
         let process = recorder.process;
+        let Some(parent) = &parent else { return process::not_seen(NotSeen::UnknownCommunicator) };
+        count_on(recorder, Operation::CommCreateGroup, parent.id, ticks);
         // SAFETY: the caller's promise.
-        let comm = unsafe { created(process, code, new) };
-        let mut n = 0;
-        if let (Some(comm), Some(_)) = (comm, &parent) {
-            let so_far = &process.communicators_so_far;
-            let own = so_far.load(Ordering::Relaxed);
-            n = if process::size(comm) == 1 { own } else { naming::allreduce_max(process, comm, own) };
-            so_far.fetch_max(n + 1, Ordering::Relaxed);
+        let Some(comm) = (unsafe { created(process, code, new) }) else { return };
+        // With processes of other worlds nothing is agreed, and some of the parent's know nothing of this: there
+        // is no number, and the communicator stays unknown.
+        if !(parent.has_outsiders && Membership::of(process, comm).has_outsiders()) {
+            let n = naming::agree_within(process, comm, process.so_far());
+            let birth = birth(b'g', Operation::CommCreateGroup).one_of_several();
+            naming::enter(process, comm, &Parent::Known(parent), birth, n);
         }
-        let birth = birth(b'g', Operation::CommCreateGroup).one_of_several();
-        // SAFETY: the caller's promise.
-        unsafe { note_created(recorder, birth, parent.as_ref(), n, new, code, ticks) };
     });
     code
 }
@@ -172,7 +181,9 @@ pub unsafe fn cart_create(
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { create(birth(b'a', Operation::CartCreate).reordering(reorder), comm, new, make) }
+    unsafe {
+        create(birth(b'a', Operation::CartCreate).shaping(Kind::Cart).reordering(reorder), comm, new, make)
+    }
 }
 
 /// `MPI_Cart_sub`.
@@ -180,7 +191,7 @@ pub unsafe fn cart_create(
 /// # Safety
 /// See [`comm_dup`].
 pub unsafe fn cart_sub(comm: Raw<Comm>, new: Place<Comm>, make: impl FnOnce() -> c_int) -> c_int {
-    let birth = birth(b'b', Operation::CartSub).one_of_several().shaping();
+    let birth = birth(b'b', Operation::CartSub).one_of_several().shaping(Kind::Cart);
     // SAFETY: the caller's promise.
     unsafe { create(birth, comm, new, make) }
 }
@@ -196,7 +207,9 @@ pub unsafe fn graph_create(
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { create(birth(b'r', Operation::GraphCreate).reordering(reorder), comm, new, make) }
+    unsafe {
+        create(birth(b'r', Operation::GraphCreate).shaping(Kind::Graph).reordering(reorder), comm, new, make)
+    }
 }
 
 /// `MPI_Dist_graph_create`.
@@ -210,7 +223,14 @@ pub unsafe fn dist_graph_create(
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { create(birth(b'n', Operation::DistGraphCreate).reordering(reorder), comm, new, make) }
+    unsafe {
+        create(
+            birth(b'n', Operation::DistGraphCreate).shaping(Kind::DistGraph).reordering(reorder),
+            comm,
+            new,
+            make,
+        )
+    }
 }
 
 /// `MPI_Dist_graph_create_adjacent`.
@@ -224,7 +244,14 @@ pub unsafe fn dist_graph_create_adjacent(
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { create(birth(b'j', Operation::DistGraphCreateAdjacent).reordering(reorder), comm, new, make) }
+    unsafe {
+        create(
+            birth(b'j', Operation::DistGraphCreateAdjacent).shaping(Kind::DistGraph).reordering(reorder),
+            comm,
+            new,
+            make,
+        )
+    }
 }
 
 /// `MPI_Comm_idup`.
@@ -280,7 +307,7 @@ unsafe fn idup(
             return naming::abandon_duplication(number);
         }
         let counted = recorder.counted(parent.id, operation, 0, 0, ticks);
-        let started = Started::once(Kind::Duplication(number), counted, 0);
+        let started = Started::once(request::Kind::Duplication(number), counted, 0);
         // SAFETY: the call succeeded, so it stored a request.
         unsafe { REQUESTS.add(request, || started) };
     });
@@ -294,6 +321,27 @@ unsafe fn idup(
 pub unsafe fn intercomm_merge(comm: Raw<Comm>, new: Place<Comm>, make: impl FnOnce() -> c_int) -> c_int {
     // SAFETY: the caller's promise.
     unsafe { create(birth(b'm', Operation::IntercommMerge), comm, new, make) }
+}
+
+/// `MPIX_Comm_shrink`: a communicator of the processes that are still there. Some may not be, and more may go at
+/// any time, so that nothing is agreed: each counts how often the parent was shrunk.
+///
+/// # Safety
+/// See [`comm_dup`].
+pub unsafe fn comm_shrink(comm: Raw<Comm>, new: Place<Comm>, make: impl FnOnce() -> c_int) -> c_int {
+    let Some(call) = Call::tracked() else { return make() };
+    let parent = COMMUNICATORS.get(comm.get());
+    let n = parent.map_or(0, |parent| parent.shrinks + 1);
+    if let Some(parent) = parent {
+        COMMUNICATORS.insert(parent.shrunk());
+    }
+    let (code, ticks) = call.time(make);
+    call.record(|recorder| {
+        let birth = birth(b'k', Operation::CommShrink);
+        // SAFETY: the caller's promise.
+        unsafe { note_created(recorder, birth, parent.as_ref(), n, new, code, ticks) };
+    });
+    code
 }
 
 /// `MPI_Comm_free`.

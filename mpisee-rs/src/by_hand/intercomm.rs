@@ -1,12 +1,12 @@
 //! `MPI_Intercomm_create` (MPI 4.1, 7.6.2), whose two groups agree through their leaders.
 
-use super::creation::created;
+use super::creation::{birth, created};
 use crate::abi::{Comm, Datatype, Raw, STATUS_IGNORE};
 use crate::argument::Place;
 use crate::communicator::Communicator;
 use crate::generated::pmpi;
 use crate::meaning::completion::count_on;
-use crate::naming::{self, Birth, Parent, TopologyFrom};
+use crate::naming::{self, Parent};
 use crate::process::{self, COMMUNICATORS, Process};
 use crate::record::Call;
 use mpisee_profile::Operation;
@@ -31,22 +31,21 @@ pub unsafe fn intercomm_create(
 ) -> c_int {
     let Some(call) = Call::tracked() else { return make() };
     let operation = Operation::IntercommCreate;
-    let birth =
-        Birth { letter: b'x', operation, several: true, reorder: None, topology: TopologyFrom::Nothing };
+    let birth = birth(b'x', operation).one_of_several();
     let own = COMMUNICATORS.get(local.get());
     let mut agreed = None;
     call.record(|recorder| {
-        if let Some(own) = &own {
+        // With processes of other worlds in the own group nothing is agreed.
+        if let Some(own) = own.as_ref().filter(|own| !own.has_outsiders) {
             let leaders = Leaders { own, local_leader, peer, remote_leader, tag };
             agreed = Some(leaders.agree(recorder.process));
         }
     });
     let (code, ticks) = call.time(make);
     call.record(|recorder| {
-        let (Some(own), Some(agreed)) = (&own, &agreed) else {
-            return process::not_seen(NotSeen::UnknownCommunicator);
-        };
+        let Some(own) = &own else { return process::not_seen(NotSeen::UnknownCommunicator) };
         count_on(recorder, operation, own.id, ticks);
+        let Some(agreed) = &agreed else { return };
         // SAFETY: the caller's promise.
         if let Some(comm) = unsafe { created(recorder.process, code, new) } {
             let parent = Parent::Named(&agreed.peer_name, agreed.smallest_leader);
@@ -68,7 +67,8 @@ struct Leaders<'c> {
 /// What is agreed, equal in both groups.
 struct Agreed {
     n: u32,
-    /// The smaller of the leaders' ranks in the peer communicator.
+    /// The smaller of the leaders' ranks in the peer communicator; the own leader's, where the other is of
+    /// another world.
     smallest_leader: u32,
     peer_name: String,
 }
@@ -84,8 +84,12 @@ impl Leaders<'_> {
         let mut name = Vec::new();
         let mut smallest_leader = 0;
         if self.own.rank as c_int == self.local_leader {
-            n = n.max(self.exchange(process, n));
-            smallest_leader = self.remote_leader.min(process::rank(self.peer.get()) as c_int);
+            smallest_leader = process::rank(self.peer.get()) as c_int;
+            // A leader of another world may not have the profiler, and never answer.
+            if !naming::is_outside(process, self.peer.get(), self.remote_leader) {
+                n = n.max(self.exchange(process, n));
+                smallest_leader = smallest_leader.min(self.remote_leader);
+            }
             let peer = COMMUNICATORS.get(self.peer.get());
             naming::finish_duplications(process, false);
             let peer_name = peer.and_then(|peer| name_of(&process.segment, peer.id));

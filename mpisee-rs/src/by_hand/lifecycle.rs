@@ -1,5 +1,6 @@
 //! Begin and end of MPI.
 
+use super::dynamic;
 use super::session::place_in;
 use crate::abi::{self, Group, Raw, Status, constant};
 use crate::clock;
@@ -103,6 +104,7 @@ fn enter_world(process: &Process) {
         ] {
             COMMUNICATORS.insert(Communicator::new(id, comm, rank, size));
         }
+        dynamic::note_parent(process);
     }
 }
 

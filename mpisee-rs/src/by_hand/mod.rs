@@ -6,6 +6,7 @@
 
 mod completion;
 mod creation;
+mod dynamic;
 mod intercomm;
 mod lifecycle;
 mod pcontrol;
@@ -18,9 +19,10 @@ pub use completion::{
 };
 pub use creation::{
     cart_create, cart_sub, comm_create, comm_create_group, comm_disconnect, comm_dup, comm_dup_with_info,
-    comm_free, comm_idup, comm_idup_with_info, comm_set_name, comm_split, comm_split_type, dist_graph_create,
-    dist_graph_create_adjacent, graph_create, intercomm_merge,
+    comm_free, comm_idup, comm_idup_with_info, comm_set_name, comm_shrink, comm_split, comm_split_type,
+    dist_graph_create, dist_graph_create_adjacent, graph_create, intercomm_merge,
 };
+pub use dynamic::{comm_accept, comm_connect, comm_join, comm_spawn, comm_spawn_multiple, was_spawned};
 pub use intercomm::intercomm_create;
 pub use lifecycle::{FLAVOUR, abort, finalize, init, init_thread};
 pub use pcontrol::pcontrol;

@@ -8,7 +8,7 @@
 // An MPI may lack every function that is here.
 #![allow(dead_code)]
 
-use super::creation::created;
+use super::creation::{birth, created};
 use super::lifecycle::start_without_world;
 use crate::abi::{self, Comm, Group, Info, Raw, Session, constant};
 use crate::argument::Place;
@@ -16,10 +16,11 @@ use crate::finalize;
 use crate::generated::pmpi;
 use crate::meaning::completion::count_on;
 use crate::message::say;
-use crate::naming::{self, Birth, Parent, TopologyFrom};
+use crate::naming::{self, Membership, Parent};
 use crate::process::{self, Process};
 use crate::record::{Call, Recorder};
 use mpisee_profile::Operation;
+use mpisee_profile::segment::NotSeen;
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 use std::panic::catch_unwind;
@@ -168,11 +169,12 @@ unsafe fn create(operation: Operation, new: Place<Comm>, make: impl FnOnce() -> 
 /// The row is on the new communicator, since there is no parent to have it.
 fn enter(recorder: &Recorder, operation: Operation, comm: Comm, ticks: u64) {
     let process = recorder.process;
-    let so_far = &process.communicators_so_far;
-    let n = naming::largest_in_new(process, comm, so_far.load(Ordering::Relaxed));
-    so_far.fetch_max(n + 1, Ordering::Relaxed);
-    let birth =
-        Birth { letter: b'f', operation, several: true, reorder: None, topology: TopologyFrom::Nothing };
+    if Membership::of(process, comm).has_outsiders() {
+        // Nothing can be agreed with them, and no parent counts.
+        return process::not_seen(NotSeen::UnknownCommunicator);
+    }
+    let n = naming::agree_within(process, comm, process.so_far());
+    let birth = birth(b'f', operation).one_of_several();
     let id = naming::enter(process, comm, &Parent::None, birth, n);
     if let Some(known) = process::COMMUNICATORS.get(comm) {
         if known.size == process.world_size {

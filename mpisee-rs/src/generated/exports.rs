@@ -238,6 +238,87 @@ pub unsafe extern "C-unwind" fn MPIX_Bcast_init(
     }
 }
 
+#[cfg(mpi = "MPIX_Comm_ack_failed")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPIX_Comm_ack_failed(
+    comm: Raw<Comm>,
+    num_to_ack: c_int,
+    num_acked: *mut c_int,
+) -> c_int {
+    unsafe {
+        meaning::plain(Operation::CommAckFailed, comm, || {
+            pmpi::MPIX_Comm_ack_failed.get()(comm, num_to_ack, num_acked)
+        })
+    }
+}
+
+#[cfg(mpi = "MPIX_Comm_agree")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPIX_Comm_agree(comm: Raw<Comm>, flag: *mut c_int) -> c_int {
+    unsafe {
+        meaning::collective(
+            Operation::CommAgree,
+            comm,
+            |comm| volume::nothing(comm),
+            || pmpi::MPIX_Comm_agree.get()(comm, flag),
+        )
+    }
+}
+
+#[cfg(mpi = "MPIX_Comm_failure_ack")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPIX_Comm_failure_ack(comm: Raw<Comm>) -> c_int {
+    unsafe { meaning::plain(Operation::CommFailureAck, comm, || pmpi::MPIX_Comm_failure_ack.get()(comm)) }
+}
+
+#[cfg(mpi = "MPIX_Comm_failure_get_acked")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPIX_Comm_failure_get_acked(comm: Raw<Comm>, failedgrp: *mut Group) -> c_int {
+    unsafe {
+        meaning::plain(Operation::CommFailureGetAcked, comm, || {
+            pmpi::MPIX_Comm_failure_get_acked.get()(comm, failedgrp)
+        })
+    }
+}
+
+#[cfg(mpi = "MPIX_Comm_get_failed")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPIX_Comm_get_failed(comm: Raw<Comm>, failedgrp: *mut Group) -> c_int {
+    unsafe {
+        meaning::plain(Operation::CommGetFailed, comm, || pmpi::MPIX_Comm_get_failed.get()(comm, failedgrp))
+    }
+}
+
+#[cfg(mpi = "MPIX_Comm_iagree")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPIX_Comm_iagree(
+    comm: Raw<Comm>,
+    flag: *mut c_int,
+    request: *mut Request,
+) -> c_int {
+    unsafe {
+        meaning::start_collective(
+            Operation::CommIagree,
+            comm,
+            |comm| volume::nothing(comm),
+            Place::c(request),
+            || pmpi::MPIX_Comm_iagree.get()(comm, flag, request),
+        )
+    }
+}
+
+#[cfg(mpi = "MPIX_Comm_revoke")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPIX_Comm_revoke(comm: Raw<Comm>) -> c_int {
+    unsafe { meaning::plain(Operation::CommRevoke, comm, || pmpi::MPIX_Comm_revoke.get()(comm)) }
+}
+
+#[cfg(mpi = "MPIX_Comm_shrink")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPIX_Comm_shrink(comm: Raw<Comm>, newcomm: *mut Comm) -> c_int {
+    unsafe { by_hand::comm_shrink(comm, Place::c(newcomm), || pmpi::MPIX_Comm_shrink.get()(comm, newcomm)) }
+}
+
 #[cfg(mpi = "MPIX_Exscan_init")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPIX_Exscan_init(
@@ -1651,6 +1732,22 @@ pub unsafe extern "C-unwind" fn MPI_Cart_sub(
     }
 }
 
+#[cfg(mpi = "MPI_Comm_accept")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Comm_accept(
+    port_name: *const c_char,
+    info: Raw<Info>,
+    root: c_int,
+    comm: Raw<Comm>,
+    newcomm: *mut Comm,
+) -> c_int {
+    unsafe {
+        by_hand::comm_accept(comm, Place::c(newcomm), || {
+            pmpi::MPI_Comm_accept.get()(port_name, info, root, comm, newcomm)
+        })
+    }
+}
+
 #[cfg(mpi = "MPI_Comm_attach_buffer")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Comm_attach_buffer(
@@ -1675,6 +1772,22 @@ pub unsafe extern "C-unwind" fn MPI_Comm_attach_buffer_c(
     unsafe {
         meaning::plain(Operation::CommAttachBuffer, comm, || {
             pmpi::MPI_Comm_attach_buffer_c.get()(comm, buffer, size)
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_Comm_connect")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Comm_connect(
+    port_name: *const c_char,
+    info: Raw<Info>,
+    root: c_int,
+    comm: Raw<Comm>,
+    newcomm: *mut Comm,
+) -> c_int {
+    unsafe {
+        by_hand::comm_connect(comm, Place::c(newcomm), || {
+            pmpi::MPI_Comm_connect.get()(port_name, info, root, comm, newcomm)
         })
     }
 }
@@ -1827,6 +1940,12 @@ pub unsafe extern "C-unwind" fn MPI_Comm_iflush_buffer(comm: Raw<Comm>, request:
     }
 }
 
+#[cfg(mpi = "MPI_Comm_join")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Comm_join(fd: c_int, intercomm: *mut Comm) -> c_int {
+    unsafe { by_hand::comm_join(Place::c(intercomm), || pmpi::MPI_Comm_join.get()(fd, intercomm)) }
+}
+
 #[cfg(mpi = "MPI_Comm_set_info")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Comm_set_info(comm: Raw<Comm>, info: Raw<Info>) -> c_int {
@@ -1838,6 +1957,64 @@ pub unsafe extern "C-unwind" fn MPI_Comm_set_info(comm: Raw<Comm>, info: Raw<Inf
 pub unsafe extern "C-unwind" fn MPI_Comm_set_name(comm: Raw<Comm>, comm_name: *const c_char) -> c_int {
     unsafe {
         by_hand::comm_set_name(comm, Text::c(comm_name), || pmpi::MPI_Comm_set_name.get()(comm, comm_name))
+    }
+}
+
+#[cfg(mpi = "MPI_Comm_spawn")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Comm_spawn(
+    command: *const c_char,
+    argv: *mut *mut c_char,
+    maxprocs: c_int,
+    info: Raw<Info>,
+    root: c_int,
+    comm: Raw<Comm>,
+    intercomm: *mut Comm,
+    array_of_errcodes: *mut c_int,
+) -> c_int {
+    unsafe {
+        by_hand::comm_spawn(comm, Place::c(intercomm), || {
+            pmpi::MPI_Comm_spawn.get()(
+                command,
+                argv,
+                maxprocs,
+                info,
+                root,
+                comm,
+                intercomm,
+                array_of_errcodes,
+            )
+        })
+    }
+}
+
+#[cfg(mpi = "MPI_Comm_spawn_multiple")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Comm_spawn_multiple(
+    count: c_int,
+    array_of_commands: *mut *mut c_char,
+    array_of_argv: *mut *mut *mut c_char,
+    array_of_maxprocs: *const c_int,
+    array_of_info: *const Info,
+    root: c_int,
+    comm: Raw<Comm>,
+    intercomm: *mut Comm,
+    array_of_errcodes: *mut c_int,
+) -> c_int {
+    unsafe {
+        by_hand::comm_spawn_multiple(comm, Place::c(intercomm), || {
+            pmpi::MPI_Comm_spawn_multiple.get()(
+                count,
+                array_of_commands,
+                array_of_argv,
+                array_of_maxprocs,
+                array_of_info,
+                root,
+                comm,
+                intercomm,
+                array_of_errcodes,
+            )
+        })
     }
 }
 

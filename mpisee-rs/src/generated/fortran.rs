@@ -554,6 +554,269 @@ exports! { mpix_bcast_init_body(buffer: *mut c_void, count: *mut Fint, datatype:
 }
 
 #[cfg(any(
+    mpi = "MPIX_COMM_ACK_FAILED",
+    mpi = "mpix_comm_ack_failed",
+    mpi = "mpix_comm_ack_failed_",
+    mpi = "mpix_comm_ack_failed__",
+    mpi = "mpix_comm_ack_failed_f08_"
+))]
+#[inline]
+unsafe fn mpix_comm_ack_failed_body(
+    twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint),
+    comm: *mut Fint,
+    num_to_ack: *mut Fint,
+    num_acked: *mut Fint,
+    ierror: *mut Fint,
+) {
+    if fortran::idle() {
+        return unsafe { twin(comm, num_to_ack, num_acked, ierror) };
+    }
+    unsafe {
+        meaning::plain(Operation::CommAckFailed, fortran::handle::<Comm>(comm), || {
+            fortran::code(ierror, |ierror| twin(comm, num_to_ack, num_acked, ierror))
+        })
+    };
+}
+
+exports! { mpix_comm_ack_failed_body(comm: *mut Fint, num_to_ack: *mut Fint, num_acked: *mut Fint, ierror: *mut Fint):
+    "MPIX_COMM_ACK_FAILED" c"PMPIX_COMM_ACK_FAILED" c"PMPIX_COMM_ACK_FAILED";
+    "mpix_comm_ack_failed" c"pmpix_comm_ack_failed" c"pmpix_comm_ack_failed";
+    "mpix_comm_ack_failed_" c"pmpix_comm_ack_failed_" c"pmpix_comm_ack_failed_";
+    "mpix_comm_ack_failed__" c"pmpix_comm_ack_failed__" c"pmpix_comm_ack_failed__";
+    "mpix_comm_ack_failed_f08_" c"pmpix_comm_ack_failed_f08_" c"pmpix_comm_ack_failed_f08_";
+}
+
+#[cfg(any(
+    mpi = "MPIX_COMM_AGREE",
+    mpi = "mpix_comm_agree",
+    mpi = "mpix_comm_agree_",
+    mpi = "mpix_comm_agree__",
+    mpi = "mpix_comm_agree_f08_"
+))]
+#[inline]
+unsafe fn mpix_comm_agree_body(
+    twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint),
+    comm: *mut Fint,
+    flag: *mut Fint,
+    ierror: *mut Fint,
+) {
+    if fortran::idle() {
+        return unsafe { twin(comm, flag, ierror) };
+    }
+    unsafe {
+        meaning::collective(
+            Operation::CommAgree,
+            fortran::handle::<Comm>(comm),
+            |comm| volume::nothing(comm),
+            || fortran::code(ierror, |ierror| twin(comm, flag, ierror)),
+        )
+    };
+}
+
+exports! { mpix_comm_agree_body(comm: *mut Fint, flag: *mut Fint, ierror: *mut Fint):
+    "MPIX_COMM_AGREE" c"PMPIX_COMM_AGREE" c"PMPIX_COMM_AGREE";
+    "mpix_comm_agree" c"pmpix_comm_agree" c"pmpix_comm_agree";
+    "mpix_comm_agree_" c"pmpix_comm_agree_" c"pmpix_comm_agree_";
+    "mpix_comm_agree__" c"pmpix_comm_agree__" c"pmpix_comm_agree__";
+    "mpix_comm_agree_f08_" c"pmpix_comm_agree_f08_" c"pmpix_comm_agree_f08_";
+}
+
+#[cfg(any(
+    mpi = "MPIX_COMM_FAILURE_ACK",
+    mpi = "mpix_comm_failure_ack",
+    mpi = "mpix_comm_failure_ack_",
+    mpi = "mpix_comm_failure_ack__",
+    mpi = "mpix_comm_failure_ack_f08_"
+))]
+#[inline]
+unsafe fn mpix_comm_failure_ack_body(
+    twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint),
+    comm: *mut Fint,
+    ierror: *mut Fint,
+) {
+    if fortran::idle() {
+        return unsafe { twin(comm, ierror) };
+    }
+    unsafe {
+        meaning::plain(Operation::CommFailureAck, fortran::handle::<Comm>(comm), || {
+            fortran::code(ierror, |ierror| twin(comm, ierror))
+        })
+    };
+}
+
+exports! { mpix_comm_failure_ack_body(comm: *mut Fint, ierror: *mut Fint):
+    "MPIX_COMM_FAILURE_ACK" c"PMPIX_COMM_FAILURE_ACK" c"PMPIX_COMM_FAILURE_ACK";
+    "mpix_comm_failure_ack" c"pmpix_comm_failure_ack" c"pmpix_comm_failure_ack";
+    "mpix_comm_failure_ack_" c"pmpix_comm_failure_ack_" c"pmpix_comm_failure_ack_";
+    "mpix_comm_failure_ack__" c"pmpix_comm_failure_ack__" c"pmpix_comm_failure_ack__";
+    "mpix_comm_failure_ack_f08_" c"pmpix_comm_failure_ack_f08_" c"pmpix_comm_failure_ack_f08_";
+}
+
+#[cfg(any(
+    mpi = "MPIX_COMM_FAILURE_GET_ACKED",
+    mpi = "mpix_comm_failure_get_acked",
+    mpi = "mpix_comm_failure_get_acked_",
+    mpi = "mpix_comm_failure_get_acked__",
+    mpi = "mpix_comm_failure_get_acked_f08_"
+))]
+#[inline]
+unsafe fn mpix_comm_failure_get_acked_body(
+    twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint),
+    comm: *mut Fint,
+    failedgrp: *mut Fint,
+    ierror: *mut Fint,
+) {
+    if fortran::idle() {
+        return unsafe { twin(comm, failedgrp, ierror) };
+    }
+    unsafe {
+        meaning::plain(Operation::CommFailureGetAcked, fortran::handle::<Comm>(comm), || {
+            fortran::code(ierror, |ierror| twin(comm, failedgrp, ierror))
+        })
+    };
+}
+
+exports! { mpix_comm_failure_get_acked_body(comm: *mut Fint, failedgrp: *mut Fint, ierror: *mut Fint):
+    "MPIX_COMM_FAILURE_GET_ACKED" c"PMPIX_COMM_FAILURE_GET_ACKED" c"PMPIX_COMM_FAILURE_GET_ACKED";
+    "mpix_comm_failure_get_acked" c"pmpix_comm_failure_get_acked" c"pmpix_comm_failure_get_acked";
+    "mpix_comm_failure_get_acked_" c"pmpix_comm_failure_get_acked_" c"pmpix_comm_failure_get_acked_";
+    "mpix_comm_failure_get_acked__" c"pmpix_comm_failure_get_acked__" c"pmpix_comm_failure_get_acked__";
+    "mpix_comm_failure_get_acked_f08_" c"pmpix_comm_failure_get_acked_f08_" c"pmpix_comm_failure_get_acked_f08_";
+}
+
+#[cfg(any(
+    mpi = "MPIX_COMM_GET_FAILED",
+    mpi = "mpix_comm_get_failed",
+    mpi = "mpix_comm_get_failed_",
+    mpi = "mpix_comm_get_failed__",
+    mpi = "mpix_comm_get_failed_f08_"
+))]
+#[inline]
+unsafe fn mpix_comm_get_failed_body(
+    twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint),
+    comm: *mut Fint,
+    failedgrp: *mut Fint,
+    ierror: *mut Fint,
+) {
+    if fortran::idle() {
+        return unsafe { twin(comm, failedgrp, ierror) };
+    }
+    unsafe {
+        meaning::plain(Operation::CommGetFailed, fortran::handle::<Comm>(comm), || {
+            fortran::code(ierror, |ierror| twin(comm, failedgrp, ierror))
+        })
+    };
+}
+
+exports! { mpix_comm_get_failed_body(comm: *mut Fint, failedgrp: *mut Fint, ierror: *mut Fint):
+    "MPIX_COMM_GET_FAILED" c"PMPIX_COMM_GET_FAILED" c"PMPIX_COMM_GET_FAILED";
+    "mpix_comm_get_failed" c"pmpix_comm_get_failed" c"pmpix_comm_get_failed";
+    "mpix_comm_get_failed_" c"pmpix_comm_get_failed_" c"pmpix_comm_get_failed_";
+    "mpix_comm_get_failed__" c"pmpix_comm_get_failed__" c"pmpix_comm_get_failed__";
+    "mpix_comm_get_failed_f08_" c"pmpix_comm_get_failed_f08_" c"pmpix_comm_get_failed_f08_";
+}
+
+#[cfg(any(
+    mpi = "MPIX_COMM_IAGREE",
+    mpi = "mpix_comm_iagree",
+    mpi = "mpix_comm_iagree_",
+    mpi = "mpix_comm_iagree__",
+    mpi = "mpix_comm_iagree_f08_"
+))]
+#[inline]
+unsafe fn mpix_comm_iagree_body(
+    twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint),
+    comm: *mut Fint,
+    flag: *mut Fint,
+    request: *mut Fint,
+    ierror: *mut Fint,
+) {
+    if fortran::idle() {
+        return unsafe { twin(comm, flag, request, ierror) };
+    }
+    unsafe {
+        meaning::start_collective(
+            Operation::CommIagree,
+            fortran::handle::<Comm>(comm),
+            |comm| volume::nothing(comm),
+            Place::fortran(request),
+            || fortran::code(ierror, |ierror| twin(comm, flag, request, ierror)),
+        )
+    };
+}
+
+exports! { mpix_comm_iagree_body(comm: *mut Fint, flag: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+    "MPIX_COMM_IAGREE" c"PMPIX_COMM_IAGREE" c"PMPIX_COMM_IAGREE";
+    "mpix_comm_iagree" c"pmpix_comm_iagree" c"pmpix_comm_iagree";
+    "mpix_comm_iagree_" c"pmpix_comm_iagree_" c"pmpix_comm_iagree_";
+    "mpix_comm_iagree__" c"pmpix_comm_iagree__" c"pmpix_comm_iagree__";
+    "mpix_comm_iagree_f08_" c"pmpix_comm_iagree_f08_" c"pmpix_comm_iagree_f08_";
+}
+
+#[cfg(any(
+    mpi = "MPIX_COMM_REVOKE",
+    mpi = "mpix_comm_revoke",
+    mpi = "mpix_comm_revoke_",
+    mpi = "mpix_comm_revoke__",
+    mpi = "mpix_comm_revoke_f08_"
+))]
+#[inline]
+unsafe fn mpix_comm_revoke_body(
+    twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint),
+    comm: *mut Fint,
+    ierror: *mut Fint,
+) {
+    if fortran::idle() {
+        return unsafe { twin(comm, ierror) };
+    }
+    unsafe {
+        meaning::plain(Operation::CommRevoke, fortran::handle::<Comm>(comm), || {
+            fortran::code(ierror, |ierror| twin(comm, ierror))
+        })
+    };
+}
+
+exports! { mpix_comm_revoke_body(comm: *mut Fint, ierror: *mut Fint):
+    "MPIX_COMM_REVOKE" c"PMPIX_COMM_REVOKE" c"PMPIX_COMM_REVOKE";
+    "mpix_comm_revoke" c"pmpix_comm_revoke" c"pmpix_comm_revoke";
+    "mpix_comm_revoke_" c"pmpix_comm_revoke_" c"pmpix_comm_revoke_";
+    "mpix_comm_revoke__" c"pmpix_comm_revoke__" c"pmpix_comm_revoke__";
+    "mpix_comm_revoke_f08_" c"pmpix_comm_revoke_f08_" c"pmpix_comm_revoke_f08_";
+}
+
+#[cfg(any(
+    mpi = "MPIX_COMM_SHRINK",
+    mpi = "mpix_comm_shrink",
+    mpi = "mpix_comm_shrink_",
+    mpi = "mpix_comm_shrink__",
+    mpi = "mpix_comm_shrink_f08_"
+))]
+#[inline]
+unsafe fn mpix_comm_shrink_body(
+    twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint),
+    comm: *mut Fint,
+    newcomm: *mut Fint,
+    ierror: *mut Fint,
+) {
+    if fortran::idle() {
+        return unsafe { twin(comm, newcomm, ierror) };
+    }
+    unsafe {
+        by_hand::comm_shrink(fortran::handle::<Comm>(comm), Place::fortran(newcomm), || {
+            fortran::code(ierror, |ierror| twin(comm, newcomm, ierror))
+        })
+    };
+}
+
+exports! { mpix_comm_shrink_body(comm: *mut Fint, newcomm: *mut Fint, ierror: *mut Fint):
+    "MPIX_COMM_SHRINK" c"PMPIX_COMM_SHRINK" c"PMPIX_COMM_SHRINK";
+    "mpix_comm_shrink" c"pmpix_comm_shrink" c"pmpix_comm_shrink";
+    "mpix_comm_shrink_" c"pmpix_comm_shrink_" c"pmpix_comm_shrink_";
+    "mpix_comm_shrink__" c"pmpix_comm_shrink__" c"pmpix_comm_shrink__";
+    "mpix_comm_shrink_f08_" c"pmpix_comm_shrink_f08_" c"pmpix_comm_shrink_f08_";
+}
+
+#[cfg(any(
     mpi = "MPIX_EXSCAN_INIT",
     mpi = "mpix_exscan_init",
     mpi = "mpix_exscan_init_",
@@ -2894,6 +3157,52 @@ exports! { mpi_cart_sub_body(comm: *mut Fint, remain_dims: *mut Fint, newcomm: *
 }
 
 #[cfg(any(
+    mpi = "MPI_COMM_ACCEPT",
+    mpi = "mpi_comm_accept",
+    mpi = "mpi_comm_accept_",
+    mpi = "mpi_comm_accept__",
+    mpi = "mpi_comm_accept_f08_"
+))]
+#[inline]
+unsafe fn mpi_comm_accept_body(
+    twin: unsafe extern "C-unwind" fn(
+        *const c_char,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        usize,
+    ),
+    port_name: *const c_char,
+    info: *mut Fint,
+    root: *mut Fint,
+    comm: *mut Fint,
+    newcomm: *mut Fint,
+    ierror: *mut Fint,
+    port_name_length: usize,
+) {
+    if fortran::idle() {
+        return unsafe { twin(port_name, info, root, comm, newcomm, ierror, port_name_length) };
+    }
+    unsafe {
+        by_hand::comm_accept(fortran::handle::<Comm>(comm), Place::fortran(newcomm), || {
+            fortran::code(ierror, |ierror| {
+                twin(port_name, info, root, comm, newcomm, ierror, port_name_length)
+            })
+        })
+    };
+}
+
+exports! { mpi_comm_accept_body(port_name: *const c_char, info: *mut Fint, root: *mut Fint, comm: *mut Fint, newcomm: *mut Fint, ierror: *mut Fint, port_name_length: usize):
+    "MPI_COMM_ACCEPT" c"PMPI_COMM_ACCEPT" c"PMPI_COMM_ACCEPT";
+    "mpi_comm_accept" c"pmpi_comm_accept" c"pmpi_comm_accept";
+    "mpi_comm_accept_" c"pmpi_comm_accept_" c"pmpi_comm_accept_";
+    "mpi_comm_accept__" c"pmpi_comm_accept__" c"pmpi_comm_accept__";
+    "mpi_comm_accept_f08_" c"pmpi_comm_accept_f08_" c"pmpir_comm_accept_f08_";
+}
+
+#[cfg(any(
     mpi = "MPI_COMM_ATTACH_BUFFER",
     mpi = "mpi_comm_attach_buffer",
     mpi = "mpi_comm_attach_buffer_",
@@ -2924,6 +3233,52 @@ exports! { mpi_comm_attach_buffer_body(comm: *mut Fint, buffer: *mut c_void, siz
     "mpi_comm_attach_buffer_" c"pmpi_comm_attach_buffer_" c"pmpi_comm_attach_buffer_";
     "mpi_comm_attach_buffer__" c"pmpi_comm_attach_buffer__" c"pmpi_comm_attach_buffer__";
     "mpi_comm_attach_buffer_f08_" c"pmpi_comm_attach_buffer_f08_" c"pmpir_comm_attach_buffer_f08_";
+}
+
+#[cfg(any(
+    mpi = "MPI_COMM_CONNECT",
+    mpi = "mpi_comm_connect",
+    mpi = "mpi_comm_connect_",
+    mpi = "mpi_comm_connect__",
+    mpi = "mpi_comm_connect_f08_"
+))]
+#[inline]
+unsafe fn mpi_comm_connect_body(
+    twin: unsafe extern "C-unwind" fn(
+        *const c_char,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        usize,
+    ),
+    port_name: *const c_char,
+    info: *mut Fint,
+    root: *mut Fint,
+    comm: *mut Fint,
+    newcomm: *mut Fint,
+    ierror: *mut Fint,
+    port_name_length: usize,
+) {
+    if fortran::idle() {
+        return unsafe { twin(port_name, info, root, comm, newcomm, ierror, port_name_length) };
+    }
+    unsafe {
+        by_hand::comm_connect(fortran::handle::<Comm>(comm), Place::fortran(newcomm), || {
+            fortran::code(ierror, |ierror| {
+                twin(port_name, info, root, comm, newcomm, ierror, port_name_length)
+            })
+        })
+    };
+}
+
+exports! { mpi_comm_connect_body(port_name: *const c_char, info: *mut Fint, root: *mut Fint, comm: *mut Fint, newcomm: *mut Fint, ierror: *mut Fint, port_name_length: usize):
+    "MPI_COMM_CONNECT" c"PMPI_COMM_CONNECT" c"PMPI_COMM_CONNECT";
+    "mpi_comm_connect" c"pmpi_comm_connect" c"pmpi_comm_connect";
+    "mpi_comm_connect_" c"pmpi_comm_connect_" c"pmpi_comm_connect_";
+    "mpi_comm_connect__" c"pmpi_comm_connect__" c"pmpi_comm_connect__";
+    "mpi_comm_connect_f08_" c"pmpi_comm_connect_f08_" c"pmpir_comm_connect_f08_";
 }
 
 #[cfg(any(
@@ -3337,6 +3692,38 @@ exports! { mpi_comm_iflush_buffer_body(comm: *mut Fint, request: *mut Fint, ierr
 }
 
 #[cfg(any(
+    mpi = "MPI_COMM_JOIN",
+    mpi = "mpi_comm_join",
+    mpi = "mpi_comm_join_",
+    mpi = "mpi_comm_join__",
+    mpi = "mpi_comm_join_f08_"
+))]
+#[inline]
+unsafe fn mpi_comm_join_body(
+    twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint),
+    fd: *mut Fint,
+    intercomm: *mut Fint,
+    ierror: *mut Fint,
+) {
+    if fortran::idle() {
+        return unsafe { twin(fd, intercomm, ierror) };
+    }
+    unsafe {
+        by_hand::comm_join(Place::fortran(intercomm), || {
+            fortran::code(ierror, |ierror| twin(fd, intercomm, ierror))
+        })
+    };
+}
+
+exports! { mpi_comm_join_body(fd: *mut Fint, intercomm: *mut Fint, ierror: *mut Fint):
+    "MPI_COMM_JOIN" c"PMPI_COMM_JOIN" c"PMPI_COMM_JOIN";
+    "mpi_comm_join" c"pmpi_comm_join" c"pmpi_comm_join";
+    "mpi_comm_join_" c"pmpi_comm_join_" c"pmpi_comm_join_";
+    "mpi_comm_join__" c"pmpi_comm_join__" c"pmpi_comm_join__";
+    "mpi_comm_join_f08_" c"pmpi_comm_join_f08_" c"pmpir_comm_join_f08_";
+}
+
+#[cfg(any(
     mpi = "MPI_COMM_SET_INFO",
     mpi = "mpi_comm_set_info",
     mpi = "mpi_comm_set_info_",
@@ -3401,6 +3788,170 @@ exports! { mpi_comm_set_name_body(comm: *mut Fint, comm_name: *const c_char, ier
     "mpi_comm_set_name_" c"pmpi_comm_set_name_" c"pmpi_comm_set_name_";
     "mpi_comm_set_name__" c"pmpi_comm_set_name__" c"pmpi_comm_set_name__";
     "mpi_comm_set_name_f08_" c"pmpi_comm_set_name_f08_" c"pmpir_comm_set_name_f08_";
+}
+
+#[cfg(any(
+    mpi = "MPI_COMM_SPAWN",
+    mpi = "mpi_comm_spawn",
+    mpi = "mpi_comm_spawn_",
+    mpi = "mpi_comm_spawn__",
+    mpi = "mpi_comm_spawn_f08_"
+))]
+#[inline]
+unsafe fn mpi_comm_spawn_body(
+    twin: unsafe extern "C-unwind" fn(
+        *const c_char,
+        *const c_char,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        usize,
+        usize,
+    ),
+    command: *const c_char,
+    argv: *const c_char,
+    maxprocs: *mut Fint,
+    info: *mut Fint,
+    root: *mut Fint,
+    comm: *mut Fint,
+    intercomm: *mut Fint,
+    array_of_errcodes: *mut Fint,
+    ierror: *mut Fint,
+    command_length: usize,
+    argv_length: usize,
+) {
+    if fortran::idle() {
+        return unsafe {
+            twin(
+                command,
+                argv,
+                maxprocs,
+                info,
+                root,
+                comm,
+                intercomm,
+                array_of_errcodes,
+                ierror,
+                command_length,
+                argv_length,
+            )
+        };
+    }
+    unsafe {
+        by_hand::comm_spawn(fortran::handle::<Comm>(comm), Place::fortran(intercomm), || {
+            fortran::code(ierror, |ierror| {
+                twin(
+                    command,
+                    argv,
+                    maxprocs,
+                    info,
+                    root,
+                    comm,
+                    intercomm,
+                    array_of_errcodes,
+                    ierror,
+                    command_length,
+                    argv_length,
+                )
+            })
+        })
+    };
+}
+
+exports! { mpi_comm_spawn_body(command: *const c_char, argv: *const c_char, maxprocs: *mut Fint, info: *mut Fint, root: *mut Fint, comm: *mut Fint, intercomm: *mut Fint, array_of_errcodes: *mut Fint, ierror: *mut Fint, command_length: usize, argv_length: usize):
+    "MPI_COMM_SPAWN" c"PMPI_COMM_SPAWN" c"PMPI_COMM_SPAWN";
+    "mpi_comm_spawn" c"pmpi_comm_spawn" c"pmpi_comm_spawn";
+    "mpi_comm_spawn_" c"pmpi_comm_spawn_" c"pmpi_comm_spawn_";
+    "mpi_comm_spawn__" c"pmpi_comm_spawn__" c"pmpi_comm_spawn__";
+    "mpi_comm_spawn_f08_" c"pmpi_comm_spawn_f08_" c"pmpir_comm_spawn_f08_";
+}
+
+#[cfg(any(
+    mpi = "MPI_COMM_SPAWN_MULTIPLE",
+    mpi = "mpi_comm_spawn_multiple",
+    mpi = "mpi_comm_spawn_multiple_",
+    mpi = "mpi_comm_spawn_multiple__",
+    mpi = "mpi_comm_spawn_multiple_f08_"
+))]
+#[inline]
+unsafe fn mpi_comm_spawn_multiple_body(
+    twin: unsafe extern "C-unwind" fn(
+        *mut Fint,
+        *const c_char,
+        *const c_char,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        *mut Fint,
+        usize,
+        usize,
+    ),
+    count: *mut Fint,
+    array_of_commands: *const c_char,
+    array_of_argv: *const c_char,
+    array_of_maxprocs: *mut Fint,
+    array_of_info: *mut Fint,
+    root: *mut Fint,
+    comm: *mut Fint,
+    intercomm: *mut Fint,
+    array_of_errcodes: *mut Fint,
+    ierror: *mut Fint,
+    array_of_commands_length: usize,
+    array_of_argv_length: usize,
+) {
+    if fortran::idle() {
+        return unsafe {
+            twin(
+                count,
+                array_of_commands,
+                array_of_argv,
+                array_of_maxprocs,
+                array_of_info,
+                root,
+                comm,
+                intercomm,
+                array_of_errcodes,
+                ierror,
+                array_of_commands_length,
+                array_of_argv_length,
+            )
+        };
+    }
+    unsafe {
+        by_hand::comm_spawn_multiple(fortran::handle::<Comm>(comm), Place::fortran(intercomm), || {
+            fortran::code(ierror, |ierror| {
+                twin(
+                    count,
+                    array_of_commands,
+                    array_of_argv,
+                    array_of_maxprocs,
+                    array_of_info,
+                    root,
+                    comm,
+                    intercomm,
+                    array_of_errcodes,
+                    ierror,
+                    array_of_commands_length,
+                    array_of_argv_length,
+                )
+            })
+        })
+    };
+}
+
+exports! { mpi_comm_spawn_multiple_body(count: *mut Fint, array_of_commands: *const c_char, array_of_argv: *const c_char, array_of_maxprocs: *mut Fint, array_of_info: *mut Fint, root: *mut Fint, comm: *mut Fint, intercomm: *mut Fint, array_of_errcodes: *mut Fint, ierror: *mut Fint, array_of_commands_length: usize, array_of_argv_length: usize):
+    "MPI_COMM_SPAWN_MULTIPLE" c"PMPI_COMM_SPAWN_MULTIPLE" c"PMPI_COMM_SPAWN_MULTIPLE";
+    "mpi_comm_spawn_multiple" c"pmpi_comm_spawn_multiple" c"pmpi_comm_spawn_multiple";
+    "mpi_comm_spawn_multiple_" c"pmpi_comm_spawn_multiple_" c"pmpi_comm_spawn_multiple_";
+    "mpi_comm_spawn_multiple__" c"pmpi_comm_spawn_multiple__" c"pmpi_comm_spawn_multiple__";
+    "mpi_comm_spawn_multiple_f08_" c"pmpi_comm_spawn_multiple_f08_" c"pmpir_comm_spawn_multiple_f08_";
 }
 
 #[cfg(any(

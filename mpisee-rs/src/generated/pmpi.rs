@@ -107,6 +107,25 @@ pub static MPIX_Bcast_init: Symbol<
         *mut Request,
     ) -> c_int,
 > = Symbol::new(c"PMPIX_Bcast_init");
+pub static MPIX_Comm_ack_failed: Symbol<unsafe extern "C-unwind" fn(Raw<Comm>, c_int, *mut c_int) -> c_int> =
+    Symbol::new(c"PMPIX_Comm_ack_failed");
+pub static MPIX_Comm_agree: Symbol<unsafe extern "C-unwind" fn(Raw<Comm>, *mut c_int) -> c_int> =
+    Symbol::new(c"PMPIX_Comm_agree");
+pub static MPIX_Comm_failure_ack: Symbol<unsafe extern "C-unwind" fn(Raw<Comm>) -> c_int> =
+    Symbol::new(c"PMPIX_Comm_failure_ack");
+pub static MPIX_Comm_failure_get_acked: Symbol<unsafe extern "C-unwind" fn(Raw<Comm>, *mut Group) -> c_int> =
+    Symbol::new(c"PMPIX_Comm_failure_get_acked");
+pub static MPIX_Comm_get_failed: Symbol<unsafe extern "C-unwind" fn(Raw<Comm>, *mut Group) -> c_int> =
+    Symbol::new(c"PMPIX_Comm_get_failed");
+pub static MPIX_Comm_iagree: Symbol<
+    unsafe extern "C-unwind" fn(Raw<Comm>, *mut c_int, *mut Request) -> c_int,
+> = Symbol::new(c"PMPIX_Comm_iagree");
+pub static MPIX_Comm_is_revoked: Symbol<unsafe extern "C-unwind" fn(Raw<Comm>, *mut c_int) -> c_int> =
+    Symbol::new(c"PMPIX_Comm_is_revoked");
+pub static MPIX_Comm_revoke: Symbol<unsafe extern "C-unwind" fn(Raw<Comm>) -> c_int> =
+    Symbol::new(c"PMPIX_Comm_revoke");
+pub static MPIX_Comm_shrink: Symbol<unsafe extern "C-unwind" fn(Raw<Comm>, *mut Comm) -> c_int> =
+    Symbol::new(c"PMPIX_Comm_shrink");
 pub static MPIX_Exscan_init: Symbol<
     unsafe extern "C-unwind" fn(
         *const c_void,

@@ -10,6 +10,22 @@ use crate::abi::{
 };
 use std::ffi::{c_char, c_int, c_void};
 
+#[cfg(all(mpi = "MPIX_Comm_ack_failed", mpi_family = "mpich"))]
+const _: unsafe extern "C" fn(Comm, c_int, *mut c_int) -> c_int = mpi_sys::PMPIX_Comm_ack_failed;
+#[cfg(all(mpi = "MPIX_Comm_agree", mpi_family = "mpich"))]
+const _: unsafe extern "C" fn(Comm, *mut c_int) -> c_int = mpi_sys::PMPIX_Comm_agree;
+#[cfg(all(mpi = "MPIX_Comm_failure_ack", mpi_family = "mpich"))]
+const _: unsafe extern "C" fn(Comm) -> c_int = mpi_sys::PMPIX_Comm_failure_ack;
+#[cfg(all(mpi = "MPIX_Comm_failure_get_acked", mpi_family = "mpich"))]
+const _: unsafe extern "C" fn(Comm, *mut Group) -> c_int = mpi_sys::PMPIX_Comm_failure_get_acked;
+#[cfg(all(mpi = "MPIX_Comm_get_failed", mpi_family = "mpich"))]
+const _: unsafe extern "C" fn(Comm, *mut Group) -> c_int = mpi_sys::PMPIX_Comm_get_failed;
+#[cfg(all(mpi = "MPIX_Comm_iagree", mpi_family = "mpich"))]
+const _: unsafe extern "C" fn(Comm, *mut c_int, *mut Request) -> c_int = mpi_sys::PMPIX_Comm_iagree;
+#[cfg(all(mpi = "MPIX_Comm_revoke", mpi_family = "mpich"))]
+const _: unsafe extern "C" fn(Comm) -> c_int = mpi_sys::PMPIX_Comm_revoke;
+#[cfg(all(mpi = "MPIX_Comm_shrink", mpi_family = "mpich"))]
+const _: unsafe extern "C" fn(Comm, *mut Comm) -> c_int = mpi_sys::PMPIX_Comm_shrink;
 #[cfg(mpi = "MPI_Abort")]
 const _: unsafe extern "C" fn(Comm, c_int) -> c_int = mpi_sys::PMPI_Abort;
 #[cfg(mpi = "MPI_Accumulate")]
@@ -324,10 +340,16 @@ const _: unsafe extern "C" fn(Comm, c_int, *const c_int, *const c_int, *mut c_in
     mpi_sys::PMPI_Cart_map;
 #[cfg(mpi = "MPI_Cart_sub")]
 const _: unsafe extern "C" fn(Comm, *const c_int, *mut Comm) -> c_int = mpi_sys::PMPI_Cart_sub;
+#[cfg(mpi = "MPI_Comm_accept")]
+const _: unsafe extern "C" fn(*const c_char, Info, c_int, Comm, *mut Comm) -> c_int =
+    mpi_sys::PMPI_Comm_accept;
 #[cfg(mpi = "MPI_Comm_attach_buffer")]
 const _: unsafe extern "C" fn(Comm, *mut c_void, c_int) -> c_int = mpi_sys::PMPI_Comm_attach_buffer;
 #[cfg(mpi = "MPI_Comm_attach_buffer_c")]
 const _: unsafe extern "C" fn(Comm, *mut c_void, Count) -> c_int = mpi_sys::PMPI_Comm_attach_buffer_c;
+#[cfg(mpi = "MPI_Comm_connect")]
+const _: unsafe extern "C" fn(*const c_char, Info, c_int, Comm, *mut Comm) -> c_int =
+    mpi_sys::PMPI_Comm_connect;
 #[cfg(mpi = "MPI_Comm_create")]
 const _: unsafe extern "C" fn(Comm, Group, *mut Comm) -> c_int = mpi_sys::PMPI_Comm_create;
 #[cfg(mpi = "MPI_Comm_create_from_group")]
@@ -356,10 +378,35 @@ const _: unsafe extern "C" fn(Comm, Info, *mut Comm, *mut Request) -> c_int =
     mpi_sys::PMPI_Comm_idup_with_info;
 #[cfg(mpi = "MPI_Comm_iflush_buffer")]
 const _: unsafe extern "C" fn(Comm, *mut Request) -> c_int = mpi_sys::PMPI_Comm_iflush_buffer;
+#[cfg(mpi = "MPI_Comm_join")]
+const _: unsafe extern "C" fn(c_int, *mut Comm) -> c_int = mpi_sys::PMPI_Comm_join;
 #[cfg(mpi = "MPI_Comm_set_info")]
 const _: unsafe extern "C" fn(Comm, Info) -> c_int = mpi_sys::PMPI_Comm_set_info;
 #[cfg(mpi = "MPI_Comm_set_name")]
 const _: unsafe extern "C" fn(Comm, *const c_char) -> c_int = mpi_sys::PMPI_Comm_set_name;
+#[cfg(mpi = "MPI_Comm_spawn")]
+const _: unsafe extern "C" fn(
+    *const c_char,
+    *mut *mut c_char,
+    c_int,
+    Info,
+    c_int,
+    Comm,
+    *mut Comm,
+    *mut c_int,
+) -> c_int = mpi_sys::PMPI_Comm_spawn;
+#[cfg(mpi = "MPI_Comm_spawn_multiple")]
+const _: unsafe extern "C" fn(
+    c_int,
+    *mut *mut c_char,
+    *mut *mut *mut c_char,
+    *const c_int,
+    *const Info,
+    c_int,
+    Comm,
+    *mut Comm,
+    *mut c_int,
+) -> c_int = mpi_sys::PMPI_Comm_spawn_multiple;
 #[cfg(mpi = "MPI_Comm_split")]
 const _: unsafe extern "C" fn(Comm, c_int, c_int, *mut Comm) -> c_int = mpi_sys::PMPI_Comm_split;
 #[cfg(mpi = "MPI_Comm_split_type")]

@@ -36,11 +36,10 @@ pub unsafe fn start_on_process(
     let Some(call) = Call::counted() else { return make() };
     let (code, ticks) = call.time(make);
     call.record(|recorder| {
-        let counted = recorder.counted(naming::ITSELF, operation, 0, 0, ticks);
-        recorder.count_call(&counted);
+        let counted = recorder.count(naming::ITSELF, operation, 0, 0, ticks);
         if code == constant::SUCCESS {
             // SAFETY: the call succeeded, so it stored a request.
-            unsafe { REQUESTS.add(request, Started::once(Kind::Collective, counted)) };
+            unsafe { REQUESTS.add(request, || Started::once(Kind::Collective, counted, 0)) };
         }
     });
     code

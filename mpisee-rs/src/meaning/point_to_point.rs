@@ -154,11 +154,10 @@ pub unsafe fn start_plain(
     let (code, ticks) = call.time(make);
     call.record(|recorder| {
         let Some(communicator) = recorder.communicator(comm) else { return };
-        let counted = counted(recorder, &communicator, operation, 0, 0, ticks);
-        recorder.count_call(&counted);
+        let counted = recorder.count(communicator.id, operation, 0, 0, ticks);
         if code == constant::SUCCESS {
             // SAFETY: the call succeeded, so it stored a request.
-            unsafe { REQUESTS.add(request, Started::once(Kind::Collective, counted)) };
+            unsafe { REQUESTS.add(request, || Started::once(Kind::Collective, counted, 0)) };
         }
     });
     code

@@ -57,9 +57,9 @@ pub fn start_duplication(
     operation: Operation,
     place: Place<Comm>,
 ) -> u32 {
-    let agreement = if parent.is_inter() {
-        // A nonblocking agreement over both groups would need two steps. The next number is equal on all
-        // members already, from the last agreement.
+    let agreement = if parent.keeps_next_number() {
+        // A nonblocking agreement over both groups would need two steps, and with other worlds there is none.
+        // The next number is equal on all members already.
         let n = parent.next_number;
         agreed(process, parent, n);
         Box::new(Nonblocking { own: n as c_int, most: n as c_int, request: None })
@@ -111,7 +111,7 @@ pub fn duplicated(recorder: &Recorder, number: u32) {
     let comm = unsafe { done.place.handle() };
     let birth = Birth {
         letter: b'i',
-        operation: done.operation,
+        operation: Some(done.operation),
         several: false,
         reorder: None,
         topology: TopologyFrom::Parent,

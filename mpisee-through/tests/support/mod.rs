@@ -3,7 +3,7 @@
 // Each test program uses a part of this.
 #![allow(dead_code)]
 
-use mpisee_profile::rows::{CallRow, CommRow, Members, Memory, PeerRow, RankRow, Row, Seconds};
+use mpisee_profile::rows::{CallRow, CommRow, Members, Memory, OutsideRow, PeerRow, RankRow, Row, Seconds};
 use mpisee_profile::run::MpiInfo;
 use mpisee_profile::writer::{ProfileWriter, to_csv};
 use mpisee_profile::{FORMAT_VERSION, RunInfo};
@@ -18,6 +18,8 @@ pub struct Builder {
     pub comms: Vec<CommRow>,
     pub calls: Vec<CallRow>,
     pub peers: Vec<PeerRow>,
+    /// Written if there are any.
+    pub outside: Vec<OutsideRow>,
 }
 
 /// A profile on disk, in a directory of its own.
@@ -61,6 +63,7 @@ impl Builder {
             comms: vec![],
             calls: vec![],
             peers: vec![],
+            outside: vec![],
         };
         empty.comm("W", "", "", &format!("0-{}", ranks - 1), |_| {})
     }
@@ -74,16 +77,12 @@ impl Builder {
         members: &str,
         change: impl FnOnce(&mut CommRow),
     ) -> Self {
-        let (group, remote) = match members.split_once('|') {
-            Some((group, remote)) => (group, Some(remote.parse().unwrap())),
-            None => (members, None),
-        };
-        let members = Members { group: group.parse().unwrap(), remote };
+        let members: Members = members.parse().unwrap();
         let mut row = CommRow {
             comm: comm.to_owned(),
             parent: parent.to_owned(),
             created_by: created_by.to_owned(),
-            size: if comm.starts_with('S') { 1 } else { members.all().len() as u32 },
+            size: if comm.starts_with('S') { 1 } else { (members.all().len() + members.outsiders()) as u32 },
             members,
             label: String::new(),
             topology: String::new(),
@@ -169,6 +168,9 @@ impl Builder {
         write_table(&writer, &self.comms);
         write_table(&writer, &self.calls);
         write_table(&writer, &self.peers);
+        if !self.outside.is_empty() {
+            write_table(&writer, &self.outside);
+        }
         let directory = writer.finish(&self.run).unwrap();
         Written { scratch, directory }
     }

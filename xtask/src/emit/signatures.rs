@@ -16,7 +16,7 @@ pub fn emit(functions: &[Function]) -> Result<String> {
     out.push_str(
         "Message, Offset, Op, Request, Session, Status, Win};\nuse std::ffi::{c_char, c_int, c_void};\n\n",
     );
-    // Extensions have a header of their own, which `mpi.h` does not include.
+    // Forerunners have a header of their own, which `mpi.h` does not include.
     let standard = |function: &&Function| function.meaning.is_some() && function.counts_as.is_none();
     for function in functions.iter().filter(standard) {
         for large in [false, true] {
@@ -46,9 +46,14 @@ pub fn emit(functions: &[Function]) -> Result<String> {
             } else {
                 ("extern \"C\" ", format!("mpi_sys::P{name}"))
             };
+            // Extensions are in the `mpi.h` of MPICH alone.
+            let exists = match function.is_extension() {
+                true => format!("all(mpi = \"{name}\", mpi_family = \"mpich\")"),
+                false => format!("mpi = \"{name}\""),
+            };
             let _ = writeln!(
                 out,
-                "#[cfg(mpi = \"{name}\")]\nconst _: unsafe {abi}fn({}) -> c_int = {value};",
+                "#[cfg({exists})]\nconst _: unsafe {abi}fn({}) -> c_int = {value};",
                 params.join(",")
             );
         }

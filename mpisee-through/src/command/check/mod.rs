@@ -13,7 +13,7 @@ use crate::output::OutputArgs;
 use anyhow::Result;
 use clap::Args;
 use findings::Findings;
-use mpisee_profile::rows::{CallRow, CommRow, PeerRow, RankRow};
+use mpisee_profile::rows::{CallRow, CommRow, OutsideRow, PeerRow, RankRow};
 use mpisee_profile::segment::NotSeen;
 use mpisee_profile::{Profile, RunInfo};
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ EXAMPLES:
 /// ranks: ranks.csv has every rank of MPI_COMM_WORLD once.
 /// names: names of communicators are unique, a name begins with its parent's, the parent exists, and
 /// the size is the number of members.
-/// rows: communicators and ranks of calls.csv and peers.csv are in comms.csv and its members.
+/// rows: communicators and ranks of calls.csv, peers.csv and outside.csv are in comms.csv and its members.
 /// traffic: on every communicator, what a rank sent to another is what the other received from it.
 /// time: mpi_s of a rank is the sum of its rows in calls.csv, and not more than wall_s (the latter
 /// unless the thread level is multiple, where calls of threads overlap).
@@ -125,6 +125,12 @@ fn check_all(profile: &Profile, findings: &mut Findings) -> Result<()> {
         traffic.row(&row);
     }
     traffic.finish(traffic_explanation(run), findings);
+    // What went to another world was received there; its own profile tells.
+    for row in profile.rows_if_any::<OutsideRow>()? {
+        let row = row?;
+        members.row("outside.csv", &row.comm, row.rank, findings);
+        members.outsider("outside.csv", &row.comm, row.peer_in_comm, findings);
+    }
     Ok(())
 }
 

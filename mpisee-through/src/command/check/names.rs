@@ -27,9 +27,10 @@ pub fn check(ranks: u32, rows: &[CommRow], findings: &mut Findings) {
 fn wrong_parent(row: &CommRow, names: &HashSet<&str>) -> Option<String> {
     let CommRow { comm, parent, created_by, .. } = row;
     if parent.is_empty() {
-        // A communicator from groups of a session has no parent.
+        // A communicator from groups of a session has no parent, nor has that with the processes which spawned
+        // these.
         let from_group = ["MPI_Comm_create_from_group", "MPI_Intercomm_create_from_groups"];
-        let has_none = ["W", "S"].contains(&comm.as_str()) || from_group.contains(&created_by.as_str());
+        let has_none = ["W", "S", "P"].contains(&comm.as_str()) || from_group.contains(&created_by.as_str());
         return (!has_none).then(|| format!("{comm} has no parent"));
     }
     if !names.contains(parent.as_str()) {
@@ -60,10 +61,11 @@ fn wrong_members(row: &CommRow, ranks: u32) -> Option<String> {
         return Some(format!("{comm} has the member {}, and run.json has {ranks} ranks", range.last));
     }
     // Every rank is below `ranks` here, so that the sets are small enough to be walked.
-    let listed: u64 = groups().map(RankSet::len).sum();
-    if members.all().iter().collect::<HashSet<u32>>().len() as u64 != listed {
+    let ranks: u64 = groups().map(RankSet::len).sum();
+    if members.all().iter().collect::<HashSet<u32>>().len() as u64 != ranks {
         return Some(format!("{comm} lists a member twice"));
     }
+    let listed = ranks + members.outsiders();
     match is_one_per_process(comm) {
         true if *size != 1 => {
             Some(format!("{comm} has size {size}, and is one communicator of size 1 per process"))
@@ -101,18 +103,26 @@ impl<'a> RowCheck<'a> {
                     || members.remote.as_ref().is_some_and(|remote| remote.contains(rank));
                 if !is_member && self.told.insert((file, comm.to_owned(), Some(rank))) {
                     findings.differs(Check::Rows, || {
-                        format!("rank {rank} is in {file} on {comm} and not among its members {}", show(row))
+                        format!("rank {rank} is in {file} on {comm} and not among its members {members}")
                     });
                 }
             }
         }
     }
-}
 
-fn show(row: &CommRow) -> String {
-    match &row.members.remote {
-        Some(remote) => format!("{}|{remote}", row.members.group),
-        None => row.members.group.to_string(),
+    /// Checks that a process of another world can have this rank in `comm`, as a row of `file` says.
+    pub fn outsider(&mut self, file: &'static str, comm: &str, rank_in_comm: u32, findings: &mut Findings) {
+        let Some(row) = self.comms.get(comm) else { return };
+        let is_possible = row.members.outsiders() > 0 && rank_in_comm < row.size;
+        if !is_possible && self.told.insert((file, comm.to_owned(), None)) {
+            let members = &row.members;
+            findings.differs(Check::Rows, || {
+                format!(
+                    "{file} has the rank {rank_in_comm} in {comm} as a process of another world, and its members \
+                     are {members}"
+                )
+            });
+        }
     }
 }
 

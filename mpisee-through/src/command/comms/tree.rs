@@ -149,7 +149,7 @@ mod tests {
             parent: parent.to_owned(),
             created_by: String::new(),
             size: 1,
-            members: Members { group: "0".parse().unwrap(), remote: None },
+            members: "0".parse::<Members>().unwrap(),
             label: String::new(),
             topology: String::new(),
             reorder: None,

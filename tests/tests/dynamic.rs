@@ -1,0 +1,428 @@
+//! Processes of several worlds: spawned, connected, joined. Each world has a profile of its own, and no world
+//! waits for another that has no profiler.
+
+mod exact;
+
+use exact::{assert_all_seen, assert_calls, assert_calls_but, assert_peers};
+use mpisee_profile::Profile;
+use mpisee_profile::rows::OutsideRow;
+use mpisee_profile::segment::NotSeen;
+use mpisee_tests::{Finished, Mpi, Run, Tables, dist, on_each_mpi, through};
+use std::path::Path;
+
+/// MPICH 5.0 opens ports where the address of a process is short enough; over these two transports it is. UCX then
+/// warns, on stdout, of requests that MPICH leaves behind.
+fn with_short_addresses<'m>(mpi: &Mpi, run: Run<'m>) -> Run<'m> {
+    if mpi.is_open_mpi {
+        return run;
+    }
+    run.variable("UCX_TLS", "tcp,self").variable("UCX_LOG_LEVEL", "error")
+}
+
+/// Whether this MPI can bring worlds together. MPICH over UCX cannot before 4.2, and refuses.
+fn has_worlds(mpi: &Mpi) -> bool {
+    let said = with_short_addresses(mpi, Run::new(mpi, "open_port").ranks(1)).plain().stdout;
+    assert!(said == "yes\n" || said == "no\n" && !mpi.is_open_mpi, "{said}");
+    said == "yes\n"
+}
+
+/// Runs `test` under every MPI that can.
+fn on_each_mpi_with_worlds(test: impl Fn(&Mpi)) {
+    on_each_mpi(|mpi| {
+        if has_worlds(mpi) {
+            test(mpi);
+        }
+    });
+}
+
+/// The launcher `mpisee`, as a command to spawn with the program after it.
+fn profiler() -> String {
+    dist().join("bin/mpisee").display().to_string()
+}
+
+/// A profile beside that of the test, which agrees with itself.
+fn profile_in(finished: &Finished, name: &str) -> (Tables, Vec<OutsideRow>) {
+    let directory = finished.folder.path().join(name);
+    let checked = through(&["check", &directory.display().to_string()]);
+    let said = String::from_utf8_lossy(&checked.stdout);
+    assert!(checked.status.success(), "{said}{}", String::from_utf8_lossy(&checked.stderr));
+    (Tables::read(&directory, &finished.stderr), outside(&directory))
+}
+
+fn outside(directory: &Path) -> Vec<OutsideRow> {
+    let profile = Profile::open(directory).expect("it was read before");
+    let rows = profile.rows_if_any::<OutsideRow>().and_then(Iterator::collect);
+    rows.expect("the rows are well formed")
+}
+
+/// Asserts that `outside.csv` has these rows: communicator, rank, rank of the other in it, then messages and bytes
+/// sent, messages and bytes received.
+#[track_caller]
+fn assert_outside(rows: &[OutsideRow], expected: &[(&str, u32, u32, [u64; 4])]) {
+    let mut got: Vec<(&str, u32, u32, [u64; 4])> = rows
+        .iter()
+        .map(|row| {
+            let traffic = [row.sent_messages, row.sent_bytes, row.received_messages, row.received_bytes];
+            (row.comm.as_str(), row.rank, row.peer_in_comm, traffic)
+        })
+        .collect();
+    let mut expected = expected.to_vec();
+    got.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(got, expected, "left: got, right: expected");
+}
+
+/// Asserts that these are all communicators: name, creating call, size, members.
+#[track_caller]
+fn assert_comms(tables: &Tables, expected: &[(&str, &str, u32, &str)]) {
+    let mut got: Vec<(&str, &str, u32, String)> = tables
+        .comms
+        .iter()
+        .map(|row| (row.comm.as_str(), row.created_by.as_str(), row.size, row.members.to_string()))
+        .collect();
+    let mut expected: Vec<(&str, &str, u32, String)> = expected
+        .iter()
+        .map(|&(comm, created_by, size, members)| (comm, created_by, size, members.to_owned()))
+        .collect();
+    got.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(got, expected, "left: got, right: expected");
+}
+
+/// What the two parents of `spawning.c` have.
+fn assert_parents(tables: &Tables, outside: &[OutsideRow]) {
+    assert_comms(
+        tables,
+        &[
+            ("W", "", 2, "0-1"),
+            ("S", "", 1, "0-1"),
+            ("W_p1", "MPI_Comm_spawn", 5, "0-1|+3"),
+            ("W_p1_m2", "MPI_Intercomm_merge", 5, "0-1+3"),
+            ("W_p1_m2_d3", "MPI_Comm_dup", 5, "0-1+3"),
+            ("W_p1_m2_d3_s4.0", "MPI_Comm_split", 4, "0-1+2"),
+            ("W_p1_m2_d3_s5.0", "MPI_Comm_split", 2, "0-1"),
+            ("W_p1_m2_d3_s5.0_d6", "MPI_Comm_dup", 2, "0-1"),
+            ("W_p1_m3", "MPI_Intercomm_merge", 5, "0-1+3"),
+            ("W_p1_m3_i4", "MPI_Comm_idup", 5, "0-1+3"),
+            ("W_p1_m3_x7.3", "MPI_Intercomm_create", 5, "0-1|+3"),
+        ],
+    );
+    assert_eq!(tables.comm("W_p1_m2").label, "both worlds");
+    assert_eq!(tables.comm("W_p1").freed, 1);
+    for rank in 0..2 {
+        let of = u64::from(rank);
+        let heard = if rank == 0 { 2003 } else { 0 };
+        let world = [("MPI_Comm_spawn", 1, 0), ("MPI_Intercomm_create", 1, 0)];
+        assert_calls(tables, "W", rank, &world);
+        assert_calls(
+            tables,
+            "W_p1",
+            rank,
+            &[
+                ("MPI_Send", 1, 1000 + of),
+                ("MPI_Recv", 1 + u64::from(rank == 0), 2000 + of + heard),
+                ("MPI_Bcast", 1, 0),
+                ("MPI_Intercomm_merge", 2, 0),
+                ("MPI_Comm_disconnect", 1, 0),
+            ],
+        );
+        let ring = 4000 + of + 4000 + (of + 4) % 5;
+        let merged = [("MPI_Sendrecv", 1, ring), ("MPI_Comm_dup", 1, 0), ("MPI_Comm_free", 1, 0)];
+        assert_calls(tables, "W_p1_m2", rank, &merged);
+        let again = [("MPI_Allreduce", 1, 4 * 53), ("MPI_Comm_split", 2, 0), ("MPI_Comm_free", 1, 0)];
+        assert_calls(tables, "W_p1_m2_d3", rank, &again);
+        assert_calls_but(tables, "W_p1_m3_i4", rank, &["MPI_Comm_free"], &[("MPI_Allgather", 1, 67)]);
+    }
+    // The last of the parents is the first of that part: it is sorted backwards.
+    assert_eq!(tables.sum("W_p1_m2_d3_s4.0", "MPI_Bcast").bytes, 2 * 59);
+    assert_peers(
+        tables,
+        &[
+            ("W_p1_m2", 0, 1, [1, 4000, 0, 0]),
+            ("W_p1_m2", 1, 0, [0, 0, 1, 4000]),
+            ("W_p1_m2_d3_s5.0", 0, 1, [1, 61, 1, 61]),
+            ("W_p1_m2_d3_s5.0", 1, 0, [1, 61, 1, 61]),
+        ],
+    );
+    assert_outside(
+        outside,
+        &[
+            ("W_p1", 0, 0, [1, 1000, 1, 2000]),
+            ("W_p1", 0, 2, [0, 0, 1, 2003]),
+            ("W_p1", 1, 1, [1, 1001, 1, 2001]),
+            ("W_p1_m2", 0, 4, [0, 0, 1, 4004]),
+            ("W_p1_m2", 1, 2, [1, 4001, 0, 0]),
+            ("W_p1_m3_x7.3", 1, 1, [1, 71, 1, 71]),
+        ],
+    );
+    assert_unknown_group(tables);
+}
+
+/// What the three children of `spawning.c` have.
+fn assert_children(tables: &Tables, outside: &[OutsideRow]) {
+    assert_comms(
+        tables,
+        &[
+            ("W", "", 3, "0-2"),
+            ("S", "", 1, "0-2"),
+            ("P", "", 5, "0-2|+2"),
+            ("P_m1", "MPI_Intercomm_merge", 5, "0-2+2"),
+            ("P_m1_d2", "MPI_Comm_dup", 5, "0-2+2"),
+            ("P_m1_d2_s3.0", "MPI_Comm_split", 4, "0-1+2"),
+            ("P_m1_d2_s3.4", "MPI_Comm_split", 1, "2"),
+            ("P_m1_d2_s4.2", "MPI_Comm_split", 3, "0-2"),
+            ("P_m1_d2_s4.2_d5", "MPI_Comm_dup", 3, "0-2"),
+            ("P_m2", "MPI_Intercomm_merge", 5, "0-2+2"),
+            ("P_m2_i3", "MPI_Comm_idup", 5, "0-2+2"),
+            ("P_m2_x6.0", "MPI_Intercomm_create", 5, "0-2|+2"),
+        ],
+    );
+    assert_eq!(tables.comm("P").parent, "");
+    for rank in 0..3 {
+        let of = u64::from(rank);
+        let mut parent = vec![
+            ("MPI_Send", 1, if rank < 2 { 2000 + of } else { 2003 }),
+            ("MPI_Bcast", 1, 3001),
+            ("MPI_Intercomm_merge", 2, 0),
+            ("MPI_Comm_disconnect", 1, 0),
+        ];
+        if rank < 2 {
+            parent.push(("MPI_Recv", 1, 1000 + of));
+        }
+        assert_calls(tables, "P", rank, &parent);
+        let world = [("MPI_Intercomm_create", 1, 0), ("MPI_Allreduce", 1, 73)];
+        assert_calls(tables, "W", rank, &world);
+        let sum = tables.of_rank("P_m1_d2_s4.2", "MPI_Sendrecv", rank);
+        assert_eq!((sum.calls, sum.bytes), (1, 2 * 61));
+    }
+    assert_outside(
+        outside,
+        &[
+            ("P", 0, 0, [1, 2000, 1, 1000]),
+            ("P", 1, 1, [1, 2001, 1, 1001]),
+            ("P", 2, 0, [1, 2003, 0, 0]),
+            ("P_m1", 0, 1, [0, 0, 1, 4001]),
+            ("P_m1", 2, 0, [1, 4004, 0, 0]),
+            ("P_m2_x6.0", 1, 1, [1, 71, 1, 71]),
+        ],
+    );
+    assert_unknown_group(tables);
+    assert!(tables.run.notes.iter().any(|note| note.contains("were spawned")), "{:?}", tables.run.notes);
+}
+
+/// The barrier and the freeing of a communicator of both worlds that some of their processes made.
+fn assert_unknown_group(tables: &Tables) {
+    let unknown = NotSeen::UnknownCommunicator;
+    assert_eq!(tables.run.not_seen, [(unknown.name().to_owned(), 2)].into());
+}
+
+const BOTH_ARE_WELL: [&str; 2] = ["children are well", "parents are well"];
+
+#[track_caller]
+fn assert_prints(finished: &Finished, expected: &[&str]) {
+    let mut lines: Vec<&str> = finished.stdout.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, expected, "{}", finished.stderr);
+}
+
+fn spawning(mpi: &Mpi) -> Run<'_> {
+    Run::new(mpi, "spawning").ranks(2)
+}
+
+#[test]
+fn parents_and_children_have_a_profile_each() {
+    on_each_mpi_with_worlds(|mpi| {
+        let program = mpi.compile("spawning");
+        let run = spawning(mpi).argument(profiler()).argument("--output").argument("test.mpisee");
+        let finished = run.argument(program.display()).profiled();
+        assert_prints(&finished, &BOTH_ARE_WELL);
+        assert_parents(finished.check().tables(), &outside(&finished.directory()));
+        let (children, outside) = profile_in(&finished, "test-spawned.mpisee");
+        assert_children(&children, &outside);
+    });
+}
+
+#[test]
+fn children_that_inherit_the_preload_have_a_profile() {
+    on_each_mpi_with_worlds(|mpi| {
+        let run = spawning(mpi).argument(mpi.compile("spawning").display());
+        let finished = run.preloaded();
+        assert_prints(&finished, &BOTH_ARE_WELL);
+        assert_parents(finished.check().tables(), &outside(&finished.directory()));
+        // What mpirun -x sets, Open MPI 5.0 does not hand on.
+        let inherits = !mpi.name.starts_with("openmpi-5");
+        assert_eq!(finished.folder.path().join("test-spawned.mpisee").exists(), inherits, "{}", mpi.name);
+        if inherits {
+            let (children, outside) = profile_in(&finished, "test-spawned.mpisee");
+            assert_children(&children, &outside);
+        }
+    });
+}
+
+#[test]
+fn parents_do_not_wait_for_children_without_the_profiler() {
+    on_each_mpi_with_worlds(|mpi| {
+        let finished = spawning(mpi).argument(mpi.compile("spawning").display()).profiled();
+        assert_prints(&finished, &BOTH_ARE_WELL);
+        assert_parents(finished.check().tables(), &outside(&finished.directory()));
+        assert!(!finished.folder.path().join("test-spawned.mpisee").exists());
+    });
+}
+
+#[test]
+fn children_do_not_wait_for_parents_without_the_profiler() {
+    on_each_mpi_with_worlds(|mpi| {
+        let program = mpi.compile("spawning");
+        let run = spawning(mpi).argument(profiler()).argument("--output").argument("of-children");
+        let finished = run.argument(program.display()).plain();
+        assert_prints(&finished, &BOTH_ARE_WELL);
+        let (children, outside) = profile_in(&finished, "of-children-spawned.mpisee");
+        assert_children(&children, &outside);
+        assert!(!finished.directory().exists());
+    });
+}
+
+#[test]
+fn parts_of_one_world_that_meet_have_one_name() {
+    on_each_mpi_with_worlds(|mpi| {
+        let finished = with_short_addresses(mpi, Run::new(mpi, "meeting")).profiled();
+        assert_eq!(finished.stdout, "all is well\n");
+        let tables = finished.check().tables();
+        assert_comms(
+            tables,
+            &[
+                ("W", "", 4, "0-3"),
+                ("S", "", 1, "0-3"),
+                ("W_s1.0", "MPI_Comm_split", 2, "0,2"),
+                ("W_s1.1", "MPI_Comm_split", 2, "1,3"),
+                ("W_s1.0_p2", "MPI_Comm_accept", 4, "0,2|1,3"),
+                ("W_s1.0_p2_m3", "MPI_Intercomm_merge", 4, "0-3"),
+                ("S_p4.0", "MPI_Comm_accept", 2, "0|1"),
+                ("S_p4.2", "MPI_Comm_join", 2, "2|3"),
+            ],
+        );
+        for rank in 0..4 {
+            let half = format!("W_s1.{}", rank % 2);
+            let call = if rank % 2 == 0 { "MPI_Comm_accept" } else { "MPI_Comm_connect" };
+            assert_calls(tables, &half, rank, &[(call, 1, 0), ("MPI_Comm_free", 1, 0)]);
+            let own = if rank < 2 { call } else { "MPI_Comm_join" };
+            assert_calls(tables, "S", rank, &[(own, 1, 0)]);
+            let both = 2000 + u64::from(rank) + u64::from(rank ^ 1);
+            let inter =
+                [("MPI_Sendrecv", 1, both), ("MPI_Intercomm_merge", 1, 0), ("MPI_Comm_disconnect", 1, 0)];
+            assert_calls(tables, "W_s1.0_p2", rank, &inter);
+        }
+        assert_eq!(tables.sum("W_s1.0_p2_m3", "MPI_Allreduce").bytes, 4 * 101);
+        for (rank, peer) in [(0, 1), (1, 0), (2, 3), (3, 2)] {
+            let (sent, received) = (1000 + u64::from(rank), 1000 + u64::from(peer));
+            assert_eq!(tables.peer("W_s1.0_p2", rank, peer), [1, sent, 1, received]);
+        }
+        assert_eq!(tables.peer("S_p4.0", 0, 1), [1, 103, 0, 0]);
+        assert_eq!(tables.peer("S_p4.0", 1, 0), [0, 0, 1, 103]);
+        assert_eq!(tables.peer("S_p4.2", 3, 2), [1, 107, 0, 0]);
+        assert_eq!(tables.peer("S_p4.2", 2, 3), [0, 0, 1, 107]);
+        assert!(!finished.directory().join("outside.csv").exists());
+        assert_all_seen(tables);
+    });
+}
+
+#[test]
+fn worlds_that_were_spawned_meet_and_each_has_its_profile() {
+    on_each_mpi_with_worlds(|mpi| {
+        let run = with_short_addresses(mpi, Run::new(mpi, "two_worlds").ranks(2));
+        let finished = run.argument(profiler()).profiled();
+        assert_eq!(finished.stdout, "all is well\n");
+        assert_comms(
+            finished.check().tables(),
+            &[
+                ("W", "", 2, "0-1"),
+                ("S", "", 1, "0-1"),
+                ("W_p1", "MPI_Comm_spawn", 4, "0-1|+2"),
+                ("W_p2", "MPI_Comm_spawn", 4, "0-1|+2"),
+                ("W_p3", "MPI_Comm_spawn_multiple", 5, "0-1|+3"),
+                ("S_p4.1", "MPI_Comm_spawn", 2, "1|+1"),
+            ],
+        );
+        let port = outside(&finished.directory());
+        assert!(port.iter().any(|row| row.comm == "S_p4.1" && row.rank == 1 && row.sent_bytes == 109));
+        for (name, call, mine, theirs) in [
+            ("accepting-spawned.mpisee", "MPI_Comm_accept", 1000, 2000),
+            ("connecting-spawned.mpisee", "MPI_Comm_connect", 2000, 1000),
+        ] {
+            let (tables, mut outside) = profile_in(&finished, name);
+            let (world, own) = (("W", "", 2, "0-1"), ("S", "", 1, "0-1"));
+            assert_comms(&tables, &[world, own, ("P", "", 4, "0-1|+2"), ("W_p1", call, 4, "0-1|+2")]);
+            outside.retain(|row| row.comm != "P");
+            let expected = [0, 1]
+                .map(|rank| ("W_p1", rank, rank, [1, mine + u64::from(rank), 1, theirs + u64::from(rank)]));
+            assert_outside(&outside, &expected);
+            assert_all_seen(&tables);
+        }
+        let (several, none) = profile_in(&finished, "several-spawned.mpisee");
+        assert_comms(&several, &[("W", "", 3, "0-2"), ("S", "", 1, "0-2"), ("P", "", 5, "0-2|+2")]);
+        assert_eq!(several.sum("P", "MPI_Scatter").bytes, 3 * 4);
+        assert_eq!(none, []);
+        let (alone, outside) = profile_in(&finished, "own-spawned.mpisee");
+        assert_eq!(alone.run.ranks, 1);
+        assert_outside(&outside, &[("P", 0, 0, [0, 0, 1, 109])]);
+    });
+}
+
+#[test]
+fn spawning_from_fortran_is_recorded_whatever_the_interface() {
+    on_each_mpi(|mpi| {
+        for interface in ["MPIF_H", "USE_MPI", "USE_MPI_F08"] {
+            let Some(program) = mpi.compile_fortran("fortran_spawn", interface) else { return };
+            let has_worlds = has_worlds(mpi);
+            // Without arguments for the children, and with some.
+            for command in [None, Some(profiler())] {
+                let mut run = Run::of(mpi, program.clone()).ranks(2);
+                if let Some(command) = &command {
+                    run = run.argument(command);
+                }
+                let finished = run.profiled();
+                let tables = finished.check().tables();
+                for rank in 0..2 {
+                    assert_calls(tables, "W", rank, &[("MPI_Comm_spawn", 1, 0)]);
+                }
+                assert_all_seen(tables);
+                if !has_worlds {
+                    assert_eq!(finished.stdout, "refused\n", "{interface} of {}", mpi.name);
+                    assert_eq!(tables.names(), ["W", "S"]);
+                    continue;
+                }
+                assert_eq!(finished.stdout, "spawned\n", "{interface} of {}", mpi.name);
+                let sent = [0, 1].map(|rank| ("W_p1", rank, rank, [1, 4 * (100 + u64::from(rank)), 0, 0]));
+                assert_outside(&outside(&finished.directory()), &sent);
+                for rank in 0..2 {
+                    let bytes = 4 * (100 + u64::from(rank));
+                    let parent = [("MPI_Send", 1, bytes), ("MPI_Comm_disconnect", 1, 0)];
+                    assert_calls(tables, "W_p1", rank, &parent);
+                }
+                if command.is_some() {
+                    let (children, outside) = profile_in(&finished, "of-children-spawned.mpisee");
+                    let received =
+                        [0, 1].map(|rank| ("P", rank, rank, [0, 0, 1, 4 * (100 + u64::from(rank))]));
+                    assert_outside(&outside, &received);
+                    assert_all_seen(&children);
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn an_mpi_that_refuses_to_spawn_does_so_with_the_profiler() {
+    on_each_mpi(|mpi| {
+        if has_worlds(mpi) {
+            return;
+        }
+        let run = || Run::new(mpi, "spawn_nothing").ranks(2);
+        let finished = run().profiled();
+        assert_eq!(finished.stdout, run().plain().stdout);
+        let tables = finished.check().tables();
+        assert_eq!(tables.sum("W", "MPI_Comm_spawn").calls, 2);
+        assert_eq!(tables.names(), ["W", "S"]);
+        assert_all_seen(tables);
+    });
+}
