@@ -235,12 +235,10 @@ impl Entries {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Counted;
     use crate::request::Kind;
-    use mpisee_profile::Operation;
 
     fn of(communicator: u32) -> Owner {
-        Started::once(Kind::Send, Counted::new(communicator, 0, Operation::Isend, 0, 0, 0), 0)
+        Owner { communicator, kind: Kind::Send, active: true, recorded: true }
     }
 
     fn take(open: &SharedHandles, key: u64, place: usize) -> Option<u32> {
