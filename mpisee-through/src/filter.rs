@@ -4,7 +4,7 @@ use crate::glob::Glob;
 use crate::units::{SizeRange, parse_seconds};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
-use mpisee_profile::rows::{CallRow, CommRow, Members, Memory};
+use mpisee_profile::rows::{CommRow, Members, Memory};
 use mpisee_profile::{Kind, Operation, RankSet};
 
 /// Chooses communicators.
@@ -108,14 +108,18 @@ impl CallFilter {
         kind_fits && (self.call.is_empty() || self.call.iter().any(name_fits))
     }
 
-    /// Whether the rank, size, region and memory of the row are chosen; its communicator and operation
-    /// are asked about once per name, with [`CommFilter::takes_comm`] and [`CallFilter::takes_call`].
-    pub fn takes_row(&self, row: &CallRow) -> bool {
-        let overlaps = |size: SizeRange| row.size_min <= size.max_bytes && size.min_bytes <= row.size_max;
-        self.comms.takes_rank(row.rank)
+    /// Whether the region is chosen.
+    pub fn takes_region(&self, region: &str) -> bool {
+        self.region.is_empty() || self.region.iter().any(|glob| glob.matches(region))
+    }
+
+    /// Whether the rank, size class and memory of a row are chosen; its names are asked about once each, with
+    /// [`CommFilter::takes_comm`], [`CallFilter::takes_call`] and [`CallFilter::takes_region`].
+    pub fn takes_row(&self, rank: u32, size_min: u64, size_max: u64, memory: Memory) -> bool {
+        let overlaps = |size: SizeRange| size_min <= size.max_bytes && size.min_bytes <= size_max;
+        self.comms.takes_rank(rank)
             && self.size.is_none_or(overlaps)
-            && (self.region.is_empty() || self.region.iter().any(|glob| glob.matches(&row.region)))
-            && (self.memory.is_empty() || self.memory.iter().any(|wanted| wanted.memory() == row.memory))
+            && (self.memory.is_empty() || self.memory.iter().any(|wanted| wanted.memory() == memory))
     }
 
     /// Whether an operation is chosen by its largest time over ranks.

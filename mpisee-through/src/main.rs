@@ -1,15 +1,18 @@
 //! `mpisee-through`: turns a profile directory of mpisee into answers.
 //!
-//! One module per command under [`command`]; what they share lies beside it: [`load`] and [`aggregate`]
-//! read a profile, [`filter`] chooses rows of it, [`output`] and [`units`] say how results look.
+//! One module per command under [`command`]; what they share lies beside it: [`load`] reads the small tables, [`scan`]
+//! the large ones on all cores, [`group`] and [`aggregate`] sum them up, [`filter`] chooses rows, [`output`] and
+//! [`units`] say how results look.
 
 mod aggregate;
 mod cli;
 mod command;
 mod filter;
 mod glob;
+mod group;
 mod load;
 mod output;
+mod scan;
 mod units;
 
 use command::Outcome;

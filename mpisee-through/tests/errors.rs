@@ -56,7 +56,7 @@ fn a_wrong_number_is_found_by_its_line() {
     let profile = splatt().write();
     profile.replace("comms.csv", "W_a1_s2.0,W_a1,MPI_Comm_split,4", "W_a1_s2.0,W_a1,MPI_Comm_split,-4");
     for command in COMMANDS {
-        profile.run(&[command, "app.mpisee"]).fails_with(&["comms.csv', line 5: field 4:"]);
+        profile.run(&[command, "app.mpisee"]).fails_with(&["comms.csv', line 5: column 'size': "]);
     }
     let profile = splatt().write();
     profile.replace("ranks.csv", ",12.500000000,", ",99999999999999999999999e999,");
