@@ -120,13 +120,12 @@ fn ranks_of(row: Option<&CommRow>, cells: &[(Key, Cell)], processes: &Processes,
 }
 
 fn operation(call: &str, cell: &Cell, ranks: u64) -> OperationSum {
-    let times = || cell.ranks.iter().map(|(_, time_ns)| time_ns);
     let all_have_rows = cell.ranks.len() as u64 == ranks;
     OperationSum {
         call: call.to_owned(),
         mean_s: cell.time_s() / ranks as f64,
-        min_s: seconds(if all_have_rows { times().min().unwrap_or(0) } else { 0 }),
-        max_s: seconds(times().max().unwrap_or(0)),
+        min_s: seconds(if all_have_rows { cell.ranks.min_ns() } else { 0 }),
+        max_s: seconds(cell.ranks.max_ns()),
         time_s: cell.time_s(),
         bytes: cell.bytes,
         calls: cell.calls,

@@ -1,6 +1,6 @@
 //! The command line: which command, and usage errors as one sentence.
 
-use crate::command::{Outcome, check, comms, summary};
+use crate::command::{Outcome, check, comms, ops, ranks, regions, sizes, summary};
 use anyhow::Result;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
@@ -26,6 +26,10 @@ struct Cli {
 enum Command {
     Summary(summary::SummaryArgs),
     Comms(comms::CommsArgs),
+    Ops(ops::OpsArgs),
+    Ranks(ranks::RanksArgs),
+    Regions(regions::RegionsArgs),
+    Sizes(sizes::SizesArgs),
     Check(check::CheckArgs),
 }
 
@@ -34,6 +38,8 @@ EXAMPLES:
   mpisee-through app.mpisee                 the run and its ten busiest communicators
   mpisee-through app.mpisee --kind p2p      point-to-point operations only
   mpisee-through comms app.mpisee           the tree of communicators
+  mpisee-through ops app.mpisee             operations over all communicators
+  mpisee-through sizes app.mpisee           message sizes of each operation
   mpisee-through check app.mpisee           verify that what was sent was received, and more
   mpisee-through summary --help             all options of a command";
 
@@ -50,6 +56,10 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Result<Outcome> {
     match &cli.command {
         Command::Summary(args) => summary::run(args),
         Command::Comms(args) => comms::run(args),
+        Command::Ops(args) => ops::run(args),
+        Command::Ranks(args) => ranks::run(args),
+        Command::Regions(args) => regions::run(args),
+        Command::Sizes(args) => sizes::run(args),
         Command::Check(args) => check::run(args),
     }
 }

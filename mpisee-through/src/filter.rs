@@ -8,7 +8,7 @@ use mpisee_profile::rows::{CommRow, Members, Memory};
 use mpisee_profile::{Kind, Operation, RankSet};
 
 /// Chooses communicators.
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Filters")]
 pub struct CommFilter {
     /// Only communicators whose name or label matches; * is any text, ? any character; may be
@@ -37,6 +37,11 @@ impl CommFilter {
         self.ranks.as_ref().is_none_or(|ranks| ranks.contains(rank))
     }
 
+    /// Whether communicators are chosen by name.
+    pub fn names_comms(&self) -> bool {
+        !self.comm.is_empty()
+    }
+
     /// Whether some member is chosen.
     pub fn takes_members(&self, members: &Members) -> bool {
         let Some(ranks) = &self.ranks else { return true };
@@ -57,7 +62,7 @@ impl CommFilter {
 }
 
 /// Chooses communicators and operations.
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Filters")]
 pub struct CallFilter {
     /// Communicators and ranks.
@@ -127,6 +132,16 @@ impl CallFilter {
         self.time_min.is_none_or(|least| max_s >= least) && self.time_max.is_none_or(|most| max_s <= most)
     }
 
+    /// The same for all regions.
+    pub fn without_regions(&self) -> Self {
+        CallFilter { region: Vec::new(), ..self.clone() }
+    }
+
+    /// What is said where nothing is left.
+    pub fn nothing(&self) -> &'static str {
+        if self.is_on() { "No operation matches the filters." } else { "The profile has no operations." }
+    }
+
     /// Whether anything is filtered at all.
     pub fn is_on(&self) -> bool {
         self.comms.is_on()
@@ -156,7 +171,8 @@ impl MemoryArg {
     }
 }
 
-fn kind_name(kind: Kind) -> &'static str {
+/// The kind as typed on the command line.
+pub fn kind_name(kind: Kind) -> &'static str {
     match kind {
         Kind::PointToPoint => "p2p",
         Kind::Collective => "collective",

@@ -8,7 +8,6 @@ use crate::load::Processes;
 use crate::scan::{self, BadField, Call, Fold};
 use anyhow::{Result, bail};
 use hashbrown::HashMap;
-use mpisee_profile::rows::Memory;
 use mpisee_profile::{Profile, ProfileError};
 use std::hash::Hash;
 
@@ -20,7 +19,6 @@ pub struct By {
     pub region: bool,
     pub call: bool,
     pub size: bool,
-    pub memory: bool,
 }
 
 /// A group: numbers in the lists of [`Groups`], 0 in a column by which rows are not told apart.
@@ -30,7 +28,6 @@ pub struct Key {
     pub region: u32,
     pub call: u32,
     pub size: u32,
-    pub memory: u32,
     pub rank: u32,
 }
 
@@ -51,7 +48,8 @@ pub struct Cell {
 }
 
 impl Cell {
-    const EMPTY: Cell = Cell {
+    /// No call.
+    pub const EMPTY: Cell = Cell {
         calls: 0,
         bytes: 0,
         time_ns: 0,
@@ -79,7 +77,8 @@ impl Cell {
         self.max_ns = self.max_ns.max(max_ns);
     }
 
-    fn merge(&mut self, other: Cell) {
+    /// Adds the sums of another group.
+    pub fn merge(&mut self, other: Cell) {
         self.add([other.calls, other.bytes, other.time_ns], [other.min_ns, other.max_ns]);
         self.overflowed |= other.overflowed;
         self.ranks.merge(other.ranks);
@@ -148,6 +147,16 @@ impl RankTimes {
     /// The number of ranks.
     pub fn len(&self) -> usize {
         self.times.len()
+    }
+
+    /// The time of the rank that has least.
+    pub fn min_ns(&self) -> u64 {
+        self.iter().map(|(_, time_ns)| time_ns).min().unwrap_or(0)
+    }
+
+    /// The time of the rank that has most.
+    pub fn max_ns(&self) -> u64 {
+        self.iter().map(|(_, time_ns)| time_ns).max().unwrap_or(0)
     }
 }
 
@@ -262,7 +271,6 @@ impl<'a> Collector<'a> {
             region: when(by.region, region),
             call: when(by.call, call),
             size: if by.size { self.sizes.number(&(row.size_min, row.size_max)) } else { 0 },
-            memory: when(by.memory, row.memory as u32),
             rank: when(by.rank, row.rank),
         }))
     }
@@ -293,14 +301,13 @@ impl<'a> Collector<'a> {
         let sizes: Vec<u32> = other.sizes.values.iter().map(|size| self.sizes.number(size)).collect();
         let new = |numbers: &[u32], old: u32| numbers.get(old as usize).copied().unwrap_or(0);
         for (key, cell) in other.cells {
-            let Key { comm, region, call, size, memory, rank } = key;
+            let Key { comm, region, call, size, rank } = key;
             let when = |asked: bool, number: u32| if asked { number } else { 0 };
             let key = Key {
                 comm: when(self.by.comm, new(&comms, comm)),
                 region: when(self.by.region, new(&regions, region)),
                 call: when(self.by.call, new(&calls, call)),
                 size: when(self.by.size, new(&sizes, size)),
-                memory,
                 rank,
             };
             self.cell(key).merge(cell);
@@ -356,11 +363,6 @@ impl Groups {
     }
 }
 
-/// Memory by its number in a key.
-pub fn memory(key: &Key) -> Memory {
-    [Memory::Host, Memory::Device, Memory::Managed][key.memory as usize]
-}
-
 /// Sums up the rows of `calls.csv` that the filter takes.
 pub fn group(profile: &Profile, processes: &Processes, filter: &CallFilter, by: By) -> Result<Groups> {
     let make = || Collector::new(by, filter, processes);
@@ -391,7 +393,6 @@ pub fn group(profile: &Profile, processes: &Processes, filter: &CallFilter, by: 
             name(by.region, &groups.regions, key.region),
             name(by.call, &groups.calls, key.call),
             if by.size { groups.sizes[key.size as usize] } else { (0, 0) },
-            key.memory,
             key.rank,
         )
     });

@@ -2,6 +2,10 @@
 
 pub mod check;
 pub mod comms;
+pub mod ops;
+pub mod ranks;
+pub mod regions;
+pub mod sizes;
 pub mod summary;
 
 /// How a command ended, when it could do its work.

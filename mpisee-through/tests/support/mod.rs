@@ -3,7 +3,7 @@
 // Each test program uses a part of this.
 #![allow(dead_code)]
 
-use mpisee_profile::rows::{CallRow, CommRow, Members, Memory, PeerRow, RankRow, Row, Seconds};
+use mpisee_profile::rows::{CallRow, CommRow, Members, Memory, PeerRow, RankRow, RegionRow, Row, Seconds};
 use mpisee_profile::run::MpiInfo;
 use mpisee_profile::writer::{ProfileWriter, to_csv};
 use mpisee_profile::{FORMAT_VERSION, RunInfo};
@@ -18,6 +18,7 @@ pub struct Builder {
     pub comms: Vec<CommRow>,
     pub calls: Vec<CallRow>,
     pub peers: Vec<PeerRow>,
+    pub regions: Vec<RegionRow>,
 }
 
 /// A profile on disk, in a directory of its own.
@@ -60,6 +61,7 @@ impl Builder {
             comms: vec![],
             calls: vec![],
             peers: vec![],
+            regions: vec![],
         };
         empty.comm("W", "", "", &format!("0-{}", ranks - 1), |_| {})
     }
@@ -154,6 +156,13 @@ impl Builder {
         self
     }
 
+    /// Adds a region of a rank.
+    pub fn region(mut self, region: &str, rank: u32, entries: u64, wall_s: f64, mpi_s: f64) -> Self {
+        let (wall_s, mpi_s) = (Seconds(wall_s), Seconds(mpi_s));
+        self.regions.push(RegionRow { rank, region: region.to_owned(), wall_s, mpi_s, entries });
+        self
+    }
+
     /// Changes anything.
     pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
         change(&mut self);
@@ -168,6 +177,7 @@ impl Builder {
         write_table(&writer, &self.comms);
         write_table(&writer, &self.calls);
         write_table(&writer, &self.peers);
+        write_table(&writer, &self.regions);
         let directory = writer.finish(&self.run).unwrap();
         Written { scratch, directory }
     }
