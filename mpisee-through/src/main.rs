@@ -13,6 +13,7 @@ mod group;
 mod load;
 mod output;
 mod scan;
+mod shape;
 mod sheet;
 mod units;
 

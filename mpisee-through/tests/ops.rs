@@ -60,7 +60,8 @@ RANK  HOST     Wall[s]    MPI[s]  MPI%   Volume  #Calls  MOST TIME IN   ON     T
 5 more rows are left out; --all shows all, --top N the first N.
 ",
     );
-    profile.run(&["ranks", "app.mpisee", "--sort", "wait", "--comm", "W_a1_s2.0"]).prints("\
+    profile.run(&["ranks", "app.mpisee", "--sort", "wait", "--comm", "W_a1_s2.0"]).prints(
+        "\
 MPI time over 4 ranks: mean 0.375000 s, least 0.000000 s (rank 6), most 0.500000 s (rank 0).
 
 RANK  HOST     Wall[s]    MPI[s]  MPI%  Volume  #Calls  MOST TIME IN  ON          Time[s]
@@ -68,7 +69,8 @@ RANK  HOST     Wall[s]    MPI[s]  MPI%  Volume  #Calls  MOST TIME IN  ON        
    0  node0  10.000000  0.500000   5.0     202       2  MPI_Bcast     W_a1_s2.0  0.500000
    2  node0  10.000000  0.500000   5.0     202       2  MPI_Bcast     W_a1_s2.0  0.500000
    4  node0  10.000000  0.500000   5.0     202       2  MPI_Bcast     W_a1_s2.0  0.500000
-");
+",
+    );
     profile.run(&["ranks", "app.mpisee", "--ranks", "5,9", "--output", "csv"]).prints(
         "\
 rank,host,wall_s,mpi_s,share_of_wall,bytes,calls,busiest_call,busiest_comm,busiest_s
