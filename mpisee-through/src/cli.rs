@@ -1,6 +1,6 @@
 //! The command line: which command, and usage errors as one sentence.
 
-use crate::command::{Outcome, check, comms, ops, ranks, regions, sizes, summary};
+use crate::command::{Outcome, check, comms, matrix, ops, ranks, regions, sizes, summary};
 use anyhow::Result;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
@@ -30,6 +30,7 @@ enum Command {
     Ranks(ranks::RanksArgs),
     Regions(regions::RegionsArgs),
     Sizes(sizes::SizesArgs),
+    Matrix(matrix::MatrixArgs),
     Check(check::CheckArgs),
 }
 
@@ -40,6 +41,7 @@ EXAMPLES:
   mpisee-through comms app.mpisee           the tree of communicators
   mpisee-through ops app.mpisee             operations over all communicators
   mpisee-through sizes app.mpisee           message sizes of each operation
+  mpisee-through matrix app.mpisee          who sends to whom
   mpisee-through check app.mpisee           verify that what was sent was received, and more
   mpisee-through summary --help             all options of a command";
 
@@ -60,6 +62,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Result<Outcome> {
         Command::Ranks(args) => ranks::run(args),
         Command::Regions(args) => regions::run(args),
         Command::Sizes(args) => sizes::run(args),
+        Command::Matrix(args) => matrix::run(args),
         Command::Check(args) => check::run(args),
     }
 }

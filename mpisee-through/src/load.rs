@@ -41,6 +41,18 @@ impl Processes {
         self.ranks.iter().filter(|row| filter.takes_rank(row.rank)).count()
     }
 
+    /// The processes that the filter takes; where communicators are chosen, members of these alone.
+    pub fn chosen_rows(&self, filter: &CommFilter) -> Vec<&RankRow> {
+        let comms = self.comms.values().filter(|row| filter.takes_comm(&row.comm, Some(row)));
+        let members: Option<HashSet<u32>> = filter
+            .names_comms()
+            .then(|| comms.flat_map(|row| row.members.all().iter().collect::<Vec<_>>()).collect());
+        let takes = |row: &&RankRow| {
+            filter.takes_rank(row.rank) && members.as_ref().is_none_or(|members| members.contains(&row.rank))
+        };
+        self.ranks.iter().filter(takes).collect()
+    }
+
     /// The members that have a row in `ranks.csv`, ascending.
     pub fn present_members(&self, members: &Members) -> Vec<u32> {
         let groups = || std::iter::once(&members.group).chain(&members.remote);

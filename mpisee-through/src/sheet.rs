@@ -79,11 +79,6 @@ pub struct Head {
     pub column: Column,
 }
 
-/// A column of text.
-pub const fn text(name: &'static str, heading: &'static str) -> Head {
-    Head { name, heading, column: Column::Text }
-}
-
 /// A column of short text that should not be wrapped.
 pub const fn fixed(name: &'static str, heading: &'static str) -> Head {
     Head { name, heading, column: Column::Fixed(0) }

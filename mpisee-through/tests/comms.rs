@@ -32,7 +32,8 @@ fn many_siblings_stay_readable() {
         );
     }
     let profile = builder.write();
-    profile.run(&["comms", "app.mpisee", "--top", "2", "--unfold"]).prints("\
+    profile.run(&["comms", "app.mpisee", "--top", "2", "--unfold"]).prints(
+        "\
 COMM                       CREATED BY      SIZE  PROCS  SHAPE        NODES  FREED
 W                                            24  0-23                    1  no
 ├─ W_s1.0                  MPI_Comm_split     1  0      one process      1  no
@@ -42,18 +43,21 @@ W                                            24  0-23                    1  no
 └─ … 22 more and 22 below
 
 Some communicators are left out; --all shows all, --top N the first N children of each.
-");
+",
+    );
     let lines = |arguments: &[&str]| profile.run(arguments).exits(0).stdout.lines().count();
     assert_eq!(lines(&["comms", "app.mpisee", "--unfold"]), 1 + 1 + 2 * 10 + 1 + 2);
     assert_eq!(lines(&["comms", "app.mpisee", "--all", "--unfold"]), 1 + 49);
-    profile.run(&["comms", "app.mpisee"]).prints("\
+    profile.run(&["comms", "app.mpisee"]).prints(
+        "\
 COMM             CREATED BY        SIZE  PROCS    SHAPE        NODES  FREED
 W                                    24  0-23                      1  no
 └─ W_s1.*        MPI_Comm_split  24 × 1  of 0-23  one process      1  no
    └─ W_s1.*_d1  MPI_Comm_dup    24 × 1  of 0-23  duplicate        1  no
 
 Like communicators are one line (how many × size); --unfold shows each.
-");
+",
+    );
     assert_eq!(lines(&["comms", "app.mpisee", "--output", "csv"]), 1 + 49);
     assert_eq!(lines(&["comms", "app.mpisee", "--output", "csv", "--top", "2"]), 1 + 5);
 }
@@ -85,13 +89,13 @@ W                                    8  0-7                             2       
 #[test]
 fn csv_has_the_columns_of_the_profile() {
     let profile = splatt().write();
-    profile
-        .run(&["comms", "app.mpisee", "--output", "csv", "--comm", "W_?[12]", "--comm", "W_??"])
-        .prints("\
+    profile.run(&["comms", "app.mpisee", "--output", "csv", "--comm", "W_?[12]", "--comm", "W_??"]).prints(
+        "\
 comm,parent,created_by,size,members,label,topology,reorder,nodes,freed,shape
 W_a1,W,MPI_Cart_create,8,0-7,,cart dims=4x2 periods=1x0,1,2,0,same processes
 W_x2,W,MPI_Intercomm_create,8,0-3|4-7,,,,2,0,between groups
-");
+",
+    );
 }
 
 #[test]
@@ -149,7 +153,8 @@ fn grid() -> Builder {
 #[test]
 fn like_communicators_are_one_line() {
     let profile = grid().write();
-    profile.run(&["comms", "app.mpisee"]).prints("\
+    profile.run(&["comms", "app.mpisee"]).prints(
+        "\
 COMM             CREATED BY       SIZE  PROCS              SHAPE          NODES  LABEL     FREED
 W                                   32  0-31                                  4            no
 ├─ W_d1          MPI_Comm_dup       32  0-31               duplicate          4            no
@@ -161,14 +166,17 @@ W                                   32  0-31                                  4 
 S                                    1  each of 0-31                          1            no
 
 Like communicators are one line (how many × size); --unfold shows each.
-");
-    profile.run(&["comms", "app.mpisee", "--comm", "W_s3*", "--ranks", "0-4"]).prints("\
+",
+    );
+    profile.run(&["comms", "app.mpisee", "--comm", "W_s3*", "--ranks", "0-4"]).prints(
+        "\
 COMM       CREATED BY       SIZE  PROCS           SHAPE          NODES  FREED
 W                             32  0-31                               4  no
 └─ W_s3.*  MPI_Comm_split  5 × 4  every 8th rank  column of 4x8      4  yes
 
 Like communicators are one line (how many × size); --unfold shows each.
-");
+",
+    );
     let unfolded = profile.run(&["comms", "app.mpisee", "--unfold", "--all"]).exits(0).stdout.lines().count();
     assert_eq!(unfolded, 1 + 1 + 1 + 3 + 8 + 8);
 }

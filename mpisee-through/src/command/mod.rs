@@ -2,6 +2,7 @@
 
 pub mod check;
 pub mod comms;
+pub mod matrix;
 pub mod ops;
 pub mod ranks;
 pub mod regions;

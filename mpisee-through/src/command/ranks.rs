@@ -1,7 +1,7 @@
 //! `ranks`: the processes, and how unevenly their time in MPI is spread.
 
 use super::Outcome;
-use crate::filter::{CallFilter, CommFilter};
+use crate::filter::CallFilter;
 use crate::group::{self, By, seconds};
 use crate::load::{self, Processes};
 use crate::output::OutputArgs;
@@ -95,9 +95,8 @@ pub fn run(args: &RanksArgs) -> Result<Outcome> {
         }
     }
     let mut ranks: Vec<_> = processes
-        .ranks
-        .iter()
-        .filter(|row| takes(&args.filter.comms, &processes, row.rank))
+        .chosen_rows(&args.filter.comms)
+        .into_iter()
         .map(|row| (row, sums.get(&row.rank).copied().unwrap_or_default()))
         .collect();
     ranks.sort_by(|(left, one), (right, other)| {
@@ -140,15 +139,6 @@ pub fn run(args: &RanksArgs) -> Result<Outcome> {
     answer.lead = spread;
     answer.closing = closing;
     answer.write(&args.output, args.human)
-}
-
-/// Whether the rank is chosen, and a member of a chosen communicator where communicators are chosen.
-fn takes(filter: &CommFilter, processes: &Processes, rank: u32) -> bool {
-    let is_member = || {
-        let chosen = processes.comms.values().filter(|row| filter.takes_comm(&row.comm, Some(row)));
-        chosen.into_iter().any(|row| row.members.contains(rank))
-    };
-    filter.takes_rank(rank) && (!filter.names_comms() || is_member())
 }
 
 /// Mean, least and most in a sentence.

@@ -69,7 +69,7 @@ fn memory(text: &[u8]) -> Result<Memory, BadField> {
     }
 }
 
-/// A row of `peers.csv`; the fields are those of [`PeerRow`].
+/// What a row of `peers.csv` says about sending; the fields are those of [`PeerRow`].
 #[derive(Clone, Copy, Debug)]
 pub struct Peer<'a> {
     pub comm: &'a [u8],
@@ -77,8 +77,6 @@ pub struct Peer<'a> {
     pub peer: u32,
     pub sent_messages: u64,
     pub sent_bytes: u64,
-    pub received_messages: u64,
-    pub received_bytes: u64,
 }
 
 impl Table for Peer<'static> {
@@ -87,14 +85,15 @@ impl Table for Peer<'static> {
     type Row<'a> = Peer<'a>;
 
     fn parse<'a>(record: &Record<'a>) -> Result<Peer<'a>, BadField> {
+        // The receivers' halves say the same again.
+        record.number(5, "received_messages")?;
+        record.number(6, "received_bytes")?;
         Ok(Peer {
             comm: record.text(0),
             rank: record.rank(1, "rank")?,
             peer: record.rank(2, "peer")?,
             sent_messages: record.number(3, "sent_messages")?,
             sent_bytes: record.number(4, "sent_bytes")?,
-            received_messages: record.number(5, "received_messages")?,
-            received_bytes: record.number(6, "received_bytes")?,
         })
     }
 }
