@@ -1,6 +1,8 @@
 //! The command line: which command, and usage errors as one sentence.
 
-use crate::command::{Outcome, check, comms, matrix, ops, ranks, regions, sizes, summary};
+use crate::command::{
+    Outcome, check, comms, efficiency, locality, matrix, ops, ranks, regions, sizes, summary,
+};
 use anyhow::Result;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
@@ -31,6 +33,8 @@ enum Command {
     Regions(regions::RegionsArgs),
     Sizes(sizes::SizesArgs),
     Matrix(matrix::MatrixArgs),
+    Efficiency(efficiency::EfficiencyArgs),
+    Locality(locality::LocalityArgs),
     Check(check::CheckArgs),
 }
 
@@ -42,6 +46,7 @@ EXAMPLES:
   mpisee-through ops app.mpisee             operations over all communicators
   mpisee-through sizes app.mpisee           message sizes of each operation
   mpisee-through matrix app.mpisee          who sends to whom
+  mpisee-through efficiency app.mpisee      how much is lost, and on which communicators
   mpisee-through check app.mpisee           verify that what was sent was received, and more
   mpisee-through summary --help             all options of a command";
 
@@ -63,6 +68,8 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Result<Outcome> {
         Command::Regions(args) => regions::run(args),
         Command::Sizes(args) => sizes::run(args),
         Command::Matrix(args) => matrix::run(args),
+        Command::Efficiency(args) => efficiency::run(args),
+        Command::Locality(args) => locality::run(args),
         Command::Check(args) => check::run(args),
     }
 }

@@ -2,6 +2,8 @@
 
 pub mod check;
 pub mod comms;
+pub mod efficiency;
+pub mod locality;
 pub mod matrix;
 pub mod ops;
 pub mod ranks;
