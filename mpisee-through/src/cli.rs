@@ -1,7 +1,7 @@
 //! The command line: which command, and usage errors as one sentence.
 
 use crate::command::{
-    Outcome, check, comms, efficiency, locality, matrix, ops, ranks, regions, sizes, summary,
+    Outcome, advise, check, comms, efficiency, locality, matrix, ops, ranks, regions, sizes, summary,
 };
 use anyhow::Result;
 use clap::error::ErrorKind;
@@ -35,6 +35,7 @@ enum Command {
     Matrix(matrix::MatrixArgs),
     Efficiency(efficiency::EfficiencyArgs),
     Locality(locality::LocalityArgs),
+    Advise(advise::AdviseArgs),
     Check(check::CheckArgs),
 }
 
@@ -47,6 +48,7 @@ EXAMPLES:
   mpisee-through sizes app.mpisee           message sizes of each operation
   mpisee-through matrix app.mpisee          who sends to whom
   mpisee-through efficiency app.mpisee      how much is lost, and on which communicators
+  mpisee-through advise app.mpisee          findings in plain words, and what to try
   mpisee-through check app.mpisee           verify that what was sent was received, and more
   mpisee-through summary --help             all options of a command";
 
@@ -70,6 +72,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Result<Outcome> {
         Command::Matrix(args) => matrix::run(args),
         Command::Efficiency(args) => efficiency::run(args),
         Command::Locality(args) => locality::run(args),
+        Command::Advise(args) => advise::run(args),
         Command::Check(args) => check::run(args),
     }
 }

@@ -19,6 +19,8 @@ pub struct By {
     pub region: bool,
     pub call: bool,
     pub size: bool,
+    /// The time of each rank is not kept.
+    pub without_times: bool,
 }
 
 /// A group: numbers in the lists of [`Groups`], 0 in a column by which rows are not told apart.
@@ -318,10 +320,10 @@ impl<'a> Collector<'a> {
 impl Fold<Call<'static>> for Collector<'_> {
     fn row(&mut self, row: &Call<'_>) -> Result<(), BadField> {
         let Some(key) = self.key(row)? else { return Ok(()) };
-        let by_rank = self.by.rank;
+        let with_times = !(self.by.rank || self.by.without_times);
         let cell = self.cell(key);
         cell.add([row.calls, row.bytes, row.time_ns], [row.min_ns, row.max_ns]);
-        if !by_rank {
+        if with_times {
             cell.ranks.add(row.rank, row.time_ns);
         }
         Ok(())

@@ -1,5 +1,6 @@
 //! The commands: each reads a profile, answers one question and writes the answer.
 
+pub mod advise;
 pub mod check;
 pub mod comms;
 pub mod efficiency;
