@@ -1,7 +1,8 @@
 //! The command line: which command, and usage errors as one sentence.
 
 use crate::command::{
-    Outcome, advise, check, comms, efficiency, locality, matrix, ops, ranks, regions, sizes, summary,
+    Outcome, advise, check, comms, diff, efficiency, expect, locality, matrix, ops, ranks, regions, sizes,
+    summary,
 };
 use anyhow::Result;
 use clap::error::ErrorKind;
@@ -36,6 +37,8 @@ enum Command {
     Efficiency(efficiency::EfficiencyArgs),
     Locality(locality::LocalityArgs),
     Advise(advise::AdviseArgs),
+    Diff(diff::DiffArgs),
+    Expect(expect::ExpectArgs),
     Check(check::CheckArgs),
 }
 
@@ -49,6 +52,8 @@ EXAMPLES:
   mpisee-through matrix app.mpisee          who sends to whom
   mpisee-through efficiency app.mpisee      how much is lost, and on which communicators
   mpisee-through advise app.mpisee          findings in plain words, and what to try
+  mpisee-through diff a.mpisee b.mpisee     what changed between two runs
+  mpisee-through expect app.expect app.mpisee    does it hold what is expected of it?
   mpisee-through check app.mpisee           verify that what was sent was received, and more
   mpisee-through summary --help             all options of a command";
 
@@ -73,6 +78,8 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Result<Outcome> {
         Command::Efficiency(args) => efficiency::run(args),
         Command::Locality(args) => locality::run(args),
         Command::Advise(args) => advise::run(args),
+        Command::Diff(args) => diff::run(args),
+        Command::Expect(args) => expect::run(args),
         Command::Check(args) => check::run(args),
     }
 }

@@ -14,6 +14,8 @@ pub enum Value {
     Text(String),
     /// How many.
     Count(u64),
+    /// How many on average.
+    Number(f64),
     /// How much, in bytes.
     Bytes(u64),
     /// A time in seconds.
@@ -39,6 +41,8 @@ impl Value {
         match self {
             Value::Text(text) => printable(text),
             Value::Count(number) => number.to_string(),
+            Value::Number(number) if number.fract() == 0.0 => format!("{number}"),
+            Value::Number(number) => format!("{number:.1}"),
             Value::Bytes(bytes) if human => human_bytes(*bytes),
             Value::Bytes(bytes) => bytes.to_string(),
             Value::Seconds(time_s) => seconds(*time_s),
@@ -54,6 +58,7 @@ impl Value {
         match self {
             Value::Text(text) | Value::Region(text) => text.clone(),
             Value::Count(number) | Value::Bytes(number) => number.to_string(),
+            Value::Number(number) => format!("{number}"),
             Value::Seconds(number) | Value::Micros(number) | Value::Share(number) => format!("{number:.9}"),
             Value::Nothing => String::new(),
         }
@@ -63,7 +68,7 @@ impl Value {
         match self {
             Value::Text(text) | Value::Region(text) => Json::String(text.clone()),
             Value::Count(number) | Value::Bytes(number) => Json::from(*number),
-            Value::Seconds(number) | Value::Micros(number) | Value::Share(number) => {
+            Value::Seconds(number) | Value::Micros(number) | Value::Share(number) | Value::Number(number) => {
                 Number::from_f64(to_nine_decimals(*number)).map_or(Json::Null, Json::Number)
             }
             Value::Nothing => Json::Null,
@@ -258,6 +263,7 @@ mod tests {
         let owned =
             |(table, csv, json): (&str, &str, &str)| (table.to_owned(), csv.to_owned(), json.to_owned());
         assert_eq!(forms(Value::Share(0.5)), owned(("50.0", "0.500000000", "0.5")));
+        assert_eq!(forms(Value::Number(2.5)), owned(("2.5", "2.5", "2.5")));
         assert_eq!(forms(Value::Bytes(2048)), owned(("2.00 KiB", "2048", "2048")));
         assert_eq!(forms(Value::Nothing), owned(("-", "", "null")));
         assert_eq!(forms(Value::Seconds(0.1 + 0.2)), owned(("0.300000", "0.300000000", "0.3")));

@@ -57,10 +57,8 @@ fn findings_are_said_in_words() {
         .comm("W_d1", "W", "MPI_Comm_dup", "0-7", |_| {})
         .call("W_d1", 3, "MPI_Barrier", 10, 0, 0.25);
     let others: Vec<u32> = ALL.into_iter().filter(|&rank| rank != 3).collect();
-    on(builder, "W_d1", &others, "MPI_Barrier", 10, 0, 3.0)
-        .write()
-        .run(&["advise", "app.mpisee"])
-        .prints("\
+    on(builder, "W_d1", &others, "MPI_Barrier", 10, 0, 3.0).write().run(&["advise", "app.mpisee"]).prints(
+        "\
 1. The members of W_d1 wait for rank 3.
    Cost       24.1 % of the run, 19.250000 s over all ranks [late-member]
    Evidence   In collectives that nobody leaves before all have come, rank 3 (on node0) spent 0.250
@@ -75,7 +73,8 @@ fn findings_are_said_in_words() {
    Threshold  1000 calls per member and 2.0 % of the run
    Try        Reduce several values at once in one array; test for convergence less often; or start
               it with MPI_Iallreduce and compute meanwhile.
-");
+",
+    );
 }
 
 #[test]
