@@ -57,6 +57,11 @@ EXAMPLES:
   mpisee-through check app.mpisee           verify that what was sent was received, and more
   mpisee-through summary --help             all options of a command";
 
+/// The definition of the command line.
+pub fn command() -> clap::Command {
+    Cli::command()
+}
+
 /// Parses the command line, runs the command and says how it went.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> Result<Outcome> {
     let cli = match Cli::try_parse_from(with_command(arguments)) {
