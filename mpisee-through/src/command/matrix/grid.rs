@@ -31,6 +31,9 @@ pub fn drawn(axis: &Axis, pairs: &[((u32, u32), Traffic)], of: Of) -> String {
         text += format!("{name:>width$} ▕{row}▏").trim_end();
         text.push('\n');
     }
+    if most == 0 {
+        return text + "No message has any bytes; --of messages shows how many there are.\n";
+    }
     let unit = if of == Of::Bytes { "bytes" } else { "messages" };
     let block = match axis.block() {
         1 => String::new(),
