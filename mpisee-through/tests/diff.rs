@@ -196,6 +196,9 @@ fn a_mistake_in_the_expectations_is_found_by_its_line() {
     profile.run(&["expect", "none", "app.mpisee"]).fails_with(&["cannot read 'none'"]);
 }
 
+/// Calls, and the time of each of four ranks.
+type Side = (u64, [f64; 4]);
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -205,7 +208,7 @@ proptest! {
     ) {
         const CALLS: [&str; 3] = ["MPI_Bcast", "MPI_Send", "MPI_Wait"];
         let mut runs = [Builder::new(4), Builder::new(4)];
-        let mut expected: BTreeMap<&str, [Option<(u64, [f64; 4])>; 2]> = BTreeMap::new();
+        let mut expected: BTreeMap<&str, [Option<Side>; 2]> = BTreeMap::new();
         for (run, call, rank, calls, micros) in rows {
             let time_s = f64::from(micros) * 1e-6;
             let builder = std::mem::replace(&mut runs[run], Builder::new(1));
@@ -231,7 +234,7 @@ proptest! {
                     }
                 }
             }
-            let deviation = |side: &Option<(u64, [f64; 4])>| side.map_or(0.0, |(_, times)| {
+            let deviation = |side: &Option<Side>| side.map_or(0.0, |(_, times)| {
                 let mean = times.iter().sum::<f64>() / 4.0;
                 (times.iter().map(|time| (time - mean).powi(2)).sum::<f64>() / 4.0).sqrt()
             });

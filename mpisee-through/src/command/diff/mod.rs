@@ -16,7 +16,7 @@ use clap::Args;
 use mpisee_profile::Profile;
 use pairing::Pairing;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
 EXAMPLES:
@@ -81,12 +81,12 @@ struct Run {
     profile: Profile,
     processes: Processes,
     /// Sums by communicator and operation.
-    cells: BTreeMap<(String, String), Cell>,
+    cells: BTreeMap<Name, Cell>,
     cut_off: Option<mpisee_profile::ProfileError>,
 }
 
 impl Run {
-    fn load(path: &PathBuf, filter: &CallFilter) -> Result<Self> {
+    fn load(path: &Path, filter: &CallFilter) -> Result<Self> {
         let profile = load::open(path)?;
         let processes = Processes::load(&profile)?;
         let by = By { comm: true, call: true, ..By::default() };
@@ -123,18 +123,21 @@ struct Side {
     time_s: f64,
 }
 
+/// Communicator and operation.
+type Name = (String, String);
+
 /// Runs the command.
 pub fn run(args: &DiffArgs) -> Result<Outcome> {
     let [before, after] = [Run::load(&args.before, &args.filter)?, Run::load(&args.after, &args.filter)?];
     let same_ranks = before.processes.ranks.len() == after.processes.ranks.len();
     let pairing = Pairing::new(&before.processes, &after.processes, same_ranks);
-    let mut pairs: BTreeMap<(String, String), [Option<Side>; 2]> = BTreeMap::new();
+    let mut pairs: BTreeMap<Name, [Option<Side>; 2]> = BTreeMap::new();
     for (run, place) in [(&before, 0), (&after, 1)] {
         for (key, side) in sides(run, place, &pairing, same_ranks) {
             pairs.entry(key).or_default()[place] = Some(side);
         }
     }
-    let mut pairs: Vec<((String, String), [Option<Side>; 2])> = pairs.into_iter().collect();
+    let mut pairs: Vec<(Name, [Option<Side>; 2])> = pairs.into_iter().collect();
     pairs.sort_by(|(left, one), (right, other)| {
         let change = |[before, after]: &[Option<Side>; 2]| {
             (after.unwrap_or_default().mean_s - before.unwrap_or_default().mean_s).abs()
@@ -176,9 +179,9 @@ pub fn run(args: &DiffArgs) -> Result<Outcome> {
 }
 
 /// The operations of a run by the name of their pair.
-fn sides(run: &Run, place: usize, pairing: &Pairing, totals: bool) -> BTreeMap<(String, String), Side> {
+fn sides(run: &Run, place: usize, pairing: &Pairing, totals: bool) -> BTreeMap<Name, Side> {
     // Like communicators are one: their members' times stand beside each other.
-    let mut cells: BTreeMap<(String, String), (Cell, u64)> = BTreeMap::new();
+    let mut cells: BTreeMap<Name, (Cell, u64)> = BTreeMap::new();
     let mut members: BTreeMap<String, u64> = BTreeMap::new();
     for row in run.processes.comms.values() {
         let present = run.processes.present_members(&row.members).len() as u64;
@@ -208,7 +211,7 @@ fn side(cell: &Cell, ranks: u64, totals: bool) -> Side {
     }
 }
 
-fn row((comm, call): &(String, String), sides: &[Option<Side>; 2], pairing: &Pairing) -> Vec<Value> {
+fn row((comm, call): &Name, sides: &[Option<Side>; 2], pairing: &Pairing) -> Vec<Value> {
     let [before, after] = sides;
     let each =
         |of: fn(&Side) -> Value| sides.iter().map(move |side| side.as_ref().map_or(Value::Nothing, of));

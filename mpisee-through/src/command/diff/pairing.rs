@@ -49,14 +49,7 @@ impl Pairing {
         let mut renamed: HashMap<String, String> = HashMap::new();
         for (likeness, name) in left {
             // Only where nothing else is like it.
-            if let ([name], Some([other])) = (
-                &name[..],
-                right
-                    .remove(&likeness)
-                    .as_deref()
-                    .map(|names| <&[String; 1]>::try_from(names))
-                    .and_then(Result::ok),
-            ) {
+            if let ([name], Some([other])) = (&name[..], right.remove(&likeness).as_deref()) {
                 others.insert(name.clone(), other.clone());
                 renamed.insert(other.clone(), name.clone());
             }
