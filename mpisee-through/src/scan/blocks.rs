@@ -20,6 +20,13 @@ pub struct Columns {
     pub count: usize,
 }
 
+impl Columns {
+    /// Whether the columns are those of the format, in its order.
+    pub fn are_as_written(&self) -> bool {
+        self.count == self.fields.len() && self.fields.is_sorted()
+    }
+}
+
 /// The rest of a table, to be taken block by block.
 pub struct Blocks {
     file: io::Take<File>,

@@ -88,6 +88,43 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_quick_way_and_the_general_one_read_the_same(
+        numbers in proptest::collection::vec(
+            (any::<u32>(), any::<u64>(), 0..1u64 << 62, 0..3usize, "[a-z/ü]{0,9}"), 0..30
+        )
+    ) {
+        let rows: Vec<CallRow> = numbers
+            .iter()
+            .zip(1..)
+            .map(|((rank, bytes, nanoseconds, memory, region), calls)| CallRow {
+                rank: *rank,
+                bytes: *bytes,
+                // What a number of 53 bits has of it, so that it can be compared.
+                time_s: Seconds((nanoseconds >> 10) as f64 / 1e9),
+                memory: [Memory::Host, Memory::Device, Memory::Managed][*memory],
+                ..row(calls, "W", region)
+            })
+            .collect();
+        let text = String::from_utf8(with_header(&to_csv(&rows))).unwrap();
+        // A further column is never written, so that each record is read by its header.
+        let further: String =
+            text.lines().zip(["new"].into_iter().chain(std::iter::repeat("7"))).map(|(line, new)| {
+                format!("{line},{new}\n")
+            }).collect();
+        prop_assert_eq!(scanned(text.as_bytes()), scanned(further.as_bytes()));
+        let (found, cut_off) = scanned(text.as_bytes());
+        prop_assert_eq!(cut_off, None);
+        let plain = |row: &CallRow| (row.rank, row.bytes, row.memory, row.region.clone());
+        prop_assert_eq!(found.iter().map(plain).collect::<Vec<_>>(), rows.iter().map(plain).collect::<Vec<_>>());
+        let near = |(one, other): (&CallRow, &CallRow)| (one.time_s.0 - other.time_s.0).abs() < 1e-5;
+        prop_assert!(found.iter().zip(&rows).all(near));
+    }
+}
+
 #[test]
 fn blocks_end_between_records_on_all_cores() {
     // Several blocks, with line feeds in quotes all over.
