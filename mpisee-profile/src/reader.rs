@@ -102,7 +102,8 @@ impl<R: Row> Rows<R> {
             source,
         })?;
         let mut reader = csv::Reader::from_reader(BufReader::with_capacity(1 << 16, file));
-        let header = reader.headers().map_err(|error| malformed(&path, &error))?.clone();
+        let header =
+            reader.headers().map_err(|error| malformed(&path, &error, &csv::StringRecord::new()))?.clone();
         for column in R::COLUMNS.iter().filter(|column| !R::OPTIONAL.contains(column)) {
             if !header.iter().any(|name| name == *column) {
                 return Err(ProfileError::MissingColumn {
@@ -118,18 +119,19 @@ impl<R: Row> Rows<R> {
     fn parse(&self, record: Result<csv::StringRecord, csv::Error>) -> Result<R, ProfileError> {
         record
             .and_then(|record| record.deserialize(Some(&self.header)))
-            .map_err(|error| malformed(&self.path, &error))
+            .map_err(|error| malformed(&self.path, &error, &self.header))
     }
 }
 
-fn malformed(path: &Path, error: &csv::Error) -> ProfileError {
+fn malformed(path: &Path, error: &csv::Error, header: &csv::StringRecord) -> ProfileError {
     let line = error.position().map_or(1, csv::Position::line);
     let why = match error.kind() {
         csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
             format!("the row has {len} fields instead of {expected_len}; the file may be cut off")
         }
         csv::ErrorKind::Deserialize { err, .. } => {
-            let column = err.field().map_or(String::new(), |field| format!("field {}: ", field + 1));
+            let column = err.field().and_then(|field| header.get(usize::try_from(field).ok()?));
+            let column = column.map_or(String::new(), |column| format!("column '{column}': "));
             format!("{column}{}", err.kind())
         }
         csv::ErrorKind::Utf8 { .. } => "the row is not UTF-8 text".to_owned(),

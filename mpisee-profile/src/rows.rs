@@ -114,6 +114,13 @@ fn parse_group(text: &str) -> Result<(RankSet, u32), String> {
     Ok((ranks.parse()?, outside.trim().parse().map_err(wrong)?))
 }
 
+impl Members {
+    /// Whether `rank` is in one of the groups.
+    pub fn contains(&self, rank: u32) -> bool {
+        self.group.contains(rank) || self.remote.as_ref().is_some_and(|remote| remote.contains(rank))
+    }
+}
+
 impl Serialize for Members {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)

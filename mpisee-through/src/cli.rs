@@ -1,6 +1,9 @@
 //! The command line: which command, and usage errors as one sentence.
 
-use crate::command::{Outcome, check, comms, summary};
+use crate::command::{
+    Outcome, advise, check, comms, diff, efficiency, expect, locality, matrix, ops, ranks, regions, sizes,
+    summary,
+};
 use anyhow::Result;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
@@ -26,6 +29,16 @@ struct Cli {
 enum Command {
     Summary(summary::SummaryArgs),
     Comms(comms::CommsArgs),
+    Ops(ops::OpsArgs),
+    Ranks(ranks::RanksArgs),
+    Regions(regions::RegionsArgs),
+    Sizes(sizes::SizesArgs),
+    Matrix(matrix::MatrixArgs),
+    Efficiency(efficiency::EfficiencyArgs),
+    Locality(locality::LocalityArgs),
+    Advise(advise::AdviseArgs),
+    Diff(diff::DiffArgs),
+    Expect(expect::ExpectArgs),
     Check(check::CheckArgs),
 }
 
@@ -34,8 +47,20 @@ EXAMPLES:
   mpisee-through app.mpisee                 the run and its ten busiest communicators
   mpisee-through app.mpisee --kind p2p      point-to-point operations only
   mpisee-through comms app.mpisee           the tree of communicators
+  mpisee-through ops app.mpisee             operations over all communicators
+  mpisee-through sizes app.mpisee           message sizes of each operation
+  mpisee-through matrix app.mpisee          who sends to whom
+  mpisee-through efficiency app.mpisee      how much is lost, and on which communicators
+  mpisee-through advise app.mpisee          findings in plain words, and what to try
+  mpisee-through diff a.mpisee b.mpisee     what changed between two runs
+  mpisee-through expect app.expect app.mpisee    does it hold what is expected of it?
   mpisee-through check app.mpisee           verify that what was sent was received, and more
   mpisee-through summary --help             all options of a command";
+
+/// The definition of the command line.
+pub fn command() -> clap::Command {
+    Cli::command()
+}
 
 /// Parses the command line, runs the command and says how it went.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> Result<Outcome> {
@@ -50,6 +75,16 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Result<Outcome> {
     match &cli.command {
         Command::Summary(args) => summary::run(args),
         Command::Comms(args) => comms::run(args),
+        Command::Ops(args) => ops::run(args),
+        Command::Ranks(args) => ranks::run(args),
+        Command::Regions(args) => regions::run(args),
+        Command::Sizes(args) => sizes::run(args),
+        Command::Matrix(args) => matrix::run(args),
+        Command::Efficiency(args) => efficiency::run(args),
+        Command::Locality(args) => locality::run(args),
+        Command::Advise(args) => advise::run(args),
+        Command::Diff(args) => diff::run(args),
+        Command::Expect(args) => expect::run(args),
         Command::Check(args) => check::run(args),
     }
 }

@@ -4,11 +4,11 @@ use crate::glob::Glob;
 use crate::units::{SizeRange, parse_seconds};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
-use mpisee_profile::rows::{CallRow, CommRow, Members, Memory};
+use mpisee_profile::rows::{CommRow, Members, Memory};
 use mpisee_profile::{Kind, Operation, RankSet};
 
 /// Chooses communicators.
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Filters")]
 pub struct CommFilter {
     /// Only communicators whose name or label matches; * is any text, ? any character; may be
@@ -37,6 +37,11 @@ impl CommFilter {
         self.ranks.as_ref().is_none_or(|ranks| ranks.contains(rank))
     }
 
+    /// Whether communicators are chosen by name.
+    pub fn names_comms(&self) -> bool {
+        !self.comm.is_empty()
+    }
+
     /// Whether some member is chosen.
     pub fn takes_members(&self, members: &Members) -> bool {
         let Some(ranks) = &self.ranks else { return true };
@@ -57,7 +62,7 @@ impl CommFilter {
 }
 
 /// Chooses communicators and operations.
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Filters")]
 pub struct CallFilter {
     /// Communicators and ranks.
@@ -108,19 +113,33 @@ impl CallFilter {
         kind_fits && (self.call.is_empty() || self.call.iter().any(name_fits))
     }
 
-    /// Whether the rank, size, region and memory of the row are chosen; its communicator and operation
-    /// are asked about once per name, with [`CommFilter::takes_comm`] and [`CallFilter::takes_call`].
-    pub fn takes_row(&self, row: &CallRow) -> bool {
-        let overlaps = |size: SizeRange| row.size_min <= size.max_bytes && size.min_bytes <= row.size_max;
-        self.comms.takes_rank(row.rank)
+    /// Whether the region is chosen.
+    pub fn takes_region(&self, region: &str) -> bool {
+        self.region.is_empty() || self.region.iter().any(|glob| glob.matches(region))
+    }
+
+    /// Whether the rank, size class and memory of a row are chosen; its names are asked about once each, with
+    /// [`CommFilter::takes_comm`], [`CallFilter::takes_call`] and [`CallFilter::takes_region`].
+    pub fn takes_row(&self, rank: u32, size_min: u64, size_max: u64, memory: Memory) -> bool {
+        let overlaps = |size: SizeRange| size_min <= size.max_bytes && size.min_bytes <= size_max;
+        self.comms.takes_rank(rank)
             && self.size.is_none_or(overlaps)
-            && (self.region.is_empty() || self.region.iter().any(|glob| glob.matches(&row.region)))
-            && (self.memory.is_empty() || self.memory.iter().any(|wanted| wanted.memory() == row.memory))
+            && (self.memory.is_empty() || self.memory.iter().any(|wanted| wanted.memory() == memory))
     }
 
     /// Whether an operation is chosen by its largest time over ranks.
     pub fn takes_time(&self, max_s: f64) -> bool {
         self.time_min.is_none_or(|least| max_s >= least) && self.time_max.is_none_or(|most| max_s <= most)
+    }
+
+    /// The same for all regions.
+    pub fn without_regions(&self) -> Self {
+        CallFilter { region: Vec::new(), ..self.clone() }
+    }
+
+    /// What is said where nothing is left.
+    pub fn nothing(&self) -> &'static str {
+        if self.is_on() { "No operation matches the filters." } else { "The profile has no operations." }
     }
 
     /// Whether anything is filtered at all.
@@ -152,7 +171,8 @@ impl MemoryArg {
     }
 }
 
-fn kind_name(kind: Kind) -> &'static str {
+/// The kind as typed on the command line.
+pub fn kind_name(kind: Kind) -> &'static str {
     match kind {
         Kind::PointToPoint => "p2p",
         Kind::Collective => "collective",

@@ -1,5 +1,6 @@
 //! Opens a profile and holds its small tables; the large ones are streamed by those who need them.
 
+use crate::filter::CommFilter;
 use anyhow::Result;
 use mpisee_profile::rows::{CommRow, Members, RankRow, Row};
 use mpisee_profile::{Profile, ProfileError};
@@ -33,6 +34,23 @@ impl Processes {
         let present = ranks.iter().map(|row| row.rank).collect();
         let comms = all::<CommRow>(profile)?.into_iter().map(|row| (row.comm.clone(), row)).collect();
         Ok(Processes { ranks, present, comms })
+    }
+
+    /// How many processes the filter takes.
+    pub fn chosen(&self, filter: &CommFilter) -> usize {
+        self.ranks.iter().filter(|row| filter.takes_rank(row.rank)).count()
+    }
+
+    /// The processes that the filter takes; where communicators are chosen, members of these alone.
+    pub fn chosen_rows(&self, filter: &CommFilter) -> Vec<&RankRow> {
+        let comms = self.comms.values().filter(|row| filter.takes_comm(&row.comm, Some(row)));
+        let members: Option<HashSet<u32>> = filter
+            .names_comms()
+            .then(|| comms.flat_map(|row| row.members.all().iter().collect::<Vec<_>>()).collect());
+        let takes = |row: &&RankRow| {
+            filter.takes_rank(row.rank) && members.as_ref().is_none_or(|members| members.contains(&row.rank))
+        };
+        self.ranks.iter().filter(takes).collect()
     }
 
     /// The members that have a row in `ranks.csv`, ascending.

@@ -1,41 +1,5 @@
-//! `mpisee-through`: turns a profile directory of mpisee into answers.
-//!
-//! One module per command under [`command`]; what they share lies beside it: [`load`] and [`aggregate`]
-//! read a profile, [`filter`] chooses rows of it, [`output`] and [`units`] say how results look.
+//! `mpisee-through`; the library has all of it, so that manual pages can be made from the command line's definition.
 
-mod aggregate;
-mod cli;
-mod command;
-mod filter;
-mod glob;
-mod load;
-mod output;
-mod units;
-
-use command::Outcome;
-use std::io::Write;
-use std::process::ExitCode;
-
-/// The exit code of bad usage and of a profile that cannot be read; 1 is left to `check`.
-const UNUSABLE: u8 = 2;
-
-fn main() -> ExitCode {
-    match cli::run(std::env::args_os()) {
-        Ok(Outcome::Done) => ExitCode::SUCCESS,
-        Ok(Outcome::Differs) => ExitCode::from(1),
-        // The reader of a pipe has seen enough: that is how `| head` ends.
-        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
-        Err(error) => {
-            // Nobody is left to tell if stderr is closed too.
-            let _ = writeln!(std::io::stderr(), "mpisee-through: {error:#}");
-            ExitCode::from(UNUSABLE)
-        }
-    }
-}
-
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error
-        .chain()
-        .filter_map(|cause| cause.downcast_ref::<std::io::Error>())
-        .any(|cause| cause.kind() == std::io::ErrorKind::BrokenPipe)
+fn main() -> std::process::ExitCode {
+    mpisee_through::main()
 }

@@ -7,17 +7,15 @@ use support::{Builder, splatt};
 #[test]
 fn the_tree_shows_descent_and_members() {
     let profile = splatt().write();
-    profile.run(&["comms", "app.mpisee"]).prints(
-        "\
-COMM             CREATED BY            SIZE  PROCS        NODES  LABEL  TOPOLOGY                   REORDER  FREED
-W                                         8  0-7              2                                             no
-├─ W_a1          MPI_Cart_create          8  0-7              2         cart dims=4x2 periods=1x0  yes      no
-│  ├─ W_a1_s2.0  MPI_Comm_split           4  0, 2, 4, 6       2  rows                                       yes
-│  └─ W_a1_s2.1  MPI_Comm_split           4  1, 3, 5, 7       2                                             no
-└─ W_x2          MPI_Intercomm_create     8  0-3 | 4-7        2                                             no
-S                                         1  each of 0-7      1                                             no
-",
-    );
+    profile.run(&["comms", "app.mpisee"]).prints("\
+COMM             CREATED BY            SIZE  PROCS        SHAPE           NODES  LABEL  TOPOLOGY                   REORDER  FREED
+W                                         8  0-7                              2                                             no
+├─ W_a1          MPI_Cart_create          8  0-7          same processes      2         cart dims=4x2 periods=1x0  yes      no
+│  ├─ W_a1_s2.0  MPI_Comm_split           4  0, 2, 4, 6   column of 4x2       2  rows                                       yes
+│  └─ W_a1_s2.1  MPI_Comm_split           4  1, 3, 5, 7   column of 4x2       2                                             no
+└─ W_x2          MPI_Intercomm_create     8  0-3 | 4-7    between groups      2                                             no
+S                                         1  each of 0-7                      1                                             no
+");
 }
 
 #[test]
@@ -34,22 +32,32 @@ fn many_siblings_stay_readable() {
         );
     }
     let profile = builder.write();
-    profile.run(&["comms", "app.mpisee", "--top", "2"]).prints(
+    profile.run(&["comms", "app.mpisee", "--top", "2", "--unfold"]).prints(
         "\
-COMM                       CREATED BY      SIZE  PROCS  NODES  FREED
-W                                            24  0-23       1  no
-├─ W_s1.0                  MPI_Comm_split     1  0          1  no
-│  └─ W_s1.0_d1            MPI_Comm_dup       1  0          1  no
-├─ W_s1.1                  MPI_Comm_split     1  1          1  no
-│  └─ W_s1.1_d1            MPI_Comm_dup       1  1          1  no
+COMM                       CREATED BY      SIZE  PROCS  SHAPE        NODES  FREED
+W                                            24  0-23                    1  no
+├─ W_s1.0                  MPI_Comm_split     1  0      one process      1  no
+│  └─ W_s1.0_d1            MPI_Comm_dup       1  0      duplicate        1  no
+├─ W_s1.1                  MPI_Comm_split     1  1      one process      1  no
+│  └─ W_s1.1_d1            MPI_Comm_dup       1  1      duplicate        1  no
 └─ … 22 more and 22 below
 
 Some communicators are left out; --all shows all, --top N the first N children of each.
 ",
     );
     let lines = |arguments: &[&str]| profile.run(arguments).exits(0).stdout.lines().count();
-    assert_eq!(lines(&["comms", "app.mpisee"]), 1 + 1 + 2 * 10 + 1 + 2);
-    assert_eq!(lines(&["comms", "app.mpisee", "--all"]), 1 + 49);
+    assert_eq!(lines(&["comms", "app.mpisee", "--unfold"]), 1 + 1 + 2 * 10 + 1 + 2);
+    assert_eq!(lines(&["comms", "app.mpisee", "--all", "--unfold"]), 1 + 49);
+    profile.run(&["comms", "app.mpisee"]).prints(
+        "\
+COMM             CREATED BY        SIZE  PROCS    SHAPE        NODES  FREED
+W                                    24  0-23                      1  no
+└─ W_s1.*        MPI_Comm_split  24 × 1  of 0-23  one process      1  no
+   └─ W_s1.*_d1  MPI_Comm_dup    24 × 1  of 0-23  duplicate        1  no
+
+Like communicators are one line (how many × size); --unfold shows each.
+",
+    );
     assert_eq!(lines(&["comms", "app.mpisee", "--output", "csv"]), 1 + 49);
     assert_eq!(lines(&["comms", "app.mpisee", "--output", "csv", "--top", "2"]), 1 + 5);
 }
@@ -57,15 +65,24 @@ Some communicators are left out; --all shows all, --top N the first N children o
 #[test]
 fn what_matches_is_shown_with_its_ancestors() {
     let profile = splatt().write();
-    let expected = "\
-COMM             CREATED BY       SIZE  PROCS       NODES  LABEL  TOPOLOGY                   REORDER  FREED
-W                                    8  0-7             2                                             no
-└─ W_a1          MPI_Cart_create     8  0-7             2         cart dims=4x2 periods=1x0  yes      no
-   └─ W_a1_s2.0  MPI_Comm_split      4  0, 2, 4, 6      2  rows                                       yes
-";
-    profile.run(&["comms", "app.mpisee", "--comm", "*_s2.0"]).prints(expected);
-    profile.run(&["comms", "app.mpisee", "--comm", "rows"]).prints(expected);
-    profile.run(&["comms", "app.mpisee", "--comm", "*_s2.?", "--ranks", "2"]).prints(expected);
+    profile.run(&["comms", "app.mpisee", "--comm", "*_s2.0"]).prints("\
+COMM             CREATED BY       SIZE  PROCS       SHAPE           NODES  LABEL  TOPOLOGY                   REORDER  FREED
+W                                    8  0-7                             2                                             no
+└─ W_a1          MPI_Cart_create     8  0-7         same processes      2         cart dims=4x2 periods=1x0  yes      no
+   └─ W_a1_s2.0  MPI_Comm_split      4  0, 2, 4, 6  column of 4x2       2  rows                                       yes
+");
+    profile.run(&["comms", "app.mpisee", "--comm", "rows"]).prints("\
+COMM             CREATED BY       SIZE  PROCS       SHAPE           NODES  LABEL  TOPOLOGY                   REORDER  FREED
+W                                    8  0-7                             2                                             no
+└─ W_a1          MPI_Cart_create     8  0-7         same processes      2         cart dims=4x2 periods=1x0  yes      no
+   └─ W_a1_s2.0  MPI_Comm_split      4  0, 2, 4, 6  column of 4x2       2  rows                                       yes
+");
+    profile.run(&["comms", "app.mpisee", "--comm", "*_s2.?", "--ranks", "2"]).prints("\
+COMM             CREATED BY       SIZE  PROCS       SHAPE           NODES  LABEL  TOPOLOGY                   REORDER  FREED
+W                                    8  0-7                             2                                             no
+└─ W_a1          MPI_Cart_create     8  0-7         same processes      2         cart dims=4x2 periods=1x0  yes      no
+   └─ W_a1_s2.0  MPI_Comm_split      4  0, 2, 4, 6  column of 4x2       2  rows                                       yes
+");
     profile.run(&["comms", "app.mpisee", "--comm", "X"]).prints("No communicator matches the filters.\n");
 }
 
@@ -74,9 +91,9 @@ fn csv_has_the_columns_of_the_profile() {
     let profile = splatt().write();
     profile.run(&["comms", "app.mpisee", "--output", "csv", "--comm", "W_?[12]", "--comm", "W_??"]).prints(
         "\
-comm,parent,created_by,size,members,label,topology,reorder,nodes,freed
-W_a1,W,MPI_Cart_create,8,0-7,,cart dims=4x2 periods=1x0,1,2,0
-W_x2,W,MPI_Intercomm_create,8,0-3|4-7,,,,2,0
+comm,parent,created_by,size,members,label,topology,reorder,nodes,freed,shape
+W_a1,W,MPI_Cart_create,8,0-7,,cart dims=4x2 periods=1x0,1,2,0,same processes
+W_x2,W,MPI_Intercomm_create,8,0-3|4-7,,,,2,0,between groups
 ",
     );
 }
@@ -88,13 +105,78 @@ fn json_tells_what_is_absent() {
     let document: serde_json::Value = serde_json::from_str(&ran.exits(0).stdout).unwrap();
     let expected = serde_json::json!([
         {"comm": "W", "parent": null, "created_by": null, "size": 8, "members": "0-7", "label": "",
-         "topology": "", "reorder": null, "nodes": 2, "freed": false},
+         "topology": "", "reorder": null, "nodes": 2, "freed": false, "shape": null},
         {"comm": "W_a1", "parent": "W", "created_by": "MPI_Cart_create", "size": 8, "members": "0-7",
-         "label": "", "topology": "cart dims=4x2 periods=1x0", "reorder": true, "nodes": 2, "freed": false},
+         "label": "", "topology": "cart dims=4x2 periods=1x0", "reorder": true, "nodes": 2, "freed": false,
+         "shape": "same processes"},
         {"comm": "W_a1_s2.0", "parent": "W_a1", "created_by": "MPI_Comm_split", "size": 4,
-         "members": "0,2,4,6", "label": "rows", "topology": "", "reorder": null, "nodes": 2, "freed": true},
+         "members": "0,2,4,6", "label": "rows", "topology": "", "reorder": null, "nodes": 2, "freed": true,
+         "shape": "column of 4x2"},
     ]);
     let first: Vec<_> = document["communicators"].as_array().unwrap()[..3].to_vec();
     assert_eq!(serde_json::Value::from(first), expected);
     assert_eq!(document["communicators_left_out"], 0);
+}
+
+/// 32 ranks on 4 nodes in a grid of 4 x 8, with what programs make of one.
+fn grid() -> Builder {
+    let mut builder = Builder::new(32)
+        .with(|profile| {
+            profile.run.nodes = 4;
+            profile.comms[0].nodes = 4;
+            for row in &mut profile.ranks {
+                row.host = format!("node{}", row.rank / 8);
+            }
+        })
+        .comm("S", "", "", "0-31", |_| {})
+        .comm("W_d1", "W", "MPI_Comm_dup", "0-31", |row| row.nodes = 4)
+        .comm("W_s4.0", "W", "MPI_Comm_split", "0,8,16,24", |row| row.nodes = 4)
+        .comm("W_s5.1", "W", "MPI_Comm_split", "1,5", |row| row.label = "odd\tone".to_owned());
+    for row in 0..4 {
+        let members = format!("{}-{}", 8 * row, 8 * row + 7);
+        let comm = format!("W_s2.{}", 8 * row);
+        builder = builder
+            .comm(&comm, "W", "MPI_Comm_split", &members, |it| it.label = format!("row {row}"))
+            .comm(&format!("{comm}_d1"), &comm, "MPI_Comm_dup", &members, |it| it.freed = u8::from(row == 2));
+    }
+    for column in 0..8 {
+        let members = format!("{column},{},{},{}", column + 8, column + 16, column + 24);
+        let comm = format!("W_s3.{column}");
+        builder = builder.comm(&comm, "W", "MPI_Comm_split", &members, |row| {
+            row.nodes = 4;
+            row.freed = 1;
+        });
+    }
+    builder
+}
+
+#[test]
+fn like_communicators_are_one_line() {
+    let profile = grid().write();
+    profile.run(&["comms", "app.mpisee"]).prints(
+        "\
+COMM             CREATED BY       SIZE  PROCS              SHAPE          NODES  LABEL     FREED
+W                                   32  0-31                                  4            no
+├─ W_d1          MPI_Comm_dup       32  0-31               duplicate          4            no
+├─ W_s2.*        MPI_Comm_split  4 × 8  consecutive ranks  node               1  row *     no
+│  └─ W_s2.*_d1  MPI_Comm_dup    4 × 8  consecutive ranks  duplicate          1            1 of 4
+├─ W_s3.*        MPI_Comm_split  8 × 4  every 8th rank     column of 4x8      4            yes
+├─ W_s4.0        MPI_Comm_split      4  0, 8, 16, 24       one per node       4            no
+└─ W_s5.1        MPI_Comm_split      2  1, 5               inside a node      1  odd\\tone  no
+S                                    1  each of 0-31                          1            no
+
+Like communicators are one line (how many × size); --unfold shows each.
+",
+    );
+    profile.run(&["comms", "app.mpisee", "--comm", "W_s3*", "--ranks", "0-4"]).prints(
+        "\
+COMM       CREATED BY       SIZE  PROCS           SHAPE          NODES  FREED
+W                             32  0-31                               4  no
+└─ W_s3.*  MPI_Comm_split  5 × 4  every 8th rank  column of 4x8      4  yes
+
+Like communicators are one line (how many × size); --unfold shows each.
+",
+    );
+    let unfolded = profile.run(&["comms", "app.mpisee", "--unfold", "--all"]).exits(0).stdout.lines().count();
+    assert_eq!(unfolded, 1 + 1 + 1 + 3 + 8 + 8);
 }

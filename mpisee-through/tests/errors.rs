@@ -2,9 +2,22 @@
 
 mod support;
 
+use std::process::Stdio;
 use support::splatt;
 
-const COMMANDS: [&str; 3] = ["summary", "comms", "check"];
+const COMMANDS: [&str; 11] = [
+    "summary",
+    "comms",
+    "check",
+    "ops",
+    "ranks",
+    "regions",
+    "sizes",
+    "matrix",
+    "efficiency",
+    "locality",
+    "advise",
+];
 
 #[test]
 fn what_is_no_profile_is_named() {
@@ -35,6 +48,12 @@ fn a_missing_table_is_named() {
         ("summary", "calls.csv"),
         ("comms", "comms.csv"),
         ("check", "peers.csv"),
+        ("ops", "calls.csv"),
+        ("regions", "regions.csv"),
+        ("efficiency", "regions.csv"),
+        ("matrix", "peers.csv"),
+        ("locality", "peers.csv"),
+        ("advise", "calls.csv"),
     ] {
         let profile = splatt().write();
         std::fs::remove_file(profile.directory.join(table)).unwrap();
@@ -46,7 +65,7 @@ fn a_missing_table_is_named() {
 fn a_missing_column_is_named() {
     let profile = splatt().write();
     profile.replace("calls.csv", "time_s", "time");
-    for command in ["summary", "check"] {
+    for command in ["summary", "check", "ops", "ranks", "sizes", "advise"] {
         profile.run(&[command, "app.mpisee"]).fails_with(&["calls.csv", "no column 'time_s'"]);
     }
 }
@@ -56,7 +75,7 @@ fn a_wrong_number_is_found_by_its_line() {
     let profile = splatt().write();
     profile.replace("comms.csv", "W_a1_s2.0,W_a1,MPI_Comm_split,4", "W_a1_s2.0,W_a1,MPI_Comm_split,-4");
     for command in COMMANDS {
-        profile.run(&[command, "app.mpisee"]).fails_with(&["comms.csv', line 5: field 4:"]);
+        profile.run(&[command, "app.mpisee"]).fails_with(&["comms.csv', line 5: column 'size': "]);
     }
     let profile = splatt().write();
     profile.replace("ranks.csv", ",12.500000000,", ",99999999999999999999999e999,");
@@ -97,10 +116,36 @@ fn wrong_usage_is_one_line() {
 #[test]
 fn help_has_examples() {
     let profile = splatt().write();
-    for arguments in
-        [&["--help"][..], &["summary", "--help"], &["comms", "--help"], &["check", "--help"], &[]]
-    {
-        let ran = profile.run(arguments);
+    let commands = COMMANDS.iter().chain(["diff", "expect"].iter()).map(|command| vec![*command, "--help"]);
+    for arguments in commands.chain([vec!["--help"], vec![]]) {
+        let ran = profile.run(&arguments);
         assert!(ran.exits(0).stdout.contains("\nEXAMPLES:\n"), "{}", ran.stdout);
+    }
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error_of_any_command() {
+    let profile = splatt().write();
+    for command in COMMANDS {
+        let mut child = profile.command(&[command, "app.mpisee", "--output", "json"]);
+        let mut child = child.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // Nobody reads at all.
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!((output.status.code(), output.stderr), (Some(0), vec![]), "{command}");
+    }
+}
+
+#[test]
+fn a_format_is_one_of_three() {
+    let profile = splatt().write();
+    for command in COMMANDS {
+        profile.run(&[command, "app.mpisee", "--output", "xml"]).fails_with(&["'xml'", "table, csv, json"]);
+        let ran = profile.run(&[command, "app.mpisee", "--output", "json"]);
+        serde_json::from_str::<serde_json::Value>(&ran.exits(0).stdout).unwrap();
+        let ran = profile.run(&[command, "app.mpisee", "--output", "csv"]);
+        let mut reader = csv::Reader::from_reader(ran.exits(0).stdout.as_bytes());
+        assert!(reader.headers().unwrap().len() > 1, "{command}");
+        assert!(reader.records().all(|record| record.is_ok()), "{command}");
     }
 }

@@ -46,7 +46,8 @@ pub fn parse() -> Wanted {
     wanted(&command().get_matches())
 }
 
-fn command() -> Command {
+/// The definition of the command line.
+pub fn command() -> Command {
     Command::new("mpisee")
         .version(env!("CARGO_PKG_VERSION"))
         .about(ABOUT)

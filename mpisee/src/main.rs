@@ -1,34 +1,5 @@
-//! `mpisee PROGRAM`: runs a program with the profiler preloaded that fits the program's MPI.
-//!
-//! The launcher turns into the program (same process, same descriptors), so that signals and the exit code
-//! are the program's own. Whatever keeps it from profiling is said, and the program runs nevertheless.
+//! `mpisee`; the library has all of it, so that manual pages can be made from the command line's definition.
 
-mod choose;
-mod cli;
-mod environment;
-mod failure;
-mod flavours;
-mod launch;
-mod program;
-mod signals;
-
-use cli::Wanted;
-use failure::Failure;
-use std::process::ExitCode;
-
-fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            eprintln!("mpisee: {failure}");
-            failure.exit_code()
-        }
-    }
-}
-
-fn run() -> Result<(), Failure> {
-    match cli::parse() {
-        Wanted::Flavours => flavours::Installation::find().list(),
-        Wanted::Run(run) => match launch::launch(run)? {},
-    }
+fn main() -> std::process::ExitCode {
+    mpisee::main()
 }

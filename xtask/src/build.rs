@@ -61,6 +61,15 @@ pub fn commands() -> Result<[PathBuf; 2]> {
     Ok(["mpisee", "mpisee-through"].map(|command| target.join("release").join(command)))
 }
 
+/// Writes manual pages and shell completions below `folder`.
+pub fn manuals(folder: &Path) -> Result<()> {
+    let target = root().join("target");
+    let arguments = ["run", "--package", "mpisee-manuals", "--target-dir"].map(PathBuf::from);
+    let arguments = arguments.iter().map(PathBuf::as_path).chain([&*target, Path::new("--"), folder]);
+    let arguments: Option<Vec<&str>> = arguments.map(Path::to_str).collect();
+    cargo(&arguments.context("the path of the workspace is not UTF-8")?, None)
+}
+
 /// Runs clippy over everything; over the library as built for every MPI wanted.
 pub fn clippy(wanted: &Wanted) -> Result<()> {
     let strict = ["--", "--deny", "warnings"];

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 /// What of an installation is ours alone, so that an old one is replaced as a whole.
 const OWN_FOLDERS: [&str; 2] = ["lib/mpisee", "share/doc/mpisee"];
 /// Folders that others put files into as well.
-const SHARED_FOLDERS: [&str; 2] = ["bin", "include"];
+const SHARED_FOLDERS: [&str; 6] =
+    ["bin", "include", "share/bash-completion", "share/fish", "share/man", "share/zsh"];
 
 fn dist_folder() -> PathBuf {
     root().join("target/dist")
@@ -41,6 +42,7 @@ fn lay_out(folder: &Path, built: &[Built], commands: &[PathBuf]) -> Result<()> {
     for header in entries(&root().join("include"))? {
         copy_into(&header, &folder.join("include"))?;
     }
+    build::manuals(&folder.join("share"))?;
     for document in entries(&root())? {
         let name = document.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if name == "README.md" || name.starts_with("LICENSE") {

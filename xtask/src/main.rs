@@ -1,6 +1,7 @@
 //! Builds mpisee. What is done to the project in more than one step, or once per MPI, is done through here.
 
 mod bench;
+mod big_profile;
 mod build;
 mod dist;
 mod emit;
@@ -60,6 +61,24 @@ enum Task {
         #[arg(long)]
         accept: bool,
     },
+    /// Write a large profile of a run that never was, to try mpisee-through on
+    BigProfile {
+        /// The directory to create
+        #[arg(value_name = "NAME.mpisee")]
+        folder: PathBuf,
+        /// Rows of calls.csv
+        #[arg(long, default_value_t = 10_000_000)]
+        rows: u64,
+    },
+    /// Compare the speed of mpisee-through with that of DuckDB and polars, which pip installs below target/
+    BenchThrough {
+        /// Rows of calls.csv
+        #[arg(long, default_value_t = 10_000_000)]
+        rows: u64,
+        /// How often each is run, in turns
+        #[arg(long, default_value_t = 5)]
+        rounds: usize,
+    },
 }
 
 fn main() -> ExitCode {
@@ -89,6 +108,8 @@ fn run(task: Task) -> Result<()> {
         Task::Bench { wanted, rounds } => bench::bench(&wanted, rounds),
         Task::Overhead(measured) => overhead::overhead(&measured),
         Task::Instructions { wanted, accept } => instructions::instructions(&wanted, accept),
+        Task::BigProfile { folder, rows } => big_profile::write(&folder, rows),
+        Task::BenchThrough { rows, rounds } => big_profile::compare(rows, rounds),
     }
 }
 

@@ -1,7 +1,17 @@
 //! The commands: each reads a profile, answers one question and writes the answer.
 
+pub mod advise;
 pub mod check;
 pub mod comms;
+pub mod diff;
+pub mod efficiency;
+pub mod expect;
+pub mod locality;
+pub mod matrix;
+pub mod ops;
+pub mod ranks;
+pub mod regions;
+pub mod sizes;
 pub mod summary;
 
 /// How a command ended, when it could do its work.
@@ -9,6 +19,7 @@ pub mod summary;
 pub enum Outcome {
     /// The answer is written.
     Done,
-    /// The answer is written, and it says that the profile does not agree with itself.
+    /// The answer is written, and it says that the profile does not agree with itself, with another or with what is
+    /// expected of it.
     Differs,
 }

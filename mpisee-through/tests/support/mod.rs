@@ -3,7 +3,9 @@
 // Each test program uses a part of this.
 #![allow(dead_code)]
 
-use mpisee_profile::rows::{CallRow, CommRow, Members, Memory, OutsideRow, PeerRow, RankRow, Row, Seconds};
+use mpisee_profile::rows::{
+    CallRow, CommRow, Members, Memory, OutsideRow, PeerRow, RankRow, RegionRow, Row, Seconds,
+};
 use mpisee_profile::run::MpiInfo;
 use mpisee_profile::writer::{ProfileWriter, to_csv};
 use mpisee_profile::{FORMAT_VERSION, RunInfo};
@@ -20,6 +22,7 @@ pub struct Builder {
     pub peers: Vec<PeerRow>,
     /// Written if there are any.
     pub outside: Vec<OutsideRow>,
+    pub regions: Vec<RegionRow>,
 }
 
 /// A profile on disk, in a directory of its own.
@@ -64,6 +67,7 @@ impl Builder {
             calls: vec![],
             peers: vec![],
             outside: vec![],
+            regions: vec![],
         };
         empty.comm("W", "", "", &format!("0-{}", ranks - 1), |_| {})
     }
@@ -154,6 +158,13 @@ impl Builder {
         self
     }
 
+    /// Adds a region of a rank.
+    pub fn region(mut self, region: &str, rank: u32, entries: u64, wall_s: f64, mpi_s: f64) -> Self {
+        let (wall_s, mpi_s) = (Seconds(wall_s), Seconds(mpi_s));
+        self.regions.push(RegionRow { rank, region: region.to_owned(), wall_s, mpi_s, entries });
+        self
+    }
+
     /// Changes anything.
     pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
         change(&mut self);
@@ -171,6 +182,7 @@ impl Builder {
         if !self.outside.is_empty() {
             write_table(&writer, &self.outside);
         }
+        write_table(&writer, &self.regions);
         let directory = writer.finish(&self.run).unwrap();
         Written { scratch, directory }
     }

@@ -4,21 +4,21 @@ use crate::units::natural_order;
 use mpisee_profile::rows::CommRow;
 use std::collections::HashMap;
 
-/// The rows of `comms.csv` by descent.
+/// Communicators, or families of them, by descent.
 pub struct Tree<'a> {
-    rows: &'a [CommRow],
-    /// The place of each row's parent; roots and rows whose parent is missing have none.
+    names: Vec<&'a str>,
+    /// The place of each one's parent; roots and those whose parent is missing have none.
     parents: Vec<Option<usize>>,
     children: Vec<Vec<usize>>,
     roots: Vec<usize>,
 }
 
 /// A line of the drawn tree: a communicator, or how many are left out there.
-pub struct Line<'a> {
+pub struct Line {
     /// The branch and the name.
     pub text: String,
-    /// The communicator.
-    pub row: Option<&'a CommRow>,
+    /// The place of the communicator.
+    pub place: Option<usize>,
     /// Communicators that this line stands for without showing them, descendants included.
     pub left_out: usize,
 }
@@ -29,22 +29,26 @@ enum Step {
     LeftOut { siblings: usize, all: usize },
 }
 
+/// The place of each row's parent.
+pub fn parents(rows: &[CommRow]) -> Vec<Option<usize>> {
+    // Of rows with one name, which `check` reports, the first gets the children.
+    let mut places: HashMap<&str, usize> = HashMap::new();
+    for (place, row) in rows.iter().enumerate() {
+        places.entry(&row.comm).or_insert(place);
+    }
+    // A name is longer than its parent's; anything else could lead in a circle.
+    let parent_of = |row: &CommRow| {
+        places.get(row.parent.as_str()).copied().filter(|_| row.parent.len() < row.comm.len())
+    };
+    rows.iter().map(parent_of).collect()
+}
+
 impl<'a> Tree<'a> {
-    /// Sorts the rows by descent, children in the order of their names.
-    pub fn new(rows: &'a [CommRow]) -> Self {
-        // Of rows with one name, which `check` reports, the first gets the children.
-        let mut places: HashMap<&str, usize> = HashMap::new();
-        for (place, row) in rows.iter().enumerate() {
-            places.entry(&row.comm).or_insert(place);
-        }
-        let mut order: Vec<usize> = (0..rows.len()).collect();
-        order.sort_by(|&left, &right| natural_order(&rows[left].comm, &rows[right].comm));
-        // A name is longer than its parent's; anything else could lead in a circle.
-        let parent_of = |row: &CommRow| {
-            places.get(row.parent.as_str()).copied().filter(|_| row.parent.len() < row.comm.len())
-        };
-        let parents: Vec<Option<usize>> = rows.iter().map(parent_of).collect();
-        let mut children = vec![Vec::new(); rows.len()];
+    /// Sorts by descent, children in the order of their names.
+    pub fn new(names: Vec<&'a str>, parents: Vec<Option<usize>>) -> Self {
+        let mut order: Vec<usize> = (0..names.len()).collect();
+        order.sort_by(|&left, &right| natural_order(names[left], names[right]));
+        let mut children = vec![Vec::new(); names.len()];
         let mut roots = Vec::new();
         for place in order {
             match parents[place] {
@@ -53,8 +57,13 @@ impl<'a> Tree<'a> {
             }
         }
         // The world comes first, whatever else there is.
-        roots.sort_by_key(|&root| rows[root].comm != "W");
-        Tree { rows, parents, children, roots }
+        roots.sort_by_key(|&root| names[root] != "W");
+        Tree { names, parents, children, roots }
+    }
+
+    /// The rows of `comms.csv`.
+    pub fn of_rows(rows: &'a [CommRow]) -> Self {
+        Tree::new(rows.iter().map(|row| row.comm.as_str()).collect(), parents(rows))
     }
 
     /// The choice, with the ancestors of what is chosen.
@@ -73,7 +82,7 @@ impl<'a> Tree<'a> {
     /// The lines of what is kept, with at most `limit` children of each communicator.
     ///
     /// The children of a communicator that is not kept hang from its parent.
-    pub fn lines(&self, kept: &[bool], limit: usize) -> Vec<Line<'a>> {
+    pub fn lines(&self, kept: &[bool], limit: usize) -> Vec<Line> {
         let mut lines = Vec::new();
         let roots = self.kept_among(&self.roots, kept);
         // Depth first without recursion: a chain of dups may be longer than the stack.
@@ -86,12 +95,12 @@ impl<'a> Tree<'a> {
                     let below =
                         if all > siblings { format!(" and {} below", all - siblings) } else { String::new() };
                     let text = format!("{branch}… {siblings} more{below}");
-                    lines.push(Line { text, row: None, left_out: all });
+                    lines.push(Line { text, place: None, left_out: all });
                     continue;
                 }
             };
-            let row = &self.rows[place];
-            lines.push(Line { text: format!("{branch}{}", row.comm), row: Some(row), left_out: 0 });
+            let text = format!("{branch}{}", self.names[place]);
+            lines.push(Line { text, place: Some(place), left_out: 0 });
             let steps = self.steps(&self.kept_among(&self.children[place], kept), kept, limit);
             let last = steps.len().saturating_sub(1);
             pending.extend(steps.into_iter().enumerate().rev().map(|(i, step)| {
@@ -160,7 +169,7 @@ mod tests {
     }
 
     fn drawn(rows: &[CommRow], kept: &[bool], limit: usize) -> String {
-        Tree::new(rows).lines(kept, limit).iter().map(|line| line.text.clone() + "\n").collect()
+        Tree::of_rows(rows).lines(kept, limit).iter().map(|line| line.text.clone() + "\n").collect()
     }
 
     #[test]
@@ -182,7 +191,7 @@ mod tests {
     fn ancestors_of_the_chosen_are_kept_where_asked() {
         let rows = rows(&[("W", ""), ("W_d1", "W"), ("W_d1_d1", "W_d1"), ("W_d2", "W")]);
         let chosen = [false, false, true, false];
-        let tree = Tree::new(&rows);
+        let tree = Tree::of_rows(&rows);
         assert_eq!(tree.with_ancestors(&chosen), [true, true, true, false]);
         assert_eq!(drawn(&rows, &chosen, 10), "W_d1_d1\n");
     }

@@ -1,0 +1,144 @@
+//! The runs as a whole, and how much they may differ.
+
+use crate::sheet::{self, Sheet, Value};
+use std::str::FromStr;
+
+/// A run, per rank where ranks can be told apart.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Totals {
+    /// Of the longest rank.
+    pub wall_s: f64,
+    /// In MPI, mean over ranks.
+    pub time_s: f64,
+    /// Per rank.
+    pub calls: f64,
+    /// Per rank.
+    pub bytes: f64,
+}
+
+/// Both runs as a whole.
+pub fn sheet([before, after]: [Totals; 2], ranks: [usize; 2]) -> Sheet {
+    let heads = vec![
+        sheet::fixed("what", "RUN"),
+        sheet::number("before", "before"),
+        sheet::number("after", "after"),
+        sheet::number("change", "Change%"),
+    ];
+    let change = |before: f64, after: f64| {
+        if before > 0.0 { Value::Share((after - before) / before) } else { Value::Nothing }
+    };
+    let row = |name: &str, before: f64, after: f64, value: fn(f64) -> Value| {
+        vec![name.into(), value(before), value(after), change(before, after)]
+    };
+    let rows = vec![
+        row("ranks", ranks[0] as f64, ranks[1] as f64, Value::Number),
+        row("wall [s]", before.wall_s, after.wall_s, Value::Seconds),
+        row("MPI time [s]", before.time_s, after.time_s, Value::Seconds),
+        row("calls per rank", before.calls, after.calls, Value::Number),
+        row("bytes per rank", before.bytes, after.bytes, Value::Number),
+    ];
+    Sheet { name: "runs", heads, rows }
+}
+
+/// How much something may grow or shrink: `time+10%`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bound {
+    text: String,
+    what: What,
+    /// Whether growing is what fails.
+    growing: bool,
+    by: f64,
+    relative: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    Wall,
+    Time,
+    Calls,
+    Bytes,
+}
+
+impl What {
+    fn of(self, totals: Totals) -> f64 {
+        match self {
+            What::Wall => totals.wall_s,
+            What::Time => totals.time_s,
+            What::Calls => totals.calls,
+            What::Bytes => totals.bytes,
+        }
+    }
+}
+
+impl FromStr for Bound {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("'{text}' is not a bound like time+10%, calls+0, bytes-5% or wall+0.5");
+        let sign = text.find(['+', '-']).ok_or_else(wrong)?;
+        let what = match &text[..sign] {
+            "wall" => What::Wall,
+            "time" => What::Time,
+            "calls" => What::Calls,
+            "bytes" => What::Bytes,
+            _ => return Err(wrong()),
+        };
+        let amount = &text[sign + 1..];
+        let (digits, relative) = amount.strip_suffix('%').map_or((amount, false), |digits| (digits, true));
+        let by: f64 = digits.parse().map_err(|_| wrong())?;
+        if !by.is_finite() || by < 0.0 {
+            return Err(wrong());
+        }
+        let by = if relative { by / 100.0 } else { by };
+        Ok(Bound { text: text.to_owned(), what, growing: text[sign..].starts_with('+'), by, relative })
+    }
+}
+
+impl Bound {
+    /// What to say if the second run is beyond the bound.
+    pub fn exceeded(&self, before: Totals, after: Totals) -> Option<String> {
+        let (before, after) = (self.what.of(before), self.what.of(after));
+        let most = if self.relative { before * self.by } else { self.by };
+        let change = if self.growing { after - before } else { before - after };
+        // What rounding leaves of equal sums is no change.
+        let slack = 1e-12 * before.abs().max(after.abs());
+        (change > most + slack).then(|| {
+            let share = if before > 0.0 {
+                format!(" ({:+.1} %)", 100.0 * (after - before) / before)
+            } else {
+                String::new()
+            };
+            let number = |value: f64| match self.what {
+                What::Wall | What::Time => format!("{value:.6} s"),
+                What::Calls | What::Bytes => format!("{value}"),
+            };
+            format!("{}: from {} to {}{share}", self.text, number(before), number(after))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn totals(time_s: f64) -> Totals {
+        Totals { wall_s: 10.0, time_s, calls: 100.0, bytes: 0.0 }
+    }
+
+    #[test]
+    fn bounds_are_exceeded_beyond_them_only() {
+        let exceeded = |text: &str, before: f64, after: f64| {
+            text.parse::<Bound>().unwrap().exceeded(totals(before), totals(after)).is_some()
+        };
+        assert!(!exceeded("time+10%", 1.0, 1.1));
+        assert!(exceeded("time+10%", 1.0, 1.11));
+        assert!(!exceeded("time+10%", 1.0, 0.1));
+        assert!(exceeded("time-10%", 1.0, 0.89));
+        assert!(exceeded("time+0.5", 1.0, 1.6));
+        assert!(!exceeded("calls+0", 1.0, 2.0));
+        assert!(exceeded("time+0%", 0.0, 1.0));
+        for wrong in ["time", "time+", "time+x", "times+1", "+1", "time+-1", "time+nan"] {
+            assert!(wrong.parse::<Bound>().is_err(), "{wrong}");
+        }
+    }
+}

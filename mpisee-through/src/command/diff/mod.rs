@@ -1,0 +1,240 @@
+//! `diff`: two runs beside each other.
+
+mod bound;
+mod pairing;
+
+use super::Outcome;
+use crate::filter::CallFilter;
+use crate::group::{self, By, Cell};
+use crate::load::{self, Processes};
+use crate::output::{Format, OutputArgs};
+use crate::sheet::{self, Answer, Head, Sheet, Shown, Value, caveats};
+use crate::units::natural_order;
+use anyhow::Result;
+use bound::{Bound, Totals};
+use clap::Args;
+use mpisee_profile::Profile;
+use pairing::Pairing;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+const EXAMPLES: &str = "\
+EXAMPLES:
+  mpisee-through diff before.mpisee after.mpisee                          largest changes of time first
+  mpisee-through diff before.mpisee after.mpisee --kind collective --all
+  mpisee-through diff 64.mpisee 128.mpisee                                other numbers of ranks
+  mpisee-through diff before.mpisee after.mpisee --fail-if 'time+10%'     exit code 1 if it got slower";
+
+/// Two runs: what changed in calls, bytes and time, per communicator and operation.
+///
+/// Communicators are paired by name; those left over by how they were made, their size and shape, if only one pair
+/// fits. Between runs with different numbers of ranks, communicators that one call made count together (W_s2.*), and
+/// all numbers are per rank. Time is the mean over ranks. Spread is the standard deviation over ranks, of the run in which
+/// it is larger: a change below it (marked ~) may be no more than ranks differ anyway.
+///
+/// With --fail-if the exit code is 1 if a bound is exceeded.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct DiffArgs {
+    /// The profile of the run to compare with
+    before: PathBuf,
+
+    /// The profile of the other run
+    after: PathBuf,
+
+    /// Fail if wall, time (in MPI), calls or bytes of what the filters choose grow or shrink by more: time+10%,
+    /// calls+0, bytes-5%, wall+0.5 (seconds); may be repeated
+    #[arg(long, value_name = "BOUND")]
+    fail_if: Vec<Bound>,
+
+    #[command(flatten)]
+    shown: Shown,
+
+    /// Volume in KiB, MiB, … in the table (default: exact bytes)
+    #[arg(long)]
+    human: bool,
+
+    #[command(flatten)]
+    filter: CallFilter,
+
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+const HEADS: [Head; 12] = [
+    sheet::fixed("comm", "COMM"),
+    sheet::fixed("comm_after", "AFTER"),
+    sheet::fixed("call", "CALL"),
+    sheet::number("calls_before", "#Calls"),
+    sheet::number("calls_after", "after"),
+    sheet::number("bytes_before", "Volume"),
+    sheet::number("bytes_after", "after"),
+    sheet::number("mean_before_s", "Time[s]"),
+    sheet::number("mean_after_s", "after"),
+    sheet::number("time_change", "Change%"),
+    sheet::number("spread_s", "Spread[s]"),
+    sheet::fixed("within_spread", ""),
+];
+
+/// One of the two runs.
+struct Run {
+    profile: Profile,
+    processes: Processes,
+    /// Sums by communicator and operation.
+    cells: BTreeMap<Name, Cell>,
+    cut_off: Option<mpisee_profile::ProfileError>,
+}
+
+impl Run {
+    fn load(path: &Path, filter: &CallFilter) -> Result<Self> {
+        let profile = load::open(path)?;
+        let processes = Processes::load(&profile)?;
+        let by = By { comm: true, call: true, ..By::default() };
+        let mut groups = group::group(&profile, &processes, filter, by)?;
+        let cells = std::mem::take(&mut groups.cells);
+        let cells = cells
+            .into_iter()
+            .map(|(key, cell)| ((groups.comm(&key).to_owned(), groups.call(&key).to_owned()), cell))
+            .collect();
+        Ok(Run { profile, processes, cells, cut_off: groups.cut_off })
+    }
+
+    fn totals(&self) -> Totals {
+        let ranks = self.processes.ranks.len().max(1) as f64;
+        let sum = |of: fn(&Cell) -> f64| self.cells.values().map(of).sum::<f64>() / ranks;
+        Totals {
+            wall_s: self.processes.ranks.iter().map(|row| row.wall_s.0).fold(0.0, f64::max),
+            time_s: sum(Cell::time_s),
+            calls: sum(|cell| cell.calls as f64),
+            bytes: sum(|cell| cell.bytes as f64),
+        }
+    }
+}
+
+/// An operation on a communicator, or on like ones, in one run.
+#[derive(Clone, Copy, Debug, Default)]
+struct Side {
+    calls: f64,
+    bytes: f64,
+    mean_s: f64,
+    /// Standard deviation over ranks.
+    deviation_s: f64,
+    /// Over all ranks.
+    time_s: f64,
+}
+
+/// Communicator and operation.
+type Name = (String, String);
+
+/// Runs the command.
+pub fn run(args: &DiffArgs) -> Result<Outcome> {
+    let [before, after] = [Run::load(&args.before, &args.filter)?, Run::load(&args.after, &args.filter)?];
+    let same_ranks = before.processes.ranks.len() == after.processes.ranks.len();
+    let pairing = Pairing::new(&before.processes, &after.processes, same_ranks);
+    let mut pairs: BTreeMap<Name, [Option<Side>; 2]> = BTreeMap::new();
+    for (run, place) in [(&before, 0), (&after, 1)] {
+        for (key, side) in sides(run, place, &pairing, same_ranks) {
+            pairs.entry(key).or_default()[place] = Some(side);
+        }
+    }
+    let mut pairs: Vec<(Name, [Option<Side>; 2])> = pairs.into_iter().collect();
+    pairs.sort_by(|(left, one), (right, other)| {
+        let change = |[before, after]: &[Option<Side>; 2]| {
+            (after.unwrap_or_default().mean_s - before.unwrap_or_default().mean_s).abs()
+        };
+        change(other)
+            .total_cmp(&change(one))
+            .then_with(|| natural_order(&left.0, &right.0))
+            .then(left.1.cmp(&right.1))
+    });
+    let mut rows: Vec<Vec<Value>> = pairs.iter().map(|(key, sides)| row(key, sides, &pairing)).collect();
+    let closing = args.shown.cut(&args.output, &mut rows, "There are no operations to compare.");
+    let totals = [before.totals(), after.totals()];
+    let failures: Vec<String> =
+        args.fail_if.iter().filter_map(|bound| bound.exceeded(totals[0], totals[1])).collect();
+    let mut heads = HEADS.to_vec();
+    if args.output.format() == Format::Table && pairing.all_have_one_name() {
+        heads.remove(1);
+        rows.iter_mut().for_each(|row| drop(row.remove(1)));
+    }
+    let sheet = Sheet { name: "changes", heads, rows };
+    let mut answer = Answer::new(&before.profile, sheet, before.cut_off.or(after.cut_off));
+    answer.caveats = [("before", &before.profile), ("after", &after.profile)]
+        .iter()
+        .flat_map(|(name, profile)| {
+            caveats(profile).into_iter().map(move |said| format!("In {name}: {said}"))
+        })
+        .collect();
+    answer.sheets.push(bound::sheet(totals, [before.processes.ranks.len(), after.processes.ranks.len()]));
+    // The run as a whole comes first in a table, and second in CSV, which has one sheet.
+    if args.output.format() == Format::Table {
+        answer.sheets.reverse();
+    }
+    answer.closing = closing;
+    for failure in &failures {
+        answer.closing += &format!("Failed     {failure}\n");
+    }
+    let outcome = answer.write(&args.output, args.human)?;
+    Ok(if failures.is_empty() { outcome } else { Outcome::Differs })
+}
+
+/// The operations of a run by the name of their pair.
+fn sides(run: &Run, place: usize, pairing: &Pairing, totals: bool) -> BTreeMap<Name, Side> {
+    // Like communicators are one: their members' times stand beside each other.
+    let mut cells: BTreeMap<Name, (Cell, u64)> = BTreeMap::new();
+    let mut members: BTreeMap<String, u64> = BTreeMap::new();
+    for row in run.processes.comms.values() {
+        let present = run.processes.present_members(&row.members).len() as u64;
+        *members.entry(pairing.name(place, &row.comm).to_owned()).or_default() += present;
+    }
+    for ((comm, call), cell) in &run.cells {
+        let name = pairing.name(place, comm);
+        let (sum, ranks) = cells.entry((name.to_owned(), call.clone())).or_insert((Cell::EMPTY, 0));
+        sum.merge(cell.clone());
+        *ranks = members.get(name).copied().unwrap_or(0);
+    }
+    cells.into_iter().map(|(key, (cell, ranks))| (key, side(&cell, ranks, totals))).collect()
+}
+
+fn side(cell: &Cell, ranks: u64, totals: bool) -> Side {
+    let ranks = ranks.max(cell.ranks.len() as u64).max(1) as f64;
+    let mean_s = cell.time_s() / ranks;
+    let squares: f64 = cell.ranks.iter().map(|(_, time_ns)| (group::seconds(time_ns) - mean_s).powi(2)).sum();
+    let without_rows = ranks - cell.ranks.len() as f64;
+    let by = if totals { 1.0 } else { ranks };
+    Side {
+        calls: cell.calls as f64 / by,
+        bytes: cell.bytes as f64 / by,
+        mean_s,
+        deviation_s: ((squares + without_rows * mean_s.powi(2)) / ranks).sqrt(),
+        time_s: cell.time_s(),
+    }
+}
+
+fn row((comm, call): &Name, sides: &[Option<Side>; 2], pairing: &Pairing) -> Vec<Value> {
+    let [before, after] = sides;
+    let each =
+        |of: fn(&Side) -> Value| sides.iter().map(move |side| side.as_ref().map_or(Value::Nothing, of));
+    let mut row = vec![
+        comm.as_str().into(),
+        pairing.other_name(comm).map_or(Value::Nothing, Value::from),
+        call.as_str().into(),
+    ];
+    row.extend(each(|side| Value::Number(side.calls)));
+    row.extend(each(|side| Value::Bytes(side.bytes.round() as u64)));
+    row.extend(each(|side| Value::Seconds(side.mean_s)));
+    let (change, spread_s) = match (before, after) {
+        (Some(before), Some(after)) if before.time_s > 0.0 => {
+            let change = after.mean_s - before.mean_s;
+            (Some((change, change / before.mean_s)), before.deviation_s.max(after.deviation_s))
+        }
+        _ => (None, before.or(*after).unwrap_or_default().deviation_s),
+    };
+    row.push(change.map_or(Value::Nothing, |(_, share)| Value::Share(share)));
+    row.push(Value::Seconds(spread_s));
+    row.push(match change {
+        Some((change_s, _)) if change_s != 0.0 && change_s.abs() <= spread_s => "~".into(),
+        _ => Value::Text(String::new()),
+    });
+    row
+}

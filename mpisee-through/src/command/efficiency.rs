@@ -1,0 +1,244 @@
+//! `efficiency`: the efficiencies of the POP project, and which communicators the rest is lost on.
+
+use super::Outcome;
+use crate::filter::CallFilter;
+use crate::group::{self, By, seconds};
+use crate::load::{self, Processes};
+use crate::output::OutputArgs;
+use crate::sheet::{self, Answer, Head, Sheet, Shown, Value};
+use crate::units::natural_order;
+use anyhow::Result;
+use clap::Args;
+use mpisee_profile::rows::{RankRow, RegionRow};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+EXAMPLES:
+  mpisee-through efficiency app.mpisee                        the run, its regions, the communicators' parts
+  mpisee-through efficiency app.mpisee --output csv           run and regions, for other programs
+  mpisee-through efficiency app.mpisee --loss --output csv    the communicators' parts";
+
+/// Parallel efficiency, load balance and communication efficiency, and what each communicator costs.
+///
+/// Useful time is what a rank spends outside of MPI; runtime is the wall time of the longest rank.
+///
+/// parallel efficiency (PE) = mean useful time / runtime = LB x CE
+/// load balance (LB) = mean useful time / largest useful time
+/// communication efficiency (CE) = largest useful time / runtime
+///
+/// They are those of the POP project; its transfer and serialisation efficiency need a trace. The loss, 1 - PE, is the
+/// sum of the communicators' parts (their time in MPI, mean over all ranks, by runtime) and of what ranks that
+/// end early leave. Above least is the part of a communicator's time that its members spent beyond the one that
+/// spent least: mostly waiting for others. docs/questions.md has the source.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, verbatim_doc_comment)]
+pub struct EfficiencyArgs {
+    /// The NAME.mpisee directory that the run left
+    profile: PathBuf,
+
+    #[command(flatten)]
+    shown: Shown,
+
+    /// Only the communicators' parts in the loss (default: run and regions before them)
+    #[arg(long)]
+    loss: bool,
+
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+const HEADS: [Head; 8] = [
+    sheet::fixed("region", "REGION"),
+    sheet::number("ranks", "RANKS"),
+    sheet::number("runtime_s", "Runtime[s]"),
+    sheet::number("useful_mean_s", "Useful[s]"),
+    sheet::number("useful_max_s", "Max[s]"),
+    sheet::number("parallel_efficiency", "PE%"),
+    sheet::number("load_balance", "LB%"),
+    sheet::number("communication_efficiency", "CE%"),
+];
+
+const LOSS_HEADS: [Head; 5] = [
+    sheet::fixed("comm", "LOST ON"),
+    sheet::number("size", "SIZE"),
+    sheet::number("time_s", "Time[s]"),
+    sheet::number("loss", "Loss%"),
+    sheet::number("above_least", "Above least%"),
+];
+
+/// The times of some ranks in the run or in a region.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Efficiency {
+    pub ranks: u64,
+    /// The wall time of the longest rank.
+    pub runtime_s: f64,
+    /// Sum over ranks of the time outside of MPI.
+    pub useful_s: f64,
+    /// The largest of them.
+    pub useful_max_s: f64,
+}
+
+impl Efficiency {
+    /// Adds a rank: its wall time and what of it was in MPI.
+    pub fn add(&mut self, wall_s: f64, mpi_s: f64) {
+        // Where threads call MPI at once, their time may be more than the wall time.
+        let useful_s = (wall_s - mpi_s).max(0.0);
+        self.ranks += 1;
+        self.runtime_s = self.runtime_s.max(wall_s);
+        self.useful_s += useful_s;
+        self.useful_max_s = self.useful_max_s.max(useful_s);
+    }
+
+    /// Of the run.
+    pub fn of_run(ranks: &[RankRow]) -> Self {
+        let mut all = Efficiency::default();
+        ranks.iter().for_each(|row| all.add(row.wall_s.0, row.mpi_s.0));
+        all
+    }
+
+    fn useful_mean_s(&self) -> f64 {
+        self.useful_s / self.ranks.max(1) as f64
+    }
+
+    /// Mean useful time by runtime.
+    pub fn parallel(&self) -> Option<f64> {
+        ratio(self.useful_mean_s(), self.runtime_s)
+    }
+
+    /// Mean useful time by the largest.
+    pub fn load_balance(&self) -> Option<f64> {
+        ratio(self.useful_mean_s(), self.useful_max_s)
+    }
+
+    /// The largest useful time by runtime.
+    pub fn communication(&self) -> Option<f64> {
+        ratio(self.useful_max_s, self.runtime_s)
+    }
+
+    fn row(&self, name: &str) -> Vec<Value> {
+        let share = |share: Option<f64>| share.map_or(Value::Nothing, Value::Share);
+        vec![
+            name.into(),
+            Value::Count(self.ranks),
+            Value::Seconds(self.runtime_s),
+            Value::Seconds(self.useful_mean_s()),
+            Value::Seconds(self.useful_max_s),
+            share(self.parallel()),
+            share(self.load_balance()),
+            share(self.communication()),
+        ]
+    }
+}
+
+fn ratio(part: f64, all: f64) -> Option<f64> {
+    (all > 0.0).then(|| part / all)
+}
+
+/// Runs the command.
+pub fn run(args: &EfficiencyArgs) -> Result<Outcome> {
+    let profile = load::open(&args.profile)?;
+    let processes = Processes::load(&profile)?;
+    let all = Efficiency::of_run(&processes.ranks);
+    let by = By { comm: true, ..By::default() };
+    let mut groups = group::group(&profile, &processes, &CallFilter::default(), by)?;
+    let cut_off = groups.cut_off.take();
+    let mut parts: Vec<Part> = groups
+        .cells
+        .iter()
+        .map(|(key, cell)| {
+            let comm = groups.comm(key);
+            let row = processes.comms.get(comm);
+            let ranks =
+                row.map_or(0, |row| processes.present_members(&row.members).len()).max(cell.ranks.len());
+            let least_ns = if cell.ranks.len() == ranks { cell.ranks.min_ns() } else { 0 };
+            let above_s = cell.time_s() - seconds(least_ns) * ranks as f64;
+            Part { comm, size: row.map(|row| row.size), time_s: cell.time_s(), above_s }
+        })
+        .collect();
+    parts.sort_by(|left, right| {
+        right.time_s.total_cmp(&left.time_s).then_with(|| natural_order(left.comm, right.comm))
+    });
+    let mut rows = loss_rows(&parts, &all, &processes.ranks);
+    let closing = args.shown.cut(&args.output, &mut rows, "Nothing is lost: there is no time in MPI.");
+    let loss = Sheet { name: "loss", heads: LOSS_HEADS.to_vec(), rows };
+    let mut answer = Answer::new(&profile, loss, cut_off);
+    if !args.loss {
+        let rows = efficiencies(&all, load::all(&profile)?);
+        answer.sheets.insert(0, Sheet { name: "efficiency", heads: HEADS.to_vec(), rows });
+    }
+    if profile.run().mpi.thread_level == "multiple" {
+        answer.caveats.push(
+            "Threads called MPI at once: their times add up, and efficiencies are lower than they were."
+                .to_owned(),
+        );
+    }
+    answer.closing = closing;
+    answer.write(&args.output, false)
+}
+
+/// The run, then its regions, the longest first.
+fn efficiencies(all: &Efficiency, rows: Vec<RegionRow>) -> Vec<Vec<Value>> {
+    let mut regions: BTreeMap<String, Efficiency> = BTreeMap::new();
+    for row in rows {
+        regions.entry(row.region).or_default().add(row.wall_s.0, row.mpi_s.0);
+    }
+    let mut regions: Vec<(String, Efficiency)> = regions.into_iter().collect();
+    regions.sort_by(|(_, left), (_, right)| right.runtime_s.total_cmp(&left.runtime_s));
+    let regions = regions.iter().map(|(name, region)| region.row(name));
+    std::iter::once(all.row("(run)")).chain(regions).collect()
+}
+
+/// A communicator's part in the loss.
+struct Part<'a> {
+    comm: &'a str,
+    size: Option<u32>,
+    /// Over all members.
+    time_s: f64,
+    /// What of it is beyond the member that spent least.
+    above_s: f64,
+}
+
+fn loss_rows(parts: &[Part<'_>], all: &Efficiency, ranks: &[RankRow]) -> Vec<Vec<Value>> {
+    let share =
+        |time_s: f64| ratio(time_s, all.runtime_s * all.ranks as f64).map_or(Value::Nothing, Value::Share);
+    let mut rows: Vec<Vec<Value>> = parts
+        .iter()
+        .map(|part| {
+            vec![
+                part.comm.into(),
+                part.size.map_or(Value::Nothing, |size| Value::Count(u64::from(size))),
+                Value::Seconds(part.time_s),
+                share(part.time_s),
+                ratio(part.above_s, part.time_s).map_or(Value::Nothing, Value::Share),
+            ]
+        })
+        .collect();
+    let early_s: f64 = ranks.iter().map(|row| all.runtime_s - row.wall_s.0).sum();
+    if early_s > 0.0 {
+        let early = ["(ended early)".into(), Value::Nothing, Value::Seconds(early_s), share(early_s)];
+        rows.push(early.into_iter().chain([Value::Nothing]).collect());
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The example of the POP project's page on its metrics has other numbers; these are worked out by hand.
+    #[test]
+    fn efficiencies_are_those_of_pop() {
+        let mut run = Efficiency::default();
+        for (wall_s, mpi_s) in [(10.0, 2.0), (10.0, 6.0), (8.0, 2.0)] {
+            run.add(wall_s, mpi_s);
+        }
+        assert_eq!(run.load_balance(), Some(6.0 / 8.0));
+        assert_eq!(run.communication(), Some(8.0 / 10.0));
+        assert_eq!(run.parallel(), Some(6.0 / 10.0));
+        assert_eq!(Efficiency::default().parallel(), None);
+        let mut threads = Efficiency::default();
+        threads.add(1.0, 3.0);
+        assert_eq!((threads.parallel(), threads.load_balance()), (Some(0.0), None));
+    }
+}

@@ -1,0 +1,222 @@
+//! `expect`: what must hold of a profile, in a file that is checked with every change of the program.
+
+mod clause;
+
+use super::Outcome;
+use super::efficiency::Efficiency;
+use crate::filter::CallFilter;
+use crate::group::{self, By, Cell, seconds};
+use crate::load::{self, Processes};
+use crate::output::OutputArgs;
+use crate::sheet::{self, Answer, Head, Sheet, Value};
+use crate::units::natural_order;
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use clause::{Clause, Metric};
+use mpisee_profile::{Kind, Operation, Profile};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+const EXAMPLES: &str = "\
+EXAMPLES:
+  mpisee-through expect --write app.expect app.mpisee    writes what holds of this profile
+  mpisee-through expect app.expect app.mpisee            exit code 1 if something of it does not hold
+
+A FILE OF EXPECTATIONS:
+  # what, of which operation, on which communicators, how much
+  calls of MPI_Allreduce on W = 800
+  bytes of MPI_Alltoallv on W_a1_b2.* <= 52428800
+  imbalance of MPI_Allreduce on W <= 2
+  communicators = 5
+  communicators on W_s2.* = 4
+  alive = 1
+  efficiency >= 0.5";
+
+/// Does the profile hold what is expected? Exit code 1 and what does not, if not.
+///
+/// calls, bytes: sums over the operations and communicators whose names match (* is any text).
+/// imbalance: the time of the slowest rank by the mean over ranks.
+/// communicators: how many there are, S and its descendants left out; alive: how many of them were not freed.
+/// efficiency: parallel efficiency, as in mpisee-through efficiency.
+///
+/// --write leaves out calls whose number depends on time (tests, waits for some of many, probes).
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, verbatim_doc_comment)]
+pub struct ExpectArgs {
+    /// The file of expectations
+    #[arg(value_name = "FILE")]
+    expectations: PathBuf,
+
+    /// The NAME.mpisee directory that the run left
+    profile: PathBuf,
+
+    /// Write FILE from the profile instead; it must not exist yet
+    #[arg(long)]
+    write: bool,
+
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+const HEADS: [Head; 4] = [
+    sheet::fixed("outcome", "OUTCOME"),
+    sheet::number("line", "LINE"),
+    sheet::fixed("expected", "EXPECTED"),
+    sheet::fixed("found", "FOUND"),
+];
+
+/// What expectations are compared with.
+struct Facts {
+    processes: Processes,
+    cells: BTreeMap<(String, String), Cell>,
+    efficiency: Option<f64>,
+}
+
+impl Facts {
+    fn gather(profile: &Profile) -> Result<Self> {
+        let processes = Processes::load(profile)?;
+        let by = By { comm: true, call: true, ..By::default() };
+        let mut groups = group::group(profile, &processes, &CallFilter::default(), by)?;
+        if let Some(error) = groups.cut_off {
+            // Sums of a part hold nothing.
+            return Err(error.into());
+        }
+        let cells = std::mem::take(&mut groups.cells);
+        let name = |key: &group::Key| (groups.comm(key).to_owned(), groups.call(key).to_owned());
+        let cells = cells.iter().map(|(key, cell)| (name(key), cell.clone())).collect();
+        let efficiency = Efficiency::of_run(&processes.ranks).parallel();
+        Ok(Facts { processes, cells, efficiency })
+    }
+
+    /// The number that a clause is about; none if there is nothing of the kind.
+    fn value(&self, clause: &Clause) -> Option<f64> {
+        let chosen = || {
+            self.cells.iter().filter(|((comm, call), _)| clause.takes_comm(comm) && clause.takes_call(call))
+        };
+        let comms = || {
+            let is_own = |name: &str| !load::is_one_per_process(name) && clause.takes_comm(name);
+            self.processes.comms.values().filter(move |row| is_own(&row.comm))
+        };
+        match clause.metric {
+            Metric::Calls => Some(chosen().map(|(_, cell)| cell.calls as f64).sum()),
+            Metric::Bytes => Some(chosen().map(|(_, cell)| cell.bytes as f64).sum()),
+            Metric::Communicators => Some(comms().count() as f64),
+            Metric::Alive => Some(comms().filter(|row| row.freed == 0).count() as f64),
+            Metric::Efficiency => self.efficiency,
+            Metric::Imbalance => {
+                let mut sum = Cell::EMPTY;
+                chosen().for_each(|(_, cell)| sum.merge(cell.clone()));
+                let members = comms().flat_map(|row| self.processes.present_members(&row.members));
+                let members: std::collections::HashSet<u32> = members.collect();
+                let mean_s = sum.time_s() / members.len().max(sum.ranks.len()).max(1) as f64;
+                (mean_s > 0.0).then(|| seconds(sum.ranks.max_ns()) / mean_s)
+            }
+        }
+    }
+}
+
+/// Runs the command.
+pub fn run(args: &ExpectArgs) -> Result<Outcome> {
+    let profile = load::open(&args.profile)?;
+    let facts = Facts::gather(&profile)?;
+    if args.write {
+        write(&args.expectations, &args.profile, &facts)?;
+        return Ok(Outcome::Done);
+    }
+    let clauses = read(&args.expectations)?;
+    let mut holds = true;
+    let mut rows = Vec::new();
+    for (line, clause) in &clauses {
+        let found = facts.value(clause);
+        let fine = found.is_some_and(|found| clause.holds(found));
+        holds &= fine;
+        rows.push(vec![
+            if fine { "ok".into() } else { "FAILED".into() },
+            Value::Count(*line),
+            clause.text.as_str().into(),
+            found.map_or(Value::Nothing, |found| Value::Text(clause::shown(found))),
+        ]);
+    }
+    let sheet = Sheet { name: "expectations", heads: HEADS.to_vec(), rows };
+    let outcome = Answer::new(&profile, sheet, None).write(&args.output, false)?;
+    Ok(if holds { outcome } else { Outcome::Differs })
+}
+
+/// The clauses of a file, with their lines.
+fn read(path: &Path) -> Result<Vec<(u64, Clause)>> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read '{}'", path.display()))?;
+    let mut clauses = Vec::new();
+    for (line, number) in text.lines().zip(1..) {
+        let line = line.split('#').next().unwrap_or("").trim();
+        if !line.is_empty() {
+            let clause = line.parse::<Clause>();
+            clauses.push((
+                number,
+                clause.map_err(|why| anyhow::anyhow!("'{}', line {number}: {why}", path.display()))?,
+            ));
+        }
+    }
+    if clauses.is_empty() {
+        bail!("'{}' has no expectation; mpisee-through expect --help shows some", path.display());
+    }
+    Ok(clauses)
+}
+
+/// How much more imbalance than in this run is still as expected.
+const IMBALANCE_ROOM: f64 = 1.5;
+/// Operations with less of the MPI time have no expectation about their imbalance.
+const IMBALANCE_OF_MPI: f64 = 0.05;
+
+/// Writes what holds of the profile.
+fn write(path: &Path, profile: &Path, facts: &Facts) -> Result<()> {
+    let mut text = format!(
+        "# What is expected, from {}. Check it: mpisee-through expect {} PROFILE\n",
+        profile.display(),
+        path.display()
+    );
+    let mut clauses =
+        vec![Clause::of(Metric::Communicators, None, None), Clause::of(Metric::Alive, None, None)];
+    // Parts of one creation are expected together, so that the file does not grow with the number of ranks.
+    let mut units: Vec<(String, &str)> =
+        facts.cells.keys().map(|(comm, call)| (parts_of(comm), call.as_str())).collect();
+    units.sort_by(|left, right| natural_order(&left.0, &right.0).then(left.1.cmp(right.1)));
+    units.dedup();
+    for (comm, call) in units.iter().filter(|(_, call)| is_certain(call)) {
+        for metric in [Metric::Calls, Metric::Bytes] {
+            clauses.push(Clause::of(metric, Some(call), Some(comm)));
+        }
+    }
+    for clause in clauses {
+        text += &format!("{} = {}\n", clause.text, clause::shown(facts.value(&clause).unwrap_or(0.0)));
+    }
+    let all_ns: u64 = facts.cells.values().map(|cell| cell.time_ns).fold(0, u64::saturating_add);
+    for (comm, call) in units {
+        let clause = Clause::of(Metric::Imbalance, Some(call), Some(&comm));
+        let of = facts.cells.iter().filter(|((one, other), _)| clause.takes_comm(one) && other == call);
+        let time_ns: u64 = of.map(|(_, cell)| cell.time_ns).sum();
+        let Some(found) = facts.value(&clause) else { continue };
+        if time_ns as f64 >= IMBALANCE_OF_MPI * all_ns as f64 {
+            text += &format!("{} <= {:.1}\n", clause.text, (10.0 * found * IMBALANCE_ROOM).ceil() / 10.0);
+        }
+    }
+    let create = || File::create_new(path)?.write_all(text.as_bytes());
+    create().with_context(|| format!("cannot write '{}'", path.display()))
+}
+
+/// The name with `*` for the number that tells apart what one call made.
+fn parts_of(comm: &str) -> String {
+    let step = |step: &str| match step.split_once('.') {
+        Some((made, _)) => format!("{made}.*"),
+        None => step.to_owned(),
+    };
+    comm.split('_').map(step).collect::<Vec<_>>().join("_")
+}
+
+/// Whether the number of calls is the same in each run of a program that does the same.
+fn is_certain(call: &str) -> bool {
+    let chance = ["MPI_Test", "MPI_Waitany", "MPI_Waitsome", "MPI_Request_get_status", "MPI_Parrived"];
+    let kind = Operation::from_name(call).map(Operation::kind);
+    kind != Some(Kind::Probe) && !chance.iter().any(|name| call.starts_with(name))
+}

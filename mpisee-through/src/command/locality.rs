@@ -1,0 +1,241 @@
+//! `locality`: what of a communicator is inside of nodes and what across.
+
+use super::Outcome;
+use crate::filter::{CallFilter, CommFilter};
+use crate::group::{self, By};
+use crate::load::{self, Processes};
+use crate::output::OutputArgs;
+use crate::scan::{self, BadField, Fold, Peer};
+use crate::sheet::{self, Answer, Head, Sheet, Shown, Value};
+use crate::units::{count, natural_order};
+use anyhow::Result;
+use clap::Args;
+use hashbrown::HashMap;
+use mpisee_profile::rows::CommRow;
+use mpisee_profile::{Kind, Operation};
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+EXAMPLES:
+  mpisee-through locality app.mpisee                   communicators with most time
+  mpisee-through locality app.mpisee --scattered       those that would fit a node and are on several
+  mpisee-through locality app.mpisee --comm 'W_s2.*' --output csv";
+
+/// What of each communicator is inside of a node and what goes across nodes.
+///
+/// Pairs% is the part of all pairs of members that are on one node: what traffic of everybody with everybody
+/// would have inside. P2P% is the part of the bytes of point-to-point messages that stayed inside. Collective is the
+/// volume of collectives, of which the profile does not know where it went. FITS tells that a communicator on several
+/// nodes is no larger than what one node of the run holds.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct LocalityArgs {
+    /// The NAME.mpisee directory that the run left
+    profile: PathBuf,
+
+    #[command(flatten)]
+    shown: Shown,
+
+    /// Only communicators that would fit a node and are on several (default: all)
+    #[arg(long)]
+    scattered: bool,
+
+    #[command(flatten)]
+    filter: CommFilter,
+
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+const HEADS: [Head; 9] = [
+    sheet::fixed("comm", "COMM"),
+    sheet::number("size", "SIZE"),
+    sheet::number("nodes", "NODES"),
+    sheet::number("time_s", "Time[s]"),
+    sheet::number("pairs_inside", "Pairs%"),
+    sheet::number("p2p_bytes", "P2P"),
+    sheet::number("p2p_inside", "P2P%"),
+    sheet::number("collective_bytes", "Collective"),
+    sheet::fixed("fits_a_node", "FITS"),
+];
+
+/// Bytes of point-to-point messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Bytes {
+    inside: u64,
+    across: u64,
+}
+
+impl Bytes {
+    fn add(&mut self, other: Bytes) {
+        self.inside = self.inside.saturating_add(other.inside);
+        self.across = self.across.saturating_add(other.across);
+    }
+
+    fn all(self) -> u64 {
+        self.inside.saturating_add(self.across)
+    }
+
+    fn share_inside(self) -> Value {
+        match self.all() {
+            0 => Value::Nothing,
+            all => Value::Share(self.inside as f64 / all as f64),
+        }
+    }
+}
+
+/// Adds up what was sent per communicator.
+struct Collector<'a> {
+    nodes: &'a HashMap<u32, u32>,
+    comms: HashMap<Vec<u8>, Bytes>,
+}
+
+impl Fold<Peer<'static>> for Collector<'_> {
+    fn row(&mut self, row: &Peer<'_>) -> Result<(), BadField> {
+        // A process that is not in ranks.csv is on a node that nobody knows.
+        let (Some(from), Some(to)) = (self.nodes.get(&row.rank), self.nodes.get(&row.peer)) else {
+            return Ok(());
+        };
+        let sent = if from == to {
+            Bytes { inside: row.sent_bytes, across: 0 }
+        } else {
+            Bytes { inside: 0, across: row.sent_bytes }
+        };
+        match self.comms.get_mut(row.comm) {
+            Some(sum) => sum.add(sent),
+            None => {
+                self.comms.insert(row.comm.to_vec(), sent);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A communicator with what was found.
+struct Found<'a> {
+    row: &'a CommRow,
+    time_s: f64,
+    pairs_inside: Option<f64>,
+    p2p: Bytes,
+    collective: u64,
+    fits: bool,
+}
+
+/// Runs the command.
+pub fn run(args: &LocalityArgs) -> Result<Outcome> {
+    let profile = load::open(&args.profile)?;
+    let processes = Processes::load(&profile)?;
+    let (nodes, largest) = nodes(&processes);
+    let make = || Collector { nodes: &nodes, comms: HashMap::new() };
+    let scanned = scan::scan::<Peer, Collector<'_>>(&profile, make)?;
+    let mut p2p: HashMap<Vec<u8>, Bytes> = HashMap::new();
+    for (comm, bytes) in scanned.folds.into_iter().flat_map(|fold| fold.comms) {
+        p2p.entry(comm).or_default().add(bytes);
+    }
+    let by = By { comm: true, call: true, ..By::default() };
+    let mut groups = group::group(&profile, &processes, &CallFilter::default(), by)?;
+    let cut_off = scanned.cut_off.or(groups.cut_off.take());
+    let mut sums: HashMap<&str, (f64, u64)> = HashMap::new();
+    for (key, cell) in &groups.cells {
+        let sum = sums.entry(groups.comm(key)).or_default();
+        sum.0 += cell.time_s();
+        if Operation::from_name(groups.call(key)).is_some_and(|call| call.kind() == Kind::Collective) {
+            sum.1 = sum.1.saturating_add(cell.bytes);
+        }
+    }
+    let mut found: Vec<Found<'_>> = processes
+        .comms
+        .values()
+        .filter(|row| row.size > 1 && args.filter.takes_comm(&row.comm, Some(row)))
+        .filter(|row| args.filter.takes_members(&row.members))
+        .map(|row| {
+            let (time_s, collective) = sums.get(row.comm.as_str()).copied().unwrap_or_default();
+            Found {
+                row,
+                time_s,
+                pairs_inside: pairs_inside(row, &nodes),
+                p2p: p2p.get(row.comm.as_bytes()).copied().unwrap_or_default(),
+                collective,
+                fits: row.nodes > 1 && row.size <= largest,
+            }
+        })
+        .collect();
+    let lead = sentence(&found, largest);
+    found.retain(|comm| !args.scattered || comm.fits);
+    found.sort_by(|left, right| {
+        right.time_s.total_cmp(&left.time_s).then_with(|| natural_order(&left.row.comm, &right.row.comm))
+    });
+    let mut rows = found.iter().map(row).collect();
+    let closing = args.shown.cut(&args.output, &mut rows, "No communicator of several processes is left.");
+    let sheet = Sheet { name: "communicators", heads: HEADS.to_vec(), rows };
+    let mut answer = Answer::new(&profile, sheet, cut_off);
+    answer.lead = lead;
+    answer.closing = closing;
+    answer.write(&args.output, false)
+}
+
+/// The node of each rank, and how many ranks the fullest node has.
+fn nodes(processes: &Processes) -> (HashMap<u32, u32>, u32) {
+    let mut hosts: HashMap<&str, u32> = HashMap::new();
+    let mut sizes: Vec<u32> = Vec::new();
+    let mut nodes = HashMap::new();
+    for row in &processes.ranks {
+        let node = *hosts.entry(&row.host).or_insert_with(|| {
+            sizes.push(0);
+            (sizes.len() - 1) as u32
+        });
+        sizes[node as usize] += 1;
+        nodes.insert(row.rank, node);
+    }
+    (nodes, sizes.into_iter().max().unwrap_or(0))
+}
+
+/// The part of all pairs of members that are on one node.
+fn pairs_inside(row: &CommRow, nodes: &HashMap<u32, u32>) -> Option<f64> {
+    let mut on_node: HashMap<u32, u64> = HashMap::new();
+    for rank in row.members.all().iter() {
+        *on_node.entry(*nodes.get(&rank)?).or_default() += 1;
+    }
+    let all: u64 = on_node.values().sum();
+    let pairs = |members: u64| (members as f64) * (members.saturating_sub(1) as f64);
+    // Of two groups only pairs across them talk, but who is where is told by all pairs as well.
+    (all > 1).then(|| on_node.values().map(|&members| pairs(members)).sum::<f64>() / pairs(all))
+}
+
+fn row(comm: &Found<'_>) -> Vec<Value> {
+    vec![
+        comm.row.comm.as_str().into(),
+        Value::Count(u64::from(comm.row.size)),
+        Value::Count(u64::from(comm.row.nodes)),
+        Value::Seconds(comm.time_s),
+        comm.pairs_inside.map_or(Value::Nothing, Value::Share),
+        Value::Bytes(comm.p2p.all()),
+        comm.p2p.share_inside(),
+        Value::Bytes(comm.collective),
+        if comm.fits { "a node".into() } else { Value::Nothing },
+    ]
+}
+
+fn sentence(found: &[Found<'_>], largest: u32) -> String {
+    let mut p2p = Bytes::default();
+    found.iter().for_each(|comm| p2p.add(comm.p2p));
+    let inside = match p2p.share_inside() {
+        Value::Share(share) => {
+            format!("{:.1} % of the bytes of point-to-point messages stay on a node", 100.0 * share)
+        }
+        _ => "There are no bytes in point-to-point messages".to_owned(),
+    };
+    let scattered = found.iter().filter(|comm| comm.fits).count() as u64;
+    let (spread, they) = match scattered {
+        1 => ("is", "it"),
+        _ => ("are", "they"),
+    };
+    match scattered {
+        0 => format!("{inside}.\n"),
+        _ => format!(
+            "{inside}. {} {spread} on several nodes though {they} would fit one ({}).\n",
+            count(scattered, "communicator"),
+            count(u64::from(largest), "rank"),
+        ),
+    }
+}

@@ -1,0 +1,162 @@
+//! `ranks`: the processes, and how unevenly their time in MPI is spread.
+
+use super::Outcome;
+use crate::filter::CallFilter;
+use crate::group::{self, By, seconds};
+use crate::load::{self, Processes};
+use crate::output::OutputArgs;
+use crate::sheet::{self, Answer, Sheet, Shown, Value};
+use crate::units::seconds as shown_seconds;
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+EXAMPLES:
+  mpisee-through ranks app.mpisee                         the ranks with most time in MPI
+  mpisee-through ranks app.mpisee --sort wait --top 5     those with least: the others may wait for them
+  mpisee-through ranks app.mpisee --comm 'W_s2.*' --all   time on some communicators, every rank
+  mpisee-through ranks app.mpisee --output csv            for other programs";
+
+/// The processes: where they ran, their time in MPI, volume, calls, and the operation that took most of it.
+///
+/// With filters, MPI time, volume and calls are of what they choose. MPI% is of the rank's wall time.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct RanksArgs {
+    /// The NAME.mpisee directory that the run left
+    profile: PathBuf,
+
+    #[command(flatten)]
+    shown: Shown,
+
+    /// Order: most MPI time, volume or calls first; wait is least MPI time first, rank ascending
+    #[arg(long, value_name = "KEY", value_enum, default_value_t = SortKey::Time)]
+    sort: SortKey,
+
+    /// Volume in KiB, MiB, … in the table (default: exact bytes)
+    #[arg(long)]
+    human: bool,
+
+    #[command(flatten)]
+    filter: CallFilter,
+
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum SortKey {
+    Time,
+    Wait,
+    Volume,
+    Calls,
+    Rank,
+}
+
+const HEADS: [sheet::Head; 10] = [
+    sheet::number("rank", "RANK"),
+    sheet::fixed("host", "HOST"),
+    sheet::number("wall_s", "Wall[s]"),
+    sheet::number("mpi_s", "MPI[s]"),
+    sheet::number("share_of_wall", "MPI%"),
+    sheet::number("bytes", "Volume"),
+    sheet::number("calls", "#Calls"),
+    sheet::fixed("busiest_call", "MOST TIME IN"),
+    sheet::fixed("busiest_comm", "ON"),
+    sheet::number("busiest_s", "Time[s]"),
+];
+
+/// What a rank did.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum<'a> {
+    time_ns: u64,
+    bytes: u64,
+    calls: u64,
+    /// Communicator, operation and time of what took most.
+    busiest: Option<(&'a str, &'a str, u64)>,
+}
+
+/// Runs the command.
+pub fn run(args: &RanksArgs) -> Result<Outcome> {
+    let profile = load::open(&args.profile)?;
+    let processes = Processes::load(&profile)?;
+    let by = By { comm: true, call: true, rank: true, ..By::default() };
+    let groups = group::group(&profile, &processes, &args.filter, by)?;
+    let mut sums: HashMap<u32, Sum<'_>> = HashMap::new();
+    for (key, cell) in &groups.cells {
+        let sum = sums.entry(key.rank).or_default();
+        sum.time_ns = sum.time_ns.saturating_add(cell.time_ns);
+        sum.bytes = sum.bytes.saturating_add(cell.bytes);
+        sum.calls = sum.calls.saturating_add(cell.calls);
+        if sum.busiest.is_none_or(|(_, _, most_ns)| cell.time_ns > most_ns) {
+            sum.busiest = Some((groups.comm(key), groups.call(key), cell.time_ns));
+        }
+    }
+    let mut ranks: Vec<_> = processes
+        .chosen_rows(&args.filter.comms)
+        .into_iter()
+        .map(|row| (row, sums.get(&row.rank).copied().unwrap_or_default()))
+        .collect();
+    ranks.sort_by(|(left, one), (right, other)| {
+        let order = match args.sort {
+            SortKey::Time => other.time_ns.cmp(&one.time_ns),
+            SortKey::Wait => one.time_ns.cmp(&other.time_ns),
+            SortKey::Volume => other.bytes.cmp(&one.bytes),
+            SortKey::Calls => other.calls.cmp(&one.calls),
+            SortKey::Rank => std::cmp::Ordering::Equal,
+        };
+        order.then_with(|| left.rank.cmp(&right.rank))
+    });
+    let spread = spread(&ranks.iter().map(|(row, sum)| (row.rank, sum.time_ns)).collect::<Vec<_>>());
+    let mut rows = ranks
+        .iter()
+        .map(|(row, sum)| {
+            let (comm, call, most_ns) = match sum.busiest {
+                Some((comm, call, most_ns)) => (comm.into(), call.into(), Value::Seconds(seconds(most_ns))),
+                None => (Value::Nothing, Value::Nothing, Value::Nothing),
+            };
+            let time_s = seconds(sum.time_ns);
+            let share = if row.wall_s.0 > 0.0 { Value::Share(time_s / row.wall_s.0) } else { Value::Nothing };
+            vec![
+                Value::Count(u64::from(row.rank)),
+                row.host.as_str().into(),
+                Value::Seconds(row.wall_s.0),
+                Value::Seconds(time_s),
+                share,
+                Value::Bytes(sum.bytes),
+                Value::Count(sum.calls),
+                call,
+                comm,
+                most_ns,
+            ]
+        })
+        .collect();
+    let closing = args.shown.cut(&args.output, &mut rows, "No rank matches the filters.");
+    let sheet = Sheet { name: "ranks", heads: HEADS.to_vec(), rows };
+    let mut answer = Answer::new(&profile, sheet, groups.cut_off);
+    answer.lead = spread;
+    answer.closing = closing;
+    answer.write(&args.output, args.human)
+}
+
+/// Mean, least and most in a sentence.
+fn spread(times: &[(u32, u64)]) -> String {
+    let (Some(least), Some(most)) = (
+        times.iter().min_by_key(|&&(rank, time_ns)| (time_ns, rank)),
+        times.iter().max_by_key(|&&(rank, time_ns)| (time_ns, std::cmp::Reverse(rank))),
+    ) else {
+        return String::new();
+    };
+    let mean_s = times.iter().map(|&(_, time_ns)| seconds(time_ns)).sum::<f64>() / times.len() as f64;
+    format!(
+        "MPI time over {} ranks: mean {} s, least {} s (rank {}), most {} s (rank {}).\n",
+        times.len(),
+        shown_seconds(mean_s),
+        shown_seconds(seconds(least.1)),
+        least.0,
+        shown_seconds(seconds(most.1)),
+        most.0,
+    )
+}

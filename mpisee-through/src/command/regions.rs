@@ -1,0 +1,146 @@
+//! `regions`: the named parts of the program.
+
+use super::Outcome;
+use crate::filter::CallFilter;
+use crate::group::{self, By, Cell};
+use crate::load::{self, Processes};
+use crate::output::OutputArgs;
+use crate::sheet::{self, Answer, Sheet, Shown, Value};
+use anyhow::Result;
+use clap::Args;
+use mpisee_profile::rows::RegionRow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+EXAMPLES:
+  mpisee-through regions app.mpisee                        all regions, by wall time
+  mpisee-through regions app.mpisee --kind collective      how much of them is in collectives
+  mpisee-through regions app.mpisee --region 'solver*' --output csv";
+
+/// The named regions: wall time over ranks, and the MPI calls in them. solver/halo is the region halo in solver.
+///
+/// All numbers of a region include the regions in it. Wall time is mean and maximum over the ranks that entered it, MPI
+/// time the mean over them, of the calls that the filters choose. The last line is what is outside of any region.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct RegionsArgs {
+    /// The NAME.mpisee directory that the run left
+    profile: PathBuf,
+
+    #[command(flatten)]
+    shown: Shown,
+
+    /// Volume in KiB, MiB, … in the table (default: exact bytes)
+    #[arg(long)]
+    human: bool,
+
+    #[command(flatten)]
+    filter: CallFilter,
+
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+const HEADS: [sheet::Head; 9] = [
+    sheet::fixed("region", "REGION"),
+    sheet::number("ranks", "RANKS"),
+    sheet::number("entries", "ENTRIES"),
+    sheet::number("wall_mean_s", "Wall[s]"),
+    sheet::number("wall_max_s", "Max[s]"),
+    sheet::number("mpi_mean_s", "MPI[s]"),
+    sheet::number("share_of_wall", "MPI%"),
+    sheet::number("bytes", "Volume"),
+    sheet::number("calls", "#Calls"),
+];
+
+/// A region over the ranks that entered it.
+#[derive(Debug, Default)]
+struct Entered {
+    ranks: u64,
+    entries: u64,
+    wall_s: f64,
+    wall_max_s: f64,
+}
+
+/// Runs the command.
+pub fn run(args: &RegionsArgs) -> Result<Outcome> {
+    let profile = load::open(&args.profile)?;
+    let processes = Processes::load(&profile)?;
+    let mut entered: BTreeMap<String, Entered> = BTreeMap::new();
+    for row in load::all::<RegionRow>(&profile)? {
+        if args.filter.comms.takes_rank(row.rank) {
+            let region = entered.entry(row.region).or_default();
+            region.ranks += 1;
+            region.entries += row.entries;
+            region.wall_s += row.wall_s.0;
+            region.wall_max_s = region.wall_max_s.max(row.wall_s.0);
+        }
+    }
+    let inner = args.filter.without_regions();
+    let groups = group::group(&profile, &processes, &inner, By { region: true, ..By::default() })?;
+    let mut names: BTreeSet<&str> = entered.keys().map(String::as_str).collect();
+    names.extend(groups.cells.iter().map(|(key, _)| groups.region(key)));
+    let mut found: Vec<(&str, Cell)> = names
+        .into_iter()
+        .filter(|name| args.filter.takes_region(name))
+        .map(|name| {
+            let mut sum = Cell::EMPTY;
+            let inside = groups.cells.iter().filter(|(key, _)| is_in(groups.region(key), name));
+            inside.for_each(|(_, cell)| sum.merge(cell.clone()));
+            (name, sum)
+        })
+        .collect();
+    let nothing = Entered::default();
+    let of = |name: &str| entered.get(name).unwrap_or(&nothing);
+    found.sort_by(|(left, _), (right, _)| {
+        // What is outside comes last.
+        let order = left.is_empty().cmp(&right.is_empty());
+        order.then_with(|| of(right).wall_s.total_cmp(&of(left).wall_s)).then_with(|| left.cmp(right))
+    });
+    let all_ranks = processes.chosen(&args.filter.comms) as u64;
+    let mut rows = found.iter().map(|(name, cell)| row(name, of(name), cell, all_ranks)).collect();
+    let closing = args.shown.cut(&args.output, &mut rows, "No region matches the filters.");
+    let sheet = Sheet { name: "regions", heads: HEADS.to_vec(), rows };
+    let mut answer = Answer::new(&profile, sheet, groups.cut_off);
+    answer.closing = closing;
+    answer.write(&args.output, args.human)
+}
+
+/// Whether `region` is `outer` or in it; only what is outside of any is in the region without a name.
+fn is_in(region: &str, outer: &str) -> bool {
+    region == outer
+        || !outer.is_empty() && region.strip_prefix(outer).is_some_and(|rest| rest.starts_with('/'))
+}
+
+fn row(name: &str, region: &Entered, cell: &Cell, all_ranks: u64) -> Vec<Value> {
+    let outside = name.is_empty();
+    let ranks = if outside { all_ranks } else { region.ranks };
+    let mean_s = |time_s: f64| if ranks > 0 { Value::Seconds(time_s / ranks as f64) } else { Value::Nothing };
+    let unless_outside = |value: Value| if outside { Value::Nothing } else { value };
+    vec![
+        Value::Region(name.to_owned()),
+        Value::Count(ranks),
+        unless_outside(Value::Count(region.entries)),
+        unless_outside(mean_s(region.wall_s)),
+        unless_outside(Value::Seconds(region.wall_max_s)),
+        mean_s(cell.time_s()),
+        if region.wall_s > 0.0 { Value::Share(cell.time_s() / region.wall_s) } else { Value::Nothing },
+        Value::Bytes(cell.bytes),
+        Value::Count(cell.calls),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_in;
+
+    #[test]
+    fn regions_are_in_those_around_them() {
+        assert!(is_in("solver/halo", "solver"));
+        assert!(is_in("solver", "solver"));
+        assert!(!is_in("solver2", "solver"));
+        assert!(!is_in("solver", ""));
+        assert!(is_in("", ""));
+    }
+}

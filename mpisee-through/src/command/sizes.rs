@@ -1,0 +1,204 @@
+//! `sizes`: a histogram of message sizes per operation.
+
+use super::Outcome;
+use crate::filter::CallFilter;
+use crate::group::{self, By, Cell, Groups, Key};
+use crate::load::{self, Processes};
+use crate::output::{OutputArgs, Page};
+use crate::sheet::{self, Answer, Sheet, Value};
+use crate::units::{count, human_bytes, natural_order, seconds};
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+EXAMPLES:
+  mpisee-through sizes app.mpisee                          calls by message size, per operation
+  mpisee-through sizes app.mpisee --by time                where the time of an operation goes
+  mpisee-through sizes app.mpisee --comm W --call '*send'  some operations on one communicator
+  mpisee-through sizes app.mpisee --output csv             for other programs";
+
+/// Message sizes: a histogram of each operation, the one with most time first.
+///
+/// Sizes are recorded in classes between powers of two. docs/volumes.md says what the message of an operation is.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct SizesArgs {
+    /// The NAME.mpisee directory that the run left
+    profile: PathBuf,
+
+    /// Show N operations (default: 10 in a table, all in csv and json)
+    #[arg(long, value_name = "N", conflicts_with = "all")]
+    top: Option<usize>,
+
+    /// Show all operations (default: see --top)
+    #[arg(long)]
+    all: bool,
+
+    /// What the bars are
+    #[arg(long, value_name = "KEY", value_enum, default_value_t = BarOf::Calls)]
+    by: BarOf,
+
+    #[command(flatten)]
+    filter: CallFilter,
+
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum BarOf {
+    Calls,
+    Volume,
+    Time,
+}
+
+impl BarOf {
+    fn of(self, cell: &Cell) -> u64 {
+        match self {
+            BarOf::Calls => cell.calls,
+            BarOf::Volume => cell.bytes,
+            BarOf::Time => cell.time_ns,
+        }
+    }
+}
+
+const HEADS: [sheet::Head; 6] = [
+    sheet::fixed("call", "CALL"),
+    sheet::number("size_min", "MIN"),
+    sheet::number("size_max", "MAX"),
+    sheet::number("calls", "#Calls"),
+    sheet::number("bytes", "Volume"),
+    sheet::number("time_s", "Time[s]"),
+];
+/// The longest bar, in characters.
+const BAR: u64 = 40;
+
+/// Runs the command.
+pub fn run(args: &SizesArgs) -> Result<Outcome> {
+    let profile = load::open(&args.profile)?;
+    let processes = Processes::load(&profile)?;
+    let by = By { call: true, size: true, ..By::default() };
+    let groups = group::group(&profile, &processes, &args.filter, by)?;
+    let mut operations: Vec<&[(Key, Cell)]> =
+        groups.cells.chunk_by(|(left, _), (right, _)| left.call == right.call).collect();
+    let total = |cells: &[(Key, Cell)], of: fn(&Cell) -> u64| {
+        cells.iter().map(|(_, cell)| of(cell)).fold(0, u64::saturating_add)
+    };
+    operations.sort_by(|left, right| {
+        let order = total(right, |cell| cell.time_ns).cmp(&total(left, |cell| cell.time_ns));
+        order.then_with(|| natural_order(groups.call(&left[0].0), groups.call(&right[0].0)))
+    });
+    let shown = args.output.limit(args.top, args.all).min(operations.len());
+    let left_out = operations.len() - shown;
+    operations.truncate(shown);
+    let page = args.output.page();
+    let drawn: Vec<String> =
+        operations.iter().map(|cells| histogram(cells, &groups, args.by, page)).collect();
+    let rows = operations.iter().flat_map(|cells| cells.iter().map(|(key, cell)| row(key, cell, &groups)));
+    let sheet = Sheet { name: "sizes", heads: HEADS.to_vec(), rows: rows.collect() };
+    let nothing = operations.is_empty().then(|| format!("{}\n", args.filter.nothing()));
+    let mut answer = Answer::new(&profile, sheet, groups.cut_off);
+    if args.output.format() == crate::output::Format::Table {
+        answer.sheets.clear();
+        answer.lead = drawn.join("\n");
+        answer.closing = match (nothing, left_out) {
+            (Some(nothing), _) => nothing,
+            (None, 0) => String::new(),
+            (None, more) => {
+                format!(
+                    "{} left out; --all shows all, --top N the first N.\n",
+                    match more {
+                        1 => "1 more operation is".to_owned(),
+                        _ => format!("{more} more operations are"),
+                    }
+                )
+            }
+        };
+    }
+    answer.write(&args.output, false)
+}
+
+fn row(key: &Key, cell: &Cell, groups: &Groups) -> Vec<Value> {
+    let (size_min, size_max) = groups.size(key);
+    vec![
+        groups.call(key).into(),
+        Value::Count(size_min),
+        Value::Count(size_max),
+        Value::Count(cell.calls),
+        Value::Bytes(cell.bytes),
+        Value::Seconds(cell.time_s()),
+    ]
+}
+
+/// One operation: a line with its sums, then one per size class.
+fn histogram(cells: &[(Key, Cell)], groups: &Groups, by: BarOf, page: Page) -> String {
+    let sum = |of: fn(&Cell) -> u64| cells.iter().map(|(_, cell)| of(cell)).fold(0, u64::saturating_add);
+    let mut text = format!(
+        "{}  {}, {}, {} s over all ranks\n",
+        page.bold(groups.call(&cells[0].0)),
+        count(sum(|cell| cell.calls), "call"),
+        human_bytes(sum(|cell| cell.bytes)),
+        seconds(group::seconds(sum(|cell| cell.time_ns))),
+    );
+    let most = cells.iter().map(|(_, cell)| by.of(cell)).max().unwrap_or(0).max(1);
+    let lines: Vec<[String; 4]> = cells
+        .iter()
+        .map(|(key, cell)| {
+            let amount = match by {
+                BarOf::Calls => cell.calls.to_string(),
+                BarOf::Volume => human_bytes(cell.bytes),
+                BarOf::Time => format!("{} s", seconds(cell.time_s())),
+            };
+            let (size_min, size_max) = groups.size(key);
+            // At least a mark where there is something.
+            let length = u128::from(by.of(cell)) * u128::from(BAR);
+            let length = length.div_ceil(u128::from(most)) as usize;
+            [short_bytes(size_min), short_bytes(size_max), amount, "█".repeat(length)]
+        })
+        .collect();
+    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
+    let (from, to, amounts) = (width(0), width(1), width(2));
+    for [size_min, size_max, amount, bar] in &lines {
+        let range = if size_min == size_max {
+            format!("{:>width$}", size_min, width = from + 3 + to)
+        } else {
+            format!("{size_min:>from$} - {size_max:>to$}")
+        };
+        text += format!("  {range}  {amount:>amounts$}  {bar}").trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+/// The ends of size classes: `64 B`, `127 B`, `1 KiB`; one below a power of two is shown as that power less 1.
+fn short_bytes(bytes: u64) -> String {
+    const UNITS: [(&str, u32); 6] =
+        [("EiB", 60), ("PiB", 50), ("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    for (unit, bits) in UNITS {
+        if bytes >= 1 << bits && bytes.trailing_zeros() >= bits {
+            return format!("{} {unit}", bytes >> bits);
+        }
+        if bytes > 1 << bits && (u128::from(bytes) + 1).trailing_zeros() >= bits {
+            return format!("<{} {unit}", (u128::from(bytes) + 1) >> bits);
+        }
+    }
+    format!("{bytes} B")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::short_bytes;
+
+    #[test]
+    fn ends_of_classes_are_short() {
+        assert_eq!(short_bytes(0), "0 B");
+        assert_eq!(short_bytes(127), "127 B");
+        assert_eq!(short_bytes(1024), "1 KiB");
+        assert_eq!(short_bytes(2047), "<2 KiB");
+        assert_eq!(short_bytes((1 << 20) - 1), "<1024 KiB");
+        assert_eq!(short_bytes(512 << 20), "512 MiB");
+        assert_eq!(short_bytes(1500), "1500 B");
+        assert_eq!(short_bytes(u64::MAX), "<16 EiB");
+    }
+}

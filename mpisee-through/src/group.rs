@@ -1,0 +1,447 @@
+//! Sums up `calls.csv`, by those of its columns that a question is about.
+//!
+//! What is held grows with the groups and the ranks in them, not with the rows. All sums are of whole numbers, so that
+//! they do not depend on which thread read what.
+
+use crate::filter::CallFilter;
+use crate::load::Processes;
+use crate::scan::{self, BadField, Call, Fold};
+use anyhow::{Result, bail};
+use hashbrown::HashMap;
+use mpisee_profile::{Profile, ProfileError};
+use std::hash::Hash;
+
+/// The columns by which rows are told apart; a column that is not among them is the same for all.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct By {
+    pub comm: bool,
+    pub rank: bool,
+    pub region: bool,
+    pub call: bool,
+    pub size: bool,
+    /// The time of each rank is not kept.
+    pub without_times: bool,
+}
+
+/// A group: numbers in the lists of [`Groups`], 0 in a column by which rows are not told apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key {
+    pub comm: u32,
+    pub region: u32,
+    pub call: u32,
+    pub size: u32,
+    pub rank: u32,
+}
+
+/// The sums of a group.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    pub calls: u64,
+    pub bytes: u64,
+    pub time_ns: u64,
+    /// The shortest call.
+    pub min_ns: u64,
+    /// The longest call.
+    pub max_ns: u64,
+    /// The time of each rank.
+    pub ranks: RankTimes,
+    /// Some sum is 2^64 or more.
+    overflowed: bool,
+}
+
+impl Cell {
+    /// No call.
+    pub const EMPTY: Cell = Cell {
+        calls: 0,
+        bytes: 0,
+        time_ns: 0,
+        min_ns: u64::MAX,
+        max_ns: 0,
+        ranks: RankTimes { times: Vec::new(), settled: 0 },
+        overflowed: false,
+    };
+
+    /// The time in seconds.
+    pub fn time_s(&self) -> f64 {
+        seconds(self.time_ns)
+    }
+
+    fn add(&mut self, [calls, bytes, time_ns]: [u64; 3], [min_ns, max_ns]: [u64; 2]) {
+        let mut sum = |into: &mut u64, more: u64| {
+            let (sum, overflowed) = into.overflowing_add(more);
+            *into = sum;
+            self.overflowed |= overflowed;
+        };
+        sum(&mut self.calls, calls);
+        sum(&mut self.bytes, bytes);
+        sum(&mut self.time_ns, time_ns);
+        self.min_ns = self.min_ns.min(min_ns);
+        self.max_ns = self.max_ns.max(max_ns);
+    }
+
+    /// Adds the sums of another group.
+    pub fn merge(&mut self, other: Cell) {
+        self.add([other.calls, other.bytes, other.time_ns], [other.min_ns, other.max_ns]);
+        self.overflowed |= other.overflowed;
+        self.ranks.merge(other.ranks);
+    }
+}
+
+/// Nanoseconds as seconds.
+pub fn seconds(nanoseconds: u64) -> f64 {
+    nanoseconds as f64 / 1e9
+}
+
+/// Time in nanoseconds per rank.
+#[derive(Clone, Debug, Default)]
+pub struct RankTimes {
+    /// Ascending by rank up to `settled`, in any order and with repetitions after it.
+    times: Vec<(u32, u64)>,
+    settled: usize,
+}
+
+impl RankTimes {
+    fn add(&mut self, rank: u32, time_ns: u64) {
+        let all_settled = self.settled == self.times.len();
+        if let Some((last, sum_ns)) = self.times.last_mut()
+            && *last == rank
+        {
+            *sum_ns = sum_ns.saturating_add(time_ns);
+            return;
+        }
+        // PERF: tables are written rank by rank, so that it is mostly a new last one.
+        let is_next = all_settled && self.times.last().is_none_or(|&(last, _)| last < rank);
+        self.times.push((rank, time_ns));
+        if is_next {
+            self.settled += 1;
+        } else if self.times.len() > 2 * self.settled + 64 {
+            self.settle();
+        }
+    }
+
+    fn settle(&mut self) {
+        if self.settled < self.times.len() {
+            self.times.sort_unstable_by_key(|&(rank, _)| rank);
+            self.times.dedup_by(|(next, time_ns), (rank, sum_ns)| {
+                let same = next == rank;
+                if same {
+                    *sum_ns = sum_ns.saturating_add(*time_ns);
+                }
+                same
+            });
+            self.settled = self.times.len();
+        }
+    }
+
+    fn merge(&mut self, mut other: RankTimes) {
+        self.settle();
+        other.settle();
+        // PERF: the last rank of one thread's block may be the first of the other's.
+        self.times.append(&mut other.times);
+        self.settle();
+    }
+
+    /// Rank and nanoseconds, ascending by rank.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (u32, u64)> + '_ {
+        self.times.iter().copied()
+    }
+
+    /// The number of ranks.
+    pub fn len(&self) -> usize {
+        self.times.len()
+    }
+
+    /// The time of the rank that has least.
+    pub fn min_ns(&self) -> u64 {
+        self.iter().map(|(_, time_ns)| time_ns).min().unwrap_or(0)
+    }
+
+    /// The time of the rank that has most.
+    pub fn max_ns(&self) -> u64 {
+        self.iter().map(|(_, time_ns)| time_ns).max().unwrap_or(0)
+    }
+}
+
+/// Numbers for values, in the order in which they come up.
+#[derive(Debug)]
+struct Numbers<T> {
+    numbers: HashMap<T, u32>,
+    values: Vec<T>,
+}
+
+impl<T> Default for Numbers<T> {
+    fn default() -> Self {
+        Numbers { numbers: HashMap::new(), values: Vec::new() }
+    }
+}
+
+impl<T: Clone + Eq + Hash> Numbers<T> {
+    fn number(&mut self, value: &T) -> u32 {
+        if let Some(&number) = self.numbers.get(value) {
+            return number;
+        }
+        let number = self.values.len() as u32;
+        self.numbers.insert(value.clone(), number);
+        self.values.push(value.clone());
+        number
+    }
+}
+
+/// Numbers for names, and what was decided about a name when it first came up.
+#[derive(Debug, Default)]
+struct Names {
+    numbers: HashMap<Vec<u8>, (u32, bool)>,
+    names: Vec<String>,
+    /// PERF: neighbouring rows mostly have the same name.
+    last: (Vec<u8>, Option<u32>),
+}
+
+impl Names {
+    /// The number of the name, if `is_wanted` says so, which is asked once per name.
+    fn number(
+        &mut self,
+        name: &[u8],
+        column: &'static str,
+        is_wanted: impl FnOnce(&str) -> bool,
+    ) -> Result<Option<u32>, BadField> {
+        if self.last.0 == name && !self.names.is_empty() {
+            return Ok(self.last.1);
+        }
+        let (number, wanted) = match self.numbers.get(name) {
+            Some(&known) => known,
+            None => {
+                let text = std::str::from_utf8(name)
+                    .map_err(|_| BadField { column, why: "the text is not UTF-8".to_owned() })?;
+                let next = (self.names.len() as u32, is_wanted(text));
+                self.numbers.insert(name.to_vec(), next);
+                self.names.push(text.to_owned());
+                next
+            }
+        };
+        self.last.0.clear();
+        self.last.0.extend_from_slice(name);
+        self.last.1 = wanted.then_some(number);
+        Ok(self.last.1)
+    }
+}
+
+/// The cells of one thread.
+struct Collector<'a> {
+    by: By,
+    filter: &'a CallFilter,
+    processes: &'a Processes,
+    comms: Names,
+    calls: Names,
+    regions: Names,
+    sizes: Numbers<(u64, u64)>,
+    places: HashMap<Key, u32>,
+    cells: Vec<(Key, Cell)>,
+    last: usize,
+}
+
+impl<'a> Collector<'a> {
+    fn new(by: By, filter: &'a CallFilter, processes: &'a Processes) -> Self {
+        Collector {
+            by,
+            filter,
+            processes,
+            comms: Names::default(),
+            calls: Names::default(),
+            regions: Names::default(),
+            sizes: Numbers::default(),
+            places: HashMap::new(),
+            cells: Vec::new(),
+            last: 0,
+        }
+    }
+
+    /// The group of a row, if the filter takes it.
+    fn key(&mut self, row: &Call<'_>) -> Result<Option<Key>, BadField> {
+        let Collector { by, filter, processes, .. } = self;
+        let comm = self
+            .comms
+            .number(row.comm, "comm", |name| filter.comms.takes_comm(name, processes.comms.get(name)))?;
+        let call = self.calls.number(row.call, "call", |name| filter.takes_call(name))?;
+        let region = self.regions.number(row.region, "region", |name| filter.takes_region(name))?;
+        let (Some(comm), Some(call), Some(region)) = (comm, call, region) else { return Ok(None) };
+        if !filter.takes_row(row.rank, row.size_min, row.size_max, row.memory) {
+            return Ok(None);
+        }
+        let when = |asked: bool, number: u32| if asked { number } else { 0 };
+        Ok(Some(Key {
+            comm: when(by.comm, comm),
+            region: when(by.region, region),
+            call: when(by.call, call),
+            size: if by.size { self.sizes.number(&(row.size_min, row.size_max)) } else { 0 },
+            rank: when(by.rank, row.rank),
+        }))
+    }
+
+    fn cell(&mut self, key: Key) -> &mut Cell {
+        if self.cells.get(self.last).is_none_or(|(last, _)| *last != key) {
+            let cells = &mut self.cells;
+            self.last = *self.places.entry(key).or_insert_with(|| {
+                cells.push((key, Cell::EMPTY));
+                (cells.len() - 1) as u32
+            }) as usize;
+        }
+        &mut self.cells[self.last].1
+    }
+
+    /// Adds the cells of another thread.
+    fn merge(&mut self, other: Collector<'_>) {
+        let known = |_: &str| true;
+        // Names were checked when they came up, so that none is refused here.
+        let mut map = |names: fn(&mut Self) -> &mut Names, from: &Names| -> Vec<u32> {
+            let number =
+                |name: &String| names(self).number(name.as_bytes(), "", known).ok().flatten().unwrap_or(0);
+            from.names.iter().map(number).collect()
+        };
+        let comms = map(|all| &mut all.comms, &other.comms);
+        let calls = map(|all| &mut all.calls, &other.calls);
+        let regions = map(|all| &mut all.regions, &other.regions);
+        let sizes: Vec<u32> = other.sizes.values.iter().map(|size| self.sizes.number(size)).collect();
+        let new = |numbers: &[u32], old: u32| numbers.get(old as usize).copied().unwrap_or(0);
+        for (key, cell) in other.cells {
+            let Key { comm, region, call, size, rank } = key;
+            let when = |asked: bool, number: u32| if asked { number } else { 0 };
+            let key = Key {
+                comm: when(self.by.comm, new(&comms, comm)),
+                region: when(self.by.region, new(&regions, region)),
+                call: when(self.by.call, new(&calls, call)),
+                size: when(self.by.size, new(&sizes, size)),
+                rank,
+            };
+            self.cell(key).merge(cell);
+        }
+    }
+}
+
+impl Fold<Call<'static>> for Collector<'_> {
+    fn row(&mut self, row: &Call<'_>) -> Result<(), BadField> {
+        let Some(key) = self.key(row)? else { return Ok(()) };
+        let with_times = !(self.by.rank || self.by.without_times);
+        let cell = self.cell(key);
+        cell.add([row.calls, row.bytes, row.time_ns], [row.min_ns, row.max_ns]);
+        if with_times {
+            cell.ranks.add(row.rank, row.time_ns);
+        }
+        Ok(())
+    }
+}
+
+/// All groups, and the names of what their keys say.
+pub struct Groups {
+    /// Sums by group, in the order of the names.
+    pub cells: Vec<(Key, Cell)>,
+    pub comms: Vec<String>,
+    pub regions: Vec<String>,
+    pub calls: Vec<String>,
+    /// Smallest and largest message of each size class.
+    pub sizes: Vec<(u64, u64)>,
+    /// The error that ended reading; the sums are of the rows before it.
+    pub cut_off: Option<ProfileError>,
+}
+
+impl Groups {
+    /// The name of the group's communicator.
+    pub fn comm(&self, key: &Key) -> &str {
+        &self.comms[key.comm as usize]
+    }
+
+    /// The name of the group's operation.
+    pub fn call(&self, key: &Key) -> &str {
+        &self.calls[key.call as usize]
+    }
+
+    /// The name of the group's region.
+    pub fn region(&self, key: &Key) -> &str {
+        &self.regions[key.region as usize]
+    }
+
+    /// The size class of the group.
+    pub fn size(&self, key: &Key) -> (u64, u64) {
+        self.sizes[key.size as usize]
+    }
+}
+
+/// Sums up the rows of `calls.csv` that the filter takes.
+pub fn group(profile: &Profile, processes: &Processes, filter: &CallFilter, by: By) -> Result<Groups> {
+    let make = || Collector::new(by, filter, processes);
+    let scanned = scan::scan::<Call, Collector<'_>>(profile, make)?;
+    let mut folds = scanned.folds.into_iter();
+    let mut all = folds.next().unwrap_or_else(make);
+    for other in folds {
+        all.merge(other);
+    }
+    let Collector { comms, calls, regions, sizes, mut cells, .. } = all;
+    let (comms, calls, regions) = (comms.names, calls.names, regions.names);
+    for (key, cell) in &mut cells {
+        cell.ranks.settle();
+        if cell.overflowed {
+            let comm = if by.comm { &comms[key.comm as usize] } else { "a group of rows" };
+            bail!("calls.csv: the counts of {comm} add up to 2^64 or more, so they are wrong");
+        }
+    }
+    let mut groups = Groups { cells, comms, regions, calls, sizes: sizes.values, cut_off: scanned.cut_off };
+    let mut cells = std::mem::take(&mut groups.cells);
+    // Which thread met a name first is chance; the order of names is not.
+    let name = |by: bool, names: &[String], number: u32| {
+        if by { names[number as usize].clone() } else { String::new() }
+    };
+    cells.sort_by_cached_key(|(key, _)| {
+        (
+            name(by.comm, &groups.comms, key.comm),
+            name(by.region, &groups.regions, key.region),
+            name(by.call, &groups.calls, key.call),
+            if by.size { groups.sizes[key.size as usize] } else { (0, 0) },
+            key.rank,
+        )
+    });
+    groups.cells = cells;
+    Ok(groups)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    proptest! {
+        #[test]
+        fn times_per_rank_do_not_depend_on_the_order_of_rows(
+            rows in proptest::collection::vec((0u32..90, 0u64..1000), 0..400),
+            cut in 0usize..400
+        ) {
+            let cut = cut.min(rows.len());
+            let mut parts = [RankTimes::default(), RankTimes::default()];
+            let mut expected: BTreeMap<u32, u64> = BTreeMap::new();
+            for (index, &(rank, time)) in rows.iter().enumerate() {
+                parts[usize::from(index >= cut)].add(rank, time);
+                *expected.entry(rank).or_default() += time;
+            }
+            let [mut times, other] = parts;
+            times.merge(other);
+            prop_assert_eq!(times.iter().collect::<Vec<_>>(), expected.into_iter().collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn a_name_is_judged_once() {
+        let mut names = Names::default();
+        assert_eq!(names.number(b"W", "comm", |_| true), Ok(Some(0)));
+        assert_eq!(names.number(b"S", "comm", |_| false), Ok(None));
+        assert_eq!(names.number(b"W", "comm", |_| unreachable!()), Ok(Some(0)));
+        assert_eq!(names.number(b"S", "comm", |_| unreachable!()), Ok(None));
+        assert_eq!(names.names, ["W", "S"]);
+        assert_eq!(names.number(b"\xff", "comm", |_| true).unwrap_err().column, "comm");
+    }
+
+    #[test]
+    fn the_first_name_may_be_empty() {
+        let mut names = Names::default();
+        assert_eq!(names.number(b"", "region", |_| true), Ok(Some(0)));
+        assert_eq!(names.number(b"", "region", |_| unreachable!()), Ok(Some(0)));
+    }
+}

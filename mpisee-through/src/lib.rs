@@ -1,0 +1,52 @@
+//! `mpisee-through`: turns a profile directory of mpisee into answers.
+//!
+//! One module per command under [`command`]; what they share lies beside it: [`load`] reads the small tables, [`scan`]
+//! the large ones on all cores, [`group`] and [`aggregate`] sum them up, [`filter`] chooses rows, [`output`],
+//! [`sheet`] and [`units`] say how results look.
+
+mod aggregate;
+mod cli;
+mod command;
+mod filter;
+mod glob;
+mod group;
+mod load;
+mod output;
+mod scan;
+mod shape;
+mod sheet;
+mod units;
+
+use command::Outcome;
+use std::io::Write;
+use std::process::ExitCode;
+
+/// The exit code of bad usage and of a profile that cannot be read; 1 is left to `check`.
+const UNUSABLE: u8 = 2;
+
+/// The program: reads the command line and says how it went.
+pub fn main() -> ExitCode {
+    match cli::run(std::env::args_os()) {
+        Ok(Outcome::Done) => ExitCode::SUCCESS,
+        Ok(Outcome::Differs) => ExitCode::from(1),
+        // The reader of a pipe has seen enough: that is how `| head` ends.
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Nobody is left to tell if stderr is closed too.
+            let _ = writeln!(std::io::stderr(), "mpisee-through: {error:#}");
+            ExitCode::from(UNUSABLE)
+        }
+    }
+}
+
+/// The command line, for completions and manual pages.
+pub fn command() -> clap::Command {
+    cli::command()
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<std::io::Error>())
+        .any(|cause| cause.kind() == std::io::ErrorKind::BrokenPipe)
+}

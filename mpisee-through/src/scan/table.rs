@@ -1,0 +1,123 @@
+//! The tables that are read on all cores, and their rows without a copy.
+
+use super::BadField;
+use super::record::{Cursor, Record, shown};
+use mpisee_profile::rows::{CallRow, Memory, PeerRow, Row};
+
+/// A table and what its rows look like.
+pub trait Table {
+    /// The file's name.
+    const FILE: &'static str;
+    /// The columns, in the order in which [`Table::parse`] numbers them.
+    const COLUMNS: &'static [&'static str];
+    /// A row that borrows from the block.
+    type Row<'a>;
+
+    /// Reads the fields of a record that is as tables are written, and says where the next one begins.
+    fn quick(_block: &[u8], _at: usize) -> Option<(Self::Row<'_>, usize)> {
+        None
+    }
+
+    /// Reads the fields.
+    fn parse<'a>(record: &Record<'a>) -> Result<Self::Row<'a>, BadField>;
+}
+
+/// A row of `calls.csv`; the fields are those of [`CallRow`], times in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Call<'a> {
+    pub comm: &'a [u8],
+    pub rank: u32,
+    pub region: &'a [u8],
+    pub call: &'a [u8],
+    pub size_min: u64,
+    pub size_max: u64,
+    pub memory: Memory,
+    pub calls: u64,
+    pub bytes: u64,
+    pub time_ns: u64,
+    pub min_ns: u64,
+    pub max_ns: u64,
+}
+
+impl Table for Call<'static> {
+    const FILE: &'static str = CallRow::FILE;
+    const COLUMNS: &'static [&'static str] = CallRow::COLUMNS;
+    type Row<'a> = Call<'a>;
+
+    fn quick(block: &[u8], at: usize) -> Option<(Call<'_>, usize)> {
+        let mut next = Cursor::new(block, at);
+        let call = Call {
+            comm: next.text()?,
+            rank: u32::try_from(next.number()?).ok()?,
+            region: next.text()?,
+            call: next.text()?,
+            size_min: next.number()?,
+            size_max: next.number()?,
+            memory: memory(next.text()?).ok()?,
+            calls: next.number()?,
+            bytes: next.number()?,
+            time_ns: next.nanoseconds(b',')?,
+            min_ns: next.nanoseconds(b',')?,
+            max_ns: next.nanoseconds(b'\n')?,
+        };
+        Some((call, next.at()))
+    }
+
+    fn parse<'a>(record: &Record<'a>) -> Result<Call<'a>, BadField> {
+        Ok(Call {
+            comm: record.text(0),
+            rank: record.rank(1, "rank")?,
+            region: record.text(2),
+            call: record.text(3),
+            size_min: record.number(4, "size_min")?,
+            size_max: record.number(5, "size_max")?,
+            memory: memory(record.text(6))?,
+            calls: record.number(7, "calls")?,
+            bytes: record.number(8, "bytes")?,
+            time_ns: record.nanoseconds(9, "time_s")?,
+            min_ns: record.nanoseconds(10, "min_s")?,
+            max_ns: record.nanoseconds(11, "max_s")?,
+        })
+    }
+}
+
+fn memory(text: &[u8]) -> Result<Memory, BadField> {
+    match text {
+        b"host" => Ok(Memory::Host),
+        b"device" => Ok(Memory::Device),
+        b"managed" => Ok(Memory::Managed),
+        _ => Err(BadField {
+            column: "memory",
+            why: format!("'{}' is not host, device or managed", shown(text)),
+        }),
+    }
+}
+
+/// What a row of `peers.csv` says about sending; the fields are those of [`PeerRow`].
+#[derive(Clone, Copy, Debug)]
+pub struct Peer<'a> {
+    pub comm: &'a [u8],
+    pub rank: u32,
+    pub peer: u32,
+    pub sent_messages: u64,
+    pub sent_bytes: u64,
+}
+
+impl Table for Peer<'static> {
+    const FILE: &'static str = PeerRow::FILE;
+    const COLUMNS: &'static [&'static str] = PeerRow::COLUMNS;
+    type Row<'a> = Peer<'a>;
+
+    fn parse<'a>(record: &Record<'a>) -> Result<Peer<'a>, BadField> {
+        // The receivers' halves say the same again.
+        record.number(5, "received_messages")?;
+        record.number(6, "received_bytes")?;
+        Ok(Peer {
+            comm: record.text(0),
+            rank: record.rank(1, "rank")?,
+            peer: record.rank(2, "peer")?,
+            sent_messages: record.number(3, "sent_messages")?,
+            sent_bytes: record.number(4, "sent_bytes")?,
+        })
+    }
+}

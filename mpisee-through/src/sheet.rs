@@ -1,0 +1,274 @@
+//! Answers that are rows under headings, written once for tables, CSV and JSON.
+
+use crate::command::Outcome;
+use crate::output::{self, Column, Format, OutputArgs, Page, printable};
+use crate::units::{human_bytes, seconds, to_nine_decimals};
+use anyhow::Result;
+use mpisee_profile::{Profile, ProfileError};
+use serde_json::{Map, Number, Value as Json};
+
+/// What is in a cell.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// Any text.
+    Text(String),
+    /// How many.
+    Count(u64),
+    /// How many on average.
+    Number(f64),
+    /// How much, in bytes.
+    Bytes(u64),
+    /// A time in seconds.
+    Seconds(f64),
+    /// A short time in seconds; in tables microseconds.
+    Micros(f64),
+    /// The name of a region; what is outside of any has the empty name.
+    Region(String),
+    /// A part of a whole, from 0 to 1; in tables per cent.
+    Share(f64),
+    /// There is none.
+    Nothing,
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Value::Text(text.to_owned())
+    }
+}
+
+impl Value {
+    fn in_table(&self, human: bool) -> String {
+        match self {
+            Value::Text(text) => printable(text),
+            Value::Count(number) => number.to_string(),
+            Value::Number(number) if number.fract() == 0.0 => format!("{number}"),
+            Value::Number(number) => format!("{number:.1}"),
+            Value::Bytes(bytes) if human => human_bytes(*bytes),
+            Value::Bytes(bytes) => bytes.to_string(),
+            Value::Seconds(time_s) => seconds(*time_s),
+            Value::Micros(time_s) => format!("{:.2}", 1e6 * time_s),
+            Value::Region(name) if name.is_empty() => "(outside)".to_owned(),
+            Value::Region(name) => printable(name),
+            Value::Share(share) => format!("{:.1}", 100.0 * share),
+            Value::Nothing => "-".to_owned(),
+        }
+    }
+
+    fn in_csv(&self) -> String {
+        match self {
+            Value::Text(text) | Value::Region(text) => text.clone(),
+            Value::Count(number) | Value::Bytes(number) => number.to_string(),
+            Value::Number(number) => format!("{number}"),
+            Value::Seconds(number) | Value::Micros(number) | Value::Share(number) => format!("{number:.9}"),
+            Value::Nothing => String::new(),
+        }
+    }
+
+    fn in_json(&self) -> Json {
+        match self {
+            Value::Text(text) | Value::Region(text) => Json::String(text.clone()),
+            Value::Count(number) | Value::Bytes(number) => Json::from(*number),
+            Value::Seconds(number) | Value::Micros(number) | Value::Share(number) | Value::Number(number) => {
+                Number::from_f64(to_nine_decimals(*number)).map_or(Json::Null, Json::Number)
+            }
+            Value::Nothing => Json::Null,
+        }
+    }
+}
+
+/// A column: its name in CSV and JSON, its heading in tables, and how it behaves there.
+#[derive(Clone, Copy, Debug)]
+pub struct Head {
+    pub name: &'static str,
+    pub heading: &'static str,
+    pub column: Column,
+}
+
+/// A column of short text that should not be wrapped.
+pub const fn fixed(name: &'static str, heading: &'static str) -> Head {
+    Head { name, heading, column: Column::Fixed(0) }
+}
+
+/// A column of numbers.
+pub const fn number(name: &'static str, heading: &'static str) -> Head {
+    Head { name, heading, column: Column::Number(0) }
+}
+
+/// Rows under headings.
+#[derive(Debug)]
+pub struct Sheet {
+    /// The name of the list in JSON.
+    pub name: &'static str,
+    pub heads: Vec<Head>,
+    pub rows: Vec<Vec<Value>>,
+}
+
+impl Sheet {
+    /// The sheet as a table; no row, no text.
+    pub fn table(&self, page: Page, human: bool) -> String {
+        if self.rows.is_empty() {
+            return String::new();
+        }
+        let columns: Vec<(&str, Column)> =
+            self.heads.iter().map(|head| (head.heading, head.column)).collect();
+        page.table(
+            &columns,
+            self.rows.iter().map(|row| row.iter().map(|cell| cell.in_table(human)).collect()),
+        )
+    }
+
+    fn csv(&self) -> Result<Vec<u8>> {
+        let columns: Vec<&str> = self.heads.iter().map(|head| head.name).collect();
+        output::csv(&columns, self.rows.iter().map(|row| row.iter().map(Value::in_csv).collect::<Vec<_>>()))
+    }
+
+    fn json(&self) -> Json {
+        let object = |row: &Vec<Value>| -> Map<String, Json> {
+            self.heads.iter().zip(row).map(|(head, cell)| (head.name.to_owned(), cell.in_json())).collect()
+        };
+        self.rows.iter().map(|row| Json::Object(object(row))).collect()
+    }
+}
+
+/// What a command found.
+pub struct Answer {
+    /// Text before the first sheet of a table.
+    pub lead: String,
+    /// The sheets; CSV has the first alone.
+    pub sheets: Vec<Sheet>,
+    /// Numbers that are not in rows, for JSON.
+    pub values: Vec<(&'static str, Value)>,
+    /// Text after the last sheet of a table.
+    pub closing: String,
+    /// What a reader has to know about the profile.
+    pub caveats: Vec<String>,
+    /// The error that ended reading.
+    pub cut_off: Option<ProfileError>,
+}
+
+impl Answer {
+    /// An answer of one sheet.
+    pub fn new(profile: &Profile, sheet: Sheet, cut_off: Option<ProfileError>) -> Self {
+        Answer {
+            lead: String::new(),
+            sheets: vec![sheet],
+            values: Vec::new(),
+            closing: String::new(),
+            caveats: caveats(profile),
+            cut_off,
+        }
+    }
+
+    /// Writes the answer; a table that broke off is an error after that.
+    pub fn write(self, output: &OutputArgs, human: bool) -> Result<Outcome> {
+        let text = match output.format() {
+            Format::Table => self.table(output.page(), human).into_bytes(),
+            Format::Csv => self.sheets[0].csv()?,
+            Format::Json => output::json(&self.json())?,
+        };
+        output.write(&text)?;
+        self.cut_off.map_or(Ok(Outcome::Done), |error| Err(error.into()))
+    }
+
+    fn table(&self, page: Page, human: bool) -> String {
+        let mut text = heading_lines(&self.caveats, self.cut_off.as_ref(), page);
+        let parts = std::iter::once(self.lead.clone())
+            .chain(self.sheets.iter().map(|sheet| sheet.table(page, human)))
+            .chain([self.closing.clone()]);
+        for part in parts.filter(|part| !part.is_empty()) {
+            if !text.is_empty() {
+                text.push('\n');
+            }
+            text += &part;
+        }
+        text
+    }
+
+    fn json(&self) -> Json {
+        let mut document = Map::new();
+        let list = |sentences: &[String]| sentences.iter().cloned().map(Json::String).collect::<Json>();
+        document.insert("caveats".to_owned(), list(&self.caveats));
+        let partial = self.cut_off.as_ref().map_or(Json::Null, |error| Json::String(error.to_string()));
+        document.insert("partial_because".to_owned(), partial);
+        for (name, value) in &self.values {
+            document.insert((*name).to_owned(), value.in_json());
+        }
+        for sheet in &self.sheets {
+            document.insert(sheet.name.to_owned(), sheet.json());
+        }
+        Json::Object(document)
+    }
+}
+
+/// What limits any number from this profile, one sentence each.
+pub fn caveats(profile: &Profile) -> Vec<String> {
+    let run = profile.run();
+    let mut sentences = Vec::new();
+    if !run.complete {
+        let why = run.incomplete_because.as_deref().unwrap_or("run.json does not say why");
+        sentences.push(format!("The profile is incomplete: {why}."));
+    }
+    if run.recording_was_off {
+        sentences.push("Recording was off for a part of the run on some rank.".to_owned());
+    }
+    sentences
+}
+
+/// The lines at the top of a table about what is not in it.
+pub fn heading_lines(caveats: &[String], cut_off: Option<&ProfileError>, page: Page) -> String {
+    let mut text = String::new();
+    for sentence in caveats {
+        text += &format!("{}  {}\n", page.bold("Note     "), printable(sentence));
+    }
+    if let Some(why) = cut_off {
+        text += &format!("{}  only the rows before an error are shown: {why}\n", page.bold("Partial  "));
+    }
+    text
+}
+
+/// How many rows to show.
+#[derive(Debug, clap::Args)]
+pub struct Shown {
+    /// Show N rows (default: 10 in a table, all in csv and json)
+    #[arg(long, value_name = "N", conflicts_with = "all")]
+    top: Option<usize>,
+
+    /// Show all rows (default: see --top)
+    #[arg(long)]
+    all: bool,
+}
+
+impl Shown {
+    /// Cuts the rows and says what was cut; `nothing` is said where there is no row at all.
+    pub fn cut(&self, output: &OutputArgs, rows: &mut Vec<Vec<Value>>, nothing: &str) -> String {
+        let limit = output.limit(self.top, self.all);
+        let left_out = rows.len().saturating_sub(limit);
+        rows.truncate(limit);
+        match left_out {
+            0 if rows.is_empty() => format!("{nothing}\n"),
+            0 => String::new(),
+            1 => "1 more row is left out; --all shows all, --top N the first N.\n".to_owned(),
+            _ => format!("{left_out} more rows are left out; --all shows all, --top N the first N.\n"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_has_a_form_for_each_format() {
+        let forms = |value: Value| (value.in_table(true), value.in_csv(), value.in_json().to_string());
+        let owned =
+            |(table, csv, json): (&str, &str, &str)| (table.to_owned(), csv.to_owned(), json.to_owned());
+        assert_eq!(forms(Value::Share(0.5)), owned(("50.0", "0.500000000", "0.5")));
+        assert_eq!(forms(Value::Number(2.5)), owned(("2.5", "2.5", "2.5")));
+        assert_eq!(forms(Value::Bytes(2048)), owned(("2.00 KiB", "2048", "2048")));
+        assert_eq!(forms(Value::Nothing), owned(("-", "", "null")));
+        assert_eq!(forms(Value::Seconds(0.1 + 0.2)), owned(("0.300000", "0.300000000", "0.3")));
+        assert_eq!(forms(Value::Micros(1.5e-6)), owned(("1.50", "0.000001500", "1.5e-6")));
+        assert_eq!(forms(Value::Region(String::new())), owned(("(outside)", "", "\"\"")));
+        assert_eq!(forms("a\n".into()), owned(("a\\n", "a\n", "\"a\\n\"")));
+    }
+}

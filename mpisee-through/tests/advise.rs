@@ -1,0 +1,244 @@
+//! `mpisee-through advise`: each rule finds what it is for, from its threshold on.
+
+mod support;
+
+use support::Builder;
+
+/// Eight ranks on two nodes that run for 10 s, 80 s over all of them.
+fn run() -> Builder {
+    Builder::new(8).with(|profile| {
+        profile.run.nodes = 2;
+        profile.comms[0].nodes = 2;
+        profile.run.mpi.library = "Open MPI v4.1.4".to_owned();
+        profile.run.mpi.flavour = "openmpi-4.1".to_owned();
+        profile.ranks.iter_mut().for_each(|row| row.host = format!("node{}", row.rank / 4));
+    })
+}
+
+/// The same call with the same numbers on some ranks.
+fn on(
+    builder: Builder,
+    comm: &str,
+    ranks: &[u32],
+    call: &str,
+    calls: u64,
+    bytes: u64,
+    time_s: f64,
+) -> Builder {
+    ranks.iter().fold(builder, |builder, &rank| builder.call(comm, rank, call, calls, bytes, time_s))
+}
+
+const ALL: [u32; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
+
+/// Rules and what they are about, the most costly first.
+#[track_caller]
+fn finds(builder: &Builder, expected: &[&str]) {
+    let ran = builder.write().run(&["advise", "app.mpisee", "--output", "csv"]);
+    let mut reader = csv::Reader::from_reader(ran.exits(0).stdout.as_bytes());
+    let found: Vec<String> =
+        reader.records().map(Result::unwrap).map(|row| format!("{} {}", &row[0], &row[1])).collect();
+    assert_eq!(found, expected, "{}", ran.stdout);
+}
+
+#[test]
+fn a_run_without_a_problem_has_no_findings() {
+    let sound = on(run(), "W", &ALL, "MPI_Allreduce", 100, 800, 0.5);
+    finds(&sound, &[]);
+    sound
+        .write()
+        .run(&["advise", "app.mpisee"])
+        .prints("No rule found anything; mpisee-through advise --help lists the rules.\n");
+    finds(&run(), &[]);
+}
+
+#[test]
+fn findings_are_said_in_words() {
+    let builder = on(run(), "W", &ALL, "MPI_Allreduce", 5000, 40_000, 0.5)
+        .comm("W_d1", "W", "MPI_Comm_dup", "0-7", |_| {})
+        .call("W_d1", 3, "MPI_Barrier", 10, 0, 0.25);
+    let others: Vec<u32> = ALL.into_iter().filter(|&rank| rank != 3).collect();
+    on(builder, "W_d1", &others, "MPI_Barrier", 10, 0, 3.0).write().run(&["advise", "app.mpisee"]).prints(
+        "\
+1. The members of W_d1 wait for rank 3.
+   Cost       24.1 % of the run, 19.250000 s over all ranks [late-member]
+   Evidence   In collectives that nobody leaves before all have come, rank 3 (on node0) spent 0.250
+              s, the others 3.000 s on average, the least of them 3.000 s.
+   Threshold  the others wait 5.0 % of the run, and the next one spends more than 2 times as much
+   Try        Find out what rank 3 does besides: more work than its share, input and output for all,
+              or a slow node (node0).
+
+2. 5000 MPI_Allreduce of a few bytes per member of W.
+   Cost       5.0 % of the run, 4.000000 s over all ranks [tiny-allreduces]
+   Evidence   40000 calls of at most 63 bytes take 100.0 us each on 8 processes.
+   Threshold  1000 calls per member and 2.0 % of the run
+   Try        Reduce several values at once in one array; test for convergence less often; or start
+              it with MPI_Iallreduce and compute meanwhile.
+",
+    );
+}
+
+#[test]
+fn a_communicator_dominates() {
+    finds(&on(run(), "W", &ALL, "MPI_Bcast", 10, 80_000, 1.0), &["dominating W"]);
+    finds(&on(run(), "W", &ALL, "MPI_Bcast", 10, 80_000, 0.99), &[]);
+    let shared =
+        on(on(run(), "W", &ALL, "MPI_Bcast", 10, 80_000, 1.0), "S", &ALL, "MPI_Win_fence", 1, 0, 2.0);
+    finds(&shared, &[]);
+    finds(&on(run(), "W", &ALL, "MPI_Waitall", 10, 0, 1.0), &["dominating W"]);
+}
+
+#[test]
+fn reductions_of_a_few_bytes_are_counted() {
+    finds(&on(run(), "W", &ALL, "MPI_Allreduce", 1000, 8000, 0.2), &["tiny-allreduces W"]);
+    finds(&on(run(), "W", &ALL, "MPI_Allreduce", 999, 7992, 0.2), &[]);
+    finds(&on(run(), "W", &ALL, "MPI_Allreduce", 1000, 8000, 0.19), &[]);
+    finds(&on(run(), "W", &ALL, "MPI_Allreduce", 1000, 64_000, 0.2), &[]);
+}
+
+#[test]
+fn one_member_is_waited_for() {
+    let late = |late_s: f64, others_s: f64| {
+        on(run(), "W", &ALL[1..], "MPI_Alltoall", 10, 800, others_s).call(
+            "W",
+            0,
+            "MPI_Alltoall",
+            10,
+            800,
+            late_s,
+        )
+    };
+    finds(&late(0.1, 0.7), &["late-member W"]);
+    finds(&late(0.1, 0.6), &[]);
+    finds(&late(0.5, 0.95), &[]);
+    // Two that come late are not one.
+    finds(&late(0.1, 0.7).with(|profile| profile.calls[0].time_s.0 = 0.1), &[]);
+    // A root does not wait for those that it sends to.
+    let rooted = on(run(), "W", &ALL[1..], "MPI_Bcast", 10, 800, 0.7).call("W", 0, "MPI_Bcast", 10, 800, 0.1);
+    finds(&rooted, &[]);
+    let late_in_two = on(run(), "W", &ALL[2..], "MPI_Barrier", 1, 0, 0.1)
+        .comm("W_s1.0", "W", "MPI_Comm_split", "0-1", |_| {})
+        .call("W_s1.0", 0, "MPI_Barrier", 1, 0, 5.0)
+        .call("W_s1.0", 1, "MPI_Barrier", 1, 0, 0.1);
+    finds(&late_in_two, &[]);
+}
+
+#[test]
+fn small_communicators_over_nodes_are_found_together() {
+    let pairs = |time_s: f64, across: bool| {
+        (0..4).fold(run(), |builder, first| {
+            let members = if across { [first, first + 4] } else { [2 * first, 2 * first + 1] };
+            let comm = format!("W_s1.{}", members[0]);
+            let text = format!("{},{}", members[0], members[1]);
+            let nodes = if across { 2 } else { 1 };
+            let builder = builder.comm(&comm, "W", "MPI_Comm_split", &text, |row| row.nodes = nodes);
+            on(builder, &comm, &members, "MPI_Gather", 10, 800, time_s)
+        })
+    };
+    finds(&pairs(0.21, true), &["scattered W_s1.*"]);
+    finds(&pairs(0.19, true), &[]);
+    finds(&pairs(0.21, false), &[]);
+    let leaders = run().comm("W_s1.0", "W", "MPI_Comm_split", "0,4", |row| row.nodes = 2);
+    finds(&on(leaders, "W_s1.0", &[0, 4], "MPI_Gather", 10, 800, 1.5), &[]);
+}
+
+#[test]
+fn alltoallv_is_judged_by_size_of_communicator() {
+    let builder = (0..2).fold(run(), |builder, half| {
+        let (comm, ranks) = (format!("W_s1.{}", 4 * half), &ALL[4 * half..4 * half + 4]);
+        let members = format!("{}-{}", 4 * half, 4 * half + 3);
+        let builder = builder.comm(&comm, "W", "MPI_Comm_split", &members, |_| {});
+        on(builder, &comm, ranks, "MPI_Alltoallv", 20, 2_000_000, 0.5)
+    });
+    let builder = on(builder, "W", &ALL, "MPI_Alltoallv", 1, 800, 0.4);
+    finds(&builder, &["alltoallv W_s1.0 and 1 more"]);
+    let profile = builder.write();
+    let said = profile.run(&["advise", "app.mpisee"]).exits(0).stdout.replace("\n              ", " ");
+    assert!(said.contains("default for this size is linear; try pairwise"), "{said}");
+    profile.run(&["advise", "app.mpisee", "--write-rules", "rules.conf", "-o", "said"]).exits(0);
+    let rules = std::fs::read_to_string(profile.beside().join("rules.conf")).unwrap();
+    let numbers: Vec<&str> = rules.lines().map(|line| line.split('#').next().unwrap().trim()).collect();
+    let numbers: Vec<&str> = numbers.into_iter().filter(|line| !line.is_empty()).collect();
+    assert_eq!(numbers, ["1", "4", "3", "0", "1", "0 0 0 0", "4", "1", "0 2 0 0", "5", "1", "0 0 0 0"]);
+}
+
+#[test]
+fn settings_are_those_of_the_mpi_that_ran() {
+    let said = |library: &str, flavour: &str| {
+        let builder = on(run(), "W", &ALL, "MPI_Alltoallv", 1, 800, 0.6).with(|profile| {
+            profile.run.mpi.library = library.to_owned();
+            profile.run.mpi.flavour = flavour.to_owned();
+        });
+        let ran = builder.write().run(&["advise", "app.mpisee"]);
+        ran.exits(0).stdout.replace("\n              ", " ")
+    };
+    assert!(said("MPICH Version: 4.0.2", "mpich-4.0").contains("MPIR_CVAR_ALLTOALLV_INTRA_ALGORITHM=nb"));
+    assert!(said("Intel(R) MPI Library 2021.19", "mpich-5.0").contains("I_MPI_ADJUST_ALLTOALLV=1"));
+    assert!(said("Open MPI v5.0.3", "openmpi-5.0").contains("--write-rules"));
+}
+
+#[test]
+fn without_a_finding_no_rules_are_written() {
+    let profile = run().write();
+    profile
+        .run(&["advise", "app.mpisee", "--write-rules", "rules.conf"])
+        .fails_with(&["nothing to write rules for", "MPI_Alltoallv"]);
+    assert!(!profile.beside().join("rules.conf").exists());
+}
+
+#[test]
+fn like_creations_are_a_loop_or_a_leak() {
+    let dups = |number: u32, freed: u32| {
+        let builder = on(run(), "W", &ALL, "MPI_Comm_dup", u64::from(number), 0, 0.001);
+        (0..number).fold(builder, |builder, n| {
+            builder
+                .comm(&format!("W_d{n}"), "W", "MPI_Comm_dup", "0-7", |row| row.freed = u8::from(n < freed))
+        })
+    };
+    finds(&dups(16, 16), &["creation W"]);
+    finds(&dups(15, 15), &[]);
+    finds(&dups(8, 0), &["creation W"]);
+    finds(&dups(8, 1), &[]);
+    // The parts of one split are no repetition.
+    let split = (0..8).fold(run(), |builder, rank| {
+        builder.comm(&format!("W_s1.{rank}"), "W", "MPI_Comm_split", &rank.to_string(), |_| {})
+    });
+    finds(&split, &[]);
+}
+
+#[test]
+fn reordering_that_was_not_done_is_told_from_the_parts() {
+    let grid = |second: &str, reorder: u8| {
+        let builder = run()
+            .comm("W_a1", "W", "MPI_Cart_create", "0-7", |row| {
+                row.topology = "cart dims=2x4 periods=0x0".to_owned();
+                (row.reorder, row.nodes) = (Some(reorder), 2);
+            })
+            .comm("W_a1_b2.0", "W_a1", "MPI_Cart_sub", "0-3", |_| {})
+            .comm(second, "W_a1", "MPI_Cart_sub", "4-7", |_| {});
+        on(builder, "W_a1", &ALL, "MPI_Sendrecv", 10, 80, 0.11)
+    };
+    finds(&grid("W_a1_b2.4", 1), &["reorder W_a1"]);
+    finds(&grid("W_a1_b2.1", 1), &[]);
+    finds(&grid("W_a1_b2.4", 0), &[]);
+}
+
+#[test]
+fn blocking_sends_wait_for_their_receivers() {
+    let sends = |bytes: u64, time_s: f64| on(run(), "W", &ALL, "MPI_Send", 10, 10 * bytes, time_s);
+    finds(&sends(4096, 0.5), &["blocking-sends W"]);
+    finds(&sends(4095, 0.5), &[]);
+    finds(&sends(4096, 0.49), &[]);
+    // These move as many bytes as can be expected.
+    finds(&sends(1 << 30, 0.9), &[]);
+}
+
+#[test]
+fn tests_again_and_again_are_polling() {
+    let polls = |tests: u64, starts: u64| {
+        let builder = on(run(), "W", &ALL, "MPI_Test", tests, 0, 0.2);
+        on(builder, "W", &ALL, "MPI_Irecv", starts, 80, 0.001)
+    };
+    finds(&polls(1000, 100), &["polling W"]);
+    finds(&polls(999, 1), &[]);
+    finds(&polls(1000, 101), &[]);
+}

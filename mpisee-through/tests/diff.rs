@@ -1,0 +1,250 @@
+//! `mpisee-through diff` and `expect`: two runs, and a run against what is expected of it.
+
+mod support;
+
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use support::{Builder, Ran, Written, splatt};
+
+/// Runs `diff` on two profiles.
+fn diff(before: &Builder, after: &Builder, arguments: &[&str]) -> Ran {
+    let (before, after) = (before.write(), after.write());
+    std::fs::rename(&after.directory, before.beside().join("after.mpisee")).unwrap();
+    before.run(&[&["diff", "app.mpisee", "after.mpisee"], arguments].concat())
+}
+
+/// The run of [`splatt`] with a duplicate before everything else, and more reductions by one rank.
+fn changed() -> Builder {
+    let mut profile = splatt()
+        .comm("W_d9", "W", "MPI_Comm_dup", "0-7", |_| {})
+        .call("W_d9", 0, "MPI_Barrier", 3, 0, 0.5)
+        .call("W", 6, "MPI_Allreduce", 40, 320, 1.0);
+    for row in profile.calls.iter_mut().filter(|row| row.comm == "W_a1_s2.0") {
+        row.comm = "W_a1_s3.0".to_owned();
+    }
+    profile
+        .comms
+        .iter_mut()
+        .filter(|row| row.comm == "W_a1_s2.0")
+        .for_each(|row| row.comm = "W_a1_s3.0".to_owned());
+    profile
+}
+
+#[test]
+fn what_changed_comes_first() {
+    diff(&splatt(), &changed(), &[]).prints("\
+RUN                before      after  Change%
+ranks                   8          8      0.0
+wall [s]        12.500000  12.500000      0.0
+MPI time [s]     1.984625   2.172125      9.4
+calls per rank       15.8       21.1     34.1
+bytes per rank  3000273.8  3000313.8      0.0
+
+COMM       AFTER      CALL           #Calls  after    Volume     after   Time[s]     after  Change%  Spread[s]
+W          -          MPI_Allreduce      80    120       640       960  0.250000  0.375000     50.0   0.330719  ~
+W_d9       -          MPI_Barrier         -      3         -         0         -  0.062500        -   0.165359
+S          -          MPI_Comm_dup        8      8         0         0  0.000250  0.000250      0.0   0.000000
+W          -          MPI_Recv            4      4       404       404  0.093750  0.093750      0.0   0.248039
+W          -          MPI_Send            4      4       404       404  0.015625  0.015625      0.0   0.041340
+W_a1       -          MPI_Alltoallv      24     24  24000136  24000136  1.437500  1.437500      0.0   0.286411
+W_a1_s2.0  W_a1_s3.0  MPI_Bcast           6      6       606       606  0.375000  0.375000      0.0   0.216506
+");
+    diff(&splatt(), &splatt(), &["--top", "1"]).prints(
+        "\
+RUN                before      after  Change%
+ranks                   8          8      0.0
+wall [s]        12.500000  12.500000      0.0
+MPI time [s]     1.984625   1.984625      0.0
+calls per rank       15.8       15.8      0.0
+bytes per rank  3000273.8  3000273.8      0.0
+
+COMM  CALL          #Calls  after  Volume  after   Time[s]     after  Change%  Spread[s]
+S     MPI_Comm_dup       8      8       0      0  0.000250  0.000250      0.0   0.000000
+
+5 more rows are left out; --all shows all, --top N the first N.
+",
+    );
+    diff(&splatt(), &changed(), &["--output", "csv", "--comm", "W", "--call", "*reduce"]).prints("\
+comm,comm_after,call,calls_before,calls_after,bytes_before,bytes_after,mean_before_s,mean_after_s,time_change,spread_s,within_spread
+W,,MPI_Allreduce,80,120,640,960,0.250000000,0.375000000,0.500000000,0.330718914,~
+");
+}
+
+#[test]
+fn a_bound_that_is_exceeded_is_exit_code_1() {
+    let failing =
+        diff(&splatt(), &changed(), &["--fail-if", "time+5%", "--fail-if", "calls+100", "--top", "1"]);
+    failing.exits(1);
+    assert!(
+        failing.stdout.ends_with("Failed     time+5%: from 1.984625 s to 2.172125 s (+9.4 %)\n"),
+        "{}",
+        failing.stdout
+    );
+    diff(&splatt(), &changed(), &["--fail-if", "time+10%"]).exits(0);
+    diff(&changed(), &splatt(), &["--fail-if", "time+0%", "--fail-if", "calls+0"]).exits(0);
+    diff(&splatt(), &splatt(), &["--fail-if", "bytes+0", "--fail-if", "wall-0%"]).exits(0);
+    diff(&splatt(), &splatt(), &["--fail-if", "speed+0"])
+        .fails_with(&["--fail-if", "'speed+0' is not a bound"]);
+}
+
+/// A grid of so many rows of four, each with reductions.
+fn rows_of_four(rows: u32) -> Builder {
+    let mut builder = Builder::new(4 * rows);
+    for row in 0..rows {
+        let comm = format!("W_s1.{}", 4 * row);
+        let members = format!("{}-{}", 4 * row, 4 * row + 3);
+        builder = builder.comm(&comm, "W", "MPI_Comm_split", &members, |_| {});
+        for rank in 4 * row..4 * row + 4 {
+            builder = builder.call(&comm, rank, "MPI_Allreduce", 10, 80, 0.5 * f64::from(rows));
+        }
+    }
+    builder
+}
+
+#[test]
+fn runs_of_different_sizes_are_compared_per_rank() {
+    diff(&rows_of_four(2), &rows_of_four(3), &[]).prints(
+        "\
+RUN                before      after  Change%
+ranks                   8         12     50.0
+wall [s]        10.000000  10.000000      0.0
+MPI time [s]     1.000000   1.500000     50.0
+calls per rank         10         10      0.0
+bytes per rank         80         80      0.0
+
+COMM    CALL           #Calls  after  Volume  after   Time[s]     after  Change%  Spread[s]
+W_s1.*  MPI_Allreduce      10     10      80     80  1.000000  1.500000     50.0   0.000000
+",
+    );
+}
+
+#[test]
+fn what_is_wrong_with_either_profile_is_said() {
+    let before = splatt().write();
+    before
+        .run(&["diff", "app.mpisee", "other.mpisee"])
+        .fails_with(&["'other.mpisee'", "nothing of that name"]);
+    let incomplete = splatt().with(|profile| profile.run.recording_was_off = true);
+    let ran = diff(&splatt(), &incomplete, &[]);
+    assert!(ran.exits(0).stdout.starts_with("Note       In after: Recording was off"), "{}", ran.stdout);
+}
+
+fn expecting(profile: &Written, text: &str) -> Ran {
+    std::fs::write(profile.beside().join("app.expect"), text).unwrap();
+    profile.run(&["expect", "app.expect", "app.mpisee"])
+}
+
+#[test]
+fn what_does_not_hold_is_exit_code_1() {
+    let profile = splatt().write();
+    let text = "\
+# comments and empty lines do not count
+
+calls of MPI_Allreduce on W = 80
+bytes of Bcast <= 605   # too much
+imbalance of *lv on W_a1 <= 1.5
+communicators = 5
+communicators on W_a1_s2.* >= 2
+alive = 4
+efficiency >= 0.9
+";
+    let ran = expecting(&profile, text);
+    ran.exits(1);
+    assert_eq!(ran.stderr, "");
+    assert_eq!(
+        ran.stdout,
+        "\
+OUTCOME  LINE  EXPECTED                          FOUND
+ok          3  calls of MPI_Allreduce on W = 80  80
+FAILED      4  bytes of Bcast <= 605             606
+ok          5  imbalance of *lv on W_a1 <= 1.5   1.3043
+ok          6  communicators = 5                 5
+ok          7  communicators on W_a1_s2.* >= 2   2
+ok          8  alive = 4                         4
+FAILED      9  efficiency >= 0.9                 0.6662
+"
+    );
+    expecting(&profile, "alive <= 4\n").exits(0);
+    expecting(&profile, "imbalance of MPI_Nothing <= 4\n").exits(1);
+}
+
+#[test]
+fn what_is_written_holds() {
+    let profile = splatt().write();
+    profile.run(&["expect", "--write", "app.expect", "app.mpisee"]).prints("");
+    let text = std::fs::read_to_string(profile.beside().join("app.expect")).unwrap();
+    assert!(text.contains("\ncalls of MPI_Bcast on W_a1_s2.* = 6\n"), "{text}");
+    assert!(text.contains("\nimbalance of MPI_Alltoallv on W_a1 <= 2.0\n"), "{text}");
+    profile.run(&["expect", "app.expect", "app.mpisee"]).exits(0);
+    profile
+        .run(&["expect", "--write", "app.expect", "app.mpisee"])
+        .fails_with(&["cannot write 'app.expect'", "exists"]);
+    let other = changed().write();
+    std::fs::write(other.beside().join("app.expect"), text).unwrap();
+    let ran = other.run(&["expect", "app.expect", "app.mpisee"]);
+    ran.exits(1);
+    let failed: Vec<&str> = ran.stdout.lines().filter(|line| line.starts_with("FAILED")).collect();
+    assert_eq!(failed.len(), 8, "{}", ran.stdout);
+}
+
+#[test]
+fn a_mistake_in_the_expectations_is_found_by_its_line() {
+    let profile = splatt().write();
+    expecting(&profile, "alive = 1\nalive = many\n")
+        .fails_with(&["'app.expect', line 2: 'many' is not a number"]);
+    expecting(&profile, "# nothing\n").fails_with(&["'app.expect' has no expectation"]);
+    profile.run(&["expect", "none", "app.mpisee"]).fails_with(&["cannot read 'none'"]);
+}
+
+/// Calls, and the time of each of four ranks.
+type Side = (u64, [f64; 4]);
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn changes_are_those_of_the_means(
+        rows in proptest::collection::vec((0..2usize, 0..3usize, 0..4u32, 1..9u64, 0..900_000u32), 0..40)
+    ) {
+        const CALLS: [&str; 3] = ["MPI_Bcast", "MPI_Send", "MPI_Wait"];
+        let mut runs = [Builder::new(4), Builder::new(4)];
+        let mut expected: BTreeMap<&str, [Option<Side>; 2]> = BTreeMap::new();
+        for (run, call, rank, calls, micros) in rows {
+            let time_s = f64::from(micros) * 1e-6;
+            let builder = std::mem::replace(&mut runs[run], Builder::new(1));
+            runs[run] = builder.call("W", rank, CALLS[call], calls, 0, time_s);
+            let side = expected.entry(CALLS[call]).or_default()[run].get_or_insert_default();
+            side.0 += calls;
+            side.1[rank as usize] += time_s;
+        }
+        let ran = diff(&runs[0], &runs[1], &["--output", "csv"]);
+        let mut reader = csv::Reader::from_reader(ran.exits(0).stdout.as_bytes());
+        let mut seen = 0;
+        for row in reader.deserialize::<BTreeMap<String, String>>() {
+            let row = row.unwrap();
+            let sides = &expected[row["call"].as_str()];
+            for (side, name) in sides.iter().zip(["before", "after"]) {
+                let (calls, mean) = (&row[&format!("calls_{name}")], &row[&format!("mean_{name}_s")]);
+                match side {
+                    None => prop_assert!(calls.is_empty() && mean.is_empty()),
+                    Some((expected_calls, times)) => {
+                        prop_assert_eq!(calls.parse::<u64>(), Ok(*expected_calls));
+                        let expected = times.iter().sum::<f64>() / 4.0;
+                        prop_assert!((mean.parse::<f64>().unwrap() - expected).abs() < 1e-8);
+                    }
+                }
+            }
+            let deviation = |side: &Option<Side>| side.map_or(0.0, |(_, times)| {
+                let mean = times.iter().sum::<f64>() / 4.0;
+                (times.iter().map(|time| (time - mean).powi(2)).sum::<f64>() / 4.0).sqrt()
+            });
+            let both = sides[0].is_some_and(|(_, times)| times.iter().sum::<f64>() > 0.0) && sides[1].is_some();
+            if both {
+                let spread = deviation(&sides[0]).max(deviation(&sides[1]));
+                prop_assert!((row["spread_s"].parse::<f64>().unwrap() - spread).abs() < 1e-8);
+            }
+            seen += 1;
+        }
+        prop_assert_eq!(seen, expected.len());
+    }
+}

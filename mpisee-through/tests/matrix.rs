@@ -1,0 +1,219 @@
+//! `mpisee-through matrix`: who sends to whom.
+
+mod support;
+
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use support::Builder;
+
+/// Six ranks on three nodes: a ring, a heavy pair, and messages of no bytes on a communicator of two.
+fn ring() -> Builder {
+    let mut builder = Builder::new(6)
+        .with(|profile| {
+            for row in &mut profile.ranks {
+                row.host = format!("n{}", row.rank / 2);
+            }
+        })
+        .comm("W_s1.4", "W", "MPI_Comm_split", "4-5", |_| {});
+    for rank in 0..6 {
+        builder = builder.messages("W", rank, (rank + 1) % 6, 10, 1000);
+    }
+    builder.messages("W", 0, 3, 1, 4000).messages("W_s1.4", 5, 4, 7, 0)
+}
+
+#[test]
+fn the_grid_is_shaded_by_bytes() {
+    let profile = ring().write();
+    profile.run(&["matrix", "app.mpisee", "--top", "2"]).prints(
+        "\
+68 messages with 9.77 KiB, between 8 pairs of ranks.
+
+   0         5
+0 ▕  ░░  ██    ▏
+1 ▕    ░░      ▏
+2 ▕      ░░    ▏
+3 ▕        ░░  ▏
+4 ▕          ░░▏
+5 ▕░░          ▏
+Senders down, receivers across; ░ to █: up to 25, 50, 75, 100 % of 4000 bytes.
+
+FROM  TO  MESSAGES  BYTES  SHARE%
+   0   3         1   4000    40.0
+   0   1        10   1000    10.0
+
+6 more rows are left out; --all shows all, --top N the first N.
+",
+    );
+    profile.run(&["matrix", "app.mpisee", "--of", "messages", "--top", "1"]).prints(
+        "\
+68 messages with 9.77 KiB, between 8 pairs of ranks.
+
+   0         5
+0 ▕  ██  ░░    ▏
+1 ▕    ██      ▏
+2 ▕      ██    ▏
+3 ▕        ██  ▏
+4 ▕          ██▏
+5 ▕██      ▓▓  ▏
+Senders down, receivers across; ░ to █: up to 25, 50, 75, 100 % of 10 messages.
+
+FROM  TO  MESSAGES  BYTES  SHARE%
+   0   1        10   1000    14.7
+
+7 more rows are left out; --all shows all, --top N the first N.
+",
+    );
+}
+
+#[test]
+fn fields_are_nodes_or_blocks_of_ranks_too() {
+    let profile = ring().write();
+    profile.run(&["matrix", "app.mpisee", "--by", "node"]).prints(
+        "\
+68 messages with 9.77 KiB, between 6 pairs of nodes.
+
+    0
+n0 ▕░░██  ▏
+n1 ▕  ░░░░▏
+n2 ▕░░  ░░▏
+Senders down, receivers across; ░ to █: up to 25, 50, 75, 100 % of 5000 bytes.
+
+FROM  TO  MESSAGES  BYTES  SHARE%
+n0    n1        11   5000    50.0
+n0    n0        10   1000    10.0
+n1    n1        10   1000    10.0
+n1    n2        10   1000    10.0
+n2    n0        10   1000    10.0
+n2    n2        17   1000    10.0
+",
+    );
+    profile.run(&["matrix", "app.mpisee", "--fields", "2"]).prints(
+        "\
+68 messages with 9.77 KiB, between 4 pairs of blocks.
+
+     0
+0-2 ▕▒▒██▏
+3-5 ▕░░▒▒▏
+Senders down, receivers across; ░ to █: up to 25, 50, 75, 100 % of 5000 bytes. A field is 3 ranks.
+
+FROM  TO   MESSAGES  BYTES  SHARE%
+0-2   3-5        11   5000    50.0
+0-2   0-2        20   2000    20.0
+3-5   3-5        27   2000    20.0
+3-5   0-2        10   1000    10.0
+",
+    );
+}
+
+#[test]
+fn chosen_communicators_and_ranks_make_the_axes() {
+    let profile = ring().write();
+    profile.run(&["matrix", "app.mpisee", "--comm", "W_s1.4"]).prints(
+        "\
+7 messages with 0 B, between 1 pair of ranks.
+
+   4
+4 ▕    ▏
+5 ▕    ▏
+No message has any bytes; --of messages shows how many there are.
+
+FROM  TO  MESSAGES  BYTES  SHARE%
+   5   4         7      0     0.0
+",
+    );
+    let csv = ["matrix", "app.mpisee", "--ranks", "0-2", "--output", "csv"];
+    profile.run(&csv).prints(
+        "\
+from,to,messages,bytes,share
+0,1,10,1000,0.500000000
+1,2,10,1000,0.500000000
+",
+    );
+    profile.run(&["matrix", "app.mpisee", "--ranks", "4"]).prints("No messages between these ranks.\n");
+}
+
+#[test]
+fn a_picture_has_a_square_for_each_field() {
+    let profile = ring().write();
+    profile.run(&["matrix", "app.mpisee", "--image", "a.png"]).prints("");
+    let file = std::fs::File::open(profile.beside().join("a.png")).unwrap();
+    let mut reader = png::Decoder::new(std::io::BufReader::new(file)).read_info().unwrap();
+    let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
+    let info = reader.next_frame(&mut pixels).unwrap();
+    assert_eq!((info.width, info.height), (960, 960));
+    let at = |from: usize, to: usize| {
+        let start = ((from * 160 + 80) * 960 + to * 160 + 80) * 3;
+        pixels[start..start + 3].to_vec()
+    };
+    assert_eq!(at(0, 3), [8, 48, 107], "the largest");
+    assert_eq!(at(3, 0), [255, 255, 255], "nothing");
+    assert_eq!(at(5, 0), at(1, 2), "the same");
+    assert!(at(1, 2)[0] > 8 && at(1, 2)[0] < 255);
+
+    profile.run(&["matrix", "app.mpisee", "--image", "a.svg", "--by", "node"]).prints("");
+    let text = std::fs::read_to_string(profile.beside().join("a.svg")).unwrap();
+    assert!(text.starts_with("<svg ") && text.ends_with("</svg>\n"));
+    assert!(text.contains("<title>n0 to n1: 11 messages, 5000 bytes</title>"), "{text}");
+    assert_eq!(text.matches("<title>n").count(), 6);
+
+    profile.run(&["matrix", "app.mpisee", "--image", "a.jpg"]).fails_with(&["--image", ".png or .svg"]);
+    profile.run(&["matrix", "app.mpisee", "--image", "no/a.png"]).fails_with(&["cannot write 'no/a.png'"]);
+}
+
+#[test]
+fn rows_before_an_error_are_shown() {
+    let profile = ring().write();
+    profile.replace("peers.csv", "W,3,4,10", "W,3,4,ten");
+    let ran = profile.run(&["matrix", "app.mpisee"]);
+    ran.exits(2);
+    ran.says(&["peers.csv', line 8: column 'sent_messages': 'ten' is not a whole number"]);
+    assert!(ran.stdout.starts_with("Partial    "), "{}", ran.stdout);
+    assert!(ran.stdout.contains("\n   2   3        10   1000"), "{}", ran.stdout);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_pairs_are_the_sums_of_what_was_sent(
+        rows in proptest::collection::vec((0..3usize, 0..7u32, 0..7u32, 0..4u64, 0..1000u64), 0..60),
+        fields in 1..9u32,
+        by_node in any::<bool>()
+    ) {
+        let mut builder = Builder::new(7)
+            .comm("W_d1", "W", "MPI_Comm_dup", "0-6", |_| {})
+            .comm("W_d2", "W", "MPI_Comm_dup", "0-6", |_| {})
+            .with(|profile| profile.ranks.iter_mut().for_each(|row| row.host = format!("n{}", row.rank % 3)));
+        let mut expected: BTreeMap<(u32, u32), (u64, u64)> = BTreeMap::new();
+        let places = if by_node { 3 } else { 7 };
+        let block = u32::div_ceil(places, fields);
+        let place = |rank: u32| if by_node { rank % 3 } else { rank } / block;
+        for (comm, from, to, messages, bytes) in rows {
+            let bytes = bytes * messages;
+            builder = builder.messages(["W", "W_d1", "W_d2"][comm], from, to, messages, bytes);
+            if comm < 2 && messages > 0 {
+                let sum = expected.entry((place(from), place(to))).or_default();
+                sum.0 += messages;
+                sum.1 += bytes;
+            }
+        }
+        let fields = fields.to_string();
+        let by = if by_node { "node" } else { "rank" };
+        let ran = builder.write().run(&[
+            "matrix", "app.mpisee", "--comm", "W", "--comm", "W_d1", "--by", by, "--fields", &fields,
+            "--output", "csv",
+        ]);
+        let mut found: BTreeMap<(u32, u32), (u64, u64)> = BTreeMap::new();
+        for record in csv::Reader::from_reader(ran.exits(0).stdout.as_bytes()).records() {
+            let record = record.unwrap();
+            let first = |text: &str| -> u32 {
+                let text = text.trim_start_matches('n');
+                let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+                text[..digits].parse::<u32>().unwrap() / block
+            };
+            let numbers = (record[2].parse().unwrap(), record[3].parse().unwrap());
+            prop_assert_eq!(found.insert((first(&record[0]), first(&record[1])), numbers), None);
+        }
+        prop_assert_eq!(found, expected);
+    }
+}

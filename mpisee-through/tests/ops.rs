@@ -1,0 +1,205 @@
+//! `mpisee-through ops`, `ranks`, `regions` and `sizes`: calls.csv summed up by one of its columns.
+
+mod support;
+
+use support::{Builder, splatt};
+
+#[test]
+fn operations_are_summed_over_communicators() {
+    let profile = splatt().write();
+    profile.run(&["ops", "app.mpisee"]).prints("\
+CALL           KIND          COMMS   Mean[s]    Min[s]    Max[s]  Time%    Volume  #Calls  Per call[us]  Longest[us]
+MPI_Alltoallv  collective        1  1.437500  1.000000  1.875000   72.4  24000136      24     479166.67   1875000.00
+MPI_Allreduce  collective        1  0.250000  0.250000  0.250000   12.6       640      80      25000.00    250000.00
+MPI_Bcast      collective        1  0.187500  0.000000  0.500000    9.4       606       6     250000.00    500000.00
+MPI_Recv       p2p               1  0.093750  0.000000  0.750000    4.7       404       4     187500.00    750000.00
+MPI_Send       p2p               1  0.015625  0.000000  0.125000    0.8       404       4      31250.00    125000.00
+MPI_Comm_dup   communicator      1  0.000250  0.000250  0.000250    0.0         0       8        250.00       250.00
+");
+    let chosen = ["ops", "app.mpisee", "--comm", "W_*", "--kind", "collective", "--human"];
+    profile.run(&chosen).prints("\
+CALL           KIND        COMMS   Mean[s]    Min[s]    Max[s]  Time%     Volume  #Calls  Per call[us]  Longest[us]
+MPI_Alltoallv  collective      1  1.437500  1.000000  1.875000   88.5  22.89 MiB      24     479166.67   1875000.00
+MPI_Bcast      collective      1  0.187500  0.000000  0.500000   11.5      606 B       6     250000.00    500000.00
+");
+    profile.run(&["ops", "app.mpisee", "--ranks", "1-2", "--call", "Send", "--output", "csv"]).prints(
+        "\
+call,kind,comms,mean_s,min_s,max_s,share_of_time,bytes,calls,per_call_s,longest_s
+MPI_Send,p2p,1,0.062500000,0.000000000,0.125000000,1.000000000,404,4,0.031250000,0.125000000
+",
+    );
+    profile.run(&["ops", "app.mpisee", "--call", "X"]).prints("No operation matches the filters.\n");
+}
+
+#[test]
+fn operations_are_sorted_as_asked() {
+    let profile = splatt().write();
+    let order = |key: &str| -> Vec<String> {
+        let ran = profile.run(&["ops", "app.mpisee", "--output", "csv", "--sort", key]);
+        let mut reader = csv::Reader::from_reader(ran.exits(0).stdout.as_bytes());
+        reader.records().map(|row| row.unwrap()[0].replace("MPI_", "")).collect()
+    };
+    assert_eq!(order("time"), ["Alltoallv", "Allreduce", "Bcast", "Recv", "Send", "Comm_dup"]);
+    assert_eq!(order("volume"), ["Alltoallv", "Allreduce", "Bcast", "Recv", "Send", "Comm_dup"]);
+    assert_eq!(order("calls"), ["Allreduce", "Alltoallv", "Comm_dup", "Bcast", "Recv", "Send"]);
+    assert_eq!(order("name"), ["Allreduce", "Alltoallv", "Bcast", "Comm_dup", "Recv", "Send"]);
+}
+
+#[test]
+fn ranks_show_how_time_is_spread() {
+    let profile = splatt().write();
+    profile.run(&["ranks", "app.mpisee", "--top", "3"]).prints(
+        "\
+MPI time over 8 ranks: mean 1.984625 s, least 1.500250 s (rank 1), most 2.625250 s (rank 5).
+
+RANK  HOST     Wall[s]    MPI[s]  MPI%   Volume  #Calls  MOST TIME IN   ON     Time[s]
+   5  node0  10.000000  2.625250  26.3  3000501      18  MPI_Alltoallv  W_a1  1.625000
+   4  node0  10.000000  2.250250  22.5  3000299      16  MPI_Alltoallv  W_a1  1.500000
+   7  node0  10.000000  2.125250  21.3  3000097      14  MPI_Alltoallv  W_a1  1.875000
+
+5 more rows are left out; --all shows all, --top N the first N.
+",
+    );
+    profile.run(&["ranks", "app.mpisee", "--sort", "wait", "--comm", "W_a1_s2.0"]).prints(
+        "\
+MPI time over 4 ranks: mean 0.375000 s, least 0.000000 s (rank 6), most 0.500000 s (rank 0).
+
+RANK  HOST     Wall[s]    MPI[s]  MPI%  Volume  #Calls  MOST TIME IN  ON          Time[s]
+   6  node0  10.000000  0.000000   0.0       0       0  -             -                 -
+   0  node0  10.000000  0.500000   5.0     202       2  MPI_Bcast     W_a1_s2.0  0.500000
+   2  node0  10.000000  0.500000   5.0     202       2  MPI_Bcast     W_a1_s2.0  0.500000
+   4  node0  10.000000  0.500000   5.0     202       2  MPI_Bcast     W_a1_s2.0  0.500000
+",
+    );
+    profile.run(&["ranks", "app.mpisee", "--ranks", "5,9", "--output", "csv"]).prints(
+        "\
+rank,host,wall_s,mpi_s,share_of_wall,bytes,calls,busiest_call,busiest_comm,busiest_s
+5,node0,10.000000000,2.625250000,0.262525000,3000501,18,MPI_Alltoallv,W_a1,1.625000000
+",
+    );
+}
+
+fn with_regions() -> Builder {
+    let mut profile = Builder::new(2);
+    for rank in 0..2 {
+        let time_s = 1.0 + f64::from(rank);
+        profile = profile
+            .region("solver", rank, 3, 4.0 * time_s, 1.75 * time_s)
+            .region("solver/halo", rank, 6, 2.0 * time_s, 1.5 * time_s)
+            .call_with("W", rank, "MPI_Allreduce", 5, 505, 0.25 * time_s, |row| row.region = "solver".into())
+            .call_with("W", rank, "MPI_Sendrecv", 6, 606, 1.5 * time_s, |row| {
+                row.region = "solver/halo".into()
+            })
+            .call("W", rank, "MPI_Bcast", 2, 202, 0.125);
+    }
+    profile.region("setup, once", 1, 1, 0.5, 0.0)
+}
+
+#[test]
+fn regions_include_those_in_them() {
+    let profile = with_regions().write();
+    profile.run(&["regions", "app.mpisee"]).prints(
+        "\
+REGION       RANKS  ENTRIES   Wall[s]    Max[s]    MPI[s]  MPI%  Volume  #Calls
+solver           2        6  6.000000  8.000000  2.625000  43.8    2222      22
+solver/halo      2       12  3.000000  4.000000  2.250000  75.0    1212      12
+setup, once      1        1  0.500000  0.500000  0.000000   0.0       0       0
+(outside)        2        -         -         -  0.125000     -     404       4
+",
+    );
+    profile.run(&["regions", "app.mpisee", "--region", "solver", "--kind", "collective"]).prints(
+        "\
+REGION  RANKS  ENTRIES   Wall[s]    Max[s]    MPI[s]  MPI%  Volume  #Calls
+solver      2        6  6.000000  8.000000  0.375000   6.2    1010      10
+",
+    );
+    profile.run(&["regions", "app.mpisee", "--output", "csv", "--region", "", "--region", "set*"]).prints(
+        "\
+region,ranks,entries,wall_mean_s,wall_max_s,mpi_mean_s,share_of_wall,bytes,calls
+\"setup, once\",1,1,0.500000000,0.500000000,0.000000000,0.000000000,0,0
+,2,,,,0.125000000,,404,4
+",
+    );
+}
+
+#[test]
+fn sizes_are_histograms() {
+    let profile = splatt()
+        .call("W", 2, "MPI_Allreduce", 1, 0, 0.5)
+        .call("W", 3, "MPI_Allreduce", 40, 40 * 5000, 0.125)
+        .write();
+    profile.run(&["sizes", "app.mpisee", "--top", "2"]).prints(
+        "\
+MPI_Alltoallv  24 calls, 22.89 MiB, 11.500000 s over all ranks
+  512 KiB - <1024 KiB  24  ████████████████████████████████████████
+
+MPI_Allreduce  121 calls, 195.94 KiB, 2.625000 s over all ranks
+             0 B   1  █
+    8 B -   15 B  80  ████████████████████████████████████████
+  4 KiB - <8 KiB  40  ████████████████████
+
+4 more operations are left out; --all shows all, --top N the first N.
+",
+    );
+    profile.run(&["sizes", "app.mpisee", "--by", "time", "--call", "*reduce"]).prints(
+        "\
+MPI_Allreduce  121 calls, 195.94 KiB, 2.625000 s over all ranks
+             0 B  0.500000 s  ██████████
+    8 B -   15 B  2.000000 s  ████████████████████████████████████████
+  4 KiB - <8 KiB  0.125000 s  ███
+",
+    );
+    profile.run(&["sizes", "app.mpisee", "--by", "volume", "--call", "*reduce", "--size", "1-"]).prints(
+        "\
+MPI_Allreduce  120 calls, 195.94 KiB, 2.125000 s over all ranks
+    8 B -   15 B       640 B  █
+  4 KiB - <8 KiB  195.31 KiB  ████████████████████████████████████████
+",
+    );
+    profile.run(&["sizes", "app.mpisee", "--output", "csv", "--call", "*reduce"]).prints(
+        "\
+call,size_min,size_max,calls,bytes,time_s
+MPI_Allreduce,0,0,1,0,0.500000000
+MPI_Allreduce,8,15,80,640,2.000000000
+MPI_Allreduce,4096,8191,40,200000,0.125000000
+",
+    );
+    profile.run(&["sizes", "app.mpisee", "--comm", "X"]).prints("No operation matches the filters.\n");
+}
+
+#[test]
+fn json_has_lists_and_what_limits_them() {
+    let profile = with_regions().with(|profile| profile.run.recording_was_off = true).write();
+    let list = |command: &str, name: &str| {
+        let ran = profile.run(&[command, "app.mpisee", "--output", "json", "--top", "1"]);
+        let document: serde_json::Value = serde_json::from_str(&ran.exits(0).stdout).unwrap();
+        assert_eq!(document["caveats"][0], "Recording was off for a part of the run on some rank.");
+        assert_eq!(document["partial_because"], serde_json::Value::Null);
+        document[name].clone()
+    };
+    let expected = serde_json::json!([{
+        "region": "solver", "ranks": 2, "entries": 6, "wall_mean_s": 6.0, "wall_max_s": 8.0,
+        "mpi_mean_s": 2.625, "share_of_wall": 0.4375, "bytes": 2222, "calls": 22,
+    }]);
+    assert_eq!(list("regions", "regions"), expected);
+    assert_eq!(list("ranks", "ranks")[0]["busiest_call"], "MPI_Sendrecv");
+    assert_eq!(list("ops", "operations")[0]["mean_s"], 2.25);
+    assert_eq!(list("sizes", "sizes")[0]["size_max"], 127);
+}
+
+#[test]
+fn a_table_that_breaks_off_is_marked() {
+    let profile = splatt().write();
+    profile.replace("calls.csv", "W_a1,3,,MPI_Alltoallv,524288", "W_a1,3,,MPI_Alltoallv,x524288");
+    for command in ["ops", "ranks", "sizes"] {
+        let ran = profile.run(&[command, "app.mpisee"]);
+        ran.exits(2);
+        ran.says(&["calls.csv', line 12: column 'size_min': 'x524288' is not a whole number"]);
+        assert!(
+            ran.stdout.starts_with("Partial    only the rows before an error are shown"),
+            "{}",
+            ran.stdout
+        );
+        assert!(ran.stdout.contains("MPI_Alltoallv"), "{}", ran.stdout);
+    }
+}

@@ -1,0 +1,32 @@
+//! `mpisee-through advise` on real programs: what is planted is found, and nothing else.
+use mpisee_tests::{Finished, Run, on_each_mpi, through};
+use std::collections::BTreeSet;
+
+/// The rules that find something, with the communicators that it is about.
+fn found(finished: &Finished) -> BTreeSet<(String, String)> {
+    let profile = finished.directory().display().to_string();
+    let output = through(&["advise", "--output", "json", &profile]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    let findings = document["findings"].as_array().expect("a list of findings");
+    let text = |value: &serde_json::Value| value.as_str().expect("a text").to_owned();
+    findings.iter().map(|finding| (text(&finding["rule"]), text(&finding["about"]))).collect()
+}
+
+/// One test, so that no other one of this file makes the processes wait for a core.
+#[test]
+fn five_planted_problems_are_found_and_nothing_where_nothing_is_wrong() {
+    let planted = [
+        ("tiny-allreduces", "W_s1.0"),
+        ("late-member", "W_s2.0"),
+        ("creation", "W_s3.0"),
+        ("polling", "W_s4.0"),
+        ("blocking-sends", "W_s5.0"),
+    ];
+    let planted: BTreeSet<(String, String)> =
+        planted.iter().map(|&(rule, about)| (rule.to_owned(), about.to_owned())).collect();
+    on_each_mpi(|mpi| {
+        assert_eq!(found(&Run::new(mpi, "advise_planted").profiled()), planted);
+        assert_eq!(found(&Run::new(mpi, "advise_sound").profiled()), BTreeSet::new());
+    });
+}
