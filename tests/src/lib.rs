@@ -225,6 +225,7 @@ pub struct Run<'m> {
     variables: Vec<(String, String)>,
     exit_code: i32,
     limit: Duration,
+    tries: u32,
 }
 
 impl<'m> Run<'m> {
@@ -256,7 +257,16 @@ impl<'m> Run<'m> {
             variables: Vec::new(),
             exit_code: 0,
             limit: Duration::from_secs(120),
+            tries: 1,
         }
+    }
+
+    /// Where the MPI itself hangs now and then, also without the profiler: a run that does not end is run again, so
+    /// many times in all.
+    pub fn tries(mut self, tries: u32) -> Self {
+        self.tries = tries;
+        self.limit = Duration::from_secs(60);
+        self
     }
 
     /// How many ranks.
@@ -342,9 +352,20 @@ impl<'m> Run<'m> {
     }
 
     fn finish(self, mut command: Command, profiled: bool) -> Finished {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        command.current_dir(folder.path());
-        let output = within(self.limit, &mut command);
+        let (folder, output) = (1..)
+            .find_map(|attempt| {
+                let folder = tempfile::tempdir().expect("a temporary folder");
+                command.current_dir(folder.path());
+                match run_within(self.limit, &mut command) {
+                    Ok(output) => Some((folder, output)),
+                    Err(why) if attempt == self.tries => panic!("{why}"),
+                    Err(why) => {
+                        eprintln!("run again: {why}");
+                        None
+                    }
+                }
+            })
+            .expect("it ended, or the last try has failed");
         let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
         let code = output.status.code();
@@ -399,6 +420,10 @@ pub fn through(arguments: &[&str]) -> Output {
 
 /// Runs a command; one that takes longer than `limit` is killed with all that it started, and fails the test.
 pub fn within(limit: Duration, command: &mut Command) -> Output {
+    run_within(limit, command).unwrap_or_else(|why| panic!("{why}"))
+}
+
+fn run_within(limit: Duration, command: &mut Command) -> Result<Output, String> {
     use std::os::unix::process::CommandExt;
     let child =
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0).spawn().expect("it starts");
@@ -409,13 +434,13 @@ pub fn within(limit: Duration, command: &mut Command) -> Output {
         if begin.elapsed() > limit {
             let _ = Command::new("kill").args(["-KILL", "--", &format!("-{group}")]).status();
             let output = waiting.join().expect("the thread only waits").expect("its output can be read");
-            panic!(
+            return Err(format!(
                 "{command:?} did not end within {limit:?}\nstdout:\n{}\nstderr:\n{}",
                 String::from_utf8_lossy(&output.stdout),
                 String::from_utf8_lossy(&output.stderr)
-            );
+            ));
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    waiting.join().expect("the thread only waits").expect("its output can be read")
+    Ok(waiting.join().expect("the thread only waits").expect("its output can be read"))
 }
