@@ -58,15 +58,15 @@ enum SortKey {
 
 const HEADS: [sheet::Head; 10] = [
     sheet::number("rank", "RANK"),
-    sheet::fixed("host", "HOST"),
+    sheet::fixed("host", "HOST").or_none(),
     sheet::number("wall_s", "Wall[s]"),
     sheet::number("mpi_s", "MPI[s]"),
     sheet::number("share_of_wall", "MPI%"),
     sheet::number("bytes", "Volume"),
-    sheet::number("calls", "#Calls"),
-    sheet::fixed("busiest_call", "MOST TIME IN"),
-    sheet::fixed("busiest_comm", "ON"),
-    sheet::number("busiest_s", "Time[s]"),
+    sheet::number("calls", "#Calls").or_none(),
+    sheet::fixed("busiest_call", "MOST TIME IN").or_none(),
+    sheet::fixed("busiest_comm", "ON").or_none(),
+    sheet::number("busiest_s", "Time[s]").or_none(),
 ];
 
 /// What a rank did.
