@@ -49,7 +49,8 @@ W          -          MPI_Send             4        4       404       404   0.01
 W_a1       -          MPI_Alltoallv       24       24  24000136  24000136   1.437500   1.437500      0.0   0.286411
 W_a1_s2.0  W_a1_s3.0  MPI_Bcast            6        6       606       606   0.375000   0.375000      0.0   0.216506
 ");
-    diff(&splatt(), &splatt(), &["--top", "1"]).prints("\
+    diff(&splatt(), &splatt(), &["--top", "1"]).prints(
+        "\
 RUN                     A          B  Change%
 ranks                   8          8      0.0
 wall [s]        12.500000  12.500000      0.0
@@ -61,7 +62,8 @@ COMM  CALL          Calls A  Calls B  Volume A  Volume B  Time A[s]  Time B[s]  
 S     MPI_Comm_dup        8        8         0         0   0.000250   0.000250      0.0   0.000000
 
 5 more rows are left out; --all shows all, --top N the first N.
-");
+",
+    );
     diff(&splatt(), &changed(), &["--output", "csv", "--comm", "W", "--call", "*reduce"]).prints("\
 comm,comm_after,call,calls_before,calls_after,bytes_before,bytes_after,mean_before_s,mean_after_s,time_change,spread_s,within_spread
 W,,MPI_Allreduce,80,120,640,960,0.250000000,0.375000000,0.500000000,0.330718914,~
@@ -101,7 +103,8 @@ fn rows_of_four(rows: u32) -> Builder {
 
 #[test]
 fn runs_of_different_sizes_are_compared_per_rank() {
-    diff(&rows_of_four(2), &rows_of_four(3), &[]).prints("\
+    diff(&rows_of_four(2), &rows_of_four(3), &[]).prints(
+        "\
 RUN                     A          B  Change%
 ranks                   8         12     50.0
 wall [s]        10.000000  10.000000      0.0
@@ -111,7 +114,8 @@ bytes per rank         80         80      0.0
 
 COMM    CALL           Calls A  Calls B  Volume A  Volume B  Time A[s]  Time B[s]  Change%  Spread[s]
 W_s1.*  MPI_Allreduce       10       10        80        80   1.000000   1.500000     50.0   0.000000
-");
+",
+    );
 }
 
 #[test]
