@@ -1,8 +1,8 @@
 //! `mpisee-through`: turns a profile directory of mpisee into answers.
 //!
-//! One module per command under [`command`]; what they share lies beside it: [`load`] reads the small tables, [`scan`]
-//! the large ones on all cores, [`group`] and [`aggregate`] sum them up, [`filter`] chooses rows, [`output`],
-//! [`sheet`] and [`units`] say how results look.
+//! One module per command under `command`; what they share lies beside it: `load` reads the small tables, `scan`
+//! the large ones on all cores, `group` and `aggregate` sum them up, `filter` chooses rows, `output`,
+//! `sheet` and `units` say how results look.
 
 mod aggregate;
 mod cli;

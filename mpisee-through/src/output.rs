@@ -118,6 +118,9 @@ pub enum Column {
     Number(usize),
 }
 
+/// A column of text that is wrapped needs so much.
+const TEXT_AT_LEAST: usize = 12;
+
 impl Page {
     /// A table without lines: `columns` under their headings, two blanks between.
     pub fn table(&self, columns: &[(&str, Column)], rows: impl IntoIterator<Item = Vec<String>>) -> String {
@@ -147,6 +150,53 @@ impl Page {
             }
         }
         table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
+    }
+
+    /// A table that breaks no number and no short text: where the page is too narrow, columns are left out, those of
+    /// these headings in this order, and that is said.
+    pub fn fitted_table(
+        &self,
+        columns: &[(&str, Column)],
+        mut rows: Vec<Vec<String>>,
+        optional: &[&str],
+    ) -> String {
+        let content = |index: usize, heading: &str| {
+            let cells = rows.iter().map(|row| row[index].chars().count());
+            cells.chain([heading.chars().count()]).max().unwrap_or(0)
+        };
+        let mut fitted: Vec<(&str, Column)> = columns
+            .iter()
+            .enumerate()
+            .map(|(index, &(heading, column))| match column {
+                Column::Text => (heading, Column::Text),
+                Column::Fixed(_) => (heading, Column::Fixed(content(index, heading))),
+                Column::Number(_) => (heading, Column::Number(content(index, heading))),
+            })
+            .collect();
+        let least = |columns: &[(&str, Column)]| -> usize {
+            let width = |(_, column): &(&str, Column)| match column {
+                Column::Text => TEXT_AT_LEAST + 2,
+                Column::Fixed(width) | Column::Number(width) => width + 2,
+            };
+            columns.iter().map(width).sum()
+        };
+        let mut left_out = Vec::new();
+        for &name in optional {
+            // The blanks after the last column need no place.
+            if self.width.is_none_or(|width| least(&fitted) <= usize::from(width) + 2) {
+                break;
+            }
+            if let Some(index) = fitted.iter().position(|(heading, _)| *heading == name) {
+                fitted.remove(index);
+                rows.iter_mut().for_each(|row| drop(row.remove(index)));
+                left_out.push(name);
+            }
+        }
+        let mut text = self.table(&fitted, rows);
+        if !left_out.is_empty() {
+            text += &format!("For want of width without {}.\n", left_out.join(", "));
+        }
+        text
     }
 
     /// A word that stands out where it may.
@@ -186,6 +236,20 @@ mod tests {
         let text = Page { width: Some(24), colour: false }.table(&COLUMNS, rows());
         assert!(text.lines().all(|line| line.len() <= 24), "{text}");
         assert_eq!(text, "NAME    WHO\nW       0, 64, 128,\n        192, 256, 320\n");
+    }
+
+    #[test]
+    fn columns_are_left_out_before_numbers_are_broken() {
+        let columns = [("NAME", Column::Fixed(0)), ("TIME", Column::Number(0)), ("MORE", Column::Number(0))];
+        let rows = || vec![vec!["MPI_Send".to_owned(), "0.123456".to_owned(), "123456789".to_owned()]];
+        let page = |width| Page { width, colour: false };
+        let all = "NAME          TIME       MORE\nMPI_Send  0.123456  123456789\n";
+        assert_eq!(page(None).fitted_table(&columns, rows(), &["MORE"]), all);
+        assert_eq!(page(Some(29)).fitted_table(&columns, rows(), &["MORE"]), all);
+        assert_eq!(
+            page(Some(28)).fitted_table(&columns, rows(), &["MORE"]),
+            "NAME          TIME\nMPI_Send  0.123456\nFor want of width without MORE.\n"
+        );
     }
 
     #[test]

@@ -82,16 +82,25 @@ pub struct Head {
     pub name: &'static str,
     pub heading: &'static str,
     pub column: Column,
+    /// Whether a narrow table may do without it; the last such column goes first.
+    pub optional: bool,
+}
+
+impl Head {
+    /// A narrow table may do without it.
+    pub const fn or_none(self) -> Self {
+        Head { optional: true, ..self }
+    }
 }
 
 /// A column of short text that should not be wrapped.
 pub const fn fixed(name: &'static str, heading: &'static str) -> Head {
-    Head { name, heading, column: Column::Fixed(0) }
+    Head { name, heading, column: Column::Fixed(0), optional: false }
 }
 
 /// A column of numbers.
 pub const fn number(name: &'static str, heading: &'static str) -> Head {
-    Head { name, heading, column: Column::Number(0) }
+    Head { name, heading, column: Column::Number(0), optional: false }
 }
 
 /// Rows under headings.
@@ -111,10 +120,10 @@ impl Sheet {
         }
         let columns: Vec<(&str, Column)> =
             self.heads.iter().map(|head| (head.heading, head.column)).collect();
-        page.table(
-            &columns,
-            self.rows.iter().map(|row| row.iter().map(|cell| cell.in_table(human)).collect()),
-        )
+        let cells = |row: &Vec<Value>| row.iter().map(|cell| cell.in_table(human)).collect();
+        let optional: Vec<&str> =
+            self.heads.iter().rev().filter(|head| head.optional).map(|head| head.heading).collect();
+        page.fitted_table(&columns, self.rows.iter().map(cells).collect(), &optional)
     }
 
     fn csv(&self) -> Result<Vec<u8>> {

@@ -33,33 +33,33 @@ fn changed() -> Builder {
 #[test]
 fn what_changed_comes_first() {
     diff(&splatt(), &changed(), &[]).prints("\
-RUN                before      after  Change%
+RUN                     A          B  Change%
 ranks                   8          8      0.0
 wall [s]        12.500000  12.500000      0.0
 MPI time [s]     1.984625   2.172125      9.4
 calls per rank       15.8       21.1     34.1
 bytes per rank  3000273.8  3000313.8      0.0
 
-COMM       AFTER      CALL           #Calls  after    Volume     after   Time[s]     after  Change%  Spread[s]
-W          -          MPI_Allreduce      80    120       640       960  0.250000  0.375000     50.0   0.330719  ~
-W_d9       -          MPI_Barrier         -      3         -         0         -  0.062500        -   0.165359
-S          -          MPI_Comm_dup        8      8         0         0  0.000250  0.000250      0.0   0.000000
-W          -          MPI_Recv            4      4       404       404  0.093750  0.093750      0.0   0.248039
-W          -          MPI_Send            4      4       404       404  0.015625  0.015625      0.0   0.041340
-W_a1       -          MPI_Alltoallv      24     24  24000136  24000136  1.437500  1.437500      0.0   0.286411
-W_a1_s2.0  W_a1_s3.0  MPI_Bcast           6      6       606       606  0.375000  0.375000      0.0   0.216506
+COMM       IN B       CALL           Calls A  Calls B  Volume A  Volume B  Time A[s]  Time B[s]  Change%  Spread[s]
+W          -          MPI_Allreduce       80      120       640       960   0.250000   0.375000     50.0   0.330719  ~
+W_d9       -          MPI_Barrier          -        3         -         0          -   0.062500        -   0.165359
+S          -          MPI_Comm_dup         8        8         0         0   0.000250   0.000250      0.0   0.000000
+W          -          MPI_Recv             4        4       404       404   0.093750   0.093750      0.0   0.248039
+W          -          MPI_Send             4        4       404       404   0.015625   0.015625      0.0   0.041340
+W_a1       -          MPI_Alltoallv       24       24  24000136  24000136   1.437500   1.437500      0.0   0.286411
+W_a1_s2.0  W_a1_s3.0  MPI_Bcast            6        6       606       606   0.375000   0.375000      0.0   0.216506
 ");
     diff(&splatt(), &splatt(), &["--top", "1"]).prints(
         "\
-RUN                before      after  Change%
+RUN                     A          B  Change%
 ranks                   8          8      0.0
 wall [s]        12.500000  12.500000      0.0
 MPI time [s]     1.984625   1.984625      0.0
 calls per rank       15.8       15.8      0.0
 bytes per rank  3000273.8  3000273.8      0.0
 
-COMM  CALL          #Calls  after  Volume  after   Time[s]     after  Change%  Spread[s]
-S     MPI_Comm_dup       8      8       0      0  0.000250  0.000250      0.0   0.000000
+COMM  CALL          Calls A  Calls B  Volume A  Volume B  Time A[s]  Time B[s]  Change%  Spread[s]
+S     MPI_Comm_dup        8        8         0         0   0.000250   0.000250      0.0   0.000000
 
 5 more rows are left out; --all shows all, --top N the first N.
 ",
@@ -105,15 +105,15 @@ fn rows_of_four(rows: u32) -> Builder {
 fn runs_of_different_sizes_are_compared_per_rank() {
     diff(&rows_of_four(2), &rows_of_four(3), &[]).prints(
         "\
-RUN                before      after  Change%
+RUN                     A          B  Change%
 ranks                   8         12     50.0
 wall [s]        10.000000  10.000000      0.0
 MPI time [s]     1.000000   1.500000     50.0
 calls per rank         10         10      0.0
 bytes per rank         80         80      0.0
 
-COMM    CALL           #Calls  after  Volume  after   Time[s]     after  Change%  Spread[s]
-W_s1.*  MPI_Allreduce      10     10      80     80  1.000000  1.500000     50.0   0.000000
+COMM    CALL           Calls A  Calls B  Volume A  Volume B  Time A[s]  Time B[s]  Change%  Spread[s]
+W_s1.*  MPI_Allreduce       10       10        80        80   1.000000   1.500000     50.0   0.000000
 ",
     );
 }
@@ -141,6 +141,7 @@ fn what_does_not_hold_is_exit_code_1() {
 # comments and empty lines do not count
 
 calls of MPI_Allreduce on W = 80
+operations on W = 3
 bytes of Bcast <= 605   # too much
 imbalance of *lv on W_a1 <= 1.5
 communicators = 5
@@ -156,12 +157,13 @@ efficiency >= 0.9
         "\
 OUTCOME  LINE  EXPECTED                          FOUND
 ok          3  calls of MPI_Allreduce on W = 80  80
-FAILED      4  bytes of Bcast <= 605             606
-ok          5  imbalance of *lv on W_a1 <= 1.5   1.3043
-ok          6  communicators = 5                 5
-ok          7  communicators on W_a1_s2.* >= 2   2
-ok          8  alive = 4                         4
-FAILED      9  efficiency >= 0.9                 0.6662
+ok          4  operations on W = 3               3
+FAILED      5  bytes of Bcast <= 605             606
+ok          6  imbalance of *lv on W_a1 <= 1.5   1.3043
+ok          7  communicators = 5                 5
+ok          8  communicators on W_a1_s2.* >= 2   2
+ok          9  alive = 4                         4
+FAILED     10  efficiency >= 0.9                 0.6662
 "
     );
     expecting(&profile, "alive <= 4\n").exits(0);
@@ -174,6 +176,7 @@ fn what_is_written_holds() {
     profile.run(&["expect", "--write", "app.expect", "app.mpisee"]).prints("");
     let text = std::fs::read_to_string(profile.beside().join("app.expect")).unwrap();
     assert!(text.contains("\ncalls of MPI_Bcast on W_a1_s2.* = 6\n"), "{text}");
+    assert!(text.contains("\noperations on W_x2 = 0\n"), "{text}");
     assert!(text.contains("\nimbalance of MPI_Alltoallv on W_a1 <= 2.0\n"), "{text}");
     profile.run(&["expect", "app.expect", "app.mpisee"]).exits(0);
     profile
@@ -184,7 +187,7 @@ fn what_is_written_holds() {
     let ran = other.run(&["expect", "app.expect", "app.mpisee"]);
     ran.exits(1);
     let failed: Vec<&str> = ran.stdout.lines().filter(|line| line.starts_with("FAILED")).collect();
-    assert_eq!(failed.len(), 8, "{}", ran.stdout);
+    assert_eq!(failed.len(), 9, "{}", ran.stdout);
 }
 
 #[test]

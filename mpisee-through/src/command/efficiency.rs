@@ -50,10 +50,10 @@ pub struct EfficiencyArgs {
 
 const HEADS: [Head; 8] = [
     sheet::fixed("region", "REGION"),
-    sheet::number("ranks", "RANKS"),
+    sheet::number("ranks", "RANKS").or_none(),
     sheet::number("runtime_s", "Runtime[s]"),
     sheet::number("useful_mean_s", "Useful[s]"),
-    sheet::number("useful_max_s", "Max[s]"),
+    sheet::number("useful_max_s", "Max[s]").or_none(),
     sheet::number("parallel_efficiency", "PE%"),
     sheet::number("load_balance", "LB%"),
     sheet::number("communication_efficiency", "CE%"),

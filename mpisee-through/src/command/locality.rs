@@ -53,10 +53,10 @@ const HEADS: [Head; 9] = [
     sheet::number("nodes", "NODES"),
     sheet::number("time_s", "Time[s]"),
     sheet::number("pairs_inside", "Pairs%"),
-    sheet::number("p2p_bytes", "P2P"),
+    sheet::number("p2p_bytes", "P2P").or_none(),
     sheet::number("p2p_inside", "P2P%"),
-    sheet::number("collective_bytes", "Collective"),
-    sheet::fixed("fits_a_node", "FITS"),
+    sheet::number("collective_bytes", "Collective").or_none(),
+    sheet::fixed("fits_a_node", "FITS").or_none(),
 ];
 
 /// Bytes of point-to-point messages.

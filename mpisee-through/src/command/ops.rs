@@ -59,16 +59,16 @@ enum SortKey {
 
 const HEADS: [sheet::Head; 11] = [
     sheet::fixed("call", "CALL"),
-    sheet::fixed("kind", "KIND"),
-    sheet::number("comms", "COMMS"),
+    sheet::fixed("kind", "KIND").or_none(),
+    sheet::number("comms", "COMMS").or_none(),
     sheet::number("mean_s", "Mean[s]"),
-    sheet::number("min_s", "Min[s]"),
+    sheet::number("min_s", "Min[s]").or_none(),
     sheet::number("max_s", "Max[s]"),
     sheet::number("share_of_time", "Time%"),
     sheet::number("bytes", "Volume"),
     sheet::number("calls", "#Calls"),
-    sheet::number("per_call_s", "Per call[us]"),
-    sheet::number("longest_s", "Longest[us]"),
+    sheet::number("per_call_s", "Per call[us]").or_none(),
+    sheet::number("longest_s", "Longest[us]").or_none(),
 ];
 
 /// Runs the command.

@@ -9,6 +9,7 @@ use crate::sheet::{self, Answer, Sheet, Shown, Value};
 use crate::units::seconds as shown_seconds;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
+use mpisee_profile::rows::RankRow;
 use std::collections::HashMap;
 use std::path::PathBuf;
 
@@ -57,15 +58,15 @@ enum SortKey {
 
 const HEADS: [sheet::Head; 10] = [
     sheet::number("rank", "RANK"),
-    sheet::fixed("host", "HOST"),
+    sheet::fixed("host", "HOST").or_none(),
     sheet::number("wall_s", "Wall[s]"),
     sheet::number("mpi_s", "MPI[s]"),
     sheet::number("share_of_wall", "MPI%"),
     sheet::number("bytes", "Volume"),
-    sheet::number("calls", "#Calls"),
-    sheet::fixed("busiest_call", "MOST TIME IN"),
-    sheet::fixed("busiest_comm", "ON"),
-    sheet::number("busiest_s", "Time[s]"),
+    sheet::number("calls", "#Calls").or_none(),
+    sheet::fixed("busiest_call", "MOST TIME IN").or_none(),
+    sheet::fixed("busiest_comm", "ON").or_none(),
+    sheet::number("busiest_s", "Time[s]").or_none(),
 ];
 
 /// What a rank did.
@@ -110,35 +111,34 @@ pub fn run(args: &RanksArgs) -> Result<Outcome> {
         order.then_with(|| left.rank.cmp(&right.rank))
     });
     let spread = spread(&ranks.iter().map(|(row, sum)| (row.rank, sum.time_ns)).collect::<Vec<_>>());
-    let mut rows = ranks
-        .iter()
-        .map(|(row, sum)| {
-            let (comm, call, most_ns) = match sum.busiest {
-                Some((comm, call, most_ns)) => (comm.into(), call.into(), Value::Seconds(seconds(most_ns))),
-                None => (Value::Nothing, Value::Nothing, Value::Nothing),
-            };
-            let time_s = seconds(sum.time_ns);
-            let share = if row.wall_s.0 > 0.0 { Value::Share(time_s / row.wall_s.0) } else { Value::Nothing };
-            vec![
-                Value::Count(u64::from(row.rank)),
-                row.host.as_str().into(),
-                Value::Seconds(row.wall_s.0),
-                Value::Seconds(time_s),
-                share,
-                Value::Bytes(sum.bytes),
-                Value::Count(sum.calls),
-                call,
-                comm,
-                most_ns,
-            ]
-        })
-        .collect();
+    let mut rows = ranks.iter().map(|(row, sum)| cells(row, sum)).collect();
     let closing = args.shown.cut(&args.output, &mut rows, "No rank matches the filters.");
     let sheet = Sheet { name: "ranks", heads: HEADS.to_vec(), rows };
     let mut answer = Answer::new(&profile, sheet, groups.cut_off);
     answer.lead = spread;
     answer.closing = closing;
     answer.write(&args.output, args.human)
+}
+
+fn cells(row: &RankRow, sum: &Sum<'_>) -> Vec<Value> {
+    let (comm, call, most_ns) = match sum.busiest {
+        Some((comm, call, most_ns)) => (comm.into(), call.into(), Value::Seconds(seconds(most_ns))),
+        None => (Value::Nothing, Value::Nothing, Value::Nothing),
+    };
+    let time_s = seconds(sum.time_ns);
+    let share = if row.wall_s.0 > 0.0 { Value::Share(time_s / row.wall_s.0) } else { Value::Nothing };
+    vec![
+        Value::Count(u64::from(row.rank)),
+        row.host.as_str().into(),
+        Value::Seconds(row.wall_s.0),
+        Value::Seconds(time_s),
+        share,
+        Value::Bytes(sum.bytes),
+        Value::Count(sum.calls),
+        call,
+        comm,
+        most_ns,
+    ]
 }
 
 /// Mean, least and most in a sentence.

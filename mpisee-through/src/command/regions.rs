@@ -44,14 +44,14 @@ pub struct RegionsArgs {
 
 const HEADS: [sheet::Head; 9] = [
     sheet::fixed("region", "REGION"),
-    sheet::number("ranks", "RANKS"),
-    sheet::number("entries", "ENTRIES"),
+    sheet::number("ranks", "RANKS").or_none(),
+    sheet::number("entries", "ENTRIES").or_none(),
     sheet::number("wall_mean_s", "Wall[s]"),
-    sheet::number("wall_max_s", "Max[s]"),
+    sheet::number("wall_max_s", "Max[s]").or_none(),
     sheet::number("mpi_mean_s", "MPI[s]"),
     sheet::number("share_of_wall", "MPI%"),
     sheet::number("bytes", "Volume"),
-    sheet::number("calls", "#Calls"),
+    sheet::number("calls", "#Calls").or_none(),
 ];
 
 /// A region over the ranks that entered it.

@@ -137,7 +137,7 @@ fn drawn<'a>(drawing: &Drawing<'a>, lines: &[Line], page: Page) -> String {
         ("CREATED BY", Column::Fixed(0), |all, family| all.first(family).created_by.clone()),
         ("SIZE", Column::Number(0), Drawing::size),
         ("PROCS", Column::Text, Drawing::processes),
-        ("SHAPE", Column::Text, |all, family| all.shapes[family.places[0]].to_string()),
+        ("SHAPE", Column::Fixed(0), |all, family| all.shapes[family.places[0]].to_string()),
         ("NODES", Column::Number(0), Drawing::nodes),
         ("LABEL", Column::Text, Drawing::label),
         ("TOPOLOGY", Column::Text, |all, family| all.first(family).topology.clone()),
@@ -158,7 +158,7 @@ fn drawn<'a>(drawing: &Drawing<'a>, lines: &[Line], page: Page) -> String {
             shown.iter().map(|(_, _, cell)| family.map_or(String::new(), |family| cell(drawing, family)));
         std::iter::once(line.text.clone()).chain(cells).collect()
     });
-    page.table(&columns, rows)
+    page.fitted_table(&columns, rows.collect(), &["TOPOLOGY", "REORDER", "LABEL", "FREED", "NODES", "SHAPE"])
 }
 
 impl Drawing<'_> {

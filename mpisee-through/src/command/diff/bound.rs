@@ -20,8 +20,8 @@ pub struct Totals {
 pub fn sheet([before, after]: [Totals; 2], ranks: [usize; 2]) -> Sheet {
     let heads = vec![
         sheet::fixed("what", "RUN"),
-        sheet::number("before", "before"),
-        sheet::number("after", "after"),
+        sheet::number("before", "A"),
+        sheet::number("after", "B"),
         sheet::number("change", "Change%"),
     ];
     let change = |before: f64, after: f64| {

@@ -27,7 +27,7 @@ EXAMPLES:
 
 /// Two runs: what changed in calls, bytes and time, per communicator and operation.
 ///
-/// Communicators are paired by name; those left over by how they were made, their size and shape, if only one pair
+/// A is the first profile, B the other. Communicators are paired by name; those left over by how they were made, their size and shape, if only one pair
 /// fits. Between runs with different numbers of ranks, communicators that one call made count together (W_s2.*), and
 /// all numbers are per rank. Time is the mean over ranks. Spread is the standard deviation over ranks, of the run in which
 /// it is larger: a change below it (marked ~) may be no more than ranks differ anyway.
@@ -63,14 +63,14 @@ pub struct DiffArgs {
 
 const HEADS: [Head; 12] = [
     sheet::fixed("comm", "COMM"),
-    sheet::fixed("comm_after", "AFTER"),
+    sheet::fixed("comm_after", "IN B"),
     sheet::fixed("call", "CALL"),
-    sheet::number("calls_before", "#Calls"),
-    sheet::number("calls_after", "after"),
-    sheet::number("bytes_before", "Volume"),
-    sheet::number("bytes_after", "after"),
-    sheet::number("mean_before_s", "Time[s]"),
-    sheet::number("mean_after_s", "after"),
+    sheet::number("calls_before", "Calls A").or_none(),
+    sheet::number("calls_after", "Calls B").or_none(),
+    sheet::number("bytes_before", "Volume A").or_none(),
+    sheet::number("bytes_after", "Volume B").or_none(),
+    sheet::number("mean_before_s", "Time A[s]"),
+    sheet::number("mean_after_s", "Time B[s]"),
     sheet::number("time_change", "Change%"),
     sheet::number("spread_s", "Spread[s]"),
     sheet::fixed("within_spread", ""),

@@ -9,15 +9,17 @@ pub enum Metric {
     Calls,
     Bytes,
     Imbalance,
+    Operations,
     Communicators,
     Alive,
     Efficiency,
 }
 
-const METRICS: [(&str, Metric); 6] = [
+const METRICS: [(&str, Metric); 7] = [
     ("calls", Metric::Calls),
     ("bytes", Metric::Bytes),
     ("imbalance", Metric::Imbalance),
+    ("operations", Metric::Operations),
     ("communicators", Metric::Communicators),
     ("alive", Metric::Alive),
     ("efficiency", Metric::Efficiency),
@@ -32,7 +34,7 @@ impl Metric {
     fn is_about(self) -> (bool, bool) {
         match self {
             Metric::Calls | Metric::Bytes | Metric::Imbalance => (true, true),
-            Metric::Communicators | Metric::Alive => (false, true),
+            Metric::Operations | Metric::Communicators | Metric::Alive => (false, true),
             Metric::Efficiency => (false, false),
         }
     }

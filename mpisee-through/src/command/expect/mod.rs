@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use clause::{Clause, Metric};
 use mpisee_profile::{Kind, Operation, Profile};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -29,6 +29,7 @@ A FILE OF EXPECTATIONS:
   calls of MPI_Allreduce on W = 800
   bytes of MPI_Alltoallv on W_a1_b2.* <= 52428800
   imbalance of MPI_Allreduce on W <= 2
+  operations on W = 3
   communicators = 5
   communicators on W_s2.* = 4
   alive = 1
@@ -37,6 +38,7 @@ A FILE OF EXPECTATIONS:
 /// Does the profile hold what is expected? Exit code 1 and what does not, if not.
 ///
 /// calls, bytes: sums over the operations and communicators whose names match (* is any text).
+/// operations: how many different ones are used; a new one, or one on a new communicator, shows here.
 /// imbalance: the time of the slowest rank by the mean over ranks.
 /// communicators: how many there are, S and its descendants left out; alive: how many of them were not freed.
 /// efficiency: parallel efficiency, as in mpisee-through efficiency.
@@ -102,6 +104,10 @@ impl Facts {
         match clause.metric {
             Metric::Calls => Some(chosen().map(|(_, cell)| cell.calls as f64).sum()),
             Metric::Bytes => Some(chosen().map(|(_, cell)| cell.bytes as f64).sum()),
+            Metric::Operations => {
+                let calls: BTreeSet<&str> = chosen().map(|((_, call), _)| call.as_str()).collect();
+                Some(calls.len() as f64)
+            }
             Metric::Communicators => Some(comms().count() as f64),
             Metric::Alive => Some(comms().filter(|row| row.freed == 0).count() as f64),
             Metric::Efficiency => self.efficiency,
@@ -183,6 +189,11 @@ fn write(path: &Path, profile: &Path, facts: &Facts) -> Result<()> {
         facts.cells.keys().map(|(comm, call)| (parts_of(comm), call.as_str())).collect();
     units.sort_by(|left, right| natural_order(&left.0, &right.0).then(left.1.cmp(right.1)));
     units.dedup();
+    let mut comms: Vec<String> = facts.processes.comms.keys().map(|comm| parts_of(comm)).collect();
+    comms.extend(units.iter().map(|(comm, _)| comm.clone()));
+    comms.sort_by(|left, right| natural_order(left, right));
+    comms.dedup();
+    clauses.extend(comms.iter().map(|comm| Clause::of(Metric::Operations, None, Some(comm))));
     for (comm, call) in units.iter().filter(|(_, call)| is_certain(call)) {
         for metric in [Metric::Calls, Metric::Bytes] {
             clauses.push(Clause::of(metric, Some(call), Some(comm)));
