@@ -1,6 +1,6 @@
 //! The command line: which command, and usage errors as one sentence.
 
-use crate::command::{Outcome, check, comms, summary};
+use crate::command::{Outcome, check, comms, recover, summary};
 use anyhow::Result;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
@@ -27,6 +27,7 @@ enum Command {
     Summary(summary::SummaryArgs),
     Comms(comms::CommsArgs),
     Check(check::CheckArgs),
+    Recover(recover::RecoverArgs),
 }
 
 const EXAMPLES: &str = "\
@@ -35,6 +36,7 @@ EXAMPLES:
   mpisee-through app.mpisee --kind p2p      point-to-point operations only
   mpisee-through comms app.mpisee           the tree of communicators
   mpisee-through check app.mpisee           verify that what was sent was received, and more
+  mpisee-through recover                    profiles of programs that were killed
   mpisee-through summary --help             all options of a command";
 
 /// Parses the command line, runs the command and says how it went.
@@ -51,6 +53,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Result<Outcome> {
         Command::Summary(args) => summary::run(args),
         Command::Comms(args) => comms::run(args),
         Command::Check(args) => check::run(args),
+        Command::Recover(args) => recover::run(args),
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub mod check;
 pub mod comms;
+pub mod recover;
 pub mod summary;
 
 /// How a command ended, when it could do its work.
