@@ -2,14 +2,15 @@
 
 use super::segments::Segment;
 use super::world::{World, missing};
-use anyhow::Result;
+use anyhow::{Context, Result};
 use mpisee_profile::files::{ProfileFiles, parts};
-use mpisee_profile::rows::Seconds;
+use mpisee_profile::rows::{CommRow, Seconds};
 use mpisee_profile::run::{MpiInfo, ProfilerInfo, RunInfo, rfc3339};
 use mpisee_profile::segment::layout::price;
 use mpisee_profile::segment::snapshot::Program;
 use mpisee_profile::segment::tables::{call_ns, is_merged};
 use mpisee_profile::segment::{NotSeen, RankTables, Snapshot};
+use mpisee_profile::writer::{from_csv, to_csv};
 use mpisee_profile::{FORMAT_VERSION, RankSet};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -34,13 +35,13 @@ pub fn recover<'w>(
     let mut recovered = Vec::new();
     let mut unreadable = Vec::new();
     for segment in world.ended() {
-        match segment.read() {
-            Ok(snapshot) => {
+        match segment.read().and_then(|snapshot| Ok((tables_of(&snapshot)?, snapshot))) {
+            Ok((tables, snapshot)) => {
                 let writing = match &mut writing {
                     Some(writing) => writing,
                     none => none.insert(Writing::begin(world, output, &snapshot)?),
                 };
-                writing.add(&snapshot)?;
+                writing.add(&snapshot, tables)?;
                 recovered.push(segment);
             }
             Err(why) => unreadable.push((segment, format!("{why:#}"))),
@@ -54,6 +55,13 @@ pub fn recover<'w>(
         None => None,
     };
     Ok((recovered, unreadable))
+}
+
+/// The rows of a process, if they can be read again: a segment that was changed may hold what no profile can.
+fn tables_of(snapshot: &Snapshot) -> Result<RankTables> {
+    let tables = RankTables::of_ended(snapshot);
+    from_csv::<CommRow>(&to_csv(&tables.comms)).context("its communicators make no sense")?;
+    Ok(tables)
 }
 
 /// A profile being written.
@@ -100,8 +108,7 @@ impl Writing {
         })
     }
 
-    fn add(&mut self, snapshot: &Snapshot) -> Result<()> {
-        let mut tables = RankTables::of_ended(snapshot);
+    fn add(&mut self, snapshot: &Snapshot, mut tables: RankTables) -> Result<()> {
         tables
             .comms
             .retain(|row| is_merged(&row.comm, &row.topology) || self.reported.insert(row.comm.clone()));
@@ -160,18 +167,31 @@ pub fn named(ranks: &RankSet) -> String {
 
 /// Where the profile shall be: what was asked for, else in the working directory by the name that it would have had.
 fn wanted(output: Option<&Path>, program: &Program) -> PathBuf {
-    // The name was the program's, so that it may be any text; only its last part is taken.
-    let name = output.map_or_else(|| PathBuf::from(&program.profile), Path::to_owned);
-    let name = if output.is_some() { name } else { PathBuf::from(name.file_name().unwrap_or_default()) };
-    let stem = if name.extension().is_some_and(|extension| extension == "mpisee") {
-        name.with_extension("")
-    } else {
-        name
+    let stem = match output {
+        Some(output) => without_extension(output),
+        None => name_of(program),
     };
-    let mut wanted =
-        if stem.as_os_str().is_empty() { PathBuf::from("recovered") } else { stem }.into_os_string();
+    let mut wanted = stem.into_os_string();
     wanted.push(".mpisee");
     PathBuf::from(wanted)
+}
+
+fn without_extension(path: &Path) -> PathBuf {
+    let has_extension = path.extension().is_some_and(|extension| extension == "mpisee");
+    if has_extension { path.with_extension("") } else { path.to_owned() }
+}
+
+/// What the segment says may be any text: only the last part of it is taken, if it can be the name of a file.
+fn name_of(program: &Program) -> PathBuf {
+    const MOST_BYTES: usize = 200;
+    let name = Path::new(&program.profile).file_name().map(|name| without_extension(Path::new(name)));
+    let fits = |name: &PathBuf| {
+        let text = name.to_string_lossy();
+        (1..=MOST_BYTES).contains(&text.len())
+            && !text.starts_with(['.', '-'])
+            && !text.contains(char::is_control)
+    };
+    name.filter(fits).unwrap_or_else(|| PathBuf::from("recovered"))
 }
 
 #[cfg(test)]
@@ -183,7 +203,7 @@ mod tests {
         let of = |profile: &str| wanted(None, &Program { profile: profile.to_owned(), ..Program::default() });
         assert_eq!(of("app.mpisee"), Path::new("app.mpisee"));
         assert_eq!(of("/etc/app.mpisee"), Path::new("app.mpisee"));
-        for text in ["", "..", "/", "../.."] {
+        for text in ["", "..", "/", "../..", ".mpisee", "-x.mpisee", "a\0b", &"a".repeat(300)] {
             assert_eq!(of(text), Path::new("recovered.mpisee"), "{text}");
         }
         assert_eq!(wanted(Some(Path::new("a/b.v2")), &Program::default()), Path::new("a/b.v2.mpisee"));
