@@ -3,6 +3,8 @@
 //! Nothing is asked of MPI here: a job is told by what its launcher puts into the environment, or by the launcher's own
 //! process.
 
+use std::os::unix::fs::MetadataExt;
+
 /// A process as `/proc` shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
@@ -36,6 +38,12 @@ fn parse_stat(stat: &[u8]) -> Option<Seen> {
 /// A number for this run of the system, another after each boot and on each machine; 0 if it is unknown.
 pub fn boot() -> u64 {
     std::fs::read("/proc/sys/kernel/random/boot_id").map_or(0, |id| hash([id.as_slice()]))
+}
+
+/// A number for the processes among which this one has its number: a container may count its own, pid_namespaces(7).
+/// 0 if it is unknown.
+pub fn namespace() -> u64 {
+    std::fs::metadata("/proc/self/ns/pid").map_or(0, |metadata| metadata.ino())
 }
 
 /// What Open MPI and others with PMIx tell all processes of a job: its number there, and where its launcher listens,

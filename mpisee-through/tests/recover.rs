@@ -61,6 +61,7 @@ impl Words {
             (offset_of!(Header, last_ticks), 2_000_001_000),
             (offset_of!(Header, job), 17),
             (offset_of!(Header, boot), process::boot()),
+            (offset_of!(Header, namespace), process::namespace()),
         ] {
             words.set(place, value);
         }
@@ -238,6 +239,23 @@ fn a_number_that_another_process_has_is_no_life() {
     assert!(place.recover(&["--clean"]).status.success());
     assert_eq!(bytes_by_rank(&place.profile("app.mpisee")), [(0, 100), (1, 101), (2, 102)]);
     assert_eq!(std::fs::read_dir(place.segments()).unwrap().count(), 0);
+}
+
+#[test]
+fn processes_of_another_container_are_not_judged() {
+    let mut words = Words::of_rank(1);
+    words.set(offset_of!(Header, namespace), process::namespace() + 1);
+    let place = Place::with_two();
+    let path = place.put(gone(), 1, &words.bytes());
+    place.skips(&path, "its process is in another container");
+    assert!(place.recover(&["--ended"]).status.success());
+    assert_eq!(bytes_by_rank(&place.profile("app-2.mpisee")), [(1, 101)]);
+    // On another machine, or before the last start of this one, it ended in any case.
+    words.set(offset_of!(Header, boot), process::boot() + 1);
+    let place = Place::with_two();
+    place.put(gone(), 1, &words.bytes());
+    assert!(place.recover(&[]).status.success());
+    assert_eq!(bytes_by_rank(&place.profile("app.mpisee")), [(0, 100), (1, 101), (2, 102)]);
 }
 
 #[test]

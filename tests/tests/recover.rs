@@ -253,15 +253,83 @@ fn jobs_are_told_apart_and_those_that_run_are_left_alone() {
     });
 }
 
+/// The rank of which a segment is.
+fn rank_of(path: &Path) -> u64 {
+    let bytes = std::fs::read(path).expect("it can be read");
+    u64::from_ne_bytes(bytes[32..40].try_into().expect("the header is there"))
+}
+
+#[test]
+fn parts_of_two_jobs_are_not_taken_for_one() {
+    on_each_mpi(|mpi| {
+        let place = Place::new();
+        let everybody = [0, 1, 2, 3];
+        place.run(mpi, "first", ["kill", EVERYBODY, "1000"]);
+        for path in place.left().iter().filter(|path| rank_of(path) > 1) {
+            std::fs::remove_file(path).expect("it is there");
+        }
+        let of_the_first = place.left();
+        place.run(mpi, "second", ["kill", EVERYBODY, "2000"]);
+        for path in place.left().iter().filter(|path| rank_of(path) < 2 && !of_the_first.contains(path)) {
+            std::fs::remove_file(path).expect("it is there");
+        }
+        assert_eq!(place.left().len(), 4);
+        place.recover(&["--clean"]);
+        assert_counted(&place.tables("ends.mpisee"), 1000, &[0, 1], &everybody);
+        assert_counted(&place.tables("ends-2.mpisee"), 2000, &[2, 3], &everybody);
+    });
+}
+
+#[test]
+fn worlds_of_one_run_are_told_apart() {
+    // MPICH 4.0 in Debian cannot spawn.
+    on_each_mpi(|mpi| {
+        if !mpi.is_open_mpi {
+            return;
+        }
+        let place = Place::new();
+        let library = mpi.library().display().to_string();
+        let segments = place.segments().display().to_string();
+        let variables = [("LD_PRELOAD", library), ("MPISEE_SEGMENTS", segments)];
+        let mut command = mpi.launcher(2, &variables.map(|(name, value)| (name.to_owned(), value)));
+        command.arg(mpi.compile("worlds_end")).current_dir(place.folder.path());
+        assert!(!within(LIMIT, &mut command).status.success());
+        place.wait_for_ranks(&[]);
+        assert_eq!(place.left().len(), 4);
+        place.recover(&[]);
+        for (name, bytes, spawns) in [("worlds_end.mpisee", 11, 1), ("worlds_end-spawned.mpisee", 22, 0)] {
+            let tables = place.tables(name);
+            assert_eq!(tables.ranks.iter().map(|row| row.rank).collect::<Vec<_>>(), [0, 1]);
+            for rank in 0..2 {
+                let of = |call| tables.of_rank("W", call, rank);
+                assert_eq!((of("MPI_Allreduce").calls, of("MPI_Allreduce").bytes), (1, bytes), "{name}");
+                assert_eq!(of("MPI_Comm_spawn").calls, spawns, "{name}");
+            }
+        }
+    });
+}
+
+#[test]
+fn a_script_around_each_rank_does_not_part_them() {
+    on_each_mpi(|mpi| {
+        let place = Place::new();
+        let mut command = mpi.launcher(4, &[]);
+        // What follows the program keeps the shell from becoming it.
+        command.args(["sh", "-c", "\"$@\"; code=$?; exit $code", "script"]);
+        command.arg(dist().join("bin/mpisee")).arg("--segments").arg(place.segments());
+        command.arg(mpi.compile("ends")).args(["kill", EVERYBODY, "1000"]).current_dir(place.folder.path());
+        assert!(!within(LIMIT, &mut command).status.success());
+        place.wait_for_ranks(&[]);
+        let said = place.recover(&[]);
+        assert!(said.contains("incomplete profile of ranks 0-3 of 4, "), "{said}");
+    });
+}
+
 #[test]
 fn a_rank_without_a_segment_is_named_and_one_that_is_broken_is_skipped() {
     on_each_mpi(|mpi| {
         let place = Place::new();
         place.run(mpi, "job", ["kill", EVERYBODY, "6000"]);
-        let rank_of = |path: &Path| {
-            let bytes = std::fs::read(path).expect("it can be read");
-            u64::from_ne_bytes(bytes[32..40].try_into().expect("the header is there"))
-        };
         for path in place.left() {
             match rank_of(&path) {
                 1 => std::fs::remove_file(&path).expect("it is there"),

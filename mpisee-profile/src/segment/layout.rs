@@ -52,13 +52,15 @@ pub struct Header {
     pub process_start: AtomicU64,
     /// The run of the system in which it was, see [`crate::process::boot`].
     pub boot: AtomicU64,
+    /// Where its number is its number, see [`crate::process::namespace`].
+    pub namespace: AtomicU64,
     /// A moment before recording began, on the monotonic clock: with the begin it tells how long a tick is.
     pub before_monotonic_ns: AtomicU64,
     /// The same moment in ticks.
     pub before_ticks: AtomicU64,
     /// When something was last counted or logged for the first time, in ticks.
     pub last_ticks: AtomicU64,
-    spare: [AtomicU64; 16],
+    spare: [AtomicU64; 15],
 }
 
 /// Bytes of the header.

@@ -101,6 +101,8 @@ pub struct Snapshot {
     pub process_start: u64,
     /// The run of the system in which it was.
     pub boot: u64,
+    /// Where its number is its number, see [`crate::process::namespace`].
+    pub namespace: u64,
     /// A moment before recording began.
     before: Moment,
     /// When something was last counted or logged for the first time.
@@ -179,6 +181,7 @@ impl Snapshot {
             job: field(offset_of!(Header, job)),
             process_start: field(offset_of!(Header, process_start)),
             boot: field(offset_of!(Header, boot)),
+            namespace: field(offset_of!(Header, namespace)),
             before: Moment {
                 monotonic_ns: field(offset_of!(Header, before_monotonic_ns)),
                 ticks: field(offset_of!(Header, before_ticks)),

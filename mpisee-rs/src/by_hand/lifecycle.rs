@@ -186,9 +186,9 @@ fn start(sessions_alone: Option<Group>) {
         enter_world(process);
     }
     price::find_out(process);
-    price::note_init(process, began_ns);
     finalize::log_facts(process);
     fill_header(process, before);
+    price::note_init(process, began_ns);
     switch(process, record);
 }
 
@@ -219,6 +219,7 @@ fn fill_header(process: &Process, before: Moment) {
     set(&header.job, identity::job(process.world_size));
     set(&header.process_start, identity::look_at(std::process::id()).map_or(0, |seen| seen.start));
     set(&header.boot, identity::boot());
+    set(&header.namespace, identity::namespace());
     set(&header.before_monotonic_ns, before.monotonic_ns);
     set(&header.before_ticks, before.ticks);
     let now = clock::moment();

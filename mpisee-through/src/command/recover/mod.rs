@@ -44,6 +44,10 @@ pub struct RecoverArgs {
     #[arg(long)]
     clean: bool,
 
+    /// Take processes of other containers, which cannot be seen from here, for ended
+    #[arg(long)]
+    ended: bool,
+
     /// Whose segments, by number; root can read those of others (default: the caller's)
     #[arg(long, value_name = "UID")]
     user: Option<u32>,
@@ -65,7 +69,7 @@ pub fn run(args: &RecoverArgs) -> Result<Outcome> {
         Some(user) => user,
         None => segments::own_user()?,
     };
-    let (worlds, unreadable) = find_worlds(&directory, user)?;
+    let (worlds, unreadable) = find_worlds(&directory, user, args.ended)?;
     let mut failures = 0;
     for (path, why) in &unreadable {
         skip(path, why);
@@ -105,11 +109,15 @@ pub fn run(args: &RecoverArgs) -> Result<Outcome> {
 
 /// The worlds of which there are segments, and the files that are none. Where one rank is killed the launcher kills the
 /// others, and may be gone before they are: they get a moment.
-fn find_worlds(directory: &Path, user: u32) -> Result<(Vec<World>, Vec<(PathBuf, String)>)> {
+fn find_worlds(
+    directory: &Path,
+    user: u32,
+    others_ended: bool,
+) -> Result<(Vec<World>, Vec<(PathBuf, String)>)> {
     const MOST_WAITING: Duration = Duration::from_secs(2);
     let begin = Instant::now();
     loop {
-        let found = segments::find(directory, user)?;
+        let found = segments::find(directory, user, others_ended)?;
         let worlds = world::worlds(found.segments);
         let is_ending = |world: &World| world.ended().next().is_some() && world.running().next().is_some();
         if !worlds.iter().any(is_ending) || begin.elapsed() > MOST_WAITING {

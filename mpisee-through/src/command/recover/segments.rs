@@ -41,8 +41,9 @@ pub fn own_user() -> Result<u32> {
     Ok(std::fs::metadata("/proc/self").context("cannot look at '/proc/self'")?.uid())
 }
 
-/// The segments of a user.
-pub fn find(directory: &Path, user: u32) -> Result<Found> {
+/// The segments of a user. Of processes in other containers nobody knows whether they run, unless it is known that
+/// they ended.
+pub fn find(directory: &Path, user: u32, others_ended: bool) -> Result<Found> {
     let cannot = || format!("cannot read '{}'", directory.display());
     let mut found = Found::default();
     for entry in std::fs::read_dir(directory).with_context(cannot)? {
@@ -53,7 +54,7 @@ pub fn find(directory: &Path, user: u32) -> Result<Found> {
         if owner != user {
             continue;
         }
-        match look_at(&path, user, pid) {
+        match look_at(&path, user, pid, others_ended) {
             Ok(segment) => found.segments.push(segment),
             // It was there a moment ago: a program that ends removes its segments.
             Err(_) if std::fs::symlink_metadata(&path).is_err() => {}
@@ -72,7 +73,7 @@ fn parse_name(name: &str) -> Option<(u32, u32)> {
     (is_time(parts.next()?) && parts.next().is_none()).then_some((user, pid))
 }
 
-fn look_at(path: &Path, user: u32, pid: u32) -> Result<Segment> {
+fn look_at(path: &Path, user: u32, pid: u32, others_ended: bool) -> Result<Segment> {
     let (file, metadata) = open(path, user)?;
     let words = read(file, HEADER_BYTES as u64)?;
     // The first word is written last.
@@ -95,7 +96,16 @@ fn look_at(path: &Path, user: u32, pid: u32) -> Result<Segment> {
     if !(HEADER_BYTES as u64..=MOST_BYTES).contains(&used) {
         bail!("it says that {used} bytes are in use");
     }
-    let is_running = header.boot == process::boot()
+    // On another machine, or before this one was started anew, there is nothing to look at.
+    let is_here = header.boot == process::boot();
+    let is_elsewhere = is_here && header.namespace != process::namespace();
+    if is_elsewhere && !others_ended {
+        bail!(
+            "its process is in another container, where it cannot be seen; --ended takes it for one that ended"
+        );
+    }
+    let is_running = is_here
+        && !is_elsewhere
         && process::look_at(pid).is_some_and(|seen| !seen.ended && seen.start == header.process_start);
     let path = path.to_owned();
     Ok(Segment { path, header, is_running, used, user, identity: identity(&metadata) })
