@@ -12,6 +12,7 @@ use mpisee_profile::RankSet;
 use mpisee_profile::options::{Options, SETTINGS};
 use mpisee_profile::run::rfc3339;
 use profile::{Recovered, named};
+use segments::Skipped;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -109,11 +110,7 @@ pub fn run(args: &RecoverArgs) -> Result<Outcome> {
 
 /// The worlds of which there are segments, and the files that are none. Where one rank is killed the launcher kills the
 /// others, and may be gone before they are: they get a moment.
-fn find_worlds(
-    directory: &Path,
-    user: u32,
-    others_ended: bool,
-) -> Result<(Vec<World>, Vec<(PathBuf, String)>)> {
+fn find_worlds(directory: &Path, user: u32, others_ended: bool) -> Result<(Vec<World>, Vec<Skipped>)> {
     const MOST_WAITING: Duration = Duration::from_secs(2);
     let begin = Instant::now();
     loop {

@@ -27,13 +27,16 @@ pub struct Segment {
     identity: (u64, u64),
 }
 
+/// A file that is skipped, and why.
+pub type Skipped = (PathBuf, String);
+
 /// What a directory has.
 #[derive(Debug, Default)]
 pub struct Found {
     /// Segments.
     pub segments: Vec<Segment>,
     /// Files of that name which are none, or none yet, and why.
-    pub unreadable: Vec<(PathBuf, String)>,
+    pub unreadable: Vec<Skipped>,
 }
 
 /// The user as whom this process acts.
