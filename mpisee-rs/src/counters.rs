@@ -105,6 +105,7 @@ impl Counters {
         slot.key.store(key.0, Ordering::Relaxed);
         // The slot counts from here on; its key is visible before.
         chunk.used.store(used + 1, Ordering::Release);
+        segment.note_moment();
         Some(slot)
     }
 }

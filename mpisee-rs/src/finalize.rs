@@ -10,14 +10,14 @@ use crate::clock;
 use crate::message::say;
 use crate::naming;
 use crate::process::{self, Process};
-use mpisee_profile::rows::{CallRow, CommRow, OutsideRow, PeerRow, RankRow, RegionRow, Seconds};
+use mpisee_profile::files::{ProfileFiles, TABLES, parts};
+use mpisee_profile::rows::Seconds;
 use mpisee_profile::run::{MpiInfo, ProfilerInfo, RunInfo, rfc3339};
 use mpisee_profile::segment::layout::{Header, price};
-use mpisee_profile::segment::tables::{Moment, call_ns, is_merged, merge};
+use mpisee_profile::segment::log::Fact;
+use mpisee_profile::segment::tables::{Moment, call_ns};
 use mpisee_profile::segment::{NotSeen, RankTables, Snapshot};
-use mpisee_profile::writer::{ProfileWriter, TableWriter, from_csv, to_csv};
-use mpisee_profile::{FORMAT_VERSION, ProfileError, RankSet};
-use std::collections::{BTreeMap, HashMap};
+use mpisee_profile::{FORMAT_VERSION, RankSet};
 use std::path::{Path, PathBuf};
 
 mod link;
@@ -29,9 +29,6 @@ const RECORDING_WAS_OFF: usize = NotSeen::ALL.len();
 const UNSTEADY_CLOCK: usize = RECORDING_WAS_OFF + 1;
 const WALL_NS: usize = UNSTEADY_CLOCK + 1;
 const PROFILER_NS: usize = WALL_NS + 1;
-
-/// The tables, in the order in which a rank's rows travel.
-const TABLES: usize = 6;
 
 /// Writes the profile, together with all other ranks.
 pub fn write_profile() {
@@ -102,14 +99,7 @@ fn own_rows(process: &Process, end: Moment, absent: &RankSet) -> Own {
                 profiler_ns: ns(tables.rank.profiler_s),
                 call_ns: call_ns(&snapshot, end),
                 init_ns: snapshot.price[price::INIT_NS],
-                parts: [
-                    to_csv(&[tables.rank]),
-                    to_csv(&tables.comms),
-                    to_csv(&tables.calls),
-                    to_csv(&tables.peers),
-                    to_csv(&tables.regions),
-                    to_csv(&tables.outside),
-                ],
+                parts: parts(&tables),
             }
         }
         Err(error) => {
@@ -136,7 +126,7 @@ fn write(process: &Process, link: &Link, own: Own, gathered: Gathered) {
     let Gathered { counts, nodes, mut absent, end_realtime_ns } = gathered;
     let command = command_line();
     let nodes_by_rank = link.world_ranks().zip(nodes.iter().copied()).collect();
-    let mut files = Files::create(&wanted_directory(process, &command), nodes_by_rank);
+    let mut files = ProfileFiles::create(&wanted_directory(process, &command), nodes_by_rank);
     let mut add = |parts: &[Vec<u8>; TABLES]| {
         if let Ok(open) = &mut files
             && let Err(error) = open.append(parts)
@@ -175,7 +165,7 @@ fn write(process: &Process, link: &Link, own: Own, gathered: Gathered) {
         }),
         clock: if process.ticks_are_tsc { "tsc" } else { "monotonic" }.to_owned(),
         recording_was_off: counts[RECORDING_WAS_OFF] > 0,
-        not_seen: not_seen(counts),
+        not_seen: NotSeen::named(counts),
         profiler: profiler(own.call_ns, own.init_ns, counts),
         notes: notes(process).chain(unsteady(counts)).collect(),
     };
@@ -223,109 +213,28 @@ fn notes(process: &Process) -> impl Iterator<Item = String> {
     process.notes.iter().cloned().chain(spawned)
 }
 
-fn not_seen(counts: &[u64]) -> BTreeMap<String, u64> {
-    let named = NotSeen::ALL.iter().map(|reason| reason.name().to_owned()).zip(counts.iter().copied());
-    named.filter(|&(_, count)| count > 0).collect()
-}
-
-/// The files of the profile, being written.
-struct Files {
-    directory: ProfileWriter,
-    ranks: TableWriter,
-    comms: TableWriter,
-    calls: TableWriter,
-    peers: TableWriter,
-    regions: TableWriter,
-    /// Made when there is a first row.
-    outside: Option<TableWriter>,
-    /// Communicators that several ranks report, by name; with the order in which they came.
-    merged: HashMap<String, (usize, CommRow)>,
-    /// By rank in the world.
-    nodes: HashMap<u32, u32>,
-}
-
-impl Files {
-    fn create(wanted: &Path, nodes: HashMap<u32, u32>) -> Result<Self, ProfileError> {
-        let directory = ProfileWriter::create(wanted)?;
-        Ok(Files {
-            ranks: directory.table::<RankRow>()?,
-            comms: directory.table::<CommRow>()?,
-            calls: directory.table::<CallRow>()?,
-            peers: directory.table::<PeerRow>()?,
-            regions: directory.table::<RegionRow>()?,
-            outside: None,
-            directory,
-            merged: HashMap::new(),
-            nodes,
-        })
+/// Puts what `run.json` says of the program into the segment, for a reader who comes when the process is gone.
+pub fn log_facts(process: &Process) {
+    const MOST_BYTES: usize = 1 << 12;
+    let log = |fact: Fact, text: &str| process.segment.log(&fact.record(text));
+    let command = command_line();
+    let mut room = MOST_BYTES;
+    for word in &command {
+        let Some(left) = room.checked_sub(word.len()) else {
+            log(Fact::Argument, "…");
+            break;
+        };
+        room = left;
+        log(Fact::Argument, word);
     }
-
-    fn append(&mut self, parts: &[Vec<u8>; TABLES]) -> Result<(), ProfileError> {
-        let [ranks, comms, calls, peers, regions, outside] = parts;
-        self.ranks.append(ranks)?;
-        self.append_comms(comms)?;
-        self.calls.append(calls)?;
-        self.peers.append(peers)?;
-        self.regions.append(regions)?;
-        self.append_outside(outside)
-    }
-
-    fn append_outside(&mut self, rows: &[u8]) -> Result<(), ProfileError> {
-        if rows.is_empty() {
-            return Ok(());
-        }
-        match &mut self.outside {
-            Some(table) => table.append(rows),
-            none => none.insert(self.directory.table::<OutsideRow>()?).append(rows),
-        }
-    }
-
-    fn append_comms(&mut self, text: &[u8]) -> Result<(), ProfileError> {
-        let rows: Vec<CommRow> = from_csv(text).map_err(|error| ProfileError::Segment {
-            why: format!("a rank's communicators did not arrive whole: {error}"),
-        })?;
-        let mut ready = Vec::new();
-        for mut row in rows {
-            if is_merged(&row.comm, &row.topology) {
-                let order = self.merged.len();
-                self.merged
-                    .entry(row.comm.clone())
-                    .and_modify(|(_, known)| merge(known, &row))
-                    .or_insert((order, row));
-            } else {
-                row.nodes = self.count_nodes(&row);
-                ready.push(row);
-            }
-        }
-        self.comms.append(&to_csv(&ready))
-    }
-
-    /// The nodes of a communicator. One that each process has for itself is on one node.
-    fn count_nodes(&self, row: &CommRow) -> u32 {
-        if row.size == 1 {
-            return 1;
-        }
-        let node = |rank: u32| self.nodes.get(&rank).copied();
-        let mut nodes: Vec<u32> = row.members.all().iter().filter_map(node).collect();
-        nodes.sort_unstable();
-        nodes.dedup();
-        nodes.len() as u32
-    }
-
-    fn finish(mut self, run: &RunInfo) -> Result<PathBuf, ProfileError> {
-        let mut merged: Vec<(usize, CommRow)> = self.merged.drain().map(|(_, row)| row).collect();
-        merged.sort_by_key(|&(order, _)| order);
-        for (_, row) in &mut merged {
-            row.nodes = self.count_nodes(row);
-        }
-        let rows: Vec<CommRow> = merged.into_iter().map(|(_, row)| row).collect();
-        self.comms.append(&to_csv(&rows))?;
-        let tables = [self.ranks, self.comms, self.calls, self.peers, self.regions];
-        for table in tables.into_iter().chain(self.outside) {
-            table.close()?;
-        }
-        self.directory.finish(run)
-    }
+    let wanted = wanted_directory(process, &command);
+    log(Fact::Profile, &wanted.file_name().unwrap_or_default().to_string_lossy());
+    log(Fact::Library, &process.library_version);
+    log(Fact::Flavour, FLAVOUR);
+    log(Fact::ThreadLevel, process.thread_level);
+    notes(process).for_each(|note| {
+        log(Fact::Note, &note);
+    });
 }
 
 /// The arguments of the process. Those of a Rust library preloaded into another program are not in

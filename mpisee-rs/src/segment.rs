@@ -116,7 +116,13 @@ impl Segment {
             place.store(*word, Ordering::Relaxed);
         }
         chunk.used.store(used + bytes as u64, Ordering::Release);
+        self.note_moment();
         true
+    }
+
+    /// Keeps the moment, as the last of which something is known if the process is killed. For what happens seldom.
+    pub fn note_moment(&self) {
+        self.header().last_ticks.store(crate::clock::ticks(), Ordering::Relaxed);
     }
 
     fn chunk(&self, growth: &mut Growth, kind: u64, bytes: usize) -> Option<&'static ChunkHeader> {

@@ -1,8 +1,8 @@
 //! The command line: which command, and usage errors as one sentence.
 
 use crate::command::{
-    Outcome, advise, check, comms, diff, efficiency, expect, locality, matrix, ops, ranks, regions, sizes,
-    summary,
+    Outcome, advise, check, comms, diff, efficiency, expect, locality, matrix, ops, ranks, recover, regions,
+    sizes, summary,
 };
 use anyhow::Result;
 use clap::error::ErrorKind;
@@ -40,6 +40,7 @@ enum Command {
     Diff(diff::DiffArgs),
     Expect(expect::ExpectArgs),
     Check(check::CheckArgs),
+    Recover(recover::RecoverArgs),
 }
 
 const EXAMPLES: &str = "\
@@ -55,6 +56,7 @@ EXAMPLES:
   mpisee-through diff a.mpisee b.mpisee     what changed between two runs
   mpisee-through expect app.expect app.mpisee    does it hold what is expected of it?
   mpisee-through check app.mpisee           verify that what was sent was received, and more
+  mpisee-through recover                    profiles of programs that were killed
   mpisee-through summary --help             all options of a command";
 
 /// The definition of the command line.
@@ -86,6 +88,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Result<Outcome> {
         Command::Diff(args) => diff::run(args),
         Command::Expect(args) => expect::run(args),
         Command::Check(args) => check::run(args),
+        Command::Recover(args) => recover::run(args),
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 /// The first word of a segment, written last when it is made.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"mpisee\0\x01");
 /// Version of the layout.
-pub const VERSION: u64 = 2;
+pub const VERSION: u64 = 3;
 /// Bytes of a host name that are kept.
 pub const HOST_BYTES: usize = 64;
 
@@ -45,7 +45,22 @@ pub struct Header {
     pub host: [AtomicU64; HOST_BYTES / 8],
     /// What recording costs on this machine, see [`price`].
     pub price: [AtomicU64; 5],
-    spare: [AtomicU64; 22],
+    /// What the processes of one world have in common, and those of other worlds have not; see
+    /// [`crate::process::job`].
+    pub job: AtomicU64,
+    /// When the process was started, see [`crate::process::Seen`].
+    pub process_start: AtomicU64,
+    /// The run of the system in which it was, see [`crate::process::boot`].
+    pub boot: AtomicU64,
+    /// Where its number is its number, see [`crate::process::namespace`].
+    pub namespace: AtomicU64,
+    /// A moment before recording began, on the monotonic clock: with the begin it tells how long a tick is.
+    pub before_monotonic_ns: AtomicU64,
+    /// The same moment in ticks.
+    pub before_ticks: AtomicU64,
+    /// When something was last counted or logged for the first time, in ticks.
+    pub last_ticks: AtomicU64,
+    spare: [AtomicU64; 15],
 }
 
 /// Bytes of the header.

@@ -219,6 +219,13 @@ pub enum Record {
         /// The communicator.
         id: u32,
     },
+    /// What is true of the program; of arguments and notes there are many, in their order.
+    Fact {
+        /// A [`Fact`] as a number.
+        which: u32,
+        /// What it is.
+        text: String,
+    },
     /// A region began for the first time.
     Region {
         /// Its number, from 1.
@@ -230,6 +237,31 @@ pub enum Record {
     },
 }
 
+/// What is true of the program, for those who find the segment when the process is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Fact {
+    /// A word of the command line.
+    Argument = 1,
+    /// The name of the profile that was to be written.
+    Profile = 2,
+    /// What `MPI_Get_library_version` says.
+    Library = 3,
+    /// The flavour of libmpisee.so.
+    Flavour = 4,
+    /// As in `run.json`.
+    ThreadLevel = 5,
+    /// A sentence for `run.json`.
+    Note = 6,
+}
+
+impl Fact {
+    /// The record.
+    pub fn record(self, text: impl Into<String>) -> Record {
+        Record::Fact { which: self as u32, text: text.into() }
+    }
+}
+
 const CREATED: u32 = 1;
 const NUMBERED: u32 = 2;
 const PARENT_NAME: u32 = 3;
@@ -237,6 +269,7 @@ const LABEL: u32 = 4;
 const TOPOLOGY: u32 = 5;
 const FREED: u32 = 6;
 const REGION: u32 = 7;
+const FACT: u32 = 8;
 
 impl Record {
     /// The words of the record.
@@ -285,6 +318,11 @@ impl Record {
                 number(*id);
                 FREED
             }
+            Record::Fact { which, text } => {
+                number(*which);
+                payload.extend(text.as_bytes());
+                FACT
+            }
             Record::Region { id, parent, name } => {
                 number(*id);
                 number(*parent);
@@ -317,6 +355,7 @@ impl Record {
             LABEL => Record::Label { id: number(&mut rest)?, text: text(rest) },
             TOPOLOGY => Record::Topology { id: number(&mut rest)?, text: text(rest) },
             FREED => Record::Freed { id: number(&mut rest)? },
+            FACT => Record::Fact { which: number(&mut rest)?, text: text(rest) },
             REGION => Record::Region { id: number(&mut rest)?, parent: number(&mut rest)?, name: text(rest) },
             _ => return None,
         };
@@ -416,6 +455,7 @@ mod tests {
             for record in [
                 Record::Created(created),
                 Record::Label { id, text: text.clone() },
+                Record::Fact { which: id, text: text.clone() },
                 Record::Region { id, parent, name: text },
                 Record::Freed { id },
             ] {

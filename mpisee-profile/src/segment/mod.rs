@@ -19,6 +19,7 @@ pub mod tables;
 
 pub use key::{CallKey, Key, PeerKey};
 pub use snapshot::{Snapshot, Source};
+use std::collections::BTreeMap;
 pub use tables::RankTables;
 
 /// Why a call is in no table. Counted per rank, summed into `run.json`.
@@ -63,6 +64,12 @@ impl NotSeen {
         NotSeen::NoRoom,
         NotSeen::InternalError,
     ];
+
+    /// `counts`, in the order of the header's counters, by the keys of `run.json`; those that are not 0.
+    pub fn named(counts: &[u64]) -> BTreeMap<String, u64> {
+        let named = NotSeen::ALL.iter().map(|reason| reason.name().to_owned()).zip(counts.iter().copied());
+        named.filter(|&(_, count)| count > 0).collect()
+    }
 
     /// The key in `run.json`.
     pub fn name(self) -> &'static str {

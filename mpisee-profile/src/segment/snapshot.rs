@@ -5,7 +5,8 @@ use super::layout::{
     self, CHUNK_HEADER_BYTES, COUNTERS, ChunkHeader, HEADER_BYTES, HOST_BYTES, Header, LOG, SLOT_BYTES, Slot,
     call,
 };
-use super::log::{Created, Record, Runs};
+use super::log::{Created, Fact, Record, Runs};
+use super::tables::Moment;
 use crate::error::ProfileError;
 use std::collections::HashMap;
 use std::mem::offset_of;
@@ -52,6 +53,23 @@ pub struct Region {
     pub name: String,
 }
 
+/// What is known of the program.
+#[derive(Clone, Debug, Default)]
+pub struct Program {
+    /// The command line.
+    pub command: Vec<String>,
+    /// The name of the profile that was to be written.
+    pub profile: String,
+    /// What `MPI_Get_library_version` says.
+    pub library: String,
+    /// The flavour of libmpisee.so.
+    pub flavour: String,
+    /// As in `run.json`.
+    pub thread_level: String,
+    /// Sentences for `run.json`.
+    pub notes: Vec<String>,
+}
+
 /// The content of a segment at one moment.
 #[derive(Debug)]
 pub struct Snapshot {
@@ -77,6 +95,20 @@ pub struct Snapshot {
     pub not_seen: Vec<u64>,
     /// What recording costs, by [`super::layout::price`].
     pub price: [u64; 5],
+    /// What the processes of one world have in common.
+    pub job: u64,
+    /// When the process was started, see [`crate::process::Seen`].
+    pub process_start: u64,
+    /// The run of the system in which it was.
+    pub boot: u64,
+    /// Where its number is its number, see [`crate::process::namespace`].
+    pub namespace: u64,
+    /// A moment before recording began.
+    before: Moment,
+    /// When something was last counted or logged for the first time.
+    last_ticks: u64,
+    /// What is known of the program.
+    pub program: Program,
     /// Communicators by their number.
     pub communicators: Vec<Communicator>,
     /// Regions by their number, from 1.
@@ -105,6 +137,14 @@ impl Snapshot {
     }
 
     fn read_parts<S: Source + ?Sized>(source: &S, counters: bool) -> Result<Snapshot, ProfileError> {
+        let (mut snapshot, used) = Snapshot::read_header(source)?;
+        let end = usize::try_from(used / 8).unwrap_or(usize::MAX).min(source.words());
+        snapshot.read_chunks(source, end, counters)?;
+        Ok(snapshot)
+    }
+
+    /// Reads what the header alone says, and how many bytes of the segment are in use, itself included.
+    pub fn read_header<S: Source + ?Sized>(source: &S) -> Result<(Snapshot, u64), ProfileError> {
         let wrong = |why: String| ProfileError::Segment { why };
         let total = source.words();
         if total < HEADER_BYTES / 8 {
@@ -126,7 +166,7 @@ impl Snapshot {
             u32::try_from(field(offset)).map_err(|_| wrong(format!("the word at {offset} is out of range")))
         };
         let reasons = offset_of!(Header, not_seen);
-        let mut snapshot = Snapshot {
+        let snapshot = Snapshot {
             pid: narrow(offset_of!(Header, pid))?,
             host: host(source),
             world_rank: narrow(offset_of!(Header, world_rank))?,
@@ -138,13 +178,44 @@ impl Snapshot {
             recording_was_off: field(offset_of!(Header, recording_was_off)) != 0,
             not_seen: (0..super::NotSeen::ALL.len()).map(|reason| field(reasons + reason * 8)).collect(),
             price: std::array::from_fn(|which| field(offset_of!(Header, price) + which * 8)),
+            job: field(offset_of!(Header, job)),
+            process_start: field(offset_of!(Header, process_start)),
+            boot: field(offset_of!(Header, boot)),
+            namespace: field(offset_of!(Header, namespace)),
+            before: Moment {
+                monotonic_ns: field(offset_of!(Header, before_monotonic_ns)),
+                ticks: field(offset_of!(Header, before_ticks)),
+            },
+            last_ticks: field(offset_of!(Header, last_ticks)),
+            program: Program::default(),
             communicators: Vec::new(),
             regions: Vec::new(),
             counters: HashMap::new(),
         };
-        let used = usize::try_from(field(offset_of!(Header, used)) / 8).unwrap_or(usize::MAX);
-        snapshot.read_chunks(source, used.min(total), counters)?;
-        Ok(snapshot)
+        Ok((snapshot, field(offset_of!(Header, used))))
+    }
+
+    /// The last moment that is known of a process that ended without a word: when something was last counted
+    /// or logged for the first time, or the begin and the time in its calls, whichever is later. It ran at
+    /// least until then.
+    pub fn last_known(&self) -> Moment {
+        let mut ticks = self.last_ticks.max(self.start_ticks);
+        // Calls of several threads at once may take more than the time that passed.
+        if self.program.thread_level != "multiple" {
+            let calls =
+                self.counters.iter().filter(|(key, _)| matches!(key.meaning(), Some(Meaning::Call(_))));
+            let in_calls = calls.fold(0u64, |sum, (_, values)| sum.wrapping_add(values[call::TICKS]));
+            ticks = ticks.max(self.start_ticks.saturating_add(in_calls));
+        }
+        let passed = (ticks - self.start_ticks) as f64 * self.ns_per_tick();
+        Moment { monotonic_ns: self.start_monotonic_ns.saturating_add(passed as u64), ticks }
+    }
+
+    /// From the two moments around the start of the profiler, some hundred microseconds apart or more.
+    fn ns_per_tick(&self) -> f64 {
+        let ticks = self.start_ticks.saturating_sub(self.before.ticks);
+        let ns = self.start_monotonic_ns.saturating_sub(self.before.monotonic_ns);
+        if self.ticks_are_tsc && ticks > 0 && ns > 0 { ns as f64 / ticks as f64 } else { 1.0 }
     }
 
     fn read_chunks<S: Source + ?Sized>(
@@ -250,6 +321,7 @@ impl Snapshot {
                 }
                 self.regions.push(Region { parent, name });
             }
+            Record::Fact { which, text } => self.program.learn(which, text),
             Record::Numbered { id, n } => self.communicator(id)?.created.n = n,
             Record::ParentName { id, name } => self.communicator(id)?.parent_name = Some(name),
             Record::Label { id, text } => self.communicator(id)?.label = text,
@@ -262,6 +334,20 @@ impl Snapshot {
     fn communicator(&mut self, id: u32) -> Result<&mut Communicator, ProfileError> {
         let missing = || ProfileError::Segment { why: format!("its log names communicator {id} too early") };
         self.communicators.get_mut(id as usize).ok_or_else(missing)
+    }
+}
+
+impl Program {
+    fn learn(&mut self, which: u32, text: String) {
+        match which {
+            which if which == Fact::Argument as u32 => self.command.push(text),
+            which if which == Fact::Profile as u32 => self.profile = text,
+            which if which == Fact::Library as u32 => self.library = text,
+            which if which == Fact::Flavour as u32 => self.flavour = text,
+            which if which == Fact::ThreadLevel as u32 => self.thread_level = text,
+            which if which == Fact::Note as u32 => self.notes.push(text),
+            _ => {}
+        }
     }
 }
 

@@ -43,6 +43,13 @@ impl RankTables {
         RankTables::without(&RankSet::default(), snapshot, end)
     }
 
+    /// The rows of a process that ended without a word, up to the last moment that is known of it. It reports every
+    /// communicator that it knows: nobody knows who else can.
+    pub fn of_ended(snapshot: &Snapshot) -> RankTables {
+        let tables = RankTables::new(snapshot, snapshot.last_known());
+        RankTables { comms: comms(snapshot, &names(snapshot), |_, _| true), ..tables }
+    }
+
     /// The same in a run in which the ranks `absent` report nothing, and others take their place.
     pub fn without(absent: &RankSet, snapshot: &Snapshot, end: Moment) -> RankTables {
         let names = names(snapshot);
@@ -58,7 +65,9 @@ impl RankTables {
                 gpu: String::new(),
                 profiler_s: seconds(price_of(snapshot)),
             },
-            comms: comms(snapshot, &names, absent),
+            comms: comms(snapshot, &names, |communicator, name| {
+                reports(&communicator.created, absent) || is_merged(name, &communicator.topology)
+            }),
             calls: Vec::new(),
             peers: Vec::new(),
             outside: Vec::new(),
@@ -277,11 +286,15 @@ fn outside_row(row: PeerRow, key: super::PeerKey) -> OutsideRow {
     }
 }
 
-fn comms(snapshot: &Snapshot, names: &[String], absent: &RankSet) -> Vec<CommRow> {
+fn comms(
+    snapshot: &Snapshot,
+    names: &[String],
+    is_reported: impl Fn(&Communicator, &str) -> bool,
+) -> Vec<CommRow> {
     let mut rows = Vec::new();
     for (communicator, name) in snapshot.communicators.iter().zip(names) {
         let created = &communicator.created;
-        if !(reports(created, absent) || is_merged(name, &communicator.topology)) {
+        if !is_reported(communicator, name) {
             continue;
         }
         rows.push(CommRow {

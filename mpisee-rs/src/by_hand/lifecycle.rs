@@ -16,8 +16,10 @@ use crate::process::{self, COMMUNICATORS, Mode, Process, REQUESTS};
 use crate::region::Regions;
 use crate::segment::{self, Segment};
 use mpisee_profile::options::Options;
+use mpisee_profile::process as identity;
 use mpisee_profile::segment::layout::HOST_BYTES;
 use mpisee_profile::segment::log::Runs;
+use mpisee_profile::segment::tables::Moment;
 use std::ffi::{CStr, c_int};
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -138,6 +140,7 @@ fn start(sessions_alone: Option<Group>) {
             Some((name.into_string().ok()?, value.to_string_lossy().into_owned()))
         }));
     let ticks_are_tsc = clock::choose(options.clock);
+    let before = clock::moment();
     let Some((segment, complaint)) = Segment::create(&options.segments) else {
         say(format_args!("no memory for counters: nothing is recorded on this rank"));
         return;
@@ -183,8 +186,9 @@ fn start(sessions_alone: Option<Group>) {
         enter_world(process);
     }
     price::find_out(process);
+    finalize::log_facts(process);
+    fill_header(process, before);
     price::note_init(process, began_ns);
-    fill_header(process);
     switch(process, record);
 }
 
@@ -201,7 +205,7 @@ pub fn switch(process: &Process, on: bool) {
     process::set_mode(if on { Mode::Recording } else { Mode::Tracking });
 }
 
-fn fill_header(process: &Process) {
+fn fill_header(process: &Process, before: Moment) {
     let header = process.segment.header();
     let set = |field: &std::sync::atomic::AtomicU64, value: u64| field.store(value, Ordering::Relaxed);
     set(&header.pid, u64::from(std::process::id()));
@@ -212,9 +216,16 @@ fn fill_header(process: &Process) {
     for (word, bytes) in header.host.iter().zip(host_name().chunks_exact(8)) {
         set(word, u64::from_ne_bytes(bytes.try_into().expect("chunks of 8 bytes")));
     }
+    set(&header.job, identity::job(process.world_size));
+    set(&header.process_start, identity::look_at(std::process::id()).map_or(0, |seen| seen.start));
+    set(&header.boot, identity::boot());
+    set(&header.namespace, identity::namespace());
+    set(&header.before_monotonic_ns, before.monotonic_ns);
+    set(&header.before_ticks, before.ticks);
     let now = clock::moment();
     set(&header.start_monotonic_ns, now.monotonic_ns);
     set(&header.start_ticks, now.ticks);
+    set(&header.last_ticks, now.ticks);
     segment::publish(header);
 }
 

@@ -1,11 +1,11 @@
 //! How rows get from rank to rank: through the program's own MPI.
 
-use super::TABLES;
 use crate::abi::{Comm, Raw, STATUS_IGNORE, constant, is_fault_tolerant};
 use crate::generated::pmpi;
 use crate::naming::Membership;
 use crate::process::{self, Process};
 use mpisee_profile::RankSet;
+use mpisee_profile::files::TABLES;
 use mpisee_profile::segment::layout::HOST_BYTES;
 use mpisee_profile::segment::log::Runs;
 use std::collections::HashMap;

@@ -10,6 +10,7 @@ pub mod locality;
 pub mod matrix;
 pub mod ops;
 pub mod ranks;
+pub mod recover;
 pub mod regions;
 pub mod sizes;
 pub mod summary;

@@ -36,7 +36,8 @@ EXAMPLES:
 ///
 /// Traffic that differs is no error of the profile where run.json says that recording was off for a
 /// part of the run, that the profile is incomplete, or that the MPI library did not tell what some
-/// receives received; nor is a missing rank in an incomplete profile.
+/// receives received; nor is a missing rank, or a communicator that only missing ranks know, in an
+/// incomplete profile.
 /// Such differences are shown as explained and leave the exit code 0.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, verbatim_doc_comment)]
@@ -106,9 +107,10 @@ fn check_all(profile: &Profile, findings: &mut Findings) -> Result<()> {
     let ranks: Vec<RankRow> = load::all(profile)?;
     let comms: Vec<CommRow> = load::all(profile)?;
     ranks::check(run, &ranks, findings);
-    names::check(run.ranks, &comms, findings);
+    let incomplete = (!run.complete).then_some("the profile is incomplete");
+    names::check(run.ranks, &comms, incomplete, findings);
 
-    let mut members = names::RowCheck::new(&comms);
+    let mut members = names::RowCheck::new(&comms, incomplete);
     let mut times = times::TimeCheck::new(&ranks, run.mpi.thread_level == "multiple");
     for row in profile.rows::<CallRow>()? {
         let row = row?;

@@ -6,8 +6,9 @@ use mpisee_profile::RankSet;
 use mpisee_profile::rows::CommRow;
 use std::collections::{HashMap, HashSet};
 
-/// Checks `comms.csv` by itself; `ranks` is the size of `MPI_COMM_WORLD`.
-pub fn check(ranks: u32, rows: &[CommRow], findings: &mut Findings) {
+/// Checks `comms.csv` by itself; `ranks` is the size of `MPI_COMM_WORLD`. Where the profile is `incomplete`, ranks that
+/// know a parent or a number may be missing.
+pub fn check(ranks: u32, rows: &[CommRow], incomplete: Option<&'static str>, findings: &mut Findings) {
     let names: HashSet<&str> = rows.iter().map(|row| row.comm.as_str()).collect();
     let mut seen = HashSet::new();
     for row in rows {
@@ -16,7 +17,7 @@ pub fn check(ranks: u32, rows: &[CommRow], findings: &mut Findings) {
             findings.differs(Check::Names, || format!("{name} is in comms.csv more than once"));
         }
         if let Some(what) = wrong_parent(row, &names) {
-            findings.differs(Check::Names, || what);
+            findings.differs_unless(incomplete, Check::Names, || what);
         }
         if let Some(what) = wrong_members(row, ranks) {
             findings.differs(Check::Names, || what);
@@ -78,15 +79,17 @@ fn wrong_members(row: &CommRow, ranks: u32) -> Option<String> {
 /// Checks that rows of other tables name a communicator and members of it.
 pub struct RowCheck<'a> {
     comms: HashMap<&'a str, &'a CommRow>,
+    /// Why a communicator may be missing.
+    incomplete: Option<&'static str>,
     /// What is found once is not told again for each row.
     told: HashSet<(&'static str, String, Option<u32>)>,
 }
 
 impl<'a> RowCheck<'a> {
     /// Refers to `comms.csv`.
-    pub fn new(rows: &'a [CommRow]) -> Self {
+    pub fn new(rows: &'a [CommRow], incomplete: Option<&'static str>) -> Self {
         let comms = rows.iter().map(|row| (row.comm.as_str(), row)).collect();
-        RowCheck { comms, told: HashSet::new() }
+        RowCheck { comms, incomplete, told: HashSet::new() }
     }
 
     /// Checks that `rank` can have a row with `comm` in `file`.
@@ -94,7 +97,9 @@ impl<'a> RowCheck<'a> {
         match self.comms.get(comm) {
             None => {
                 if self.told.insert((file, comm.to_owned(), None)) {
-                    findings.differs(Check::Rows, || format!("{comm} is in {file} and not in comms.csv"));
+                    findings.differs_unless(self.incomplete, Check::Rows, || {
+                        format!("{comm} is in {file} and not in comms.csv")
+                    });
                 }
             }
             Some(row) => {

@@ -1,0 +1,129 @@
+//! The files of a profile while ranks bring their rows: the same at `MPI_Finalize` and when a profile is recovered.
+
+use crate::error::ProfileError;
+use crate::rows::{CallRow, CommRow, OutsideRow, PeerRow, RankRow, RegionRow};
+use crate::run::RunInfo;
+use crate::segment::RankTables;
+use crate::segment::tables::{is_merged, merge};
+use crate::writer::{ProfileWriter, TableWriter, from_csv, to_csv};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+/// The tables, in the order in which a rank's rows travel.
+pub const TABLES: usize = 6;
+
+/// The rows of a rank as CSV text, by table.
+pub fn parts(tables: &RankTables) -> [Vec<u8>; TABLES] {
+    [
+        to_csv(std::slice::from_ref(&tables.rank)),
+        to_csv(&tables.comms),
+        to_csv(&tables.calls),
+        to_csv(&tables.peers),
+        to_csv(&tables.regions),
+        to_csv(&tables.outside),
+    ]
+}
+
+/// The files of a profile, being written.
+pub struct ProfileFiles {
+    directory: ProfileWriter,
+    ranks: TableWriter,
+    comms: TableWriter,
+    calls: TableWriter,
+    peers: TableWriter,
+    regions: TableWriter,
+    /// Made when there is a first row.
+    outside: Option<TableWriter>,
+    /// Communicators that several ranks report, by name; with the order in which they came.
+    merged: HashMap<String, (usize, CommRow)>,
+    /// By rank in the world.
+    nodes: HashMap<u32, u32>,
+}
+
+impl ProfileFiles {
+    /// Creates the directory, or one with a number after its name, and its tables. `nodes` has the number of the node
+    /// of each rank in the world.
+    pub fn create(wanted: &Path, nodes: HashMap<u32, u32>) -> Result<Self, ProfileError> {
+        let directory = ProfileWriter::create(wanted)?;
+        Ok(ProfileFiles {
+            ranks: directory.table::<RankRow>()?,
+            comms: directory.table::<CommRow>()?,
+            calls: directory.table::<CallRow>()?,
+            peers: directory.table::<PeerRow>()?,
+            regions: directory.table::<RegionRow>()?,
+            outside: None,
+            directory,
+            merged: HashMap::new(),
+            nodes,
+        })
+    }
+
+    /// Appends the rows of one rank.
+    pub fn append(&mut self, parts: &[Vec<u8>; TABLES]) -> Result<(), ProfileError> {
+        let [ranks, comms, calls, peers, regions, outside] = parts;
+        self.ranks.append(ranks)?;
+        self.append_comms(comms)?;
+        self.calls.append(calls)?;
+        self.peers.append(peers)?;
+        self.regions.append(regions)?;
+        self.append_outside(outside)
+    }
+
+    fn append_outside(&mut self, rows: &[u8]) -> Result<(), ProfileError> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        match &mut self.outside {
+            Some(table) => table.append(rows),
+            none => none.insert(self.directory.table::<OutsideRow>()?).append(rows),
+        }
+    }
+
+    fn append_comms(&mut self, text: &[u8]) -> Result<(), ProfileError> {
+        let rows: Vec<CommRow> = from_csv(text).map_err(|error| ProfileError::Segment {
+            why: format!("a rank's communicators did not arrive whole: {error}"),
+        })?;
+        let mut ready = Vec::new();
+        for mut row in rows {
+            if is_merged(&row.comm, &row.topology) {
+                let order = self.merged.len();
+                self.merged
+                    .entry(row.comm.clone())
+                    .and_modify(|(_, known)| merge(known, &row))
+                    .or_insert((order, row));
+            } else {
+                row.nodes = self.count_nodes(&row);
+                ready.push(row);
+            }
+        }
+        self.comms.append(&to_csv(&ready))
+    }
+
+    /// The nodes of a communicator. One that each process has for itself is on one node.
+    fn count_nodes(&self, row: &CommRow) -> u32 {
+        if row.size == 1 {
+            return 1;
+        }
+        let node = |rank: u32| self.nodes.get(&rank).copied();
+        let mut nodes: Vec<u32> = row.members.all().iter().filter_map(node).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        nodes.len() as u32
+    }
+
+    /// Writes what waited for all ranks, and `run.json`; returns where the profile is.
+    pub fn finish(mut self, run: &RunInfo) -> Result<PathBuf, ProfileError> {
+        let mut merged: Vec<(usize, CommRow)> = self.merged.drain().map(|(_, row)| row).collect();
+        merged.sort_by_key(|&(order, _)| order);
+        for (_, row) in &mut merged {
+            row.nodes = self.count_nodes(row);
+        }
+        let rows: Vec<CommRow> = merged.into_iter().map(|(_, row)| row).collect();
+        self.comms.append(&to_csv(&rows))?;
+        let tables = [self.ranks, self.comms, self.calls, self.peers, self.regions];
+        for table in tables.into_iter().chain(self.outside) {
+            table.close()?;
+        }
+        self.directory.finish(run)
+    }
+}

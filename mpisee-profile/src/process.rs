@@ -1,0 +1,140 @@
+//! Processes as others know them again: which job one is of, and whether it still runs.
+//!
+//! Nothing is asked of MPI here: a job is told by what its launcher puts into the environment, or by the launcher's own
+//! process.
+
+use std::os::unix::fs::MetadataExt;
+
+/// A process as `/proc` shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Its parent.
+    pub parent: u32,
+    /// When it was started, in ticks of the kernel since the system was: another process with the number has another.
+    pub start: u64,
+    /// Whether it ended and only waits for its parent to take note.
+    pub ended: bool,
+}
+
+/// The process with that number; `None` if there is none.
+pub fn look_at(pid: u32) -> Option<Seen> {
+    parse_stat(&std::fs::read(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// From `/proc/PID/stat` (proc(5)). The second field is the program's name in parentheses, with any bytes in it.
+fn parse_stat(stat: &[u8]) -> Option<Seen> {
+    let end_of_name = stat.iter().rposition(|&byte| byte == b')')?;
+    let rest = String::from_utf8_lossy(&stat[end_of_name + 1..]).into_owned();
+    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    Some(Seen {
+        parent: fields.get(1)?.parse().ok()?,
+        start: fields.get(19)?.parse().ok()?,
+        // A first thread that ended shows like this, too, while others run.
+        ended: ["Z", "X"].contains(fields.first()?)
+            && fields.get(17)?.parse().is_ok_and(|threads: u32| threads < 2),
+    })
+}
+
+/// A number for this run of the system, another after each boot and on each machine; 0 if it is unknown.
+pub fn boot() -> u64 {
+    std::fs::read("/proc/sys/kernel/random/boot_id").map_or(0, |id| hash([id.as_slice()]))
+}
+
+/// A number for the processes among which this one has its number: a container may count its own, pid_namespaces(7).
+/// 0 if it is unknown.
+pub fn namespace() -> u64 {
+    std::fs::metadata("/proc/self/ns/pid").map_or(0, |metadata| metadata.ino())
+}
+
+/// What Open MPI and others with PMIx tell all processes of a job: its number there, and where its launcher listens,
+/// since numbers come again.
+const PMIX: [&str; 3] = ["PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_hnp_uri"];
+/// The same by Slurm, which tells its PMI-2 job in one variable.
+const SLURM_PMI: [&str; 1] = ["PMI_JOBID"];
+/// A step of Slurm; with PMI_FD another launcher runs in it, and may run more than once.
+const SLURM: [&str; 2] = ["SLURM_JOB_ID", "SLURM_STEP_ID"];
+/// Where a launcher tells a process its rank.
+const RANKS: [&str; 3] = ["PMI_RANK", "PMIX_RANK", "SLURM_PROCID"];
+
+/// A number that this process has in common with the others of its world, and with no other process: a hash of what
+/// the launcher tells, else of the process which started them. MPICH's launcher tells nothing.
+pub fn job(world_size: u32) -> u64 {
+    if world_size == 1 {
+        return process_hash("itself", std::process::id());
+    }
+    let given = |name: &&str| std::env::var_os(name).map(|value| value.into_encoded_bytes());
+    let told = |names: &[&str]| {
+        let values: Vec<Vec<u8>> = names.iter().filter_map(given).collect();
+        (!values.is_empty()).then(|| hash(values.iter().map(Vec::as_slice)))
+    };
+    let step = || if given(&"PMI_FD").is_none() && given(&SLURM[1]).is_some() { told(&SLURM) } else { None };
+    told(&PMIX)
+        .or_else(|| told(&SLURM_PMI))
+        .or_else(step)
+        .unwrap_or_else(|| process_hash("started by", launcher()))
+}
+
+/// The process that started the ranks of this node: the nearest above this one that was not told this rank itself, as
+/// scripts around the program are.
+fn launcher() -> u32 {
+    let own: Vec<(&str, Vec<u8>)> =
+        RANKS.iter().filter_map(|&name| Some((name, std::env::var_os(name)?.into_encoded_bytes()))).collect();
+    let is_of_this_rank = |pid: u32| {
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        let mut variables = environment.split(|&byte| byte == 0);
+        variables.any(|variable| {
+            own.iter().any(|(name, value)| {
+                let rest = variable.strip_prefix(name.as_bytes()).and_then(|rest| rest.strip_prefix(b"="));
+                rest == Some(value.as_slice())
+            })
+        })
+    };
+    const MOST_STEPS: u32 = 16;
+    let mut pid = std::os::unix::process::parent_id();
+    for _ in 0..MOST_STEPS {
+        match look_at(pid) {
+            Some(seen) if seen.parent > 1 && is_of_this_rank(pid) => pid = seen.parent,
+            _ => break,
+        }
+    }
+    pid
+}
+
+fn process_hash(how: &str, pid: u32) -> u64 {
+    let start = look_at(pid).map_or(0, |seen| seen.start);
+    hash([how.as_bytes(), &pid.to_le_bytes(), &start.to_le_bytes(), &boot().to_le_bytes()])
+}
+
+/// FNV-1a of 64 bits (G. Fowler, L. C. Noll, K.-P. Vo), each part ended by a byte that is in no text.
+fn hash<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> u64 {
+    let bytes = parts.into_iter().flat_map(|part| part.iter().copied().chain([0xff]));
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_may_look_like_fields() {
+        let stat = b"4711 (a) Z 9 (b) S 12 4711 4711 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 987654 1 2";
+        assert_eq!(parse_stat(stat), Some(Seen { parent: 12, start: 987_654, ended: false }));
+        assert_eq!(parse_stat(b"4711 (cut) S 12"), None);
+        assert_eq!(parse_stat(b""), None);
+    }
+
+    #[test]
+    fn this_process_is_seen_and_has_its_parent() {
+        let seen = look_at(std::process::id()).unwrap();
+        assert_eq!(seen.parent, std::os::unix::process::parent_id());
+        assert!(!seen.ended && seen.start >= look_at(seen.parent).unwrap().start);
+        assert_ne!(boot(), 0);
+        assert_eq!((job(1), job(2)), (job(1), job(2)));
+        assert_ne!(job(1), job(2));
+    }
+
+    #[test]
+    fn parts_are_kept_apart() {
+        assert_ne!(hash([b"ab".as_slice(), b"c"]), hash([b"a".as_slice(), b"bc"]));
+    }
+}

@@ -1,0 +1,175 @@
+//! `recover`: profiles of programs that ended without `MPI_Finalize`, from the segments that they left.
+
+mod profile;
+mod segments;
+mod world;
+
+use super::Outcome;
+use crate::output::printable;
+use anyhow::{Result, bail};
+use clap::Args;
+use mpisee_profile::RankSet;
+use mpisee_profile::options::{Options, SETTINGS};
+use mpisee_profile::run::rfc3339;
+use profile::{Recovered, named};
+use segments::Skipped;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use world::World;
+
+const EXAMPLES: &str = "\
+EXAMPLES:
+  mpisee-through recover                            what programs left on this node
+  mpisee-through recover --clean                    the same, and remove what is recovered
+  mpisee-through recover /local/shm -o app.mpisee   from where --segments of mpisee led";
+
+/// Write the profiles of programs that were killed, aborted or left without MPI_Finalize.
+///
+/// Each rank counts in a segment, a file in memory, which stays when the rank is killed. The segments
+/// of one run become one profile NAME.mpisee, which says that it is incomplete, which ranks it has
+/// and which are missing. Segments of processes that run are left alone. A segment of another node is
+/// taken for one of a process that ended.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct RecoverArgs {
+    /// Where the segments are (default: the directory in MPISEE_SEGMENTS, else /dev/shm)
+    directory: Option<PathBuf>,
+
+    /// The profile to write, in which a number is added if it exists (default: the name that the
+    /// program's profile would have had, in the working directory)
+    #[arg(short = 'o', long, value_name = "NAME.mpisee")]
+    output: Option<PathBuf>,
+
+    /// Remove the segments that were recovered, unless other processes of the run go on
+    #[arg(long)]
+    clean: bool,
+
+    /// Take processes of other containers, which cannot be seen from here, for ended
+    #[arg(long)]
+    ended: bool,
+
+    /// Whose segments, by number; root can read those of others (default: the caller's)
+    #[arg(long, value_name = "UID")]
+    user: Option<u32>,
+}
+
+/// Runs the command. What cannot be read is said, the rest is recovered all the same, and the exit code tells.
+pub fn run(args: &RecoverArgs) -> Result<Outcome> {
+    let directory = match &args.directory {
+        Some(directory) => directory.clone(),
+        None => directory_of_segments()?,
+    };
+    if args.output.as_ref().is_some_and(|output| output.file_name().is_none()) {
+        bail!(
+            "--output '{}' does not end in the name of a directory",
+            args.output.clone().unwrap_or_default().display()
+        );
+    }
+    let user = match args.user {
+        Some(user) => user,
+        None => segments::own_user()?,
+    };
+    let (worlds, unreadable) = find_worlds(&directory, user, args.ended)?;
+    let mut failures = 0;
+    for (path, why) in &unreadable {
+        skip(path, why);
+        failures += 1;
+    }
+    let mut is_left = false;
+    for world in &worlds {
+        tell_running(world)?;
+        let (recovered, unreadable) = profile::recover(world, args.output.as_deref())?;
+        for (segment, why) in &unreadable {
+            skip(&segment.path, why);
+            failures += 1;
+        }
+        if let Some(recovered) = recovered {
+            tell_recovered(world, &recovered)?;
+            let goes_on = world.running().next().is_some();
+            is_left |= !args.clean || goes_on;
+            if args.clean && !goes_on {
+                recovered.segments.iter().try_for_each(|segment| segment.remove())?;
+            }
+        }
+    }
+    if worlds.iter().all(|world| world.ended().next().is_none()) && failures == 0 {
+        say(&format!("no segment of a process that ended is in '{}'", directory.display()))?;
+    } else if is_left && !args.clean {
+        say(&format!(
+            "the segments are still in '{}'; --clean removes what is recovered",
+            directory.display()
+        ))?;
+    }
+    match failures {
+        0 => Ok(Outcome::Done),
+        1 => bail!("a segment could not be read; it is left as it is"),
+        _ => bail!("{failures} segments could not be read; they are left as they are"),
+    }
+}
+
+/// The worlds of which there are segments, and the files that are none. Where one rank is killed the launcher kills the
+/// others, and may be gone before they are: they get a moment.
+fn find_worlds(directory: &Path, user: u32, others_ended: bool) -> Result<(Vec<World>, Vec<Skipped>)> {
+    const MOST_WAITING: Duration = Duration::from_secs(2);
+    let begin = Instant::now();
+    loop {
+        let found = segments::find(directory, user, others_ended)?;
+        let worlds = world::worlds(found.segments);
+        let is_ending = |world: &World| world.ended().next().is_some() && world.running().next().is_some();
+        if !worlds.iter().any(is_ending) || begin.elapsed() > MOST_WAITING {
+            return Ok((worlds, found.unreadable));
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// As the library finds it.
+fn directory_of_segments() -> Result<PathBuf> {
+    const NAME: &str = "MPISEE_SEGMENTS";
+    let Some(value) = std::env::var_os(NAME) else { return Ok(Options::default().segments) };
+    let value = value.to_string_lossy();
+    let wrong =
+        SETTINGS.iter().find(|setting| setting.variable == NAME).and_then(|it| it.check(&value).err());
+    match wrong {
+        Some(why) => bail!("{NAME}='{value}' {why}; name the directory of the segments"),
+        None => Ok(PathBuf::from(value.as_ref())),
+    }
+}
+
+fn tell_running(world: &World) -> Result<()> {
+    for segment in world.running() {
+        let header = &segment.header;
+        say(&format!(
+            "'{}' is left alone: rank {} of {} runs, process {} since {}",
+            segment.path.display(),
+            header.world_rank,
+            header.world_size,
+            header.pid,
+            rfc3339(header.start_realtime_ns)
+        ))?;
+    }
+    Ok(())
+}
+
+fn tell_recovered(world: &World, recovered: &Recovered) -> Result<()> {
+    let ranks: RankSet = recovered.segments.iter().map(|segment| segment.header.world_rank).collect();
+    let directory = recovered.directory.display();
+    let start = recovered.segments.iter().map(|segment| segment.header.start_realtime_ns).min().unwrap_or(0);
+    say(&format!(
+        "incomplete profile of {} of {}, begun {}, in {directory}; read it with: mpisee-through {directory}",
+        named(&ranks),
+        world.size(),
+        rfc3339(start)
+    ))
+}
+
+fn say(sentence: &str) -> Result<()> {
+    Ok(writeln!(std::io::stdout(), "{}", printable(sentence))?)
+}
+
+fn skip(path: &Path, why: &str) {
+    // Nobody is left to tell if stderr is closed too.
+    let sentence = format!("mpisee-through: '{}' is skipped: {why}", path.display());
+    let _ = writeln!(std::io::stderr(), "{}", printable(&sentence));
+}

@@ -1,0 +1,211 @@
+//! From the segments of one world to its profile, as at `MPI_Finalize`, but without the processes.
+
+use super::segments::Segment;
+use super::world::{World, missing};
+use anyhow::{Context, Result};
+use mpisee_profile::files::{ProfileFiles, parts};
+use mpisee_profile::rows::{CommRow, Seconds};
+use mpisee_profile::run::{MpiInfo, ProfilerInfo, RunInfo, rfc3339};
+use mpisee_profile::segment::layout::price;
+use mpisee_profile::segment::snapshot::Program;
+use mpisee_profile::segment::tables::{call_ns, is_merged};
+use mpisee_profile::segment::{NotSeen, RankTables, Snapshot};
+use mpisee_profile::writer::{from_csv, to_csv};
+use mpisee_profile::{FORMAT_VERSION, RankSet};
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+/// A profile that was recovered.
+pub struct Recovered<'w> {
+    /// Where it is.
+    pub directory: PathBuf,
+    /// What is in it.
+    pub segments: Vec<&'w Segment>,
+}
+
+/// A segment that cannot be read after all, and why.
+pub type Unreadable<'w> = (&'w Segment, String);
+
+/// Writes the profile of the processes that ended; none if no segment can be read.
+pub fn recover<'w>(
+    world: &'w World,
+    output: Option<&Path>,
+) -> Result<(Option<Recovered<'w>>, Vec<Unreadable<'w>>)> {
+    let mut writing: Option<Writing> = None;
+    let mut recovered = Vec::new();
+    let mut unreadable = Vec::new();
+    for segment in world.ended() {
+        match segment.read().and_then(|snapshot| Ok((tables_of(&snapshot)?, snapshot))) {
+            Ok((tables, snapshot)) => {
+                let writing = match &mut writing {
+                    Some(writing) => writing,
+                    none => none.insert(Writing::begin(world, output, &snapshot)?),
+                };
+                writing.add(&snapshot, tables)?;
+                recovered.push(segment);
+            }
+            Err(why) => unreadable.push((segment, format!("{why:#}"))),
+        }
+    }
+    let recovered = match writing {
+        Some(writing) => {
+            let directory = writing.finish(world, &recovered)?;
+            Some(Recovered { directory, segments: recovered })
+        }
+        None => None,
+    };
+    Ok((recovered, unreadable))
+}
+
+/// The rows of a process, if they can be read again: a segment that was changed may hold what no profile can.
+fn tables_of(snapshot: &Snapshot) -> Result<RankTables> {
+    let tables = RankTables::of_ended(snapshot);
+    from_csv::<CommRow>(&to_csv(&tables.comms)).context("its communicators make no sense")?;
+    Ok(tables)
+}
+
+/// A profile being written.
+struct Writing {
+    files: ProfileFiles,
+    /// Communicators that a rank reported already.
+    reported: HashSet<String>,
+    run: RunInfo,
+    not_seen: Vec<u64>,
+    wall_s: f64,
+    end_realtime_ns: u64,
+}
+
+impl Writing {
+    /// What `run.json` says of the whole comes from the first rank.
+    fn begin(world: &World, output: Option<&Path>, first: &Snapshot) -> Result<Self> {
+        let nodes = world.nodes();
+        let Program { command, library, flavour, thread_level, notes, .. } = first.program.clone();
+        let distinct: HashSet<u32> = nodes.values().copied().collect();
+        let run = RunInfo {
+            format_version: FORMAT_VERSION,
+            mpisee_version: env!("CARGO_PKG_VERSION").to_owned(),
+            mpi: MpiInfo { library, flavour, thread_level },
+            command,
+            start: rfc3339(first.start_realtime_ns),
+            ranks: world.size(),
+            nodes: distinct.len() as u32,
+            clock: if first.ticks_are_tsc { "tsc" } else { "monotonic" }.to_owned(),
+            profiler: ProfilerInfo {
+                call_ns: call_ns(first, first.last_known()),
+                init_s: first.price[price::INIT_NS] as f64 * 1e-9,
+                ..ProfilerInfo::default()
+            },
+            notes,
+            ..RunInfo::default()
+        };
+        Ok(Writing {
+            files: ProfileFiles::create(&wanted(output, &first.program), nodes.into_iter().collect())?,
+            reported: HashSet::new(),
+            run,
+            not_seen: vec![0; NotSeen::ALL.len()],
+            wall_s: 0.0,
+            end_realtime_ns: 0,
+        })
+    }
+
+    fn add(&mut self, snapshot: &Snapshot, mut tables: RankTables) -> Result<()> {
+        tables
+            .comms
+            .retain(|row| is_merged(&row.comm, &row.topology) || self.reported.insert(row.comm.clone()));
+        let Seconds(wall_s) = tables.rank.wall_s;
+        self.wall_s += wall_s;
+        self.run.profiler.time_s += tables.rank.profiler_s.0;
+        self.run.recording_was_off |= snapshot.recording_was_off;
+        for (sum, count) in self.not_seen.iter_mut().zip(&snapshot.not_seen) {
+            *sum = sum.saturating_add(*count);
+        }
+        let end = snapshot.start_realtime_ns.saturating_add((wall_s * 1e9) as u64);
+        self.end_realtime_ns = self.end_realtime_ns.max(end);
+        Ok(self.files.append(&parts(&tables))?)
+    }
+
+    fn finish(mut self, world: &World, recovered: &[&Segment]) -> Result<PathBuf> {
+        self.run.end = rfc3339(self.end_realtime_ns);
+        self.run.not_seen = NotSeen::named(&self.not_seen);
+        if self.wall_s > 0.0 {
+            self.run.profiler.share_of_wall = self.run.profiler.time_s / self.wall_s;
+        }
+        self.run.incomplete_because = Some(why_incomplete(world, recovered));
+        self.run.notes.push(
+            "wall_s of each rank is up to the last that is known of it: the rank ran at least so long"
+                .to_owned(),
+        );
+        Ok(self.files.finish(&self.run)?)
+    }
+}
+
+/// Which ranks the profile has, and where the others are.
+fn why_incomplete(world: &World, recovered: &[&Segment]) -> String {
+    let rank = |segment: &&Segment| segment.header.world_rank;
+    let ended: RankSet = recovered.iter().map(rank).collect();
+    let running: RankSet = world.running().map(|segment| rank(&segment)).collect();
+    let with_segment = || world.segments().map(|segment| rank(&segment));
+    let unreadable: RankSet =
+        with_segment().filter(|&rank| !ended.contains(rank) && !running.contains(rank)).collect();
+    let mut why = format!("{} ended without MPI_Finalize", named(&ended));
+    for (ranks, what) in [
+        (missing(world.size(), with_segment()), "left no segment here"),
+        (unreadable, "left a segment that cannot be read"),
+        (running, "still ran when this was recovered"),
+    ] {
+        if !ranks.is_empty() {
+            why += &format!("; {} {what}", named(&ranks));
+        }
+    }
+    why
+}
+
+/// `rank 3`, `ranks 0-2`.
+pub fn named(ranks: &RankSet) -> String {
+    format!("{} {ranks}", if ranks.len() == 1 { "rank" } else { "ranks" })
+}
+
+/// Where the profile shall be: what was asked for, else in the working directory by the name that it would have had.
+fn wanted(output: Option<&Path>, program: &Program) -> PathBuf {
+    let stem = match output {
+        Some(output) => without_extension(output),
+        None => name_of(program),
+    };
+    let mut wanted = stem.into_os_string();
+    wanted.push(".mpisee");
+    PathBuf::from(wanted)
+}
+
+fn without_extension(path: &Path) -> PathBuf {
+    let has_extension = path.extension().is_some_and(|extension| extension == "mpisee");
+    if has_extension { path.with_extension("") } else { path.to_owned() }
+}
+
+/// What the segment says may be any text: only the last part of it is taken, if it can be the name of a file.
+fn name_of(program: &Program) -> PathBuf {
+    const MOST_BYTES: usize = 200;
+    let name = Path::new(&program.profile).file_name().map(|name| without_extension(Path::new(name)));
+    let fits = |name: &PathBuf| {
+        let text = name.to_string_lossy();
+        (1..=MOST_BYTES).contains(&text.len())
+            && !text.starts_with(['.', '-'])
+            && !text.contains(char::is_control)
+    };
+    name.filter(fits).unwrap_or_else(|| PathBuf::from("recovered"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_leads_nowhere_else() {
+        let of = |profile: &str| wanted(None, &Program { profile: profile.to_owned(), ..Program::default() });
+        assert_eq!(of("app.mpisee"), Path::new("app.mpisee"));
+        assert_eq!(of("/etc/app.mpisee"), Path::new("app.mpisee"));
+        for text in ["", "..", "/", "../..", ".mpisee", "-x.mpisee", "a\0b", &"a".repeat(300)] {
+            assert_eq!(of(text), Path::new("recovered.mpisee"), "{text}");
+        }
+        assert_eq!(wanted(Some(Path::new("a/b.v2")), &Program::default()), Path::new("a/b.v2.mpisee"));
+    }
+}

@@ -1,0 +1,198 @@
+//! Finding segments, and reading them with care: the directory is one in which everybody may put files.
+
+use anyhow::{Context, Result, bail};
+use mpisee_profile::process;
+use mpisee_profile::segment::Snapshot;
+use mpisee_profile::segment::layout::HEADER_BYTES;
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// More than any segment has.
+const MOST_BYTES: u64 = 1 << 34;
+
+/// A segment of which the header is known.
+#[derive(Debug)]
+pub struct Segment {
+    /// The file.
+    pub path: PathBuf,
+    /// What the header says.
+    pub header: Snapshot,
+    /// Whether its process runs.
+    pub is_running: bool,
+    used: u64,
+    user: u32,
+    /// Device and inode, by which the file is known again.
+    identity: (u64, u64),
+}
+
+/// A file that is skipped, and why.
+pub type Skipped = (PathBuf, String);
+
+/// What a directory has.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// Segments.
+    pub segments: Vec<Segment>,
+    /// Files of that name which are none, or none yet, and why.
+    pub unreadable: Vec<Skipped>,
+}
+
+/// The user as whom this process acts.
+pub fn own_user() -> Result<u32> {
+    Ok(std::fs::metadata("/proc/self").context("cannot look at '/proc/self'")?.uid())
+}
+
+/// The segments of a user. Of processes in other containers nobody knows whether they run, unless it is known that
+/// they ended.
+pub fn find(directory: &Path, user: u32, others_ended: bool) -> Result<Found> {
+    let cannot = || format!("cannot read '{}'", directory.display());
+    let mut found = Found::default();
+    for entry in std::fs::read_dir(directory).with_context(cannot)? {
+        let path = entry.with_context(cannot)?.path();
+        let Some((owner, pid)) = path.file_name().and_then(|name| parse_name(name.to_str()?)) else {
+            continue;
+        };
+        if owner != user {
+            continue;
+        }
+        match look_at(&path, user, pid, others_ended) {
+            Ok(segment) => found.segments.push(segment),
+            // It was there a moment ago: a program that ends removes its segments.
+            Err(_) if std::fs::symlink_metadata(&path).is_err() => {}
+            Err(why) => found.unreadable.push((path, format!("{why:#}"))),
+        }
+    }
+    found.unreadable.sort();
+    Ok(found)
+}
+
+/// User and process, from `mpisee-<user>-<pid>-<time>.segment`.
+fn parse_name(name: &str) -> Option<(u32, u32)> {
+    let mut parts = name.strip_prefix("mpisee-")?.strip_suffix(".segment")?.split('-');
+    let (user, pid) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+    let is_time = |time: &str| !time.is_empty() && time.bytes().all(|byte| byte.is_ascii_hexdigit());
+    (is_time(parts.next()?) && parts.next().is_none()).then_some((user, pid))
+}
+
+fn look_at(path: &Path, user: u32, pid: u32, others_ended: bool) -> Result<Segment> {
+    let (file, metadata) = open(path, user)?;
+    let words = read(file, HEADER_BYTES as u64)?;
+    // The first word is written last.
+    if words.first().is_none_or(|&word| word == 0) && words.iter().all(|&word| word == 0) {
+        match process::look_at(pid) {
+            Some(_) => bail!("nothing is in it; process {pid} may be about to begin it"),
+            None => bail!("nothing is in it; process {pid} ended before it began to record"),
+        }
+    }
+    let (header, used) = Snapshot::read_header(words.as_slice())?;
+    if header.pid != pid {
+        bail!("its name is that of process {pid}, and it says that it is of process {}", header.pid);
+    }
+    if header.world_rank >= header.world_size {
+        bail!("it says that it is of rank {} of {}", header.world_rank, header.world_size);
+    }
+    if used > metadata.len() {
+        bail!("it is cut off: it has {} bytes and says that {used} are in use", metadata.len());
+    }
+    if !(HEADER_BYTES as u64..=MOST_BYTES).contains(&used) {
+        bail!("it says that {used} bytes are in use");
+    }
+    // On another machine, or before this one was started anew, there is nothing to look at.
+    let is_here = header.boot == process::boot();
+    let is_elsewhere = is_here && header.namespace != process::namespace();
+    if is_elsewhere && !others_ended {
+        bail!(
+            "its process is in another container, where it cannot be seen; --ended takes it for one that ended"
+        );
+    }
+    let is_running = is_here
+        && !is_elsewhere
+        && process::look_at(pid).is_some_and(|seen| !seen.ended && seen.start == header.process_start);
+    let path = path.to_owned();
+    Ok(Segment { path, header, is_running, used, user, identity: identity(&metadata) })
+}
+
+/// Opens a file that is the user's alone. Neither follows a link nor waits for the other end of a pipe.
+fn open(path: &Path, user: u32) -> Result<(File, Metadata)> {
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    let file = match options.open(path) {
+        Err(error) if error.raw_os_error() == Some(libc::ELOOP) => bail!("it is a symbolic link"),
+        file => file.context("cannot open it")?,
+    };
+    let metadata = file.metadata().context("cannot look at it")?;
+    if !metadata.is_file() {
+        bail!("it is no regular file");
+    }
+    if metadata.uid() != user {
+        bail!("its name is that of user {user}, and it belongs to user {}", metadata.uid());
+    }
+    if metadata.mode() & 0o077 != 0 {
+        bail!("others than its owner may open it, which mpisee does not allow");
+    }
+    Ok((file, metadata))
+}
+
+fn identity(metadata: &Metadata) -> (u64, u64) {
+    (metadata.dev(), metadata.ino())
+}
+
+/// The whole words among the first `bytes` bytes.
+fn read(file: File, bytes: u64) -> Result<Vec<u64>> {
+    let mut content = Vec::new();
+    file.take(bytes).read_to_end(&mut content).context("cannot read it")?;
+    let (words, _) = content.as_chunks::<8>();
+    Ok(words.iter().map(|&word| u64::from_ne_bytes(word)).collect())
+}
+
+impl Segment {
+    /// All that it says.
+    pub fn read(&self) -> Result<Snapshot> {
+        let (file, metadata) = open(&self.path, self.user)?;
+        if identity(&metadata) != self.identity {
+            bail!("another file took its name");
+        }
+        let words = read(file, self.used)?;
+        if (words.len() as u64) < self.used / 8 {
+            bail!("it is cut off after {} bytes of {}", words.len() * 8, self.used);
+        }
+        let snapshot = Snapshot::read(words.as_slice())?;
+        if snapshot.communicators.is_empty() {
+            bail!("it has no communicators");
+        }
+        Ok(snapshot)
+    }
+
+    /// Deletes the file.
+    pub fn remove(&self) -> Result<()> {
+        let cannot = || format!("cannot remove '{}'", self.path.display());
+        let metadata = std::fs::symlink_metadata(&self.path).with_context(cannot)?;
+        if identity(&metadata) != self.identity {
+            bail!("{}: another file took its name", cannot());
+        }
+        std::fs::remove_file(&self.path).with_context(cannot)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_name;
+
+    #[test]
+    fn names_tell_user_and_process() {
+        assert_eq!(parse_name("mpisee-1000-4711-18a.segment"), Some((1000, 4711)));
+        for other in [
+            "mpisee-1000-4711.segment",
+            "mpisee-1000-4711-.segment",
+            "mpisee-1000-4711-1-2.segment",
+            "mpisee--1-4711-1.segment",
+            "mpisee-99999999999-1-1.segment",
+            "mpisee-1-1-xyz.segment",
+            "mpisee-1-1-1.segment.old",
+        ] {
+            assert_eq!(parse_name(other), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Which segments are of one world: of the processes of one `MPI_COMM_WORLD`.
+
+use super::segments::Segment;
+use mpisee_profile::RankSet;
+use std::collections::BTreeMap;
+
+/// The segments of one world, by rank.
+#[derive(Debug, Default)]
+pub struct World {
+    by_rank: BTreeMap<u32, Segment>,
+}
+
+/// Sorts segments into worlds, which come in the order in which they began. Where two say that they are of one job and
+/// have one rank, the later begins another world: what a launcher tells of a job may come again.
+pub fn worlds(mut segments: Vec<Segment>) -> Vec<World> {
+    segments.sort_by_key(|segment| {
+        let header = &segment.header;
+        (header.job, header.world_size, header.start_realtime_ns, header.world_rank)
+    });
+    let mut worlds: Vec<World> = Vec::new();
+    let mut last = None;
+    for segment in segments {
+        let header = &segment.header;
+        let of = Some((header.job, header.world_size));
+        let rank = header.world_rank;
+        match worlds.last_mut() {
+            Some(world) if of == last && !world.by_rank.contains_key(&rank) => {
+                world.by_rank.insert(rank, segment);
+            }
+            _ => worlds.push(World { by_rank: BTreeMap::from([(rank, segment)]) }),
+        }
+        last = of;
+    }
+    worlds.sort_by_key(|world| world.segments().map(|segment| segment.header.start_realtime_ns).min());
+    worlds
+}
+
+impl World {
+    /// All segments, by rank.
+    pub fn segments(&self) -> impl Iterator<Item = &Segment> {
+        self.by_rank.values()
+    }
+
+    /// Those of processes that ended, by rank.
+    pub fn ended(&self) -> impl Iterator<Item = &Segment> {
+        self.segments().filter(|segment| !segment.is_running)
+    }
+
+    /// Those of processes that run, by rank.
+    pub fn running(&self) -> impl Iterator<Item = &Segment> {
+        self.segments().filter(|segment| segment.is_running)
+    }
+
+    /// The size of `MPI_COMM_WORLD`.
+    pub fn size(&self) -> u32 {
+        self.segments().next().map_or(0, |segment| segment.header.world_size)
+    }
+
+    /// For each rank the number of its node.
+    pub fn nodes(&self) -> BTreeMap<u32, u32> {
+        let mut numbers: BTreeMap<&str, u32> = BTreeMap::new();
+        let mut nodes = BTreeMap::new();
+        for (&rank, segment) in &self.by_rank {
+            let next = numbers.len() as u32;
+            nodes.insert(rank, *numbers.entry(&segment.header.host).or_insert(next));
+        }
+        nodes
+    }
+}
+
+/// The ranks below `size` that are not among `present`, ascending; found without walking them all, since the size may be
+/// a wrong one.
+pub fn missing(size: u32, present: impl IntoIterator<Item = u32>) -> RankSet {
+    let mut gaps = Vec::new();
+    let mut expected = 0;
+    for rank in present.into_iter().chain([size]) {
+        gaps.push(RankSet::evenly_spaced(expected, rank.saturating_sub(expected), 1));
+        expected = rank.saturating_add(1);
+    }
+    RankSet::disjoint(gaps)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::missing;
+
+    #[test]
+    fn gaps_are_found() {
+        assert_eq!(missing(8, [1, 2, 5]).to_string(), "0,3-4,6-7");
+        assert_eq!(missing(3, [0, 1, 2]).to_string(), "");
+        assert_eq!(missing(u32::MAX, [0]).to_string(), "1-4294967294");
+    }
+}

@@ -1,0 +1,356 @@
+//! `recover` on segments that nobody's program wrote: cut off, overwritten, planted. Each gives one sentence, and
+//! what can be read is recovered all the same.
+
+use mpisee_profile::rows::{CallRow, CommRow, Memory, RankRow};
+use mpisee_profile::segment::layout::{
+    CHUNK_HEADER_BYTES, COUNTERS, ChunkHeader, HEADER_BYTES, Header, LOG, MAGIC, SLOT_BYTES, Slot, VERSION,
+};
+use mpisee_profile::segment::log::{Created, Fact, NONE, Record, Runs};
+use mpisee_profile::segment::{CallKey, Key};
+use mpisee_profile::{Operation, Profile, process};
+use proptest::prelude::*;
+use std::mem::offset_of;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// The number of a process that is gone.
+fn gone() -> u32 {
+    static PID: OnceLock<u32> = OnceLock::new();
+    *PID.get_or_init(|| {
+        let mut child = Command::new("true").spawn().unwrap();
+        child.wait().unwrap();
+        child.id()
+    })
+}
+
+/// A segment as its words.
+#[derive(Clone)]
+struct Words(Vec<u64>);
+
+impl Words {
+    fn set(&mut self, byte: usize, value: u64) {
+        self.0[byte / 8] = value;
+    }
+
+    fn chunk(&mut self, kind: u64, used: usize, mut body: Vec<u64>) {
+        body.resize(body.len().next_multiple_of(8), 0);
+        let at = self.0.len() * 8;
+        self.0.resize(self.0.len() + CHUNK_HEADER_BYTES / 8, 0);
+        self.set(at + offset_of!(ChunkHeader, kind), kind);
+        self.set(at + offset_of!(ChunkHeader, bytes), (CHUNK_HEADER_BYTES + body.len() * 8) as u64);
+        self.set(at + offset_of!(ChunkHeader, used), used as u64);
+        self.0.extend(body);
+        self.set(offset_of!(Header, used), self.0.len() as u64 * 8);
+    }
+
+    /// Rank `rank` of 3 of one job, with an Allreduce that `rank` tells from the others'.
+    fn of_rank(rank: u32) -> Words {
+        let mut words = Words(vec![0; HEADER_BYTES / 8]);
+        for (place, value) in [
+            (offset_of!(Header, magic), MAGIC),
+            (offset_of!(Header, version), VERSION),
+            (offset_of!(Header, operations), Operation::fingerprint()),
+            (offset_of!(Header, pid), gone().into()),
+            (offset_of!(Header, world_rank), rank.into()),
+            (offset_of!(Header, world_size), 3),
+            (offset_of!(Header, start_ticks), 1000),
+            (offset_of!(Header, start_monotonic_ns), 1000),
+            (offset_of!(Header, last_ticks), 2_000_001_000),
+            (offset_of!(Header, job), 17),
+            (offset_of!(Header, boot), process::boot()),
+            (offset_of!(Header, namespace), process::namespace()),
+        ] {
+            words.set(place, value);
+        }
+        let created = |id, rank, group| Created {
+            id,
+            parent: NONE,
+            letter: 0,
+            n: NONE,
+            r: NONE,
+            operation: NONE,
+            rank,
+            reorder: NONE,
+            group,
+            remote: None,
+        };
+        let records = [
+            Record::Created(created(0, rank, Runs::first(3))),
+            Record::Created(created(1, 0, [rank].into_iter().collect())),
+            Fact::Argument.record("./app"),
+            Fact::Argument.record("two words"),
+            Fact::Profile.record("app.mpisee"),
+            Fact::Library.record("Some MPI"),
+        ];
+        let body: Vec<u64> = records.iter().flat_map(Record::encode).collect();
+        words.chunk(LOG, body.len() * 8, body);
+        let (operation, memory) = (Operation::Allreduce as u16, Memory::Host);
+        let key = CallKey { communicator: 0, region: 0, operation, size_class: 7, memory }.pack();
+        let mut slot = vec![0; SLOT_BYTES / 8];
+        slot[offset_of!(Slot, key) / 8] = key.0;
+        slot[offset_of!(Slot, values) / 8..].copy_from_slice(&[1, 100 + u64::from(rank), 900, 901, 900, 0]);
+        assert_eq!(Key(slot[0]), key);
+        words.chunk(COUNTERS, 1, slot);
+        words
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        self.0.iter().flat_map(|word| word.to_ne_bytes()).collect()
+    }
+}
+
+/// A directory with segments, and beside it the profiles.
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Place {
+        let place = Place(tempfile::tempdir().unwrap());
+        std::fs::create_dir(place.segments()).unwrap();
+        place
+    }
+
+    /// With the segments of ranks 0 and 2, which can be read.
+    fn with_two() -> Place {
+        let place = Place::new();
+        place.put(gone(), 0, &Words::of_rank(0).bytes());
+        place.put(gone(), 2, &Words::of_rank(2).bytes());
+        place
+    }
+
+    fn segments(&self) -> PathBuf {
+        self.0.path().join("segments")
+    }
+
+    fn path(&self, pid: u32, number: u32) -> PathBuf {
+        let user = std::fs::metadata(self.0.path()).unwrap().uid();
+        self.segments().join(format!("mpisee-{user}-{pid}-{number}.segment"))
+    }
+
+    fn put(&self, pid: u32, number: u32, bytes: &[u8]) -> PathBuf {
+        use std::io::Write;
+        let path = self.path(pid, number);
+        let mut file =
+            std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).unwrap();
+        file.write_all(bytes).unwrap();
+        path
+    }
+
+    fn recover(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mpisee-through"));
+        command.arg("recover").args(arguments).current_dir(self.0.path());
+        command.env("MPISEE_SEGMENTS", self.segments()).output().unwrap()
+    }
+
+    fn profile(&self, name: &str) -> Profile {
+        Profile::open(self.0.path().join(name)).unwrap()
+    }
+
+    /// Expects that ranks 0 and 2 are recovered, and `path` is skipped with a sentence that has `why`.
+    #[track_caller]
+    fn skips(&self, path: &Path, why: &str) {
+        let output = self.recover(&["--clean"]);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        let first = said.lines().next().unwrap();
+        assert!(first.starts_with(&format!("mpisee-through: '{}' is skipped: ", path.display())), "{said}");
+        assert!(first.contains(why), "{said}");
+        assert_eq!(
+            said.lines().nth(1),
+            Some("mpisee-through: a segment could not be read; it is left as it is")
+        );
+        assert_eq!(said.lines().count(), 2, "{said}");
+        assert_eq!(bytes_by_rank(&self.profile("app.mpisee")), [(0, 100), (2, 102)]);
+        assert!(std::fs::symlink_metadata(path).is_ok(), "what is skipped is not removed");
+        assert_eq!(std::fs::read_dir(self.segments()).unwrap().count(), 1, "what is recovered is removed");
+    }
+}
+
+fn bytes_by_rank(profile: &Profile) -> Vec<(u32, u64)> {
+    profile.rows::<CallRow>().unwrap().map(|row| row.map(|row| (row.rank, row.bytes)).unwrap()).collect()
+}
+
+#[test]
+fn what_is_left_of_a_run_becomes_a_profile() {
+    let place = Place::with_two();
+    let output = place.recover(&[]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let profile = place.profile("app.mpisee");
+    let run = profile.run();
+    assert_eq!(
+        run.incomplete_because.as_deref(),
+        Some("ranks 0,2 ended without MPI_Finalize; rank 1 left no segment here")
+    );
+    assert_eq!((run.command.join("|").as_str(), run.mpi.library.as_str()), ("./app|two words", "Some MPI"));
+    assert_eq!((run.complete, run.ranks, run.nodes), (false, 3, 1));
+    let comms: Vec<_> = profile.rows::<CommRow>().unwrap().map(Result::unwrap).collect();
+    let comms: Vec<_> = comms.iter().map(|row| (row.comm.as_str(), row.members.to_string())).collect();
+    assert_eq!(comms, [("W", "0-2".to_owned()), ("S", "0,2".to_owned())]);
+    // What was counted first is the last that is known, 2 s after the begin.
+    let ranks: Vec<_> = profile.rows::<RankRow>().unwrap().map(Result::unwrap).collect();
+    assert!(ranks.iter().all(|row| (row.wall_s.0 - 2.0).abs() < 1e-9), "{ranks:?}");
+    // Once more, it is another profile; the first stays.
+    assert!(place.recover(&["--clean"]).status.success());
+    assert_eq!(bytes_by_rank(&place.profile("app-2.mpisee")), [(0, 100), (2, 102)]);
+    assert_eq!(std::fs::read_dir(place.segments()).unwrap().count(), 0);
+    let output = place.recover(&[]);
+    assert!(output.status.success());
+    assert!(
+        String::from_utf8_lossy(&output.stdout).starts_with("no segment of a process that ended is in '")
+    );
+}
+
+#[test]
+fn two_of_one_rank_are_of_two_runs() {
+    let place = Place::with_two();
+    let mut other = Words::of_rank(0);
+    other.set(offset_of!(Header, start_realtime_ns), 1_000_000_000);
+    place.put(gone(), 5, &other.bytes());
+    assert!(place.recover(&[]).status.success());
+    assert_eq!(bytes_by_rank(&place.profile("app.mpisee")), [(0, 100), (2, 102)]);
+    assert_eq!(bytes_by_rank(&place.profile("app-2.mpisee")), [(0, 100)]);
+}
+
+#[test]
+fn a_number_that_another_process_has_is_no_life() {
+    let own = std::process::id();
+    let start = process::look_at(own).unwrap().start;
+    let mut words = Words::of_rank(1);
+    words.set(offset_of!(Header, pid), own.into());
+    words.set(offset_of!(Header, process_start), start);
+    let place = Place::with_two();
+    let path = place.put(own, 1, &words.bytes());
+    let output = place.recover(&["--clean"]);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        said.contains(&format!("'{}' is left alone: rank 1 of 3 runs, process {own}", path.display())),
+        "{said}"
+    );
+    assert!(
+        place.profile("app.mpisee").run().incomplete_because.as_deref().unwrap().contains("rank 1 still ran")
+    );
+    assert_eq!(std::fs::read_dir(place.segments()).unwrap().count(), 3, "the run goes on");
+
+    words.set(offset_of!(Header, process_start), start + 1);
+    let place = Place::with_two();
+    place.put(own, 1, &words.bytes());
+    assert!(place.recover(&["--clean"]).status.success());
+    assert_eq!(bytes_by_rank(&place.profile("app.mpisee")), [(0, 100), (1, 101), (2, 102)]);
+    assert_eq!(std::fs::read_dir(place.segments()).unwrap().count(), 0);
+}
+
+#[test]
+fn processes_of_another_container_are_not_judged() {
+    let mut words = Words::of_rank(1);
+    words.set(offset_of!(Header, namespace), process::namespace() + 1);
+    let place = Place::with_two();
+    let path = place.put(gone(), 1, &words.bytes());
+    place.skips(&path, "its process is in another container");
+    assert!(place.recover(&["--ended"]).status.success());
+    assert_eq!(bytes_by_rank(&place.profile("app-2.mpisee")), [(1, 101)]);
+    // On another machine, or before the last start of this one, it ended in any case.
+    words.set(offset_of!(Header, boot), process::boot() + 1);
+    let place = Place::with_two();
+    place.put(gone(), 1, &words.bytes());
+    assert!(place.recover(&[]).status.success());
+    assert_eq!(bytes_by_rank(&place.profile("app.mpisee")), [(0, 100), (1, 101), (2, 102)]);
+}
+
+#[test]
+fn links_pipes_and_folders_are_not_opened() {
+    let elsewhere = tempfile::tempdir().unwrap();
+    let target = elsewhere.path().join("target");
+    std::fs::write(&target, Words::of_rank(1).bytes()).unwrap();
+    let place = Place::with_two();
+    std::os::unix::fs::symlink(&target, place.path(gone(), 1)).unwrap();
+    place.skips(&place.path(gone(), 1), "it is a symbolic link");
+
+    let place = Place::with_two();
+    assert!(Command::new("mkfifo").arg(place.path(gone(), 1)).status().unwrap().success());
+    place.skips(&place.path(gone(), 1), "it is no regular file");
+
+    let place = Place::with_two();
+    std::fs::create_dir(place.path(gone(), 1)).unwrap();
+    place.skips(&place.path(gone(), 1), "it is no regular file");
+}
+
+#[test]
+fn what_others_may_have_written_is_not_believed() {
+    let place = Place::with_two();
+    let path = place.put(gone(), 1, &Words::of_rank(1).bytes());
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666)).unwrap();
+    place.skips(&path, "others than its owner may open it");
+
+    let place = Place::with_two();
+    let path = place.put(gone(), 1, &Words::of_rank(1).bytes());
+    // Only root can give files away.
+    if std::os::unix::fs::chown(&path, Some(65_534), None).is_ok() {
+        place.skips(&path, "and it belongs to user 65534");
+    }
+}
+
+#[test]
+fn one_that_contradicts_itself_is_skipped() {
+    let changes: [(usize, u64, &str); 6] = [
+        (offset_of!(Header, pid), 1, "and it says that it is of process 1"),
+        (offset_of!(Header, world_rank), 3, "it says that it is of rank 3 of 3"),
+        (offset_of!(Header, version), 2, "its layout has version 2"),
+        (offset_of!(Header, operations), 0, "another version of mpisee wrote it"),
+        (offset_of!(Header, used), 1 << 40, "it is cut off: it has "),
+        (offset_of!(Header, used), 8, "it says that 8 bytes are in use"),
+    ];
+    for (place_in_header, value, why) in changes {
+        let place = Place::with_two();
+        let mut words = Words::of_rank(1);
+        words.set(place_in_header, value);
+        place.skips(&place.put(gone(), 1, &words.bytes()), why);
+    }
+    let place = Place::with_two();
+    place.skips(&place.put(gone(), 1, &[]), "ended before it began to record");
+    let place = Place::with_two();
+    place.skips(&place.put(std::process::id(), 1, &[0; 65_536]), "may be about to begin it");
+}
+
+#[test]
+fn a_directory_that_is_none_is_named() {
+    let place = Place::new();
+    let output = place.recover(&["nowhere"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).starts_with("mpisee-through: cannot read 'nowhere': "));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn bytes_that_changed_or_lack_never_cost_the_others(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
+        length in any::<prop::sample::Index>(),
+        is_cut in any::<bool>(),
+    ) {
+        let place = Place::with_two();
+        let mut bytes = Words::of_rank(1).bytes();
+        for (at, byte) in changes {
+            let at = at.index(bytes.len());
+            bytes[at] ^= byte;
+        }
+        if is_cut {
+            bytes.truncate(length.index(bytes.len()));
+        }
+        place.put(gone(), 1, &bytes);
+        let begin = Instant::now();
+        let output = place.recover(&[]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        prop_assert!(matches!(output.status.code(), Some(0 | 2)) && !said.contains("panicked"), "{}", said);
+        prop_assert!(begin.elapsed() < Duration::from_secs(20));
+        prop_assert_eq!(said.contains("is skipped"), output.status.code() == Some(2));
+        // What changed may have another name, or be of another run.
+        let folders = std::fs::read_dir(place.0.path()).unwrap().map(|entry| entry.unwrap().path());
+        let profiles: Vec<_> = folders.filter(|path| *path != place.segments()).collect();
+        let all: Vec<_> =
+            profiles.iter().flat_map(|path| bytes_by_rank(&Profile::open(path).unwrap())).collect();
+        prop_assert!(all.contains(&(0, 100)) && all.contains(&(2, 102)), "{:?}\n{}", all, said);
+    }
+}
