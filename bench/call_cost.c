@@ -6,6 +6,7 @@
  *   call_cost             MPI_Init
  *   call_cost threads N   MPI_THREAD_MULTIPLE, N threads that call at the same time, each on its own communicator
  *   call_cost off         with MPI_Pcontrol(0)
+ *   call_cost memory      the resident memory with 100 communicators and 20 operations on each, in KiB
  *   call_cost count       below callgrind, which then writes a dump of the instructions of each operation
  *
  * A line for each operation: its name and the median over batches. "two clock reads" is the floor: what any
@@ -31,7 +32,7 @@
 #define CALLGRIND_DUMP_STATS_AT(NAME) (void)(NAME)
 #endif
 
-enum { BATCHES = 31, CALLS = 2000, COMMUNICATORS = 256, FEW_OPEN = 64, MANY_OPEN = 10000, CREATIONS = 100 };
+enum { BATCHES = 31, CALLS = 2000, COMMUNICATORS = 256, FEW_OPEN = 64, MANY_OPEN = 10000, CREATIONS = 100, MANY_COMMUNICATORS = 100 };
 /* Below callgrind: calls before those that are counted, in which slots and tables are made, and those. */
 enum { WARM_UP = 100, COUNTED = 1000 };
 
@@ -159,6 +160,48 @@ static void communicators(void) {
     report("Comm_free", freed, BATCHES);
 }
 
+/* Twenty operations on each of many communicators, and the memory that the process has then. */
+static void memory(void) {
+    MPI_Comm comms[MANY_COMMUNICATORS];
+    double in[8] = {0}, out[8] = {0};
+    int flag;
+    for (int i = 0; i < MANY_COMMUNICATORS; ++i) {
+        MPI_Comm c;
+        MPI_Request r[2];
+        MPI_Status s[2];
+        MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);
+        c = comms[i];
+        MPI_Barrier(c);
+        MPI_Bcast(in, 8, MPI_DOUBLE, 0, c);
+        MPI_Reduce(in, out, 8, MPI_DOUBLE, MPI_SUM, 0, c);
+        MPI_Allreduce(in, out, 8, MPI_DOUBLE, MPI_SUM, c);
+        MPI_Scan(in, out, 8, MPI_DOUBLE, MPI_SUM, c);
+        MPI_Gather(in, 8, MPI_DOUBLE, out, 8, MPI_DOUBLE, 0, c);
+        MPI_Allgather(in, 8, MPI_DOUBLE, out, 8, MPI_DOUBLE, c);
+        MPI_Scatter(in, 8, MPI_DOUBLE, out, 8, MPI_DOUBLE, 0, c);
+        MPI_Alltoall(in, 8, MPI_DOUBLE, out, 8, MPI_DOUBLE, c);
+        MPI_Reduce_scatter_block(in, out, 8, MPI_DOUBLE, MPI_SUM, c);
+        MPI_Ibarrier(c, &r[0]);
+        MPI_Wait(&r[0], &s[0]);
+        MPI_Iallreduce(in, out, 8, MPI_DOUBLE, MPI_SUM, c, &r[0]);
+        MPI_Ibcast(in, 8, MPI_DOUBLE, 0, c, &r[1]);
+        MPI_Waitall(2, r, s);
+        MPI_Irecv(out, 8, MPI_DOUBLE, 0, 1, c, &r[0]);
+        MPI_Send(in, 8, MPI_DOUBLE, 0, 1, c);
+        MPI_Test(&r[0], &flag, &s[0]);
+        if (!flag) MPI_Wait(&r[0], &s[0]);
+        MPI_Sendrecv(in, 8, MPI_DOUBLE, 0, 2, out, 8, MPI_DOUBLE, 0, 2, c, &s[0]);
+        MPI_Iprobe(0, 99, c, &flag, &s[0]);
+        MPI_Comm_set_name(c, "many");
+    }
+    FILE *status = fopen("/proc/self/status", "r");
+    char line[256];
+    while (status != NULL && fgets(line, sizeof line, status) != NULL)
+        if (strncmp(line, "VmRSS:", 6) == 0) printf("resident memory\t%ld\n", atol(line + 6));
+    if (status != NULL) fclose(status);
+    for (int i = 0; i < MANY_COMMUNICATORS; ++i) MPI_Comm_free(&comms[i]);
+}
+
 static void *other_thread(void *comm) {
     calls(*(MPI_Comm *)comm, 0);
     return NULL;
@@ -183,6 +226,11 @@ int main(int argc, char **argv) {
     }
     if (argc > 1 && strcmp(argv[1], "off") == 0) MPI_Pcontrol(0);
     counting = argc > 1 && strcmp(argv[1], "count") == 0;
+    if (argc > 1 && strcmp(argv[1], "memory") == 0) {
+        memory();
+        MPI_Finalize();
+        return 0;
+    }
 
     pthread_t other[16];
     MPI_Comm own[16];

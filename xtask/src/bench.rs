@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
 
 /// The ways in which the program is run.
 const MODES: [(&str, &[&str]); 4] = [
@@ -15,6 +16,8 @@ const MODES: [(&str, &[&str]); 4] = [
     ("MPI_THREAD_MULTIPLE, 1 thread", &["threads", "1"]),
     ("MPI_THREAD_MULTIPLE, 2 threads", &["threads", "2"]),
 ];
+/// Processes that are started to see what the preload adds to one without MPI.
+const CHILDREN: usize = 200;
 /// The line that every other one is compared with.
 const FLOOR: &str = "two clock reads";
 
@@ -42,6 +45,9 @@ pub fn bench(wanted: &Wanted, rounds: usize) -> Result<()> {
             println!("\n{mode}");
             print(&measure(&flavour, &program, arguments, rounds)?);
         }
+        println!("\nKiB of a process with 100 communicators and 20 operations on each");
+        print(&measure(&flavour, &program, &["memory"], rounds)?);
+        println!("\na process without MPI starts {:.2} ms later", child_start_ms(&flavour)?);
     }
     Ok(())
 }
@@ -104,13 +110,30 @@ fn run(flavour: &Flavour, program: &Path, arguments: &[&str], profiled: bool) ->
         .collect()
 }
 
+/// What the preloaded library adds to the start and end of a program that has no MPI, in milliseconds.
+fn child_start_ms(flavour: &Flavour) -> Result<f64> {
+    let library = root().join("target/dist/lib/mpisee").join(&flavour.name).join("libmpisee.so");
+    let took = |preload: Option<&Path>| {
+        let mut command = Command::new("true");
+        command.envs(preload.map(|library| ("LD_PRELOAD", library)));
+        let start = Instant::now();
+        ensure!(command.status().context("starting true")?.success(), "true failed");
+        Ok(start.elapsed().as_secs_f64() * 1e3)
+    };
+    let pairs: Vec<(f64, f64)> =
+        (0..CHILDREN).map(|_| Ok((took(None)?, took(Some(&library))?))).collect::<Result<_>>()?;
+    let (without, with): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
+    Ok(quickest(&with) - quickest(&without))
+}
+
 fn print(rows: &[Row]) {
-    let floor = rows.iter().find(|row| row.name == FLOOR).map_or(f64::NAN, |row| quickest(&row.base));
-    println!("  {:<36} {:>10} {:>10} {:>12}", "operation", "base", "added", "over floor");
+    let floor = rows.iter().find(|row| row.name == FLOOR).map(|row| quickest(&row.base));
+    println!("  {:<36} {:>10} {:>10} {:>12}", "", "base", "added", "over floor");
     for Row { name, base, profiled } in rows {
         let (base, profiled) = (quickest(base), quickest(profiled));
         let added = profiled - base;
-        println!("  {name:<36} {base:>10.1} {added:>10.1} {:>11.2}x", added / floor);
+        let over = floor.map_or(String::new(), |floor| format!("{:.2}x", added / floor));
+        println!("  {name:<36} {base:>10.1} {added:>10.1} {over:>12}");
     }
 }
 
