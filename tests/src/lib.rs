@@ -3,9 +3,11 @@
 //!
 //! The tests use the installation that `cargo xtask dist` makes, in `target/dist`.
 
+pub mod nodes;
 pub mod profile;
 pub mod python;
 
+pub use nodes::Cluster;
 pub use profile::Tables;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -223,6 +225,7 @@ pub struct Run<'m> {
     options: Vec<String>,
     launcher_options: Vec<String>,
     variables: Vec<(String, String)>,
+    cluster: Option<&'m Cluster>,
     exit_code: i32,
     limit: Duration,
     tries: u32,
@@ -255,6 +258,7 @@ impl<'m> Run<'m> {
             options: Vec::new(),
             launcher_options: Vec::new(),
             variables: Vec::new(),
+            cluster: None,
             exit_code: 0,
             limit: Duration::from_secs(120),
             tries: 1,
@@ -299,6 +303,12 @@ impl<'m> Run<'m> {
         self
     }
 
+    /// On these nodes, evenly. The folder in which it runs is the same on all.
+    pub fn on(mut self, cluster: &'m Cluster) -> Self {
+        self.cluster = Some(cluster);
+        self
+    }
+
     /// The exit code to expect of the program.
     pub fn exits_with(mut self, code: i32) -> Self {
         self.exit_code = code;
@@ -307,6 +317,9 @@ impl<'m> Run<'m> {
 
     fn launcher(&self) -> Command {
         let mut command = self.mpi.launcher(self.ranks, &self.variables);
+        if let Some(cluster) = self.cluster {
+            cluster.launch(self.mpi, &mut command, self.ranks / cluster.names().count() as u32);
+        }
         command.args(&self.launcher_options);
         command
     }
@@ -342,10 +355,19 @@ impl<'m> Run<'m> {
         self.preload(other, false)
     }
 
+    /// Runs it with the library preloaded; its profile goes to `output`.
+    pub fn preloaded_to(mut self, output: &str) -> Finished {
+        let mpi = self.mpi;
+        self.variables.push(("MPISEE_OUTPUT".to_owned(), output.to_owned()));
+        self.preload(mpi, false)
+    }
+
     fn preload(mut self, other: &Mpi, profiled: bool) -> Finished {
         let library = other.library().display().to_string();
         self.variables.push(("LD_PRELOAD".to_owned(), library));
-        self.variables.push(("MPISEE_OUTPUT".to_owned(), "test.mpisee".to_owned()));
+        if !self.variables.iter().any(|(name, _)| name == "MPISEE_OUTPUT") {
+            self.variables.push(("MPISEE_OUTPUT".to_owned(), "test.mpisee".to_owned()));
+        }
         let mut command = self.launcher();
         command.arg(&self.program).args(&self.arguments);
         self.finish(command, profiled)
@@ -354,9 +376,12 @@ impl<'m> Run<'m> {
     fn finish(self, mut command: Command, profiled: bool) -> Finished {
         let (folder, output) = (1..)
             .find_map(|attempt| {
-                let folder = tempfile::tempdir().expect("a temporary folder");
+                let below =
+                    self.cluster.map_or_else(std::env::temp_dir, |cluster| cluster.folder().to_owned());
+                let folder = tempfile::tempdir_in(below).expect("a temporary folder");
                 command.current_dir(folder.path());
-                match run_within(self.limit, &mut command) {
+                let mut entered = self.cluster.map(|cluster| cluster.on("login", &command));
+                match run_within(self.limit, entered.as_mut().unwrap_or(&mut command)) {
                     Ok(output) => Some((folder, output)),
                     Err(why) if attempt == self.tries => panic!("{why}"),
                     Err(why) => {
