@@ -104,7 +104,25 @@ impl RankSet {
 
     /// Both sets together.
     pub fn union(&self, other: &Self) -> Self {
+        if self == other || other.is_empty() {
+            return self.clone();
+        }
+        if let (Some(own), Some(others)) = (self.as_one_run(), other.as_one_run())
+            && own.first <= others.last.saturating_add(1)
+            && others.first <= own.last.saturating_add(1)
+        {
+            let (first, last) = (own.first.min(others.first), own.last.max(others.last));
+            return RankSet { ranges: vec![Range { first, last, stride: 1 }] };
+        }
         self.iter().chain(other.iter()).collect()
+    }
+
+    /// The only range, if it has no gaps.
+    fn as_one_run(&self) -> Option<Range> {
+        match self.ranges.as_slice() {
+            [range] if range.stride == 1 => Some(*range),
+            _ => None,
+        }
     }
 
     /// The ranges, by their first rank.

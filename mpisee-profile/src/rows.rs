@@ -38,6 +38,10 @@ impl<'de> Deserialize<'de> for Seconds {
     }
 }
 
+/// Processes of one communicator. A few bytes announce any number of them, and later each may cost time and
+/// memory; no job has as many as this.
+pub const MOST_PROCESSES: u64 = 1 << 23;
+
 /// Where a communication buffer lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -71,6 +75,16 @@ impl Members {
             Some(remote) => self.group.union(remote),
             None => self.group.clone(),
         }
+    }
+
+    /// The number of processes of this world, in both groups.
+    pub fn len(&self) -> u64 {
+        self.group.len() + self.remote.as_ref().map_or(0, RankSet::len)
+    }
+
+    /// Whether there is no process of this world.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// The number of processes of other worlds.
@@ -111,7 +125,11 @@ impl FromStr for Members {
 fn parse_group(text: &str) -> Result<(RankSet, u32), String> {
     let (ranks, outside) = text.split_once('+').unwrap_or((text, "0"));
     let wrong = |_| format!("'+{outside}' is not a number of processes of other worlds, like +2");
-    Ok((ranks.parse()?, outside.trim().parse().map_err(wrong)?))
+    let ranks: RankSet = ranks.parse()?;
+    if ranks.len() > MOST_PROCESSES {
+        return Err(format!("'{ranks}' are more processes than there can be"));
+    }
+    Ok((ranks, outside.trim().parse().map_err(wrong)?))
 }
 
 impl Members {

@@ -45,6 +45,7 @@ pub fn write_profile_through(comm: Comm) {
 }
 
 fn write_over(process: &Process, open: impl FnOnce(&Process) -> Link) {
+    let _held = crate::file_limit::hold();
     let end = clock::moment();
     let end_realtime_ns = clock::realtime_ns();
     naming::finish_duplications(process, true);

@@ -17,6 +17,7 @@ mod by_hand;
 mod clock;
 mod communicator;
 mod counters;
+mod file_limit;
 mod finalize;
 mod fit;
 mod fortran;

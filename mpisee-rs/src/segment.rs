@@ -15,9 +15,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// Address space set aside for growth, tried in turn.
-const RESERVATIONS: [usize; 3] = [1 << 34, 1 << 30, 1 << 26];
+const RESERVATIONS: [usize; 5] = [1 << 34, 1 << 30, 1 << 26, 1 << 24, 1 << 22];
 /// The part of a limited address space that is taken at most; the rest is the program's.
 const MOST_OF_LIMIT: u64 = 64;
+/// How often a system call that a signal interrupts is made again, and another name is tried.
+const MOST_TRIES: u32 = 100;
 /// The first size of the file.
 const FIRST_BYTES: usize = 1 << 16;
 /// The file grows by its own size, but not by more than this.
@@ -35,8 +37,10 @@ struct Growth {
     reserved: usize,
     mapped: usize,
     used: usize,
-    /// `None` once, or since, the counters are in private memory.
+    /// `None` if no file could be made.
     file: Option<SharedFile>,
+    /// Why the file cannot grow any more, if so: what is mapped from then on is private memory.
+    full: Option<io::Error>,
     log: Option<&'static ChunkHeader>,
 }
 
@@ -60,20 +64,24 @@ impl Segment {
         let fitting = RESERVATIONS.iter().filter(|&&bytes| bytes as u64 <= most);
         let smallest = RESERVATIONS.last();
         let (base, reserved) = fitting.chain(smallest).find_map(|&bytes| Some((reserve(bytes)?, bytes)))?;
-        let growth = Growth { reserved, mapped: 0, used: HEADER_BYTES, file: None, log: None };
+        let growth = Growth { reserved, mapped: 0, used: HEADER_BYTES, file: None, full: None, log: None };
         let segment = Segment { base, growth: Mutex::new(growth) };
         let mut growth = segment.growth.lock().unwrap_or_else(PoisonError::into_inner);
-        let complaint = match create_file(directory) {
-            Ok(file) => {
-                growth.file = Some(file);
-                None
-            }
-            Err(error) => Some(format!(
+        match create_file(directory, unforeseen) {
+            Ok(file) => growth.file = Some(file),
+            Err(error) => growth.full = Some(error),
+        }
+        let grown = growth.map(base, FIRST_BYTES);
+        let complaint = growth.full.as_ref().map(|error| {
+            format!(
                 "no segment in '{}' ({error}): the counters are in private memory, and a killed rank loses them",
                 directory.display()
-            )),
-        };
-        let grown = growth.map(base, FIRST_BYTES);
+            )
+        });
+        if complaint.is_some() {
+            // Not even the begin is in it.
+            growth.remove();
+        }
         drop(growth);
         grown.then_some((segment, complaint))
     }
@@ -126,31 +134,54 @@ impl Segment {
     }
 
     fn chunk(&self, growth: &mut Growth, kind: u64, bytes: usize) -> Option<&'static ChunkHeader> {
-        let end = growth.used + bytes;
-        if end > growth.mapped && !growth.map(self.base, end) {
-            return None;
+        let mut end = growth.used + bytes;
+        if end > growth.mapped {
+            let (was_full, boundary) = (growth.full.is_some(), growth.mapped);
+            if !growth.map(self.base, end) {
+                return None;
+            }
+            if !was_full && growth.full.is_some() {
+                self.end_file(&mut growth.used, boundary);
+                growth.say_full();
+                end = boundary + bytes;
+                if end > growth.mapped && !growth.map(self.base, end) {
+                    return None;
+                }
+            }
         }
-        // SAFETY: `used..end` is mapped, zero, aligned to 64 bytes, and handed out once.
-        let chunk = unsafe { &*self.base.add(growth.used).cast::<ChunkHeader>() };
-        chunk.bytes.store(bytes as u64, Ordering::Relaxed);
-        chunk.kind.store(kind, Ordering::Relaxed);
+        let chunk = self.begin_chunk(growth.used, kind, bytes);
         growth.used = end;
         let header = self.header();
-        if growth.file.is_some() {
+        if growth.full.is_none() {
             header.shared.store(end as u64, Ordering::Relaxed);
         }
         header.used.store(end as u64, Ordering::Release);
         Some(chunk)
     }
 
+    /// The file has no room beyond `boundary`: a reader of it must find whole chunks up to there.
+    fn end_file(&self, used: &mut usize, boundary: usize) {
+        if boundary > *used {
+            self.begin_chunk(*used, LOG, boundary - *used);
+            *used = boundary;
+        }
+        let header = self.header();
+        header.shared.store(boundary as u64, Ordering::Relaxed);
+        header.used.store(boundary as u64, Ordering::Release);
+    }
+
+    /// Says what the bytes from `at` on are; they are mapped, and in no chunk yet.
+    fn begin_chunk(&self, at: usize, kind: u64, bytes: usize) -> &'static ChunkHeader {
+        // SAFETY: the caller has mapped the chunk; it is zero, aligned to 64 bytes, and handed out once.
+        let chunk = unsafe { &*self.base.add(at).cast::<ChunkHeader>() };
+        chunk.bytes.store(bytes as u64, Ordering::Relaxed);
+        chunk.kind.store(kind, Ordering::Relaxed);
+        chunk
+    }
+
     /// Removes the file. Only the process that made it may.
     pub fn remove(&self) {
-        let mut growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(file) = growth.file.take()
-            && file.owner == std::process::id()
-        {
-            let _ = std::fs::remove_file(&file.path);
-        }
+        self.growth.lock().unwrap_or_else(PoisonError::into_inner).remove();
     }
 }
 
@@ -174,32 +205,45 @@ impl Growth {
             return false;
         }
         let from = self.mapped;
-        let shared = self.file.as_ref().map(|file| file.map(base, from, target));
-        let mapped = match shared {
-            Some(Ok(())) => true,
-            Some(Err(error)) => {
-                let path = self.file.take().map(|file| file.path).unwrap_or_default();
-                crate::message::say(format_args!(
-                    "'{}' cannot grow ({error}): counters go on in private memory, and a killed rank loses them",
-                    path.display()
-                ));
-                // What is mapped stays so; without its name no reader takes it for all there is.
-                let _ = std::fs::remove_file(&path);
-                map_private(base, from, target)
-            }
-            None => map_private(base, from, target),
-        };
+        if self.full.is_none() {
+            // What is mapped stays so when the file is full, and counts on; the header says how far the file goes.
+            self.full = self.file.as_ref().and_then(|file| file.map(base, from, target).err());
+        }
+        let mapped = self.full.is_none() || map_private(base, from, target);
         if mapped {
             self.mapped = target;
         }
         mapped
     }
+
+    fn say_full(&self) {
+        if let (Some(file), Some(error)) = (&self.file, &self.full) {
+            crate::message::say(format_args!(
+                "'{}' cannot grow ({error}): what comes up for the first time is counted in private memory from now \
+                 on, and lost if this rank is killed",
+                file.path.display()
+            ));
+        }
+    }
+
+    fn remove(&mut self) {
+        if let Some(file) = self.file.take()
+            && file.owner == std::process::id()
+            && file.is_there()
+        {
+            let _ = std::fs::remove_file(&file.path);
+        }
+    }
 }
 
 fn address_space_limit() -> u64 {
+    limit_of(libc::RLIMIT_AS)
+}
+
+fn limit_of(resource: libc::__rlimit_resource_t) -> u64 {
     let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: the limit is written, or left as it is.
-    unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) };
+    unsafe { libc::getrlimit(resource, &raw mut limit) };
     limit.rlim_cur
 }
 
@@ -232,15 +276,34 @@ fn map_at(base: *mut u8, from: usize, to: usize, kind: c_int, file: c_int) -> io
     if mapped == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-fn create_file(directory: &Path) -> io::Result<SharedFile> {
+/// Makes a file of a name that nobody can foresee; whatever has that name already is left alone.
+fn create_file(directory: &Path, mut number: impl FnMut() -> u64) -> io::Result<SharedFile> {
     // SAFETY: getuid cannot fail.
     let user = unsafe { libc::getuid() };
     let pid = std::process::id();
-    let name = format!("mpisee-{user}-{pid}-{:x}.segment", crate::clock::realtime_ns());
-    let path = directory.join(name);
     let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL;
-    let file = open(&path, flags)?;
-    Ok(SharedFile { identity: identity(&file)?, path, owner: pid })
+    for _ in 0..MOST_TRIES {
+        let path = directory.join(format!("mpisee-{user}-{pid}-{:x}.segment", number()));
+        match open(&path, flags) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+            Ok(file) => {
+                // The application's mask may take the owner's rights, too, and the file is opened again to grow.
+                // SAFETY: the descriptor is open.
+                unsafe { libc::fchmod(file.as_raw_fd(), 0o600) };
+                return Ok(SharedFile { identity: identity(&file)?, path, owner: pid });
+            }
+        }
+    }
+    Err(io::Error::from_raw_os_error(libc::EEXIST))
+}
+
+/// A random number; the time, where there is none.
+fn unforeseen() -> u64 {
+    let mut bytes = [0u8; 8];
+    // SAFETY: as many bytes are written as there are.
+    let length = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), libc::GRND_NONBLOCK) };
+    if length == 8 { u64::from_ne_bytes(bytes) } else { crate::clock::realtime_ns() }
 }
 
 impl SharedFile {
@@ -251,13 +314,28 @@ impl SharedFile {
         if identity(&file)? != self.identity {
             return Err(io::Error::other("another file took its name"));
         }
-        // Room that is promised but not there would become a SIGBUS later.
-        // SAFETY: the descriptor is open for writing.
-        let code = unsafe { libc::posix_fallocate(file.as_raw_fd(), from as i64, (to - from) as i64) };
-        if code != 0 {
-            return Err(io::Error::from_raw_os_error(code));
+        // Who tries to go beyond this limit is sent a signal that ends the program.
+        if to as u64 > limit_of(libc::RLIMIT_FSIZE) {
+            return Err(io::Error::from_raw_os_error(libc::EFBIG));
         }
-        map_at(base, from, to, libc::MAP_SHARED, file.as_raw_fd())
+        // Room that is promised but not there would become a SIGBUS later.
+        let allocate = || {
+            // SAFETY: the descriptor is open for writing.
+            unsafe { libc::posix_fallocate(file.as_raw_fd(), from as i64, (to - from) as i64) }
+        };
+        // A timer of the application may interrupt it.
+        let code = (0..MOST_TRIES).map(|_| allocate()).find(|&code| code != libc::EINTR);
+        match code.unwrap_or(libc::EINTR) {
+            0 => map_at(base, from, to, libc::MAP_SHARED, file.as_raw_fd()),
+            code => Err(io::Error::from_raw_os_error(code)),
+        }
+    }
+
+    /// Whether its name still leads to it.
+    fn is_there(&self) -> bool {
+        use std::os::unix::fs::MetadataExt;
+        std::fs::symlink_metadata(&self.path)
+            .is_ok_and(|metadata| (metadata.dev(), metadata.ino()) == self.identity)
     }
 }
 
@@ -287,4 +365,54 @@ pub fn publish(header: &Header) {
     header.version.store(layout::VERSION, Ordering::Relaxed);
     header.operations.store(mpisee_profile::Operation::fingerprint(), Ordering::Relaxed);
     header.magic.store(layout::MAGIC, Ordering::Release);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{MetadataExt, symlink};
+
+    #[test]
+    fn whatever_has_the_name_is_left_alone_and_another_is_taken() {
+        let scratch = std::env::temp_dir().join(format!("mpisee-planted-{}", std::process::id()));
+        std::fs::create_dir(&scratch).unwrap();
+        // SAFETY: getuid cannot fail.
+        let user = unsafe { libc::getuid() };
+        let path =
+            |number: u64| scratch.join(format!("mpisee-{user}-{}-{number:x}.segment", std::process::id()));
+        let victim = scratch.join("victim");
+        std::fs::write(&victim, "as it was").unwrap();
+        symlink(&victim, path(1)).unwrap();
+        symlink(scratch.join("nowhere"), path(2)).unwrap();
+        std::fs::hard_link(&victim, path(3)).unwrap();
+        std::fs::create_dir(path(4)).unwrap();
+        let pipe = CString::new(path(5).as_os_str().as_bytes()).unwrap();
+        // SAFETY: the name ends in a zero.
+        assert_eq!(unsafe { libc::mkfifo(pipe.as_ptr(), 0o666) }, 0);
+        std::fs::write(path(6), "planted").unwrap();
+
+        let mut numbers = 1..;
+        let file = create_file(&scratch, || numbers.next().unwrap()).unwrap();
+        assert_eq!(file.path, path(7));
+        let metadata = std::fs::symlink_metadata(&file.path).unwrap();
+        assert_eq!((metadata.mode() & 0o7777, metadata.is_file()), (0o600, true));
+        assert_eq!(std::fs::read_to_string(&victim).unwrap(), "as it was");
+        assert!(!scratch.join("nowhere").exists());
+        assert!(create_file(&scratch, || 6).is_err(), "it does not try for ever");
+
+        // One that took the name since is neither written nor removed.
+        std::fs::remove_file(&file.path).unwrap();
+        std::fs::write(&file.path, "another").unwrap();
+        let base = reserve(1 << 22).unwrap();
+        assert!(file.map(base, 0, FIRST_BYTES).is_err());
+        let path = file.path.clone();
+        Growth { reserved: 0, mapped: 0, used: 0, file: Some(file), full: None, log: None }.remove();
+        assert_eq!(std::fs::read_to_string(path).unwrap(), "another");
+        std::fs::remove_dir_all(&scratch).unwrap();
+    }
+
+    #[test]
+    fn names_differ() {
+        assert_ne!(unforeseen(), unforeseen());
+    }
 }

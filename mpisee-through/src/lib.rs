@@ -18,6 +18,7 @@ mod sheet;
 mod units;
 
 use command::Outcome;
+use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -26,9 +27,8 @@ const UNUSABLE: u8 = 2;
 
 /// The program: reads the command line and says how it went.
 pub fn main() -> ExitCode {
-    match cli::run(std::env::args_os()) {
-        Ok(Outcome::Done) => ExitCode::SUCCESS,
-        Ok(Outcome::Differs) => ExitCode::from(1),
+    match run(std::env::args_os()) {
+        Ok(is_as_expected) => ExitCode::from(u8::from(!is_as_expected)),
         // The reader of a pipe has seen enough: that is how `| head` ends.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
@@ -37,6 +37,11 @@ pub fn main() -> ExitCode {
             ExitCode::from(UNUSABLE)
         }
     }
+}
+
+/// Answers a command line, on stdout; whether the answer is yes, where the question is one of yes or no.
+pub fn run(arguments: impl Iterator<Item = OsString>) -> anyhow::Result<bool> {
+    Ok(matches!(cli::run(arguments)?, Outcome::Done))
 }
 
 /// The command line, for completions and manual pages.

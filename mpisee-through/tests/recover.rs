@@ -43,7 +43,9 @@ impl Words {
         self.set(at + offset_of!(ChunkHeader, bytes), (CHUNK_HEADER_BYTES + body.len() * 8) as u64);
         self.set(at + offset_of!(ChunkHeader, used), used as u64);
         self.0.extend(body);
-        self.set(offset_of!(Header, used), self.0.len() as u64 * 8);
+        for place in [offset_of!(Header, used), offset_of!(Header, shared)] {
+            self.set(place, self.0.len() as u64 * 8);
+        }
     }
 
     /// Rank `rank` of 3 of one job, with an Allreduce that `rank` tells from the others'.
@@ -292,13 +294,34 @@ fn what_others_may_have_written_is_not_believed() {
 }
 
 #[test]
+fn a_segment_with_two_names_is_not_opened() {
+    let place = Place::with_two();
+    let path = place.put(gone(), 1, &Words::of_rank(1).bytes());
+    std::fs::hard_link(&path, place.0.path().join("another name")).unwrap();
+    place.skips(&path, "it has 2 names");
+}
+
+#[test]
+fn what_found_no_room_in_the_file_is_said_to_be_missing() {
+    let place = Place::with_two();
+    let mut words = Words::of_rank(1);
+    let length = words.bytes().len();
+    words.set(offset_of!(Header, used), length as u64 + 4096);
+    place.put(gone(), 1, &words.bytes());
+    assert!(place.recover(&["--clean"]).status.success());
+    let profile = place.profile("app.mpisee");
+    assert_eq!(bytes_by_rank(&profile), [(0, 100), (1, 101), (2, 102)]);
+    let why = profile.run().incomplete_because.clone().unwrap();
+    assert!(why.contains("; rank 1 found no room for all counters in the segment, so that "), "{why}");
+}
+
+#[test]
 fn one_that_contradicts_itself_is_skipped() {
-    let changes: [(usize, u64, &str); 6] = [
+    let changes: [(usize, u64, &str); 5] = [
         (offset_of!(Header, pid), 1, "and it says that it is of process 1"),
         (offset_of!(Header, world_rank), 3, "it says that it is of rank 3 of 3"),
         (offset_of!(Header, version), 2, "its layout has version 2"),
         (offset_of!(Header, operations), 0, "another version of mpisee wrote it"),
-        (offset_of!(Header, used), 1 << 40, "it is cut off: it has "),
         (offset_of!(Header, used), 8, "it says that 8 bytes are in use"),
     ];
     for (place_in_header, value, why) in changes {
@@ -308,9 +331,83 @@ fn one_that_contradicts_itself_is_skipped() {
         place.skips(&place.put(gone(), 1, &words.bytes()), why);
     }
     let place = Place::with_two();
+    let mut words = Words::of_rank(1);
+    words.set(offset_of!(Header, used), 1 << 40);
+    words.set(offset_of!(Header, shared), 1 << 40);
+    place.skips(&place.put(gone(), 1, &words.bytes()), "it is cut off: it has ");
+    let place = Place::with_two();
     place.skips(&place.put(gone(), 1, &[]), "ended before it began to record");
     let place = Place::with_two();
     place.skips(&place.put(std::process::id(), 1, &[0; 65_536]), "may be about to begin it");
+}
+
+#[test]
+fn a_chain_of_names_does_not_grow_without_end() {
+    let chain = |length: u32| {
+        let mut words = Words::of_rank(1);
+        let group = || [1].into_iter().collect::<Runs>();
+        let created = |id| Created {
+            id,
+            parent: id - 1,
+            letter: b'd',
+            n: 4_000_000_000,
+            r: NONE,
+            operation: NONE,
+            rank: 0,
+            reorder: NONE,
+            group: group(),
+            remote: None,
+        };
+        let body: Vec<u64> = (2..length).flat_map(|id| Record::Created(created(id)).encode()).collect();
+        words.chunk(LOG, body.len() * 8, body);
+        words
+    };
+    let place = Place::with_two();
+    let path = place.put(gone(), 1, &chain(20_000).bytes());
+    let begin = Instant::now();
+    place.skips(&path, "a name of a communicator or a region in it has ");
+    assert!(begin.elapsed() < Duration::from_secs(20));
+    let place = Place::with_two();
+    place.put(gone(), 1, &chain(400).bytes());
+    assert!(place.recover(&[]).status.success());
+    assert_eq!(bytes_by_rank(&place.profile("app.mpisee")), [(0, 100), (1, 101), (2, 102)]);
+}
+
+#[test]
+fn what_another_user_planted_is_neither_read_nor_removed() {
+    // Only root can act as another user.
+    if std::fs::metadata("/proc/self").unwrap().uid() != 0 {
+        eprintln!("left out: this is not root, who could act as another user");
+        return;
+    }
+    const NOBODY: u32 = 65_534;
+    let place = Place::with_two();
+    std::fs::set_permissions(place.0.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::set_permissions(place.segments(), std::fs::Permissions::from_mode(0o1777)).unwrap();
+    // In the name it is root's.
+    let path = place.path(gone(), 1);
+    let target = place.0.path().join("words");
+    std::fs::write(&target, Words::of_rank(1).bytes()).unwrap();
+    std::fs::set_permissions(&target, std::fs::Permissions::from_mode(0o644)).unwrap();
+    use std::os::unix::process::CommandExt;
+    let mut planting = Command::new("install");
+    planting.args(["-m", "600"]).arg(&target).arg(&path).uid(NOBODY).gid(NOBODY);
+    assert!(planting.status().unwrap().success());
+    place.skips(&path, "its name is that of user 0, and it belongs to user 65534");
+
+    // The other user can neither read nor remove what is root's, and is told so.
+    let place = Place::with_two();
+    std::fs::set_permissions(place.0.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    std::fs::set_permissions(place.segments(), std::fs::Permissions::from_mode(0o1777)).unwrap();
+    let program = place.0.path().join("mpisee-through");
+    std::fs::copy(env!("CARGO_BIN_EXE_mpisee-through"), &program).unwrap();
+    let mut command = Command::new(&program);
+    command.args(["recover", "--clean", "--user", "0"]).arg(place.segments()).current_dir(place.0.path());
+    let output = command.uid(NOBODY).gid(NOBODY).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert_eq!(said.matches("is skipped: cannot open it: Permission denied").count(), 2, "{said}");
+    assert_eq!(std::fs::read_dir(place.segments()).unwrap().count(), 2);
 }
 
 #[test]

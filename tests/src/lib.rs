@@ -6,6 +6,7 @@
 pub mod nodes;
 pub mod profile;
 pub mod python;
+pub mod soak;
 
 pub use nodes::Cluster;
 pub use profile::Tables;

@@ -8,6 +8,7 @@ use super::layout::{
 use super::log::{Created, Fact, Record, Runs};
 use super::tables::Moment;
 use crate::error::ProfileError;
+use crate::rows::MOST_PROCESSES;
 use std::collections::HashMap;
 use std::mem::offset_of;
 
@@ -103,6 +104,8 @@ pub struct Snapshot {
     pub boot: u64,
     /// Where its number is its number, see [`crate::process::namespace`].
     pub namespace: u64,
+    /// Bytes of the segment that are in private memory, and not in its file: it had no room for them.
+    pub private_bytes: u64,
     /// A moment before recording began.
     before: Moment,
     /// When something was last counted or logged for the first time.
@@ -120,10 +123,6 @@ pub struct Snapshot {
 /// How often a slot is read again while its owner writes it. An owner that was killed while it wrote leaves
 /// the slot so, and then the words are taken as they are.
 const MOST_READS: u32 = 1000;
-
-/// Processes of one communicator. A few words announce any number of them, and later each may cost time and
-/// memory; no job has as many as this.
-const MOST_PROCESSES: u64 = 1 << 23;
 
 impl Snapshot {
     /// Reads a segment.
@@ -182,6 +181,7 @@ impl Snapshot {
             process_start: field(offset_of!(Header, process_start)),
             boot: field(offset_of!(Header, boot)),
             namespace: field(offset_of!(Header, namespace)),
+            private_bytes: field(offset_of!(Header, used)).saturating_sub(field(offset_of!(Header, shared))),
             before: Moment {
                 monotonic_ns: field(offset_of!(Header, before_monotonic_ns)),
                 ticks: field(offset_of!(Header, before_ticks)),

@@ -7,7 +7,7 @@ use super::snapshot::{Communicator, Snapshot, Source};
 use crate::rows::{
     CallRow, CommRow, Members, OutsideRow, PeerRow, RankRow, RegionRow, Seconds, is_one_per_process,
 };
-use crate::{Operation, RankSet};
+use crate::{Operation, ProfileError, RankSet};
 use std::collections::HashMap;
 
 /// One moment on two clocks.
@@ -118,6 +118,37 @@ impl RankTables {
             }
         }
         tables
+    }
+}
+
+/// The longest name of a communicator, or path of a region, that is made from a segment that is not the process's own.
+const MOST_NAME_BYTES: usize = 1 << 13;
+
+/// Whether the names that follow from a segment are of a length that can be. A name goes into each row of the
+/// communicator and begins that of each child, so that a few bytes of a segment which nobody's process wrote
+/// could become many.
+pub fn names_can_be(snapshot: &Snapshot) -> Result<(), ProfileError> {
+    let mut names: Vec<usize> = Vec::with_capacity(snapshot.communicators.len());
+    for communicator in &snapshot.communicators {
+        let of_parent = |parent: u32| names.get(parent as usize).copied().unwrap_or(0);
+        let parent = match &communicator.parent_name {
+            Some(name) => name.len(),
+            None => of_parent(communicator.created.parent),
+        };
+        names.push(parent + name("", &communicator.created).len());
+    }
+    let mut paths: Vec<usize> = vec![0];
+    for region in &snapshot.regions {
+        let outer = paths.get(region.parent as usize).copied().unwrap_or(0);
+        paths.push(outer + 1 + region.name.len());
+    }
+    match names.iter().chain(&paths).max() {
+        Some(&longest) if longest > MOST_NAME_BYTES => Err(ProfileError::Segment {
+            why: format!(
+                "a name of a communicator or a region in it has {longest} bytes; {MOST_NAME_BYTES} can be"
+            ),
+        }),
+        _ => Ok(()),
     }
 }
 

@@ -148,7 +148,13 @@ fn why_incomplete(world: &World, recovered: &[&Segment]) -> String {
     let unreadable: RankSet =
         with_segment().filter(|&rank| !ended.contains(rank) && !running.contains(rank)).collect();
     let mut why = format!("{} ended without MPI_Finalize", named(&ended));
+    let cut: RankSet =
+        recovered.iter().filter(|segment| segment.header.private_bytes > 0).map(rank).collect();
     for (ranks, what) in [
+        (
+            cut,
+            "found no room for all counters in the segment, so that what came up for the first time after that is missing",
+        ),
         (missing(world.size(), with_segment()), "left no segment here"),
         (unreadable, "left a segment that cannot be read"),
         (running, "still ran when this was recovered"),

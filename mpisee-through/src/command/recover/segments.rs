@@ -4,6 +4,7 @@ use anyhow::{Context, Result, bail};
 use mpisee_profile::process;
 use mpisee_profile::segment::Snapshot;
 use mpisee_profile::segment::layout::HEADER_BYTES;
+use mpisee_profile::segment::tables::names_can_be;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -87,6 +88,7 @@ fn look_at(path: &Path, user: u32, pid: u32, others_ended: bool) -> Result<Segme
         }
     }
     let (header, used) = Snapshot::read_header(words.as_slice())?;
+    let used = used.saturating_sub(header.private_bytes);
     if header.pid != pid {
         bail!("its name is that of process {pid}, and it says that it is of process {}", header.pid);
     }
@@ -129,6 +131,9 @@ fn open(path: &Path, user: u32) -> Result<(File, Metadata)> {
     if metadata.uid() != user {
         bail!("its name is that of user {user}, and it belongs to user {}", metadata.uid());
     }
+    if metadata.nlink() > 1 {
+        bail!("it has {} names, which mpisee does not give it", metadata.nlink());
+    }
     if metadata.mode() & 0o077 != 0 {
         bail!("others than its owner may open it, which mpisee does not allow");
     }
@@ -159,6 +164,7 @@ impl Segment {
             bail!("it is cut off after {} bytes of {}", words.len() * 8, self.used);
         }
         let snapshot = Snapshot::read(words.as_slice())?;
+        names_can_be(&snapshot)?;
         if snapshot.communicators.is_empty() {
             bail!("it has no communicators");
         }

@@ -1,0 +1,181 @@
+//! Segments of real runs that were cut off or changed: what is read of them is what was counted, or they give a
+//! sentence; nothing crashes or runs for ever.
+
+use mpisee_profile::process;
+use mpisee_profile::segment::layout::{CHUNK_HEADER_BYTES, COUNTERS, HEADER_BYTES, Header};
+use mpisee_profile::segment::tables::names_can_be;
+use mpisee_profile::segment::{RankTables, Snapshot};
+use mpisee_tests::{Mpi, Tables, dist, on_each_mpi, within};
+use std::collections::BTreeMap;
+use std::mem::offset_of;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// What a killed run of `ends` left, its ranks gone.
+fn segments_of(mpi: &Mpi) -> (tempfile::TempDir, Vec<PathBuf>) {
+    let place = tempfile::tempdir().expect("a temporary folder");
+    let folder = place.path().join("segments");
+    std::fs::create_dir(&folder).expect("it is empty");
+    let mut command = mpi.launcher(4, &[]);
+    command.arg(dist().join("bin/mpisee")).arg("--segments").arg(&folder);
+    command.arg(mpi.compile("ends")).args(["kill", "-1", "1000"]).current_dir(place.path());
+    assert!(!within(LIMIT, &mut command).status.success());
+    let entries = std::fs::read_dir(&folder).expect("it is there");
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("it can be listed").path()).collect();
+    paths.sort();
+    assert_eq!(paths.len(), 4);
+    let begin = Instant::now();
+    let pid = |path: &Path| -> u32 {
+        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+        name.split('-').nth(2).expect("a number").parse().expect("a number")
+    };
+    while paths.iter().any(|path| process::look_at(pid(path)).is_some_and(|seen| !seen.ended)) {
+        assert!(begin.elapsed() < LIMIT);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    (place, paths)
+}
+
+/// Calls and bytes by communicator, operation and class.
+type Counts = BTreeMap<(String, String, u64), (u64, u64)>;
+
+fn words_of(bytes: &[u8]) -> Vec<u64> {
+    let (words, _) = bytes.as_chunks::<8>();
+    words.iter().map(|&word| u64::from_ne_bytes(word)).collect()
+}
+
+/// The way of `recover`; none if it is refused.
+fn counts_of(words: &[u64]) -> Option<Counts> {
+    let snapshot = Snapshot::read(words).ok()?;
+    names_can_be(&snapshot).ok()?;
+    let tables = RankTables::of_ended(&snapshot);
+    let key = |comm: String, call: String, class: u64| (comm, call, class);
+    let rows = tables.calls.into_iter();
+    Some(rows.map(|row| (key(row.comm, row.call, row.size_max), (row.calls, row.bytes))).collect())
+}
+
+#[test]
+fn what_is_left_of_a_segment_that_is_cut_off_is_true() {
+    on_each_mpi(|mpi| {
+        let (_place, paths) = segments_of(mpi);
+        let bytes = std::fs::read(&paths[0]).expect("it can be read");
+        let whole = counts_of(&words_of(&bytes)).expect("it is whole");
+        assert!(whole.values().any(|&(calls, _)| calls > 0));
+        let (mut refused, mut read) = (0, 0);
+        for length in (0..bytes.len()).step_by(64) {
+            match counts_of(&words_of(&bytes[..length])) {
+                None => refused += 1,
+                Some(counts) => {
+                    read += 1;
+                    assert!(length >= HEADER_BYTES);
+                    for (key, count) in counts {
+                        assert_eq!(whole.get(&key), Some(&count), "{key:?} after {length} bytes");
+                    }
+                }
+            }
+        }
+        assert!(refused > 0 && read > 0, "{refused} {read}");
+    });
+}
+
+#[test]
+fn words_that_changed_are_read_or_refused_in_no_time() {
+    on_each_mpi(|mpi| {
+        let (_place, paths) = segments_of(mpi);
+        let bytes = std::fs::read(&paths[1]).expect("it can be read");
+        let used = u64_at(&bytes, offset_of!(Header, used)) as usize;
+        let (mut state, mut refused) = (0x9e37_79b9_7f4a_7c15_u64, 0);
+        let mut draw = |below: usize| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 11) as usize % below
+        };
+        let begin = Instant::now();
+        for turn in 0..4000 {
+            let mut changed = bytes.clone();
+            for _ in 0..=draw(3) {
+                let at = draw(used / 8) * 8;
+                let value = match draw(5) {
+                    0 => u64::MAX,
+                    1 => 1 << draw(64),
+                    2 => u64_at(&bytes, draw(used / 8) * 8),
+                    3 => u64_at(&bytes, at) ^ (1 << draw(64)),
+                    _ => draw(1 << 31) as u64,
+                };
+                changed[at..at + 8].copy_from_slice(&value.to_ne_bytes());
+            }
+            refused += u32::from(counts_of(&words_of(&changed)).is_none());
+            assert!(begin.elapsed() < LIMIT, "change {turn} takes its time");
+        }
+        assert!(refused > 0);
+    });
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("8 bytes"))
+}
+
+fn recover(place: &Path) -> Output {
+    let mut command = Command::new(dist().join("bin/mpisee-through"));
+    command.arg("recover").arg(place.join("segments")).args(["-o", "found.mpisee"]).current_dir(place);
+    within(LIMIT, &mut command)
+}
+
+fn overwrite(path: &Path, bytes: &[u8]) {
+    std::fs::remove_file(path).expect("it is there");
+    let mut options = std::fs::OpenOptions::new();
+    let mut file = options.write(true).create_new(true).mode(0o600).open(path).expect("it is gone");
+    std::io::Write::write_all(&mut file, bytes).expect("it can be written");
+}
+
+#[test]
+fn one_broken_segment_costs_a_sentence_and_its_own_rank() {
+    on_each_mpi(|mpi| {
+        let (place, paths) = segments_of(mpi);
+        let bytes = std::fs::read(&paths[2]).expect("it can be read");
+        let rank = u64_at(&bytes, offset_of!(Header, world_rank)) as u32;
+        let used = u64_at(&bytes, offset_of!(Header, used)) as usize;
+        let counters = (HEADER_BYTES..used).step_by(64).find(|&at| {
+            u64_at(&bytes, at) == COUNTERS && u64_at(&bytes, at + 8) as usize > CHUNK_HEADER_BYTES
+        });
+        let counters = counters.expect("there are counters");
+        let with = |at: usize, value: u64| {
+            let mut changed = bytes.clone();
+            changed[at..at + 8].copy_from_slice(&value.to_ne_bytes());
+            changed
+        };
+        let log = HEADER_BYTES;
+        for (number, (changed, why)) in [
+            (bytes[..0].to_vec(), "nothing is in it"),
+            (bytes[..HEADER_BYTES - 64].to_vec(), "a header has 512"),
+            (bytes[..used - 64].to_vec(), "it is cut off: it has "),
+            (with(counters + 8, 0), "says that it has 0 words"),
+            (with(counters, 77), "is of the unknown kind 77"),
+            (with(log + CHUNK_HEADER_BYTES, u64::MAX), "a record that is cut off or unknown"),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            overwrite(&paths[2], &changed);
+            let output = recover(place.path());
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!(output.status.code(), Some(2), "{said}");
+            let skipped = said.lines().next().unwrap_or_default();
+            assert!(skipped.contains("is skipped: ") && skipped.contains(why), "{why}: {said}");
+            let name =
+                if number == 0 { "found.mpisee".to_owned() } else { format!("found-{}.mpisee", number + 1) };
+            let tables = Tables::read(&place.path().join(name), &said);
+            let others: Vec<u32> = (0..4).filter(|&other| other != rank).collect();
+            assert_eq!(tables.ranks.iter().map(|row| row.rank).collect::<Vec<_>>(), others);
+            for other in others {
+                let sum = tables.of_rank("W", "MPI_Allreduce", other);
+                assert_eq!((sum.calls, sum.bytes), (1, 1013));
+            }
+        }
+    });
+}

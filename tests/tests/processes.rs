@@ -1,0 +1,229 @@
+//! Children of ranks, and several jobs at once: nobody counts for another, and nobody removes what is another's.
+
+use mpisee_profile::process;
+use mpisee_tests::{Mpi, Run, Tables, dist, on_each_mpi, through, within};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Place {
+        let place = Place(tempfile::tempdir().expect("a temporary folder"));
+        std::fs::create_dir(place.segments()).expect("it is empty");
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn segments(&self) -> PathBuf {
+        self.path("segments")
+    }
+
+    fn left(&self) -> usize {
+        std::fs::read_dir(self.segments()).expect("the folder is there").count()
+    }
+
+    /// `children KIND …` on two ranks.
+    fn command(&self, mpi: &Mpi, arguments: &[&str]) -> Command {
+        let mut command = mpi.launcher(2, &[]);
+        command.arg(dist().join("bin/mpisee")).arg("--segments").arg(self.segments());
+        command.args(["--output", "test.mpisee"]).arg(mpi.compile("children")).args(arguments);
+        command.current_dir(self.0.path());
+        command
+    }
+
+    /// The daemons of both ranks, which run.
+    fn daemons(&self) -> Vec<u32> {
+        let read =
+            |rank: u32| std::fs::read_to_string(self.path(&format!("daemon.{rank}"))).expect("it wrote it");
+        (0..2).map(|rank| read(rank).trim().parse().expect("a number")).collect()
+    }
+
+    /// Has the daemons end, and waits for it.
+    fn end_daemons(&self) {
+        let daemons = self.daemons();
+        std::fs::write(self.path("leave"), "").expect("it can be written");
+        let begin = Instant::now();
+        while daemons.iter().any(|&pid| process::look_at(pid).is_some_and(|seen| !seen.ended)) {
+            assert!(begin.elapsed() < LIMIT, "a daemon does not end");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn tables(&self, name: &str) -> Tables {
+        Tables::read(&self.path(name), "")
+    }
+}
+
+/// What `children` does itself, and no more.
+#[track_caller]
+fn assert_counted(tables: &Tables, barriers: u64) {
+    assert!(tables.run.not_seen.is_empty(), "{:?}", tables.run.not_seen);
+    assert!(!tables.run.recording_was_off && tables.regions.is_empty(), "a child has written");
+    for rank in 0..2 {
+        let mut calls: Vec<_> = tables.calls.iter().filter(|row| row.rank == rank).collect();
+        calls.sort_by(|a, b| (&a.call, a.size_min).cmp(&(&b.call, b.size_min)));
+        let counts: Vec<_> = calls.iter().map(|row| (row.call.as_str(), row.calls, row.bytes)).collect();
+        assert_eq!(counts, [("MPI_Allreduce", 2, 367 + 373), ("MPI_Barrier", barriers, 0)]);
+    }
+}
+
+/// The number of lines that the profiler said.
+fn lines(stderr: &[u8]) -> usize {
+    String::from_utf8_lossy(stderr).lines().filter(|line| line.starts_with("mpisee")).count()
+}
+
+#[test]
+fn children_neither_count_nor_speak_nor_remove() {
+    on_each_mpi(|mpi| {
+        for kind in ["vfork", "spawn", "system", "calls"] {
+            let place = Place::new();
+            let output = within(LIMIT, &mut place.command(mpi, &[kind]));
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{kind}: {said}");
+            assert_eq!(lines(&output.stderr), 1, "{kind}: {said}");
+            assert_counted(&place.tables("test.mpisee"), 1);
+            assert_eq!(place.left(), 0, "{kind}");
+        }
+    });
+}
+
+#[test]
+fn a_daemon_that_outlives_its_rank_changes_nothing() {
+    on_each_mpi(|mpi| {
+        let place = Place::new();
+        let output = within(LIMIT, &mut place.command(mpi, &["daemon"]));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && lines(&output.stderr) == 1, "{said}");
+        let runs = |pid: u32| process::look_at(pid).is_some_and(|seen| !seen.ended);
+        assert!(place.daemons().into_iter().all(runs), "they go on");
+        assert_counted(&place.tables("test.mpisee"), 1);
+        assert_eq!(place.left(), 0);
+        place.end_daemons();
+        assert_counted(&place.tables("test.mpisee"), 1);
+        assert_eq!(place.left(), 0);
+        assert!(!place.path("test-2.mpisee").exists());
+    });
+}
+
+#[test]
+fn the_counters_of_killed_ranks_are_recovered_while_and_after_a_daemon_has_them_too() {
+    on_each_mpi(|mpi| {
+        let place = Place::new();
+        let output = within(LIMIT, &mut place.command(mpi, &["orphan"]));
+        assert!(!output.status.success());
+        let recover = || {
+            let arguments = ["recover", &place.segments().display().to_string(), "-o"].map(str::to_owned);
+            let mut command = Command::new(dist().join("bin/mpisee-through"));
+            command.args(arguments).arg(place.path("recovered.mpisee"));
+            let output = within(LIMIT, &mut command);
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        };
+        let begin = Instant::now();
+        while place.left() < 2 && begin.elapsed() < LIMIT {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        // Its ranks ended; that others have the memory mapped is no life.
+        recover();
+        place.end_daemons();
+        recover();
+        assert_eq!(place.left(), 2, "nothing is removed unasked");
+        for name in ["recovered.mpisee", "recovered-2.mpisee"] {
+            let tables = place.tables(name);
+            let of = |call| tables.of_rank("W", call, 0).calls + tables.of_rank("W", call, 1).calls;
+            // The first that passes the last barrier may kill the other in it.
+            assert_eq!(of("MPI_Allreduce"), 4);
+            assert!((3..=4).contains(&of("MPI_Barrier")), "{}", of("MPI_Barrier"));
+            assert!(tables.regions.is_empty() && !tables.run.recording_was_off);
+        }
+    });
+}
+
+#[test]
+fn a_child_with_a_world_of_its_own_has_a_profile_of_its_own() {
+    on_each_mpi(|mpi| {
+        let place = Place::new();
+        let alone = mpi.compile("launched").display().to_string();
+        let output = within(LIMIT, &mut place.command(mpi, &["singleton", &alone]));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        assert_eq!(lines(&output.stderr), 2, "{said}");
+        assert_counted(&place.tables("test.mpisee"), 1);
+        let own = place.tables("launched.mpisee");
+        assert_eq!((own.run.ranks, own.sum("W", "MPI_Allreduce").bytes), (1, 307));
+        assert_eq!(place.left(), 0);
+    });
+}
+
+#[test]
+fn a_program_may_load_mpi_after_its_start() {
+    on_each_mpi(|mpi| {
+        let plugin = mpi.compile_with("plugin", &["-shared", "-fPIC"]).display().to_string();
+        for how in ["local", "global"] {
+            let host = mpi.compile_with("host", &["-Wl,--as-needed", "-ldl"]);
+            let run = Run::of(mpi, host).argument(&plugin).argument(how).options(&["--flavour", &mpi.name]);
+            let finished = run.profiled();
+            let tables = finished.tables();
+            assert_eq!(tables.sum("W", "MPI_Allreduce").bytes, 4 * 379, "{how}");
+            assert_eq!(tables.sum("W", "MPI_Comm_split").calls, 4);
+            // Of two parts, the second rank of each gets it.
+            assert_eq!(tables.sum_where(|row| row.call == "MPI_Bcast").bytes, 2 * 383);
+            assert!(tables.run.not_seen.is_empty());
+            finished.check();
+        }
+    });
+}
+
+#[test]
+fn jobs_in_one_folder_at_one_time_have_profiles_of_their_own() {
+    let mpis = Mpi::all();
+    let place = Place::new();
+    // Two of each MPI, of one user on one node, which write under one name.
+    let mut running = Vec::new();
+    for mpi in mpis.iter().chain(&mpis) {
+        let mut command = mpi.launcher(2, &[]);
+        command.arg(dist().join("bin/mpisee")).arg("--segments").arg(place.segments());
+        command.args(["--output", "test.mpisee"]).arg(mpi.compile("children")).arg("calls");
+        command.current_dir(place.0.path());
+        running.push(std::thread::spawn(move || within(LIMIT, &mut command)));
+    }
+    let count = running.len();
+    let mut named: Vec<String> = Vec::new();
+    for job in running {
+        let output = job.join().expect("the thread only waits");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{said}");
+        let message =
+            said.lines().find(|line| line.starts_with("mpisee: profile of 2 ranks in ")).expect("it is said");
+        named.push(message.split("mpisee-through ").nth(1).expect("how to read it").to_owned());
+    }
+    named.sort();
+    let mut expected: Vec<String> = (2..=count).map(|number| format!("test-{number}.mpisee")).collect();
+    expected.push("test.mpisee".to_owned());
+    expected.sort();
+    let names: Vec<String> = named.iter().map(|path| name_of(Path::new(path))).collect();
+    assert_eq!(names, expected, "each job says where its own profile is");
+    let mut flavours: Vec<String> = Vec::new();
+    for name in &expected {
+        let tables = place.tables(name);
+        assert_counted(&tables, 1);
+        flavours.push(tables.run.mpi.flavour);
+        let check = through(&["check", &place.path(name).display().to_string()]);
+        assert!(check.status.success(), "{}", String::from_utf8_lossy(&check.stdout));
+    }
+    flavours.sort();
+    let mut twice: Vec<String> = mpis.iter().chain(&mpis).map(|mpi| mpi.name.clone()).collect();
+    twice.sort();
+    assert_eq!(flavours, twice);
+    assert_eq!(place.left(), 0);
+}
+
+fn name_of(path: &Path) -> String {
+    path.file_name().expect("it has a name").to_string_lossy().into_owned()
+}
