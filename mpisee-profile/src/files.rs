@@ -1,7 +1,7 @@
 //! The files of a profile while ranks bring their rows: the same at `MPI_Finalize` and when a profile is recovered.
 
 use crate::error::ProfileError;
-use crate::rows::{CallRow, CommRow, OutsideRow, PeerRow, RankRow, RegionRow};
+use crate::rows::{CallRow, CommRow, OutsideRow, PeerRow, RankRow, RegionRow, is_folded};
 use crate::run::RunInfo;
 use crate::segment::RankTables;
 use crate::segment::tables::{is_merged, merge};
@@ -38,6 +38,8 @@ pub struct ProfileFiles {
     merged: HashMap<String, (usize, CommRow)>,
     /// By rank in the world.
     nodes: HashMap<u32, u32>,
+    /// Rows that stand for like communicators, and for how many.
+    folded: (u64, u64),
 }
 
 impl ProfileFiles {
@@ -55,6 +57,7 @@ impl ProfileFiles {
             directory,
             merged: HashMap::new(),
             nodes,
+            folded: (0, 0),
         })
     }
 
@@ -93,6 +96,7 @@ impl ProfileFiles {
                     .or_insert((order, row));
             } else {
                 row.nodes = self.count_nodes(&row);
+                self.note_folded(&row);
                 ready.push(row);
             }
         }
@@ -116,12 +120,19 @@ impl ProfileFiles {
         nodes.len() as u32
     }
 
+    fn note_folded(&mut self, row: &CommRow) {
+        if is_folded(&row.comm) {
+            self.folded = (self.folded.0 + 1, self.folded.1.saturating_add(row.count));
+        }
+    }
+
     /// Writes what waited for all ranks, and `run.json`; returns where the profile is.
     pub fn finish(mut self, run: &RunInfo) -> Result<PathBuf, ProfileError> {
         let mut merged: Vec<(usize, CommRow)> = self.merged.drain().map(|(_, row)| row).collect();
         merged.sort_by_key(|&(order, _)| order);
         for (_, row) in &mut merged {
             row.nodes = self.count_nodes(row);
+            self.note_folded(row);
         }
         let rows: Vec<CommRow> = merged.into_iter().map(|(_, row)| row).collect();
         self.comms.append(&to_csv(&rows))?;
@@ -129,6 +140,21 @@ impl ProfileFiles {
         for table in tables.into_iter().chain(self.outside) {
             table.close()?;
         }
-        self.directory.finish(run)
+        let mut run = run.clone();
+        run.notes.extend(folding_note(self.folded));
+        self.directory.finish(&run)
     }
+}
+
+/// A sentence on communicators that have no row of their own, if there are any.
+fn folding_note((rows, communicators): (u64, u64)) -> Option<String> {
+    let plural = |number: u64| if number == 1 { "" } else { "s" };
+    (rows > 0).then(|| {
+        format!(
+            "{communicators} communicator{} like many before them are in {rows} row{} of comms.csv, whose names have a +; \
+             MPISEE_ALIKE sets how many get rows of their own",
+            plural(communicators),
+            plural(rows)
+        )
+    })
 }

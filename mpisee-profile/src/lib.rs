@@ -28,4 +28,4 @@ pub use reader::Profile;
 pub use run::RunInfo;
 
 /// Version of the profile directory's format, in `run.json`. Every version ever written stays readable.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;

@@ -40,6 +40,8 @@ pub struct Options {
     pub segments: PathBuf,
     /// The clock.
     pub clock: ClockChoice,
+    /// Of communicators with the same parent, creating call and members, how many have a row each.
+    pub alike: u32,
     /// Whether rank 0 says at the end where the profile is.
     pub quiet: bool,
 }
@@ -51,6 +53,7 @@ impl Default for Options {
             record: true,
             segments: PathBuf::from("/dev/shm"),
             clock: ClockChoice::Auto,
+            alike: 1000,
             quiet: false,
         }
     }
@@ -109,6 +112,20 @@ pub const SETTINGS: &[Setting] = &[
                 _ => return Err("is neither auto nor monotonic".to_owned()),
             };
             Ok(())
+        },
+    },
+    Setting {
+        variable: "MPISEE_ALIKE",
+        option: "alike",
+        value: "N",
+        default: "1000",
+        help: "So many communicators of one parent, call and group get a row each; further ones share one",
+        apply: |options, text| match text.parse() {
+            Ok(alike @ 1..=1_000_000) => {
+                options.alike = alike;
+                Ok(())
+            }
+            _ => Err("is not a number from 1 to 1000000".to_owned()),
         },
     },
     Setting {

@@ -157,6 +157,26 @@ pub fn is_one_per_process(comm: &str) -> bool {
     (comm == "S" || comm.starts_with("S_")) && !comm.contains("_p")
 }
 
+/// Whether the name is that of a row which stands for like communicators: `W_s1001+.0`, the 1001st from `W` and all of
+/// the same members after it, or `W_s+`, those of members that changed too often.
+pub fn is_folded(comm: &str) -> bool {
+    last_step(comm).contains('+')
+}
+
+/// Whether the name is that of a row which stands for communicators of different members, `W_s+`: its members are all
+/// processes that were in one of them.
+pub fn is_of_changing_members(comm: &str) -> bool {
+    comm.ends_with('+') && !last_step(comm).bytes().any(|byte| byte.is_ascii_digit() || byte == b'?')
+}
+
+fn last_step(comm: &str) -> &str {
+    comm.rsplit('_').next().unwrap_or(comm)
+}
+
+fn one() -> u64 {
+    1
+}
+
 /// `ranks.csv`: one row per process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RankRow {
@@ -197,6 +217,10 @@ pub struct CommRow {
     pub created_by: String,
     /// The number of processes, of both groups for an intercommunicator.
     pub size: u32,
+    /// For how many communicators the row stands: more than 1 where like ones are one row, `W_s1001+.0`, see
+    /// [`is_folded`].
+    #[serde(default = "one")]
+    pub count: u64,
     /// World ranks as ranges: `0-63,128-191`; of an intercommunicator both groups: `0-3|4-7`; with the number
     /// of processes of other worlds: `0-3|+2`.
     pub members: Members,
@@ -208,7 +232,7 @@ pub struct CommRow {
     pub reorder: Option<u8>,
     /// How many nodes its processes of this world are on.
     pub nodes: u32,
-    /// 1 if the application freed it.
+    /// 1 if the application freed it, or all that the row stands for.
     pub freed: u8,
 }
 
@@ -219,6 +243,7 @@ impl Row for CommRow {
         "parent",
         "created_by",
         "size",
+        "count",
         "members",
         "label",
         "topology",
@@ -226,6 +251,7 @@ impl Row for CommRow {
         "nodes",
         "freed",
     ];
+    const OPTIONAL: &'static [&'static str] = &["count"];
 }
 
 /// `calls.csv`: one row per communicator, rank, region, operation, size class and kind of memory.
@@ -364,6 +390,23 @@ mod tests {
             [("S", true), ("S_d1", true), ("S_p1.3", false), ("S_d1_p2.0_m3", false), ("W", false)]
         {
             assert_eq!(is_one_per_process(name), one_per_process, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_plus_is_for_many() {
+        for (name, folded, changing) in [
+            ("W", false, false),
+            ("W_s12.0", false, false),
+            ("W_s12+.0", true, false),
+            ("W_d7+", true, false),
+            ("W_d7+_d9", false, false),
+            ("W_i?+", true, false),
+            ("W_s+", true, true),
+            ("F+", true, true),
+            ("W_s+_d8", false, false),
+        ] {
+            assert_eq!((is_folded(name), is_of_changing_members(name)), (folded, changing), "{name}");
         }
     }
 }

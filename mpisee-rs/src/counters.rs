@@ -1,8 +1,10 @@
 //! Slots of the segment with one writer, found by key.
 
+use crate::process;
 use crate::segment::Segment;
 use crate::slot;
 use mpisee_profile::segment::Key;
+use mpisee_profile::segment::key::{FIRST_PASSING, Meaning};
 use mpisee_profile::segment::layout::{CHUNK_HEADER_BYTES, ChunkHeader, SLOT_BYTES, Slot};
 use std::cell::Cell;
 use std::ptr;
@@ -65,16 +67,37 @@ impl Counters {
     #[cold]
     #[inline(never)]
     fn insert(&self, segment: &Segment, key: Key) -> Option<&'static Slot> {
-        let slot = self.new_slot(segment, key)?;
-        let taken = self.taken.get() + 1;
-        let index = self.index.get();
-        if taken * 2 > index.len() {
-            self.index.set(new_index(index.len() * 2));
-            index.iter().map(Cell::get).filter(|place| place.key != 0).for_each(|place| self.place(place));
+        let slot = if is_passing(key) {
+            self.slot_of_row(segment, process::process()?.folding.lasting(key)?)?
+        } else {
+            self.new_slot(segment, key)?
+        };
+        if (self.taken.get() + 1) * 2 > self.index.get().len() {
+            self.make_room();
         }
         self.place(Place { key: key.0, slot });
-        self.taken.set(taken);
+        self.taken.set(self.taken.get() + 1);
         Some(slot)
+    }
+
+    /// The slot of a key that lasts.
+    #[inline(never)]
+    fn slot_of_row(&self, segment: &Segment, key: Key) -> Option<&'static Slot> {
+        self.slot(segment, key)
+    }
+
+    /// Takes out what was found for communicators that are gone, or may be, and doubles the index if that is not enough.
+    fn make_room(&self) {
+        let index = self.index.get();
+        let taken = index.iter().map(Cell::get).filter(|place| place.key != 0);
+        let lasting: Vec<Place> = taken.filter(|place| !is_passing(Key(place.key))).collect();
+        if lasting.len() * 4 >= index.len() {
+            self.index.set(new_index(index.len() * 2));
+        } else {
+            index.iter().for_each(|place| place.set(FREE));
+        }
+        self.taken.set(lasting.len());
+        lasting.into_iter().for_each(|place| self.place(place));
     }
 
     fn place(&self, new: Place) {
@@ -113,6 +136,15 @@ impl Counters {
 /// `places` free ones, a power of two.
 fn new_index(places: usize) -> &'static [Cell<Place>] {
     vec![Cell::new(FREE); places].leak()
+}
+
+/// Whether it is of a communicator whose number is in no segment.
+fn is_passing(key: Key) -> bool {
+    match key.meaning() {
+        Some(Meaning::Call(call)) => call.communicator >= FIRST_PASSING,
+        Some(Meaning::Peer(peer)) => peer.communicator >= FIRST_PASSING,
+        _ => false,
+    }
 }
 
 #[inline]

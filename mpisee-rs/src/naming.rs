@@ -8,22 +8,39 @@
 //! A communicator may have processes of other worlds, which need not have the profiler: to wait for their answer
 //! could be to wait for ever. There the number is counted on each member, which makes the same calls on it as all
 //! others, and the processes of one world have the same names.
+//!
+//! A program may create and free communicators without end, and what is kept of each must end. Communicators are alike
+//! if parent, creating call, and members in their order are the same: then each member has been part of all of them, and
+//! counts them alike, without a word. The first `MPISEE_ALIKE` have a row each. The next makes a row for itself
+//! and all that follow, `W_s1001+.0`, and those give the agreed number back, since no name has it: so numbers do not
+//! grow with them, and say how many rows there are. This holds wherever the agreement is, over the parent, over
+//! the new communicator, by the leaders of an intercommunicator, or nowhere. `MPI_Comm_idup` counts when it starts,
+//! in the order in which all start; those that complete may come in any. What is below a row of many is below the
+//! name of the row, so that numbers kept with a communicator are kept for its row ([`folding`]).
+//!
+//! Where members change with each call, or a communicator is made of the last one again and again, there is no end
+//! of kinds. When the agreed number exceeds 64 times `MPISEE_ALIKE`, or the generation 32, new kinds go into one row per
+//! parent and letter, `W_s+`, and their children into the same; all members see the same number. Those have different
+//! members, and so numbers that pass: [`crate::counters`] resolves each, when it first meets it, to the slot of
+//! the row, in which peers are world ranks.
 
 use crate::abi::{Comm, Group, Raw, constant};
 use crate::communicator::{Communicator, UNLOGGED};
 use crate::generated::pmpi;
 use crate::price::Naming;
 use crate::process::{self, COMMUNICATORS, Process};
-use crate::topology;
+use crate::topology::{self, Topology};
 use mpisee_profile::Operation;
 use mpisee_profile::segment::log::{Created, NONE, OUTSIDE, Record, Runs};
 use std::ffi::c_int;
 use std::sync::atomic::Ordering;
-use std::sync::{Mutex, PoisonError};
 
 mod duplication;
+mod folding;
 
 pub use duplication::{abandon_duplication, duplicated, finish_duplications, start_duplication};
+pub use folding::Folding;
+use folding::{Kin, Newborn};
 
 /// How a communicator comes to be.
 #[derive(Clone, Copy)]
@@ -65,24 +82,66 @@ pub const WORLD: u32 = 0;
 /// See [`WORLD`].
 pub const ITSELF: u32 = 1;
 
+/// A number that was agreed on.
+#[derive(Clone, Copy)]
+pub struct Number {
+    /// The number.
+    pub n: u32,
+    /// The own count before.
+    before: u32,
+}
+
+impl Number {
+    /// Takes note of an agreement: the own count grows.
+    pub fn agreed(process: &Process, n: u32) -> Number {
+        Number { n, before: process.communicators_so_far.fetch_max(n + 1, Ordering::Relaxed) }
+    }
+
+    /// One that came about without the count.
+    pub fn of_another_count(n: u32) -> Number {
+        Number { n, before: u32::MAX }
+    }
+
+    /// The second agreement on the same communicator, after `first`.
+    pub fn or_before(self, first: Number) -> Number {
+        Number { before: self.before.min(first.before), ..self }
+    }
+
+    /// No communicator of this process has it as its name. Another process of the same call may have one; then that one's
+    /// count keeps it from coming again, and that process takes part in all agreements on names below this parent
+    /// that could be the same.
+    pub fn give_back(self, process: &Process) {
+        if self.before <= self.n {
+            // Not if another thread has counted on from there.
+            let (relaxed, so_far) = (Ordering::Relaxed, &process.communicators_so_far);
+            let _ = so_far.compare_exchange(self.n + 1, self.before, relaxed, relaxed);
+        }
+    }
+}
+
 /// The processes' agreement on the number of the communicators about to be created below `parent`.
-pub fn agree(process: &Process, parent: &Communicator) -> u32 {
+pub fn agree(process: &Process, parent: &Communicator) -> Number {
     finish_duplications(process, false);
     let n = if parent.has_outsiders {
-        parent.next_number
+        next_number(process, parent)
     } else {
-        largest(process, parent, process.communicators_so_far.load(Ordering::Relaxed))
+        largest(process, parent, process.so_far())
     };
-    agreed(process, parent, n);
-    n
+    agreed(process, parent, n)
 }
 
 /// Takes note of an agreement, on every member of the parent.
-fn agreed(process: &Process, parent: &Communicator, n: u32) {
-    process.communicators_so_far.fetch_max(n + 1, Ordering::Relaxed);
+fn agreed(process: &Process, parent: &Communicator, n: u32) -> Number {
     if parent.keeps_next_number() {
         COMMUNICATORS.insert(parent.with_next_number(n + 1));
+        process.folding.note_next_number(parent.id, n + 1);
     }
+    Number::agreed(process, n)
+}
+
+/// The next number below a communicator that keeps it.
+fn next_number(process: &Process, parent: &Communicator) -> u32 {
+    process.folding.next_number(parent.id, parent.next_number)
 }
 
 /// The largest `own` over all processes of `comm`, on all of them.
@@ -98,7 +157,7 @@ pub fn largest(process: &Process, comm: &Communicator, own: u32) -> u32 {
 
 /// The agreement on the number of a communicator that was just created, over itself: at least `own`. All its
 /// processes are of this world.
-pub fn agree_within(process: &Process, comm: Comm, own: u32) -> u32 {
+pub fn agree_within(process: &Process, comm: Comm, own: u32) -> Number {
     let n = match is_inter(comm) {
         false if process::size(comm) == 1 => own,
         false => allreduce_max(process, comm, own),
@@ -107,8 +166,7 @@ pub fn agree_within(process: &Process, comm: Comm, own: u32) -> u32 {
             allreduce_max(process, comm, theirs).max(theirs)
         }
     };
-    process.communicators_so_far.fetch_max(n + 1, Ordering::Relaxed);
-    n
+    Number::agreed(process, n)
 }
 
 /// `PMPI_Allreduce(MPI_MAX)` of one number.
@@ -123,11 +181,44 @@ pub fn allreduce_max(process: &Process, comm: Comm, own: u32) -> u32 {
     most.max(own) as u32
 }
 
-static NUMBERS: Mutex<u32> = Mutex::new(0);
-
 /// Enters a new communicator: its members, its place in the tree, its topology.
-pub fn enter(process: &Process, comm: Comm, parent: &Parent<'_>, birth: Birth, n: u32) -> u32 {
+pub fn enter(process: &Process, comm: Comm, parent: &Parent<'_>, birth: Birth, number: Number) -> u32 {
+    enter_as(process, comm, parent, birth, number, None)
+}
+
+/// The same, where it may be decided already which row it is counted in.
+fn enter_as(
+    process: &Process,
+    comm: Comm,
+    parent: &Parent<'_>,
+    birth: Birth,
+    number: Number,
+    kin: Option<Kin>,
+) -> u32 {
     let _price = Naming::begin(process);
+    let Described { mut communicator, created, topology } = describe(process, comm, parent, birth, number.n);
+    let text = topology.as_ref().map(|topology| topology.text.as_str());
+    let newborn = Newborn { parent, birth, created, topology: text };
+    let kin = kin.unwrap_or_else(|| process.folding.decide(process, &newborn));
+    communicator.id = process.folding.enter(&process.segment, kin, newborn);
+    if !kin.needs_number() {
+        number.give_back(process);
+    }
+    if let Some(topology) = topology {
+        communicator = communicator.with_neighbours(topology.out_neighbours);
+    }
+    COMMUNICATORS.insert(communicator);
+    communicator.id
+}
+
+/// What there is to say of a communicator.
+struct Described {
+    communicator: Communicator,
+    created: Created,
+    topology: Option<Topology>,
+}
+
+fn describe(process: &Process, comm: Comm, parent: &Parent<'_>, birth: Birth, n: u32) -> Described {
     let rank = process::rank(comm);
     let members = Membership::of(process, comm);
     let mut communicator = Communicator::new(UNLOGGED, comm, rank, members.own.len() as u32);
@@ -151,7 +242,7 @@ pub fn enter(process: &Process, comm: Comm, parent: &Parent<'_>, birth: Birth, n
     let created = Created {
         id: 0,
         parent: match parent {
-            Parent::Known(parent) => parent.id,
+            Parent::Known(parent) => process.folding.row_of(parent.id).unwrap_or(NONE),
             Parent::Named(..) | Parent::None => NONE,
         },
         letter: birth.letter,
@@ -163,32 +254,19 @@ pub fn enter(process: &Process, comm: Comm, parent: &Parent<'_>, birth: Birth, n
         group: members.own,
         remote: members.remote,
     };
-    if !matches!(parent, Parent::Known(parent) if !parent.is_logged()) {
-        communicator.id = log_created(process, created);
-    }
-    if let Parent::Named(name, _) = parent {
-        log_about(process, communicator.id, |id| Record::ParentName { id, name: (*name).to_owned() });
-    }
-    if let Some(topology) = topology {
-        log_about(process, communicator.id, |id| Record::Topology { id, text: topology.text });
-        communicator = communicator.with_neighbours(topology.out_neighbours);
-    }
-    COMMUNICATORS.insert(communicator);
-    communicator.id
+    Described { communicator, created, topology }
 }
 
 /// The intercommunicator with the processes that spawned this world, which comes with it. Its name is `P`: the
 /// other side has one below the communicator that spawned, and cannot be asked for it.
 pub fn enter_parent(process: &Process, comm: Comm) {
-    let birth = Birth {
-        letter: b'p',
-        operation: None,
-        several: false,
-        reorder: None,
-        topology: TopologyFrom::Nothing,
-    };
-    enter(process, comm, &Parent::None, birth, 0);
+    let birth = Birth { letter: b'p', ..COMES_WITH_WORLD };
+    enter(process, comm, &Parent::None, birth, Number::of_another_count(0));
 }
+
+/// How communicators come to be that no call creates.
+const COMES_WITH_WORLD: Birth =
+    Birth { letter: 0, operation: None, several: false, reorder: None, topology: TopologyFrom::Nothing };
 
 /// Tells the log of `MPI_COMM_WORLD` or `MPI_COMM_SELF`.
 pub fn log_predefined(process: &Process, rank: u32, members: Runs) {
@@ -204,20 +282,7 @@ pub fn log_predefined(process: &Process, rank: u32, members: Runs) {
         group: members,
         remote: None,
     };
-    log_created(process, created);
-}
-
-/// Gives the communicator the next number and writes it to the log, in the order of the numbers.
-fn log_created(process: &Process, created: Created) -> u32 {
-    let mut next = NUMBERS.lock().unwrap_or_else(PoisonError::into_inner);
-    let id = *next;
-    let room = id < mpisee_profile::segment::key::MOST_COMMUNICATORS;
-    if room && process.segment.log(&Record::Created(Created { id, ..created })) {
-        *next += 1;
-        id
-    } else {
-        UNLOGGED
-    }
+    process.folding.enter_predefined(&process.segment, COMES_WITH_WORLD, created);
 }
 
 /// Writes to the log about a communicator of which it tells.

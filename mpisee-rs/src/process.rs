@@ -3,6 +3,7 @@
 use crate::abi::{self, Comm, Group, Predefined};
 use crate::communicator::Communicators;
 use crate::generated::pmpi;
+use crate::naming::Folding;
 use crate::region::Regions;
 use crate::request::Requests;
 use crate::segment::Segment;
@@ -66,6 +67,7 @@ pub struct Process {
     /// Sentences for `run.json`.
     pub notes: Vec<String>,
     pub regions: Regions,
+    pub folding: Folding,
     /// How many communicators the process has been part of, which names are made from.
     pub communicators_so_far: AtomicU32,
 }

@@ -243,6 +243,7 @@ mod tests {
             parent: parent.to_owned(),
             created_by: created_by.to_owned(),
             size: members.all().len() as u32,
+            count: 1,
             members,
             label: String::new(),
             topology: String::new(),

@@ -34,7 +34,7 @@ fn what_is_no_profile_is_named() {
 #[test]
 fn a_newer_format_is_not_guessed_at() {
     let profile = splatt().write();
-    profile.replace("run.json", "\"format_version\": 1", "\"format_version\": 999");
+    profile.replace("run.json", "\"format_version\": 2", "\"format_version\": 999");
     for command in COMMANDS {
         profile.run(&[command, "app.mpisee"]).fails_with(&["app.mpisee", "999"]);
     }

@@ -136,7 +136,11 @@ fn names_stay_unique_when_the_busiest_process_takes_no_part() {
 fn a_handle_that_comes_again_is_a_new_communicator() {
     const CYCLES: u32 = 2000;
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "split_and_free").ranks(2).argument(CYCLES).profiled();
+        let finished = Run::new(mpi, "split_and_free")
+            .ranks(2)
+            .argument(CYCLES)
+            .options(&["--alike", &CYCLES.to_string()])
+            .profiled();
         let tables = finished.tables();
         let names: BTreeSet<&str> = tables.names().into_iter().collect();
         assert_eq!(names.len(), tables.comms.len(), "names come twice");

@@ -4,12 +4,17 @@ use crate::rows::Memory;
 
 /// Communicators that a key can tell apart.
 pub const MOST_COMMUNICATORS: u32 = 1 << 28;
+/// From here on numbers stand for communicators while they live, and are in no segment: what is counted on one is in
+/// the slots of the row that it belongs to.
+pub const FIRST_PASSING: u32 = MOST_COMMUNICATORS / 2;
 /// Regions that a key can tell apart.
 pub const MOST_REGIONS: u32 = 1 << 12;
 
 const CALL: u64 = 1;
 const PEER: u64 = 2;
 const REGION: u64 = 3;
+/// With the tag of a region: not one, but a number of communicators.
+const FOLDED: u64 = 1 << 32;
 const TAG_SHIFT: u32 = 62;
 const COMMUNICATOR_SHIFT: u32 = 31;
 const SIZE_CLASS_SHIFT: u32 = 2;
@@ -28,6 +33,8 @@ pub enum Meaning {
     Peer(PeerKey),
     /// Entries into a region, by its number.
     Region(u32),
+    /// How many communicators one row stands for, by its number.
+    Folded(u32),
 }
 
 /// One cell of the table of calls.
@@ -81,6 +88,11 @@ impl Key {
         Key(REGION << TAG_SHIFT | u64::from(number))
     }
 
+    /// The key of the count of communicators that one row stands for.
+    pub fn folded(number: u32) -> Key {
+        Key(REGION << TAG_SHIFT | FOLDED | u64::from(number))
+    }
+
     /// The number of the communicator, of the key of a call.
     #[inline]
     pub fn communicator_of_call(self) -> u32 {
@@ -118,6 +130,7 @@ impl Key {
             PEER => {
                 Some(Meaning::Peer(PeerKey { communicator: bits(32, 28) as u32, peer: bits(0, 32) as u32 }))
             }
+            REGION if self.0 & FOLDED != 0 => Some(Meaning::Folded(bits(0, 32) as u32)),
             REGION => Some(Meaning::Region(bits(0, 32) as u32)),
             _ => None,
         }
@@ -159,6 +172,7 @@ mod tests {
             let peer = PeerKey { communicator, peer };
             prop_assert_eq!(peer.pack().meaning(), Some(Meaning::Peer(peer)));
             prop_assert_eq!(Key::region(region).meaning(), Some(Meaning::Region(region)));
+            prop_assert_eq!(Key::folded(communicator).meaning(), Some(Meaning::Folded(communicator)));
         }
 
         #[test]

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 /// The first word of a segment, written last when it is made.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"mpisee\0\x01");
 /// Version of the layout.
-pub const VERSION: u64 = 3;
+pub const VERSION: u64 = 4;
 /// Bytes of a host name that are kept.
 pub const HOST_BYTES: usize = 64;
 
@@ -97,7 +97,8 @@ pub struct Slot {
     pub key: AtomicU64,
     /// Odd while the values change.
     pub sequence: AtomicU64,
-    /// Their meaning depends on the key: see [`call`], [`peer`], [`region`].
+    /// Their meaning depends on the key: see [`call`], [`peer`], [`region`],
+    /// [`folded`].
     pub values: [AtomicU64; 6],
 }
 
@@ -144,6 +145,16 @@ pub mod peer {
     pub const RECEIVED_MESSAGES: usize = 2;
     /// Bytes received.
     pub const RECEIVED_BYTES: usize = 3;
+}
+
+/// Values of a slot that counts the communicators of one row, see [`super::log::Record::Folded`].
+pub mod folded {
+    /// Communicators that this process was part of.
+    pub const CREATED: usize = 0;
+    /// Those of them that the application freed.
+    pub const FREED: usize = 1;
+    /// Those of them that this process reports, as the first member does.
+    pub const REPORTED: usize = 2;
 }
 
 /// Values of a slot that counts a region.

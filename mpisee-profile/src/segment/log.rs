@@ -39,11 +39,11 @@ pub const NONE: u32 = u32::MAX;
 pub const OUTSIDE: u32 = u32::MAX;
 
 /// A list of world ranks in a given order, as arithmetic runs. Processes of other worlds are [`OUTSIDE`].
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Runs(Vec<Run>);
 
 /// `first`, `first + stride`, …, `count` of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Run {
     /// The first rank.
     pub first: u32,
@@ -219,6 +219,14 @@ pub enum Record {
         /// The communicator.
         id: u32,
     },
+    /// What was just created stands for it and all like communicators from then on. How many is in a slot.
+    Folded {
+        /// The communicator.
+        id: u32,
+        /// Whether their members differ: then those in the record of its creation are this process alone, and the
+        /// peers of its slots are ranks in `MPI_COMM_WORLD`.
+        changing: bool,
+    },
     /// What is true of the program; of arguments and notes there are many, in their order.
     Fact {
         /// A [`Fact`] as a number.
@@ -270,6 +278,7 @@ const TOPOLOGY: u32 = 5;
 const FREED: u32 = 6;
 const REGION: u32 = 7;
 const FACT: u32 = 8;
+const FOLDED: u32 = 9;
 
 impl Record {
     /// The words of the record.
@@ -318,6 +327,11 @@ impl Record {
                 number(*id);
                 FREED
             }
+            Record::Folded { id, changing } => {
+                number(*id);
+                number(u32::from(*changing));
+                FOLDED
+            }
             Record::Fact { which, text } => {
                 number(*which);
                 payload.extend(text.as_bytes());
@@ -355,6 +369,7 @@ impl Record {
             LABEL => Record::Label { id: number(&mut rest)?, text: text(rest) },
             TOPOLOGY => Record::Topology { id: number(&mut rest)?, text: text(rest) },
             FREED => Record::Freed { id: number(&mut rest)? },
+            FOLDED => Record::Folded { id: number(&mut rest)?, changing: number(&mut rest)? != 0 },
             FACT => Record::Fact { which: number(&mut rest)?, text: text(rest) },
             REGION => Record::Region { id: number(&mut rest)?, parent: number(&mut rest)?, name: text(rest) },
             _ => return None,

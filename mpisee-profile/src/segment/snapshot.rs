@@ -43,6 +43,17 @@ pub struct Communicator {
     pub topology: String,
     /// Whether the application freed it.
     pub freed: bool,
+    /// What it stands for, if not for itself alone.
+    pub folded: Option<Folded>,
+}
+
+/// A row of like communicators. How many there were is in the slot of [`Key::folded`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Folded {
+    /// They have the same members.
+    Alike,
+    /// Their members differ.
+    Changing,
 }
 
 /// A region of this process.
@@ -313,6 +324,7 @@ impl Snapshot {
                     label: String::new(),
                     topology: String::new(),
                     freed: false,
+                    folded: None,
                 });
             }
             Record::Region { id, parent, name } => {
@@ -327,6 +339,10 @@ impl Snapshot {
             Record::Label { id, text } => self.communicator(id)?.label = text,
             Record::Topology { id, text } => self.communicator(id)?.topology = text,
             Record::Freed { id } => self.communicator(id)?.freed = true,
+            Record::Folded { id, changing } => {
+                let folded = if changing { Folded::Changing } else { Folded::Alike };
+                self.communicator(id)?.folded = Some(folded);
+            }
         }
         Ok(())
     }

@@ -1,11 +1,12 @@
 //! From a snapshot to the rows of the profile directory.
 
-use super::key::{CallKey, Meaning, class_bounds};
-use super::layout::{call, peer, price, region};
+use super::key::{CallKey, Key, Meaning, class_bounds};
+use super::layout::{call, folded, peer, price, region};
 use super::log::{Created, NONE, OUTSIDE, Runs};
-use super::snapshot::{Communicator, Snapshot, Source};
+use super::snapshot::{Communicator, Folded, Snapshot, Source};
 use crate::rows::{
-    CallRow, CommRow, Members, OutsideRow, PeerRow, RankRow, RegionRow, Seconds, is_one_per_process,
+    CallRow, CommRow, Members, OutsideRow, PeerRow, RankRow, RegionRow, Seconds, is_of_changing_members,
+    is_one_per_process,
 };
 use crate::{Operation, ProfileError, RankSet};
 use std::collections::HashMap;
@@ -135,7 +136,7 @@ pub fn names_can_be(snapshot: &Snapshot) -> Result<(), ProfileError> {
             Some(name) => name.len(),
             None => of_parent(communicator.created.parent),
         };
-        names.push(parent + name("", &communicator.created).len());
+        names.push(parent + name("", &communicator.created, communicator.folded).len());
     }
     let mut paths: Vec<usize> = vec![0];
     for region in &snapshot.regions {
@@ -166,7 +167,7 @@ fn names(snapshot: &Snapshot) -> Vec<String> {
         names.push(match (created.id, created.letter) {
             (0, 0) => "W".to_owned(),
             (_, 0) => "S".to_owned(),
-            _ => name(parent_name(communicator, &names), created),
+            _ => name(parent_name(communicator, &names), created, communicator.folded),
         });
     }
     names
@@ -180,20 +181,25 @@ fn parent_name<'n>(communicator: &'n Communicator, names: &'n [String]) -> &'n s
 }
 
 /// `<parent's name>_<letter><n>[.<r>]`; `F<n>.<r>` for one that was created from a group and has no parent; `P`
-/// for the one with the processes that spawned this world.
-fn name(parent: &str, created: &Created) -> String {
+/// for the one with the processes that spawned this world. A row of like ones has a `+` after the number of the first
+/// of them, and no number where their members differ.
+fn name(parent: &str, created: &Created, folded: Option<Folded>) -> String {
     let letter = char::from(created.letter);
+    let plus = if folded.is_some() { "+" } else { "" };
+    if folded == Some(Folded::Changing) {
+        return if parent.is_empty() { "F+".to_owned() } else { format!("{parent}_{letter}+") };
+    }
     if letter == 'p' && parent.is_empty() {
         return "P".to_owned();
     }
     if letter == 'f' && parent.is_empty() {
-        return format!("F{}.{}", created.n, created.r);
+        return format!("F{}{plus}.{}", created.n, created.r);
     }
     match (created.n, created.r) {
         // A rank that was killed before the agreement ended cannot know the number.
-        (NONE, _) => format!("{parent}_{letter}?"),
-        (n, NONE) => format!("{parent}_{letter}{n}"),
-        (n, r) => format!("{parent}_{letter}{n}.{r}"),
+        (NONE, _) => format!("{parent}_{letter}?{plus}"),
+        (n, NONE) => format!("{parent}_{letter}{n}{plus}"),
+        (n, r) => format!("{parent}_{letter}{n}{plus}.{r}"),
     }
 }
 
@@ -295,7 +301,10 @@ fn peer_row(
     Some(PeerRow {
         comm: names.get(key.communicator as usize)?.clone(),
         rank: snapshot.world_rank,
-        peer: peer_group.get(key.peer)?,
+        peer: match communicator.folded {
+            Some(Folded::Changing) => key.peer,
+            _ => peer_group.get(key.peer)?,
+        },
         sent_messages: values[peer::SENT_MESSAGES],
         sent_bytes: values[peer::SENT_BYTES],
         received_messages: values[peer::RECEIVED_MESSAGES],
@@ -328,6 +337,7 @@ fn comms(
         if !is_reported(communicator, name) {
             continue;
         }
+        let number = number_and_freed(snapshot, communicator);
         rows.push(CommRow {
             comm: name.clone(),
             parent: if created.letter == 0 {
@@ -338,16 +348,26 @@ fn comms(
             created_by: Operation::from_index(u64::from(created.operation))
                 .map_or(String::new(), |operation| operation.name().to_owned()),
             size: (created.group.len() + created.remote.as_ref().map_or(0, Runs::len)) as u32,
+            count: number.0,
             members: members(created),
             label: communicator.label.clone(),
             topology: communicator.topology.clone(),
             reorder: u8::try_from(created.reorder).ok(),
             // Only the writer of the profile knows every rank's host.
             nodes: 0,
-            freed: u8::from(communicator.freed),
+            freed: u8::from(number.1),
         });
     }
     rows
+}
+
+/// For how many communicators the row stands, and whether all were freed. Of those with changing members each is
+/// reported by one process.
+fn number_and_freed(snapshot: &Snapshot, communicator: &Communicator) -> (u64, bool) {
+    let Some(kind) = communicator.folded else { return (1, communicator.freed) };
+    let values = snapshot.counters.get(&Key::folded(communicator.created.id)).copied().unwrap_or_default();
+    let number = values[if kind == Folded::Alike { folded::CREATED } else { folded::REPORTED }];
+    (number, values[folded::FREED] == values[folded::CREATED])
 }
 
 fn members(created: &Created) -> Members {
@@ -370,7 +390,7 @@ fn comes_before(one: &Runs, other: &Runs) -> bool {
 
 /// Whether this process reports the communicator: the first of this world does that is not absent, on
 /// intercommunicators that of the group with the smallest world rank.
-fn reports(created: &Created, absent: &RankSet) -> bool {
+pub fn reports(created: &Created, absent: &RankSet) -> bool {
     let Created { group, remote, rank, .. } = created;
     if absent.is_empty() {
         return group.first_insider() == Some(*rank)
@@ -383,14 +403,21 @@ fn reports(created: &Created, absent: &RankSet) -> bool {
 }
 
 /// Whether every member reports the communicator, and [`merge`] makes one row of the reports: those that
-/// each process has for itself, and those of which a process knows only its own degrees.
+/// each process has for itself, those of which a process knows only its own degrees, and those that stand for
+/// communicators of changing members.
 pub fn is_merged(name: &str, topology: &str) -> bool {
-    is_one_per_process(name) || topology.starts_with("dist_graph")
+    is_one_per_process(name) || is_of_changing_members(name) || topology.starts_with("dist_graph")
 }
 
 /// Makes one row of two that speak of the same communicator, see [`is_merged`].
 pub fn merge(row: &mut CommRow, other: &CommRow) {
     row.members.group = row.members.group.union(&other.members.group);
+    if is_one_per_process(&row.comm) || !is_of_changing_members(&row.comm) {
+        row.count = row.count.max(other.count);
+    } else {
+        row.count = row.count.saturating_add(other.count);
+        row.size = row.members.group.len() as u32;
+    }
     row.freed = row.freed.min(other.freed);
     if row.label != other.label {
         row.label.clear();
@@ -399,7 +426,7 @@ pub fn merge(row: &mut CommRow, other: &CommRow) {
 }
 
 /// `dist_graph in=2 out=1-2` and `dist_graph in=3 out=1` make `dist_graph in=2-3 out=1-2`.
-fn merge_degrees(one: &str, other: &str) -> String {
+pub fn merge_degrees(one: &str, other: &str) -> String {
     let range = |text: &str| -> Option<(u32, u32)> {
         let (least, most) = text.split_once('-').unwrap_or((text, text));
         Some((least.parse().ok()?, most.parse().ok()?))

@@ -7,14 +7,13 @@ use crate::abi::{Comm, Raw, Request, constant};
 use crate::argument::{Place, Text};
 use crate::communicator::Communicator;
 use crate::meaning::completion::count_on;
-use crate::naming::{self, Birth, Membership, Parent, TopologyFrom};
+use crate::naming::{self, Birth, Membership, Number, Parent, TopologyFrom};
 use crate::process::{self, COMMUNICATORS, Process, REQUESTS};
 use crate::record::{Call, Recorder};
 use crate::request::{self, Started};
 use crate::topology::Kind;
 use mpisee_profile::Operation;
 use mpisee_profile::segment::NotSeen;
-use mpisee_profile::segment::log::Record;
 use std::ffi::c_int;
 
 /// A creation that has nothing special.
@@ -54,16 +53,16 @@ impl Birth {
 unsafe fn create(birth: Birth, parent: Raw<Comm>, new: Place<Comm>, make: impl FnOnce() -> c_int) -> c_int {
     let Some(call) = Call::tracked() else { return make() };
     let parent = COMMUNICATORS.get(parent.get());
-    let mut n = 0;
+    let mut number = None;
     call.record(|recorder| {
         if let Some(parent) = &parent {
-            n = naming::agree(recorder.process, parent);
+            number = Some(naming::agree(recorder.process, parent));
         }
     });
     let (code, ticks) = call.time(make);
     call.record(|recorder| {
         // SAFETY: the caller's promise.
-        unsafe { note_created(recorder, birth, parent.as_ref(), n, new, code, ticks) };
+        unsafe { note_created(recorder, birth, parent.as_ref(), number, new, code, ticks) };
     });
     code
 }
@@ -72,19 +71,24 @@ unsafe fn note_created(
     recorder: &Recorder,
     birth: Birth,
     parent: Option<&Communicator>,
-    n: u32,
+    number: Option<Number>,
     new: Place<Comm>,
     code: c_int,
     ticks: u64,
 ) {
     // Whose parent is unknown has no name: calls on it are not seen, either.
-    let Some(parent) = parent else { return process::not_seen(NotSeen::UnknownCommunicator) };
+    let (Some(parent), Some(number)) = (parent, number) else {
+        return process::not_seen(NotSeen::UnknownCommunicator);
+    };
     if let Some(operation) = birth.operation {
         count_on(recorder, operation, parent.id, ticks);
     }
     // SAFETY: a call that succeeded has stored a communicator, or `MPI_COMM_NULL` where there is none.
-    if let Some(comm) = unsafe { created(recorder.process, code, new) } {
-        naming::enter(recorder.process, comm, &Parent::Known(parent), birth, n);
+    match unsafe { created(recorder.process, code, new) } {
+        Some(comm) => {
+            naming::enter(recorder.process, comm, &Parent::Known(parent), birth, number);
+        }
+        None => number.give_back(recorder.process),
     }
 }
 
@@ -162,9 +166,9 @@ pub unsafe fn comm_create_group(comm: Raw<Comm>, new: Place<Comm>, make: impl Fn
         // With processes of other worlds nothing is agreed, and some of the parent's know nothing of this: there
         // is no number, and the communicator stays unknown.
         if !(parent.has_outsiders && Membership::of(process, comm).has_outsiders()) {
-            let n = naming::agree_within(process, comm, process.so_far());
+            let number = naming::agree_within(process, comm, process.so_far());
             let birth = birth(b'g', Operation::CommCreateGroup).one_of_several();
-            naming::enter(process, comm, &Parent::Known(parent), birth, n);
+            naming::enter(process, comm, &Parent::Known(parent), birth, number);
         }
     });
     code
@@ -331,15 +335,17 @@ pub unsafe fn intercomm_merge(comm: Raw<Comm>, new: Place<Comm>, make: impl FnOn
 pub unsafe fn comm_shrink(comm: Raw<Comm>, new: Place<Comm>, make: impl FnOnce() -> c_int) -> c_int {
     let Some(call) = Call::tracked() else { return make() };
     let parent = COMMUNICATORS.get(comm.get());
-    let n = parent.map_or(0, |parent| parent.shrinks + 1);
-    if let Some(parent) = parent {
+    let mut number = None;
+    if let (Some(parent), Some(process)) = (parent, process::process()) {
         COMMUNICATORS.insert(parent.shrunk());
+        let n = process.folding.count_shrink(parent.id, parent.shrinks + 1);
+        number = Some(Number::of_another_count(n));
     }
     let (code, ticks) = call.time(make);
     call.record(|recorder| {
         let birth = birth(b'k', Operation::CommShrink);
         // SAFETY: the caller's promise.
-        unsafe { note_created(recorder, birth, parent.as_ref(), n, new, code, ticks) };
+        unsafe { note_created(recorder, birth, parent.as_ref(), number, new, code, ticks) };
     });
     code
 }
@@ -388,7 +394,7 @@ unsafe fn free(operation: Operation, comm: Place<Comm>, make: impl FnOnce() -> c
         return code;
     }
     if let Some(process) = process::process() {
-        naming::log_about(process, freed.id, |id| Record::Freed { id });
+        process.folding.free(&process.segment, freed.id);
     }
     if let Some(call) = call {
         call.record(|recorder| count_on(recorder, operation, freed.id, ticks));
@@ -410,7 +416,7 @@ pub unsafe fn comm_set_name(comm: Raw<Comm>, name: Text, make: impl FnOnce() -> 
             if let Some(communicator) = COMMUNICATORS.get(comm.get()) {
                 // SAFETY: the call took the name.
                 let text = unsafe { name.read() };
-                naming::log_about(recorder.process, communicator.id, |id| Record::Label { id, text });
+                recorder.process.folding.label(&recorder.process.segment, communicator.id, text);
             }
         });
     }

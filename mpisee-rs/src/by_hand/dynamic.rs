@@ -11,14 +11,13 @@ use crate::argument::Place;
 use crate::communicator::{Communicator, UNLOGGED};
 use crate::generated::pmpi;
 use crate::meaning::completion::count_on;
-use crate::naming::{self, ITSELF, Membership, Parent};
+use crate::naming::{self, ITSELF, Membership, Number, Parent};
 use crate::process::{self, COMMUNICATORS, Process};
 use crate::record::Call;
 use mpisee_profile::Operation;
 use mpisee_profile::rows::is_one_per_process;
 use mpisee_profile::segment::NotSeen;
 use mpisee_profile::segment::log::NONE;
-use mpisee_profile::segment::tables::name_of;
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -99,28 +98,31 @@ unsafe fn meet(
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(call) = Call::tracked() else { return make() };
-    let mut n = 0;
+    let mut number = None;
     call.record(|recorder| {
         if let Some(parent) = &parent {
-            n = naming::agree(recorder.process, parent);
+            number = Some(naming::agree(recorder.process, parent));
         }
     });
     let (code, ticks) = call.time(make);
     call.record(|recorder| {
         let process = recorder.process;
-        let Some(parent) = &parent else { return process::not_seen(NotSeen::UnknownCommunicator) };
+        let (Some(parent), Some(number)) = (&parent, number) else {
+            return process::not_seen(NotSeen::UnknownCommunicator);
+        };
         count_on(recorder, operation, parent.id, ticks);
         // SAFETY: the caller's promise.
-        if let Some(comm) = unsafe { created(process, code, new) } {
-            enter(process, operation, comm, parent, n);
+        match unsafe { created(process, code, new) } {
+            Some(comm) => enter(process, operation, comm, parent, number),
+            None => number.give_back(process),
         }
     });
     code
 }
 
-fn enter(process: &Process, operation: Operation, comm: Comm, parent: &Communicator, n: u32) {
+fn enter(process: &Process, operation: Operation, comm: Comm, parent: &Communicator, number: Number) {
     let members = Membership::of(process, comm);
-    let mut own = Ancestry::of(process, parent, &members, n);
+    let mut own = Ancestry::of(process, parent, &members, number);
     if !members.has_outsiders() {
         own = own.agree(process, comm, members.own_comes_first());
     }
@@ -128,16 +130,16 @@ fn enter(process: &Process, operation: Operation, comm: Comm, parent: &Communica
     if own.parent.is_empty() {
         // There was no room for the parent in the log, nor is there for this: it is kept for agreements alone.
         let unlogged = Communicator::new(UNLOGGED, comm, 0, 0);
-        naming::enter(process, comm, &Parent::Known(&unlogged), birth, own.n);
+        naming::enter(process, comm, &Parent::Known(&unlogged), birth, own.number);
         return;
     }
     let birth = if own.r == NONE { birth } else { birth.one_of_several() };
-    naming::enter(process, comm, &Parent::Named(&own.parent, own.r), birth, own.n);
+    naming::enter(process, comm, &Parent::Named(&own.parent, own.r), birth, own.number);
 }
 
 /// Where the new communicator is in the tree of names.
 struct Ancestry {
-    n: u32,
+    number: Number,
     /// The parent's name.
     parent: String,
     /// Which process's, if each has a communicator of the parent's name; else [`NONE`].
@@ -145,22 +147,22 @@ struct Ancestry {
 }
 
 impl Ancestry {
-    fn of(process: &Process, parent: &Communicator, members: &Membership, n: u32) -> Ancestry {
-        let name = name_of(&process.segment, parent.id).unwrap_or_default();
+    fn of(process: &Process, parent: &Communicator, members: &Membership, number: Number) -> Ancestry {
+        let name = process.folding.name(&process.segment, parent.id);
         let r = if is_one_per_process(&name) { members.smallest() } else { NONE };
-        Ancestry { n, parent: name, r }
+        Ancestry { number, parent: name, r }
     }
 
     /// The one ancestry of both groups, which are of this world and so have the profiler: that of the group
     /// with the smallest world rank.
     fn agree(self, process: &Process, comm: Comm, is_ours: bool) -> Ancestry {
-        let n = naming::agree_within(process, comm, self.n);
+        let number = naming::agree_within(process, comm, self.number.n).or_before(self.number);
         let mut parent = self.parent.into_bytes();
         let mut numbers = [self.r as c_int, parent.len() as c_int];
         broadcast(process, comm, is_ours, numbers.as_mut_ptr().cast(), size_of_val(&numbers));
         parent.resize(usize::try_from(numbers[1]).unwrap_or(0), 0);
         broadcast(process, comm, is_ours, parent.as_mut_ptr().cast(), parent.len());
-        Ancestry { n, parent: String::from_utf8_lossy(&parent).into_owned(), r: numbers[0] as u32 }
+        Ancestry { number, parent: String::from_utf8_lossy(&parent).into_owned(), r: numbers[0] as u32 }
     }
 }
 

@@ -6,14 +6,12 @@ use crate::argument::Place;
 use crate::communicator::Communicator;
 use crate::generated::pmpi;
 use crate::meaning::completion::count_on;
-use crate::naming::{self, Parent};
+use crate::naming::{self, Number, Parent};
 use crate::process::{self, COMMUNICATORS, Process};
 use crate::record::Call;
 use mpisee_profile::Operation;
 use mpisee_profile::segment::NotSeen;
-use mpisee_profile::segment::tables::name_of;
 use std::ffi::{c_int, c_void};
-use std::sync::atomic::Ordering;
 
 /// `MPI_Intercomm_create`. Its name is below the peer communicator, in which only the two leaders need to
 /// be: they agree there, and tell their groups. Its row is on the local communicator.
@@ -49,7 +47,9 @@ pub unsafe fn intercomm_create(
         // SAFETY: the caller's promise.
         if let Some(comm) = unsafe { created(recorder.process, code, new) } {
             let parent = Parent::Named(&agreed.peer_name, agreed.smallest_leader);
-            naming::enter(recorder.process, comm, &parent, birth, agreed.n);
+            naming::enter(recorder.process, comm, &parent, birth, agreed.number);
+        } else {
+            agreed.number.give_back(recorder.process);
         }
     });
     code
@@ -66,7 +66,7 @@ struct Leaders<'c> {
 
 /// What is agreed, equal in both groups.
 struct Agreed {
-    n: u32,
+    number: Number,
     /// The smaller of the leaders' ranks in the peer communicator; the own leader's, where the other is of
     /// another world.
     smallest_leader: u32,
@@ -78,9 +78,7 @@ const NAME_BYTES: usize = 1024;
 
 impl Leaders<'_> {
     fn agree(&self, process: &Process) -> Agreed {
-        let so_far = &process.communicators_so_far;
-        let own = so_far.load(Ordering::Relaxed);
-        let mut n = naming::largest(process, self.own, own) as c_int;
+        let mut n = naming::largest(process, self.own, process.so_far()) as c_int;
         let mut name = Vec::new();
         let mut smallest_leader = 0;
         if self.own.rank as c_int == self.local_leader {
@@ -92,7 +90,7 @@ impl Leaders<'_> {
             }
             let peer = COMMUNICATORS.get(self.peer.get());
             naming::finish_duplications(process, false);
-            let peer_name = peer.and_then(|peer| name_of(&process.segment, peer.id));
+            let peer_name = peer.map(|peer| process.folding.name(&process.segment, peer.id));
             name = peer_name.unwrap_or_default().into_bytes();
             name.truncate(NAME_BYTES);
         }
@@ -102,10 +100,8 @@ impl Leaders<'_> {
         name.resize(numbers[2].clamp(0, NAME_BYTES as c_int) as usize, 0);
         let byte = Raw::new(process.predefined.byte);
         self.broadcast(name.as_mut_ptr().cast(), name.len() as c_int, byte);
-        let n = numbers[0] as u32;
-        so_far.fetch_max(n + 1, Ordering::Relaxed);
         Agreed {
-            n,
+            number: Number::agreed(process, numbers[0] as u32),
             smallest_leader: numbers[1] as u32,
             peer_name: String::from_utf8_lossy(&name).into_owned(),
         }

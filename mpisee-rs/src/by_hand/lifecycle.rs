@@ -10,7 +10,7 @@ use crate::fit;
 use crate::generated::pmpi;
 use crate::meaning;
 use crate::message::{self, say};
-use crate::naming;
+use crate::naming::{self, Folding};
 use crate::price;
 use crate::process::{self, COMMUNICATORS, Mode, Process, REQUESTS};
 use crate::region::Regions;
@@ -169,6 +169,7 @@ fn start(sessions_alone: Option<Group>) {
         ticks_are_tsc,
         notes: complaint.into_iter().chain(unfit).collect(),
         regions: Regions::new(),
+        folding: Folding::new(),
         communicators_so_far: AtomicU32::new(1),
     });
     let Some(process) = process::process().filter(|_| installed) else { return };

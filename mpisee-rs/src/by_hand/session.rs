@@ -173,9 +173,9 @@ fn enter(recorder: &Recorder, operation: Operation, comm: Comm, ticks: u64) {
         // Nothing can be agreed with them, and no parent counts.
         return process::not_seen(NotSeen::UnknownCommunicator);
     }
-    let n = naming::agree_within(process, comm, process.so_far());
+    let number = naming::agree_within(process, comm, process.so_far());
     let birth = birth(b'f', operation).one_of_several();
-    let id = naming::enter(process, comm, &Parent::None, birth, n);
+    let id = naming::enter(process, comm, &Parent::None, birth, number);
     if let Some(known) = process::COMMUNICATORS.get(comm) {
         if known.size == process.world_size {
             ALL_TAKE_PART.store(true, Ordering::Relaxed);

@@ -13,6 +13,7 @@ use crate::record::Recorder;
 use crate::request::{Given, Kind, Owner, Started};
 use mpisee_profile::Operation;
 use mpisee_profile::segment::NotSeen;
+use mpisee_profile::segment::key::FIRST_PASSING;
 use std::mem::MaybeUninit;
 
 /// Room that a thread uses again with each call.
@@ -57,6 +58,12 @@ impl Charged {
     fn add_other(&mut self, communicator: u32) {
         if self.others.is_empty() {
             self.round += 1;
+        }
+        if communicator >= FIRST_PASSING {
+            if !self.others.contains(&communicator) {
+                self.others.push(communicator);
+            }
+            return;
         }
         let at = communicator as usize;
         if at >= self.seen.len() {

@@ -58,7 +58,10 @@ impl<H: FromFortran> Handles<H> {
             count_on(recorder, operation, communicator.id, ticks);
             if code == constant::SUCCESS {
                 // SAFETY: the call succeeded, so it stored a handle.
-                self.communicators.insert(abi::bits(unsafe { new.handle() }), communicator.id);
+                let new = unsafe { new.handle() };
+                if let Some(row) = recorder.process.folding.row_of(communicator.id) {
+                    self.communicators.insert(abi::bits(new), row);
+                }
             }
         });
         code

@@ -1,6 +1,7 @@
 //! `MPI_Comm_idup`, whose agreement must not block: it goes on beside the call and ends with its request.
 
-use super::{Birth, Parent, TopologyFrom, agreed, enter, log_about};
+use super::folding::{Kin, Newborn};
+use super::{Birth, Number, Parent, TopologyFrom, agreed, describe, enter_as, log_about, next_number};
 use crate::abi::{Comm, Raw, Request, STATUS_IGNORE};
 use crate::argument::Place;
 use crate::communicator::Communicator;
@@ -20,6 +21,8 @@ struct Duplication {
     operation: Operation,
     /// Where the application gets the handle; it stays valid until the request completes.
     place: Place<Comm>,
+    /// Where it is counted, which is decided when it starts, in the order that all members have.
+    kin: Kin,
     agreement: Box<Nonblocking>,
 }
 
@@ -32,7 +35,9 @@ struct Nonblocking {
 
 /// A duplicate that is in use before the agreement on its number ended.
 struct Unnumbered {
+    /// Its row.
     id: u32,
+    needs_number: bool,
     agreement: Box<Nonblocking>,
 }
 
@@ -57,19 +62,23 @@ pub fn start_duplication(
     operation: Operation,
     place: Place<Comm>,
 ) -> u32 {
+    finish_duplications(process, false);
+    let kin = begin(process, parent, birth(operation));
     let agreement = if parent.keeps_next_number() {
         // A nonblocking agreement over both groups would need two steps, and with other worlds there is none.
         // The next number is equal on all members already.
-        let n = parent.next_number;
+        let n = next_number(process, parent);
         agreed(process, parent, n);
         Box::new(Nonblocking { own: n as c_int, most: n as c_int, request: None })
     } else {
-        // The own count grows at once: another agreement that begins before this one ends is to be larger.
-        let own = process.communicators_so_far.fetch_add(1, Ordering::Relaxed);
+        // The own count grows at once, if the number is needed: another agreement that begins before this one ends
+        // is to be larger.
+        let more = u32::from(kin.needs_number());
+        let own = process.communicators_so_far.fetch_add(more, Ordering::Relaxed);
         start_allreduce_max(process, parent, own)
     };
     let mut duplications = DUPLICATIONS.lock().unwrap_or_else(PoisonError::into_inner);
-    let started = Duplication { parent: *parent, operation, place, agreement };
+    let started = Duplication { parent: *parent, operation, place, kin, agreement };
     let free = duplications.started.iter().position(Option::is_none);
     let number = free.unwrap_or(duplications.started.len());
     match free {
@@ -77,6 +86,16 @@ pub fn start_duplication(
         None => duplications.started.push(Some(started)),
     }
     number as u32
+}
+
+/// Decides where a duplicate will be counted. It will be what its parent is.
+fn begin(process: &Process, parent: &Communicator, birth: Birth) -> Kin {
+    let known = Parent::Known(parent);
+    let described = describe(process, parent.comm, &known, birth, NONE);
+    let text = described.topology.as_ref().map(|topology| topology.text.as_str());
+    process
+        .folding
+        .decide(process, &Newborn { parent: &known, birth, created: described.created, topology: text })
 }
 
 fn start_allreduce_max(process: &Process, parent: &Communicator, own: u32) -> Box<Nonblocking> {
@@ -109,21 +128,34 @@ pub fn duplicated(recorder: &Recorder, number: u32) {
     let Some(done) = duplications.started.get_mut(number as usize).and_then(Option::take) else { return };
     // SAFETY: the standard has the application keep the place until now, and the library filled it.
     let comm = unsafe { done.place.handle() };
-    let birth = Birth {
-        letter: b'i',
-        operation: Some(done.operation),
-        several: false,
-        reorder: None,
-        topology: TopologyFrom::Parent,
-    };
     let mut agreement = done.agreement;
     let ended = agreement.poll(process, false);
     let n = if ended { agreement.most as u32 } else { NONE };
-    let id = enter(process, comm, &Parent::Known(&done.parent), birth, n);
-    if ended {
-        process.communicators_so_far.fetch_max(n + 1, Ordering::Relaxed);
-    } else {
-        duplications.unnumbered.push(Unnumbered { id, agreement });
+    let parent = Parent::Known(&done.parent);
+    let number = Number::of_another_count(n);
+    let mut id = enter_as(process, comm, &parent, birth(done.operation), number, Some(done.kin));
+    if let Kin::Row { row, .. } = done.kin {
+        id = row;
+    }
+    let needs_number = done.kin.needs_number();
+    let unnumbered = Unnumbered { id, needs_number, agreement };
+    match (ended, done.kin) {
+        (false, _) => duplications.unnumbered.push(unnumbered),
+        (true, Kin::Single) => {
+            process.communicators_so_far.fetch_max(n + 1, Ordering::Relaxed);
+        }
+        (true, _) => unnumbered.finish(process),
+    }
+}
+
+/// How a duplicate comes to be.
+fn birth(operation: Operation) -> Birth {
+    Birth {
+        letter: b'i',
+        operation: Some(operation),
+        several: false,
+        reorder: None,
+        topology: TopologyFrom::Parent,
     }
 }
 
@@ -133,12 +165,21 @@ pub fn finish_duplications(process: &Process, wait: bool) {
     duplications.unnumbered.retain_mut(|duplicate| {
         let ended = duplicate.agreement.poll(process, wait);
         if ended {
-            let n = duplicate.agreement.most as u32;
-            process.communicators_so_far.fetch_max(n + 1, Ordering::Relaxed);
-            log_about(process, duplicate.id, |id| Record::Numbered { id, n });
+            duplicate.finish(process);
         }
         !ended
     });
+}
+
+impl Unnumbered {
+    /// The agreement has ended.
+    fn finish(&self, process: &Process) {
+        if self.needs_number {
+            let n = self.agreement.most as u32;
+            process.communicators_so_far.fetch_max(n + 1, Ordering::Relaxed);
+            log_about(process, self.id, |id| Record::Numbered { id, n });
+        }
+    }
 }
 
 impl Nonblocking {

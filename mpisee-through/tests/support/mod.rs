@@ -87,6 +87,7 @@ impl Builder {
             parent: parent.to_owned(),
             created_by: created_by.to_owned(),
             size: if comm.starts_with('S') { 1 } else { (members.all().len() + members.outsiders()) as u32 },
+            count: 1,
             members,
             label: String::new(),
             topology: String::new(),

@@ -9,7 +9,7 @@ use mpisee_profile::rows::CommRow;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// So many like creations are a loop.
-const CREATIONS: usize = 16;
+const CREATIONS: u64 = 16;
 /// So many like communicators that nobody freed are a leak.
 const LEAKED: usize = 8;
 
@@ -36,8 +36,10 @@ pub fn rule(facts: &Facts<'_>) -> Vec<Finding> {
 }
 
 fn repeated(facts: &Facts<'_>, parent: &str, call: &str, rows: &[&CommRow]) -> Option<Finding> {
+    // Of a row that stands for many it is not told how many were freed: at least one was not, or all were.
     let open = rows.iter().filter(|row| row.freed == 0).count();
-    let (in_loop, leaked) = (rows.len() >= CREATIONS, open >= LEAKED);
+    let number = rows.iter().map(|row| row.count).fold(0, u64::saturating_add);
+    let (in_loop, leaked) = (number >= CREATIONS, open >= LEAKED);
     let what = match (in_loop, leaked) {
         (false, false) => return None,
         (true, false) => format!("Like communicators are created from {parent} again and again."),
@@ -49,7 +51,7 @@ fn repeated(facts: &Facts<'_>, parent: &str, call: &str, rows: &[&CommRow]) -> O
     let used = facts.comms.get(parent).and_then(|comm| comm.call(call));
     let per_creation = used.map_or(0.0, |used| used.time_s / used.calls.max(1) as f64);
     let creators = facts.comms.get(parent).map_or(0, Comm::size);
-    let cost_s = per_creation * rows.len() as f64 * f64::from(creators);
+    let cost_s = per_creation * number as f64 * f64::from(creators);
     Some(Finding {
         rule: "creation",
         about: parent.to_owned(),
@@ -57,7 +59,7 @@ fn repeated(facts: &Facts<'_>, parent: &str, call: &str, rows: &[&CommRow]) -> O
         what,
         evidence: format!(
             "{call} made {} with {} processes, {} to {}; {open} were never freed. A creation takes {:.1} us.",
-            count(rows.len() as u64, "communicator"),
+            count(number, "communicator"),
             rows[0].size,
             rows[0].comm,
             rows[rows.len() - 1].comm,

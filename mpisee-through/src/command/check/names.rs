@@ -45,13 +45,15 @@ fn wrong_parent(row: &CommRow, names: &HashSet<&str>) -> Option<String> {
     }
 }
 
-/// A letter for the creating call, a number, and for some calls a dot and a rank: `d1`, `s2.0`.
+/// A letter for the creating call, a number, and for some calls a dot and a rank: `d1`, `s2.0`; of a row that stands for
+/// like communicators with a plus after the number, `s1001+.0`, or a plus alone, `s+`.
 fn is_step(step: &str) -> bool {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let Some(numbers) = step.strip_prefix(|c: char| c.is_ascii_lowercase()) else { return false };
+    let is_first = |text: &str| is_number(text.strip_suffix('+').unwrap_or(text));
     match numbers.split_once('.') {
-        Some((number, rank)) => is_number(number) && is_number(rank),
-        None => is_number(numbers),
+        Some((number, rank)) => is_first(number) && is_number(rank),
+        None => numbers == "+" || is_first(numbers),
     }
 }
 
@@ -137,10 +139,10 @@ mod tests {
 
     #[test]
     fn a_step_is_a_letter_and_numbers() {
-        for step in ["d1", "s2.0", "s12.345"] {
+        for step in ["d1", "s2.0", "s12.345", "d1001+", "s1001+.3", "s+"] {
             assert!(is_step(step), "{step}");
         }
-        for wrong in ["", "d", "1", "s1.", "s.0", "S1", "d1_d2", "d1x", "s1.0.0"] {
+        for wrong in ["", "d", "1", "s1.", "s.0", "S1", "d1_d2", "d1x", "s1.0.0", "s+.0", "s1.0+", "s+1"] {
             assert!(!is_step(wrong), "{wrong}");
         }
     }

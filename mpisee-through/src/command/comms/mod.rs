@@ -12,7 +12,7 @@ use anyhow::Result;
 use clap::Args;
 use family::Family;
 use mpisee_profile::RankSet;
-use mpisee_profile::rows::{CommRow, Members, RankRow, Row};
+use mpisee_profile::rows::{CommRow, Members, RankRow, Row, is_folded};
 use serde::Serialize;
 use std::path::PathBuf;
 use tree::{Line, Tree};
@@ -123,6 +123,9 @@ fn table(drawing: &Drawing<'_>, limit: usize, args: &CommsArgs) -> String {
     if lines.iter().any(|line| line.left_out > 0) {
         text += "\nSome communicators are left out; --all shows all, --top N the first N children of each.\n";
     }
+    if drawing.rows.iter().any(|row| is_folded(&row.comm)) {
+        text += "\nA name with + is one row for many like communicators (how many × size), which were not told apart.\n";
+    }
     if drawing.families.iter().any(|family| family.places.len() > 1) {
         text += "\nLike communicators are one line (how many × size); --unfold shows each.\n";
     }
@@ -171,10 +174,15 @@ impl Drawing<'_> {
     }
 
     fn size(&self, family: &Family) -> String {
-        match family.places.len() {
+        match self.number(family) {
             1 => self.first(family).size.to_string(),
             many => format!("{many} × {}", self.first(family).size),
         }
+    }
+
+    /// For how many communicators the line stands.
+    fn number(&self, family: &Family) -> u64 {
+        self.each(family).map(|row| row.count).fold(0, u64::saturating_add)
     }
 
     fn processes(&self, family: &Family) -> String {
@@ -209,9 +217,12 @@ impl Drawing<'_> {
     }
 
     fn freed(&self, family: &Family) -> String {
-        let freed = self.each(family).filter(|row| row.freed != 0).count();
-        match family.places.len() {
+        let is_freed = |row: &&CommRow| row.freed != 0;
+        let freed = self.each(family).filter(is_freed).map(|row| row.count).fold(0, u64::saturating_add);
+        match self.number(family) {
             all if freed == all => "yes".to_owned(),
+            1 => "no".to_owned(),
+            _ if freed == 0 && family.places.len() == 1 => "not all".to_owned(),
             _ if freed == 0 => "no".to_owned(),
             all => format!("{freed} of {all}"),
         }
@@ -246,6 +257,7 @@ struct CommDocument<'a> {
     parent: Option<&'a str>,
     created_by: Option<&'a str>,
     size: u32,
+    count: u64,
     members: &'a Members,
     label: &'a str,
     topology: &'a str,
@@ -263,6 +275,7 @@ impl<'a> CommDocument<'a> {
             parent: unless_empty(&row.parent),
             created_by: unless_empty(&row.created_by),
             size: row.size,
+            count: row.count,
             members: &row.members,
             label: &row.label,
             topology: &row.topology,
@@ -276,6 +289,7 @@ impl<'a> CommDocument<'a> {
     /// The same with the columns of the profile, where flags are 0 and 1.
     fn csv(&self) -> impl Serialize + use<'a> {
         let flags = (self.reorder.map(u8::from), self.nodes, u8::from(self.freed), self.shape.clone());
-        ((self.comm, self.parent, self.created_by, self.size, self.members, self.label, self.topology), flags)
+        let counts = (self.size, self.count);
+        ((self.comm, self.parent, self.created_by, counts, self.members, self.label, self.topology), flags)
     }
 }

@@ -158,6 +158,7 @@ mod tests {
             parent: parent.to_owned(),
             created_by: String::new(),
             size: 1,
+            count: 1,
             members: "0".parse::<Members>().unwrap(),
             label: String::new(),
             topology: String::new(),

@@ -108,7 +108,7 @@ impl Facts {
                 let calls: BTreeSet<&str> = chosen().map(|((_, call), _)| call.as_str()).collect();
                 Some(calls.len() as f64)
             }
-            Metric::Communicators => Some(comms().count() as f64),
+            Metric::Communicators => Some(comms().map(|row| row.count as f64).sum()),
             Metric::Alive => Some(comms().filter(|row| row.freed == 0).count() as f64),
             Metric::Efficiency => self.efficiency,
             Metric::Imbalance => {
