@@ -388,7 +388,8 @@ mod tests {
         std::fs::create_dir(path(4)).unwrap();
         let pipe = CString::new(path(5).as_os_str().as_bytes()).unwrap();
         // SAFETY: the name ends in a zero.
-        assert_eq!(unsafe { libc::mkfifo(pipe.as_ptr(), 0o666) }, 0);
+        let code = unsafe { libc::mkfifo(pipe.as_ptr(), 0o666) };
+        assert_eq!(code, 0);
         std::fs::write(path(6), "planted").unwrap();
 
         let mut numbers = 1..;
@@ -401,13 +402,13 @@ mod tests {
         assert!(create_file(&scratch, || 6).is_err(), "it does not try for ever");
 
         // One that took the name since is neither written nor removed.
-        std::fs::remove_file(&file.path).unwrap();
-        std::fs::write(&file.path, "another").unwrap();
+        // (While it is mapped, no other file gets its number.)
+        std::fs::rename(path(6), &file.path).unwrap();
         let base = reserve(1 << 22).unwrap();
         assert!(file.map(base, 0, FIRST_BYTES).is_err());
         let path = file.path.clone();
         Growth { reserved: 0, mapped: 0, used: 0, file: Some(file), full: None, log: None }.remove();
-        assert_eq!(std::fs::read_to_string(path).unwrap(), "another");
+        assert_eq!(std::fs::read_to_string(path).unwrap(), "planted");
         std::fs::remove_dir_all(&scratch).unwrap();
     }
 

@@ -49,7 +49,7 @@ impl Soak {
         let most = (most_seconds * 1000.0) as u64;
         let milliseconds = most / 3 + draw(most.max(3) * 2 / 3);
         let (rank, after) = (draw(RANKS.into()) as u32, draw(milliseconds.max(1)));
-        Soak { seed, milliseconds, kill: (seed % 2 == 0).then_some((rank, after)) }
+        Soak { seed, milliseconds, kill: seed.is_multiple_of(2).then_some((rank, after)) }
     }
 
     /// Runs it in `folder`, which must be empty, and compares. The error is the first difference.
