@@ -2,12 +2,13 @@
 //!
 //! * [`options`]: the `MPISEE_…` environment variables, set by the launcher and read by the library;
 //! * [`segment`]: the layout of the shared-memory segment in which every rank counts;
-//! * [`process`]: which process it is, and of which job;
+//! * [`process`]: which process it is, and of which job; [`counter`]: the clock in whose ticks it measures;
 //! * [`rows`], [`run`], [`reader`], [`writer`]: the profile directory, `NAME.mpisee/`.
 //!
 //! The preloaded library writes through this crate and `mpisee-through` reads through it, so that a
 //! format has one definition. It depends on nothing of ours.
 
+pub mod counter;
 pub mod error;
 pub mod files;
 pub mod operation;

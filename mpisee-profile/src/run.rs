@@ -28,6 +28,47 @@ pub struct ProfilerInfo {
     pub share_of_wall: f64,
 }
 
+/// Where ranks were that ended without `MPI_Finalize`: those that were killed in a call, or hung in it before.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct EndedIn {
+    /// The ranks, as in the column `members` of comms.csv.
+    pub ranks: String,
+    /// The MPI function; none for ranks that were in no call.
+    pub call: Option<String>,
+    /// The communicator, by the name in comms.csv; of a wait that of its first active request. None where it is not
+    /// known.
+    pub comm: Option<String>,
+    /// Of a collective: which call of the function on the communicator it was, from 1, the same on all members.
+    pub number: Option<u64>,
+    /// Seconds that the rank which was there longest had spent there, up to the last moment that is known of any rank
+    /// of its node: it was there so long or longer.
+    pub at_least_s: f64,
+}
+
+impl EndedIn {
+    /// `Ranks 0-2 were in MPI_Allreduce on W (call 18), for 12.0 s or longer`.
+    pub fn sentence(&self) -> String {
+        let one = self.ranks.bytes().all(|byte| byte.is_ascii_digit());
+        let (noun, verb) = if one { ("Rank", "was") } else { ("Ranks", "were") };
+        let mut text = format!("{noun} {} {verb} in ", self.ranks);
+        let Some(call) = &self.call else { return text + "no MPI call" };
+        text += call;
+        if let Some(comm) = &self.comm {
+            text += &format!(" on {comm}");
+        }
+        if let Some(number) = self.number {
+            text += &format!(" (call {number})");
+        }
+        if self.at_least_s >= SHORTEST_TOLD_S {
+            text += &format!(", for {:.1} s or longer", self.at_least_s);
+        }
+        text
+    }
+}
+
+/// A shorter stay is told as none.
+const SHORTEST_TOLD_S: f64 = 0.05;
+
 /// `run.json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunInfo {
@@ -51,6 +92,9 @@ pub struct RunInfo {
     pub complete: bool,
     /// Why not, if not.
     pub incomplete_because: Option<String>,
+    /// Where ranks were that ended without `MPI_Finalize`, those of the longest stay first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ended_in: Vec<EndedIn>,
     /// What measured time: `tsc` or `monotonic`.
     pub clock: String,
     /// Whether some rank switched recording off for a part of the run.
@@ -91,6 +135,22 @@ fn civil_from_days(days: i64) -> (i64, i64, i64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn places_are_told_in_a_sentence() {
+        let mut place = EndedIn {
+            ranks: "0-2".to_owned(),
+            call: Some("MPI_Allreduce".to_owned()),
+            comm: Some("W".to_owned()),
+            number: Some(18),
+            at_least_s: 12.04,
+        };
+        assert_eq!(place.sentence(), "Ranks 0-2 were in MPI_Allreduce on W (call 18), for 12.0 s or longer");
+        place = EndedIn { number: None, at_least_s: 0.0, comm: None, ..place };
+        assert_eq!(place.sentence(), "Ranks 0-2 were in MPI_Allreduce");
+        place = EndedIn { ranks: "3".to_owned(), call: None, ..place };
+        assert_eq!(place.sentence(), "Rank 3 was in no MPI call");
+    }
 
     #[test]
     fn moments_are_written_as_dates() {

@@ -1,7 +1,7 @@
 //! The communicators that are alive, by handle.
 
 use crate::abi::{self, Comm};
-use crate::table::Table;
+use crate::table::{Entry, Table};
 use crate::topology::Kind;
 
 /// What the way of a call needs to know of its communicator.
@@ -110,6 +110,30 @@ impl Communicator {
     }
 }
 
+/// A communicator in the table. It stays where it is until the program frees it.
+#[derive(Clone, Copy)]
+pub struct Known(Entry<Communicator>);
+
+impl Known {
+    /// All that is known of it.
+    #[inline]
+    pub fn get(&self) -> Communicator {
+        self.0.value()
+    }
+
+    /// As [`Communicator::id`].
+    #[inline]
+    pub fn id(&self) -> u32 {
+        self.get().id
+    }
+
+    /// As [`Communicator::is_logged`].
+    #[inline]
+    pub fn is_logged(&self) -> bool {
+        self.get().is_logged()
+    }
+}
+
 /// The table of them.
 pub struct Communicators {
     table: Table<Communicator>,
@@ -129,6 +153,14 @@ impl Communicators {
     #[inline]
     pub fn get(&self, comm: Comm) -> Option<Communicator> {
         self.table.get(abi::bits(comm))
+    }
+
+    /// Where the communicator with that handle is kept.
+    ///
+    /// PERF: what is looked up before a call and used after it would be carried over it on the stack.
+    #[inline]
+    pub fn known(&self, comm: Comm) -> Option<Known> {
+        self.table.entry(abi::bits(comm)).map(Known)
     }
 
     /// Adds a communicator, or changes what is known of it.

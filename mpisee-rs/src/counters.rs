@@ -110,7 +110,8 @@ impl Counters {
         }
     }
 
-    fn new_slot(&self, segment: &Segment, key: Key) -> Option<&'static Slot> {
+    /// A slot that is not found by its key; `None` if there is no room for it.
+    pub fn new_slot(&self, segment: &Segment, key: Key) -> Option<&'static Slot> {
         let slots_of = |chunk: &ChunkHeader| {
             (chunk.bytes.load(Ordering::Relaxed) as usize - CHUNK_HEADER_BYTES) / SLOT_BYTES
         };

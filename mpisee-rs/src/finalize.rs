@@ -164,6 +164,7 @@ fn write(process: &Process, link: &Link, own: Own, gathered: Gathered) {
             let plural = if absent.len() == 1 { "rank" } else { "ranks" };
             format!("{plural} {absent} ended before MPI_Finalize")
         }),
+        ended_in: Vec::new(),
         clock: if process.ticks_are_tsc { "tsc" } else { "monotonic" }.to_owned(),
         recording_was_off: counts[RECORDING_WAS_OFF] > 0,
         not_seen: NotSeen::named(counts),

@@ -2,7 +2,7 @@
 
 use crate::abi::{Comm, Raw, Request};
 use crate::clock;
-use crate::communicator::Communicator;
+use crate::communicator::Known;
 use crate::counters::{add, update};
 use crate::meaning::completion::Scratch;
 use crate::process::{self, COMMUNICATORS, Process, REQUESTS};
@@ -11,6 +11,7 @@ use mpisee_profile::Operation;
 use mpisee_profile::rows::Memory;
 use mpisee_profile::segment::key::size_class;
 use mpisee_profile::segment::layout::{call, peer};
+use mpisee_profile::segment::now::{self, UNKNOWN};
 use mpisee_profile::segment::{CallKey, Key, NotSeen, PeerKey};
 use std::cell::RefMut;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -49,15 +50,61 @@ impl Call {
     #[inline]
     fn new() -> Option<Call> {
         let process = process::process()?;
-        Some(Call { inside: Inside::enter()?, process })
+        Some(Call { inside: Inside::enter(process)?, process })
     }
 
-    /// Makes the call to MPI; returns its result and how long it took, in ticks.
+    /// The communicator with this handle; one that nobody knows is counted as not seen.
     #[inline]
-    pub fn time<R>(&self, call: impl FnOnce() -> R) -> (R, u64) {
+    pub fn communicator(&self, comm: Raw<Comm>) -> Option<Known> {
+        let found = self.find(comm.get());
+        if found.is_none() {
+            process::not_seen(NotSeen::UnknownCommunicator);
+        }
+        found
+    }
+
+    /// Its number, as [`Call::communicator`].
+    #[inline]
+    pub fn number_of(&self, comm: Raw<Comm>) -> Option<u32> {
+        self.communicator(comm).map(|known| known.id())
+    }
+
+    /// The communicator with this handle, if it is known.
+    #[inline]
+    pub fn find(&self, comm: Comm) -> Option<Known> {
+        COMMUNICATORS.known(comm).filter(Known::is_logged)
+    }
+
+    /// Makes the call to MPI; returns its result and how long it took, in ticks. Meanwhile the segment says that the
+    /// thread is in `operation` on the communicator with that number.
+    #[inline]
+    pub fn time<R>(&self, operation: Operation, communicator: u32, call: impl FnOnce() -> R) -> (R, u64) {
+        let start = clock::ticks();
+        self.inside.thread.say(now::Call::Counted(operation), communicator, start);
+        let result = call();
+        (result, clock::since(start))
+    }
+
+    /// Says that the thread is in `operation` from here on, before the call to MPI: where something must be agreed
+    /// first, that may be what it waits for.
+    pub fn begin(&self, operation: Operation, communicator: u32) {
+        self.inside.thread.say(now::Call::Counted(operation), communicator, clock::ticks());
+    }
+
+    /// As [`Call::time`], after [`Call::begin`].
+    pub fn time_begun<R>(&self, call: impl FnOnce() -> R) -> (R, u64) {
         let start = clock::ticks();
         let result = call();
         (result, clock::since(start))
+    }
+
+    /// Makes a call that cannot be recorded. The segment says where the thread is all the same.
+    ///
+    /// PERF: what is out of line gets copies, so that nothing of the ordinary way must lie in memory for it.
+    #[inline(always)]
+    pub fn unseen<R>(&self, operation: Operation, call: impl FnOnce() -> R) -> R {
+        say_unseen(self.inside.thread, operation);
+        call()
     }
 
     /// `MPI_REQUEST_NULL`.
@@ -82,6 +129,12 @@ impl Call {
     }
 }
 
+#[cold]
+#[inline(never)]
+fn say_unseen(thread: &'static Thread, operation: Operation) {
+    thread.say(now::Call::Counted(operation), UNKNOWN, clock::ticks());
+}
+
 /// The way to the counters.
 pub struct Recorder {
     pub thread: &'static Thread,
@@ -99,22 +152,6 @@ pub struct Counted {
 }
 
 impl Recorder {
-    /// The communicator with this handle; one that nobody knows is counted as not seen.
-    #[inline]
-    pub fn communicator(&self, comm: Raw<Comm>) -> Option<Communicator> {
-        let found = self.find(comm.get());
-        if found.is_none() {
-            process::not_seen(NotSeen::UnknownCommunicator);
-        }
-        found
-    }
-
-    /// The communicator with this handle, if it is known.
-    #[inline]
-    pub fn find(&self, comm: Comm) -> Option<Communicator> {
-        COMMUNICATORS.get(comm).filter(Communicator::is_logged)
-    }
-
     /// The region in which the program is.
     #[inline]
     pub fn region(&self) -> u32 {

@@ -5,6 +5,7 @@ use crate::argument::Place;
 use crate::record::Counted;
 use crate::table::{Found, Table};
 use mpisee_profile::Operation;
+use mpisee_profile::segment::now::UNKNOWN;
 use std::hint::black_box;
 
 mod shared;
@@ -167,6 +168,15 @@ impl Requests {
         }
         let needs_status = started.kind.completion_tells() || started.cancelled;
         Given::Known(Known { found, needs_status, persistent: started.persistent })
+    }
+
+    /// The number of the communicator of an active request; one whose handle stands for several tells none.
+    #[inline]
+    pub fn communicator_of(&self, given: &Given) -> u32 {
+        match given {
+            Given::Known(known) => self.table.value(&known.found).counted.communicator(),
+            Given::Nothing | Given::Unknown | Given::Shared(..) => UNKNOWN,
+        }
     }
 
     /// What is known of a request, to be kept while a call may complete it: where several threads call MPI, another

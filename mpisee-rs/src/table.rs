@@ -45,6 +45,19 @@ pub struct Found<V: 'static> {
     writes: u32,
 }
 
+/// Where the value of an entry lies.
+#[derive(Clone, Copy)]
+pub struct Entry<V: 'static>(&'static UnsafeCell<MaybeUninit<V>>);
+
+impl<V: Copy> Entry<V> {
+    /// The value; while the handle is in use it is that of the handle.
+    #[inline]
+    pub fn value(&self) -> V {
+        // SAFETY: the key was seen with acquire ordering, so the value written before it is complete.
+        self.0.with(|value| unsafe { (*value).assume_init_read() })
+    }
+}
+
 // SAFETY: values are written by the thread that holds the key BUSY, and read by those that know the handle,
 // which the program has handed from one to the other.
 unsafe impl<V: Send> Sync for Table<V> {}
@@ -103,6 +116,15 @@ impl<V: Copy + 'static> Table<V> {
     pub fn get(&self, key: u64) -> Option<V> {
         let (bucket, way) = self.place(key)?;
         Some(bucket.value(way))
+    }
+
+    /// Where the value at `key` lies.
+    ///
+    /// PERF: out of line it is one pointer that must be kept over a call, else bucket and way.
+    #[inline(never)]
+    pub fn entry(&self, key: u64) -> Option<Entry<V>> {
+        let (bucket, way) = self.place(key)?;
+        Some(Entry(&bucket.values[way]))
     }
 
     /// The entry at `key`.
@@ -296,9 +318,8 @@ impl<V: Copy> Bucket<V> {
 
     /// The value of a way whose key was seen.
     #[inline]
-    fn value(&self, way: usize) -> V {
-        // SAFETY: the key was seen with acquire ordering, so the value written before it is complete.
-        self.values[way].with(|value| unsafe { (*value).assume_init_read() })
+    fn value(&'static self, way: usize) -> V {
+        Entry(&self.values[way]).value()
     }
 
     /// Makes the entry the caller's own, if it is the one that had `writes`; the count is odd meanwhile.

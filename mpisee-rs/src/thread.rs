@@ -1,17 +1,20 @@
 //! What each thread that calls MPI has for itself: its counters, and whether it is inside a call already.
 
 use crate::counters::Counters;
-use crate::process;
-use mpisee_profile::segment::NotSeen;
+use crate::process::{self, Process};
+use crate::sync::own_value;
+use mpisee_profile::segment::layout::Slot;
+use mpisee_profile::segment::{Key, NotSeen, now};
 use std::cell::{Cell, RefCell};
 use std::ptr;
+use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 
 /// A thread's own state. It outlives the thread: the next thread that begins takes it over.
 pub struct Thread {
-    /// Whether the thread is in a function of MPI that we are recording: what the library then calls through
-    /// exported names is not the application's.
-    inside: Cell<bool>,
+    /// Where the thread is, for readers in other processes. It tells us, too, whether the thread is in a function of
+    /// MPI that we are recording: what the library then calls through exported names is not the application's.
+    now: &'static Slot,
     pub counters: Counters,
     pub scratch: RefCell<crate::meaning::completion::Scratch>,
 }
@@ -52,6 +55,17 @@ pub fn number() -> usize {
     current::get().addr()
 }
 
+impl Thread {
+    /// Says in which call the thread is from `since` on.
+    #[inline]
+    pub fn say(&self, call: now::Call, communicator: u32, since: u64) {
+        let values = &self.now.values;
+        // Who sees the tick sees that the place before is left; who sees the place sees its tick.
+        values[now::SINCE].store(since, Ordering::Release);
+        values[now::PLACE].store(now::pack(call, communicator), Ordering::Release);
+    }
+}
+
 /// Proof that the thread is in a call of the application, and not inside another one.
 pub struct Inside {
     pub thread: &'static Thread,
@@ -60,10 +74,10 @@ pub struct Inside {
 impl Inside {
     /// `None` if the thread is inside already, or ending.
     #[inline]
-    pub fn enter() -> Option<Inside> {
+    pub fn enter(process: &Process) -> Option<Inside> {
         let current = current::get();
         if current.is_null() || current == ended() {
-            return Inside::enter_first(current);
+            return Inside::enter_first(process, current);
         }
         // SAFETY: a pointer that is neither null nor `ended` is the leased state, which is never freed.
         Inside::of(unsafe { &*current })
@@ -71,22 +85,27 @@ impl Inside {
 
     #[inline]
     fn of(thread: &'static Thread) -> Option<Inside> {
-        if thread.inside.replace(true) { None } else { Some(Inside { thread }) }
+        let place = &thread.now.values[now::PLACE];
+        if own_value(place) != now::NOWHERE {
+            return None;
+        }
+        place.store(now::ABOUT_TO_SAY, Ordering::Relaxed);
+        Some(Inside { thread })
     }
 
     #[cold]
-    fn enter_first(current: *const Thread) -> Option<Inside> {
+    fn enter_first(process: &Process, current: *const Thread) -> Option<Inside> {
         if !current.is_null() {
             process::not_seen(NotSeen::EndingThread);
             return None;
         }
         let idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let thread = idle.unwrap_or_else(|| {
-            Box::leak(Box::new(Thread {
-                inside: Cell::new(false),
-                counters: Counters::new(),
-                scratch: RefCell::default(),
-            }))
+            let counters = Counters::new();
+            let now = counters.new_slot(&process.segment, Key::NOW);
+            // Without room in the segment nobody else is told.
+            let now = now.unwrap_or_else(|| Box::leak(Box::default()));
+            Box::leak(Box::new(Thread { now, counters, scratch: RefCell::default() }))
         });
         // The main thread's local storage ends before the destructors of a C++ program, which may still call
         // MPI; it keeps its state, which nobody could take over anyway.
@@ -106,7 +125,7 @@ impl Drop for Inside {
     /// Also when an exception of C++ passes through, as an error handler may throw one.
     #[inline]
     fn drop(&mut self) {
-        self.thread.inside.set(false);
+        self.thread.now.values[now::PLACE].store(now::NOWHERE, Ordering::Release);
     }
 }
 

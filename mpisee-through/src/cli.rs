@@ -2,7 +2,7 @@
 
 use crate::command::{
     Outcome, advise, check, comms, diff, efficiency, expect, locality, matrix, ops, ranks, recover, regions,
-    sizes, summary,
+    sizes, summary, top,
 };
 use anyhow::Result;
 use clap::error::ErrorKind;
@@ -41,6 +41,7 @@ enum Command {
     Expect(expect::ExpectArgs),
     Check(check::CheckArgs),
     Recover(recover::RecoverArgs),
+    Top(top::TopArgs),
 }
 
 const EXAMPLES: &str = "\
@@ -57,6 +58,7 @@ EXAMPLES:
   mpisee-through expect app.expect app.mpisee    does it hold what is expected of it?
   mpisee-through check app.mpisee           verify that what was sent was received, and more
   mpisee-through recover                    profiles of programs that were killed
+  mpisee-through top                        where the ranks of a running job are
   mpisee-through summary --help             all options of a command";
 
 /// The definition of the command line.
@@ -89,6 +91,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Result<Outcome> {
         Command::Expect(args) => expect::run(args),
         Command::Check(args) => check::run(args),
         Command::Recover(args) => recover::run(args),
+        Command::Top(args) => top::run(args),
     }
 }
 

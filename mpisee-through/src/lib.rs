@@ -1,7 +1,7 @@
 //! `mpisee-through`: turns a profile directory of mpisee into answers.
 //!
 //! One module per command under `command`; what they share lies beside it: `load` reads the small tables, `scan`
-//! the large ones on all cores, `group` and `aggregate` sum them up, `filter` chooses rows, `output`,
+//! the large ones on all cores, `segments` what running and killed programs have in memory, `group` and `aggregate` sum them up, `filter` chooses rows, `output`,
 //! `sheet` and `units` say how results look.
 
 mod aggregate;
@@ -13,6 +13,7 @@ mod group;
 mod load;
 mod output;
 mod scan;
+mod segments;
 mod shape;
 mod sheet;
 mod units;

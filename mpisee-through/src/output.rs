@@ -70,7 +70,8 @@ impl OutputArgs {
         std::fs::write(&self.file, result).with_context(|| format!("cannot write '{}'", self.file.display()))
     }
 
-    fn is_stdout(&self) -> bool {
+    /// Whether the result goes to standard output.
+    pub fn is_stdout(&self) -> bool {
         self.file.as_os_str() == "-"
     }
 }

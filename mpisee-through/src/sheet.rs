@@ -126,7 +126,8 @@ impl Sheet {
         page.fitted_table(&columns, self.rows.iter().map(cells).collect(), &optional)
     }
 
-    fn csv(&self) -> Result<Vec<u8>> {
+    /// The rows with a header.
+    pub fn csv(&self) -> Result<Vec<u8>> {
         let columns: Vec<&str> = self.heads.iter().map(|head| head.name).collect();
         output::csv(&columns, self.rows.iter().map(|row| row.iter().map(Value::in_csv).collect::<Vec<_>>()))
     }

@@ -83,6 +83,9 @@ impl PeerKey {
 }
 
 impl Key {
+    /// The key of the slot that says where its thread is, see [`super::now`].
+    pub const NOW: Key = Key(3);
+
     /// The key of a region's entries and time.
     pub fn region(number: u32) -> Key {
         Key(REGION << TAG_SHIFT | u64::from(number))

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 /// The first word of a segment, written last when it is made.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"mpisee\0\x01");
 /// Version of the layout.
-pub const VERSION: u64 = 4;
+pub const VERSION: u64 = 5;
 /// Bytes of a host name that are kept.
 pub const HOST_BYTES: usize = 64;
 
@@ -98,7 +98,7 @@ pub struct Slot {
     /// Odd while the values change.
     pub sequence: AtomicU64,
     /// Their meaning depends on the key: see [`call`], [`peer`], [`region`],
-    /// [`folded`].
+    /// [`folded`], [`super::now`].
     pub values: [AtomicU64; 6],
 }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Header │ chunk │ chunk │ chunk │ …            grows at the end, nothing ever moves
-//!          ├ counters: slots of 64 bytes, written by one thread each
+//!          ├ counters: slots of 64 bytes, written by one thread each; one of them says where the thread is now
 //!          └ log: what happened once (a communicator was created, named, freed; a region appeared)
 //! ```
 //!
@@ -14,6 +14,7 @@
 pub mod key;
 pub mod layout;
 pub mod log;
+pub mod now;
 pub mod snapshot;
 pub mod tables;
 

@@ -6,6 +6,7 @@ use super::layout::{
     call,
 };
 use super::log::{Created, Fact, Record, Runs};
+use super::now::{self, Now};
 use super::tables::Moment;
 use crate::error::ProfileError;
 use crate::rows::MOST_PROCESSES;
@@ -18,6 +19,35 @@ pub trait Source {
     fn words(&self) -> usize;
     /// The word at `index`, which is less than [`Source::words`]; with acquire ordering if others write it.
     fn word(&self, index: usize) -> u64;
+
+    /// The eight words of the slot that begins at `index`, as they were at one moment. An owner that was killed while
+    /// it wrote leaves them so, and then they are taken as they are.
+    fn slot(&self, index: usize) -> [u64; SLOT_WORDS] {
+        let read = || std::array::from_fn(|word| self.word(index + word));
+        settled(read(), read)
+    }
+}
+
+/// Words of a slot.
+pub const SLOT_WORDS: usize = SLOT_BYTES / 8;
+
+/// How often a slot is read again while its owner writes it.
+const MOST_READS: u32 = 1000;
+
+/// Reads a slot again until two readings are alike, and none was made while its owner wrote: then nothing changed from
+/// the end of the first to the begin of the second.
+pub fn settled(
+    mut last: [u64; SLOT_WORDS],
+    mut read: impl FnMut() -> [u64; SLOT_WORDS],
+) -> [u64; SLOT_WORDS] {
+    for _ in 0..MOST_READS {
+        let next = read();
+        if next == last && next[offset_of!(Slot, sequence) / 8].is_multiple_of(2) {
+            break;
+        }
+        last = next;
+    }
+    last
 }
 
 impl Source for [u64] {
@@ -129,11 +159,9 @@ pub struct Snapshot {
     pub regions: Vec<Region>,
     /// Counters, summed over threads.
     pub counters: HashMap<Key, [u64; 6]>,
+    /// Where threads are that are in a recorded call, one entry per thread.
+    pub now: Vec<Now>,
 }
-
-/// How often a slot is read again while its owner writes it. An owner that was killed while it wrote leaves
-/// the slot so, and then the words are taken as they are.
-const MOST_READS: u32 = 1000;
 
 impl Snapshot {
     /// Reads a segment.
@@ -202,15 +230,17 @@ impl Snapshot {
             communicators: Vec::new(),
             regions: Vec::new(),
             counters: HashMap::new(),
+            now: Vec::new(),
         };
         Ok((snapshot, field(offset_of!(Header, used))))
     }
 
     /// The last moment that is known of a process that ended without a word: when something was last counted
-    /// or logged for the first time, or the begin and the time in its calls, whichever is later. It ran at
-    /// least until then.
+    /// or logged for the first time, the begin of the call in which it was, or the begin and the time in its
+    /// calls, whichever is later. It ran at least until then.
     pub fn last_known(&self) -> Moment {
-        let mut ticks = self.last_ticks.max(self.start_ticks);
+        let begun = self.now.iter().map(|now| now.since_ticks).max();
+        let mut ticks = self.last_ticks.max(self.start_ticks).max(begun.unwrap_or(0));
         // Calls of several threads at once may take more than the time that passed.
         if self.program.thread_level != "multiple" {
             let calls =
@@ -223,7 +253,7 @@ impl Snapshot {
     }
 
     /// From the two moments around the start of the profiler, some hundred microseconds apart or more.
-    fn ns_per_tick(&self) -> f64 {
+    pub fn ns_per_tick(&self) -> f64 {
         let ticks = self.start_ticks.saturating_sub(self.before.ticks);
         let ns = self.start_monotonic_ns.saturating_sub(self.before.monotonic_ns);
         if self.ticks_are_tsc && ticks > 0 && ns > 0 { ns as f64 / ticks as f64 } else { 1.0 }
@@ -269,22 +299,17 @@ impl Snapshot {
     }
 
     fn read_slot<S: Source + ?Sized>(&mut self, source: &S, at: usize) {
-        let sequence = at + offset_of!(Slot, sequence) / 8;
-        let first = at + offset_of!(Slot, values) / 8;
-        let mut values = [0; 6];
-        for _ in 0..MOST_READS {
-            let before = source.word(sequence);
-            for (index, value) in values.iter_mut().enumerate() {
-                *value = source.word(first + index);
-            }
-            if before.is_multiple_of(2) && source.word(sequence) == before {
-                break;
-            }
+        const VALUES: usize = offset_of!(Slot, values) / 8;
+        let words = source.slot(at);
+        let values = &words[VALUES..];
+        let key = Key(words[offset_of!(Slot, key) / 8]);
+        if key == Key::NOW {
+            self.now.extend(Now::from_words(values[now::PLACE], values[now::SINCE]));
+            return;
         }
-        let key = Key(source.word(at));
         let Some(meaning) = key.meaning() else { return };
         let sum = self.counters.entry(key).or_default();
-        for (index, value) in values.into_iter().enumerate() {
+        for (index, &value) in values.iter().enumerate() {
             sum[index] = match (meaning, index) {
                 (Meaning::Call(_), call::SHORTEST_PLUS_1) if sum[index] == 0 => value,
                 (Meaning::Call(_), call::SHORTEST_PLUS_1) if value == 0 => sum[index],

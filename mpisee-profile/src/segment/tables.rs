@@ -160,7 +160,7 @@ pub fn name_of<S: Source + ?Sized>(source: &S, id: u32) -> Option<String> {
 }
 
 /// Names by communicator number.
-fn names(snapshot: &Snapshot) -> Vec<String> {
+pub fn names(snapshot: &Snapshot) -> Vec<String> {
     let mut names: Vec<String> = Vec::with_capacity(snapshot.communicators.len());
     for communicator in &snapshot.communicators {
         let created = &communicator.created;
@@ -370,7 +370,8 @@ fn number_and_freed(snapshot: &Snapshot, communicator: &Communicator) -> (u64, b
     (number, values[folded::FREED] == values[folded::CREATED])
 }
 
-fn members(created: &Created) -> Members {
+/// Who is in it, the group with the smallest world rank first.
+pub fn members(created: &Created) -> Members {
     let Created { group, remote, .. } = created;
     let (first, second) = match remote {
         Some(remote) if comes_before(remote, group) => (remote, Some(group)),

@@ -11,6 +11,7 @@ use crate::process::REQUESTS;
 use crate::record::{Call, Recorder};
 use crate::request::Given;
 use mpisee_profile::Operation;
+use mpisee_profile::segment::now::UNKNOWN;
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 
@@ -62,7 +63,7 @@ unsafe fn one(
     let kept = REQUESTS.keep(&given);
     let mut own = MaybeUninit::<Status>::uninit();
     let status = if status == STATUS_IGNORE && given.needs_status() { own.as_mut_ptr() } else { status };
-    let ((code, completed), ticks) = call.time(|| make(status));
+    let ((code, completed), ticks) = call.time(operation, REQUESTS.communicator_of(&given), || make(status));
     call.record(|recorder| {
         let mut scratch = recorder.thread.scratch.borrow_mut();
         let (mut completion, ..) = scratch.completion(recorder, operation);
@@ -112,12 +113,18 @@ unsafe fn many(
     });
     let ignored = statuses == STATUS_IGNORE;
     let statuses = if ignored && needs_status { scratch.statuses.as_mut_ptr().cast() } else { statuses };
-    let ((code, outcome), ticks) = call.time(|| make(statuses));
+    let ((code, outcome), ticks) = call.time(operation, first_of(&scratch.given), || make(statuses));
     call.record(|recorder| {
         // SAFETY: the call has ended; it filled what `outcome` says.
         unsafe { record(recorder, &mut scratch, operation, code, requests, statuses, outcome) }.charge(ticks);
     });
     code
+}
+
+/// The communicator of the first active request.
+fn first_of(given: &[Given]) -> u32 {
+    let active = given.iter().find(|given| !matches!(given, Given::Nothing));
+    active.map_or(UNKNOWN, |given| REQUESTS.communicator_of(given))
 }
 
 /// Whether an error says that a request is neither complete nor failed. MPICH from 5.0 on has codes of its own in
@@ -329,10 +336,11 @@ pub unsafe fn request_get_status(request: Raw<Request>, make: impl FnOnce() -> c
     let Some(call) = Call::counted() else { return make() };
     // Where the application keeps it is unknown, since it was passed by value.
     let given = REQUESTS.given(request.get(), Place::c(std::ptr::null()), call.request_null());
-    let (code, ticks) = call.time(make);
+    let (operation, communicator) = (Operation::RequestGetStatus, REQUESTS.communicator_of(&given));
+    let (code, ticks) = call.time(operation, communicator, make);
     call.record(|recorder| {
         let mut scratch = recorder.thread.scratch.borrow_mut();
-        let (mut completion, ..) = scratch.completion(recorder, Operation::RequestGetStatus);
+        let (mut completion, ..) = scratch.completion(recorder, operation);
         completion.asked(std::slice::from_ref(&given));
         completion.charge(ticks);
     });
@@ -386,7 +394,9 @@ unsafe fn look_at_many(
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(call) = Call::counted() else { return make() };
-    let (code, ticks) = call.time(make);
+    // SAFETY: the array has `count` requests.
+    let first = (count > 0).then(|| unsafe { given(call.request_null(), requests) });
+    let (code, ticks) = call.time(operation, first_of(first.as_slice()), make);
     call.record(|recorder| {
         let count = usize::try_from(count).unwrap_or(0);
         // SAFETY: the array has `count` requests, which the call left as they were.
@@ -411,7 +421,8 @@ pub unsafe fn request_free(request: Place<Request>, make: impl FnOnce() -> c_int
     let (handle, given) = unsafe { (request.handle(), given(call.request_null(), request)) };
     let cancelled = REQUESTS.cancelled(&given);
     let ended = cancelled.and_then(|started| Some((started, status_of(handle)?)));
-    let (code, ticks) = call.time(make);
+    let communicator = REQUESTS.communicator_of(&given);
+    let (code, ticks) = call.time(Operation::RequestFree, communicator, make);
     call.record(|recorder| {
         if code == constant::SUCCESS {
             if let Some((started, status)) = ended.as_ref().filter(|(started, _)| started.recorded) {
@@ -443,7 +454,7 @@ pub unsafe fn cancel(request: Place<Request>, make: impl FnOnce() -> c_int) -> c
     let Some(call) = Call::tracked().filter(|_| !request.is_null()) else { return make() };
     // SAFETY: the request is valid, the caller says.
     let given = unsafe { given(call.request_null(), request) };
-    let (code, ticks) = call.time(make);
+    let (code, ticks) = call.time(Operation::Cancel, REQUESTS.communicator_of(&given), make);
     call.record(|recorder| {
         let Some(owner) = REQUESTS.owner(&given).filter(|owner| owner.recorded) else {
             return completion::count_unknown(&given);

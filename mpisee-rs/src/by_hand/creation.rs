@@ -14,6 +14,7 @@ use crate::request::{self, Started};
 use crate::topology::Kind;
 use mpisee_profile::Operation;
 use mpisee_profile::segment::NotSeen;
+use mpisee_profile::segment::now::UNKNOWN;
 use std::ffi::c_int;
 
 /// A creation that has nothing special.
@@ -46,6 +47,11 @@ impl Birth {
     }
 }
 
+/// The number of a communicator, as far as it has one.
+pub fn number_of(communicator: Option<&Communicator>) -> u32 {
+    communicator.map_or(UNKNOWN, |communicator| communicator.id)
+}
+
 /// A call that is collective over the parent.
 ///
 /// # Safety
@@ -53,13 +59,16 @@ impl Birth {
 unsafe fn create(birth: Birth, parent: Raw<Comm>, new: Place<Comm>, make: impl FnOnce() -> c_int) -> c_int {
     let Some(call) = Call::tracked() else { return make() };
     let parent = COMMUNICATORS.get(parent.get());
+    if let Some(operation) = birth.operation {
+        call.begin(operation, number_of(parent.as_ref()));
+    }
     let mut number = None;
     call.record(|recorder| {
         if let Some(parent) = &parent {
             number = Some(naming::agree(recorder.process, parent));
         }
     });
-    let (code, ticks) = call.time(make);
+    let (code, ticks) = call.time_begun(make);
     call.record(|recorder| {
         // SAFETY: the caller's promise.
         unsafe { note_created(recorder, birth, parent.as_ref(), number, new, code, ticks) };
@@ -156,7 +165,7 @@ pub unsafe fn comm_create(comm: Raw<Comm>, new: Place<Comm>, make: impl FnOnce()
 pub unsafe fn comm_create_group(comm: Raw<Comm>, new: Place<Comm>, make: impl FnOnce() -> c_int) -> c_int {
     let Some(call) = Call::tracked() else { return make() };
     let parent = COMMUNICATORS.get(comm.get());
-    let (code, ticks) = call.time(make);
+    let (code, ticks) = call.time(Operation::CommCreateGroup, number_of(parent.as_ref()), make);
     call.record(|recorder| {
         let process = recorder.process;
         let Some(parent) = &parent else { return process::not_seen(NotSeen::UnknownCommunicator) };
@@ -296,12 +305,13 @@ unsafe fn idup(
 ) -> c_int {
     let Some(call) = Call::tracked() else { return make() };
     let parent = COMMUNICATORS.get(comm.get());
+    call.begin(operation, number_of(parent.as_ref()));
     let mut number = None;
     call.record(|recorder| {
         number =
             parent.as_ref().map(|parent| naming::start_duplication(recorder.process, parent, operation, new));
     });
-    let (code, ticks) = call.time(make);
+    let (code, ticks) = call.time_begun(make);
     call.record(|recorder| {
         let (Some(parent), Some(number)) = (&parent, number) else {
             return process::not_seen(NotSeen::UnknownCommunicator);
@@ -341,7 +351,7 @@ pub unsafe fn comm_shrink(comm: Raw<Comm>, new: Place<Comm>, make: impl FnOnce()
         let n = process.folding.count_shrink(parent.id, parent.shrinks + 1);
         number = Some(Number::of_another_count(n));
     }
-    let (code, ticks) = call.time(make);
+    let (code, ticks) = call.time(Operation::CommShrink, number_of(parent.as_ref()), make);
     call.record(|recorder| {
         let birth = birth(b'k', Operation::CommShrink);
         // SAFETY: the caller's promise.
@@ -380,7 +390,7 @@ unsafe fn free(operation: Operation, comm: Place<Comm>, make: impl FnOnce() -> c
     COMMUNICATORS.forget(handle);
     let call = Call::tracked();
     let (code, ticks) = match &call {
-        Some(call) => call.time(make),
+        Some(call) => call.time(operation, number_of(freed.as_ref()), make),
         None => (make(), 0),
     };
     let Some(freed) = freed else {

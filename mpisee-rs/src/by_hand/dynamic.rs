@@ -5,7 +5,7 @@
 //! made the call, `W_p1`, and the processes that were spawned have it as `P`. Only where both sides turn out to
 //! be of one world, they agree on one name.
 
-use super::creation::{birth, created};
+use super::creation::{birth, created, number_of};
 use crate::abi::{Comm, Raw, constant};
 use crate::argument::Place;
 use crate::communicator::{Communicator, UNLOGGED};
@@ -98,13 +98,14 @@ unsafe fn meet(
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(call) = Call::tracked() else { return make() };
+    call.begin(operation, number_of(parent.as_ref()));
     let mut number = None;
     call.record(|recorder| {
         if let Some(parent) = &parent {
             number = Some(naming::agree(recorder.process, parent));
         }
     });
-    let (code, ticks) = call.time(make);
+    let (code, ticks) = call.time_begun(make);
     call.record(|recorder| {
         let process = recorder.process;
         let (Some(parent), Some(number)) = (&parent, number) else {

@@ -1,6 +1,6 @@
 //! `MPI_Intercomm_create` (MPI 4.1, 7.6.2), whose two groups agree through their leaders.
 
-use super::creation::{birth, created};
+use super::creation::{birth, created, number_of};
 use crate::abi::{Comm, Datatype, Raw, STATUS_IGNORE};
 use crate::argument::Place;
 use crate::communicator::Communicator;
@@ -31,6 +31,7 @@ pub unsafe fn intercomm_create(
     let operation = Operation::IntercommCreate;
     let birth = birth(b'x', operation).one_of_several();
     let own = COMMUNICATORS.get(local.get());
+    call.begin(operation, number_of(own.as_ref()));
     let mut agreed = None;
     call.record(|recorder| {
         // With processes of other worlds in the own group nothing is agreed.
@@ -39,7 +40,7 @@ pub unsafe fn intercomm_create(
             agreed = Some(leaders.agree(recorder.process));
         }
     });
-    let (code, ticks) = call.time(make);
+    let (code, ticks) = call.time_begun(make);
     call.record(|recorder| {
         let Some(own) = &own else { return process::not_seen(NotSeen::UnknownCommunicator) };
         count_on(recorder, operation, own.id, ticks);

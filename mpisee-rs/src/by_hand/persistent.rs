@@ -9,6 +9,7 @@ use crate::request::{Kind, Started};
 use crate::table::Found;
 use mpisee_profile::Operation;
 use mpisee_profile::segment::NotSeen;
+use mpisee_profile::segment::now::UNKNOWN;
 use std::ffi::c_int;
 
 /// `MPI_Start` (MPI 4.1, 3.9): the bytes of a persistent operation are counted here.
@@ -36,7 +37,11 @@ unsafe fn start_many(
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(call) = Call::tracked() else { return make() };
-    let (code, ticks) = call.time(make);
+    // SAFETY: the array has `count` requests.
+    let first =
+        (count > 0).then(|| unsafe { requests.handle() }).and_then(|first| REQUESTS.persistent(first));
+    let communicator = first.map_or(UNKNOWN, |(_, started)| started.counted.communicator());
+    let (code, ticks) = call.time(operation, communicator, make);
     call.record(|recorder| {
         if code != constant::SUCCESS {
             return;

@@ -21,6 +21,7 @@ use crate::process::{self, Process};
 use crate::record::{Call, Recorder};
 use mpisee_profile::Operation;
 use mpisee_profile::segment::NotSeen;
+use mpisee_profile::segment::now::UNKNOWN;
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 use std::panic::catch_unwind;
@@ -156,7 +157,7 @@ pub unsafe fn intercomm_create_from_groups(new: Place<Comm>, make: impl FnOnce()
 
 unsafe fn create(operation: Operation, new: Place<Comm>, make: impl FnOnce() -> c_int) -> c_int {
     let Some(call) = Call::tracked() else { return make() };
-    let (code, ticks) = call.time(make);
+    let (code, ticks) = call.time(operation, UNKNOWN, make);
     call.record(|recorder| {
         // SAFETY: the caller's promise.
         if let Some(comm) = unsafe { created(recorder.process, code, new) } {

@@ -23,11 +23,13 @@ pub unsafe fn collective(
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(call) = Call::counted() else { return make() };
-    let (code, ticks) = call.time(make);
+    let Some(known) = call.communicator(comm) else { return call.unseen(operation, make) };
+    let id = known.id();
+    let (code, ticks) = call.time(operation, id, make);
     call.record(|recorder| {
-        let Some(communicator) = recorder.communicator(comm) else { return };
+        let communicator = known.get();
         let volume = volume_if(code, volume, &communicator);
-        recorder.count(communicator.id, operation, volume.message, volume.bytes, ticks);
+        recorder.count(id, operation, volume.message, volume.bytes, ticks);
     });
     code
 }
@@ -45,11 +47,13 @@ pub unsafe fn start_collective(
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(call) = Call::counted() else { return make() };
-    let (code, ticks) = call.time(make);
+    let Some(known) = call.communicator(comm) else { return call.unseen(operation, make) };
+    let id = known.id();
+    let (code, ticks) = call.time(operation, id, make);
     call.record(|recorder| {
-        let Some(communicator) = recorder.communicator(comm) else { return };
+        let communicator = known.get();
         let volume = volume_if(code, volume, &communicator);
-        let counted = recorder.count(communicator.id, operation, volume.message, volume.bytes, ticks);
+        let counted = recorder.count(id, operation, volume.message, volume.bytes, ticks);
         if code == constant::SUCCESS {
             // SAFETY: the call succeeded, so it stored a request.
             unsafe { REQUESTS.add(request, || Started::once(Kind::Collective, counted, volume.message)) };
@@ -71,13 +75,15 @@ pub unsafe fn prepare_collective(
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(call) = Call::tracked() else { return make() };
-    let (code, ticks) = call.time(make);
+    let Some(known) = call.communicator(comm) else { return call.unseen(operation, make) };
+    let id = known.id();
+    let (code, ticks) = call.time(operation, id, make);
     call.record(|recorder| {
-        let Some(communicator) = recorder.communicator(comm) else { return };
-        count_on(recorder, operation, communicator.id, ticks);
+        let communicator = known.get();
+        count_on(recorder, operation, id, ticks);
         if code == constant::SUCCESS {
             let Volume { message, bytes } = volume(&communicator);
-            let template = recorder.counted(communicator.id, operation, message, 0, 0);
+            let template = recorder.counted(id, operation, message, 0, 0);
             let started = Started::persistent(Kind::Collective, template, message, bytes);
             // SAFETY: the call succeeded, so it stored a request.
             unsafe { REQUESTS.add(request, || started) };

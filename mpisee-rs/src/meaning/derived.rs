@@ -8,6 +8,7 @@ use crate::record::Call;
 use crate::table::Table;
 use mpisee_profile::Operation;
 use mpisee_profile::segment::NotSeen;
+use mpisee_profile::segment::now::UNKNOWN;
 use std::ffi::c_int;
 use std::marker::PhantomData;
 
@@ -52,14 +53,14 @@ impl<H: FromFortran> Handles<H> {
         make: impl FnOnce() -> c_int,
     ) -> c_int {
         let Some(call) = Call::tracked() else { return make() };
-        let (code, ticks) = call.time(make);
+        let Some(communicator) = call.number_of(comm) else { return call.unseen(operation, make) };
+        let (code, ticks) = call.time(operation, communicator, make);
         call.record(|recorder| {
-            let Some(communicator) = recorder.communicator(comm) else { return };
-            count_on(recorder, operation, communicator.id, ticks);
+            count_on(recorder, operation, communicator, ticks);
             if code == constant::SUCCESS {
                 // SAFETY: the call succeeded, so it stored a handle.
                 let new = unsafe { new.handle() };
-                if let Some(row) = recorder.process.folding.row_of(communicator.id) {
+                if let Some(row) = recorder.process.folding.row_of(communicator) {
                     self.communicators.insert(abi::bits(new), row);
                 }
             }
@@ -82,7 +83,7 @@ impl<H: FromFortran> Handles<H> {
         let communicator = self.communicators.remove(key);
         let call = Call::tracked();
         let (code, ticks) = match &call {
-            Some(call) => call.time(make),
+            Some(call) => call.time(operation, communicator.unwrap_or(UNKNOWN), make),
             None => (make(), 0),
         };
         if let Some(communicator) = communicator.filter(|_| code != constant::SUCCESS) {
@@ -104,12 +105,9 @@ impl<H: FromFortran> Handles<H> {
     #[inline]
     pub unsafe fn plain(&self, operation: Operation, handle: Raw<H>, make: impl FnOnce() -> c_int) -> c_int {
         let Some(call) = Call::counted() else { return make() };
-        let (code, ticks) = call.time(make);
-        call.record(|recorder| {
-            if let Some(communicator) = self.communicator_of(handle) {
-                count_on(recorder, operation, communicator, ticks);
-            }
-        });
+        let Some(communicator) = self.communicator_of(handle) else { return call.unseen(operation, make) };
+        let (code, ticks) = call.time(operation, communicator, make);
+        call.record(|recorder| count_on(recorder, operation, communicator, ticks));
         code
     }
 }

@@ -59,11 +59,13 @@ pub unsafe fn transfer(
     make: impl FnOnce(*mut Status) -> c_int,
 ) -> c_int {
     let Some(call) = Call::counted() else { return make(status) };
+    let Some(communicator) = FILES.communicator_of(file) else {
+        return call.unseen(operation, || make(status));
+    };
     let mut own = MaybeUninit::<Status>::uninit();
     let status = if status == STATUS_IGNORE { own.as_mut_ptr() } else { status };
-    let (code, ticks) = call.time(|| make(status));
+    let (code, ticks) = call.time(operation, communicator, || make(status));
     call.record(|recorder| {
-        let Some(communicator) = FILES.communicator_of(file) else { return };
         let bytes = if code == constant::SUCCESS {
             // SAFETY: the call that succeeded has filled the status. One of Fortran is aligned as an integer is.
             received_bytes(&unsafe { status.read_unaligned() })
@@ -87,9 +89,9 @@ pub unsafe fn start_transfer<C: Number>(
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(call) = Call::counted() else { return make() };
-    let (code, ticks) = call.time(make);
+    let Some(communicator) = FILES.communicator_of(file) else { return call.unseen(operation, make) };
+    let (code, ticks) = call.time(operation, communicator, make);
     call.record(|recorder| {
-        let Some(communicator) = FILES.communicator_of(file) else { return };
         let message = if code == constant::SUCCESS { block.bytes() } else { 0 };
         let counted = recorder.count(communicator, operation, message, 0, ticks);
         if code == constant::SUCCESS {

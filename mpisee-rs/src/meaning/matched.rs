@@ -10,6 +10,7 @@ use crate::request::{Kind, Started};
 use crate::table::Table;
 use mpisee_profile::Operation;
 use mpisee_profile::segment::NotSeen;
+use mpisee_profile::segment::now::UNKNOWN;
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 
@@ -64,11 +65,12 @@ unsafe fn probe(
     make: impl FnOnce() -> (c_int, bool),
 ) -> c_int {
     let Some(call) = Call::tracked() else { return make().0 };
-    let ((code, found), ticks) = call.time(make);
+    let communicator = call.number_of(comm);
+    let id = communicator.unwrap_or(UNKNOWN);
+    let ((code, found), ticks) = call.time(operation, id, make);
     call.record(|recorder| {
-        let communicator = recorder.communicator(comm);
-        if let Some(communicator) = &communicator {
-            count_on(recorder, operation, communicator.id, ticks);
+        if let Some(communicator) = communicator {
+            count_on(recorder, operation, communicator, ticks);
         }
         if code != constant::SUCCESS || !found {
             return;
@@ -76,7 +78,7 @@ unsafe fn probe(
         // SAFETY: the call found a message and stored it.
         let message = abi::bits(unsafe { message.handle() });
         match communicator {
-            Some(communicator) => MESSAGES.insert(message, communicator.id),
+            Some(communicator) => MESSAGES.insert(message, communicator),
             // The handle may have stood for a message of a communicator that is known.
             None => MESSAGES.remove(message).is_some(),
         };
@@ -106,12 +108,13 @@ pub unsafe fn receive_matched(
 ) -> c_int {
     let Some(call) = Call::counted() else { return make(status) };
     // SAFETY: the application's message is valid.
-    let communicator = unsafe { communicator_of(message) };
+    let Some(communicator) = (unsafe { communicator_of(message) }) else {
+        return call.unseen(operation, || make(status));
+    };
     let mut own = MaybeUninit::<Status>::uninit();
     let status = if status == STATUS_IGNORE { own.as_mut_ptr() } else { status };
-    let (code, ticks) = call.time(|| make(status));
+    let (code, ticks) = call.time(operation, communicator, || make(status));
     call.record(|recorder| {
-        let Some(communicator) = communicator else { return };
         let mut bytes = 0;
         if code == constant::SUCCESS {
             // SAFETY: the call that succeeded has filled the status. One of Fortran is aligned as an integer is.
@@ -137,10 +140,11 @@ pub unsafe fn start_receive_matched<C: Number>(
 ) -> c_int {
     let Some(call) = Call::counted() else { return make() };
     // SAFETY: the application's message is valid.
-    let communicator = unsafe { communicator_of(message) };
-    let (code, ticks) = call.time(make);
+    let Some(communicator) = (unsafe { communicator_of(message) }) else {
+        return call.unseen(operation, make);
+    };
+    let (code, ticks) = call.time(operation, communicator, make);
     call.record(|recorder| {
-        let Some(communicator) = communicator else { return };
         let room = if code == constant::SUCCESS { block.bytes() } else { 0 };
         let counted = recorder.count(communicator, operation, room, 0, ticks);
         if code == constant::SUCCESS {

@@ -17,7 +17,7 @@ use std::ffi::c_int;
 /// `make` makes the application's call.
 pub unsafe fn on_process(operation: Operation, make: impl FnOnce() -> c_int) -> c_int {
     let Some(call) = Call::counted() else { return make() };
-    let (code, ticks) = call.time(make);
+    let (code, ticks) = call.time(operation, naming::ITSELF, make);
     call.record(|recorder| {
         recorder.count_call(&recorder.counted(naming::ITSELF, operation, 0, 0, ticks));
     });
@@ -34,7 +34,7 @@ pub unsafe fn start_on_process(
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(call) = Call::counted() else { return make() };
-    let (code, ticks) = call.time(make);
+    let (code, ticks) = call.time(operation, naming::ITSELF, make);
     call.record(|recorder| {
         let counted = recorder.count(naming::ITSELF, operation, 0, 0, ticks);
         if code == constant::SUCCESS {

@@ -134,9 +134,9 @@ fn count(
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(call) = Call::counted() else { return make() };
-    let (code, ticks) = call.time(make);
+    let Some(communicator) = WINDOWS.communicator_of(win) else { return call.unseen(operation, make) };
+    let (code, ticks) = call.time(operation, communicator, make);
     call.record(|recorder| {
-        let Some(communicator) = WINDOWS.communicator_of(win) else { return };
         let bytes = moved(code, target, || bytes(recorder));
         recorder.count(communicator, operation, bytes, bytes, ticks);
     });
@@ -152,9 +152,9 @@ unsafe fn start(
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(call) = Call::counted() else { return make() };
-    let (code, ticks) = call.time(make);
+    let Some(communicator) = WINDOWS.communicator_of(win) else { return call.unseen(operation, make) };
+    let (code, ticks) = call.time(operation, communicator, make);
     call.record(|recorder| {
-        let Some(communicator) = WINDOWS.communicator_of(win) else { return };
         let bytes = moved(code, target, || bytes(recorder));
         let counted = recorder.count(communicator, operation, bytes, bytes, ticks);
         if code == constant::SUCCESS {

@@ -4,7 +4,6 @@ use super::completion::count_on;
 use super::volume::{Block, Number};
 use crate::abi::{Comm, Raw, Request, STATUS_IGNORE, Status, constant, received_bytes};
 use crate::argument::Place;
-use crate::communicator::Communicator;
 use crate::process::{self, REQUESTS};
 use crate::record::{Call, Recorder};
 use crate::request::{Kind, Started};
@@ -38,13 +37,13 @@ pub unsafe fn send<C: Number>(
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(call) = Call::counted() else { return make() };
-    let (code, ticks) = call.time(make);
+    let Some(communicator) = call.number_of(comm) else { return call.unseen(operation, make) };
+    let (code, ticks) = call.time(operation, communicator, make);
     call.record(|recorder| {
-        let Some(communicator) = recorder.communicator(comm) else { return };
         let bytes = sent_bytes(code, dest, block);
-        recorder.count(communicator.id, operation, bytes, bytes, ticks);
+        recorder.count(communicator, operation, bytes, bytes, ticks);
         if code == constant::SUCCESS {
-            recorder.sent(communicator.id, dest, 1, bytes);
+            recorder.sent(communicator, dest, 1, bytes);
         }
     });
     code
@@ -62,14 +61,16 @@ pub unsafe fn receive(
     make: impl FnOnce(*mut Status) -> c_int,
 ) -> c_int {
     let Some(call) = Call::counted() else { return make(status) };
+    let Some(communicator) = call.number_of(comm) else {
+        return call.unseen(operation, || make(status));
+    };
     let mut own = MaybeUninit::<Status>::uninit();
     let status = if status == STATUS_IGNORE { own.as_mut_ptr() } else { status };
-    let (code, ticks) = call.time(|| make(status));
+    let (code, ticks) = call.time(operation, communicator, || make(status));
     call.record(|recorder| {
-        let Some(communicator) = recorder.communicator(comm) else { return };
         // SAFETY: the call that succeeded has filled the status.
-        let bytes = unsafe { note_received(recorder, &communicator, code, status) };
-        recorder.count(communicator.id, operation, bytes, bytes, ticks);
+        let bytes = unsafe { note_received(recorder, communicator, code, status) };
+        recorder.count(communicator, operation, bytes, bytes, ticks);
     });
     code
 }
@@ -88,39 +89,36 @@ pub unsafe fn send_receive<C: Number>(
     make: impl FnOnce(*mut Status) -> c_int,
 ) -> c_int {
     let Some(call) = Call::counted() else { return make(status) };
+    let Some(communicator) = call.number_of(comm) else {
+        return call.unseen(operation, || make(status));
+    };
     let mut own = MaybeUninit::<Status>::uninit();
     let status = if status == STATUS_IGNORE { own.as_mut_ptr() } else { status };
-    let (code, ticks) = call.time(|| make(status));
+    let (code, ticks) = call.time(operation, communicator, || make(status));
     call.record(|recorder| {
-        let Some(communicator) = recorder.communicator(comm) else { return };
         let mut bytes = 0;
         if code == constant::SUCCESS {
             // SAFETY: the call that succeeded has filled the status.
             // One of Fortran is aligned as an integer is.
             let status = unsafe { status.read_unaligned() };
             let (sent, received) = (sent_bytes(code, dest, block), received_bytes(&status));
-            recorder.exchanged(communicator.id, dest, sent, status.MPI_SOURCE, received);
+            recorder.exchanged(communicator, dest, sent, status.MPI_SOURCE, received);
             bytes = sent + received;
         }
-        recorder.count(communicator.id, operation, bytes, bytes, ticks);
+        recorder.count(communicator, operation, bytes, bytes, ticks);
     });
     code
 }
 
 /// Counts the message that `status` speaks of, if the call succeeded, and returns its bytes.
-unsafe fn note_received(
-    recorder: &Recorder,
-    communicator: &Communicator,
-    code: c_int,
-    status: *const Status,
-) -> u64 {
+unsafe fn note_received(recorder: &Recorder, communicator: u32, code: c_int, status: *const Status) -> u64 {
     if code != constant::SUCCESS {
         return 0;
     }
     // SAFETY: the caller's promise. A status of Fortran is aligned as an integer is.
     let status = unsafe { status.read_unaligned() };
     let bytes = received_bytes(&status);
-    recorder.received(communicator.id, status.MPI_SOURCE, bytes);
+    recorder.received(communicator, status.MPI_SOURCE, bytes);
     bytes
 }
 
@@ -131,11 +129,10 @@ unsafe fn note_received(
 #[inline]
 pub unsafe fn plain(operation: Operation, comm: Raw<Comm>, make: impl FnOnce() -> c_int) -> c_int {
     let Some(call) = Call::counted() else { return make() };
-    let (code, ticks) = call.time(make);
+    let Some(communicator) = call.number_of(comm) else { return call.unseen(operation, make) };
+    let (code, ticks) = call.time(operation, communicator, make);
     call.record(|recorder| {
-        if let Some(communicator) = recorder.communicator(comm) {
-            recorder.count(communicator.id, operation, 0, 0, ticks);
-        }
+        recorder.count(communicator, operation, 0, 0, ticks);
     });
     code
 }
@@ -151,10 +148,10 @@ pub unsafe fn start_plain(
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(call) = Call::counted() else { return make() };
-    let (code, ticks) = call.time(make);
+    let Some(communicator) = call.number_of(comm) else { return call.unseen(operation, make) };
+    let (code, ticks) = call.time(operation, communicator, make);
     call.record(|recorder| {
-        let Some(communicator) = recorder.communicator(comm) else { return };
-        let counted = recorder.count(communicator.id, operation, 0, 0, ticks);
+        let counted = recorder.count(communicator, operation, 0, 0, ticks);
         if code == constant::SUCCESS {
             // SAFETY: the call succeeded, so it stored a request.
             unsafe { REQUESTS.add(request, || Started::once(Kind::Collective, counted, 0)) };
@@ -177,13 +174,13 @@ pub unsafe fn start_send<C: Number>(
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(call) = Call::counted() else { return make() };
-    let (code, ticks) = call.time(make);
+    let Some(communicator) = call.number_of(comm) else { return call.unseen(operation, make) };
+    let (code, ticks) = call.time(operation, communicator, make);
     call.record(|recorder| {
-        let Some(communicator) = recorder.communicator(comm) else { return };
         let bytes = sent_bytes(code, dest, block);
-        let counted = recorder.count(communicator.id, operation, bytes, bytes, ticks);
+        let counted = recorder.count(communicator, operation, bytes, bytes, ticks);
         if code == constant::SUCCESS {
-            recorder.sent(communicator.id, dest, 1, bytes);
+            recorder.sent(communicator, dest, 1, bytes);
             let started = || Started { peer: dest, ..Started::once(Kind::Send, counted, bytes) };
             // SAFETY: the call succeeded, so it stored a request.
             unsafe { REQUESTS.add(request, started) };
@@ -207,11 +204,11 @@ pub unsafe fn start_receive<C: Number>(
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(call) = Call::counted() else { return make() };
-    let (code, ticks) = call.time(make);
+    let Some(communicator) = call.number_of(comm) else { return call.unseen(operation, make) };
+    let (code, ticks) = call.time(operation, communicator, make);
     call.record(|recorder| {
-        let Some(communicator) = recorder.communicator(comm) else { return };
         let room = room(code, source, block);
-        let counted = recorder.count(communicator.id, operation, room, 0, ticks);
+        let counted = recorder.count(communicator, operation, room, 0, ticks);
         if code == constant::SUCCESS {
             // SAFETY: the call succeeded, so it stored a request.
             unsafe { REQUESTS.add(request, || Started::once(Kind::Receive, counted, room)) };
@@ -236,14 +233,14 @@ pub unsafe fn start_send_receive<C: Number>(
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(call) = Call::counted() else { return make() };
-    let (code, ticks) = call.time(make);
+    let Some(communicator) = call.number_of(comm) else { return call.unseen(operation, make) };
+    let (code, ticks) = call.time(operation, communicator, make);
     call.record(|recorder| {
-        let Some(communicator) = recorder.communicator(comm) else { return };
         let sent = sent_bytes(code, dest, send);
         let message = sent + room(code, source, receive);
-        let counted = recorder.count(communicator.id, operation, message, sent, ticks);
+        let counted = recorder.count(communicator, operation, message, sent, ticks);
         if code == constant::SUCCESS {
-            recorder.sent(communicator.id, dest, 1, sent);
+            recorder.sent(communicator, dest, 1, sent);
             // SAFETY: the call succeeded, so it stored a request.
             unsafe { REQUESTS.add(request, || Started::once(Kind::SendReceive, counted, message)) };
         }
@@ -264,11 +261,12 @@ pub unsafe fn prepare_send<C: Number>(
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(call) = Call::tracked() else { return make() };
-    let (code, ticks) = call.time(make);
+    let Some(communicator) = call.number_of(comm) else { return call.unseen(operation, make) };
+    let (code, ticks) = call.time(operation, communicator, make);
     call.record(|recorder| {
         let bytes = sent_bytes(code, dest, block);
         // SAFETY: the caller's promise.
-        unsafe { prepare(recorder, operation, comm, Kind::Send, dest, bytes, request, code, ticks) };
+        unsafe { prepare(recorder, operation, communicator, Kind::Send, dest, bytes, request, code, ticks) };
     });
     code
 }
@@ -286,12 +284,15 @@ pub unsafe fn prepare_receive<C: Number>(
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(call) = Call::tracked() else { return make() };
-    let (code, ticks) = call.time(make);
+    let Some(communicator) = call.number_of(comm) else { return call.unseen(operation, make) };
+    let (code, ticks) = call.time(operation, communicator, make);
     call.record(|recorder| {
         let room = room(code, source, block);
         let peer = constant::PROC_NULL;
         // SAFETY: the caller's promise.
-        unsafe { prepare(recorder, operation, comm, Kind::Receive, peer, room, request, code, ticks) };
+        unsafe {
+            prepare(recorder, operation, communicator, Kind::Receive, peer, room, request, code, ticks)
+        };
     });
     code
 }
@@ -310,11 +311,12 @@ pub unsafe fn prepare_partitioned_send<C: Number>(
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(call) = Call::tracked() else { return make() };
-    let (code, ticks) = call.time(make);
+    let Some(communicator) = call.number_of(comm) else { return call.unseen(operation, make) };
+    let (code, ticks) = call.time(operation, communicator, make);
     call.record(|recorder| {
         let bytes = sent_bytes(code, dest, block).wrapping_mul(partitions.number());
         // SAFETY: the caller's promise.
-        unsafe { prepare(recorder, operation, comm, Kind::Send, dest, bytes, request, code, ticks) };
+        unsafe { prepare(recorder, operation, communicator, Kind::Send, dest, bytes, request, code, ticks) };
     });
     code
 }
@@ -333,12 +335,15 @@ pub unsafe fn prepare_partitioned_receive<C: Number>(
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(call) = Call::tracked() else { return make() };
-    let (code, ticks) = call.time(make);
+    let Some(communicator) = call.number_of(comm) else { return call.unseen(operation, make) };
+    let (code, ticks) = call.time(operation, communicator, make);
     call.record(|recorder| {
         let room = room(code, source, block).wrapping_mul(partitions.number());
         let peer = constant::PROC_NULL;
         // SAFETY: the caller's promise.
-        unsafe { prepare(recorder, operation, comm, Kind::Receive, peer, room, request, code, ticks) };
+        unsafe {
+            prepare(recorder, operation, communicator, Kind::Receive, peer, room, request, code, ticks)
+        };
     });
     code
 }
@@ -349,11 +354,13 @@ pub unsafe fn prepare_partitioned_receive<C: Number>(
 /// See [`send`].
 pub unsafe fn on_request(operation: Operation, request: Raw<Request>, make: impl FnOnce() -> c_int) -> c_int {
     let Some(call) = Call::counted() else { return make() };
-    let (code, ticks) = call.time(make);
-    call.record(|recorder| match REQUESTS.persistent(request.get()) {
-        Some((_, started)) => count_on(recorder, operation, started.counted.communicator(), ticks),
-        None => process::not_seen(NotSeen::UnknownRequest),
-    });
+    let Some((_, started)) = REQUESTS.persistent(request.get()) else {
+        process::not_seen(NotSeen::UnknownRequest);
+        return call.unseen(operation, make);
+    };
+    let communicator = started.counted.communicator();
+    let (code, ticks) = call.time(operation, communicator, make);
+    call.record(|recorder| count_on(recorder, operation, communicator, ticks));
     code
 }
 
@@ -362,7 +369,7 @@ pub unsafe fn on_request(operation: Operation, request: Raw<Request>, make: impl
 unsafe fn prepare(
     recorder: &Recorder,
     operation: Operation,
-    comm: Raw<Comm>,
+    communicator: u32,
     kind: Kind,
     peer: c_int,
     message: u64,
@@ -370,12 +377,11 @@ unsafe fn prepare(
     code: c_int,
     ticks: u64,
 ) {
-    let Some(communicator) = recorder.communicator(comm) else { return };
     if process::is_recording() {
-        recorder.count(communicator.id, operation, 0, 0, ticks);
+        recorder.count(communicator, operation, 0, 0, ticks);
     }
     if code == constant::SUCCESS {
-        let template = recorder.counted(communicator.id, operation, message, 0, 0);
+        let template = recorder.counted(communicator, operation, message, 0, 0);
         let at_start = if kind == Kind::Send { message } else { 0 };
         let started = Started { peer, ..Started::persistent(kind, template, message, at_start) };
         // SAFETY: the call succeeded, so it stored a request.

@@ -14,6 +14,7 @@ pub mod recover;
 pub mod regions;
 pub mod sizes;
 pub mod summary;
+pub mod top;
 
 /// How a command ended, when it could do its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,22 +1,18 @@
 //! `recover`: profiles of programs that ended without `MPI_Finalize`, from the segments that they left.
 
 mod profile;
-mod segments;
-mod world;
 
 use super::Outcome;
 use crate::output::printable;
+use crate::segments::{self, Skipped, World, named};
 use anyhow::{Result, bail};
 use clap::Args;
 use mpisee_profile::RankSet;
-use mpisee_profile::options::{Options, SETTINGS};
 use mpisee_profile::run::rfc3339;
-use profile::{Recovered, named};
-use segments::Skipped;
+use profile::Recovered;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use world::World;
 
 const EXAMPLES: &str = "\
 EXAMPLES:
@@ -27,8 +23,8 @@ EXAMPLES:
 /// Write the profiles of programs that were killed, aborted or left without MPI_Finalize.
 ///
 /// Each rank counts in a segment, a file in memory, which stays when the rank is killed. The segments
-/// of one run become one profile NAME.mpisee, which says that it is incomplete, which ranks it has
-/// and which are missing. Segments of processes that run are left alone. A segment of another node is
+/// of one run become one profile NAME.mpisee, which says that it is incomplete, which ranks it has,
+/// which are missing, and in which MPI call each rank was. Segments of processes that run are left alone. A segment of another node is
 /// taken for one of a process that ended.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -58,7 +54,7 @@ pub struct RecoverArgs {
 pub fn run(args: &RecoverArgs) -> Result<Outcome> {
     let directory = match &args.directory {
         Some(directory) => directory.clone(),
-        None => directory_of_segments()?,
+        None => segments::directory()?,
     };
     if args.output.as_ref().is_some_and(|output| output.file_name().is_none()) {
         bail!(
@@ -115,25 +111,14 @@ fn find_worlds(directory: &Path, user: u32, others_ended: bool) -> Result<(Vec<W
     let begin = Instant::now();
     loop {
         let found = segments::find(directory, user, others_ended)?;
-        let worlds = world::worlds(found.segments);
+        let worlds = segments::worlds(found.segments);
         let is_ending = |world: &World| world.ended().next().is_some() && world.running().next().is_some();
         if !worlds.iter().any(is_ending) || begin.elapsed() > MOST_WAITING {
-            return Ok((worlds, found.unreadable));
+            let mut unreadable = found.unreadable;
+            unreadable.extend(found.empty);
+            return Ok((worlds, unreadable));
         }
         std::thread::sleep(Duration::from_millis(50));
-    }
-}
-
-/// As the library finds it.
-fn directory_of_segments() -> Result<PathBuf> {
-    const NAME: &str = "MPISEE_SEGMENTS";
-    let Some(value) = std::env::var_os(NAME) else { return Ok(Options::default().segments) };
-    let value = value.to_string_lossy();
-    let wrong =
-        SETTINGS.iter().find(|setting| setting.variable == NAME).and_then(|it| it.check(&value).err());
-    match wrong {
-        Some(why) => bail!("{NAME}='{value}' {why}; name the directory of the segments"),
-        None => Ok(PathBuf::from(value.as_ref())),
     }
 }
 
@@ -161,7 +146,8 @@ fn tell_recovered(world: &World, recovered: &Recovered) -> Result<()> {
         named(&ranks),
         world.size(),
         rfc3339(start)
-    ))
+    ))?;
+    recovered.ended_in.iter().try_for_each(|place| say(&format!("  {}", place.sentence())))
 }
 
 fn say(sentence: &str) -> Result<()> {

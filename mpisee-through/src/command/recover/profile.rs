@@ -1,18 +1,18 @@
 //! From the segments of one world to its profile, as at `MPI_Finalize`, but without the processes.
 
-use super::segments::Segment;
-use super::world::{World, missing};
+use crate::segments::{Clock, Collected, Place, Segment, World, collected, missing, named, of_snapshot};
+use crate::units::to_nine_decimals;
 use anyhow::{Context, Result};
 use mpisee_profile::files::{ProfileFiles, parts};
 use mpisee_profile::rows::{CommRow, Seconds};
-use mpisee_profile::run::{MpiInfo, ProfilerInfo, RunInfo, rfc3339};
+use mpisee_profile::run::{EndedIn, MpiInfo, ProfilerInfo, RunInfo, rfc3339};
 use mpisee_profile::segment::layout::price;
 use mpisee_profile::segment::snapshot::Program;
-use mpisee_profile::segment::tables::{call_ns, is_merged};
+use mpisee_profile::segment::tables::{call_ns, is_merged, names};
 use mpisee_profile::segment::{NotSeen, RankTables, Snapshot};
 use mpisee_profile::writer::{from_csv, to_csv};
 use mpisee_profile::{FORMAT_VERSION, RankSet};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 /// A profile that was recovered.
@@ -21,6 +21,8 @@ pub struct Recovered<'w> {
     pub directory: PathBuf,
     /// What is in it.
     pub segments: Vec<&'w Segment>,
+    /// As in its `run.json`.
+    pub ended_in: Vec<EndedIn>,
 }
 
 /// A segment that cannot be read after all, and why.
@@ -49,8 +51,8 @@ pub fn recover<'w>(
     }
     let recovered = match writing {
         Some(writing) => {
-            let directory = writing.finish(world, &recovered)?;
-            Some(Recovered { directory, segments: recovered })
+            let (directory, ended_in) = writing.finish(world, &recovered)?;
+            Some(Recovered { directory, segments: recovered, ended_in })
         }
         None => None,
     };
@@ -73,6 +75,16 @@ struct Writing {
     not_seen: Vec<u64>,
     wall_s: f64,
     end_realtime_ns: u64,
+    last: Vec<Last>,
+}
+
+/// What is last known of a rank.
+struct Last {
+    rank: u32,
+    places: Vec<Place>,
+    clock: Clock,
+    /// Ranks whose ticks are of one clock.
+    clocked_by: (u64, bool),
 }
 
 impl Writing {
@@ -105,6 +117,7 @@ impl Writing {
             not_seen: vec![0; NotSeen::ALL.len()],
             wall_s: 0.0,
             end_realtime_ns: 0,
+            last: Vec::new(),
         })
     }
 
@@ -121,22 +134,52 @@ impl Writing {
         }
         let end = snapshot.start_realtime_ns.saturating_add((wall_s * 1e9) as u64);
         self.end_realtime_ns = self.end_realtime_ns.max(end);
+        let clock = Clock::of_ended(snapshot, snapshot.last_known().ticks);
+        self.last.push(Last {
+            rank: snapshot.world_rank,
+            places: of_snapshot(snapshot, &names(snapshot), &clock),
+            clock,
+            clocked_by: (snapshot.boot, snapshot.ticks_are_tsc),
+        });
         Ok(self.files.append(&parts(&tables))?)
     }
 
-    fn finish(mut self, world: &World, recovered: &[&Segment]) -> Result<PathBuf> {
+    fn finish(mut self, world: &World, recovered: &[&Segment]) -> Result<(PathBuf, Vec<EndedIn>)> {
         self.run.end = rfc3339(self.end_realtime_ns);
         self.run.not_seen = NotSeen::named(&self.not_seen);
         if self.wall_s > 0.0 {
             self.run.profiler.share_of_wall = self.run.profiler.time_s / self.wall_s;
         }
         self.run.incomplete_because = Some(why_incomplete(world, recovered));
+        self.run.ended_in = ended_in(&mut self.last);
         self.run.notes.push(
             "wall_s of each rank is up to the last that is known of it: the rank ran at least so long"
                 .to_owned(),
         );
-        Ok(self.files.finish(&self.run)?)
+        Ok((self.files.finish(&self.run)?, self.run.ended_in))
     }
+}
+
+/// Where the ranks were. How long, is told up to the last moment that is known of any rank by the same clock.
+fn ended_in(last: &mut [Last]) -> Vec<EndedIn> {
+    let mut latest: HashMap<(u64, bool), u64> = HashMap::new();
+    for rank in &*last {
+        let ticks = latest.entry(rank.clocked_by).or_default();
+        *ticks = rank.clock.ticks.max(*ticks);
+    }
+    for rank in &mut *last {
+        let more_s = rank.clock.seconds(latest[&rank.clocked_by] - rank.clock.ticks);
+        rank.places.iter_mut().for_each(|place| place.for_s += more_s);
+    }
+    let places = collected(last.iter().map(|rank| (rank.rank, true, rank.places.as_slice())));
+    let told = |one: Collected| EndedIn {
+        ranks: one.ranks.to_string(),
+        call: one.place.as_ref().map(|place| place.call.name().to_owned()),
+        comm: one.place.as_ref().and_then(|place| Some(place.comm.as_ref()?.1.clone())),
+        number: one.place.as_ref().and_then(|place| place.number),
+        at_least_s: to_nine_decimals(one.place.as_ref().map_or(0.0, |place| place.for_s)),
+    };
+    places.into_iter().map(told).collect()
 }
 
 /// Which ranks the profile has, and where the others are.
@@ -164,11 +207,6 @@ fn why_incomplete(world: &World, recovered: &[&Segment]) -> String {
         }
     }
     why
-}
-
-/// `rank 3`, `ranks 0-2`.
-pub fn named(ranks: &RankSet) -> String {
-    format!("{} {ranks}", if ranks.len() == 1 { "rank" } else { "ranks" })
 }
 
 /// Where the profile shall be: what was asked for, else in the working directory by the name that it would have had.

@@ -2,6 +2,7 @@
 
 use crate::units::{count, seconds, to_nine_decimals};
 use mpisee_profile::rows::RankRow;
+use mpisee_profile::run::EndedIn;
 use mpisee_profile::{Profile, RunInfo};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -32,6 +33,7 @@ pub struct RunSummary<'a> {
     profiler_call_ns: f64,
     complete: bool,
     incomplete_because: Option<&'a str>,
+    ended_in: &'a [EndedIn],
     recording_was_off: bool,
     not_seen_calls: &'a BTreeMap<String, u64>,
     notes: &'a [String],
@@ -63,6 +65,7 @@ impl<'a> RunSummary<'a> {
             profiler_call_ns: to_nine_decimals(run.profiler.call_ns),
             complete: run.complete,
             incomplete_because: run.incomplete_because.as_deref(),
+            ended_in: &run.ended_in,
             recording_was_off: run.recording_was_off,
             not_seen_calls: &run.not_seen,
             notes: &run.notes,
@@ -104,6 +107,7 @@ impl<'a> RunSummary<'a> {
         if !self.complete {
             let why = self.incomplete_because.unwrap_or("run.json does not say why");
             sentences.push(format!("The profile is incomplete: {why}."));
+            sentences.extend(self.ended_in.iter().map(|place| format!("{}.", place.sentence())));
         }
         if self.recording_was_off {
             sentences.push("Recording was off for a part of the run on some rank.".to_owned());

@@ -1,6 +1,6 @@
 //! Which segments are of one world: of the processes of one `MPI_COMM_WORLD`.
 
-use super::segments::Segment;
+use super::Segment;
 use mpisee_profile::RankSet;
 use std::collections::BTreeMap;
 

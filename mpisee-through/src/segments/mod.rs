@@ -1,14 +1,24 @@
 //! Finding segments, and reading them with care: the directory is one in which everybody may put files.
 
+mod live;
+mod place;
+mod world;
+
 use anyhow::{Context, Result, bail};
+use mpisee_profile::options::{Options, SETTINGS};
 use mpisee_profile::process;
 use mpisee_profile::segment::Snapshot;
 use mpisee_profile::segment::layout::HEADER_BYTES;
 use mpisee_profile::segment::tables::names_can_be;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::Read;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+pub use live::Clock;
+use live::{Twice, words_of};
+pub use place::{Collected, Place, collected, is_collective, named, of_snapshot, short_seconds};
+pub use world::{World, missing, worlds};
 
 /// More than any segment has.
 const MOST_BYTES: u64 = 1 << 34;
@@ -36,8 +46,23 @@ pub type Skipped = (PathBuf, String);
 pub struct Found {
     /// Segments.
     pub segments: Vec<Segment>,
-    /// Files of that name which are none, or none yet, and why.
+    /// Files of that name which are none, and why.
     pub unreadable: Vec<Skipped>,
+    /// Files in which nothing is, and why.
+    pub empty: Vec<Skipped>,
+}
+
+/// The directory in which the library makes segments.
+pub fn directory() -> Result<PathBuf> {
+    const NAME: &str = "MPISEE_SEGMENTS";
+    let Some(value) = std::env::var_os(NAME) else { return Ok(Options::default().segments) };
+    let value = value.to_string_lossy();
+    let wrong =
+        SETTINGS.iter().find(|setting| setting.variable == NAME).and_then(|it| it.check(&value).err());
+    match wrong {
+        Some(why) => bail!("{NAME}='{value}' {why}; name the directory of the segments"),
+        None => Ok(PathBuf::from(value.as_ref())),
+    }
 }
 
 /// The user as whom this process acts.
@@ -59,13 +84,15 @@ pub fn find(directory: &Path, user: u32, others_ended: bool) -> Result<Found> {
             continue;
         }
         match look_at(&path, user, pid, others_ended) {
-            Ok(segment) => found.segments.push(segment),
+            Ok(Looked::Segment(segment)) => found.segments.push(*segment),
+            Ok(Looked::Empty(why)) => found.empty.push((path, why)),
             // It was there a moment ago: a program that ends removes its segments.
             Err(_) if std::fs::symlink_metadata(&path).is_err() => {}
             Err(why) => found.unreadable.push((path, format!("{why:#}"))),
         }
     }
     found.unreadable.sort();
+    found.empty.sort();
     Ok(found)
 }
 
@@ -77,14 +104,21 @@ fn parse_name(name: &str) -> Option<(u32, u32)> {
     (is_time(parts.next()?) && parts.next().is_none()).then_some((user, pid))
 }
 
-fn look_at(path: &Path, user: u32, pid: u32, others_ended: bool) -> Result<Segment> {
+/// What a file of a segment's name is.
+enum Looked {
+    Segment(Box<Segment>),
+    Empty(String),
+}
+
+fn look_at(path: &Path, user: u32, pid: u32, others_ended: bool) -> Result<Looked> {
+    let empty = |why: String| Ok(Looked::Empty(why));
     let (file, metadata) = open(path, user)?;
     let words = read(file, HEADER_BYTES as u64)?;
     // The first word is written last.
     if words.first().is_none_or(|&word| word == 0) && words.iter().all(|&word| word == 0) {
         match process::look_at(pid) {
-            Some(_) => bail!("nothing is in it; process {pid} may be about to begin it"),
-            None => bail!("nothing is in it; process {pid} ended before it began to record"),
+            Some(_) => return empty(format!("nothing is in it; process {pid} may be about to begin it")),
+            None => return empty(format!("nothing is in it; process {pid} ended before it began to record")),
         }
     }
     let (header, used) = Snapshot::read_header(words.as_slice())?;
@@ -113,7 +147,8 @@ fn look_at(path: &Path, user: u32, pid: u32, others_ended: bool) -> Result<Segme
         && !is_elsewhere
         && process::look_at(pid).is_some_and(|seen| !seen.ended && seen.start == header.process_start);
     let path = path.to_owned();
-    Ok(Segment { path, header, is_running, used, user, identity: identity(&metadata) })
+    let identity = identity(&metadata);
+    Ok(Looked::Segment(Box::new(Segment { path, header, is_running, used, user, identity })))
 }
 
 /// Opens a file that is the user's alone. Neither follows a link nor waits for the other end of a pipe.
@@ -148,8 +183,7 @@ fn identity(metadata: &Metadata) -> (u64, u64) {
 fn read(file: File, bytes: u64) -> Result<Vec<u64>> {
     let mut content = Vec::new();
     file.take(bytes).read_to_end(&mut content).context("cannot read it")?;
-    let (words, _) = content.as_chunks::<8>();
-    Ok(words.iter().map(|&word| u64::from_ne_bytes(word)).collect())
+    Ok(words_of(&content))
 }
 
 impl Segment {
@@ -165,6 +199,25 @@ impl Segment {
         }
         let snapshot = Snapshot::read(words.as_slice())?;
         names_can_be(&snapshot)?;
+        if snapshot.communicators.is_empty() {
+            bail!("it has no communicators");
+        }
+        Ok(snapshot)
+    }
+
+    /// All that it says now, while its process may be writing to it.
+    pub fn read_now(&self) -> Result<Snapshot> {
+        let (file, metadata) = open(&self.path, self.user)?;
+        if identity(&metadata) != self.identity {
+            bail!("another file took its name");
+        }
+        let mut bytes = vec![0; usize::try_from(self.used).context("it is too large")?];
+        let mut read = || -> Result<Vec<u64>> {
+            file.read_exact_at(&mut bytes, 0).context("cannot read it")?;
+            Ok(words_of(&bytes))
+        };
+        let (first, second) = (read()?, read()?);
+        let snapshot = Snapshot::read(&Twice { file: &file, first, second })?;
         if snapshot.communicators.is_empty() {
             bail!("it has no communicators");
         }

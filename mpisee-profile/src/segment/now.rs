@@ -1,0 +1,111 @@
+//! Where a thread is now: each thread that calls MPI has one slot for it, with the key [`super::Key::NOW`].
+//!
+//! Before a call the thread writes when it began, then the place; after it, that there is none. A reader that sees a
+//! place, then the tick, then the same place again has a pair that belongs together.
+
+use crate::Operation;
+
+/// In a slot's values: the place, see [`pack`]; [`NOWHERE`] while the thread is in no call.
+pub const PLACE: usize = 0;
+/// In a slot's values: when the call began, in ticks.
+pub const SINCE: usize = 1;
+
+/// In no call that is recorded.
+pub const NOWHERE: u64 = 0;
+/// In a recorded call of which the place is about to be written.
+pub const ABOUT_TO_SAY: u64 = 1;
+/// In place of the number of a communicator that is not known.
+pub const UNKNOWN: u32 = u32::MAX;
+
+const IN_CALL: u64 = 1 << 63;
+/// Calls that are in no table of a profile, numbered behind those that are.
+const FINALIZE: u16 = u16::MAX >> 1;
+const ABORT: u16 = FINALIZE - 1;
+
+/// A call in which a thread can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Call {
+    /// One that is counted.
+    Counted(Operation),
+    /// `MPI_Finalize`, also while the profile is gathered.
+    Finalize,
+    /// `MPI_Abort`.
+    Abort,
+}
+
+impl Call {
+    /// The standard's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Call::Counted(operation) => operation.name(),
+            Call::Finalize => "MPI_Finalize",
+            Call::Abort => "MPI_Abort",
+        }
+    }
+
+    #[inline]
+    fn number(self) -> u16 {
+        match self {
+            Call::Counted(operation) => operation as u16,
+            Call::Finalize => FINALIZE,
+            Call::Abort => ABORT,
+        }
+    }
+
+    fn from_number(number: u16) -> Option<Call> {
+        match number {
+            FINALIZE => Some(Call::Finalize),
+            ABORT => Some(Call::Abort),
+            _ => Operation::from_index(u64::from(number)).map(Call::Counted),
+        }
+    }
+}
+
+/// Where a thread is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Now {
+    /// The call.
+    pub call: Call,
+    /// The number, in this process, of the communicator that the call is on; of a completion, that of the first active
+    /// request. `None` where it is not known.
+    pub communicator: Option<u32>,
+    /// When the call began, in ticks.
+    pub since_ticks: u64,
+}
+
+/// A place as one word: 1, call 15, communicator 32 bits, from the highest.
+#[inline]
+pub fn pack(call: Call, communicator: u32) -> u64 {
+    IN_CALL | u64::from(call.number()) << 32 | u64::from(communicator)
+}
+
+impl Now {
+    /// From the two words; `None` where the thread is in no call, or in one that no writer knows.
+    pub fn from_words(place: u64, since_ticks: u64) -> Option<Now> {
+        if place & IN_CALL == 0 {
+            return None;
+        }
+        let call = Call::from_number((place >> 32) as u16 & (u16::MAX >> 1))?;
+        let communicator = Some(place as u32).filter(|&number| number != UNKNOWN);
+        Some(Now { call, communicator, since_ticks })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_leads_back() {
+        for call in Operation::all().map(Call::Counted).chain([Call::Finalize, Call::Abort]) {
+            for number in [0, 1, 77, UNKNOWN] {
+                let now = Now::from_words(pack(call, number), 5).unwrap();
+                let communicator = (number != UNKNOWN).then_some(number);
+                assert_eq!(now, Now { call, communicator, since_ticks: 5 });
+            }
+        }
+        assert_eq!(Now::from_words(NOWHERE, 5), None);
+        assert_eq!(Now::from_words(ABOUT_TO_SAY, 5), None);
+        assert_eq!(Now::from_words(IN_CALL | 0x3fff << 32, 5), None);
+    }
+}

@@ -1,0 +1,195 @@
+//! Who is in a collective call, and who is missing from it.
+//!
+//! All members of a communicator make the same collective calls on it in the same order (MPI 4.1, 6.1), so that the
+//! k-th of an operation is the same call on each. A member that has completed more than k-1 of them has left it, as a
+//! root may; one that has not is yet to come.
+
+use super::job::{Job, Rank};
+use crate::segments::{Collected, Place, collected, is_collective, named, short_seconds};
+use mpisee_profile::RankSet;
+use mpisee_profile::segment::now::Call;
+use std::collections::BTreeMap;
+
+/// A collective call in which ranks have been for long, and others are not.
+#[derive(Debug)]
+pub struct Hang {
+    /// The call, with the longest stay.
+    pub place: Place,
+    /// The name of its communicator.
+    pub comm: String,
+    /// Who is in it.
+    pub inside: RankSet,
+    /// Who has left it already.
+    pub left: RankSet,
+    /// Who is yet to come, and where they are.
+    pub missing: Vec<Collected>,
+    /// Members of which nothing is known here.
+    pub elsewhere: RankSet,
+}
+
+/// The calls in which somebody has been for `threshold_s` seconds or more while others are missing; the longest first.
+pub fn hangs(job: &Job, threshold_s: f64) -> Vec<Hang> {
+    type Key<'j> = (Call, &'j str, Option<u64>);
+    let mut groups: BTreeMap<Key, (Vec<u32>, &Place)> = BTreeMap::new();
+    for (&rank, state) in &job.ranks {
+        for place in state.places.iter().filter(|place| is_collective(place.call)) {
+            let Some((_, name)) = &place.comm else { continue };
+            let number = place.number.filter(|_| !job.recording_was_off);
+            let (ranks, longest) =
+                groups.entry((place.call, name, number)).or_insert_with(|| (Vec::new(), place));
+            ranks.push(rank);
+            if place.for_s > longest.for_s {
+                *longest = place;
+            }
+        }
+    }
+    let long = groups.into_iter().filter(|(_, (_, longest))| longest.for_s >= threshold_s);
+    let mut found: Vec<Hang> = long
+        .filter_map(|((call, comm, number), (ranks, longest))| {
+            let place = Place { number, ..longest.clone() };
+            hang(job, call, comm, place, ranks.into_iter().collect())
+        })
+        .collect();
+    found.sort_by(|left, right| right.place.for_s.total_cmp(&left.place.for_s));
+    found
+}
+
+/// `None` if nobody is missing, or nobody can know.
+fn hang(job: &Job, call: Call, name: &str, place: Place, inside: RankSet) -> Option<Hang> {
+    let comm = job.comms.get(name).filter(|comm| !comm.ambiguous)?;
+    let has_left = |state: &Rank| match (call, place.number) {
+        (Call::Counted(operation), Some(number)) => {
+            state.completed.get(&(name.to_owned(), operation)).is_some_and(|&completed| completed >= number)
+        }
+        _ => false,
+    };
+    let (mut left, mut missing, mut elsewhere) = (Vec::new(), Vec::new(), Vec::new());
+    for rank in comm.members.iter().filter(|&rank| !inside.contains(rank)) {
+        match job.ranks.get(&rank) {
+            None => elsewhere.push(rank),
+            Some(state) if has_left(state) => left.push(rank),
+            Some(state) => missing.push((rank, state.ended, state.places.get(..1).unwrap_or_default())),
+        }
+    }
+    // A rank that is through with MPI_Finalize leaves nothing here.
+    let known_missing = !missing.is_empty() || !elsewhere.is_empty() && call != Call::Finalize;
+    known_missing.then(|| Hang {
+        place,
+        comm: name.to_owned(),
+        inside,
+        left: left.into_iter().collect(),
+        missing: collected(missing),
+        elsewhere: elsewhere.into_iter().collect(),
+    })
+}
+
+impl Hang {
+    /// One sentence.
+    pub fn sentence(&self) -> String {
+        let mut text =
+            format!("{}, for {}: in it {}", self.place.name(), short_seconds(self.place.for_s), self.inside);
+        if !self.left.is_empty() {
+            text += &format!("; through it {}", self.left);
+        }
+        let missing: Vec<String> =
+            self.missing.iter().map(|one| format!("{} ({})", one.ranks, whereabouts(one))).collect();
+        if !missing.is_empty() {
+            text += &format!("; missing {}", missing.join(", "));
+        }
+        if !self.elsewhere.is_empty() {
+            text += &format!("; not on this node {}", self.elsewhere);
+        }
+        text
+    }
+}
+
+/// `in MPI_Recv on W for 12 s`, `in no MPI call`, `ended in MPI_Recv on W`.
+pub fn whereabouts(ranks: &Collected) -> String {
+    match (&ranks.place, ranks.ended) {
+        (Some(place), false) => format!("in {} for {}", place.name(), short_seconds(place.for_s)),
+        (None, false) => "in no MPI call".to_owned(),
+        (Some(place), true) => format!("ended in {}", place.name()),
+        (None, true) => "ended, in no MPI call".to_owned(),
+    }
+}
+
+/// `ranks 0-2 in MPI_Allreduce on W (call 18) for 12 s`.
+pub fn line(ranks: &Collected) -> String {
+    format!("{} {}", named(&ranks.ranks), whereabouts(ranks))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::job::Comm;
+    use super::*;
+    use mpisee_profile::Operation;
+
+    fn place(operation: Operation, comm: &str, number: u64, for_s: f64) -> Vec<Place> {
+        let comm = Some((0, comm.to_owned()));
+        vec![Place { call: Call::Counted(operation), comm, number: Some(number), for_s }]
+    }
+
+    /// A rank that completed so many calls of `MPI_Allreduce` and `MPI_Bcast` on `W_s2.0`.
+    fn rank(completed: u64, places: Vec<Place>) -> Rank {
+        let count = |operation| (("W_s2.0".to_owned(), operation), completed);
+        let completed = [count(Operation::Allreduce), count(Operation::Bcast)].into_iter().collect();
+        Rank { places, completed, ..Rank::default() }
+    }
+
+    fn job(ranks: Vec<Rank>) -> Job {
+        let comm = Comm { members: RankSet::first(5), size: 5, ..Comm::default() };
+        Job {
+            size: 8,
+            ranks: (0..).zip(ranks).collect(),
+            comms: [("W_s2.0".to_owned(), comm)].into(),
+            ..Job::default()
+        }
+    }
+
+    fn sentences(job: &Job, threshold_s: f64) -> Vec<String> {
+        hangs(job, threshold_s).iter().map(Hang::sentence).collect()
+    }
+
+    #[test]
+    fn it_is_said_who_is_in_and_who_is_missing() {
+        let inside = |for_s| rank(17, place(Operation::Allreduce, "W_s2.0", 18, for_s));
+        let elsewhere = rank(17, place(Operation::Recv, "W", 4, 12.2));
+        let job = job(vec![inside(12.0), inside(11.0), inside(12.4), elsewhere]);
+        let expected = "MPI_Allreduce on W_s2.0 (call 18), for 12 s: in it 0-2; missing 3 (in MPI_Recv on W for 12 s); \
+                        not on this node 4";
+        assert_eq!(sentences(&job, 5.0), [expected]);
+        assert_eq!(sentences(&job, 13.0), [""; 0]);
+    }
+
+    #[test]
+    fn who_has_left_is_not_missing() {
+        let root = rank(18, Vec::new());
+        let inside = || rank(17, place(Operation::Bcast, "W_s2.0", 18, 9.0));
+        let behind = rank(16, place(Operation::Bcast, "W_s2.0", 17, 1.0));
+        let mut job = job(vec![root, inside(), inside(), rank(17, Vec::new()), behind]);
+        let expected = "MPI_Bcast on W_s2.0 (call 18), for 9.0 s: in it 1-2; through it 0; missing 4 (in MPI_Bcast on \
+                        W_s2.0 (call 17) for 1.0 s), 3 (in no MPI call)";
+        assert_eq!(sentences(&job, 5.0), [expected]);
+        job.ranks.get_mut(&3).unwrap().ended = true;
+        assert!(sentences(&job, 5.0)[0].ends_with("3 (ended, in no MPI call)"));
+        // Where calls were not counted all along, numbers mean nothing: whoever is in the operation is in it.
+        job.recording_was_off = true;
+        let expected = "MPI_Bcast on W_s2.0, for 9.0 s: in it 1-2,4; missing 0 (in no MPI call), 3 (ended, in no MPI \
+                        call)";
+        assert_eq!(sentences(&job, 5.0), [expected]);
+    }
+
+    #[test]
+    fn where_all_are_in_it_nobody_is_missing() {
+        let inside = || rank(17, place(Operation::Allreduce, "W_s2.0", 18, 12.0));
+        assert_eq!(sentences(&job((0..5).map(|_| inside()).collect()), 5.0), [""; 0]);
+    }
+
+    #[test]
+    fn of_names_that_several_communicators_have_nothing_is_said() {
+        let mut job = job(vec![rank(17, place(Operation::Allreduce, "W_s2.0", 18, 12.0))]);
+        assert_eq!(sentences(&job, 5.0).len(), 1);
+        job.comms.get_mut("W_s2.0").unwrap().ambiguous = true;
+        assert_eq!(sentences(&job, 5.0), [""; 0]);
+    }
+}

@@ -1,0 +1,176 @@
+//! A job as the segments of its ranks on this node show it at one moment.
+
+use crate::segments::{Clock, Place, Segment, World, of_snapshot};
+use anyhow::Result;
+use mpisee_profile::rows::is_one_per_process;
+use mpisee_profile::segment::Snapshot;
+use mpisee_profile::segment::key::Meaning;
+use mpisee_profile::segment::layout::call;
+use mpisee_profile::segment::log::{NONE, Runs};
+use mpisee_profile::segment::now::Call;
+use mpisee_profile::segment::snapshot::Program;
+use mpisee_profile::segment::tables::{members, names};
+use mpisee_profile::{Operation, RankSet};
+use std::collections::{BTreeMap, HashMap};
+
+/// A job at one moment.
+#[derive(Debug, Default)]
+pub struct Job {
+    /// What the processes have in common; with the size and the begin it tells jobs apart.
+    pub id: (u64, u32, u64),
+    pub program: Program,
+    /// The size of `MPI_COMM_WORLD`.
+    pub size: u32,
+    /// When recording began on the rank that began first, nanoseconds since 1970, UTC.
+    pub start_realtime_ns: u64,
+    /// Seconds since then.
+    pub elapsed_s: f64,
+    /// Whether recording was off somewhere at some time, so that calls are not counted alike.
+    pub recording_was_off: bool,
+    /// The ranks whose segments are here.
+    pub ranks: BTreeMap<u32, Rank>,
+    /// The communicators of which these ranks are members, by name.
+    pub comms: BTreeMap<String, Comm>,
+}
+
+/// A rank.
+#[derive(Clone, Debug, Default)]
+pub struct Rank {
+    pub pid: u32,
+    pub host: String,
+    /// Whether its process ended.
+    pub ended: bool,
+    /// Seconds since recording began; of one that ended, up to the last that is known of it.
+    pub elapsed_s: f64,
+    /// Where its threads are, the longest stay first.
+    pub places: Vec<Place>,
+    /// How often it completed a collective, by communicator.
+    pub completed: HashMap<(String, Operation), u64>,
+}
+
+/// A communicator, summed over its members here.
+#[derive(Clone, Debug, Default)]
+pub struct Comm {
+    /// The name that the program gave.
+    pub label: String,
+    /// Processes, also those elsewhere; of a communicator that each process has for itself, of one.
+    pub size: u64,
+    /// Members by rank in the world.
+    pub members: RankSet,
+    /// Members whose segments are here.
+    pub here: u64,
+    /// Whether several communicators may have this name, so that members do not belong together.
+    pub ambiguous: bool,
+    pub calls: u64,
+    pub bytes: u64,
+    /// Seconds that the members here spent in calls, those that are not complete included.
+    pub time_s: f64,
+}
+
+impl Job {
+    /// Reads the segments of a world. Those that cannot be read are returned with the reason.
+    pub fn read(world: &World) -> (Job, Vec<(&Segment, String)>) {
+        let mut job = Job { size: world.size(), start_realtime_ns: u64::MAX, ..Job::default() };
+        let mut unreadable = Vec::new();
+        for segment in world.segments() {
+            match read(segment) {
+                Ok((snapshot, clock)) => job.add(segment, &snapshot, &clock),
+                // One that is gone belongs to a rank that has left.
+                Err(_) if !segment.path.exists() => {}
+                Err(why) => unreadable.push((segment, format!("{why:#}"))),
+            }
+        }
+        let header = world.segments().next().map(|segment| &segment.header);
+        job.id = header.map_or((0, 0, 0), |header| (header.job, header.world_size, 0));
+        job.id.2 = job.start_realtime_ns;
+        (job, unreadable)
+    }
+
+    fn add(&mut self, segment: &Segment, snapshot: &Snapshot, clock: &Clock) {
+        if self.ranks.is_empty() {
+            self.program = snapshot.program.clone();
+        }
+        self.recording_was_off |= snapshot.recording_was_off;
+        self.start_realtime_ns = self.start_realtime_ns.min(snapshot.start_realtime_ns);
+        let names = names(snapshot);
+        let mut rank = Rank {
+            pid: snapshot.pid,
+            host: snapshot.host.clone(),
+            ended: !segment.is_running,
+            elapsed_s: clock.since(snapshot.start_ticks),
+            places: of_snapshot(snapshot, &names, clock),
+            completed: HashMap::new(),
+        };
+        if !rank.ended {
+            self.elapsed_s = self.elapsed_s.max(rank.elapsed_s);
+        }
+        for (communicator, name) in snapshot.communicators.iter().zip(&names) {
+            let created = &communicator.created;
+            let comm = self.comms.entry(name.clone()).or_default();
+            comm.here += 1;
+            comm.size = created.group.len() + created.remote.as_ref().map_or(0, Runs::len);
+            comm.ambiguous |= is_one_per_process(name)
+                || communicator.folded.is_some()
+                || created.letter != 0 && created.n == NONE;
+            comm.label.clone_from(&communicator.label);
+            let own = if comm.here == 1 || comm.ambiguous { Some(members(created)) } else { None };
+            if let Some(own) = own {
+                let ranks = own.remote.iter().fold(own.group, |all, remote| all.union(remote));
+                comm.members = if comm.here == 1 { ranks } else { comm.members.union(&ranks) };
+            }
+        }
+        self.count(snapshot, clock, &names, &mut rank);
+        self.ranks.insert(snapshot.world_rank, rank);
+    }
+
+    fn count(&mut self, snapshot: &Snapshot, clock: &Clock, names: &[String], rank: &mut Rank) {
+        for (key, values) in &snapshot.counters {
+            let Some(Meaning::Call(key)) = key.meaning() else { continue };
+            let Some(name) = names.get(key.communicator as usize) else { continue };
+            let Some(comm) = self.comms.get_mut(name) else { continue };
+            comm.calls = comm.calls.wrapping_add(values[call::CALLS]);
+            comm.bytes = comm.bytes.wrapping_add(values[call::BYTES]);
+            comm.time_s += clock.seconds(values[call::TICKS]);
+            let operation = Operation::from_index(u64::from(key.operation));
+            if let Some(operation) = operation.filter(|&it| crate::segments::is_collective(Call::Counted(it)))
+            {
+                let completed = rank.completed.entry((name.clone(), operation)).or_default();
+                *completed = completed.wrapping_add(values[call::CALLS]);
+            }
+        }
+        for place in rank.places.iter().filter(|_| !rank.ended) {
+            let comm = place.comm.as_ref().and_then(|(_, name)| self.comms.get_mut(name));
+            if let Some(comm) = comm.filter(|_| matches!(place.call, Call::Counted(_))) {
+                comm.time_s += place.for_s;
+            }
+        }
+    }
+
+    /// The ranks that are here.
+    pub fn here(&self) -> RankSet {
+        self.ranks.keys().copied().collect()
+    }
+
+    /// Seconds of all ranks here.
+    pub fn rank_seconds(&self) -> f64 {
+        self.ranks.values().map(|rank| rank.elapsed_s).sum()
+    }
+
+    /// Whether no process of it runs any more.
+    pub fn is_over(&self) -> bool {
+        self.ranks.values().all(|rank| rank.ended)
+    }
+}
+
+/// Everything in a segment, and the clock of its process.
+fn read(segment: &Segment) -> Result<(Snapshot, Clock)> {
+    if segment.is_running {
+        let snapshot = segment.read_now()?;
+        let clock = Clock::of(&snapshot);
+        Ok((snapshot, clock))
+    } else {
+        let snapshot = segment.read()?;
+        let clock = Clock::of_ended(&snapshot, snapshot.last_known().ticks);
+        Ok((snapshot, clock))
+    }
+}

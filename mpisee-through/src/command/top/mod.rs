@@ -1,0 +1,257 @@
+//! `top`: where the ranks of a running job are, and what its communicators cost, from the segments of this node.
+
+mod hang;
+mod job;
+mod report;
+mod screen;
+
+use super::Outcome;
+use crate::output::{self, Format, OutputArgs, printable};
+use crate::segments::{self, Skipped, World};
+use crate::units::parse_seconds;
+use anyhow::{Result, bail};
+use clap::Args;
+use job::Job;
+use mpisee_profile::process;
+use report::{Document, JobDocument, Report, SkippedDocument, SortKey};
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const EXAMPLES: &str = "\
+EXAMPLES:
+  mpisee-through top                      the jobs of this node, until q is pressed
+  mpisee-through top 4711                 the one to which process 4711 belongs, or which it started
+  mpisee-through top --once               the same as text, once
+  mpisee-through top --output json        for scripts
+  mpisee-through top /local/shm           from where --segments of mpisee led
+KEYS:
+  q, Esc  quit      p, blank  pause      t, c, b, n  sort by time, calls, bytes, name
+  up, down, page up, page down  scroll   Tab  the next job";
+
+/// Where every rank of a running job is, and what its communicators cost; who is missing from a collective.
+///
+/// Reads what mpisee's ranks on this node keep in memory, and costs them nothing. Ranks in the same place are shown
+/// together. Where ranks have been in a collective for longer than --hang while other members are not in it, a line
+/// says who is in and who is missing. Calls/s, Bytes/s and Time% are of the time since the last look; Time% is the part
+/// of the time of all ranks here, calls that are not yet complete included. HERE counts members on this node.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct TopArgs {
+    /// A process of the job or above it, or where the segments are (default: the directory in MPISEE_SEGMENTS, else
+    /// /dev/shm)
+    #[arg(value_name = "PID|DIR")]
+    which: Option<String>,
+
+    /// Time between two looks
+    #[arg(long, value_name = "TIME", value_parser = parse_interval, default_value = "1s")]
+    interval: f64,
+
+    /// From when on a wait in a collective is shown as one
+    #[arg(long, value_name = "TIME", value_parser = parse_seconds, default_value = "5s")]
+    hang: f64,
+
+    /// Order of communicators, largest first; name is ascending
+    #[arg(long, value_name = "KEY", value_enum, default_value_t = SortKey::Time)]
+    sort: SortKey,
+
+    /// Write once and end; so it is also where the output is no terminal
+    #[arg(long)]
+    once: bool,
+
+    /// Whose jobs, by number; root can look at those of others (default: the caller's)
+    #[arg(long, value_name = "UID")]
+    user: Option<u32>,
+
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+fn parse_interval(text: &str) -> Result<f64, String> {
+    const SHORTEST_S: f64 = 0.05;
+    const LONGEST_S: f64 = 3600.0;
+    let seconds = parse_seconds(text)?;
+    if (SHORTEST_S..=LONGEST_S).contains(&seconds) {
+        Ok(seconds)
+    } else {
+        Err(format!("'{text}' is not between 50ms and 3600s"))
+    }
+}
+
+/// Where to look, and for what.
+struct Watch {
+    directory: PathBuf,
+    user: u32,
+    /// A process of the job, or above it.
+    pid: Option<u32>,
+}
+
+/// What was found at one moment.
+struct Seen {
+    /// Jobs of which processes run, in the order in which they began.
+    jobs: Vec<Job>,
+    skipped: Vec<Skipped>,
+    /// Segments of processes that ended, of no job that runs.
+    left_behind: usize,
+}
+
+/// Runs the command.
+pub fn run(args: &TopArgs) -> Result<Outcome> {
+    let watch = Watch::new(args)?;
+    let first = watch.look()?;
+    if first.jobs.is_empty() {
+        bail!("{}", watch.nothing(&first));
+    }
+    let is_screen = !args.once
+        && args.output.format() == Format::Table
+        && args.output.is_stdout()
+        && std::io::stdout().is_terminal();
+    if is_screen {
+        screen::run(&watch, first, args.interval, args.hang, args.sort)?;
+        return Ok(Outcome::Done);
+    }
+    std::thread::sleep(Duration::from_secs_f64(args.interval));
+    let second = watch.look()?;
+    if second.jobs.is_empty() {
+        // Nothing went wrong: it is over.
+        writeln!(std::io::stdout(), "the job has ended")?;
+        return Ok(Outcome::Done);
+    }
+    args.output.write(&written(args, &watch, &first, second)?)?;
+    Ok(Outcome::Done)
+}
+
+fn written(args: &TopArgs, watch: &Watch, first: &Seen, second: Seen) -> Result<Vec<u8>> {
+    let report = |job: &Job| Report::new(before(first, job), job, args.sort, args.hang);
+    match args.output.format() {
+        Format::Json => {
+            let skipped = second
+                .skipped
+                .iter()
+                .map(|(path, why)| SkippedDocument { path: path.display().to_string(), why: why.clone() });
+            output::json(&Document {
+                segments: watch.directory.display().to_string(),
+                skipped: skipped.collect(),
+                jobs: second.jobs.iter().map(|job| JobDocument::new(job, report(job))).collect(),
+            })
+        }
+        Format::Csv => {
+            tell_skipped(&second.skipped);
+            match second.jobs.as_slice() {
+                [job] => report(job).sheet().csv(),
+                jobs => bail!("{} jobs run here; name a process of one, or take --output json", jobs.len()),
+            }
+        }
+        Format::Table => {
+            tell_skipped(&second.skipped);
+            let page = args.output.page();
+            let texts: Vec<String> = second.jobs.iter().map(|job| report(job).text(job, page)).collect();
+            Ok(texts.join("\n").into_bytes())
+        }
+    }
+}
+
+fn tell_skipped(skipped: &[Skipped]) {
+    for (path, why) in skipped {
+        let sentence = format!("mpisee-through: '{}' is skipped: {why}", path.display());
+        // Nobody is left to tell if stderr is closed too.
+        let _ = writeln!(std::io::stderr(), "{}", printable(&sentence));
+    }
+}
+
+/// The same job as it was; one that is new is compared with itself.
+fn before<'s>(seen: &'s Seen, job: &'s Job) -> &'s Job {
+    seen.jobs.iter().find(|earlier| earlier.id == job.id).unwrap_or(job)
+}
+
+impl Watch {
+    fn new(args: &TopArgs) -> Result<Watch> {
+        let pid = args.which.as_deref().and_then(|which| which.parse().ok());
+        let directory = match (&args.which, pid) {
+            (Some(directory), None) => PathBuf::from(directory),
+            (_, Some(pid)) => directory_of(pid).map_or_else(segments::directory, Ok)?,
+            (None, None) => segments::directory()?,
+        };
+        if let Some(pid) = pid
+            && process::look_at(pid).is_none()
+        {
+            bail!("there is no process {pid}; a directory whose name is a number is ./{pid}");
+        }
+        let user = match args.user {
+            Some(user) => user,
+            None => segments::own_user()?,
+        };
+        Ok(Watch { directory, user, pid })
+    }
+
+    /// Looks at everything once.
+    fn look(&self) -> Result<Seen> {
+        let found = segments::find(&self.directory, self.user, false)?;
+        let mut skipped = found.unreadable;
+        let (mut jobs, mut left_behind) = (Vec::new(), 0);
+        for world in segments::worlds(found.segments) {
+            if world.running().next().is_none() {
+                left_behind += world.segments().count();
+            } else if self.is_wanted(&world) {
+                let (job, unreadable) = Job::read(&world);
+                skipped.extend(unreadable.into_iter().map(|(segment, why)| (segment.path.clone(), why)));
+                if !job.ranks.is_empty() && !job.is_over() {
+                    jobs.push(job);
+                }
+            }
+        }
+        Ok(Seen { jobs, skipped, left_behind })
+    }
+
+    /// Whether the process asked for is one of the world, or above one.
+    fn is_wanted(&self, world: &World) -> bool {
+        let Some(wanted) = self.pid else { return true };
+        world.running().any(|segment| is_or_is_below(segment.header.pid, wanted))
+    }
+
+    /// Why there is nothing to show.
+    fn nothing(&self, seen: &Seen) -> String {
+        let directory = self.directory.display();
+        let mut why = match self.pid {
+            Some(pid) => {
+                format!("process {pid} has no job that mpisee records: no segment in '{directory}' is its")
+            }
+            None => format!(
+                "no program that mpisee records runs here: no segment of a running process is in '{directory}'"
+            ),
+        };
+        if seen.left_behind > 0 {
+            why += &format!(
+                "; {} of processes that ended, which 'mpisee-through recover' reads",
+                crate::units::count(seen.left_behind as u64, "segment")
+            );
+        }
+        if let Some((path, reason)) = seen.skipped.first() {
+            why += &format!("; '{}' is skipped: {reason}", path.display());
+        }
+        printable(&why)
+    }
+}
+
+/// Where a process was told to have its segment.
+fn directory_of(pid: u32) -> Option<PathBuf> {
+    use std::os::unix::ffi::OsStrExt;
+    let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let mut variables = environment.split(|&byte| byte == 0);
+    let value = variables.find_map(|variable| variable.strip_prefix(b"MPISEE_SEGMENTS="))?;
+    Some(Path::new(std::ffi::OsStr::from_bytes(value)).to_owned())
+}
+
+fn is_or_is_below(mut pid: u32, wanted: u32) -> bool {
+    const MOST_STEPS: u32 = 64;
+    for _ in 0..MOST_STEPS {
+        if pid == wanted {
+            return true;
+        }
+        match process::look_at(pid) {
+            Some(seen) if seen.parent > 0 => pid = seen.parent,
+            _ => return false,
+        }
+    }
+    false
+}

@@ -1,0 +1,322 @@
+//! What is shown of a job: rates and times by communicator, places, hangs; as text and as JSON.
+
+use super::hang::{Hang, hangs, line};
+use super::job::Job;
+use crate::output::{Page, printable};
+use crate::segments::{Collected, Place, collected, short_seconds};
+use crate::sheet::{self, Sheet, Value};
+use crate::units::{natural_order, to_nine_decimals};
+use clap::ValueEnum;
+use mpisee_profile::run::rfc3339;
+use serde::Serialize;
+
+/// Order of communicators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SortKey {
+    /// By the time in MPI since the last look
+    Time,
+    /// By calls since the last look
+    Calls,
+    /// By bytes since the last look
+    Bytes,
+    Name,
+}
+
+/// A job at one moment, and what happened since an earlier one.
+pub struct Report {
+    pub rows: Vec<Row>,
+    pub places: Vec<Collected>,
+    pub hangs: Vec<Hang>,
+    /// Seconds since the earlier moment.
+    pub interval_s: f64,
+    /// Part of the time of all ranks here that was in MPI: in all, and in the interval.
+    pub mpi_share: f64,
+    pub interval_mpi_share: f64,
+}
+
+/// A communicator; rates are of the interval, shares of the time of all ranks here.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    pub comm: String,
+    pub label: String,
+    pub size: u64,
+    pub members_here: u64,
+    pub calls: u64,
+    pub bytes: u64,
+    pub time_s: f64,
+    pub share_of_time: f64,
+    pub interval_calls_per_s: f64,
+    pub interval_bytes_per_s: f64,
+    pub interval_share_of_time: f64,
+}
+
+impl Report {
+    /// Compares two moments of a job.
+    pub fn new(before: &Job, now: &Job, sort: SortKey, hang_s: f64) -> Report {
+        let interval_s = (now.elapsed_s - before.elapsed_s).max(0.0);
+        let all_s = now.rank_seconds();
+        let interval_all_s = (all_s - before.rank_seconds()).max(0.0);
+        let rate = |part: f64, whole: f64| if whole > 0.0 { to_nine_decimals(part / whole) } else { 0.0 };
+        let mut rows: Vec<Row> = Vec::new();
+        for (name, comm) in &now.comms {
+            let old = before.comms.get(name).cloned().unwrap_or_default();
+            // Counts of one message may be taken back when another size is known.
+            let more = |now: u64, old: u64| now.saturating_sub(old) as f64;
+            rows.push(Row {
+                comm: name.clone(),
+                label: comm.label.clone(),
+                size: comm.size,
+                members_here: comm.here,
+                calls: comm.calls,
+                bytes: comm.bytes,
+                time_s: to_nine_decimals(comm.time_s),
+                share_of_time: rate(comm.time_s, all_s),
+                interval_calls_per_s: rate(more(comm.calls, old.calls), interval_s),
+                interval_bytes_per_s: rate(more(comm.bytes, old.bytes), interval_s),
+                interval_share_of_time: rate((comm.time_s - old.time_s).max(0.0), interval_all_s),
+            });
+        }
+        let of = |part: fn(&Row) -> f64| rows.iter().map(part).sum::<f64>();
+        let (mpi_share, interval_mpi_share) =
+            (of(|row| row.share_of_time), of(|row| row.interval_share_of_time));
+        rows.sort_by(|left, right| {
+            let key = |row: &Row| match sort {
+                SortKey::Time => (row.interval_share_of_time, row.share_of_time),
+                SortKey::Calls => (row.interval_calls_per_s, row.calls as f64),
+                SortKey::Bytes => (row.interval_bytes_per_s, row.bytes as f64),
+                SortKey::Name => (0.0, 0.0),
+            };
+            let ((left_now, left_all), (right_now, right_all)) = (key(left), key(right));
+            let order = right_now.total_cmp(&left_now).then(right_all.total_cmp(&left_all));
+            order.then_with(|| natural_order(&left.comm, &right.comm))
+        });
+        let ranks = now.ranks.iter().map(|(&rank, state)| (rank, state.ended, state.places.as_slice()));
+        let places = collected(ranks);
+        Report { rows, places, hangs: hangs(now, hang_s), interval_s, mpi_share, interval_mpi_share }
+    }
+
+    /// The communicators.
+    pub fn sheet(&self) -> Sheet {
+        let row = |row: &Row| {
+            vec![
+                Value::Text(row.comm.clone()),
+                Value::Text(row.label.clone()),
+                Value::Count(row.size),
+                Value::Count(row.members_here),
+                Value::Number(rounded(row.interval_calls_per_s)),
+                Value::Number(rounded(row.interval_bytes_per_s)),
+                Value::Share(row.interval_share_of_time),
+                Value::Share(row.share_of_time),
+                Value::Count(row.calls),
+                Value::Bytes(row.bytes),
+                Value::Seconds(row.time_s),
+            ]
+        };
+        let heads = vec![
+            sheet::fixed("comm", "COMM"),
+            sheet::fixed("label", "LABEL").or_none(),
+            sheet::number("size", "SIZE"),
+            sheet::number("members_here", "HERE"),
+            sheet::number("interval_calls_per_s", "Calls/s"),
+            sheet::number("interval_bytes_per_s", "Bytes/s"),
+            sheet::number("interval_share_of_time", "Time%"),
+            sheet::number("share_of_time", "in all%"),
+            sheet::number("calls", "#Calls").or_none(),
+            sheet::number("bytes", "Volume").or_none(),
+            sheet::number("time_s", "Time[s]").or_none(),
+        ];
+        Sheet { name: "communicators", heads, rows: self.rows.iter().map(row).collect() }
+    }
+
+    /// What is known of the job, in lines of heading and text.
+    pub fn header(&self, job: &Job) -> Vec<(&'static str, String)> {
+        let program = &job.program;
+        let here = job.here();
+        let ended = job.ranks.values().filter(|rank| rank.ended).count();
+        let mut ranks = format!("{} of {} here: {here}", here.len(), job.size);
+        if ended > 0 {
+            ranks += &format!(" ({ended} ended)");
+        }
+        vec![
+            ("Command", printable(&program.command.join(" "))),
+            ("MPI", printable(&format!("{} (flavour {})", program.library, program.flavour))),
+            ("Ranks", ranks),
+            ("Running", format!("{} since {}", short_seconds(job.elapsed_s), rfc3339(job.start_realtime_ns))),
+            (
+                "In MPI",
+                format!(
+                    "{:.1} % of the time of the ranks here; {:.1} % of the last {}",
+                    100.0 * self.mpi_share,
+                    100.0 * self.interval_mpi_share,
+                    short_seconds(self.interval_s)
+                ),
+            ),
+        ]
+    }
+
+    /// Everything as lines.
+    pub fn text(&self, job: &Job, page: Page) -> String {
+        let mut text = String::new();
+        for (heading, value) in self.header(job) {
+            text += &format!("{}  {value}\n", page.bold(&format!("{heading:<9}")));
+        }
+        for hang in &self.hangs {
+            text += &format!("{}  {}\n", page.bold("Waiting  "), printable(&hang.sentence()));
+        }
+        text += "\n";
+        for ranks in &self.places {
+            text += &printable(&line(ranks));
+            text += "\n";
+        }
+        text += "\n";
+        text += &self.sheet().table(page, false);
+        text
+    }
+}
+
+fn rounded(number: f64) -> f64 {
+    (number * 10.0).round() / 10.0
+}
+
+/// The JSON document. Fields may be added; those that are there keep their meaning.
+#[derive(Serialize)]
+pub struct Document {
+    /// Where the segments are.
+    pub segments: String,
+    pub jobs: Vec<JobDocument>,
+    /// Segments that cannot be read, and why.
+    pub skipped: Vec<SkippedDocument>,
+}
+
+/// See [`Document::skipped`].
+#[derive(Serialize)]
+pub struct SkippedDocument {
+    pub path: String,
+    pub why: String,
+}
+
+/// A job; sets of ranks are written as in comms.csv.
+#[derive(Serialize)]
+pub struct JobDocument {
+    command: Vec<String>,
+    mpi_library: String,
+    mpi_flavour: String,
+    /// Ranks in `MPI_COMM_WORLD`.
+    ranks: u32,
+    ranks_here: String,
+    /// When recording began, UTC.
+    start: String,
+    elapsed_s: f64,
+    /// What rates are of.
+    interval_s: f64,
+    recording_was_off: bool,
+    share_of_time: f64,
+    interval_share_of_time: f64,
+    communicators: Vec<Row>,
+    /// Where ranks are, those in the same place together.
+    places: Vec<PlaceDocument>,
+    /// Collectives in which ranks wait for others.
+    waiting: Vec<WaitingDocument>,
+    /// Each rank with the places of its threads.
+    processes: Vec<ProcessDocument>,
+}
+
+#[derive(Serialize)]
+struct PlaceDocument {
+    ranks: String,
+    ended: bool,
+    /// The operation; null for ranks in no MPI call.
+    call: Option<&'static str>,
+    comm: Option<String>,
+    /// Which call of the operation on the communicator, from 1; of collectives alone.
+    number: Option<u64>,
+    /// The longest stay of these ranks, and the shortest.
+    for_s: Option<f64>,
+    least_s: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct WaitingDocument {
+    call: &'static str,
+    comm: String,
+    number: Option<u64>,
+    for_s: f64,
+    /// Who is in it.
+    inside: String,
+    /// Who has left it already.
+    left: String,
+    missing: Vec<PlaceDocument>,
+    /// Members that have no segment here.
+    elsewhere: String,
+}
+
+#[derive(Serialize)]
+struct ProcessDocument {
+    rank: u32,
+    pid: u32,
+    host: String,
+    ended: bool,
+    places: Vec<PlaceDocument>,
+}
+
+impl PlaceDocument {
+    fn new(ranks: &Collected) -> Self {
+        PlaceDocument::of(ranks.ranks.to_string(), ranks.ended, ranks.place.as_ref(), ranks.least_s)
+    }
+
+    fn of(ranks: String, ended: bool, place: Option<&Place>, least_s: f64) -> Self {
+        PlaceDocument {
+            ranks,
+            ended,
+            call: place.map(|place| place.call.name()),
+            comm: place.and_then(|place| Some(place.comm.as_ref()?.1.clone())),
+            number: place.and_then(|place| place.number),
+            for_s: place.map(|place| to_nine_decimals(place.for_s)),
+            least_s: place.map(|_| to_nine_decimals(least_s)),
+        }
+    }
+}
+
+impl JobDocument {
+    /// The job as the report has it.
+    pub fn new(job: &Job, report: Report) -> Self {
+        let waiting = |hang: &Hang| WaitingDocument {
+            call: hang.place.call.name(),
+            comm: hang.comm.clone(),
+            number: hang.place.number,
+            for_s: to_nine_decimals(hang.place.for_s),
+            inside: hang.inside.to_string(),
+            left: hang.left.to_string(),
+            missing: hang.missing.iter().map(PlaceDocument::new).collect(),
+            elsewhere: hang.elsewhere.to_string(),
+        };
+        let process = |(&rank, state): (&u32, &super::job::Rank)| ProcessDocument {
+            rank,
+            pid: state.pid,
+            host: state.host.clone(),
+            ended: state.ended,
+            places: state
+                .places
+                .iter()
+                .map(|place| PlaceDocument::of(rank.to_string(), state.ended, Some(place), place.for_s))
+                .collect(),
+        };
+        JobDocument {
+            command: job.program.command.clone(),
+            mpi_library: job.program.library.clone(),
+            mpi_flavour: job.program.flavour.clone(),
+            ranks: job.size,
+            ranks_here: job.here().to_string(),
+            start: rfc3339(job.start_realtime_ns),
+            elapsed_s: to_nine_decimals(job.elapsed_s),
+            interval_s: to_nine_decimals(report.interval_s),
+            recording_was_off: job.recording_was_off,
+            share_of_time: to_nine_decimals(report.mpi_share),
+            interval_share_of_time: to_nine_decimals(report.interval_mpi_share),
+            places: report.places.iter().map(PlaceDocument::new).collect(),
+            waiting: report.hangs.iter().map(waiting).collect(),
+            processes: job.ranks.iter().map(process).collect(),
+            communicators: report.rows,
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Reading a segment while its owner writes it.
+
+use mpisee_profile::counter;
+use mpisee_profile::segment::Snapshot;
+use mpisee_profile::segment::snapshot::{SLOT_WORDS, Source, settled};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+/// A file that was read twice, one time after the other: a slot that is the same in both is whole, any other is
+/// looked at again. It is read and not mapped, since a mapping of a file that somebody cuts off ends the reader.
+pub struct Twice<'f> {
+    pub file: &'f File,
+    pub first: Vec<u64>,
+    pub second: Vec<u64>,
+}
+
+impl Source for Twice<'_> {
+    fn words(&self) -> usize {
+        self.first.len().min(self.second.len())
+    }
+
+    fn word(&self, index: usize) -> u64 {
+        self.second[index]
+    }
+
+    fn slot(&self, index: usize) -> [u64; SLOT_WORDS] {
+        let of = |words: &[u64]| std::array::from_fn(|word| words[index + word]);
+        let again = || {
+            let mut bytes = [0; SLOT_WORDS * 8];
+            match self.file.read_exact_at(&mut bytes, index as u64 * 8) {
+                Ok(()) => words_of(&bytes).try_into().unwrap_or_else(|_| of(&self.second)),
+                // What is gone by now stays as it was read.
+                Err(_) => of(&self.second),
+            }
+        };
+        let mut second = Some(of(&self.second));
+        settled(of(&self.first), || second.take().unwrap_or_else(again))
+    }
+}
+
+/// Ticks and seconds of a process of this machine that runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    /// Now, in the process's ticks.
+    pub ticks: u64,
+    seconds_per_tick: f64,
+}
+
+impl Clock {
+    /// Looks at the clocks of this process, which are those of the other.
+    pub fn of(process: &Snapshot) -> Clock {
+        let monotonic_ns = monotonic_ns();
+        if !process.ticks_are_tsc {
+            return Clock { ticks: monotonic_ns, seconds_per_tick: 1e-9 };
+        }
+        let ticks = counter::read();
+        let told = process.ns_per_tick();
+        let passed = ticks.wrapping_sub(process.start_ticks) as i64 as f64;
+        let measured = monotonic_ns.wrapping_sub(process.start_monotonic_ns) as i64 as f64 / passed;
+        // In another namespace of times the monotonic clock is another; what the process found at its begin is close.
+        const CLOSE: f64 = 0.05;
+        let is_close = passed > 0.0 && (measured / told - 1.0).abs() < CLOSE;
+        Clock { ticks, seconds_per_tick: 1e-9 * if is_close { measured } else { told } }
+    }
+
+    /// The clock of a process that ended, as far as it is known; `ticks` is the moment up to which times are counted.
+    pub fn of_ended(process: &Snapshot, ticks: u64) -> Clock {
+        Clock { ticks, seconds_per_tick: 1e-9 * process.ns_per_tick() }
+    }
+
+    /// Ticks in seconds.
+    pub fn seconds(&self, ticks: u64) -> f64 {
+        ticks as f64 * self.seconds_per_tick
+    }
+
+    /// How long ago a moment was, in seconds; 0 for one that is yet to come.
+    pub fn since(&self, ticks: u64) -> f64 {
+        self.seconds(self.ticks.saturating_sub(ticks))
+    }
+}
+
+fn monotonic_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is valid for writing; the clock exists on every Linux.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// The whole words.
+pub fn words_of(bytes: &[u8]) -> Vec<u64> {
+    let (words, _) = bytes.as_chunks::<8>();
+    words.iter().map(|&word| u64::from_ne_bytes(word)).collect()
+}

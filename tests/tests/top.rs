@@ -1,0 +1,332 @@
+//! `mpisee-through top` while programs run: counts, where every rank is, who is missing from a collective, and the
+//! screen.
+
+use mpisee_tests::{Mpi, dist, on_each_mpi, within};
+use portable_pty::{CommandBuilder, PtySize, native_pty_system};
+use serde_json::Value;
+use std::io::{Read, Write};
+use std::num::NonZero;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A run of `waits` on 4 ranks, which hangs until it is told to go on.
+struct Waiting {
+    folder: tempfile::TempDir,
+    launcher: Child,
+}
+
+impl Waiting {
+    fn start(mpi: &Mpi, arguments: &[&str]) -> Waiting {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        std::fs::create_dir(folder.path().join("segments")).expect("it is empty");
+        let mut command = mpi.launcher(4, &[]);
+        command.arg(dist().join("bin/mpisee")).arg("--segments").arg(folder.path().join("segments"));
+        command.arg(mpi.compile("waits")).args(arguments).current_dir(folder.path());
+        let launcher = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+        let waiting = Waiting { folder, launcher };
+        for rank in 0..4 {
+            waiting.until("all have arrived", || {
+                waiting.folder.path().join(format!("arrived.{rank}")).exists().then_some(())
+            });
+        }
+        waiting
+    }
+
+    fn segments(&self) -> PathBuf {
+        self.folder.path().join("segments")
+    }
+
+    /// Waits for something.
+    fn until<T>(&self, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+        let begin = Instant::now();
+        loop {
+            if let Some(found) = look() {
+                return found;
+            }
+            assert!(begin.elapsed() < LIMIT, "in vain: {what}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn top(&self, which: Option<&str>, arguments: &[&str]) -> Output {
+        let mut command = Command::new(dist().join("bin/mpisee-through"));
+        command.arg("top").args(which).args(["--interval", "100ms", "--hang", "300ms"]).args(arguments);
+        within(LIMIT, command.env("MPISEE_SEGMENTS", self.segments()).stdin(Stdio::null()))
+    }
+
+    fn json(&self, which: Option<&str>) -> Value {
+        let output = self.top(which, &["--output", "json"]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).expect("it is JSON")
+    }
+
+    /// The job once ranks 0 and 1 wait for rank 2.
+    fn hung(&self) -> Value {
+        self.until("the hang is seen", || {
+            let mut found = self.json(None);
+            let is_hang = found["jobs"][0]["waiting"][0]["inside"] == "0-1";
+            is_hang.then(|| found["jobs"][0].take())
+        })
+    }
+
+    /// Lets it end, and waits for that.
+    fn end(&mut self) {
+        self.go();
+        let status = self.launcher.wait().expect("it is our child");
+        assert!(status.success());
+    }
+
+    fn go(&self) {
+        std::fs::write(self.folder.path().join("go"), "").expect("the folder is there");
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if self.launcher.try_wait().is_ok_and(|status| status.is_none()) {
+            let _ = Command::new("kill").args(["-TERM", &self.launcher.id().to_string()]).status();
+            let _ = self.launcher.wait();
+        }
+    }
+}
+
+/// Ranks, call and communicator of a place, or a list of such.
+fn brief(places: &Value) -> Vec<(String, String)> {
+    let places = places.as_array().expect("a list");
+    let text = |place: &Value| {
+        let call = place["call"].as_str().unwrap_or("-");
+        let number = place["number"].as_u64().map_or(String::new(), |number| format!(" {number}"));
+        format!("{call} {}{number}", place["comm"].as_str().unwrap_or("-"))
+    };
+    let mut all: Vec<_> = places
+        .iter()
+        .map(|place| (place["ranks"].as_str().expect("a text").to_owned(), text(place)))
+        .collect();
+    all.sort();
+    all
+}
+
+fn owned(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    pairs.iter().map(|&(ranks, place)| (ranks.to_owned(), place.to_owned())).collect()
+}
+
+#[test]
+fn a_hang_says_who_is_in_and_who_is_missing() {
+    on_each_mpi(|mpi| {
+        let mut waiting = Waiting::start(mpi, &["1000"]);
+        let job = waiting.hung();
+        assert_eq!((&job["ranks"], &job["ranks_here"]), (&Value::from(4), &Value::from("0-3")));
+        assert!(job["command"][0].as_str().is_some_and(|program| program.ends_with("/waits")), "{job}");
+        let places = [("0-1", "MPI_Allreduce W_s1.0 6"), ("2", "MPI_Recv W"), ("3", "- -")];
+        assert_eq!(brief(&job["places"]), owned(&places));
+        let hangs = job["waiting"].as_array().expect("a list");
+        assert_eq!(hangs.len(), 1, "{job}");
+        let hang = &hangs[0];
+        assert_eq!((hang["call"].as_str(), hang["comm"].as_str()), (Some("MPI_Allreduce"), Some("W_s1.0")));
+        assert_eq!((hang["number"].as_u64(), hang["left"].as_str()), (Some(6), Some("")));
+        assert_eq!(brief(&hang["missing"]), owned(&[("2", "MPI_Recv W")]));
+        assert!(hang["for_s"].as_f64().is_some_and(|seconds| (0.3..60.0).contains(&seconds)), "{hang}");
+
+        let comms = job["communicators"].as_array().expect("a list");
+        let of = |name: &str| comms.iter().find(|row| row["comm"] == name).expect("it is there");
+        let three = of("W_s1.0");
+        assert_eq!((three["calls"].as_u64(), three["bytes"].as_u64()), (Some(15), Some(15 * 1031)));
+        assert_eq!((three["size"].as_u64(), three["members_here"].as_u64()), (Some(3), Some(3)));
+        assert_eq!(three["label"], "three");
+        // Two of four ranks do nothing but wait there, a third waits on the world.
+        let share = |row: &Value| row["interval_share_of_time"].as_f64().expect("a number");
+        assert!((share(three) - 0.5).abs() < 0.1 && (share(of("W")) - 0.25).abs() < 0.1, "{comms:?}");
+        let bytes = of("W_s1.3")["bytes"].as_u64();
+        assert_eq!(bytes, Some(5 * 1031));
+
+        let text = String::from_utf8(waiting.top(None, &["--once"]).stdout).expect("it is text");
+        let line = text.lines().find(|line| line.starts_with("Waiting ")).expect("there is one");
+        assert!(line.contains("MPI_Allreduce on W_s1.0 (call 6), for "), "{text}");
+        assert!(line.contains(": in it 0-1; missing 2 (in MPI_Recv on W for "), "{text}");
+        assert!(text.lines().any(|line| line == "rank 3 in no MPI call"), "{text}");
+        waiting.end();
+    });
+}
+
+#[test]
+fn jobs_are_told_apart() {
+    on_each_mpi(|mpi| {
+        let mut one = Waiting::start(mpi, &["1000"]);
+        let mut other = Waiting::start(mpi, &["2000"]);
+        for entry in std::fs::read_dir(other.segments()).expect("it is there") {
+            let path = entry.expect("it can be listed").path();
+            // The same segments under a name in the other folder: two jobs in one place.
+            std::fs::hard_link(&path, one.segments().join(path.file_name().expect("it has one")))
+                .expect("one file system");
+        }
+        let both = one.json(None);
+        let sizes: Vec<_> =
+            both["jobs"].as_array().expect("a list").iter().map(|job| &job["command"][1]).collect();
+        assert_eq!(sizes, ["1000", "2000"]);
+        for job in both["jobs"].as_array().expect("a list") {
+            assert_eq!(job["ranks_here"], "0-3");
+            let pid = job["processes"][1]["pid"].to_string();
+            let chosen = one.json(Some(&pid));
+            assert_eq!(chosen["jobs"].as_array().map(Vec::len), Some(1));
+            assert_eq!(chosen["jobs"][0]["command"], job["command"]);
+        }
+        let launched = one.json(Some(&other.launcher.id().to_string()));
+        assert_eq!(launched["jobs"][0]["command"][1], "2000");
+        one.end();
+        other.end();
+    });
+}
+
+#[test]
+fn a_rank_that_died_is_shown_as_ended_and_recovered_with_its_place() {
+    on_each_mpi(|mpi| {
+        let mut waiting = Waiting::start(mpi, &["3000", "dies"]);
+        // The launcher ends the others sooner or later; nobody can rely on seeing them in between.
+        let _ = waiting.launcher.wait();
+        let begin = Instant::now();
+        let said = loop {
+            let output = waiting.top(None, &["--once"]);
+            if !output.status.success() {
+                break String::from_utf8_lossy(&output.stderr).into_owned();
+            }
+            assert!(begin.elapsed() < LIMIT, "ranks go on without their launcher");
+        };
+        assert!(said.contains("no program that mpisee records runs here"), "{said}");
+        assert!(said.contains("4 segments of processes that ended"), "{said}");
+        let mut command = Command::new(dist().join("bin/mpisee-through"));
+        command.args(["recover", "--output", "ended.mpisee"]).current_dir(waiting.folder.path());
+        let output = within(LIMIT, command.env("MPISEE_SEGMENTS", waiting.segments()));
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(said.contains("\n  Ranks 0-1 were in MPI_Allreduce on W_s1.0 (call 6)"), "{said}");
+        assert!(said.contains("\n  Ranks 2-3 were in no MPI call\n"), "{said}");
+        let profile = mpisee_tests::Tables::read(&waiting.folder.path().join("ended.mpisee"), &said);
+        let told: Vec<_> =
+            profile.run.ended_in.iter().map(|place| (place.ranks.as_str(), &place.call)).collect();
+        assert_eq!(told, [("0-1", &Some("MPI_Allreduce".to_owned())), ("2-3", &None)]);
+    });
+}
+
+/// A terminal in which `top` runs.
+struct Terminal {
+    parser: Arc<Mutex<vt100::Parser>>,
+    /// All that was written to it.
+    written: Arc<Mutex<Vec<u8>>>,
+    keys: Box<dyn Write + Send>,
+    child: Box<dyn portable_pty::Child + Send + Sync>,
+    _master: Box<dyn portable_pty::MasterPty + Send>,
+}
+
+impl Terminal {
+    fn open(waiting: &Waiting) -> Terminal {
+        const LINES: NonZero<u16> = NonZero::new(24).expect("it is not 0");
+        const COLUMNS: NonZero<u16> = NonZero::new(100).expect("it is not 0");
+        let pair = native_pty_system()
+            .openpty(PtySize { rows: LINES.get(), cols: COLUMNS.get(), pixel_width: 0, pixel_height: 0 })
+            .expect("a terminal");
+        let mut command = CommandBuilder::new(dist().join("bin/mpisee-through"));
+        command.args(["top", "--interval", "100ms", "--hang", "300ms"]);
+        command.env("MPISEE_SEGMENTS", waiting.segments());
+        command.env("TERM", "xterm-256color");
+        let child = pair.slave.spawn_command(command).expect("it starts");
+        drop(pair.slave);
+        let parser = Arc::new(Mutex::new(vt100::Parser::new(LINES, COLUMNS, 0)));
+        let written = Arc::new(Mutex::new(Vec::new()));
+        let mut reader = pair.master.try_clone_reader().expect("the terminal can be read");
+        let (screen, all) = (Arc::clone(&parser), Arc::clone(&written));
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(count @ 1..) = reader.read(&mut buffer) {
+                screen.lock().expect("nobody panics").process(&buffer[..count]);
+                all.lock().expect("nobody panics").extend(&buffer[..count]);
+            }
+        });
+        let keys = pair.master.take_writer().expect("the terminal can be written");
+        Terminal { parser, written, keys, child, _master: pair.master }
+    }
+
+    fn text(&self) -> String {
+        self.parser.lock().expect("nobody panics").screen().contents()
+    }
+
+    fn is_whole_screen(&self) -> bool {
+        self.parser.lock().expect("nobody panics").screen().alternate_screen()
+    }
+
+    fn press(&mut self, key: &str) {
+        self.keys.write_all(key.as_bytes()).and_then(|()| self.keys.flush()).expect("it reads keys");
+    }
+
+    /// Waits until the program has ended; its exit code, and asserts that the terminal is as it was.
+    fn ended(&mut self) -> u32 {
+        let begin = Instant::now();
+        let code = loop {
+            if let Some(status) = self.child.try_wait().expect("it is our child") {
+                break status.exit_code();
+            }
+            assert!(begin.elapsed() < LIMIT, "it does not end:\n{}", self.text());
+            std::thread::sleep(Duration::from_millis(10));
+        };
+        while self.is_whole_screen() {
+            assert!(begin.elapsed() < LIMIT, "the screen is not left");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let parser = self.parser.lock().expect("nobody panics");
+        assert!(!parser.screen().hide_cursor(), "the cursor is there again");
+        code
+    }
+}
+
+#[test]
+fn the_screen_shows_the_hang_obeys_keys_and_leaves_the_terminal_as_it_was() {
+    on_each_mpi(|mpi| {
+        let mut waiting = Waiting::start(mpi, &["1000"]);
+        let mut terminal = Terminal::open(&waiting);
+        let hang = "in it 0-1; missing 2 (in MPI_Recv on W for ";
+        // The line is longer than the screen is wide.
+        let joined = |text: String| text.replace('\n', "");
+        waiting.until("the hang is on the screen", || joined(terminal.text()).contains(hang).then_some(()));
+        assert!(terminal.is_whole_screen());
+        let text = terminal.text();
+        assert!(text.contains("4 of 4 here: 0-3") && text.contains("q quit"), "{text}");
+        terminal.press("p");
+        waiting.until("it pauses", || terminal.text().contains("PAUSED").then_some(()));
+        terminal.press("n");
+        waiting.until("communicators are sorted", || {
+            let text = terminal.text();
+            let at = |start: &str| text.lines().position(|line| line.starts_with(start));
+            (at("S ")? < at("W ")? && at("W ")? < at("W_s1.0 ")?).then_some(())
+        });
+        terminal.press("q");
+        assert_eq!(terminal.ended(), 0);
+
+        // A signal ends it as well, and leaves the terminal in order.
+        let mut terminal = Terminal::open(&waiting);
+        waiting.until("it is on the screen", || terminal.text().contains("q quit").then_some(()));
+        let pid = terminal.child.process_id().expect("it runs").to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("there is kill").success());
+        assert_ne!(terminal.ended(), 0);
+
+        let mut terminal = Terminal::open(&waiting);
+        waiting.until("it is on the screen", || terminal.text().contains("q quit").then_some(()));
+        waiting.end();
+        let code = terminal.ended();
+        let written = terminal.written.lock().expect("nobody panics");
+        let written = String::from_utf8_lossy(&written);
+        assert!(code == 0 && written.ends_with("the job has ended\r\n"), "{code}: {written}");
+    });
+}
+
+#[test]
+fn without_a_job_there_is_one_sentence() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut command = Command::new(dist().join("bin/mpisee-through"));
+    let output = within(LIMIT, command.arg("top").arg(folder.path()));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(said.starts_with("mpisee-through: no program that mpisee records runs here: "), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+}
