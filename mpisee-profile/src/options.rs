@@ -44,6 +44,8 @@ pub struct Options {
     pub alike: u32,
     /// Whether rank 0 says at the end where the profile is.
     pub quiet: bool,
+    /// Whether ranks on other nodes may be without the profiler.
+    pub partial: bool,
 }
 
 impl Default for Options {
@@ -55,6 +57,7 @@ impl Default for Options {
             clock: ClockChoice::Auto,
             alike: 1000,
             quiet: false,
+            partial: false,
         }
     }
 }
@@ -135,6 +138,14 @@ pub const SETTINGS: &[Setting] = &[
         default: "off",
         help: "Do not say at the end where the profile is",
         apply: |options, text| on_or_off(text).map(|on| options.quiet = on),
+    },
+    Setting {
+        variable: "MPISEE_PARTIAL",
+        option: "partial",
+        value: "on|off",
+        default: "off",
+        help: "Ranks on other nodes may run without the profiler: each node writes a profile of its own",
+        apply: |options, text| on_or_off(text).map(|on| options.partial = on),
     },
 ];
 

@@ -5,6 +5,10 @@
 
 use std::os::unix::fs::MetadataExt;
 
+mod neighbours;
+
+pub use neighbours::neighbours;
+
 /// A process as `/proc` shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
@@ -56,8 +60,12 @@ const SLURM: [&str; 2] = ["SLURM_JOB_ID", "SLURM_STEP_ID"];
 /// Where a launcher tells a process its rank.
 const RANKS: [&str; 3] = ["PMI_RANK", "PMIX_RANK", "SLURM_PROCID"];
 
-/// A number that this process has in common with the others of its world, and with no other process: a hash of what
-/// the launcher tells, else of the process which started them. MPICH's launcher tells nothing.
+/// With which of its options Hydra's process on a node is told where the launcher listens, and which world it starts.
+/// MPICH's launcher tells the ranks nothing; the number of the port may come again.
+const HYDRA: [&str; 2] = ["--control-port", "--pgid"];
+
+/// A number that this process has in common with the others of its world, on whatever node, and with no other process: a
+/// hash of what the launcher tells it or its own process on the node, else of that process.
 pub fn job(world_size: u32) -> u64 {
     if world_size == 1 {
         return process_hash("itself", std::process::id());
@@ -68,10 +76,22 @@ pub fn job(world_size: u32) -> u64 {
         (!values.is_empty()).then(|| hash(values.iter().map(Vec::as_slice)))
     };
     let step = || if given(&"PMI_FD").is_none() && given(&SLURM[1]).is_some() { told(&SLURM) } else { None };
-    told(&PMIX)
-        .or_else(|| told(&SLURM_PMI))
-        .or_else(step)
-        .unwrap_or_else(|| process_hash("started by", launcher()))
+    told(&PMIX).or_else(|| told(&SLURM_PMI)).or_else(step).unwrap_or_else(|| {
+        let launcher = launcher();
+        hydra(&std::fs::read(format!("/proc/{launcher}/cmdline")).unwrap_or_default())
+            .unwrap_or_else(|| process_hash("started by", launcher))
+    })
+}
+
+/// A number for the run of MPICH's launcher, from the command of its process on a node.
+fn hydra(command: &[u8]) -> Option<u64> {
+    let value = |option: &str| {
+        let mut words = command.split(|&byte| byte == 0);
+        words.find(|&word| word == option.as_bytes())?;
+        words.next()
+    };
+    let [place, world] = HYDRA.map(value);
+    Some(hash([b"hydra".as_slice(), place?, world?]))
 }
 
 /// The process that started the ranks of this node: the nearest above this one that was not told this rank itself, as
@@ -131,6 +151,21 @@ mod tests {
         assert_ne!(boot(), 0);
         assert_eq!((job(1), job(2)), (job(1), job(2)));
         assert_ne!(job(1), job(2));
+    }
+
+    #[test]
+    fn a_run_of_hydra_is_known_on_each_of_its_nodes() {
+        let of = |port: &str, id: u32, world: u32| {
+            let words = format!(
+                "proxy --control-port {port} --rmk user --pgid {world} --retries 10 --proxy-id {id} "
+            );
+            hydra(words.replace(' ', "\0").as_bytes())
+        };
+        assert!(of("n1:43227", 0, 0).is_some());
+        assert_eq!(of("n1:43227", 0, 0), of("n1:43227", 2, 0));
+        assert_ne!(of("n1:43227", 0, 0), of("n1:43227", 0, 1));
+        assert_ne!(of("n1:43227", 0, 0), of("n1:43228", 0, 0));
+        assert_eq!(hydra(b"mpirun\0-n\x004\0--control-port"), None);
     }
 
     #[test]

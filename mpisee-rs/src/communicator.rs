@@ -21,13 +21,13 @@ pub struct Communicator {
     pub topology: Option<Kind>,
     /// For each out-neighbour of its topology whether it is a process, that is not `MPI_PROC_NULL`.
     out_neighbours: *const [bool],
-    /// Of an intercommunicator, and of one with processes of other worlds: a number larger than those of all
+    /// Of an intercommunicator, and of one with processes that need not have the profiler: a number larger than those of all
     /// names below it, equal on all members.
     pub next_number: u32,
     /// Of an intercommunicator: whether the own group is the one with the smallest world rank.
     pub own_group_first: bool,
-    /// Whether it has processes of other worlds. They need not have the profiler, so nothing is ever agreed
-    /// with them.
+    /// Whether it has processes of other worlds, or of this one that have no profiler. Nothing is ever agreed with
+    /// them.
     pub has_outsiders: bool,
     /// How often it was shrunk (`MPIX_Comm_shrink`), which all survivors count alike.
     pub shrinks: u32,

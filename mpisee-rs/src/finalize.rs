@@ -160,9 +160,12 @@ fn write(process: &Process, link: &Link, own: Own, gathered: Gathered) {
         ranks: process.world_size,
         nodes: distinct.len() as u32,
         complete: absent.is_empty(),
-        incomplete_because: (!absent.is_empty()).then(|| {
+        incomplete_because: process.companions.why_incomplete().or_else(|| {
+            if absent.is_empty() {
+                return None;
+            }
             let plural = if absent.len() == 1 { "rank" } else { "ranks" };
-            format!("{plural} {absent} ended before MPI_Finalize")
+            Some(format!("{plural} {absent} ended before MPI_Finalize"))
         }),
         ended_in: Vec::new(),
         clock: if process.ticks_are_tsc { "tsc" } else { "monotonic" }.to_owned(),

@@ -353,26 +353,35 @@ pub struct Membership {
     pub own: Runs,
     /// The other group of an intercommunicator.
     remote: Option<Runs>,
+    /// Whether there are processes of this world that have no profiler, or may have none.
+    has_strangers: bool,
 }
 
 impl Membership {
     /// Asks MPI, without communication.
     pub fn of(process: &Process, comm: Comm) -> Membership {
-        let world_ranks = |remote: bool| {
+        let mut has_strangers = false;
+        let mut world_ranks = |remote: bool| {
             let group = group_of(comm, remote);
             let mut members = Runs::default();
             translate(group, size_of_group(group), process.world_group, |rank| {
-                members.push(u32::try_from(rank).unwrap_or(OUTSIDE));
+                let rank = u32::try_from(rank);
+                has_strangers |= rank.is_ok_and(|rank| !process.companions.has(rank));
+                members.push(rank.unwrap_or(OUTSIDE));
             });
             free_group(group);
             members
         };
-        Membership { own: world_ranks(false), remote: is_inter(comm).then(|| world_ranks(true)) }
+        let own = world_ranks(false);
+        let remote = is_inter(comm).then(|| world_ranks(true));
+        Membership { own, remote, has_strangers }
     }
 
-    /// Whether there are processes of other worlds.
+    /// Whether there are processes with which nothing may be agreed: of other worlds, or without the profiler.
     pub fn has_outsiders(&self) -> bool {
-        self.own.outsiders() > 0 || self.remote.as_ref().is_some_and(|remote| remote.outsiders() > 0)
+        self.has_strangers
+            || self.own.outsiders() > 0
+            || self.remote.as_ref().is_some_and(|remote| remote.outsiders() > 0)
     }
 
     /// Whether the own group is the one with the smallest world rank; one of another world has none.
@@ -387,8 +396,8 @@ impl Membership {
     }
 }
 
-/// Whether the process with that rank in `comm`, of an intercommunicator in its other group, is of another
-/// world.
+/// Whether nothing may be agreed with the process with that rank in `comm`, of an intercommunicator in its other group:
+/// it is of another world, or some of this world have no profiler, and nobody knows for whom it would speak.
 pub fn is_outside(process: &Process, comm: Comm, rank: c_int) -> bool {
     let group = group_of(comm, is_inter(comm));
     let mut translated = constant::UNDEFINED;
@@ -399,7 +408,7 @@ pub fn is_outside(process: &Process, comm: Comm, rank: c_int) -> bool {
         translate(Raw::new(group), 1, from, Raw::new(process.world_group), to)
     };
     free_group(group);
-    translated < 0
+    translated < 0 || process.companions.is_partial()
 }
 
 /// The smallest rank, in the parent, of the new communicator's processes; below an intercommunicator those

@@ -2,6 +2,7 @@
 
 use crate::abi::{self, Comm, Group, Predefined};
 use crate::communicator::Communicators;
+use crate::companions::Companions;
 use crate::generated::pmpi;
 use crate::naming::Folding;
 use crate::region::Regions;
@@ -59,6 +60,8 @@ pub struct Process {
     pub has_world: AtomicBool,
     pub world_rank: u32,
     pub world_size: u32,
+    /// Which of the world's ranks have the profiler.
+    pub companions: Companions,
     pub start_realtime_ns: u64,
     pub library_version: String,
     pub tells_of_combined_receives: bool,

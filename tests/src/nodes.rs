@@ -109,7 +109,7 @@ impl Cluster {
 
     /// The options of the MPI's launcher, on `login`, with which each node gets `ranks_per_node` consecutive ranks; and
     /// what it needs in its environment.
-    pub(crate) fn launch(&self, mpi: &Mpi, command: &mut Command, ranks_per_node: u32) {
+    pub fn launch(&self, mpi: &Mpi, command: &mut Command, ranks_per_node: u32) {
         const NETWORK: &str = "10.77.0.0/24";
         let agent = root().join("tests/nodes/agent").display().to_string();
         let names: Vec<String> = self.names().collect();

@@ -3,9 +3,12 @@
 mod exact;
 
 use exact::{assert_all_seen, assert_calls, assert_peers};
-use mpisee_tests::{Cluster, Run, Tables, on_each_mpi, through};
+use mpisee_tests::{Cluster, Mpi, Run, Tables, dist, on_each_mpi, through, within};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// Where the ranks are: two on each node.
 const HOSTS: [&str; 6] = ["n1", "n1", "n2", "n2", "n3", "n3"];
@@ -150,4 +153,116 @@ fn rows_of_all_nodes_arrive_where_only_the_first_has_the_directory() {
         assert_counted(&Tables::read(&copy, &finished.stderr));
         assert_no_segments(&cluster);
     });
+}
+
+/// A run of `ends` on 6 ranks of which rank 2 is killed, in a folder that all nodes see; every rank's segment is left on
+/// its node.
+fn killed(cluster: &Cluster, mpi: &Mpi) -> tempfile::TempDir {
+    let folder = tempfile::tempdir_in(cluster.folder()).expect("a temporary folder");
+    let mut command = mpi.launcher(6, &[]);
+    cluster.launch(mpi, &mut command, 2);
+    command.arg(dist().join("bin/mpisee")).arg(mpi.compile("ends")).args(["kill", "2", "1000"]);
+    let output = within(LIMIT, &mut cluster.on("login", command.current_dir(folder.path())));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && !said.contains("not so"), "{said}");
+    for host in cluster.names() {
+        // The launcher may be gone before its ranks are.
+        let script = "while grep -qsx ends /proc/[0-9]*/comm; do sleep 0.02; done";
+        cluster.run(&host, Command::new("sh").args(["-c", script]));
+        assert_eq!(cluster.files(&host, "/dev/shm", "mpisee-").len(), 2, "{host}");
+    }
+    folder
+}
+
+/// `mpisee-through recover` with these arguments.
+fn recover(arguments: &[&str], folder: &Path) -> Command {
+    let mut command = Command::new(dist().join("bin/mpisee-through"));
+    command.arg("recover").args(arguments).current_dir(folder);
+    command
+}
+
+/// Asserts that the profile has what these ranks of `ends` had completed.
+fn assert_ended(profile: &Path, ranks: &[u32], why: &str) {
+    let tables = Tables::read(profile, "");
+    assert_eq!(tables.ranks.iter().map(|row| row.rank).collect::<Vec<_>>(), ranks);
+    for &rank in ranks {
+        assert_eq!(tables.ranks[(rank - ranks[0]) as usize].host, HOSTS[rank as usize]);
+        let of = |comm: &str, call| {
+            let sum = tables.of_rank(comm, call, rank);
+            (sum.calls, sum.bytes)
+        };
+        assert_eq!(of("W", "MPI_Allreduce"), (1, 1013));
+        assert_eq!(of("W", "MPI_Isend"), (1, u64::from(1100 + rank)));
+        assert_eq!(of("W", "MPI_Irecv"), (1, u64::from(1100 + (rank + 5) % 6)));
+        let bytes = if rank < 2 { 0 } else { 3 * 1029 };
+        assert_eq!(of(&format!("W_s1.{}", rank % 2), "MPI_Bcast"), (3, bytes));
+    }
+    assert_eq!(tables.run.nodes as usize, ranks.len() / 2);
+    assert_eq!(tables.run.incomplete_because.as_deref(), Some(why));
+    assert_all_seen(&tables);
+}
+
+#[test]
+fn what_is_left_on_each_node_is_recovered_there_and_together() {
+    let Some(cluster) = Cluster::begin(3) else { return };
+    on_each_mpi(|mpi| {
+        let folder = killed(&cluster, mpi);
+        let folder = folder.path();
+        let mut copies = Vec::new();
+        for (host, ranks) in cluster.names().zip([[0, 1], [2, 3], [4, 5]]) {
+            let name = format!("{host}.mpisee");
+            let said = cluster.run(&host, &recover(&["-o", &name], folder));
+            let there = format!("ranks {}-{}", ranks[0], ranks[1]);
+            assert!(said.contains(&format!("incomplete profile of {there} of 6, ")), "{said}");
+            let elsewhere = ["2-5", "0-1,4-5", "0-3"][ranks[0] as usize / 2];
+            let why = format!("{there} ended without MPI_Finalize; ranks {elsewhere} left no segment here");
+            assert_ended(&folder.join(name), &ranks, &why);
+            copies.push(format!("shm.{host}"));
+        }
+        // By one process on each node, as the README has it.
+        let mut command = mpi.launcher(3, &[]);
+        cluster.launch(mpi, &mut command, 1);
+        let script = "mkdir shm.$(hostname) && cp -p /dev/shm/mpisee-* shm.$(hostname)";
+        cluster.run("login", command.args(["sh", "-c", script]).current_dir(folder));
+        let copies: Vec<&str> = copies.iter().map(String::as_str).collect();
+        assert_another_node_is_not_looked_at(&cluster, copies[0], folder);
+
+        let all = folder.join("all");
+        std::fs::create_dir(&all).expect("it is new");
+        cluster.run("login", Command::new("sh").args(["-c", "cp -p shm.*/* all"]).current_dir(folder));
+        let why = "ranks 0-5 ended without MPI_Finalize";
+        for (directories, name) in [(copies.as_slice(), "of-three.mpisee"), (&["all"], "of-one.mpisee")] {
+            let arguments = [directories, &["-o", name, "--clean"]].concat();
+            let said = cluster.run("login", &recover(&arguments, folder));
+            assert!(said.contains("incomplete profile of ranks 0-5 of 6, "), "{said}");
+            assert_ended(&folder.join(name), &[0, 1, 2, 3, 4, 5], why);
+            assert!(std::fs::read_dir(folder.join(directories[0])).expect("it is there").next().is_none());
+        }
+        for host in cluster.names() {
+            cluster.run(&host, &recover(&["--clean"], folder));
+        }
+        assert_no_segments(&cluster);
+    });
+}
+
+/// Asserts that a segment of the first node is that of a process which ended, also on a node where a process has its
+/// number.
+fn assert_another_node_is_not_looked_at(cluster: &Cluster, copy: &str, folder: &Path) {
+    let entry = std::fs::read_dir(folder.join(copy))
+        .expect("it is there")
+        .next()
+        .expect("a segment")
+        .expect("it can be listed");
+    let name = entry.file_name().to_string_lossy().into_owned();
+    let pid = name.split('-').nth(2).expect("the name tells the process").to_owned();
+    // The next process gets the number that follows the last.
+    let script =
+        "while echo $(($0 - 1)) >/proc/sys/kernel/ns_last_pid; sleep 60 & [ $! != \"$0\" ]; do kill $!; done
+        \"$@\"; code=$?; kill $!; exit $code";
+    let mut command = Command::new("sh");
+    command.args(["-c", script, &pid]);
+    let recover = recover(&[copy, "-o", "other.mpisee"], folder);
+    command.arg(recover.get_program()).args(recover.get_args()).current_dir(folder);
+    let said = cluster.run("n2", &command);
+    assert!(said.contains("incomplete profile of ranks 0-1 of 6, "), "{said}");
 }

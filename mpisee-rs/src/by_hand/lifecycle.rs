@@ -5,6 +5,7 @@ use super::session::place_in;
 use crate::abi::{self, Group, Raw, Status, constant};
 use crate::clock;
 use crate::communicator::Communicator;
+use crate::companions::Companions;
 use crate::finalize;
 use crate::fit;
 use crate::generated::pmpi;
@@ -116,8 +117,12 @@ fn enter_world(process: &Process) {
             (naming::WORLD, process.predefined.world, process.world_rank, process.world_size),
             (naming::ITSELF, process.predefined.itself, 0, 1),
         ] {
-            COMMUNICATORS.insert(Communicator::new(id, comm, rank, size));
+            let mut communicator = Communicator::new(id, comm, rank, size);
+            communicator.has_outsiders = id == naming::WORLD && process.companions.is_partial();
+            communicator.next_number = process.so_far();
+            COMMUNICATORS.insert(communicator);
         }
+        process.companions.meet(process);
         dynamic::note_parent(process);
     }
 }
@@ -166,6 +171,7 @@ fn start(sessions_alone: Option<Group>) {
     // Each session has a level of its own; the careful one holds.
     let thread_level = if has_world { thread_level() } else { "multiple" };
     let record = options.record;
+    let companions = Companions::find(&options, world_rank, world_size);
     let installed = process::install(Process {
         options,
         predefined,
@@ -174,6 +180,7 @@ fn start(sessions_alone: Option<Group>) {
         has_world: AtomicBool::new(false),
         world_rank,
         world_size,
+        companions,
         start_realtime_ns: clock::realtime_ns(),
         tells_of_combined_receives: tells_of_combined_receives(has_world, predefined),
         library_version: version,

@@ -28,8 +28,13 @@ pub struct Link {
 
 impl Link {
     /// A duplicate of the world; or the world itself, where there is no room for another communicator. Where the
-    /// run may go on without some processes, a communicator of those that are still there.
+    /// run may go on without some processes, a communicator of those that are still there; where some of the world have
+    /// no profiler, one of the others.
     pub fn open(process: &Process) -> Link {
+        if process.companions.is_partial() {
+            let comm = process.companions.communicator();
+            return Link::of(process, comm.unwrap_or(process.predefined.itself), comm.is_some());
+        }
         let world = Raw::new(process.predefined.world);
         let returning = Raw::new(process.predefined.errors_return);
         let mut handler = MaybeUninit::uninit();

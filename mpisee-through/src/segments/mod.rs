@@ -10,6 +10,7 @@ use mpisee_profile::process;
 use mpisee_profile::segment::Snapshot;
 use mpisee_profile::segment::layout::HEADER_BYTES;
 use mpisee_profile::segment::tables::names_can_be;
+use std::collections::HashSet;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::Read;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
@@ -62,6 +63,20 @@ pub fn directory() -> Result<PathBuf> {
     match wrong {
         Some(why) => bail!("{NAME}='{value}' {why}; name the directory of the segments"),
         None => Ok(PathBuf::from(value.as_ref())),
+    }
+}
+
+impl Found {
+    /// Adds what another directory has. Of a segment that is in both, by a copy or another name, the first counts.
+    pub fn add(&mut self, other: Found) {
+        let process = |segment: &Segment| {
+            let header = &segment.header;
+            (header.boot, header.host.clone(), header.pid, header.start_realtime_ns)
+        };
+        let mut known: HashSet<_> = self.segments.iter().map(process).collect();
+        self.segments.extend(other.segments.into_iter().filter(|segment| known.insert(process(segment))));
+        self.unreadable.extend(other.unreadable);
+        self.empty.extend(other.empty);
     }
 }
 

@@ -18,7 +18,8 @@ const EXAMPLES: &str = "\
 EXAMPLES:
   mpisee-through recover                            what programs left on this node
   mpisee-through recover --clean                    the same, and remove what is recovered
-  mpisee-through recover /local/shm -o app.mpisee   from where --segments of mpisee led";
+  mpisee-through recover /local/shm -o app.mpisee   from where --segments of mpisee led
+  mpisee-through recover shm.n1 shm.n2              from copies of what several nodes have, as one profile";
 
 /// Write the profiles of programs that were killed, aborted or left without MPI_Finalize.
 ///
@@ -29,8 +30,8 @@ EXAMPLES:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RecoverArgs {
-    /// Where the segments are (default: the directory in MPISEE_SEGMENTS, else /dev/shm)
-    directory: Option<PathBuf>,
+    /// Where the segments are, of one node or of several (default: the directory in MPISEE_SEGMENTS, else /dev/shm)
+    directories: Vec<PathBuf>,
 
     /// The profile to write, in which a number is added if it exists (default: the name that the
     /// program's profile would have had, in the working directory)
@@ -52,10 +53,10 @@ pub struct RecoverArgs {
 
 /// Runs the command. What cannot be read is said, the rest is recovered all the same, and the exit code tells.
 pub fn run(args: &RecoverArgs) -> Result<Outcome> {
-    let directory = match &args.directory {
-        Some(directory) => directory.clone(),
-        None => segments::directory()?,
-    };
+    let mut directories = args.directories.clone();
+    if directories.is_empty() {
+        directories.push(segments::directory()?);
+    }
     if args.output.as_ref().is_some_and(|output| output.file_name().is_none()) {
         bail!(
             "--output '{}' does not end in the name of a directory",
@@ -66,7 +67,7 @@ pub fn run(args: &RecoverArgs) -> Result<Outcome> {
         Some(user) => user,
         None => segments::own_user()?,
     };
-    let (worlds, unreadable) = find_worlds(&directory, user, args.ended)?;
+    let (worlds, unreadable) = find_worlds(&directories, user, args.ended)?;
     let mut failures = 0;
     for (path, why) in &unreadable {
         skip(path, why);
@@ -90,11 +91,11 @@ pub fn run(args: &RecoverArgs) -> Result<Outcome> {
         }
     }
     if worlds.iter().all(|world| world.ended().next().is_none()) && failures == 0 {
-        say(&format!("no segment of a process that ended is in '{}'", directory.display()))?;
+        say(&format!("no segment of a process that ended is in {}", quoted(&directories)))?;
     } else if is_left && !args.clean {
         say(&format!(
-            "the segments are still in '{}'; --clean removes what is recovered",
-            directory.display()
+            "the segments are still in {}; --clean removes what is recovered",
+            quoted(&directories)
         ))?;
     }
     match failures {
@@ -106,11 +107,14 @@ pub fn run(args: &RecoverArgs) -> Result<Outcome> {
 
 /// The worlds of which there are segments, and the files that are none. Where one rank is killed the launcher kills the
 /// others, and may be gone before they are: they get a moment.
-fn find_worlds(directory: &Path, user: u32, others_ended: bool) -> Result<(Vec<World>, Vec<Skipped>)> {
+fn find_worlds(directories: &[PathBuf], user: u32, others_ended: bool) -> Result<(Vec<World>, Vec<Skipped>)> {
     const MOST_WAITING: Duration = Duration::from_secs(2);
     let begin = Instant::now();
     loop {
-        let found = segments::find(directory, user, others_ended)?;
+        let mut found = segments::Found::default();
+        for directory in directories {
+            found.add(segments::find(directory, user, others_ended)?);
+        }
         let worlds = segments::worlds(found.segments);
         let is_ending = |world: &World| world.ended().next().is_some() && world.running().next().is_some();
         if !worlds.iter().any(is_ending) || begin.elapsed() > MOST_WAITING {
@@ -120,6 +124,11 @@ fn find_worlds(directory: &Path, user: u32, others_ended: bool) -> Result<(Vec<W
         }
         std::thread::sleep(Duration::from_millis(50));
     }
+}
+
+fn quoted(directories: &[PathBuf]) -> String {
+    let quoted = directories.iter().map(|directory| format!("'{}'", directory.display()));
+    quoted.collect::<Vec<_>>().join(", ")
 }
 
 fn tell_running(world: &World) -> Result<()> {

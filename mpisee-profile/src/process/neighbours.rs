@@ -1,0 +1,173 @@
+//! The ranks of a world that are on one node, and whether a library is in them: from `/proc`, without a word between
+//! them.
+
+use super::{PMIX, RANKS, SLURM, SLURM_PMI, launcher, look_at};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// More than are on any node.
+const MOST_PROCESSES: usize = 1 << 16;
+
+/// The ranks of the own world whose processes are on this node, by rank, and whether `library` is in the process that
+/// uses MPI; a rank whose process may not be looked at counts as having it. Only the own rank is in it where the launcher
+/// does not tell ranks or is out of sight.
+pub fn neighbours(own_rank: u32, library: &str) -> BTreeMap<u32, bool> {
+    let mut ranks: BTreeMap<u32, Loaded> = BTreeMap::new();
+    let told = |name: &&str| std::env::var(name).is_ok_and(|value| value == own_rank.to_string());
+    if let Some(variable) = RANKS.into_iter().find(told) {
+        let job = Job::own();
+        for pid in descendants(launcher()) {
+            let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            if let Some(rank) = job.rank_in(&environment, variable)
+                && let Some(loaded) = Loaded::of(pid, library)
+            {
+                ranks.entry(rank).and_modify(|all| *all = all.and(loaded)).or_insert(loaded);
+            }
+        }
+    }
+    let seen = ranks.into_iter().map(|(rank, loaded)| (rank, loaded.is_in));
+    seen.chain([(own_rank, true)]).collect()
+}
+
+/// What a process, or those of a rank together, has of libraries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Loaded {
+    /// An MPI.
+    has_mpi: bool,
+    /// The library that is asked for.
+    is_in: bool,
+}
+
+impl Loaded {
+    /// `None` if the process ended.
+    fn of(pid: u32, library: &str) -> Option<Loaded> {
+        if look_at(pid).is_none_or(|seen| seen.ended) {
+            return None;
+        }
+        let maps = std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+        if maps.is_empty() {
+            // It may not be looked at.
+            return Some(Loaded { has_mpi: true, is_in: true });
+        }
+        Some(Loaded::from_maps(&String::from_utf8_lossy(&maps), library))
+    }
+
+    /// From `/proc/PID/maps` (proc(5)).
+    fn from_maps(maps: &str, library: &str) -> Loaded {
+        let mut loaded = Loaded { has_mpi: false, is_in: false };
+        for line in maps.lines() {
+            let path = line.find('/').map_or("", |at| &line[at..]);
+            let path = path.strip_suffix(" (deleted)").unwrap_or(path);
+            let name = Path::new(path).file_name().unwrap_or_default().to_string_lossy();
+            let is_library = name == library;
+            loaded.is_in |= is_library;
+            loaded.has_mpi |= !is_library && name.starts_with("libmpi") && name.contains(".so");
+        }
+        loaded
+    }
+
+    /// Two processes of one rank: that which has an MPI counts, as the other is a script around it or its child.
+    fn and(self, other: Loaded) -> Loaded {
+        match (self.has_mpi, other.has_mpi) {
+            (true, false) => self,
+            (false, true) => other,
+            _ => Loaded { is_in: self.is_in || other.is_in, ..self },
+        }
+    }
+}
+
+/// What the launcher tells all processes of the own job.
+struct Job {
+    variables: Vec<(&'static str, Vec<u8>)>,
+}
+
+impl Job {
+    fn own() -> Job {
+        let names = PMIX.into_iter().chain(SLURM_PMI).chain(SLURM);
+        let variables = names.filter_map(|name| Some((name, std::env::var_os(name)?.into_encoded_bytes())));
+        Job { variables: variables.collect() }
+    }
+
+    /// The rank that an environment tells, if it is of this job.
+    fn rank_in(&self, environment: &[u8], variable: &str) -> Option<u32> {
+        let value = |name: &str| {
+            let mut all = environment.split(|&byte| byte == 0);
+            all.find_map(|entry| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
+        };
+        let is_of_job = self.variables.iter().all(|(name, own)| value(name) == Some(own.as_slice()));
+        let rank = String::from_utf8_lossy(value(variable)?).parse().ok()?;
+        is_of_job.then_some(rank)
+    }
+}
+
+/// The processes below one.
+fn descendants(ancestor: u32) -> Vec<u32> {
+    let mut found = vec![ancestor];
+    let mut next = 0;
+    while next < found.len() && found.len() < MOST_PROCESSES {
+        found.extend(children(found[next]));
+        next += 1;
+    }
+    found.split_off(1)
+}
+
+/// The processes that the threads of one have started.
+fn children(pid: u32) -> Vec<u32> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let lists = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
+    lists
+        .flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WITH: &str = "\
+55e0c0a0a000-55e0c0a0b000 r-xp 00001000 fe:00 131 /opt/my app
+7f2a3c000000-7f2a3c021000 rw-p 00000000 00:00 0
+7f2a44a1d000-7f2a44a1e000 r--p 00000000 fe:00 77 /usr/lib/libmpi.so.40.30.4
+7f2a44a2d000-7f2a44a2e000 r--p 00000000 fe:00 78 /a/libmpisee.so (deleted)
+";
+
+    #[test]
+    fn maps_tell_of_libraries() {
+        let of = |maps: &str| {
+            let loaded = Loaded::from_maps(maps, "libmpisee.so");
+            (loaded.has_mpi, loaded.is_in)
+        };
+        let lines: Vec<&str> = WITH.lines().collect();
+        assert_eq!(of(WITH), (true, true));
+        assert_eq!(of(&lines[..3].join("\n")), (true, false));
+        assert_eq!(of(lines[3]), (false, true));
+        assert_eq!(of(&lines[..2].join("\n")), (false, false));
+    }
+
+    #[test]
+    fn of_a_rank_the_process_with_mpi_counts() {
+        let loaded = |has_mpi, is_in| Loaded { has_mpi, is_in };
+        assert!(!loaded(false, true).and(loaded(true, false)).is_in);
+        assert!(loaded(true, true).and(loaded(false, false)).is_in);
+        assert!(loaded(false, true).and(loaded(false, false)).is_in);
+    }
+
+    #[test]
+    fn ranks_of_other_jobs_are_no_neighbours() {
+        let job = Job { variables: vec![("PMIX_NAMESPACE", b"7".to_vec())] };
+        let rank = |environment: &[u8]| job.rank_in(environment, "PMIX_RANK");
+        assert_eq!(rank(b"A=1\0PMIX_RANK=12\0PMIX_NAMESPACE=7\0"), Some(12));
+        assert_eq!(rank(b"PMIX_RANK=12\0PMIX_NAMESPACE=71\0"), None);
+        assert_eq!(rank(b"PMIX_RANK=12\0"), None);
+        assert_eq!(rank(b"PMIX_NAMESPACE=7\0"), None);
+    }
+
+    #[test]
+    fn children_are_found() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let found = descendants(std::process::id());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(found.contains(&child.id()), "{found:?}");
+    }
+}

@@ -1,0 +1,226 @@
+//! Worlds of which only some ranks have the profiler: the program runs as without it, ends, and what those ranks counted
+//! is in the profile.
+
+mod exact;
+
+use exact::{assert_all_seen, assert_calls};
+use mpisee_tests::{Cluster, Mpi, Run, Tables, dist, on_each_mpi, through, within};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A script around each rank: rank 0 alone gets the profiler.
+const FIRST_ALONE: &str = "if [ \"${PMIX_RANK-$PMI_RANK}\" = 0 ]; then exec \"$0\" \"$@\"; fi
+while [ \"${1#-}\" != \"$1\" ]; do shift 2; done
+exec \"$@\"";
+
+/// The lines that the program prints, in order.
+fn lines(output: &Output) -> Vec<String> {
+    let mut lines: Vec<String> = String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect();
+    lines.sort();
+    lines
+}
+
+/// Runs the command in a folder, with success, and asserts that the program prints what it prints without the profiler.
+/// Returns what the profiler said.
+#[track_caller]
+fn run_as_plain(command: &mut Command, folder: &Path, size: i32) -> Vec<String> {
+    let output = within(LIMIT, command.current_dir(folder).stdin(Stdio::null()));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    let of = |those: &dyn Fn(i32) -> bool, each: &dyn Fn(i32) -> i32| -> i32 {
+        (0..size).filter(|&rank| those(rank)).map(each).sum()
+    };
+    let expected: Vec<String> = (0..size)
+        .map(|rank| {
+            let half = of(&|other| other % 2 == rank % 2, &|other| 1 << other);
+            let copy = of(&|_| true, &|other| 100 << other);
+            let pair = of(&|other| other / 2 == rank / 2, &|other| 10000 << other);
+            let all = of(&|_| true, &|other| 7 + other);
+            format!("rank {rank}: {half} {copy} {pair} {all}")
+        })
+        .collect();
+    assert_eq!(lines(&output), expected, "{stderr}");
+    stderr.lines().filter(|line| line.starts_with("mpisee: ")).map(str::to_owned).collect()
+}
+
+/// Asserts that the profile has what `partial` did on these ranks of 4 on one node, all of it.
+#[track_caller]
+fn assert_counted(tables: &Tables, ranks: &[u32]) {
+    let rows: Vec<u32> = tables.ranks.iter().map(|row| row.rank).collect();
+    assert_eq!(rows, ranks);
+    assert_eq!((tables.run.ranks, tables.run.nodes, tables.run.complete), (4, 1, false));
+    for &rank in ranks {
+        let last = (rank + 3) % 4;
+        let world = [
+            ("MPI_Comm_split", 2, 0),
+            ("MPI_Comm_idup", 1, 0),
+            ("MPI_Wait", 1, 0),
+            ("MPI_Sendrecv", 1, u64::from(1000 + rank + 1000 + last)),
+            ("MPI_Allreduce", 1, 4),
+        ];
+        assert_calls(tables, "W", rank, &world);
+        let bytes = if rank < 2 { 0 } else { 4001 + 4002 + 4003 };
+        let half = [("MPI_Allreduce", 1, 4), ("MPI_Bcast", 3, bytes), ("MPI_Comm_free", 1, 0)];
+        assert_calls(tables, &format!("W_s1.{}", rank % 2), rank, &half);
+        assert_calls(tables, "W_i2", rank, &[("MPI_Allreduce", 1, 4), ("MPI_Comm_free", 1, 0)]);
+        let pair = format!("W_s3.{}", rank / 2 * 2);
+        assert_calls(tables, &pair, rank, &[("MPI_Comm_dup", 1, 0), ("MPI_Comm_free", 1, 0)]);
+        let copy = format!("{pair}_d4");
+        assert_calls(tables, &copy, rank, &[("MPI_Allreduce", 1, 4), ("MPI_Comm_free", 1, 0)]);
+        assert_eq!(tables.peer("W", rank, (rank + 1) % 4)[..2], [1, u64::from(1000 + rank)]);
+        assert_eq!(tables.peer("W", rank, last)[2..], [1, u64::from(1000 + last)]);
+    }
+    assert_all_seen(tables);
+}
+
+/// Asserts that nothing is wrong with a profile that says why it is incomplete.
+#[track_caller]
+fn assert_readable(profile: &Path, why: &str) {
+    for command in ["check", "summary"] {
+        let output = through(&[command, &profile.display().to_string()]);
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+        assert!(said.contains(&format!("The profile is incomplete: {why}.")), "{said}");
+    }
+}
+
+/// The command that profiles a program.
+fn profiler(command: &mut Command) -> &mut Command {
+    command.arg(dist().join("bin/mpisee")).args(["--output", "test.mpisee"])
+}
+
+#[test]
+fn a_part_of_the_run_is_profiled() {
+    on_each_mpi(|mpi| {
+        let program = mpi.compile("partial");
+        // The part with rank 0, and the other.
+        for (ranks, others) in [([0, 1], "2-3"), ([2, 3], "0-1")] {
+            let folder = tempfile::tempdir().expect("a temporary folder");
+            let mut command = mpi.launcher(2, &[]);
+            if ranks[0] == 0 {
+                profiler(&mut command).arg(&program).args([":", "-n", "2"]).arg(&program);
+            } else {
+                profiler(command.arg(&program).args([":", "-n", "2"])).arg(&program);
+            }
+            let said = run_as_plain(&mut command, folder.path(), 4);
+            let expected = format!(
+                "mpisee: ranks {others} run without the profiler: the profile will be of 2 of 4 ranks"
+            );
+            assert_eq!((said.len(), &said[0]), (2, &expected), "{said:?}");
+            let profile = folder.path().join("test.mpisee");
+            assert_counted(&Tables::read(&profile, ""), &ranks);
+            assert_readable(&profile, &format!("ranks {others} ran without the profiler"));
+        }
+    });
+}
+
+#[test]
+fn a_script_profiles_the_first_rank_alone() {
+    on_each_mpi(|mpi| {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let mut command = mpi.launcher(4, &[]);
+        profiler(command.args(["sh", "-c", FIRST_ALONE])).arg(mpi.compile("partial"));
+        let said = run_as_plain(&mut command, folder.path(), 4);
+        assert_eq!(said.len(), 2, "{said:?}");
+        assert_eq!(
+            said[0],
+            "mpisee: ranks 1-3 run without the profiler: the profile will be of 1 of 4 ranks"
+        );
+        let profile = folder.path().join("test.mpisee");
+        assert_counted(&Tables::read(&profile, ""), &[0]);
+        assert_readable(&profile, "ranks 1-3 ran without the profiler");
+    });
+}
+
+#[test]
+fn scripts_that_stay_around_all_ranks_leave_out_none() {
+    on_each_mpi(|mpi| {
+        // The shells have the library, too, and do not use MPI; what follows the program keeps them from becoming it.
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let preload = [("LD_PRELOAD".to_owned(), mpi.library().display().to_string())];
+        let mut command = mpi.launcher(4, &preload);
+        command.args(["sh", "-c", "\"$@\"; code=$?; exit $code", "script"]).arg(mpi.compile("partial"));
+        let said = run_as_plain(&mut command, folder.path(), 4);
+        assert_eq!(said.len(), 1, "{said:?}");
+        assert!(Tables::read(&folder.path().join("partial.mpisee"), "").run.complete);
+    });
+}
+
+/// A command of 6 ranks on the nodes, on which those that `is_profiled` in the shell says get the profiler.
+fn on_nodes(cluster: &Cluster, mpi: &Mpi, is_profiled: &str) -> Command {
+    let mut command = mpi.launcher(6, &[]);
+    cluster.launch(mpi, &mut command, 2);
+    let script = FIRST_ALONE.replace("[ \"${PMIX_RANK-$PMI_RANK}\" = 0 ]", is_profiled);
+    profiler(command.args(["sh", "-c", &script])).arg(mpi.compile("partial"));
+    command
+}
+
+#[test]
+fn on_several_nodes_a_script_profiles_the_first_rank_alone() {
+    let Some(cluster) = Cluster::begin(3) else { return };
+    on_each_mpi(|mpi| {
+        let folder = tempfile::tempdir_in(cluster.folder()).expect("a temporary folder");
+        let mut command = on_nodes(&cluster, mpi, "[ \"${PMIX_RANK-$PMI_RANK}\" = 0 ]");
+        command.current_dir(folder.path());
+        let said = run_as_plain(&mut cluster.on("login", &command), folder.path(), 6);
+        assert_eq!(said.len(), 2, "{said:?}");
+        let tables = Tables::read(&folder.path().join("test.mpisee"), "");
+        assert_eq!(tables.ranks.iter().map(|row| row.rank).collect::<Vec<_>>(), [0]);
+        let why = "rank 1 ran without the profiler; ranks 2-5 ran on other nodes";
+        assert_readable(&folder.path().join("test.mpisee"), why);
+    });
+}
+
+#[test]
+fn where_one_node_has_the_profiler_that_is_said_and_an_option_helps() {
+    let Some(cluster) = Cluster::begin(3) else { return };
+    on_each_mpi(|mpi| {
+        let folder = tempfile::tempdir_in(cluster.folder()).expect("a temporary folder");
+        let mut command = on_nodes(&cluster, mpi, "[ $(hostname) = n1 ]");
+        command.current_dir(folder.path());
+        // Without the option the ranks of this node wait for those of the others, and one of them says so.
+        let file = folder.path().join("said");
+        let mut entered = cluster.on("login", &command);
+        entered
+            .stdout(Stdio::null())
+            .stderr(std::fs::File::create(&file).expect("the folder can be written"));
+        let mut child = entered.spawn().expect("nsenter starts");
+        let said = || std::fs::read_to_string(&file).expect("it can be read");
+        let begin = Instant::now();
+        while !said().contains("rank 0 has waited 10 s in MPI_Init for ranks on other nodes; ") {
+            assert!(begin.elapsed() < LIMIT, "{}", said());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let _ = child.kill();
+        let _ = child.wait();
+
+        let mut command = on_nodes(&cluster, mpi, "export MPISEE_PARTIAL=on; [ $(hostname) = n1 ]");
+        command.current_dir(folder.path());
+        let said = run_as_plain(&mut cluster.on("login", &command), folder.path(), 6);
+        assert_eq!(said[0], "mpisee: ranks 2-5 run on other nodes: the profile will be of 2 of 6 ranks");
+        let profile = folder.path().join("test.mpisee");
+        let tables = Tables::read(&profile, "");
+        assert_eq!(tables.ranks.iter().map(|row| row.rank).collect::<Vec<_>>(), [0, 1]);
+        assert_readable(&profile, "ranks 2-5 ran on other nodes");
+    });
+}
+
+#[test]
+fn with_that_option_each_node_writes_a_profile() {
+    let Some(cluster) = Cluster::begin(3) else { return };
+    on_each_mpi(|mpi| {
+        let run = Run::new(mpi, "partial").ranks(6).on(&cluster).options(&["--partial", "on"]);
+        let finished = run.profiled();
+        let mut seen = Vec::new();
+        for name in ["test.mpisee", "test-2.mpisee", "test-3.mpisee"] {
+            let tables = Tables::read(&finished.folder.path().join(name), &finished.stderr);
+            seen.extend(tables.ranks.iter().map(|row| row.rank));
+            assert_eq!((tables.ranks.len(), tables.run.nodes), (2, 1));
+        }
+        seen.sort_unstable();
+        assert_eq!(seen, [0, 1, 2, 3, 4, 5]);
+    });
+}
