@@ -1,6 +1,8 @@
 //! The files of a profile while ranks bring their rows: the same at `MPI_Finalize` and when a profile is recovered.
 
 use crate::error::ProfileError;
+use crate::nodes::Nodes;
+use crate::pieces::{Frame, frames};
 use crate::rows::{CallRow, CommRow, OutsideRow, PeerRow, RankRow, RegionRow, is_folded};
 use crate::run::RunInfo;
 use crate::segment::RankTables;
@@ -11,6 +13,12 @@ use std::path::{Path, PathBuf};
 
 /// The tables, in the order in which a rank's rows travel.
 pub const TABLES: usize = 6;
+const RANKS: usize = 0;
+const COMMS: usize = 1;
+const CALLS: usize = 2;
+const PEERS: usize = 3;
+const REGIONS: usize = 4;
+const OUTSIDE: usize = 5;
 
 /// The rows of a rank as CSV text, by table.
 pub fn parts(tables: &RankTables) -> [Vec<u8>; TABLES] {
@@ -36,16 +44,17 @@ pub struct ProfileFiles {
     outside: Option<TableWriter>,
     /// Communicators that several ranks report, by name; with the order in which they came.
     merged: HashMap<String, (usize, CommRow)>,
-    /// By rank in the world.
-    nodes: HashMap<u32, u32>,
+    /// Communicators of a rank of which a part has come.
+    begun: Vec<u8>,
+    nodes: Nodes,
     /// Rows that stand for like communicators, and for how many.
     folded: (u64, u64),
 }
 
 impl ProfileFiles {
-    /// Creates the directory, or one with a number after its name, and its tables. `nodes` has the number of the node
-    /// of each rank in the world.
-    pub fn create(wanted: &Path, nodes: HashMap<u32, u32>) -> Result<Self, ProfileError> {
+    /// Creates the directory, or one with a number after its name, and its tables. Both are removed again when this is
+    /// dropped before it is finished.
+    pub fn create(wanted: &Path, nodes: Nodes) -> Result<Self, ProfileError> {
         let directory = ProfileWriter::create(wanted)?;
         Ok(ProfileFiles {
             ranks: directory.table::<RankRow>()?,
@@ -56,6 +65,7 @@ impl ProfileFiles {
             outside: None,
             directory,
             merged: HashMap::new(),
+            begun: Vec::new(),
             nodes,
             folded: (0, 0),
         })
@@ -70,6 +80,31 @@ impl ProfileFiles {
         self.peers.append(peers)?;
         self.regions.append(regions)?;
         self.append_outside(outside)
+    }
+
+    /// Appends a piece of the rows of one rank or several. What one rank has of a table comes in order, and whole before
+    /// that of the next.
+    pub fn append_piece(&mut self, piece: &[u8]) -> Result<(), ProfileError> {
+        frames(piece).try_for_each(|frame| self.append_frame(&frame))
+    }
+
+    fn append_frame(&mut self, frame: &Frame) -> Result<(), ProfileError> {
+        match frame.table {
+            RANKS => self.ranks.append(frame.bytes),
+            COMMS => {
+                self.begun.extend(frame.bytes);
+                if !frame.is_last {
+                    return Ok(());
+                }
+                let whole = std::mem::take(&mut self.begun);
+                self.append_comms(&whole)
+            }
+            CALLS => self.calls.append(frame.bytes),
+            PEERS => self.peers.append(frame.bytes),
+            REGIONS => self.regions.append(frame.bytes),
+            OUTSIDE => self.append_outside(frame.bytes),
+            _ => Ok(()),
+        }
     }
 
     fn append_outside(&mut self, rows: &[u8]) -> Result<(), ProfileError> {
@@ -105,19 +140,7 @@ impl ProfileFiles {
 
     /// The nodes of a communicator. One that each process has for itself is on one node.
     fn count_nodes(&self, row: &CommRow) -> u32 {
-        if row.size == 1 {
-            return 1;
-        }
-        // PERF: of the members and of those whose node is known, the fewer are walked.
-        let mut nodes: Vec<u32> = if row.members.len() <= self.nodes.len() as u64 {
-            row.members.all().iter().filter_map(|rank| self.nodes.get(&rank).copied()).collect()
-        } else {
-            let known = self.nodes.iter().filter(|&(&rank, _)| row.members.contains(rank));
-            known.map(|(_, &node)| node).collect()
-        };
-        nodes.sort_unstable();
-        nodes.dedup();
-        nodes.len() as u32
+        if row.size == 1 { 1 } else { self.nodes.count_of(&row.members.all()) }
     }
 
     fn note_folded(&mut self, row: &CommRow) {

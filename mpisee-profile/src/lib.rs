@@ -11,8 +11,10 @@
 pub mod counter;
 pub mod error;
 pub mod files;
+pub mod nodes;
 pub mod operation;
 pub mod options;
+pub mod pieces;
 pub mod process;
 pub mod ranks;
 pub mod reader;

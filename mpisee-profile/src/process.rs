@@ -125,6 +125,12 @@ fn process_hash(how: &str, pid: u32) -> u64 {
     hash([how.as_bytes(), &pid.to_le_bytes(), &start.to_le_bytes(), &boot().to_le_bytes()])
 }
 
+/// A number for the host of this name, whatever zeros follow it; never 0.
+pub fn host_number(name: impl Iterator<Item = u8>) -> u64 {
+    let name: Vec<u8> = name.take_while(|&byte| byte != 0).collect();
+    hash([name.as_slice()]).max(1)
+}
+
 /// FNV-1a of 64 bits (G. Fowler, L. C. Noll, K.-P. Vo), each part ended by a byte that is in no text.
 fn hash<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> u64 {
     let bytes = parts.into_iter().flat_map(|part| part.iter().copied().chain([0xff]));

@@ -125,6 +125,41 @@ impl RankSet {
         }
     }
 
+    /// Adds the ranks of `other`; quickly if they come after all that are there.
+    pub fn add(&mut self, other: &Self) {
+        let largest = self.ranges.iter().map(|range| range.last).max();
+        match other.ranges.first() {
+            Some(first) if largest.is_none_or(|largest| largest < first.first) => {
+                other.ranges.iter().for_each(|&range| self.push(range));
+            }
+            Some(_) => *self = self.union(other),
+            None => {}
+        }
+    }
+
+    /// Appends what comes after all ranks that are there.
+    fn push(&mut self, range: Range) {
+        let is_one = range.first == range.last;
+        if let Some(before) = self.ranges.last_mut()
+            && (is_one || range.stride == 1)
+            && (before.stride == 1 || is_one)
+            && before.last.checked_add(before.stride) == Some(range.first)
+        {
+            before.last = range.last;
+            return;
+        }
+        self.ranges.push(range);
+        // Single ranks at one distance become a range once there are enough of them.
+        let Some(tail) = self.ranges.last_chunk::<{ SHORTEST_STRIDED_RUN as usize }>() else { return };
+        let stride = tail[1].first - tail[0].first;
+        let (first, last) = (tail[0].first, range.last);
+        let evenly = tail.windows(2).all(|pair| pair[1].first - pair[0].first == stride);
+        if evenly && tail.iter().all(|range| range.first == range.last) {
+            self.ranges.truncate(self.ranges.len() - tail.len());
+            self.ranges.push(Range { first, last, stride });
+        }
+    }
+
     /// The ranges, by their first rank.
     pub fn ranges(&self) -> &[Range] {
         &self.ranges
@@ -231,6 +266,22 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn what_is_added_is_there_however_it_comes(
+            sets in proptest::collection::vec(proptest::collection::btree_set(0u32..200, 0..60), 0..6),
+        ) {
+            let mut set = RankSet::default();
+            for ranks in &sets {
+                set.add(&ranks.iter().copied().collect());
+            }
+            let all: std::collections::BTreeSet<u32> = sets.into_iter().flatten().collect();
+            prop_assert_eq!(set.len(), all.len() as u64);
+            prop_assert_eq!(set.iter().collect::<Vec<_>>(), all.iter().copied().collect::<Vec<_>>());
+            let mut one_by_one = RankSet::default();
+            all.iter().for_each(|&rank| one_by_one.add(&RankSet::evenly_spaced(rank, 1, 1)));
+            prop_assert_eq!(one_by_one.to_string(), all.into_iter().collect::<RankSet>().to_string());
+        }
+
         #[test]
         fn text_and_ranks_agree(ranks in proptest::collection::btree_set(0u32..300, 0..120)) {
             let set: RankSet = ranks.iter().copied().collect();

@@ -3,15 +3,20 @@
 use crate::error::ProfileError;
 use crate::rows::Row;
 use crate::run::RunInfo;
+use std::cell::RefCell;
 use std::fs::File;
 use std::io::{BufWriter, ErrorKind, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-/// A profile directory being written. `run.json` comes last: without it the directory is no profile.
+/// A profile directory being written. `run.json` comes last: without it the directory is no profile, and is removed
+/// again when this is dropped.
 #[derive(Debug)]
 pub struct ProfileWriter {
     directory: PathBuf,
+    /// The files that were made.
+    files: RefCell<Vec<PathBuf>>,
+    is_finished: bool,
 }
 
 /// Tries that many numbers after a name before giving up.
@@ -27,7 +32,9 @@ impl ProfileWriter {
                 _ => PathBuf::from(format!("{}-{number}.mpisee", stem.display())),
             };
             match std::fs::DirBuilder::new().mode(0o777).create(&directory) {
-                Ok(()) => return Ok(ProfileWriter { directory }),
+                Ok(()) => {
+                    return Ok(ProfileWriter { directory, files: RefCell::default(), is_finished: false });
+                }
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Err(source) => {
                     return Err(ProfileError::File { path: directory, action: "create", source });
@@ -54,20 +61,48 @@ impl ProfileWriter {
             action: "create",
             source,
         })?;
+        self.files.borrow_mut().push(path.clone());
         let mut table = TableWriter { path, file: BufWriter::with_capacity(1 << 16, file) };
         table.append(format!("{}\n", R::COLUMNS.join(",")).as_bytes())?;
         Ok(table)
     }
 
     /// Writes `run.json`, which makes the directory a profile.
-    pub fn finish(self, run: &RunInfo) -> Result<PathBuf, ProfileError> {
+    pub fn finish(mut self, run: &RunInfo) -> Result<PathBuf, ProfileError> {
         let path = self.directory.join("run.json");
         let failed = |source| ProfileError::File { path: path.clone(), action: "write", source };
         let mut text =
             serde_json::to_string_pretty(run).map_err(|error| failed(std::io::Error::other(error)))?;
         text.push('\n');
-        std::fs::write(&path, text).map_err(failed)?;
-        Ok(self.directory)
+        self.files.get_mut().push(path.clone());
+        let write = || {
+            let mut file = File::create_new(&path)?;
+            file.write_all(text.as_bytes())?;
+            hand_over(&file)
+        };
+        write().map_err(failed)?;
+        self.is_finished = true;
+        Ok(std::mem::take(&mut self.directory))
+    }
+}
+
+impl Drop for ProfileWriter {
+    fn drop(&mut self) {
+        if !self.is_finished {
+            for path in self.files.get_mut() {
+                let _ = std::fs::remove_file(path);
+            }
+            let _ = std::fs::remove_dir(&self.directory);
+        }
+    }
+}
+
+/// Has the system write everything now, since a full disk or an exhausted quota may show only then. Where a file
+/// system knows no such thing nothing can be waiting.
+fn hand_over(file: &File) -> std::io::Result<()> {
+    match file.sync_data() {
+        Err(error) if [ErrorKind::InvalidInput, ErrorKind::Unsupported].contains(&error.kind()) => Ok(()),
+        result => result,
     }
 }
 
@@ -86,7 +121,7 @@ impl TableWriter {
 
     /// Hands everything to the system; an error that was pending shows here.
     pub fn close(mut self) -> Result<(), ProfileError> {
-        self.file.flush().map_err(|source| self.failed(source))
+        self.file.flush().and_then(|()| hand_over(self.file.get_ref())).map_err(|source| self.failed(source))
     }
 
     fn failed(&self, source: std::io::Error) -> ProfileError {
@@ -158,10 +193,28 @@ mod tests {
     fn a_directory_that_exists_gets_a_number() {
         let scratch = tempfile::tempdir().unwrap();
         let wanted = scratch.path().join("app.mpisee");
-        for expected in ["app.mpisee", "app-2.mpisee", "app-3.mpisee"] {
-            let writer = ProfileWriter::create(&wanted).unwrap();
+        let writers = [(); 3].map(|()| ProfileWriter::create(&wanted).unwrap());
+        for (writer, expected) in writers.iter().zip(["app.mpisee", "app-2.mpisee", "app-3.mpisee"]) {
             assert_eq!(writer.directory(), scratch.path().join(expected));
         }
+    }
+
+    #[test]
+    fn what_is_not_finished_is_removed_and_nothing_else() {
+        let scratch = tempfile::tempdir().unwrap();
+        let wanted = scratch.path().join("app.mpisee");
+        let writer = ProfileWriter::create(&wanted).unwrap();
+        writer.table::<CallRow>().unwrap();
+        drop(writer);
+        assert!(!wanted.exists());
+
+        let writer = ProfileWriter::create(&wanted).unwrap();
+        writer.table::<CallRow>().unwrap();
+        std::fs::write(wanted.join("notes.txt"), "somebody else's").unwrap();
+        drop(writer);
+        let left: Vec<_> =
+            std::fs::read_dir(&wanted).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left, ["notes.txt"]);
     }
 
     #[test]

@@ -1,34 +1,37 @@
 //! At `MPI_Finalize`: every rank makes its rows, rank 0 writes them. In a run that outlives some of its processes
 //! the first of the others does, and says who is missing.
 //!
-//! Rows travel as CSV text, one rank after the other and in pieces of limited size, so that no rank holds
-//! more than its own rows and one piece of another's.
+//! Rows travel as CSV text through a tree (`tree.rs`), in pieces of limited size. Each rank keeps its own until the first
+//! one has told that the profile is written; until then its segment stays, too.
 
 use crate::abi::Comm;
-use crate::by_hand::{FLAVOUR, was_spawned};
 use crate::clock;
 use crate::message::say;
 use crate::naming;
 use crate::process::{self, Process};
 use mpisee_profile::files::{ProfileFiles, TABLES, parts};
+use mpisee_profile::nodes::Nodes;
+use mpisee_profile::process as identity;
 use mpisee_profile::rows::Seconds;
-use mpisee_profile::run::{MpiInfo, ProfilerInfo, RunInfo, rfc3339};
 use mpisee_profile::segment::layout::{Header, price};
-use mpisee_profile::segment::log::Fact;
 use mpisee_profile::segment::tables::{Moment, call_ns};
 use mpisee_profile::segment::{NotSeen, RankTables, Snapshot};
-use mpisee_profile::{FORMAT_VERSION, RankSet};
-use std::path::{Path, PathBuf};
+use mpisee_profile::{ProfileError, RankSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 
 mod link;
+mod place;
+mod report;
+mod survey;
+mod tree;
 
 use link::Link;
-
-/// What is summed over ranks, by place: calls not seen by reason, and then these.
-const RECORDING_WAS_OFF: usize = NotSeen::ALL.len();
-const UNSTEADY_CLOCK: usize = RECORDING_WAS_OFF + 1;
-const WALL_NS: usize = UNSTEADY_CLOCK + 1;
-const PROFILER_NS: usize = WALL_NS + 1;
+use place::Places;
+pub use report::log_facts;
+use survey::Survey;
+use tree::{Ranks, Tree};
 
 /// Writes the profile, together with all other ranks.
 pub fn write_profile() {
@@ -40,224 +43,288 @@ pub fn write_profile() {
 /// The same through a communicator of all processes, which is freed then: where there is no world.
 pub fn write_profile_through(comm: Comm) {
     if let Some(process) = process::process() {
-        write_over(process, |process| Link::through(process, comm));
+        let mut comm = Some(comm);
+        write_over(process, |process| match comm.take() {
+            Some(comm) => Link::through(process, comm),
+            None => Link::open(process),
+        });
     }
 }
 
-fn write_over(process: &Process, open: impl FnOnce(&Process) -> Link) {
+/// How often the profile is collected anew, because a rank died meanwhile.
+const MOST_DEATHS: usize = 8;
+
+fn write_over(process: &Process, mut open: impl FnMut(&Process) -> Link) {
     let _held = crate::file_limit::hold();
     let end = clock::moment();
     let end_realtime_ns = clock::realtime_ns();
     naming::finish_duplications(process, true);
-    let link = open(process);
-    let absent = link.absent(process);
-    let own = own_rows(process, end, &absent);
-    let header = process.segment.header();
-    let relaxed = std::sync::atomic::Ordering::Relaxed;
-    let mut counts: Vec<u64> =
-        NotSeen::ALL.iter().map(|&reason| header.not_seen[reason as usize].load(relaxed)).collect();
-    counts.push(header.recording_was_off.load(relaxed));
-    counts.push(u64::from(!clock::is_steady(start_of(header), end)));
-    counts.extend([own.wall_ns, own.profiler_ns]);
-    let counts = link.sum(process, &counts);
-    let nodes = link.node_of_each_rank(process);
-    if link.rank == 0 {
-        let gathered = Gathered { counts: &counts, nodes: &nodes, absent, end_realtime_ns };
-        write(process, &link, own, gathered);
-    } else {
-        link.send(process, &own.parts);
+    process.segment.note_moment();
+    let mut told = None;
+    for _ in 0..MOST_DEATHS {
+        let link = open(process);
+        let absent = link.absent(process);
+        let own = Own { end_realtime_ns, ..own_rows(process, end, &absent) };
+        let is_over = collect(process, &link, own, absent, &mut told);
+        link.close();
+        if is_over {
+            break;
+        }
     }
-    link.close();
-    process.segment.remove();
+    if told == Some(Order::Written) {
+        process.segment.remove();
+    }
 }
 
 /// What a rank contributes.
 #[derive(Default)]
-struct Own {
-    /// Its rows as CSV text, by table.
-    parts: [Vec<u8>; TABLES],
+pub struct Own {
+    /// Its rows as CSV text, by table; `None` if its counters cannot be read.
+    parts: Option<[Vec<u8>; TABLES]>,
     wall_ns: u64,
     profiler_ns: u64,
     /// What a recorded call costs.
     call_ns: f64,
     /// What `MPI_Init` took longer.
     init_ns: u64,
+    end_realtime_ns: u64,
+    /// Whether the clock jumped.
+    is_unsteady: bool,
 }
 
 /// When recording began.
 fn start_of(header: &Header) -> Moment {
-    let relaxed = std::sync::atomic::Ordering::Relaxed;
+    let relaxed = Ordering::Relaxed;
     Moment { monotonic_ns: header.start_monotonic_ns.load(relaxed), ticks: header.start_ticks.load(relaxed) }
 }
 
 fn own_rows(process: &Process, end: Moment, absent: &RankSet) -> Own {
-    match Snapshot::read(&process.segment) {
-        Ok(snapshot) => {
-            let tables = RankTables::without(absent, &snapshot, end);
-            let ns = |seconds: Seconds| (seconds.0 * 1e9) as u64;
-            Own {
-                wall_ns: ns(tables.rank.wall_s),
-                profiler_ns: ns(tables.rank.profiler_s),
-                call_ns: call_ns(&snapshot, end),
-                init_ns: snapshot.price[price::INIT_NS],
-                parts: parts(&tables),
-            }
-        }
-        Err(error) => {
-            say(format_args!("rank {}: {error}; its counts are lost", process.world_rank));
-            Default::default()
-        }
-    }
-}
-
-/// What is known of all ranks before their rows come.
-struct Gathered<'g> {
-    /// What is summed over ranks.
-    counts: &'g [u64],
-    /// The number of each rank's node, in the order of the link.
-    nodes: &'g [u32],
-    /// The ranks that are not there any more.
-    absent: RankSet,
-    end_realtime_ns: u64,
-}
-
-/// Writes everything, on the first rank. An error is said once; the other ranks' rows are taken all the same, so
-/// that nobody waits.
-fn write(process: &Process, link: &Link, own: Own, gathered: Gathered) {
-    let Gathered { counts, nodes, mut absent, end_realtime_ns } = gathered;
-    let command = command_line();
-    let nodes_by_rank = link.world_ranks().zip(nodes.iter().copied()).collect();
-    let mut files = ProfileFiles::create(&wanted_directory(process, &command), nodes_by_rank);
-    let mut add = |parts: &[Vec<u8>; TABLES]| {
-        if let Ok(open) = &mut files
-            && let Err(error) = open.append(parts)
-        {
-            files = Err(error);
-        }
-    };
-    add(&own.parts);
-    drop(own.parts);
-    for (rank, world_rank) in (0..).zip(link.world_ranks()).skip(1) {
-        match link.receive(process, rank) {
-            Some(parts) => add(&parts),
-            None => absent = absent.union(&RankSet::evenly_spaced(world_rank, 1, 1)),
-        }
-    }
-    let mut distinct = nodes.to_vec();
-    distinct.sort_unstable();
-    distinct.dedup();
-    let run = RunInfo {
-        format_version: FORMAT_VERSION,
-        mpisee_version: env!("CARGO_PKG_VERSION").to_owned(),
-        mpi: MpiInfo {
-            library: process.library_version.clone(),
-            flavour: FLAVOUR.to_owned(),
-            thread_level: process.thread_level.to_owned(),
-        },
-        command,
-        start: rfc3339(process.start_realtime_ns),
-        end: rfc3339(end_realtime_ns),
-        ranks: process.world_size,
-        nodes: distinct.len() as u32,
-        complete: absent.is_empty(),
-        incomplete_because: process.companions.why_incomplete().or_else(|| {
-            if absent.is_empty() {
-                return None;
-            }
-            let plural = if absent.len() == 1 { "rank" } else { "ranks" };
-            Some(format!("{plural} {absent} ended before MPI_Finalize"))
-        }),
-        ended_in: Vec::new(),
-        clock: if process.ticks_are_tsc { "tsc" } else { "monotonic" }.to_owned(),
-        recording_was_off: counts[RECORDING_WAS_OFF] > 0,
-        not_seen: NotSeen::named(counts),
-        profiler: profiler(own.call_ns, own.init_ns, counts),
-        notes: notes(process).chain(unsteady(counts)).collect(),
-    };
-    let ranks = u64::from(process.world_size) - absent.len();
-    match files.and_then(|files| files.finish(&run)) {
-        Ok(directory) if !process.options.quiet => {
-            let directory = directory.display();
-            let plural = if ranks == 1 { "" } else { "s" };
-            say(format_args!(
-                "profile of {ranks} rank{plural} in {directory}; read it with: mpisee-through {directory}"
-            ));
-        }
-        Ok(_) => {}
-        Err(error) => {
-            say(format_args!("no profile: {error}; set MPISEE_OUTPUT to a directory that can be made"))
-        }
-    }
-}
-
-fn profiler(call_ns: f64, init_ns: u64, counts: &[u64]) -> ProfilerInfo {
-    let seconds = |ns: u64| ns as f64 * 1e-9;
-    let (wall_s, time_s) = (seconds(counts[WALL_NS]), seconds(counts[PROFILER_NS]));
-    let share_of_wall = if wall_s > 0.0 { time_s / wall_s } else { 0.0 };
-    ProfilerInfo { call_ns, init_s: seconds(init_ns), time_s, share_of_wall }
-}
-
-/// A sentence on clocks, if one is due.
-fn unsteady(counts: &[u64]) -> Option<String> {
-    let ranks = counts[UNSTEADY_CLOCK];
-    let plural = if ranks == 1 { "" } else { "s" };
-    (ranks > 0).then(|| {
-        format!(
-            "on {ranks} rank{plural} the time-stamp counter jumped or did not keep pace with the monotonic clock, so \
-             that times there are wrong; MPISEE_CLOCK=monotonic does without it"
-        )
+    let made = catch_unwind(AssertUnwindSafe(|| {
+        let snapshot = Snapshot::read(&process.segment).map_err(|error| error.to_string())?;
+        let tables = RankTables::without(absent, &snapshot, end);
+        let ns = |seconds: Seconds| (seconds.0 * 1e9) as u64;
+        Ok(Own {
+            wall_ns: ns(tables.rank.wall_s),
+            profiler_ns: ns(tables.rank.profiler_s),
+            call_ns: call_ns(&snapshot, end),
+            init_ns: snapshot.price[price::INIT_NS],
+            parts: Some(parts(&tables)),
+            end_realtime_ns: 0,
+            is_unsteady: !clock::is_steady(start_of(process.segment.header()), end),
+        })
+    }));
+    made.unwrap_or_else(|_| Err("an error inside the profiler".to_owned())).unwrap_or_else(|why| {
+        say(format_args!("rank {}: {why}; its counts are not in the profile", process.world_rank));
+        Own::default()
     })
 }
 
-fn notes(process: &Process) -> impl Iterator<Item = String> {
-    let spawned = was_spawned().then(|| {
-        "these processes were spawned by others, to which the communicator P leads; what those did is in a profile \
-         of their own, if they were profiled"
-            .to_owned()
-    });
-    process.notes.iter().cloned().chain(spawned)
+/// What rank 0 tells the others to do.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+enum Order {
+    /// Bring the rows through the tree.
+    Bring = b'B',
+    /// The profile is written.
+    Written = b'W',
+    /// It cannot be written: keep what there is.
+    Keep = b'K',
 }
 
-/// Puts what `run.json` says of the program into the segment, for a reader who comes when the process is gone.
-pub fn log_facts(process: &Process) {
-    const MOST_BYTES: usize = 1 << 12;
-    let log = |fact: Fact, text: &str| process.segment.log(&fact.record(text));
-    let command = command_line();
-    let mut room = MOST_BYTES;
-    for word in &command {
-        let Some(left) = room.checked_sub(word.len()) else {
-            log(Fact::Argument, "…");
-            break;
-        };
-        room = left;
-        log(Fact::Argument, word);
+impl Order {
+    fn decode(bytes: &[u8]) -> Option<Order> {
+        [Order::Bring, Order::Written, Order::Keep].into_iter().find(|&order| [order as u8] == bytes)
     }
-    let wanted = wanted_directory(process, &command);
-    log(Fact::Profile, &wanted.file_name().unwrap_or_default().to_string_lossy());
-    log(Fact::Library, &process.library_version);
-    log(Fact::Flavour, FLAVOUR);
-    log(Fact::ThreadLevel, process.thread_level);
-    notes(process).for_each(|note| {
-        log(Fact::Note, &note);
-    });
 }
 
-/// The arguments of the process. Those of a Rust library preloaded into another program are not in
-/// `std::env::args` on every system, so the kernel is asked.
-fn command_line() -> Vec<String> {
-    let text = std::fs::read("/proc/self/cmdline").unwrap_or_default();
-    let words = text.strip_suffix(b"\0").unwrap_or(&text).split(|&byte| byte == 0);
-    words.map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+/// Collects the profile over one link. `false` if it is to be done again over another; `told` is the last that was heard.
+fn collect(process: &Process, link: &Link, own: Own, absent: RankSet, told: &mut Option<Order>) -> bool {
+    let tree = Tree::over(link);
+    let mine = survey_of(process, link, &own);
+    let survey = tree.gather(mine, Survey::add, Survey::encode);
+    let none = Default::default();
+    let parts = own.parts.as_ref().unwrap_or(&none);
+    if !tree.is_root() {
+        loop {
+            *told = tree.tell(None).as_deref().and_then(Order::decode);
+            if *told == Some(Order::Bring) {
+                tree.relay(parts, |_| ());
+            }
+            if !link.is_whole() {
+                return false;
+            }
+            if *told != Some(Order::Bring) {
+                return true;
+            }
+        }
+    }
+    let mut writing = Writing::new(process, link, survey, absent);
+    loop {
+        let files = if *told == Some(Order::Written) { None } else { writing.begin() };
+        let order = match (&files, &told) {
+            (Some(_), _) => Order::Bring,
+            (None, Some(Order::Written)) => Order::Written,
+            (None, _) => Order::Keep,
+        };
+        *told = Some(order);
+        tree.tell(Some(vec![order as u8]));
+        let brought = files.map(|files| writing.take_rows(&tree, parts, files));
+        if !link.is_whole() {
+            return false;
+        }
+        match brought {
+            None => {
+                writing.say_where(process, order);
+                return true;
+            }
+            Some(files) => {
+                if writing.finish(process, &own, files) {
+                    *told = Some(Order::Written);
+                }
+            }
+        }
+    }
 }
 
-/// `MPISEE_OUTPUT`, or the program's name in the working directory; always `NAME.mpisee`. Spawned processes are
-/// often of the same program and inherit the variable: theirs is `NAME-spawned.mpisee`, whoever ends first.
-fn wanted_directory(process: &Process, command: &[String]) -> PathBuf {
-    let program = command.first().map_or("profile", String::as_str);
-    let name = Path::new(program).file_name().unwrap_or_else(|| "profile".as_ref());
-    let wanted = process.options.output.clone().unwrap_or_else(|| PathBuf::from(name));
-    let has_extension = wanted.extension().is_some_and(|extension| extension == "mpisee");
-    let mut wanted = if has_extension { wanted.with_extension("") } else { wanted }.into_os_string();
-    wanted.push(if was_spawned() { "-spawned.mpisee" } else { ".mpisee" });
-    PathBuf::from(wanted)
+fn survey_of(process: &Process, link: &Link, own: &Own) -> Survey {
+    let relaxed = Ordering::Relaxed;
+    let header = process.segment.header();
+    let not_seen = NotSeen::ALL.iter().map(|&reason| header.not_seen[reason as usize].load(relaxed));
+    let rest = [
+        header.recording_was_off.load(relaxed),
+        u64::from(own.is_unsteady),
+        own.wall_ns,
+        own.profiler_ns,
+        own.parts.iter().flatten().map(|part| part.len() as u64).sum(),
+        u64::from(!process.segment.is_in_file()),
+    ];
+    let mut counts = not_seen.chain(rest);
+    let counts = std::array::from_fn(|_| counts.next().expect("as many sums as places"));
+    let host = header.host.iter().flat_map(|word| word.load(relaxed).to_ne_bytes());
+    let mut survey = Survey::of_one(counts, identity::host_number(host));
+    if own.parts.is_none() {
+        survey.lost.push(link.rank..link.rank + 1);
+    }
+    survey
+}
+
+/// The profile, on the first rank.
+struct Writing<'l> {
+    link: &'l Link,
+    survey: Survey,
+    absent: RankSet,
+    lost: Vec<Ranks>,
+    places: Places,
+    /// The one at which it is being written.
+    place: PathBuf,
+    /// Where it could not be written, and why.
+    failures: Vec<ProfileError>,
+    written: Option<PathBuf>,
+}
+
+impl<'l> Writing<'l> {
+    fn new(process: &Process, link: &'l Link, survey: Survey, absent: RankSet) -> Self {
+        let places = Places::new(process, &report::command_line());
+        let (lost, failures) = (Vec::new(), Vec::new());
+        Writing { link, survey, absent, lost, places, place: PathBuf::new(), failures, written: None }
+    }
+
+    /// Makes the files at the next place where that can be done.
+    fn begin(&mut self) -> Option<ProfileFiles> {
+        while let Some(place) = self.places.next() {
+            self.place = place;
+            match caught(|| ProfileFiles::create(&self.place, nodes(self.link, &self.survey))) {
+                Ok(files) => return Some(files),
+                Err(error) => self.fail(error),
+            }
+        }
+        None
+    }
+
+    fn fail(&mut self, error: ProfileError) {
+        self.places.note(&self.place, &error);
+        self.failures.push(error);
+    }
+
+    /// Takes the rows of all ranks. An error is kept; the rows are taken all the same, so that nobody waits.
+    fn take_rows(
+        &mut self,
+        tree: &Tree,
+        own: &[Vec<u8>; TABLES],
+        files: ProfileFiles,
+    ) -> Result<ProfileFiles, ProfileError> {
+        let mut files = Ok(files);
+        self.lost = tree.relay(own, |piece| {
+            if let Ok(open) = &mut files
+                && let Err(error) = caught(|| open.append_piece(piece))
+            {
+                files = Err(error);
+            }
+        });
+        files
+    }
+
+    /// Writes what is left. Whether there is a profile now.
+    fn finish(&mut self, process: &Process, own: &Own, files: Result<ProfileFiles, ProfileError>) -> bool {
+        let lost = self.survey.lost.iter().chain(&self.lost);
+        let lost = lost.fold(RankSet::default(), |lost, ranks| {
+            lost.union(&self.link.in_world(ranks.start, ranks.end - ranks.start))
+        });
+        let mut run = report::run_info(process, &self.survey, own, &nodes(self.link, &self.survey));
+        report::note_missing(&mut run, process.companions.why_incomplete(), &self.absent, &lost);
+        match files.and_then(|files| caught(|| files.finish(&run))) {
+            Ok(directory) => self.written = Some(directory),
+            Err(error) => self.fail(error),
+        }
+        self.written.is_some()
+    }
+
+    /// Says where the profile is, or what is to be done.
+    fn say_where(&self, process: &Process, order: Order) {
+        let ranks = u64::from(process.world_size) - self.absent.len();
+        let plural = if ranks == 1 { "" } else { "s" };
+        let why = self.failures.first().map_or(String::new(), ToString::to_string);
+        match (&self.written, order) {
+            (Some(directory), Order::Written) if !self.failures.is_empty() => {
+                let directory = place::absolute(directory);
+                let directory = directory.display();
+                say(format_args!(
+                    "{why}: the profile of {ranks} rank{plural} is in {directory} instead; read it with: mpisee-through \
+                     {directory}"
+                ));
+            }
+            (Some(directory), Order::Written) if !process.options.quiet => {
+                let directory = directory.display();
+                say(format_args!(
+                    "profile of {ranks} rank{plural} in {directory}; read it with: mpisee-through {directory}"
+                ));
+            }
+            (_, Order::Keep) => {
+                let segments = process.options.segments.display();
+                let without = self.survey.counts[survey::WITHOUT_SEGMENT];
+                let but = if without > 0 {
+                    format!(", but for {without} that had no segment")
+                } else {
+                    String::new()
+                };
+                say(format_args!(
+                    "no profile: {why}, nor at any other place; what the ranks counted is kept in {segments}{but}; where \
+                     there is room, run: mpisee-through recover {segments}"
+                ));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A panic is an error like any other: the other ranks wait to be told.
+fn caught<T>(write: impl FnOnce() -> Result<T, ProfileError>) -> Result<T, ProfileError> {
+    catch_unwind(AssertUnwindSafe(write))
+        .unwrap_or_else(|_| Err(ProfileError::Segment { why: "an error inside the profiler".to_owned() }))
+}
+
+/// The node of each rank.
+fn nodes(link: &Link, survey: &Survey) -> Nodes {
+    let each = survey.nodes().flat_map(|(ranks, node)| (0..ranks).map(move |_| node));
+    Nodes::new(link.world_ranks().zip(each).filter_map(|(rank, node)| Some((rank, 1, node?))))
 }

@@ -179,6 +179,11 @@ impl Segment {
         chunk
     }
 
+    /// Whether the counters are in a file, which outlives the process.
+    pub fn is_in_file(&self) -> bool {
+        self.growth.lock().unwrap_or_else(PoisonError::into_inner).file.is_some()
+    }
+
     /// Removes the file. Only the process that made it may.
     pub fn remove(&self) {
         self.growth.lock().unwrap_or_else(PoisonError::into_inner).remove();

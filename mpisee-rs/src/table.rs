@@ -119,9 +119,7 @@ impl<V: Copy + 'static> Table<V> {
     }
 
     /// Where the value at `key` lies.
-    ///
-    /// PERF: out of line it is one pointer that must be kept over a call, else bucket and way.
-    #[inline(never)]
+    #[inline]
     pub fn entry(&self, key: u64) -> Option<Entry<V>> {
         let (bucket, way) = self.place(key)?;
         Some(Entry(&bucket.values[way]))

@@ -247,7 +247,7 @@ fn a_profile_that_exists_is_not_overwritten() {
 }
 
 #[test]
-fn a_profile_that_cannot_be_written_is_said_and_changes_nothing_else() {
+fn a_profile_that_cannot_be_where_it_is_wanted_is_elsewhere_and_changes_nothing_else() {
     on_each_mpi(|mpi| {
         let segments = tempfile::tempdir().unwrap();
         let mut command = mpi.launcher(2, &[]);
@@ -257,9 +257,12 @@ fn a_profile_that_cannot_be_written_is_said_and_changes_nothing_else() {
         assert_eq!((ended.code, ended.stdout.len()), (Some(3), 100_003), "{}", ended.stderr);
         let [said] = ended.said()[..] else { panic!("{}", ended.stderr) };
         assert!(
-            said.starts_with("mpisee: no profile: ") && said.contains("no/such/folder/a.mpisee"),
+            said.starts_with("mpisee: cannot create 'no/such/folder/a.mpisee': ")
+                && said.contains("a.mpisee instead; read it with: mpisee-through /"),
             "{said}"
         );
+        assert_eq!(ended.profiles(), ["a.mpisee"]);
+        assert_eq!(std::fs::read_dir(segments.path()).unwrap().count(), 0);
     });
 }
 

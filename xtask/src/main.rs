@@ -9,6 +9,7 @@ mod flavour;
 mod instructions;
 mod mpi;
 mod overhead;
+mod scale;
 mod spec;
 
 use anyhow::{Result, bail};
@@ -53,6 +54,9 @@ enum Task {
     },
     /// Measure what the profiler adds to a whole program, on an idle machine; after `dist`
     Overhead(overhead::Measured),
+    /// Measure what collecting the profile adds to MPI_Finalize, over the number of ranks, on an idle machine; after
+    /// `dist`
+    Scale(scale::Scaled),
     /// Count the library's instructions per call, and fail if they grew
     Instructions {
         #[command(flatten)]
@@ -107,6 +111,7 @@ fn run(task: Task) -> Result<()> {
         }),
         Task::Bench { wanted, rounds } => bench::bench(&wanted, rounds),
         Task::Overhead(measured) => overhead::overhead(&measured),
+        Task::Scale(scaled) => scale::scale(&scaled),
         Task::Instructions { wanted, accept } => instructions::instructions(&wanted, accept),
         Task::BigProfile { folder, rows } => big_profile::write(&folder, rows),
         Task::BenchThrough { rows, rounds } => big_profile::compare(rows, rounds),

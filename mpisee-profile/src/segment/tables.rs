@@ -412,7 +412,7 @@ pub fn is_merged(name: &str, topology: &str) -> bool {
 
 /// Makes one row of two that speak of the same communicator, see [`is_merged`].
 pub fn merge(row: &mut CommRow, other: &CommRow) {
-    row.members.group = row.members.group.union(&other.members.group);
+    row.members.group.add(&other.members.group);
     if is_one_per_process(&row.comm) || !is_of_changing_members(&row.comm) {
         row.count = row.count.max(other.count);
     } else {

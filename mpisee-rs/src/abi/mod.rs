@@ -63,12 +63,8 @@ pub struct Predefined {
     pub byte: Datatype,
     /// `MPI_INT`.
     pub int: Datatype,
-    /// `MPI_UINT64_T`.
-    pub u64: Datatype,
     /// `MPI_MAX`.
     pub max: Op,
-    /// `MPI_SUM`.
-    pub sum: Op,
     /// `MPI_NO_OP`.
     pub no_op: Op,
     /// `MPI_ERRORS_RETURN`.

@@ -30,9 +30,7 @@ pub fn resolve(_has_world: bool) -> Option<Predefined> {
         request_null: from_bits(0x2c00_0000),
         byte: from_bits(0x4c00_010d),
         int: from_bits(0x4c00_0405),
-        u64: from_bits(0x4c00_083e),
         max: from_bits(0x5800_0001),
-        sum: from_bits(0x5800_0003),
         no_op: from_bits(0x5800_000e),
         errors_return: from_bits(0x5400_0001),
     })

@@ -51,9 +51,7 @@ pub fn resolve(_has_world: bool) -> Option<Predefined> {
         request_null: address::<Request>(c"ompi_request_null")?,
         byte: address::<Datatype>(c"ompi_mpi_byte")?,
         int: address::<Datatype>(c"ompi_mpi_int")?,
-        u64: address::<Datatype>(c"ompi_mpi_uint64_t")?,
         max: address(c"ompi_mpi_op_max")?,
-        sum: address(c"ompi_mpi_op_sum")?,
         no_op: address(c"ompi_mpi_op_no_op")?,
         errors_return: address(c"ompi_mpi_errors_return")?,
     })

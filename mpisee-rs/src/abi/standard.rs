@@ -47,9 +47,7 @@ pub fn resolve(has_world: bool) -> Option<Predefined> {
         request_null: from_bits(REQUEST_NULL),
         byte: from_bits(BYTE),
         int: from_bits(0x209),
-        u64: from_bits(0x259),
         max: from_bits(0x23),
-        sum: from_bits(0x21),
         no_op: from_bits(0x3d),
         errors_return: from_bits(0x143),
     })

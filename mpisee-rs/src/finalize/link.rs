@@ -1,70 +1,159 @@
-//! How rows get from rank to rank: through the program's own MPI.
+//! What connects the ranks when the profile is collected: the program's own MPI.
+//!
+//! Every wait is a test of a request and a pause, so that a rank which waits for others leaves them the processor.
 
-use crate::abi::{Comm, Raw, STATUS_IGNORE, constant, is_fault_tolerant};
+use crate::abi::{
+    Comm, Datatype, Errhandler, Raw, Request, STATUS_IGNORE, Status, bits, constant, is_fault_tolerant,
+    received_bytes,
+};
 use crate::generated::pmpi;
 use crate::naming::Membership;
 use crate::process::{self, Process};
 use mpisee_profile::RankSet;
-use mpisee_profile::files::TABLES;
-use mpisee_profile::segment::layout::HOST_BYTES;
+use mpisee_profile::pieces::PIECE;
 use mpisee_profile::segment::log::Runs;
-use std::collections::HashMap;
+use std::cell::Cell;
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
-/// Bytes that travel at a time.
-const PIECE: usize = 1 << 20;
-
-/// What connects the ranks: a communicator of our own, on which errors are returned.
+/// A communicator on which errors are returned.
 pub struct Link {
     comm: Comm,
-    owned: bool,
+    hold: Hold,
     /// The own rank in it.
     pub rank: u32,
     /// The world ranks of its processes, in its order: of all, but in a run that outlives some.
     members: Runs,
+    byte: Raw<Datatype>,
+    null: Request,
+    /// Whether something did not get through.
+    is_broken: Cell<bool>,
 }
 
+/// Whose the communicator is.
+enum Hold {
+    /// Ours.
+    Own,
+    /// The program's, with the error handler that it set.
+    Lent(Errhandler),
+}
+
+/// What a rank says if it has waited long.
+pub type Sentence<'s> = &'s dyn Fn() -> String;
+
 impl Link {
-    /// A duplicate of the world; or the world itself, where there is no room for another communicator. Where the
-    /// run may go on without some processes, a communicator of those that are still there; where some of the world have
-    /// no profiler, one of the others.
+    /// The world, where no rank has a receive open that could take what is not meant for it: another communicator would
+    /// be one that the program did not ask for. Open MPI 4.1 may hang when it makes one after `MPI_Comm_idup`, whoever
+    /// asks for it, and which programs it hangs in depends on how many there are: so none is made at init, either.
+    ///
+    /// Where a receive may be open the world's processes get a communicator of their own; where the run may go on
+    /// without some processes, those that are still there; and where some of the world have no profiler, those that
+    /// have it have one since `MPI_Init`.
     pub fn open(process: &Process) -> Link {
         if process.companions.is_partial() {
-            let comm = process.companions.communicator();
-            return Link::of(process, comm.unwrap_or(process.predefined.itself), comm.is_some());
+            return match process.companions.communicator() {
+                Some(comm) => Link::of(process, comm, Hold::Own),
+                None => Link::lent(process, process.predefined.itself),
+            };
         }
-        let world = Raw::new(process.predefined.world);
-        let returning = Raw::new(process.predefined.errors_return);
-        let mut handler = MaybeUninit::uninit();
-        let mut comm = MaybeUninit::uninit();
-        let create =
-            if is_fault_tolerant() { pmpi::MPIX_Comm_shrink.get() } else { pmpi::MPI_Comm_dup.get() };
-        // SAFETY: the world is valid; the handler that the application set is put back as it was.
-        unsafe {
-            pmpi::MPI_Comm_get_errhandler.get()(world, handler.as_mut_ptr());
-            pmpi::MPI_Comm_set_errhandler.get()(world, returning);
-            let code = create(world, comm.as_mut_ptr());
-            pmpi::MPI_Comm_set_errhandler.get()(world, Raw::new(handler.assume_init()));
-            pmpi::MPI_Errhandler_free.get()(handler.as_mut_ptr());
-            if code != constant::SUCCESS {
-                return Link::of(process, process.predefined.world, false);
-            }
-            let comm = comm.assume_init();
-            pmpi::MPI_Comm_set_errhandler.get()(Raw::new(comm), returning);
-            Link::of(process, comm, true)
+        let world = process.predefined.world;
+        if is_fault_tolerant() {
+            let shrink = |world: Raw<Comm>, comm: *mut Comm| {
+                // SAFETY: the communicator is valid, the new one is written.
+                unsafe { pmpi::MPIX_Comm_shrink.get()(world, comm) }
+            };
+            let lent = Link::lent(process, world);
+            return lent.made(process, shrink).unwrap_or(lent);
         }
+        let link = Link::lent(process, world);
+        let may_receive = !process::REQUESTS.is_empty()
+            || process.segment.header().not_seen.iter().any(|count| count.load(Ordering::Relaxed) > 0);
+        if link.size() < 2 || !link.any(process, may_receive) {
+            return link;
+        }
+        let create = |world: Raw<Comm>, comm: *mut Comm| {
+            // SAFETY: communicator and group are valid, the new communicator is written. Unlike a duplicate it has
+            // none of the attributes that the program gave the world, which would run code of the program.
+            unsafe { pmpi::MPI_Comm_create.get()(world, Raw::new(process.world_group), comm) }
+        };
+        link.made(process, create).unwrap_or(link)
     }
 
     /// A communicator that is given away.
     pub fn through(process: &Process, comm: Comm) -> Link {
-        Link::of(process, comm, true)
+        Link::of(process, comm, Hold::Own)
     }
 
-    fn of(process: &Process, comm: Comm, owned: bool) -> Link {
-        let members = Membership::of(process, comm).own;
-        Link { comm, owned, rank: process::rank(comm), members }
+    fn lent(process: &Process, comm: Comm) -> Link {
+        let mut handler = MaybeUninit::uninit();
+        let returning = Raw::new(process.predefined.errors_return);
+        // SAFETY: the communicator is valid; its handler is written, and put back when the link ends.
+        let handler = unsafe {
+            pmpi::MPI_Comm_get_errhandler.get()(Raw::new(comm), handler.as_mut_ptr());
+            pmpi::MPI_Comm_set_errhandler.get()(Raw::new(comm), returning);
+            handler.assume_init()
+        };
+        Link::of(process, comm, Hold::Lent(handler))
+    }
+
+    /// A communicator made of this one; `None` if that fails.
+    fn made(&self, process: &Process, create: impl FnOnce(Raw<Comm>, *mut Comm) -> c_int) -> Option<Link> {
+        let null = process.predefined.comm_null;
+        let mut comm = null;
+        if create(Raw::new(self.comm), &raw mut comm) != constant::SUCCESS || bits(comm) == bits(null) {
+            return None;
+        }
+        // SAFETY: the communicator was just made.
+        unsafe {
+            pmpi::MPI_Comm_set_errhandler.get()(Raw::new(comm), Raw::new(process.predefined.errors_return));
+        }
+        self.give_back();
+        Some(Link::of(process, comm, Hold::Own))
+    }
+
+    fn of(process: &Process, comm: Comm, hold: Hold) -> Link {
+        Link {
+            comm,
+            hold,
+            rank: process::rank(comm),
+            members: Membership::of(process, comm).own,
+            byte: Raw::new(process.predefined.byte),
+            null: process.predefined.request_null,
+            is_broken: Cell::new(false),
+        }
+    }
+
+    /// Whether it holds on any rank. Nothing of the program can take what a collective operation sends, so that ranks
+    /// meet here first.
+    fn any(&self, process: &Process, holds: bool) -> bool {
+        // Boxed, since the library may hold on to the addresses if it fails.
+        let (own, any) = (Box::leak(Box::new(c_int::from(holds))), Box::leak(Box::new(0)));
+        let (int, max) = (Raw::new(process.predefined.int), Raw::new(process.predefined.max));
+        let (mut request, comm) = (self.null, Raw::new(self.comm));
+        let (from, to) = ((&raw const *own).cast(), (&raw mut *any).cast());
+        // SAFETY: both numbers are there for good.
+        let code = unsafe { pmpi::MPI_Iallreduce.get()(from, to, 1, int, max, comm, &raw mut request) };
+        let sentence = || {
+            let rank = process.world_rank;
+            format!(
+                "rank {rank} has waited in MPI_Finalize for {} s: not all ranks have come; the profile is written when \
+                 they do",
+                PATIENCE.as_secs()
+            )
+        };
+        // Two may say it, of which one has come if not both are missing.
+        let says = self.rank == 0 || self.rank == self.size() - 1;
+        let sentence: Sentence = &sentence;
+        if !(self.note(code) && self.wait(&mut request, STATUS_IGNORE, says.then_some(sentence))) {
+            return false;
+        }
+        // SAFETY: the request is complete, and the box was leaked for it.
+        unsafe {
+            drop(Box::from_raw(own));
+            *Box::from_raw(any) != 0
+        }
     }
 
     /// How many ranks it connects.
@@ -72,12 +161,17 @@ impl Link {
         self.members.len() as u32
     }
 
-    /// Those of its processes in the world, in its order.
+    /// The processes in the world, in its order.
     pub fn world_ranks(&self) -> impl Iterator<Item = u32> + '_ {
         self.members.iter()
     }
 
-    /// The ranks of the world that are not there any more.
+    /// The ranks in the world of `count` processes from `first` on.
+    pub fn in_world(&self, first: u32, count: u32) -> RankSet {
+        self.world_ranks().skip(first as usize).take(count as usize).collect()
+    }
+
+    /// The ranks of the world that are not in it.
     pub fn absent(&self, process: &Process) -> RankSet {
         if self.size() == process.world_size {
             return RankSet::default();
@@ -86,83 +180,192 @@ impl Link {
         (0..process.world_size).filter(|&rank| !there.contains(rank)).collect()
     }
 
+    /// Whether everything got through on all ranks that are there. Without fault tolerance a rank that is not there has
+    /// ended all, so that nobody is asked.
+    pub fn is_whole(&self) -> bool {
+        let mut whole = c_int::from(!self.is_broken.get());
+        if is_fault_tolerant() {
+            // SAFETY: the communicator is valid, the number is read and written.
+            let code = unsafe { pmpi::MPIX_Comm_agree.get()(Raw::new(self.comm), &raw mut whole) };
+            return code == constant::SUCCESS && whole != 0;
+        }
+        true
+    }
+
     /// Ends it.
     pub fn close(mut self) {
-        if self.owned {
+        match self.hold {
             // SAFETY: the communicator is ours.
-            unsafe { pmpi::MPI_Comm_free.get()(&raw mut self.comm) };
+            Hold::Own => unsafe {
+                pmpi::MPI_Comm_free.get()(&raw mut self.comm);
+            },
+            Hold::Lent(_) => self.give_back(),
         }
     }
 
-    /// The sums of `own` over all ranks, on the first.
-    pub fn sum(&self, process: &Process, own: &[u64]) -> Vec<u64> {
-        let mut sums = own.to_vec();
-        let (datatype, op) = (Raw::new(process.predefined.u64), Raw::new(process.predefined.sum));
-        let comm = Raw::new(self.comm);
-        let (from, to) = (own.as_ptr().cast(), sums.as_mut_ptr().cast());
-        // SAFETY: both buffers have as many elements as are said.
-        unsafe { pmpi::MPI_Reduce.get()(from, to, own.len() as c_int, datatype, op, 0, comm) };
-        sums
-    }
-
-    /// For each rank the number of its node, on the first; ranks with one host name are on one node.
-    pub fn node_of_each_rank(&self, process: &Process) -> Vec<u32> {
-        const WORDS: usize = HOST_BYTES / 8;
-        let load = |word: &AtomicU64| word.load(Ordering::Relaxed);
-        let own: Vec<u64> = process.segment.header().host.iter().map(load).collect();
-        let mut all = vec![0u64; if self.rank == 0 { self.size() as usize * WORDS } else { 0 }];
-        let (datatype, comm) = (Raw::new(process.predefined.u64), Raw::new(self.comm));
-        let (from, to) = (own.as_ptr().cast(), all.as_mut_ptr().cast());
-        let count = WORDS as c_int;
-        // SAFETY: the first has room for the words of every rank, the others receive nothing.
-        unsafe { pmpi::MPI_Gather.get()(from, count, datatype, to, count, datatype, 0, comm) };
-        let mut numbers = HashMap::new();
-        all.chunks_exact(WORDS)
-            .map(|host| {
-                let next = numbers.len() as u32;
-                *numbers.entry(host.to_vec()).or_insert(next)
-            })
-            .collect()
-    }
-
-    /// Sends the own rows to the first rank, when it asks for them.
-    pub fn send(&self, process: &Process, parts: &[Vec<u8>; TABLES]) {
-        let mut lengths = [0u64; TABLES];
-        lengths.iter_mut().zip(parts).for_each(|(length, part)| *length = part.len() as u64);
-        let (byte, u64s) = (Raw::new(process.predefined.byte), Raw::new(process.predefined.u64));
-        let comm = Raw::new(self.comm);
-        // SAFETY: each buffer has as many elements as are said.
-        unsafe {
-            pmpi::MPI_Recv.get()(std::ptr::dangling_mut(), 0, byte, 0, 0, comm, STATUS_IGNORE);
-            pmpi::MPI_Send.get()(lengths.as_ptr().cast(), TABLES as c_int, u64s, 0, 0, comm);
-            for piece in parts.iter().flat_map(|part| part.chunks(PIECE)) {
-                pmpi::MPI_Send.get()(piece.as_ptr().cast(), piece.len() as c_int, byte, 0, 0, comm);
+    fn give_back(&self) {
+        if let Hold::Lent(mut handler) = self.hold {
+            // SAFETY: communicator and handler are valid.
+            unsafe {
+                pmpi::MPI_Comm_set_errhandler.get()(Raw::new(self.comm), Raw::new(handler));
+                pmpi::MPI_Errhandler_free.get()(&raw mut handler);
             }
         }
     }
 
-    /// The rows of another rank; `None` if it went away before it told all of them.
-    pub fn receive(&self, process: &Process, rank: u32) -> Option<[Vec<u8>; TABLES]> {
-        let (byte, u64s) = (Raw::new(process.predefined.byte), Raw::new(process.predefined.u64));
-        let (comm, rank) = (Raw::new(self.comm), rank as c_int);
-        let mut lengths = [0u64; TABLES];
-        let places = lengths.as_mut_ptr().cast();
-        // SAFETY: each buffer has as many elements as are said.
-        let mut code = unsafe {
-            pmpi::MPI_Send.get()(std::ptr::dangling(), 0, byte, rank, 0, comm);
-            pmpi::MPI_Recv.get()(places, TABLES as c_int, u64s, rank, 0, comm, STATUS_IGNORE)
+    /// Begins to receive a number; it comes into `place`.
+    fn expect_number(&self, from: u32, tag: c_int, place: *mut u64) -> Request {
+        let (mut request, comm) = (self.null, Raw::new(self.comm));
+        // SAFETY: there is room for the 8 bytes until the request is complete, which the caller sees to.
+        let code = unsafe {
+            pmpi::MPI_Irecv.get()(place.cast(), 8, self.byte, from as c_int, tag, comm, &raw mut request)
         };
-        let parts = lengths.map(|length| {
-            let mut part = vec![0u8; if code == constant::SUCCESS { length as usize } else { 0 }];
-            for piece in part.chunks_mut(PIECE) {
-                let (place, count) = (piece.as_mut_ptr().cast(), piece.len() as c_int);
-                if code == constant::SUCCESS {
-                    // SAFETY: as above.
-                    code = unsafe { pmpi::MPI_Recv.get()(place, count, byte, rank, 0, comm, STATUS_IGNORE) };
-                }
+        self.note(code);
+        request
+    }
+
+    /// Sends `bytes`; `false` if they did not get through. Returns when the other rank takes them, so that nothing piles
+    /// up there.
+    pub fn send(&self, to: u32, tag: c_int, bytes: &[u8]) -> bool {
+        self.send_or_say(to, tag, bytes, None)
+    }
+
+    fn send_or_say(&self, to: u32, tag: c_int, bytes: &[u8], sentence: Option<Sentence>) -> bool {
+        let (mut request, comm, count) = (self.null, Raw::new(self.comm), bytes.len() as c_int);
+        // SAFETY: the bytes are there until the request is complete, for which this waits.
+        let code = unsafe {
+            let place = bytes.as_ptr().cast();
+            pmpi::MPI_Issend.get()(place, count, self.byte, to as c_int, tag, comm, &raw mut request)
+        };
+        self.note(code) && self.wait(&mut request, STATUS_IGNORE, sentence)
+    }
+
+    /// Receives at most [`PIECE`] bytes into `place`.
+    pub fn receive(&self, from: u32, tag: c_int, place: &mut Vec<u8>) -> bool {
+        place.resize(PIECE, 0);
+        let mut status = MaybeUninit::<Status>::zeroed();
+        let (mut request, comm) = (self.null, Raw::new(self.comm));
+        // SAFETY: there is room for as many bytes as are said until the request is complete, for which this waits.
+        let code = unsafe {
+            let (to, count) = (place.as_mut_ptr().cast(), PIECE as c_int);
+            pmpi::MPI_Irecv.get()(to, count, self.byte, from as c_int, tag, comm, &raw mut request)
+        };
+        let came = self.note(code) && self.wait(&mut request, status.as_mut_ptr(), None);
+        // SAFETY: a status consists of plain integers, and is zero where the call did not write it.
+        let length = received_bytes(unsafe { status.assume_init_ref() });
+        place.truncate(if came { length as usize } else { 0 });
+        came
+    }
+
+    /// Sends any number of bytes, for [`Expected::take`].
+    pub fn send_all(&self, to: u32, tag: c_int, bytes: &[u8], sentence: Option<Sentence>) -> bool {
+        let length = (bytes.len() as u64).to_le_bytes();
+        self.send_or_say(to, tag, &length, sentence)
+            && bytes.chunks(PIECE).all(|piece| self.send(to, tag, piece))
+    }
+
+    /// Is ready for what [`Link::send_all`] sends from each of the ranks.
+    pub fn expect(&self, from: impl Iterator<Item = u32>, tag: c_int) -> Vec<Expected<'_>> {
+        let expect = |from| {
+            // The number may come after everything here is over, if the request fails.
+            let length = Box::leak(Box::new(0u64));
+            let request = self.expect_number(from, tag, length);
+            Expected { link: self, from, tag, length, request }
+        };
+        from.map(expect).collect()
+    }
+
+    /// Waits for a request; `false` if it failed.
+    fn wait(&self, request: &mut Request, status: *mut Status, mut sentence: Option<Sentence>) -> bool {
+        let begun = Instant::now();
+        let mut pause = Pause::default();
+        loop {
+            let mut is_complete = 0;
+            // SAFETY: the request is ours; flag and status are written.
+            let code = unsafe { pmpi::MPI_Test.get()(request, &raw mut is_complete, status) };
+            if !self.note(code) {
+                return false;
             }
-            part
-        });
-        (code == constant::SUCCESS).then_some(parts)
+            if is_complete != 0 {
+                return true;
+            }
+            pause.once();
+            if pause.is_long()
+                && begun.elapsed() > PATIENCE
+                && let Some(sentence) = sentence.take()
+            {
+                crate::message::say(format_args!("{}", sentence()));
+            }
+        }
+    }
+
+    fn note(&self, code: c_int) -> bool {
+        if code != constant::SUCCESS {
+            self.is_broken.set(true);
+        }
+        code == constant::SUCCESS
+    }
+}
+
+/// How long a rank waits before it says so.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Something that is on its way from another rank.
+pub struct Expected<'l> {
+    link: &'l Link,
+    /// The other rank.
+    pub from: u32,
+    tag: c_int,
+    length: &'static mut u64,
+    request: Request,
+}
+
+impl Expected<'_> {
+    /// Waits for it; `None` if it does not get through.
+    pub fn take(mut self, sentence: Option<Sentence>) -> Option<Vec<u8>> {
+        if !self.link.wait(&mut self.request, STATUS_IGNORE, sentence) {
+            return None;
+        }
+        // SAFETY: the length was leaked for this request, which is over.
+        let length = unsafe { *Box::from_raw(self.length) };
+        let (mut all, mut piece) = (Vec::new(), Vec::new());
+        while (all.len() as u64) < u64::from_le(length) {
+            if !self.link.receive(self.from, self.tag, &mut piece) {
+                return None;
+            }
+            all.extend(&piece);
+        }
+        Some(all)
+    }
+}
+
+/// What one waits between two looks: nothing at first, then ever more.
+#[derive(Default)]
+struct Pause {
+    looks: u32,
+}
+
+impl Pause {
+    /// Looks without a pause.
+    const EAGER: u32 = 64;
+    /// Looks that let others run.
+    const POLITE: u32 = 128;
+    /// The first and the longest sleep.
+    const SLEEPS: [Duration; 2] = [Duration::from_micros(20), Duration::from_millis(2)];
+
+    fn once(&mut self) {
+        self.looks = self.looks.saturating_add(1);
+        match self.looks {
+            ..Self::EAGER => std::hint::spin_loop(),
+            Self::EAGER..Self::POLITE => std::thread::yield_now(),
+            looks => {
+                let doublings = ((looks - Self::POLITE) / 4).min(16);
+                std::thread::sleep((Self::SLEEPS[0] * (1 << doublings)).min(Self::SLEEPS[1]));
+            }
+        }
+    }
+
+    fn is_long(&self) -> bool {
+        self.looks > Self::POLITE
     }
 }

@@ -56,15 +56,9 @@ impl World {
         self.segments().next().map_or(0, |segment| segment.header.world_size)
     }
 
-    /// For each rank the number of its node.
-    pub fn nodes(&self) -> BTreeMap<u32, u32> {
-        let mut numbers: BTreeMap<&str, u32> = BTreeMap::new();
-        let mut nodes = BTreeMap::new();
-        for (&rank, segment) in &self.by_rank {
-            let next = numbers.len() as u32;
-            nodes.insert(rank, *numbers.entry(&segment.header.host).or_insert(next));
-        }
-        nodes
+    /// Each rank and its node, as runs of one.
+    pub fn nodes(&self) -> impl Iterator<Item = (u32, u32, &str)> {
+        self.by_rank.iter().map(|(&rank, segment)| (rank, 1, segment.header.host.as_str()))
     }
 }
 

@@ -4,6 +4,7 @@ use crate::segments::{Clock, Collected, Place, Segment, World, collected, missin
 use crate::units::to_nine_decimals;
 use anyhow::{Context, Result};
 use mpisee_profile::files::{ProfileFiles, parts};
+use mpisee_profile::nodes::Nodes;
 use mpisee_profile::rows::{CommRow, Seconds};
 use mpisee_profile::run::{EndedIn, MpiInfo, ProfilerInfo, RunInfo, rfc3339};
 use mpisee_profile::segment::layout::price;
@@ -90,9 +91,8 @@ struct Last {
 impl Writing {
     /// What `run.json` says of the whole comes from the first rank.
     fn begin(world: &World, output: Option<&Path>, first: &Snapshot) -> Result<Self> {
-        let nodes = world.nodes();
+        let nodes = Nodes::new(world.nodes());
         let Program { command, library, flavour, thread_level, notes, .. } = first.program.clone();
-        let distinct: HashSet<u32> = nodes.values().copied().collect();
         let run = RunInfo {
             format_version: FORMAT_VERSION,
             mpisee_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -100,7 +100,7 @@ impl Writing {
             command,
             start: rfc3339(first.start_realtime_ns),
             ranks: world.size(),
-            nodes: distinct.len() as u32,
+            nodes: nodes.count(),
             clock: if first.ticks_are_tsc { "tsc" } else { "monotonic" }.to_owned(),
             profiler: ProfilerInfo {
                 call_ns: call_ns(first, first.last_known()),
@@ -111,7 +111,7 @@ impl Writing {
             ..RunInfo::default()
         };
         Ok(Writing {
-            files: ProfileFiles::create(&wanted(output, &first.program), nodes.into_iter().collect())?,
+            files: ProfileFiles::create(&wanted(output, &first.program), nodes)?,
             reported: HashSet::new(),
             run,
             not_seen: vec![0; NotSeen::ALL.len()],

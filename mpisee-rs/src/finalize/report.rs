@@ -1,0 +1,112 @@
+//! What the profile says of the run as a whole.
+
+use super::Own;
+use super::place;
+use super::survey::{PROFILER_NS, RECORDING_WAS_OFF, Survey, UNSTEADY_CLOCK, WALL_NS};
+use crate::by_hand::{FLAVOUR, was_spawned};
+use crate::process::Process;
+use mpisee_profile::nodes::Nodes;
+use mpisee_profile::run::{MpiInfo, ProfilerInfo, RunInfo, rfc3339};
+use mpisee_profile::segment::NotSeen;
+use mpisee_profile::segment::log::Fact;
+use mpisee_profile::{FORMAT_VERSION, RankSet};
+
+/// `run.json`, but for what is missing.
+pub fn run_info(process: &Process, survey: &Survey, own: &Own, nodes: &Nodes) -> RunInfo {
+    let counts = &survey.counts;
+    RunInfo {
+        format_version: FORMAT_VERSION,
+        mpisee_version: env!("CARGO_PKG_VERSION").to_owned(),
+        mpi: MpiInfo {
+            library: process.library_version.clone(),
+            flavour: FLAVOUR.to_owned(),
+            thread_level: process.thread_level.to_owned(),
+        },
+        command: command_line(),
+        start: rfc3339(process.start_realtime_ns),
+        end: rfc3339(own.end_realtime_ns),
+        ranks: process.world_size,
+        nodes: nodes.count(),
+        complete: true,
+        incomplete_because: None,
+        ended_in: Vec::new(),
+        clock: if process.ticks_are_tsc { "tsc" } else { "monotonic" }.to_owned(),
+        recording_was_off: counts[RECORDING_WAS_OFF] > 0,
+        not_seen: NotSeen::named(counts),
+        profiler: profiler(own.call_ns, own.init_ns, counts),
+        notes: notes(process).chain(unsteady(counts)).collect(),
+    }
+}
+
+/// Says which ranks are missing: those that ended, and those that were there and whose rows did not come.
+/// Where some ranks have no profiler, `partial` says so in place of `absent`.
+pub fn note_missing(run: &mut RunInfo, partial: Option<String>, absent: &RankSet, lost: &RankSet) {
+    let named = |ranks: &RankSet| format!("{} {ranks}", if ranks.len() == 1 { "rank" } else { "ranks" });
+    let ended = (!absent.is_empty()).then(|| format!("{} ended before MPI_Finalize", named(absent)));
+    let mut why: Vec<String> = partial.or(ended).into_iter().collect();
+    if !lost.is_empty() {
+        why.push(format!("the rows of {} did not arrive", named(lost)));
+    }
+    run.complete = why.is_empty();
+    run.incomplete_because = (!why.is_empty()).then(|| why.join("; "));
+}
+
+fn profiler(call_ns: f64, init_ns: u64, counts: &[u64]) -> ProfilerInfo {
+    let seconds = |ns: u64| ns as f64 * 1e-9;
+    let (wall_s, time_s) = (seconds(counts[WALL_NS]), seconds(counts[PROFILER_NS]));
+    let share_of_wall = if wall_s > 0.0 { time_s / wall_s } else { 0.0 };
+    ProfilerInfo { call_ns, init_s: seconds(init_ns), time_s, share_of_wall }
+}
+
+/// A sentence on clocks, if one is due.
+fn unsteady(counts: &[u64]) -> Option<String> {
+    let ranks = counts[UNSTEADY_CLOCK];
+    let plural = if ranks == 1 { "" } else { "s" };
+    (ranks > 0).then(|| {
+        format!(
+            "on {ranks} rank{plural} the time-stamp counter jumped or did not keep pace with the monotonic clock, so \
+             that times there are wrong; MPISEE_CLOCK=monotonic does without it"
+        )
+    })
+}
+
+fn notes(process: &Process) -> impl Iterator<Item = String> {
+    let spawned = was_spawned().then(|| {
+        "these processes were spawned by others, to which the communicator P leads; what those did is in a profile \
+         of their own, if they were profiled"
+            .to_owned()
+    });
+    process.notes.iter().cloned().chain(spawned)
+}
+
+/// Puts what `run.json` says of the program into the segment, for a reader who comes when the process is gone.
+pub fn log_facts(process: &Process) {
+    const MOST_BYTES: usize = 1 << 12;
+    let log = |fact: Fact, text: &str| process.segment.log(&fact.record(text));
+    let command = command_line();
+    let mut room = MOST_BYTES;
+    for word in &command {
+        let Some(left) = room.checked_sub(word.len()) else {
+            log(Fact::Argument, "…");
+            break;
+        };
+        room = left;
+        log(Fact::Argument, word);
+    }
+    let wanted = place::wanted(process, &command);
+    log(Fact::Profile, &wanted.file_name().unwrap_or_default().to_string_lossy());
+    log(Fact::Library, &process.library_version);
+    log(Fact::Flavour, FLAVOUR);
+    log(Fact::ThreadLevel, process.thread_level);
+    notes(process).for_each(|note| {
+        log(Fact::Note, &note);
+    });
+}
+
+/// The arguments of the process. Those of a Rust library preloaded into another program are not in
+/// `std::env::args` on every system, so the kernel is asked.
+pub fn command_line() -> Vec<String> {
+    let text = std::fs::read("/proc/self/cmdline").unwrap_or_default();
+    let words = text.strip_suffix(b"\0").unwrap_or(&text).split(|&byte| byte == 0);
+    words.map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+}

@@ -1,0 +1,120 @@
+//! What is known of all ranks before their rows come.
+
+use super::tree::Ranks;
+use mpisee_profile::segment::NotSeen;
+
+/// What is summed over ranks, by place: calls not seen by reason, and then these.
+pub const RECORDING_WAS_OFF: usize = NotSeen::ALL.len();
+/// Ranks whose clock jumped.
+pub const UNSTEADY_CLOCK: usize = RECORDING_WAS_OFF + 1;
+/// Wall time.
+pub const WALL_NS: usize = UNSTEADY_CLOCK + 1;
+/// The profiler's own.
+pub const PROFILER_NS: usize = WALL_NS + 1;
+/// Bytes of rows.
+pub const BYTES: usize = PROFILER_NS + 1;
+/// Ranks whose counters are not in a file of their own.
+pub const WITHOUT_SEGMENT: usize = BYTES + 1;
+/// How many.
+const SUMS: usize = WITHOUT_SEGMENT + 1;
+
+/// Of one rank, or of neighbouring ranks of the link.
+pub struct Survey {
+    /// The sums.
+    pub counts: [u64; SUMS],
+    /// How many neighbours are on one node, and what stands for its name.
+    nodes: Vec<(u32, u64)>,
+    /// Those that did not answer, or cannot read their own counters.
+    pub lost: Vec<Ranks>,
+}
+
+impl Survey {
+    /// Of one rank.
+    pub fn of_one(counts: [u64; SUMS], node: u64) -> Self {
+        Survey { counts, nodes: vec![(1, node)], lost: Vec::new() }
+    }
+
+    /// Adds the ranks that follow, as [`Survey::encode`] has them, or says that they are lost.
+    pub fn add(&mut self, next: Result<Vec<u8>, Ranks>) {
+        match next.and_then(|bytes| Survey::decode(&bytes).ok_or(0..0)) {
+            Ok(next) => {
+                for (sum, count) in self.counts.iter_mut().zip(next.counts) {
+                    *sum = sum.saturating_add(count);
+                }
+                for (ranks, node) in next.nodes {
+                    self.add_node(ranks, node);
+                }
+                self.lost.extend(next.lost);
+            }
+            Err(lost) => {
+                // No host has this number, but for an unlikely accident; whose rows are lost is on no node.
+                self.add_node(lost.end - lost.start, NOWHERE);
+                self.lost.push(lost);
+            }
+        }
+    }
+
+    fn add_node(&mut self, ranks: u32, node: u64) {
+        match self.nodes.last_mut() {
+            Some(last) if last.1 == node => last.0 += ranks,
+            _ => self.nodes.push((ranks, node)),
+        }
+    }
+
+    /// The nodes, as how many neighbours are on one; of ranks that are lost nothing is known.
+    pub fn nodes(&self) -> impl Iterator<Item = (u32, Option<u64>)> {
+        self.nodes.iter().map(|&(ranks, node)| (ranks, (node != NOWHERE).then_some(node)))
+    }
+
+    /// As words of 8 bytes: the sums, how many runs of nodes, these, and the lost.
+    pub fn encode(&self) -> Vec<u8> {
+        let nodes = self.nodes.iter().flat_map(|&(ranks, node)| [u64::from(ranks), node]);
+        let lost = self.lost.iter().flat_map(|ranks| [u64::from(ranks.start), u64::from(ranks.end)]);
+        let words = self.counts.into_iter().chain([self.nodes.len() as u64]).chain(nodes).chain(lost);
+        words.flat_map(u64::to_le_bytes).collect()
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let (words, _) = bytes.as_chunks::<8>();
+        let mut words = words.iter().map(|&word| u64::from_le_bytes(word));
+        let mut counts = [0; SUMS];
+        for count in &mut counts {
+            *count = words.next()?;
+        }
+        let runs = words.next()?;
+        let mut nodes = Vec::new();
+        for _ in 0..runs {
+            nodes.push((words.next()? as u32, words.next()?));
+        }
+        let mut lost = Vec::new();
+        while let Some(start) = words.next() {
+            lost.push(start as u32..words.next()? as u32);
+        }
+        Some(Survey { counts, nodes, lost })
+    }
+}
+
+const NOWHERE: u64 = 0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_ranks_know_is_put_together_in_their_order() {
+        let one = |node: u64| {
+            let mut counts = [0; SUMS];
+            counts[BYTES] = node;
+            Survey::of_one(counts, node)
+        };
+        let mut upper = one(7);
+        upper.add(Err(4..6));
+        let mut all = one(5);
+        all.add(Ok(one(5).encode()));
+        all.add(Ok(one(7).encode()));
+        all.add(Ok(upper.encode()));
+        assert_eq!(all.counts[BYTES], 24);
+        assert_eq!(all.nodes().collect::<Vec<_>>(), [(2, Some(5)), (2, Some(7)), (2, None)]);
+        assert_eq!(all.lost.iter().cloned().flatten().collect::<Vec<_>>(), [4, 5]);
+    }
+}

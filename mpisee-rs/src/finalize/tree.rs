@@ -1,0 +1,199 @@
+//! The ranks as a binomial tree, so that none of them deals with more than about log2 of their number.
+//!
+//! The parent of a rank has the lowest bit of its number cleared: below rank 4 are 5 and 6, below 6 is 7. What is below
+//! a rank are the ranks that follow it, so that what comes from below in the order of the children is in the order of
+//! ranks.
+
+use super::link::Link;
+use mpisee_profile::files::TABLES;
+use mpisee_profile::pieces::{PIECE, Pieces};
+use std::ffi::c_int;
+use std::ops::Range;
+
+/// What is gathered to the first rank; see [`Tree::gather`].
+const UP: c_int = 31_001;
+/// What the first rank tells.
+const DOWN: c_int = 31_002;
+/// Rows.
+const ROWS: c_int = 31_003;
+/// The first byte of the message after the last piece, which no piece begins with.
+const END: u8 = 0xff;
+
+/// Ranks of the link that follow each other.
+pub type Ranks = Range<u32>;
+
+/// The tree over a link.
+pub struct Tree<'l> {
+    link: &'l Link,
+}
+
+impl<'l> Tree<'l> {
+    /// Over all ranks of the link.
+    pub fn over(link: &'l Link) -> Self {
+        Tree { link }
+    }
+
+    /// Whether this is the rank to which everything comes.
+    pub fn is_root(&self) -> bool {
+        self.link.rank == 0
+    }
+
+    /// Gathers one value, made of all ranks', to the first: each rank makes one of its own and those of its children,
+    /// which `take` gets in the order of ranks, as bytes; or, if a child did not answer, the ranks that are lost with it.
+    pub fn gather<T>(
+        &self,
+        mut own: T,
+        mut take: impl FnMut(&mut T, Result<Vec<u8>, Ranks>),
+        encode: impl FnOnce(&T) -> Vec<u8>,
+    ) -> T {
+        let link = self.link;
+        let size = link.size();
+        for expected in link.expect(children(link.rank, size), UP) {
+            let child = below(expected.from, size);
+            let sentence = || {
+                let ranks = link.in_world(child.start, child.end - child.start);
+                let of = if ranks.len() == 1 {
+                    format!("rank {ranks} has not come")
+                } else {
+                    format!("of ranks {ranks} not all have come")
+                };
+                format!("waiting in MPI_Finalize for other ranks: {of}; the profile is written when they do")
+            };
+            let is_root = link.rank == 0;
+            take(&mut own, expected.take(if is_root { Some(&sentence) } else { None }).ok_or(child));
+        }
+        if let Some(parent) = parent(link.rank) {
+            let sentence = || {
+                let root = link.in_world(0, 1);
+                format!(
+                    "waiting in MPI_Finalize for other ranks: rank {root} has not come; the profile is written when it \
+                     does"
+                )
+            };
+            let sentence: super::link::Sentence = &sentence;
+            link.send_all(parent, UP, &encode(&own), (parent == 0).then_some(sentence));
+        }
+        own
+    }
+
+    /// Tells all ranks what the first one says, which gives it here; `None` where it does not get through, and below.
+    pub fn tell(&self, said: Option<Vec<u8>>) -> Option<Vec<u8>> {
+        let link = self.link;
+        let heard = match parent(link.rank) {
+            // An empty text is none.
+            Some(parent) => {
+                let heard = link.expect(std::iter::once(parent), DOWN).pop()?.take(None);
+                heard.filter(|heard| !heard.is_empty())
+            }
+            None => said,
+        };
+        // The longest way first.
+        let mut children: Vec<u32> = children(link.rank, link.size()).collect();
+        children.reverse();
+        for child in children {
+            link.send_all(child, DOWN, heard.as_deref().unwrap_or_default(), None);
+        }
+        heard
+    }
+
+    /// Brings the rows of all ranks to the first, which gets them in pieces, in the order of ranks. No rank holds more
+    /// than its own and two pieces of others. Returns the ranks whose rows did not come, or not all of them; of the own
+    /// part of the tree where this is not the first.
+    pub fn relay(&self, own: &[Vec<u8>; TABLES], mut sink: impl FnMut(&[u8])) -> Vec<Ranks> {
+        let link = self.link;
+        let mut lost = Vec::new();
+        let parent = parent(link.rank);
+        let mut up = Pieces::new(|piece: &[u8]| match parent {
+            // Where nobody takes them the children's rows are taken all the same, so that they do not wait.
+            Some(parent) => {
+                link.send(parent, ROWS, piece);
+            }
+            None => sink(piece),
+        });
+        up.put(own);
+        let mut piece = Vec::with_capacity(PIECE);
+        for child in children(link.rank, link.size()) {
+            loop {
+                if !link.receive(child, ROWS, &mut piece) {
+                    lost.push(below(child, link.size()));
+                    break;
+                }
+                match piece.split_first() {
+                    Some((&END, told)) => {
+                        lost.extend(decode(told));
+                        break;
+                    }
+                    _ => up.pass(&piece),
+                }
+            }
+        }
+        up.finish();
+        if let Some(parent) = parent {
+            link.send(parent, ROWS, &encode(&lost));
+        }
+        lost
+    }
+}
+
+/// The rank to which this one tells; the first tells nobody.
+fn parent(rank: u32) -> Option<u32> {
+    (rank > 0).then(|| rank & (rank - 1))
+}
+
+/// The ranks that tell this one, ascending.
+fn children(rank: u32, size: u32) -> impl Iterator<Item = u32> {
+    let levels = if rank == 0 { u32::BITS } else { rank.trailing_zeros() };
+    (0..levels).filter_map(move |level| rank.checked_add(1 << level)).take_while(move |&child| child < size)
+}
+
+/// A rank and all below it.
+fn below(rank: u32, size: u32) -> Ranks {
+    let count = if rank == 0 { size } else { 1 << rank.trailing_zeros() };
+    rank..rank.saturating_add(count).min(size)
+}
+
+/// The end of the rows, with as many of the ranks that are lost as fit.
+fn encode(lost: &[Ranks]) -> Vec<u8> {
+    let words = lost.iter().flat_map(|ranks| [ranks.start, ranks.end]);
+    let told = words.flat_map(u32::to_le_bytes).take(PIECE - 8);
+    std::iter::once(END).chain(told).collect()
+}
+
+fn decode(told: &[u8]) -> impl Iterator<Item = Ranks> {
+    let (pairs, _) = told.as_chunks::<8>();
+    pairs.iter().map(|pair| {
+        let [a, b, c, d, e, f, g, h] = *pair;
+        u32::from_le_bytes([a, b, c, d])..u32::from_le_bytes([e, f, g, h])
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rank_has_one_way_to_the_first_and_what_is_below_it_follows_it() {
+        for size in 1..70 {
+            let mut ways = vec![0; size as usize];
+            for rank in 0..size {
+                let mut next = rank + 1;
+                for child in children(rank, size) {
+                    assert_eq!(parent(child), Some(rank));
+                    assert_eq!(below(child, size).start, next);
+                    next = below(child, size).end;
+                    ways[child as usize] += 1;
+                }
+                assert_eq!(below(rank, size), rank..next, "{rank} of {size}");
+                assert!(children(rank, size).count() <= 7);
+            }
+            assert_eq!(ways[0], 0);
+            assert!(ways[1..].iter().all(|&ways| ways == 1));
+        }
+    }
+
+    #[test]
+    fn who_is_lost_is_told() {
+        let lost = [4..8, 9..10];
+        assert_eq!(decode(&encode(&lost)[1..]).collect::<Vec<_>>(), lost);
+    }
+}

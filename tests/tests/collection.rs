@@ -1,0 +1,155 @@
+//! How the profile gets from the ranks to its place, and what happens where it cannot be there.
+
+use mpisee_tests::{Mpi, Run, Tables, dist, on_each_mpi, through, within};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(120);
+const RANKS: u32 = 4;
+const COPIES: u64 = 20;
+
+/// What a run without a place for its profile left.
+struct Left {
+    folder: tempfile::TempDir,
+    stderr: String,
+}
+
+impl Left {
+    /// Runs `no_place HOW`; `None`, with a sentence, where it may not mount anything.
+    fn by(mpi: &Mpi, how: &str, output: &str) -> Option<Left> {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        for name in ["out", "segments", "temporary"] {
+            std::fs::create_dir(folder.path().join(name)).expect("it is empty");
+        }
+        let path = |name: &str| folder.path().join(name);
+        let temporary = path("temporary").display().to_string();
+        let mut command = mpi.launcher(RANKS, &[("TEMPORARY".to_owned(), temporary)]);
+        command
+            .arg(dist().join("bin/mpisee"))
+            .args(["--output", output])
+            .arg("--segments")
+            .arg(path("segments"));
+        command.arg(mpi.compile("no_place")).arg(how).arg(path("out")).arg(path("segments"));
+        let ended = within(LIMIT, command.current_dir(folder.path()));
+        let stderr = String::from_utf8_lossy(&ended.stderr).into_owned();
+        if ended.status.code() == Some(77) {
+            eprintln!("skipped: this test may not mount file systems here");
+            return None;
+        }
+        assert!(ended.status.success(), "{stderr}");
+        Some(Left { folder, stderr })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The one line that the profiler said.
+    fn said(&self) -> &str {
+        let said: Vec<&str> = self.stderr.lines().filter(|line| line.starts_with("mpisee: ")).collect();
+        let [said] = said[..] else { panic!("{}", self.stderr) };
+        said
+    }
+
+    fn segments(&self) -> usize {
+        std::fs::read_dir(self.path("segments")).expect("it was made").count()
+    }
+
+    /// Asserts that the profile is whole and lies there, and that it was said; that no segment is left.
+    fn assert_in(&self, directory: &Path, why: &str) {
+        let said = self.said();
+        let place = format!("is in {} instead; read it with: mpisee-through", directory.display());
+        assert!(said.contains(why) && said.contains(&place), "{said}");
+        let tables = Tables::read(directory, &self.stderr);
+        assert!(tables.run.complete);
+        assert_counted(&tables);
+        let checked = through(&["check", &directory.display().to_string()]);
+        assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
+        assert_eq!(self.segments(), 0);
+    }
+}
+
+/// Asserts that every call is there, once.
+fn assert_counted(tables: &Tables) {
+    assert_eq!(tables.ranks.len(), RANKS as usize);
+    for n in 1..=COPIES {
+        let comm = format!("W_d{n}");
+        for rank in 0..RANKS {
+            assert_eq!(tables.of_rank(&comm, "MPI_Bcast", rank).calls, 1, "{comm}");
+            assert_eq!(tables.of_rank(&comm, "MPI_Barrier", rank).calls, n, "{comm}");
+        }
+        assert_eq!(tables.sum(&comm, "MPI_Bcast").bytes, u64::from(RANKS - 1) * (2000 + n));
+    }
+}
+
+#[test]
+fn where_the_file_system_is_full_the_profile_goes_to_the_working_directory() {
+    on_each_mpi(|mpi| {
+        let Some(left) = Left::by(mpi, "full", "out/test.mpisee") else { return };
+        left.assert_in(&left.path("test.mpisee"), "No space left on device");
+    });
+}
+
+#[test]
+fn where_the_file_system_is_read_only_the_profile_goes_to_the_working_directory() {
+    on_each_mpi(|mpi| {
+        let Some(left) = Left::by(mpi, "read-only", "out/test.mpisee") else { return };
+        left.assert_in(&left.path("test.mpisee"), "Read-only file system");
+    });
+}
+
+#[test]
+fn where_the_working_directory_is_gone_the_profile_goes_to_a_temporary_one() {
+    on_each_mpi(|mpi| {
+        let Some(left) = Left::by(mpi, "gone", "test.mpisee") else { return };
+        left.assert_in(&left.path("temporary/test.mpisee"), "No such file or directory");
+    });
+}
+
+#[test]
+fn where_there_is_no_place_at_all_the_segments_are_kept_and_recovered() {
+    on_each_mpi(|mpi| {
+        let Some(left) = Left::by(mpi, "nowhere", "out/test.mpisee") else { return };
+        let segments = left.path("segments").display().to_string();
+        let said = left.said();
+        assert!(
+            said.starts_with("mpisee: no profile: cannot create 'out/test.mpisee': ")
+                && said.ends_with(&format!("run: mpisee-through recover {segments}")),
+            "{said}"
+        );
+        assert_eq!(left.segments(), RANKS as usize);
+        let wanted = left.path("recovered.mpisee");
+        let recovered = through(&["recover", &segments, "--output", &wanted.display().to_string()]);
+        assert!(recovered.status.success(), "{}", String::from_utf8_lossy(&recovered.stderr));
+        assert_counted(&Tables::read(&wanted, &left.stderr));
+    });
+}
+
+#[test]
+fn rows_come_through_the_tree_in_the_order_of_ranks() {
+    on_each_mpi(|mpi| {
+        for ranks in [1, 3, 16] {
+            let finished = Run::new(mpi, "in_order").ranks(ranks).profiled();
+            let tables = finished.check().tables();
+            let of: Vec<u32> = tables.ranks.iter().map(|row| row.rank).collect();
+            assert_eq!(of, (0..ranks).collect::<Vec<_>>());
+            assert!(tables.calls.is_sorted_by_key(|row| row.rank));
+            assert!(tables.run.complete);
+            // More rows than one piece holds, of every second rank.
+            for n in 1..=300u64 {
+                let region =
+                    format!("a region with a name that makes the rows long, the one with number {n}");
+                for rank in 0..ranks {
+                    let here = |row: &mpisee_profile::rows::CallRow| row.rank == rank && row.region == region;
+                    let expected = if rank % 2 == 1 { n } else { 0 };
+                    assert_eq!(tables.sum_where(here).calls, expected, "{rank}, {region}");
+                }
+            }
+            let itself = tables.comm("S");
+            assert_eq!((itself.size, itself.members.group.len()), (1, u64::from(ranks)));
+            let names: BTreeSet<&str> = tables.comms.iter().map(|row| row.comm.as_str()).collect();
+            assert_eq!(names.len(), tables.comms.len());
+        }
+    });
+}

@@ -1,0 +1,174 @@
+//! What collecting the profile adds to `MPI_Finalize`, over the number of ranks: `bench/finalize.c`, without and with the
+//! profiler in turns.
+
+use crate::build::Wanted;
+use crate::flavour::{Family, Flavour};
+use crate::{mpi, root};
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Barriers of the run that collecting may take, and the seconds besides.
+const MOST_BARRIERS: f64 = 30.0;
+const MOST_SECONDS: f64 = 1.0;
+/// What the rank with the most memory may have over the median.
+const MOST_RATIO: f64 = 1.2;
+
+/// What is run.
+#[derive(Args)]
+pub struct Scaled {
+    #[command(flatten)]
+    wanted: Wanted,
+    /// Numbers of ranks
+    #[arg(long, value_delimiter = ',', default_values_t = [8, 32, 128])]
+    ranks: Vec<u32>,
+    /// Communicators of each rank
+    #[arg(long, default_value_t = 100)]
+    communicators: u32,
+    /// How often each is run, without and with the profiler in turns
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// A variable for the profiled runs
+    #[arg(long, value_name = "NAME=VALUE")]
+    set: Vec<String>,
+}
+
+/// One run.
+struct Seen {
+    /// The median of its barriers, in seconds.
+    barrier: f64,
+    /// The longest `MPI_Finalize` of a rank, in seconds.
+    finalize: f64,
+    /// The most memory of each rank during it, in KiB, ascending.
+    memory: Vec<u64>,
+    /// Bytes of the profile.
+    profile: u64,
+}
+
+impl Seen {
+    /// In KiB.
+    fn median_memory(&self) -> f64 {
+        self.memory[self.memory.len() / 2] as f64
+    }
+
+    /// In KiB.
+    fn most_memory(&self) -> f64 {
+        self.memory[self.memory.len() - 1] as f64
+    }
+}
+
+/// Runs all, and prints a table. Fails if a limit is passed.
+pub fn scale(scaled: &Scaled) -> Result<()> {
+    ensure!(scaled.rounds > 0, "--rounds 0 measures nothing");
+    println!(
+        "| MPI | ranks | barrier | finalize without | with | added | limit | memory of a rank without: median, most | with: \
+         median, most | most by median | profile |"
+    );
+    println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
+    let mut passed = Vec::new();
+    for flavour in mpi::find(scaled.wanted.mpicc())? {
+        let program = compile(&flavour)?;
+        for &ranks in &scaled.ranks {
+            let (mut plain, mut profiled) = (Vec::new(), Vec::new());
+            for _ in 0..scaled.rounds {
+                plain.push(run(&flavour, &program, ranks, scaled, false)?);
+                profiled.push(run(&flavour, &program, ranks, scaled, true)?);
+            }
+            passed.extend(print(&flavour.name, ranks, &plain, &profiled));
+        }
+    }
+    ensure!(passed.is_empty(), "{}", passed.join("; "));
+    Ok(())
+}
+
+/// Prints a line; returns the limits that were passed.
+fn print(name: &str, ranks: u32, plain: &[Seen], profiled: &[Seen]) -> Vec<String> {
+    let of = |runs: &[Seen], what: fn(&Seen) -> f64| median(runs.iter().map(what).collect());
+    let barrier = of(profiled, |seen| seen.barrier);
+    let [without, with] = [plain, profiled].map(|runs| of(runs, |seen| seen.finalize));
+    let (added, limit) = (with - without, MOST_BARRIERS * barrier + MOST_SECONDS);
+    let [plain_memory, memory] =
+        [plain, profiled].map(|runs| [of(runs, Seen::median_memory), of(runs, Seen::most_memory)]);
+    let ratio = of(profiled, |seen| seen.most_memory() / seen.median_memory());
+    let mib = |kib: f64| kib / 1024.0;
+    println!(
+        "| {name} | {ranks} | {:.3} ms | {without:.3} s | {with:.3} s | {added:.3} s | {limit:.2} s | {:.1}, {:.1} MiB | \
+         {:.1}, {:.1} MiB | {ratio:.2} | {:.2} MB |",
+        barrier * 1e3,
+        mib(plain_memory[0]),
+        mib(plain_memory[1]),
+        mib(memory[0]),
+        mib(memory[1]),
+        of(profiled, |seen| seen.profile as f64) / 1e6,
+    );
+    let mut passed = Vec::new();
+    if added > limit {
+        passed.push(format!("{name}, {ranks} ranks: {added:.3} s added are more than {limit:.3} s"));
+    }
+    if ratio > MOST_RATIO {
+        passed.push(format!("{name}, {ranks} ranks: a rank has {ratio:.2} times the median memory"));
+    }
+    passed
+}
+
+fn median(mut figures: Vec<f64>) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    figures[figures.len() / 2]
+}
+
+fn compile(flavour: &Flavour) -> Result<PathBuf> {
+    let folder = root().join("target/bench");
+    std::fs::create_dir_all(&folder)?;
+    let program = folder.join(format!("finalize-{}", flavour.name));
+    let status = Command::new(&flavour.mpicc)
+        .args(["-O2", "-o"])
+        .args([&program, &root().join("bench/finalize.c")])
+        .status()
+        .with_context(|| format!("starting {}", flavour.mpicc.display()))?;
+    ensure!(status.success(), "{} could not compile bench/finalize.c", flavour.mpicc.display());
+    Ok(program)
+}
+
+fn run(flavour: &Flavour, program: &Path, ranks: u32, scaled: &Scaled, profiled: bool) -> Result<Seen> {
+    let folder = tempfile::tempdir()?;
+    let memory = folder.path().join("memory");
+    std::fs::create_dir(&memory)?;
+    let name = flavour.mpicc.file_name().unwrap_or_default().to_string_lossy().replacen("mpicc", "mpirun", 1);
+    let mut command = Command::new(flavour.mpicc.with_file_name(name));
+    command.arg("-n").arg(ranks.to_string());
+    if flavour.family == Family::OpenMpi {
+        command.args(["--allow-run-as-root", "--oversubscribe"]).env("OMPI_MCA_mpi_yield_when_idle", "1");
+    }
+    let profile = folder.path().join("run.mpisee");
+    if profiled {
+        for set in &scaled.set {
+            let (name, value) =
+                set.split_once('=').with_context(|| format!("--set {set} is not NAME=VALUE"))?;
+            command.env(name, value);
+        }
+        command.arg(root().join("target/dist/bin/mpisee")).args(["--quiet", "on", "--output"]).arg(&profile);
+    }
+    command.arg(program).arg(scaled.communicators.to_string()).arg(&memory);
+    let output = command.stdin(Stdio::null()).output().context("starting mpirun")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{command:?} failed: {said}");
+    let printed = String::from_utf8(output.stdout)?;
+    let barrier = printed.split_whitespace().nth(1).with_context(|| format!("'{printed}' is no figure"))?;
+    let mut seen = Seen { barrier: barrier.parse()?, finalize: 0.0, memory: Vec::new(), profile: 0 };
+    for rank in 0..ranks {
+        let text = std::fs::read_to_string(memory.join(rank.to_string()))?;
+        let [_, most, time] = text.split_whitespace().collect::<Vec<_>>()[..] else {
+            anyhow::bail!("'{text}' is not three figures")
+        };
+        seen.memory.push(most.parse()?);
+        seen.finalize = seen.finalize.max(time.parse()?);
+    }
+    seen.memory.sort_unstable();
+    if profiled {
+        for entry in std::fs::read_dir(&profile)? {
+            seen.profile += entry?.metadata()?.len();
+        }
+    }
+    Ok(seen)
+}
