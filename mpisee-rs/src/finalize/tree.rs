@@ -114,16 +114,18 @@ impl<'l> Tree<'l> {
         let mut piece = Vec::with_capacity(PIECE);
         for child in children(link.rank, link.size()) {
             loop {
-                if !link.receive(child, ROWS, &mut piece) {
-                    lost.push(below(child, link.size()));
-                    break;
-                }
-                match piece.split_first() {
+                let came = link.receive(child, ROWS, &mut piece);
+                match piece.split_first().filter(|_| came) {
                     Some((&END, told)) => {
                         lost.extend(decode(told));
                         break;
                     }
-                    _ => up.pass(&piece),
+                    Some(_) => up.pass(&piece),
+                    // No rank sends an empty piece.
+                    None => {
+                        lost.push(below(child, link.size()));
+                        break;
+                    }
                 }
             }
         }
