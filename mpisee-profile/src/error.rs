@@ -47,6 +47,11 @@ pub enum ProfileError {
         /// What is wrong with it.
         why: String,
     },
+    /// The bytes are not what [`crate::Folded::encode`] makes.
+    Folded {
+        /// What is wrong with them.
+        why: String,
+    },
     /// The bytes of a segment are not what the layout says.
     Segment {
         /// What is wrong with it.
@@ -79,6 +84,7 @@ impl fmt::Display for ProfileError {
                 path.display()
             ),
             Self::Malformed { path, line, why } => write!(out, "'{}', line {line}: {why}", path.display()),
+            Self::Folded { why } => write!(out, "sums of other ranks did not arrive whole: {why}"),
             Self::Segment { why } => write!(out, "not a readable segment: {why}"),
         }
     }

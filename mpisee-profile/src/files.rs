@@ -1,9 +1,10 @@
 //! The files of a profile while ranks bring their rows: the same at `MPI_Finalize` and when a profile is recovered.
 
 use crate::error::ProfileError;
+use crate::fold::Folded;
 use crate::nodes::Nodes;
 use crate::pieces::{Frame, frames};
-use crate::rows::{CallRow, CommRow, OutsideRow, PeerRow, RankRow, RegionRow, is_folded};
+use crate::rows::{CallRow, CommRow, OutsideRow, PeerRow, RankRow, RegionRow, Row, is_folded};
 use crate::run::RunInfo;
 use crate::segment::RankTables;
 use crate::segment::tables::{is_merged, merge};
@@ -167,6 +168,38 @@ impl ProfileFiles {
         run.notes.extend(folding_note(self.folded));
         self.directory.finish(&run)
     }
+}
+
+/// The files of a profile with sums over ranks.
+pub struct FoldedFiles(ProfileWriter);
+
+impl FoldedFiles {
+    /// Creates the directory, or one with a number after its name.
+    pub fn create(wanted: &Path) -> Result<Self, ProfileError> {
+        Ok(FoldedFiles(ProfileWriter::create(wanted)?))
+    }
+
+    /// Writes the tables and `run.json`; returns where the profile is.
+    pub fn finish(self, folded: &Folded, run: &RunInfo) -> Result<PathBuf, ProfileError> {
+        let directory = self.0;
+        let tables = folded.tables();
+        write_table(&directory, &tables.nodes)?;
+        write_table(&directory, &tables.comms)?;
+        write_table(&directory, &tables.totals)?;
+        write_table(&directory, &tables.spread)?;
+        write_table(&directory, &tables.offsets)?;
+        write_table(&directory, &tables.regions)?;
+        if !tables.outside.is_empty() {
+            write_table(&directory, &tables.outside)?;
+        }
+        directory.finish(&RunInfo { folded: true, ..run.clone() })
+    }
+}
+
+fn write_table<R: Row>(directory: &ProfileWriter, rows: &[R]) -> Result<(), ProfileError> {
+    let mut table = directory.table::<R>()?;
+    table.append(&to_csv(rows))?;
+    table.close()
 }
 
 /// A sentence on communicators that have no row of their own, if there are any.

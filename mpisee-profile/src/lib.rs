@@ -3,7 +3,8 @@
 //! * [`options`]: the `MPISEE_…` environment variables, set by the launcher and read by the library;
 //! * [`segment`]: the layout of the shared-memory segment in which every rank counts;
 //! * [`process`]: which process it is, and of which job; [`counter`]: the clock in whose ticks it measures;
-//! * [`rows`], [`run`], [`reader`], [`writer`]: the profile directory, `NAME.mpisee/`.
+//! * [`rows`], [`run`], [`reader`], [`writer`]: the profile directory, `NAME.mpisee/`;
+//! * [`fold`]: sums over ranks instead of rows of each, for profiles of very many.
 //!
 //! The preloaded library writes through this crate and `mpisee-through` reads through it, so that a
 //! format has one definition. It depends on nothing of ours.
@@ -11,6 +12,7 @@
 pub mod counter;
 pub mod error;
 pub mod files;
+pub mod fold;
 pub mod nodes;
 pub mod operation;
 pub mod options;
@@ -25,6 +27,7 @@ pub mod segment;
 pub mod writer;
 
 pub use error::ProfileError;
+pub use fold::Folded;
 pub use operation::{Kind, Operation};
 pub use ranks::RankSet;
 pub use reader::Profile;

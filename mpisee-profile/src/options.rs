@@ -42,6 +42,8 @@ pub struct Options {
     pub clock: ClockChoice,
     /// Of communicators with the same parent, creating call and members, how many have a row each.
     pub alike: u32,
+    /// Above so many ranks the profile has sums over ranks instead of rows of each.
+    pub fold: u32,
     /// Whether rank 0 says at the end where the profile is.
     pub quiet: bool,
     /// Whether ranks on other nodes may be without the profiler.
@@ -56,6 +58,7 @@ impl Default for Options {
             segments: PathBuf::from("/dev/shm"),
             clock: ClockChoice::Auto,
             alike: 1000,
+            fold: 4096,
             quiet: false,
             partial: false,
         }
@@ -129,6 +132,17 @@ pub const SETTINGS: &[Setting] = &[
                 Ok(())
             }
             _ => Err("is not a number from 1 to 1000000".to_owned()),
+        },
+    },
+    Setting {
+        variable: "MPISEE_FOLD",
+        option: "fold",
+        value: "RANKS",
+        default: "4096",
+        help: "Above so many ranks the profile has sums over ranks, and like communicators as one, instead of rows of each",
+        apply: |options, text| {
+            options.fold = text.parse().map_err(|_| "is not a number of ranks".to_owned())?;
+            Ok(())
         },
     },
     Setting {

@@ -77,6 +77,81 @@ impl RankSet {
         RankSet { ranges }
     }
 
+    /// These ranges, if each begins after the one before it does and none is odd.
+    pub fn of_ranges(ranges: Vec<Range>) -> Option<Self> {
+        let is_range = |range: &Range| {
+            range.stride > 0
+                && range.last.checked_sub(range.first).is_some_and(|span| span.is_multiple_of(range.stride))
+        };
+        let in_order = ranges.is_sorted_by(|left, right| left.first < right.first);
+        (in_order && ranges.iter().all(is_range)).then_some(RankSet { ranges })
+    }
+
+    /// Whether all of its ranks come before, or after, all of the other's.
+    pub fn is_apart(&self, other: &Self) -> bool {
+        let ends =
+            |set: &Self| Some((set.ranges.first()?.first, set.ranges.iter().map(|range| range.last).max()?));
+        match (ends(self), ends(other)) {
+            (Some((first, last)), Some((others_first, others_last))) => {
+                last < others_first || others_last < first
+            }
+            _ => true,
+        }
+    }
+
+    /// Whether some rank is in both. Takes as long as the smaller set is large, unless one is found.
+    pub fn shares(&self, other: &Self) -> bool {
+        let (few, many) = if self.len() <= other.len() { (self, other) } else { (other, self) };
+        few.ranges.iter().flat_map(each).any(|rank| many.contains(rank))
+    }
+
+    /// Sets that have no rank in common, as one. Where all of one come before the other, as those of neighbouring
+    /// blocks of ranks do, it takes no longer than there are ranges.
+    pub fn joined(self, other: Self) -> Self {
+        if !self.is_apart(&other) {
+            return self.union(&other);
+        }
+        let begin = |set: &Self| set.ranges.first().map(|range| range.first);
+        let (mut first, second) = if begin(&self) <= begin(&other) { (self, other) } else { (other, self) };
+        second.ranges.into_iter().for_each(|range| first.append(range));
+        first
+    }
+
+    /// Appends a range of larger ranks; one that continues the last becomes a part of it.
+    fn append(&mut self, next: Range) {
+        let [.., last] = &mut self.ranges[..] else {
+            self.ranges.push(next);
+            return;
+        };
+        let gap = next.first - last.last;
+        let single = |range: &Range| range.first == range.last;
+        let continues = match (single(last), single(&next)) {
+            (false, false) => gap == last.stride && gap == next.stride,
+            (false, true) => gap == last.stride,
+            (true, false) => gap == next.stride,
+            (true, true) => gap == 1,
+        };
+        if continues {
+            *last = Range { first: last.first, last: next.last, stride: gap };
+            return;
+        }
+        let before = self.ranges.len().checked_sub(2).map(|place| self.ranges[place]);
+        match before {
+            // Three at one distance begin a run.
+            Some(before)
+                if single(&before)
+                    && single(&self.ranges[self.ranges.len() - 1])
+                    && single(&next)
+                    && self.ranges[self.ranges.len() - 1].first - before.first == gap =>
+            {
+                self.ranges.pop();
+                let begin = self.ranges.len() - 1;
+                self.ranges[begin] = Range { first: before.first, last: next.last, stride: gap };
+            }
+            _ => self.ranges.push(next),
+        }
+    }
+
     /// The number of ranks.
     pub fn len(&self) -> u64 {
         self.ranges.iter().map(Range::len).sum()
@@ -265,7 +340,48 @@ mod tests {
         assert!("0-8:0".parse::<RankSet>().is_err());
     }
 
+    #[test]
+    fn neighbouring_blocks_become_few_ranges() {
+        for (members, expected) in [
+            ((0..4096).collect::<Vec<u32>>(), 1),
+            ((0..4096).step_by(2).collect(), 1),
+            ((7..4096).step_by(64).collect(), 1),
+            ((0..4096).filter(|rank| rank % 64 < 8).collect(), 64),
+        ] {
+            let mut blocks: Vec<RankSet> =
+                members.iter().map(|&rank| RankSet::evenly_spaced(rank, 1, 1)).collect();
+            while blocks.len() > 1 {
+                let pairs = blocks.chunks(2).map(|pair| match pair {
+                    [one, other] => one.clone().joined(other.clone()),
+                    _ => pair[0].clone(),
+                });
+                blocks = pairs.collect();
+            }
+            assert_eq!(blocks[0].iter().collect::<Vec<_>>(), members);
+            assert!(blocks[0].ranges().len() <= expected, "{}", blocks[0]);
+        }
+    }
+
     proptest! {
+        #[test]
+        fn joined_sets_have_the_ranks_of_both(
+            ranks in proptest::collection::btree_set(0u32..300, 0..120), in_first: u128, cut in 0u32..300
+        ) {
+            let all: Vec<u32> = ranks.into_iter().collect();
+            let splits: [&dyn Fn(u32) -> bool; 2] =
+                [&|rank| rank < cut, &|rank| in_first >> (rank % 128) & 1 == 1];
+            for is_first in splits {
+                let (first, second): (Vec<u32>, Vec<u32>) = all.iter().partition(|&&rank| is_first(rank));
+                let joined = |ranks: Vec<u32>| {
+                    let each = ranks.into_iter().map(|rank| RankSet::evenly_spaced(rank, 1, 1));
+                    each.fold(RankSet::default(), RankSet::joined)
+                };
+                let both = joined(second).joined(joined(first));
+                prop_assert_eq!(both.iter().collect::<Vec<_>>(), all.clone());
+                prop_assert_eq!(both.len(), all.len() as u64);
+            }
+        }
+
         #[test]
         fn what_is_added_is_there_however_it_comes(
             sets in proptest::collection::vec(proptest::collection::btree_set(0u32..200, 0..60), 0..6),

@@ -7,6 +7,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwn
 use std::fmt;
 use std::str::FromStr;
 
+pub mod folded;
+
+pub use folded::{NodeRow, OffsetRow, OutsideTotalRow, Ranks, RegionTotalRow, SpreadRow, TotalRow};
+
 /// A record type: the file that holds it and its columns in order.
 pub trait Row: Serialize + DeserializeOwned {
     /// The file's name in the profile directory.
@@ -58,6 +62,7 @@ pub enum Memory {
 ///
 /// Processes of other worlds (MPI 4.1, 11.4: those that were spawned, that spawned this one, or that
 /// connected) have no rank here. In the text form, `0-3|+2`, they are counted after the ranks of their group.
+/// Of a family of communicators whose processes would take too many ranges only their number is kept, `~500000`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Members {
     /// The group; of an intercommunicator, the one with the smallest world rank.
@@ -66,6 +71,8 @@ pub struct Members {
     pub remote: Option<RankSet>,
     /// The processes of other worlds in `group` and in `remote`.
     pub outside: [u32; 2],
+    /// The processes of this world in `group` and in `remote` that are counted and not listed.
+    pub unlisted: [u64; 2],
 }
 
 impl Members {
@@ -77,9 +84,10 @@ impl Members {
         }
     }
 
-    /// The number of processes of this world, in both groups.
+    /// The number of processes of this world, of both groups.
     pub fn len(&self) -> u64 {
-        self.group.len() + self.remote.as_ref().map_or(0, RankSet::len)
+        let listed = self.group.len() + self.remote.as_ref().map_or(0, RankSet::len);
+        self.unlisted.iter().fold(listed, |sum, &more| sum.saturating_add(more))
     }
 
     /// Whether there is no process of this world.
@@ -99,6 +107,9 @@ impl fmt::Display for Members {
         for (at, (ranks, outside)) in groups.zip(self.outside).enumerate() {
             let bar = if at == 0 { "" } else { "|" };
             write!(out, "{bar}{ranks}")?;
+            if self.unlisted[at] > 0 {
+                write!(out, "~{}", self.unlisted[at])?;
+            }
             if outside > 0 {
                 write!(out, "+{outside}")?;
             }
@@ -116,20 +127,28 @@ impl FromStr for Members {
             Some((group, remote)) => (parse_group(group)?, Some(parse_group(remote)?)),
             None => (parse_group(text)?, None),
         };
-        let outside = [group.1, remote.as_ref().map_or(0, |(_, outside)| *outside)];
-        Ok(Members { group: group.0, remote: remote.map(|(ranks, _)| ranks), outside })
+        let none = (RankSet::default(), 0, 0);
+        let (other, is_inter) = remote.map_or((none, false), |remote| (remote, true));
+        Ok(Members {
+            group: group.0,
+            outside: [group.1, other.1],
+            unlisted: [group.2, other.2],
+            remote: is_inter.then_some(other.0),
+        })
     }
 }
 
-/// Ranks, and after a `+` the number of processes that have none.
-fn parse_group(text: &str) -> Result<(RankSet, u32), String> {
-    let (ranks, outside) = text.split_once('+').unwrap_or((text, "0"));
+/// Ranks, after a `+` the number of processes that have none, and after a `~` that of those that are not listed.
+fn parse_group(text: &str) -> Result<(RankSet, u32, u64), String> {
+    let (text, outside) = text.split_once('+').unwrap_or((text, "0"));
+    let (ranks, unlisted) = text.split_once('~').unwrap_or((text, "0"));
     let wrong = |_| format!("'+{outside}' is not a number of processes of other worlds, like +2");
+    let no_number = |_| format!("'~{unlisted}' is not a number of processes, like ~500000");
     let ranks: RankSet = ranks.parse()?;
     if ranks.len() > MOST_PROCESSES {
         return Err(format!("'{ranks}' are more processes than there can be"));
     }
-    Ok((ranks, outside.trim().parse().map_err(wrong)?))
+    Ok((ranks, outside.trim().parse().map_err(wrong)?, unlisted.trim().parse().map_err(no_number)?))
 }
 
 impl Members {
@@ -218,7 +237,7 @@ pub struct CommRow {
     /// The number of processes, of both groups for an intercommunicator.
     pub size: u32,
     /// For how many communicators the row stands: more than 1 where like ones are one row, `W_s1001+.0`, see
-    /// [`is_folded`].
+    /// [`is_folded`], or a family over ranks, `W_s1.*@64`, see [`crate::fold::family_of`].
     #[serde(default = "one")]
     pub count: u64,
     /// World ranks as ranges: `0-63,128-191`; of an intercommunicator both groups: `0-3|4-7`; with the number
@@ -380,6 +399,9 @@ mod tests {
             let members: Members = text.parse().unwrap();
             assert_eq!((members.to_string().as_str(), members.outside), (text, outside));
         }
+        let members: Members = "~5000|8-9~6+1".parse().unwrap();
+        assert_eq!(members.unlisted, [5000, 6]);
+        assert_eq!((members.to_string().as_str(), members.len()), ("~5000|8-9~6+1", 5008));
         let error = "0-3|+x".parse::<Members>().unwrap_err();
         assert!(error.contains("'+x'"), "{error}");
     }

@@ -9,14 +9,14 @@ use crate::clock;
 use crate::message::say;
 use crate::naming;
 use crate::process::{self, Process};
-use mpisee_profile::files::{ProfileFiles, TABLES, parts};
+use mpisee_profile::files::{FoldedFiles, ProfileFiles, TABLES, parts};
 use mpisee_profile::nodes::Nodes;
 use mpisee_profile::process as identity;
 use mpisee_profile::rows::Seconds;
 use mpisee_profile::segment::layout::{Header, price};
 use mpisee_profile::segment::tables::{Moment, call_ns};
 use mpisee_profile::segment::{NotSeen, RankTables, Snapshot};
-use mpisee_profile::{ProfileError, RankSet};
+use mpisee_profile::{Folded, ProfileError, RankSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -24,6 +24,7 @@ use std::sync::atomic::Ordering;
 mod link;
 mod place;
 mod report;
+mod sums;
 mod survey;
 mod tree;
 
@@ -64,7 +65,7 @@ fn write_over(process: &Process, mut open: impl FnMut(&Process) -> Link) {
     for _ in 0..MOST_DEATHS {
         let link = open(process);
         let absent = link.absent(process);
-        let own = Own { end_realtime_ns, ..own_rows(process, end, &absent) };
+        let own = Own { end, end_realtime_ns, ..own_rows(process, end, &absent) };
         let is_over = collect(process, &link, own, absent, &mut told);
         link.close();
         if is_over {
@@ -87,6 +88,8 @@ pub struct Own {
     call_ns: f64,
     /// What `MPI_Init` took longer.
     init_ns: u64,
+    /// When it entered `MPI_Finalize`.
+    end: Moment,
     end_realtime_ns: u64,
     /// Whether the clock jumped.
     is_unsteady: bool,
@@ -109,6 +112,7 @@ fn own_rows(process: &Process, end: Moment, absent: &RankSet) -> Own {
             call_ns: call_ns(&snapshot, end),
             init_ns: snapshot.price[price::INIT_NS],
             parts: Some(parts(&tables)),
+            end,
             end_realtime_ns: 0,
             is_unsteady: !clock::is_steady(start_of(process.segment.header()), end),
         })
@@ -125,6 +129,8 @@ fn own_rows(process: &Process, end: Moment, absent: &RankSet) -> Own {
 enum Order {
     /// Bring the rows through the tree.
     Bring = b'B',
+    /// Bring sums over ranks.
+    BringSums = b'S',
     /// The profile is written.
     Written = b'W',
     /// It cannot be written: keep what there is.
@@ -133,7 +139,9 @@ enum Order {
 
 impl Order {
     fn decode(bytes: &[u8]) -> Option<Order> {
-        [Order::Bring, Order::Written, Order::Keep].into_iter().find(|&order| [order as u8] == bytes)
+        [Order::Bring, Order::BringSums, Order::Written, Order::Keep]
+            .into_iter()
+            .find(|&order| [order as u8] == bytes)
     }
 }
 
@@ -147,28 +155,34 @@ fn collect(process: &Process, link: &Link, own: Own, absent: RankSet, told: &mut
     if !tree.is_root() {
         loop {
             *told = tree.tell(None).as_deref().and_then(Order::decode);
-            if *told == Some(Order::Bring) {
-                tree.relay(parts, |_| ());
+            match *told {
+                Some(Order::Bring) => drop(tree.relay(parts, |_| ())),
+                Some(Order::BringSums) => drop(sums::gather(process, link, &tree, own.end, &absent)),
+                _ => {}
             }
             if !link.is_whole() {
                 return false;
             }
-            if *told != Some(Order::Bring) {
+            if !matches!(told, Some(Order::Bring | Order::BringSums)) {
                 return true;
             }
         }
     }
     let mut writing = Writing::new(process, link, survey, absent);
     loop {
-        let files = if *told == Some(Order::Written) { None } else { writing.begin() };
+        let files = if *told == Some(Order::Written) { None } else { writing.begin(process) };
         let order = match (&files, &told) {
-            (Some(_), _) => Order::Bring,
+            (Some(Files::Rows(_)), _) => Order::Bring,
+            (Some(Files::Sums(..)), _) => Order::BringSums,
             (None, Some(Order::Written)) => Order::Written,
             (None, _) => Order::Keep,
         };
         *told = Some(order);
         tree.tell(Some(vec![order as u8]));
-        let brought = files.map(|files| writing.take_rows(&tree, parts, files));
+        let brought = files.map(|files| match files {
+            Files::Rows(files) => writing.take_rows(&tree, parts, *files),
+            Files::Sums(files, _) => Ok(writing.take_sums(process, &tree, own.end, files)),
+        });
         if !link.is_whole() {
             return false;
         }
@@ -208,6 +222,14 @@ fn survey_of(process: &Process, link: &Link, own: &Own) -> Survey {
     survey
 }
 
+/// The files that are being written.
+enum Files {
+    /// With rows of each rank.
+    Rows(Box<ProfileFiles>),
+    /// With sums over ranks, and these when they have come.
+    Sums(FoldedFiles, Box<Folded>),
+}
+
 /// The profile, on the first rank.
 struct Writing<'l> {
     link: &'l Link,
@@ -230,10 +252,17 @@ impl<'l> Writing<'l> {
     }
 
     /// Makes the files at the next place where that can be done.
-    fn begin(&mut self) -> Option<ProfileFiles> {
+    fn begin(&mut self, process: &Process) -> Option<Files> {
         while let Some(place) = self.places.next() {
             self.place = place;
-            match caught(|| ProfileFiles::create(&self.place, nodes(self.link, &self.survey))) {
+            let create = || match process.world_size > process.options.fold {
+                true => Ok(Files::Sums(FoldedFiles::create(&self.place)?, Box::default())),
+                false => {
+                    let nodes = nodes(self.link, &self.survey);
+                    Ok(Files::Rows(Box::new(ProfileFiles::create(&self.place, nodes)?)))
+                }
+            };
+            match caught(create) {
                 Ok(files) => return Some(files),
                 Err(error) => self.fail(error),
             }
@@ -252,7 +281,7 @@ impl<'l> Writing<'l> {
         tree: &Tree,
         own: &[Vec<u8>; TABLES],
         files: ProfileFiles,
-    ) -> Result<ProfileFiles, ProfileError> {
+    ) -> Result<Files, ProfileError> {
         let mut files = Ok(files);
         self.lost = tree.relay(own, |piece| {
             if let Ok(open) = &mut files
@@ -261,18 +290,33 @@ impl<'l> Writing<'l> {
                 files = Err(error);
             }
         });
-        files
+        files.map(|files| Files::Rows(Box::new(files)))
+    }
+
+    /// Takes the sums over all ranks.
+    fn take_sums(&mut self, process: &Process, tree: &Tree, end: Moment, files: FoldedFiles) -> Files {
+        let (folded, lost) = sums::gather(process, self.link, tree, end, &self.absent);
+        self.lost = lost;
+        Files::Sums(files, Box::new(folded))
     }
 
     /// Writes what is left. Whether there is a profile now.
-    fn finish(&mut self, process: &Process, own: &Own, files: Result<ProfileFiles, ProfileError>) -> bool {
+    fn finish(&mut self, process: &Process, own: &Own, files: Result<Files, ProfileError>) -> bool {
         let lost = self.survey.lost.iter().chain(&self.lost);
         let lost = lost.fold(RankSet::default(), |lost, ranks| {
             lost.union(&self.link.in_world(ranks.start, ranks.end - ranks.start))
         });
         let mut run = report::run_info(process, &self.survey, own, &nodes(self.link, &self.survey));
         report::note_missing(&mut run, process.companions.why_incomplete(), &self.absent, &lost);
-        match files.and_then(|files| caught(|| files.finish(&run))) {
+        if let Ok(Files::Sums(_, folded)) = &files {
+            let expected = u64::from(self.link.size()).saturating_sub(lost.len());
+            report::note_unreadable(&mut run, expected.saturating_sub(folded.ranks()));
+        }
+        let write = |files| match files {
+            Files::Rows(files) => files.finish(&run),
+            Files::Sums(files, folded) => files.finish(&folded, &run),
+        };
+        match files.and_then(|files| caught(|| write(files))) {
             Ok(directory) => self.written = Some(directory),
             Err(error) => self.fail(error),
         }

@@ -15,10 +15,12 @@ pub struct OperationSum {
     pub call: String,
     /// Mean over ranks of the time in it.
     pub mean_s: f64,
-    /// The time of the rank that spent least in it.
-    pub min_s: f64,
+    /// The time of the rank that spent least in it; unknown where only a part of sums over ranks is chosen.
+    pub min_s: Option<f64>,
     /// The time of the rank that spent most in it.
-    pub max_s: f64,
+    pub max_s: Option<f64>,
+    /// The first rank that spent most in it.
+    pub max_rank: Option<u32>,
     /// The time in it, summed over ranks.
     pub time_s: f64,
     /// Bytes, summed over ranks.
@@ -111,21 +113,25 @@ fn sum(left: u64, right: u64, comm: &str) -> Result<u64> {
 
 /// How many ranks count: chosen members with a profile, and any others that have rows here.
 fn ranks_of(row: Option<&CommRow>, cells: &[(Key, Cell)], processes: &Processes, filter: &CallFilter) -> u64 {
+    if !processes.nodes.is_empty() {
+        let with_rows = cells.iter().filter_map(|(_, cell)| cell.ranks.ranks()).max().unwrap_or(0);
+        return row.map_or(0, |row| row.members.len()).max(with_rows).max(1);
+    }
     let mut ranks = row.map_or(Vec::new(), |row| processes.present_members(&row.members));
     ranks.retain(|&rank| filter.comms.takes_rank(rank));
     let is_member: HashSet<u32> = ranks.iter().copied().collect();
-    let others = cells.iter().flat_map(|(_, cell)| cell.ranks.iter().map(|(rank, _)| rank));
+    let others = cells.iter().flat_map(|(_, cell)| cell.ranks.each().map(|(rank, _)| rank));
     let others: HashSet<u32> = others.filter(|rank| !is_member.contains(rank)).collect();
     (is_member.len() + others.len()) as u64
 }
 
 fn operation(call: &str, cell: &Cell, ranks: u64) -> OperationSum {
-    let all_have_rows = cell.ranks.len() as u64 == ranks;
     OperationSum {
         call: call.to_owned(),
         mean_s: cell.time_s() / ranks as f64,
-        min_s: seconds(if all_have_rows { cell.ranks.min_ns() } else { 0 }),
-        max_s: seconds(cell.ranks.max_ns()),
+        min_s: cell.ranks.least_ns(ranks).map(seconds),
+        max_s: cell.ranks.most_ns().map(seconds),
+        max_rank: cell.ranks.most_rank(),
         time_s: cell.time_s(),
         bytes: cell.bytes,
         calls: cell.calls,

@@ -37,6 +37,11 @@ impl CommFilter {
         self.ranks.as_ref().is_none_or(|ranks| ranks.contains(rank))
     }
 
+    /// Whether ranks are chosen.
+    pub fn names_ranks(&self) -> bool {
+        self.ranks.is_some()
+    }
+
     /// Whether communicators are chosen by name.
     pub fn names_comms(&self) -> bool {
         !self.comm.is_empty()
@@ -121,14 +126,20 @@ impl CallFilter {
     /// Whether the rank, size class and memory of a row are chosen; its names are asked about once each, with
     /// [`CommFilter::takes_comm`], [`CallFilter::takes_call`] and [`CallFilter::takes_region`].
     pub fn takes_row(&self, rank: u32, size_min: u64, size_max: u64, memory: Memory) -> bool {
+        self.comms.takes_rank(rank) && self.takes_sums(size_min, size_max, memory)
+    }
+
+    /// Whether the size class and memory of a row that is a sum over ranks are chosen.
+    pub fn takes_sums(&self, size_min: u64, size_max: u64, memory: Memory) -> bool {
         let overlaps = |size: SizeRange| size_min <= size.max_bytes && size.min_bytes <= size_max;
-        self.comms.takes_rank(rank)
-            && self.size.is_none_or(overlaps)
+        self.size.is_none_or(overlaps)
             && (self.memory.is_empty() || self.memory.iter().any(|wanted| wanted.memory() == memory))
     }
 
-    /// Whether an operation is chosen by its largest time over ranks.
-    pub fn takes_time(&self, max_s: f64) -> bool {
+    /// Whether an operation is chosen by its largest time over ranks; one of which it is not known is, unless such a
+    /// time is asked for.
+    pub fn takes_time(&self, max_s: Option<f64>) -> bool {
+        let Some(max_s) = max_s else { return self.time_min.is_none() && self.time_max.is_none() };
         self.time_min.is_none_or(|least| max_s >= least) && self.time_max.is_none_or(|most| max_s <= most)
     }
 

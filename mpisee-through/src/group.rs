@@ -11,6 +11,8 @@ use hashbrown::HashMap;
 use mpisee_profile::{Profile, ProfileError};
 use std::hash::Hash;
 
+mod folded;
+
 /// The columns by which rows are told apart; a column that is not among them is the same for all.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct By {
@@ -38,13 +40,13 @@ pub struct Key {
 pub struct Cell {
     pub calls: u64,
     pub bytes: u64,
-    pub time_ns: u64,
+    pub time_ns: u128,
     /// The shortest call.
     pub min_ns: u64,
     /// The longest call.
     pub max_ns: u64,
-    /// The time of each rank.
-    pub ranks: RankTimes,
+    /// The times of the ranks.
+    pub ranks: Times,
     /// Some sum is 2^64 or more.
     overflowed: bool,
 }
@@ -57,7 +59,7 @@ impl Cell {
         time_ns: 0,
         min_ns: u64::MAX,
         max_ns: 0,
-        ranks: RankTimes { times: Vec::new(), settled: 0 },
+        ranks: Times::Each(RankTimes { times: Vec::new(), settled: 0 }),
         overflowed: false,
     };
 
@@ -66,7 +68,7 @@ impl Cell {
         seconds(self.time_ns)
     }
 
-    fn add(&mut self, [calls, bytes, time_ns]: [u64; 3], [min_ns, max_ns]: [u64; 2]) {
+    fn add(&mut self, [calls, bytes]: [u64; 2], time_ns: u128, [min_ns, max_ns]: [u64; 2]) {
         let mut sum = |into: &mut u64, more: u64| {
             let (sum, overflowed) = into.overflowing_add(more);
             *into = sum;
@@ -74,22 +76,142 @@ impl Cell {
         };
         sum(&mut self.calls, calls);
         sum(&mut self.bytes, bytes);
-        sum(&mut self.time_ns, time_ns);
+        self.time_ns = self.time_ns.saturating_add(time_ns);
         self.min_ns = self.min_ns.min(min_ns);
         self.max_ns = self.max_ns.max(max_ns);
     }
 
     /// Adds the sums of another group.
     pub fn merge(&mut self, other: Cell) {
-        self.add([other.calls, other.bytes, other.time_ns], [other.min_ns, other.max_ns]);
+        self.add([other.calls, other.bytes], other.time_ns, [other.min_ns, other.max_ns]);
         self.overflowed |= other.overflowed;
         self.ranks.merge(other.ranks);
     }
 }
 
 /// Nanoseconds as seconds.
-pub fn seconds(nanoseconds: u64) -> f64 {
-    nanoseconds as f64 / 1e9
+pub fn seconds(nanoseconds: impl Into<u128>) -> f64 {
+    nanoseconds.into() as f64 / 1e9
+}
+
+/// How much time each of some ranks spent.
+#[derive(Clone, Debug)]
+pub enum Times {
+    /// Rank by rank.
+    Each(RankTimes),
+    /// What is kept of it where rows are sums over ranks.
+    Over(OverRanks),
+    /// Nothing: the sum of several rows that are themselves sums over ranks.
+    Unknown,
+}
+
+/// How the times of ranks differ.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct OverRanks {
+    /// How many have rows.
+    pub ranks: u64,
+    /// The least of these.
+    pub least_ns: u64,
+    pub most_ns: u64,
+    /// The first rank that has most.
+    pub most_rank: u32,
+    /// The standard deviation over these.
+    pub deviation_s: f64,
+}
+
+impl Times {
+    /// How many ranks have rows, if that is known.
+    pub fn ranks(&self) -> Option<u64> {
+        match self {
+            Times::Each(times) => Some(times.len() as u64),
+            Times::Over(over) => Some(over.ranks),
+            Times::Unknown => None,
+        }
+    }
+
+    /// The time of the rank that has least, of so many; one without rows has none.
+    pub fn least_ns(&self, of: u64) -> Option<u64> {
+        let least_ns = match self {
+            Times::Each(times) => times.min_ns(),
+            Times::Over(over) => over.least_ns,
+            Times::Unknown => return None,
+        };
+        Some(if self.ranks().is_some_and(|ranks| ranks >= of) { least_ns } else { 0 })
+    }
+
+    /// The time of the rank that has most.
+    pub fn most_ns(&self) -> Option<u64> {
+        match self {
+            Times::Each(times) => Some(times.max_ns()),
+            Times::Over(over) => Some(over.most_ns),
+            Times::Unknown => None,
+        }
+    }
+
+    /// The first rank that has most.
+    pub fn most_rank(&self) -> Option<u32> {
+        match self {
+            Times::Each(times) => times
+                .iter()
+                .max_by_key(|&(rank, time_ns)| (time_ns, std::cmp::Reverse(rank)))
+                .map(|(rank, _)| rank),
+            Times::Over(over) => Some(over.most_rank),
+            Times::Unknown => None,
+        }
+    }
+
+    /// The standard deviation over so many ranks, whose mean is this; a rank without rows has no time.
+    pub fn deviation_s(&self, of: u64, mean_s: f64) -> Option<f64> {
+        let (with_rows, squares) = match self {
+            Times::Each(times) => {
+                let squares =
+                    times.iter().map(|(_, time_ns)| (seconds(time_ns) - mean_s).powi(2)).sum::<f64>();
+                (times.len() as u64, squares)
+            }
+            Times::Over(over) => {
+                // Those with rows have a mean of their own.
+                let ranks = over.ranks.max(1) as f64;
+                let own_mean_s = mean_s * of as f64 / ranks;
+                (over.ranks, ranks * (over.deviation_s.powi(2) + (own_mean_s - mean_s).powi(2)))
+            }
+            Times::Unknown => return None,
+        };
+        let without_rows = of.saturating_sub(with_rows) as f64;
+        Some(((squares + without_rows * mean_s.powi(2)) / of.max(1) as f64).sqrt())
+    }
+
+    /// Rank and nanoseconds, ascending by rank; nothing where rows are sums over ranks.
+    pub fn each(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
+        let times = match self {
+            Times::Each(times) => Some(times),
+            Times::Over(_) | Times::Unknown => None,
+        };
+        times.into_iter().flat_map(RankTimes::iter)
+    }
+
+    fn add(&mut self, rank: u32, time_ns: u64) {
+        if let Times::Each(times) = self {
+            times.add(rank, time_ns);
+        }
+    }
+
+    fn settle(&mut self) {
+        if let Times::Each(times) = self {
+            times.settle();
+        }
+    }
+
+    fn merge(&mut self, other: Times) {
+        *self = match (std::mem::replace(self, Times::Unknown), other) {
+            (Times::Each(mut times), Times::Each(other)) => {
+                times.merge(other);
+                Times::Each(times)
+            }
+            (Times::Each(nothing), other) if nothing.len() == 0 => other,
+            (own, Times::Each(nothing)) if nothing.len() == 0 => own,
+            _ => Times::Unknown,
+        };
+    }
 }
 
 /// Time in nanoseconds per rank.
@@ -225,6 +347,19 @@ impl Names {
     }
 }
 
+impl Names {
+    /// The number of a name that is wanted.
+    fn number_of(&mut self, name: &str) -> u32 {
+        if let Some(&(number, _)) = self.numbers.get(name.as_bytes()) {
+            return number;
+        }
+        let number = self.names.len() as u32;
+        self.numbers.insert(name.as_bytes().to_vec(), (number, true));
+        self.names.push(name.to_owned());
+        number
+    }
+}
+
 /// The cells of one thread.
 struct Collector<'a> {
     by: By,
@@ -322,7 +457,7 @@ impl Fold<Call<'static>> for Collector<'_> {
         let Some(key) = self.key(row)? else { return Ok(()) };
         let with_times = !(self.by.rank || self.by.without_times);
         let cell = self.cell(key);
-        cell.add([row.calls, row.bytes, row.time_ns], [row.min_ns, row.max_ns]);
+        cell.add([row.calls, row.bytes], row.time_ns.into(), [row.min_ns, row.max_ns]);
         if with_times {
             cell.ranks.add(row.rank, row.time_ns);
         }
@@ -365,8 +500,11 @@ impl Groups {
     }
 }
 
-/// Sums up the rows of `calls.csv` that the filter takes.
+/// Sums up the rows of `calls.csv`, or of `totals.csv` in a folded profile, that the filter takes.
 pub fn group(profile: &Profile, processes: &Processes, filter: &CallFilter, by: By) -> Result<Groups> {
+    if profile.run().folded {
+        return folded::group(profile, processes, filter, by);
+    }
     let make = || Collector::new(by, filter, processes);
     let scanned = scan::scan::<Call, Collector<'_>>(profile, make)?;
     let mut folds = scanned.folds.into_iter();
@@ -374,18 +512,30 @@ pub fn group(profile: &Profile, processes: &Processes, filter: &CallFilter, by: 
     for other in folds {
         all.merge(other);
     }
-    let Collector { comms, calls, regions, sizes, mut cells, .. } = all;
-    let (comms, calls, regions) = (comms.names, calls.names, regions.names);
-    for (key, cell) in &mut cells {
+    for (_, cell) in &mut all.cells {
         cell.ranks.settle();
+    }
+    all.groups(scanned.cut_off)
+}
+
+impl Collector<'_> {
+    /// What it has, in the order of names.
+    fn groups(self, cut_off: Option<ProfileError>) -> Result<Groups> {
+        let Collector { by, comms, calls, regions, sizes, cells, .. } = self;
+        let (comms, calls, regions) = (comms.names, calls.names, regions.names);
+        sorted(Groups { cells, comms, regions, calls, sizes: sizes.values, cut_off }, by)
+    }
+}
+
+/// Which thread met a name first is chance; the order of names is not.
+fn sorted(mut groups: Groups, by: By) -> Result<Groups> {
+    for (key, cell) in &groups.cells {
         if cell.overflowed {
-            let comm = if by.comm { &comms[key.comm as usize] } else { "a group of rows" };
+            let comm = if by.comm { groups.comm(key) } else { "a group of rows" };
             bail!("calls.csv: the counts of {comm} add up to 2^64 or more, so they are wrong");
         }
     }
-    let mut groups = Groups { cells, comms, regions, calls, sizes: sizes.values, cut_off: scanned.cut_off };
     let mut cells = std::mem::take(&mut groups.cells);
-    // Which thread met a name first is chance; the order of names is not.
     let name = |by: bool, names: &[String], number: u32| {
         if by { names[number as usize].clone() } else { String::new() }
     };

@@ -1,8 +1,8 @@
 //! Opens a profile and holds its small tables; the large ones are streamed by those who need them.
 
 use crate::filter::CommFilter;
-use anyhow::Result;
-use mpisee_profile::rows::{CommRow, Members, RankRow, Row};
+use anyhow::{Result, bail};
+use mpisee_profile::rows::{CommRow, Members, NodeRow, RankRow, Row};
 use mpisee_profile::{Profile, ProfileError};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -17,28 +17,83 @@ pub fn all<R: Row>(profile: &Profile) -> Result<Vec<R>, ProfileError> {
     profile.rows::<R>()?.collect()
 }
 
+/// Says that a profile with sums over ranks cannot tell this, if it is one.
+pub fn need_rows_by_rank(profile: &Profile, what: &str) -> Result<()> {
+    let run = profile.run();
+    if run.folded {
+        bail!(
+            "'{}' has sums over ranks, and {what} is not in it; a run with MPISEE_FOLD={} (mpisee --fold {}) leaves rows of each rank",
+            profile.directory().display(),
+            run.ranks,
+            run.ranks
+        );
+    }
+    Ok(())
+}
+
 /// The communicators and the processes of a run.
 pub struct Processes {
-    /// `ranks.csv`.
+    /// `ranks.csv`; nothing where rows are sums over ranks.
     pub ranks: Vec<RankRow>,
     /// The ranks in it.
     pub present: HashSet<u32>,
+    /// `nodes.csv`, where rows are sums over ranks.
+    pub nodes: Vec<NodeRow>,
     /// `comms.csv`, by name.
     pub comms: HashMap<String, CommRow>,
 }
 
 impl Processes {
-    /// Reads `ranks.csv` and `comms.csv`.
+    /// Reads `ranks.csv`, or `nodes.csv`, and `comms.csv`.
     pub fn load(profile: &Profile) -> Result<Self> {
-        let ranks: Vec<RankRow> = all(profile)?;
-        let present = ranks.iter().map(|row| row.rank).collect();
+        let (ranks, nodes) = processes(profile)?;
+        let present = ranks.iter().map(|row: &RankRow| row.rank).collect();
         let comms = all::<CommRow>(profile)?.into_iter().map(|row| (row.comm.clone(), row)).collect();
-        Ok(Processes { ranks, present, comms })
+        Ok(Processes { ranks, present, nodes, comms })
+    }
+
+    /// How many processes there are.
+    pub fn count(&self) -> u64 {
+        self.ranks.len() as u64 + self.nodes.iter().map(|row| row.ranks).fold(0, u64::saturating_add)
     }
 
     /// How many processes the filter takes.
-    pub fn chosen(&self, filter: &CommFilter) -> usize {
-        self.ranks.iter().filter(|row| filter.takes_rank(row.rank)).count()
+    pub fn chosen(&self, filter: &CommFilter) -> u64 {
+        match self.nodes.is_empty() {
+            true => self.ranks.iter().filter(|row| filter.takes_rank(row.rank)).count() as u64,
+            false => self.count(),
+        }
+    }
+
+    /// The wall time of the longest rank.
+    pub fn wall_max_s(&self) -> f64 {
+        let nodes = self.nodes.iter().map(|row| row.wall_max_s.0);
+        self.ranks.iter().map(|row| row.wall_s.0).chain(nodes).fold(0.0, f64::max)
+    }
+
+    /// The wall times of all ranks.
+    pub fn wall_s(&self) -> f64 {
+        self.ranks.iter().map(|row| row.wall_s.0).chain(self.nodes.iter().map(|row| row.wall_s.0)).sum()
+    }
+
+    /// The time of all ranks in MPI.
+    pub fn mpi_s(&self) -> f64 {
+        self.ranks.iter().map(|row| row.mpi_s.0).chain(self.nodes.iter().map(|row| row.mpi_s.0)).sum()
+    }
+
+    /// How many ranks the fullest node has.
+    pub fn ranks_per_node(&self) -> u64 {
+        let mut on_node: HashMap<&str, u64> = HashMap::new();
+        let ranks = self.ranks.iter().map(|row| (row.host.as_str(), 1));
+        for (host, ranks) in ranks.chain(self.nodes.iter().map(|row| (row.host.as_str(), row.ranks))) {
+            *on_node.entry(host).or_default() += ranks;
+        }
+        on_node.into_values().max().unwrap_or(0)
+    }
+
+    /// How many members there are rows of: in `ranks.csv`, or in sums over ranks.
+    pub fn present_count(&self, members: &Members) -> u64 {
+        if self.nodes.is_empty() { self.present_members(members).len() as u64 } else { members.len() }
     }
 
     /// The processes that the filter takes; where communicators are chosen, members of these alone.
@@ -68,6 +123,14 @@ impl Processes {
         found.dedup();
         found
     }
+}
+
+/// `ranks.csv` or, where rows are sums over ranks, `nodes.csv`.
+pub fn processes(profile: &Profile) -> Result<(Vec<RankRow>, Vec<NodeRow>), ProfileError> {
+    Ok(match profile.run().folded {
+        true => (Vec::new(), all(profile)?),
+        false => (all(profile)?, Vec::new()),
+    })
 }
 
 pub use mpisee_profile::rows::is_one_per_process;

@@ -78,6 +78,11 @@ pub fn stride(members: &Members) -> Option<u32> {
     if members.remote.is_some() {
         return None;
     }
+    if let [range] = members.group.ranges()
+        && range.first < range.last
+    {
+        return Some(range.stride);
+    }
     let mut ranks = members.group.iter();
     let (first, second) = (ranks.next()?, ranks.next()?);
     let stride = second - first;
@@ -93,6 +98,9 @@ pub fn stride(members: &Members) -> Option<u32> {
 
 /// The shape of each communicator.
 pub fn shapes(comms: &[CommRow], ranks: &[RankRow]) -> Vec<Shape> {
+    if ranks.is_empty() {
+        return comms.iter().map(|row| shape_in_sums(row, comms)).collect();
+    }
     let places: HashMap<&str, usize> =
         comms.iter().enumerate().map(|(place, row)| (row.comm.as_str(), place)).collect();
     let mut creations: HashMap<&str, Vec<&CommRow>> = HashMap::new();
@@ -110,6 +118,22 @@ pub fn shapes(comms: &[CommRow], ranks: &[RankRow]) -> Vec<Shape> {
         })
         .collect()
 }
+
+/// The same where rows are sums over ranks, and a row may be of a family: what needs no list of processes.
+fn shape_in_sums(row: &CommRow, comms: &[CommRow]) -> Shape {
+    let Some(parent) = comms.iter().find(|parent| parent.comm == row.parent) else { return Shape::Other };
+    if row.members.remote.is_some() {
+        return Shape::Between;
+    }
+    if (row.size, row.count, &row.members) == (parent.size, parent.count, &parent.members) {
+        let duplicates = DUPLICATES.contains(&row.created_by.as_str());
+        return if duplicates { Shape::Duplicate } else { Shape::Same };
+    }
+    if row.size == 1 { Shape::Alone } else { Shape::Other }
+}
+
+const DUPLICATES: [&str; 4] =
+    ["MPI_Comm_dup", "MPI_Comm_dup_with_info", "MPI_Comm_idup", "MPI_Comm_idup_with_info"];
 
 /// A communicator from which others were made.
 struct Parent<'a> {
@@ -150,9 +174,7 @@ fn shape(row: &CommRow, parent: &Parent<'_>, siblings: &[&CommRow]) -> Shape {
         return Shape::Between;
     }
     if row.members == parent.row.members {
-        let duplicates =
-            ["MPI_Comm_dup", "MPI_Comm_dup_with_info", "MPI_Comm_idup", "MPI_Comm_idup_with_info"];
-        return if duplicates.contains(&row.created_by.as_str()) { Shape::Duplicate } else { Shape::Same };
+        return if DUPLICATES.contains(&row.created_by.as_str()) { Shape::Duplicate } else { Shape::Same };
     }
     if row.size == 1 {
         return Shape::Alone;
@@ -237,7 +259,7 @@ mod tests {
     fn row(comm: &str, parent: &str, created_by: &str, members: &str, nodes: u32) -> CommRow {
         let (group, remote) = members.split_once('|').map_or((members, None), |(a, b)| (a, Some(b)));
         let remote = remote.map(|text| text.parse().unwrap());
-        let members = Members { group: group.parse().unwrap(), remote, outside: [0, 0] };
+        let members = Members { group: group.parse().unwrap(), remote, ..Members::default() };
         CommRow {
             comm: comm.to_owned(),
             parent: parent.to_owned(),

@@ -119,9 +119,9 @@ fn csv_has_a_row_per_communicator_and_operation() {
         .run(&["app.mpisee", "--output", "csv", "--comm", "W*", "--call", "*cv", "--call", "Bcast"])
         .prints(
             "\
-comm,size,members,label,ranks,call,mean_s,min_s,max_s,time_s,bytes,calls
-W_a1_s2.0,4,\"0,2,4,6\",rows,4,MPI_Bcast,0.375000000,0.000000000,0.500000000,1.500000000,606,6
-W,8,0-7,,8,MPI_Recv,0.093750000,0.000000000,0.750000000,0.750000000,404,4
+comm,size,members,label,ranks,call,mean_s,min_s,max_s,time_s,bytes,calls,max_rank,count
+W_a1_s2.0,4,\"0,2,4,6\",rows,4,MPI_Bcast,0.375000000,0.000000000,0.500000000,1.500000000,606,6,0,1
+W,8,0-7,,8,MPI_Recv,0.093750000,0.000000000,0.750000000,0.750000000,404,4,5,1
 ",
         );
 }
@@ -137,16 +137,16 @@ fn json_has_the_run_and_units_in_its_names() {
         "ranks": 8, "nodes": 2, "start": "2025-06-01T12:00:00Z", "end": "2025-06-01T12:00:10Z",
         "clock": "tsc", "wall_max_s": 12.5, "mpi_mean_s": 1.984625, "mpi_share_of_wall": 0.192_448_485,
         "profiler_mean_s": 0.0, "profiler_share_of_wall": 0.0, "profiler_call_ns": 0.0,
-        "complete": true, "incomplete_because": null, "ended_in": [], "recording_was_off": false, "not_seen_calls": {},
+        "folded": false, "complete": true, "incomplete_because": null, "ended_in": [], "recording_was_off": false, "not_seen_calls": {},
         "notes": [],
     });
     assert_eq!(document["run"], expected_run);
     let expected_comm = serde_json::json!({
-        "comm": "W_a1_s2.0", "size": 4, "members": "0,2,4,6", "label": "rows", "ranks": 4, "time_s": 1.5,
+        "comm": "W_a1_s2.0", "size": 4, "count": 1, "members": "0,2,4,6", "label": "rows", "ranks": 4, "time_s": 1.5,
         "bytes": 606, "calls": 6,
         "operations": [{
             "call": "MPI_Bcast", "mean_s": 0.375, "min_s": 0.0, "max_s": 0.5, "time_s": 1.5, "bytes": 606,
-            "calls": 6,
+            "calls": 6, "max_rank": 0,
         }],
     });
     assert_eq!(document["communicators"][2], expected_comm);
@@ -178,8 +178,8 @@ fn chosen_ranks_are_those_that_the_mean_is_over() {
         .run(&["app.mpisee", "--comm", "W", "--call", "Send", "--ranks", "1-2", "--output", "csv"])
         .prints(
             "\
-comm,size,members,label,ranks,call,mean_s,min_s,max_s,time_s,bytes,calls
-W,8,0-7,,2,MPI_Send,0.062500000,0.000000000,0.125000000,0.125000000,404,4
+comm,size,members,label,ranks,call,mean_s,min_s,max_s,time_s,bytes,calls,max_rank,count
+W,8,0-7,,2,MPI_Send,0.062500000,0.000000000,0.125000000,0.125000000,404,4,1,1
 ",
         );
 }

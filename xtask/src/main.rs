@@ -10,6 +10,7 @@ mod instructions;
 mod mpi;
 mod overhead;
 mod scale;
+mod simulated;
 mod spec;
 
 use anyhow::{Result, bail};
@@ -74,6 +75,8 @@ enum Task {
         #[arg(long, default_value_t = 10_000_000)]
         rows: u64,
     },
+    /// Play very many ranks without MPI, fold their profile, and measure that and what mpisee-through makes of it
+    ScaleSimulated(simulated::Played),
     /// Compare the speed of mpisee-through with that of DuckDB and polars, which pip installs below target/
     BenchThrough {
         /// Rows of calls.csv
@@ -114,6 +117,7 @@ fn run(task: Task) -> Result<()> {
         Task::Scale(scaled) => scale::scale(&scaled),
         Task::Instructions { wanted, accept } => instructions::instructions(&wanted, accept),
         Task::BigProfile { folder, rows } => big_profile::write(&folder, rows),
+        Task::ScaleSimulated(played) => simulated::measure(played),
         Task::BenchThrough { rows, rounds } => big_profile::compare(rows, rounds),
     }
 }

@@ -84,6 +84,11 @@ impl Runs {
         Runs(vec![Run { first: 0, count, stride: 1 }])
     }
 
+    /// `first`, `first + stride`, …, `count` of them, and the next such run.
+    pub fn of(runs: impl IntoIterator<Item = Run>) -> Self {
+        Runs(runs.into_iter().collect())
+    }
+
     /// Appends one rank.
     pub fn push(&mut self, rank: u32) {
         // A run has processes of this world alone, or of others.

@@ -17,6 +17,7 @@ pub mod log;
 pub mod now;
 pub mod snapshot;
 pub mod tables;
+pub mod words;
 
 pub use key::{CallKey, Key, PeerKey};
 pub use snapshot::{Snapshot, Source};

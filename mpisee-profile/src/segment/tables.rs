@@ -12,7 +12,7 @@ use crate::{Operation, ProfileError, RankSet};
 use std::collections::HashMap;
 
 /// One moment on two clocks.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Moment {
     /// On the monotonic clock.
     pub monotonic_ns: u64,
@@ -347,7 +347,7 @@ fn comms(
             },
             created_by: Operation::from_index(u64::from(created.operation))
                 .map_or(String::new(), |operation| operation.name().to_owned()),
-            size: (created.group.len() + created.remote.as_ref().map_or(0, Runs::len)) as u32,
+            size: size(created),
             count: number.0,
             members: members(created),
             label: communicator.label.clone(),
@@ -381,7 +381,45 @@ pub fn members(created: &Created) -> Members {
         group: first.to_set(),
         remote: second.map(Runs::to_set),
         outside: [first.outsiders(), second.map_or(0, Runs::outsiders)],
+        unlisted: [0, 0],
     }
+}
+
+fn size(created: &Created) -> u32 {
+    (created.group.len() + created.remote.as_ref().map_or(0, Runs::len)) as u32
+}
+
+/// A communicator that a process is a member of, whether it reports it or not.
+pub struct Membership {
+    /// Its name.
+    pub comm: String,
+    /// The number of its processes.
+    pub size: u32,
+    /// The number of its parent's, where this process is a member of that.
+    pub parent_size: Option<u32>,
+    /// Whether the process is in the group that [`Members`] lists first.
+    pub in_first_group: bool,
+    /// Whether it is an intercommunicator.
+    pub is_inter: bool,
+    /// Whether the process is the one that reports it, where one of the members does.
+    pub reports: bool,
+}
+
+/// The communicators of a process, in a run in which the ranks `absent` report nothing.
+pub fn memberships(snapshot: &Snapshot, absent: &RankSet) -> Vec<Membership> {
+    let membership = |(communicator, comm): (&Communicator, String)| {
+        let Created { group, remote, parent, .. } = &communicator.created;
+        let parent = snapshot.communicators.get(*parent as usize);
+        Membership {
+            comm,
+            size: size(&communicator.created),
+            parent_size: parent.map(|parent| size(&parent.created)),
+            in_first_group: remote.as_ref().is_none_or(|remote| !comes_before(remote, group)),
+            is_inter: remote.is_some(),
+            reports: reports(&communicator.created, absent),
+        }
+    };
+    snapshot.communicators.iter().zip(names(snapshot)).map(membership).collect()
 }
 
 /// Whether of two groups `one` has the smaller world rank; a group of another world has none.

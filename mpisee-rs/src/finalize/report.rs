@@ -27,6 +27,7 @@ pub fn run_info(process: &Process, survey: &Survey, own: &Own, nodes: &Nodes) ->
         end: rfc3339(own.end_realtime_ns),
         ranks: process.world_size,
         nodes: nodes.count(),
+        folded: false,
         complete: true,
         incomplete_because: None,
         ended_in: Vec::new(),
@@ -49,6 +50,17 @@ pub fn note_missing(run: &mut RunInfo, partial: Option<String>, absent: &RankSet
     }
     run.complete = why.is_empty();
     run.incomplete_because = (!why.is_empty()).then(|| why.join("; "));
+}
+
+/// Says that the sums of so many ranks could not be read, as those of another version of the library cannot.
+pub fn note_unreadable(run: &mut RunInfo, ranks: u64) {
+    if ranks > 0 {
+        let plural = if ranks == 1 { "" } else { "s" };
+        let why = format!("what {ranks} rank{plural} sent could not be read");
+        run.complete = false;
+        run.incomplete_because =
+            Some(run.incomplete_because.take().map_or(why.clone(), |before| format!("{before}; {why}")));
+    }
 }
 
 fn profiler(call_ns: f64, init_ns: u64, counts: &[u64]) -> ProfilerInfo {

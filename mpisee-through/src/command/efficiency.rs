@@ -9,7 +9,7 @@ use crate::sheet::{self, Answer, Head, Sheet, Shown, Value};
 use crate::units::natural_order;
 use anyhow::Result;
 use clap::Args;
-use mpisee_profile::rows::{RankRow, RegionRow};
+use mpisee_profile::rows::{RegionRow, RegionTotalRow};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -91,10 +91,21 @@ impl Efficiency {
     }
 
     /// Of the run.
-    pub fn of_run(ranks: &[RankRow]) -> Self {
+    pub fn of_run(processes: &Processes) -> Self {
         let mut all = Efficiency::default();
-        ranks.iter().for_each(|row| all.add(row.wall_s.0, row.mpi_s.0));
+        processes.ranks.iter().for_each(|row| all.add(row.wall_s.0, row.mpi_s.0));
+        processes.nodes.iter().for_each(|row| {
+            all.add_sums(row.ranks, row.wall_max_s.0, row.useful_s.0, row.useful_max_s.0);
+        });
         all
+    }
+
+    /// Adds ranks of which there are sums alone.
+    fn add_sums(&mut self, ranks: u64, wall_max_s: f64, useful_s: f64, useful_max_s: f64) {
+        self.ranks = self.ranks.saturating_add(ranks);
+        self.runtime_s = self.runtime_s.max(wall_max_s);
+        self.useful_s += useful_s;
+        self.useful_max_s = self.useful_max_s.max(useful_max_s);
     }
 
     fn useful_mean_s(&self) -> f64 {
@@ -139,7 +150,7 @@ fn ratio(part: f64, all: f64) -> Option<f64> {
 pub fn run(args: &EfficiencyArgs) -> Result<Outcome> {
     let profile = load::open(&args.profile)?;
     let processes = Processes::load(&profile)?;
-    let all = Efficiency::of_run(&processes.ranks);
+    let all = Efficiency::of_run(&processes);
     let by = By { comm: true, ..By::default() };
     let mut groups = group::group(&profile, &processes, &CallFilter::default(), by)?;
     let cut_off = groups.cut_off.take();
@@ -149,22 +160,26 @@ pub fn run(args: &EfficiencyArgs) -> Result<Outcome> {
         .map(|(key, cell)| {
             let comm = groups.comm(key);
             let row = processes.comms.get(comm);
-            let ranks =
-                row.map_or(0, |row| processes.present_members(&row.members).len()).max(cell.ranks.len());
-            let least_ns = if cell.ranks.len() == ranks { cell.ranks.min_ns() } else { 0 };
-            let above_s = cell.time_s() - seconds(least_ns) * ranks as f64;
+            let present = row.map_or(0, |row| processes.present_count(&row.members));
+            let ranks = present.max(cell.ranks.ranks().unwrap_or(0));
+            let least_ns = cell.ranks.least_ns(ranks);
+            let above_s = least_ns.map(|least_ns| cell.time_s() - seconds(least_ns) * ranks as f64);
             Part { comm, size: row.map(|row| row.size), time_s: cell.time_s(), above_s }
         })
         .collect();
     parts.sort_by(|left, right| {
         right.time_s.total_cmp(&left.time_s).then_with(|| natural_order(left.comm, right.comm))
     });
-    let mut rows = loss_rows(&parts, &all, &processes.ranks);
+    let mut rows = loss_rows(&parts, &all, &processes);
     let closing = args.shown.cut(&args.output, &mut rows, "Nothing is lost: there is no time in MPI.");
     let loss = Sheet { name: "loss", heads: LOSS_HEADS.to_vec(), rows };
     let mut answer = Answer::new(&profile, loss, cut_off);
     if !args.loss {
-        let rows = efficiencies(&all, load::all(&profile)?);
+        let regions = match profile.run().folded {
+            true => of_region_totals(load::all(&profile)?),
+            false => of_regions(load::all(&profile)?),
+        };
+        let rows = efficiencies(&all, regions);
         answer.sheets.insert(0, Sheet { name: "efficiency", heads: HEADS.to_vec(), rows });
     }
     if profile.run().mpi.thread_level == "multiple" {
@@ -177,12 +192,25 @@ pub fn run(args: &EfficiencyArgs) -> Result<Outcome> {
     answer.write(&args.output, false)
 }
 
-/// The run, then its regions, the longest first.
-fn efficiencies(all: &Efficiency, rows: Vec<RegionRow>) -> Vec<Vec<Value>> {
+fn of_regions(rows: Vec<RegionRow>) -> BTreeMap<String, Efficiency> {
     let mut regions: BTreeMap<String, Efficiency> = BTreeMap::new();
     for row in rows {
         regions.entry(row.region).or_default().add(row.wall_s.0, row.mpi_s.0);
     }
+    regions
+}
+
+fn of_region_totals(rows: Vec<RegionTotalRow>) -> BTreeMap<String, Efficiency> {
+    let mut regions: BTreeMap<String, Efficiency> = BTreeMap::new();
+    for row in rows {
+        let region = regions.entry(row.region).or_default();
+        region.add_sums(row.ranks, row.wall_max_s.0, row.useful_s.0, row.useful_max_s.0);
+    }
+    regions
+}
+
+/// The run, then its regions, the longest first.
+fn efficiencies(all: &Efficiency, regions: BTreeMap<String, Efficiency>) -> Vec<Vec<Value>> {
     let mut regions: Vec<(String, Efficiency)> = regions.into_iter().collect();
     regions.sort_by(|(_, left), (_, right)| right.runtime_s.total_cmp(&left.runtime_s));
     let regions = regions.iter().map(|(name, region)| region.row(name));
@@ -196,10 +224,10 @@ struct Part<'a> {
     /// Over all members.
     time_s: f64,
     /// What of it is beyond the member that spent least.
-    above_s: f64,
+    above_s: Option<f64>,
 }
 
-fn loss_rows(parts: &[Part<'_>], all: &Efficiency, ranks: &[RankRow]) -> Vec<Vec<Value>> {
+fn loss_rows(parts: &[Part<'_>], all: &Efficiency, processes: &Processes) -> Vec<Vec<Value>> {
     let share =
         |time_s: f64| ratio(time_s, all.runtime_s * all.ranks as f64).map_or(Value::Nothing, Value::Share);
     let mut rows: Vec<Vec<Value>> = parts
@@ -210,12 +238,15 @@ fn loss_rows(parts: &[Part<'_>], all: &Efficiency, ranks: &[RankRow]) -> Vec<Vec
                 part.size.map_or(Value::Nothing, |size| Value::Count(u64::from(size))),
                 Value::Seconds(part.time_s),
                 share(part.time_s),
-                ratio(part.above_s, part.time_s).map_or(Value::Nothing, Value::Share),
+                part.above_s
+                    .and_then(|above_s| ratio(above_s, part.time_s))
+                    .map_or(Value::Nothing, Value::Share),
             ]
         })
         .collect();
-    let early_s: f64 = ranks.iter().map(|row| all.runtime_s - row.wall_s.0).sum();
-    if early_s > 0.0 {
+    let early_s = all.runtime_s * processes.count() as f64 - processes.wall_s();
+    // What rounding leaves of equal times is nothing.
+    if early_s > 1e-12 * processes.wall_s() {
         let early = ["(ended early)".into(), Value::Nothing, Value::Seconds(early_s), share(early_s)];
         rows.push(early.into_iter().chain([Value::Nothing]).collect());
     }

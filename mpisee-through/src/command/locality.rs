@@ -124,6 +124,7 @@ struct Found<'a> {
 /// Runs the command.
 pub fn run(args: &LocalityArgs) -> Result<Outcome> {
     let profile = load::open(&args.profile)?;
+    load::need_rows_by_rank(&profile, "between which nodes messages went")?;
     let processes = Processes::load(&profile)?;
     let (nodes, largest) = nodes(&processes);
     let make = || Collector { nodes: &nodes, comms: HashMap::new() };

@@ -77,14 +77,24 @@ pub fn run(args: &OpsArgs) -> Result<Outcome> {
     let processes = Processes::load(&profile)?;
     let by = By { comm: true, call: true, ..By::default() };
     let groups = group::group(&profile, &processes, &args.filter, by)?;
+    // Sums over ranks of several communicators cannot be added: how all of them differ is told apart.
+    let over_all = match profile.run().folded {
+        true => Some(group::group(&profile, &processes, &args.filter, By { call: true, ..By::default() })?),
+        false => None,
+    };
     let mut calls: BTreeMap<&str, (u64, Cell)> = BTreeMap::new();
     for (key, cell) in &groups.cells {
         let (comms, sum) = calls.entry(groups.call(key)).or_insert((0, Cell::EMPTY));
         *comms += 1;
         sum.merge(cell.clone());
     }
-    let ranks = processes.chosen(&args.filter.comms) as u64;
-    calls.retain(|_, (_, cell)| args.filter.takes_time(seconds(cell.ranks.max_ns())));
+    for (key, cell) in over_all.iter().flat_map(|all| &all.cells) {
+        if let Some((_, sum)) = over_all.as_ref().and_then(|all| calls.get_mut(all.call(key))) {
+            sum.ranks = cell.ranks.clone();
+        }
+    }
+    let ranks = processes.chosen(&args.filter.comms);
+    calls.retain(|_, (_, cell)| args.filter.takes_time(cell.ranks.most_ns().map(seconds)));
     let mut calls: Vec<(&str, (u64, Cell))> = calls.into_iter().collect();
     calls.sort_by(|(left, (_, one)), (right, (_, other))| {
         let order = match args.sort {
@@ -95,7 +105,7 @@ pub fn run(args: &OpsArgs) -> Result<Outcome> {
         };
         order.then_with(|| natural_order(left, right))
     });
-    let all_ns: u64 = calls.iter().map(|(_, (_, cell))| cell.time_ns).fold(0, u64::saturating_add);
+    let all_ns = calls.iter().map(|(_, (_, cell))| cell.time_ns).fold(0, u128::saturating_add);
     let mut rows = calls.iter().map(|(call, (comms, cell))| row(call, *comms, cell, ranks, all_ns)).collect();
     let closing = args.shown.cut(&args.output, &mut rows, args.filter.nothing());
     let sheet = Sheet { name: "operations", heads: HEADS.to_vec(), rows };
@@ -104,15 +114,17 @@ pub fn run(args: &OpsArgs) -> Result<Outcome> {
     answer.write(&args.output, args.human)
 }
 
-fn row(call: &str, comms: u64, cell: &Cell, ranks: u64, all_ns: u64) -> Vec<Value> {
-    let ranks = ranks.max(cell.ranks.len() as u64);
+fn row(call: &str, comms: u64, cell: &Cell, ranks: u64, all_ns: u128) -> Vec<Value> {
+    let ranks = ranks.max(cell.ranks.ranks().unwrap_or(0));
+    let known =
+        |time_ns: Option<u64>| time_ns.map_or(Value::Nothing, |time_ns| Value::Seconds(seconds(time_ns)));
     vec![
         call.into(),
         Operation::from_name(call).map_or(Value::Nothing, |operation| kind_name(operation.kind()).into()),
         Value::Count(comms),
         Value::Seconds(cell.time_s() / ranks as f64),
-        Value::Seconds(seconds(if cell.ranks.len() as u64 == ranks { cell.ranks.min_ns() } else { 0 })),
-        Value::Seconds(seconds(cell.ranks.max_ns())),
+        known(cell.ranks.least_ns(ranks)),
+        known(cell.ranks.most_ns()),
         Value::Share(cell.time_ns as f64 / all_ns.max(1) as f64),
         Value::Bytes(cell.bytes),
         Value::Count(cell.calls),

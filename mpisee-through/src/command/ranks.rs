@@ -1,5 +1,7 @@
 //! `ranks`: the processes, and how unevenly their time in MPI is spread.
 
+mod nodes;
+
 use super::Outcome;
 use crate::filter::CallFilter;
 use crate::group::{self, By, seconds};
@@ -22,7 +24,8 @@ EXAMPLES:
 
 /// The processes: where they ran, their time in MPI, volume, calls, and the operation that took most of it.
 ///
-/// With filters, MPI time, volume and calls are of what they choose. MPI% is of the rank's wall time.
+/// With filters, MPI time, volume and calls are of what they choose. MPI% is of the rank's wall time. Where rows are sums
+/// over ranks the processes of a node are one row, without filters.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RanksArgs {
@@ -72,17 +75,20 @@ const HEADS: [sheet::Head; 10] = [
 /// What a rank did.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sum<'a> {
-    time_ns: u64,
+    time_ns: u128,
     bytes: u64,
     calls: u64,
     /// Communicator, operation and time of what took most.
-    busiest: Option<(&'a str, &'a str, u64)>,
+    busiest: Option<(&'a str, &'a str, u128)>,
 }
 
 /// Runs the command.
 pub fn run(args: &RanksArgs) -> Result<Outcome> {
     let profile = load::open(&args.profile)?;
     let processes = Processes::load(&profile)?;
+    if profile.run().folded {
+        return nodes::run(args, &profile, &processes);
+    }
     let by = By { comm: true, call: true, rank: true, ..By::default() };
     let groups = group::group(&profile, &processes, &args.filter, by)?;
     let mut sums: HashMap<u32, Sum<'_>> = HashMap::new();
@@ -142,7 +148,7 @@ fn cells(row: &RankRow, sum: &Sum<'_>) -> Vec<Value> {
 }
 
 /// Mean, least and most in a sentence.
-fn spread(times: &[(u32, u64)]) -> String {
+fn spread(times: &[(u32, u128)]) -> String {
     let (Some(least), Some(most)) = (
         times.iter().min_by_key(|&&(rank, time_ns)| (time_ns, rank)),
         times.iter().max_by_key(|&&(rank, time_ns)| (time_ns, std::cmp::Reverse(rank))),

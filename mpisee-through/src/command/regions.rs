@@ -8,7 +8,8 @@ use crate::output::OutputArgs;
 use crate::sheet::{self, Answer, Sheet, Shown, Value};
 use anyhow::Result;
 use clap::Args;
-use mpisee_profile::rows::RegionRow;
+use mpisee_profile::Profile;
+use mpisee_profile::rows::{RegionRow, RegionTotalRow};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
@@ -67,16 +68,7 @@ struct Entered {
 pub fn run(args: &RegionsArgs) -> Result<Outcome> {
     let profile = load::open(&args.profile)?;
     let processes = Processes::load(&profile)?;
-    let mut entered: BTreeMap<String, Entered> = BTreeMap::new();
-    for row in load::all::<RegionRow>(&profile)? {
-        if args.filter.comms.takes_rank(row.rank) {
-            let region = entered.entry(row.region).or_default();
-            region.ranks += 1;
-            region.entries += row.entries;
-            region.wall_s += row.wall_s.0;
-            region.wall_max_s = region.wall_max_s.max(row.wall_s.0);
-        }
-    }
+    let entered = entered(&profile, &args.filter)?;
     let inner = args.filter.without_regions();
     let groups = group::group(&profile, &processes, &inner, By { region: true, ..By::default() })?;
     let mut names: BTreeSet<&str> = entered.keys().map(String::as_str).collect();
@@ -98,13 +90,36 @@ pub fn run(args: &RegionsArgs) -> Result<Outcome> {
         let order = left.is_empty().cmp(&right.is_empty());
         order.then_with(|| of(right).wall_s.total_cmp(&of(left).wall_s)).then_with(|| left.cmp(right))
     });
-    let all_ranks = processes.chosen(&args.filter.comms) as u64;
+    let all_ranks = processes.chosen(&args.filter.comms);
     let mut rows = found.iter().map(|(name, cell)| row(name, of(name), cell, all_ranks)).collect();
     let closing = args.shown.cut(&args.output, &mut rows, "No region matches the filters.");
     let sheet = Sheet { name: "regions", heads: HEADS.to_vec(), rows };
     let mut answer = Answer::new(&profile, sheet, groups.cut_off);
     answer.closing = closing;
     answer.write(&args.output, args.human)
+}
+
+/// The regions by name, over the ranks that are chosen.
+fn entered(profile: &Profile, filter: &CallFilter) -> Result<BTreeMap<String, Entered>> {
+    let mut entered: BTreeMap<String, Entered> = BTreeMap::new();
+    if profile.run().folded {
+        for row in load::all::<RegionTotalRow>(profile)? {
+            let RegionTotalRow { region, ranks, entries, wall_s, wall_max_s, .. } = row;
+            let sums = Entered { ranks, entries, wall_s: wall_s.0, wall_max_s: wall_max_s.0 };
+            entered.insert(region, sums);
+        }
+        return Ok(entered);
+    }
+    for row in load::all::<RegionRow>(profile)? {
+        if filter.comms.takes_rank(row.rank) {
+            let region = entered.entry(row.region).or_default();
+            region.ranks += 1;
+            region.entries += row.entries;
+            region.wall_s += row.wall_s.0;
+            region.wall_max_s = region.wall_max_s.max(row.wall_s.0);
+        }
+    }
+    Ok(entered)
 }
 
 /// Whether `region` is `outer` or in it; only what is outside of any is in the region without a name.

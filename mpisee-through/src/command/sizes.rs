@@ -54,10 +54,10 @@ enum BarOf {
 }
 
 impl BarOf {
-    fn of(self, cell: &Cell) -> u64 {
+    fn of(self, cell: &Cell) -> u128 {
         match self {
-            BarOf::Calls => cell.calls,
-            BarOf::Volume => cell.bytes,
+            BarOf::Calls => cell.calls.into(),
+            BarOf::Volume => cell.bytes.into(),
             BarOf::Time => cell.time_ns,
         }
     }
@@ -72,7 +72,7 @@ const HEADS: [sheet::Head; 6] = [
     sheet::number("time_s", "Time[s]"),
 ];
 /// The longest bar, in characters.
-const BAR: u64 = 40;
+const BAR: u128 = 40;
 
 /// Runs the command.
 pub fn run(args: &SizesArgs) -> Result<Outcome> {
@@ -82,11 +82,10 @@ pub fn run(args: &SizesArgs) -> Result<Outcome> {
     let groups = group::group(&profile, &processes, &args.filter, by)?;
     let mut operations: Vec<&[(Key, Cell)]> =
         groups.cells.chunk_by(|(left, _), (right, _)| left.call == right.call).collect();
-    let total = |cells: &[(Key, Cell)], of: fn(&Cell) -> u64| {
-        cells.iter().map(|(_, cell)| of(cell)).fold(0, u64::saturating_add)
-    };
+    let total =
+        |cells: &[(Key, Cell)]| cells.iter().map(|(_, cell)| cell.time_ns).fold(0, u128::saturating_add);
     operations.sort_by(|left, right| {
-        let order = total(right, |cell| cell.time_ns).cmp(&total(left, |cell| cell.time_ns));
+        let order = total(right).cmp(&total(left));
         order.then_with(|| natural_order(groups.call(&left[0].0), groups.call(&right[0].0)))
     });
     let shown = args.output.limit(args.top, args.all).min(operations.len());
@@ -139,7 +138,7 @@ fn histogram(cells: &[(Key, Cell)], groups: &Groups, by: BarOf, page: Page) -> S
         page.bold(groups.call(&cells[0].0)),
         count(sum(|cell| cell.calls), "call"),
         human_bytes(sum(|cell| cell.bytes)),
-        seconds(group::seconds(sum(|cell| cell.time_ns))),
+        seconds(group::seconds(cells.iter().map(|(_, cell)| cell.time_ns).fold(0, u128::saturating_add))),
     );
     let most = cells.iter().map(|(_, cell)| by.of(cell)).max().unwrap_or(0).max(1);
     let lines: Vec<[String; 4]> = cells
@@ -152,8 +151,8 @@ fn histogram(cells: &[(Key, Cell)], groups: &Groups, by: BarOf, page: Page) -> S
             };
             let (size_min, size_max) = groups.size(key);
             // At least a mark where there is something.
-            let length = u128::from(by.of(cell)) * u128::from(BAR);
-            let length = length.div_ceil(u128::from(most)) as usize;
+            let length = by.of(cell).saturating_mul(BAR);
+            let length = length.div_ceil(most) as usize;
             [short_bytes(size_min), short_bytes(size_max), amount, "█".repeat(length)]
         })
         .collect();

@@ -7,7 +7,7 @@ use crate::shape::{self, Shape};
 use anyhow::Result;
 use mpisee_profile::rows::CommRow;
 use mpisee_profile::{Kind, Operation, Profile, ProfileError};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// Calls, bytes and time of one size class.
 #[derive(Clone, Copy, Debug, Default)]
@@ -107,18 +107,14 @@ impl<'a> Facts<'a> {
                 used.sizes.push(OfSize { size_min, size_max, calls, bytes, time_s: cell.time_s() });
             }
         }
-        let mut on_node: HashMap<&str, u32> = HashMap::new();
-        for row in &processes.ranks {
-            *on_node.entry(&row.host).or_default() += 1;
-        }
         Ok(Facts {
             processes,
             library: profile.run().mpi.library.clone(),
             flavour: profile.run().mpi.flavour.clone(),
-            ranks: processes.ranks.len() as u64,
-            runtime_s: processes.ranks.iter().map(|row| row.wall_s.0).fold(0.0, f64::max),
-            mpi_s: processes.ranks.iter().map(|row| row.mpi_s.0).sum(),
-            ranks_per_node: on_node.into_values().max().unwrap_or(0),
+            ranks: processes.count(),
+            runtime_s: processes.wall_max_s(),
+            mpi_s: processes.mpi_s(),
+            ranks_per_node: u32::try_from(processes.ranks_per_node()).unwrap_or(u32::MAX),
             comms,
             cut_off: groups.cut_off.take(),
         })
@@ -149,7 +145,7 @@ fn used(groups: &Groups, key: &Key, cell: &Cell) -> Used {
         calls: cell.calls,
         bytes: cell.bytes,
         time_s: cell.time_s(),
-        ranks: cell.ranks.iter().map(|(rank, time_ns)| (rank, seconds(time_ns))).collect(),
+        ranks: cell.ranks.each().map(|(rank, time_ns)| (rank, seconds(time_ns))).collect(),
         sizes: Vec::new(),
     }
 }

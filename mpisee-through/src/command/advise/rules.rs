@@ -207,7 +207,7 @@ fn scattered(facts: &Facts<'_>) -> Vec<Finding> {
     let mut families: BTreeMap<&str, Vec<&Comm<'_>>> = BTreeMap::new();
     for comm in facts.comms.values() {
         let is_small = |size: u32| size > 1 && size <= facts.ranks_per_node;
-        let spread = comm.row.is_some_and(|row| row.nodes > 1 && is_small(row.size));
+        let spread = comm.row.is_some_and(|row| row.nodes > 1 && row.count == 1 && is_small(row.size));
         if spread && comm.shape != Shape::Leaders {
             families.entry(creation(&comm.name)).or_default().push(comm);
         }

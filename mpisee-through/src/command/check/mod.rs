@@ -1,6 +1,7 @@
 //! `check`: does the profile agree with itself?
 
 mod findings;
+mod folded;
 mod names;
 mod ranks;
 mod render;
@@ -33,6 +34,8 @@ EXAMPLES:
 /// traffic: on every communicator, what a rank sent to another is what the other received from it.
 /// time: mpi_s of a rank is the sum of its rows in calls.csv, and not more than wall_s (the latter
 /// unless the thread level is multiple, where calls of threads overlap).
+///
+/// Where rows are sums over ranks, each of these is checked of the sums.
 ///
 /// Traffic that differs is no error of the profile where run.json says that recording was off for a
 /// part of the run, that the profile is incomplete, or that the MPI library did not tell what some
@@ -80,6 +83,17 @@ impl Check {
         }
     }
 
+    /// What holds where nothing is found, in a profile whose rows are sums over ranks.
+    fn claim_of_sums(self) -> &'static str {
+        match self {
+            Check::Ranks => "nodes.csv has every rank once",
+            Check::Names => "names, parents and members of communicators agree",
+            Check::Rows => "communicators, calls and bytes of totals.csv, spread.csv and offsets.csv agree",
+            Check::Traffic => "what was sent is what was received, on each communicator at each distance",
+            Check::Time => "the MPI time of all ranks is that of their calls, within their wall time",
+        }
+    }
+
     /// What holds where nothing is found.
     fn claim(self) -> &'static str {
         match self {
@@ -104,6 +118,9 @@ pub fn run(args: &CheckArgs) -> Result<Outcome> {
 /// Each table is read once; `calls.csv` and `peers.csv` are not held.
 fn check_all(profile: &Profile, findings: &mut Findings) -> Result<()> {
     let run = profile.run();
+    if run.folded {
+        return folded::check_all(profile, findings);
+    }
     let ranks: Vec<RankRow> = load::all(profile)?;
     let comms: Vec<CommRow> = load::all(profile)?;
     ranks::check(run, &ranks, findings);

@@ -28,7 +28,8 @@ fn text(profile: &Profile, findings: &Findings) -> String {
             (0, _) => "explained",
             _ => "DIFFERS",
         };
-        text += &format!("{mark:<9}  {:<7}  {}\n", check.name(), check.claim());
+        let claim = if profile.run().folded { check.claim_of_sums() } else { check.claim() };
+        text += &format!("{mark:<9}  {:<7}  {claim}\n", check.name());
     }
     if !profile.run().complete {
         let why = profile.run().incomplete_because.as_deref().unwrap_or("run.json does not say why");

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 /// Sent minus received. Sums of 64-bit numbers over any number of rows fit into 128 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Balance {
+pub struct Balance {
     messages: i128,
     bytes: i128,
 }
@@ -17,8 +17,21 @@ impl Balance {
         Balance { messages: i128::from(messages), bytes: i128::from(bytes) }
     }
 
-    fn is_even(self) -> bool {
+    /// Whether all that was sent was received.
+    pub fn is_even(self) -> bool {
         self == Balance::default()
+    }
+
+    /// Adds what was sent.
+    pub fn add(&mut self, messages: u64, bytes: u64) {
+        self.messages += i128::from(messages);
+        self.bytes += i128::from(bytes);
+    }
+
+    /// Takes away what was received.
+    pub fn take(&mut self, messages: u64, bytes: u64) {
+        self.messages -= i128::from(messages);
+        self.bytes -= i128::from(bytes);
     }
 }
 
@@ -108,7 +121,7 @@ fn amount(Balance { messages, bytes }: Balance) -> String {
 }
 
 /// `1 message and 101 bytes more`, `1 message more and 2 bytes fewer`.
-fn difference(Balance { messages, bytes }: Balance) -> String {
+pub fn difference(Balance { messages, bytes }: Balance) -> String {
     let size = |number: i128, noun| count(u64::try_from(number.unsigned_abs()).unwrap_or(u64::MAX), noun);
     let direction = |number: i128| if number > 0 { "more" } else { "fewer" };
     match (messages, bytes) {

@@ -12,7 +12,7 @@ use anyhow::Result;
 use clap::Args;
 use family::Family;
 use mpisee_profile::RankSet;
-use mpisee_profile::rows::{CommRow, Members, RankRow, Row, is_folded};
+use mpisee_profile::rows::{CommRow, Members, Row, is_folded};
 use serde::Serialize;
 use std::path::PathBuf;
 use tree::{Line, Tree};
@@ -63,7 +63,7 @@ pub struct CommsArgs {
 pub fn run(args: &CommsArgs) -> Result<Outcome> {
     let profile = load::open(&args.profile)?;
     let rows: Vec<CommRow> = load::all(&profile)?;
-    let ranks: Vec<RankRow> = load::all(&profile)?;
+    let (ranks, _) = load::processes(&profile)?;
     let shapes = shape::shapes(&rows, &ranks);
     let matches: Vec<bool> = rows
         .iter()
@@ -122,6 +122,9 @@ fn table(drawing: &Drawing<'_>, limit: usize, args: &CommsArgs) -> String {
     let mut text = drawn(drawing, &lines, args.output.page());
     if lines.iter().any(|line| line.left_out > 0) {
         text += "\nSome communicators are left out; --all shows all, --top N the first N children of each.\n";
+    }
+    if drawing.rows.iter().any(|row| row.comm.contains('@')) {
+        text += "\nA name with @ is one row for like communicators of all ranks (how many × size).\n";
     }
     if drawing.rows.iter().any(|row| is_folded(&row.comm)) {
         text += "\nA name with + is one row for many like communicators (how many × size), which were not told apart.\n";

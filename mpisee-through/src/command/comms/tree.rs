@@ -36,9 +36,10 @@ pub fn parents(rows: &[CommRow]) -> Vec<Option<usize>> {
     for (place, row) in rows.iter().enumerate() {
         places.entry(&row.comm).or_insert(place);
     }
-    // A name is longer than its parent's; anything else could lead in a circle.
+    // A name has more steps than its parent's; anything else could lead in a circle.
+    let steps = |name: &str| name.matches('_').count();
     let parent_of = |row: &CommRow| {
-        places.get(row.parent.as_str()).copied().filter(|_| row.parent.len() < row.comm.len())
+        places.get(row.parent.as_str()).copied().filter(|_| steps(&row.parent) < steps(&row.comm))
     };
     rows.iter().map(parent_of).collect()
 }

@@ -17,7 +17,7 @@ pub struct Totals {
 }
 
 /// Both runs as a whole.
-pub fn sheet([before, after]: [Totals; 2], ranks: [usize; 2]) -> Sheet {
+pub fn sheet([before, after]: [Totals; 2], ranks: [u64; 2]) -> Sheet {
     let heads = vec![
         sheet::fixed("what", "RUN"),
         sheet::number("before", "A"),

@@ -100,10 +100,10 @@ impl Run {
     }
 
     fn totals(&self) -> Totals {
-        let ranks = self.processes.ranks.len().max(1) as f64;
+        let ranks = self.processes.count().max(1) as f64;
         let sum = |of: fn(&Cell) -> f64| self.cells.values().map(of).sum::<f64>() / ranks;
         Totals {
-            wall_s: self.processes.ranks.iter().map(|row| row.wall_s.0).fold(0.0, f64::max),
+            wall_s: self.processes.wall_max_s(),
             time_s: sum(Cell::time_s),
             calls: sum(|cell| cell.calls as f64),
             bytes: sum(|cell| cell.bytes as f64),
@@ -117,8 +117,8 @@ struct Side {
     calls: f64,
     bytes: f64,
     mean_s: f64,
-    /// Standard deviation over ranks.
-    deviation_s: f64,
+    /// Standard deviation over ranks; unknown where several sums over ranks are one side.
+    deviation_s: Option<f64>,
     /// Over all ranks.
     time_s: f64,
 }
@@ -129,7 +129,9 @@ type Name = (String, String);
 /// Runs the command.
 pub fn run(args: &DiffArgs) -> Result<Outcome> {
     let [before, after] = [Run::load(&args.before, &args.filter)?, Run::load(&args.after, &args.filter)?];
-    let same_ranks = before.processes.ranks.len() == after.processes.ranks.len();
+    // A folded profile has families only, as those of runs with other numbers of ranks are compared.
+    let same_ranks = before.processes.count() == after.processes.count()
+        && before.profile.run().folded == after.profile.run().folded;
     let pairing = Pairing::new(&before.processes, &after.processes, same_ranks);
     let mut pairs: BTreeMap<Name, [Option<Side>; 2]> = BTreeMap::new();
     for (run, place) in [(&before, 0), (&after, 1)] {
@@ -165,7 +167,7 @@ pub fn run(args: &DiffArgs) -> Result<Outcome> {
             caveats(profile).into_iter().map(move |said| format!("In {name}: {said}"))
         })
         .collect();
-    answer.sheets.push(bound::sheet(totals, [before.processes.ranks.len(), after.processes.ranks.len()]));
+    answer.sheets.push(bound::sheet(totals, [before.processes.count(), after.processes.count()]));
     // The run as a whole comes first in a table, and second in CSV, which has one sheet.
     if args.output.format() == Format::Table {
         answer.sheets.reverse();
@@ -184,7 +186,7 @@ fn sides(run: &Run, place: usize, pairing: &Pairing, totals: bool) -> BTreeMap<N
     let mut cells: BTreeMap<Name, (Cell, u64)> = BTreeMap::new();
     let mut members: BTreeMap<String, u64> = BTreeMap::new();
     for row in run.processes.comms.values() {
-        let present = run.processes.present_members(&row.members).len() as u64;
+        let present = run.processes.present_count(&row.members);
         *members.entry(pairing.name(place, &row.comm).to_owned()).or_default() += present;
     }
     for ((comm, call), cell) in &run.cells {
@@ -197,16 +199,15 @@ fn sides(run: &Run, place: usize, pairing: &Pairing, totals: bool) -> BTreeMap<N
 }
 
 fn side(cell: &Cell, ranks: u64, totals: bool) -> Side {
-    let ranks = ranks.max(cell.ranks.len() as u64).max(1) as f64;
-    let mean_s = cell.time_s() / ranks;
-    let squares: f64 = cell.ranks.iter().map(|(_, time_ns)| (group::seconds(time_ns) - mean_s).powi(2)).sum();
-    let without_rows = ranks - cell.ranks.len() as f64;
-    let by = if totals { 1.0 } else { ranks };
+    let ranks = ranks.max(cell.ranks.ranks().unwrap_or(0)).max(1);
+    let mean_s = cell.time_s() / ranks as f64;
+    let deviation_s = cell.ranks.deviation_s(ranks, mean_s);
+    let by = if totals { 1.0 } else { ranks as f64 };
     Side {
         calls: cell.calls as f64 / by,
         bytes: cell.bytes as f64 / by,
         mean_s,
-        deviation_s: ((squares + without_rows * mean_s.powi(2)) / ranks).sqrt(),
+        deviation_s,
         time_s: cell.time_s(),
     }
 }
@@ -226,14 +227,19 @@ fn row((comm, call): &Name, sides: &[Option<Side>; 2], pairing: &Pairing) -> Vec
     let (change, spread_s) = match (before, after) {
         (Some(before), Some(after)) if before.time_s > 0.0 => {
             let change = after.mean_s - before.mean_s;
-            (Some((change, change / before.mean_s)), before.deviation_s.max(after.deviation_s))
+            let both = before.deviation_s.zip(after.deviation_s);
+            (Some((change, change / before.mean_s)), both.map(|(one, other)| one.max(other)))
         }
         _ => (None, before.or(*after).unwrap_or_default().deviation_s),
     };
     row.push(change.map_or(Value::Nothing, |(_, share)| Value::Share(share)));
-    row.push(Value::Seconds(spread_s));
+    row.push(spread_s.map_or(Value::Nothing, Value::Seconds));
     row.push(match change {
-        Some((change_s, _)) if change_s != 0.0 && change_s.abs() <= spread_s => "~".into(),
+        Some((change_s, _))
+            if change_s != 0.0 && spread_s.is_some_and(|spread_s| change_s.abs() <= spread_s) =>
+        {
+            "~".into()
+        }
         _ => Value::Text(String::new()),
     });
     row

@@ -88,6 +88,8 @@ fn unit(comm: &str, same_ranks: bool) -> String {
     if same_ranks {
         return comm.to_owned();
     }
+    // A family's name ends with its size.
+    let comm = comm.split_once('@').map_or(comm, |(pattern, _)| pattern);
     let step = |step: &str| match step.split_once('.') {
         Some((made, _)) => format!("{made}.*"),
         None => step.to_owned(),

@@ -88,7 +88,7 @@ impl Facts {
         let cells = std::mem::take(&mut groups.cells);
         let name = |key: &group::Key| (groups.comm(key).to_owned(), groups.call(key).to_owned());
         let cells = cells.iter().map(|(key, cell)| (name(key), cell.clone())).collect();
-        let efficiency = Efficiency::of_run(&processes.ranks).parallel();
+        let efficiency = Efficiency::of_run(&processes).parallel();
         Ok(Facts { processes, cells, efficiency })
     }
 
@@ -114,10 +114,17 @@ impl Facts {
             Metric::Imbalance => {
                 let mut sum = Cell::EMPTY;
                 chosen().for_each(|(_, cell)| sum.merge(cell.clone()));
-                let members = comms().flat_map(|row| self.processes.present_members(&row.members));
-                let members: std::collections::HashSet<u32> = members.collect();
-                let mean_s = sum.time_s() / members.len().max(sum.ranks.len()).max(1) as f64;
-                (mean_s > 0.0).then(|| seconds(sum.ranks.max_ns()) / mean_s)
+                let members = match self.processes.nodes.is_empty() {
+                    true => {
+                        let members = comms().flat_map(|row| self.processes.present_members(&row.members));
+                        members.collect::<std::collections::HashSet<u32>>().len() as u64
+                    }
+                    // Of several rows nobody knows which ranks they share, nor who has most in all of them.
+                    false => comms().map(|row| row.members.len()).max().unwrap_or(0),
+                };
+                let mean_s = sum.time_s() / members.max(sum.ranks.ranks()?).max(1) as f64;
+                let most_s = seconds(sum.ranks.most_ns()?);
+                (mean_s > 0.0).then(|| most_s / mean_s)
             }
         }
     }
@@ -202,11 +209,11 @@ fn write(path: &Path, profile: &Path, facts: &Facts) -> Result<()> {
     for clause in clauses {
         text += &format!("{} = {}\n", clause.text, clause::shown(facts.value(&clause).unwrap_or(0.0)));
     }
-    let all_ns: u64 = facts.cells.values().map(|cell| cell.time_ns).fold(0, u64::saturating_add);
+    let all_ns = facts.cells.values().map(|cell| cell.time_ns).fold(0, u128::saturating_add);
     for (comm, call) in units {
         let clause = Clause::of(Metric::Imbalance, Some(call), Some(&comm));
         let of = facts.cells.iter().filter(|((one, other), _)| clause.takes_comm(one) && other == call);
-        let time_ns: u64 = of.map(|(_, cell)| cell.time_ns).sum();
+        let time_ns: u128 = of.map(|(_, cell)| cell.time_ns).sum();
         let Some(found) = facts.value(&clause) else { continue };
         if time_ns as f64 >= IMBALANCE_OF_MPI * all_ns as f64 {
             text += &format!("{} <= {:.1}\n", clause.text, (10.0 * found * IMBALANCE_ROOM).ceil() / 10.0);

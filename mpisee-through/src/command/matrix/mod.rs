@@ -3,6 +3,7 @@
 mod axis;
 mod grid;
 mod image;
+mod offsets;
 
 use super::Outcome;
 use crate::filter::CommFilter;
@@ -30,7 +31,8 @@ EXAMPLES:
 ///
 /// It is of point-to-point messages; what moves in collectives depends on the algorithm and is not in it. Where there
 /// are more ranks than the grid can show, each field is a block of ranks. The axes are the ranks of --ranks that are
-/// members of the chosen communicators; only messages between these count.
+/// members of the chosen communicators; only messages between these count. Where rows are sums over ranks there is no
+/// grid: messages are told by how far the receiver is from the sender.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct MatrixArgs {
@@ -134,6 +136,9 @@ impl Fold<Peer<'static>> for Collector<'_> {
 pub fn run(args: &MatrixArgs) -> Result<Outcome> {
     let profile = load::open(&args.profile)?;
     let processes = Processes::load(&profile)?;
+    if profile.run().folded {
+        return offsets::run(args, &profile, &processes);
+    }
     let page = args.output.page();
     let most = match (args.fields, &args.image, args.output.format()) {
         (Some(fields), ..) => fields,

@@ -3,8 +3,9 @@
 use crate::segments::{Clock, Collected, Place, Segment, World, collected, missing, named, of_snapshot};
 use crate::units::to_nine_decimals;
 use anyhow::{Context, Result};
-use mpisee_profile::files::{ProfileFiles, parts};
+use mpisee_profile::files::{FoldedFiles, ProfileFiles, parts};
 use mpisee_profile::nodes::Nodes;
+use mpisee_profile::options::Options;
 use mpisee_profile::rows::{CommRow, Seconds};
 use mpisee_profile::run::{EndedIn, MpiInfo, ProfilerInfo, RunInfo, rfc3339};
 use mpisee_profile::segment::layout::price;
@@ -12,7 +13,7 @@ use mpisee_profile::segment::snapshot::Program;
 use mpisee_profile::segment::tables::{call_ns, is_merged, names};
 use mpisee_profile::segment::{NotSeen, RankTables, Snapshot};
 use mpisee_profile::writer::{from_csv, to_csv};
-use mpisee_profile::{FORMAT_VERSION, RankSet};
+use mpisee_profile::{FORMAT_VERSION, Folded, RankSet};
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
@@ -67,9 +68,17 @@ fn tables_of(snapshot: &Snapshot) -> Result<RankTables> {
     Ok(tables)
 }
 
+/// The files that are being written.
+enum Files {
+    /// With rows of each rank.
+    Rows(Box<ProfileFiles>),
+    /// With sums over ranks.
+    Sums(FoldedFiles, Box<Folded>),
+}
+
 /// A profile being written.
 struct Writing {
-    files: ProfileFiles,
+    files: Files,
     /// Communicators that a rank reported already.
     reported: HashSet<String>,
     run: RunInfo,
@@ -111,7 +120,10 @@ impl Writing {
             ..RunInfo::default()
         };
         Ok(Writing {
-            files: ProfileFiles::create(&wanted(output, &first.program), nodes)?,
+            files: match world.size() > fold_above() {
+                true => Files::Sums(FoldedFiles::create(&wanted(output, &first.program))?, Box::default()),
+                false => Files::Rows(Box::new(ProfileFiles::create(&wanted(output, &first.program), nodes)?)),
+            },
             reported: HashSet::new(),
             run,
             not_seen: vec![0; NotSeen::ALL.len()],
@@ -141,7 +153,11 @@ impl Writing {
             clock,
             clocked_by: (snapshot.boot, snapshot.ticks_are_tsc),
         });
-        Ok(self.files.append(&parts(&tables))?)
+        match &mut self.files {
+            Files::Rows(files) => files.append(&parts(&tables))?,
+            Files::Sums(_, folded) => folded.merge(Folded::of(snapshot, &tables, &RankSet::default())),
+        }
+        Ok(())
     }
 
     fn finish(mut self, world: &World, recovered: &[&Segment]) -> Result<(PathBuf, Vec<EndedIn>)> {
@@ -156,7 +172,13 @@ impl Writing {
             "wall_s of each rank is up to the last that is known of it: the rank ran at least so long"
                 .to_owned(),
         );
-        Ok((self.files.finish(&self.run)?, self.run.ended_in))
+        Ok((
+            match self.files {
+                Files::Rows(files) => files.finish(&self.run)?,
+                Files::Sums(files, folded) => files.finish(&folded, &self.run)?,
+            },
+            self.run.ended_in,
+        ))
     }
 }
 
@@ -207,6 +229,13 @@ fn why_incomplete(world: &World, recovered: &[&Segment]) -> String {
         }
     }
     why
+}
+
+/// Above how many ranks the profile has sums over ranks, as the library finds it.
+fn fold_above() -> u32 {
+    let text = |text: std::ffi::OsString| text.into_string().ok();
+    let variables = std::env::vars_os().filter_map(|(name, value)| Some((text(name)?, text(value)?)));
+    Options::from_environment(variables).0.fold
 }
 
 /// Where the profile shall be: what was asked for, else in the working directory by the name that it would have had.

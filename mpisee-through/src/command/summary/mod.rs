@@ -88,7 +88,7 @@ pub fn run(args: &SummaryArgs) -> Result<Outcome> {
     let shown = args.output.limit(args.top, args.all).min(aggregate.comms.len());
     let (comms, left_out) = aggregate.comms.split_at(shown);
     let summary = Summary {
-        run: RunSummary::new(&profile, &processes.ranks),
+        run: RunSummary::new(&profile, &processes),
         comms,
         left_out,
         partial_because: aggregate.cut_off.as_ref().map(ToString::to_string),

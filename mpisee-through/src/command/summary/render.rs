@@ -22,7 +22,7 @@ pub fn table(summary: &Summary, page: Page, human: bool) -> String {
     if let Some(why) = &summary.partial_because {
         text += &format!("{}  only the rows before an error are shown: {why}\n", page.bold("Partial  "));
     }
-    text += &comms_table(summary.comms, page, human);
+    text += &comms_table(summary.comms, page, human, summary.run.folded);
     text += &closing(summary);
     text
 }
@@ -51,23 +51,31 @@ fn closing(summary: &Summary) -> String {
 }
 
 /// Per communicator its own row and those of its operations, aligned throughout.
-fn comms_table(comms: &[CommSum], page: Page, human: bool) -> String {
+fn comms_table(comms: &[CommSum], page: Page, human: bool, with_rank: bool) -> String {
     let volume = |bytes: u64| if human { human_bytes(bytes) } else { bytes.to_string() };
     let rows_of = |comm: &CommSum| -> Vec<Vec<String>> {
         let row = |operation: &OperationSum| {
-            vec![
+            let mut cells = vec![
                 format!("  {}", operation.call),
                 seconds(operation.mean_s),
-                seconds(operation.min_s),
-                seconds(operation.max_s),
+                operation.min_s.map_or_else(|| "-".to_owned(), seconds),
+                operation.max_s.map_or_else(|| "-".to_owned(), seconds),
                 volume(operation.bytes),
                 operation.calls.to_string(),
-            ]
+            ];
+            if with_rank {
+                let rank = operation.max_rank.map_or_else(|| "-".to_owned(), |rank| rank.to_string());
+                cells.insert(4, rank);
+            }
+            cells
         };
         comm.operations.iter().map(row).collect()
     };
-    let headings = ["  Call", "Mean[s]", "Min[s]", "Max[s]", "Volume", "#Calls"];
-    let mut widths = headings.map(str::len);
+    let mut headings = vec!["  Call", "Mean[s]", "Min[s]", "Max[s]", "Volume", "#Calls"];
+    if with_rank {
+        headings.insert(4, "of rank");
+    }
+    let mut widths: Vec<usize> = headings.iter().map(|heading| heading.len()).collect();
     for comm in comms {
         widths[0] = widths[0].max(comm.comm.chars().count());
         for row in rows_of(comm) {
@@ -78,7 +86,7 @@ fn comms_table(comms: &[CommSum], page: Page, human: bool) -> String {
     }
     let columns: Vec<(&str, Column)> = headings
         .iter()
-        .zip(widths)
+        .zip(widths.iter().copied())
         .enumerate()
         .map(|(i, (heading, width))| {
             (*heading, if i == 0 { Column::Fixed(width) } else { Column::Number(width) })
@@ -102,7 +110,11 @@ fn heading_of(comm: &CommSum, name_width: usize, size_width: usize, page: Page) 
     let mut cells = vec![comm.comm.clone()];
     match comm.row {
         Some(row) => {
-            cells.extend([row.size.to_string(), members_text(row)]);
+            let size = match row.count {
+                1 => row.size.to_string(),
+                count => format!("{count} × {}", row.size),
+            };
+            cells.extend([size, members_text(row)]);
             if !row.label.is_empty() {
                 columns.push(("LABEL", Column::Text));
                 cells.push(printable(&row.label));
@@ -113,9 +125,9 @@ fn heading_of(comm: &CommSum, name_width: usize, size_width: usize, page: Page) 
     page.table(&columns, [cells])
 }
 
-const CSV_COLUMNS: [&str; 12] = [
+const CSV_COLUMNS: [&str; 14] = [
     "comm", "size", "members", "label", "ranks", "call", "mean_s", "min_s", "max_s", "time_s", "bytes",
-    "calls",
+    "calls", "max_rank", "count",
 ];
 
 /// One row per communicator and operation.
@@ -130,11 +142,13 @@ pub fn csv(summary: &Summary) -> Result<Vec<u8>> {
                 comm.ranks,
                 &operation.call,
                 Seconds(operation.mean_s),
-                Seconds(operation.min_s),
-                Seconds(operation.max_s),
+                operation.min_s.map(Seconds),
+                operation.max_s.map(Seconds),
                 Seconds(operation.time_s),
                 operation.bytes,
                 operation.calls,
+                operation.max_rank,
+                comm.row.map(|row| row.count),
             )
         })
     });
@@ -157,6 +171,8 @@ struct Document<'a> {
 struct CommDocument<'a> {
     comm: &'a str,
     size: Option<u32>,
+    /// How many communicators it stands for.
+    count: Option<u64>,
     members: Option<&'a Members>,
     label: &'a str,
     /// Over how many ranks mean, minimum and maximum are taken.
@@ -172,11 +188,12 @@ struct CommDocument<'a> {
 struct OperationDocument<'a> {
     call: &'a str,
     mean_s: f64,
-    min_s: f64,
-    max_s: f64,
+    min_s: Option<f64>,
+    max_s: Option<f64>,
     time_s: f64,
     bytes: u64,
     calls: u64,
+    max_rank: Option<u32>,
 }
 
 /// The run, and a list of communicators with their operations.
@@ -193,6 +210,7 @@ fn comm_document<'a>(comm: &'a CommSum<'a>) -> CommDocument<'a> {
     CommDocument {
         comm: &comm.comm,
         size: comm.row.map(|row| row.size),
+        count: comm.row.map(|row| row.count),
         members: comm.row.map(|row| &row.members),
         label: label(comm),
         ranks: comm.ranks,
@@ -207,10 +225,11 @@ fn operation_document(operation: &OperationSum) -> OperationDocument<'_> {
     OperationDocument {
         call: &operation.call,
         mean_s: to_nine_decimals(operation.mean_s),
-        min_s: to_nine_decimals(operation.min_s),
-        max_s: to_nine_decimals(operation.max_s),
+        min_s: operation.min_s.map(to_nine_decimals),
+        max_s: operation.max_s.map(to_nine_decimals),
         time_s: to_nine_decimals(operation.time_s),
         bytes: operation.bytes,
         calls: operation.calls,
+        max_rank: operation.max_rank,
     }
 }

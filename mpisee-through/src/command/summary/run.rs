@@ -1,7 +1,7 @@
 //! The run as a whole: what ran where, and how much of its time was MPI.
 
+use crate::load::Processes;
 use crate::units::{count, seconds, to_nine_decimals};
-use mpisee_profile::rows::RankRow;
 use mpisee_profile::run::EndedIn;
 use mpisee_profile::{Profile, RunInfo};
 use serde::Serialize;
@@ -31,6 +31,8 @@ pub struct RunSummary<'a> {
     profiler_mean_s: f64,
     profiler_share_of_wall: f64,
     profiler_call_ns: f64,
+    /// Whether rows are sums over ranks.
+    pub folded: bool,
     complete: bool,
     incomplete_because: Option<&'a str>,
     ended_in: &'a [EndedIn],
@@ -40,11 +42,10 @@ pub struct RunSummary<'a> {
 }
 
 impl<'a> RunSummary<'a> {
-    /// From `run.json` and `ranks.csv`.
-    pub fn new(profile: &'a Profile, ranks: &[RankRow]) -> Self {
+    /// From `run.json` and what is known of the processes.
+    pub fn new(profile: &'a Profile, processes: &Processes) -> Self {
         let run: &RunInfo = profile.run();
-        let wall_s: f64 = ranks.iter().map(|row| row.wall_s.0).sum();
-        let mpi_s: f64 = ranks.iter().map(|row| row.mpi_s.0).sum();
+        let (wall_s, mpi_s) = (processes.wall_s(), processes.mpi_s());
         RunSummary {
             profile: profile.directory().display().to_string(),
             command: &run.command,
@@ -57,12 +58,13 @@ impl<'a> RunSummary<'a> {
             start: &run.start,
             end: &run.end,
             clock: &run.clock,
-            wall_max_s: to_nine_decimals(ranks.iter().map(|row| row.wall_s.0).fold(0.0, f64::max)),
-            mpi_mean_s: to_nine_decimals(if ranks.is_empty() { 0.0 } else { mpi_s / ranks.len() as f64 }),
+            wall_max_s: to_nine_decimals(processes.wall_max_s()),
+            mpi_mean_s: to_nine_decimals(mpi_s / processes.count().max(1) as f64),
             mpi_share_of_wall: if wall_s > 0.0 { to_nine_decimals(mpi_s / wall_s) } else { 0.0 },
             profiler_mean_s: to_nine_decimals(run.profiler.time_s / f64::from(run.ranks.max(1))),
             profiler_share_of_wall: to_nine_decimals(run.profiler.share_of_wall),
             profiler_call_ns: to_nine_decimals(run.profiler.call_ns),
+            folded: run.folded,
             complete: run.complete,
             incomplete_because: run.incomplete_because.as_deref(),
             ended_in: &run.ended_in,
@@ -108,6 +110,11 @@ impl<'a> RunSummary<'a> {
             let why = self.incomplete_because.unwrap_or("run.json does not say why");
             sentences.push(format!("The profile is incomplete: {why}."));
             sentences.extend(self.ended_in.iter().map(|place| format!("{}.", place.sentence())));
+        }
+        if self.folded {
+            sentences.push(
+                "Rows are sums over ranks, and like communicators are one row (how many × size).".to_owned(),
+            );
         }
         if self.recording_was_off {
             sentences.push("Recording was off for a part of the run on some rank.".to_owned());

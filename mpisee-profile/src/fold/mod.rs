@@ -1,0 +1,593 @@
+//! Sums over ranks instead of rows of each: the profile of very many.
+//!
+//! Each rank makes a [`Folded`] of its own tables. Two of them make one, in any order, so that on the way to the one
+//! that writes each rank adds what others send to its own; nothing grows with the number of ranks but the list of nodes.
+//! Communicators that are alike are one row, a family: see [`family_of`].
+
+mod bytes;
+mod sums;
+mod tables;
+
+pub use tables::FoldedTables;
+
+use crate::rows::{CommRow, Members, Memory, PeerRow, Ranks, Seconds, is_of_changing_members};
+use crate::segment::key::size_class;
+use crate::segment::tables::{Membership, is_merged, memberships, merge_degrees};
+use crate::segment::{RankTables, Snapshot};
+use crate::{Operation, RankSet};
+use std::collections::{BTreeMap, HashMap};
+use sums::{Join, Spread, merge, merge_named, settle};
+
+/// In the key of a [`Whole`], every communicator, or every operation.
+const ALL: u32 = u32::MAX;
+/// Offsets of a communicator that are counted one by one; where there are more, by powers of two.
+const MOST_OFFSETS: usize = 64;
+
+/// What some ranks did, summed over them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Folded {
+    nodes: Vec<(String, Node)>,
+    /// By family; the places are the numbers in other keys.
+    comms: Vec<(String, Comm)>,
+    /// By path; the places are the numbers in other keys.
+    regions: Vec<(String, Region)>,
+    cells: Vec<(CellKey, Cell)>,
+    /// By communicator and operation, either of which may be [`ALL`].
+    wholes: Vec<((u32, u32), Whole)>,
+    offsets: Vec<(OffsetKey, Traffic)>,
+    /// With processes of other worlds, by communicator.
+    outside: Vec<(u32, Traffic)>,
+}
+
+/// A host and the ranks on it.
+#[derive(Clone, Debug, PartialEq)]
+struct Node {
+    ranks: Ranks,
+    wall: Spread,
+    mpi: Spread,
+    useful: Spread,
+    profiler_ns: u128,
+}
+
+impl Join for Node {
+    fn join(&mut self, other: Self) {
+        self.ranks.join(other.ranks);
+        self.wall.join(other.wall);
+        self.mpi.join(other.mpi);
+        self.useful.join(other.useful);
+        self.profiler_ns = self.profiler_ns.saturating_add(other.profiler_ns);
+    }
+}
+
+/// A communicator or a family.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Comm {
+    size: u32,
+    count: u64,
+    /// Its processes, each of which adds itself.
+    group: Ranks,
+    /// The other group of intercommunicators.
+    remote: Option<Ranks>,
+    /// What those say that report it; none if they are not among the ranks.
+    about: Option<About>,
+}
+
+/// What is reported of a communicator, or the reports of a family have in common.
+#[derive(Clone, Debug, PartialEq)]
+struct About {
+    /// Its own name, unless there are several.
+    name: Option<String>,
+    parent: String,
+    created_by: String,
+    label: String,
+    topology: String,
+    reorder: Option<u8>,
+    freed: u8,
+    outside: [u32; 2],
+}
+
+impl Join for Comm {
+    fn join(&mut self, other: Self) {
+        self.count = self.count.saturating_add(other.count);
+        self.group.join(other.group);
+        self.remote = match (self.remote.take(), other.remote) {
+            (Some(mut one), Some(other)) => {
+                one.join(other);
+                Some(one)
+            }
+            (one, other) => one.or(other),
+        };
+        self.about = match (self.about.take(), other.about) {
+            (Some(mut one), Some(other)) => {
+                one.join(other);
+                Some(one)
+            }
+            (one, other) => one.or(other),
+        };
+    }
+}
+
+impl Join for About {
+    fn join(&mut self, other: Self) {
+        // Two reports of one communicator are of one that all members report.
+        let same = self.name.is_some() && self.name == other.name;
+        for (outside, more) in self.outside.iter_mut().zip(other.outside) {
+            *outside = if same { (*outside).max(more) } else { outside.saturating_add(more) };
+        }
+        if !same {
+            self.name = None;
+        }
+        let graphs = [&self.topology, &other.topology].iter().all(|text| text.starts_with("dist_graph"));
+        if self.topology != other.topology {
+            self.topology =
+                if graphs { merge_degrees(&self.topology, &other.topology) } else { String::new() };
+        }
+        for (own, others) in [(&mut self.label, &other.label), (&mut self.created_by, &other.created_by)] {
+            if own != others {
+                own.clear();
+            }
+        }
+        // A family may descend from several: that with the longest name, which the largest size has.
+        let rank = |name: &String| (name.len(), name.clone());
+        if rank(&other.parent) > rank(&self.parent) {
+            self.parent = other.parent;
+        }
+        self.reorder = if self.reorder == other.reorder { self.reorder } else { None };
+        self.freed = self.freed.min(other.freed);
+    }
+}
+
+/// A named region; one without ranks is known from calls in it alone, as that without a name is.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Region(Option<Entered>);
+
+/// A region over the ranks that entered it.
+#[derive(Clone, Debug, PartialEq)]
+struct Entered {
+    ranks: u64,
+    entries: u64,
+    wall: Spread,
+    mpi_ns: u128,
+    useful: Spread,
+}
+
+impl Join for Region {
+    fn join(&mut self, other: Self) {
+        match (&mut self.0, other.0) {
+            (Some(one), Some(other)) => {
+                one.ranks = one.ranks.saturating_add(other.ranks);
+                one.entries = one.entries.saturating_add(other.entries);
+                one.wall.join(other.wall);
+                one.mpi_ns = one.mpi_ns.saturating_add(other.mpi_ns);
+                one.useful.join(other.useful);
+            }
+            (none, other) => *none = none.take().or(other),
+        }
+    }
+}
+
+/// A row of `totals.csv`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct CellKey {
+    comm: u32,
+    operation: u16,
+    region: u32,
+    /// See [`size_class`].
+    size_class: u8,
+    memory: Memory,
+}
+
+/// The sums of a row of `totals.csv`.
+#[derive(Clone, Debug, PartialEq)]
+struct Cell {
+    ranks: u64,
+    calls: u64,
+    bytes: u64,
+    time: Spread,
+    shortest_ns: u64,
+    longest_ns: u64,
+}
+
+impl Join for Cell {
+    fn join(&mut self, other: Self) {
+        self.ranks = self.ranks.saturating_add(other.ranks);
+        self.calls = self.calls.saturating_add(other.calls);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.time.join(other.time);
+        self.shortest_ns = self.shortest_ns.min(other.shortest_ns);
+        self.longest_ns = self.longest_ns.max(other.longest_ns);
+    }
+}
+
+/// The same of one rank.
+#[derive(Clone, Copy, Debug)]
+struct Own {
+    calls: u64,
+    bytes: u64,
+    time_ns: u64,
+    shortest_ns: u64,
+    longest_ns: u64,
+}
+
+impl Join for Own {
+    fn join(&mut self, other: Self) {
+        self.calls = self.calls.saturating_add(other.calls);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.time_ns = self.time_ns.saturating_add(other.time_ns);
+        self.shortest_ns = self.shortest_ns.min(other.shortest_ns);
+        self.longest_ns = self.longest_ns.max(other.longest_ns);
+    }
+}
+
+/// What each rank did as a whole, on a communicator, by an operation, or at all.
+#[derive(Clone, Debug, PartialEq)]
+struct Whole {
+    ranks: u64,
+    calls: Spread,
+    bytes: Spread,
+    time: Spread,
+}
+
+impl Join for Whole {
+    fn join(&mut self, other: Self) {
+        self.ranks = self.ranks.saturating_add(other.ranks);
+        self.calls.join(other.calls);
+        self.bytes.join(other.bytes);
+        self.time.join(other.time);
+    }
+}
+
+/// A communicator, and from where to where the offset of a peer is.
+type OffsetKey = (u32, i64, i64);
+
+/// Messages with peers.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Traffic {
+    pairs: u64,
+    sent_messages: u64,
+    sent_bytes: u64,
+    received_messages: u64,
+    received_bytes: u64,
+}
+
+impl Join for Traffic {
+    fn join(&mut self, other: Self) {
+        let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
+        add(&mut self.pairs, other.pairs);
+        add(&mut self.sent_messages, other.sent_messages);
+        add(&mut self.sent_bytes, other.sent_bytes);
+        add(&mut self.received_messages, other.received_messages);
+        add(&mut self.received_bytes, other.received_bytes);
+    }
+}
+
+/// The family of a communicator: its name with `*` for each number that tells apart what one call made, and its size,
+/// since one call may make communicators of several sizes: `W_s1.*_d2@64`. Where no such number is in the name it is
+/// that of one communicator alone.
+///
+/// The members of a communicator know its name and its size, whatever else they know, so that they agree on it.
+pub fn family_of(comm: &str, size: u32) -> String {
+    let pattern = pattern_of(comm);
+    // A row for communicators of changing members has no size.
+    if comm.contains('.') && !is_of_changing_members(comm) { format!("{pattern}@{size}") } else { pattern }
+}
+
+/// The name with `*` for each number that tells apart what one call made.
+pub fn pattern_of(comm: &str) -> String {
+    let mut pattern = String::with_capacity(comm.len() + 8);
+    for (number, step) in comm.split('_').enumerate() {
+        if number > 0 {
+            pattern.push('_');
+        }
+        match step.split_once('.') {
+            Some((made, _)) => {
+                pattern.push_str(made);
+                pattern.push_str(".*");
+            }
+            None => pattern.push_str(step),
+        }
+    }
+    pattern
+}
+
+impl Folded {
+    /// Of one rank, from its snapshot and the tables that were made of it, in a run in which the ranks `absent` report
+    /// nothing.
+    pub fn of(snapshot: &Snapshot, tables: &RankTables, absent: &RankSet) -> Folded {
+        let rank = tables.rank.rank;
+        let memberships = memberships(snapshot, absent);
+        let (comms, numbers) = own_comms(rank, &memberships, &tables.comms);
+        let regions = own_regions(rank, tables);
+        let cells = own_cells(tables, &numbers, &regions);
+        let of_rank = |number: u64| Spread::of(rank, number);
+        let useful_s = Seconds((tables.rank.wall_s.0 - tables.rank.mpi_s.0).max(0.0));
+        let node = Node {
+            ranks: Ranks::one(rank),
+            wall: of_rank(ns(tables.rank.wall_s)),
+            mpi: of_rank(ns(tables.rank.mpi_s)),
+            useful: of_rank(ns(useful_s)),
+            profiler_ns: ns(tables.rank.profiler_s).into(),
+        };
+        Folded {
+            nodes: vec![(tables.rank.host.clone(), node)],
+            comms,
+            regions,
+            wholes: own_wholes(rank, &cells),
+            cells: cells.into_iter().map(|(key, own)| (key, cell(rank, own))).collect(),
+            offsets: own_offsets(rank, tables, &numbers),
+            outside: own_outside(tables, &numbers),
+        }
+    }
+
+    /// Adds what other ranks did.
+    pub fn merge(&mut self, other: Folded) {
+        merge_named(&mut self.nodes, other.nodes);
+        let (own_comms, other_comms) = merge_named(&mut self.comms, other.comms);
+        let (own_regions, other_regions) = merge_named(&mut self.regions, other.regions);
+        let comm = |places: &[u32], number: u32| places.get(number as usize).copied().unwrap_or(ALL);
+        let cell = |(key, cell): (CellKey, Cell), comms: &[u32], regions: &[u32]| {
+            let region = comm(regions, key.region);
+            (CellKey { comm: comm(comms, key.comm), region, ..key }, cell)
+        };
+        // PERF: where nothing came between, the numbers are the same.
+        let is_same = |places: &[u32]| places.iter().copied().eq(0..places.len() as u32);
+        if !(is_same(&own_comms) && is_same(&own_regions)) {
+            let renumbered = std::mem::take(&mut self.cells).into_iter();
+            self.cells = renumbered.map(|row| cell(row, &own_comms, &own_regions)).collect();
+            self.wholes.iter_mut().for_each(|((number, _), _)| *number = comm(&own_comms, *number));
+            self.offsets.iter_mut().for_each(|((number, ..), _)| *number = comm(&own_comms, *number));
+            self.outside.iter_mut().for_each(|(number, _)| *number = comm(&own_comms, *number));
+        }
+        let others = other.cells.into_iter().map(|row| cell(row, &other_comms, &other_regions)).collect();
+        merge(&mut self.cells, others);
+        let others = other.wholes.into_iter();
+        let others =
+            others.map(|((number, call), whole)| ((comm(&other_comms, number), call), whole)).collect();
+        merge(&mut self.wholes, others);
+        let others = other.offsets.into_iter();
+        let others = others
+            .map(|((number, first, last), traffic)| ((comm(&other_comms, number), first, last), traffic))
+            .collect();
+        merge(&mut self.offsets, others);
+        self.offsets = bounded(std::mem::take(&mut self.offsets));
+        let others = other.outside.into_iter();
+        merge(
+            &mut self.outside,
+            others.map(|(number, traffic)| (comm(&other_comms, number), traffic)).collect(),
+        );
+    }
+
+    /// The number of ranks.
+    pub fn ranks(&self) -> u64 {
+        self.nodes.iter().map(|(_, node)| node.ranks.len()).fold(0, u64::saturating_add)
+    }
+}
+
+/// As it is written into tables.
+fn ns(seconds: Seconds) -> u64 {
+    (seconds.0 * 1e9).round() as u64
+}
+
+/// The families that a rank is in, and which each of its communicators is of.
+fn own_comms(
+    rank: u32,
+    memberships: &[Membership],
+    reported: &[CommRow],
+) -> (Vec<(String, Comm)>, HashMap<String, u32>) {
+    let reports: HashMap<&str, &CommRow> = reported.iter().map(|row| (row.comm.as_str(), row)).collect();
+    let families: Vec<String> = memberships.iter().map(|known| family_of(&known.comm, known.size)).collect();
+    let rows = memberships.iter().zip(&families).map(|(known, family)| {
+        let row = reports.get(known.comm.as_str()).copied();
+        // Of those that all members report one of them counts, or each counts others.
+        let counts = |row: &CommRow| {
+            known.reports || is_of_changing_members(&row.comm) || !is_merged(&row.comm, &row.topology)
+        };
+        let (own, none) = (Ranks::one(rank), Ranks::default());
+        let (group, other) = if known.in_first_group { (own, none) } else { (none, own) };
+        let comm = Comm {
+            size: known.size,
+            count: row.filter(|row| counts(row)).map_or(0, |row| row.count),
+            group,
+            remote: known.is_inter.then_some(other),
+            about: row.map(|row| about(row, known)),
+        };
+        (family.clone(), comm)
+    });
+    let mut comms: Vec<(String, Comm)> = Vec::with_capacity(families.len());
+    let mut sorted: Vec<(String, Comm)> = rows.collect();
+    sorted.sort_by(|(left, _), (right, _)| left.cmp(right));
+    for (family, comm) in sorted {
+        match comms.last_mut() {
+            // Of several that it is in, the rank is a member once.
+            Some((known, sum)) if *known == family => {
+                sum.join(Comm { group: Ranks::default(), remote: None, ..comm });
+            }
+            _ => comms.push((family, comm)),
+        }
+    }
+    let place = |family: &String| comms.binary_search_by(|(known, _)| known.cmp(family)).unwrap_or(0);
+    let numbers = memberships.iter().zip(&families);
+    let numbers = numbers.map(|(known, family)| (known.comm.clone(), place(family) as u32)).collect();
+    (comms, numbers)
+}
+
+fn about(row: &CommRow, known: &Membership) -> About {
+    let Members { outside, .. } = row.members;
+    About {
+        name: Some(row.comm.clone()),
+        parent: match known.parent_size {
+            Some(size) => family_of(&row.parent, size),
+            // What its size is, other members may know; the name alone leads to it.
+            None => pattern_of(&row.parent),
+        },
+        created_by: row.created_by.clone(),
+        label: row.label.clone(),
+        topology: row.topology.clone(),
+        reorder: row.reorder,
+        freed: row.freed,
+        outside,
+    }
+}
+
+fn own_regions(rank: u32, tables: &RankTables) -> Vec<(String, Region)> {
+    let mut regions: BTreeMap<&str, Region> = BTreeMap::new();
+    let mut last = None;
+    for row in &tables.calls {
+        if last != Some(&row.region) {
+            regions.entry(&row.region).or_default();
+            last = Some(&row.region);
+        }
+    }
+    for row in &tables.regions {
+        let useful_s = Seconds((row.wall_s.0 - row.mpi_s.0).max(0.0));
+        let entered = Entered {
+            ranks: 1,
+            entries: row.entries,
+            wall: Spread::of(rank, ns(row.wall_s)),
+            mpi_ns: ns(row.mpi_s).into(),
+            useful: Spread::of(rank, ns(useful_s)),
+        };
+        regions.entry(&row.region).or_default().join(Region(Some(entered)));
+    }
+    regions.into_iter().map(|(path, region)| (path.to_owned(), region)).collect()
+}
+
+fn own_cells(
+    tables: &RankTables,
+    numbers: &HashMap<String, u32>,
+    regions: &[(String, Region)],
+) -> Vec<(CellKey, Own)> {
+    let mut cells = Vec::with_capacity(tables.calls.len());
+    let mut last: Option<(&str, u32)> = None;
+    for row in &tables.calls {
+        // PERF: neighbouring rows mostly are of one communicator.
+        let comm = match last {
+            Some((name, number)) if name == row.comm => number,
+            _ => numbers.get(&row.comm).copied().unwrap_or(ALL),
+        };
+        last = Some((&row.comm, comm));
+        let region = regions.binary_search_by(|(path, _)| path.as_str().cmp(&row.region)).unwrap_or(0);
+        let Some(operation) = Operation::from_name(&row.call) else { continue };
+        let key = CellKey {
+            comm,
+            operation: operation as u16,
+            region: region as u32,
+            size_class: size_class(row.size_min),
+            memory: row.memory,
+        };
+        let own = Own {
+            calls: row.calls,
+            bytes: row.bytes,
+            time_ns: ns(row.time_s),
+            shortest_ns: ns(row.min_s),
+            longest_ns: ns(row.max_s),
+        };
+        cells.push((key, own));
+    }
+    settle(cells)
+}
+
+fn cell(rank: u32, own: Own) -> Cell {
+    let Own { calls, bytes, time_ns, shortest_ns, longest_ns } = own;
+    Cell { ranks: 1, calls, bytes, time: Spread::of(rank, time_ns), shortest_ns, longest_ns }
+}
+
+fn own_wholes(rank: u32, cells: &[(CellKey, Own)]) -> Vec<((u32, u32), Whole)> {
+    let mut sums: Vec<((u32, u32), Own)> = Vec::new();
+    let mut by_call: BTreeMap<u32, Own> = BTreeMap::new();
+    // The cells of a communicator and operation lie beside each other.
+    for cells in
+        cells.chunk_by(|(left, _), (right, _)| (left.comm, left.operation) == (right.comm, right.operation))
+    {
+        let mut sum = cells[0].1;
+        cells[1..].iter().for_each(|(_, own)| sum.join(*own));
+        let (comm, call) = (cells[0].0.comm, u32::from(cells[0].0.operation));
+        sums.push(((comm, call), sum));
+        by_call.entry(call).and_modify(|known| known.join(sum)).or_insert(sum);
+    }
+    let mut by_comm: Vec<((u32, u32), Own)> = Vec::new();
+    for ((comm, _), sum) in &sums {
+        match by_comm.last_mut() {
+            Some(((known, _), all)) if known == comm => all.join(*sum),
+            _ => by_comm.push(((*comm, ALL), *sum)),
+        }
+    }
+    let everything = by_call.values().copied().reduce(|mut one, other| {
+        one.join(other);
+        one
+    });
+    sums.extend(by_comm);
+    sums.extend(by_call.into_iter().map(|(call, sum)| ((ALL, call), sum)));
+    sums.extend(everything.map(|sum| ((ALL, ALL), sum)));
+    let whole = |own: Own| Whole {
+        ranks: 1,
+        calls: Spread::of(rank, own.calls),
+        bytes: Spread::of(rank, own.bytes),
+        time: Spread::of(rank, own.time_ns),
+    };
+    let mut wholes: Vec<_> = sums.into_iter().map(|(key, own)| (key, whole(own))).collect();
+    wholes.sort_unstable_by_key(|&(key, _)| key);
+    wholes
+}
+
+fn own_offsets(rank: u32, tables: &RankTables, numbers: &HashMap<String, u32>) -> Vec<(OffsetKey, Traffic)> {
+    let row = |row: &PeerRow| {
+        let offset = i64::from(row.peer) - i64::from(rank);
+        let traffic = Traffic {
+            pairs: 1,
+            sent_messages: row.sent_messages,
+            sent_bytes: row.sent_bytes,
+            received_messages: row.received_messages,
+            received_bytes: row.received_bytes,
+        };
+        ((numbers.get(&row.comm).copied().unwrap_or(ALL), offset, offset), traffic)
+    };
+    bounded(settle(tables.peers.iter().map(row).collect()))
+}
+
+fn own_outside(tables: &RankTables, numbers: &HashMap<String, u32>) -> Vec<(u32, Traffic)> {
+    let rows = tables.outside.iter().map(|row| {
+        let traffic = Traffic {
+            pairs: 1,
+            sent_messages: row.sent_messages,
+            sent_bytes: row.sent_bytes,
+            received_messages: row.received_messages,
+            received_bytes: row.received_bytes,
+        };
+        (numbers.get(&row.comm).copied().unwrap_or(ALL), traffic)
+    });
+    settle(rows.collect())
+}
+
+/// Powers of two instead of offsets one by one, for communicators with too many of these.
+///
+/// Once there are too many there are too many whatever is added, so that the order of merging makes no difference.
+fn bounded(offsets: Vec<(OffsetKey, Traffic)>) -> Vec<(OffsetKey, Traffic)> {
+    let alike = |left: &(OffsetKey, Traffic), right: &(OffsetKey, Traffic)| left.0.0 == right.0.0;
+    let is_coarse = |rows: &[(OffsetKey, Traffic)]| {
+        rows.len() > MOST_OFFSETS || rows.iter().any(|((_, first, last), _)| first != last)
+    };
+    if !offsets.chunk_by(alike).any(is_coarse) {
+        return offsets;
+    }
+    let mut all = Vec::with_capacity(offsets.len());
+    for rows in offsets.chunk_by(alike) {
+        if is_coarse(rows) {
+            all.extend(rows.iter().map(|&((comm, first, _), traffic)| {
+                let (first, last) = power_of_two(first);
+                ((comm, first, last), traffic)
+            }));
+        } else {
+            all.extend_from_slice(rows);
+        }
+    }
+    settle(all)
+}
+
+/// The class of an offset: 0, or from a power of two to before the next, or the same below 0.
+fn power_of_two(offset: i64) -> (i64, i64) {
+    let Some(power) = offset.unsigned_abs().checked_ilog2() else { return (0, 0) };
+    let (near, far) =
+        (1i64 << power.min(62), ((1i64 << power.min(62)) - 1).saturating_mul(2).saturating_add(1));
+    if offset < 0 { (-far, -near) } else { (near, far) }
+}

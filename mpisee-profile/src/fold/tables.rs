@@ -1,0 +1,242 @@
+//! From sums to the rows of the profile directory.
+
+use super::{ALL, About, Cell, CellKey, Comm, Folded, Node, Region};
+use crate::rows::{
+    CommRow, Members, NodeRow, OffsetRow, OutsideTotalRow, Ranks, RegionTotalRow, Seconds, SpreadRow,
+    TotalRow, is_of_changing_members, is_one_per_process,
+};
+use crate::segment::key::class_bounds;
+use crate::{Operation, RankSet};
+use std::collections::HashMap;
+
+/// The tables of a folded profile.
+#[derive(Debug, Default)]
+pub struct FoldedTables {
+    /// `nodes.csv`.
+    pub nodes: Vec<NodeRow>,
+    /// `comms.csv`.
+    pub comms: Vec<CommRow>,
+    /// `totals.csv`.
+    pub totals: Vec<TotalRow>,
+    /// `spread.csv`.
+    pub spread: Vec<SpreadRow>,
+    /// `offsets.csv`.
+    pub offsets: Vec<OffsetRow>,
+    /// `outside-totals.csv`.
+    pub outside: Vec<OutsideTotalRow>,
+    /// `region-totals.csv`.
+    pub regions: Vec<RegionTotalRow>,
+}
+
+impl Folded {
+    /// The rows, when all ranks are in it. A family of one communicator has that one's name.
+    pub fn tables(&self) -> FoldedTables {
+        let names = self.names();
+        let name = |number: u32| names.get(number as usize).cloned().unwrap_or_default();
+        FoldedTables {
+            nodes: self.nodes.iter().map(node_row).collect(),
+            comms: self.comm_rows(&names),
+            totals: self.cells.iter().map(|(key, cell)| self.total_row(*key, cell, name(key.comm))).collect(),
+            spread: self.spread_rows(&names),
+            offsets: self.offset_rows(&names),
+            outside: self.outside_rows(&names),
+            regions: self.regions.iter().filter_map(region_row).collect(),
+        }
+    }
+
+    /// The names of families by their number.
+    fn names(&self) -> Vec<String> {
+        let name = |(family, comm): &(String, Comm)| {
+            let alone = comm.about.as_ref().filter(|_| comm.count <= 1).and_then(|about| about.name.clone());
+            alone.unwrap_or_else(|| family.clone())
+        };
+        self.comms.iter().map(name).collect()
+    }
+
+    fn comm_rows(&self, names: &[String]) -> Vec<CommRow> {
+        let by_family: HashMap<&str, &String> =
+            self.comms.iter().map(|(family, _)| family.as_str()).zip(names).collect();
+        let nodes: Vec<&Ranks> = self.nodes.iter().map(|(_, node)| &node.ranks).collect();
+        let row = |((family, comm), name): (&(String, Comm), &String)| {
+            let unknown = About {
+                name: None,
+                parent: String::new(),
+                created_by: String::new(),
+                label: String::new(),
+                topology: String::new(),
+                reorder: None,
+                freed: 0,
+                outside: [0, 0],
+            };
+            let about = comm.about.clone().unwrap_or(unknown);
+            CommRow {
+                comm: name.clone(),
+                parent: self.parent_name(&about.parent, &by_family),
+                created_by: about.created_by,
+                size: match is_of_changing_members(family) {
+                    true => comm.group.len() as u32,
+                    false => comm.size,
+                },
+                count: if is_one_per_process(family) { 1 } else { comm.count.max(1) },
+                members: members(comm, about.outside),
+                label: about.label,
+                topology: about.topology,
+                reorder: about.reorder,
+                nodes: if is_one_per_process(family) { 1 } else { count_nodes(comm, &nodes) },
+                freed: about.freed,
+            }
+        };
+        self.comms.iter().zip(names).map(row).collect()
+    }
+
+    /// The name of the parent's row. Where only a communicator knows its parent whose members are no members of that, the
+    /// size is not known, and the first of that name is taken.
+    fn parent_name(&self, family: &str, by_family: &HashMap<&str, &String>) -> String {
+        if let Some(name) = by_family.get(family) {
+            return (*name).clone();
+        }
+        let any_size = format!("{family}@");
+        let found = self.comms.iter().map(|(family, _)| family).find(|known| known.starts_with(&any_size));
+        let found = found.filter(|_| !family.is_empty()).and_then(|known| by_family.get(known.as_str()));
+        found.map_or_else(|| family.to_owned(), |name| (*name).clone())
+    }
+
+    fn total_row(&self, key: CellKey, cell: &Cell, comm: String) -> TotalRow {
+        let (size_min, size_max) = class_bounds(key.size_class);
+        TotalRow {
+            comm,
+            region: self.regions.get(key.region as usize).map_or_else(String::new, |(path, _)| path.clone()),
+            call: call_name(key.operation.into()),
+            size_min,
+            size_max,
+            memory: key.memory,
+            ranks: cell.ranks,
+            calls: cell.calls,
+            bytes: cell.bytes,
+            time_s: seconds(cell.time.sum),
+            time_min_s: seconds(cell.time.min.into()),
+            time_min_rank: cell.time.min_rank,
+            time_max_s: seconds(cell.time.max.into()),
+            time_max_rank: cell.time.max_rank,
+            time_deviation_s: Seconds(cell.time.deviation(cell.ranks) * 1e-9),
+            min_s: seconds(cell.shortest_ns.into()),
+            max_s: seconds(cell.longest_ns.into()),
+        }
+    }
+
+    fn spread_rows(&self, names: &[String]) -> Vec<SpreadRow> {
+        let narrow = |sum: u128| u64::try_from(sum).unwrap_or(u64::MAX);
+        let rows = self.wholes.iter().map(|((comm, call), whole)| SpreadRow {
+            comm: names.get(*comm as usize).cloned().unwrap_or_default(),
+            call: if *call == ALL { String::new() } else { call_name(*call) },
+            ranks: whole.ranks,
+            calls: narrow(whole.calls.sum),
+            calls_min: whole.calls.min,
+            calls_max: whole.calls.max,
+            calls_max_rank: whole.calls.max_rank,
+            bytes: narrow(whole.bytes.sum),
+            bytes_min: whole.bytes.min,
+            bytes_max: whole.bytes.max,
+            bytes_max_rank: whole.bytes.max_rank,
+            time_s: seconds(whole.time.sum),
+            time_min_s: seconds(whole.time.min.into()),
+            time_min_rank: whole.time.min_rank,
+            time_max_s: seconds(whole.time.max.into()),
+            time_max_rank: whole.time.max_rank,
+            time_deviation_s: Seconds(whole.time.deviation(whole.ranks) * 1e-9),
+        });
+        rows.collect()
+    }
+
+    fn offset_rows(&self, names: &[String]) -> Vec<OffsetRow> {
+        let rows = self.offsets.iter().map(|&((comm, offset_min, offset_max), traffic)| OffsetRow {
+            comm: names.get(comm as usize).cloned().unwrap_or_default(),
+            offset_min,
+            offset_max,
+            pairs: traffic.pairs,
+            sent_messages: traffic.sent_messages,
+            sent_bytes: traffic.sent_bytes,
+            received_messages: traffic.received_messages,
+            received_bytes: traffic.received_bytes,
+        });
+        rows.collect()
+    }
+
+    fn outside_rows(&self, names: &[String]) -> Vec<OutsideTotalRow> {
+        let rows = self.outside.iter().map(|(comm, traffic)| OutsideTotalRow {
+            comm: names.get(*comm as usize).cloned().unwrap_or_default(),
+            pairs: traffic.pairs,
+            sent_messages: traffic.sent_messages,
+            sent_bytes: traffic.sent_bytes,
+            received_messages: traffic.received_messages,
+            received_bytes: traffic.received_bytes,
+        });
+        rows.collect()
+    }
+}
+
+fn seconds(nanoseconds: u128) -> Seconds {
+    Seconds(nanoseconds as f64 * 1e-9)
+}
+
+fn call_name(operation: u32) -> String {
+    Operation::from_index(operation.into()).map_or_else(String::new, |operation| operation.name().to_owned())
+}
+
+fn node_row((host, node): &(String, Node)) -> NodeRow {
+    NodeRow {
+        host: host.clone(),
+        members: node.ranks.clone(),
+        ranks: node.ranks.len(),
+        wall_s: seconds(node.wall.sum),
+        wall_min_s: seconds(node.wall.min.into()),
+        wall_max_s: seconds(node.wall.max.into()),
+        wall_max_rank: node.wall.max_rank,
+        mpi_s: seconds(node.mpi.sum),
+        mpi_min_s: seconds(node.mpi.min.into()),
+        mpi_min_rank: node.mpi.min_rank,
+        mpi_max_s: seconds(node.mpi.max.into()),
+        mpi_max_rank: node.mpi.max_rank,
+        useful_s: seconds(node.useful.sum),
+        useful_max_s: seconds(node.useful.max.into()),
+        profiler_s: seconds(node.profiler_ns),
+    }
+}
+
+fn region_row((path, region): &(String, Region)) -> Option<RegionTotalRow> {
+    let entered = region.0.as_ref()?;
+    Some(RegionTotalRow {
+        region: path.clone(),
+        ranks: entered.ranks,
+        entries: entered.entries,
+        wall_s: seconds(entered.wall.sum),
+        wall_max_s: seconds(entered.wall.max.into()),
+        wall_max_rank: entered.wall.max_rank,
+        mpi_s: seconds(entered.mpi_ns),
+        useful_s: seconds(entered.useful.sum),
+        useful_max_s: seconds(entered.useful.max.into()),
+    })
+}
+
+fn members(comm: &Comm, outside: [u32; 2]) -> Members {
+    let listed = |ranks: &Ranks| match ranks {
+        Ranks::Listed(set) => (set.clone(), 0),
+        Ranks::Counted(count) => (RankSet::default(), *count),
+    };
+    let (group, unlisted) = listed(&comm.group);
+    let remote = comm.remote.as_ref().map(listed);
+    let more = remote.as_ref().map_or(0, |(_, more)| *more);
+    Members { group, remote: remote.map(|(set, _)| set), outside, unlisted: [unlisted, more] }
+}
+
+/// The nodes that a communicator, or all of a family together, is on; all of them where it is not listed who they are.
+fn count_nodes(comm: &Comm, nodes: &[&Ranks]) -> u32 {
+    let groups: Vec<&Ranks> = std::iter::once(&comm.group).chain(&comm.remote).collect();
+    let is_on = |node: &&&Ranks| {
+        groups.iter().any(|group| match (group, node) {
+            (Ranks::Listed(group), Ranks::Listed(node)) => group.shares(node),
+            _ => true,
+        })
+    };
+    nodes.iter().filter(is_on).count() as u32
+}

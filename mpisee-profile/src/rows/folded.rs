@@ -1,0 +1,384 @@
+//! The tables of a folded profile, whose rows are sums over ranks. They take the place of `ranks.csv`, `calls.csv`,
+//! `peers.csv`, `outside.csv` and `regions.csv`; `comms.csv` is there in both kinds of profile.
+//!
+//! `ranks` is the number of ranks that have a row of the kind in a profile by rank; least, most and standard deviation are
+//! over these. Where several ranks have the least or the most, the first of them is named.
+
+use super::{Memory, Row, Seconds};
+use crate::RankSet;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Ranks as ranges, `0-63,128-191`; of those that would take too many ranges only the number is kept, `~500000`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ranks {
+    /// Which they are.
+    Listed(RankSet),
+    /// How many they are.
+    Counted(u64),
+}
+
+impl Default for Ranks {
+    fn default() -> Self {
+        Ranks::Listed(RankSet::default())
+    }
+}
+
+/// Ranks of sets that lie within each other up to which they are listed, since all of them are walked then.
+const MOST_WALKED: u64 = 1 << 22;
+/// Ranges that a set of ranks has at most: more are counted alone, so that no set grows with the processes.
+const MOST_RANGES: usize = 4096;
+
+impl Ranks {
+    /// One rank.
+    pub fn one(rank: u32) -> Self {
+        Ranks::Listed(RankSet::evenly_spaced(rank, 1, 1))
+    }
+
+    /// How many they are.
+    pub fn len(&self) -> u64 {
+        match self {
+            Ranks::Listed(set) => set.len(),
+            Ranks::Counted(count) => *count,
+        }
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Adds others, none of which is among these.
+    pub fn join(&mut self, other: Ranks) {
+        *self = match (std::mem::take(self), other) {
+            (Ranks::Listed(one), Ranks::Listed(other))
+                if one.is_apart(&other) || one.len().saturating_add(other.len()) <= MOST_WALKED =>
+            {
+                let both = one.joined(other);
+                if both.ranges().len() <= MOST_RANGES {
+                    Ranks::Listed(both)
+                } else {
+                    Ranks::Counted(both.len())
+                }
+            }
+            (one, other) => Ranks::Counted(one.len().saturating_add(other.len())),
+        };
+    }
+}
+
+impl std::fmt::Display for Ranks {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Ranks::Listed(set) => set.fmt(out),
+            Ranks::Counted(count) => write!(out, "~{count}"),
+        }
+    }
+}
+
+impl std::str::FromStr for Ranks {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.strip_prefix('~') {
+            Some(count) => {
+                let wrong = |_| format!("'{text}' is not a number of ranks, like ~500000");
+                Ok(Ranks::Counted(count.parse().map_err(wrong)?))
+            }
+            None => Ok(Ranks::Listed(text.parse()?)),
+        }
+    }
+}
+
+impl Serialize for Ranks {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Ranks {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// `nodes.csv`: one row per node, over its processes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NodeRow {
+    /// The name of the host.
+    pub host: String,
+    /// The ranks on it.
+    pub members: Ranks,
+    /// How many they are.
+    pub ranks: u64,
+    /// Sum of the wall times, each from the end of `MPI_Init` to the start of `MPI_Finalize`.
+    pub wall_s: Seconds,
+    /// The shortest wall time.
+    pub wall_min_s: Seconds,
+    /// The longest.
+    pub wall_max_s: Seconds,
+    /// The rank that has it.
+    pub wall_max_rank: u32,
+    /// Sum of the times inside recorded MPI calls.
+    pub mpi_s: Seconds,
+    /// The least of them.
+    pub mpi_min_s: Seconds,
+    /// The rank that has it.
+    pub mpi_min_rank: u32,
+    /// The most.
+    pub mpi_max_s: Seconds,
+    /// The rank that has it.
+    pub mpi_max_rank: u32,
+    /// Sum of what each rank spent outside of MPI, 0 where calls of several threads took longer than the wall time.
+    pub useful_s: Seconds,
+    /// The most of it.
+    pub useful_max_s: Seconds,
+    /// Of `wall_s`, what the profiler itself took, see [`super::RankRow`].
+    pub profiler_s: Seconds,
+}
+
+impl Row for NodeRow {
+    const FILE: &'static str = "nodes.csv";
+    const COLUMNS: &'static [&'static str] = &[
+        "host",
+        "members",
+        "ranks",
+        "wall_s",
+        "wall_min_s",
+        "wall_max_s",
+        "wall_max_rank",
+        "mpi_s",
+        "mpi_min_s",
+        "mpi_min_rank",
+        "mpi_max_s",
+        "mpi_max_rank",
+        "useful_s",
+        "useful_max_s",
+        "profiler_s",
+    ];
+}
+
+/// `totals.csv`: one row per communicator or family, region, operation, size class and kind of memory, over ranks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TotalRow {
+    /// The communicator or family.
+    pub comm: String,
+    /// As in [`super::CallRow`].
+    pub region: String,
+    /// The standard's name of the function.
+    pub call: String,
+    /// The smallest message of the size class.
+    pub size_min: u64,
+    /// The largest message of the size class.
+    pub size_max: u64,
+    /// Where the buffers lie.
+    pub memory: Memory,
+    /// How many ranks made such calls.
+    pub ranks: u64,
+    /// How many calls, over all of them.
+    pub calls: u64,
+    /// The bytes that they contributed.
+    pub bytes: u64,
+    /// The time in the calls, over all ranks.
+    pub time_s: Seconds,
+    /// That of the rank with least.
+    pub time_min_s: Seconds,
+    /// That rank.
+    pub time_min_rank: u32,
+    /// That of the rank with most.
+    pub time_max_s: Seconds,
+    /// That rank.
+    pub time_max_rank: u32,
+    /// The standard deviation of the ranks' times.
+    pub time_deviation_s: Seconds,
+    /// The shortest call.
+    pub min_s: Seconds,
+    /// The longest call.
+    pub max_s: Seconds,
+}
+
+impl Row for TotalRow {
+    const FILE: &'static str = "totals.csv";
+    const COLUMNS: &'static [&'static str] = &[
+        "comm",
+        "region",
+        "call",
+        "size_min",
+        "size_max",
+        "memory",
+        "ranks",
+        "calls",
+        "bytes",
+        "time_s",
+        "time_min_s",
+        "time_min_rank",
+        "time_max_s",
+        "time_max_rank",
+        "time_deviation_s",
+        "min_s",
+        "max_s",
+    ];
+}
+
+/// `spread.csv`: how what a rank did as a whole differs over ranks, by communicator and operation, by communicator (`call`
+/// is empty), by operation (`comm` is empty), and of everything (both are empty).
+///
+/// Rows of `totals.csv` do not tell that: the rank with most time in one size class need not be the one with most in all.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SpreadRow {
+    /// The communicator or family; empty for all.
+    pub comm: String,
+    /// The standard's name of the function; empty for all.
+    pub call: String,
+    /// How many ranks made such calls.
+    pub ranks: u64,
+    /// How many calls, over all of them.
+    pub calls: u64,
+    /// The calls of the rank with fewest.
+    pub calls_min: u64,
+    /// The calls of the rank with most.
+    pub calls_max: u64,
+    /// That rank.
+    pub calls_max_rank: u32,
+    /// The bytes that they contributed.
+    pub bytes: u64,
+    /// The bytes of the rank with fewest.
+    pub bytes_min: u64,
+    /// The bytes of the rank with most.
+    pub bytes_max: u64,
+    /// That rank.
+    pub bytes_max_rank: u32,
+    /// The time in the calls, over all ranks.
+    pub time_s: Seconds,
+    /// That of the rank with least.
+    pub time_min_s: Seconds,
+    /// That rank.
+    pub time_min_rank: u32,
+    /// That of the rank with most.
+    pub time_max_s: Seconds,
+    /// That rank.
+    pub time_max_rank: u32,
+    /// The standard deviation of the ranks' times.
+    pub time_deviation_s: Seconds,
+}
+
+impl Row for SpreadRow {
+    const FILE: &'static str = "spread.csv";
+    const COLUMNS: &'static [&'static str] = &[
+        "comm",
+        "call",
+        "ranks",
+        "calls",
+        "calls_min",
+        "calls_max",
+        "calls_max_rank",
+        "bytes",
+        "bytes_min",
+        "bytes_max",
+        "bytes_max_rank",
+        "time_s",
+        "time_min_s",
+        "time_min_rank",
+        "time_max_s",
+        "time_max_rank",
+        "time_deviation_s",
+    ];
+}
+
+/// `offsets.csv`: point-to-point messages by how far the peer is from the rank, peer − rank.
+///
+/// Regular programs have few offsets. Those of a communicator with many are counted by powers of two: 4 to 7, 8 to 15,
+/// and the same below 0.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OffsetRow {
+    /// The communicator or family.
+    pub comm: String,
+    /// The smallest offset of the row.
+    pub offset_min: i64,
+    /// The largest.
+    pub offset_max: i64,
+    /// How many pairs of a rank and a peer.
+    pub pairs: u64,
+    /// Messages that the ranks sent to their peers.
+    pub sent_messages: u64,
+    /// Their bytes.
+    pub sent_bytes: u64,
+    /// Messages that the ranks received from their peers.
+    pub received_messages: u64,
+    /// Their bytes.
+    pub received_bytes: u64,
+}
+
+impl Row for OffsetRow {
+    const FILE: &'static str = "offsets.csv";
+    const COLUMNS: &'static [&'static str] = &[
+        "comm",
+        "offset_min",
+        "offset_max",
+        "pairs",
+        "sent_messages",
+        "sent_bytes",
+        "received_messages",
+        "received_bytes",
+    ];
+}
+
+/// `outside-totals.csv`: point-to-point messages to and from processes of other worlds, over ranks. A profile
+/// without such messages has no such file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OutsideTotalRow {
+    /// The communicator or family.
+    pub comm: String,
+    /// How many pairs of a rank and a process of another world.
+    pub pairs: u64,
+    /// Messages that the ranks sent to them.
+    pub sent_messages: u64,
+    /// Their bytes.
+    pub sent_bytes: u64,
+    /// Messages that the ranks received from them.
+    pub received_messages: u64,
+    /// Their bytes.
+    pub received_bytes: u64,
+}
+
+impl Row for OutsideTotalRow {
+    const FILE: &'static str = "outside-totals.csv";
+    const COLUMNS: &'static [&'static str] =
+        &["comm", "pairs", "sent_messages", "sent_bytes", "received_messages", "received_bytes"];
+}
+
+/// `region-totals.csv`: one row per named region, over the ranks that entered it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RegionTotalRow {
+    /// The region with those around it: `solver/halo`.
+    pub region: String,
+    /// How many ranks entered it.
+    pub ranks: u64,
+    /// How often it began, over all of them.
+    pub entries: u64,
+    /// Sum of the times in it, as in [`super::RegionRow`].
+    pub wall_s: Seconds,
+    /// The longest of them.
+    pub wall_max_s: Seconds,
+    /// The rank that has it.
+    pub wall_max_rank: u32,
+    /// Of `wall_s`, inside recorded MPI calls.
+    pub mpi_s: Seconds,
+    /// Sum of what each rank spent in it and outside of MPI.
+    pub useful_s: Seconds,
+    /// The most of it.
+    pub useful_max_s: Seconds,
+}
+
+impl Row for RegionTotalRow {
+    const FILE: &'static str = "region-totals.csv";
+    const COLUMNS: &'static [&'static str] = &[
+        "region",
+        "ranks",
+        "entries",
+        "wall_s",
+        "wall_max_s",
+        "wall_max_rank",
+        "mpi_s",
+        "useful_s",
+        "useful_max_s",
+    ];
+}

@@ -1,0 +1,204 @@
+//! Sums over ranks: the order of merging makes no difference, and bytes that are no sums are refused.
+
+use mpisee_profile::fold::FoldedTables;
+use mpisee_profile::rows::{CommRow, Memory, Row};
+use mpisee_profile::segment::key::size_class;
+use mpisee_profile::segment::log::{Created, NONE, Record, Runs};
+use mpisee_profile::segment::tables::Moment;
+use mpisee_profile::segment::words::{Owner, Words};
+use mpisee_profile::segment::{CallKey, Key, PeerKey, RankTables, Snapshot};
+use mpisee_profile::writer::to_csv;
+use mpisee_profile::{Folded, Operation, RankSet};
+use proptest::prelude::*;
+
+const END: Moment = Moment { monotonic_ns: 5_000_000_000, ticks: 5_000_000_000 };
+const RANKS: u32 = 12;
+
+fn created(id: u32, parent: u32, letter: u8, n: u32, r: u32, rank: u32, group: Vec<u32>) -> Record {
+    let operation = if letter == 0 { NONE } else { Operation::CommSplit as u32 };
+    let parent = if letter == 0 { NONE } else { parent };
+    let group = group.into_iter().collect::<Runs>();
+    Record::Created(Created { id, parent, letter, n, r, operation, rank, reorder: NONE, group, remote: None })
+}
+
+/// The world of 12, thirds of it by remainder, and of these pairs and duplicates; calls and messages differ by rank.
+fn rank(rank: u32) -> Folded {
+    let (third, place) = (rank % 3, rank / 3);
+    let members: Vec<u32> = (third..RANKS).step_by(3).collect();
+    let pair = place / 2 * 2;
+    let partners: Vec<u32> = members[pair as usize..pair as usize + 2].to_vec();
+    let call = |communicator, operation: Operation, size: u64, region| {
+        let (operation, size_class, memory) = (operation as u16, size_class(size), Memory::Host);
+        CallKey { communicator, region, operation, size_class, memory }.pack()
+    };
+    let time = 1000 + u64::from(rank * rank);
+    let calls = u64::from(rank) + 1;
+    let mut counters = vec![
+        (call(0, Operation::Barrier, 0, 0), [1, 0, time, 8, 77, 0]),
+        (call(2, Operation::Allreduce, 100 << (rank % 4), 0), [calls, 101 * calls, 2 * time, 5, 900, 0]),
+        (call(2, Operation::Allreduce, 8, 1), [3, 24, 31, 6, 20, 0]),
+        (call(3, Operation::Send, 8, 0), [1, 8, time / 2, 3, 500, 0]),
+        (PeerKey { communicator: 3, peer: 1 - place % 2 }.pack(), [1, 8, 1, 8, 0, 0]),
+        (Key::region(1), [2, 4000 + u64::from(rank), 0, 0, 0, 0]),
+    ];
+    if rank == 7 {
+        counters.push((call(0, Operation::Bcast, 64, 0), [1, 64, 5, 6, 5, 0]));
+    }
+    let records = [
+        created(0, 0, 0, 0, NONE, rank, (0..RANKS).collect()),
+        created(1, 0, 0, 0, NONE, 0, vec![rank]),
+        created(2, 0, b's', 2, third, place, members),
+        created(3, 2, b's', 3, pair, place % 2, partners),
+        created(4, 2, b'd', 4, NONE, place, (third..RANKS).step_by(3).collect()),
+        Record::Label { id: 2, text: "third".to_owned() },
+        Record::Label { id: 3, text: format!("pair {pair}") },
+        Record::Region { id: 1, parent: 0, name: "solver".to_owned() },
+    ];
+    let host = format!("node{}", rank / 4);
+    let owner = Owner { pid: 1, host: &host, world_rank: rank, world_size: RANKS };
+    let words = Words::new(owner).log(&records).counters(&counters);
+    let snapshot = Snapshot::read(words.words()).unwrap();
+    let none = RankSet::default();
+    Folded::of(&snapshot, &RankTables::new(&snapshot, END), &none)
+}
+
+fn text<R: Row>(rows: &[R]) -> String {
+    String::from_utf8(to_csv(rows)).unwrap()
+}
+
+fn texts(tables: &FoldedTables) -> [String; 6] {
+    let FoldedTables { nodes, comms, totals, spread, offsets, regions, .. } = tables;
+    [text(nodes), text(comms), text(totals), text(spread), text(offsets), text(regions)]
+}
+
+fn merged(mut one: Folded, other: Folded) -> Folded {
+    one.merge(Folded::decode(&other.encode()).unwrap());
+    one
+}
+
+fn all() -> Folded {
+    (0..RANKS).map(rank).reduce(merged).unwrap()
+}
+
+#[test]
+fn like_communicators_are_one_row() {
+    let tables = all().tables();
+    let comms: Vec<_> = tables
+        .comms
+        .iter()
+        .map(|row| {
+            let CommRow { comm, parent, size, count, label, nodes, .. } = row;
+            (comm.as_str(), parent.as_str(), *size, *count, row.members.to_string(), label.as_str(), *nodes)
+        })
+        .collect();
+    let everybody = || "0-11".to_owned();
+    assert_eq!(
+        comms,
+        [
+            ("S", "", 1, 1, everybody(), "", 1),
+            ("W", "", 12, 1, everybody(), "", 3),
+            ("W_s2.*@4", "W", 4, 3, everybody(), "third", 3),
+            ("W_s2.*_d4@4", "W_s2.*@4", 4, 3, everybody(), "", 3),
+            ("W_s2.*_s3.*@2", "W_s2.*@4", 2, 6, everybody(), "", 3),
+        ]
+    );
+}
+
+#[test]
+fn sums_are_those_of_the_ranks() {
+    let tables = all().tables();
+    let squares: u64 = (0..12).map(|rank| rank * rank).sum();
+    let barrier = tables.totals.iter().find(|row| row.call == "MPI_Barrier").unwrap();
+    assert_eq!((barrier.comm.as_str(), barrier.ranks, barrier.calls, barrier.bytes), ("W", 12, 12, 0));
+    assert_eq!((barrier.time_s.0 * 1e9).round() as u64, 12_000 + squares);
+    assert_eq!(((barrier.time_max_s.0 * 1e9).round() as u64, barrier.time_max_rank), (1121, 11));
+    assert_eq!(((barrier.time_min_s.0 * 1e9).round() as u64, barrier.time_min_rank), (1000, 0));
+    // Over size classes and regions of one rank.
+    let of = |comm: &str, call: &str| {
+        tables.spread.iter().find(|row| (row.comm.as_str(), row.call.as_str()) == (comm, call)).unwrap()
+    };
+    let allreduce = of("W_s2.*@4", "MPI_Allreduce");
+    assert_eq!((allreduce.ranks, allreduce.calls, allreduce.calls_max), (12, 78 + 36, 15));
+    assert_eq!((allreduce.bytes_max, allreduce.bytes_max_rank), (12 * 101 + 24, 11));
+    assert_eq!((allreduce.time_max_s.0 * 1e9).round() as u64, 2 * 1121 + 31);
+    assert_eq!(of("", "MPI_Bcast").ranks, 1);
+    assert_eq!(of("", "").calls, 12 + 78 + 36 + 12 + 1);
+    // Partners in a pair are three ranks apart.
+    let offsets: Vec<_> = tables
+        .offsets
+        .iter()
+        .map(|row| (row.offset_min, row.offset_max, row.pairs, row.sent_bytes))
+        .collect();
+    assert_eq!(offsets, [(-3, -3, 6, 48), (3, 3, 6, 48)]);
+    let [solver] = &tables.regions[..] else { panic!("{:?}", tables.regions) };
+    assert_eq!((solver.region.as_str(), solver.ranks, solver.entries), ("solver", 12, 24));
+    let nodes: Vec<_> = tables.nodes.iter().map(|row| (row.host.as_str(), row.members.to_string())).collect();
+    assert_eq!(
+        nodes,
+        [("node0", "0-3".into()), ("node1", "4-7".into()), ("node2", "8-11".into())] as [(_, String); 3]
+    );
+}
+
+#[test]
+fn peers_everywhere_are_counted_by_powers_of_two() {
+    let world = |rank: u32| {
+        let records = [created(0, 0, 0, 0, NONE, rank, (0..400).collect())];
+        let counters: Vec<_> =
+            (0..400).map(|peer| (PeerKey { communicator: 0, peer }.pack(), [1, 10, 1, 10, 0, 0])).collect();
+        let owner = Owner { pid: 1, host: "node", world_rank: rank, world_size: 400 };
+        let words = Words::new(owner).log(&records).counters(&counters);
+        let snapshot = Snapshot::read(words.words()).unwrap();
+        Folded::of(&snapshot, &RankTables::new(&snapshot, END), &RankSet::default())
+    };
+    let tables = [0, 399, 200].map(world).into_iter().reduce(merged).unwrap().tables();
+    assert!(tables.offsets.len() < 20, "{}", tables.offsets.len());
+    assert_eq!(tables.offsets.iter().map(|row| row.pairs).sum::<u64>(), 1200);
+    assert_eq!(tables.offsets.iter().map(|row| row.sent_bytes).sum::<u64>(), 12_000);
+    assert!(tables.offsets.iter().any(|row| (row.offset_min, row.offset_max, row.pairs) == (64, 127, 128)));
+}
+
+proptest! {
+    #[test]
+    fn the_order_of_merging_makes_no_difference(
+        order in Just((0..RANKS).collect::<Vec<u32>>()).prop_shuffle(), cuts in proptest::collection::vec(any::<proptest::sample::Index>(), RANKS as usize)
+    ) {
+        let mut parts: Vec<Folded> = order.into_iter().map(rank).collect();
+        for cut in cuts {
+            if parts.len() > 1 {
+                let one = parts.swap_remove(cut.index(parts.len()));
+                let place = cut.index(parts.len());
+                parts[place].merge(one);
+            }
+        }
+        let merged = parts.into_iter().reduce(merged).unwrap();
+        prop_assert_eq!(texts(&merged.tables()), texts(&all().tables()));
+    }
+
+    #[test]
+    fn bytes_that_were_changed_are_refused_or_merged(at: proptest::sample::Index, byte: u8, cut: Option<proptest::sample::Index>) {
+        let mut bytes = rank(5).encode();
+        prop_assert_eq!(&Folded::decode(&bytes).unwrap(), &rank(5));
+        let at = at.index(bytes.len());
+        bytes[at] = byte;
+        if let Some(cut) = cut {
+            bytes.truncate(cut.index(bytes.len()));
+        }
+        match Folded::decode(&bytes) {
+            Ok(changed) => {
+                let mut sum = all();
+                sum.merge(changed);
+                texts(&sum.tables());
+            }
+            Err(error) => prop_assert!(error.to_string().contains("did not arrive whole")),
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        let mut whole = rank(5).encode();
+        whole.truncate(9);
+        whole.extend(&bytes);
+        let _ = Folded::decode(&whole);
+        prop_assert!(Folded::decode(&bytes).is_err());
+    }
+}

@@ -1,0 +1,92 @@
+//! Sums over ranks, in place of rows of each: what of a very large run gets to the first rank.
+
+use super::link::Link;
+use super::tree::{Ranks, Tree};
+use crate::process::Process;
+use mpisee_profile::segment::tables::Moment;
+use mpisee_profile::segment::{RankTables, Snapshot};
+use mpisee_profile::{Folded, RankSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// What some ranks did, and the ranks whose part is not in it.
+#[derive(Default)]
+struct Sums {
+    folded: Folded,
+    lost: Vec<Ranks>,
+}
+
+/// The sums over this rank and those below it in the tree, and the ranks that are lost; on the first rank over all.
+///
+/// Each rank adds what its children send to its own and sends one message, so that none has more than the sums of two.
+pub fn gather(
+    process: &Process,
+    link: &Link,
+    tree: &Tree,
+    end: Moment,
+    absent: &RankSet,
+) -> (Folded, Vec<Ranks>) {
+    let own = match own_sums(process, end, absent) {
+        Some(folded) => Sums { folded, lost: Vec::new() },
+        None => Sums { folded: Folded::default(), lost: std::iter::once(link.rank..link.rank + 1).collect() },
+    };
+    let all = tree.gather(own, add, encode);
+    (all.folded, all.lost)
+}
+
+/// `None` if the counters cannot be read, which was said when rows were made of them.
+fn own_sums(process: &Process, end: Moment, absent: &RankSet) -> Option<Folded> {
+    let made = catch_unwind(AssertUnwindSafe(|| {
+        let snapshot = Snapshot::read(&process.segment).ok()?;
+        let tables = RankTables::without(absent, &snapshot, end);
+        Some(Folded::of(&snapshot, &tables, absent))
+    }));
+    made.ok().flatten()
+}
+
+fn add(sums: &mut Sums, sent: Result<Vec<u8>, Ranks>) {
+    match sent.map(|bytes| decode(&bytes)) {
+        Ok(Some(other)) => {
+            sums.folded.merge(other.folded);
+            sums.lost.extend(other.lost);
+        }
+        // Whose they were is not known here; that ranks are missing shows in the number of those that are in the sums.
+        Ok(None) => {}
+        Err(ranks) => sums.lost.push(ranks),
+    }
+}
+
+/// The number of lost ranges, these, and the sums.
+fn encode(sums: &Sums) -> Vec<u8> {
+    let words = sums.lost.iter().flat_map(|ranks| [ranks.start, ranks.end]);
+    let head = std::iter::once(sums.lost.len() as u32).chain(words);
+    let mut bytes: Vec<u8> = head.flat_map(u32::to_le_bytes).collect();
+    bytes.extend(sums.folded.encode());
+    bytes
+}
+
+fn decode(bytes: &[u8]) -> Option<Sums> {
+    let (count, mut rest) = bytes.split_first_chunk::<4>()?;
+    let mut lost = Vec::new();
+    for _ in 0..u32::from_le_bytes(*count) {
+        let (start, more) = rest.split_first_chunk::<4>()?;
+        let (end, more) = more.split_first_chunk::<4>()?;
+        lost.push(u32::from_le_bytes(*start)..u32::from_le_bytes(*end));
+        rest = more;
+    }
+    Some(Sums { folded: Folded::decode(rest).ok()?, lost })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_lost_is_told() {
+        let sums = Sums { folded: Folded::default(), lost: vec![4..8, 9..10] };
+        let bytes = encode(&sums);
+        assert_eq!(decode(&bytes).unwrap().lost, sums.lost);
+        for length in 0..bytes.len() {
+            assert!(decode(&bytes[..length]).is_none(), "{length}");
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! A profile whose rows are sums over ranks: what of it can be checked.
+
+use super::{Check, Findings, traffic, traffic_explanation};
+use crate::load::{self, is_one_per_process};
+use anyhow::Result;
+use mpisee_profile::fold::pattern_of;
+use mpisee_profile::rows::{
+    CommRow, NodeRow, OffsetRow, OutsideTotalRow, Ranks, Seconds, SpreadRow, TotalRow, is_of_changing_members,
+};
+use mpisee_profile::{Profile, RankSet, RunInfo};
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// Times are written with nanoseconds: each is off by half of one at most, and so is each that was added up.
+const ROUNDING_S: f64 = 0.5e-9;
+/// What doubles may lose beside that, relative to the sum.
+const SUMMATION: f64 = 1e-12;
+
+/// As [`super::check_all`].
+pub fn check_all(profile: &Profile, findings: &mut Findings) -> Result<()> {
+    let run = profile.run();
+    let nodes: Vec<NodeRow> = load::all(profile)?;
+    let comms: Vec<CommRow> = load::all(profile)?;
+    let totals: Vec<TotalRow> = load::all(profile)?;
+    let spread: Vec<SpreadRow> = load::all(profile)?;
+    let offsets: Vec<OffsetRow> = load::all(profile)?;
+    check_ranks(run, &nodes, findings);
+    check_names(run, &comms, findings);
+    let known: HashMap<&str, &CommRow> = comms.iter().map(|row| (row.comm.as_str(), row)).collect();
+    let mut rows = Rows { known, told: HashSet::new() };
+    totals.iter().for_each(|row| rows.check("totals.csv", &row.comm, Some(row.time_max_rank), findings));
+    for row in spread.iter().filter(|row| !row.comm.is_empty()) {
+        rows.check("spread.csv", &row.comm, Some(row.time_max_rank), findings);
+    }
+    offsets.iter().for_each(|row| rows.check("offsets.csv", &row.comm, None, findings));
+    for row in profile.rows_if_any::<OutsideTotalRow>()? {
+        rows.check("outside-totals.csv", &row?.comm, None, findings);
+    }
+    check_times(run, &nodes, &totals, &spread, findings);
+    check_counts(&totals, &spread, findings);
+    check_traffic(run, &offsets, findings);
+    Ok(())
+}
+
+/// Every rank is on one node.
+fn check_ranks(run: &RunInfo, nodes: &[NodeRow], findings: &mut Findings) {
+    let mut all = Ranks::default();
+    let mut sum = 0u64;
+    for row in nodes {
+        sum = sum.saturating_add(row.members.len());
+        if row.members.len() != row.ranks {
+            findings.differs(Check::Ranks, || {
+                format!("node {} has {} ranks and the members {}", row.host, row.ranks, row.members)
+            });
+        }
+        all.join(row.members.clone());
+    }
+    if all.len() < sum {
+        findings.differs(Check::Ranks, || "a rank is on two nodes of nodes.csv".to_owned());
+    }
+    let last = match &all {
+        Ranks::Listed(set) => set.ranges().iter().map(|range| range.last).max(),
+        Ranks::Counted(_) => None,
+    };
+    if let Some(last) = last.filter(|&last| last >= run.ranks) {
+        findings.differs(Check::Ranks, || {
+            format!("rank {last} is in nodes.csv, and run.json has {} ranks", run.ranks)
+        });
+    }
+    if sum != u64::from(run.ranks) {
+        let because = (!run.complete).then_some("the profile is incomplete");
+        findings.differs_unless(because, Check::Ranks, || {
+            format!("nodes.csv has {sum} ranks, and run.json has {}", run.ranks)
+        });
+    }
+}
+
+fn check_names(run: &RunInfo, comms: &[CommRow], findings: &mut Findings) {
+    let incomplete = (!run.complete).then_some("the profile is incomplete");
+    let names: HashSet<&str> = comms.iter().map(|row| row.comm.as_str()).collect();
+    let mut seen = HashSet::new();
+    for row in comms {
+        let CommRow { comm, parent, members, size, count, .. } = row;
+        if !seen.insert(comm) {
+            findings.differs(Check::Names, || format!("{comm} is in comms.csv more than once"));
+        }
+        if !parent.is_empty() && !names.contains(parent.as_str()) {
+            findings.differs_unless(incomplete, Check::Names, || {
+                format!("{comm} has the parent {parent}, which is not in comms.csv")
+            });
+        } else if !parent.is_empty() && !descends(comm, parent) {
+            findings.differs(Check::Names, || format!("{comm} does not begin as its parent {parent} does"));
+        }
+        let groups = || std::iter::once(&members.group).chain(&members.remote);
+        let last = groups().flat_map(RankSet::ranges).map(|range| range.last).max();
+        if let Some(last) = last.filter(|&last| last >= run.ranks) {
+            findings.differs(Check::Names, || {
+                format!("{comm} has the member {last}, and run.json has {} ranks", run.ranks)
+            });
+        }
+        let (listed, expected) =
+            (members.len().saturating_add(members.outsiders()), count.saturating_mul((*size).into()));
+        let is_plain = !is_one_per_process(comm) && !is_of_changing_members(comm);
+        if is_plain && listed != expected {
+            findings.differs_unless(incomplete, Check::Names, || {
+                format!("{comm} stands for {count} communicators of size {size}, and has {listed} members")
+            });
+        }
+    }
+}
+
+/// Whether the name is the parent's and one creation more, whatever the sizes and the numbers of what one call made.
+fn descends(comm: &str, parent: &str) -> bool {
+    let pattern = |name: &str| pattern_of(name.split_once('@').map_or(name, |(pattern, _)| pattern));
+    let (comm, parent) = (pattern(comm), pattern(parent));
+    comm.rsplit_once('_').is_some_and(|(before, _)| before == parent)
+}
+
+/// Rows of other tables name communicators of `comms.csv`, and members of them.
+struct Rows<'a> {
+    known: HashMap<&'a str, &'a CommRow>,
+    /// What is found once is not told again for each row.
+    told: HashSet<(&'static str, String)>,
+}
+
+impl Rows<'_> {
+    fn check(&mut self, file: &'static str, comm: &str, rank: Option<u32>, findings: &mut Findings) {
+        let what = match (self.known.get(comm), rank) {
+            (None, _) => format!("{comm} is in {file} and not in comms.csv"),
+            (Some(row), Some(rank)) if row.members.unlisted == [0, 0] && !row.members.contains(rank) => {
+                format!("rank {rank} is in {file} on {comm} and not among its members {}", row.members)
+            }
+            _ => return,
+        };
+        if self.told.insert((file, comm.to_owned())) {
+            findings.differs(Check::Rows, || what);
+        }
+    }
+}
+
+/// The time in MPI of all ranks is that of their calls, and not longer than they ran.
+fn check_times(
+    run: &RunInfo,
+    nodes: &[NodeRow],
+    totals: &[TotalRow],
+    spread: &[SpreadRow],
+    findings: &mut Findings,
+) {
+    let calls_s: f64 = totals.iter().map(|row| row.time_s.0).sum();
+    let mpi_s: f64 = nodes.iter().map(|row| row.mpi_s.0).sum();
+    let parts: u64 = totals.iter().map(|row| row.ranks).chain(nodes.iter().map(|row| row.ranks)).sum();
+    let tolerance_s = ROUNDING_S * (parts + (totals.len() + nodes.len()) as u64) as f64 + SUMMATION * mpi_s;
+    if (calls_s - mpi_s).abs() > tolerance_s {
+        findings.differs(Check::Time, || {
+            format!("the mpi_s of nodes.csv are {mpi_s:.9} s, and the times of totals.csv {calls_s:.9} s")
+        });
+    }
+    for row in spread {
+        let of = totals.iter().filter(|total| is_of(row, total));
+        let (time_s, parts) =
+            of.fold((0.0, 0u64), |(time_s, parts), total| (time_s + total.time_s.0, parts + 1));
+        let Seconds(expected_s) = row.time_s;
+        if (time_s - expected_s).abs() > ROUNDING_S * (parts + 1) as f64 + SUMMATION * expected_s {
+            findings.differs(Check::Time, || {
+                format!("{} has {expected_s:.9} s in spread.csv and {time_s:.9} s in totals.csv", named(row))
+            });
+        }
+    }
+    if run.mpi.thread_level == "multiple" {
+        findings.skipped = Some("MPI time is not compared with wall time: threads call MPI at once");
+        return;
+    }
+    for row in nodes.iter().filter(|row| row.mpi_max_s.0 > row.wall_max_s.0 + tolerance_s.min(1e-6)) {
+        findings.differs(Check::Time, || {
+            format!(
+                "rank {} on {} spent {:.9} s in MPI calls, and no rank there ran longer than {:.9} s",
+                row.mpi_max_rank, row.host, row.mpi_max_s.0, row.wall_max_s.0
+            )
+        });
+    }
+}
+
+/// Calls and bytes are the same in both tables.
+fn check_counts(totals: &[TotalRow], spread: &[SpreadRow], findings: &mut Findings) {
+    for row in spread {
+        let of = totals.iter().filter(|total| is_of(row, total));
+        let sums = of.fold((0u128, 0u128), |(calls, bytes), total| {
+            (calls + u128::from(total.calls), bytes + u128::from(total.bytes))
+        });
+        if sums != (row.calls.into(), row.bytes.into()) {
+            findings.differs(Check::Rows, || {
+                format!(
+                    "{} has {} calls and {} bytes in spread.csv, and {} and {} in totals.csv",
+                    named(row),
+                    row.calls,
+                    row.bytes,
+                    sums.0,
+                    sums.1
+                )
+            });
+        }
+    }
+}
+
+/// Whether the row of `spread.csv` is about that of `totals.csv`.
+fn is_of(row: &SpreadRow, total: &TotalRow) -> bool {
+    (row.comm.is_empty() || row.comm == total.comm) && (row.call.is_empty() || row.call == total.call)
+}
+
+fn named(row: &SpreadRow) -> String {
+    match (row.call.is_empty(), row.comm.is_empty()) {
+        (true, true) => "the run".to_owned(),
+        (true, false) => row.comm.clone(),
+        (false, true) => row.call.clone(),
+        (false, false) => format!("{} on {}", row.call, row.comm),
+    }
+}
+
+/// What was sent over an offset was received over the opposite one, of the same communicator.
+fn check_traffic(run: &RunInfo, offsets: &[OffsetRow], findings: &mut Findings) {
+    let explained_by = traffic_explanation(run);
+    let mut open: BTreeMap<(&str, i64, i64), traffic::Balance> = BTreeMap::new();
+    for row in offsets {
+        let sent = open.entry((&row.comm, row.offset_min, row.offset_max)).or_default();
+        sent.add(row.sent_messages, row.sent_bytes);
+        let opposite = (row.offset_max.saturating_neg(), row.offset_min.saturating_neg());
+        let received = open.entry((&row.comm, opposite.0, opposite.1)).or_default();
+        received.take(row.received_messages, row.received_bytes);
+    }
+    for ((comm, first, last), balance) in open.into_iter().filter(|(_, balance)| !balance.is_even()) {
+        findings.differs_unless(explained_by, Check::Traffic, || {
+            let offset = if first == last { format!("{first:+}") } else { format!("{first:+} to {last:+}") };
+            format!(
+                "on {comm}, ranks sent to those at {offset} {} than these received from them",
+                traffic::difference(balance)
+            )
+        });
+    }
+}

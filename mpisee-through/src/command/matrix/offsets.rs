@@ -1,0 +1,69 @@
+//! Who sends to whom, where rows are sums over ranks: how far away.
+
+use super::{MatrixArgs, Of, Traffic};
+use crate::command::Outcome;
+use crate::load::{self, Processes};
+use crate::sheet::{self, Answer, Head, Sheet, Value};
+use crate::units::{count, human_bytes};
+use anyhow::Result;
+use mpisee_profile::Profile;
+use mpisee_profile::rows::OffsetRow;
+use std::collections::BTreeMap;
+
+const HEADS: [Head; 6] = [
+    sheet::number("offset_min", "FROM OFFSET"),
+    sheet::number("offset_max", "TO"),
+    sheet::number("pairs", "PAIRS"),
+    sheet::number("messages", "MESSAGES"),
+    sheet::number("bytes", "BYTES"),
+    sheet::number("share", "SHARE%"),
+];
+
+/// As [`super::run`].
+pub fn run(args: &MatrixArgs, profile: &Profile, processes: &Processes) -> Result<Outcome> {
+    if args.image.is_some() || args.by == super::By::Node || args.fields.is_some() {
+        load::need_rows_by_rank(profile, "who of two ranks sends to the other")?;
+    }
+    if args.filter.names_ranks() {
+        load::need_rows_by_rank(profile, "to choose ranks")?;
+    }
+    let mut sums: BTreeMap<(i64, i64), (u64, Traffic)> = BTreeMap::new();
+    for row in profile.rows::<OffsetRow>()? {
+        let row = row?;
+        if row.sent_messages > 0 && args.filter.takes_comm(&row.comm, processes.comms.get(&row.comm)) {
+            let (pairs, sum) = sums.entry((row.offset_min, row.offset_max)).or_default();
+            *pairs = pairs.saturating_add(row.pairs);
+            sum.add(Traffic { messages: row.sent_messages, bytes: row.sent_bytes });
+        }
+    }
+    let mut all = Traffic::default();
+    sums.values().for_each(|(_, sum)| all.add(*sum));
+    let mut sorted: Vec<((i64, i64), (u64, Traffic))> = sums.into_iter().collect();
+    sorted.sort_by_key(|&(ends, (_, sum))| (std::cmp::Reverse(sum.of(args.of)), ends));
+    let mut rows = sorted
+        .iter()
+        .map(|&((first, last), (pairs, sum))| {
+            vec![
+                Value::Text(format!("{first:+}")),
+                Value::Text(format!("{last:+}")),
+                Value::Count(pairs),
+                Value::Count(sum.messages),
+                Value::Bytes(sum.bytes),
+                Value::Share(super::share(sum.of(args.of), all.of(args.of))),
+            ]
+        })
+        .collect();
+    let closing = args.shown.cut(&args.output, &mut rows, "No messages.");
+    let mut answer = Answer::new(profile, Sheet { name: "offsets", heads: HEADS.to_vec(), rows }, None);
+    if !sorted.is_empty() {
+        let what = if args.of == Of::Bytes { "bytes" } else { "messages" };
+        answer.lead = format!(
+            "{} with {}, by how far the receiver is from the sender (its rank less the sender's), most {what} first.\n",
+            count(all.messages, "message"),
+            human_bytes(all.bytes)
+        );
+    }
+    answer.values = vec![("messages", Value::Count(all.messages)), ("bytes", Value::Bytes(all.bytes))];
+    answer.closing = closing;
+    answer.write(&args.output, false)
+}

@@ -1,0 +1,512 @@
+//! Plays the ranks of a regular program without MPI, and makes their folded profile by the code that real ranks use.
+//!
+//! The processes are a periodic grid of three dimensions. Each is in the world, the grid, its lines and planes, its node,
+//! halves of halves of the world, and duplicates of these; it exchanges halos with its neighbours and calls collectives
+//! of several sizes.
+
+use anyhow::{Context, Result, ensure};
+use mpisee_profile::files::{FoldedFiles, ProfileFiles, parts};
+use mpisee_profile::nodes::Nodes;
+use mpisee_profile::rows::Memory;
+use mpisee_profile::run::{MpiInfo, RunInfo};
+use mpisee_profile::segment::key::size_class;
+use mpisee_profile::segment::log::{Created, NONE, Record, Run, Runs};
+use mpisee_profile::segment::tables::Moment;
+use mpisee_profile::segment::words::{Owner, Words};
+use mpisee_profile::segment::{CallKey, Key, PeerKey, RankTables, Snapshot};
+use mpisee_profile::{FORMAT_VERSION, Folded, Operation, RankSet};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+/// Processes of a node.
+const PER_NODE: u32 = 64;
+/// How long the program ran.
+const WALL_NS: u64 = 3_600_000_000_000;
+/// Communicators that are not duplicates or halves: the world, each process itself, the grid, its lines and planes, the node.
+const FEWEST: u32 = 10;
+
+/// A program that never was.
+#[derive(Clone, Copy, Debug)]
+pub struct Program {
+    ranks: u32,
+    /// The grid's extents; ranks along the last are neighbours.
+    dims: [u32; 3],
+    /// That each process is in.
+    communicators: u32,
+}
+
+/// A communicator as one process sees it.
+struct Comm {
+    created: Created,
+    label: &'static str,
+    topology: String,
+    /// Its size, for peers.
+    size: u32,
+    /// Peers in it.
+    neighbours: Vec<u32>,
+}
+
+impl Program {
+    /// A program of so many processes, each in so many communicators.
+    pub fn new(ranks: u32, communicators: u32) -> Result<Self> {
+        ensure!(ranks > 0, "a program has at least one rank");
+        ensure!(communicators >= FEWEST, "a process is in at least {FEWEST} communicators here");
+        let largest_factor = |of: u32, most: f64| {
+            (1..=of)
+                .take_while(|&factor| f64::from(factor) <= most + 1e-6)
+                .filter(|factor| of.is_multiple_of(*factor))
+                .max()
+                .unwrap_or(1)
+        };
+        let first = largest_factor(ranks, f64::from(ranks).cbrt());
+        let second = largest_factor(ranks / first, f64::from(ranks / first).sqrt());
+        Ok(Program { ranks, dims: [first, second, ranks / first / second], communicators })
+    }
+
+    /// What `run.json` says of it.
+    pub fn run(&self) -> RunInfo {
+        RunInfo {
+            format_version: FORMAT_VERSION,
+            mpisee_version: env!("CARGO_PKG_VERSION").to_owned(),
+            mpi: MpiInfo {
+                library: "none".to_owned(),
+                flavour: "none".to_owned(),
+                thread_level: "single".to_owned(),
+            },
+            command: vec!["./simulated".to_owned()],
+            start: "2026-01-01T00:00:00Z".to_owned(),
+            end: "2026-01-01T01:00:00Z".to_owned(),
+            ranks: self.ranks,
+            nodes: self.ranks.div_ceil(PER_NODE),
+            complete: true,
+            clock: "monotonic".to_owned(),
+            ..RunInfo::default()
+        }
+    }
+
+    /// The tables of a rank, as it makes them of its segment at `MPI_Finalize`.
+    pub fn tables(&self, rank: u32) -> Result<(Snapshot, RankTables)> {
+        let words = self.segment(rank);
+        let snapshot = Snapshot::read(words.words())?;
+        let end = Moment { monotonic_ns: WALL_NS, ticks: WALL_NS - u64::from(rank % 977) * 1_000_003 };
+        let tables = RankTables::new(&snapshot, end);
+        Ok((snapshot, tables))
+    }
+
+    fn segment(&self, rank: u32) -> Words {
+        let host = format!("node{:06}", rank / PER_NODE);
+        let owner =
+            Owner { pid: 1000 + rank % PER_NODE, host: &host, world_rank: rank, world_size: self.ranks };
+        let comms = self.comms(rank);
+        let mut records: Vec<Record> = Vec::new();
+        let mut counters: Vec<(Key, [u64; 6])> = Vec::new();
+        for comm in &comms {
+            let id = comm.created.id;
+            records.push(Record::Created(comm.created.clone()));
+            if !comm.label.is_empty() {
+                records.push(Record::Label { id, text: comm.label.to_owned() });
+            }
+            if !comm.topology.is_empty() {
+                records.push(Record::Topology { id, text: comm.topology.clone() });
+            }
+            counters.extend(calls(rank, id));
+            counters.extend(messages(id, comm));
+        }
+        records.push(Record::Region { id: 1, parent: 0, name: "solver".to_owned() });
+        counters.push((Key::region(1), [10, WALL_NS / 2 + u64::from(rank % 89) * 1_000_001, 0, 0, 0, 0]));
+        Words::new(owner).log(&records).counters(&counters)
+    }
+
+    /// The communicators of a process, in the order in which it came to be in them.
+    fn comms(&self, rank: u32) -> Vec<Comm> {
+        let mut comms = Vec::with_capacity(self.communicators as usize);
+        let run = |first, count, stride| Run { first, count, stride };
+        let all = || Runs::first(self.ranks);
+        let [first, second, third] = self.dims;
+        let at = [rank / (second * third), rank / third % second, rank % third];
+        let mut add =
+            |parent: u32, letter: u8, operation: Option<Operation>, r: u32, group: Runs, own: u32| {
+                let id = comms.len() as u32;
+                let created = Created {
+                    id,
+                    parent: if letter == 0 { NONE } else { parent },
+                    letter,
+                    n: id - u32::from(id > 0),
+                    r,
+                    operation: operation.map_or(NONE, |operation| operation as u32),
+                    rank: own,
+                    reorder: if letter == b'a' { 1 } else { NONE },
+                    group,
+                    remote: None,
+                };
+                let size = created.group.len() as u32;
+                let ring = [(own + 1) % size, (own + size - 1) % size];
+                let neighbours = if size > 2 { ring.to_vec() } else { Vec::new() };
+                comms.push(Comm { created, label: "", topology: String::new(), size, neighbours });
+                id
+            };
+        let (split, sub) = (Some(Operation::CommSplit), Some(Operation::CartSub));
+        add(0, 0, None, NONE, all(), rank);
+        add(0, 0, None, NONE, Runs::of([run(rank, 1, 1)]), 0);
+        let grid = add(0, b'a', Some(Operation::CartCreate), NONE, all(), rank);
+        let plane = second * third;
+        // Lines along each dimension, then planes across each.
+        let base = rank - at[2];
+        add(grid, b'b', sub, base, Runs::of([run(base, third, 1)]), at[2]);
+        let base = rank - at[1] * third;
+        add(grid, b'b', sub, base, Runs::of([run(base, second, third as i32)]), at[1]);
+        let base = rank - at[0] * plane;
+        add(grid, b'b', sub, base, Runs::of([run(base, first, plane as i32)]), at[0]);
+        let base = at[0] * plane;
+        add(grid, b'b', sub, base, Runs::of([run(base, plane, 1)]), rank - base);
+        let rows = (0..first).map(|row| run(row * plane + at[1] * third, third, 1));
+        add(grid, b'b', sub, at[1] * third, Runs::of(rows), at[0] * third + at[2]);
+        add(grid, b'b', sub, at[2], Runs::of([run(at[2], first * second, third as i32)]), rank / third);
+        let base = rank / PER_NODE * PER_NODE;
+        let on_node = PER_NODE.min(self.ranks - base);
+        add(0, b't', Some(Operation::CommSplitType), base, Runs::of([run(base, on_node, 1)]), rank - base);
+        // Halves of halves, as often as each has at least four processes, then duplicates.
+        let halvings = self.ranks.ilog2().saturating_sub(2);
+        let (mut parent, mut begin, mut size) = (0, 0, self.ranks);
+        for number in FEWEST..self.communicators {
+            if number - FEWEST < halvings {
+                let low = size / 2;
+                let is_high = rank - begin >= low;
+                let r = if is_high { low } else { 0 };
+                (begin, size) = (begin + r, if is_high { size - low } else { low });
+                parent = add(parent, b's', split, r, Runs::of([run(begin, size, 1)]), rank - begin);
+            } else {
+                let of = if number.is_multiple_of(2) { 0 } else { grid };
+                add(of, b'd', Some(Operation::CommDup), NONE, all(), rank);
+            }
+        }
+        let grid = &mut comms[grid as usize];
+        (grid.label, grid.topology) = ("grid", format!("cart dims={first}x{second}x{third} periods=1x1x1"));
+        grid.neighbours = self.around(at);
+        comms
+    }
+
+    /// The six neighbours in the grid, of which some may be one.
+    fn around(&self, at: [u32; 3]) -> Vec<u32> {
+        let dims = self.dims;
+        let mut around: Vec<u32> = (0..3)
+            .flat_map(|dimension| [1, dims[dimension] - 1].map(|step| (dimension, step)))
+            .map(|(dimension, step)| {
+                let mut there = at;
+                there[dimension] = (at[dimension] + step) % dims[dimension];
+                (there[0] * dims[1] + there[1]) * dims[2] + there[2]
+            })
+            .collect();
+        let own = (at[0] * dims[1] + at[1]) * dims[2] + at[2];
+        around.sort_unstable();
+        around.dedup();
+        around.retain(|&neighbour| neighbour != own);
+        around
+    }
+}
+
+/// Five operations of three sizes, some in a region. Times are pseudo-random, and not the same on any two ranks.
+fn calls(rank: u32, communicator: u32) -> impl Iterator<Item = (Key, [u64; 6])> {
+    let operations =
+        [Operation::Allreduce, Operation::Bcast, Operation::Alltoallv, Operation::Barrier, Operation::Isend];
+    let sizes = [0u64, 900, 70_000];
+    let cells = operations.into_iter().flat_map(move |operation| sizes.map(|size| (operation, size)));
+    cells.filter(|&(operation, size)| operation != Operation::Barrier || size == 0).map(
+        move |(operation, size)| {
+            let key = CallKey {
+                communicator,
+                region: u32::from(operation == Operation::Alltoallv),
+                operation: operation as u16,
+                size_class: size_class(size),
+                memory: Memory::Host,
+            };
+            let key = key.pack();
+            let chance = mixed(mixed(rank.into()) ^ key.0);
+            let calls = 100 + size % 7;
+            let longest = 1000 + chance % 1_000_000;
+            (key, [calls, calls * size, longest * calls / 3 + chance % 7, longest / 10 + 1, longest, 0])
+        },
+    )
+}
+
+/// What goes to each neighbour comes from it, too.
+fn messages(communicator: u32, comm: &Comm) -> impl Iterator<Item = (Key, [u64; 6])> {
+    let sent = 300 + u64::from(comm.size % 5);
+    let key = move |&peer: &u32| PeerKey { communicator, peer }.pack();
+    comm.neighbours.iter().map(move |peer| (key(peer), [sent, sent * 900, sent, sent * 900, 0, 0]))
+}
+
+/// S. Vigna's splitmix64.
+fn mixed(seed: u64) -> u64 {
+    let mut mixed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+/// Merges ranks as a binomial tree does: what stands for as many ranks as what came before it is merged with that.
+#[derive(Default)]
+struct Tree {
+    /// The number of ranks and their sums, larger ones first.
+    stack: Vec<(u64, Folded)>,
+    /// The most bytes that any rank sent.
+    most_bytes: usize,
+}
+
+impl Tree {
+    fn add(&mut self, ranks: u64, folded: Folded) -> Result<()> {
+        let (mut ranks, mut folded) = (ranks, folded);
+        while self.stack.last().is_some_and(|&(before, _)| before <= ranks) {
+            let (before, mut sum) = self.stack.pop().context("there is one")?;
+            self.send_to(&mut sum, &folded)?;
+            (ranks, folded) = (ranks + before, sum);
+        }
+        self.stack.push((ranks, folded));
+        Ok(())
+    }
+
+    /// The way that sums take from rank to rank.
+    fn send_to(&mut self, sum: &mut Folded, other: &Folded) -> Result<()> {
+        let bytes = other.encode();
+        self.most_bytes = self.most_bytes.max(bytes.len());
+        sum.merge(Folded::decode(&bytes)?);
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<(Folded, usize)> {
+        let (_, mut last) = self.stack.pop().context("there is no rank")?;
+        while let Some((_, mut sum)) = self.stack.pop() {
+            self.send_to(&mut sum, &last)?;
+            last = sum;
+        }
+        Ok((last, self.most_bytes))
+    }
+}
+
+/// The sums over all ranks, and the most bytes that any rank sent.
+fn fold(program: &Program) -> Result<(Folded, usize)> {
+    let threads = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
+    let share = program.ranks.div_ceil(threads).next_power_of_two();
+    let fold_from = |first: u32| -> Result<(u64, Folded, usize)> {
+        let mut tree = Tree::default();
+        let end = first.saturating_add(share).min(program.ranks);
+        for rank in first..end {
+            let (snapshot, tables) = program.tables(rank)?;
+            tree.add(1, Folded::of(&snapshot, &tables, &RankSet::default()))?;
+        }
+        let (folded, most) = tree.finish()?;
+        Ok((u64::from(end - first), folded, most))
+    };
+    let parts: Vec<_> = std::thread::scope(|scope| {
+        let begins = (0..program.ranks).step_by(share as usize);
+        let running: Vec<_> = begins.map(|first| scope.spawn(move || fold_from(first))).collect();
+        running.into_iter().map(|thread| thread.join().expect("a thread that plays ranks")).collect()
+    });
+    let mut tree = Tree::default();
+    for part in parts {
+        let (ranks, folded, most) = part?;
+        tree.most_bytes = tree.most_bytes.max(most);
+        tree.add(ranks, folded)?;
+    }
+    tree.finish()
+}
+
+/// Writes the folded profile of all ranks; returns where, and the most bytes that any rank sent.
+fn write(program: &Program, folder: &Path) -> Result<(PathBuf, usize)> {
+    let (folded, most) = fold(program)?;
+    ensure!(folded.ranks() == u64::from(program.ranks), "{} ranks were folded", folded.ranks());
+    Ok((FoldedFiles::create(folder)?.finish(&folded, &program.run())?, most))
+}
+
+/// Writes the profile with rows of each rank.
+fn write_by_rank(program: &Program, folder: &Path) -> Result<PathBuf> {
+    let nodes = Nodes::new((0..program.ranks).map(|rank| (rank, 1, rank / PER_NODE)));
+    let mut files = ProfileFiles::create(folder, nodes)?;
+    for rank in 0..program.ranks {
+        let (_, tables) = program.tables(rank)?;
+        files.append(&parts(&tables))?;
+    }
+    Ok(files.finish(&program.run())?)
+}
+
+/// What is played, and how it is written.
+#[derive(clap::Args)]
+pub struct Played {
+    /// How many ranks
+    #[arg(long, default_value_t = 1_000_000)]
+    ranks: u32,
+    /// Communicators that each rank is in
+    #[arg(long, default_value_t = 40)]
+    communicators: u32,
+    /// The directory to create (default: one below target/bench)
+    #[arg(long, value_name = "NAME.mpisee")]
+    folder: Option<PathBuf>,
+    /// Write rows of each rank instead of sums over ranks
+    #[arg(long)]
+    by_rank: bool,
+}
+
+/// Plays the ranks, writes the profile, asks mpisee-through, and prints what all of it took.
+pub fn measure(played: Played) -> Result<()> {
+    let Played { ranks, communicators, folder, by_rank } = played;
+    let program = Program::new(ranks, communicators)?;
+    let scratch = crate::root().join("target/bench");
+    std::fs::create_dir_all(&scratch)?;
+    let folder = folder.unwrap_or_else(|| scratch.join(format!("simulated-{ranks}.mpisee")));
+    ensure!(!folder.exists(), "{} exists; remove it, or name another with --folder", folder.display());
+    let start = Instant::now();
+    let (folder, most) =
+        if by_rank { (write_by_rank(&program, &folder)?, 0) } else { write(&program, &folder)? };
+    let seconds = start.elapsed().as_secs_f64();
+    let [first, second, third] = program.dims;
+    println!("{ranks} ranks, {first} x {second} x {third}, {communicators} communicators each");
+    println!(
+        "  played, folded and written in {seconds:.1} s, {:.0} us a rank",
+        1e6 * seconds / f64::from(ranks)
+    );
+    println!("  highest memory {} KiB; the largest message of the tree {most} bytes", peak_kib()?);
+    let mut all = 0;
+    for entry in std::fs::read_dir(&folder)? {
+        let entry = entry?;
+        all += entry.metadata()?.len();
+        println!("  {:>12} bytes  {}", entry.metadata()?.len(), entry.file_name().display());
+    }
+    println!("  {all:>12} bytes  {}", folder.display());
+    let mut build = Command::new("cargo");
+    ensure!(build.args(["build", "--quiet", "--release", "--package", "mpisee-through"]).status()?.success());
+    for command in ["summary", "comms", "ops", "sizes", "regions", "efficiency", "ranks", "matrix", "check"] {
+        let (seconds, kib, code) = asked(command, &folder)?;
+        println!("  mpisee-through {command:<10} {seconds:7.3} s {kib:>8} KiB, exit code {code}");
+    }
+    Ok(())
+}
+
+/// The most memory that this process ever had.
+fn peak_kib() -> Result<u64> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .context("no VmHWM in /proc/self/status")?;
+    Ok(line.trim().trim_end_matches(" kB").parse()?)
+}
+
+/// The seconds, the highest memory and the exit code of a command.
+fn asked(command: &str, folder: &Path) -> Result<(f64, i64, i32)> {
+    let program = crate::root().join("target/release/mpisee-through");
+    let start = Instant::now();
+    let child = Command::new(program).arg(command).arg(folder).stdout(Stdio::null()).spawn()?;
+    let mut status = 0;
+    // SAFETY: a usage of zeros is valid, and the call fills it.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: both are valid for writing, and the child is ours and was not waited for.
+    let waited = unsafe { libc::wait4(child.id() as libc::pid_t, &raw mut status, 0, &raw mut usage) };
+    ensure!(
+        waited == child.id() as libc::pid_t,
+        "waiting for mpisee-through: {}",
+        std::io::Error::last_os_error()
+    );
+    Ok((
+        start.elapsed().as_secs_f64(),
+        usage.ru_maxrss,
+        std::process::ExitStatus::from_raw(status).code().unwrap_or(-1),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mpisee_profile::Profile;
+    use mpisee_profile::fold::family_of;
+    use mpisee_profile::rows::{
+        CallRow, CommRow, NodeRow, OffsetRow, PeerRow, RankRow, Row, Seconds, SpreadRow, TotalRow,
+    };
+    use std::collections::BTreeMap;
+
+    fn all<R: Row>(profile: &Profile) -> Vec<R> {
+        profile.rows::<R>().unwrap().map(Result::unwrap).collect()
+    }
+
+    fn ns(seconds: Seconds) -> u64 {
+        (seconds.0 * 1e9).round() as u64
+    }
+
+    /// Calls, bytes, nanoseconds.
+    type Sum = (u64, u64, u64);
+
+    #[test]
+    fn sums_over_ranks_are_those_of_the_rows_by_rank() {
+        let scratch = tempfile::tempdir().unwrap();
+        let program = Program::new(1500, 24).unwrap();
+        let by_rank =
+            Profile::open(write_by_rank(&program, &scratch.path().join("a.mpisee")).unwrap()).unwrap();
+        let folded = Profile::open(write(&program, &scratch.path().join("b.mpisee")).unwrap().0).unwrap();
+        assert_eq!((by_rank.run().folded, folded.run().folded), (false, true));
+
+        // Each communicator is in the family of its pattern and size, or is that family alone.
+        let rows: Vec<CommRow> = all(&by_rank);
+        let families: Vec<CommRow> = all(&folded);
+        let known: BTreeMap<&str, &CommRow> = families.iter().map(|row| (row.comm.as_str(), row)).collect();
+        let mut of: BTreeMap<&str, String> = BTreeMap::new();
+        let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+        for row in &rows {
+            let family = family_of(&row.comm, row.size);
+            let name = if known.contains_key(family.as_str()) { family } else { row.comm.clone() };
+            *counts.entry(name.clone()).or_default() += 1;
+            of.insert(&row.comm, name);
+        }
+        assert_eq!(counts, families.iter().map(|row| (row.comm.clone(), row.count)).collect());
+        assert!(families.len() < rows.len() / 10, "{} of {}", families.len(), rows.len());
+
+        let mut expected: BTreeMap<(&str, String, String, u64), Sum> = BTreeMap::new();
+        let mut of_rank: BTreeMap<(&str, String), BTreeMap<u32, u64>> = BTreeMap::new();
+        for row in all::<CallRow>(&by_rank) {
+            let comm = of[row.comm.as_str()].as_str();
+            let comm = known[comm].comm.as_str();
+            let key = (comm, row.region, row.call.clone(), row.size_min);
+            let sum = expected.entry(key).or_default();
+            *sum = (sum.0 + row.calls, sum.1 + row.bytes, sum.2 + ns(row.time_s));
+            *of_rank.entry((comm, row.call)).or_default().entry(row.rank).or_default() += ns(row.time_s);
+        }
+        let totals: Vec<TotalRow> = all(&folded);
+        let found = totals.iter().map(|row| {
+            let key = (row.comm.as_str(), row.region.clone(), row.call.clone(), row.size_min);
+            (key, (row.calls, row.bytes, ns(row.time_s)))
+        });
+        assert_eq!(found.collect::<BTreeMap<_, _>>(), expected);
+        for row in all::<SpreadRow>(&folded).iter().filter(|row| !row.comm.is_empty() && !row.call.is_empty())
+        {
+            let times = &of_rank[&(row.comm.as_str(), row.call.clone())];
+            let most = times.iter().max_by_key(|&(rank, time)| (*time, std::cmp::Reverse(*rank))).unwrap();
+            let least = times.iter().min_by_key(|&(rank, time)| (*time, *rank)).unwrap();
+            assert_eq!(
+                (row.ranks, row.time_max_rank, ns(row.time_max_s)),
+                (times.len() as u64, *most.0, *most.1)
+            );
+            assert_eq!((row.time_min_rank, ns(row.time_min_s)), (*least.0, *least.1));
+        }
+        let sent = |rows: &mut dyn Iterator<Item = [u64; 4]>| {
+            rows.fold([0; 4], |sums, row| std::array::from_fn(|place| sums[place] + row[place]))
+        };
+        let peers: Vec<PeerRow> = all(&by_rank);
+        let offsets: Vec<OffsetRow> = all(&folded);
+        assert_eq!(
+            sent(&mut peers.iter().map(|row| [1, row.sent_messages, row.sent_bytes, row.received_bytes])),
+            sent(&mut offsets.iter().map(|row| [
+                row.pairs,
+                row.sent_messages,
+                row.sent_bytes,
+                row.received_bytes
+            ]))
+        );
+        let ranks: Vec<RankRow> = all(&by_rank);
+        let nodes: Vec<NodeRow> = all(&folded);
+        assert_eq!(
+            ranks.iter().map(|row| ns(row.mpi_s)).sum::<u64>(),
+            nodes.iter().map(|row| ns(row.mpi_s)).sum::<u64>()
+        );
+        assert_eq!(nodes.iter().map(|row| row.ranks).sum::<u64>(), 1500);
+    }
+}
