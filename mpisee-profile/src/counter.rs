@@ -23,7 +23,7 @@ mod machine {
     }
 
     /// The processor says that the counter runs at one rate in all its states (Intel SDM volume 3, 18.17.1:
-    /// CPUID.80000007H:EDX[8]), and the kernel, which compares the cores' counters, has not withdrawn it.
+    /// CPUID.80000007H, bit 8 of EDX), and the kernel, which compares the cores' counters, has not withdrawn it.
     pub fn is_reliable() -> bool {
         let most = __cpuid(0x8000_0000).eax;
         let invariant = most >= 0x8000_0007 && __cpuid(0x8000_0007).edx & (1 << 8) != 0;

@@ -2,9 +2,10 @@
 
 use crate::error::ProfileError;
 use crate::fold::Folded;
+use crate::gpu::{self, Part};
 use crate::nodes::Nodes;
 use crate::pieces::{Frame, frames};
-use crate::rows::{CallRow, CommRow, OutsideRow, PeerRow, RankRow, RegionRow, Row, is_folded};
+use crate::rows::{CallRow, CommRow, GpuRow, OutsideRow, PeerRow, RankRow, RegionRow, Row, is_folded};
 use crate::run::RunInfo;
 use crate::segment::RankTables;
 use crate::segment::tables::{is_merged, merge};
@@ -13,15 +14,16 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 /// The tables, in the order in which a rank's rows travel.
-pub const TABLES: usize = 6;
+pub const TABLES: usize = 7;
 const RANKS: usize = 0;
 const COMMS: usize = 1;
 const CALLS: usize = 2;
 const PEERS: usize = 3;
 const REGIONS: usize = 4;
 const OUTSIDE: usize = 5;
+const GPU: usize = 6;
 
-/// The rows of a rank as CSV text, by table.
+/// The rows of a rank as CSV text, by table; what its GPU kernels accessed as lines of JSON.
 pub fn parts(tables: &RankTables) -> [Vec<u8>; TABLES] {
     [
         to_csv(std::slice::from_ref(&tables.rank)),
@@ -30,7 +32,20 @@ pub fn parts(tables: &RankTables) -> [Vec<u8>; TABLES] {
         to_csv(&tables.peers),
         to_csv(&tables.regions),
         to_csv(&tables.outside),
+        to_lines(&tables.gpu),
     ]
+}
+
+fn to_lines(parts: &[Part]) -> Vec<u8> {
+    let line = |part| serde_json::to_vec(part).into_iter().chain([b"\n".to_vec()]).flatten();
+    parts.iter().flat_map(line).collect()
+}
+
+fn from_lines(lines: &[u8]) -> Result<Vec<Part>, ProfileError> {
+    let parts = serde_json::Deserializer::from_slice(lines).into_iter();
+    parts.collect::<Result<_, _>>().map_err(|error| ProfileError::Segment {
+        why: format!("what a rank's GPU kernels accessed did not arrive whole: {error}"),
+    })
 }
 
 /// The files of a profile, being written.
@@ -43,6 +58,8 @@ pub struct ProfileFiles {
     regions: TableWriter,
     /// Made when there is a first row.
     outside: Option<TableWriter>,
+    /// What GPU kernels accessed, as it came; whose memory that is can be told when all ranks are there.
+    gpu: Vec<u8>,
     /// Communicators that several ranks report, by name; with the order in which they came.
     merged: HashMap<String, (usize, CommRow)>,
     /// Communicators of a rank of which a part has come.
@@ -64,6 +81,7 @@ impl ProfileFiles {
             peers: directory.table::<PeerRow>()?,
             regions: directory.table::<RegionRow>()?,
             outside: None,
+            gpu: Vec::new(),
             directory,
             merged: HashMap::new(),
             begun: Vec::new(),
@@ -74,13 +92,15 @@ impl ProfileFiles {
 
     /// Appends the rows of one rank.
     pub fn append(&mut self, parts: &[Vec<u8>; TABLES]) -> Result<(), ProfileError> {
-        let [ranks, comms, calls, peers, regions, outside] = parts;
+        let [ranks, comms, calls, peers, regions, outside, gpu] = parts;
         self.ranks.append(ranks)?;
         self.append_comms(comms)?;
         self.calls.append(calls)?;
         self.peers.append(peers)?;
         self.regions.append(regions)?;
-        self.append_outside(outside)
+        self.append_outside(outside)?;
+        self.gpu.extend(gpu);
+        Ok(())
     }
 
     /// Appends a piece of the rows of one rank or several. What one rank has of a table comes in order, and whole before
@@ -104,6 +124,10 @@ impl ProfileFiles {
             PEERS => self.peers.append(frame.bytes),
             REGIONS => self.regions.append(frame.bytes),
             OUTSIDE => self.append_outside(frame.bytes),
+            GPU => {
+                self.gpu.extend(frame.bytes);
+                Ok(())
+            }
             _ => Ok(()),
         }
     }
@@ -164,8 +188,15 @@ impl ProfileFiles {
         for table in tables.into_iter().chain(self.outside) {
             table.close()?;
         }
+        let (rows, notes) = gpu::join(from_lines(&self.gpu)?);
+        if !rows.is_empty() {
+            let mut table = self.directory.table::<GpuRow>()?;
+            table.append(&to_csv(&rows))?;
+            table.close()?;
+        }
         let mut run = run.clone();
         run.notes.extend(folding_note(self.folded));
+        run.notes.extend(notes);
         self.directory.finish(&run)
     }
 }

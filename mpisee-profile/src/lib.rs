@@ -2,6 +2,7 @@
 //!
 //! * [`options`]: the `MPISEE_…` environment variables, set by the launcher and read by the library;
 //! * [`segment`]: the layout of the shared-memory segment in which every rank counts;
+//! * [`gpu`]: the file in which a process counts what its GPU kernels access, and its rows;
 //! * [`process`]: which process it is, and of which job; [`counter`]: the clock in whose ticks it measures;
 //! * [`rows`], [`run`], [`reader`], [`writer`]: the profile directory, `NAME.mpisee/`;
 //! * [`fold`]: sums over ranks instead of rows of each, for profiles of very many.
@@ -13,6 +14,7 @@ pub mod counter;
 pub mod error;
 pub mod files;
 pub mod fold;
+pub mod gpu;
 pub mod nodes;
 pub mod operation;
 pub mod options;

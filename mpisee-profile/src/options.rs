@@ -46,6 +46,14 @@ pub struct Options {
     pub fold: u32,
     /// Whether rank 0 says at the end where the profile is.
     pub quiet: bool,
+    /// Whether it is counted what GPU kernels access by themselves.
+    pub gpu: bool,
+    /// Which kernels, by name.
+    pub gpu_kernels: String,
+    /// One warp in so many is counted.
+    pub gpu_sample: u32,
+    /// `libsanitizer-public.so` of CUDA; `None` is where the launcher finds it.
+    pub gpu_sanitizer: Option<PathBuf>,
     /// Whether ranks on other nodes may be without the profiler.
     pub partial: bool,
 }
@@ -60,6 +68,10 @@ impl Default for Options {
             alike: 1000,
             fold: 4096,
             quiet: false,
+            gpu: false,
+            gpu_kernels: "*".to_owned(),
+            gpu_sample: 1,
+            gpu_sanitizer: None,
             partial: false,
         }
     }
@@ -154,6 +166,54 @@ pub const SETTINGS: &[Setting] = &[
         apply: |options, text| on_or_off(text).map(|on| options.quiet = on),
     },
     Setting {
+        variable: "MPISEE_GPU",
+        option: "gpu",
+        value: "on|off",
+        default: "off",
+        help: "Count what GPU kernels access on other devices, in other ranks and on the host; not yet tried on a GPU",
+        apply: |options, text| on_or_off(text).map(|on| options.gpu = on),
+    },
+    Setting {
+        variable: "MPISEE_GPU_KERNELS",
+        option: "gpu-kernels",
+        value: "PATTERN",
+        default: "*",
+        help: "Kernels that --gpu counts, by mangled name; * and ? as in file names",
+        apply: |options, text| {
+            text.clone_into(&mut options.gpu_kernels);
+            Ok(())
+        },
+    },
+    Setting {
+        variable: "MPISEE_GPU_SAMPLE",
+        option: "gpu-sample",
+        value: "N",
+        default: "1",
+        help: "Count one warp in N and scale; gpu.csv has the error",
+        apply: |options, text| match text.parse() {
+            Ok(n @ 1..=1_000_000) => {
+                options.gpu_sample = n;
+                Ok(())
+            }
+            _ => Err("is no number from 1 to 1000000".to_owned()),
+        },
+    },
+    Setting {
+        variable: "MPISEE_GPU_SANITIZER",
+        option: "gpu-sanitizer",
+        value: "FILE",
+        default: "auto",
+        help: "libsanitizer-public.so of CUDA 13.0 or later; auto: below CUDA_HOME or where CUDA is installed",
+        apply: |options, text| {
+            let path = PathBuf::from(text);
+            if text != "auto" && !path.is_absolute() {
+                return Err("is neither auto nor an absolute path".to_owned());
+            }
+            options.gpu_sanitizer = (text != "auto").then_some(path);
+            Ok(())
+        },
+    },
+    Setting {
         variable: "MPISEE_PARTIAL",
         option: "partial",
         value: "on|off",
@@ -162,6 +222,9 @@ pub const SETTINGS: &[Setting] = &[
         apply: |options, text| on_or_off(text).map(|on| options.partial = on),
     },
 ];
+
+/// Options that may stand without a value, with the one that is meant then.
+pub const ALONE: &[(&str, &str)] = &[("gpu", "on")];
 
 fn on_or_off(text: &str) -> Result<bool, String> {
     match text {

@@ -100,7 +100,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(24))]
         #[test]
         fn what_is_put_arrives_in_order_over_any_number_of_ranks(
-            ranks in prop::collection::vec(prop::array::uniform6(0usize..3 * PIECE), 1..4),
+            ranks in prop::collection::vec(prop::array::uniform7(0usize..3 * PIECE), 1..4),
         ) {
             let mut sent: [Vec<u8>; TABLES] = Default::default();
             let mut ends = [0; TABLES];

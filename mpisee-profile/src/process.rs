@@ -94,6 +94,12 @@ fn hydra(command: &[u8]) -> Option<u64> {
     Some(hash([b"hydra".as_slice(), place?, world?]))
 }
 
+/// Whether this process speaks for the job, as far as its launcher tells.
+pub fn speaks() -> bool {
+    const RANKS: [&str; 4] = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"];
+    RANKS.iter().find_map(std::env::var_os).is_none_or(|rank| rank == "0")
+}
+
 /// The process that started the ranks of this node: the nearest above this one that was not told this rank itself, as
 /// scripts around the program are.
 fn launcher() -> u32 {

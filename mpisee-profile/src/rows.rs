@@ -3,6 +3,7 @@
 //! Field names are column names. Times are seconds, sizes bytes, ranks those in `MPI_COMM_WORLD`.
 
 use crate::RankSet;
+use crate::gpu::Access;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned};
 use std::fmt;
 use std::str::FromStr;
@@ -366,6 +367,78 @@ impl Row for OutsideRow {
         "sent_bytes",
         "received_messages",
         "received_bytes",
+    ];
+}
+
+/// Where memory is that a GPU kernel accessed, and how it got there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum GpuMemory {
+    /// On another device of the same process.
+    Device,
+    /// Of another process, mapped by CUDA IPC.
+    Ipc,
+    /// Of another process, imported in another way.
+    Imported,
+    /// Of the host, allocated by CUDA.
+    Pinned,
+    /// Of the host, registered with CUDA.
+    Registered,
+    /// Managed memory, wherever it was just then.
+    Managed,
+}
+
+/// `gpu.csv`: what kernels accessed that is not memory of their own device and process; one row per rank, device, owner,
+/// kernel, source line, object, kind of access and width. A profile without such accesses has no such file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GpuRow {
+    /// The process.
+    pub rank: u32,
+    /// The device that ran the kernel, by its UUID: `GPU-8f6ad5c8-…`.
+    pub device: String,
+    /// The process that owns the memory; empty if that is unknown.
+    pub peer_rank: Option<u32>,
+    /// The device that the memory is on, `host`, `managed`, or empty if it is unknown.
+    pub peer_device: String,
+    /// What kind of memory it is.
+    pub memory: GpuMemory,
+    /// The kernel's name, mangled.
+    pub kernel: String,
+    /// `file:line`; `function+0x120` where the module has no line table.
+    pub source: String,
+    /// The name that the program gave the memory, or the return addresses of the call that allocated it, innermost first.
+    pub object: String,
+    /// How.
+    pub access: Access,
+    /// Bytes of one lane's access; 0 for bulk copies, each of which is one access.
+    pub width: u32,
+    /// Accesses by single lanes; scaled, if sampled.
+    pub accesses: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// One warp in so many was counted.
+    pub sampled: u32,
+    /// The standard error of `accesses`; 0 if every warp was counted.
+    pub error: f64,
+}
+
+impl Row for GpuRow {
+    const FILE: &'static str = "gpu.csv";
+    const COLUMNS: &'static [&'static str] = &[
+        "rank",
+        "device",
+        "peer_rank",
+        "peer_device",
+        "memory",
+        "kernel",
+        "source",
+        "object",
+        "access",
+        "width",
+        "accesses",
+        "bytes",
+        "sampled",
+        "error",
     ];
 }
 

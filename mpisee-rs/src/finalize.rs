@@ -6,6 +6,7 @@
 
 use crate::abi::Comm;
 use crate::clock;
+use crate::gpu;
 use crate::message::say;
 use crate::naming;
 use crate::process::{self, Process};
@@ -74,6 +75,7 @@ fn write_over(process: &Process, mut open: impl FnMut(&Process) -> Link) {
     }
     if told == Some(Order::Written) {
         process.segment.remove();
+        gpu::remove(process);
     }
 }
 
@@ -104,7 +106,7 @@ fn start_of(header: &Header) -> Moment {
 fn own_rows(process: &Process, end: Moment, absent: &RankSet) -> Own {
     let made = catch_unwind(AssertUnwindSafe(|| {
         let snapshot = Snapshot::read(&process.segment).map_err(|error| error.to_string())?;
-        let tables = RankTables::without(absent, &snapshot, end);
+        let tables = RankTables { gpu: gpu::parts(process), ..RankTables::without(absent, &snapshot, end) };
         let ns = |seconds: Seconds| (seconds.0 * 1e9) as u64;
         Ok(Own {
             wall_ns: ns(tables.rank.wall_s),
@@ -311,6 +313,9 @@ impl<'l> Writing<'l> {
         if let Ok(Files::Sums(_, folded)) = &files {
             let expected = u64::from(self.link.size()).saturating_sub(lost.len());
             report::note_unreadable(&mut run, expected.saturating_sub(folded.ranks()));
+            if process.options.gpu {
+                report::note_gpu_left_out(&mut run);
+            }
         }
         let write = |files| match files {
             Files::Rows(files) => files.finish(&run),

@@ -23,6 +23,7 @@ mod finalize;
 mod fit;
 mod fortran;
 mod generated;
+mod gpu;
 mod meaning;
 mod message;
 mod naming;

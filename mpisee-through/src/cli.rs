@@ -1,8 +1,8 @@
 //! The command line: which command, and usage errors as one sentence.
 
 use crate::command::{
-    Outcome, advise, check, comms, diff, efficiency, expect, locality, matrix, ops, ranks, recover, regions,
-    sizes, summary, top,
+    Outcome, advise, check, comms, diff, efficiency, expect, gpu, locality, matrix, ops, ranks, recover,
+    regions, sizes, summary, top,
 };
 use anyhow::Result;
 use clap::error::ErrorKind;
@@ -36,6 +36,7 @@ enum Command {
     Matrix(matrix::MatrixArgs),
     Efficiency(efficiency::EfficiencyArgs),
     Locality(locality::LocalityArgs),
+    Gpu(gpu::GpuArgs),
     Advise(advise::AdviseArgs),
     Diff(diff::DiffArgs),
     Expect(expect::ExpectArgs),
@@ -53,6 +54,7 @@ EXAMPLES:
   mpisee-through sizes app.mpisee           message sizes of each operation
   mpisee-through matrix app.mpisee          who sends to whom
   mpisee-through efficiency app.mpisee      how much is lost, and on which communicators
+  mpisee-through gpu app.mpisee             what GPU kernels accessed elsewhere, with mpisee --gpu
   mpisee-through advise app.mpisee          findings in plain words, and what to try
   mpisee-through diff a.mpisee b.mpisee     what changed between two runs
   mpisee-through expect app.expect app.mpisee    does it hold what is expected of it?
@@ -86,6 +88,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Result<Outcome> {
         Command::Matrix(args) => matrix::run(args),
         Command::Efficiency(args) => efficiency::run(args),
         Command::Locality(args) => locality::run(args),
+        Command::Gpu(args) => gpu::run(args),
         Command::Advise(args) => advise::run(args),
         Command::Diff(args) => diff::run(args),
         Command::Expect(args) => expect::run(args),

@@ -2,7 +2,7 @@
 
 use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use mpisee_profile::options::{SETTINGS, Setting};
+use mpisee_profile::options::{ALONE, SETTINGS, Setting};
 use std::ffi::OsString;
 
 const ABOUT: &str = "\
@@ -80,7 +80,14 @@ pub fn command() -> Command {
 
 /// The option for a setting of the profiler.
 fn argument(setting: &'static Setting) -> Arg {
-    Arg::new(setting.option)
+    let argument = match ALONE.iter().find(|(option, _)| *option == setting.option) {
+        // `--gpu ./app`: what follows is the program.
+        Some(&(_, value)) => {
+            Arg::new(setting.option).num_args(0..=1).require_equals(true).default_missing_value(value)
+        }
+        None => Arg::new(setting.option),
+    };
+    argument
         .long(setting.option)
         .value_name(setting.value)
         .help(format!("{} [default: {}; {}]", setting.help, setting.default, setting.variable))
@@ -130,7 +137,7 @@ mod tests {
     #[test]
     fn every_setting_is_an_option_and_its_default_can_be_given() {
         for setting in SETTINGS {
-            let run = read(&[&format!("--{}", setting.option), setting.default, "app"]).unwrap();
+            let run = read(&[&format!("--{}={}", setting.option, setting.default), "app"]).unwrap();
             assert_eq!(run.variables, [(setting.variable, setting.default.to_owned())]);
         }
     }

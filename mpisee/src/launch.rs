@@ -5,8 +5,10 @@ use crate::cli::Run;
 use crate::environment;
 use crate::failure::Failure;
 use crate::flavours::{Flavour, Installation, LIBRARY};
+use crate::gpu::Asked;
 use crate::program::Program;
 use crate::signals;
+use mpisee_profile::options::Options;
 use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -36,7 +38,10 @@ pub fn launch(run: Run) -> Result<Infallible, Failure> {
     })?;
 
     let mut command = Command::new(&program.path);
-    command.arg0(&run.program).args(&run.arguments).envs(run.variables);
+    command
+        .arg0(&run.program)
+        .args(&run.arguments)
+        .envs(run.variables.iter().map(|(name, value)| (name, value)));
     match chosen {
         Ok(Flavour { profiler, .. }) if !can_be_preloaded(profiler) => say(&format_args!(
             "the path {} has a space or a colon, which LD_PRELOAD cannot hold, so {} runs unprofiled; install \
@@ -46,6 +51,18 @@ pub fn launch(run: Run) -> Result<Infallible, Failure> {
         )),
         Ok(Flavour { profiler, .. }) => {
             command.env("LD_PRELOAD", preload(profiler, &std::env::var_os("LD_PRELOAD").unwrap_or_default()));
+            let options = options(&run.variables);
+            let asked = Asked { folder: &installation.folder, options: &options, variable: &variable };
+            match options.gpu.then(|| asked.prepare()) {
+                None => {}
+                Some(Ok(variables)) => drop(command.envs(variables)),
+                Some(Err(why)) => {
+                    command.env("MPISEE_GPU", "off");
+                    say(&format_args!(
+                        "{why}, so what GPU kernels access is not counted; the rest is profiled"
+                    ));
+                }
+            }
         }
         Err(reason) => say(&Message {
             program: &run.program,
@@ -57,6 +74,14 @@ pub fn launch(run: Run) -> Result<Infallible, Failure> {
     // SAFETY: the closure makes system calls only, and there is no other process to share memory with.
     unsafe { command.pre_exec(signals::restorer()) };
     Err(Failure::Exec { why: command.exec(), path: program.path })
+}
+
+/// The profiler's options as the program will have them. What is wrong with them the profiler says.
+fn options(given: &[(&'static str, String)]) -> Options {
+    let inherited = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())));
+    let given = given.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
+    Options::from_environment(inherited.chain(given)).0
 }
 
 /// The dynamic loader's separators.

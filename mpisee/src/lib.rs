@@ -8,6 +8,7 @@ mod cli;
 mod environment;
 mod failure;
 mod flavours;
+mod gpu;
 mod launch;
 mod program;
 mod signals;

@@ -3,6 +3,7 @@
 
 mod support;
 
+use mpisee_profile::options::{ALONE, SETTINGS};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use support::{Installation, MPICH, OPEN_MPI, script};
@@ -38,6 +39,76 @@ fn options_become_variables_and_win_over_inherited_ones() {
     assert_eq!(run.variable("MPISEE_RECORD").as_deref(), Some("off"));
     assert_eq!(run.variable("MPISEE_QUIET").as_deref(), Some("on"));
     assert_eq!(run.variable("MPISEE_CLOCK"), None);
+}
+
+/// A CUDA driver with so many GPUs, in a folder of its own.
+fn driver(installed: &Installation, devices: u32) -> String {
+    let source = format!(
+        "int cuInit(unsigned flags) {{ return (int)(0 & flags); }}\n\
+         int cuDeviceGetCount(int *count) {{ *count = {devices}; return 0; }}"
+    );
+    let source = installed.file("driver/cuda.c", source, 0o644);
+    let folder = Path::new(&source).parent().unwrap();
+    let library = folder.join("libcuda.so.1");
+    let compiled =
+        std::process::Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).status();
+    assert!(compiled.unwrap().success());
+    folder.display().to_string()
+}
+
+#[test]
+fn kernels_are_traced_where_all_that_is_needed_is_there() {
+    let installed = Installation::of(&[OPEN_MPI]);
+    let tracer = installed.file("lib/mpisee/gpu/libmpisee_gpu.so", "", 0o644);
+    installed.file("lib/mpisee/gpu/patches.fatbin", "", 0o644);
+    let sanitizer = installed.file("cuda/compute-sanitizer/libsanitizer-public.so", "", 0o644);
+    let cuda = sanitizer.strip_suffix("/compute-sanitizer/libsanitizer-public.so").unwrap().to_owned();
+    let driver = driver(&installed, 1);
+    let run = |arguments: &[&str]| {
+        installed.mpisee(arguments).variable("CUDA_HOME", &cuda).variable("LD_LIBRARY_PATH", &driver).run()
+    };
+    let traced = run(&["--gpu", "--gpu-sample", "100", "env"]);
+    assert_eq!(traced.stderr, "");
+    assert_eq!(traced.variable("CUDA_INJECTION64_PATH"), Some(tracer));
+    assert_eq!(traced.variable("MPISEE_GPU_SANITIZER"), Some(sanitizer));
+    assert_eq!(traced.variable("MPISEE_GPU_SAMPLE").as_deref(), Some("100"));
+    assert_eq!(traced.variable("MPISEE_GPU").as_deref(), Some("on"));
+    let plain = run(&["env"]);
+    assert_eq!(plain.variable("CUDA_INJECTION64_PATH"), None);
+    let off = run(&["--gpu=off", "env"]);
+    assert_eq!((off.variable("CUDA_INJECTION64_PATH"), off.stderr.as_str()), (None, ""));
+}
+
+#[test]
+fn without_a_gpu_one_sentence_is_said_and_the_rest_is_profiled() {
+    let installed = Installation::of(&[OPEN_MPI]);
+    let said = |run: &support::Outcome, why: &str| {
+        assert_eq!(run.variable("LD_PRELOAD"), Some(installed.profiler(OPEN_MPI)), "{run:?}");
+        assert_eq!(run.variable("MPISEE_GPU").as_deref(), Some("off"));
+        assert_eq!(run.variable("CUDA_INJECTION64_PATH"), None);
+        assert!(run.stderr.contains(why) && run.stderr.lines().count() == 1, "{run:?}");
+        assert!(
+            run.stderr.contains("so what GPU kernels access is not counted; the rest is profiled"),
+            "{run:?}"
+        );
+    };
+    said(&installed.mpisee(&["--gpu", "env"]).run(), "libmpisee_gpu.so");
+    installed.file("lib/mpisee/gpu/libmpisee_gpu.so", "", 0o644);
+    said(&installed.mpisee(&["--gpu", "env"]).run(), "patches.fatbin, which `cargo xtask dist` makes");
+    installed.file("lib/mpisee/gpu/patches.fatbin", "", 0o644);
+    let none = driver(&installed, 0);
+    said(
+        &installed.mpisee(&["--gpu", "env"]).variable("LD_LIBRARY_PATH", &none).run(),
+        "the CUDA driver finds no GPU here",
+    );
+    // A file that is no library comes first wherever this runs.
+    installed.file("driver/libcuda.so.1", "not a library", 0o644);
+    if !Path::new("/proc/driver/nvidia").exists() {
+        said(
+            &installed.mpisee(&["--gpu", "env"]).variable("LD_LIBRARY_PATH", &none).run(),
+            "there is no CUDA driver here (libcuda.so.1 cannot be loaded)",
+        );
+    }
 }
 
 #[test]
@@ -253,9 +324,12 @@ fn the_list_names_every_flavour() {
 fn help_shows_every_option_with_its_variable_and_default() {
     let run = Installation::of(&[]).mpisee(&["--help"]).run();
     let text = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-    for setting in mpisee_profile::options::SETTINGS {
+    for setting in SETTINGS {
         let stated = format!("[default: {}; {}]", setting.default, setting.variable);
-        assert!(text.contains(&format!("--{} <{}>", setting.option, setting.value)), "{text}");
+        let is_alone = ALONE.iter().any(|(option, _)| *option == setting.option);
+        let value =
+            if is_alone { format!("[=<{}>]", setting.value) } else { format!(" <{}>", setting.value) };
+        assert!(text.contains(&format!("--{}{value}", setting.option)), "{text}");
         assert!(text.contains(&stated), "{text}");
     }
     assert!(text.contains("EXAMPLES"));

@@ -61,6 +61,15 @@ pub fn commands() -> Result<[PathBuf; 2]> {
     Ok(["mpisee", "mpisee-through"].map(|command| target.join("release").join(command)))
 }
 
+/// Builds the GPU tracer's library; returns where it is.
+pub fn tracer() -> Result<PathBuf> {
+    eprintln!("building the GPU tracer");
+    let target = root().join("target");
+    let target_dir = target.to_str().context("the path of the workspace is not UTF-8")?;
+    cargo(&["build", "--release", "--package", "mpisee-gpu", "--lib", "--target-dir", target_dir], None)?;
+    Ok(target.join("release/libmpisee_gpu.so"))
+}
+
 /// Writes manual pages and shell completions below `folder`.
 pub fn manuals(folder: &Path) -> Result<()> {
     let target = root().join("target");

@@ -1,6 +1,7 @@
 //! Lays out an installation. It is relocatable: the launcher finds its libraries relative to itself.
 
 use crate::build::{self, Built, Wanted};
+use crate::gpu::{self, Tracer};
 use crate::root;
 use anyhow::{Context, Result, bail};
 use std::fs;
@@ -23,14 +24,15 @@ pub fn dist(wanted: &Wanted) -> Result<()> {
             return Ok(()); // A launcher without a library is of no use; the failures were told.
         }
         let folder = dist_folder();
-        replace(&folder, |new| lay_out(new, built, &build::commands()?))?;
+        let tracer = gpu::build(false)?;
+        replace(&folder, |new| lay_out(new, built, &build::commands()?, &tracer))?;
         let names: Vec<_> = built.iter().map(|built| built.flavour.name.as_str()).collect();
         println!("{}: mpisee for {}", folder.display(), names.join(", "));
         Ok(())
     })
 }
 
-fn lay_out(folder: &Path, built: &[Built], commands: &[PathBuf]) -> Result<()> {
+fn lay_out(folder: &Path, built: &[Built], commands: &[PathBuf], tracer: &Tracer) -> Result<()> {
     for command in commands {
         copy_into(command, &folder.join("bin"))?;
     }
@@ -38,6 +40,9 @@ fn lay_out(folder: &Path, built: &[Built], commands: &[PathBuf]) -> Result<()> {
         let flavour = folder.join("lib/mpisee").join(&it.flavour.name);
         copy_into(&it.library, &flavour)?;
         copy_into(&it.description, &flavour)?;
+    }
+    for file in std::iter::once(&tracer.library).chain(&tracer.patches) {
+        copy_into(file, &folder.join("lib/mpisee/gpu"))?;
     }
     for header in entries(&root().join("include"))? {
         copy_into(&header, &folder.join("include"))?;

@@ -6,6 +6,7 @@ mod build;
 mod dist;
 mod emit;
 mod flavour;
+mod gpu;
 mod instructions;
 mod mpi;
 mod overhead;
@@ -33,6 +34,12 @@ enum Task {
     Build(Wanted),
     /// Build everything and lay out a relocatable installation in target/dist
     Dist(Wanted),
+    /// Build the GPU tracer; what of it runs on a GPU needs CUDA's compiler
+    Gpu {
+        /// Get the compiler from Python's package index, 110 MB, if there is none
+        #[arg(long)]
+        fetch: bool,
+    },
     /// Copy what `dist` made
     Install {
         /// Where to: DIR/bin, DIR/lib, DIR/include, DIR/share
@@ -106,6 +113,10 @@ fn run(task: Task) -> Result<()> {
             Ok(())
         }),
         Task::Dist(wanted) => dist::dist(&wanted),
+        Task::Gpu { fetch } => gpu::build(fetch).map(|tracer| {
+            println!("{}", tracer.library.display());
+            tracer.patches.iter().for_each(|it| println!("{}", it.display()));
+        }),
         Task::Install { prefix } => dist::install(&prefix),
         Task::Clippy(wanted) => build::clippy(&wanted),
         Task::Test(wanted) => build::test(&wanted),

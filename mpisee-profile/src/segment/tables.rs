@@ -4,6 +4,7 @@ use super::key::{CallKey, Key, Meaning, class_bounds};
 use super::layout::{call, folded, peer, price, region};
 use super::log::{Created, NONE, OUTSIDE, Runs};
 use super::snapshot::{Communicator, Folded, Snapshot, Source};
+use crate::gpu::Part;
 use crate::rows::{
     CallRow, CommRow, Members, OutsideRow, PeerRow, RankRow, RegionRow, Seconds, is_of_changing_members,
     is_one_per_process,
@@ -36,6 +37,8 @@ pub struct RankTables {
     pub outside: Vec<OutsideRow>,
     /// Its regions.
     pub regions: Vec<RegionRow>,
+    /// What its GPU kernels accessed; from another file than the segment, and put here by who reads that.
+    pub gpu: Vec<Part>,
 }
 
 impl RankTables {
@@ -73,6 +76,7 @@ impl RankTables {
             peers: Vec::new(),
             outside: Vec::new(),
             regions: Vec::new(),
+            gpu: Vec::new(),
         };
         // Ordered by key, the rows come by communicator, region, operation and size.
         let mut counters: Vec<_> = snapshot.counters.iter().map(|(key, values)| (*key, *values)).collect();

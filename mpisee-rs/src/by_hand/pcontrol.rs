@@ -1,6 +1,7 @@
 //! `MPI_Pcontrol`: recording on and off, and named regions.
 
 use super::lifecycle::switch;
+use crate::gpu;
 use crate::process;
 use mpisee_profile::segment::NotSeen;
 use std::ffi::{CStr, c_char, c_int};
@@ -22,6 +23,8 @@ mod level {
     /// It ends.
     pub const END_NUMBER: c_int = 0x4d52_0000;
     pub const MOST: c_int = 0xffff;
+    /// Memory gets a name; the next argument leads to what and which.
+    pub const NAME_MEMORY: c_int = 0x4d50_5302;
 }
 
 /// `MPI_Pcontrol` (MPI 4.1, 15.2.4). Level 2, flush, needs nothing: every count is in the segment at once.
@@ -40,6 +43,8 @@ pub unsafe fn pcontrol(level: c_int, extra: *const c_char, make: impl FnOnce() -
                 regions.begin(&process.segment, &name);
             }
             level::END => regions.end(None),
+            // SAFETY: mpisee.h passes the address of such a structure with this level, and nothing else uses it.
+            level::NAME_MEMORY if !extra.is_null() => unsafe { gpu::name_memory(&*extra.cast()) },
             _ if (0..=level::MOST).contains(&(level.wrapping_sub(level::BEGIN_NUMBER))) => {
                 regions.begin(&process.segment, &number_name(level.wrapping_sub(level::BEGIN_NUMBER)));
             }

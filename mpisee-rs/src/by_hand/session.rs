@@ -14,6 +14,7 @@ use crate::abi::{self, Comm, Group, Info, Raw, Session, constant};
 use crate::argument::Place;
 use crate::finalize;
 use crate::generated::pmpi;
+use crate::gpu;
 use crate::meaning::completion::count_on;
 use crate::message::say;
 use crate::naming::{self, Membership, Parent};
@@ -103,6 +104,7 @@ extern "C" fn leave_without_profile() {
             ));
         }
         process.segment.remove();
+        gpu::remove(process);
     }
 }
 

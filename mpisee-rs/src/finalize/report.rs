@@ -63,6 +63,14 @@ pub fn note_unreadable(run: &mut RunInfo, ranks: u64) {
     }
 }
 
+/// Sums over ranks have no place for what GPU kernels of each accessed.
+pub fn note_gpu_left_out(run: &mut RunInfo) {
+    run.notes.push(
+        "what GPU kernels accessed is not in sums over ranks; MPISEE_FOLD sets above how many ranks there are sums alone"
+            .to_owned(),
+    );
+}
+
 fn profiler(call_ns: f64, init_ns: u64, counts: &[u64]) -> ProfilerInfo {
     let seconds = |ns: u64| ns as f64 * 1e-9;
     let (wall_s, time_s) = (seconds(counts[WALL_NS]), seconds(counts[PROFILER_NS]));

@@ -6,6 +6,7 @@ pub mod comms;
 pub mod diff;
 pub mod efficiency;
 pub mod expect;
+pub mod gpu;
 pub mod locality;
 pub mod matrix;
 pub mod ops;

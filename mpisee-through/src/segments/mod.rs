@@ -5,6 +5,7 @@ mod place;
 mod world;
 
 use anyhow::{Context, Result, bail};
+use mpisee_profile::gpu::{self, GpuFile, Part};
 use mpisee_profile::options::{Options, SETTINGS};
 use mpisee_profile::process;
 use mpisee_profile::segment::Snapshot;
@@ -239,8 +240,29 @@ impl Segment {
         Ok(snapshot)
     }
 
-    /// Deletes the file.
+    /// What the process counted of its GPU kernels, if it did.
+    pub fn gpu(&self) -> Result<Vec<Part>> {
+        let path = self.gpu_path();
+        if std::fs::symlink_metadata(&path).is_err() {
+            return Ok(Vec::new());
+        }
+        let read = || -> Result<Vec<Part>> {
+            let (file, _) = open(&path, self.user)?;
+            let mut content = Vec::new();
+            file.take(MOST_BYTES).read_to_end(&mut content).context("cannot read it")?;
+            Ok(gpu::parts(&GpuFile::parse(&content)?, self.header.world_rank))
+        };
+        read().with_context(|| format!("'{}'", path.display()))
+    }
+
+    fn gpu_path(&self) -> PathBuf {
+        let folder = self.path.parent().unwrap_or(Path::new("."));
+        gpu::path(folder, self.user, self.header.pid, self.header.process_start)
+    }
+
+    /// Deletes the file, and the one of its GPU kernels.
     pub fn remove(&self) -> Result<()> {
+        let _ = std::fs::remove_file(self.gpu_path());
         let cannot = || format!("cannot remove '{}'", self.path.display());
         let metadata = std::fs::symlink_metadata(&self.path).with_context(cannot)?;
         if identity(&metadata) != self.identity {

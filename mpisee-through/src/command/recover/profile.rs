@@ -4,6 +4,7 @@ use crate::segments::{Clock, Collected, Place, Segment, World, collected, missin
 use crate::units::to_nine_decimals;
 use anyhow::{Context, Result};
 use mpisee_profile::files::{FoldedFiles, ProfileFiles, parts};
+use mpisee_profile::gpu::Part;
 use mpisee_profile::nodes::Nodes;
 use mpisee_profile::options::Options;
 use mpisee_profile::rows::{CommRow, Seconds};
@@ -39,7 +40,7 @@ pub fn recover<'w>(
     let mut recovered = Vec::new();
     let mut unreadable = Vec::new();
     for segment in world.ended() {
-        match segment.read().and_then(|snapshot| Ok((tables_of(&snapshot)?, snapshot))) {
+        match segment.read().and_then(|snapshot| Ok((tables_of(&snapshot, segment)?, snapshot))) {
             Ok((tables, snapshot)) => {
                 let writing = match &mut writing {
                     Some(writing) => writing,
@@ -62,9 +63,17 @@ pub fn recover<'w>(
 }
 
 /// The rows of a process, if they can be read again: a segment that was changed may hold what no profile can.
-fn tables_of(snapshot: &Snapshot) -> Result<RankTables> {
-    let tables = RankTables::of_ended(snapshot);
+fn tables_of(snapshot: &Snapshot, segment: &Segment) -> Result<RankTables> {
+    let mut tables = RankTables::of_ended(snapshot);
     from_csv::<CommRow>(&to_csv(&tables.comms)).context("its communicators make no sense")?;
+    // Counts of calls are worth having without those of kernels.
+    tables.gpu = segment.gpu().unwrap_or_else(|why| {
+        let why = format!("{why:#}");
+        vec![Part::Note(format!(
+            "rank {}: what its GPU kernels accessed is lost: {why}",
+            snapshot.world_rank
+        ))]
+    });
     Ok(tables)
 }
 

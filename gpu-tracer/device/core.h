@@ -1,0 +1,281 @@
+/* What runs on the GPU at every access that a kernel makes to global memory: find the allocation that it hits,
+ * and count.
+ *
+ * The same text compiles as CUDA C++, where a warp works together, and as C, where a loop plays the warp; the
+ * tests compare the latter with a plain reference. src/layout.rs has the structures once more, and a test
+ * compares them.
+ *
+ * Only memory that is not the device's own, or not of the process's own, is in the table of ranges: an address
+ * in no range needs nothing.
+ */
+#ifndef MPISEE_GPU_CORE_H
+#define MPISEE_GPU_CORE_H
+
+#include <stdint.h>
+
+#ifdef __CUDACC__
+#define MP_DEVICE static __device__ __forceinline__
+#else
+#define MP_DEVICE static inline
+#endif
+
+/* A piece of memory: [begin, end). Ranges are disjoint and sorted. */
+struct mp_range {
+    uint64_t begin;
+    uint64_t end;
+    uint64_t id; /* from 1; never used again, also when the address is */
+};
+
+/* How many accesses an instruction made to a range. */
+struct mp_counter {
+    uint64_t pc;       /* the instruction's address, with bit 0 set; 0 in a free slot */
+    uint64_t what;     /* see mp_what; 0 while the slot is free, or being taken */
+    uint64_t accesses; /* by single lanes; of bulk copies, how many */
+    uint64_t extra;    /* MP_BULK: bytes; else, if sampled, the sum of the squares of what was added at once */
+};
+
+/* The counters of a context; `slots` of mp_counter follow. */
+struct mp_table {
+    uint64_t slots; /* a power of two */
+    uint64_t lost;  /* accesses for which there was no room */
+    uint64_t spare[2];
+};
+
+/* What the patches of a launch get. Never changed once a launch has it. */
+struct mp_launch {
+    uint64_t table;       /* of mp_table */
+    uint64_t ranges;      /* of the first mp_range */
+    uint32_t range_count; /* 0: nothing is counted */
+    uint32_t kernel;      /* its number, below 1 << MP_KERNEL_BITS */
+    uint64_t lowest;      /* the begin of the first range */
+    uint64_t highest;     /* the end of the last */
+    uint32_t threshold;   /* a warp is counted if its draw is below; 0: every warp */
+    uint32_t spare[5];
+};
+
+/* Kinds of access. */
+#define MP_LOAD 0u
+#define MP_STORE 1u
+#define MP_ATOMIC 2u
+
+/* What an access does, as sanitizer_patching.h has it. */
+#define MP_READS 0x1u
+#define MP_WRITES 0x2u
+#define MP_SYSTEM_ATOMIC 0x4u
+#define MP_PREFETCHES 0x8u
+
+/* Widths are kept as powers of two; this is none, but a copy of any length, with its bytes in `extra`. */
+#define MP_BULK 7u
+
+#define MP_KERNEL_BITS 20
+/* Slots that are looked at before an access is given up as lost. */
+#define MP_MOST_PROBES 128u
+
+MP_DEVICE uint64_t mp_add(uint64_t *word, uint64_t value) {
+#ifdef __CUDACC__
+    return atomicAdd((unsigned long long *)word, (unsigned long long)value);
+#else
+    return __atomic_fetch_add(word, value, __ATOMIC_RELAXED);
+#endif
+}
+
+/* Puts `value` into the word if that is 0; returns what was there. */
+MP_DEVICE uint64_t mp_claim(uint64_t *word, uint64_t value) {
+#ifdef __CUDACC__
+    return atomicCAS((unsigned long long *)word, 0ull, (unsigned long long)value);
+#else
+    uint64_t expected = 0;
+    __atomic_compare_exchange_n(word, &expected, value, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    return expected;
+#endif
+}
+
+/* D. Stafford's mix 13 of the 64-bit finalizer of MurmurHash3. */
+MP_DEVICE uint64_t mp_mix(uint64_t value) {
+    value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9ull;
+    value = (value ^ (value >> 27)) * 0x94d049bb133111ebull;
+    return value ^ (value >> 31);
+}
+
+/* Range, kernel, kind and width in one word, which is never 0. */
+MP_DEVICE uint64_t mp_what(uint32_t range, uint32_t kernel, uint32_t kind, uint32_t width) {
+    return 1ull << 63 | (uint64_t)width << 56 | (uint64_t)kind << 52 | (uint64_t)kernel << 32 | range;
+}
+
+/* The code of a width in bytes. */
+MP_DEVICE uint32_t mp_width(uint32_t bytes) {
+    uint32_t code = 0;
+    while (code < MP_BULK && (1u << code) < bytes) {
+        code++;
+    }
+    return code < MP_BULK && (1u << code) == bytes ? code : MP_BULK;
+}
+
+/* The kind of an access. An atomic reads and writes; only one of the whole system says so itself. */
+MP_DEVICE uint32_t mp_kind(uint32_t flags) {
+    const uint32_t both = MP_READS | MP_WRITES;
+    if ((flags & both) == both || (flags & MP_SYSTEM_ATOMIC)) {
+        return MP_ATOMIC;
+    }
+    return flags & MP_WRITES ? MP_STORE : MP_LOAD;
+}
+
+/* The range that holds the address, or 0. */
+MP_DEVICE uint32_t mp_find(const struct mp_launch *launch, uint64_t address) {
+    const struct mp_range *ranges = (const struct mp_range *)(uintptr_t)launch->ranges;
+    uint32_t below = 0, above = launch->range_count; /* the first range that begins later is in [below, above] */
+    if (address < launch->lowest || address >= launch->highest) {
+        return 0;
+    }
+    while (below < above) {
+        uint32_t middle = below + (above - below) / 2;
+        if (ranges[middle].begin <= address) {
+            below = middle + 1;
+        } else {
+            above = middle;
+        }
+    }
+    return below > 0 && address < ranges[below - 1].end ? (uint32_t)ranges[below - 1].id : 0;
+}
+
+/* The counter of a key, made if there is none yet; null if there is no room.
+ *
+ * A word of a key is written once and never changes. So all who look for one key skip the same slots, whose keys
+ * are others', and stop at the same one; nobody waits for anybody. A slot of which only the first word is written
+ * is taken by whoever writes the second. */
+MP_DEVICE struct mp_counter *mp_counter_of(struct mp_table *table, uint64_t pc, uint64_t what) {
+    struct mp_counter *counters = (struct mp_counter *)(table + 1);
+    uint64_t mask = table->slots - 1;
+    uint64_t at = mp_mix(pc ^ mp_mix(what));
+    uint32_t probe;
+    pc |= 1;
+    for (probe = 0; probe < MP_MOST_PROBES && probe <= mask; probe++, at++) {
+        struct mp_counter *counter = &counters[at & mask];
+        uint64_t there = *(volatile uint64_t *)&counter->pc;
+        if (there == 0) {
+            there = mp_claim(&counter->pc, pc);
+        }
+        if (there != 0 && there != pc) {
+            continue;
+        }
+        there = *(volatile uint64_t *)&counter->what;
+        if (there == 0) {
+            there = mp_claim(&counter->what, what);
+        }
+        if (there == 0 || there == what) {
+            return counter;
+        }
+    }
+    return 0;
+}
+
+/* Counts `accesses` lanes of a warp, or one bulk copy of `bytes`. */
+MP_DEVICE void mp_count(const struct mp_launch *launch, uint64_t pc, uint32_t range, uint32_t kind, uint32_t width,
+                        uint32_t accesses, uint64_t bytes) {
+    struct mp_table *table = (struct mp_table *)(uintptr_t)launch->table;
+    struct mp_counter *counter = mp_counter_of(table, pc, mp_what(range, launch->kernel, kind, width));
+    if (!counter) {
+        mp_add(&table->lost, accesses);
+        return;
+    }
+    mp_add(&counter->accesses, accesses);
+    if (width == MP_BULK) {
+        mp_add(&counter->extra, bytes);
+    } else if (launch->threshold) {
+        mp_add(&counter->extra, (uint64_t)accesses * accesses);
+    }
+}
+
+/* Whether a warp is counted: once in so many, decided before the look-up, so that what is left out costs little.
+ * Every warp has the same chance, so that the counted ones times n are an estimate without bias. */
+MP_DEVICE int mp_is_drawn(const struct mp_launch *launch, uint64_t seed) {
+    return launch->threshold == 0 || (uint32_t)(mp_mix(seed) >> 32) < launch->threshold;
+}
+
+#ifdef __CUDACC__
+
+MP_DEVICE uint32_t mp_lane(void) {
+    uint32_t lane;
+    asm("mov.u32 %0, %%laneid;" : "=r"(lane));
+    return lane;
+}
+
+/* One lane's access; all lanes of the warp that make it are here. */
+MP_DEVICE void mp_access(const struct mp_launch *launch, uint64_t pc, uint64_t address, uint32_t bytes, uint32_t kind) {
+    if (!launch || launch->range_count == 0) {
+        return;
+    }
+    uint32_t active = __activemask();
+    if (launch->threshold) {
+        /* The clock and the address of the first lane tell one warp's access from all others. */
+        int drawn = mp_is_drawn(launch, clock64() ^ mp_mix(pc ^ address));
+        if (!__shfl_sync(active, drawn, __ffs(active) - 1)) {
+            return;
+        }
+    }
+    uint32_t range = mp_find(launch, address);
+    uint32_t remote = __ballot_sync(active, range != 0);
+    if (range == 0) {
+        return;
+    }
+    /* Lanes at other instructions could be among these; within 4 GiB of code the low half tells them apart. */
+    uint32_t same = __match_any_sync(remote, (unsigned long long)(uint32_t)pc << 32 | range);
+    if (mp_lane() == (uint32_t)__ffs(same) - 1) {
+        uint32_t width = mp_width(bytes);
+        uint32_t lanes = __popc(same);
+        mp_count(launch, pc, range, kind, width, lanes, (uint64_t)lanes * bytes);
+    }
+}
+
+/* A copy of many bytes, which a warp makes once. It is counted in any case: such copies are few and large. */
+MP_DEVICE void mp_bulk(const struct mp_launch *launch, uint64_t pc, uint64_t address, uint64_t bytes, uint32_t kind) {
+    if (!launch || launch->range_count == 0 || mp_lane() != (uint32_t)__ffs(__activemask()) - 1) {
+        return;
+    }
+    uint32_t range = mp_find(launch, address);
+    if (range != 0) {
+        mp_count(launch, pc, range, kind, MP_BULK, 1, bytes);
+    }
+}
+
+#else
+
+/* A warp's access: the lanes of which the bit in `active` is set, each with its address. */
+MP_DEVICE void mp_access_warp(const struct mp_launch *launch, uint64_t pc, const uint64_t address[32], uint32_t active,
+                              uint32_t bytes, uint32_t kind, uint64_t seed) {
+    uint32_t range[32] = {0}, lane, other;
+    if (!launch || launch->range_count == 0 || !mp_is_drawn(launch, seed)) {
+        return;
+    }
+    for (lane = 0; lane < 32; lane++) {
+        if (active >> lane & 1) {
+            range[lane] = mp_find(launch, address[lane]);
+        }
+    }
+    for (lane = 0; lane < 32; lane++) {
+        uint32_t target = range[lane], lanes = 0;
+        if (target == 0) {
+            continue;
+        }
+        for (other = lane; other < 32; other++) {
+            if (range[other] == target) {
+                range[other] = 0;
+                lanes++;
+            }
+        }
+        mp_count(launch, pc, target, kind, mp_width(bytes), lanes, (uint64_t)lanes * bytes);
+    }
+}
+
+/* A warp's bulk copy. */
+MP_DEVICE void mp_bulk_warp(const struct mp_launch *launch, uint64_t pc, uint64_t address, uint64_t bytes,
+                            uint32_t kind) {
+    uint32_t range = launch && launch->range_count ? mp_find(launch, address) : 0;
+    if (range != 0) {
+        mp_count(launch, pc, range, kind, MP_BULK, 1, bytes);
+    }
+}
+
+#endif
+
+#endif

@@ -1,0 +1,193 @@
+//! What was counted so far, by what it is called: from the slots of a device to counters of the file.
+
+use crate::backend::Backend;
+use crate::layout::{Counter, What};
+use crate::lines::Lines;
+use crate::object::Stacks;
+use crate::registry::Registry;
+use mpisee_profile::gpu::{Access, Record, Values};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// A kernel of a module.
+pub struct Kernel {
+    name: String,
+    module: u64,
+    lines: Arc<Lines>,
+    /// Where its code and that of the functions that it may call is, as far as it was asked for.
+    code: Vec<(u64, u64, String)>,
+    knows_all_functions: bool,
+}
+
+impl Kernel {
+    /// A kernel, and where its code is.
+    pub fn new(name: &str, module: u64, code: Option<(u64, u64)>, lines: Arc<Lines>) -> Self {
+        let code = code.into_iter().map(|(pc, bytes)| (pc, bytes, name.to_owned())).collect();
+        Kernel { name: name.to_owned(), module, lines, code, knows_all_functions: false }
+    }
+
+    /// `file:line` of an instruction, or `function+0x120`.
+    fn source(&mut self, pc: u64, backend: &impl Backend) -> String {
+        if self.place(pc).is_none() && !self.knows_all_functions {
+            self.knows_all_functions = true;
+            let found = self.lines.functions().filter_map(|name| {
+                let (pc, bytes) = backend.function(self.module, name)?;
+                Some((pc, bytes, name.to_owned()))
+            });
+            self.code.extend(found);
+        }
+        let Some((function, offset)) = self.place(pc) else { return format!("?+{pc:#x}") };
+        match self.lines.line(function, offset) {
+            Some(line) => line.to_owned(),
+            None => format!("{function}+{offset:#x}"),
+        }
+    }
+
+    fn place(&self, pc: u64) -> Option<(&str, u64)> {
+        let holds = |&&(begin, bytes, _): &&(u64, u64, String)| pc >= begin && pc - begin < bytes;
+        self.code.iter().find(holds).map(|(begin, _, name)| (name.as_str(), pc - begin))
+    }
+}
+
+/// All counters.
+pub struct Counts {
+    kernels: Vec<Kernel>,
+    /// By device, instruction and what it accesses.
+    numbers: HashMap<(String, u64, u64), u32>,
+    values: Vec<Values>,
+    /// The range of each.
+    ranges: Vec<u32>,
+    changed: HashSet<u32>,
+    /// Records that wait to be written.
+    pending: Vec<Record>,
+    lost: u64,
+    notes: HashSet<String>,
+    told_objects: HashSet<u32>,
+    /// Ranges that were told, with the name that they had.
+    told_ranges: HashMap<u32, String>,
+}
+
+impl Counts {
+    /// No counts, of one warp in `sample`.
+    pub fn new(sample: u32) -> Self {
+        Counts {
+            kernels: Vec::new(),
+            numbers: HashMap::new(),
+            values: Vec::new(),
+            ranges: Vec::new(),
+            changed: HashSet::new(),
+            pending: vec![Record::Sampled(sample.max(1))],
+            lost: 0,
+            notes: HashSet::new(),
+            told_objects: HashSet::new(),
+            told_ranges: HashMap::new(),
+        }
+    }
+
+    /// Numbers a kernel.
+    pub fn kernel(&mut self, kernel: Kernel) -> u32 {
+        self.kernels.push(kernel);
+        self.kernels.len() as u32 - 1
+    }
+
+    /// Adds what a slot of a device counted since it was as `before`.
+    pub fn add(&mut self, device: &str, now: &Counter, before: &Counter, backend: &impl Backend) {
+        // A slot that is being taken has no counts yet.
+        if now.what == 0 || now.accesses == before.accesses {
+            return;
+        }
+        let key = (device.to_owned(), now.pc, now.what);
+        let number = match self.numbers.get(&key) {
+            Some(&number) => number,
+            None => {
+                let number = self.values.len() as u32;
+                self.describe(number, device, now, backend);
+                self.values.push(Values::default());
+                self.ranges.push(What::from(now.what).range);
+                self.numbers.insert(key, number);
+                number
+            }
+        };
+        let values = &mut self.values[number as usize];
+        values.accesses += now.accesses.wrapping_sub(before.accesses);
+        values.extra += now.extra.wrapping_sub(before.extra);
+        self.changed.insert(number);
+    }
+
+    fn describe(&mut self, id: u32, device: &str, counter: &Counter, backend: &impl Backend) {
+        let What { range, kernel, kind, width } = What::from(counter.what);
+        let pc = counter.pc & !1;
+        let (kernel, source) = match self.kernels.get_mut(kernel as usize) {
+            Some(kernel) => (kernel.name.clone(), kernel.source(pc, backend)),
+            None => ("?".to_owned(), format!("?+{pc:#x}")),
+        };
+        let access = match kind {
+            0 => Access::Load,
+            1 => Access::Store,
+            _ => Access::Atomic,
+        };
+        let device = device.to_owned();
+        self.pending.push(Record::Counter { id, device, kernel, source, range, access, width });
+    }
+
+    /// Accesses for which a device had no counter.
+    pub fn lost(&mut self, accesses: u64) {
+        if accesses > 0 {
+            self.lost += accesses;
+            let why = "there were more instructions and allocations than counters".to_owned();
+            self.pending.push(Record::Lost { accesses: self.lost, why });
+        }
+    }
+
+    /// A sentence for the profile, once.
+    pub fn note(&mut self, sentence: &str) {
+        if self.notes.insert(sentence.to_owned()) {
+            self.pending.push(Record::Note(sentence.to_owned()));
+        }
+    }
+
+    /// The record of a call stack, if it was not told yet.
+    pub fn object(&mut self, id: u32, stacks: &Stacks) -> Option<Record> {
+        self.told_objects.insert(id).then(|| Record::Object { id, stack: stacks.text(id) })
+    }
+
+    /// What is to be written, with the ranges that counters are of.
+    pub fn records(
+        &mut self,
+        registry: &Registry,
+        stacks: &Stacks,
+        device: impl Fn(i32) -> String,
+    ) -> Vec<Record> {
+        let ranges: HashSet<u32> = self.changed.iter().map(|&it| self.ranges[it as usize]).collect();
+        let mut records = Vec::new();
+        for id in ranges {
+            let Some(range) = registry.get(id) else { continue };
+            if self.told_ranges.get(&id) == Some(&range.name) {
+                continue;
+            }
+            self.told_ranges.insert(id, range.name.clone());
+            records.extend(self.object(range.object, stacks));
+            let place = range.place.place(&device);
+            records.push(Record::Range { id, place, object: range.object, name: range.name.clone() });
+        }
+        records.append(&mut self.pending);
+        records
+    }
+
+    /// Whether values changed since they were last taken.
+    pub fn has_changed(&self) -> bool {
+        !self.changed.is_empty()
+    }
+
+    /// The values that changed since they were last taken, by counter.
+    pub fn take_changed(&mut self) -> Vec<(u32, Values)> {
+        let mut changed: Vec<u32> = self.changed.drain().collect();
+        changed.sort_unstable();
+        changed.into_iter().map(|it| (it, self.values[it as usize])).collect()
+    }
+
+    /// The allocations that were accessed.
+    pub fn ranges(&self) -> HashSet<u32> {
+        self.ranges.iter().copied().collect()
+    }
+}

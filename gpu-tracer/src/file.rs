@@ -1,0 +1,129 @@
+//! The file of counters, written so that it is whole whenever the process is killed.
+//!
+//! It is opened anew for each batch: a descriptor that is kept may be closed by the program, and then stand for a file
+//! of its own.
+
+use mpisee_profile::gpu::{BLOCK_HEADER_BYTES, MAGIC, Record, Values, record_block, values_block};
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Seek, SeekFrom};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// The file.
+#[derive(Debug)]
+pub struct Output {
+    path: PathBuf,
+    /// Device and inode, by which it is known again.
+    identity: (u64, u64),
+    /// Where what is whole ends.
+    end: u64,
+    /// Where the values of a counter are.
+    places: HashMap<u32, u64>,
+    /// Set with the first error; what comes later is not written, so that no part is missing in between.
+    failed: Option<String>,
+}
+
+impl Output {
+    /// Makes the file, which must not be there yet.
+    pub fn create(path: &Path) -> io::Result<Output> {
+        let mut options = OpenOptions::new();
+        let file =
+            options.write(true).create_new(true).mode(0o600).custom_flags(libc::O_NOFOLLOW).open(path)?;
+        file.write_all_at(&MAGIC, 0)?;
+        Ok(Output {
+            path: path.to_owned(),
+            identity: identity(&file)?,
+            end: MAGIC.len() as u64,
+            places: HashMap::new(),
+            failed: None,
+        })
+    }
+
+    /// Appends records, and puts values into their places; those of new counters are appended.
+    pub fn write(&mut self, records: &[Record], values: &[(u32, Values)]) {
+        if self.failed.is_none()
+            && let Err(error) = self.try_write(records, values)
+        {
+            self.failed = Some(error.to_string());
+        }
+    }
+
+    fn try_write(&mut self, records: &[Record], values: &[(u32, Values)]) -> io::Result<()> {
+        let (known, new): (Vec<_>, Vec<_>) = values.iter().partition(|(id, _)| self.places.contains_key(id));
+        let mut batch: Vec<u8> = records.iter().flat_map(record_block).collect();
+        let mut places = Vec::new();
+        for &(id, values) in new {
+            places.push((id, self.end + batch.len() as u64));
+            batch.extend(values_block(id, values));
+        }
+        let file = self.open()?;
+        file.write_all_at(&batch, self.end)?;
+        self.end += batch.len() as u64;
+        self.places.extend(places);
+        for &(id, values) in known {
+            let body = &values_block(id, values)[BLOCK_HEADER_BYTES..];
+            file.write_all_at(body, self.places[&id] + BLOCK_HEADER_BYTES as u64)?;
+        }
+        Ok(())
+    }
+
+    fn open(&self) -> io::Result<File> {
+        let mut file = OpenOptions::new().write(true).custom_flags(libc::O_NOFOLLOW).open(&self.path)?;
+        if identity(&file)? != self.identity {
+            return Err(io::Error::other("another file took its name"));
+        }
+        file.seek(SeekFrom::Start(self.end))?;
+        Ok(file)
+    }
+
+    /// Why nothing is written any more, if so.
+    pub fn failure(&self) -> Option<&str> {
+        self.failed.as_deref()
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+fn identity(file: &File) -> io::Result<(u64, u64)> {
+    let metadata = file.metadata()?;
+    Ok((metadata.dev(), metadata.ino()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mpisee_profile::gpu::GpuFile;
+
+    #[test]
+    fn values_change_in_place_and_records_are_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut output = Output::create(&folder.path().join("a.gpu")).unwrap();
+        let values = |accesses| Values { accesses, extra: 2 };
+        output.write(&[Record::Sampled(1)], &[(0, values(1)), (1, values(10))]);
+        let length = output.path().metadata().unwrap().len();
+        output.write(&[], &[(1, values(11))]);
+        assert_eq!(output.path().metadata().unwrap().len(), length);
+        output.write(&[Record::Note("x".to_owned())], &[(0, values(2)), (2, values(20))]);
+        let file = GpuFile::read(output.path()).unwrap().unwrap();
+        assert_eq!(file.records, [Record::Sampled(1), Record::Note("x".to_owned())]);
+        assert_eq!(file.values, [(0, values(2)), (1, values(11)), (2, values(20))].into());
+        assert_eq!(output.failure(), None);
+    }
+
+    #[test]
+    fn a_file_that_is_another_now_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.gpu");
+        let mut output = Output::create(&path).unwrap();
+        std::fs::rename(&path, folder.path().join("away")).unwrap();
+        std::fs::write(&path, "not ours").unwrap();
+        output.write(&[Record::Sampled(1)], &[]);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "not ours");
+        assert_eq!(output.failure(), Some("another file took its name"));
+        assert!(Output::create(&path).is_err());
+    }
+}

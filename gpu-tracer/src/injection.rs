@@ -1,0 +1,170 @@
+//! How the tracer gets into a program. CUDA's driver loads the library that CUDA_INJECTION64_PATH names when the program
+//! initialises it, and calls `InitializeInjection`; so a program without CUDA never has it.
+
+use crate::file::Output;
+use crate::sanitizer::{Sanitizer, Shared, missed, of_profiler};
+use crate::tracer::{Settings, Tracer};
+use mpisee_profile::options::Options;
+use mpisee_profile::{gpu, process};
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::panic::catch_unwind;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The patches, beside the library.
+const PATCHES: &str = "patches.fatbin";
+
+struct Running {
+    shared: &'static Shared,
+    segments: PathBuf,
+    pid: u32,
+}
+
+static RUNNING: OnceLock<Running> = OnceLock::new();
+
+/// Called by the driver, once. What it returns other than 0 is success to the driver, which is told nothing else: the
+/// program is to run in any case.
+#[unsafe(no_mangle)]
+pub extern "C" fn InitializeInjection() -> c_int {
+    static SAID: AtomicBool = AtomicBool::new(false);
+    std::panic::set_hook(Box::new(|panic| {
+        if SAID.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let place = panic.location().map_or(String::new(), |place| format!(" ({place})"));
+        say(&format!(
+            "an error inside the GPU tracer{place}: some events will not be seen; please report it"
+        ));
+    }));
+    match catch_unwind(start) {
+        Ok(Ok(())) | Err(_) => {}
+        Ok(Err(why)) => say(&format!("what GPU kernels access is not counted: {why}")),
+    }
+    1
+}
+
+fn say(text: &str) {
+    if process::speaks() {
+        // A stderr that is closed or full is nobody's problem.
+        let _ = std::io::stderr().write_all(format!("mpisee: {text}\n").as_bytes());
+    }
+}
+
+fn start() -> Result<(), String> {
+    let variables = std::env::vars_os();
+    // The library that counts MPI complains of what is wrong with them.
+    let (options, _) =
+        Options::from_environment(variables.filter_map(|(name, value)| {
+            Some((name.into_string().ok()?, value.to_string_lossy().into_owned()))
+        }));
+    if !options.gpu || RUNNING.get().is_some() {
+        return Ok(());
+    }
+    let library = options.gpu_sanitizer.ok_or("MPISEE_GPU_SANITIZER does not name libsanitizer-public.so")?;
+    let patches = own_folder().ok_or("the tracer does not know where it is")?.join(PATCHES);
+    let wrong = |why| format!("{} cannot be used: {why}", library.display());
+    let sanitizer = Sanitizer::load(&library, &patches).map_err(wrong)?;
+    let settings =
+        Settings { kernels: options.gpu_kernels, sample: options.gpu_sample, ..Settings::default() };
+    let segments = options.segments.clone();
+    let make = Box::new(move || output(&options.segments));
+    let shared = sanitizer.start(|sanitizer| Tracer::new(sanitizer, settings, make)).map_err(wrong)?;
+    if RUNNING.set(Running { shared, segments, pid: std::process::id() }).is_ok() {
+        attach();
+        // SAFETY: the handler is a function of this library, which is never unloaded.
+        unsafe { libc::atexit(at_exit) };
+    }
+    Ok(())
+}
+
+fn own_folder() -> Option<PathBuf> {
+    // SAFETY: zeros are a valid Dl_info.
+    let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
+    let own = InitializeInjection as extern "C" fn() -> c_int;
+    // SAFETY: any address may be asked for.
+    if unsafe { libc::dladdr(own as *const c_void, &raw mut info) } == 0 || info.dli_fname.is_null() {
+        return None;
+    }
+    // SAFETY: the loader's name of this library, which stays loaded.
+    let name = unsafe { CStr::from_ptr(info.dli_fname) };
+    Path::new(std::ffi::OsStr::from_bytes(name.to_bytes())).parent().map(Path::to_owned)
+}
+
+fn own_path(segments: &Path) -> PathBuf {
+    let pid = std::process::id();
+    let user = std::fs::metadata("/proc/self").map_or(0, |it| it.uid());
+    gpu::path(segments, user, pid, process::look_at(pid).map_or(0, |seen| seen.start))
+}
+
+fn output(segments: &Path) -> Option<Output> {
+    let path = own_path(segments);
+    Output::create(&path)
+        .map_err(|error| {
+            say(&format!("no counts of GPU kernels: '{}' cannot be made: {error}", path.display()))
+        })
+        .ok()
+}
+
+/// Tells the profiler, if there is one, how it gets the last counts, and names of memory to us.
+fn attach() {
+    type Attach =
+        unsafe extern "C" fn(extern "C" fn(), unsafe extern "C" fn(*const c_void, usize, *const c_char));
+    if let Some(address) = of_profiler(c"mpisee_gpu_attach") {
+        // SAFETY: the profiler's function has this type.
+        unsafe { std::mem::transmute::<*mut c_void, Attach>(address)(collect, name_memory) };
+    }
+}
+
+/// Takes all counts, so that the file is complete.
+extern "C" fn collect() {
+    let _ = catch_unwind(|| {
+        let Some(running) = RUNNING.get().filter(|it| it.pid == std::process::id()) else { return };
+        if let Some(mut state) = running.shared.lock() {
+            if let Some(sentence) = missed() {
+                state.tracer().note(&sentence);
+            }
+            state.tracer().collect_all();
+            if let Some(why) = state.tracer().output().and_then(Output::failure) {
+                say(&format!("some counts of GPU kernels could not be written: {why}"));
+            }
+        }
+    });
+}
+
+/// Gives memory a name.
+///
+/// # Safety
+/// The name ends in a zero.
+unsafe extern "C" fn name_memory(address: *const c_void, bytes: usize, name: *const c_char) {
+    // SAFETY: as the caller says.
+    let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
+    let _ = catch_unwind(|| {
+        let running = RUNNING.get().filter(|it| it.pid == std::process::id());
+        if let Some(mut state) = running.and_then(|it| it.shared.lock()) {
+            state.tracer().name_memory(address.addr() as u64, bytes as u64, &name);
+        }
+    });
+}
+
+/// A program that does not use MPI, or no longer, leaves nothing behind: nobody would come for it.
+extern "C" fn at_exit() {
+    let _ = catch_unwind(|| {
+        let Some(running) = RUNNING.get().filter(|it| it.pid == std::process::id()) else { return };
+        let path = own_path(&running.segments);
+        // mpisee-USER-PID-START.gpu and mpisee-USER-PID-TIME.segment
+        let name = path.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
+        let of_process = &name[..name.rfind('-').map_or(0, |at| at + 1)];
+        let is_segment = |it: std::fs::DirEntry| {
+            let name = it.file_name().to_string_lossy().into_owned();
+            name.starts_with(of_process) && name.ends_with(".segment")
+        };
+        let entries = running.segments.read_dir().into_iter().flatten().flatten();
+        if !entries.into_iter().any(is_segment) {
+            let _ = std::fs::remove_file(path);
+        }
+    });
+}

@@ -1,0 +1,136 @@
+//! The structures of `device/core.h`, once more; a test compares the two.
+
+/// `mp_range`
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// The first address.
+    pub begin: u64,
+    /// One after the last.
+    pub end: u64,
+    /// From 1.
+    pub id: u64,
+}
+
+/// `mp_counter`
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counter {
+    /// The instruction's address, with bit 0 set.
+    pub pc: u64,
+    /// See [`What`].
+    pub what: u64,
+    /// Accesses, or bulk copies.
+    pub accesses: u64,
+    /// Bytes of bulk copies; else a sum of squares.
+    pub extra: u64,
+}
+
+/// `mp_table`
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Table {
+    /// Counters that follow; a power of two.
+    pub slots: u64,
+    /// Accesses for which there was none.
+    pub lost: u64,
+    spare: [u64; 2],
+}
+
+impl Table {
+    /// The begin of a table of so many counters, a power of two.
+    pub fn new(slots: usize) -> Self {
+        Table { slots: slots as u64, lost: 0, spare: [0; 2] }
+    }
+
+    /// Bytes of a table of so many counters.
+    pub fn bytes(slots: usize) -> usize {
+        size_of::<Table>() + slots * size_of::<Counter>()
+    }
+}
+
+/// `mp_launch`
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Launch {
+    /// Where the table is.
+    pub table: u64,
+    /// Where the ranges are.
+    pub ranges: u64,
+    /// How many.
+    pub range_count: u32,
+    /// The kernel's number.
+    pub kernel: u32,
+    /// The begin of the first range.
+    pub lowest: u64,
+    /// The end of the last.
+    pub highest: u64,
+    /// A warp is counted if its draw is below; 0: every warp.
+    pub threshold: u32,
+    /// Zero.
+    pub spare: [u32; 5],
+}
+
+/// Kernels that can be told apart.
+pub const MOST_KERNELS: u32 = 1 << 20;
+/// The code of the width of bulk copies.
+const BULK: u64 = 7;
+
+/// The threshold by which one warp in `n` is counted.
+pub fn threshold(n: u32) -> u32 {
+    if n <= 1 { 0 } else { ((1u64 << 32) / u64::from(n)) as u32 }
+}
+
+/// `mp_what`, taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct What {
+    /// The range.
+    pub range: u32,
+    /// The kernel.
+    pub kernel: u32,
+    /// Load, store or atomic: 0, 1, 2.
+    pub kind: u32,
+    /// Bytes of an access; 0 for bulk copies.
+    pub width: u32,
+}
+
+impl From<u64> for What {
+    fn from(word: u64) -> Self {
+        let code = word >> 56 & 7;
+        What {
+            range: word as u32,
+            kernel: (word >> 32) as u32 & (MOST_KERNELS - 1),
+            kind: (word >> 52) as u32 & 15,
+            width: if code == BULK { 0 } else { 1 << code },
+        }
+    }
+}
+
+/// The bytes of plain structures of integers.
+pub fn bytes_of<T: Plain>(values: &[T]) -> &[u8] {
+    // SAFETY: `Plain` has no padding, so that every byte is initialised.
+    unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values)) }
+}
+
+/// The same, to be written.
+pub fn bytes_of_mut<T: Plain>(values: &mut [T]) -> &mut [u8] {
+    // SAFETY: as above, and any bytes are a value.
+    unsafe { std::slice::from_raw_parts_mut(values.as_mut_ptr().cast(), size_of_val(values)) }
+}
+
+/// What holds integers alone and no padding.
+///
+/// # Safety
+/// Every byte belongs to an integer.
+pub unsafe trait Plain: Copy {}
+
+// SAFETY: three u64.
+unsafe impl Plain for Range {}
+// SAFETY: four u64.
+unsafe impl Plain for Counter {}
+// SAFETY: four u64.
+unsafe impl Plain for Table {}
+// SAFETY: u64, u64, u32, u32, u64, u64 and six u32: 64 bytes without a gap, see below.
+unsafe impl Plain for Launch {}
+
+const _: () = assert!(size_of::<Launch>() == 64);

@@ -1,0 +1,512 @@
+//! What both back ends share: events in, counts out.
+//!
+//! A back end tells of contexts, modules, memory and launches in the order in which they happen, each before the program
+//! goes on. At a launch the tracer says what the patches of that launch get. Nothing that a launch got is changed while
+//! it may run: new ranges are new memory, written in the order of the launch's stream, so that the program never waits.
+
+use crate::backend::Backend;
+use crate::counts::{Counts, Kernel};
+use crate::file::Output;
+use crate::layout::{Counter, Launch, MOST_KERNELS, Range, Table, bytes_of, bytes_of_mut, threshold};
+use crate::lines::Lines;
+use crate::object::Stacks;
+use crate::registry::{Registry, Where};
+use mpisee_profile::gpu::Record;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Counts are taken from a device not more often than this, unless they would be lost.
+const BETWEEN_COLLECTIONS: Duration = Duration::from_millis(20);
+/// Launches that get their memory together.
+const LAUNCHES_PER_BLOCK: usize = 64;
+const LAUNCH_BYTES: usize = size_of::<Launch>();
+/// Pieces of memory of a stream that wait until nobody can use them. A program that never waits for its stream is made to
+/// at so many.
+const MOST_RETIRED: usize = 512;
+/// The smallest piece of device memory that is asked for.
+const LEAST_BYTES: usize = LAUNCHES_PER_BLOCK * LAUNCH_BYTES;
+
+/// What the user chose.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Which kernels count, by their mangled names: `*` and `?` as in file names.
+    pub kernels: String,
+    /// One warp in so many is counted.
+    pub sample: u32,
+    /// Counters of a context; a power of two.
+    pub slots: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings { kernels: "*".to_owned(), sample: 1, slots: 1 << 15 }
+    }
+}
+
+/// Where a file for counts comes from, when there is something to count.
+pub type MakeOutput = Box<dyn FnMut() -> Option<Output> + Send>;
+
+/// The state of the process.
+pub struct Tracer<B> {
+    backend: B,
+    settings: Settings,
+    registry: Registry,
+    stacks: Stacks,
+    contexts: HashMap<u64, Context>,
+    modules: HashMap<u64, Module>,
+    /// By module and name.
+    kernels: HashMap<(u64, String), u32>,
+    counts: Counts,
+    make_output: MakeOutput,
+    output: Option<Output>,
+}
+
+struct Module {
+    context: u64,
+    lines: Arc<Lines>,
+    is_patched: bool,
+}
+
+/// A context and what it has on its device.
+struct Context {
+    device: i32,
+    /// The counters on the device, and what they were when they were last taken.
+    table: u64,
+    before: Vec<Counter>,
+    lost_before: u64,
+    /// Whether there can be none.
+    has_failed: bool,
+    streams: HashMap<u64, Stream>,
+    /// Device memory that nobody uses, by its size.
+    free: HashMap<usize, Vec<u64>>,
+    collected: Option<Instant>,
+    /// What the registry was like when modules were last looked at.
+    looked_at: Option<u64>,
+}
+
+/// What the launches of a stream share.
+#[derive(Default)]
+struct Stream {
+    /// The version of the ranges, once there are some.
+    version: Option<u64>,
+    /// The launch, but for the kernel.
+    template: Launch,
+    /// What launches get, by kernel.
+    launches: HashMap<u32, u64>,
+    /// Memory in use, with its size; the last block has room from `used` on.
+    blocks: Vec<(u64, usize)>,
+    used: usize,
+    /// Memory that running kernels may still use, and such that was there before the stream was last waited for.
+    retired: Vec<(u64, usize)>,
+    older: Vec<(u64, usize)>,
+    /// Whether a kernel that counts may run, or may have counted what was not taken yet.
+    is_open: bool,
+}
+
+impl<B: Backend> Tracer<B> {
+    /// A tracer that knows nothing yet.
+    pub fn new(backend: B, settings: Settings, make_output: MakeOutput) -> Self {
+        Tracer {
+            backend,
+            registry: Registry::default(),
+            stacks: Stacks::default(),
+            contexts: HashMap::new(),
+            modules: HashMap::new(),
+            kernels: HashMap::new(),
+            counts: Counts::new(settings.sample),
+            settings,
+            make_output,
+            output: None,
+        }
+    }
+
+    /// A context was made.
+    pub fn context_created(&mut self, context: u64, device: i32) {
+        if self.output.is_none() {
+            self.output = (self.make_output)();
+        }
+        self.contexts.insert(context, Context::new(device));
+    }
+
+    /// A context is about to go, and its memory with it.
+    pub fn context_destroyed(&mut self, context: u64) {
+        self.collect(context, 0, true);
+        self.backend.context_gone(context);
+        self.contexts.remove(&context);
+        self.modules.retain(|_, module| module.context != context);
+    }
+
+    /// Code was loaded.
+    pub fn module_loaded(&mut self, context: u64, module: u64, image: &[u8]) {
+        let lines = Arc::new(Lines::read(image));
+        self.modules.insert(module, Module { context, lines, is_patched: false });
+        if let Some(known) = self.contexts.get_mut(&context) {
+            known.looked_at = None;
+        }
+        self.patch();
+    }
+
+    /// Code is about to go. Its kernels may be counted for a while yet; another module at its place has other kernels.
+    pub fn module_unloading(&mut self, module: u64) {
+        let Some(known) = self.modules.get(&module) else { return };
+        self.collect(known.context, 0, true);
+        self.modules.remove(&module);
+        self.kernels.retain(|(of, _), _| *of != module);
+    }
+
+    /// Memory was allocated or mapped, by the calling thread.
+    pub fn allocated(&mut self, begin: u64, bytes: u64, place: Where) {
+        let object = self.stacks.here();
+        self.registry.insert(begin, bytes, place, object);
+        self.patch();
+    }
+
+    /// What was allocated there was freed.
+    pub fn freed(&mut self, base: u64) {
+        self.registry.remove(base);
+    }
+
+    /// Addresses were unmapped.
+    pub fn unmapped(&mut self, begin: u64, bytes: u64) {
+        self.registry.remove_range(begin, bytes);
+    }
+
+    /// Memory was mapped by CUDA IPC. Where the size is 0, it is what is known of that address already.
+    pub fn ipc_opened(&mut self, begin: u64, bytes: u64, handle: String) {
+        let known = self.registry.at(begin).map_or(0, |(_, it)| it.end - begin);
+        self.allocated(begin, if bytes > 0 { bytes } else { known }, Where::Ipc(handle));
+    }
+
+    /// Memory was made accessible to other processes.
+    pub fn ipc_exported(&mut self, address: u64, handle: String) {
+        let Some((_, allocation)) = self.registry.at(address) else { return };
+        let Where::Device(device) = allocation.place else { return };
+        let (object, name) = (allocation.object, allocation.name.clone());
+        let stack = self.counts.object(object, &self.stacks);
+        let export = Record::Export { handle, device: self.backend.device_name(device), object, name };
+        self.write(stack.into_iter().chain([export]).collect());
+    }
+
+    /// The program's name for memory.
+    pub fn name_memory(&mut self, begin: u64, bytes: u64, name: &str) {
+        self.registry.name(begin, bytes, name);
+    }
+
+    /// A kernel is about to be launched. Returns what its patches get: an address on the device, or none, with which they
+    /// do nothing.
+    pub fn launch(&mut self, context: u64, stream: u64, module: u64, kernel: &str) -> Option<u64> {
+        if !glob(&self.settings.kernels, kernel) {
+            return None;
+        }
+        let device = self.contexts.get(&context)?.device;
+        let version = self.registry.version(device);
+        let is_current =
+            self.contexts[&context].streams.get(&stream).and_then(|it| it.version) == Some(version);
+        if !is_current && !self.new_ranges(context, stream, version)? {
+            return None;
+        }
+        let number = self.kernel(module, kernel);
+        let known = self.contexts.get_mut(&context)?;
+        if known.streams.get(&stream)?.template.range_count == 0 {
+            return None;
+        }
+        known.streams.get_mut(&stream)?.is_open = true;
+        known.launch(&self.backend, context, stream, number)
+    }
+
+    /// Gives a stream the ranges that there are now. False if that cannot be done.
+    fn new_ranges(&mut self, context: u64, stream: u64, version: u64) -> Option<bool> {
+        let known = self.contexts.get_mut(&context)?;
+        let ranges = self.registry.table(known.device);
+        if !ranges.is_empty() && !known.make_table(&self.backend, context, stream, self.settings.slots) {
+            self.counts.note("the device had no memory for counters");
+            return Some(false);
+        }
+        let template = known.upload(&self.backend, context, stream, &ranges, self.settings.sample)?;
+        let of_stream = known.streams.entry(stream).or_default();
+        of_stream.version = Some(version);
+        of_stream.template = template;
+        Some(true)
+    }
+
+    /// The number of a kernel.
+    fn kernel(&mut self, module: u64, name: &str) -> u32 {
+        if let Some(&number) = self.kernels.get(&(module, name.to_owned())) {
+            return number;
+        }
+        let lines = self.modules.get(&module).map(|it| Arc::clone(&it.lines)).unwrap_or_default();
+        let code = self.backend.function(module, name);
+        let number = self.counts.kernel(Kernel::new(name, module, code, lines)).min(MOST_KERNELS - 1);
+        self.kernels.insert((module, name.to_owned()), number);
+        number
+    }
+
+    /// The program has waited for a stream, or, without one, for all of a context.
+    pub fn synchronized(&mut self, context: u64, stream: Option<u64>) {
+        let is_collected = self.collect(context, stream.unwrap_or(0), false);
+        let Some(known) = self.contexts.get_mut(&context) else { return };
+        let free = &mut known.free;
+        let waited = known.streams.iter_mut().filter(|(it, _)| stream.is_none_or(|stream| stream == **it));
+        for (_, of_stream) in waited {
+            of_stream.is_open &= !is_collected;
+            let done = std::mem::replace(&mut of_stream.older, std::mem::take(&mut of_stream.retired));
+            done.into_iter().for_each(|(address, bytes)| free.entry(bytes).or_default().push(address));
+        }
+        if self.contexts.values().all(|it| it.streams.values().all(|it| !it.is_open)) {
+            self.registry.forget_freed(&self.counts.ranges());
+        }
+    }
+
+    /// Takes all counts that there are.
+    pub fn collect_all(&mut self) {
+        let contexts: Vec<u64> = self.contexts.keys().copied().collect();
+        for context in contexts {
+            self.collect(context, 0, true);
+        }
+    }
+
+    /// Takes the counts of a context, if there can be new ones; false if that is put off.
+    fn collect(&mut self, context: u64, stream: u64, at_once: bool) -> bool {
+        let Some(known) = self.contexts.get_mut(&context) else { return true };
+        if known.table == 0 || known.streams.values().all(|it| !it.is_open) {
+            self.flush();
+            return true;
+        }
+        if !at_once && known.collected.is_some_and(|last| last.elapsed() < BETWEEN_COLLECTIONS) {
+            return false;
+        }
+        let mut header = [Table::default()];
+        let mut now = vec![Counter::default(); known.before.len()];
+        let first = known.table + size_of::<Table>() as u64;
+        if !self.backend.read(stream, known.table, bytes_of_mut(&mut header))
+            || !self.backend.read(stream, first, bytes_of_mut(&mut now))
+        {
+            self.counts.note("counters could not be read from the device");
+            return false;
+        }
+        let device = self.backend.device_name(known.device);
+        let changed = now.iter().zip(&known.before).filter(|(now, before)| now != before);
+        for (now, before) in changed {
+            self.counts.add(&device, now, before, &self.backend);
+        }
+        self.counts.lost(header[0].lost.saturating_sub(known.lost_before));
+        known.lost_before = header[0].lost;
+        known.before = now;
+        known.collected = Some(Instant::now());
+        self.flush();
+        true
+    }
+
+    /// Writes what is new.
+    fn flush(&mut self) {
+        let records = self.counts.records(&self.registry, &self.stacks, |it| self.backend.device_name(it));
+        if !records.is_empty() || self.counts.has_changed() {
+            self.write(records);
+        }
+    }
+
+    fn write(&mut self, records: Vec<Record>) {
+        let values = self.counts.take_changed();
+        if let Some(output) = &mut self.output {
+            output.write(&records, &values);
+        }
+    }
+
+    /// Patches the modules on whose device something remote can be accessed. Those of others stay as fast as they are.
+    fn patch(&mut self) {
+        for (&context, known) in &mut self.contexts {
+            let version = self.registry.version(known.device);
+            if known.looked_at == Some(version) {
+                continue;
+            }
+            known.looked_at = Some(version);
+            if !self.registry.has_remote(known.device) {
+                continue;
+            }
+            for (&module, it) in
+                self.modules.iter_mut().filter(|(_, it)| it.context == context && !it.is_patched)
+            {
+                it.is_patched = true;
+                if !self.backend.patch(context, module) {
+                    self.counts.note("a module could not be patched, and its kernels are not counted");
+                }
+            }
+        }
+    }
+
+    /// A sentence for the profile.
+    pub fn note(&mut self, sentence: &str) {
+        self.counts.note(sentence);
+        self.flush();
+    }
+
+    /// Where the counts are, and why no longer if so.
+    pub fn output(&self) -> Option<&Output> {
+        self.output.as_ref()
+    }
+}
+
+impl Context {
+    fn new(device: i32) -> Self {
+        Context {
+            device,
+            table: 0,
+            before: Vec::new(),
+            lost_before: 0,
+            has_failed: false,
+            streams: HashMap::new(),
+            free: HashMap::new(),
+            collected: None,
+            looked_at: None,
+        }
+    }
+
+    /// Makes the counters, once. Other streams may use them right after, so this waits until they are clear.
+    fn make_table(&mut self, backend: &impl Backend, context: u64, stream: u64, slots: usize) -> bool {
+        if self.table != 0 || self.has_failed {
+            return !self.has_failed;
+        }
+        let Some(table) = backend.allocate(context, Table::bytes(slots)) else {
+            self.has_failed = true;
+            return false;
+        };
+        let mut seen = [Table::default()];
+        let is_made = backend.clear(stream, table, Table::bytes(slots))
+            && backend.write(stream, table, bytes_of(&[Table::new(slots)]))
+            && backend.read(stream, table, bytes_of_mut(&mut seen))
+            && seen[0].slots == slots as u64;
+        if is_made {
+            self.table = table;
+            self.before = vec![Counter::default(); slots];
+        }
+        // What the stream was told to do with the memory it may yet do: it is not freed.
+        self.has_failed = !is_made;
+        is_made
+    }
+
+    /// Puts ranges into memory of their own; what the stream had before is retired.
+    fn upload(
+        &mut self,
+        backend: &impl Backend,
+        context: u64,
+        stream: u64,
+        ranges: &[Range],
+        sample: u32,
+    ) -> Option<Launch> {
+        let address = match ranges.len() {
+            0 => 0,
+            _ => self.take(backend, context, size_of_val(ranges))?,
+        };
+        let size = class(size_of_val(ranges));
+        let of_stream = self.streams.entry(stream).or_default();
+        // To read what comes after all that is in the stream is to wait for it.
+        if of_stream.retired.len() > MOST_RETIRED
+            && backend.read(stream, self.table, bytes_of_mut(&mut [Table::default()]))
+        {
+            let done = of_stream.retired.drain(..).chain(of_stream.older.drain(..));
+            done.for_each(|(address, bytes)| self.free.entry(bytes).or_default().push(address));
+        }
+        of_stream.retired.append(&mut of_stream.blocks);
+        of_stream.launches.clear();
+        of_stream.used = LAUNCHES_PER_BLOCK;
+        if address != 0 {
+            of_stream.blocks.push((address, size));
+        }
+        if address != 0 && !backend.write(stream, address, bytes_of(ranges)) {
+            return None;
+        }
+        Some(Launch {
+            table: self.table,
+            ranges: address,
+            range_count: u32::try_from(ranges.len()).ok()?,
+            lowest: ranges.first().map_or(0, |it| it.begin),
+            highest: ranges.last().map_or(0, |it| it.end),
+            threshold: threshold(sample),
+            ..Launch::default()
+        })
+    }
+
+    /// What the launch of a kernel on a stream gets.
+    fn launch(&mut self, backend: &impl Backend, context: u64, stream: u64, kernel: u32) -> Option<u64> {
+        if let Some(&address) = self.streams.get(&stream)?.launches.get(&kernel) {
+            return Some(address);
+        }
+        if self.streams.get(&stream)?.used == LAUNCHES_PER_BLOCK {
+            let block = self.take(backend, context, LEAST_BYTES)?;
+            let of_stream = self.streams.get_mut(&stream)?;
+            of_stream.blocks.push((block, class(LEAST_BYTES)));
+            of_stream.used = 0;
+        }
+        let of_stream = self.streams.get_mut(&stream)?;
+        let (block, _) = *of_stream.blocks.last()?;
+        let address = block + (of_stream.used * LAUNCH_BYTES) as u64;
+        let launch = Launch { kernel, ..of_stream.template };
+        if !backend.write(stream, address, bytes_of(&[launch])) {
+            return None;
+        }
+        of_stream.used += 1;
+        of_stream.launches.insert(kernel, address);
+        Some(address)
+    }
+
+    /// Device memory: what was freed, or more.
+    fn take(&mut self, backend: &impl Backend, context: u64, bytes: usize) -> Option<u64> {
+        let size = class(bytes);
+        self.free.get_mut(&size).and_then(Vec::pop).or_else(|| backend.allocate(context, size))
+    }
+}
+
+/// Sizes are few, so that what was freed can be used again.
+fn class(bytes: usize) -> usize {
+    bytes.max(LEAST_BYTES).next_power_of_two()
+}
+
+/// Whether the name is one of the pattern's: `*` stands for any text, `?` for any character.
+pub fn glob(pattern: &str, name: &str) -> bool {
+    let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
+    let (mut at, mut from) = (0, 0);
+    // The last star, and how far it has reached.
+    let mut star: Option<(usize, usize)> = None;
+    while from < name.len() {
+        match pattern.get(at) {
+            Some('*') => {
+                star = Some((at, from));
+                at += 1;
+            }
+            Some(&it) if it == '?' || it == name[from] => {
+                at += 1;
+                from += 1;
+            }
+            _ => match star {
+                Some((place, reached)) => {
+                    star = Some((place, reached + 1));
+                    at = place + 1;
+                    from = reached + 1;
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[at..].iter().all(|&it| it == '*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::glob;
+
+    #[test]
+    fn kernels_are_chosen_by_name() {
+        for (pattern, name, fits) in [
+            ("*", "", true),
+            ("*halo*", "_Z4haloPd", true),
+            ("halo", "halo2", false),
+            ("h?lo*", "halo2", true),
+            ("a*b*c", "aXbXbXc", true),
+            ("a*b*c", "aXbXbX", false),
+            ("", "x", false),
+        ] {
+            assert_eq!(glob(pattern, name), fits, "{pattern} {name}");
+        }
+    }
+}

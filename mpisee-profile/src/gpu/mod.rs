@@ -1,0 +1,246 @@
+//! What GPU kernels accessed by themselves: the file in which a process counts it, and the rows made of it.
+//!
+//! The file lies beside the process's segment and outlives the process as that does. It is a header and blocks, each
+//! a kind, a length and so many bytes: records, as JSON, that are written once, and values of counters, which are
+//! written over in place. It grows at the end; nothing moves.
+
+mod join;
+mod rows;
+
+pub use join::join;
+pub use rows::{Part, parts};
+
+use crate::error::ProfileError;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// The first bytes of the file; the last is the version.
+pub const MAGIC: [u8; 8] = *b"mpgpu\0\0\x01";
+/// A block with a [`Record`].
+pub const RECORD: u32 = 1;
+/// A block with [`VALUES_BYTES`] of a counter.
+pub const VALUES: u32 = 2;
+/// Bytes before what a block holds: kind and length, both `u32`, little endian as everything here.
+pub const BLOCK_HEADER_BYTES: usize = 8;
+/// The number of the counter, its accesses, and the third value, see [`Values`]; each `u64`.
+pub const VALUES_BYTES: usize = 24;
+
+/// Where the file of a process lies, beside its segment. `start` is that of [`crate::process::Seen`].
+pub fn path(segments: &Path, user: u32, pid: u32, start: u64) -> PathBuf {
+    segments.join(format!("mpisee-{user}-{pid}-{start}.gpu"))
+}
+
+/// How an instruction accesses memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Access {
+    /// It reads.
+    Load,
+    /// It writes.
+    Store,
+    /// It reads and writes at once: atomics and reductions.
+    Atomic,
+}
+
+/// Where memory is that is not the device's own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Place {
+    /// On another device of the process.
+    Device(String),
+    /// Of another process, mapped by CUDA IPC: the handle, in hexadecimal, with which its owner exported it.
+    Ipc(String),
+    /// Of another process, imported in another way: its device, as far as it is known.
+    Imported(String),
+    /// Of the host, allocated by CUDA.
+    Pinned,
+    /// Of the host, allocated by the program and registered with CUDA.
+    Registered,
+    /// Moved between host and devices by the driver.
+    Managed,
+}
+
+/// What is told once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Record {
+    /// One warp in so many is counted; 1: every warp.
+    Sampled(u32),
+    /// A call stack, or what is known of it.
+    Object {
+        /// Its number.
+        id: u32,
+        /// Return addresses, innermost first: `app+0x1a2b < app+0x3c4d`.
+        stack: String,
+    },
+    /// An allocation that was accessed. A later record of the same number takes the place of an earlier one.
+    Range {
+        /// Its number.
+        id: u32,
+        /// Where it is.
+        place: Place,
+        /// The call stack that allocated it.
+        object: u32,
+        /// What the program calls it; or nothing.
+        name: String,
+    },
+    /// Memory that was made accessible to other processes.
+    Export {
+        /// The handle, in hexadecimal.
+        handle: String,
+        /// The device that it is on.
+        device: String,
+        /// The call stack that allocated it.
+        object: u32,
+        /// What the program calls it; or nothing.
+        name: String,
+    },
+    /// What one number counts.
+    Counter {
+        /// The number.
+        id: u32,
+        /// The device that runs the kernel.
+        device: String,
+        /// The kernel.
+        kernel: String,
+        /// `file:line`, or `function+0x120` where the module has no line table.
+        source: String,
+        /// The allocation that is accessed.
+        range: u32,
+        /// How.
+        access: Access,
+        /// Bytes of a lane's access; 0 for copies of any length.
+        width: u32,
+    },
+    /// Accesses that are in no counter, up to now, and why.
+    Lost {
+        /// How many.
+        accesses: u64,
+        /// A few words.
+        why: String,
+    },
+    /// A sentence for whoever reads the profile.
+    Note(String),
+}
+
+/// The values of a counter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Values {
+    /// Accesses that were counted, not scaled.
+    pub accesses: u64,
+    /// Of copies of any length, their bytes; else, if only some warps are counted, the sum of the squares of the
+    /// accesses that a warp made at once.
+    pub extra: u64,
+}
+
+/// The file, read.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct GpuFile {
+    /// Records in order.
+    pub records: Vec<Record>,
+    /// Values by the counter's number.
+    pub values: BTreeMap<u32, Values>,
+}
+
+impl GpuFile {
+    /// Reads the file; `None` if there is none. What a killed process left unfinished at the end is not taken.
+    pub fn read(path: &Path) -> Result<Option<GpuFile>, ProfileError> {
+        match std::fs::read(path) {
+            Ok(bytes) => GpuFile::parse(&bytes).map(Some),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(ProfileError::File { path: path.to_owned(), action: "read", source }),
+        }
+    }
+
+    /// The same from bytes.
+    pub fn parse(bytes: &[u8]) -> Result<GpuFile, ProfileError> {
+        let wrong = |why: &str| ProfileError::Segment { why: why.to_owned() };
+        let Some(mut rest) = bytes.strip_prefix(&MAGIC) else {
+            return Err(wrong("it is no file of GPU counters, or of another version of mpisee"));
+        };
+        let mut file = GpuFile::default();
+        while let Some((header, after)) = rest.split_at_checked(BLOCK_HEADER_BYTES) {
+            let (kind, length) = (word(header, 0) as u32, word(header, 0) >> 32);
+            let length = usize::try_from(length).map_err(|_| wrong("a block is too long"))?;
+            let Some((body, after)) = after.split_at_checked(length) else { break };
+            match kind {
+                RECORD => match serde_json::from_slice(body) {
+                    Ok(record) => file.records.push(record),
+                    Err(error) => return Err(wrong(&format!("a record makes no sense: {error}"))),
+                },
+                VALUES if length == VALUES_BYTES => {
+                    let values = Values { accesses: word(body, 8), extra: word(body, 16) };
+                    file.values.insert(word(body, 0) as u32, values);
+                }
+                _ => return Err(wrong("a block is of no known kind")),
+            }
+            rest = after;
+        }
+        Ok(file)
+    }
+}
+
+fn word(bytes: &[u8], at: usize) -> u64 {
+    let word = bytes.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
+    u64::from_le_bytes(word.unwrap_or_default())
+}
+
+/// A block with a record.
+pub fn record_block(record: &Record) -> Vec<u8> {
+    // Records are plain; writing them to memory does not fail.
+    block(RECORD, &serde_json::to_vec(record).unwrap_or_default())
+}
+
+/// A block with the values of a counter.
+pub fn values_block(counter: u32, values: Values) -> Vec<u8> {
+    let words = [u64::from(counter), values.accesses, values.extra];
+    block(VALUES, &words.map(u64::to_le_bytes).concat())
+}
+
+fn block(kind: u32, body: &[u8]) -> Vec<u8> {
+    let length = body.len() as u32;
+    [&kind.to_le_bytes()[..], &length.to_le_bytes(), body].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Vec<u8> {
+        let records = [
+            Record::Sampled(1),
+            Record::Object { id: 0, stack: "app+0x10".to_owned() },
+            Record::Lost { accesses: 3, why: "full".to_owned() },
+        ];
+        let mut bytes = MAGIC.to_vec();
+        records.iter().for_each(|record| bytes.extend(record_block(record)));
+        bytes.extend(values_block(7, Values { accesses: 5, extra: 9 }));
+        bytes
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let file = GpuFile::parse(&sample()).unwrap();
+        assert_eq!(file.records.len(), 3);
+        assert_eq!(file.values[&7], Values { accesses: 5, extra: 9 });
+    }
+
+    #[test]
+    fn a_file_that_was_cut_anywhere_has_what_was_whole() {
+        let bytes = sample();
+        for end in MAGIC.len()..bytes.len() {
+            let file = GpuFile::parse(&bytes[..end]).unwrap();
+            assert!(file.records.len() <= 3 && file.values.is_empty());
+        }
+    }
+
+    #[test]
+    fn what_is_no_such_file_is_refused() {
+        assert!(GpuFile::parse(b"mpisee\0\x01").is_err());
+        let mut bytes = sample();
+        bytes.extend(block(9, b""));
+        assert!(GpuFile::parse(&bytes).is_err());
+        let mut bytes = sample();
+        bytes.extend(block(RECORD, b"{}"));
+        assert!(GpuFile::parse(&bytes).is_err());
+    }
+}

@@ -1,0 +1,158 @@
+//! From the file of a process to what it contributes to gpu.csv.
+
+use super::{GpuFile, Place, Record, Values};
+use crate::rows::{GpuMemory, GpuRow};
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+
+/// What travels from a rank to where the profile is written, as lines of JSON.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Part {
+    /// A row; and for memory of another process, the handle that its owner may have exported.
+    Row(GpuRow, String),
+    /// Memory that the rank made accessible to others.
+    Export {
+        /// The handle, in hexadecimal.
+        handle: String,
+        /// The owner.
+        rank: u32,
+        /// The device.
+        device: String,
+        /// Its name, or the call stack that allocated it.
+        object: String,
+    },
+    /// A sentence about the rank, for `run.json`.
+    Note(String),
+}
+
+/// The rows of a rank, with those of one kernel, line and object in one.
+pub fn parts(file: &GpuFile, rank: u32) -> Vec<Part> {
+    let known = Known::of(file);
+    let mut rows: Vec<(GpuRow, String)> = Vec::new();
+    let mut places = HashMap::new();
+    let mut others = Vec::new();
+    for record in &file.records {
+        match record {
+            Record::Counter { id, .. } => {
+                let values = file.values.get(id).copied().unwrap_or_default();
+                let Some((row, handle)) = known.row(rank, record, values) else { continue };
+                let place = *places.entry(key(&row, &handle)).or_insert(rows.len());
+                match rows.get_mut(place) {
+                    Some((sum, _)) => add(sum, &row),
+                    None => rows.push((row, handle)),
+                }
+            }
+            Record::Export { handle, device, object, name } => others.push(Part::Export {
+                handle: handle.clone(),
+                rank,
+                device: device.clone(),
+                object: known.object(*object, name),
+            }),
+            Record::Note(text) => others.push(Part::Note(format!("rank {rank}: {text}"))),
+            _ => {}
+        }
+    }
+    others.extend(known.lost.iter().map(|(why, accesses)| {
+        Part::Note(format!("rank {rank}: {accesses} accesses of GPU kernels are not in gpu.csv: {why}"))
+    }));
+    rows.into_iter().map(|(row, handle)| Part::Row(row, handle)).chain(others).collect()
+}
+
+type Key = (String, String, String, String, String, super::Access, u32, String);
+
+fn key(row: &GpuRow, handle: &str) -> Key {
+    (
+        row.device.clone(),
+        format!("{:?} {}", row.memory, row.peer_device),
+        row.kernel.clone(),
+        row.source.clone(),
+        row.object.clone(),
+        row.access,
+        row.width,
+        handle.to_owned(),
+    )
+}
+
+/// Adds what another counter counted. Errors of independent draws add up as squares.
+fn add(sum: &mut GpuRow, row: &GpuRow) {
+    sum.accesses += row.accesses;
+    sum.bytes += row.bytes;
+    sum.error = sum.error.hypot(row.error);
+}
+
+/// What the records say, by number.
+struct Known<'f> {
+    sampled: u32,
+    stacks: HashMap<u32, &'f str>,
+    ranges: HashMap<u32, (&'f Place, u32, &'f str)>,
+    lost: HashMap<&'f str, u64>,
+}
+
+impl<'f> Known<'f> {
+    fn of(file: &'f GpuFile) -> Self {
+        let mut known =
+            Known { sampled: 1, stacks: HashMap::new(), ranges: HashMap::new(), lost: HashMap::new() };
+        for record in &file.records {
+            match record {
+                Record::Sampled(n) => known.sampled = (*n).max(1),
+                Record::Object { id, stack } => {
+                    known.stacks.insert(*id, stack);
+                }
+                Record::Range { id, place, object, name } => {
+                    known.ranges.insert(*id, (place, *object, name));
+                }
+                Record::Lost { accesses, why } => {
+                    known.lost.insert(why, *accesses);
+                }
+                _ => {}
+            }
+        }
+        known
+    }
+
+    fn object(&self, object: u32, name: &str) -> String {
+        if name.is_empty() { self.stacks.get(&object).copied().unwrap_or_default() } else { name }.to_owned()
+    }
+
+    /// The row of one counter; none of one that is empty, or whose allocation is unknown.
+    fn row(&self, rank: u32, counter: &Record, values: Values) -> Option<(GpuRow, String)> {
+        let Record::Counter { device, kernel, source, range, access, width, .. } = counter else {
+            return None;
+        };
+        let &(place, object, name) = self.ranges.get(range)?;
+        if values.accesses == 0 {
+            return None;
+        }
+        let host = || (Some(rank), "host".to_owned());
+        let (memory, (peer_rank, peer_device), handle) = match place {
+            Place::Device(device) => (GpuMemory::Device, (Some(rank), device.clone()), String::new()),
+            Place::Ipc(handle) => (GpuMemory::Ipc, (None, String::new()), handle.clone()),
+            Place::Imported(device) => (GpuMemory::Imported, (None, device.clone()), String::new()),
+            Place::Pinned => (GpuMemory::Pinned, host(), String::new()),
+            Place::Registered => (GpuMemory::Registered, host(), String::new()),
+            Place::Managed => (GpuMemory::Managed, (Some(rank), "managed".to_owned()), String::new()),
+        };
+        // Bulk copies are all counted.
+        let n = if *width == 0 { 1 } else { u64::from(self.sampled) };
+        let accesses = values.accesses.saturating_mul(n);
+        let error = if n > 1 { (values.extra as f64 * n as f64 * (n - 1) as f64).sqrt() } else { 0.0 };
+        let bytes = if *width == 0 { values.extra } else { accesses.saturating_mul(u64::from(*width)) };
+        let row = GpuRow {
+            rank,
+            device: device.clone(),
+            peer_rank,
+            peer_device,
+            memory,
+            kernel: kernel.clone(),
+            source: source.clone(),
+            object: self.object(object, name),
+            access: *access,
+            width: *width,
+            accesses,
+            bytes,
+            sampled: n as u32,
+            error,
+        };
+        Some((row, handle))
+    }
+}

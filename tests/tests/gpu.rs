@@ -1,0 +1,137 @@
+//! What GPU kernels access, in the profile beside what MPI does: with a driver and a Sanitizer that only pretend, and
+//! where there is no GPU.
+
+use mpisee_profile::Profile;
+use mpisee_profile::gpu::Access;
+use mpisee_profile::rows::{GpuMemory, GpuRow};
+use mpisee_tests::{Mpi, Run, Tables, dist, on_each_mpi, root, within};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// The driver that only pretends, compiled; it is its own Sanitizer.
+fn driver() -> &'static Path {
+    static DRIVER: OnceLock<PathBuf> = OnceLock::new();
+    DRIVER.get_or_init(|| {
+        let folder = root().join("target/test-programs/gpu");
+        std::fs::create_dir_all(&folder).expect("target can be written");
+        let library = folder.join("libcuda.so.1");
+        let compiled = Command::new("cc")
+            .args(["-std=gnu11", "-O1", "-g", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o"])
+            .arg(&library)
+            .arg(root().join("gpu-tracer/tests/fake/fake.c"))
+            .status();
+        assert!(compiled.expect("cc starts").success());
+        library
+    })
+}
+
+/// An installation as `cargo xtask dist` makes it where it finds CUDA's compiler; the patches are not run here.
+fn installation() -> tempfile::TempDir {
+    let prefix = tempfile::tempdir().expect("a temporary folder");
+    let make = |folder: &str| std::fs::create_dir_all(prefix.path().join(folder)).expect("it is empty");
+    make("bin");
+    make("lib/mpisee/gpu");
+    // The launcher looks where its file really is.
+    std::fs::copy(dist().join("bin/mpisee"), prefix.path().join("bin/mpisee")).expect("dist has it");
+    for entry in std::fs::read_dir(dist().join("lib/mpisee")).expect("dist has it").flatten() {
+        if entry.file_name() != "gpu" {
+            let link = prefix.path().join("lib/mpisee").join(entry.file_name());
+            std::os::unix::fs::symlink(entry.path(), link).expect("it is empty");
+        }
+    }
+    let tracer = "lib/mpisee/gpu/libmpisee_gpu.so";
+    std::fs::copy(dist().join(tracer), prefix.path().join(tracer)).expect("dist has it");
+    std::fs::write(prefix.path().join("lib/mpisee/gpu/patches.fatbin"), "").expect("it can be written");
+    prefix
+}
+
+/// Runs the program on 3 ranks in the installation.
+fn run(mpi: &Mpi, prefix: &Path, end: &str) -> Output {
+    let driver = driver();
+    let headers = format!("-I{}", root().join("gpu-tracer/tests/fake").display());
+    let here = format!("-Wl,-rpath,{}", driver.parent().expect("a folder").display());
+    let program = mpi.compile_with("gpu_ipc", &[&headers, &driver.display().to_string(), &here]);
+    std::fs::create_dir_all(prefix.join("segments")).expect("it can be made");
+    let library_path = driver.parent().expect("a folder").display().to_string();
+    let mut command = mpi.launcher(3, &[("LD_LIBRARY_PATH".to_owned(), library_path)]);
+    command.arg(prefix.join("bin/mpisee")).args(["--gpu", "--output", "test.mpisee", "--gpu-sanitizer"]);
+    command.arg(driver).arg("--segments").arg(prefix.join("segments"));
+    within(LIMIT, command.arg(program).arg(end).current_dir(prefix))
+}
+
+fn left(prefix: &Path) -> usize {
+    std::fs::read_dir(prefix.join("segments")).expect("it was made").count()
+}
+
+/// The one row that there is to be.
+fn check(directory: &Path, said: &str) {
+    let profile = Profile::open(directory).unwrap_or_else(|error| panic!("{error}\n{said}"));
+    let rows: Vec<GpuRow> =
+        profile.rows_if_any().expect("gpu.csv can be read").map(|row| row.expect("a row")).collect();
+    assert_eq!(rows.len(), 1, "{rows:#?}\n{said}");
+    let row = &rows[0];
+    assert_eq!((row.rank, row.peer_rank, row.memory), (1, Some(0), GpuMemory::Ipc));
+    assert_eq!((row.access, row.width, row.accesses, row.bytes), (Access::Store, 8, 9 * 32, 9 * 32 * 8));
+    assert_eq!((row.object.as_str(), row.kernel.as_str()), ("ghost cells", "copy"));
+    assert_eq!(row.source, "copy+0xe0");
+    assert!(row.device.ends_with("0001") && row.peer_device.ends_with("0000"), "{row:?}");
+    assert_eq!(profile.run().notes, Vec::<String>::new());
+    let tables = Tables::read(directory, said);
+    assert_eq!(tables.peer("W", 1, 0), [1, 13, 0, 0]);
+}
+
+#[test]
+fn kernels_that_write_to_another_rank_are_in_the_profile() {
+    on_each_mpi(|mpi| {
+        let prefix = installation();
+        let output = run(mpi, prefix.path(), "finalize");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        assert_eq!(output.stdout, b"");
+        check(&prefix.path().join("test.mpisee"), &said);
+        assert_eq!(left(prefix.path()), 0, "a clean run leaves nothing");
+    });
+}
+
+#[test]
+fn what_kernels_did_before_a_kill_is_recovered() {
+    on_each_mpi(|mpi| {
+        let prefix = installation();
+        let output = run(mpi, prefix.path(), "kill");
+        assert!(!output.status.success());
+        assert!(left(prefix.path()) >= 4);
+        let recovered = prefix.path().join("recovered.mpisee");
+        let mut recover = Command::new(dist().join("bin/mpisee-through"));
+        recover.arg("recover").arg(prefix.path().join("segments")).arg("--clean").arg("-o").arg(&recovered);
+        let output = within(LIMIT, &mut recover);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        let profile = Profile::open(&recovered).expect("it was recovered");
+        let rows: Vec<GpuRow> =
+            profile.rows_if_any().expect("gpu.csv can be read").map(|row| row.expect("a row")).collect();
+        let seen: Vec<_> =
+            rows.iter().map(|it| (it.rank, it.peer_rank, it.accesses, it.object.as_str())).collect();
+        assert_eq!(seen, [(1, Some(0), 288, "ghost cells")]);
+        assert_eq!(left(prefix.path()), 0);
+    });
+}
+
+#[test]
+fn without_a_driver_the_rest_is_profiled() {
+    on_each_mpi(|mpi| {
+        let finished = Run::new(mpi, "regions").ranks(2).options(&["--gpu"]).profiled();
+        let told = finished
+            .stderr
+            .matches("so what GPU kernels access is not counted; the rest is profiled")
+            .count();
+        // Where these tests run there may be a GPU, whose kernels this program has none of.
+        let has_driver = Path::new("/proc/driver/nvidia").exists();
+        assert_eq!(told, usize::from(!has_driver), "{}", finished.stderr);
+        assert!(!finished.directory().join("gpu.csv").exists());
+        finished.check();
+    });
+}
