@@ -375,6 +375,7 @@ pub fn measure(played: Played) -> Result<()> {
     }
     println!("  {all:>12} bytes  {}", folder.display());
     let mut build = Command::new("cargo");
+    build.current_dir(crate::root());
     ensure!(build.args(["build", "--quiet", "--release", "--package", "mpisee-through"]).status()?.success());
     for command in ["summary", "comms", "ops", "sizes", "regions", "efficiency", "ranks", "matrix", "check"] {
         let (seconds, kib, code) = asked(command, &folder)?;

@@ -72,7 +72,7 @@ impl Found {
     pub fn add(&mut self, other: Found) {
         let process = |segment: &Segment| {
             let header = &segment.header;
-            (header.boot, header.host.clone(), header.pid, header.start_realtime_ns)
+            (header.boot, header.host.clone(), header.pid, header.start_realtime_ns, header.world_rank)
         };
         let mut known: HashSet<_> = self.segments.iter().map(process).collect();
         self.segments.extend(other.segments.into_iter().filter(|segment| known.insert(process(segment))));
