@@ -41,6 +41,18 @@ fn a_newer_format_is_not_guessed_at() {
 }
 
 #[test]
+fn the_first_format_is_read_as_ever() {
+    let (now, then) = (splatt().write(), splatt().write());
+    // In version 1 each row of comms.csv was one communicator, and no rows were sums over ranks.
+    then.replace("run.json", "\"format_version\": 2", "\"format_version\": 1");
+    then.remove_from_run("folded");
+    then.remove_column("comms.csv", "count");
+    for command in COMMANDS {
+        then.run(&[command, "app.mpisee"]).prints(&now.run(&[command, "app.mpisee"]).stdout);
+    }
+}
+
+#[test]
 fn a_missing_table_is_named() {
     for (command, table) in [
         ("summary", "ranks.csv"),

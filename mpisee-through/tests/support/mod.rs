@@ -222,6 +222,30 @@ impl Written {
     }
 }
 
+impl Written {
+    /// Removes a column, which has to be there, from a table.
+    pub fn remove_column(&self, file: &str, column: &str) {
+        let path = self.directory.join(file);
+        let mut table = csv::ReaderBuilder::new().has_headers(false).from_path(&path).unwrap();
+        let rows: Vec<csv::StringRecord> = table.records().map(Result::unwrap).collect();
+        let place = rows[0].iter().position(|name| name == column).unwrap();
+        let mut writer = csv::Writer::from_path(&path).unwrap();
+        for row in rows {
+            let others = row.iter().enumerate().filter(|&(at, _)| at != place);
+            writer.write_record(others.map(|(_, field)| field)).unwrap();
+        }
+        writer.flush().unwrap();
+    }
+
+    /// Removes what `run.json` says under a name, which has to be there.
+    pub fn remove_from_run(&self, name: &str) {
+        let path = self.directory.join("run.json");
+        let mut run: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        assert!(run.as_object_mut().unwrap().remove(name).is_some(), "{run}");
+        std::fs::write(&path, run.to_string()).unwrap();
+    }
+}
+
 /// What a run of the program gave.
 pub struct Ran {
     what: String,
