@@ -5,8 +5,8 @@ mod exact;
 use exact::{assert_all_seen, assert_calls, assert_peers};
 use mpisee_tests::{Cluster, Mpi, Run, Tables, dist, on_each_mpi, through, within};
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::Duration;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -152,6 +152,42 @@ fn rows_of_all_nodes_arrive_where_only_the_first_has_the_directory() {
         cluster.run("n1", Command::new("cp").arg("-r").arg(&output).arg(&copy));
         assert_counted(&Tables::read(&copy, &finished.stderr));
         assert_no_segments(&cluster);
+    });
+}
+
+#[test]
+fn top_shows_the_ranks_of_its_node_and_knows_of_the_others() {
+    let Some(cluster) = Cluster::begin(3) else { return };
+    on_each_mpi(|mpi| {
+        let folder = tempfile::tempdir_in(cluster.folder()).expect("a temporary folder");
+        let mut command = mpi.launcher(6, &[]);
+        cluster.launch(mpi, &mut command, 2);
+        command.arg(dist().join("bin/mpisee")).arg(mpi.compile("ends")).args(["stay", "-1", "1000"]);
+        let mut command = cluster.on("login", command.current_dir(folder.path()));
+        let mut launcher = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+        let begin = Instant::now();
+        while (0..6).any(|rank| !folder.path().join(format!("arrived.{rank}")).exists()) {
+            assert!(begin.elapsed() < LIMIT, "the ranks have not come to their end");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        for (host, ranks) in cluster.names().zip(["0-1", "2-3", "4-5"]) {
+            let mut top = Command::new(dist().join("bin/mpisee-through"));
+            let said = cluster.run(&host, top.args(["top", "--output", "json"]));
+            let found: serde_json::Value = serde_json::from_str(&said).expect("it is JSON");
+            let jobs = found["jobs"].as_array().expect("a list");
+            assert_eq!(jobs.len(), 1, "{said}");
+            assert_eq!((jobs[0]["ranks"].as_u64(), jobs[0]["ranks_here"].as_str()), (Some(6), Some(ranks)));
+            let here: Vec<_> = jobs[0]["processes"].as_array().expect("a list").iter().collect();
+            assert_eq!(here.len(), 2, "{said}");
+        }
+        let end =
+            "for it in $(grep -lsx ends /proc/[0-9]*/comm); do kill -KILL $(echo $it | cut -d/ -f3); done
+                   rm /dev/shm/mpisee-*";
+        for host in cluster.names() {
+            cluster.run(&host, Command::new("sh").args(["-c", end]));
+        }
+        let _ = launcher.kill();
+        let _ = launcher.wait();
     });
 }
 
