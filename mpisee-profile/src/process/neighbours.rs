@@ -3,6 +3,7 @@
 
 use super::{PMIX, RANKS, SLURM, SLURM_PMI, launcher, look_at};
 use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// More than are on any node.
@@ -15,18 +16,56 @@ pub fn neighbours(own_rank: u32, library: &str) -> BTreeMap<u32, bool> {
     let mut ranks: BTreeMap<u32, Loaded> = BTreeMap::new();
     let told = |name: &&str| std::env::var(name).is_ok_and(|value| value == own_rank.to_string());
     if let Some(variable) = RANKS.into_iter().find(told) {
-        let job = Job::own();
-        for pid in descendants(launcher()) {
-            let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-            if let Some(rank) = job.rank_in(&environment, variable)
-                && let Some(loaded) = Loaded::of(pid, library)
-            {
-                ranks.entry(rank).and_modify(|all| *all = all.and(loaded)).or_insert(loaded);
+        let (job, start) = (Job::own(), Start::own());
+        walk_descendants(launcher(), |pid| {
+            let environment = environment_of(pid);
+            let Some(rank) = job.rank_in(&environment, variable) else { return true };
+            if look_at(pid).is_none_or(|seen| seen.ended) {
+                return true;
             }
-        }
+            // PERF: to list what is mapped takes more than ten times as long as the rest.
+            let is_alike = Start::of(pid, &environment).is_some_and(|other| Some(other) == start);
+            let loaded = if is_alike { Loaded::ALL } else { Loaded::of(pid, library) };
+            ranks.entry(rank).and_modify(|all| *all = all.and(loaded)).or_insert(loaded);
+            // What a rank itself has started is none.
+            !loaded.has_mpi
+        });
     }
     let seen = ranks.into_iter().map(|(rank, loaded)| (rank, loaded.is_in));
     seen.chain([(own_rank, true)]).collect()
+}
+
+/// What a process was started with. Of two that are alike one has loaded what the other has.
+#[derive(PartialEq, Eq)]
+struct Start {
+    /// Device and inode of the program.
+    program: (u64, u64),
+    preload: Option<Vec<u8>>,
+}
+
+impl Start {
+    fn own() -> Option<Start> {
+        let pid = std::process::id();
+        Start::of(pid, &environment_of(pid))
+    }
+
+    /// `None` if it may not be looked at.
+    fn of(pid: u32, environment: &[u8]) -> Option<Start> {
+        let program = std::fs::metadata(format!("/proc/{pid}/exe")).ok()?;
+        let preload = value_in(environment, "LD_PRELOAD").map(<[u8]>::to_vec);
+        Some(Start { program: (program.dev(), program.ino()), preload })
+    }
+}
+
+/// The environment with which a process was started; empty if it may not be looked at.
+fn environment_of(pid: u32) -> Vec<u8> {
+    std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default()
+}
+
+/// The value of a variable.
+fn value_in<'e>(environment: &'e [u8], name: &str) -> Option<&'e [u8]> {
+    let mut all = environment.split(|&byte| byte == 0);
+    all.find_map(|entry| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
 }
 
 /// What a process, or those of a rank together, has of libraries.
@@ -39,17 +78,14 @@ struct Loaded {
 }
 
 impl Loaded {
-    /// `None` if the process ended.
-    fn of(pid: u32, library: &str) -> Option<Loaded> {
-        if look_at(pid).is_none_or(|seen| seen.ended) {
-            return None;
+    const ALL: Loaded = Loaded { has_mpi: true, is_in: true };
+
+    /// One that may not be looked at counts as having all.
+    fn of(pid: u32, library: &str) -> Loaded {
+        match std::fs::read(format!("/proc/{pid}/maps")) {
+            Ok(maps) if !maps.is_empty() => Loaded::from_maps(&String::from_utf8_lossy(&maps), library),
+            _ => Loaded::ALL,
         }
-        let maps = std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
-        if maps.is_empty() {
-            // It may not be looked at.
-            return Some(Loaded { has_mpi: true, is_in: true });
-        }
-        Some(Loaded::from_maps(&String::from_utf8_lossy(&maps), library))
     }
 
     /// From `/proc/PID/maps` (proc(5)).
@@ -90,25 +126,23 @@ impl Job {
 
     /// The rank that an environment tells, if it is of this job.
     fn rank_in(&self, environment: &[u8], variable: &str) -> Option<u32> {
-        let value = |name: &str| {
-            let mut all = environment.split(|&byte| byte == 0);
-            all.find_map(|entry| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
-        };
-        let is_of_job = self.variables.iter().all(|(name, own)| value(name) == Some(own.as_slice()));
-        let rank = String::from_utf8_lossy(value(variable)?).parse().ok()?;
+        let is_of_job =
+            self.variables.iter().all(|(name, own)| value_in(environment, name) == Some(own.as_slice()));
+        let rank = String::from_utf8_lossy(value_in(environment, variable)?).parse().ok()?;
         is_of_job.then_some(rank)
     }
 }
 
-/// The processes below one.
-fn descendants(ancestor: u32) -> Vec<u32> {
-    let mut found = vec![ancestor];
+/// Looks at the processes below one; at those below another only if `look` says so of that.
+fn walk_descendants(ancestor: u32, mut look: impl FnMut(u32) -> bool) {
+    let mut found = children(ancestor);
     let mut next = 0;
     while next < found.len() && found.len() < MOST_PROCESSES {
-        found.extend(children(found[next]));
+        if look(found[next]) {
+            found.extend(children(found[next]));
+        }
         next += 1;
     }
-    found.split_off(1)
 }
 
 /// The processes that the threads of one have started.
@@ -163,9 +197,27 @@ mod tests {
     }
 
     #[test]
+    fn processes_are_alike_by_program_and_preload() {
+        let start = |environment: &[u8]| Start::of(std::process::id(), environment).unwrap();
+        let one = b"A=1\0LD_PRELOAD=/a/libmpisee.so\0";
+        assert!(start(one) == start(b"LD_PRELOAD=/a/libmpisee.so\0B=2"));
+        assert!(start(one) != start(b"A=1\0"));
+        assert!(start(one) != start(b"LD_PRELOAD=/b/libmpisee.so\0"));
+        let mut other = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let of_other = Start::of(other.id(), one);
+        other.kill().unwrap();
+        other.wait().unwrap();
+        assert!(of_other.is_some_and(|of_other| of_other != start(one)));
+    }
+
+    #[test]
     fn children_are_found() {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-        let found = descendants(std::process::id());
+        let mut found = Vec::new();
+        walk_descendants(std::process::id(), |pid| {
+            found.push(pid);
+            true
+        });
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(found.contains(&child.id()), "{found:?}");
