@@ -4,7 +4,6 @@
  * The books of a rank, FOLDER/books.RANK, are mapped, so that they hold at whatever moment the rank is killed:
  * a call is in them right after it has returned, and while it is on its way they say which one it is and how many
  * bytes it may add. A communicator has a number, and has it in its label: c17.
- *
  * What the MPIs cannot bear by themselves is left out: two idups at once, create_group below a Cartesian communicator.
  */
 #include "p2p.h"

@@ -89,6 +89,9 @@ enum Outcome {
 }
 
 /// A call on an array of requests: looks at them, makes the call with statuses that can be read, records.
+///
+/// # Safety
+/// The arguments are those of the application's call, and `make` makes it with the statuses that it is given.
 unsafe fn many(
     operation: Operation,
     count: c_int,

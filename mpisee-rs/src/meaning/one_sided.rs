@@ -143,6 +143,10 @@ fn count(
     code
 }
 
+/// An access that goes on after the call, as `request`.
+///
+/// # Safety
+/// `make` makes the application's call, which stores its request there.
 unsafe fn start(
     operation: Operation,
     win: Raw<Win>,

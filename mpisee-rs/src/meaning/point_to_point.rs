@@ -365,6 +365,9 @@ pub unsafe fn on_request(operation: Operation, request: Raw<Request>, make: impl
 }
 
 /// The making of a persistent request counts with no bytes; each start has those of its message.
+///
+/// # Safety
+/// `request` is where the call, which has ended with `code`, stores its request.
 #[expect(clippy::too_many_arguments, reason = "the shared tail of two functions")]
 unsafe fn prepare(
     recorder: &Recorder,
