@@ -97,6 +97,11 @@ impl Drop for ProfileWriter {
     }
 }
 
+/// What a message on where the profile is adds if a number had to be put after its name: `, since app.mpisee exists`.
+pub fn since_taken(wanted: &Path, directory: &Path) -> String {
+    if wanted == directory { String::new() } else { format!(", since {} exists", wanted.display()) }
+}
+
 /// Has the system write everything now, since a full disk or an exhausted quota may show only then. Where a file
 /// system knows no such thing nothing can be waiting.
 fn hand_over(file: &File) -> std::io::Result<()> {
@@ -197,6 +202,9 @@ mod tests {
         for (writer, expected) in writers.iter().zip(["app.mpisee", "app-2.mpisee", "app-3.mpisee"]) {
             assert_eq!(writer.directory(), scratch.path().join(expected));
         }
+        let said = writers.map(|writer| since_taken(&wanted, writer.directory()));
+        let since = format!(", since {} exists", wanted.display());
+        assert_eq!(said, ["", &since, &since]);
     }
 
     #[test]

@@ -17,6 +17,7 @@ use mpisee_profile::rows::Seconds;
 use mpisee_profile::segment::layout::{Header, price};
 use mpisee_profile::segment::tables::{Moment, call_ns};
 use mpisee_profile::segment::{NotSeen, RankTables, Snapshot};
+use mpisee_profile::writer::since_taken;
 use mpisee_profile::{Folded, ProfileError, RankSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -336,16 +337,18 @@ impl<'l> Writing<'l> {
         match (&self.written, order) {
             (Some(directory), Order::Written) if !self.failures.is_empty() => {
                 let directory = place::absolute(directory);
+                let since = since_taken(&place::absolute(&self.place), &directory);
                 let directory = directory.display();
                 say(format_args!(
-                    "{why}: the profile of {ranks} rank{plural} is in {directory} instead; read it with: mpisee-through \
-                     {directory}"
+                    "{why}: the profile of {ranks} rank{plural} is in {directory} instead{since}; read it with: \
+                     mpisee-through {directory}"
                 ));
             }
             (Some(directory), Order::Written) if !process.options.quiet => {
+                let since = since_taken(&self.place, directory);
                 let directory = directory.display();
                 say(format_args!(
-                    "profile of {ranks} rank{plural} in {directory}; read it with: mpisee-through {directory}"
+                    "profile of {ranks} rank{plural} in {directory}{since}; read it with: mpisee-through {directory}"
                 ));
             }
             (_, Order::Keep) => {

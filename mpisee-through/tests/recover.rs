@@ -194,7 +194,13 @@ fn what_is_left_of_a_run_becomes_a_profile() {
     let ranks: Vec<_> = profile.rows::<RankRow>().unwrap().map(Result::unwrap).collect();
     assert!(ranks.iter().all(|row| (row.wall_s.0 - 2.0).abs() < 1e-9), "{ranks:?}");
     // Once more, it is another profile; the first stays.
-    assert!(place.recover(&["--clean"]).status.success());
+    let output = place.recover(&["--clean"]);
+    assert!(output.status.success());
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        said.contains(" in app-2.mpisee, since app.mpisee exists; read it with: mpisee-through app-2.mpisee"),
+        "{said}"
+    );
     assert_eq!(bytes_by_rank(&place.profile("app-2.mpisee")), [(0, 100), (2, 102)]);
     assert_eq!(std::fs::read_dir(place.segments()).unwrap().count(), 0);
     let output = place.recover(&[]);

@@ -239,8 +239,8 @@ fn a_profile_that_exists_is_not_overwritten() {
         let before = std::fs::read(first.folder.path().join("here.mpisee/calls.csv")).unwrap();
         let second = Ended::again(first.folder, &mut command);
         assert_eq!(second.profiles(), ["here-2.mpisee", "here.mpisee"]);
-        let expected =
-            "mpisee: profile of 2 ranks in here-2.mpisee; read it with: mpisee-through here-2.mpisee";
+        let expected = "mpisee: profile of 2 ranks in here-2.mpisee, since here.mpisee exists; read it with: \
+                        mpisee-through here-2.mpisee";
         assert_eq!(second.said(), [expected]);
         assert_eq!(std::fs::read(second.folder.path().join("here.mpisee/calls.csv")).unwrap(), before);
     });

@@ -9,6 +9,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use mpisee_profile::RankSet;
 use mpisee_profile::run::rfc3339;
+use mpisee_profile::writer::since_taken;
 use profile::Recovered;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -148,10 +149,11 @@ fn tell_running(world: &World) -> Result<()> {
 
 fn tell_recovered(world: &World, recovered: &Recovered) -> Result<()> {
     let ranks: RankSet = recovered.segments.iter().map(|segment| segment.header.world_rank).collect();
+    let since = since_taken(&recovered.wanted, &recovered.directory);
     let directory = recovered.directory.display();
     let start = recovered.segments.iter().map(|segment| segment.header.start_realtime_ns).min().unwrap_or(0);
     say(&format!(
-        "incomplete profile of {} of {}, begun {}, in {directory}; read it with: mpisee-through {directory}",
+        "incomplete profile of {} of {}, begun {}, in {directory}{since}; read it with: mpisee-through {directory}",
         named(&ranks),
         world.size(),
         rfc3339(start)

@@ -22,6 +22,8 @@ use std::path::{Path, PathBuf};
 pub struct Recovered<'w> {
     /// Where it is.
     pub directory: PathBuf,
+    /// Where it would be if nothing were there.
+    pub wanted: PathBuf,
     /// What is in it.
     pub segments: Vec<&'w Segment>,
     /// As in its `run.json`.
@@ -54,8 +56,9 @@ pub fn recover<'w>(
     }
     let recovered = match writing {
         Some(writing) => {
+            let wanted = writing.wanted.clone();
             let (directory, ended_in) = writing.finish(world, &recovered)?;
-            Some(Recovered { directory, segments: recovered, ended_in })
+            Some(Recovered { directory, wanted, segments: recovered, ended_in })
         }
         None => None,
     };
@@ -87,6 +90,7 @@ enum Files {
 
 /// A profile being written.
 struct Writing {
+    wanted: PathBuf,
     files: Files,
     /// Communicators that a rank reported already.
     reported: HashSet<String>,
@@ -128,11 +132,13 @@ impl Writing {
             notes,
             ..RunInfo::default()
         };
+        let wanted = wanted(output, &first.program);
         Ok(Writing {
             files: match world.size() > fold_above() {
-                true => Files::Sums(FoldedFiles::create(&wanted(output, &first.program))?, Box::default()),
-                false => Files::Rows(Box::new(ProfileFiles::create(&wanted(output, &first.program), nodes)?)),
+                true => Files::Sums(FoldedFiles::create(&wanted)?, Box::default()),
+                false => Files::Rows(Box::new(ProfileFiles::create(&wanted, nodes)?)),
             },
+            wanted,
             reported: HashSet::new(),
             run,
             not_seen: vec![0; NotSeen::ALL.len()],
