@@ -29,6 +29,18 @@ pub enum ClockChoice {
     Monotonic,
 }
 
+/// How the rows of all ranks get into the profile.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Collect {
+    /// As `MpiIo` where that is quicker, else as `Tree`.
+    #[default]
+    Auto,
+    /// Through a tree of ranks to rank 0, which writes them.
+    Tree,
+    /// Each rank writes its own, by collective MPI-IO; as `Tree` where that fails.
+    MpiIo,
+}
+
 /// The values in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -44,6 +56,8 @@ pub struct Options {
     pub alike: u32,
     /// Above so many ranks the profile has sums over ranks instead of rows of each.
     pub fold: u32,
+    /// How rows are collected.
+    pub collect: Collect,
     /// Whether rank 0 says at the end where the profile is.
     pub quiet: bool,
     /// Whether it is counted what GPU kernels access by themselves.
@@ -67,6 +81,7 @@ impl Default for Options {
             clock: ClockChoice::Auto,
             alike: 1000,
             fold: 4096,
+            collect: Collect::Auto,
             quiet: false,
             gpu: false,
             gpu_kernels: "*".to_owned(),
@@ -154,6 +169,22 @@ pub const SETTINGS: &[Setting] = &[
         help: "Above so many ranks the profile has sums over ranks, and like communicators as one, instead of rows of each",
         apply: |options, text| {
             options.fold = text.parse().map_err(|_| "is not a number of ranks".to_owned())?;
+            Ok(())
+        },
+    },
+    Setting {
+        variable: "MPISEE_COLLECT",
+        option: "collect",
+        value: "auto|tree|mpi-io",
+        default: "auto",
+        help: "How rows are written: by rank 0, to which they come through a tree, or by all ranks with MPI-IO",
+        apply: |options, text| {
+            options.collect = match text {
+                "auto" => Collect::Auto,
+                "tree" => Collect::Tree,
+                "mpi-io" => Collect::MpiIo,
+                _ => return Err("is none of auto, tree and mpi-io".to_owned()),
+            };
             Ok(())
         },
     },

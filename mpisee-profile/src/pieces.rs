@@ -32,9 +32,8 @@ impl<F: FnMut(&[u8])> Pieces<F> {
     }
 
     /// Adds the rows of one rank.
-    pub fn put(&mut self, parts: &[Vec<u8>; TABLES]) {
-        for (table, part) in parts.iter().enumerate() {
-            let mut rest = part.as_slice();
+    pub fn put(&mut self, parts: [&[u8]; TABLES]) {
+        for (table, mut rest) in parts.into_iter().enumerate() {
             while !rest.is_empty() {
                 if self.filling.len() + FRAME_HEADER >= PIECE {
                     self.deliver();
@@ -117,7 +116,7 @@ mod tests {
                     assert!(piece.len() <= PIECE);
                     last.pass(piece);
                 });
-                first.put(&parts);
+                first.put(parts.each_ref().map(Vec::as_slice));
                 first.finish();
             }
             last.finish();

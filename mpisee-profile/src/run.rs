@@ -26,6 +26,10 @@ pub struct ProfilerInfo {
     pub time_s: f64,
     /// The same by the wall time of all ranks, from 0 to 1.
     pub share_of_wall: f64,
+    /// How rows got into the files: `tree`, to rank 0, which wrote them; `mpi-io`, each rank wrote its own; or `recover`,
+    /// from segments.
+    #[serde(default)]
+    pub collected: String,
 }
 
 /// Where ranks were that ended without `MPI_Finalize`: those that were killed in a call, or hung in it before.

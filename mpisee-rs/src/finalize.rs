@@ -10,7 +10,8 @@ use crate::gpu;
 use crate::message::say;
 use crate::naming;
 use crate::process::{self, Process};
-use mpisee_profile::files::{FoldedFiles, ProfileFiles, TABLES, parts};
+use crate::segment;
+use mpisee_profile::files::{FoldedFiles, ProfileFiles, Shared, TABLES, not_shared, parts};
 use mpisee_profile::nodes::Nodes;
 use mpisee_profile::process as identity;
 use mpisee_profile::rows::Seconds;
@@ -24,16 +25,20 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
 mod link;
+mod order;
 mod place;
 mod report;
 mod sums;
 mod survey;
+mod together;
 mod tree;
 
 use link::Link;
+use order::Order;
 use place::Places;
 pub use report::log_facts;
 use survey::Survey;
+use together::Failure;
 use tree::{Ranks, Tree};
 
 /// Writes the profile, together with all other ranks.
@@ -74,7 +79,7 @@ fn write_over(process: &Process, mut open: impl FnMut(&Process) -> Link) {
             break;
         }
     }
-    if told == Some(Order::Written) {
+    if matches!(told, Some(Order::Written)) {
         process.segment.remove();
         gpu::remove(process);
     }
@@ -126,72 +131,63 @@ fn own_rows(process: &Process, end: Moment, absent: &RankSet) -> Own {
     })
 }
 
-/// What rank 0 tells the others to do.
-#[derive(Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-enum Order {
-    /// Bring the rows through the tree.
-    Bring = b'B',
-    /// Bring sums over ranks.
-    BringSums = b'S',
-    /// The profile is written.
-    Written = b'W',
-    /// It cannot be written: keep what there is.
-    Keep = b'K',
-}
-
-impl Order {
-    fn decode(bytes: &[u8]) -> Option<Order> {
-        [Order::Bring, Order::BringSums, Order::Written, Order::Keep]
-            .into_iter()
-            .find(|&order| [order as u8] == bytes)
-    }
-}
-
 /// Collects the profile over one link. `false` if it is to be done again over another; `told` is the last that was heard.
 fn collect(process: &Process, link: &Link, own: Own, absent: RankSet, told: &mut Option<Order>) -> bool {
     let tree = Tree::over(link);
     let mine = survey_of(process, link, &own);
     let survey = tree.gather(mine, Survey::add, Survey::encode);
     let none = Default::default();
-    let parts = own.parts.as_ref().unwrap_or(&none);
+    let parts = own.parts.as_ref().unwrap_or(&none).each_ref().map(Vec::as_slice);
     if !tree.is_root() {
         loop {
-            *told = tree.tell(None).as_deref().and_then(Order::decode);
-            match *told {
-                Some(Order::Bring) => drop(tree.relay(parts, |_| ())),
-                Some(Order::BringSums) => drop(sums::gather(process, link, &tree, own.end, &absent)),
-                _ => {}
-            }
+            *told = Order::hear(&tree, &survey);
+            let is_over = match told {
+                Some(Order::Bring) => {
+                    tree.relay(parts, |_| ());
+                    false
+                }
+                Some(Order::Share(shared)) => {
+                    let is_written = together::write(process, link, shared, parts, || true).is_ok();
+                    tree.relay(if is_written { not_shared(parts) } else { parts }, |_| ());
+                    false
+                }
+                Some(Order::BringSums) => {
+                    sums::gather(process, link, &tree, own.end, &absent);
+                    false
+                }
+                _ => true,
+            };
             if !link.is_whole() {
                 return false;
             }
-            if !matches!(told, Some(Order::Bring | Order::BringSums)) {
+            if is_over {
                 return true;
             }
         }
     }
     let mut writing = Writing::new(process, link, survey, absent);
     loop {
-        let files = if *told == Some(Order::Written) { None } else { writing.begin(process) };
-        let order = match (&files, &told) {
-            (Some(Files::Rows(_)), _) => Order::Bring,
+        let mut files = if matches!(told, Some(Order::Written)) { None } else { writing.begin(process) };
+        let order = match (&mut files, &told) {
+            (Some(Files::Rows(files)), _) => writing.order(process, files),
             (Some(Files::Sums(..)), _) => Order::BringSums,
             (None, Some(Order::Written)) => Order::Written,
             (None, _) => Order::Keep,
         };
-        *told = Some(order);
-        tree.tell(Some(vec![order as u8]));
-        let brought = files.map(|files| match files {
-            Files::Rows(files) => writing.take_rows(&tree, parts, *files),
-            Files::Sums(files, _) => Ok(writing.take_sums(process, &tree, own.end, files)),
+        *told = order.clone().tell(&tree, &writing.survey);
+        let brought = files.map(|files| match (files, &order) {
+            (Files::Rows(files), Order::Share(shared)) => {
+                writing.share_rows(process, &tree, parts, *files, shared)
+            }
+            (Files::Rows(files), _) => writing.take_rows(&tree, parts, *files),
+            (Files::Sums(files, _), _) => Ok(writing.take_sums(process, &tree, own.end, files)),
         });
         if !link.is_whole() {
             return false;
         }
         match brought {
             None => {
-                writing.say_where(process, order);
+                writing.say_where(process, &order);
                 return true;
             }
             Some(files) => {
@@ -212,10 +208,10 @@ fn survey_of(process: &Process, link: &Link, own: &Own) -> Survey {
         u64::from(own.is_unsteady),
         own.wall_ns,
         own.profiler_ns,
-        own.parts.iter().flatten().map(|part| part.len() as u64).sum(),
         u64::from(!process.segment.is_in_file()),
     ];
-    let mut counts = not_seen.chain(rest);
+    let lengths = (0..TABLES).map(|table| own.parts.as_ref().map_or(0, |parts| parts[table].len() as u64));
+    let mut counts = not_seen.chain(rest).chain(lengths);
     let counts = std::array::from_fn(|_| counts.next().expect("as many sums as places"));
     let host = header.host.iter().flat_map(|word| word.load(relaxed).to_ne_bytes());
     let mut survey = Survey::of_one(counts, identity::host_number(host));
@@ -242,6 +238,8 @@ struct Writing<'l> {
     places: Places,
     /// The one at which it is being written.
     place: PathBuf,
+    /// Whether all ranks wrote it, if they were to; or why not.
+    shared: Option<Result<(), Failure>>,
     /// Where it could not be written, and why.
     failures: Vec<ProfileError>,
     written: Option<PathBuf>,
@@ -251,7 +249,17 @@ impl<'l> Writing<'l> {
     fn new(process: &Process, link: &'l Link, survey: Survey, absent: RankSet) -> Self {
         let places = Places::new(process, &report::command_line());
         let (lost, failures) = (Vec::new(), Vec::new());
-        Writing { link, survey, absent, lost, places, place: PathBuf::new(), failures, written: None }
+        Writing {
+            link,
+            survey,
+            absent,
+            lost,
+            places,
+            place: PathBuf::new(),
+            shared: None,
+            failures,
+            written: None,
+        }
     }
 
     /// Makes the files at the next place where that can be done.
@@ -278,11 +286,41 @@ impl<'l> Writing<'l> {
         self.failures.push(error);
     }
 
+    /// How the rows are to get into the files.
+    fn order(&mut self, process: &Process, files: &mut ProfileFiles) -> Order {
+        let lengths = self.survey.lengths();
+        if self.shared.is_some() || !together::is_wanted(process, &self.place, &lengths) {
+            return Order::Bring;
+        }
+        match caught(|| files.share(&lengths, segment::unforeseen())) {
+            Ok(shared) => Order::Share(shared),
+            Err(_) => Order::Bring,
+        }
+    }
+
+    /// All ranks write their rows; what they cannot comes through the tree, all of it if they fail.
+    fn share_rows(
+        &mut self,
+        process: &Process,
+        tree: &Tree,
+        own: [&[u8]; TABLES],
+        mut files: ProfileFiles,
+        shared: &Shared,
+    ) -> Result<Files, ProfileError> {
+        let check = || caught(|| files.check_shared(shared)).is_ok();
+        let written = together::write(process, self.link, shared, own, check);
+        self.shared = Some(written);
+        let is_written = written.is_ok();
+        let ended = caught(|| files.end_sharing(shared, is_written));
+        let rest = if is_written { not_shared(own) } else { own };
+        self.take_rows(tree, rest, files).and_then(|files| ended.map(|()| files))
+    }
+
     /// Takes the rows of all ranks. An error is kept; the rows are taken all the same, so that nobody waits.
     fn take_rows(
         &mut self,
         tree: &Tree,
-        own: &[Vec<u8>; TABLES],
+        own: [&[u8]; TABLES],
         files: ProfileFiles,
     ) -> Result<Files, ProfileError> {
         let mut files = Ok(files);
@@ -311,6 +349,11 @@ impl<'l> Writing<'l> {
         });
         let mut run = report::run_info(process, &self.survey, own, &nodes(self.link, &self.survey));
         report::note_missing(&mut run, process.companions.why_incomplete(), &self.absent, &lost);
+        match self.shared {
+            Some(Ok(())) => report::note_shared(&mut run),
+            Some(Err(why)) => report::note_not_shared(&mut run, why),
+            None => {}
+        }
         if let Ok(Files::Sums(_, folded)) = &files {
             let expected = u64::from(self.link.size()).saturating_sub(lost.len());
             report::note_unreadable(&mut run, expected.saturating_sub(folded.ranks()));
@@ -330,7 +373,7 @@ impl<'l> Writing<'l> {
     }
 
     /// Says where the profile is, or what is to be done.
-    fn say_where(&self, process: &Process, order: Order) {
+    fn say_where(&self, process: &Process, order: &Order) {
         let ranks = u64::from(process.world_size) - self.absent.len();
         let plural = if ranks == 1 { "" } else { "s" };
         let why = self.failures.first().map_or(String::new(), ToString::to_string);

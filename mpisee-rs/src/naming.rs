@@ -38,7 +38,9 @@ use std::sync::atomic::Ordering;
 mod duplication;
 mod folding;
 
-pub use duplication::{abandon_duplication, duplicated, finish_duplications, start_duplication};
+pub use duplication::{
+    abandon_duplication, duplicated, finish_duplications, has_duplicated, start_duplication,
+};
 pub use folding::Folding;
 use folding::{Kin, Newborn};
 

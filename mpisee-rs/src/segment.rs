@@ -304,7 +304,7 @@ fn create_file(directory: &Path, mut number: impl FnMut() -> u64) -> io::Result<
 }
 
 /// A random number; the time, where there is none.
-fn unforeseen() -> u64 {
+pub fn unforeseen() -> u64 {
     let mut bytes = [0u8; 8];
     // SAFETY: as many bytes are written as there are.
     let length = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), libc::GRND_NONBLOCK) };

@@ -314,8 +314,13 @@ fn the_result_goes_into_the_file_that_is_named() {
 #[test]
 fn the_profilers_own_price_is_among_the_first_lines() {
     let mut builder = splatt();
-    builder.run.profiler =
-        ProfilerInfo { call_ns: 16.6, init_s: 0.0002, time_s: 0.04, share_of_wall: 0.000_532 };
+    builder.run.profiler = ProfilerInfo {
+        call_ns: 16.6,
+        init_s: 0.0002,
+        time_s: 0.04,
+        share_of_wall: 0.000_532,
+        collected: "tree".to_owned(),
+    };
     let ran = builder.write().run(&["app.mpisee"]);
     let price = "Profiler   0.005000 s (mean over ranks), 0.05 % of wall time; 17 ns a call\n";
     assert!(ran.stdout.starts_with(&format!("{RUN}{price}")), "{}", ran.stdout);

@@ -1,5 +1,6 @@
 //! How the profile gets from the ranks to its place, and what happens where it cannot be there.
 
+use mpisee_profile::rows::{CallRow, Seconds};
 use mpisee_tests::{Mpi, Run, Tables, dist, on_each_mpi, through, within};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -150,6 +151,65 @@ fn rows_come_through_the_tree_in_the_order_of_ranks() {
             assert_eq!((itself.size, itself.members.group.len()), (1, u64::from(ranks)));
             let names: BTreeSet<&str> = tables.comms.iter().map(|row| row.comm.as_str()).collect();
             assert_eq!(names.len(), tables.comms.len());
+        }
+    });
+}
+
+/// What is the same in each run of the same program: all columns but times.
+fn counted(tables: &Tables) -> Vec<String> {
+    let ranks = tables.ranks.iter().map(|row| format!("{} {}", row.rank, row.host));
+    let comms = tables.comms.iter().map(|row| format!("{row:?}"));
+    let calls = tables.calls.iter().map(|row| {
+        let times = [Seconds(0.0); 3];
+        let [time_s, min_s, max_s] = times;
+        format!("{:?}", CallRow { time_s, min_s, max_s, ..row.clone() })
+    });
+    let peers = tables.peers.iter().map(|row| format!("{row:?}"));
+    ranks.chain(comms).chain(calls).chain(peers).collect()
+}
+
+/// A program whose rows are written as `collect` says.
+fn collected<'m>(mpi: &'m Mpi, program: &str, ranks: u32, collect: &str) -> Run<'m> {
+    Run::new(mpi, program).ranks(ranks).options(&["--collect", collect])
+}
+
+/// How the rows were written, and what is said of it.
+fn how(tables: &Tables) -> (&str, &[String]) {
+    (&tables.run.profiler.collected, &tables.run.notes)
+}
+
+#[test]
+fn what_all_ranks_write_is_what_comes_through_the_tree() {
+    on_each_mpi(|mpi| {
+        for (program, ranks) in [("in_order", 1), ("in_order", 16), ("collectives", 4)] {
+            let through_tree = collected(mpi, program, ranks, "tree").profiled();
+            let through_tree = through_tree.check().tables();
+            assert_eq!(how(through_tree), ("tree", &[][..]));
+            let together = collected(mpi, program, ranks, "mpi-io").profiled();
+            let together = together.check().tables();
+            assert_eq!(how(together), ("mpi-io", &[][..]));
+            assert!(together.run.complete);
+            assert_eq!(counted(together), counted(through_tree), "{program} on {ranks}");
+        }
+    });
+}
+
+#[test]
+fn where_mpi_io_fails_the_tree_takes_over() {
+    on_each_mpi(|mpi| {
+        let shim = mpi.compile_with("failing_io", &["-shared", "-fPIC", "-ldl"]).display().to_string();
+        let through_tree = collected(mpi, "in_order", 4, "tree").profiled();
+        for (failing, why) in [
+            ("open", "MPI_File_open failed on some rank"),
+            ("write", "MPI_File_write_at_all failed on some rank"),
+            ("lost", "MPI-IO left files of another length"),
+        ] {
+            let run = collected(mpi, "in_order", 4, "mpi-io").variable("LD_PRELOAD", &shim);
+            let finished = run.variable("FAILING", failing).profiled();
+            let tables = finished.check().tables();
+            let note = format!("the profile was to be written by MPI-IO, but {why}: rank 0 wrote it");
+            assert_eq!(how(tables), ("tree", &[note][..]));
+            assert_eq!(counted(tables), counted(through_tree.tables()), "{failing}");
         }
     });
 }

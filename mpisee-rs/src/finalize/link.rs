@@ -125,14 +125,24 @@ impl Link {
         }
     }
 
-    /// Whether it holds on any rank. Nothing of the program can take what a collective operation sends, so that ranks
-    /// meet here first.
+    /// The communicator.
+    pub fn raw(&self) -> Raw<Comm> {
+        Raw::new(self.comm)
+    }
+
+    /// Whether it holds on any rank.
     fn any(&self, process: &Process, holds: bool) -> bool {
+        self.most(process, c_int::from(holds)).is_some_and(|most| most != 0)
+    }
+
+    /// The largest number that a rank gives; `None` if it does not get through. Nothing of the program can take what a
+    /// collective operation sends, so that ranks meet here first.
+    pub fn most(&self, process: &Process, own: c_int) -> Option<c_int> {
         // Boxed, since the library may hold on to the addresses if it fails.
-        let (own, any) = (Box::leak(Box::new(c_int::from(holds))), Box::leak(Box::new(0)));
+        let (own, most) = (Box::leak(Box::new(own)), Box::leak(Box::new(0)));
         let (int, max) = (Raw::new(process.predefined.int), Raw::new(process.predefined.max));
         let (mut request, comm) = (self.null, Raw::new(self.comm));
-        let (from, to) = ((&raw const *own).cast(), (&raw mut *any).cast());
+        let (from, to) = ((&raw const *own).cast(), (&raw mut *most).cast());
         // SAFETY: both numbers are there for good.
         let code = unsafe { pmpi::MPI_Iallreduce.get()(from, to, 1, int, max, comm, &raw mut request) };
         let sentence = || {
@@ -147,12 +157,12 @@ impl Link {
         let says = self.rank == 0 || self.rank == self.size() - 1;
         let sentence: Sentence = &sentence;
         if !(self.note(code) && self.wait(&mut request, STATUS_IGNORE, says.then_some(sentence))) {
-            return false;
+            return None;
         }
-        // SAFETY: the request is complete, and the box was leaked for it.
+        // SAFETY: the request is complete, and the boxes were leaked for it.
         unsafe {
             drop(Box::from_raw(own));
-            *Box::from_raw(any) != 0
+            Some(*Box::from_raw(most))
         }
     }
 

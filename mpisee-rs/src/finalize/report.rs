@@ -3,6 +3,7 @@
 use super::Own;
 use super::place;
 use super::survey::{PROFILER_NS, RECORDING_WAS_OFF, Survey, UNSTEADY_CLOCK, WALL_NS};
+use super::together::Failure;
 use crate::by_hand::{FLAVOUR, was_spawned};
 use crate::process::Process;
 use mpisee_profile::nodes::Nodes;
@@ -63,6 +64,17 @@ pub fn note_unreadable(run: &mut RunInfo, ranks: u64) {
     }
 }
 
+/// Says that all ranks wrote the profile.
+pub fn note_shared(run: &mut RunInfo) {
+    "mpi-io".clone_into(&mut run.profiler.collected);
+}
+
+/// Says that all ranks were to write the profile, and why rank 0 did.
+pub fn note_not_shared(run: &mut RunInfo, why: Failure) {
+    run.notes
+        .push(format!("the profile was to be written by MPI-IO, but {}: rank 0 wrote it", why.sentence()));
+}
+
 /// Sums over ranks have no place for what GPU kernels of each accessed.
 pub fn note_gpu_left_out(run: &mut RunInfo) {
     run.notes.push(
@@ -75,7 +87,7 @@ fn profiler(call_ns: f64, init_ns: u64, counts: &[u64]) -> ProfilerInfo {
     let seconds = |ns: u64| ns as f64 * 1e-9;
     let (wall_s, time_s) = (seconds(counts[WALL_NS]), seconds(counts[PROFILER_NS]));
     let share_of_wall = if wall_s > 0.0 { time_s / wall_s } else { 0.0 };
-    ProfilerInfo { call_ns, init_s: seconds(init_ns), time_s, share_of_wall }
+    ProfilerInfo { call_ns, init_s: seconds(init_ns), time_s, share_of_wall, collected: "tree".to_owned() }
 }
 
 /// A sentence on clocks, if one is due.

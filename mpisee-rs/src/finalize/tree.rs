@@ -77,7 +77,12 @@ impl<'l> Tree<'l> {
     }
 
     /// Tells all ranks what the first one says, which gives it here; `None` where it does not get through, and below.
-    pub fn tell(&self, said: Option<Vec<u8>>) -> Option<Vec<u8>> {
+    /// What a rank hears becomes by `for_child` what its nth child, from 0, does.
+    pub fn tell(
+        &self,
+        said: Option<Vec<u8>>,
+        for_child: impl Fn(&[u8], usize) -> Vec<u8>,
+    ) -> Option<Vec<u8>> {
         let link = self.link;
         let heard = match parent(link.rank) {
             // An empty text is none.
@@ -88,10 +93,11 @@ impl<'l> Tree<'l> {
             None => said,
         };
         // The longest way first.
-        let mut children: Vec<u32> = children(link.rank, link.size()).collect();
+        let mut children: Vec<(usize, u32)> = children(link.rank, link.size()).enumerate().collect();
         children.reverse();
-        for child in children {
-            link.send_all(child, DOWN, heard.as_deref().unwrap_or_default(), None);
+        for (n, child) in children {
+            let told = heard.as_deref().map(|heard| for_child(heard, n));
+            link.send_all(child, DOWN, &told.unwrap_or_default(), None);
         }
         heard
     }
@@ -99,7 +105,7 @@ impl<'l> Tree<'l> {
     /// Brings the rows of all ranks to the first, which gets them in pieces, in the order of ranks. No rank holds more
     /// than its own and two pieces of others. Returns the ranks whose rows did not come, or not all of them; of the own
     /// part of the tree where this is not the first.
-    pub fn relay(&self, own: &[Vec<u8>; TABLES], mut sink: impl FnMut(&[u8])) -> Vec<Ranks> {
+    pub fn relay(&self, own: [&[u8]; TABLES], mut sink: impl FnMut(&[u8])) -> Vec<Ranks> {
         let link = self.link;
         let mut lost = Vec::new();
         let parent = parent(link.rank);

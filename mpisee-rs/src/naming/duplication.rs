@@ -112,6 +112,11 @@ fn start_allreduce_max(process: &Process, parent: &Communicator, own: u32) -> Bo
     boxed
 }
 
+/// Whether the program called `MPI_Comm_idup`.
+pub fn has_duplicated() -> bool {
+    !DUPLICATIONS.lock().unwrap_or_else(PoisonError::into_inner).started.is_empty()
+}
+
 /// The `MPI_Comm_idup` with this number was not made after all.
 pub fn abandon_duplication(number: u32) {
     let mut duplications = DUPLICATIONS.lock().unwrap_or_else(PoisonError::into_inner);

@@ -178,6 +178,7 @@ impl Writing {
     fn finish(mut self, world: &World, recovered: &[&Segment]) -> Result<(PathBuf, Vec<EndedIn>)> {
         self.run.end = rfc3339(self.end_realtime_ns);
         self.run.not_seen = NotSeen::named(&self.not_seen);
+        "recover".clone_into(&mut self.run.profiler.collected);
         if self.wall_s > 0.0 {
             self.run.profiler.share_of_wall = self.run.profiler.time_s / self.wall_s;
         }
