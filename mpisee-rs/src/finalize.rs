@@ -103,6 +103,12 @@ pub struct Own {
     is_unsteady: bool,
 }
 
+impl Own {
+    fn rows(&self) -> [&[u8]; TABLES] {
+        self.parts.as_ref().map_or([&[]; TABLES], |parts| parts.each_ref().map(Vec::as_slice))
+    }
+}
+
 /// When recording began.
 fn start_of(header: &Header) -> Moment {
     let relaxed = Ordering::Relaxed;
@@ -134,67 +140,35 @@ fn own_rows(process: &Process, end: Moment, absent: &RankSet) -> Own {
 /// Collects the profile over one link. `false` if it is to be done again over another; `told` is the last that was heard.
 fn collect(process: &Process, link: &Link, own: Own, absent: RankSet, told: &mut Option<Order>) -> bool {
     let tree = Tree::over(link);
-    let mine = survey_of(process, link, &own);
-    let survey = tree.gather(mine, Survey::add, Survey::encode);
-    let none = Default::default();
-    let parts = own.parts.as_ref().unwrap_or(&none).each_ref().map(Vec::as_slice);
-    if !tree.is_root() {
-        loop {
-            *told = Order::hear(&tree, &survey);
-            let is_over = match told {
-                Some(Order::Bring) => {
-                    tree.relay(parts, |_| ());
-                    false
-                }
-                Some(Order::Share(shared)) => {
-                    let is_written = together::write(process, link, shared, parts, || true).is_ok();
-                    tree.relay(if is_written { not_shared(parts) } else { parts }, |_| ());
-                    false
-                }
-                Some(Order::BringSums) => {
-                    sums::gather(process, link, &tree, own.end, &absent);
-                    false
-                }
-                _ => true,
-            };
-            if !link.is_whole() {
-                return false;
-            }
-            if is_over {
-                return true;
-            }
-        }
+    let survey = tree.gather(survey_of(process, link, &own), Survey::add, Survey::encode);
+    if tree.is_root() {
+        let mut writing = Writing::new(process, link, survey, absent);
+        return writing.lead(process, &tree, &own, told);
     }
-    let mut writing = Writing::new(process, link, survey, absent);
     loop {
-        let mut files = if matches!(told, Some(Order::Written)) { None } else { writing.begin(process) };
-        let order = match (&mut files, &told) {
-            (Some(Files::Rows(files)), _) => writing.order(process, files),
-            (Some(Files::Sums(..)), _) => Order::BringSums,
-            (None, Some(Order::Written)) => Order::Written,
-            (None, _) => Order::Keep,
-        };
-        *told = order.clone().tell(&tree, &writing.survey);
-        let brought = files.map(|files| match (files, &order) {
-            (Files::Rows(files), Order::Share(shared)) => {
-                writing.share_rows(process, &tree, parts, *files, shared)
+        *told = Order::hear(&tree, &survey);
+        let is_over = match told {
+            Some(Order::Bring) => {
+                tree.relay(own.rows(), |_| ());
+                false
             }
-            (Files::Rows(files), _) => writing.take_rows(&tree, parts, *files),
-            (Files::Sums(files, _), _) => Ok(writing.take_sums(process, &tree, own.end, files)),
-        });
+            Some(Order::Share(shared)) => {
+                let rows = own.rows();
+                let is_written = together::write(process, link, shared, rows, || true).is_ok();
+                tree.relay(if is_written { not_shared(rows) } else { rows }, |_| ());
+                false
+            }
+            Some(Order::BringSums) => {
+                sums::gather(process, link, &tree, own.end, &absent);
+                false
+            }
+            Some(Order::Written | Order::Keep) | None => true,
+        };
         if !link.is_whole() {
             return false;
         }
-        match brought {
-            None => {
-                writing.say_where(process, &order);
-                return true;
-            }
-            Some(files) => {
-                if writing.finish(process, &own, files) {
-                    *told = Some(Order::Written);
-                }
-            }
+        if is_over {
+            return true;
         }
     }
 }
@@ -210,7 +184,7 @@ fn survey_of(process: &Process, link: &Link, own: &Own) -> Survey {
         own.profiler_ns,
         u64::from(!process.segment.is_in_file()),
     ];
-    let lengths = (0..TABLES).map(|table| own.parts.as_ref().map_or(0, |parts| parts[table].len() as u64));
+    let lengths = own.rows().map(|rows| rows.len() as u64);
     let mut counts = not_seen.chain(rest).chain(lengths);
     let counts = std::array::from_fn(|_| counts.next().expect("as many sums as places"));
     let host = header.host.iter().flat_map(|word| word.load(relaxed).to_ne_bytes());
@@ -262,6 +236,38 @@ impl<'l> Writing<'l> {
         }
     }
 
+    /// Tells all ranks what to do, until there is a profile or no place is left. `false` as [`collect`].
+    fn lead(&mut self, process: &Process, tree: &Tree, own: &Own, told: &mut Option<Order>) -> bool {
+        loop {
+            let is_written = matches!(told, Some(Order::Written));
+            let mut files = if is_written { None } else { self.begin(process) };
+            let order = match &mut files {
+                Some(Files::Rows(files)) => self.order(process, files),
+                Some(Files::Sums(..)) => Order::BringSums,
+                None if is_written => Order::Written,
+                None => Order::Keep,
+            };
+            *told = order.clone().tell(tree, &self.survey);
+            let brought = files.map(|files| match (files, &order) {
+                (Files::Rows(files), Order::Share(shared)) => {
+                    self.share_rows(process, tree, own.rows(), *files, shared)
+                }
+                (Files::Rows(files), _) => self.take_rows(tree, own.rows(), *files),
+                (Files::Sums(files, _), _) => Ok(self.take_sums(process, tree, own.end, files)),
+            });
+            if !self.link.is_whole() {
+                return false;
+            }
+            let Some(files) = brought else {
+                self.say_where(process, &order);
+                return true;
+            };
+            if self.finish(process, own, files) {
+                *told = Some(Order::Written);
+            }
+        }
+    }
+
     /// Makes the files at the next place where that can be done.
     fn begin(&mut self, process: &Process) -> Option<Files> {
         while let Some(place) = self.places.next() {
@@ -289,6 +295,8 @@ impl<'l> Writing<'l> {
     /// How the rows are to get into the files.
     fn order(&mut self, process: &Process, files: &mut ProfileFiles) -> Order {
         let lengths = self.survey.lengths();
+        // Where it failed once it is not tried again; what all ranks wrote at a place that was given up is gone.
+        self.shared = self.shared.filter(Result::is_err);
         if self.shared.is_some() || !together::is_wanted(process, &self.place, &lengths) {
             return Order::Bring;
         }

@@ -181,7 +181,7 @@ fn how(tables: &Tables) -> (&str, &[String]) {
 #[test]
 fn what_all_ranks_write_is_what_comes_through_the_tree() {
     on_each_mpi(|mpi| {
-        for (program, ranks) in [("in_order", 1), ("in_order", 16), ("collectives", 4)] {
+        for (program, ranks) in [("in_order", 1), ("in_order", 6), ("collectives", 4)] {
             let through_tree = collected(mpi, program, ranks, "tree").profiled();
             let through_tree = through_tree.check().tables();
             assert_eq!(how(through_tree), ("tree", &[][..]));
