@@ -3,7 +3,7 @@
 use mpisee_profile::fold::FoldedTables;
 use mpisee_profile::rows::{CommRow, Memory, Row};
 use mpisee_profile::segment::key::size_class;
-use mpisee_profile::segment::log::{Created, NONE, Record, Runs};
+use mpisee_profile::segment::log::{Created, NONE, Record};
 use mpisee_profile::segment::tables::Moment;
 use mpisee_profile::segment::words::{Owner, Words};
 use mpisee_profile::segment::{CallKey, Key, PeerKey, RankTables, Snapshot};
@@ -17,8 +17,8 @@ const RANKS: u32 = 12;
 fn created(id: u32, parent: u32, letter: u8, n: u32, r: u32, rank: u32, group: Vec<u32>) -> Record {
     let operation = if letter == 0 { NONE } else { Operation::CommSplit as u32 };
     let parent = if letter == 0 { NONE } else { parent };
-    let group = group.into_iter().collect::<Runs>();
-    Record::Created(Created { id, parent, letter, n, r, operation, rank, reorder: NONE, group, remote: None })
+    let group = group.into_iter().collect();
+    Record::Created(Created { parent, letter, n, r, operation, ..Created::with_world(id, rank, group) })
 }
 
 /// The world of 12, thirds of it by remainder, and of these pairs and duplicates; calls and messages differ by rank.

@@ -1,11 +1,10 @@
 //! Segments that are not what a writer makes: cut off, overwritten, or no segments at all. A reader in another
 //! process may find any of these; it says so, or takes what is there, and ends.
 
-use mpisee_profile::segment::layout::{
-    CHUNK_HEADER_BYTES, COUNTERS, ChunkHeader, HEADER_BYTES, Header, LOG, MAGIC, SLOT_BYTES, Slot, VERSION,
-};
+use mpisee_profile::segment::layout::{HEADER_BYTES, Slot};
 use mpisee_profile::segment::log::{Created, NONE, OUTSIDE, Record, Runs};
 use mpisee_profile::segment::tables::Moment;
+use mpisee_profile::segment::words::{Owner, Words};
 use mpisee_profile::segment::{CallKey, Key, PeerKey, RankTables, Snapshot};
 use mpisee_profile::writer::to_csv;
 use mpisee_profile::{Operation, ProfileError, rows::Memory};
@@ -15,88 +14,29 @@ use std::time::{Duration, Instant};
 
 const END: Moment = Moment { monotonic_ns: 5_000_000_000, ticks: 5_000_000_000 };
 
-/// A segment as its words.
-struct Words(Vec<u64>);
+/// A header and nothing else.
+fn header() -> Words {
+    Words::new(Owner { pid: 4711, host: "node0001", world_rank: 0, world_size: 64 })
+}
 
-impl Words {
-    /// A header and nothing else.
-    fn new() -> Self {
-        let mut words = Words(vec![0; HEADER_BYTES / 8]);
-        words.set(offset_of!(Header, magic), MAGIC);
-        words.set(offset_of!(Header, version), VERSION);
-        words.set(offset_of!(Header, operations), Operation::fingerprint());
-        words.set(offset_of!(Header, pid), 4711);
-        words.set(offset_of!(Header, world_size), 64);
-        words.set(offset_of!(Header, host), u64::from_ne_bytes(*b"node0001"));
-        words.grown()
+/// Reads a segment to the end, as the library does at finalize.
+fn read(words: &[u64]) -> Result<RankTables, ProfileError> {
+    let snapshot = Snapshot::read(words)?;
+    let tables = RankTables::new(&snapshot, END);
+    for text in [to_csv(&tables.comms), to_csv(&tables.calls), to_csv(&tables.regions)] {
+        assert!(text.len() < 1 << 26, "{} bytes", text.len());
     }
+    Ok(tables)
+}
 
-    fn set(&mut self, byte: usize, value: u64) {
-        self.0[byte / 8] = value;
-    }
-
-    /// With `used` as long as it is.
-    fn grown(mut self) -> Self {
-        let bytes = self.0.len() * 8;
-        self.set(offset_of!(Header, used), bytes as u64);
-        self
-    }
-
-    /// With a chunk of `kind`, of which `used` is so large.
-    fn chunk(mut self, kind: u64, used: u64, mut body: Vec<u64>) -> Self {
-        body.resize(body.len().next_multiple_of(8), 0);
-        let at = self.0.len() * 8;
-        let bytes = CHUNK_HEADER_BYTES + body.len() * 8;
-        self.0.resize(self.0.len() + CHUNK_HEADER_BYTES / 8, 0);
-        self.set(at + offset_of!(ChunkHeader, kind), kind);
-        self.set(at + offset_of!(ChunkHeader, bytes), bytes as u64);
-        self.set(at + offset_of!(ChunkHeader, used), used);
-        self.0.extend(body);
-        self.grown()
-    }
-
-    fn log(self, records: &[Record]) -> Self {
-        let body: Vec<u64> = records.iter().flat_map(Record::encode).collect();
-        self.chunk(LOG, body.len() as u64 * 8, body)
-    }
-
-    fn counters(self, slots: &[(Key, [u64; 6])]) -> Self {
-        let mut body = vec![0; slots.len() * SLOT_BYTES / 8];
-        for ((key, values), slot) in slots.iter().zip(body.chunks_exact_mut(SLOT_BYTES / 8)) {
-            slot[offset_of!(Slot, key) / 8] = key.0;
-            slot[offset_of!(Slot, values) / 8..].copy_from_slice(values);
-        }
-        self.chunk(COUNTERS, slots.len() as u64, body)
-    }
-
-    /// Reads it to the end, as the library does at finalize.
-    fn read(&self) -> Result<RankTables, ProfileError> {
-        let snapshot = Snapshot::read(self.0.as_slice())?;
-        let tables = RankTables::new(&snapshot, END);
-        for text in [to_csv(&tables.comms), to_csv(&tables.calls), to_csv(&tables.regions)] {
-            assert!(text.len() < 1 << 26, "{} bytes", text.len());
-        }
-        Ok(tables)
-    }
-
-    fn why_not(&self) -> String {
-        self.read().expect_err("it cannot be read").to_string()
-    }
+fn why_not(words: &[u64]) -> String {
+    read(words).expect_err("it cannot be read").to_string()
 }
 
 fn created(id: u32, letter: u8, group: Runs) -> Created {
-    Created {
-        id,
-        parent: if letter == 0 { NONE } else { 0 },
-        letter,
-        n: 3,
-        r: NONE,
-        operation: Operation::CommSplit as u32,
-        rank: 0,
-        reorder: NONE,
-        group,
-        remote: None,
-    }
+    let parent = if letter == 0 { NONE } else { 0 };
+    let operation = Operation::CommSplit as u32;
+    Created { parent, letter, n: 3, operation, ..Created::with_world(id, 0, group) }
 }
 
 /// One of everything.
@@ -110,7 +50,7 @@ fn valid() -> Words {
         size_class: 4,
         memory: Memory::Host,
     };
-    Words::new()
+    header()
         .log(&[
             Record::Created(created(0, 0, Runs::first(64))),
             Record::Created(created(1, 0, Runs::first(1))),
@@ -143,13 +83,14 @@ fn processes_of_other_worlds_are_counted_apart() {
     let merged = Created { parent: 2, rank: 2, n: 1, ..created(3, b'm', mixed) };
     let message =
         |communicator, peer| (PeerKey { communicator, peer }.pack(), [1, 100 + u64::from(peer), 0, 0, 0, 0]);
-    let words = Words::new().log(&[
+    let words = header().log(&[
         Record::Created(created(0, 0, Runs::first(2))),
         Record::Created(created(1, 0, Runs::first(1))),
         Record::Created(parent),
         Record::Created(merged),
     ]);
-    let tables = words.counters(&[message(3, 0), message(3, 3), message(3, 4)]).read().unwrap();
+    let words = words.counters(&[message(3, 0), message(3, 3), message(3, 4)]);
+    let tables = read(words.words()).unwrap();
     let rows: Vec<_> =
         tables.comms.iter().map(|row| (row.comm.as_str(), row.size, row.members.to_string())).collect();
     // The first process of this world reports the communicator; here it is this one.
@@ -164,7 +105,7 @@ fn processes_of_other_worlds_are_counted_apart() {
 
 #[test]
 fn a_whole_segment_is_read() {
-    let tables = valid().read().unwrap();
+    let tables = read(valid().words()).unwrap();
     let names: Vec<&str> = tables.comms.iter().map(|row| row.comm.as_str()).collect();
     assert_eq!(names, ["W", "S", "W_s4", "W_d1_x3"]);
     assert_eq!(tables.comms[2].members.group.to_string(), "7-9,12,40");
@@ -180,7 +121,7 @@ fn a_whole_segment_is_read() {
 #[test]
 fn a_group_larger_than_any_job_is_refused() {
     let huge = created(0, 0, Runs::first(i32::MAX as u32));
-    let why = Words::new().log(&[Record::Created(huge)]).why_not();
+    let why = why_not(header().log(&[Record::Created(huge)]).words());
     assert!(why.contains("more processes than there can be"), "{why}");
 }
 
@@ -188,18 +129,19 @@ fn a_group_larger_than_any_job_is_refused() {
 fn more_regions_than_keys_tell_apart_are_refused() {
     let regions: Vec<_> =
         (1..5000).map(|id| Record::Region { id, parent: id - 1, name: "r".to_owned() }).collect();
-    let why = Words::new().log(&regions).why_not();
+    let why = why_not(header().log(&regions).words());
     assert!(why.contains("regions"), "{why}");
 }
 
 #[test]
 fn a_bit_that_flipped_costs_no_time() {
     let begin = Instant::now();
-    for at in 0..valid().0.len() {
+    let mut words = valid();
+    for at in 0..words.words().len() {
         for bit in 0..64 {
-            let mut words = valid();
-            words.0[at] ^= 1 << bit;
-            let _ = words.read();
+            words.words_mut()[at] ^= 1 << bit;
+            let _ = read(words.words());
+            words.words_mut()[at] ^= 1 << bit;
         }
     }
     // It takes a second; a group of as many ranks as one bit announces, taken one by one, minutes.
@@ -209,11 +151,11 @@ fn a_bit_that_flipped_costs_no_time() {
 #[test]
 fn a_segment_that_is_cut_off_says_so_or_is_short() {
     let whole = valid();
-    for length in 0..whole.0.len() {
-        let short = Words(whole.0[..length].to_vec());
+    for length in 0..whole.words().len() {
+        let short = &whole.words()[..length];
         if length < HEADER_BYTES / 8 {
-            assert!(short.why_not().contains("a header has"));
-        } else if let Ok(tables) = short.read() {
+            assert!(why_not(short).contains("a header has"));
+        } else if let Ok(tables) = read(short) {
             assert!(tables.comms.len() <= 4);
         }
     }
@@ -222,9 +164,9 @@ fn a_segment_that_is_cut_off_says_so_or_is_short() {
 #[test]
 fn a_slot_that_its_owner_never_finished_is_read_as_it_is() {
     let mut words = valid();
-    let slot = words.0.iter().position(|&word| Key(word) == Key::region(1)).unwrap();
-    words.0[slot + offset_of!(Slot, sequence) / 8] = 1;
-    assert_eq!(words.read().unwrap().regions.len(), 2);
+    let slot = words.words().iter().position(|&word| Key(word) == Key::region(1)).unwrap();
+    words.words_mut()[slot + offset_of!(Slot, sequence) / 8] = 1;
+    assert_eq!(read(words.words()).unwrap().regions.len(), 2);
 }
 
 /// A word as chance, or a writer that failed, may leave it.
@@ -249,21 +191,21 @@ proptest! {
         // What comes first is looked at first: mostly leave it.
         let begin = HEADER_BYTES / 8;
         for (index, word) in changes {
-            let at = begin + index.index(words.0.len() - begin);
-            words.0[at] = word;
+            let at = begin + index.index(words.words().len() - begin);
+            words.words_mut()[at] = word;
         }
-        let _ = words.read();
+        let _ = read(words.words());
     }
 
     #[test]
     fn a_changed_header_is_read_or_refused(at in 0..HEADER_BYTES / 8, word in any_word()) {
         let mut words = valid();
-        words.0[at] = word;
-        let _ = words.read();
+        words.words_mut()[at] = word;
+        let _ = read(words.words());
     }
 
     #[test]
     fn any_words_behind_a_header_are_read_or_refused(kind in 1u64..3, used: u64, body in prop::collection::vec(any_word(), 0..50)) {
-        let _ = Words::new().chunk(kind, used, body).read();
+        let _ = read(header().chunk(kind, used, body).words());
     }
 }

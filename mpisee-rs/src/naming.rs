@@ -272,18 +272,7 @@ const COMES_WITH_WORLD: Birth =
 
 /// Tells the log of `MPI_COMM_WORLD` or `MPI_COMM_SELF`.
 pub fn log_predefined(process: &Process, rank: u32, members: Runs) {
-    let created = Created {
-        id: 0,
-        parent: NONE,
-        letter: 0,
-        n: NONE,
-        r: NONE,
-        operation: NONE,
-        rank,
-        reorder: NONE,
-        group: members,
-        remote: None,
-    };
+    let created = Created::with_world(0, rank, members);
     process.folding.enter_predefined(&process.segment, COMES_WITH_WORLD, created);
 }
 

@@ -2,11 +2,10 @@
 //! what can be read is recovered all the same.
 
 use mpisee_profile::rows::{CallRow, CommRow, Memory, RankRow};
-use mpisee_profile::segment::layout::{
-    CHUNK_HEADER_BYTES, COUNTERS, ChunkHeader, HEADER_BYTES, Header, LOG, MAGIC, SLOT_BYTES, Slot, VERSION,
-};
-use mpisee_profile::segment::log::{Created, Fact, NONE, Record, Runs};
-use mpisee_profile::segment::{CallKey, Key};
+use mpisee_profile::segment::CallKey;
+use mpisee_profile::segment::layout::Header;
+use mpisee_profile::segment::log::{Created, Fact, Record, Runs};
+use mpisee_profile::segment::words::{Owner, Words};
 use mpisee_profile::{Operation, Profile, process};
 use proptest::prelude::*;
 use std::mem::offset_of;
@@ -26,82 +25,30 @@ fn gone() -> u32 {
     })
 }
 
-/// A segment as its words.
-#[derive(Clone)]
-struct Words(Vec<u64>);
-
-impl Words {
-    fn set(&mut self, byte: usize, value: u64) {
-        self.0[byte / 8] = value;
+/// Rank `rank` of 3 of one job, with an Allreduce that `rank` tells from the others'.
+fn of_rank(rank: u32) -> Words {
+    let mut words = Words::new(Owner { pid: gone(), host: "", world_rank: rank, world_size: 3 });
+    for (place, value) in [
+        (offset_of!(Header, start_ticks), 1000),
+        (offset_of!(Header, start_monotonic_ns), 1000),
+        (offset_of!(Header, last_ticks), 2_000_001_000),
+        (offset_of!(Header, job), 17),
+        (offset_of!(Header, boot), process::boot()),
+        (offset_of!(Header, namespace), process::namespace()),
+    ] {
+        words.set(place, value);
     }
-
-    fn chunk(&mut self, kind: u64, used: usize, mut body: Vec<u64>) {
-        body.resize(body.len().next_multiple_of(8), 0);
-        let at = self.0.len() * 8;
-        self.0.resize(self.0.len() + CHUNK_HEADER_BYTES / 8, 0);
-        self.set(at + offset_of!(ChunkHeader, kind), kind);
-        self.set(at + offset_of!(ChunkHeader, bytes), (CHUNK_HEADER_BYTES + body.len() * 8) as u64);
-        self.set(at + offset_of!(ChunkHeader, used), used as u64);
-        self.0.extend(body);
-        for place in [offset_of!(Header, used), offset_of!(Header, shared)] {
-            self.set(place, self.0.len() as u64 * 8);
-        }
-    }
-
-    /// Rank `rank` of 3 of one job, with an Allreduce that `rank` tells from the others'.
-    fn of_rank(rank: u32) -> Words {
-        let mut words = Words(vec![0; HEADER_BYTES / 8]);
-        for (place, value) in [
-            (offset_of!(Header, magic), MAGIC),
-            (offset_of!(Header, version), VERSION),
-            (offset_of!(Header, operations), Operation::fingerprint()),
-            (offset_of!(Header, pid), gone().into()),
-            (offset_of!(Header, world_rank), rank.into()),
-            (offset_of!(Header, world_size), 3),
-            (offset_of!(Header, start_ticks), 1000),
-            (offset_of!(Header, start_monotonic_ns), 1000),
-            (offset_of!(Header, last_ticks), 2_000_001_000),
-            (offset_of!(Header, job), 17),
-            (offset_of!(Header, boot), process::boot()),
-            (offset_of!(Header, namespace), process::namespace()),
-        ] {
-            words.set(place, value);
-        }
-        let created = |id, rank, group| Created {
-            id,
-            parent: NONE,
-            letter: 0,
-            n: NONE,
-            r: NONE,
-            operation: NONE,
-            rank,
-            reorder: NONE,
-            group,
-            remote: None,
-        };
-        let records = [
-            Record::Created(created(0, rank, Runs::first(3))),
-            Record::Created(created(1, 0, [rank].into_iter().collect())),
-            Fact::Argument.record("./app"),
-            Fact::Argument.record("two words"),
-            Fact::Profile.record("app.mpisee"),
-            Fact::Library.record("Some MPI"),
-        ];
-        let body: Vec<u64> = records.iter().flat_map(Record::encode).collect();
-        words.chunk(LOG, body.len() * 8, body);
-        let (operation, memory) = (Operation::Allreduce as u16, Memory::Host);
-        let key = CallKey { communicator: 0, region: 0, operation, size_class: 7, memory }.pack();
-        let mut slot = vec![0; SLOT_BYTES / 8];
-        slot[offset_of!(Slot, key) / 8] = key.0;
-        slot[offset_of!(Slot, values) / 8..].copy_from_slice(&[1, 100 + u64::from(rank), 900, 901, 900, 0]);
-        assert_eq!(Key(slot[0]), key);
-        words.chunk(COUNTERS, 1, slot);
-        words
-    }
-
-    fn bytes(&self) -> Vec<u8> {
-        self.0.iter().flat_map(|word| word.to_ne_bytes()).collect()
-    }
+    let records = [
+        Record::Created(Created::with_world(0, rank, Runs::first(3))),
+        Record::Created(Created::with_world(1, 0, [rank].into_iter().collect())),
+        Fact::Argument.record("./app"),
+        Fact::Argument.record("two words"),
+        Fact::Profile.record("app.mpisee"),
+        Fact::Library.record("Some MPI"),
+    ];
+    let (operation, memory) = (Operation::Allreduce as u16, Memory::Host);
+    let key = CallKey { communicator: 0, region: 0, operation, size_class: 7, memory }.pack();
+    words.log(&records).counters(&[(key, [1, 100 + u64::from(rank), 900, 901, 900, 0])])
 }
 
 /// A directory with segments, and beside it the profiles.
@@ -117,8 +64,8 @@ impl Place {
     /// With the segments of ranks 0 and 2, which can be read.
     fn with_two() -> Place {
         let place = Place::new();
-        place.put(gone(), 0, &Words::of_rank(0).bytes());
-        place.put(gone(), 2, &Words::of_rank(2).bytes());
+        place.put(gone(), 0, &of_rank(0).bytes());
+        place.put(gone(), 2, &of_rank(2).bytes());
         place
     }
 
@@ -213,7 +160,7 @@ fn what_is_left_of_a_run_becomes_a_profile() {
 #[test]
 fn two_of_one_rank_are_of_two_runs() {
     let place = Place::with_two();
-    let mut other = Words::of_rank(0);
+    let mut other = of_rank(0);
     other.set(offset_of!(Header, start_realtime_ns), 1_000_000_000);
     place.put(gone(), 5, &other.bytes());
     assert!(place.recover(&[]).status.success());
@@ -225,7 +172,7 @@ fn two_of_one_rank_are_of_two_runs() {
 fn a_number_that_another_process_has_is_no_life() {
     let own = std::process::id();
     let start = process::look_at(own).unwrap().start;
-    let mut words = Words::of_rank(1);
+    let mut words = of_rank(1);
     words.set(offset_of!(Header, pid), own.into());
     words.set(offset_of!(Header, process_start), start);
     let place = Place::with_two();
@@ -251,7 +198,7 @@ fn a_number_that_another_process_has_is_no_life() {
 
 #[test]
 fn processes_of_another_container_are_not_judged() {
-    let mut words = Words::of_rank(1);
+    let mut words = of_rank(1);
     words.set(offset_of!(Header, namespace), process::namespace() + 1);
     let place = Place::with_two();
     let path = place.put(gone(), 1, &words.bytes());
@@ -270,7 +217,7 @@ fn processes_of_another_container_are_not_judged() {
 fn links_pipes_and_folders_are_not_opened() {
     let elsewhere = tempfile::tempdir().unwrap();
     let target = elsewhere.path().join("target");
-    std::fs::write(&target, Words::of_rank(1).bytes()).unwrap();
+    std::fs::write(&target, of_rank(1).bytes()).unwrap();
     let place = Place::with_two();
     std::os::unix::fs::symlink(&target, place.path(gone(), 1)).unwrap();
     place.skips(&place.path(gone(), 1), "it is a symbolic link");
@@ -287,12 +234,12 @@ fn links_pipes_and_folders_are_not_opened() {
 #[test]
 fn what_others_may_have_written_is_not_believed() {
     let place = Place::with_two();
-    let path = place.put(gone(), 1, &Words::of_rank(1).bytes());
+    let path = place.put(gone(), 1, &of_rank(1).bytes());
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666)).unwrap();
     place.skips(&path, "others than its owner may open it");
 
     let place = Place::with_two();
-    let path = place.put(gone(), 1, &Words::of_rank(1).bytes());
+    let path = place.put(gone(), 1, &of_rank(1).bytes());
     // Only root can give files away.
     if std::os::unix::fs::chown(&path, Some(65_534), None).is_ok() {
         place.skips(&path, "and it belongs to user 65534");
@@ -302,7 +249,7 @@ fn what_others_may_have_written_is_not_believed() {
 #[test]
 fn a_segment_with_two_names_is_not_opened() {
     let place = Place::with_two();
-    let path = place.put(gone(), 1, &Words::of_rank(1).bytes());
+    let path = place.put(gone(), 1, &of_rank(1).bytes());
     std::fs::hard_link(&path, place.0.path().join("another name")).unwrap();
     place.skips(&path, "it has 2 names");
 }
@@ -310,7 +257,7 @@ fn a_segment_with_two_names_is_not_opened() {
 #[test]
 fn what_found_no_room_in_the_file_is_said_to_be_missing() {
     let place = Place::with_two();
-    let mut words = Words::of_rank(1);
+    let mut words = of_rank(1);
     let length = words.bytes().len();
     words.set(offset_of!(Header, used), length as u64 + 4096);
     place.put(gone(), 1, &words.bytes());
@@ -332,12 +279,12 @@ fn one_that_contradicts_itself_is_skipped() {
     ];
     for (place_in_header, value, why) in changes {
         let place = Place::with_two();
-        let mut words = Words::of_rank(1);
+        let mut words = of_rank(1);
         words.set(place_in_header, value);
         place.skips(&place.put(gone(), 1, &words.bytes()), why);
     }
     let place = Place::with_two();
-    let mut words = Words::of_rank(1);
+    let mut words = of_rank(1);
     words.set(offset_of!(Header, used), 1 << 40);
     words.set(offset_of!(Header, shared), 1 << 40);
     place.skips(&place.put(gone(), 1, &words.bytes()), "it is cut off: it has ");
@@ -350,23 +297,12 @@ fn one_that_contradicts_itself_is_skipped() {
 #[test]
 fn a_chain_of_names_does_not_grow_without_end() {
     let chain = |length: u32| {
-        let mut words = Words::of_rank(1);
-        let group = || [1].into_iter().collect::<Runs>();
-        let created = |id| Created {
-            id,
-            parent: id - 1,
-            letter: b'd',
-            n: 4_000_000_000,
-            r: NONE,
-            operation: NONE,
-            rank: 0,
-            reorder: NONE,
-            group: group(),
-            remote: None,
+        let created = |id| {
+            let group = [1].into_iter().collect();
+            let (parent, letter, n) = (id - 1, b'd', 4_000_000_000);
+            Record::Created(Created { parent, letter, n, ..Created::with_world(id, 0, group) })
         };
-        let body: Vec<u64> = (2..length).flat_map(|id| Record::Created(created(id)).encode()).collect();
-        words.chunk(LOG, body.len() * 8, body);
-        words
+        of_rank(1).log(&(2..length).map(created).collect::<Vec<_>>())
     };
     let place = Place::with_two();
     let path = place.put(gone(), 1, &chain(20_000).bytes());
@@ -393,7 +329,7 @@ fn what_another_user_planted_is_neither_read_nor_removed() {
     // In the name it is root's.
     let path = place.path(gone(), 1);
     let target = place.0.path().join("words");
-    std::fs::write(&target, Words::of_rank(1).bytes()).unwrap();
+    std::fs::write(&target, of_rank(1).bytes()).unwrap();
     std::fs::set_permissions(&target, std::fs::Permissions::from_mode(0o644)).unwrap();
     use std::os::unix::process::CommandExt;
     let mut planting = Command::new("install");
@@ -434,7 +370,7 @@ proptest! {
         is_cut in any::<bool>(),
     ) {
         let place = Place::with_two();
-        let mut bytes = Words::of_rank(1).bytes();
+        let mut bytes = of_rank(1).bytes();
         for (at, byte) in changes {
             let at = at.index(bytes.len());
             bytes[at] ^= byte;

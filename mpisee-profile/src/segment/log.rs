@@ -29,6 +29,24 @@ pub struct Created {
     pub remote: Option<Runs>,
 }
 
+impl Created {
+    /// What no call creates: it comes with the world.
+    pub fn with_world(id: u32, rank: u32, group: Runs) -> Self {
+        Created {
+            id,
+            parent: NONE,
+            letter: 0,
+            n: NONE,
+            r: NONE,
+            operation: NONE,
+            rank,
+            reorder: NONE,
+            group,
+            remote: None,
+        }
+    }
+}
+
 /// Ranks of a run that is not taken apart any more.
 const LONG: u32 = 1024;
 

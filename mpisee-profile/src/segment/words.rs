@@ -9,6 +9,7 @@ use crate::Operation;
 use std::mem::offset_of;
 
 /// The words of a segment; see [`super::snapshot::Source`].
+#[derive(Clone, Debug)]
 pub struct Words(Vec<u64>);
 
 /// The process whose segment it is.
@@ -59,22 +60,8 @@ impl Words {
         self.chunk(COUNTERS, slots.len() as u64, body)
     }
 
-    /// The words.
-    pub fn words(&self) -> &[u64] {
-        &self.0
-    }
-
-    fn set(&mut self, byte: usize, value: u64) {
-        self.0[byte / 8] = value;
-    }
-
-    fn grown(mut self) -> Self {
-        let bytes = self.0.len() * 8;
-        self.set(offset_of!(Header, used), bytes as u64);
-        self
-    }
-
-    fn chunk(mut self, kind: u64, used: u64, mut body: Vec<u64>) -> Self {
+    /// With a chunk of `kind`, of which `used` says that it is in use: slots, or bytes of log.
+    pub fn chunk(mut self, kind: u64, used: u64, mut body: Vec<u64>) -> Self {
         body.resize(body.len().next_multiple_of(8), 0);
         let at = self.0.len() * 8;
         let bytes = CHUNK_HEADER_BYTES + body.len() * 8;
@@ -84,5 +71,32 @@ impl Words {
         self.set(at + offset_of!(ChunkHeader, used), used);
         self.0.extend(body);
         self.grown()
+    }
+
+    /// Puts `value` at `byte`, as that of a field of the [`Header`].
+    pub fn set(&mut self, byte: usize, value: u64) {
+        self.0[byte / 8] = value;
+    }
+
+    /// The words.
+    pub fn words(&self) -> &[u64] {
+        &self.0
+    }
+
+    /// The words, to be changed.
+    pub fn words_mut(&mut self) -> &mut [u64] {
+        &mut self.0
+    }
+
+    /// The same as bytes, as in a file.
+    pub fn bytes(&self) -> Vec<u8> {
+        self.0.iter().flat_map(|word| word.to_ne_bytes()).collect()
+    }
+
+    fn grown(mut self) -> Self {
+        let bytes = self.0.len() as u64 * 8;
+        self.set(offset_of!(Header, used), bytes);
+        self.set(offset_of!(Header, shared), bytes);
+        self
     }
 }
