@@ -140,11 +140,11 @@ pub fn answers(input: &[u8]) {
     let Some((&which, input)) = input.split_first() else { return };
     let empty = |row: &[&str]| row.join(",") + "\n";
     let headers = [
-        empty(RankRow::COLUMNS),
-        empty(CommRow::COLUMNS),
-        empty(CallRow::COLUMNS),
-        empty(PeerRow::COLUMNS),
-        empty(RegionRow::COLUMNS),
+        empty(RankRow::columns()),
+        empty(CommRow::columns()),
+        empty(CallRow::columns()),
+        empty(PeerRow::columns()),
+        empty(RegionRow::columns()),
     ];
     let default = [
         ("run.json", RUN),

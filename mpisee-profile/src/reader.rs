@@ -104,7 +104,7 @@ impl<R: Row> Rows<R> {
         let mut reader = csv::Reader::from_reader(BufReader::with_capacity(1 << 16, file));
         let header =
             reader.headers().map_err(|error| malformed(&path, &error, &csv::StringRecord::new()))?.clone();
-        for column in R::COLUMNS.iter().filter(|column| !R::OPTIONAL.contains(column)) {
+        for column in R::columns().iter().filter(|column| !R::OPTIONAL.contains(column)) {
             if !header.iter().any(|name| name == *column) {
                 return Err(ProfileError::MissingColumn {
                     path,

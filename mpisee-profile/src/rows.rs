@@ -4,7 +4,8 @@
 
 use crate::RankSet;
 use crate::gpu::Access;
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned};
+use serde::de::{DeserializeOwned, Error, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
@@ -12,14 +13,46 @@ pub mod folded;
 
 pub use folded::{NodeRow, OffsetRow, OutsideTotalRow, Ranks, RegionTotalRow, SpreadRow, TotalRow};
 
-/// A record type: the file that holds it and its columns in order.
+/// A record type: the file that holds it. Its columns are its fields.
 pub trait Row: Serialize + DeserializeOwned {
     /// The file's name in the profile directory.
     const FILE: &'static str;
-    /// The columns, in the order in which they are written.
-    const COLUMNS: &'static [&'static str];
-    /// Those of them that a profile may lack.
+    /// Columns that a profile may lack.
     const OPTIONAL: &'static [&'static str] = &[];
+
+    /// The columns, in the order in which they are written.
+    fn columns() -> &'static [&'static str] {
+        let mut columns: &[&str] = &[];
+        // It ends with the names, before any value is asked for.
+        let _ = Self::deserialize(FieldNames(&mut columns));
+        columns
+    }
+}
+
+/// Keeps the names of a struct's fields, by which serde asks for their values.
+struct FieldNames<'n>(&'n mut &'static [&'static str]);
+
+impl<'de> Deserializer<'de> for FieldNames<'_> {
+    type Error = serde::de::value::Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Self::Error> {
+        Err(Error::custom("a row is a struct"))
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        fields: &'static [&'static str],
+        _: V,
+    ) -> Result<V::Value, Self::Error> {
+        *self.0 = fields;
+        Err(Error::custom("there are no values"))
+    }
+
+    serde::forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
+        newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+    }
 }
 
 /// Seconds, written with nanoseconds and without an exponent.
@@ -38,7 +71,7 @@ impl<'de> Deserialize<'de> for Seconds {
         if seconds.is_finite() && seconds >= 0.0 {
             Ok(Seconds(seconds))
         } else {
-            Err(serde::de::Error::custom(format!("{seconds} is not a time in seconds")))
+            Err(Error::custom(format!("{seconds} is not a time in seconds")))
         }
     }
 }
@@ -167,7 +200,7 @@ impl Serialize for Members {
 
 impl<'de> Deserialize<'de> for Members {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+        String::deserialize(deserializer)?.parse().map_err(Error::custom)
     }
 }
 
@@ -219,7 +252,6 @@ pub struct RankRow {
 
 impl Row for RankRow {
     const FILE: &'static str = "ranks.csv";
-    const COLUMNS: &'static [&'static str] = &["rank", "host", "pid", "wall_s", "mpi_s", "gpu", "profiler_s"];
     const OPTIONAL: &'static [&'static str] = &["profiler_s"];
 }
 
@@ -258,19 +290,6 @@ pub struct CommRow {
 
 impl Row for CommRow {
     const FILE: &'static str = "comms.csv";
-    const COLUMNS: &'static [&'static str] = &[
-        "comm",
-        "parent",
-        "created_by",
-        "size",
-        "count",
-        "members",
-        "label",
-        "topology",
-        "reorder",
-        "nodes",
-        "freed",
-    ];
     const OPTIONAL: &'static [&'static str] = &["count"];
 }
 
@@ -305,10 +324,6 @@ pub struct CallRow {
 
 impl Row for CallRow {
     const FILE: &'static str = "calls.csv";
-    const COLUMNS: &'static [&'static str] = &[
-        "comm", "rank", "region", "call", "size_min", "size_max", "memory", "calls", "bytes", "time_s",
-        "min_s", "max_s",
-    ];
 }
 
 /// `peers.csv`: one row per communicator, rank and peer, point-to-point only.
@@ -332,8 +347,6 @@ pub struct PeerRow {
 
 impl Row for PeerRow {
     const FILE: &'static str = "peers.csv";
-    const COLUMNS: &'static [&'static str] =
-        &["comm", "rank", "peer", "sent_messages", "sent_bytes", "received_messages", "received_bytes"];
 }
 
 /// `outside.csv`: one row per communicator, rank and process of another world, point-to-point only. A profile
@@ -359,15 +372,6 @@ pub struct OutsideRow {
 
 impl Row for OutsideRow {
     const FILE: &'static str = "outside.csv";
-    const COLUMNS: &'static [&'static str] = &[
-        "comm",
-        "rank",
-        "peer_in_comm",
-        "sent_messages",
-        "sent_bytes",
-        "received_messages",
-        "received_bytes",
-    ];
 }
 
 /// Where memory is that a GPU kernel accessed, and how it got there.
@@ -424,22 +428,6 @@ pub struct GpuRow {
 
 impl Row for GpuRow {
     const FILE: &'static str = "gpu.csv";
-    const COLUMNS: &'static [&'static str] = &[
-        "rank",
-        "device",
-        "peer_rank",
-        "peer_device",
-        "memory",
-        "kernel",
-        "source",
-        "object",
-        "access",
-        "width",
-        "accesses",
-        "bytes",
-        "sampled",
-        "error",
-    ];
 }
 
 /// `regions.csv`: one row per rank and named region.
@@ -459,12 +447,18 @@ pub struct RegionRow {
 
 impl Row for RegionRow {
     const FILE: &'static str = "regions.csv";
-    const COLUMNS: &'static [&'static str] = &["rank", "region", "wall_s", "mpi_s", "entries"];
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn columns_are_the_fields_in_their_order() {
+        assert_eq!(RegionRow::columns(), ["rank", "region", "wall_s", "mpi_s", "entries"]);
+        assert!(RankRow::OPTIONAL.iter().all(|column| RankRow::columns().contains(column)));
+        assert!(CommRow::OPTIONAL.iter().all(|column| CommRow::columns().contains(column)));
+    }
 
     #[test]
     fn members_are_written_and_read_with_those_of_other_worlds() {

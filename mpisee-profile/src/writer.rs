@@ -63,7 +63,7 @@ impl ProfileWriter {
         })?;
         self.files.borrow_mut().push(path.clone());
         let mut table = TableWriter { path, file: BufWriter::with_capacity(1 << 16, file) };
-        table.append(format!("{}\n", R::COLUMNS.join(",")).as_bytes())?;
+        table.append(format!("{}\n", R::columns().join(",")).as_bytes())?;
         Ok(table)
     }
 
@@ -175,7 +175,7 @@ pub fn to_csv<R: Row>(rows: &[R]) -> Vec<u8> {
 
 /// Reads back what [`to_csv`] made.
 pub fn from_csv<R: Row>(text: &[u8]) -> Result<Vec<R>, csv::Error> {
-    let header = csv::StringRecord::from(R::COLUMNS.to_vec());
+    let header = csv::StringRecord::from(R::columns().to_vec());
     let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(text);
     reader.records().map(|record| record?.deserialize(Some(&header))).collect()
 }

@@ -137,23 +137,6 @@ pub struct NodeRow {
 
 impl Row for NodeRow {
     const FILE: &'static str = "nodes.csv";
-    const COLUMNS: &'static [&'static str] = &[
-        "host",
-        "members",
-        "ranks",
-        "wall_s",
-        "wall_min_s",
-        "wall_max_s",
-        "wall_max_rank",
-        "mpi_s",
-        "mpi_min_s",
-        "mpi_min_rank",
-        "mpi_max_s",
-        "mpi_max_rank",
-        "useful_s",
-        "useful_max_s",
-        "profiler_s",
-    ];
 }
 
 /// `totals.csv`: one row per communicator or family, region, operation, size class and kind of memory, over ranks.
@@ -197,25 +180,6 @@ pub struct TotalRow {
 
 impl Row for TotalRow {
     const FILE: &'static str = "totals.csv";
-    const COLUMNS: &'static [&'static str] = &[
-        "comm",
-        "region",
-        "call",
-        "size_min",
-        "size_max",
-        "memory",
-        "ranks",
-        "calls",
-        "bytes",
-        "time_s",
-        "time_min_s",
-        "time_min_rank",
-        "time_max_s",
-        "time_max_rank",
-        "time_deviation_s",
-        "min_s",
-        "max_s",
-    ];
 }
 
 /// `spread.csv`: how what a rank did as a whole differs over ranks, by communicator and operation, by communicator (`call`
@@ -262,25 +226,6 @@ pub struct SpreadRow {
 
 impl Row for SpreadRow {
     const FILE: &'static str = "spread.csv";
-    const COLUMNS: &'static [&'static str] = &[
-        "comm",
-        "call",
-        "ranks",
-        "calls",
-        "calls_min",
-        "calls_max",
-        "calls_max_rank",
-        "bytes",
-        "bytes_min",
-        "bytes_max",
-        "bytes_max_rank",
-        "time_s",
-        "time_min_s",
-        "time_min_rank",
-        "time_max_s",
-        "time_max_rank",
-        "time_deviation_s",
-    ];
 }
 
 /// `offsets.csv`: point-to-point messages by how far the peer is from the rank, peer − rank.
@@ -309,16 +254,6 @@ pub struct OffsetRow {
 
 impl Row for OffsetRow {
     const FILE: &'static str = "offsets.csv";
-    const COLUMNS: &'static [&'static str] = &[
-        "comm",
-        "offset_min",
-        "offset_max",
-        "pairs",
-        "sent_messages",
-        "sent_bytes",
-        "received_messages",
-        "received_bytes",
-    ];
 }
 
 /// `outside-totals.csv`: point-to-point messages to and from processes of other worlds, over ranks. A profile
@@ -341,8 +276,6 @@ pub struct OutsideTotalRow {
 
 impl Row for OutsideTotalRow {
     const FILE: &'static str = "outside-totals.csv";
-    const COLUMNS: &'static [&'static str] =
-        &["comm", "pairs", "sent_messages", "sent_bytes", "received_messages", "received_bytes"];
 }
 
 /// `region-totals.csv`: one row per named region, over the ranks that entered it.
@@ -370,15 +303,4 @@ pub struct RegionTotalRow {
 
 impl Row for RegionTotalRow {
     const FILE: &'static str = "region-totals.csv";
-    const COLUMNS: &'static [&'static str] = &[
-        "region",
-        "ranks",
-        "entries",
-        "wall_s",
-        "wall_max_s",
-        "wall_max_rank",
-        "mpi_s",
-        "useful_s",
-        "useful_max_s",
-    ];
 }

@@ -12,6 +12,7 @@ pub use table::{Call, Peer, Table};
 
 use anyhow::Result;
 use blocks::Blocks;
+use mpisee_profile::rows::Row;
 use mpisee_profile::{Profile, ProfileError};
 use progress::Progress;
 use record::Splitter;
@@ -48,16 +49,16 @@ pub fn scan<T: Table, F: Fold<T>>(
     profile: &Profile,
     make: impl Fn() -> F + Sync,
 ) -> Result<Scanned<F>, ProfileError> {
-    let path = profile.directory().join(T::FILE);
-    let blocks = Blocks::open(&path, T::COLUMNS)?;
+    let path = profile.directory().join(T::Of::FILE);
+    let blocks = Blocks::open(&path, T::Of::columns())?;
     let threads = thread::available_parallelism().map_or(1, usize::from).min(blocks.count_at_most());
-    let progress = Progress::start(T::FILE, blocks.end());
+    let progress = Progress::start(T::Of::FILE, blocks.end());
     match read::<T, F>(blocks, threads, &make, &progress) {
         Ok(folds) => Ok(Scanned { folds, cut_off: None }),
         Err(Stop::Unreadable(source)) => Err(ProfileError::File { path, action: "read", source }),
         Err(Stop::Wrong { at, why }) => {
             // Blocks after the wrong row may have been added by other threads: the rows before it are read again.
-            let before = Blocks::open(&path, T::COLUMNS)?.until(at);
+            let before = Blocks::open(&path, T::Of::columns())?.until(at);
             let folds = read::<T, F>(before, threads, &make, &progress).map_err(|stop| match stop {
                 Stop::Unreadable(source) => ProfileError::File { path: path.clone(), action: "read", source },
                 Stop::Wrong { why, .. } => changed_meanwhile(&path, &why),

@@ -6,10 +6,8 @@ use mpisee_profile::rows::{CallRow, Memory, PeerRow, Row};
 
 /// A table and what its rows look like.
 pub trait Table {
-    /// The file's name.
-    const FILE: &'static str;
-    /// The columns, in the order in which [`Table::parse`] numbers them.
-    const COLUMNS: &'static [&'static str];
+    /// The record type, whose columns [`Table::parse`] numbers.
+    type Of: Row;
     /// A row that borrows from the block.
     type Row<'a>;
 
@@ -40,8 +38,7 @@ pub struct Call<'a> {
 }
 
 impl Table for Call<'static> {
-    const FILE: &'static str = CallRow::FILE;
-    const COLUMNS: &'static [&'static str] = CallRow::COLUMNS;
+    type Of = CallRow;
     type Row<'a> = Call<'a>;
 
     fn quick(block: &[u8], at: usize) -> Option<(Call<'_>, usize)> {
@@ -104,8 +101,7 @@ pub struct Peer<'a> {
 }
 
 impl Table for Peer<'static> {
-    const FILE: &'static str = PeerRow::FILE;
-    const COLUMNS: &'static [&'static str] = PeerRow::COLUMNS;
+    type Of = PeerRow;
     type Row<'a> = Peer<'a>;
 
     fn parse<'a>(record: &Record<'a>) -> Result<Peer<'a>, BadField> {

@@ -88,7 +88,7 @@ pub fn run(args: &CommsArgs) -> Result<Outcome> {
             let shown = lines.iter().filter_map(|line| line.place);
             let shown = shown.map(|place| CommDocument::new(&rows[place], &shapes[place]));
             if format == Format::Csv {
-                let columns: Vec<&str> = CommRow::COLUMNS.iter().copied().chain(["shape"]).collect();
+                let columns: Vec<&str> = CommRow::columns().iter().copied().chain(["shape"]).collect();
                 output::csv(&columns, shown.map(|comm| comm.csv()))?
             } else {
                 output::json(&Document {
