@@ -238,15 +238,15 @@ impl<'b> Reader<'b> {
 
     fn region(&mut self) -> Option<Region> {
         if !self.flag()? {
-            return Some(Region(None));
+            return Some(None);
         }
-        Some(Region(Some(Entered {
+        Some(Some(Entered {
             ranks: self.number()?,
             entries: self.number()?,
             wall: self.spread()?,
             mpi_ns: self.wide()?,
             useful: self.spread()?,
-        })))
+        }))
     }
 
     fn cell(&mut self) -> Option<(CellKey, Cell)> {
@@ -255,12 +255,7 @@ impl<'b> Reader<'b> {
             operation: self.narrow()?,
             region: self.narrow()?,
             size_class: self.narrow::<u8>().filter(|&class| u32::from(class) <= u64::BITS)?,
-            memory: match self.number()? {
-                0 => Memory::Host,
-                1 => Memory::Device,
-                2 => Memory::Managed,
-                _ => return None,
-            },
+            memory: Memory::from_number(self.number()?)?,
         };
         Operation::from_index(key.operation.into())?;
         let cell = Cell {
@@ -324,7 +319,7 @@ impl Folded {
             bytes.comm(comm);
         }
         bytes.number(self.regions.len() as u64);
-        for (path, Region(entered)) in &self.regions {
+        for (path, entered) in &self.regions {
             bytes.text(path);
             bytes.number(entered.is_some().into());
             if let Some(entered) = entered {

@@ -39,6 +39,12 @@ pub struct Folded {
     outside: Vec<(u32, Traffic)>,
 }
 
+impl Join for Ranks {
+    fn join(&mut self, other: Self) {
+        Ranks::join(self, other);
+    }
+}
+
 /// A host and the ranks on it.
 #[derive(Clone, Debug, PartialEq)]
 struct Node {
@@ -90,20 +96,8 @@ impl Join for Comm {
     fn join(&mut self, other: Self) {
         self.count = self.count.saturating_add(other.count);
         self.group.join(other.group);
-        self.remote = match (self.remote.take(), other.remote) {
-            (Some(mut one), Some(other)) => {
-                one.join(other);
-                Some(one)
-            }
-            (one, other) => one.or(other),
-        };
-        self.about = match (self.about.take(), other.about) {
-            (Some(mut one), Some(other)) => {
-                one.join(other);
-                Some(one)
-            }
-            (one, other) => one.or(other),
-        };
+        self.remote.join(other.remote);
+        self.about.join(other.about);
     }
 }
 
@@ -137,9 +131,8 @@ impl Join for About {
     }
 }
 
-/// A named region; one without ranks is known from calls in it alone, as that without a name is.
-#[derive(Clone, Debug, Default, PartialEq)]
-struct Region(Option<Entered>);
+/// A named region; one that nobody entered is known from calls in it alone, as that without a name is.
+type Region = Option<Entered>;
 
 /// A region over the ranks that entered it.
 #[derive(Clone, Debug, PartialEq)]
@@ -151,18 +144,13 @@ struct Entered {
     useful: Spread,
 }
 
-impl Join for Region {
+impl Join for Entered {
     fn join(&mut self, other: Self) {
-        match (&mut self.0, other.0) {
-            (Some(one), Some(other)) => {
-                one.ranks = one.ranks.saturating_add(other.ranks);
-                one.entries = one.entries.saturating_add(other.entries);
-                one.wall.join(other.wall);
-                one.mpi_ns = one.mpi_ns.saturating_add(other.mpi_ns);
-                one.useful.join(other.useful);
-            }
-            (none, other) => *none = none.take().or(other),
-        }
+        self.ranks = self.ranks.saturating_add(other.ranks);
+        self.entries = self.entries.saturating_add(other.entries);
+        self.wall.join(other.wall);
+        self.mpi_ns = self.mpi_ns.saturating_add(other.mpi_ns);
+        self.useful.join(other.useful);
     }
 }
 
@@ -320,41 +308,36 @@ impl Folded {
     }
 
     /// Adds what other ranks did.
-    pub fn merge(&mut self, other: Folded) {
-        merge_named(&mut self.nodes, other.nodes);
-        let (own_comms, other_comms) = merge_named(&mut self.comms, other.comms);
-        let (own_regions, other_regions) = merge_named(&mut self.regions, other.regions);
-        let comm = |places: &[u32], number: u32| places.get(number as usize).copied().unwrap_or(ALL);
-        let cell = |(key, cell): (CellKey, Cell), comms: &[u32], regions: &[u32]| {
-            let region = comm(regions, key.region);
-            (CellKey { comm: comm(comms, key.comm), region, ..key }, cell)
-        };
+    pub fn merge(&mut self, mut other: Folded) {
+        merge_named(&mut self.nodes, std::mem::take(&mut other.nodes));
+        let (own_comms, other_comms) = merge_named(&mut self.comms, std::mem::take(&mut other.comms));
+        let (own_regions, other_regions) = merge_named(&mut self.regions, std::mem::take(&mut other.regions));
+        self.renumber(&own_comms, &own_regions);
+        other.renumber(&other_comms, &other_regions);
+        merge(&mut self.cells, other.cells);
+        merge(&mut self.wholes, other.wholes);
+        merge(&mut self.offsets, other.offsets);
+        self.offsets = bounded(std::mem::take(&mut self.offsets));
+        merge(&mut self.outside, other.outside);
+    }
+
+    /// Puts the numbers that communicators and regions have among others' in the place of their own. The order stays.
+    fn renumber(&mut self, comms: &[u32], regions: &[u32]) {
         // PERF: where nothing came between, the numbers are the same.
         let is_same = |places: &[u32]| places.iter().copied().eq(0..places.len() as u32);
-        if !(is_same(&own_comms) && is_same(&own_regions)) {
-            let renumbered = std::mem::take(&mut self.cells).into_iter();
-            self.cells = renumbered.map(|row| cell(row, &own_comms, &own_regions)).collect();
-            self.wholes.iter_mut().for_each(|((number, _), _)| *number = comm(&own_comms, *number));
-            self.offsets.iter_mut().for_each(|((number, ..), _)| *number = comm(&own_comms, *number));
-            self.outside.iter_mut().for_each(|(number, _)| *number = comm(&own_comms, *number));
+        if is_same(comms) && is_same(regions) {
+            return;
         }
-        let others = other.cells.into_iter().map(|row| cell(row, &other_comms, &other_regions)).collect();
-        merge(&mut self.cells, others);
-        let others = other.wholes.into_iter();
-        let others =
-            others.map(|((number, call), whole)| ((comm(&other_comms, number), call), whole)).collect();
-        merge(&mut self.wholes, others);
-        let others = other.offsets.into_iter();
-        let others = others
-            .map(|((number, first, last), traffic)| ((comm(&other_comms, number), first, last), traffic))
-            .collect();
-        merge(&mut self.offsets, others);
-        self.offsets = bounded(std::mem::take(&mut self.offsets));
-        let others = other.outside.into_iter();
-        merge(
-            &mut self.outside,
-            others.map(|(number, traffic)| (comm(&other_comms, number), traffic)).collect(),
-        );
+        let put = |number: &mut u32, places: &[u32]| {
+            *number = places.get(*number as usize).copied().unwrap_or(ALL);
+        };
+        for (key, _) in &mut self.cells {
+            put(&mut key.comm, comms);
+            put(&mut key.region, regions);
+        }
+        self.wholes.iter_mut().for_each(|((comm, _), _)| put(comm, comms));
+        self.offsets.iter_mut().for_each(|((comm, ..), _)| put(comm, comms));
+        self.outside.iter_mut().for_each(|(comm, _)| put(comm, comms));
     }
 
     /// The number of ranks.
@@ -447,7 +430,7 @@ fn own_regions(rank: u32, tables: &RankTables) -> Vec<(String, Region)> {
             mpi_ns: ns(row.mpi_s).into(),
             useful: Spread::of(rank, ns(useful_s)),
         };
-        regions.entry(&row.region).or_default().join(Region(Some(entered)));
+        regions.entry(&row.region).or_default().join(Some(entered));
     }
     regions.into_iter().map(|(path, region)| (path.to_owned(), region)).collect()
 }
@@ -587,7 +570,7 @@ fn bounded(offsets: Vec<(OffsetKey, Traffic)>) -> Vec<(OffsetKey, Traffic)> {
 /// The class of an offset: 0, or from a power of two to before the next, or the same below 0.
 fn power_of_two(offset: i64) -> (i64, i64) {
     let Some(power) = offset.unsigned_abs().checked_ilog2() else { return (0, 0) };
-    let (near, far) =
-        (1i64 << power.min(62), ((1i64 << power.min(62)) - 1).saturating_mul(2).saturating_add(1));
+    let near = 1i64 << power.min(62);
+    let far = near - 1 + near;
     if offset < 0 { (-far, -near) } else { (near, far) }
 }

@@ -55,8 +55,14 @@ pub trait Join {
     fn join(&mut self, other: Self);
 }
 
-impl Join for () {
-    fn join(&mut self, (): ()) {}
+impl<T: Join> Join for Option<T> {
+    fn join(&mut self, other: Self) {
+        match (self, other) {
+            (Some(one), Some(other)) => one.join(other),
+            (none @ None, other) => *none = other,
+            (Some(_), None) => {}
+        }
+    }
 }
 
 /// Adds a sorted table to another.

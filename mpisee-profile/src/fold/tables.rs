@@ -204,7 +204,7 @@ fn node_row((host, node): &(String, Node)) -> NodeRow {
 }
 
 fn region_row((path, region): &(String, Region)) -> Option<RegionTotalRow> {
-    let entered = region.0.as_ref()?;
+    let entered = region.as_ref()?;
     Some(RegionTotalRow {
         region: path.clone(),
         ranks: entered.ranks,
