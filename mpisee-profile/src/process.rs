@@ -96,8 +96,8 @@ fn hydra(command: &[u8]) -> Option<u64> {
 
 /// Whether this process speaks for the job, as far as its launcher tells.
 pub fn speaks() -> bool {
-    const RANKS: [&str; 4] = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"];
-    RANKS.iter().find_map(std::env::var_os).is_none_or(|rank| rank == "0")
+    let mut told = ["OMPI_COMM_WORLD_RANK"].into_iter().chain(RANKS).filter_map(std::env::var_os);
+    told.next().is_none_or(|rank| rank == "0")
 }
 
 /// The process that started the ranks of this node: the nearest above this one that was not told this rank itself, as
@@ -106,14 +106,8 @@ fn launcher() -> u32 {
     let own: Vec<(&str, Vec<u8>)> =
         RANKS.iter().filter_map(|&name| Some((name, std::env::var_os(name)?.into_encoded_bytes()))).collect();
     let is_of_this_rank = |pid: u32| {
-        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        let mut variables = environment.split(|&byte| byte == 0);
-        variables.any(|variable| {
-            own.iter().any(|(name, value)| {
-                let rest = variable.strip_prefix(name.as_bytes()).and_then(|rest| rest.strip_prefix(b"="));
-                rest == Some(value.as_slice())
-            })
-        })
+        let environment = environment_of(pid);
+        own.iter().any(|(name, value)| value_in(&environment, name) == Some(value.as_slice()))
     };
     const MOST_STEPS: u32 = 16;
     let mut pid = std::os::unix::process::parent_id();
@@ -124,6 +118,17 @@ fn launcher() -> u32 {
         }
     }
     pid
+}
+
+/// The environment with which a process was started; empty if it may not be looked at.
+fn environment_of(pid: u32) -> Vec<u8> {
+    std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default()
+}
+
+/// The value of a variable.
+fn value_in<'e>(environment: &'e [u8], name: &str) -> Option<&'e [u8]> {
+    let mut all = environment.split(|&byte| byte == 0);
+    all.find_map(|entry| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
 }
 
 fn process_hash(how: &str, pid: u32) -> u64 {

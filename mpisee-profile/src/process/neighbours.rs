@@ -1,7 +1,7 @@
 //! The ranks of a world that are on one node, and whether a library is in them: from `/proc`, without a word between
 //! them.
 
-use super::{PMIX, RANKS, SLURM, SLURM_PMI, launcher, look_at};
+use super::{PMIX, RANKS, SLURM, SLURM_PMI, environment_of, launcher, look_at, value_in};
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -55,17 +55,6 @@ impl Start {
         let preload = value_in(environment, "LD_PRELOAD").map(<[u8]>::to_vec);
         Some(Start { program: (program.dev(), program.ino()), preload })
     }
-}
-
-/// The environment with which a process was started; empty if it may not be looked at.
-fn environment_of(pid: u32) -> Vec<u8> {
-    std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default()
-}
-
-/// The value of a variable.
-fn value_in<'e>(environment: &'e [u8], name: &str) -> Option<&'e [u8]> {
-    let mut all = environment.split(|&byte| byte == 0);
-    all.find_map(|entry| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
 }
 
 /// What a process, or those of a rank together, has of libraries.
