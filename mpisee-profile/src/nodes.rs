@@ -42,7 +42,7 @@ impl Nodes {
     }
 
     /// On how many nodes these ranks are; one that is not known is on none.
-    pub fn count_of(&self, ranks: &RankSet) -> u32 {
+    pub(crate) fn count_of(&self, ranks: &RankSet) -> u32 {
         let mut found = Vec::new();
         for range in ranks.ranges() {
             if range.stride == 1 {

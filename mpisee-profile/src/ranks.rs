@@ -78,7 +78,7 @@ impl RankSet {
     }
 
     /// These ranges, if each begins after the one before it does and none is odd.
-    pub fn of_ranges(ranges: Vec<Range>) -> Option<Self> {
+    pub(crate) fn of_ranges(ranges: Vec<Range>) -> Option<Self> {
         let is_range = |range: &Range| {
             range.stride > 0
                 && range.last.checked_sub(range.first).is_some_and(|span| span.is_multiple_of(range.stride))
@@ -88,7 +88,7 @@ impl RankSet {
     }
 
     /// Whether all of its ranks come before, or after, all of the other's.
-    pub fn is_apart(&self, other: &Self) -> bool {
+    pub(crate) fn is_apart(&self, other: &Self) -> bool {
         let ends =
             |set: &Self| Some((set.ranges.first()?.first, set.ranges.iter().map(|range| range.last).max()?));
         match (ends(self), ends(other)) {

@@ -92,6 +92,13 @@ pub enum Memory {
     Managed,
 }
 
+impl Memory {
+    /// Of the number that it has in keys.
+    pub(crate) fn from_number(number: u64) -> Option<Memory> {
+        [Memory::Host, Memory::Device, Memory::Managed].into_iter().find(|&memory| memory as u64 == number)
+    }
+}
+
 /// The processes of a communicator: one group, or the two of an intercommunicator.
 ///
 /// Processes of other worlds (MPI 4.1, 11.4: those that were spawned, that spawned this one, or that

@@ -123,12 +123,7 @@ impl Key {
                 region: bits(19, 12) as u32,
                 operation: bits(9, 10) as u16,
                 size_class: bits(SIZE_CLASS_SHIFT, SIZE_CLASS_BITS) as u8,
-                memory: match bits(0, 2) {
-                    0 => Memory::Host,
-                    1 => Memory::Device,
-                    2 => Memory::Managed,
-                    _ => return None,
-                },
+                memory: Memory::from_number(bits(0, 2))?,
             })),
             PEER => {
                 Some(Meaning::Peer(PeerKey { communicator: bits(32, 28) as u32, peer: bits(0, 32) as u32 }))
@@ -148,7 +143,7 @@ pub fn size_class(bytes: u64) -> u8 {
 }
 
 /// The smallest and the largest message of a class.
-pub fn class_bounds(class: u8) -> (u64, u64) {
+pub(crate) fn class_bounds(class: u8) -> (u64, u64) {
     match class {
         0 => (0, 0),
         1..=63 => (1 << (class - 1), (1 << class) - 1),

@@ -168,13 +168,18 @@ impl Runs {
         self.0.iter().filter(|run| run.count > 0 && !run.is_outside()).filter_map(least).min()
     }
 
+    /// Whether this group has a smaller world rank than the other; a group of another world has none.
+    pub fn comes_before(&self, other: &Runs) -> bool {
+        self.min().unwrap_or(OUTSIDE) < other.min().unwrap_or(OUTSIDE)
+    }
+
     /// How many processes are of other worlds.
     pub fn outsiders(&self) -> u32 {
         self.0.iter().filter(|run| run.is_outside()).map(|run| run.count).sum()
     }
 
     /// Where in the order the first process of this world is.
-    pub fn first_insider(&self) -> Option<u32> {
+    pub(crate) fn first_insider(&self) -> Option<u32> {
         let inside = self.0.iter().position(|run| !run.is_outside() && run.count > 0)?;
         Some(self.0[..inside].iter().map(|run| run.count).sum())
     }

@@ -81,7 +81,7 @@ pub fn pack(call: Call, communicator: u32) -> u64 {
 
 impl Now {
     /// From the two words; `None` where the thread is in no call, or in one that no writer knows.
-    pub fn from_words(place: u64, since_ticks: u64) -> Option<Now> {
+    pub(crate) fn from_words(place: u64, since_ticks: u64) -> Option<Now> {
         if place & IN_CALL == 0 {
             return None;
         }

@@ -170,7 +170,7 @@ impl Snapshot {
     }
 
     /// Reads a segment without its counters: what communicators and regions there are.
-    pub fn read_log<S: Source + ?Sized>(source: &S) -> Result<Snapshot, ProfileError> {
+    pub(crate) fn read_log<S: Source + ?Sized>(source: &S) -> Result<Snapshot, ProfileError> {
         Snapshot::read_parts(source, false)
     }
 

@@ -50,12 +50,22 @@ impl RankTables {
     /// The rows of a process that ended without a word, up to the last moment that is known of it. It reports every
     /// communicator that it knows: nobody knows who else can.
     pub fn of_ended(snapshot: &Snapshot) -> RankTables {
-        let tables = RankTables::new(snapshot, snapshot.last_known());
-        RankTables { comms: comms(snapshot, &names(snapshot), |_, _| true), ..tables }
+        RankTables::reporting(snapshot, snapshot.last_known(), |_, _| true)
     }
 
     /// The same in a run in which the ranks `absent` report nothing, and others take their place.
     pub fn without(absent: &RankSet, snapshot: &Snapshot, end: Moment) -> RankTables {
+        RankTables::reporting(snapshot, end, |communicator, name| {
+            reports(&communicator.created, absent) || is_merged(name, &communicator.topology)
+        })
+    }
+
+    /// The rows of a process that reports those communicators.
+    fn reporting(
+        snapshot: &Snapshot,
+        end: Moment,
+        is_reported: impl Fn(&Communicator, &str) -> bool,
+    ) -> RankTables {
         let names = names(snapshot);
         let seconds = seconds_per_tick(snapshot, end);
         let paths = region_paths(snapshot);
@@ -69,9 +79,7 @@ impl RankTables {
                 gpu: String::new(),
                 profiler_s: seconds(price_of(snapshot)),
             },
-            comms: comms(snapshot, &names, |communicator, name| {
-                reports(&communicator.created, absent) || is_merged(name, &communicator.topology)
-            }),
+            comms: comms(snapshot, &names, is_reported),
             calls: Vec::new(),
             peers: Vec::new(),
             outside: Vec::new(),
@@ -341,7 +349,7 @@ fn comms(
         if !is_reported(communicator, name) {
             continue;
         }
-        let number = number_and_freed(snapshot, communicator);
+        let (count, freed) = number_and_freed(snapshot, communicator);
         rows.push(CommRow {
             comm: name.clone(),
             parent: if created.letter == 0 {
@@ -352,14 +360,14 @@ fn comms(
             created_by: Operation::from_index(u64::from(created.operation))
                 .map_or(String::new(), |operation| operation.name().to_owned()),
             size: size(created),
-            count: number.0,
+            count,
             members: members(created),
             label: communicator.label.clone(),
             topology: communicator.topology.clone(),
             reorder: u8::try_from(created.reorder).ok(),
             // Only the writer of the profile knows every rank's host.
             nodes: 0,
-            freed: u8::from(number.1),
+            freed: u8::from(freed),
         });
     }
     rows
@@ -378,7 +386,7 @@ fn number_and_freed(snapshot: &Snapshot, communicator: &Communicator) -> (u64, b
 pub fn members(created: &Created) -> Members {
     let Created { group, remote, .. } = created;
     let (first, second) = match remote {
-        Some(remote) if comes_before(remote, group) => (remote, Some(group)),
+        Some(remote) if remote.comes_before(group) => (remote, Some(group)),
         remote => (group, remote.as_ref()),
     };
     Members {
@@ -394,7 +402,7 @@ fn size(created: &Created) -> u32 {
 }
 
 /// A communicator that a process is a member of, whether it reports it or not.
-pub struct Membership {
+pub(crate) struct Membership {
     /// Its name.
     pub comm: String,
     /// The number of its processes.
@@ -410,7 +418,7 @@ pub struct Membership {
 }
 
 /// The communicators of a process, in a run in which the ranks `absent` report nothing.
-pub fn memberships(snapshot: &Snapshot, absent: &RankSet) -> Vec<Membership> {
+pub(crate) fn memberships(snapshot: &Snapshot, absent: &RankSet) -> Vec<Membership> {
     let membership = |(communicator, comm): (&Communicator, String)| {
         let Created { group, remote, parent, .. } = &communicator.created;
         let parent = snapshot.communicators.get(*parent as usize);
@@ -418,17 +426,12 @@ pub fn memberships(snapshot: &Snapshot, absent: &RankSet) -> Vec<Membership> {
             comm,
             size: size(&communicator.created),
             parent_size: parent.map(|parent| size(&parent.created)),
-            in_first_group: remote.as_ref().is_none_or(|remote| !comes_before(remote, group)),
+            in_first_group: remote.as_ref().is_none_or(|remote| !remote.comes_before(group)),
             is_inter: remote.is_some(),
             reports: reports(&communicator.created, absent),
         }
     };
     snapshot.communicators.iter().zip(names(snapshot)).map(membership).collect()
-}
-
-/// Whether of two groups `one` has the smaller world rank; a group of another world has none.
-fn comes_before(one: &Runs, other: &Runs) -> bool {
-    one.min().unwrap_or(OUTSIDE) < other.min().unwrap_or(OUTSIDE)
 }
 
 /// Whether this process reports the communicator: the first of this world does that is not absent, on
@@ -437,12 +440,12 @@ pub fn reports(created: &Created, absent: &RankSet) -> bool {
     let Created { group, remote, rank, .. } = created;
     if absent.is_empty() {
         return group.first_insider() == Some(*rank)
-            && remote.as_ref().is_none_or(|remote| comes_before(group, remote));
+            && remote.as_ref().is_none_or(|remote| group.comes_before(remote));
     }
     let is_there = |rank: &u32| *rank != OUTSIDE && !absent.contains(*rank);
     let there = |runs: &Runs| runs.iter().filter(is_there).collect::<Runs>();
     group.iter().position(|rank| is_there(&rank)) == Some(*rank as usize)
-        && remote.as_ref().is_none_or(|remote| comes_before(&there(group), &there(remote)))
+        && remote.as_ref().is_none_or(|remote| there(group).comes_before(&there(remote)))
 }
 
 /// Whether every member reports the communicator, and [`merge`] makes one row of the reports: those that
