@@ -148,31 +148,29 @@ fn next_number(process: &Process, parent: &Communicator) -> u32 {
 
 /// The largest `own` over all processes of `comm`, on all of them.
 pub fn largest(process: &Process, comm: &Communicator, own: u32) -> u32 {
-    if !comm.is_inter() {
-        return if comm.size == 1 { own } else { allreduce_max(process, comm.comm, own) };
-    }
-    // The result comes from the other group: once its maximum, then ours as it came to them.
-    let theirs = allreduce_max(process, comm.comm, own);
-    let ours = allreduce_max(process, comm.comm, theirs);
-    ours.max(theirs)
+    largest_over(process, comm.comm, comm.is_inter(), comm.size, own)
 }
 
 /// The agreement on the number of a communicator that was just created, over itself: at least `own`. All its
 /// processes are of this world.
 pub fn agree_within(process: &Process, comm: Comm, own: u32) -> Number {
-    let n = match is_inter(comm) {
-        false if process::size(comm) == 1 => own,
+    Number::agreed(process, largest_over(process, comm, is_inter(comm), process::size(comm), own))
+}
+
+fn largest_over(process: &Process, comm: Comm, is_inter: bool, size: u32, own: u32) -> u32 {
+    match is_inter {
+        false if size == 1 => own,
         false => allreduce_max(process, comm, own),
+        // The result comes from the other group: once its maximum, then ours as it came to them.
         true => {
             let theirs = allreduce_max(process, comm, own);
             allreduce_max(process, comm, theirs).max(theirs)
         }
-    };
-    Number::agreed(process, n)
+    }
 }
 
 /// `PMPI_Allreduce(MPI_MAX)` of one number.
-pub fn allreduce_max(process: &Process, comm: Comm, own: u32) -> u32 {
+fn allreduce_max(process: &Process, comm: Comm, own: u32) -> u32 {
     let _price = Naming::begin(process);
     let own = own as c_int;
     let mut most = own;
@@ -377,8 +375,7 @@ impl Membership {
 
     /// Whether the own group is the one with the smallest world rank; one of another world has none.
     pub fn own_comes_first(&self) -> bool {
-        let smallest = |runs: &Runs| runs.min().unwrap_or(OUTSIDE);
-        self.remote.as_ref().is_none_or(|remote| smallest(&self.own) < smallest(remote))
+        self.remote.as_ref().is_none_or(|remote| self.own.comes_before(remote))
     }
 
     /// The smallest world rank.

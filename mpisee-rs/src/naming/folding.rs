@@ -219,11 +219,7 @@ impl Folding {
 
     /// The row of a communicator, which is in the log.
     pub fn row_of(&self, id: u32) -> Option<u32> {
-        match id {
-            UNLOGGED => None,
-            ..FIRST_PASSING => Some(id),
-            _ => self.state().passing.get(&id).map(|passing| passing.row),
-        }
+        self.state().row_of(id)
     }
 
     /// What is counted under `key` in the log's numbers, if the communicator is known.
@@ -246,14 +242,7 @@ impl Folding {
     /// Takes note that the program freed a communicator.
     pub fn free(&self, segment: &Segment, id: u32) {
         let mut state = self.state();
-        let row = match id {
-            UNLOGGED => return,
-            ..FIRST_PASSING => id,
-            _ => match state.passing.get(&id) {
-                Some(passing) => passing.row,
-                None => return,
-            },
-        };
+        let Some(row) = state.row_of(id) else { return };
         if !state.shared.contains_key(&row) {
             segment.log(&Record::Freed { id });
             return;
@@ -323,14 +312,20 @@ impl Folding {
 }
 
 impl State {
+    /// The row of a communicator.
+    fn row_of(&self, id: u32) -> Option<u32> {
+        match id {
+            UNLOGGED => None,
+            ..FIRST_PASSING => Some(id),
+            _ => self.passing.get(&id).map(|passing| passing.row),
+        }
+    }
+
     /// What is known of the parent: how it is told from others, the generation below it, and whether its members change.
     fn parent(&self, parent: &Parent<'_>) -> (ParentKey, u32, bool) {
         match parent {
             Parent::Known(parent) => {
-                let row = match parent.id {
-                    id @ ..FIRST_PASSING => id,
-                    id => self.passing.get(&id).map_or(0, |passing| passing.row),
-                };
+                let row = self.row_of(parent.id).unwrap_or(0);
                 let known = self.rows.get(row as usize).copied();
                 let known = known.unwrap_or(Row { generation: 0, is_changing: false });
                 (ParentKey::Row(row), known.generation + 1, known.is_changing)
