@@ -4,11 +4,13 @@
 //! The tests use the installation that `cargo xtask dist` makes, in `target/dist`.
 
 pub mod nodes;
+pub mod place;
 pub mod profile;
 pub mod python;
 pub mod soak;
 
 pub use nodes::Cluster;
+pub use place::Place;
 pub use profile::Tables;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

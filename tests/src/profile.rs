@@ -89,7 +89,8 @@ impl Tables {
     }
 }
 
-fn rows<R: Row>(profile: &Profile) -> Vec<R> {
+/// All rows of a table.
+pub fn rows<R: Row>(profile: &Profile) -> Vec<R> {
     let read = profile.rows().and_then(Iterator::collect);
     read.unwrap_or_else(|error| panic!("{error}"))
 }

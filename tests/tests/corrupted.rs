@@ -1,42 +1,27 @@
 //! Segments of real runs that were cut off or changed: what is read of them is what was counted, or they give a
 //! sentence; nothing crashes or runs for ever.
 
-use mpisee_profile::process;
 use mpisee_profile::segment::layout::{CHUNK_HEADER_BYTES, COUNTERS, HEADER_BYTES, Header};
 use mpisee_profile::segment::tables::names_can_be;
 use mpisee_profile::segment::{RankTables, Snapshot};
-use mpisee_tests::{Mpi, Tables, dist, on_each_mpi, within};
+use mpisee_tests::{Mpi, Place, on_each_mpi, within};
 use std::collections::BTreeMap;
 use std::mem::offset_of;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// What a killed run of `ends` left, its ranks gone.
-fn segments_of(mpi: &Mpi) -> (tempfile::TempDir, Vec<PathBuf>) {
-    let place = tempfile::tempdir().expect("a temporary folder");
-    let folder = place.path().join("segments");
-    std::fs::create_dir(&folder).expect("it is empty");
-    let mut command = mpi.launcher(4, &[]);
-    command.arg(dist().join("bin/mpisee")).arg("--segments").arg(&folder);
-    command.arg(mpi.compile("ends")).args(["kill", "-1", "1000"]).current_dir(place.path());
+fn segments_of(mpi: &Mpi) -> (Place, Vec<PathBuf>) {
+    let place = Place::new();
+    let mut command = place.command(mpi, 4);
+    command.arg(mpi.compile("ends")).args(["kill", "-1", "1000"]);
     assert!(!within(LIMIT, &mut command).status.success());
-    let entries = std::fs::read_dir(&folder).expect("it is there");
-    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("it can be listed").path()).collect();
-    paths.sort();
+    place.wait_for_ranks(&[]);
+    let paths = place.left();
     assert_eq!(paths.len(), 4);
-    let begin = Instant::now();
-    let pid = |path: &Path| -> u32 {
-        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
-        name.split('-').nth(2).expect("a number").parse().expect("a number")
-    };
-    while paths.iter().any(|path| process::look_at(pid(path)).is_some_and(|seen| !seen.ended)) {
-        assert!(begin.elapsed() < LIMIT);
-        std::thread::sleep(Duration::from_millis(5));
-    }
     (place, paths)
 }
 
@@ -120,12 +105,6 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("8 bytes"))
 }
 
-fn recover(place: &Path) -> Output {
-    let mut command = Command::new(dist().join("bin/mpisee-through"));
-    command.arg("recover").arg(place.join("segments")).args(["-o", "found.mpisee"]).current_dir(place);
-    within(LIMIT, &mut command)
-}
-
 fn overwrite(path: &Path, bytes: &[u8]) {
     std::fs::remove_file(path).expect("it is there");
     let mut options = std::fs::OpenOptions::new();
@@ -162,14 +141,14 @@ fn one_broken_segment_costs_a_sentence_and_its_own_rank() {
         .enumerate()
         {
             overwrite(&paths[2], &changed);
-            let output = recover(place.path());
+            let output = place.through(&["recover", "--output", "found.mpisee"]);
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
             assert_eq!(output.status.code(), Some(2), "{said}");
             let skipped = said.lines().next().unwrap_or_default();
             assert!(skipped.contains("is skipped: ") && skipped.contains(why), "{why}: {said}");
             let name =
                 if number == 0 { "found.mpisee".to_owned() } else { format!("found-{}.mpisee", number + 1) };
-            let tables = Tables::read(&place.path().join(name), &said);
+            let tables = place.tables(&name);
             let others: Vec<u32> = (0..4).filter(|&other| other != rank).collect();
             assert_eq!(tables.ranks.iter().map(|row| row.rank).collect::<Vec<_>>(), others);
             for other in others {

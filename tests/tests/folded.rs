@@ -2,15 +2,12 @@
 
 use mpisee_profile::Profile;
 use mpisee_profile::fold::family_of;
-use mpisee_profile::rows::{CommRow, NodeRow, OffsetRow, Row, SpreadRow, TotalRow};
+use mpisee_profile::rows::{CommRow, NodeRow, OffsetRow, SpreadRow, TotalRow};
+use mpisee_tests::profile::rows;
 use mpisee_tests::{Finished, Run, on_each_mpi, through};
 use std::collections::BTreeMap;
 
 const RANKS: u32 = 8;
-
-fn all<R: Row>(profile: &Profile) -> Vec<R> {
-    profile.rows::<R>().unwrap().map(Result::unwrap).collect()
-}
 
 /// By communicator or family, operation and size class: ranks, calls, bytes.
 type Sums = BTreeMap<(String, String, u64), (u64, u64, u64)>;
@@ -34,7 +31,7 @@ fn sums_over_ranks_are_those_of_the_rows_by_rank() {
         let tables = by_rank.tables();
         assert_eq!((tables.run.folded, folded.run().folded, folded.run().complete), (false, true, true));
 
-        let families: Vec<CommRow> = all(&folded);
+        let families: Vec<CommRow> = rows(&folded);
         let mut counts: BTreeMap<String, u64> = BTreeMap::new();
         tables.comms.iter().for_each(|row| *counts.entry(row_of(&families, row)).or_default() += 1);
         assert_eq!(counts, families.iter().map(|row| (row.comm.clone(), row.count)).collect());
@@ -44,13 +41,13 @@ fn sums_over_ranks_are_those_of_the_rows_by_rank() {
             let sum = expected.entry((of(&row.comm), row.call.clone(), row.size_min)).or_default();
             *sum = (sum.0 + 1, sum.1 + row.calls, sum.2 + row.bytes);
         }
-        let totals: Vec<TotalRow> = all(&folded);
+        let totals: Vec<TotalRow> = rows(&folded);
         let found = totals.iter().map(|row| {
             ((row.comm.clone(), row.call.clone(), row.size_min), (row.ranks, row.calls, row.bytes))
         });
         assert_eq!(found.collect::<Sums>(), expected);
 
-        let spread: Vec<SpreadRow> = all(&folded);
+        let spread: Vec<SpreadRow> = rows(&folded);
         let own = spread.iter().find(|row| row.comm == "S" && row.call == "MPI_Allreduce").unwrap();
         assert_eq!((own.calls_min, own.calls_max, own.calls_max_rank, own.bytes_max), (1, 8, 7, 8 * 101));
         let mut pairs: BTreeMap<(String, i64), [u64; 5]> = BTreeMap::new();
@@ -59,14 +56,14 @@ fn sums_over_ranks_are_those_of_the_rows_by_rank() {
             let own = [1, row.sent_messages, row.sent_bytes, row.received_messages, row.received_bytes];
             *sums = std::array::from_fn(|place| sums[place] + own[place]);
         }
-        let offsets = all::<OffsetRow>(&folded).into_iter().map(|row| {
+        let offsets = rows::<OffsetRow>(&folded).into_iter().map(|row| {
             let sums =
                 [row.pairs, row.sent_messages, row.sent_bytes, row.received_messages, row.received_bytes];
             assert_eq!(row.offset_min, row.offset_max);
             ((row.comm, row.offset_min), sums)
         });
         assert_eq!(offsets.collect::<BTreeMap<_, _>>(), pairs);
-        let nodes: Vec<NodeRow> = all(&folded);
+        let nodes: Vec<NodeRow> = rows(&folded);
         assert_eq!(
             nodes.iter().map(|row| (row.ranks, row.members.to_string())).collect::<Vec<_>>(),
             [(8, "0-7".to_owned())]

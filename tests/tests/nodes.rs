@@ -3,10 +3,11 @@
 mod exact;
 
 use exact::{assert_all_seen, assert_calls, assert_peers};
+use mpisee_tests::place::{Staying, until_arrived};
 use mpisee_tests::{Cluster, Mpi, Run, Tables, dist, on_each_mpi, through, within};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -186,12 +187,8 @@ fn top_shows_the_ranks_of_its_node_and_knows_of_the_others() {
         cluster.launch(mpi, &mut command, 2);
         command.arg(dist().join("bin/mpisee")).arg(mpi.compile("ends")).args(["stay", "-1", "1000"]);
         let mut command = cluster.on("login", command.current_dir(folder.path()));
-        let mut launcher = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
-        let begin = Instant::now();
-        while (0..6).any(|rank| !folder.path().join(format!("arrived.{rank}")).exists()) {
-            assert!(begin.elapsed() < LIMIT, "the ranks have not come to their end");
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        let mut launcher = Staying::start(&mut command);
+        until_arrived(folder.path(), 6);
         for (host, ranks) in cluster.names().zip(["0-1", "2-3", "4-5"]) {
             let mut top = Command::new(dist().join("bin/mpisee-through"));
             let said = cluster.run(&host, top.args(["top", "--output", "json"]));
@@ -208,8 +205,7 @@ fn top_shows_the_ranks_of_its_node_and_knows_of_the_others() {
         for host in cluster.names() {
             cluster.run(&host, Command::new("sh").args(["-c", end]));
         }
-        let _ = launcher.kill();
-        let _ = launcher.wait();
+        launcher.end("-KILL");
     });
 }
 

@@ -4,10 +4,11 @@
 mod exact;
 
 use exact::{assert_all_seen, assert_calls};
+use mpisee_tests::place::{Staying, until};
 use mpisee_tests::{Cluster, Mpi, Run, Tables, dist, on_each_mpi, through, within};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -187,15 +188,11 @@ fn where_one_node_has_the_profiler_that_is_said_and_an_option_helps() {
         entered
             .stdout(Stdio::null())
             .stderr(std::fs::File::create(&file).expect("the folder can be written"));
-        let mut child = entered.spawn().expect("nsenter starts");
+        let mut waiting = Staying(entered.spawn().expect("nsenter starts"));
         let said = || std::fs::read_to_string(&file).expect("it can be read");
-        let begin = Instant::now();
-        while !said().contains("rank 0 has waited 10 s in MPI_Init for ranks on other nodes; ") {
-            assert!(begin.elapsed() < LIMIT, "{}", said());
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        let _ = child.kill();
-        let _ = child.wait();
+        let sentence = "rank 0 has waited 10 s in MPI_Init for ranks on other nodes; ";
+        until("a rank that waits long says so", || said().contains(sentence));
+        waiting.end("-KILL");
 
         let mut command = on_nodes(&cluster, mpi, "export MPISEE_PARTIAL=on; [ $(hostname) = n1 ]");
         command.current_dir(folder.path());

@@ -1,64 +1,38 @@
 //! Children of ranks, and several jobs at once: nobody counts for another, and nobody removes what is another's.
 
-use mpisee_profile::process;
-use mpisee_tests::{Mpi, Run, Tables, dist, on_each_mpi, through, within};
+use mpisee_tests::place::{runs, until};
+use mpisee_tests::{Mpi, Place, Run, Tables, on_each_mpi, through, within};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-struct Place(tempfile::TempDir);
+/// `children KIND …` on two ranks.
+fn children(place: &Place, mpi: &Mpi, arguments: &[&str]) -> Command {
+    let mut command = place.command(mpi, 2);
+    command.args(["--output", "test.mpisee"]).arg(mpi.compile("children")).args(arguments);
+    command
+}
 
-impl Place {
-    fn new() -> Place {
-        let place = Place(tempfile::tempdir().expect("a temporary folder"));
-        std::fs::create_dir(place.segments()).expect("it is empty");
-        place
-    }
+/// The daemons of both ranks, which run.
+fn daemons(place: &Place) -> Vec<u32> {
+    let read =
+        |rank: u32| std::fs::read_to_string(place.path(&format!("daemon.{rank}"))).expect("it wrote it");
+    (0..2).map(|rank| read(rank).trim().parse().expect("a number")).collect()
+}
 
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
+/// Has the daemons end, and waits for it.
+fn end_daemons(place: &Place) {
+    let daemons = daemons(place);
+    std::fs::write(place.path("leave"), "").expect("it can be written");
+    until("the daemons end", || !daemons.iter().any(|&pid| runs(pid)));
+}
 
-    fn segments(&self) -> PathBuf {
-        self.path("segments")
-    }
-
-    fn left(&self) -> usize {
-        std::fs::read_dir(self.segments()).expect("the folder is there").count()
-    }
-
-    /// `children KIND …` on two ranks.
-    fn command(&self, mpi: &Mpi, arguments: &[&str]) -> Command {
-        let mut command = mpi.launcher(2, &[]);
-        command.arg(dist().join("bin/mpisee")).arg("--segments").arg(self.segments());
-        command.args(["--output", "test.mpisee"]).arg(mpi.compile("children")).args(arguments);
-        command.current_dir(self.0.path());
-        command
-    }
-
-    /// The daemons of both ranks, which run.
-    fn daemons(&self) -> Vec<u32> {
-        let read =
-            |rank: u32| std::fs::read_to_string(self.path(&format!("daemon.{rank}"))).expect("it wrote it");
-        (0..2).map(|rank| read(rank).trim().parse().expect("a number")).collect()
-    }
-
-    /// Has the daemons end, and waits for it.
-    fn end_daemons(&self) {
-        let daemons = self.daemons();
-        std::fs::write(self.path("leave"), "").expect("it can be written");
-        let begin = Instant::now();
-        while daemons.iter().any(|&pid| process::look_at(pid).is_some_and(|seen| !seen.ended)) {
-            assert!(begin.elapsed() < LIMIT, "a daemon does not end");
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    }
-
-    fn tables(&self, name: &str) -> Tables {
-        Tables::read(&self.path(name), "")
-    }
+/// Asserts that no segment is left.
+#[track_caller]
+fn assert_none_left(place: &Place) {
+    assert_eq!(place.left(), Vec::<PathBuf>::new());
 }
 
 /// What `children` does itself, and no more.
@@ -84,12 +58,12 @@ fn children_neither_count_nor_speak_nor_remove() {
     on_each_mpi(|mpi| {
         for kind in ["vfork", "spawn", "system", "calls"] {
             let place = Place::new();
-            let output = within(LIMIT, &mut place.command(mpi, &[kind]));
+            let output = within(LIMIT, &mut children(&place, mpi, &[kind]));
             let said = String::from_utf8_lossy(&output.stderr);
             assert!(output.status.success(), "{kind}: {said}");
             assert_eq!(lines(&output.stderr), 1, "{kind}: {said}");
             assert_counted(&place.tables("test.mpisee"), 1);
-            assert_eq!(place.left(), 0, "{kind}");
+            assert_none_left(&place);
         }
     });
 }
@@ -98,16 +72,15 @@ fn children_neither_count_nor_speak_nor_remove() {
 fn a_daemon_that_outlives_its_rank_changes_nothing() {
     on_each_mpi(|mpi| {
         let place = Place::new();
-        let output = within(LIMIT, &mut place.command(mpi, &["daemon"]));
+        let output = within(LIMIT, &mut children(&place, mpi, &["daemon"]));
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success() && lines(&output.stderr) == 1, "{said}");
-        let runs = |pid: u32| process::look_at(pid).is_some_and(|seen| !seen.ended);
-        assert!(place.daemons().into_iter().all(runs), "they go on");
+        assert!(daemons(&place).into_iter().all(runs), "they go on");
         assert_counted(&place.tables("test.mpisee"), 1);
-        assert_eq!(place.left(), 0);
-        place.end_daemons();
+        assert_none_left(&place);
+        end_daemons(&place);
         assert_counted(&place.tables("test.mpisee"), 1);
-        assert_eq!(place.left(), 0);
+        assert_none_left(&place);
         assert!(!place.path("test-2.mpisee").exists());
     });
 }
@@ -116,24 +89,15 @@ fn a_daemon_that_outlives_its_rank_changes_nothing() {
 fn the_counters_of_killed_ranks_are_recovered_while_and_after_a_daemon_has_them_too() {
     on_each_mpi(|mpi| {
         let place = Place::new();
-        let output = within(LIMIT, &mut place.command(mpi, &["orphan"]));
+        let output = within(LIMIT, &mut children(&place, mpi, &["orphan"]));
         assert!(!output.status.success());
-        let recover = || {
-            let arguments = ["recover", &place.segments().display().to_string(), "-o"].map(str::to_owned);
-            let mut command = Command::new(dist().join("bin/mpisee-through"));
-            command.args(arguments).arg(place.path("recovered.mpisee"));
-            let output = within(LIMIT, &mut command);
-            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        };
-        let begin = Instant::now();
-        while place.left() < 2 && begin.elapsed() < LIMIT {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        let recover = || place.recover(&["--output", "recovered.mpisee"]);
+        until("both segments are there", || place.left().len() == 2);
         // Its ranks ended; that others have the memory mapped is no life.
         recover();
-        place.end_daemons();
+        end_daemons(&place);
         recover();
-        assert_eq!(place.left(), 2, "nothing is removed unasked");
+        assert_eq!(place.left().len(), 2, "nothing is removed unasked");
         for name in ["recovered.mpisee", "recovered-2.mpisee"] {
             let tables = place.tables(name);
             let of = |call| tables.of_rank("W", call, 0).calls + tables.of_rank("W", call, 1).calls;
@@ -150,14 +114,14 @@ fn a_child_with_a_world_of_its_own_has_a_profile_of_its_own() {
     on_each_mpi(|mpi| {
         let place = Place::new();
         let alone = mpi.compile("launched").display().to_string();
-        let output = within(LIMIT, &mut place.command(mpi, &["singleton", &alone]));
+        let output = within(LIMIT, &mut children(&place, mpi, &["singleton", &alone]));
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{said}");
         assert_eq!(lines(&output.stderr), 2, "{said}");
         assert_counted(&place.tables("test.mpisee"), 1);
         let own = place.tables("launched.mpisee");
         assert_eq!((own.run.ranks, own.sum("W", "MPI_Allreduce").bytes), (1, 307));
-        assert_eq!(place.left(), 0);
+        assert_none_left(&place);
     });
 }
 
@@ -187,10 +151,7 @@ fn jobs_in_one_folder_at_one_time_have_profiles_of_their_own() {
     // Two of each MPI, of one user on one node, which write under one name.
     let mut running = Vec::new();
     for mpi in mpis.iter().chain(&mpis) {
-        let mut command = mpi.launcher(2, &[]);
-        command.arg(dist().join("bin/mpisee")).arg("--segments").arg(place.segments());
-        command.args(["--output", "test.mpisee"]).arg(mpi.compile("children")).arg("calls");
-        command.current_dir(place.0.path());
+        let mut command = children(&place, mpi, &["calls"]);
         running.push(std::thread::spawn(move || within(LIMIT, &mut command)));
     }
     let count = running.len();
@@ -221,7 +182,7 @@ fn jobs_in_one_folder_at_one_time_have_profiles_of_their_own() {
     let mut twice: Vec<String> = mpis.iter().chain(&mpis).map(|mpi| mpi.name.clone()).collect();
     twice.sort();
     assert_eq!(flavours, twice);
-    assert_eq!(place.left(), 0);
+    assert_none_left(&place);
 }
 
 fn name_of(path: &Path) -> String {

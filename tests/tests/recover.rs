@@ -4,129 +4,38 @@
 mod exact;
 
 use exact::{assert_all_seen, assert_calls, assert_peers};
-use mpisee_profile::process;
-use mpisee_tests::{Mpi, Tables, dist, on_each_mpi, through, within};
+use mpisee_tests::place::{Staying, until_arrived};
+use mpisee_tests::{Mpi, Place, Tables, dist, on_each_mpi, through, within};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(60);
 const EVERYBODY: &str = "-1";
 
-/// A folder in which programs run and leave segments.
-struct Place {
-    folder: tempfile::TempDir,
+/// `ends HOW WHO SIZE` on 4 ranks in a folder of its own, about to run.
+fn command(place: &Place, mpi: &Mpi, name: &str, arguments: [&str; 3]) -> Command {
+    let folder = place.path(name);
+    std::fs::create_dir(&folder).expect("each name is used once");
+    let mut command = place.command(mpi, 4);
+    command.arg(mpi.compile("ends")).args(arguments).current_dir(folder);
+    command
 }
 
-impl Place {
-    fn new() -> Place {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        std::fs::create_dir(folder.path().join("segments")).expect("it is empty");
-        Place { folder }
-    }
-
-    fn segments(&self) -> PathBuf {
-        self.folder.path().join("segments")
-    }
-
-    /// `ends HOW WHO SIZE` on 4 ranks in a folder of its own, about to run.
-    fn command(&self, mpi: &Mpi, name: &str, arguments: [&str; 3]) -> Command {
-        let folder = self.folder.path().join(name);
-        std::fs::create_dir(&folder).expect("each name is used once");
-        let mut command = mpi.launcher(4, &[]);
-        command.arg(dist().join("bin/mpisee")).arg("--segments").arg(self.segments());
-        command.arg(mpi.compile("ends")).args(arguments).current_dir(folder);
-        command
-    }
-
-    /// Runs it to its end, which must not be a good one. Its launcher may be gone before its ranks are.
-    fn run(&self, mpi: &Mpi, name: &str, arguments: [&str; 3]) {
-        let others = self.left();
-        let output = within(LIMIT, &mut self.command(mpi, name, arguments));
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(!output.status.success() && !said.contains("not so"), "{arguments:?}\n{said}");
-        self.wait_for_ranks(&others);
-    }
-
-    /// Waits until all processes that left a segment are gone, those of certain segments aside.
-    fn wait_for_ranks(&self, aside: &[PathBuf]) {
-        let runs = |path: &PathBuf| {
-            let name = path.file_name().expect("a file has a name").to_string_lossy().into_owned();
-            let pid = name.split('-').nth(2).expect("the name tells the process").parse().expect("a number");
-            process::look_at(pid).is_some_and(|seen| !seen.ended)
-        };
-        let begin = Instant::now();
-        while self.left().iter().any(|path| !aside.contains(path) && runs(path)) {
-            assert!(begin.elapsed() < LIMIT, "ranks go on without their launcher");
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    }
-
-    /// Starts one that stays, and waits until all ranks have made their calls.
-    fn start(&self, mpi: &Mpi, name: &str, size: &str) -> Staying {
-        let mut command = self.command(mpi, name, ["stay", EVERYBODY, size]);
-        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
-        let staying = Staying(child);
-        let begin = Instant::now();
-        for rank in 0..4 {
-            let arrived = self.folder.path().join(name).join(format!("arrived.{rank}"));
-            while !arrived.exists() {
-                assert!(begin.elapsed() < LIMIT, "{name} has not come to its end");
-                std::thread::sleep(Duration::from_millis(5));
-            }
-        }
-        staying
-    }
-
-    fn left(&self) -> Vec<PathBuf> {
-        let entries = std::fs::read_dir(self.segments()).expect("the folder is there");
-        entries.map(|entry| entry.expect("it can be listed").path()).collect()
-    }
-
-    /// `mpisee-through recover` with further arguments, as it ends.
-    fn try_recover(&self, arguments: &[&str]) -> Output {
-        let mut command = Command::new(dist().join("bin/mpisee-through"));
-        command.arg("recover").arg(self.segments()).args(arguments).current_dir(self.folder.path());
-        within(LIMIT, command.stdin(Stdio::null()))
-    }
-
-    /// The same, with success; what it says.
-    fn recover(&self, arguments: &[&str]) -> String {
-        let output = self.try_recover(arguments);
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
-        said
-    }
-
-    fn tables(&self, name: &str) -> Tables {
-        Tables::read(&self.folder.path().join(name), "")
-    }
+/// Runs it to its end, which must not be a good one.
+fn run(place: &Place, mpi: &Mpi, name: &str, arguments: [&str; 3]) {
+    let others = place.left();
+    let output = within(LIMIT, &mut command(place, mpi, name, arguments));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && !said.contains("not so"), "{arguments:?}\n{said}");
+    place.wait_for_ranks(&others);
 }
 
-/// A run that does not end by itself.
-struct Staying(Child);
-
-impl Staying {
-    /// Ends it by a signal to its launcher.
-    fn end(&mut self, signal: &str) {
-        let pid = self.0.id().to_string();
-        let _ = Command::new("kill").args([signal, &pid]).status();
-        let begin = Instant::now();
-        while self.0.try_wait().expect("it is our child").is_none() {
-            assert!(begin.elapsed() < LIMIT, "the launcher did not end by {signal}");
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    }
-}
-
-impl Drop for Staying {
-    fn drop(&mut self) {
-        if self.0.try_wait().is_ok_and(|status| status.is_none()) {
-            let pid = self.0.id().to_string();
-            let _ = Command::new("kill").args(["-TERM", &pid]).status();
-            let _ = self.0.wait();
-        }
-    }
+/// Starts one that stays, and waits until all ranks have made their calls.
+fn start(place: &Place, mpi: &Mpi, name: &str, size: &str) -> Staying {
+    let staying = Staying::start(&mut command(place, mpi, name, ["stay", EVERYBODY, size]));
+    until_arrived(&place.path(name), 4);
+    staying
 }
 
 /// Asserts that the profile has what `ends` did by then, on the ranks `ranks`, and no more; `who` did a bit more.
@@ -198,14 +107,14 @@ fn however_a_run_ends_what_was_completed_is_recovered() {
         for (how, who) in ends {
             eprintln!("{how} {who}");
             let place = Place::new();
-            place.run(mpi, "job", [how, who, "1000"]);
+            run(&place, mpi, "job", [how, who, "1000"]);
             assert_eq!(place.left().len(), 4, "{how} {who}");
             let said = place.recover(&[]);
             assert!(said.contains("incomplete profile of ranks 0-3 of 4, "), "{said}");
             let who: Vec<u32> = who.parse().map_or((0..4).collect(), |rank: u32| vec![rank]);
             assert_counted(&place.tables("ends.mpisee"), 1000, &[0, 1, 2, 3], &who);
             let why = "ranks 0-3 ended without MPI_Finalize";
-            assert_readable(&place.folder.path().join("ends.mpisee"), why);
+            assert_readable(&place.path("ends.mpisee"), why);
             assert_eq!(place.left().len(), 4, "nothing is deleted unasked");
         }
     });
@@ -215,7 +124,7 @@ fn however_a_run_ends_what_was_completed_is_recovered() {
 fn a_batch_system_ends_the_launcher() {
     on_each_mpi(|mpi| {
         let place = Place::new();
-        place.start(mpi, "job", "2000").end("-TERM");
+        start(&place, mpi, "job", "2000").end("-TERM");
         place.wait_for_ranks(&[]);
         place.recover(&["--output", "given.mpisee", "--clean"]);
         assert_counted(&place.tables("given.mpisee"), 2000, &[0, 1, 2, 3], &[0, 1, 2, 3]);
@@ -228,21 +137,20 @@ fn a_batch_system_ends_the_launcher() {
 fn jobs_are_told_apart_and_those_that_run_are_left_alone() {
     on_each_mpi(|mpi| {
         let place = Place::new();
-        let mut staying = place.start(mpi, "staying", "3000");
+        let mut staying = start(&place, mpi, "staying", "3000");
         let running = place.left();
-        place.run(mpi, "first", ["kill", EVERYBODY, "4000"]);
+        run(&place, mpi, "first", ["kill", EVERYBODY, "4000"]);
         let said = place.recover(&["--clean"]);
         for segment in &running {
             assert!(said.contains(&format!("'{}' is left alone: rank ", segment.display())), "{said}");
         }
         let everybody = [0, 1, 2, 3];
         assert_counted(&place.tables("ends.mpisee"), 4000, &everybody, &everybody);
-        let mut left = place.left();
-        left.sort();
+        let left = place.left();
         assert_eq!(left.len(), 4);
         assert!(left.iter().all(|path| running.contains(path)));
 
-        place.run(mpi, "second", ["kill", "1", "5000"]);
+        run(&place, mpi, "second", ["kill", "1", "5000"]);
         staying.end("-TERM");
         place.wait_for_ranks(&[]);
         let said = place.recover(&[]);
@@ -264,12 +172,12 @@ fn parts_of_two_jobs_are_not_taken_for_one() {
     on_each_mpi(|mpi| {
         let place = Place::new();
         let everybody = [0, 1, 2, 3];
-        place.run(mpi, "first", ["kill", EVERYBODY, "1000"]);
+        run(&place, mpi, "first", ["kill", EVERYBODY, "1000"]);
         for path in place.left().iter().filter(|path| rank_of(path) > 1) {
             std::fs::remove_file(path).expect("it is there");
         }
         let of_the_first = place.left();
-        place.run(mpi, "second", ["kill", EVERYBODY, "2000"]);
+        run(&place, mpi, "second", ["kill", EVERYBODY, "2000"]);
         for path in place.left().iter().filter(|path| rank_of(path) < 2 && !of_the_first.contains(path)) {
             std::fs::remove_file(path).expect("it is there");
         }
@@ -292,7 +200,7 @@ fn worlds_of_one_run_are_told_apart() {
         let segments = place.segments().display().to_string();
         let variables = [("LD_PRELOAD", library), ("MPISEE_SEGMENTS", segments)];
         let mut command = mpi.launcher(2, &variables.map(|(name, value)| (name.to_owned(), value)));
-        command.arg(mpi.compile("worlds_end")).current_dir(place.folder.path());
+        command.arg(mpi.compile("worlds_end")).current_dir(place.path(""));
         assert!(!within(LIMIT, &mut command).status.success());
         place.wait_for_ranks(&[]);
         assert_eq!(place.left().len(), 4);
@@ -317,7 +225,7 @@ fn a_script_around_each_rank_does_not_part_them() {
         // What follows the program keeps the shell from becoming it.
         command.args(["sh", "-c", "\"$@\"; code=$?; exit $code", "script"]);
         command.arg(dist().join("bin/mpisee")).arg("--segments").arg(place.segments());
-        command.arg(mpi.compile("ends")).args(["kill", EVERYBODY, "1000"]).current_dir(place.folder.path());
+        command.arg(mpi.compile("ends")).args(["kill", EVERYBODY, "1000"]).current_dir(place.path(""));
         assert!(!within(LIMIT, &mut command).status.success());
         place.wait_for_ranks(&[]);
         let said = place.recover(&[]);
@@ -329,7 +237,7 @@ fn a_script_around_each_rank_does_not_part_them() {
 fn a_rank_without_a_segment_is_named_and_one_that_is_broken_is_skipped() {
     on_each_mpi(|mpi| {
         let place = Place::new();
-        place.run(mpi, "job", ["kill", EVERYBODY, "6000"]);
+        run(&place, mpi, "job", ["kill", EVERYBODY, "6000"]);
         for path in place.left() {
             match rank_of(&path) {
                 1 => std::fs::remove_file(&path).expect("it is there"),
@@ -342,14 +250,14 @@ fn a_rank_without_a_segment_is_named_and_one_that_is_broken_is_skipped() {
                 _ => {}
             }
         }
-        let output = place.try_recover(&["--clean"]);
+        let output = place.through(&["recover", "--clean"]);
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{said}");
         assert!(said.contains("is skipped: not a readable segment: the chunk at byte 512 says"), "{said}");
         assert_counted(&place.tables("ends.mpisee"), 6000, &[0, 3], &[0, 3]);
         let why = "ranks 0,3 ended without MPI_Finalize; rank 1 left no segment here; rank 2 left a segment that \
                    cannot be read";
-        assert_readable(&place.folder.path().join("ends.mpisee"), why);
+        assert_readable(&place.path("ends.mpisee"), why);
         assert_eq!(place.left().len(), 1, "what was not recovered stays");
     });
 }

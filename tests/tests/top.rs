@@ -1,61 +1,35 @@
 //! `mpisee-through top` while programs run: counts, where every rank is, who is missing from a collective, and the
 //! screen.
 
-use mpisee_tests::{Mpi, dist, on_each_mpi, within};
+use mpisee_tests::place::{Staying, until, until_arrived};
+use mpisee_tests::{Mpi, Place, dist, on_each_mpi, within};
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::num::NonZero;
-use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// A run of `waits` on 4 ranks, which hangs until it is told to go on.
 struct Waiting {
-    folder: tempfile::TempDir,
-    launcher: Child,
+    place: Place,
+    launcher: Staying,
 }
 
 impl Waiting {
     fn start(mpi: &Mpi, arguments: &[&str]) -> Waiting {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        std::fs::create_dir(folder.path().join("segments")).expect("it is empty");
-        let mut command = mpi.launcher(4, &[]);
-        command.arg(dist().join("bin/mpisee")).arg("--segments").arg(folder.path().join("segments"));
-        command.arg(mpi.compile("waits")).args(arguments).current_dir(folder.path());
-        let launcher = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
-        let waiting = Waiting { folder, launcher };
-        for rank in 0..4 {
-            waiting.until("all have arrived", || {
-                waiting.folder.path().join(format!("arrived.{rank}")).exists().then_some(())
-            });
-        }
-        waiting
-    }
-
-    fn segments(&self) -> PathBuf {
-        self.folder.path().join("segments")
-    }
-
-    /// Waits for something.
-    fn until<T>(&self, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-        let begin = Instant::now();
-        loop {
-            if let Some(found) = look() {
-                return found;
-            }
-            assert!(begin.elapsed() < LIMIT, "in vain: {what}");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        let place = Place::new();
+        let launcher = Staying::start(place.command(mpi, 4).arg(mpi.compile("waits")).args(arguments));
+        until_arrived(&place.path(""), 4);
+        Waiting { place, launcher }
     }
 
     fn top(&self, which: Option<&str>, arguments: &[&str]) -> Output {
-        let mut command = Command::new(dist().join("bin/mpisee-through"));
-        command.arg("top").args(which).args(["--interval", "100ms", "--hang", "300ms"]).args(arguments);
-        within(LIMIT, command.env("MPISEE_SEGMENTS", self.segments()).stdin(Stdio::null()))
+        let often = ["--interval", "100ms", "--hang", "300ms"];
+        self.place.through(&[&["top"], which.as_slice(), &often, arguments].concat())
     }
 
     fn json(&self, which: Option<&str>) -> Value {
@@ -66,31 +40,23 @@ impl Waiting {
 
     /// The job once ranks 0 and 1 wait for rank 2.
     fn hung(&self) -> Value {
-        self.until("the hang is seen", || {
-            let mut found = self.json(None);
-            let is_hang = found["jobs"][0]["waiting"][0]["inside"] == "0-1";
-            is_hang.then(|| found["jobs"][0].take())
-        })
+        let mut found = Value::Null;
+        until("the hang is seen", || {
+            found = self.json(None);
+            found["jobs"][0]["waiting"][0]["inside"] == "0-1"
+        });
+        found["jobs"][0].take()
     }
 
     /// Lets it end, and waits for that.
     fn end(&mut self) {
         self.go();
-        let status = self.launcher.wait().expect("it is our child");
+        let status = self.launcher.0.wait().expect("it is our child");
         assert!(status.success());
     }
 
     fn go(&self) {
-        std::fs::write(self.folder.path().join("go"), "").expect("the folder is there");
-    }
-}
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        if self.launcher.try_wait().is_ok_and(|status| status.is_none()) {
-            let _ = Command::new("kill").args(["-TERM", &self.launcher.id().to_string()]).status();
-            let _ = self.launcher.wait();
-        }
+        std::fs::write(self.place.path("go"), "").expect("the folder is there");
     }
 }
 
@@ -157,11 +123,10 @@ fn jobs_are_told_apart() {
     on_each_mpi(|mpi| {
         let mut one = Waiting::start(mpi, &["1000"]);
         let mut other = Waiting::start(mpi, &["2000"]);
-        for entry in std::fs::read_dir(other.segments()).expect("it is there") {
-            let path = entry.expect("it can be listed").path();
+        for path in other.place.left() {
             // The same segments in the other folder: two jobs in one place.
-            std::fs::copy(&path, one.segments().join(path.file_name().expect("it has one")))
-                .expect("it can be read");
+            let copy = one.place.segments().join(path.file_name().expect("it has one"));
+            std::fs::copy(&path, copy).expect("it can be read");
         }
         let both = one.json(None);
         let sizes: Vec<_> =
@@ -174,7 +139,7 @@ fn jobs_are_told_apart() {
             assert_eq!(chosen["jobs"].as_array().map(Vec::len), Some(1));
             assert_eq!(chosen["jobs"][0]["command"], job["command"]);
         }
-        let launched = one.json(Some(&other.launcher.id().to_string()));
+        let launched = one.json(Some(&other.launcher.0.id().to_string()));
         assert_eq!(launched["jobs"][0]["command"][1], "2000");
         one.end();
         other.end();
@@ -186,24 +151,17 @@ fn a_rank_that_died_is_shown_as_ended_and_recovered_with_its_place() {
     on_each_mpi(|mpi| {
         let mut waiting = Waiting::start(mpi, &["3000", "dies"]);
         // The launcher ends the others sooner or later; nobody can rely on seeing them in between.
-        let _ = waiting.launcher.wait();
-        let begin = Instant::now();
-        let said = loop {
-            let output = waiting.top(None, &["--once"]);
-            if !output.status.success() {
-                break String::from_utf8_lossy(&output.stderr).into_owned();
-            }
-            assert!(begin.elapsed() < LIMIT, "ranks go on without their launcher");
-        };
+        let _ = waiting.launcher.0.wait();
+        waiting.place.wait_for_ranks(&[]);
+        let output = waiting.top(None, &["--once"]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{said}");
         assert!(said.contains("no program that mpisee records runs here"), "{said}");
         assert!(said.contains("4 segments of processes that ended"), "{said}");
-        let mut command = Command::new(dist().join("bin/mpisee-through"));
-        command.args(["recover", "--output", "ended.mpisee"]).current_dir(waiting.folder.path());
-        let output = within(LIMIT, command.env("MPISEE_SEGMENTS", waiting.segments()));
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let said = waiting.place.recover(&["--output", "ended.mpisee"]);
         assert!(said.contains("\n  Ranks 0-1 were in MPI_Allreduce on W_s1.0 (call 6)"), "{said}");
         assert!(said.contains("\n  Ranks 2-3 were in no MPI call\n"), "{said}");
-        let profile = mpisee_tests::Tables::read(&waiting.folder.path().join("ended.mpisee"), &said);
+        let profile = waiting.place.tables("ended.mpisee");
         let told: Vec<_> =
             profile.run.ended_in.iter().map(|place| (place.ranks.as_str(), &place.call)).collect();
         assert_eq!(told, [("0-1", &Some("MPI_Allreduce".to_owned())), ("2-3", &None)]);
@@ -229,7 +187,7 @@ impl Terminal {
             .expect("a terminal");
         let mut command = CommandBuilder::new(dist().join("bin/mpisee-through"));
         command.args(["top", "--interval", "100ms", "--hang", "300ms"]);
-        command.env("MPISEE_SEGMENTS", waiting.segments());
+        command.env("MPISEE_SEGMENTS", waiting.place.segments());
         command.env("TERM", "xterm-256color");
         let child = pair.slave.spawn_command(command).expect("it starts");
         drop(pair.slave);
@@ -262,21 +220,15 @@ impl Terminal {
 
     /// Waits until the program has ended; its exit code, and asserts that the terminal is as it was.
     fn ended(&mut self) -> u32 {
-        let begin = Instant::now();
-        let code = loop {
-            if let Some(status) = self.child.try_wait().expect("it is our child") {
-                break status.exit_code();
-            }
-            assert!(begin.elapsed() < LIMIT, "it does not end:\n{}", self.text());
-            std::thread::sleep(Duration::from_millis(10));
-        };
-        while self.is_whole_screen() {
-            assert!(begin.elapsed() < LIMIT, "the screen is not left");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        let mut code = None;
+        until("it ends", || {
+            code = self.child.try_wait().expect("it is our child").map(|status| status.exit_code());
+            code.is_some()
+        });
+        until("the screen is left", || !self.is_whole_screen());
         let parser = self.parser.lock().expect("nobody panics");
         assert!(!parser.screen().hide_cursor(), "the cursor is there again");
-        code
+        code.expect("it has ended")
     }
 }
 
@@ -288,30 +240,31 @@ fn the_screen_shows_the_hang_obeys_keys_and_leaves_the_terminal_as_it_was() {
         let hang = "in it 0-1; missing 2 (in MPI_Recv on W for ";
         // The line is longer than the screen is wide.
         let joined = |text: String| text.replace('\n', "");
-        waiting.until("the hang is on the screen", || joined(terminal.text()).contains(hang).then_some(()));
+        until("the hang is on the screen", || joined(terminal.text()).contains(hang));
         assert!(terminal.is_whole_screen());
         let text = terminal.text();
         assert!(text.contains("4 of 4 here: 0-3") && text.contains("q quit"), "{text}");
         terminal.press("p");
-        waiting.until("it pauses", || terminal.text().contains("PAUSED").then_some(()));
+        until("it pauses", || terminal.text().contains("PAUSED"));
         terminal.press("n");
-        waiting.until("communicators are sorted", || {
+        until("communicators are sorted", || {
             let text = terminal.text();
             let at = |start: &str| text.lines().position(|line| line.starts_with(start));
-            (at("S ")? < at("W ")? && at("W ")? < at("W_s1.0 ")?).then_some(())
+            let places = ["S ", "W ", "W_s1.0 "].map(at);
+            places[0].is_some() && places.is_sorted_by(|one, other| one < other)
         });
         terminal.press("q");
         assert_eq!(terminal.ended(), 0);
 
         // A signal ends it as well, and leaves the terminal in order.
         let mut terminal = Terminal::open(&waiting);
-        waiting.until("it is on the screen", || terminal.text().contains("q quit").then_some(()));
+        until("it is on the screen", || terminal.text().contains("q quit"));
         let pid = terminal.child.process_id().expect("it runs").to_string();
         assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("there is kill").success());
         assert_ne!(terminal.ended(), 0);
 
         let mut terminal = Terminal::open(&waiting);
-        waiting.until("it is on the screen", || terminal.text().contains("q quit").then_some(()));
+        until("it is on the screen", || terminal.text().contains("q quit"));
         waiting.end();
         let code = terminal.ended();
         let written = terminal.written.lock().expect("nobody panics");

@@ -1,0 +1,130 @@
+//! A folder for programs that leave segments, or may: that are killed, hang, or run beside each other.
+
+use crate::{Mpi, Tables, dist, within};
+use mpisee_profile::process;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long anything may take.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// The folder, in which an empty one for segments is.
+pub struct Place(tempfile::TempDir);
+
+impl Place {
+    /// An empty one.
+    #[expect(clippy::new_without_default, reason = "it makes a folder")]
+    pub fn new() -> Place {
+        let place = Place(tempfile::tempdir().expect("a temporary folder"));
+        std::fs::create_dir(place.segments()).expect("it is empty");
+        place
+    }
+
+    /// What is called like that in it.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// The folder for segments.
+    pub fn segments(&self) -> PathBuf {
+        self.path("segments")
+    }
+
+    /// The segments, in the order of their names.
+    pub fn left(&self) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(self.segments()).expect("the folder is there");
+        let mut left: Vec<PathBuf> = entries.map(|entry| entry.expect("it can be listed").path()).collect();
+        left.sort();
+        left
+    }
+
+    /// `mpisee` on so many ranks, about to run here; what follows are its options and the program.
+    pub fn command(&self, mpi: &Mpi, ranks: u32) -> Command {
+        let mut command = mpi.launcher(ranks, &[]);
+        command.arg(dist().join("bin/mpisee")).arg("--segments").arg(self.segments());
+        command.current_dir(self.0.path());
+        command
+    }
+
+    /// Runs `mpisee-through` here, where it finds the segments.
+    pub fn through(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(dist().join("bin/mpisee-through"));
+        command.args(arguments).current_dir(self.0.path()).env("MPISEE_SEGMENTS", self.segments());
+        within(LIMIT, command.stdin(Stdio::null()))
+    }
+
+    /// Recovers what is left, with success; what is said of it.
+    pub fn recover(&self, arguments: &[&str]) -> String {
+        let output = self.through(&[&["recover"], arguments].concat());
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+        said
+    }
+
+    /// The profile of that name.
+    pub fn tables(&self, name: &str) -> Tables {
+        Tables::read(&self.path(name), "")
+    }
+
+    /// Waits until all processes that left a segment are gone, those of certain segments aside: a launcher may be gone
+    /// before its ranks are.
+    pub fn wait_for_ranks(&self, aside: &[PathBuf]) {
+        until("ranks end with their launcher", || {
+            !self.left().iter().any(|path| !aside.contains(path) && runs(owner_of(path)))
+        });
+    }
+}
+
+/// The process of which a segment is, by its name.
+fn owner_of(segment: &Path) -> u32 {
+    let name = segment.file_name().expect("a file has a name").to_string_lossy().into_owned();
+    name.split('-').nth(2).expect("the name tells the process").parse().expect("a number")
+}
+
+/// Whether the process runs.
+pub fn runs(pid: u32) -> bool {
+    process::look_at(pid).is_some_and(|seen| !seen.ended)
+}
+
+/// Waits until something is so; fails if that takes too long.
+#[track_caller]
+pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !is_so() {
+        assert!(begin.elapsed() < LIMIT, "in vain: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Waits until so many ranks have left a sign in the folder, as programs do that stay where they are then.
+#[track_caller]
+pub fn until_arrived(folder: &Path, ranks: u32) {
+    until("all ranks arrive", || (0..ranks).all(|rank| folder.join(format!("arrived.{rank}")).exists()));
+}
+
+/// The launcher of a run that does not end by itself; it is ended with this.
+pub struct Staying(pub Child);
+
+impl Staying {
+    /// Starts one that says nothing.
+    pub fn start(command: &mut Command) -> Staying {
+        Staying(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts"))
+    }
+
+    /// Sends a signal, by which it ends.
+    #[track_caller]
+    pub fn end(&mut self, signal: &str) {
+        let _ = Command::new("kill").args([signal, &self.0.id().to_string()]).status();
+        until("the launcher ends", || self.0.try_wait().expect("it is our child").is_some());
+    }
+}
+
+impl Drop for Staying {
+    fn drop(&mut self) {
+        if self.0.try_wait().is_ok_and(|status| status.is_none()) {
+            let _ = Command::new("kill").args(["-TERM", &self.0.id().to_string()]).status();
+            let _ = self.0.wait();
+        }
+    }
+}
