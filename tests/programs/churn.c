@@ -1,10 +1,9 @@
 /* Creates and frees communicators again and again, of the kind that the first argument says, as often as the second
  * says. On each a message of 101 bytes goes from its first process to its last, and an MPI_Allreduce of 12 bytes
- * follows; with a third argument, nothing happens on them.
+ * follows.
  *
  * When a quarter of the cycles is done, and at the end, each process writes into memory.RANK how many bytes its segment
- * has; its folder is MPISEE_SEGMENTS. CHURN_KILL kills the last process in the cycle of that number. With CHURN_PRINT
- * process 0 prints the time and how much memory it has.
+ * has; its folder is MPISEE_SEGMENTS. CHURN_KILL kills the last process in the cycle of that number.
  */
 #include <dirent.h>
 #include <mpi.h>
@@ -15,12 +14,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int me, size, quiet;
+static int me, size;
 static char message[101], room[101];
 
 static void use(MPI_Comm comm, int inter) {
     int rank, count, in[3] = {0}, out[3];
-    if (quiet || comm == MPI_COMM_NULL) {
+    if (comm == MPI_COMM_NULL) {
         return;
     }
     MPI_Comm_rank(comm, &rank);
@@ -49,11 +48,10 @@ static void let_go(MPI_Comm *comm) {
     }
 }
 
-static void by_group(int k, MPI_Comm *comm) {
-    /* Of all but the last; their order changes every so often. */
+static void by_group(MPI_Comm *comm) {
+    /* Of all but the last, in reverse. */
     MPI_Group world, group;
     int ranks[64];
-    (void)k;
     for (int r = 0; r < size - 1; r++) {
         ranks[r] = size - 2 - r;
     }
@@ -88,7 +86,7 @@ static void cycle(const char *kind, int k, MPI_Comm *kept) {
         MPI_Comm_set_name(child, k % 2 ? "odd" : "even");
         use(child, 0);
     } else if (strcmp(kind, "group") == 0) {
-        by_group(k, &comm);
+        by_group(&comm);
         use(comm, 0);
     } else if (strcmp(kind, "cart") == 0) {
         MPI_Cart_create(MPI_COMM_WORLD, 1, dims, periods, 0, &comm);
@@ -140,27 +138,13 @@ static long segment_bytes(void) {
     return bytes;
 }
 
-static long resident_kib(void) {
-    char line[256];
-    long kib = 0;
-    FILE *status = fopen("/proc/self/status", "r");
-    while (status && fgets(line, sizeof line, status)) {
-        sscanf(line, "VmRSS: %ld", &kib);
-    }
-    if (status) {
-        fclose(status);
-    }
-    return kib;
-}
-
 int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &me);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     const char *kind = argc > 1 ? argv[1] : "split";
-    const char *kill_at = getenv("CHURN_KILL"), *prints = getenv("CHURN_PRINT");
+    const char *kill_at = getenv("CHURN_KILL");
     int cycles = argc > 2 ? atoi(argv[2]) : 100;
-    quiet = argc > 3;
     MPI_Comm kept = MPI_COMM_NULL;
     if (strcmp(kind, "inter") == 0) {
         MPI_Comm_split(MPI_COMM_WORLD, me < size / 2, 0, &kept);
@@ -169,31 +153,23 @@ int main(int argc, char **argv) {
     }
     char name[32];
     snprintf(name, sizeof name, "memory.%d", me);
-    FILE *memory = prints ? NULL : fopen(name, "w");
-    double begin = MPI_Wtime();
+    FILE *memory = fopen(name, "w");
     for (int k = 0; k < cycles; k++) {
         if (memory && k == cycles / 4) {
             fprintf(memory, "%ld\n", segment_bytes());
         }
-        if (prints && me == 0 && (k == 100 || k == 10000 || k == 100000)) {
-            printf("%d cycles: %ld KiB\n", k, resident_kib());
-        }
-        if (kill_at && k == atoi(kill_at) && me == size - 1) {
+        if (kill_at && k == atoi(kill_at)) {
             /* The others have counted what came before. */
             MPI_Barrier(MPI_COMM_WORLD);
-            kill(getpid(), SIGKILL);
-        } else if (kill_at && k == atoi(kill_at)) {
-            MPI_Barrier(MPI_COMM_WORLD);
+            if (me == size - 1) {
+                kill(getpid(), SIGKILL);
+            }
         }
         cycle(kind, k, &kept);
     }
     if (memory) {
         fprintf(memory, "%ld\n", segment_bytes());
         fclose(memory);
-    }
-    if (prints && me == 0) {
-        double us = 1e6 * (MPI_Wtime() - begin) / cycles;
-        printf("%d cycles: %ld KiB, %.2f us each\n", cycles, resident_kib(), us);
     }
     let_go(&kept);
     MPI_Finalize();

@@ -1,11 +1,12 @@
-//! What the profiler adds to a call: `bench/call_cost.c`, without and with it in turns.
+//! What the profiler adds to a call: `bench/call_cost.c`, and to communicators without end, `bench/communicators.c`;
+//! without and with it in turns.
 
 use crate::build::Wanted;
-use crate::flavour::{Family, Flavour};
-use crate::{dist, mpi, root};
+use crate::flavour::Flavour;
+use crate::{dist, launch, mpi, root};
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
@@ -21,15 +22,26 @@ const CHILDREN: usize = 200;
 /// The line that every other one is compared with.
 const FLOOR: &str = "two clock reads";
 
-/// Nanoseconds by operation, in the order in which the program prints them.
+/// How many communicators are made and freed.
+const COMMUNICATORS: &str = "1000000";
+
+/// A program that is run.
+struct Ran<'r> {
+    flavour: &'r Flavour,
+    program: &'r Path,
+    ranks: u32,
+    arguments: &'r [&'r str],
+}
+
+/// Figures by what they are of, in the order in which the program prints them: mostly nanoseconds by operation.
 type Figures = Vec<(String, f64)>;
 
-/// One operation over all rounds.
+/// One figure over all rounds.
 struct Row {
     name: String,
-    /// Nanoseconds without the profiler.
+    /// Without the profiler.
     base: Vec<f64>,
-    /// Nanoseconds with it.
+    /// With it.
     profiled: Vec<f64>,
 }
 
@@ -39,39 +51,29 @@ pub fn bench(wanted: &Wanted, rounds: usize) -> Result<()> {
     ensure!(rounds > 0, "--rounds 0 measures nothing");
     dist::dist(wanted)?;
     for flavour in mpi::find(wanted.mpicc())? {
-        let program = compile(&flavour)?;
+        let program = launch::compile(&flavour, "call_cost")?;
+        let of = |arguments| Ran { flavour: &flavour, program: &program, ranks: 1, arguments };
         println!("\n{flavour}, {rounds} rounds, nanoseconds per call");
         for (mode, arguments) in MODES {
             println!("\n{mode}");
-            print(&measure(&flavour, &program, arguments, rounds)?);
+            print(&measure(&of(arguments), rounds)?);
         }
         println!("\nKiB of a process with 100 communicators and 20 operations on each");
-        print(&measure(&flavour, &program, &["memory"], rounds)?);
+        print(&measure(&of(&["memory"]), rounds)?);
+        println!("\ncommunicators that are made and freed, one after the other, on two ranks; one round");
+        let program = launch::compile(&flavour, "communicators")?;
+        print(&measure(&Ran { program: &program, ranks: 2, ..of(&[COMMUNICATORS]) }, 1)?);
         println!("\na process without MPI starts {:.2} ms later", child_start_ms(&flavour)?);
     }
     Ok(())
 }
 
-/// Compiles the program.
-pub fn compile(flavour: &Flavour) -> Result<PathBuf> {
-    let folder = root().join("target/bench");
-    std::fs::create_dir_all(&folder)?;
-    let program = folder.join(format!("call_cost-{}", flavour.name));
-    let status = Command::new(&flavour.mpicc)
-        .args(["-O2", "-pthread", "-o"])
-        .args([&program, &root().join("bench/call_cost.c")])
-        .status()
-        .with_context(|| format!("starting {}", flavour.mpicc.display()))?;
-    ensure!(status.success(), "{} could not compile bench/call_cost.c", flavour.mpicc.display());
-    Ok(program)
-}
-
 /// Runs the program without and with the profiler in turns.
-fn measure(flavour: &Flavour, program: &Path, arguments: &[&str], rounds: usize) -> Result<Vec<Row>> {
+fn measure(ran: &Ran<'_>, rounds: usize) -> Result<Vec<Row>> {
     let mut rows: Vec<Row> = Vec::new();
     for round in 0..rounds {
-        let plain = run(flavour, program, arguments, false)?;
-        let profiled: HashMap<String, f64> = run(flavour, program, arguments, true)?.into_iter().collect();
+        let plain = run(ran, false)?;
+        let profiled: HashMap<String, f64> = run(ran, true)?.into_iter().collect();
         for (name, base) in plain {
             let with = *profiled.get(&name).with_context(|| format!("the profiled run has no '{name}'"))?;
             if round == 0 {
@@ -85,19 +87,13 @@ fn measure(flavour: &Flavour, program: &Path, arguments: &[&str], rounds: usize)
     Ok(rows)
 }
 
-fn run(flavour: &Flavour, program: &Path, arguments: &[&str], profiled: bool) -> Result<Figures> {
-    let name = flavour.mpicc.file_name().unwrap_or_default().to_string_lossy().replacen("mpicc", "mpirun", 1);
-    let mut command = Command::new(flavour.mpicc.with_file_name(name));
-    command.args(["-n", "1"]);
-    if flavour.family == Family::OpenMpi {
-        command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
-    }
-    let profile = program.with_extension("mpisee");
+fn run(ran: &Ran<'_>, profiled: bool) -> Result<Figures> {
+    let profile = ran.program.with_extension("mpisee");
     if profiled {
         let _ = std::fs::remove_dir_all(&profile);
-        command.arg(root().join("target/dist/bin/mpisee")).args(["--quiet", "on", "--output"]).arg(&profile);
     }
-    let output = command.arg(program).args(arguments).output().context("starting mpirun")?;
+    let mut command = launch::launcher(ran.flavour, ran.ranks, profiled.then_some(&profile));
+    let output = command.arg(ran.program).args(ran.arguments).output().context("starting mpirun")?;
     if !output.status.success() {
         bail!("{command:?} failed: {}", String::from_utf8_lossy(&output.stderr));
     }

@@ -1,10 +1,9 @@
 //! How many instructions the library spends on a call: `bench/call_cost.c` below callgrind. Unlike nanoseconds
 //! they are the same each time, so that a change which makes calls dearer is seen for what it is.
 
-use crate::bench;
 use crate::build::Wanted;
 use crate::flavour::Flavour;
-use crate::{dist, mpi, root};
+use crate::{dist, launch, mpi, root};
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -69,7 +68,7 @@ fn print(found: &Figures, held: &Figures) -> Vec<String> {
 
 /// Runs the program below callgrind; returns the instructions per call by operation.
 fn count(flavour: &Flavour) -> Result<BTreeMap<String, f64>> {
-    let program = bench::compile(flavour)?;
+    let program = launch::compile(flavour, "call_cost")?;
     let dumps = tempfile::tempdir()?;
     let library = root().join("target/dist/lib/mpisee").join(&flavour.name).join("libmpisee.so");
     let output = Command::new("valgrind")
@@ -105,23 +104,23 @@ fn count(flavour: &Flavour) -> Result<BTreeMap<String, f64>> {
 fn library_total(dump: &str) -> Option<(String, u64)> {
     let mut operation = None;
     let mut ours = None;
+    // A name stands where its number, which comes first, is used for the first time.
+    let mut is_ours = |object: &str| {
+        let (number, name) = object.split_once(' ').unwrap_or((object, ""));
+        if name.ends_with("/libmpisee.so") {
+            ours = Some(number.to_owned());
+        }
+        ours.as_deref() == Some(number)
+    };
     let (mut in_ours, mut is_callee) = (false, false);
     let mut total = 0;
     for line in dump.lines() {
         if let Some(name) = line.strip_prefix("desc: Trigger: Client Request: ") {
             operation = Some(name.to_owned());
         } else if let Some(object) = line.strip_prefix("ob=") {
-            // A name stands where its number, which comes first, is used for the first time.
-            let (number, name) = object.split_once(' ').unwrap_or((object, ""));
-            if name.ends_with("/libmpisee.so") {
-                ours = Some(number);
-            }
-            in_ours = ours == Some(number);
+            in_ours = is_ours(object);
         } else if let Some(object) = line.strip_prefix("cob=") {
-            let (number, name) = object.split_once(' ').unwrap_or((object, ""));
-            if name.ends_with("/libmpisee.so") {
-                ours = Some(number);
-            }
+            is_ours(object);
         } else if line.starts_with("calls=") {
             is_callee = true;
         } else if line.starts_with(|first: char| first.is_ascii_digit() || "+-*".contains(first)) {

@@ -8,6 +8,7 @@ mod emit;
 mod flavour;
 mod gpu;
 mod instructions;
+mod launch;
 mod mpi;
 mod overhead;
 mod scale;

@@ -1,13 +1,14 @@
 //! What collecting the profile adds to `MPI_Finalize`, over the number of ranks: `bench/finalize.c`, without and with the
-//! profiler in turns.
+//! profiler in turns; and to `MPI_Init`, by its own account.
 
 use crate::build::Wanted;
-use crate::flavour::{Family, Flavour};
-use crate::{mpi, root};
+use crate::flavour::Flavour;
+use crate::{launch, mpi};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use mpisee_profile::Profile;
+use std::path::Path;
+use std::process::Stdio;
 
 /// Barriers of the run that collecting may take, and the seconds besides.
 const MOST_BARRIERS: f64 = 30.0;
@@ -44,6 +45,8 @@ struct Seen {
     memory: Vec<u64>,
     /// Bytes of the profile.
     profile: u64,
+    /// What the profiler added to `MPI_Init` on rank 0, in seconds.
+    init: f64,
 }
 
 impl Seen {
@@ -63,12 +66,12 @@ pub fn scale(scaled: &Scaled) -> Result<()> {
     ensure!(scaled.rounds > 0, "--rounds 0 measures nothing");
     println!(
         "| MPI | ranks | barrier | finalize without | with | added | limit | memory of a rank without: median, most | with: \
-         median, most | most by median | profile |"
+         median, most | most by median | profile | added to MPI_Init |"
     );
-    println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
+    println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
     let mut passed = Vec::new();
     for flavour in mpi::find(scaled.wanted.mpicc())? {
-        let program = compile(&flavour)?;
+        let program = launch::compile(&flavour, "finalize")?;
         for &ranks in &scaled.ranks {
             let (mut plain, mut profiled) = (Vec::new(), Vec::new());
             for _ in 0..scaled.rounds {
@@ -94,13 +97,14 @@ fn print(name: &str, ranks: u32, plain: &[Seen], profiled: &[Seen]) -> Vec<Strin
     let mib = |kib: f64| kib / 1024.0;
     println!(
         "| {name} | {ranks} | {:.3} ms | {without:.3} s | {with:.3} s | {added:.3} s | {limit:.2} s | {:.1}, {:.1} MiB | \
-         {:.1}, {:.1} MiB | {ratio:.2} | {:.2} MB |",
+         {:.1}, {:.1} MiB | {ratio:.2} | {:.2} MB | {:.1} ms |",
         barrier * 1e3,
         mib(plain_memory[0]),
         mib(plain_memory[1]),
         mib(memory[0]),
         mib(memory[1]),
         of(profiled, |seen| seen.profile as f64) / 1e6,
+        of(profiled, |seen| seen.init) * 1e3,
     );
     let mut passed = Vec::new();
     if added > limit {
@@ -117,37 +121,15 @@ fn median(mut figures: Vec<f64>) -> f64 {
     figures[figures.len() / 2]
 }
 
-fn compile(flavour: &Flavour) -> Result<PathBuf> {
-    let folder = root().join("target/bench");
-    std::fs::create_dir_all(&folder)?;
-    let program = folder.join(format!("finalize-{}", flavour.name));
-    let status = Command::new(&flavour.mpicc)
-        .args(["-O2", "-o"])
-        .args([&program, &root().join("bench/finalize.c")])
-        .status()
-        .with_context(|| format!("starting {}", flavour.mpicc.display()))?;
-    ensure!(status.success(), "{} could not compile bench/finalize.c", flavour.mpicc.display());
-    Ok(program)
-}
-
 fn run(flavour: &Flavour, program: &Path, ranks: u32, scaled: &Scaled, profiled: bool) -> Result<Seen> {
     let folder = tempfile::tempdir()?;
     let memory = folder.path().join("memory");
     std::fs::create_dir(&memory)?;
-    let name = flavour.mpicc.file_name().unwrap_or_default().to_string_lossy().replacen("mpicc", "mpirun", 1);
-    let mut command = Command::new(flavour.mpicc.with_file_name(name));
-    command.arg("-n").arg(ranks.to_string());
-    if flavour.family == Family::OpenMpi {
-        command.args(["--allow-run-as-root", "--oversubscribe"]).env("OMPI_MCA_mpi_yield_when_idle", "1");
-    }
     let profile = folder.path().join("run.mpisee");
-    if profiled {
-        for set in &scaled.set {
-            let (name, value) =
-                set.split_once('=').with_context(|| format!("--set {set} is not NAME=VALUE"))?;
-            command.env(name, value);
-        }
-        command.arg(root().join("target/dist/bin/mpisee")).args(["--quiet", "on", "--output"]).arg(&profile);
+    let mut command = launch::launcher(flavour, ranks, profiled.then_some(&profile));
+    for set in scaled.set.iter().filter(|_| profiled) {
+        let (name, value) = set.split_once('=').with_context(|| format!("--set {set} is not NAME=VALUE"))?;
+        command.env(name, value);
     }
     command.arg(program).arg(scaled.communicators.to_string()).arg(&memory);
     let output = command.stdin(Stdio::null()).output().context("starting mpirun")?;
@@ -155,7 +137,8 @@ fn run(flavour: &Flavour, program: &Path, ranks: u32, scaled: &Scaled, profiled:
     ensure!(output.status.success(), "{command:?} failed: {said}");
     let printed = String::from_utf8(output.stdout)?;
     let barrier = printed.split_whitespace().nth(1).with_context(|| format!("'{printed}' is no figure"))?;
-    let mut seen = Seen { barrier: barrier.parse()?, finalize: 0.0, memory: Vec::new(), profile: 0 };
+    let mut seen =
+        Seen { barrier: barrier.parse()?, finalize: 0.0, memory: Vec::new(), profile: 0, init: 0.0 };
     for rank in 0..ranks {
         let text = std::fs::read_to_string(memory.join(rank.to_string()))?;
         let [_, most, time] = text.split_whitespace().collect::<Vec<_>>()[..] else {
@@ -166,6 +149,7 @@ fn run(flavour: &Flavour, program: &Path, ranks: u32, scaled: &Scaled, profiled:
     }
     seen.memory.sort_unstable();
     if profiled {
+        seen.init = Profile::open(&profile)?.run().profiler.init_s;
         for entry in std::fs::read_dir(&profile)? {
             seen.profile += entry?.metadata()?.len();
         }
