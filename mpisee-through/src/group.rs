@@ -334,10 +334,7 @@ impl Names {
             None => {
                 let text = std::str::from_utf8(name)
                     .map_err(|_| BadField { column, why: "the text is not UTF-8".to_owned() })?;
-                let next = (self.names.len() as u32, is_wanted(text));
-                self.numbers.insert(name.to_vec(), next);
-                self.names.push(text.to_owned());
-                next
+                self.insert(text, is_wanted(text))
             }
         };
         self.last.0.clear();
@@ -345,18 +342,18 @@ impl Names {
         self.last.1 = wanted.then_some(number);
         Ok(self.last.1)
     }
-}
 
-impl Names {
     /// The number of a name that is wanted.
     fn number_of(&mut self, name: &str) -> u32 {
-        if let Some(&(number, _)) = self.numbers.get(name.as_bytes()) {
-            return number;
-        }
-        let number = self.names.len() as u32;
-        self.numbers.insert(name.as_bytes().to_vec(), (number, true));
+        let known = self.numbers.get(name.as_bytes()).copied();
+        known.unwrap_or_else(|| self.insert(name, true)).0
+    }
+
+    fn insert(&mut self, name: &str, is_wanted: bool) -> (u32, bool) {
+        let next = (self.names.len() as u32, is_wanted);
+        self.numbers.insert(name.as_bytes().to_vec(), next);
         self.names.push(name.to_owned());
-        number
+        next
     }
 }
 

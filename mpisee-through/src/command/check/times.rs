@@ -4,22 +4,35 @@ use super::{Check, Findings};
 use mpisee_profile::rows::{CallRow, RankRow, Seconds};
 use std::collections::{BTreeMap, HashSet};
 
-/// Times are written with nanoseconds: each is off by half of one at most.
-const ROUNDING_S: f64 = 0.5e-9;
+/// Times are written with nanoseconds: each is off by half of one at most, and so is each that was added up.
+pub const ROUNDING_S: f64 = 0.5e-9;
 /// What adding doubles may lose beside that, relative to the sum.
-const SUMMATION: f64 = 1e-12;
+pub const SUMMATION: f64 = 1e-12;
 
-/// The time in a rank's rows of `calls.csv`.
+/// What is said where calls of threads overlap.
+pub const NOT_COMPARED: &str = "MPI time is not compared with wall time: threads call MPI at once";
+
+/// The sum of the times of some rows.
 #[derive(Debug, Default)]
-struct Calls {
-    time_s: f64,
+pub struct Times {
+    pub sum_s: f64,
     rows: u64,
 }
 
-impl Calls {
-    /// How far the sum may be from a time that is itself rounded.
+impl Times {
+    /// Adds that of a row.
+    pub fn add(&mut self, Seconds(time_s): Seconds) {
+        self.sum_s += time_s;
+        self.rows += 1;
+    }
+
+    /// Whether it may be the same as a time that is itself rounded.
+    pub fn is_close_to(&self, Seconds(time_s): Seconds) -> bool {
+        (time_s - self.sum_s).abs() <= self.tolerance_s()
+    }
+
     fn tolerance_s(&self) -> f64 {
-        ROUNDING_S * (self.rows + 1) as f64 + SUMMATION * self.time_s
+        ROUNDING_S * (self.rows + 1) as f64 + SUMMATION * self.sum_s
     }
 }
 
@@ -27,7 +40,7 @@ impl Calls {
 pub struct TimeCheck<'a> {
     ranks: &'a [RankRow],
     threads_overlap: bool,
-    calls: BTreeMap<u32, Calls>,
+    calls: BTreeMap<u32, Times>,
 }
 
 impl<'a> TimeCheck<'a> {
@@ -38,17 +51,15 @@ impl<'a> TimeCheck<'a> {
 
     /// Adds a row.
     pub fn row(&mut self, row: &CallRow) {
-        let calls = self.calls.entry(row.rank).or_default();
-        calls.time_s += row.time_s.0;
-        calls.rows += 1;
+        self.calls.entry(row.rank).or_default().add(row.time_s);
     }
 
     /// Compares, when all rows are added.
     pub fn finish(self, findings: &mut Findings) {
         if self.threads_overlap {
-            findings.skipped = Some("MPI time is not compared with wall time: threads call MPI at once");
+            findings.skipped = Some(NOT_COMPARED);
         }
-        let none = Calls::default();
+        let none = Times::default();
         for row in self.ranks {
             self.compare(row, self.calls.get(&row.rank).unwrap_or(&none), findings);
         }
@@ -59,10 +70,10 @@ impl<'a> TimeCheck<'a> {
         }
     }
 
-    fn compare(&self, row: &RankRow, calls: &Calls, findings: &mut Findings) {
+    fn compare(&self, row: &RankRow, calls: &Times, findings: &mut Findings) {
         let RankRow { rank, wall_s: Seconds(wall_s), mpi_s: Seconds(mpi_s), .. } = row;
-        let time_s = calls.time_s;
-        if (mpi_s - time_s).abs() > calls.tolerance_s() {
+        let time_s = calls.sum_s;
+        if !calls.is_close_to(row.mpi_s) {
             findings.differs(Check::Time, || {
                 format!("rank {rank} has mpi_s {mpi_s:.9} in ranks.csv and {time_s:.9} s in calls.csv")
             });
