@@ -94,9 +94,14 @@ fn hydra(command: &[u8]) -> Option<u64> {
     Some(hash([b"hydra".as_slice(), place?, world?]))
 }
 
-/// Whether this process speaks for the job, as far as its launcher tells.
+/// Whether this process speaks for the job, as far as its launcher tells: what is to be said is the same on every rank.
 pub fn speaks() -> bool {
-    let mut told = ["OMPI_COMM_WORLD_RANK"].into_iter().chain(RANKS).filter_map(std::env::var_os);
+    is_first(|name| std::env::var(name).ok())
+}
+
+fn is_first(variable: impl Fn(&str) -> Option<String>) -> bool {
+    // Within a job of Slurm, every process that Open MPI's launcher starts on a node inherits its rank.
+    let mut told = ["OMPI_COMM_WORLD_RANK"].into_iter().chain(RANKS).filter_map(variable);
     told.next().is_none_or(|rank| rank == "0")
 }
 
@@ -183,6 +188,16 @@ mod tests {
         assert_ne!(of("n1:43227", 0, 0), of("n1:43227", 0, 1));
         assert_ne!(of("n1:43227", 0, 0), of("n1:43228", 0, 0));
         assert_eq!(hydra(b"mpirun\0-n\x004\0--control-port"), None);
+    }
+
+    #[test]
+    fn rank_0_speaks_and_so_does_a_process_without_a_rank() {
+        let speaks = |variables: &[(&str, &str)]| {
+            let value = |name: &str| variables.iter().find(|(known, _)| *known == name);
+            is_first(|name| value(name).map(|(_, rank)| (*rank).to_owned()))
+        };
+        assert!(speaks(&[]) && speaks(&[("PMI_RANK", "0")]) && !speaks(&[("PMIX_RANK", "3")]));
+        assert!(!speaks(&[("SLURM_PROCID", "0"), ("OMPI_COMM_WORLD_RANK", "1")]));
     }
 
     #[test]

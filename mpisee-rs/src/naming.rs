@@ -288,7 +288,8 @@ fn is_inter(comm: Comm) -> bool {
     flag != 0
 }
 
-fn group_of(comm: Comm, remote: bool) -> Group {
+/// The group of a communicator, or the other one of an intercommunicator.
+pub fn group_of(comm: Comm, remote: bool) -> Group {
     let mut group = std::mem::MaybeUninit::<Group>::uninit();
     let ask = if remote { pmpi::MPI_Comm_remote_group.get() } else { pmpi::MPI_Comm_group.get() };
     // SAFETY: the communicator is valid, and has a remote group if that is asked for; the call writes the

@@ -1,9 +1,6 @@
-//! What the environment tells: which MPI's launcher started this process, and which rank it is to be.
+//! What the environment tells: which MPI's launcher started this process.
 
 use crate::flavours::{Family, numbers};
-
-/// The variables that hold the rank: Open MPI, the launchers of MPICH's family, PMIx (Open MPI 5, Slurm), Slurm.
-const RANKS: [&str; 4] = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"];
 
 /// The variables by which a launcher of MPICH's family, or one that speaks its protocol, is known.
 const MPICH: [&str; 3] = ["PMI_RANK", "HYDI_CONTROL_FD", "MPI_LOCALRANKID"];
@@ -19,11 +16,6 @@ pub struct Hint {
     pub version: Vec<u32>,
     /// The variable that says so.
     pub variable: &'static str,
-}
-
-/// Whether this process speaks for the run: the messages are the same on every rank.
-pub fn speaks(variable: impl Fn(&str) -> Option<String>) -> bool {
-    RANKS.iter().find_map(|name| variable(name)).is_none_or(|rank| rank == "0")
 }
 
 /// Finds out which MPI's launcher this is. `None` if none has left a mark, or two have.
@@ -77,14 +69,5 @@ mod tests {
     fn no_launcher_and_two_launchers_tell_nothing() {
         assert_eq!(hint(environment(&[("OMPI_VERSION", "5.0.11"), ("PMIX_RANK", "0")])), None);
         assert_eq!(hint(environment(&[("OMPI_COMM_WORLD_SIZE", "2"), ("PMI_RANK", "0")])), None);
-    }
-
-    #[test]
-    fn rank_0_speaks_and_so_does_a_process_without_a_rank() {
-        assert!(speaks(environment(&[])));
-        assert!(speaks(environment(&[("PMI_RANK", "0")])));
-        assert!(!speaks(environment(&[("PMIX_RANK", "3")])));
-        // Within a job of Slurm, every process that mpirun starts on a node inherits its rank.
-        assert!(!speaks(environment(&[("SLURM_PROCID", "0"), ("OMPI_COMM_WORLD_RANK", "1")])));
     }
 }

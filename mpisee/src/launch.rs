@@ -9,6 +9,7 @@ use crate::gpu::Asked;
 use crate::program::Program;
 use crate::signals;
 use mpisee_profile::options::Options;
+use mpisee_profile::process;
 use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -22,7 +23,7 @@ pub fn launch(run: Run) -> Result<Infallible, Failure> {
     let program = Program::find(&run.program)?;
     let variable = |name: &str| std::env::var(name).ok();
     let say = |message: &dyn std::fmt::Display| {
-        if environment::speaks(variable) {
+        if process::speaks() {
             eprintln!("mpisee: {message}");
         }
     };

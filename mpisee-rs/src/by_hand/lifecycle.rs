@@ -130,7 +130,8 @@ fn enter_world(process: &Process) {
 /// Says once that the library is for another MPI.
 fn tell_misfit(version: &str) {
     static TOLD: Once = Once::new();
-    if is_first_rank_by_environment() {
+    // MPI cannot be asked.
+    if identity::speaks() {
         TOLD.call_once(|| {
             say(format_args!(
                 "this libmpisee.so is for {FLAVOUR}, the program runs {version}: nothing is recorded; start it with \
@@ -162,7 +163,7 @@ fn start(sessions_alone: Option<Group>) {
         say(format_args!("no memory for counters: nothing is recorded on this rank"));
         return;
     };
-    let world_group = sessions_alone.unwrap_or_else(|| world_group(predefined.world));
+    let world_group = sessions_alone.unwrap_or_else(|| naming::group_of(predefined.world, false));
     let (world_rank, world_size) = place_in(world_group);
     if world_rank == 0 {
         complaints.iter().chain(&complaint).for_each(|complaint| say(format_args!("{complaint}")));
@@ -321,20 +322,4 @@ fn thread_level() -> &'static str {
     let found = constant::THREAD_LEVELS.iter().position(|&known| known == level);
     // Where the level is unknown the careful one holds.
     names[found.unwrap_or(3)]
-}
-
-fn world_group(world: abi::Comm) -> abi::Group {
-    let mut group = MaybeUninit::uninit();
-    // SAFETY: the communicator is valid; the call writes the group.
-    unsafe {
-        pmpi::MPI_Comm_group.get()(Raw::new(world), group.as_mut_ptr());
-        group.assume_init()
-    }
-}
-
-/// Whether a launcher says that this is rank 0, or says nothing: for when MPI cannot be asked.
-fn is_first_rank_by_environment() -> bool {
-    let ranks = ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"];
-    let told = ranks.iter().find_map(|name| std::env::var(name).ok());
-    told.is_none_or(|rank| rank == "0")
 }
