@@ -277,6 +277,13 @@ fn leading_run(ranks: &[u32]) -> usize {
     1 + ranks.windows(2).take_while(|pair| pair[1] - pair[0] == stride).count()
 }
 
+impl RankSet {
+    /// `rank 3`, `ranks 0-2`.
+    pub fn named(&self) -> String {
+        format!("{} {self}", if self.len() == 1 { "rank" } else { "ranks" })
+    }
+}
+
 impl fmt::Display for RankSet {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, range) in self.ranges.iter().enumerate() {

@@ -73,17 +73,13 @@ impl Companions {
     /// Why a profile of these ranks alone is incomplete; `None` if they are all.
     pub fn why_incomplete(&self) -> Option<String> {
         self.is_partial.then(|| {
-            let named = |ranks: &RankSet| match ranks.len() {
-                1 => format!("rank {ranks}"),
-                _ => format!("ranks {ranks}"),
-            };
             let elsewhere: RankSet = (0..self.world_size)
                 .filter(|&rank| !self.having.contains(rank) && !self.lacking.contains(rank))
                 .collect();
             let lacking = (!self.lacking.is_empty())
-                .then(|| format!("{} ran without the profiler", named(&self.lacking)));
+                .then(|| format!("{} ran without the profiler", self.lacking.named()));
             let elsewhere =
-                (!elsewhere.is_empty()).then(|| format!("{} ran on other nodes", named(&elsewhere)));
+                (!elsewhere.is_empty()).then(|| format!("{} ran on other nodes", elsewhere.named()));
             lacking.into_iter().chain(elsewhere).collect::<Vec<_>>().join("; ")
         })
     }

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 pub use live::Clock;
 use live::{Twice, words_of};
-pub use place::{Collected, Place, collected, is_collective, named, of_snapshot, short_seconds};
+pub use place::{Collected, Place, collected, is_collective, of_snapshot, short_seconds};
 pub use world::{World, missing, worlds};
 
 /// More than any segment has.

@@ -154,11 +154,6 @@ impl Place {
     }
 }
 
-/// `rank 3`, `ranks 0-2`.
-pub fn named(ranks: &RankSet) -> String {
-    format!("{} {ranks}", if ranks.len() == 1 { "rank" } else { "ranks" })
-}
-
 /// A time as people say it: `12 s`, `0.3 s`.
 pub fn short_seconds(seconds: f64) -> String {
     match seconds {

@@ -4,7 +4,7 @@ mod profile;
 
 use super::Outcome;
 use crate::output::printable;
-use crate::segments::{self, Skipped, World, named};
+use crate::segments::{self, Skipped, World};
 use anyhow::{Result, bail};
 use clap::Args;
 use mpisee_profile::RankSet;
@@ -154,7 +154,7 @@ fn tell_recovered(world: &World, recovered: &Recovered) -> Result<()> {
     let start = recovered.segments.iter().map(|segment| segment.header.start_realtime_ns).min().unwrap_or(0);
     say(&format!(
         "incomplete profile of {} of {}, begun {}, in {directory}{since}; read it with: mpisee-through {directory}",
-        named(&ranks),
+        ranks.named(),
         world.size(),
         rfc3339(start)
     ))?;

@@ -1,6 +1,6 @@
 //! From the segments of one world to its profile, as at `MPI_Finalize`, but without the processes.
 
-use crate::segments::{Clock, Collected, Place, Segment, World, collected, missing, named, of_snapshot};
+use crate::segments::{Clock, Collected, Place, Segment, World, collected, missing, of_snapshot};
 use crate::units::to_nine_decimals;
 use anyhow::{Context, Result};
 use mpisee_profile::files::{FoldedFiles, ProfileFiles, parts};
@@ -228,7 +228,7 @@ fn why_incomplete(world: &World, recovered: &[&Segment]) -> String {
     let with_segment = || world.segments().map(|segment| rank(&segment));
     let unreadable: RankSet =
         with_segment().filter(|&rank| !ended.contains(rank) && !running.contains(rank)).collect();
-    let mut why = format!("{} ended without MPI_Finalize", named(&ended));
+    let mut why = format!("{} ended without MPI_Finalize", ended.named());
     let cut: RankSet =
         recovered.iter().filter(|segment| segment.header.private_bytes > 0).map(rank).collect();
     for (ranks, what) in [
@@ -241,7 +241,7 @@ fn why_incomplete(world: &World, recovered: &[&Segment]) -> String {
         (running, "still ran when this was recovered"),
     ] {
         if !ranks.is_empty() {
-            why += &format!("; {} {what}", named(&ranks));
+            why += &format!("; {} {what}", ranks.named());
         }
     }
     why

@@ -5,7 +5,7 @@
 //! root may; one that has not is yet to come.
 
 use super::job::{Job, Rank};
-use crate::segments::{Collected, Place, collected, is_collective, named, short_seconds};
+use crate::segments::{Collected, Place, collected, is_collective, short_seconds};
 use mpisee_profile::RankSet;
 use mpisee_profile::segment::now::Call;
 use std::collections::BTreeMap;
@@ -115,7 +115,7 @@ pub fn whereabouts(ranks: &Collected) -> String {
 
 /// `ranks 0-2 in MPI_Allreduce on W (call 18) for 12 s`.
 pub fn line(ranks: &Collected) -> String {
-    format!("{} {}", named(&ranks.ranks), whereabouts(ranks))
+    format!("{} {}", ranks.ranks.named(), whereabouts(ranks))
 }
 
 #[cfg(test)]
