@@ -2,16 +2,7 @@
 ! depends on time (the tests) come on a communicator of their own.
 #include "fortran.h"
 program everything
-#ifdef USE_MPI_F08
-  use mpi_f08
-#endif
-#ifdef USE_MPI
-  use mpi
-#endif
-  implicit none
-#ifdef MPIF_H
-  include 'mpif.h'
-#endif
+#include "fortran_begin.h"
   ! Indices begin with 1, but with 0 in mpi_f08 of MPICH 4.0.
   integer :: first
   integer :: ierr, rank, ranks, left, right
@@ -38,14 +29,7 @@ program everything
 
 contains
 
-  subroutine check(holds, what)
-    logical, intent(in) :: holds
-    character(len=*), intent(in) :: what
-    if (.not. holds) then
-      print '(a)', what
-      error stop 1
-    end if
-  end subroutine check
+#include "fortran_check.h"
 
   subroutine blocking()
     integer :: a(20), b(20), m(3, 5), count

@@ -7,6 +7,9 @@
 #define GROUP_T type(MPI_Group)
 #define INFO_T type(MPI_Info)
 #define DATATYPE_T type(MPI_Datatype)
+#define WIN_T type(MPI_Win)
+#define FILE_T type(MPI_File)
+#define SESSION_T type(MPI_Session)
 #define STATUS_T type(MPI_Status)
 #define STATUSES_T(count) type(MPI_Status), dimension(count)
 #define SOURCE(status) status%MPI_SOURCE
@@ -20,6 +23,9 @@
 #define GROUP_T integer
 #define INFO_T integer
 #define DATATYPE_T integer
+#define WIN_T integer
+#define FILE_T integer
+#define SESSION_T integer
 #define STATUS_T integer, dimension(MPI_STATUS_SIZE)
 #define STATUSES_T(count) integer, dimension(MPI_STATUS_SIZE, count)
 #define SOURCE(status) status(MPI_SOURCE)

@@ -2,17 +2,8 @@
 ! gets. All of it is in MPI 3.1.
 #include "fortran.h"
 program creations
-#ifdef USE_MPI_F08
-  use mpi_f08
-#endif
-#ifdef USE_MPI
-  use mpi
-#endif
   use, intrinsic :: iso_c_binding, only: c_ptr
-  implicit none
-#ifdef MPIF_H
-  include 'mpif.h'
-#endif
+#include "fortran_begin.h"
   integer :: ierr, rank, left, right
 
   call MPI_Init(NO_OTHERS)
@@ -33,14 +24,7 @@ program creations
 
 contains
 
-  subroutine check(holds, what)
-    logical, intent(in) :: holds
-    character(len=*), intent(in) :: what
-    if (.not. holds) then
-      print '(a)', what
-      error stop 1
-    end if
-  end subroutine check
+#include "fortran_check.h"
 
   subroutine between_groups()
     integer :: a(8), side, root
@@ -231,16 +215,7 @@ contains
 end program creations
 
 subroutine query(state, status, ierr)
-#ifdef USE_MPI_F08
-  use mpi_f08
-#endif
-#ifdef USE_MPI
-  use mpi
-#endif
-  implicit none
-#ifdef MPIF_H
-  include 'mpif.h'
-#endif
+#include "fortran_begin.h"
   integer(kind=MPI_ADDRESS_KIND) :: state
   STATUS_T :: status
   integer :: ierr

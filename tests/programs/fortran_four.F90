@@ -2,23 +2,12 @@
 #include "fortran.h"
 #ifdef USE_MPI_F08
 #define LARGE(count) count/**/_MPI_COUNT_KIND
-#define WIN_T type(MPI_Win)
 #else
 #define LARGE(count) count
-#define WIN_T integer
 #endif
 program four
-#ifdef USE_MPI_F08
-  use mpi_f08
-#endif
-#ifdef USE_MPI
-  use mpi
-#endif
   use, intrinsic :: iso_c_binding, only: c_ptr
-  implicit none
-#ifdef MPIF_H
-  include 'mpif.h'
-#endif
+#include "fortran_begin.h"
   integer :: ierr, rank, left, right
 
   call MPI_Init(NO_OTHERS)
@@ -34,14 +23,7 @@ program four
 
 contains
 
-  subroutine check(holds, what)
-    logical, intent(in) :: holds
-    character(len=*), intent(in) :: what
-    if (.not. holds) then
-      print '(a)', what
-      error stop 1
-    end if
-  end subroutine check
+#include "fortran_check.h"
 
   subroutine both_ways()
     integer :: a(20), b(20)

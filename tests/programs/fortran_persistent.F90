@@ -8,24 +8,16 @@
 #define MPI_Neighbor_allgather_init MPIX_Neighbor_allgather_init
 #endif
 program persistent
-#ifdef USE_MPI_F08
-  use mpi_f08
 #ifdef HAS_MPIX
+#if defined(USE_MPI_F08)
   use mpi_f08_ext
-#endif
-#endif
-#ifdef USE_MPI
-  use mpi
-#ifdef HAS_MPIX
+#elif defined(USE_MPI)
   use mpi_ext
 #endif
 #endif
-  implicit none
-#ifdef MPIF_H
-  include 'mpif.h'
-#ifdef HAS_MPIX
+#include "fortran_begin.h"
+#if defined(HAS_MPIX) && defined(MPIF_H)
   include 'mpif-ext.h'
-#endif
 #endif
   integer :: ierr, rank, left, round
   integer :: a(8), b(8), c(10), d(10), e(4), f(4)

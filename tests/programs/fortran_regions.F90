@@ -1,16 +1,7 @@
 ! Regions by number, and recording off and on.
 #include "fortran.h"
 program regions
-#ifdef USE_MPI_F08
-  use mpi_f08
-#endif
-#ifdef USE_MPI
-  use mpi
-#endif
-  implicit none
-#ifdef MPIF_H
-  include 'mpif.h'
-#endif
+#include "fortran_begin.h"
   include 'mpisee.inc'
   integer :: ierr, provided
 

@@ -1,21 +1,7 @@
 ! Sessions and communicators from their groups, without a world; 4 processes.
 #include "fortran.h"
-#ifdef USE_MPI_F08
-#define SESSION_T type(MPI_Session)
-#else
-#define SESSION_T integer
-#endif
 program sessions
-#ifdef USE_MPI_F08
-  use mpi_f08
-#endif
-#ifdef USE_MPI
-  use mpi
-#endif
-  implicit none
-#ifdef MPIF_H
-  include 'mpif.h'
-#endif
+#include "fortran_begin.h"
   integer :: ierr, rank, a(20), b(20)
   SESSION_T :: session
   GROUP_T :: everyone, mine, theirs

@@ -2,15 +2,7 @@
 ! program that gets none spawns itself without any, to try MPI_ARGV_NULL and MPI_ERRCODES_IGNORE.
 #include "fortran.h"
 program spawn
-#ifdef USE_MPI_F08
-  use mpi_f08
-#elif defined(USE_MPI)
-  use mpi
-#endif
-  implicit none
-#ifdef MPIF_H
-  include 'mpif.h'
-#endif
+#include "fortran_begin.h"
   COMM_T :: parent, inter
   integer :: rank, remote, class, codes(2), ierr, code
   integer :: data(300)

@@ -1,24 +1,8 @@
 ! Windows, files, and requests of theirs, on 4 ranks; it verifies what it gets.
 #include "fortran.h"
-#ifdef USE_MPI_F08
-#define WIN_T type(MPI_Win)
-#define FILE_T type(MPI_File)
-#else
-#define WIN_T integer
-#define FILE_T integer
-#endif
 program storage
-#ifdef USE_MPI_F08
-  use mpi_f08
-#endif
-#ifdef USE_MPI
-  use mpi
-#endif
   use, intrinsic :: iso_c_binding, only: c_ptr, c_f_pointer
-  implicit none
-#ifdef MPIF_H
-  include 'mpif.h'
-#endif
+#include "fortran_begin.h"
   integer :: ierr, rank, right
   COMM_T :: twin
 
@@ -35,14 +19,7 @@ program storage
 
 contains
 
-  subroutine check(holds, what)
-    logical, intent(in) :: holds
-    character(len=*), intent(in) :: what
-    if (.not. holds) then
-      print '(a)', what
-      error stop 1
-    end if
-  end subroutine check
+#include "fortran_check.h"
 
   subroutine windows()
     integer, asynchronous :: memory(20), a(20), b(20)
