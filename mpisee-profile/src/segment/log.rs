@@ -45,6 +45,17 @@ impl Created {
             remote: None,
         }
     }
+
+    /// As in its record, see [`decode_created`].
+    fn numbers(&self) -> Vec<u32> {
+        let Created { id, parent, letter, n, r, operation, rank, reorder, group, remote } = self;
+        let runs = |runs: &Runs| runs.0.len() as u32;
+        let mut numbers = vec![*id, *parent, u32::from(*letter), *n, *r, *operation, *rank, *reorder];
+        numbers.extend([runs(group), remote.as_ref().map_or(NONE, runs)]);
+        let all = std::iter::once(group).chain(remote).flat_map(|runs| &runs.0);
+        numbers.extend(all.flat_map(|run| [run.first, run.count, run.stride as u32]));
+        numbers
+    }
 }
 
 /// Ranks of a run that is not taken apart any more.
@@ -311,67 +322,19 @@ const FOLDED: u32 = 9;
 impl Record {
     /// The words of the record.
     pub fn encode(&self) -> Vec<u64> {
-        let mut payload = Vec::new();
-        let mut number = |number: u32| payload.extend(number.to_ne_bytes());
-        let kind = match self {
-            Record::Created(created) => {
-                for field in [created.id, created.parent, u32::from(created.letter), created.n, created.r] {
-                    number(field);
-                }
-                for field in [created.operation, created.rank, created.reorder] {
-                    number(field);
-                }
-                let remote = created.remote.as_ref();
-                number(created.group.0.len() as u32);
-                number(remote.map_or(NONE, |remote| remote.0.len() as u32));
-                for run in created.group.0.iter().chain(remote.into_iter().flat_map(|remote| &remote.0)) {
-                    number(run.first);
-                    number(run.count);
-                    number(run.stride as u32);
-                }
-                CREATED
-            }
-            Record::Numbered { id, n } => {
-                number(*id);
-                number(*n);
-                NUMBERED
-            }
-            Record::ParentName { id, name: text } => {
-                number(*id);
-                payload.extend(text.as_bytes());
-                PARENT_NAME
-            }
-            Record::Label { id, text } => {
-                number(*id);
-                payload.extend(text.as_bytes());
-                LABEL
-            }
-            Record::Topology { id, text } => {
-                number(*id);
-                payload.extend(text.as_bytes());
-                TOPOLOGY
-            }
-            Record::Freed { id } => {
-                number(*id);
-                FREED
-            }
-            Record::Folded { id, changing } => {
-                number(*id);
-                number(u32::from(*changing));
-                FOLDED
-            }
-            Record::Fact { which, text } => {
-                number(*which);
-                payload.extend(text.as_bytes());
-                FACT
-            }
-            Record::Region { id, parent, name } => {
-                number(*id);
-                number(*parent);
-                payload.extend(name.as_bytes());
-                REGION
-            }
+        let (kind, numbers, text) = match self {
+            Record::Created(created) => (CREATED, created.numbers(), ""),
+            Record::Numbered { id, n } => (NUMBERED, vec![*id, *n], ""),
+            Record::ParentName { id, name } => (PARENT_NAME, vec![*id], name.as_str()),
+            Record::Label { id, text } => (LABEL, vec![*id], text.as_str()),
+            Record::Topology { id, text } => (TOPOLOGY, vec![*id], text.as_str()),
+            Record::Freed { id } => (FREED, vec![*id], ""),
+            Record::Folded { id, changing } => (FOLDED, vec![*id, u32::from(*changing)], ""),
+            Record::Fact { which, text } => (FACT, vec![*which], text.as_str()),
+            Record::Region { id, parent, name } => (REGION, vec![*id, *parent], name.as_str()),
         };
+        let mut payload: Vec<u8> = numbers.into_iter().flat_map(u32::to_ne_bytes).collect();
+        payload.extend(text.as_bytes());
         let mut words = vec![u64::from(kind) | (payload.len() as u64) << 32];
         words.extend(payload.chunks(8).map(|bytes| {
             let mut word = [0; 8];

@@ -111,25 +111,21 @@ impl RankTables {
         }
         tables.rank.mpi_s = seconds(mpi_ticks);
         include_inner(snapshot, &mut mpi_ticks_by_region);
-        for (key, values) in &counters {
-            if let Some(Meaning::Region(id)) = key.meaning() {
-                let open = match values[region::OPEN_SINCE] {
-                    0 => 0,
-                    since => end.ticks.saturating_sub(since),
-                };
-                let (Some(path), Some(&mpi)) = (paths.get(id as usize), mpi_ticks_by_region.get(id as usize))
-                else {
-                    continue;
-                };
-                tables.regions.push(RegionRow {
-                    rank: snapshot.world_rank,
-                    region: path.clone(),
-                    wall_s: seconds(values[region::TICKS].wrapping_add(open)),
-                    mpi_s: seconds(mpi),
-                    entries: values[region::ENTRIES],
-                });
-            }
-        }
+        let regions = counters.iter().filter_map(|(key, values)| {
+            let Some(Meaning::Region(id)) = key.meaning() else { return None };
+            let open = match values[region::OPEN_SINCE] {
+                0 => 0,
+                since => end.ticks.saturating_sub(since),
+            };
+            Some(RegionRow {
+                rank: snapshot.world_rank,
+                region: paths.get(id as usize)?.clone(),
+                wall_s: seconds(values[region::TICKS].wrapping_add(open)),
+                mpi_s: seconds(*mpi_ticks_by_region.get(id as usize)?),
+                entries: values[region::ENTRIES],
+            })
+        });
+        tables.regions = regions.collect();
         tables
     }
 }

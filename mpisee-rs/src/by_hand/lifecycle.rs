@@ -152,11 +152,7 @@ fn start(sessions_alone: Option<Group>) {
     let Some(predefined) = predefined else {
         return tell_misfit(&version);
     };
-    let variables = std::env::vars_os();
-    let (options, complaints) =
-        Options::from_environment(variables.filter_map(|(name, value)| {
-            Some((name.into_string().ok()?, value.to_string_lossy().into_owned()))
-        }));
+    let (options, complaints) = Options::from_environment(variables());
     let ticks_are_tsc = clock::choose(options.clock);
     let before = clock::moment();
     let Some((segment, complaint)) = Segment::create(&options.segments) else {
@@ -194,9 +190,7 @@ fn start(sessions_alone: Option<Group>) {
     });
     let Some(process) = process::process().filter(|_| installed) else { return };
     if thread_level == "multiple" {
-        COMMUNICATORS.share();
-        REQUESTS.share();
-        meaning::share();
+        share();
     }
     naming::log_predefined(process, world_rank, Runs::first(world_size));
     naming::log_predefined(process, 0, [world_rank].into_iter().collect());
@@ -211,6 +205,19 @@ fn start(sessions_alone: Option<Group>) {
     fill_header(process, before);
     price::note_init(process, began_ns);
     switch(process, record);
+}
+
+/// The environment, as far as names are text.
+fn variables() -> impl Iterator<Item = (String, String)> {
+    let all = std::env::vars_os();
+    all.filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())))
+}
+
+/// Several threads call MPI at the same time.
+fn share() {
+    COMMUNICATORS.share();
+    REQUESTS.share();
+    meaning::share();
 }
 
 /// A forked child shares the segment's memory, and is not a rank.
