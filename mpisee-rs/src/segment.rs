@@ -1,10 +1,10 @@
 //! This process's segment: a shared-memory file, mapped once and grown in place.
 
-use mpisee_profile::segment::Source;
 use mpisee_profile::segment::layout::{
     self, CHUNK_HEADER_BYTES, COUNTERS, ChunkHeader, HEADER_BYTES, Header, LOG,
 };
 use mpisee_profile::segment::log::Record;
+use mpisee_profile::segment::{Source, file_name};
 use std::ffi::{CString, c_int};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -288,7 +288,7 @@ fn create_file(directory: &Path, mut number: impl FnMut() -> u64) -> io::Result<
     let pid = std::process::id();
     let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL;
     for _ in 0..MOST_TRIES {
-        let path = directory.join(format!("mpisee-{user}-{pid}-{:x}.segment", number()));
+        let path = directory.join(file_name(user, pid, number()));
         match open(&path, flags) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
@@ -383,8 +383,7 @@ mod tests {
         std::fs::create_dir(&scratch).unwrap();
         // SAFETY: getuid cannot fail.
         let user = unsafe { libc::getuid() };
-        let path =
-            |number: u64| scratch.join(format!("mpisee-{user}-{}-{number:x}.segment", std::process::id()));
+        let path = |number: u64| scratch.join(file_name(user, std::process::id(), number));
         let victim = scratch.join("victim");
         std::fs::write(&victim, "as it was").unwrap();
         symlink(&victim, path(1)).unwrap();

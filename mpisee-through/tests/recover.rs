@@ -2,10 +2,10 @@
 //! what can be read is recovered all the same.
 
 use mpisee_profile::rows::{CallRow, CommRow, Memory, RankRow};
-use mpisee_profile::segment::CallKey;
 use mpisee_profile::segment::layout::Header;
 use mpisee_profile::segment::log::{Created, Fact, Record, Runs};
 use mpisee_profile::segment::words::{Owner, Words};
+use mpisee_profile::segment::{CallKey, file_name};
 use mpisee_profile::{Operation, Profile, process};
 use proptest::prelude::*;
 use std::mem::offset_of;
@@ -75,7 +75,7 @@ impl Place {
 
     fn path(&self, pid: u32, number: u32) -> PathBuf {
         let user = std::fs::metadata(self.0.path()).unwrap().uid();
-        self.segments().join(format!("mpisee-{user}-{pid}-{number}.segment"))
+        self.segments().join(file_name(user, pid, number.into()))
     }
 
     fn put(&self, pid: u32, number: u32, bytes: &[u8]) -> PathBuf {

@@ -79,7 +79,7 @@ impl Place {
 /// The process of which a segment is, by its name.
 fn owner_of(segment: &Path) -> u32 {
     let name = segment.file_name().expect("a file has a name").to_string_lossy().into_owned();
-    name.split('-').nth(2).expect("the name tells the process").parse().expect("a number")
+    mpisee_profile::segment::owner_of(&name).expect("the name tells the process").1
 }
 
 /// Whether the process runs.

@@ -24,6 +24,19 @@ pub use snapshot::{Snapshot, Source};
 use std::collections::BTreeMap;
 pub use tables::RankTables;
 
+/// The name of the file of a process's segment; nobody is to foresee the number.
+pub fn file_name(user: u32, pid: u32, number: u64) -> String {
+    format!("mpisee-{user}-{pid}-{number:x}.segment")
+}
+
+/// User and process, from a name that [`file_name`] makes.
+pub fn owner_of(file_name: &str) -> Option<(u32, u32)> {
+    let mut parts = file_name.strip_prefix("mpisee-")?.strip_suffix(".segment")?.split('-');
+    let (user, pid) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    (is_number(parts.next()?) && parts.next().is_none()).then_some((user, pid))
+}
+
 /// Why a call is in no table. Counted per rank, summed into `run.json`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
@@ -88,6 +101,27 @@ impl NotSeen {
             NotSeen::EndingThread => "calls by ending threads",
             NotSeen::NoRoom => "calls for which no memory was left",
             NotSeen::InternalError => "calls whose recording failed",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_tell_user_and_process() {
+        assert_eq!(owner_of(&file_name(1000, 4711, 0x18a)), Some((1000, 4711)));
+        for other in [
+            "mpisee-1000-4711.segment",
+            "mpisee-1000-4711-.segment",
+            "mpisee-1000-4711-1-2.segment",
+            "mpisee--1-4711-1.segment",
+            "mpisee-99999999999-1-1.segment",
+            "mpisee-1-1-xyz.segment",
+            "mpisee-1-1-1.segment.old",
+        ] {
+            assert_eq!(owner_of(other), None, "{other}");
         }
     }
 }

@@ -8,9 +8,9 @@ use anyhow::{Context, Result, bail};
 use mpisee_profile::gpu::{self, GpuFile, Part};
 use mpisee_profile::options::{Options, SETTINGS};
 use mpisee_profile::process;
-use mpisee_profile::segment::Snapshot;
 use mpisee_profile::segment::layout::HEADER_BYTES;
 use mpisee_profile::segment::tables::names_can_be;
+use mpisee_profile::segment::{Snapshot, owner_of};
 use std::collections::HashSet;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::Read;
@@ -93,7 +93,7 @@ pub fn find(directory: &Path, user: u32, others_ended: bool) -> Result<Found> {
     let mut found = Found::default();
     for entry in std::fs::read_dir(directory).with_context(cannot)? {
         let path = entry.with_context(cannot)?.path();
-        let Some((owner, pid)) = path.file_name().and_then(|name| parse_name(name.to_str()?)) else {
+        let Some((owner, pid)) = path.file_name().and_then(|name| owner_of(name.to_str()?)) else {
             continue;
         };
         if owner != user {
@@ -110,14 +110,6 @@ pub fn find(directory: &Path, user: u32, others_ended: bool) -> Result<Found> {
     found.unreadable.sort();
     found.empty.sort();
     Ok(found)
-}
-
-/// User and process, from `mpisee-<user>-<pid>-<time>.segment`.
-fn parse_name(name: &str) -> Option<(u32, u32)> {
-    let mut parts = name.strip_prefix("mpisee-")?.strip_suffix(".segment")?.split('-');
-    let (user, pid) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
-    let is_time = |time: &str| !time.is_empty() && time.bytes().all(|byte| byte.is_ascii_hexdigit());
-    (is_time(parts.next()?) && parts.next().is_none()).then_some((user, pid))
 }
 
 /// What a file of a segment's name is.
@@ -269,26 +261,5 @@ impl Segment {
             bail!("{}: another file took its name", cannot());
         }
         std::fs::remove_file(&self.path).with_context(cannot)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::parse_name;
-
-    #[test]
-    fn names_tell_user_and_process() {
-        assert_eq!(parse_name("mpisee-1000-4711-18a.segment"), Some((1000, 4711)));
-        for other in [
-            "mpisee-1000-4711.segment",
-            "mpisee-1000-4711-.segment",
-            "mpisee-1000-4711-1-2.segment",
-            "mpisee--1-4711-1.segment",
-            "mpisee-99999999999-1-1.segment",
-            "mpisee-1-1-xyz.segment",
-            "mpisee-1-1-1.segment.old",
-        ] {
-            assert_eq!(parse_name(other), None, "{other}");
-        }
     }
 }
