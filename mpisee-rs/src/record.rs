@@ -1,11 +1,13 @@
 //! Recording: from a call and its meaning to slots.
 
-use crate::abi::{Comm, Raw, Request};
+use crate::abi::{Comm, Raw, Request, STATUS_IGNORE, Status, constant};
+use crate::argument::Place;
 use crate::clock;
 use crate::communicator::Known;
 use crate::counters::{add, update};
-use crate::meaning::completion::Scratch;
+use crate::meaning::completion::{Scratch, count_on};
 use crate::process::{self, COMMUNICATORS, Process, REQUESTS};
+use crate::request::Started;
 use crate::thread::{Inside, Thread};
 use mpisee_profile::Operation;
 use mpisee_profile::rows::Memory;
@@ -14,6 +16,8 @@ use mpisee_profile::segment::layout::{call, peer};
 use mpisee_profile::segment::now::{self, UNKNOWN};
 use mpisee_profile::segment::{CallKey, Key, NotSeen, PeerKey};
 use std::cell::RefMut;
+use std::ffi::c_int;
+use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -127,6 +131,91 @@ impl Call {
             process::not_seen(NotSeen::InternalError);
         }
     }
+}
+
+/// A call as it was made.
+pub struct Made {
+    pub operation: Operation,
+    /// The number of its communicator.
+    pub communicator: u32,
+    pub code: c_int,
+    pub ticks: u64,
+}
+
+impl Made {
+    /// Whether it did what it was asked for.
+    #[inline]
+    pub fn succeeded(&self) -> bool {
+        self.code == constant::SUCCESS
+    }
+
+    /// Counts it, as [`Recorder::count`].
+    #[inline]
+    pub fn count(&self, recorder: &Recorder, message: u64, bytes: u64) -> Counted {
+        recorder.count(self.communicator, self.operation, message, bytes, self.ticks)
+    }
+
+    /// Counts it with its time alone, while recording is on.
+    #[inline]
+    pub fn count_time(&self, recorder: &Recorder) {
+        count_on(recorder, self.operation, self.communicator, self.ticks);
+    }
+
+    /// Keeps what the call has started, if it succeeded.
+    ///
+    /// # Safety
+    /// A call that succeeded has stored its request there.
+    #[inline(always)]
+    pub unsafe fn keep(&self, request: Place<Request>, started: impl FnOnce() -> Started) {
+        if self.succeeded() {
+            // SAFETY: the caller's promise.
+            unsafe { REQUESTS.add(request, started) };
+        }
+    }
+}
+
+/// Makes the application's call and has it noted: if it is recorded at all, and `find` finds the number of its
+/// communicator.
+#[inline(always)]
+pub fn noted(
+    call: Option<Call>,
+    operation: Operation,
+    find: impl FnOnce(&Call) -> Option<u32>,
+    make: impl FnOnce() -> c_int,
+    note: impl FnOnce(&Recorder, &Made),
+) -> c_int {
+    let Some(call) = call else { return make() };
+    let Some(communicator) = find(&call) else { return call.unseen(operation, make) };
+    let (code, ticks) = call.time(operation, communicator, make);
+    call.record(|recorder| note(recorder, &Made { operation, communicator, code, ticks }));
+    code
+}
+
+/// The same for a call whose status says what came, also when the application ignores it. What is noted gets the status
+/// if the call succeeded.
+///
+/// # Safety
+/// A call that succeeds fills the status that `make` gives it.
+#[inline(always)]
+pub unsafe fn noted_with_status(
+    operation: Operation,
+    find: impl FnOnce(&Call) -> Option<u32>,
+    status: *mut Status,
+    make: impl FnOnce(*mut Status) -> c_int,
+    note: impl FnOnce(&Recorder, &Made, Option<&Status>),
+) -> c_int {
+    let Some(call) = Call::counted() else { return make(status) };
+    let Some(communicator) = find(&call) else { return call.unseen(operation, || make(status)) };
+    let mut own = MaybeUninit::<Status>::uninit();
+    let status = if status == STATUS_IGNORE { own.as_mut_ptr() } else { status };
+    let (code, ticks) = call.time(operation, communicator, || make(status));
+    call.record(|recorder| {
+        let made = Made { operation, communicator, code, ticks };
+        // SAFETY: the caller's promise. A status of Fortran is aligned as an integer is.
+        let filled = made.succeeded().then(|| unsafe { status.read_unaligned() });
+        note(recorder, &made, filled.as_ref());
+    });
+    code
 }
 
 #[cold]

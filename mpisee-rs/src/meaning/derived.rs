@@ -4,7 +4,7 @@ use super::completion::count_on;
 use crate::abi::{self, Comm, FromFortran, Raw, constant};
 use crate::argument::Place;
 use crate::process;
-use crate::record::Call;
+use crate::record::{Call, noted};
 use crate::table::Table;
 use mpisee_profile::Operation;
 use mpisee_profile::segment::NotSeen;
@@ -52,20 +52,21 @@ impl<H: FromFortran> Handles<H> {
         new: Place<H>,
         make: impl FnOnce() -> c_int,
     ) -> c_int {
-        let Some(call) = Call::tracked() else { return make() };
-        let Some(communicator) = call.number_of(comm) else { return call.unseen(operation, make) };
-        let (code, ticks) = call.time(operation, communicator, make);
-        call.record(|recorder| {
-            count_on(recorder, operation, communicator, ticks);
-            if code == constant::SUCCESS {
-                // SAFETY: the call succeeded, so it stored a handle.
-                let new = unsafe { new.handle() };
-                if let Some(row) = recorder.process.folding.row_of(communicator) {
-                    self.communicators.insert(abi::bits(new), row);
+        noted(
+            Call::tracked(),
+            operation,
+            |call| call.number_of(comm),
+            make,
+            |recorder, made| {
+                made.count_time(recorder);
+                if made.succeeded()
+                    && let Some(row) = recorder.process.folding.row_of(made.communicator)
+                {
+                    // SAFETY: the call succeeded, so it stored a handle.
+                    self.communicators.insert(abi::bits(unsafe { new.handle() }), row);
                 }
-            }
-        });
-        code
+            },
+        )
     }
 
     /// A call that ends the handle; it counts with its time.
@@ -104,10 +105,7 @@ impl<H: FromFortran> Handles<H> {
     /// See [`Handles::create`].
     #[inline]
     pub unsafe fn plain(&self, operation: Operation, handle: Raw<H>, make: impl FnOnce() -> c_int) -> c_int {
-        let Some(call) = Call::counted() else { return make() };
-        let Some(communicator) = self.communicator_of(handle) else { return call.unseen(operation, make) };
-        let (code, ticks) = call.time(operation, communicator, make);
-        call.record(|recorder| count_on(recorder, operation, communicator, ticks));
-        code
+        let find = |_: &Call| self.communicator_of(handle);
+        noted(Call::counted(), operation, find, make, |recorder, made| made.count_time(recorder))
     }
 }

@@ -3,15 +3,13 @@
 
 use super::derived::Handles;
 use super::volume::{Block, Number};
-use crate::abi::{Comm, File, Raw, Request, STATUS_IGNORE, Status, constant, received_bytes};
+use crate::abi::{Comm, File, Raw, Request, Status, received_bytes};
 use crate::argument::Place;
-use crate::process::REQUESTS;
-use crate::record::Call;
+use crate::record::{Call, Made, Recorder, noted, noted_with_status};
 use crate::request::{Kind, Started};
 use mpisee_profile::Operation;
 use mpisee_profile::segment::NotSeen;
 use std::ffi::c_int;
-use std::mem::MaybeUninit;
 
 /// The communicators of the files.
 pub static FILES: Handles<File> = Handles::new(NotSeen::UnknownFile);
@@ -58,23 +56,12 @@ pub unsafe fn transfer(
     status: *mut Status,
     make: impl FnOnce(*mut Status) -> c_int,
 ) -> c_int {
-    let Some(call) = Call::counted() else { return make(status) };
-    let Some(communicator) = FILES.communicator_of(file) else {
-        return call.unseen(operation, || make(status));
+    let note = |recorder: &Recorder, made: &Made, status: Option<&Status>| {
+        let bytes = status.map_or(0, received_bytes);
+        made.count(recorder, bytes, bytes);
     };
-    let mut own = MaybeUninit::<Status>::uninit();
-    let status = if status == STATUS_IGNORE { own.as_mut_ptr() } else { status };
-    let (code, ticks) = call.time(operation, communicator, || make(status));
-    call.record(|recorder| {
-        let bytes = if code == constant::SUCCESS {
-            // SAFETY: the call that succeeded has filled the status. One of Fortran is aligned as an integer is.
-            received_bytes(&unsafe { status.read_unaligned() })
-        } else {
-            0
-        };
-        recorder.count(communicator, operation, bytes, bytes, ticks);
-    });
-    code
+    // SAFETY: the caller's promise.
+    unsafe { noted_with_status(operation, |_| FILES.communicator_of(file), status, make, note) }
 }
 
 /// A read or write that goes on after the call, as `request`. Until it is complete it is classed by `block`.
@@ -88,16 +75,16 @@ pub unsafe fn start_transfer<C: Number>(
     request: Place<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let Some(call) = Call::counted() else { return make() };
-    let Some(communicator) = FILES.communicator_of(file) else { return call.unseen(operation, make) };
-    let (code, ticks) = call.time(operation, communicator, make);
-    call.record(|recorder| {
-        let message = if code == constant::SUCCESS { block.bytes() } else { 0 };
-        let counted = recorder.count(communicator, operation, message, 0, ticks);
-        if code == constant::SUCCESS {
-            // SAFETY: the call succeeded, so it stored a request.
-            unsafe { REQUESTS.add(request, || Started::once(Kind::Transfer, counted, message)) };
-        }
-    });
-    code
+    noted(
+        Call::counted(),
+        operation,
+        |_| FILES.communicator_of(file),
+        make,
+        |recorder, made| {
+            let message = if made.succeeded() { block.bytes() } else { 0 };
+            let counted = made.count(recorder, message, 0);
+            // SAFETY: the caller's promise.
+            unsafe { made.keep(request, || Started::once(Kind::Transfer, counted, message)) };
+        },
+    )
 }

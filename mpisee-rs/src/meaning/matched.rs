@@ -1,18 +1,18 @@
 //! Matched probes and the receives of their messages (MPI 4.1, 3.8.2): the message leads to the communicator.
 
 use super::completion::count_on;
+use super::point_to_point::note_received;
 use super::volume::{Block, Number};
-use crate::abi::{self, Comm, Message, Raw, Request, STATUS_IGNORE, Status, constant, received_bytes};
+use crate::abi::{self, Comm, Message, Raw, Request, Status, constant};
 use crate::argument::Place;
-use crate::process::{self, REQUESTS};
-use crate::record::Call;
+use crate::process;
+use crate::record::{Call, noted, noted_with_status};
 use crate::request::{Kind, Started};
 use crate::table::Table;
 use mpisee_profile::Operation;
 use mpisee_profile::segment::NotSeen;
 use mpisee_profile::segment::now::UNKNOWN;
 use std::ffi::c_int;
-use std::mem::MaybeUninit;
 
 /// The communicators of messages that were probed, by number. An entry stays until its handle is given out
 /// again: the one that stands for all messages from `MPI_PROC_NULL` is received more than once, and is on the
@@ -106,25 +106,10 @@ pub unsafe fn receive_matched(
     status: *mut Status,
     make: impl FnOnce(*mut Status) -> c_int,
 ) -> c_int {
-    let Some(call) = Call::counted() else { return make(status) };
     // SAFETY: the application's message is valid.
-    let Some(communicator) = (unsafe { communicator_of(message) }) else {
-        return call.unseen(operation, || make(status));
-    };
-    let mut own = MaybeUninit::<Status>::uninit();
-    let status = if status == STATUS_IGNORE { own.as_mut_ptr() } else { status };
-    let (code, ticks) = call.time(operation, communicator, || make(status));
-    call.record(|recorder| {
-        let mut bytes = 0;
-        if code == constant::SUCCESS {
-            // SAFETY: the call that succeeded has filled the status. One of Fortran is aligned as an integer is.
-            let status = unsafe { status.read_unaligned() };
-            bytes = received_bytes(&status);
-            recorder.received(communicator, status.MPI_SOURCE, bytes);
-        }
-        recorder.count(communicator, operation, bytes, bytes, ticks);
-    });
-    code
+    let find = |_: &Call| unsafe { communicator_of(message) };
+    // SAFETY: the caller's promise.
+    unsafe { noted_with_status(operation, find, status, make, note_received) }
 }
 
 /// `MPI_Imrecv`.
@@ -138,19 +123,12 @@ pub unsafe fn start_receive_matched<C: Number>(
     request: Place<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let Some(call) = Call::counted() else { return make() };
     // SAFETY: the application's message is valid.
-    let Some(communicator) = (unsafe { communicator_of(message) }) else {
-        return call.unseen(operation, make);
-    };
-    let (code, ticks) = call.time(operation, communicator, make);
-    call.record(|recorder| {
-        let room = if code == constant::SUCCESS { block.bytes() } else { 0 };
-        let counted = recorder.count(communicator, operation, room, 0, ticks);
-        if code == constant::SUCCESS {
-            // SAFETY: the call succeeded, so it stored a request.
-            unsafe { REQUESTS.add(request, || Started::once(Kind::Receive, counted, room)) };
-        }
-    });
-    code
+    let find = |_: &Call| unsafe { communicator_of(message) };
+    noted(Call::counted(), operation, find, make, |recorder, made| {
+        let room = if made.succeeded() { block.bytes() } else { 0 };
+        let counted = made.count(recorder, room, 0);
+        // SAFETY: the caller's promise.
+        unsafe { made.keep(request, || Started::once(Kind::Receive, counted, room)) };
+    })
 }

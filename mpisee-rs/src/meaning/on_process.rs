@@ -2,11 +2,10 @@
 //! messages in the buffer on whatever communicator they go. They count on `MPI_COMM_SELF`, of which each process
 //! has its own; in name alone, so also in a process that has sessions and no such communicator.
 
-use crate::abi::{Request, constant};
+use crate::abi::Request;
 use crate::argument::Place;
 use crate::naming;
-use crate::process::REQUESTS;
-use crate::record::Call;
+use crate::record::{Call, noted};
 use crate::request::{Kind, Started};
 use mpisee_profile::Operation;
 use std::ffi::c_int;
@@ -16,12 +15,15 @@ use std::ffi::c_int;
 /// # Safety
 /// `make` makes the application's call.
 pub unsafe fn on_process(operation: Operation, make: impl FnOnce() -> c_int) -> c_int {
-    let Some(call) = Call::counted() else { return make() };
-    let (code, ticks) = call.time(operation, naming::ITSELF, make);
-    call.record(|recorder| {
-        recorder.count_call(&recorder.counted(naming::ITSELF, operation, 0, 0, ticks));
-    });
-    code
+    noted(
+        Call::counted(),
+        operation,
+        |_| Some(naming::ITSELF),
+        make,
+        |recorder, made| {
+            made.count(recorder, 0, 0);
+        },
+    )
 }
 
 /// A call that counts with its time alone, and goes on as `request`.
@@ -33,14 +35,15 @@ pub unsafe fn start_on_process(
     request: Place<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let Some(call) = Call::counted() else { return make() };
-    let (code, ticks) = call.time(operation, naming::ITSELF, make);
-    call.record(|recorder| {
-        let counted = recorder.count(naming::ITSELF, operation, 0, 0, ticks);
-        if code == constant::SUCCESS {
-            // SAFETY: the call succeeded, so it stored a request.
-            unsafe { REQUESTS.add(request, || Started::once(Kind::Collective, counted, 0)) };
-        }
-    });
-    code
+    noted(
+        Call::counted(),
+        operation,
+        |_| Some(naming::ITSELF),
+        make,
+        |recorder, made| {
+            let counted = made.count(recorder, 0, 0);
+            // SAFETY: the caller's promise.
+            unsafe { made.keep(request, || Started::once(Kind::Collective, counted, 0)) };
+        },
+    )
 }

@@ -4,8 +4,7 @@ use super::derived::Handles;
 use super::volume::{Block, Number};
 use crate::abi::{Comm, Op, Raw, Request, Win, constant};
 use crate::argument::Place;
-use crate::process::REQUESTS;
-use crate::record::{Call, Recorder};
+use crate::record::{Call, Made, Recorder, noted};
 use crate::request::{Kind, Started};
 use mpisee_profile::Operation;
 use mpisee_profile::segment::NotSeen;
@@ -121,8 +120,8 @@ fn accumulated<C: Number>(recorder: &Recorder, op: Raw<Op>, origin: Block<C>, re
 
 /// What moves, if the call succeeded.
 #[inline]
-fn moved(code: c_int, target: c_int, bytes: impl FnOnce() -> u64) -> u64 {
-    if code != constant::SUCCESS || target == constant::PROC_NULL { 0 } else { bytes() }
+fn moved(made: &Made, target: c_int, bytes: impl FnOnce() -> u64) -> u64 {
+    if !made.succeeded() || target == constant::PROC_NULL { 0 } else { bytes() }
 }
 
 #[inline]
@@ -133,14 +132,16 @@ fn count(
     bytes: impl FnOnce(&Recorder) -> u64,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let Some(call) = Call::counted() else { return make() };
-    let Some(communicator) = WINDOWS.communicator_of(win) else { return call.unseen(operation, make) };
-    let (code, ticks) = call.time(operation, communicator, make);
-    call.record(|recorder| {
-        let bytes = moved(code, target, || bytes(recorder));
-        recorder.count(communicator, operation, bytes, bytes, ticks);
-    });
-    code
+    noted(
+        Call::counted(),
+        operation,
+        |_| WINDOWS.communicator_of(win),
+        make,
+        |recorder, made| {
+            let bytes = moved(made, target, || bytes(recorder));
+            made.count(recorder, bytes, bytes);
+        },
+    )
 }
 
 /// An access that goes on after the call, as `request`.
@@ -155,16 +156,16 @@ unsafe fn start(
     request: Place<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let Some(call) = Call::counted() else { return make() };
-    let Some(communicator) = WINDOWS.communicator_of(win) else { return call.unseen(operation, make) };
-    let (code, ticks) = call.time(operation, communicator, make);
-    call.record(|recorder| {
-        let bytes = moved(code, target, || bytes(recorder));
-        let counted = recorder.count(communicator, operation, bytes, bytes, ticks);
-        if code == constant::SUCCESS {
-            // SAFETY: the call succeeded, so it stored a request.
-            unsafe { REQUESTS.add(request, || Started::once(Kind::Access, counted, bytes)) };
-        }
-    });
-    code
+    noted(
+        Call::counted(),
+        operation,
+        |_| WINDOWS.communicator_of(win),
+        make,
+        |recorder, made| {
+            let bytes = moved(made, target, || bytes(recorder));
+            let counted = made.count(recorder, bytes, bytes);
+            // SAFETY: the caller's promise.
+            unsafe { made.keep(request, || Started::once(Kind::Access, counted, bytes)) };
+        },
+    )
 }

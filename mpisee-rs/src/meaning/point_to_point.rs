@@ -1,27 +1,20 @@
 //! Point-to-point communication and probes.
 
-use super::completion::count_on;
 use super::volume::{Block, Number};
-use crate::abi::{Comm, Raw, Request, STATUS_IGNORE, Status, constant, received_bytes};
+use crate::abi::{Comm, Raw, Request, Status, constant, received_bytes};
 use crate::argument::Place;
 use crate::process::{self, REQUESTS};
-use crate::record::{Call, Recorder};
+use crate::record::{Call, Made, Recorder, noted, noted_with_status};
 use crate::request::{Kind, Started};
 use mpisee_profile::Operation;
 use mpisee_profile::segment::NotSeen;
 use std::ffi::c_int;
-use std::mem::MaybeUninit;
 
-/// The bytes that a send of `block` to `dest` moves, if the call succeeded.
+/// The bytes that a send of `block` to `dest` moves, or for which a receive of it from there offers room, if the call
+/// succeeded.
 #[inline]
-fn sent_bytes<C: Number>(code: c_int, dest: c_int, block: Block<C>) -> u64 {
-    if code != constant::SUCCESS || dest == constant::PROC_NULL { 0 } else { block.bytes() }
-}
-
-/// The bytes for which a receive from `source` offers room.
-#[inline]
-fn room<C: Number>(code: c_int, source: c_int, block: Block<C>) -> u64 {
-    if code != constant::SUCCESS || source == constant::PROC_NULL { 0 } else { block.bytes() }
+fn bytes_of<C: Number>(made: &Made, peer: c_int, block: Block<C>) -> u64 {
+    if !made.succeeded() || peer == constant::PROC_NULL { 0 } else { block.bytes() }
 }
 
 /// A blocking send.
@@ -36,17 +29,19 @@ pub unsafe fn send<C: Number>(
     block: Block<C>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let Some(call) = Call::counted() else { return make() };
-    let Some(communicator) = call.number_of(comm) else { return call.unseen(operation, make) };
-    let (code, ticks) = call.time(operation, communicator, make);
-    call.record(|recorder| {
-        let bytes = sent_bytes(code, dest, block);
-        recorder.count(communicator, operation, bytes, bytes, ticks);
-        if code == constant::SUCCESS {
-            recorder.sent(communicator, dest, 1, bytes);
-        }
-    });
-    code
+    noted(
+        Call::counted(),
+        operation,
+        |call| call.number_of(comm),
+        make,
+        |recorder, made| {
+            let bytes = bytes_of(made, dest, block);
+            made.count(recorder, bytes, bytes);
+            if made.succeeded() {
+                recorder.sent(made.communicator, dest, 1, bytes);
+            }
+        },
+    )
 }
 
 /// A blocking receive. The status says what came, also when the application ignores it.
@@ -60,19 +55,18 @@ pub unsafe fn receive(
     status: *mut Status,
     make: impl FnOnce(*mut Status) -> c_int,
 ) -> c_int {
-    let Some(call) = Call::counted() else { return make(status) };
-    let Some(communicator) = call.number_of(comm) else {
-        return call.unseen(operation, || make(status));
-    };
-    let mut own = MaybeUninit::<Status>::uninit();
-    let status = if status == STATUS_IGNORE { own.as_mut_ptr() } else { status };
-    let (code, ticks) = call.time(operation, communicator, || make(status));
-    call.record(|recorder| {
-        // SAFETY: the call that succeeded has filled the status.
-        let bytes = unsafe { note_received(recorder, communicator, code, status) };
-        recorder.count(communicator, operation, bytes, bytes, ticks);
-    });
-    code
+    // SAFETY: the caller's promise.
+    unsafe { noted_with_status(operation, |call| call.number_of(comm), status, make, note_received) }
+}
+
+/// Counts a receive with the message of which the status speaks.
+#[inline]
+pub fn note_received(recorder: &Recorder, made: &Made, status: Option<&Status>) {
+    let bytes = status.map_or(0, received_bytes);
+    if let Some(status) = status {
+        recorder.received(made.communicator, status.MPI_SOURCE, bytes);
+    }
+    made.count(recorder, bytes, bytes);
 }
 
 /// A send and a receive in one; the sum of both directions counts.
@@ -88,38 +82,17 @@ pub unsafe fn send_receive<C: Number>(
     status: *mut Status,
     make: impl FnOnce(*mut Status) -> c_int,
 ) -> c_int {
-    let Some(call) = Call::counted() else { return make(status) };
-    let Some(communicator) = call.number_of(comm) else {
-        return call.unseen(operation, || make(status));
-    };
-    let mut own = MaybeUninit::<Status>::uninit();
-    let status = if status == STATUS_IGNORE { own.as_mut_ptr() } else { status };
-    let (code, ticks) = call.time(operation, communicator, || make(status));
-    call.record(|recorder| {
+    let note = |recorder: &Recorder, made: &Made, status: Option<&Status>| {
         let mut bytes = 0;
-        if code == constant::SUCCESS {
-            // SAFETY: the call that succeeded has filled the status.
-            // One of Fortran is aligned as an integer is.
-            let status = unsafe { status.read_unaligned() };
-            let (sent, received) = (sent_bytes(code, dest, block), received_bytes(&status));
-            recorder.exchanged(communicator, dest, sent, status.MPI_SOURCE, received);
+        if let Some(status) = status {
+            let (sent, received) = (bytes_of(made, dest, block), received_bytes(status));
+            recorder.exchanged(made.communicator, dest, sent, status.MPI_SOURCE, received);
             bytes = sent + received;
         }
-        recorder.count(communicator, operation, bytes, bytes, ticks);
-    });
-    code
-}
-
-/// Counts the message that `status` speaks of, if the call succeeded, and returns its bytes.
-unsafe fn note_received(recorder: &Recorder, communicator: u32, code: c_int, status: *const Status) -> u64 {
-    if code != constant::SUCCESS {
-        return 0;
-    }
-    // SAFETY: the caller's promise. A status of Fortran is aligned as an integer is.
-    let status = unsafe { status.read_unaligned() };
-    let bytes = received_bytes(&status);
-    recorder.received(communicator, status.MPI_SOURCE, bytes);
-    bytes
+        made.count(recorder, bytes, bytes);
+    };
+    // SAFETY: the caller's promise.
+    unsafe { noted_with_status(operation, |call| call.number_of(comm), status, make, note) }
 }
 
 /// A call that counts with its time alone: a probe.
@@ -128,13 +101,15 @@ unsafe fn note_received(recorder: &Recorder, communicator: u32, code: c_int, sta
 /// See [`send`].
 #[inline]
 pub unsafe fn plain(operation: Operation, comm: Raw<Comm>, make: impl FnOnce() -> c_int) -> c_int {
-    let Some(call) = Call::counted() else { return make() };
-    let Some(communicator) = call.number_of(comm) else { return call.unseen(operation, make) };
-    let (code, ticks) = call.time(operation, communicator, make);
-    call.record(|recorder| {
-        recorder.count(communicator, operation, 0, 0, ticks);
-    });
-    code
+    noted(
+        Call::counted(),
+        operation,
+        |call| call.number_of(comm),
+        make,
+        |recorder, made| {
+            made.count(recorder, 0, 0);
+        },
+    )
 }
 
 /// A call that counts with its time alone, and goes on as `request`.
@@ -147,17 +122,17 @@ pub unsafe fn start_plain(
     request: Place<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let Some(call) = Call::counted() else { return make() };
-    let Some(communicator) = call.number_of(comm) else { return call.unseen(operation, make) };
-    let (code, ticks) = call.time(operation, communicator, make);
-    call.record(|recorder| {
-        let counted = recorder.count(communicator, operation, 0, 0, ticks);
-        if code == constant::SUCCESS {
-            // SAFETY: the call succeeded, so it stored a request.
-            unsafe { REQUESTS.add(request, || Started::once(Kind::Collective, counted, 0)) };
-        }
-    });
-    code
+    noted(
+        Call::counted(),
+        operation,
+        |call| call.number_of(comm),
+        make,
+        |recorder, made| {
+            let counted = made.count(recorder, 0, 0);
+            // SAFETY: the caller's promise.
+            unsafe { made.keep(request, || Started::once(Kind::Collective, counted, 0)) };
+        },
+    )
 }
 
 /// A send that goes on after the call, as `request`.
@@ -173,20 +148,22 @@ pub unsafe fn start_send<C: Number>(
     request: Place<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let Some(call) = Call::counted() else { return make() };
-    let Some(communicator) = call.number_of(comm) else { return call.unseen(operation, make) };
-    let (code, ticks) = call.time(operation, communicator, make);
-    call.record(|recorder| {
-        let bytes = sent_bytes(code, dest, block);
-        let counted = recorder.count(communicator, operation, bytes, bytes, ticks);
-        if code == constant::SUCCESS {
-            recorder.sent(communicator, dest, 1, bytes);
+    noted(
+        Call::counted(),
+        operation,
+        |call| call.number_of(comm),
+        make,
+        |recorder, made| {
+            let bytes = bytes_of(made, dest, block);
+            let counted = made.count(recorder, bytes, bytes);
+            if made.succeeded() {
+                recorder.sent(made.communicator, dest, 1, bytes);
+            }
             let started = || Started { peer: dest, ..Started::once(Kind::Send, counted, bytes) };
-            // SAFETY: the call succeeded, so it stored a request.
-            unsafe { REQUESTS.add(request, started) };
-        }
-    });
-    code
+            // SAFETY: the caller's promise.
+            unsafe { made.keep(request, started) };
+        },
+    )
 }
 
 /// A receive that goes on after the call, as `request`. Until the message is known the call is classed by
@@ -203,18 +180,18 @@ pub unsafe fn start_receive<C: Number>(
     request: Place<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let Some(call) = Call::counted() else { return make() };
-    let Some(communicator) = call.number_of(comm) else { return call.unseen(operation, make) };
-    let (code, ticks) = call.time(operation, communicator, make);
-    call.record(|recorder| {
-        let room = room(code, source, block);
-        let counted = recorder.count(communicator, operation, room, 0, ticks);
-        if code == constant::SUCCESS {
-            // SAFETY: the call succeeded, so it stored a request.
-            unsafe { REQUESTS.add(request, || Started::once(Kind::Receive, counted, room)) };
-        }
-    });
-    code
+    noted(
+        Call::counted(),
+        operation,
+        |call| call.number_of(comm),
+        make,
+        |recorder, made| {
+            let room = bytes_of(made, source, block);
+            let counted = made.count(recorder, room, 0);
+            // SAFETY: the caller's promise.
+            unsafe { made.keep(request, || Started::once(Kind::Receive, counted, room)) };
+        },
+    )
 }
 
 /// A send and a receive in one that go on after the call, as one `request`, whose status is the receive's.
@@ -232,20 +209,22 @@ pub unsafe fn start_send_receive<C: Number>(
     request: Place<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let Some(call) = Call::counted() else { return make() };
-    let Some(communicator) = call.number_of(comm) else { return call.unseen(operation, make) };
-    let (code, ticks) = call.time(operation, communicator, make);
-    call.record(|recorder| {
-        let sent = sent_bytes(code, dest, send);
-        let message = sent + room(code, source, receive);
-        let counted = recorder.count(communicator, operation, message, sent, ticks);
-        if code == constant::SUCCESS {
-            recorder.sent(communicator, dest, 1, sent);
-            // SAFETY: the call succeeded, so it stored a request.
-            unsafe { REQUESTS.add(request, || Started::once(Kind::SendReceive, counted, message)) };
-        }
-    });
-    code
+    noted(
+        Call::counted(),
+        operation,
+        |call| call.number_of(comm),
+        make,
+        |recorder, made| {
+            let sent = bytes_of(made, dest, send);
+            let message = sent + bytes_of(made, source, receive);
+            let counted = made.count(recorder, message, sent);
+            if made.succeeded() {
+                recorder.sent(made.communicator, dest, 1, sent);
+            }
+            // SAFETY: the caller's promise.
+            unsafe { made.keep(request, || Started::once(Kind::SendReceive, counted, message)) };
+        },
+    )
 }
 
 /// A persistent send is made, to be started later.
@@ -260,15 +239,8 @@ pub unsafe fn prepare_send<C: Number>(
     request: Place<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let Some(call) = Call::tracked() else { return make() };
-    let Some(communicator) = call.number_of(comm) else { return call.unseen(operation, make) };
-    let (code, ticks) = call.time(operation, communicator, make);
-    call.record(|recorder| {
-        let bytes = sent_bytes(code, dest, block);
-        // SAFETY: the caller's promise.
-        unsafe { prepare(recorder, operation, communicator, Kind::Send, dest, bytes, request, code, ticks) };
-    });
-    code
+    // SAFETY: the caller's promise.
+    unsafe { prepare_partitioned_send(operation, comm, dest, 1, block, request, make) }
 }
 
 /// A persistent receive is made, to be started later.
@@ -283,21 +255,12 @@ pub unsafe fn prepare_receive<C: Number>(
     request: Place<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let Some(call) = Call::tracked() else { return make() };
-    let Some(communicator) = call.number_of(comm) else { return call.unseen(operation, make) };
-    let (code, ticks) = call.time(operation, communicator, make);
-    call.record(|recorder| {
-        let room = room(code, source, block);
-        let peer = constant::PROC_NULL;
-        // SAFETY: the caller's promise.
-        unsafe {
-            prepare(recorder, operation, communicator, Kind::Receive, peer, room, request, code, ticks)
-        };
-    });
-    code
+    // SAFETY: the caller's promise.
+    unsafe { prepare_partitioned_receive(operation, comm, source, 1, block, request, make) }
 }
 
-/// A send in `partitions` of `block` is made, to be started later (MPI 4.1, chapter 4). Each start has all of it.
+/// A send in `partitions` of `block` is made, to be started later (MPI 4.1, chapter 4). The making counts with no bytes;
+/// each start has all of them.
 ///
 /// # Safety
 /// See [`send`].
@@ -310,15 +273,21 @@ pub unsafe fn prepare_partitioned_send<C: Number>(
     request: Place<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let Some(call) = Call::tracked() else { return make() };
-    let Some(communicator) = call.number_of(comm) else { return call.unseen(operation, make) };
-    let (code, ticks) = call.time(operation, communicator, make);
-    call.record(|recorder| {
-        let bytes = sent_bytes(code, dest, block).wrapping_mul(partitions.number());
-        // SAFETY: the caller's promise.
-        unsafe { prepare(recorder, operation, communicator, Kind::Send, dest, bytes, request, code, ticks) };
-    });
-    code
+    noted(
+        Call::tracked(),
+        operation,
+        |call| call.number_of(comm),
+        make,
+        |recorder, made| {
+            made.count_time(recorder);
+            let bytes = bytes_of(made, dest, block).wrapping_mul(partitions.number());
+            let template = recorder.counted(made.communicator, operation, bytes, 0, 0);
+            let started =
+                || Started { peer: dest, ..Started::persistent(Kind::Send, template, bytes, bytes) };
+            // SAFETY: the caller's promise.
+            unsafe { made.keep(request, started) };
+        },
+    )
 }
 
 /// A receive in `partitions` of `block` is made, to be started later.
@@ -334,18 +303,19 @@ pub unsafe fn prepare_partitioned_receive<C: Number>(
     request: Place<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let Some(call) = Call::tracked() else { return make() };
-    let Some(communicator) = call.number_of(comm) else { return call.unseen(operation, make) };
-    let (code, ticks) = call.time(operation, communicator, make);
-    call.record(|recorder| {
-        let room = room(code, source, block).wrapping_mul(partitions.number());
-        let peer = constant::PROC_NULL;
-        // SAFETY: the caller's promise.
-        unsafe {
-            prepare(recorder, operation, communicator, Kind::Receive, peer, room, request, code, ticks)
-        };
-    });
-    code
+    noted(
+        Call::tracked(),
+        operation,
+        |call| call.number_of(comm),
+        make,
+        |recorder, made| {
+            made.count_time(recorder);
+            let room = bytes_of(made, source, block).wrapping_mul(partitions.number());
+            let template = recorder.counted(made.communicator, operation, room, 0, 0);
+            // SAFETY: the caller's promise.
+            unsafe { made.keep(request, || Started::persistent(Kind::Receive, template, room, 0)) };
+        },
+    )
 }
 
 /// A call about a persistent request that counts with its time alone: a partition is ready, or has it arrived.
@@ -353,41 +323,12 @@ pub unsafe fn prepare_partitioned_receive<C: Number>(
 /// # Safety
 /// See [`send`].
 pub unsafe fn on_request(operation: Operation, request: Raw<Request>, make: impl FnOnce() -> c_int) -> c_int {
-    let Some(call) = Call::counted() else { return make() };
-    let Some((_, started)) = REQUESTS.persistent(request.get()) else {
-        process::not_seen(NotSeen::UnknownRequest);
-        return call.unseen(operation, make);
+    let find = |_: &Call| {
+        let started = REQUESTS.persistent(request.get()).map(|(_, started)| started);
+        if started.is_none() {
+            process::not_seen(NotSeen::UnknownRequest);
+        }
+        started.map(|started| started.counted.communicator())
     };
-    let communicator = started.counted.communicator();
-    let (code, ticks) = call.time(operation, communicator, make);
-    call.record(|recorder| count_on(recorder, operation, communicator, ticks));
-    code
-}
-
-/// The making of a persistent request counts with no bytes; each start has those of its message.
-///
-/// # Safety
-/// `request` is where the call, which has ended with `code`, stores its request.
-#[expect(clippy::too_many_arguments, reason = "the shared tail of two functions")]
-unsafe fn prepare(
-    recorder: &Recorder,
-    operation: Operation,
-    communicator: u32,
-    kind: Kind,
-    peer: c_int,
-    message: u64,
-    request: Place<Request>,
-    code: c_int,
-    ticks: u64,
-) {
-    if process::is_recording() {
-        recorder.count(communicator, operation, 0, 0, ticks);
-    }
-    if code == constant::SUCCESS {
-        let template = recorder.counted(communicator, operation, message, 0, 0);
-        let at_start = if kind == Kind::Send { message } else { 0 };
-        let started = Started { peer, ..Started::persistent(kind, template, message, at_start) };
-        // SAFETY: the call succeeded, so it stored a request.
-        unsafe { REQUESTS.add(request, || started) };
-    }
+    noted(Call::counted(), operation, find, make, |recorder, made| made.count_time(recorder))
 }
