@@ -1,6 +1,8 @@
 //! User-level failure mitigation: the processes that outlive another are profiled, and say who is missing.
 
-use mpisee_tests::{Finished, Mpi, Run, on_each_mpi};
+mod sums;
+
+use mpisee_tests::{Finished, Mpi, Run, Tables, on_each_mpi};
 
 /// Open MPI from 5.0 on. MPICH has the functions, and ends every program that calls `MPIX_Comm_shrink`.
 fn on_each_mpi_that_outlives(test: impl Fn(&Mpi)) {
@@ -13,15 +15,21 @@ fn on_each_mpi_that_outlives(test: impl Fn(&Mpi)) {
 
 /// Four ranks, of which `victim` dies.
 fn without(mpi: &Mpi, victim: u32) -> Finished {
+    let (run, left) = outlives(mpi, victim, |run| run.profiled());
+    assert_eq!(left, usize::from(victim < 4), "segments that are left");
+    run
+}
+
+/// The same, and how many segments are left.
+fn outlives(mpi: &Mpi, victim: u32, start: impl FnOnce(Run) -> Finished) -> (Finished, usize) {
     // The dead leave their segments.
     let segments = tempfile::tempdir().expect("a temporary folder");
     let folder = segments.path().display().to_string();
     let run = Run::new(mpi, "outlives").launched_with(&["--with-ft", "ulfm"]).argument(victim);
-    let finished = run.options(&["--segments", &folder]).profiled();
+    let finished = start(run.variable("MPISEE_SEGMENTS", &folder));
     let left = std::fs::read_dir(segments.path()).expect("the folder is there").count();
-    assert_eq!(left, usize::from(victim < 4), "segments that are left");
     assert_eq!(finished.stdout, "well\n".repeat(4 - left), "{}", finished.stderr);
-    finished
+    (finished, left)
 }
 
 fn assert_counted(finished: &Finished, survivors: &[u32]) {
@@ -70,10 +78,52 @@ fn who_outlives_another_has_a_profile_that_says_who_is_missing() {
 }
 
 #[test]
+fn sums_over_the_ranks_that_are_left_are_those_of_their_rows() {
+    on_each_mpi_that_outlives(|mpi| {
+        for victim in [0, 2] {
+            let rows = without(mpi, victim);
+            let folded = |run: Run| run.variable("MPISEE_FOLD", "1").preloaded_to("test.mpisee");
+            let (sums, _) = outlives(mpi, victim, folded);
+            sums::assert_sums_of(&rows.directory(), &sums.check().directory());
+        }
+    });
+}
+
+#[test]
 fn where_nobody_dies_the_profile_is_complete() {
     on_each_mpi_that_outlives(|mpi| {
         let finished = without(mpi, 9);
         assert_counted(&finished, &[0, 1, 2, 3]);
         assert!(finished.tables().run.complete);
+    });
+}
+
+#[test]
+fn who_dies_while_the_profile_is_collected_is_left_out_of_it() {
+    on_each_mpi_that_outlives(|mpi| {
+        // What the first rank had begun when it died stays, and is no profile.
+        for (victim, survivors, name) in [(2, [0, 1, 3], "test.mpisee"), (0, [1, 2, 3], "test-2.mpisee")] {
+            let segments = tempfile::tempdir().expect("a temporary folder");
+            let folder = segments.path().display().to_string();
+            let run = Run::new(mpi, "dies_in_finalize").launched_with(&["--with-ft", "ulfm"]);
+            let run = run.argument(victim).argument("test.mpisee").variable("MPISEE_SEGMENTS", &folder);
+            let finished = run.preloaded_to("test.mpisee");
+            assert!(
+                finished.stderr.contains(&format!("profile of 3 ranks in {name}")),
+                "{}",
+                finished.stderr
+            );
+            let tables = Tables::read(&finished.folder.path().join(name), &finished.stderr);
+            assert_eq!(tables.ranks.iter().map(|row| row.rank).collect::<Vec<_>>(), survivors);
+            let because = format!("rank {victim} ended before MPI_Finalize");
+            assert_eq!(tables.run.incomplete_because.as_deref(), Some(because.as_str()));
+            for rank in survivors {
+                assert_eq!(tables.of_rank("S", "MPI_Bcast", rank).calls, 2000 * 8, "{rank}");
+                assert_eq!(tables.of_rank("W", "MPI_Barrier", rank).calls, 1, "{rank}");
+            }
+            // What the dead counted is there still.
+            assert_eq!(std::fs::read_dir(segments.path()).expect("the folder is there").count(), 1);
+            assert_eq!(finished.folder.path().join("test.mpisee/run.json").exists(), victim == 2);
+        }
     });
 }
