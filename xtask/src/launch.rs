@@ -8,11 +8,22 @@ use std::process::Command;
 
 /// Compiles `bench/NAME.c`.
 pub fn compile(flavour: &Flavour, name: &str) -> Result<PathBuf> {
+    compile_with(flavour, name, &["-pthread"])
+}
+
+/// Compiles `bench/NAME.c` as something to be preloaded.
+pub fn compile_library(flavour: &Flavour, name: &str) -> Result<PathBuf> {
+    compile_with(flavour, name, &["-shared", "-fPIC"])
+}
+
+fn compile_with(flavour: &Flavour, name: &str, arguments: &[&str]) -> Result<PathBuf> {
     let folder = root().join("target/bench");
     std::fs::create_dir_all(&folder)?;
     let program = folder.join(format!("{name}-{}", flavour.name));
     let status = Command::new(&flavour.mpicc)
-        .args(["-O2", "-pthread", "-o"])
+        .arg("-O2")
+        .args(arguments)
+        .arg("-o")
         .args([&program, &root().join("bench").join(name).with_extension("c")])
         .status()
         .with_context(|| format!("starting {}", flavour.mpicc.display()))?;

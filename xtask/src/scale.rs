@@ -2,12 +2,12 @@
 //! profiler in turns; and to `MPI_Init`, by its own account.
 
 use crate::build::Wanted;
-use crate::flavour::Flavour;
+use crate::flavour::{Family, Flavour};
 use crate::{launch, mpi};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use mpisee_profile::Profile;
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::Stdio;
 
 /// Barriers of the run that collecting may take, and the seconds besides.
@@ -71,7 +71,10 @@ pub fn scale(scaled: &Scaled) -> Result<()> {
     println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
     let mut passed = Vec::new();
     for flavour in mpi::find(scaled.wanted.mpicc())? {
-        let program = launch::compile(&flavour, "finalize")?;
+        let program = Compiled {
+            finalize: launch::compile(&flavour, "finalize")?,
+            pause: launch::compile_library(&flavour, "pause")?,
+        };
         for &ranks in &scaled.ranks {
             let (mut plain, mut profiled) = (Vec::new(), Vec::new());
             for _ in 0..scaled.rounds {
@@ -121,17 +124,28 @@ fn median(mut figures: Vec<f64>) -> f64 {
     figures[figures.len() / 2]
 }
 
-fn run(flavour: &Flavour, program: &Path, ranks: u32, scaled: &Scaled, profiled: bool) -> Result<Seen> {
+/// What is run under an MPI.
+struct Compiled {
+    /// `bench/finalize.c`.
+    finalize: PathBuf,
+    /// `bench/pause.c`, to be preloaded where that MPI has nothing like it.
+    pause: PathBuf,
+}
+
+fn run(flavour: &Flavour, program: &Compiled, ranks: u32, scaled: &Scaled, profiled: bool) -> Result<Seen> {
     let folder = tempfile::tempdir()?;
     let memory = folder.path().join("memory");
     std::fs::create_dir(&memory)?;
     let profile = folder.path().join("run.mpisee");
     let mut command = launch::launcher(flavour, ranks, profiled.then_some(&profile));
+    if flavour.family != Family::OpenMpi {
+        command.env("LD_PRELOAD", &program.pause);
+    }
     for set in scaled.set.iter().filter(|_| profiled) {
         let (name, value) = set.split_once('=').with_context(|| format!("--set {set} is not NAME=VALUE"))?;
         command.env(name, value);
     }
-    command.arg(program).arg(scaled.communicators.to_string()).arg(&memory);
+    command.arg(&program.finalize).arg(scaled.communicators.to_string()).arg(&memory);
     let output = command.stdin(Stdio::null()).output().context("starting mpirun")?;
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{command:?} failed: {said}");
