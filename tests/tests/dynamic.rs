@@ -2,6 +2,7 @@
 //! waits for another that has no profiler.
 
 mod exact;
+mod sums;
 
 use exact::{assert_all_seen, assert_calls, assert_calls_but, assert_peers};
 use mpisee_profile::Profile;
@@ -249,6 +250,29 @@ fn parents_and_children_have_a_profile_each() {
         assert_parents(finished.check().tables(), &outside(&finished.directory()));
         let (children, outside) = profile_in(&finished, "test-spawned.mpisee");
         assert_children(&children, &outside);
+    });
+}
+
+#[test]
+fn sums_over_ranks_of_two_worlds_are_those_of_the_rows() {
+    on_each_mpi_with_worlds(|mpi| {
+        let program = mpi.compile("spawning");
+        let run = |fold: &str| {
+            let run = spawning(mpi).variable("MPISEE_FOLD", fold).argument(profiler());
+            run.argument("--fold")
+                .argument(fold)
+                .argument("--output")
+                .argument("test.mpisee")
+                .argument(program.display())
+                .preloaded_to("test.mpisee")
+        };
+        let [rows, sums] = ["4096", "1"].map(run);
+        for name in ["test.mpisee", "test-spawned.mpisee"] {
+            let directory = sums.folder.path().join(name);
+            let checked = through(&["check", &directory.display().to_string()]);
+            assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
+            sums::assert_sums_of(&rows.folder.path().join(name), &directory);
+        }
     });
 }
 

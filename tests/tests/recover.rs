@@ -2,13 +2,17 @@
 //! recover` writes, and nothing else.
 
 mod exact;
+mod sums;
 
 use exact::{assert_all_seen, assert_calls, assert_peers};
+use mpisee_profile::rows::TotalRow;
+use mpisee_profile::Profile;
 use mpisee_tests::place::{Staying, until_arrived};
 use mpisee_tests::{Mpi, Place, Tables, dist, on_each_mpi, through, within};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
+use sums::{all, assert_sums_of};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const EVERYBODY: &str = "-1";
@@ -259,5 +263,46 @@ fn a_rank_without_a_segment_is_named_and_one_that_is_broken_is_skipped() {
                    cannot be read";
         assert_readable(&place.path("ends.mpisee"), why);
         assert_eq!(place.left().len(), 1, "what was not recovered stays");
+    });
+}
+
+#[test]
+fn above_the_limit_of_the_run_sums_over_ranks_are_recovered() {
+    on_each_mpi(|mpi| {
+        let place = Place::new();
+        let variables = [("MPISEE_FOLD", "3"), ("MPISEE_ALIKE", "5")];
+        let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let mut command = mpi.launcher(6, &variables);
+        command.arg(dist().join("bin/mpisee")).arg("--segments").arg(place.segments());
+        command.arg(mpi.compile("parts")).arg("kill").current_dir(place.path("."));
+        assert!(!within(LIMIT, &mut command).status.success());
+        place.wait_for_ranks(&[]);
+        let recover_both = |sums: &str, rows: &str| {
+            place.recover(&["--output", sums]);
+            place.recover(&["--output", rows, "--fold", "6"]);
+            let [sums, rows] = [sums, rows].map(|name| place.path(name));
+            assert_sums_of(&rows, &sums);
+            sums
+        };
+        let sums = recover_both("sums.mpisee", "rows.mpisee");
+        assert_readable(&sums, "ranks 0-5 ended without MPI_Finalize");
+        let totals: Vec<TotalRow> = all(&Profile::open(&sums).expect("it is a profile"));
+        let of = |is_in: &dyn Fn(&str) -> bool, call: &str| {
+            let rows = totals.iter().filter(|row| is_in(&row.comm) && row.call == call);
+            rows.fold((0, 0), |sum, row| (sum.0 + row.calls, sum.1 + row.bytes))
+        };
+        let own = (1..=6).sum::<u64>();
+        assert_eq!(of(&|comm| comm.starts_with("S_d"), "MPI_Allreduce"), (own, 907 * own));
+        assert_eq!(of(&|comm| comm == "W_s1.*@3", "MPI_Comm_dup"), (6 * 12, 0));
+        // What the roots send to two others each: four copies with rows of their own, and the rest in one.
+        let (copies, bytes) = (6 * 12, 4 * (401..=412).sum::<u64>());
+        assert_eq!(of(&|comm| comm.starts_with("W_s1.*_d"), "MPI_Bcast"), (copies, bytes));
+        assert_eq!(of(&|comm| comm == "W_j8", "MPI_Sendrecv"), (6, 2 * (503..509).sum::<u64>()));
+
+        for path in place.left().iter().filter(|path| [0, 4].contains(&rank_of(path))) {
+            std::fs::remove_file(path).expect("it is there");
+        }
+        let sums = recover_both("fewer-sums.mpisee", "fewer-rows.mpisee");
+        assert_readable(&sums, "ranks 1-3,5 ended without MPI_Finalize; ranks 0,4 left no segment here");
     });
 }

@@ -23,6 +23,9 @@ const ALL: u32 = u32::MAX;
 /// Offsets of a communicator that are counted one by one; where there are more, by powers of two.
 const MOST_OFFSETS: usize = 64;
 
+/// What `run.json` says where kernels were watched.
+pub const GPU_LEFT_OUT: &str = "what GPU kernels accessed is not in sums over ranks; MPISEE_FOLD sets above how many ranks there are sums alone";
+
 /// What some ranks did, summed over them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Folded {
@@ -282,9 +285,48 @@ impl Folded {
     /// Of one rank, from its snapshot and the tables that were made of it, in a run in which the ranks `absent` report
     /// nothing.
     pub fn of(snapshot: &Snapshot, tables: &RankTables, absent: &RankSet) -> Folded {
-        let rank = tables.rank.rank;
         let memberships = memberships(snapshot, absent);
-        let (comms, numbers) = own_comms(rank, &memberships, &tables.comms);
+        let rank = tables.rank.rank;
+        Folded::with(tables, &memberships, |known, row| {
+            // Of those that all members report one of them counts, or each counts others.
+            let counts = |row: &&CommRow| {
+                known.reports || is_of_changing_members(&row.comm) || !is_merged(&row.comm, &row.topology)
+            };
+            let (own, none) = (Ranks::one(rank), Ranks::default());
+            let (mut group, mut other) = if known.in_first_group { (own, none) } else { (none, own) };
+            if let Some(row) = row.filter(|_| known.reports && !absent.is_empty()) {
+                group.join(among(&row.members.group, absent));
+                row.members.remote.iter().for_each(|remote| other.join(among(remote, absent)));
+            }
+            let count = row.filter(counts).map_or(0, |row| row.count);
+            (count, group, known.is_inter.then_some(other))
+        })
+    }
+
+    /// Of a process that ended without a word. Who else did is not known beforehand, so that all of a communicator is
+    /// in one report: in `tables` are those of which none was before, with their members.
+    pub fn of_ended(snapshot: &Snapshot, tables: &RankTables) -> Folded {
+        let memberships = memberships(snapshot, &RankSet::default());
+        Folded::with(tables, &memberships, |known, row| {
+            let listed = |set: &RankSet| {
+                let mut ranks = Ranks::default();
+                ranks.join(Ranks::Listed(set.clone()));
+                ranks
+            };
+            let remote = row.and_then(|row| row.members.remote.as_ref()).map(listed).unwrap_or_default();
+            let group = row.map_or_else(Ranks::default, |row| listed(&row.members.group));
+            (row.map_or(0, |row| row.count), group, known.is_inter.then_some(remote))
+        })
+    }
+
+    /// With what a report adds to its communicator: how many it stands for, and the processes of both groups.
+    fn with(
+        tables: &RankTables,
+        memberships: &[Membership],
+        added: impl Fn(&Membership, Option<&CommRow>) -> (u64, Ranks, Option<Ranks>),
+    ) -> Folded {
+        let rank = tables.rank.rank;
+        let (comms, numbers) = own_comms(memberships, &tables.comms, added);
         let regions = own_regions(rank, tables);
         let cells = own_cells(tables, &numbers, &regions);
         let of_rank = |number: u64| Spread::of(rank, number);
@@ -353,27 +395,17 @@ fn ns(seconds: Seconds) -> u64 {
 
 /// The families that a rank is in, and which each of its communicators is of.
 fn own_comms(
-    rank: u32,
     memberships: &[Membership],
     reported: &[CommRow],
+    added: impl Fn(&Membership, Option<&CommRow>) -> (u64, Ranks, Option<Ranks>),
 ) -> (Vec<(String, Comm)>, HashMap<String, u32>) {
     let reports: HashMap<&str, &CommRow> = reported.iter().map(|row| (row.comm.as_str(), row)).collect();
     let families: Vec<String> = memberships.iter().map(|known| family_of(&known.comm, known.size)).collect();
     let rows = memberships.iter().zip(&families).map(|(known, family)| {
         let row = reports.get(known.comm.as_str()).copied();
-        // Of those that all members report one of them counts, or each counts others.
-        let counts = |row: &CommRow| {
-            known.reports || is_of_changing_members(&row.comm) || !is_merged(&row.comm, &row.topology)
-        };
-        let (own, none) = (Ranks::one(rank), Ranks::default());
-        let (group, other) = if known.in_first_group { (own, none) } else { (none, own) };
-        let comm = Comm {
-            size: known.size,
-            count: row.filter(|row| counts(row)).map_or(0, |row| row.count),
-            group,
-            remote: known.is_inter.then_some(other),
-            about: row.map(|row| about(row, known)),
-        };
+        let (count, group, remote) = added(known, row);
+        let about = row.map(|row| about(row, known));
+        let comm = Comm { size: known.size, count, group, remote, about };
         (family.clone(), comm)
     });
     let mut comms: Vec<(String, Comm)> = Vec::with_capacity(families.len());
@@ -381,10 +413,7 @@ fn own_comms(
     sorted.sort_by(|(left, _), (right, _)| left.cmp(right));
     for (family, comm) in sorted {
         match comms.last_mut() {
-            // Of several that it is in, the rank is a member once.
-            Some((known, sum)) if *known == family => {
-                sum.join(Comm { group: Ranks::default(), remote: None, ..comm });
-            }
+            Some((known, sum)) if *known == family => sum.join(comm),
             _ => comms.push((family, comm)),
         }
     }
@@ -392,6 +421,11 @@ fn own_comms(
     let numbers = memberships.iter().zip(&families);
     let numbers = numbers.map(|(known, family)| (known.comm.clone(), place(family) as u32)).collect();
     (comms, numbers)
+}
+
+/// The members that cannot add themselves.
+fn among(members: &RankSet, absent: &RankSet) -> Ranks {
+    Ranks::Listed(members.iter().filter(|&rank| absent.contains(rank)).collect())
 }
 
 fn about(row: &CommRow, known: &Membership) -> About {

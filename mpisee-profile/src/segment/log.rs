@@ -300,6 +300,8 @@ pub enum Fact {
     ThreadLevel = 5,
     /// A sentence for `run.json`.
     Note = 6,
+    /// Above how many ranks the profile has sums over ranks.
+    Fold = 7,
 }
 
 impl Fact {

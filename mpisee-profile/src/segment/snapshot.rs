@@ -110,6 +110,8 @@ pub struct Program {
     pub thread_level: String,
     /// Sentences for `run.json`.
     pub notes: Vec<String>,
+    /// Above how many ranks the profile was to have sums over ranks; `None` if it does not say.
+    pub fold: Option<u32>,
 }
 
 /// The content of a segment at one moment.
@@ -387,6 +389,7 @@ impl Program {
             which if which == Fact::Flavour as u32 => self.flavour = text,
             which if which == Fact::ThreadLevel as u32 => self.thread_level = text,
             which if which == Fact::Note as u32 => self.notes.push(text),
+            which if which == Fact::Fold as u32 => self.fold = text.parse().ok(),
             _ => {}
         }
     }

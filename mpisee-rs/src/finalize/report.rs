@@ -6,6 +6,7 @@ use super::survey::{PROFILER_NS, RECORDING_WAS_OFF, Survey, UNSTEADY_CLOCK, WALL
 use super::together::Failure;
 use crate::by_hand::{FLAVOUR, was_spawned};
 use crate::process::Process;
+use mpisee_profile::fold::GPU_LEFT_OUT;
 use mpisee_profile::nodes::Nodes;
 use mpisee_profile::run::{MpiInfo, ProfilerInfo, RunInfo, rfc3339};
 use mpisee_profile::segment::NotSeen;
@@ -77,10 +78,7 @@ pub fn note_not_shared(run: &mut RunInfo, why: Failure) {
 
 /// Sums over ranks have no place for what GPU kernels of each accessed.
 pub fn note_gpu_left_out(run: &mut RunInfo) {
-    run.notes.push(
-        "what GPU kernels accessed is not in sums over ranks; MPISEE_FOLD sets above how many ranks there are sums alone"
-            .to_owned(),
-    );
+    run.notes.push(GPU_LEFT_OUT.to_owned());
 }
 
 fn profiler(call_ns: f64, init_ns: u64, counts: &[u64]) -> ProfilerInfo {
@@ -130,6 +128,7 @@ pub fn log_facts(process: &Process) {
     log(Fact::Library, &process.library_version);
     log(Fact::Flavour, FLAVOUR);
     log(Fact::ThreadLevel, process.thread_level);
+    log(Fact::Fold, &process.options.fold.to_string());
     notes(process).for_each(|note| {
         log(Fact::Note, &note);
     });

@@ -10,7 +10,7 @@ use clap::Args;
 use mpisee_profile::RankSet;
 use mpisee_profile::run::rfc3339;
 use mpisee_profile::writer::since_taken;
-use profile::Recovered;
+use profile::{Recovered, Wish};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -38,6 +38,11 @@ pub struct RecoverArgs {
     /// program's profile would have had, in the working directory)
     #[arg(short = 'o', long, value_name = "NAME.mpisee")]
     output: Option<PathBuf>,
+
+    /// Above so many ranks the profile has sums over ranks instead of rows of each (default: as the
+    /// program's would have had)
+    #[arg(long, value_name = "RANKS")]
+    fold: Option<u32>,
 
     /// Remove the segments that were recovered, unless other processes of the run go on
     #[arg(long)]
@@ -77,7 +82,8 @@ pub fn run(args: &RecoverArgs) -> Result<Outcome> {
     let mut is_left = false;
     for world in &worlds {
         tell_running(world)?;
-        let (recovered, unreadable) = profile::recover(world, args.output.as_deref())?;
+        let (recovered, unreadable) =
+            profile::recover(world, Wish { output: args.output.as_deref(), fold: args.fold })?;
         for (segment, why) in &unreadable {
             skip(&segment.path, why);
             failures += 1;

@@ -4,10 +4,11 @@ use crate::segments::{Clock, Collected, Place, Segment, World, collected, missin
 use crate::units::to_nine_decimals;
 use anyhow::{Context, Result};
 use mpisee_profile::files::{FoldedFiles, ProfileFiles, parts};
+use mpisee_profile::fold::GPU_LEFT_OUT;
 use mpisee_profile::gpu::Part;
 use mpisee_profile::nodes::Nodes;
 use mpisee_profile::options::Options;
-use mpisee_profile::rows::{CommRow, Seconds};
+use mpisee_profile::rows::{CommRow, Members, Seconds, is_of_changing_members, is_one_per_process};
 use mpisee_profile::run::{EndedIn, MpiInfo, ProfilerInfo, RunInfo, rfc3339};
 use mpisee_profile::segment::layout::price;
 use mpisee_profile::segment::snapshot::Program;
@@ -15,8 +16,17 @@ use mpisee_profile::segment::tables::{call_ns, is_merged, names};
 use mpisee_profile::segment::{NotSeen, RankTables, Snapshot};
 use mpisee_profile::writer::{from_csv, to_csv};
 use mpisee_profile::{FORMAT_VERSION, Folded, RankSet};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+
+/// What the caller wants otherwise than the program that ended.
+#[derive(Clone, Copy)]
+pub struct Wish<'w> {
+    /// Where the profile shall be.
+    pub output: Option<&'w Path>,
+    /// Above how many ranks it has sums over ranks.
+    pub fold: Option<u32>,
+}
 
 /// A profile that was recovered.
 pub struct Recovered<'w> {
@@ -34,10 +44,7 @@ pub struct Recovered<'w> {
 pub type Unreadable<'w> = (&'w Segment, String);
 
 /// Writes the profile of the processes that ended; none if no segment can be read.
-pub fn recover<'w>(
-    world: &'w World,
-    output: Option<&Path>,
-) -> Result<(Option<Recovered<'w>>, Vec<Unreadable<'w>>)> {
+pub fn recover<'w>(world: &'w World, wish: Wish) -> Result<(Option<Recovered<'w>>, Vec<Unreadable<'w>>)> {
     let mut writing: Option<Writing> = None;
     let mut recovered = Vec::new();
     let mut unreadable = Vec::new();
@@ -46,7 +53,7 @@ pub fn recover<'w>(
             Ok((tables, snapshot)) => {
                 let writing = match &mut writing {
                     Some(writing) => writing,
-                    none => none.insert(Writing::begin(world, output, &snapshot)?),
+                    none => none.insert(Writing::begin(world, wish, &snapshot)?),
                 };
                 writing.add(&snapshot, tables)?;
                 recovered.push(segment);
@@ -92,8 +99,8 @@ enum Files {
 struct Writing {
     wanted: PathBuf,
     files: Files,
-    /// Communicators that a rank reported already.
-    reported: HashSet<String>,
+    /// Communicators that a rank reported already, and how many they stood for.
+    reported: HashMap<String, u64>,
     run: RunInfo,
     not_seen: Vec<u64>,
     wall_s: f64,
@@ -112,8 +119,9 @@ struct Last {
 
 impl Writing {
     /// What `run.json` says of the whole comes from the first rank.
-    fn begin(world: &World, output: Option<&Path>, first: &Snapshot) -> Result<Self> {
+    fn begin(world: &World, wish: Wish, first: &Snapshot) -> Result<Self> {
         let nodes = Nodes::new(world.nodes());
+        let fold = wish.fold.or(first.program.fold).unwrap_or(Options::default().fold);
         let Program { command, library, flavour, thread_level, notes, .. } = first.program.clone();
         let run = RunInfo {
             format_version: FORMAT_VERSION,
@@ -132,14 +140,14 @@ impl Writing {
             notes,
             ..RunInfo::default()
         };
-        let wanted = wanted(output, &first.program);
+        let wanted = wanted(wish.output, &first.program);
         Ok(Writing {
-            files: match world.size() > fold_above() {
+            files: match world.size() > fold {
                 true => Files::Sums(FoldedFiles::create(&wanted)?, Box::default()),
                 false => Files::Rows(Box::new(ProfileFiles::create(&wanted, nodes)?)),
             },
             wanted,
-            reported: HashSet::new(),
+            reported: HashMap::new(),
             run,
             not_seen: vec![0; NotSeen::ALL.len()],
             wall_s: 0.0,
@@ -149,9 +157,7 @@ impl Writing {
     }
 
     fn add(&mut self, snapshot: &Snapshot, mut tables: RankTables) -> Result<()> {
-        tables
-            .comms
-            .retain(|row| is_merged(&row.comm, &row.topology) || self.reported.insert(row.comm.clone()));
+        self.leave_new(&mut tables.comms);
         let Seconds(wall_s) = tables.rank.wall_s;
         self.wall_s += wall_s;
         self.run.profiler.time_s += tables.rank.profiler_s.0;
@@ -170,9 +176,33 @@ impl Writing {
         });
         match &mut self.files {
             Files::Rows(files) => files.append(&parts(&tables))?,
-            Files::Sums(_, folded) => folded.merge(Folded::of(snapshot, &tables, &RankSet::default())),
+            Files::Sums(_, folded) => {
+                if !tables.gpu.is_empty() && !self.run.notes.iter().any(|note| note == GPU_LEFT_OUT) {
+                    self.run.notes.push(GPU_LEFT_OUT.to_owned());
+                }
+                folded.merge(Folded::of_ended(snapshot, &tables));
+            }
         }
         Ok(())
+    }
+
+    /// Leaves of communicators what no rank reported before: each knows those that it is in, and of some kinds all
+    /// reports become one row.
+    fn leave_new(&mut self, comms: &mut Vec<CommRow>) {
+        let is_folded = matches!(self.files, Files::Sums(..));
+        comms.retain_mut(|row| {
+            let is_first = !self.reported.contains_key(&row.comm);
+            let known = self.reported.entry(row.comm.clone()).or_default();
+            if is_folded && !is_of_changing_members(&row.comm) {
+                // What is added over ranks comes to the most that one of them says.
+                row.count = row.count.saturating_sub(*known);
+                *known += row.count;
+                if !is_first && !is_one_per_process(&row.comm) {
+                    row.members = Members::default();
+                }
+            }
+            is_first || is_merged(&row.comm, &row.topology)
+        });
     }
 
     fn finish(mut self, world: &World, recovered: &[&Segment]) -> Result<(PathBuf, Vec<EndedIn>)> {
@@ -245,13 +275,6 @@ fn why_incomplete(world: &World, recovered: &[&Segment]) -> String {
         }
     }
     why
-}
-
-/// Above how many ranks the profile has sums over ranks, as the library finds it.
-fn fold_above() -> u32 {
-    let text = |text: std::ffi::OsString| text.into_string().ok();
-    let variables = std::env::vars_os().filter_map(|(name, value)| Some((text(name)?, text(value)?)));
-    Options::from_environment(variables).0.fold
 }
 
 /// Where the profile shall be: what was asked for, else in the working directory by the name that it would have had.

@@ -1,0 +1,132 @@
+//! What a profile with sums over ranks has to say of a run of which there is also one with rows of each rank.
+
+use mpisee_profile::Profile;
+use mpisee_profile::fold::family_of;
+use mpisee_profile::rows::{CallRow, PeerRow};
+use mpisee_profile::rows::{
+    CommRow, NodeRow, OffsetRow, OutsideRow, OutsideTotalRow, RankRow, RegionRow, RegionTotalRow, Row,
+    TotalRow, is_of_changing_members, is_one_per_process,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// All rows of a table, of which there are none if it is not there.
+pub fn all<R: Row>(profile: &Profile) -> Vec<R> {
+    profile.rows_if_any::<R>().unwrap().map(Result::unwrap).collect()
+}
+
+/// The names of the rows in which communicators are, by their names.
+struct Families(BTreeMap<String, String>);
+
+impl Families {
+    fn of(by_rank: &[CommRow], folded: &[CommRow]) -> Self {
+        let name = |row: &CommRow| {
+            let family = family_of(&row.comm, row.size);
+            if folded.iter().any(|row| row.comm == family) { family } else { row.comm.clone() }
+        };
+        Families(by_rank.iter().map(|row| (row.comm.clone(), name(row))).collect())
+    }
+
+    fn get(&self, comm: &str) -> String {
+        self.0[comm].clone()
+    }
+}
+
+/// Asserts that each sum is that over the rows. Times differ from run to run and are not compared.
+#[track_caller]
+pub fn assert_sums_of(by_rank: &Path, folded: &Path) {
+    let (by_rank, folded) = (Profile::open(by_rank).unwrap(), Profile::open(folded).unwrap());
+    assert_eq!((by_rank.run().folded, folded.run().folded), (false, true));
+    assert_eq!(by_rank.run().complete, folded.run().complete);
+    assert_eq!(by_rank.run().incomplete_because, folded.run().incomplete_because);
+    assert_eq!(by_rank.run().ranks, folded.run().ranks);
+    let (comms, rows): (Vec<CommRow>, Vec<CommRow>) = (all(&by_rank), all(&folded));
+    let families = Families::of(&comms, &rows);
+    assert_comms(&comms, &rows, &families);
+    assert_calls(&by_rank, &folded, &families);
+    assert_traffic(&by_rank, &folded, &families);
+    let mut regions = BTreeMap::<String, (u64, u64)>::new();
+    for row in all::<RegionRow>(&by_rank) {
+        let sum = regions.entry(row.region).or_default();
+        *sum = (sum.0 + 1, sum.1 + row.entries);
+    }
+    let found = all::<RegionTotalRow>(&folded).into_iter();
+    assert_eq!(found.map(|row| (row.region, (row.ranks, row.entries))).collect::<BTreeMap<_, _>>(), regions);
+    let ranks: BTreeSet<u32> = all::<RankRow>(&by_rank).iter().map(|row| row.rank).collect();
+    let of_nodes = all::<NodeRow>(&folded).iter().map(|row| row.ranks).sum::<u64>();
+    assert_eq!(of_nodes, ranks.len() as u64);
+}
+
+/// What is said of a communicator or a family: how many, of which size, who in each group, what it is called, its
+/// topology, whether it was freed.
+type Said = (u64, u32, [Vec<u32>; 2], String, String, u8);
+
+#[track_caller]
+fn assert_comms(by_rank: &[CommRow], folded: &[CommRow], families: &Families) {
+    let mut expected: BTreeMap<String, (CommRow, u64)> = BTreeMap::new();
+    for row in by_rank {
+        let new = || (CommRow { comm: families.get(&row.comm), ..row.clone() }, 0);
+        let (known, count) = expected.entry(families.get(&row.comm)).or_insert_with(new);
+        *count += if is_one_per_process(&row.comm) { 1 } else { row.count };
+        known.members.group.add(&row.members.group);
+        known.freed = known.freed.min(row.freed);
+        if known.label != row.label {
+            known.label.clear();
+        }
+    }
+    let said = |row: &CommRow, count: u64| -> Said {
+        let size = if is_of_changing_members(&row.comm) { 0 } else { row.size };
+        let remote = row.members.remote.iter().flat_map(|ranks| ranks.iter()).collect();
+        let members = [row.members.group.iter().collect(), remote];
+        (count, size, members, row.label.clone(), row.topology.clone(), row.freed)
+    };
+    let expected: BTreeMap<String, Said> =
+        expected.into_iter().map(|(name, (row, count))| (name, said(&row, count))).collect();
+    let found: BTreeMap<String, Said> =
+        folded.iter().map(|row| (row.comm.clone(), said(row, row.count))).collect();
+    assert_eq!(found, expected);
+}
+
+#[track_caller]
+fn assert_calls(by_rank: &Profile, folded: &Profile, families: &Families) {
+    // By communicator or family, region, operation and size class: ranks, calls, bytes.
+    type Sums = BTreeMap<(String, String, String, u64), (u64, u64, u64)>;
+    let mut expected = Sums::new();
+    let mut ranks = BTreeSet::new();
+    for row in all::<CallRow>(by_rank) {
+        let key = (families.get(&row.comm), row.region, row.call, row.size_min);
+        let sum = expected.entry(key.clone()).or_default();
+        let is_new = ranks.insert((key, row.rank));
+        *sum = (sum.0 + u64::from(is_new), sum.1 + row.calls, sum.2 + row.bytes);
+    }
+    let found = all::<TotalRow>(folded)
+        .into_iter()
+        .map(|row| ((row.comm, row.region, row.call, row.size_min), (row.ranks, row.calls, row.bytes)));
+    assert_eq!(found.collect::<Sums>(), expected);
+}
+
+#[track_caller]
+fn assert_traffic(by_rank: &Profile, folded: &Profile, families: &Families) {
+    let sums = |own: [u64; 4], known: &mut [u64; 4]| *known = std::array::from_fn(|at| known[at] + own[at]);
+    let mut expected: BTreeMap<(String, i64), [u64; 4]> = BTreeMap::new();
+    for row in all::<PeerRow>(by_rank) {
+        let offset = i64::from(row.peer) - i64::from(row.rank);
+        let known = expected.entry((families.get(&row.comm), offset)).or_default();
+        sums([row.sent_messages, row.sent_bytes, row.received_messages, row.received_bytes], known);
+    }
+    let found = all::<OffsetRow>(folded).into_iter().map(|row| {
+        assert_eq!(row.offset_min, row.offset_max);
+        let sums = [row.sent_messages, row.sent_bytes, row.received_messages, row.received_bytes];
+        ((row.comm, row.offset_min), sums)
+    });
+    assert_eq!(found.collect::<BTreeMap<_, _>>(), expected);
+    let mut expected: BTreeMap<String, [u64; 4]> = BTreeMap::new();
+    for row in all::<OutsideRow>(by_rank) {
+        let known = expected.entry(families.get(&row.comm)).or_default();
+        sums([row.sent_messages, row.sent_bytes, row.received_messages, row.received_bytes], known);
+    }
+    let found = all::<OutsideTotalRow>(folded).into_iter().map(|row| {
+        (row.comm, [row.sent_messages, row.sent_bytes, row.received_messages, row.received_bytes])
+    });
+    assert_eq!(found.collect::<BTreeMap<_, _>>(), expected);
+}
