@@ -1,4 +1,4 @@
-/* Compares src/sanitizer/abi.rs with NVIDIA's headers, of CUDA 13.0: what is wrong does not compile. */
+/* Compares src/sanitizer/abi.rs and src/driver.rs with NVIDIA's headers, of CUDA 13.0: what is wrong does not compile. */
 #include <cuda.h>
 #include <sanitizer.h> /* has types that the next one needs */
 
@@ -42,7 +42,6 @@ IS(SANITIZER_CBID_DRIVER_API_cuMemUnmap, 552);
 IS(SANITIZER_CBID_DRIVER_API_cuMemImportFromShareableHandle, 555);
 IS(SANITIZER_CBID_DRIVER_API_cuIpcOpenMemHandle_v2, 567);
 
-IS(SANITIZER_MEMORY_FLAG_MODULE, 0x1);
 IS(SANITIZER_MEMORY_FLAG_MANAGED, 0x2);
 IS(SANITIZER_MEMORY_FLAG_PEER, 0x10);
 IS(SANITIZER_MEMORY_FLAG_CG_RUNTIME, 0x40);
@@ -57,6 +56,7 @@ IS(SANITIZER_INSTRUCTION_BULK_REDUCTION_SHARED_TO_GLOBAL, 37);
 IS(SANITIZER_API_EXIT, 1);
 IS(CU_GRAPH_NODE_TYPE_KERNEL, 0);
 IS(CU_MEM_LOCATION_TYPE_DEVICE, 1);
+IS(CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, 9);
 IS(sizeof(CUipcMemHandle), 64);
 IS(sizeof(CUdeviceptr), 8);
 
@@ -84,6 +84,18 @@ AT(Sanitizer_LaunchData, device, 104);
 AT(Sanitizer_GraphNodeLaunchData, nodeType, 24);
 AT(Sanitizer_GraphNodeLaunchData, launchData, 32);
 
+AT(cuMemAlloc_v2_params, bytesize, 8);
+AT(cuMemAllocManaged_params, bytesize, 8);
+AT(cuMemAllocHost_v2_params, bytesize, 8);
+AT(cuMemHostAlloc_params, bytesize, 8);
+AT(cuMemAllocAsync_params, bytesize, 8);
+AT(cuMemAllocFromPoolAsync_params, bytesize, 8);
+AT(cuMemAllocPitch_v2_params, pPitch, 8);
+AT(cuMemAllocPitch_v2_params, Height, 24);
+AT(cuMemPoolImportPointer_params, ptr_out, 0);
+AT(cuMemFree_v2_params, dptr, 0);
+AT(cuMemFreeHost_params, p, 0);
+AT(cuMemFreeAsync_params, dptr, 0);
 AT(cuIpcGetMemHandle_params, dptr, 8);
 AT(cuIpcOpenMemHandle_v2_params, handle, 8);
 AT(cuIpcOpenMemHandle_params, handle, 8);

@@ -50,7 +50,26 @@ struct mp_launch {
     uint64_t lowest;      /* the begin of the first range */
     uint64_t highest;     /* the end of the last */
     uint32_t threshold;   /* a warp is counted if its draw is below; 0: every warp */
-    uint32_t spare[5];
+    uint32_t number;      /* of the launch, if its accesses are recorded */
+    uint64_t records;     /* of mp_records; 0: accesses are counted alone */
+    uint64_t spare;
+};
+
+/* What lanes of a warp accessed at once, in one range. */
+struct mp_record {
+    uint64_t pc;          /* as in mp_counter; written last, 0 until then */
+    uint64_t what;        /* as in mp_counter */
+    uint32_t lanes;       /* a mask; of a bulk copy 1 */
+    uint32_t launch;      /* its number */
+    uint64_t address[32]; /* of these lanes; of a bulk copy its address and its bytes */
+};
+
+/* The records of a context: two halves, each of `capacity` mp_record, follow. One is read and emptied while the other
+ * takes what comes. */
+struct mp_records {
+    uint64_t capacity;
+    uint64_t dropped;     /* records for which there was no room */
+    uint64_t reserved[2]; /* of a half; where it is as many as fit, or more, the half takes no more */
 };
 
 /* Kinds of access. */
@@ -186,6 +205,54 @@ MP_DEVICE void mp_count(const struct mp_launch *launch, uint64_t pc, uint32_t ra
     }
 }
 
+/* Room for a record, or null. Nobody waits: what finds both halves full is dropped. A half that is full, and of which
+ * every record is written, is nobody's but the host's until that sets `reserved` to 0. */
+MP_DEVICE struct mp_record *mp_reserve(const struct mp_launch *launch) {
+    struct mp_records *records = (struct mp_records *)(uintptr_t)launch->records;
+    struct mp_record *first = (struct mp_record *)(records + 1);
+    uint32_t half;
+    for (half = 0; half < 2; half++) {
+        if (*(volatile uint64_t *)&records->reserved[half] < records->capacity) {
+            uint64_t at = mp_add(&records->reserved[half], 1);
+            if (at < records->capacity) {
+                return first + half * records->capacity + at;
+            }
+        }
+    }
+    mp_add(&records->dropped, 1);
+    return 0;
+}
+
+/* What is before the addresses, but for what says that a record is whole. */
+MP_DEVICE void mp_begin(const struct mp_launch *launch, struct mp_record *record, uint32_t range, uint32_t kind,
+                        uint32_t width, uint32_t lanes) {
+    record->what = mp_what(range, launch->kernel, kind, width);
+    record->lanes = lanes;
+    record->launch = launch->number;
+}
+
+/* After all that was written of the record. */
+MP_DEVICE void mp_complete(struct mp_record *record, uint64_t pc) {
+#ifdef __CUDACC__
+    __threadfence();
+    *(volatile uint64_t *)&record->pc = pc | 1;
+#else
+    __atomic_store_n(&record->pc, pc | 1, __ATOMIC_RELEASE);
+#endif
+}
+
+/* A bulk copy. */
+MP_DEVICE void mp_record_bulk(const struct mp_launch *launch, uint64_t pc, uint32_t range, uint64_t address,
+                              uint64_t bytes, uint32_t kind) {
+    struct mp_record *record = launch->records ? mp_reserve(launch) : 0;
+    if (record) {
+        mp_begin(launch, record, range, kind, MP_BULK, 1);
+        record->address[0] = address;
+        record->address[1] = bytes;
+        mp_complete(record, pc);
+    }
+}
+
 /* Whether a warp is counted: once in so many, decided before the look-up, so that what is left out costs little.
  * Every warp has the same chance, so that the counted ones times n are an estimate without bias. */
 MP_DEVICE int mp_is_drawn(const struct mp_launch *launch, uint64_t seed) {
@@ -198,6 +265,29 @@ MP_DEVICE uint32_t mp_lane(void) {
     uint32_t lane;
     asm("mov.u32 %0, %%laneid;" : "=r"(lane));
     return lane;
+}
+
+/* Writes down what the lanes of `same`, of which this is one, access. */
+MP_DEVICE void mp_record_lane(const struct mp_launch *launch, uint64_t pc, uint32_t range, uint64_t address,
+                              uint32_t width, uint32_t kind, uint32_t same) {
+    uint32_t first = (uint32_t)__ffs(same) - 1;
+    unsigned long long at = 0;
+    if (mp_lane() == first) {
+        struct mp_record *record = mp_reserve(launch);
+        if (record) {
+            mp_begin(launch, record, range, kind, width, same);
+        }
+        at = (unsigned long long)record;
+    }
+    at = __shfl_sync(same, at, first);
+    if (at) {
+        ((struct mp_record *)at)->address[mp_lane()] = address;
+        __threadfence();
+        __syncwarp(same);
+        if (mp_lane() == first) {
+            mp_complete((struct mp_record *)at, pc);
+        }
+    }
 }
 
 /* One lane's access; all lanes of the warp that make it are here. */
@@ -220,8 +310,11 @@ MP_DEVICE void mp_access(const struct mp_launch *launch, uint64_t pc, uint64_t a
     }
     /* Lanes at other instructions could be among these; within 4 GiB of code the low half tells them apart. */
     uint32_t same = __match_any_sync(remote, (unsigned long long)(uint32_t)pc << 32 | range);
+    uint32_t width = mp_width(bytes);
+    if (launch->records) {
+        mp_record_lane(launch, pc, range, address, width, kind, same);
+    }
     if (mp_lane() == (uint32_t)__ffs(same) - 1) {
-        uint32_t width = mp_width(bytes);
         uint32_t lanes = __popc(same);
         mp_count(launch, pc, range, kind, width, lanes, (uint64_t)lanes * bytes);
     }
@@ -235,6 +328,7 @@ MP_DEVICE void mp_bulk(const struct mp_launch *launch, uint64_t pc, uint64_t add
     uint32_t range = mp_find(launch, address);
     if (range != 0) {
         mp_count(launch, pc, range, kind, MP_BULK, 1, bytes);
+        mp_record_bulk(launch, pc, range, address, bytes, kind);
     }
 }
 
@@ -253,15 +347,24 @@ MP_DEVICE void mp_access_warp(const struct mp_launch *launch, uint64_t pc, const
         }
     }
     for (lane = 0; lane < 32; lane++) {
-        uint32_t target = range[lane], lanes = 0;
+        uint32_t target = range[lane], lanes = 0, same = 0;
         if (target == 0) {
             continue;
         }
         for (other = lane; other < 32; other++) {
             if (range[other] == target) {
                 range[other] = 0;
+                same |= 1u << other;
                 lanes++;
             }
+        }
+        struct mp_record *record = launch->records ? mp_reserve(launch) : 0;
+        if (record) {
+            mp_begin(launch, record, target, kind, mp_width(bytes), same);
+            for (other = 0; other < 32; other++) {
+                record->address[other] = address[other];
+            }
+            mp_complete(record, pc);
         }
         mp_count(launch, pc, target, kind, mp_width(bytes), lanes, (uint64_t)lanes * bytes);
     }
@@ -273,6 +376,7 @@ MP_DEVICE void mp_bulk_warp(const struct mp_launch *launch, uint64_t pc, uint64_
     uint32_t range = launch && launch->range_count ? mp_find(launch, address) : 0;
     if (range != 0) {
         mp_count(launch, pc, range, kind, MP_BULK, 1, bytes);
+        mp_record_bulk(launch, pc, range, address, bytes, kind);
     }
 }
 

@@ -24,7 +24,11 @@ uint64_t mp_host_layout(uint32_t index) {
         offsetof(struct mp_counter, extra), sizeof(struct mp_table),        offsetof(struct mp_table, lost),
         sizeof(struct mp_launch),  offsetof(struct mp_launch, ranges),      offsetof(struct mp_launch, range_count),
         offsetof(struct mp_launch, kernel), offsetof(struct mp_launch, lowest), offsetof(struct mp_launch, highest),
-        offsetof(struct mp_launch, threshold),
+        offsetof(struct mp_launch, threshold), offsetof(struct mp_launch, number),
+        offsetof(struct mp_launch, records), sizeof(struct mp_record),      offsetof(struct mp_record, what),
+        offsetof(struct mp_record, lanes),   offsetof(struct mp_record, launch),
+        offsetof(struct mp_record, address), sizeof(struct mp_records),     offsetof(struct mp_records, dropped),
+        offsetof(struct mp_records, reserved),
     };
     return index < sizeof layout / sizeof *layout ? layout[index] : 0;
 }

@@ -1,20 +1,39 @@
 //! What a back end gives to the [`crate::tracer::Tracer`]. It tells the tracer of events in turn; docs/gpu.md has which.
 
+use crate::layout::{Table, bytes_of_mut};
+
+/// A stream of a context.
+#[derive(Clone, Copy, Debug)]
+pub struct Queue {
+    /// The context.
+    pub context: u64,
+    /// The stream.
+    pub stream: u64,
+}
+
 /// What a back end can do with a context and its device.
 ///
 /// Contexts, modules and streams are the back end's own numbers for them. All of it may be called from within an event.
 pub trait Backend: Send {
     /// Device memory of a context, which the program does not see, and which goes with the context.
     fn allocate(&self, context: u64, bytes: usize) -> Option<u64>;
-    /// Writes to device memory before anything that is put into the stream later; the bytes are taken at once.
-    fn write(&self, stream: u64, address: u64, bytes: &[u8]) -> bool;
-    /// Sets device memory to zero, in the order of the stream.
-    fn clear(&self, stream: u64, address: u64, bytes: usize) -> bool;
-    /// Reads device memory.
-    fn read(&self, stream: u64, address: u64, bytes: &mut [u8]) -> bool;
+    /// Writes to device memory that nothing uses which runs or waits now, before anything that is put into the stream
+    /// later; the bytes are taken at once.
+    fn write(&self, queue: Queue, address: u64, bytes: &[u8]) -> bool;
+    /// Sets device memory to zero, in the order of [`Backend::write`].
+    fn clear(&self, queue: Queue, address: u64, bytes: usize) -> bool;
+    /// Reads device memory, after what was written there. Kernels may go on counting meanwhile.
+    fn read(&self, queue: Queue, address: u64, bytes: &mut [u8]) -> bool;
+    /// Waits until all that is in the stream has run; `table` is memory that may be read for it.
+    fn wait(&self, queue: Queue, table: u64) -> bool {
+        // Where reading is in the order of the stream.
+        self.read(queue, table, bytes_of_mut(&mut [Table::default()]))
+    }
+    /// Waits for kernels of a context that still run, but not for long, before counts are taken for the last time.
+    fn settle(&self, _context: u64) {}
     /// Where the code of a function is, and how long.
     fn function(&self, module: u64, name: &str) -> Option<(u64, u64)>;
-    /// Makes the accesses of a module's kernels count.
+    /// Makes the accesses of a module's kernels count, where that is not done kernel by kernel.
     fn patch(&self, context: u64, module: u64) -> bool;
     /// A context and all that was made in it is gone.
     fn context_gone(&self, context: u64);

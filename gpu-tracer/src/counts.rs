@@ -27,7 +27,7 @@ impl Kernel {
     }
 
     /// `file:line` of an instruction, or `function+0x120`.
-    fn source(&mut self, pc: u64, backend: &impl Backend) -> String {
+    fn source(&mut self, pc: u64, backend: &dyn Backend) -> String {
         if self.place(pc).is_none() && !self.knows_all_functions {
             self.knows_all_functions = true;
             let found = self.lines.functions().filter_map(|name| {
@@ -91,7 +91,7 @@ impl Counts {
     }
 
     /// Adds what a slot of a device counted since it was as `before`.
-    pub fn add(&mut self, device: &str, now: &Counter, before: &Counter, backend: &impl Backend) {
+    pub fn add(&mut self, device: &str, now: &Counter, before: &Counter, backend: &dyn Backend) {
         // A slot that is being taken has no counts yet.
         if now.what == 0 || now.accesses == before.accesses {
             return;
@@ -114,13 +114,9 @@ impl Counts {
         self.changed.insert(number);
     }
 
-    fn describe(&mut self, id: u32, device: &str, counter: &Counter, backend: &impl Backend) {
+    fn describe(&mut self, id: u32, device: &str, counter: &Counter, backend: &dyn Backend) {
         let What { range, kernel, kind, width } = What::from(counter.what);
-        let pc = counter.pc & !1;
-        let (kernel, source) = match self.kernels.get_mut(kernel as usize) {
-            Some(kernel) => (kernel.name.clone(), kernel.source(pc, backend)),
-            None => ("?".to_owned(), format!("?+{pc:#x}")),
-        };
+        let (kernel, source) = self.source(kernel, counter.pc & !1, backend);
         let access = match kind {
             0 => Access::Load,
             1 => Access::Store,
@@ -128,6 +124,14 @@ impl Counts {
         };
         let device = device.to_owned();
         self.pending.push(Record::Counter { id, device, kernel, source, range, access, width });
+    }
+
+    /// The name of a kernel, and where one of its instructions is in the source.
+    pub fn source(&mut self, kernel: u32, pc: u64, backend: &dyn Backend) -> (String, String) {
+        match self.kernels.get_mut(kernel as usize) {
+            Some(kernel) => (kernel.name.clone(), kernel.source(pc, backend)),
+            None => ("?".to_owned(), format!("?+{pc:#x}")),
+        }
     }
 
     /// Accesses for which a device had no counter.

@@ -1,8 +1,13 @@
 //! How the tracer gets into a program. CUDA's driver loads the library that CUDA_INJECTION64_PATH names when the program
-//! initialises it, and calls `InitializeInjection`; so a program without CUDA never has it.
+//! initialises it, and calls `InitializeInjection`; so a program without CUDA never has it. With NVBit that library is
+//! another, which loads this one and calls `mpisee_gpu_nvbit_start`.
 
+use crate::backend::Backend;
+use crate::driver::of_profiler;
 use crate::file::Output;
-use crate::sanitizer::{Sanitizer, Shared, missed, of_profiler};
+use crate::nvbit::{self, Events, Layer};
+use crate::sanitizer::Sanitizer;
+use crate::state::{Shared, missed};
 use crate::tracer::{Settings, Tracer};
 use mpisee_profile::options::Options;
 use mpisee_profile::{gpu, process};
@@ -10,7 +15,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::panic::catch_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,6 +35,29 @@ static RUNNING: OnceLock<Running> = OnceLock::new();
 /// program is to run in any case.
 #[unsafe(no_mangle)]
 pub extern "C" fn InitializeInjection() -> c_int {
+    begin(start_sanitizer);
+    1
+}
+
+/// Called by nvbit/tool.cpp, once; 0 if nothing is to be counted.
+///
+/// # Safety
+/// The layer is that of nvbit/tool.cpp, and there is room for the events.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mpisee_gpu_nvbit_start(layer: *const Layer, events: *mut Events) -> c_int {
+    // SAFETY: as the caller says.
+    unsafe { events.write(Events::OWN) };
+    c_int::from(begin(|_, make| {
+        // SAFETY: as the caller says.
+        unsafe { nvbit::start(layer, make) }.map_err(|why| format!("NVBit cannot be used: {why}"))
+    }))
+}
+
+/// Makes a tracer of a back end.
+type Make = Box<dyn FnOnce(Box<dyn Backend>) -> Tracer>;
+
+/// Starts the tracer with a back end; whether it runs.
+fn begin(back_end: impl FnOnce(&Options, Make) -> Result<&'static Shared, String>) -> bool {
     static SAID: AtomicBool = AtomicBool::new(false);
     std::panic::set_hook(Box::new(|panic| {
         if SAID.swap(true, Ordering::Relaxed) {
@@ -40,11 +68,11 @@ pub extern "C" fn InitializeInjection() -> c_int {
             "an error inside the GPU tracer{place}: some events will not be seen; please report it"
         ));
     }));
-    match catch_unwind(start) {
+    match catch_unwind(AssertUnwindSafe(|| start(back_end))) {
         Ok(Ok(())) | Err(_) => {}
         Ok(Err(why)) => say(&format!("what GPU kernels access is not counted: {why}")),
     }
-    1
+    RUNNING.get().is_some()
 }
 
 fn say(text: &str) {
@@ -54,7 +82,7 @@ fn say(text: &str) {
     }
 }
 
-fn start() -> Result<(), String> {
+fn start(back_end: impl FnOnce(&Options, Make) -> Result<&'static Shared, String>) -> Result<(), String> {
     let variables = std::env::vars_os();
     // The library that counts MPI complains of what is wrong with them.
     let (options, _) =
@@ -64,21 +92,30 @@ fn start() -> Result<(), String> {
     if !options.gpu || RUNNING.get().is_some() {
         return Ok(());
     }
-    let library = options.gpu_sanitizer.ok_or("MPISEE_GPU_SANITIZER does not name libsanitizer-public.so")?;
-    let patches = own_folder().ok_or("the tracer does not know where it is")?.join(PATCHES);
-    let wrong = |why| format!("{} cannot be used: {why}", library.display());
-    let sanitizer = Sanitizer::load(&library, &patches).map_err(wrong)?;
-    let settings =
-        Settings { kernels: options.gpu_kernels, sample: options.gpu_sample, ..Settings::default() };
+    let settings = Settings {
+        kernels: options.gpu_kernels.clone(),
+        sample: options.gpu_sample,
+        // The program may go elsewhere.
+        records: options.gpu_records.as_ref().and_then(|it| std::path::absolute(it).ok()),
+        ..Settings::default()
+    };
     let segments = options.segments.clone();
-    let make = Box::new(move || output(&options.segments));
-    let shared = sanitizer.start(|sanitizer| Tracer::new(sanitizer, settings, make)).map_err(wrong)?;
-    if RUNNING.set(Running { shared, segments, pid: std::process::id() }).is_ok() {
+    let output = Box::new(move || output(&segments));
+    let shared = back_end(&options, Box::new(move |it| Tracer::new(it, settings, output)))?;
+    if RUNNING.set(Running { shared, segments: options.segments, pid: std::process::id() }).is_ok() {
         attach();
         // SAFETY: the handler is a function of this library, which is never unloaded.
         unsafe { libc::atexit(at_exit) };
     }
     Ok(())
+}
+
+fn start_sanitizer(options: &Options, make: Make) -> Result<&'static Shared, String> {
+    let library = options.gpu_sanitizer.as_ref();
+    let library = library.ok_or("MPISEE_GPU_SANITIZER does not name libsanitizer-public.so")?;
+    let patches = own_folder().ok_or("the tracer does not know where it is")?.join(PATCHES);
+    let wrong = |why| format!("{} cannot be used: {why}", library.display());
+    Sanitizer::load(library, &patches).and_then(|sanitizer| sanitizer.start(make)).map_err(wrong)
 }
 
 fn own_folder() -> Option<PathBuf> {
@@ -125,10 +162,10 @@ extern "C" fn collect() {
         let Some(running) = RUNNING.get().filter(|it| it.pid == std::process::id()) else { return };
         if let Some(mut state) = running.shared.lock() {
             if let Some(sentence) = missed() {
-                state.tracer().note(&sentence);
+                state.tracer.note(&sentence);
             }
-            state.tracer().collect_all();
-            if let Some(why) = state.tracer().output().and_then(Output::failure) {
+            state.tracer.collect_all();
+            if let Some(why) = state.tracer.output().and_then(Output::failure) {
                 say(&format!("some counts of GPU kernels could not be written: {why}"));
             }
         }
@@ -145,7 +182,7 @@ unsafe extern "C" fn name_memory(address: *const c_void, bytes: usize, name: *co
     let _ = catch_unwind(|| {
         let running = RUNNING.get().filter(|it| it.pid == std::process::id());
         if let Some(mut state) = running.and_then(|it| it.shared.lock()) {
-            state.tracer().name_memory(address.addr() as u64, bytes as u64, &name);
+            state.tracer.name_memory(address.addr() as u64, bytes as u64, &name);
         }
     });
 }

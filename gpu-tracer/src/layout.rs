@@ -67,8 +67,52 @@ pub struct Launch {
     pub highest: u64,
     /// A warp is counted if its draw is below; 0: every warp.
     pub threshold: u32,
+    /// The number of the launch, if accesses are recorded.
+    pub number: u32,
+    /// Where records are; 0 if accesses are counted alone.
+    pub records: u64,
     /// Zero.
-    pub spare: [u32; 5],
+    pub spare: u64,
+}
+
+/// `mp_record`
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Record {
+    /// As in [`Counter`]; 0 until the record is whole.
+    pub pc: u64,
+    /// See [`What`].
+    pub what: u64,
+    /// A mask.
+    pub lanes: u32,
+    /// The number of the launch.
+    pub launch: u32,
+    /// Of the lanes; of a bulk copy its address and bytes.
+    pub address: [u64; 32],
+}
+
+/// `mp_records`
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Records {
+    /// Records of a half.
+    pub capacity: u64,
+    /// Those for which there was no room.
+    pub dropped: u64,
+    /// Those of each half that were begun.
+    pub reserved: [u64; 2],
+}
+
+impl Records {
+    /// Bytes of so many records in each half.
+    pub fn bytes(capacity: usize) -> usize {
+        size_of::<Records>() + 2 * capacity * size_of::<Record>()
+    }
+
+    /// How far a record of a half is from the begin.
+    pub fn offset(capacity: usize, half: usize, at: usize) -> u64 {
+        (size_of::<Records>() + (half * capacity + at) * size_of::<Record>()) as u64
+    }
 }
 
 /// Kernels that can be told apart.
@@ -130,7 +174,13 @@ unsafe impl Plain for Range {}
 unsafe impl Plain for Counter {}
 // SAFETY: four u64.
 unsafe impl Plain for Table {}
-// SAFETY: u64, u64, u32, u32, u64, u64 and six u32: 64 bytes without a gap, see below.
+// SAFETY: u64, u64, u32, u32, u64, u64, u32, u32, u64, u64: 64 bytes without a gap, see below.
 unsafe impl Plain for Launch {}
+// SAFETY: u64, u64, u32, u32 and 32 u64, without a gap, see below.
+unsafe impl Plain for Record {}
+// SAFETY: four u64.
+unsafe impl Plain for Records {}
+// SAFETY: an integer.
+unsafe impl Plain for u64 {}
 
-const _: () = assert!(size_of::<Launch>() == 64);
+const _: () = assert!(size_of::<Launch>() == 64 && size_of::<Record>() == 280);

@@ -2,12 +2,17 @@
 //! docs/gpu.md says what runs where.
 
 pub mod backend;
+mod context;
 mod counts;
+mod driver;
 pub mod file;
 mod injection;
 pub mod layout;
 mod lines;
+mod nvbit;
 mod object;
+pub mod records;
 pub mod registry;
-pub mod sanitizer;
+mod sanitizer;
+mod state;
 pub mod tracer;

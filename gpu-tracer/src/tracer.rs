@@ -4,28 +4,23 @@
 //! goes on. At a launch the tracer says what the patches of that launch get. Nothing that a launch got is changed while
 //! it may run: new ranges are new memory, written in the order of the launch's stream, so that the program never waits.
 
-use crate::backend::Backend;
+use crate::backend::{Backend, Queue};
+use crate::context::Context;
 use crate::counts::{Counts, Kernel};
 use crate::file::Output;
-use crate::layout::{Counter, Launch, MOST_KERNELS, Range, Table, bytes_of, bytes_of_mut, threshold};
+use crate::layout::{Counter, MOST_KERNELS, Table, bytes_of_mut};
 use crate::lines::Lines;
 use crate::object::Stacks;
+use crate::records::{self, Buffer, Known, Recorder};
 use crate::registry::{Registry, Where};
 use mpisee_profile::gpu::Record;
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Counts are taken from a device not more often than this, unless they would be lost.
 const BETWEEN_COLLECTIONS: Duration = Duration::from_millis(20);
-/// Launches that get their memory together.
-const LAUNCHES_PER_BLOCK: usize = 64;
-const LAUNCH_BYTES: usize = size_of::<Launch>();
-/// Pieces of memory of a stream that wait until nobody can use them. A program that never waits for its stream is made to
-/// at so many.
-const MOST_RETIRED: usize = 512;
-/// The smallest piece of device memory that is asked for.
-const LEAST_BYTES: usize = LAUNCHES_PER_BLOCK * LAUNCH_BYTES;
 
 /// What the user chose.
 #[derive(Clone, Debug)]
@@ -36,11 +31,13 @@ pub struct Settings {
     pub sample: u32,
     /// Counters of a context; a power of two.
     pub slots: usize,
+    /// The folder for records of every access, if they are wanted.
+    pub records: Option<PathBuf>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { kernels: "*".to_owned(), sample: 1, slots: 1 << 15 }
+        Settings { kernels: "*".to_owned(), sample: 1, slots: 1 << 15, records: None }
     }
 }
 
@@ -48,8 +45,8 @@ impl Default for Settings {
 pub type MakeOutput = Box<dyn FnMut() -> Option<Output> + Send>;
 
 /// The state of the process.
-pub struct Tracer<B> {
-    backend: B,
+pub struct Tracer {
+    backend: Box<dyn Backend>,
     settings: Settings,
     registry: Registry,
     stacks: Stacks,
@@ -60,6 +57,7 @@ pub struct Tracer<B> {
     counts: Counts,
     make_output: MakeOutput,
     output: Option<Output>,
+    recorder: Option<Recorder>,
 }
 
 struct Module {
@@ -68,45 +66,9 @@ struct Module {
     is_patched: bool,
 }
 
-/// A context and what it has on its device.
-struct Context {
-    device: i32,
-    /// The counters on the device, and what they were when they were last taken.
-    table: u64,
-    before: Vec<Counter>,
-    lost_before: u64,
-    /// Whether there can be none.
-    has_failed: bool,
-    streams: HashMap<u64, Stream>,
-    /// Device memory that nobody uses, by its size.
-    free: HashMap<usize, Vec<u64>>,
-    collected: Option<Instant>,
-    /// What the registry was like when modules were last looked at.
-    looked_at: Option<u64>,
-}
-
-/// What the launches of a stream share.
-#[derive(Default)]
-struct Stream {
-    /// The version of the ranges, once there are some.
-    version: Option<u64>,
-    /// The launch, but for the kernel.
-    template: Launch,
-    /// What launches get, by kernel.
-    launches: HashMap<u32, u64>,
-    /// Memory in use, with its size; the last block has room from `used` on.
-    blocks: Vec<(u64, usize)>,
-    used: usize,
-    /// Memory that running kernels may still use, and such that was there before the stream was last waited for.
-    retired: Vec<(u64, usize)>,
-    older: Vec<(u64, usize)>,
-    /// Whether a kernel that counts may run, or may have counted what was not taken yet.
-    is_open: bool,
-}
-
-impl<B: Backend> Tracer<B> {
+impl Tracer {
     /// A tracer that knows nothing yet.
-    pub fn new(backend: B, settings: Settings, make_output: MakeOutput) -> Self {
+    pub fn new(backend: Box<dyn Backend>, settings: Settings, make_output: MakeOutput) -> Self {
         Tracer {
             backend,
             registry: Registry::default(),
@@ -118,6 +80,7 @@ impl<B: Backend> Tracer<B> {
             settings,
             make_output,
             output: None,
+            recorder: None,
         }
     }
 
@@ -125,12 +88,25 @@ impl<B: Backend> Tracer<B> {
     pub fn context_created(&mut self, context: u64, device: i32) {
         if self.output.is_none() {
             self.output = (self.make_output)();
+            self.make_recorder();
         }
         self.contexts.insert(context, Context::new(device));
     }
 
+    fn make_recorder(&mut self) {
+        let Some(folder) = &self.settings.records else { return };
+        match Recorder::create(folder, self.settings.sample) {
+            Ok(recorder) => self.recorder = Some(recorder),
+            Err(error) => self
+                .counts
+                .note(&format!("there are no records of accesses: '{}': {error}", folder.display())),
+        }
+        self.settings.records = None;
+    }
+
     /// A context is about to go, and its memory with it.
     pub fn context_destroyed(&mut self, context: u64) {
+        self.settle(context);
         self.collect(context, 0, true);
         self.backend.context_gone(context);
         self.contexts.remove(&context);
@@ -153,6 +129,11 @@ impl<B: Backend> Tracer<B> {
         self.collect(known.context, 0, true);
         self.modules.remove(&module);
         self.kernels.retain(|(of, _), _| *of != module);
+    }
+
+    /// Whether the module was told of.
+    pub fn knows_module(&self, module: u64) -> bool {
+        self.modules.contains_key(&module)
     }
 
     /// Memory was allocated or mapped, by the calling thread.
@@ -193,10 +174,32 @@ impl<B: Backend> Tracer<B> {
         self.registry.name(begin, bytes, name);
     }
 
+    /// Whether the user wants to see what a kernel does.
+    pub fn is_chosen(&self, kernel: &str) -> bool {
+        glob(&self.settings.kernels, kernel)
+    }
+
+    /// Whether a launch of a kernel would count anything: for a back end that leaves kernels alone until then.
+    pub fn wants(&mut self, context: u64, kernel: &str) -> bool {
+        if !self.is_chosen(kernel) {
+            return false;
+        }
+        let Some(known) = self.contexts.get_mut(&context) else { return false };
+        let version = self.registry.version(known.device);
+        match known.remote {
+            Some((of, is_any)) if of == version => is_any,
+            _ => {
+                let is_any = self.registry.has_remote(known.device);
+                known.remote = Some((version, is_any));
+                is_any
+            }
+        }
+    }
+
     /// A kernel is about to be launched. Returns what its patches get: an address on the device, or none, with which they
     /// do nothing.
     pub fn launch(&mut self, context: u64, stream: u64, module: u64, kernel: &str) -> Option<u64> {
-        if !glob(&self.settings.kernels, kernel) {
+        if !self.is_chosen(kernel) {
             return None;
         }
         let device = self.contexts.get(&context)?.device;
@@ -212,18 +215,29 @@ impl<B: Backend> Tracer<B> {
             return None;
         }
         known.streams.get_mut(&stream)?.is_open = true;
-        known.launch(&self.backend, context, stream, number)
+        let launch = self.recorder.as_mut().map_or(0, Recorder::launch);
+        known.launch(&*self.backend, Queue { context, stream }, number, launch)
     }
 
     /// Gives a stream the ranges that there are now. False if that cannot be done.
     fn new_ranges(&mut self, context: u64, stream: u64, version: u64) -> Option<bool> {
+        let queue = Queue { context, stream };
         let known = self.contexts.get_mut(&context)?;
         let ranges = self.registry.table(known.device);
-        if !ranges.is_empty() && !known.make_table(&self.backend, context, stream, self.settings.slots) {
+        if !ranges.is_empty() && !known.make_table(&*self.backend, queue, self.settings.slots) {
             self.counts.note("the device had no memory for counters");
             return Some(false);
         }
-        let template = known.upload(&self.backend, context, stream, &ranges, self.settings.sample)?;
+        if !ranges.is_empty() && self.recorder.is_some() && known.records.address == 0 {
+            match Buffer::make(&*self.backend, queue, records::CAPACITY) {
+                Some(buffer) => known.records = buffer,
+                None => {
+                    self.counts.note("the device had no memory for records of accesses");
+                    self.recorder = None;
+                }
+            }
+        }
+        let template = known.upload(&*self.backend, queue, &ranges, self.settings.sample)?;
         let of_stream = known.streams.entry(stream).or_default();
         of_stream.version = Some(version);
         of_stream.template = template;
@@ -258,16 +272,52 @@ impl<B: Backend> Tracer<B> {
         }
     }
 
+    /// Something of a context has come to an end, which tells of no stream that it is empty.
+    pub fn progressed(&mut self, context: u64) {
+        self.collect(context, 0, false);
+    }
+
+    /// Kernels that still run may come to their end, if that is soon.
+    fn settle(&self, context: u64) {
+        let is_open = |known: &Context| known.streams.values().any(|it| it.is_open);
+        if self.contexts.get(&context).is_some_and(is_open) {
+            self.backend.settle(context);
+        }
+    }
+
     /// Takes all counts that there are.
     pub fn collect_all(&mut self) {
         let contexts: Vec<u64> = self.contexts.keys().copied().collect();
         for context in contexts {
+            self.settle(context);
             self.collect(context, 0, true);
+        }
+    }
+
+    /// Takes what was recorded in a context.
+    fn drain(&mut self, context: u64, stream: u64) {
+        let (Some(recorder), Some(known)) = (&mut self.recorder, self.contexts.get_mut(&context)) else {
+            return;
+        };
+        if known.records.address == 0 || known.streams.values().all(|it| !it.is_open) {
+            return;
+        }
+        let Some(taken) = known.records.take(&*self.backend, Queue { context, stream }) else {
+            self.counts.note("records of accesses could not be read from the device");
+            return;
+        };
+        let (counts, registry, stacks) = (&mut self.counts, &self.registry, &self.stacks);
+        let device = known.device;
+        recorder.write(device, &taken, &mut Known { counts, registry, stacks, backend: &*self.backend });
+        if let Some(why) = recorder.failure() {
+            let sentence = format!("records of accesses end early, '{}': {why}", recorder.path().display());
+            self.counts.note(&sentence);
         }
     }
 
     /// Takes the counts of a context, if there can be new ones; false if that is put off.
     fn collect(&mut self, context: u64, stream: u64, at_once: bool) -> bool {
+        self.drain(context, stream);
         let Some(known) = self.contexts.get_mut(&context) else { return true };
         if known.table == 0 || known.streams.values().all(|it| !it.is_open) {
             self.flush();
@@ -279,8 +329,9 @@ impl<B: Backend> Tracer<B> {
         let mut header = [Table::default()];
         let mut now = vec![Counter::default(); known.before.len()];
         let first = known.table + size_of::<Table>() as u64;
-        if !self.backend.read(stream, known.table, bytes_of_mut(&mut header))
-            || !self.backend.read(stream, first, bytes_of_mut(&mut now))
+        let queue = Queue { context, stream };
+        if !self.backend.read(queue, known.table, bytes_of_mut(&mut header))
+            || !self.backend.read(queue, first, bytes_of_mut(&mut now))
         {
             self.counts.note("counters could not be read from the device");
             return false;
@@ -288,7 +339,7 @@ impl<B: Backend> Tracer<B> {
         let device = self.backend.device_name(known.device);
         let changed = now.iter().zip(&known.before).filter(|(now, before)| now != before);
         for (now, before) in changed {
-            self.counts.add(&device, now, before, &self.backend);
+            self.counts.add(&device, now, before, &*self.backend);
         }
         self.counts.lost(header[0].lost.saturating_sub(known.lost_before));
         known.lost_before = header[0].lost;
@@ -345,121 +396,6 @@ impl<B: Backend> Tracer<B> {
     pub fn output(&self) -> Option<&Output> {
         self.output.as_ref()
     }
-}
-
-impl Context {
-    fn new(device: i32) -> Self {
-        Context {
-            device,
-            table: 0,
-            before: Vec::new(),
-            lost_before: 0,
-            has_failed: false,
-            streams: HashMap::new(),
-            free: HashMap::new(),
-            collected: None,
-            looked_at: None,
-        }
-    }
-
-    /// Makes the counters, once. Other streams may use them right after, so this waits until they are clear.
-    fn make_table(&mut self, backend: &impl Backend, context: u64, stream: u64, slots: usize) -> bool {
-        if self.table != 0 || self.has_failed {
-            return !self.has_failed;
-        }
-        let Some(table) = backend.allocate(context, Table::bytes(slots)) else {
-            self.has_failed = true;
-            return false;
-        };
-        let mut seen = [Table::default()];
-        let is_made = backend.clear(stream, table, Table::bytes(slots))
-            && backend.write(stream, table, bytes_of(&[Table::new(slots)]))
-            && backend.read(stream, table, bytes_of_mut(&mut seen))
-            && seen[0].slots == slots as u64;
-        if is_made {
-            self.table = table;
-            self.before = vec![Counter::default(); slots];
-        }
-        // What the stream was told to do with the memory it may yet do: it is not freed.
-        self.has_failed = !is_made;
-        is_made
-    }
-
-    /// Puts ranges into memory of their own; what the stream had before is retired.
-    fn upload(
-        &mut self,
-        backend: &impl Backend,
-        context: u64,
-        stream: u64,
-        ranges: &[Range],
-        sample: u32,
-    ) -> Option<Launch> {
-        let address = match ranges.len() {
-            0 => 0,
-            _ => self.take(backend, context, size_of_val(ranges))?,
-        };
-        let size = class(size_of_val(ranges));
-        let of_stream = self.streams.entry(stream).or_default();
-        // To read what comes after all that is in the stream is to wait for it.
-        if of_stream.retired.len() > MOST_RETIRED
-            && backend.read(stream, self.table, bytes_of_mut(&mut [Table::default()]))
-        {
-            let done = of_stream.retired.drain(..).chain(of_stream.older.drain(..));
-            done.for_each(|(address, bytes)| self.free.entry(bytes).or_default().push(address));
-        }
-        of_stream.retired.append(&mut of_stream.blocks);
-        of_stream.launches.clear();
-        of_stream.used = LAUNCHES_PER_BLOCK;
-        if address != 0 {
-            of_stream.blocks.push((address, size));
-        }
-        if address != 0 && !backend.write(stream, address, bytes_of(ranges)) {
-            return None;
-        }
-        Some(Launch {
-            table: self.table,
-            ranges: address,
-            range_count: u32::try_from(ranges.len()).ok()?,
-            lowest: ranges.first().map_or(0, |it| it.begin),
-            highest: ranges.last().map_or(0, |it| it.end),
-            threshold: threshold(sample),
-            ..Launch::default()
-        })
-    }
-
-    /// What the launch of a kernel on a stream gets.
-    fn launch(&mut self, backend: &impl Backend, context: u64, stream: u64, kernel: u32) -> Option<u64> {
-        if let Some(&address) = self.streams.get(&stream)?.launches.get(&kernel) {
-            return Some(address);
-        }
-        if self.streams.get(&stream)?.used == LAUNCHES_PER_BLOCK {
-            let block = self.take(backend, context, LEAST_BYTES)?;
-            let of_stream = self.streams.get_mut(&stream)?;
-            of_stream.blocks.push((block, class(LEAST_BYTES)));
-            of_stream.used = 0;
-        }
-        let of_stream = self.streams.get_mut(&stream)?;
-        let (block, _) = *of_stream.blocks.last()?;
-        let address = block + (of_stream.used * LAUNCH_BYTES) as u64;
-        let launch = Launch { kernel, ..of_stream.template };
-        if !backend.write(stream, address, bytes_of(&[launch])) {
-            return None;
-        }
-        of_stream.used += 1;
-        of_stream.launches.insert(kernel, address);
-        Some(address)
-    }
-
-    /// Device memory: what was freed, or more.
-    fn take(&mut self, backend: &impl Backend, context: u64, bytes: usize) -> Option<u64> {
-        let size = class(bytes);
-        self.free.get_mut(&size).and_then(Vec::pop).or_else(|| backend.allocate(context, size))
-    }
-}
-
-/// Sizes are few, so that what was freed can be used again.
-fn class(bytes: usize) -> usize {
-    bytes.max(LEAST_BYTES).next_power_of_two()
 }
 
 /// Whether the name is one of the pattern's: `*` stands for any text, `?` for any character.

@@ -2,7 +2,7 @@
 
 mod support;
 
-use mpisee_gpu::layout::{Counter, Launch, Range, Table, What, threshold};
+use mpisee_gpu::layout::{Counter, Launch, Range, Record, Records, Table, What, threshold};
 use mpisee_gpu::registry::{Registry, Where};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -182,6 +182,16 @@ fn both_sides_have_the_same_structures() {
         offset_of!(Launch, lowest),
         offset_of!(Launch, highest),
         offset_of!(Launch, threshold),
+        offset_of!(Launch, number),
+        offset_of!(Launch, records),
+        size_of::<Record>(),
+        offset_of!(Record, what),
+        offset_of!(Record, lanes),
+        offset_of!(Record, launch),
+        offset_of!(Record, address),
+        size_of::<Records>(),
+        offset_of!(Records, dropped),
+        offset_of!(Records, reserved),
         0,
     ];
     for (index, expected) in (0..).zip(expected) {

@@ -1,24 +1,37 @@
-//! The whole tracer in a program, with a driver and a Sanitizer that only pretend.
+//! The whole tracer in a program, with a driver, a Sanitizer and an NVBit that only pretend. What holds for one back end is
+//! to hold for the other.
 
 mod support;
 
+use mpisee_profile::gpu::records::{Item, RecordReader, Told};
 use mpisee_profile::gpu::{Access, GpuFile, Part, join, parts};
 use mpisee_profile::rows::{GpuMemory, GpuRow};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+/// What gets the tracer into kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum BackEnd {
+    Sanitizer,
+    Nvbit,
+}
+
+const BOTH: [BackEnd; 2] = [BackEnd::Sanitizer, BackEnd::Nvbit];
+
 /// A folder with what a run needs.
 struct Stage {
     folder: tempfile::TempDir,
+    back_end: BackEnd,
 }
 
 impl Stage {
-    fn new() -> Stage {
+    fn new(back_end: BackEnd) -> Stage {
         let folder = tempfile::tempdir().unwrap();
-        let stage = Stage { folder };
-        fs::copy(tracer(), stage.path("libmpisee_gpu.so")).unwrap();
+        let stage = Stage { folder, back_end };
+        fs::copy(support::tracer(), stage.path("libmpisee_gpu.so")).unwrap();
         fs::write(stage.path("patches.fatbin"), "").unwrap();
         fs::create_dir(stage.path("segments")).unwrap();
         support::build(
@@ -27,8 +40,13 @@ impl Stage {
             &["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1"],
         );
         let driver = stage.path("libcuda.so.1");
+        let driver = driver.to_str().unwrap();
         let here = format!("-Wl,-rpath,{}", stage.folder.path().display());
-        support::build(&["tests/fake/program.c"], &stage.path("program"), &[driver.to_str().unwrap(), &here]);
+        support::build(&["tests/fake/program.c"], &stage.path("program"), &[driver, &here]);
+        if back_end == BackEnd::Nvbit {
+            let sources = ["nvbit/tool.cpp", "tests/fake/nvbit.cpp"];
+            support::build_cpp(&sources, &stage.path("libmpisee_gpu_nvbit.so"), &[driver, &here]);
+        }
         stage
     }
 
@@ -38,13 +56,17 @@ impl Stage {
 
     fn run(&self, end: &str, variables: &[(&str, &str)]) -> Output {
         let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/modules/lines.cubin");
+        let injected = match self.back_end {
+            BackEnd::Sanitizer => "libmpisee_gpu.so",
+            BackEnd::Nvbit => "libmpisee_gpu_nvbit.so",
+        };
         let mut command = Command::new(self.path("program"));
         command
             .args([module.to_str().unwrap(), end])
             .env("MPISEE_GPU", "on")
             .env("MPISEE_SEGMENTS", self.path("segments"))
             .env("MPISEE_GPU_SANITIZER", self.path("libcuda.so.1"))
-            .env("CUDA_INJECTION64_PATH", self.path("libmpisee_gpu.so"))
+            .env("CUDA_INJECTION64_PATH", self.path(injected))
             .envs(variables.iter().copied());
         command.output().unwrap()
     }
@@ -65,17 +87,6 @@ impl Stage {
     }
 }
 
-/// The library that was built with these tests.
-fn tracer() -> PathBuf {
-    let deps = std::env::current_exe().unwrap().parent().unwrap().to_owned();
-    let places = [deps.join("libmpisee_gpu.so"), deps.join("../libmpisee_gpu.so")];
-    let newest = places
-        .into_iter()
-        .filter(|it| it.is_file())
-        .max_by_key(|it| it.metadata().unwrap().modified().unwrap());
-    newest.expect("cargo builds the library before its tests")
-}
-
 fn kernel<'r>(rows: &'r [GpuRow], kernel: &str, access: Access, memory: GpuMemory) -> Vec<&'r GpuRow> {
     rows.iter().filter(|it| it.kernel == kernel && it.access == access && it.memory == memory).collect()
 }
@@ -85,8 +96,8 @@ fn check(rows: &[GpuRow]) {
     let of_stores = kernel(rows, "copy", Access::Store, GpuMemory::Device);
     assert_eq!(of_stores.len(), 2, "{rows:#?}");
     // Two allocations by one call at one address: two objects in the file, one call stack or two in the rows.
-    assert_eq!(of_stores.iter().map(|it| it.accesses).sum::<u64>(), 32 * 11 + 4 + 2);
-    assert_eq!(of_stores.iter().map(|it| it.bytes).sum::<u64>(), 8 * (32 * 11 + 4 + 2));
+    assert_eq!(of_stores.iter().map(|it| it.accesses).sum::<u64>(), 32 * 11 + 8 + 4 + 2);
+    assert_eq!(of_stores.iter().map(|it| it.bytes).sum::<u64>(), 8 * (32 * 11 + 8 + 4 + 2));
     for row in &of_stores {
         assert!(row.source.ends_with("lines.cu:12"), "{row:?}");
         assert_eq!((row.rank, row.peer_rank, row.width), (5, Some(5), 8));
@@ -112,75 +123,172 @@ fn check(rows: &[GpuRow]) {
 
 #[test]
 fn what_kernels_access_is_counted_and_outlives_the_process() {
-    let stage = Stage::new();
-    let output = stage.run("leave", &[]);
-    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "0 patched\n");
-    assert!(output.status.success());
-    let (rows, notes) = stage.rows();
-    check(&rows);
-    assert_eq!(kernel(&rows, "ignored", Access::Load, GpuMemory::Device)[0].accesses, 160);
-    assert_eq!(notes, Vec::<String>::new());
+    for back_end in BOTH {
+        let stage = Stage::new(back_end);
+        let output = stage.run("leave", &[]);
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+        // The Sanitizer's patches stay, and find nothing to count.
+        let at_end = u32::from(back_end == BackEnd::Sanitizer);
+        let told = format!("0 patched\n{at_end} patched at the end\n");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), told);
+        assert!(output.status.success());
+        let (rows, notes) = stage.rows();
+        check(&rows);
+        assert_eq!(kernel(&rows, "ignored", Access::Load, GpuMemory::Device)[0].accesses, 160);
+        assert_eq!(notes, Vec::<String>::new());
+    }
 }
 
 #[test]
 fn a_killed_process_leaves_what_was_counted_when_it_last_waited() {
-    let stage = Stage::new();
-    let output = stage.run("kill", &[("MPISEE_GPU_KERNELS", "?o*")]);
-    assert_eq!(output.status.signal(), Some(9));
-    let (rows, _) = stage.rows();
-    let stores: u64 =
-        kernel(&rows, "copy", Access::Store, GpuMemory::Device).iter().map(|it| it.accesses).sum();
-    assert_eq!(stores, 32 * 11 + 4 + 2);
-    assert!(rows.iter().all(|it| it.kernel != "ignored"), "the pattern leaves it out");
+    for back_end in BOTH {
+        let stage = Stage::new(back_end);
+        let output = stage.run("kill", &[("MPISEE_GPU_KERNELS", "?o*")]);
+        assert_eq!(output.status.signal(), Some(9));
+        let (rows, _) = stage.rows();
+        let stores: u64 =
+            kernel(&rows, "copy", Access::Store, GpuMemory::Device).iter().map(|it| it.accesses).sum();
+        assert_eq!(stores, 32 * 11 + 8 + 4 + 2);
+        assert!(rows.iter().all(|it| it.kernel != "ignored"), "the pattern leaves it out");
+    }
 }
 
 #[test]
 fn a_program_without_mpi_leaves_nothing_behind() {
-    let stage = Stage::new();
-    assert!(stage.run("return", &[]).status.success());
-    assert_eq!(stage.left(), Vec::<PathBuf>::new());
+    for back_end in BOTH {
+        let stage = Stage::new(back_end);
+        assert!(stage.run("return", &[]).status.success());
+        assert_eq!(stage.left(), Vec::<PathBuf>::new());
+    }
 }
 
 #[test]
 fn a_sampled_run_is_scaled_and_says_so() {
-    let stage = Stage::new();
-    assert!(stage.run("leave", &[("MPISEE_GPU_SAMPLE", "2")]).status.success());
-    let (rows, _) = stage.rows();
-    for row in &rows {
-        // Copies of any length are all counted.
-        assert_eq!(row.sampled, if row.width == 0 { 1 } else { 2 });
-        assert_eq!(row.error > 0.0, row.sampled == 2, "{row:?}");
+    for back_end in BOTH {
+        let stage = Stage::new(back_end);
+        assert!(stage.run("leave", &[("MPISEE_GPU_SAMPLE", "2")]).status.success());
+        let (rows, _) = stage.rows();
+        for row in &rows {
+            // Copies of any length are all counted.
+            assert_eq!(row.sampled, if row.width == 0 { 1 } else { 2 });
+            assert_eq!(row.error > 0.0, row.sampled == 2, "{row:?}");
+        }
+        let copies = kernel(&rows, "other", Access::Store, GpuMemory::Device);
+        assert_eq!(copies[0].bytes, 5 * 4096);
     }
-    let copies = kernel(&rows, "other", Access::Store, GpuMemory::Device);
-    assert_eq!(copies[0].bytes, 5 * 4096);
+}
+
+/// Accesses by kernel, kind, width and place.
+type Sums = BTreeMap<(String, u8, u32, String), u64>;
+
+/// The accesses of the records of a run, and of how many launches they are.
+fn recorded(folder: &Path) -> (Sums, usize) {
+    let files: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|it| it.unwrap().path()).collect();
+    assert_eq!(files.len(), 1, "{files:?}");
+    let reader = RecordReader::new(zstd::Decoder::new(fs::File::open(&files[0]).unwrap()).unwrap()).unwrap();
+    let (mut instructions, mut places) = (HashMap::new(), HashMap::new());
+    let (mut sums, mut launches) = (BTreeMap::new(), HashSet::new());
+    for item in reader {
+        match item.unwrap() {
+            Item::Told(Told::Instruction { id, kernel, source, .. }) => {
+                assert!(kernel != "copy" || source.ends_with("lines.cu:12"), "{source}");
+                instructions.insert(id, kernel);
+            }
+            Item::Told(Told::Allocation { id, begin, bytes, place, object }) => {
+                assert!(object.contains("program+0x"), "{object}");
+                let place = format!("{place:?}").split('(').next().unwrap().to_owned();
+                places.insert(id, (begin..begin + bytes, place));
+            }
+            Item::Told(told) => assert_eq!(told, Told::Sampled(1)),
+            Item::Access(it) => {
+                let (range, place) = &places[&it.allocation];
+                assert!(it.width == 0 || it.words.len() == it.lanes.count_ones() as usize);
+                assert!(it.width == 0 || it.words.iter().all(|address| range.contains(address)), "{it:?}");
+                launches.insert(it.launch);
+                let key = (instructions[&it.instruction].clone(), it.access as u8, it.width, place.clone());
+                *sums.entry(key).or_default() += u64::from(it.lanes.count_ones());
+            }
+        }
+    }
+    (sums, launches.len())
+}
+
+#[test]
+fn records_of_accesses_are_those_that_are_counted() {
+    for back_end in BOTH {
+        let stage = Stage::new(back_end);
+        let folder = stage.path("records");
+        let output = stage.run("leave", &[("MPISEE_GPU_RECORDS", folder.to_str().unwrap())]);
+        assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+        let (rows, notes) = stage.rows();
+        check(&rows);
+        assert_eq!(notes, Vec::<String>::new());
+        let mut counted = Sums::new();
+        for row in &rows {
+            let place = format!("{:?}", row.memory);
+            *counted.entry((row.kernel.clone(), row.access as u8, row.width, place)).or_default() +=
+                row.accesses;
+        }
+        let (sums, launches) = recorded(&folder);
+        assert_eq!(sums, counted, "{back_end:?}");
+        // Six of different memory and one of a graph, two of memory that is freed, 1000 of such that passes, and one more.
+        assert_eq!(launches, 7 + 2 + 1000 + 1, "{back_end:?}");
+    }
+}
+
+#[test]
+fn a_folder_that_cannot_be_made_costs_the_records_alone() {
+    for back_end in BOTH {
+        let stage = Stage::new(back_end);
+        let output = stage.run("leave", &[("MPISEE_GPU_RECORDS", "/dev/null/records")]);
+        assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+        let (rows, notes) = stage.rows();
+        check(&rows);
+        assert!(notes[0].contains("there are no records of accesses: '/dev/null/records'"), "{notes:?}");
+    }
 }
 
 #[test]
 fn what_does_not_work_leaves_the_program_alone_and_is_told() {
-    let stage = Stage::new();
-    for (fails, note) in [
-        ("alloc", "rank 5: the device had no memory for counters"),
-        ("patch", "rank 5: a module could not be patched, and its kernels are not counted"),
-        ("read", "rank 5: the device had no memory for counters"),
+    let no_memory = "rank 5: the device had no memory for counters";
+    for (back_end, fails, note) in [
+        (BackEnd::Sanitizer, "alloc", no_memory),
+        (
+            BackEnd::Sanitizer,
+            "patch",
+            "rank 5: a module could not be patched, and its kernels are not counted",
+        ),
+        (BackEnd::Sanitizer, "read", no_memory),
+        (BackEnd::Nvbit, "alloc", no_memory),
+        (BackEnd::Nvbit, "read", no_memory),
     ] {
+        let stage = Stage::new(back_end);
         let output = stage.run("leave", &[("FAKE_FAILS", fails)]);
-        assert!(output.status.success(), "{fails}: {output:?}");
-        assert_eq!(output.stderr, b"", "{fails}");
+        assert!(output.status.success(), "{back_end:?} {fails}: {output:?}");
+        assert_eq!(output.stderr, b"", "{back_end:?} {fails}");
         let (rows, notes) = stage.rows();
-        assert_eq!((rows, notes), (Vec::new(), vec![note.to_owned()]), "{fails}");
-        stage.left().iter().for_each(|file| fs::remove_file(file).unwrap());
+        assert_eq!((rows, notes), (Vec::new(), vec![note.to_owned()]), "{back_end:?} {fails}");
     }
-    let output = stage.run("leave", &[("FAKE_FAILS", "subscribe")]);
+}
+
+#[test]
+fn a_tracer_that_cannot_begin_leaves_the_program_alone_and_says_why() {
+    let sanitizer = Stage::new(BackEnd::Sanitizer);
+    let nvbit = Stage::new(BackEnd::Nvbit);
+    for (stage, name, value) in [
+        (&sanitizer, "FAKE_FAILS", "subscribe"),
+        (&sanitizer, "MPISEE_GPU_SANITIZER", "/nowhere/libsanitizer-public.so"),
+    ] {
+        let output = stage.run("leave", &[(name, value)]);
+        assert!(output.status.success());
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        let begin = "mpisee: what GPU kernels access is not counted: ";
+        assert!(told.starts_with(begin) && told.lines().count() == 1, "{told}");
+    }
+    // Without the tracer beside it NVBit's part does nothing.
+    fs::remove_file(nvbit.path("libmpisee_gpu.so")).unwrap();
+    let output = nvbit.run("leave", &[]);
     assert!(output.status.success());
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(
-        told.starts_with("mpisee: what GPU kernels access is not counted: ") && told.lines().count() == 1,
-        "{told}"
-    );
-    let output = stage.run("leave", &[("MPISEE_GPU_SANITIZER", "/nowhere/libsanitizer-public.so")]);
-    assert!(
-        output.status.success()
-            && output.stderr.starts_with(b"mpisee: what GPU kernels access is not counted: ")
-    );
+    let told = b"0 patched\n0 patched at the end\n".to_vec();
+    assert_eq!((output.stdout, nvbit.left()), (told, Vec::new()));
 }

@@ -29,6 +29,16 @@ pub enum ClockChoice {
     Monotonic,
 }
 
+/// What gets the GPU tracer into kernels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GpuBackEnd {
+    /// NVIDIA's Sanitizer API, which comes with CUDA.
+    #[default]
+    Sanitizer,
+    /// NVIDIA's NVBit.
+    Nvbit,
+}
+
 /// How the rows of all ranks get into the profile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Collect {
@@ -62,10 +72,14 @@ pub struct Options {
     pub quiet: bool,
     /// Whether it is counted what GPU kernels access by themselves.
     pub gpu: bool,
+    /// What gets into the kernels.
+    pub gpu_back_end: GpuBackEnd,
     /// Which kernels, by name.
     pub gpu_kernels: String,
     /// One warp in so many is counted.
     pub gpu_sample: u32,
+    /// The folder for records of every access; `None`: there are none.
+    pub gpu_records: Option<PathBuf>,
     /// `libsanitizer-public.so` of CUDA; `None` is where the launcher finds it.
     pub gpu_sanitizer: Option<PathBuf>,
     /// Whether ranks on other nodes may be without the profiler.
@@ -84,8 +98,10 @@ impl Default for Options {
             collect: Collect::Auto,
             quiet: false,
             gpu: false,
+            gpu_back_end: GpuBackEnd::Sanitizer,
             gpu_kernels: "*".to_owned(),
             gpu_sample: 1,
+            gpu_records: None,
             gpu_sanitizer: None,
             partial: false,
         }
@@ -205,6 +221,21 @@ pub const SETTINGS: &[Setting] = &[
         apply: |options, text| on_or_off(text).map(|on| options.gpu = on),
     },
     Setting {
+        variable: "MPISEE_GPU_BACKEND",
+        option: "gpu-backend",
+        value: "sanitizer|nvbit",
+        default: "sanitizer",
+        help: "What gets into kernels: CUDA's Sanitizer, or NVBit where mpisee was built with it; neither yet tried on a GPU",
+        apply: |options, text| {
+            options.gpu_back_end = match text {
+                "sanitizer" => GpuBackEnd::Sanitizer,
+                "nvbit" => GpuBackEnd::Nvbit,
+                _ => return Err("is neither sanitizer nor nvbit".to_owned()),
+            };
+            Ok(())
+        },
+    },
+    Setting {
         variable: "MPISEE_GPU_KERNELS",
         option: "gpu-kernels",
         value: "PATTERN",
@@ -227,6 +258,20 @@ pub const SETTINGS: &[Setting] = &[
                 Ok(())
             }
             _ => Err("is no number from 1 to 1000000".to_owned()),
+        },
+    },
+    Setting {
+        variable: "MPISEE_GPU_RECORDS",
+        option: "gpu-records",
+        value: "DIR",
+        default: "off",
+        help: "Also write down every access, each process to a file in DIR; large and slow; not yet tried on a GPU",
+        apply: |options, text| {
+            if text.is_empty() {
+                return Err("is neither off nor the name of a directory".to_owned());
+            }
+            options.gpu_records = (text != "off").then(|| PathBuf::from(text));
+            Ok(())
         },
     },
     Setting {

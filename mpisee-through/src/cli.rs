@@ -1,8 +1,8 @@
 //! The command line: which command, and usage errors as one sentence.
 
 use crate::command::{
-    Outcome, advise, check, comms, diff, efficiency, expect, gpu, locality, matrix, ops, ranks, recover,
-    regions, sizes, summary, top,
+    Outcome, advise, check, comms, diff, efficiency, expect, gpu, gpu_records, locality, matrix, ops, ranks,
+    recover, regions, sizes, summary, top,
 };
 use anyhow::Result;
 use clap::error::ErrorKind;
@@ -37,6 +37,7 @@ enum Command {
     Efficiency(efficiency::EfficiencyArgs),
     Locality(locality::LocalityArgs),
     Gpu(gpu::GpuArgs),
+    GpuRecords(gpu_records::GpuRecordsArgs),
     Advise(advise::AdviseArgs),
     Diff(diff::DiffArgs),
     Expect(expect::ExpectArgs),
@@ -89,6 +90,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Result<Outcome> {
         Command::Efficiency(args) => efficiency::run(args),
         Command::Locality(args) => locality::run(args),
         Command::Gpu(args) => gpu::run(args),
+        Command::GpuRecords(args) => gpu_records::run(args),
         Command::Advise(args) => advise::run(args),
         Command::Diff(args) => diff::run(args),
         Command::Expect(args) => expect::run(args),

@@ -1,6 +1,6 @@
 //! `--gpu`: whether what GPU kernels access can be counted here, and what the program's environment needs for it.
 
-use mpisee_profile::options::Options;
+use mpisee_profile::options::{GpuBackEnd, Options};
 use std::ffi::{CStr, c_int, c_uint, c_void};
 use std::path::{Path, PathBuf};
 
@@ -8,6 +8,10 @@ use std::path::{Path, PathBuf};
 const LIBRARY: &str = "gpu/libmpisee_gpu.so";
 /// What of it runs on the GPU, which is there if the installation was made with CUDA's compiler.
 const PATCHES: &str = "gpu/patches.fatbin";
+/// The back end that has NVBit, which is there if the installation was made with one.
+const NVBIT: &str = "gpu/libmpisee_gpu_nvbit.so";
+/// The command of CUDA that NVBit takes kernels apart with.
+const DISASSEMBLER: &str = "nvdisasm";
 /// By which CUDA's driver is told what to load when a program initialises it.
 const INJECTION: &str = "CUDA_INJECTION64_PATH";
 /// Where the Sanitizer is below the root of a CUDA toolkit, and of the packages that Python's index has.
@@ -30,23 +34,48 @@ pub struct Asked<'a> {
 impl Asked<'_> {
     /// The variables for the program; or why kernels cannot be traced, as the end of a sentence.
     pub fn prepare(&self) -> Result<Vec<(&'static str, String)>, String> {
-        let (library, patches) = (self.folder.join(LIBRARY), self.folder.join(PATCHES));
-        if let Some(missing) = [&library, &patches].into_iter().find(|it| !it.is_file()) {
+        let (needed, made_with) = match self.options.gpu_back_end {
+            GpuBackEnd::Sanitizer => (PATCHES, "CUDA's compiler (CUDA_HOME)"),
+            GpuBackEnd::Nvbit => (NVBIT, "NVBit (NVBIT_HOME) and CUDA's compiler (CUDA_HOME)"),
+        };
+        let (tracer, needed) = (self.folder.join(LIBRARY), self.folder.join(needed));
+        if let Some(missing) = [&tracer, &needed].into_iter().find(|it| !it.is_file()) {
             return Err(format!(
-                "there is no {}, which `cargo xtask dist` makes where it finds CUDA's compiler (CUDA_HOME)",
+                "there is no {}, which `cargo xtask dist` makes where it finds {made_with}",
                 missing.display()
             ));
         }
+        let library = if self.options.gpu_back_end == GpuBackEnd::Nvbit { needed } else { tracer };
         if let Some(other) = (self.variable)(INJECTION).filter(|it| Path::new(it) != library) {
             return Err(format!("another tool is to be loaded, {other} ({INJECTION} is set)"));
         }
         count_devices()?;
-        let sanitizer = self.sanitizer()?;
-        Ok(vec![
-            (INJECTION, library.to_string_lossy().into_owned()),
-            ("MPISEE_GPU", "on".to_owned()),
-            ("MPISEE_GPU_SANITIZER", sanitizer.to_string_lossy().into_owned()),
-        ])
+        let own = match self.options.gpu_back_end {
+            GpuBackEnd::Sanitizer => [("MPISEE_GPU_SANITIZER", text(&self.sanitizer()?))].to_vec(),
+            // NVBit would greet on the program's standard output.
+            GpuBackEnd::Nvbit => {
+                [("NVDISASM", text(&self.disassembler()?)), ("NOBANNER", "1".to_owned())].to_vec()
+            }
+        };
+        Ok([(INJECTION, text(&library)), ("MPISEE_GPU", "on".to_owned())].into_iter().chain(own).collect())
+    }
+
+    fn disassembler(&self) -> Result<PathBuf, String> {
+        let given = (self.variable)("NVDISASM").map(PathBuf::from);
+        let path = (self.variable)("PATH").unwrap_or_default();
+        let in_path: Vec<PathBuf> = std::env::split_paths(&path).collect();
+        let below_root = self.roots().map(|root| Path::new(&root).join("bin"));
+        let folders = in_path.into_iter().chain(below_root).map(|folder| folder.join(DISASSEMBLER));
+        let mut places = given.into_iter().chain(folders);
+        places.find(|it| it.is_file()).ok_or_else(|| {
+            format!("NVBit needs CUDA's {DISASSEMBLER}, which is not in PATH, nor below CUDA_HOME or /usr/local/cuda")
+        })
+    }
+
+    /// Where a CUDA toolkit may be.
+    fn roots(&self) -> impl Iterator<Item = String> {
+        let told = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(self.variable);
+        told.chain(["/usr/local/cuda", "/opt/cuda"].map(str::to_owned))
     }
 
     fn sanitizer(&self) -> Result<PathBuf, String> {
@@ -56,13 +85,15 @@ impl Asked<'_> {
                 false => Err(format!("there is no {} (--gpu-sanitizer)", given.display())),
             };
         }
-        let told = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(self.variable);
-        let roots = told.chain(["/usr/local/cuda", "/opt/cuda"].map(str::to_owned));
-        let places = roots.flat_map(|root| SANITIZER.map(|it| Path::new(&root).join(it)));
-        places.into_iter().find(|it| it.is_file()).ok_or_else(|| {
+        let mut places = self.roots().flat_map(|root| SANITIZER.map(|it| Path::new(&root).join(it)));
+        places.find(|it| it.is_file()).ok_or_else(|| {
             "libsanitizer-public.so is not below CUDA_HOME or /usr/local/cuda; name it with --gpu-sanitizer".to_owned()
         })
     }
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
 }
 
 /// Asks the driver for GPUs, in a process of its own: it opens files and starts threads.
@@ -141,6 +172,30 @@ mod tests {
         assert!(prepare(folder.path(), &[], &options).contains("patches.fatbin"));
         std::fs::write(folder.path().join(PATCHES), "").unwrap();
         assert!(prepare(folder.path(), &[(INJECTION, "/x.so")], &options).contains("another tool"));
+    }
+
+    #[test]
+    fn what_nvbit_needs_is_named_and_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options { gpu_back_end: GpuBackEnd::Nvbit, ..Options::default() };
+        std::fs::create_dir(folder.path().join("gpu")).unwrap();
+        std::fs::write(folder.path().join(LIBRARY), "").unwrap();
+        let missing = prepare(folder.path(), &[], &options);
+        assert!(missing.contains("libmpisee_gpu_nvbit.so") && missing.contains("NVBIT_HOME"), "{missing}");
+        std::fs::write(folder.path().join(NVBIT), "").unwrap();
+        let tracer = folder.path().join(LIBRARY).display().to_string();
+        assert!(prepare(folder.path(), &[(INJECTION, &tracer)], &options).contains("another tool"));
+        let find = |name: &'static str| {
+            let root = folder.path().display().to_string();
+            let variable = move |wanted: &str| (wanted == name).then(|| root.clone());
+            Asked { folder: folder.path(), options: &options, variable: &variable }.disassembler()
+        };
+        assert!(find("PATH").unwrap_err().contains("nvdisasm"));
+        std::fs::create_dir(folder.path().join("bin")).unwrap();
+        std::fs::write(folder.path().join("bin/nvdisasm"), "").unwrap();
+        assert_eq!(find("CUDA_HOME"), Ok(folder.path().join("bin/nvdisasm")));
+        std::fs::write(folder.path().join("nvdisasm"), "").unwrap();
+        assert_eq!(find("PATH"), Ok(folder.path().join("nvdisasm")));
     }
 
     #[test]

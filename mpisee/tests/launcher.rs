@@ -73,6 +73,13 @@ fn kernels_are_traced_where_all_that_is_needed_is_there() {
     assert_eq!(traced.variable("MPISEE_GPU_SANITIZER"), Some(sanitizer));
     assert_eq!(traced.variable("MPISEE_GPU_SAMPLE").as_deref(), Some("100"));
     assert_eq!(traced.variable("MPISEE_GPU").as_deref(), Some("on"));
+    let nvbit = installed.file("lib/mpisee/gpu/libmpisee_gpu_nvbit.so", "", 0o644);
+    let disassembler = installed.file("cuda/bin/nvdisasm", "", 0o755);
+    let traced = run(&["--gpu", "--gpu-backend", "nvbit", "env"]);
+    assert_eq!(traced.stderr, "");
+    assert_eq!(traced.variable("CUDA_INJECTION64_PATH"), Some(nvbit));
+    assert_eq!(traced.variable("NVDISASM"), Some(disassembler));
+    assert_eq!(traced.variable("NOBANNER").as_deref(), Some("1"));
     let plain = run(&["env"]);
     assert_eq!(plain.variable("CUDA_INJECTION64_PATH"), None);
     let off = run(&["--gpu=off", "env"]);

@@ -135,3 +135,70 @@ fn without_a_driver_the_rest_is_profiled() {
         finished.check();
     });
 }
+
+/// NVBit's part of the tracer, compiled with an NVBit that only pretends, beside the tracer of an installation.
+fn add_nvbit(prefix: &Path) {
+    let (driver, tracer) = (driver(), root().join("gpu-tracer"));
+    let folders =
+        ["tests/fake/nvbit", "tests/fake", "nvbit"].map(|it| format!("-I{}", tracer.join(it).display()));
+    let compiled = Command::new("c++")
+        .args(["-std=c++17", "-O1", "-g", "-shared", "-fPIC", "-o"])
+        .arg(prefix.join("lib/mpisee/gpu/libmpisee_gpu_nvbit.so"))
+        .args(folders)
+        .args(["nvbit/tool.cpp", "tests/fake/nvbit.cpp"].map(|it| tracer.join(it)))
+        .arg(driver)
+        .arg(format!("-Wl,-rpath,{}", driver.parent().expect("a folder").display()))
+        .status();
+    assert!(compiled.expect("c++ starts").success());
+    std::fs::write(prefix.join("nvdisasm"), "").expect("it can be written");
+}
+
+#[test]
+fn with_nvbit_the_profile_is_the_same_and_records_have_each_access() {
+    on_each_mpi(|mpi| {
+        let (prefix, driver) = (installation(), driver());
+        let prefix = prefix.path();
+        add_nvbit(prefix);
+        let headers = format!("-I{}", root().join("gpu-tracer/tests/fake").display());
+        let library_path = driver.parent().expect("a folder").display().to_string();
+        let here = format!("-Wl,-rpath,{library_path}");
+        let program = mpi.compile_with("gpu_ipc", &[&headers, &driver.display().to_string(), &here]);
+        std::fs::create_dir_all(prefix.join("segments")).expect("it can be made");
+        let disassembler = prefix.join("nvdisasm").display().to_string();
+        let variables = [("LD_LIBRARY_PATH".to_owned(), library_path), ("NVDISASM".to_owned(), disassembler)];
+        let mut command = mpi.launcher(3, &variables);
+        command.arg(prefix.join("bin/mpisee")).args([
+            "--gpu",
+            "--gpu-backend",
+            "nvbit",
+            "--output",
+            "test.mpisee",
+        ]);
+        command.args(["--gpu-records", "records", "--segments"]).arg(prefix.join("segments"));
+        let output = within(LIMIT, command.arg(program).arg("finalize").current_dir(prefix));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        assert_eq!(output.stdout, b"");
+        check(&prefix.join("test.mpisee"), &said);
+        assert_eq!(left(prefix), 0, "a clean run leaves nothing");
+        // Ranks 0 and 1 use a GPU, and rank 1 has the nine warps of the halo.
+        let files: Vec<PathBuf> = std::fs::read_dir(prefix.join("records"))
+            .expect("it was made")
+            .map(|entry| entry.expect("an entry").path())
+            .collect();
+        assert_eq!(files.len(), 2, "{files:?}");
+        let mut rows = Vec::new();
+        for file in &files {
+            let mut through = Command::new(dist().join("bin/mpisee-through"));
+            let output = within(LIMIT, through.arg("gpu-records").arg(file));
+            assert!(output.status.success(), "{output:?}");
+            let text = String::from_utf8(output.stdout).expect("it is text");
+            rows.extend(text.lines().skip(1).map(str::to_owned));
+        }
+        assert_eq!(rows.len(), 9, "{rows:#?}");
+        assert!(
+            rows.iter().all(|row| row.contains(",copy,copy+0xe0,ipc,") && row.contains(",store,8,ffffffff,"))
+        );
+        assert!(rows[1].ends_with(",256 264 272 280 288 296 304 312 320 328 336 344 352 360 368 376 384 392 400 408 416 424 432 440 448 456 464 472 480 488 496 504"), "{}", rows[1]);
+    });
+}

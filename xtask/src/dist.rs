@@ -41,7 +41,7 @@ fn lay_out(folder: &Path, built: &[Built], commands: &[PathBuf], tracer: &Tracer
         copy_into(&it.library, &flavour)?;
         copy_into(&it.description, &flavour)?;
     }
-    for file in std::iter::once(&tracer.library).chain(&tracer.patches) {
+    for file in tracer.files() {
         copy_into(file, &folder.join("lib/mpisee/gpu"))?;
     }
     for header in entries(&root().join("include"))? {

@@ -2,7 +2,9 @@
 //!
 //! The library needs nothing of CUDA. The patches need its compiler, which is in every toolkit, and in packages of
 //! Python's index for a machine that has none. Where neither can be had the installation is without them, and
-//! `mpisee --gpu` says so.
+//! `mpisee --gpu` says so. The back end that uses NVBit is a library of its own, made where NVBIT_HOME names an NVBit.
+
+mod nvbit;
 
 use crate::{build, root};
 use anyhow::{Context, Result, bail};
@@ -28,6 +30,15 @@ pub struct Tracer {
     pub library: PathBuf,
     /// `patches.fatbin`; none without CUDA's compiler.
     pub patches: Option<PathBuf>,
+    /// `libmpisee_gpu_nvbit.so`; none without NVBit or CUDA's compiler.
+    pub nvbit: Option<PathBuf>,
+}
+
+impl Tracer {
+    /// All that there is.
+    pub fn files(&self) -> impl Iterator<Item = &PathBuf> {
+        std::iter::once(&self.library).chain(&self.patches).chain(&self.nvbit)
+    }
 }
 
 /// Builds the tracer. `fetch` gets CUDA's compiler from Python's index if there is none.
@@ -37,17 +48,17 @@ pub fn build(fetch: bool) -> Result<Tracer> {
         None if fetch => fetched(),
         None => None,
     };
-    let patches = match toolkit {
-        Some(toolkit) => Some(toolkit.patches()?),
+    let (patches, nvbit) = match toolkit {
+        Some(toolkit) => (Some(toolkit.patches()?), nvbit::build(&toolkit)?),
         None => {
             eprintln!(
                 "no CUDA compiler is found (CUDA_HOME, /usr/local/cuda, PATH), so the GPU tracer is built without what \
                  runs on a GPU; `cargo xtask gpu --fetch` gets one from Python's package index"
             );
-            None
+            (None, None)
         }
     };
-    Ok(Tracer { library: build::tracer()?, patches })
+    Ok(Tracer { library: build::tracer()?, patches, nvbit })
 }
 
 /// The toolkit from Python's index, or a sentence.
@@ -161,12 +172,16 @@ impl Toolkit {
             "--threads",
             "0",
         ]);
-        for number in self.architectures()? {
-            nvcc.arg("-gencode").arg(format!("arch=compute_{number},code=sm_{number}"));
-        }
+        nvcc.args(self.targets()?);
         succeed(nvcc.arg(include(&self.headers)).arg("-o").arg(&patches).arg(device.join("patch.cu")))?;
         fs::write(&made_by, compiler)?;
         Ok(patches)
+    }
+
+    /// The options by which what is compiled is for every architecture that this compiler knows.
+    fn targets(&self) -> Result<Vec<String>> {
+        let target = |number: u32| format!("--generate-code=arch=compute_{number},code=sm_{number}");
+        Ok(self.architectures()?.into_iter().map(target).collect())
     }
 
     /// 75, 80, …: not those with a letter, which are variants.

@@ -115,8 +115,7 @@ fn run(task: Task) -> Result<()> {
         }),
         Task::Dist(wanted) => dist::dist(&wanted),
         Task::Gpu { fetch } => gpu::build(fetch).map(|tracer| {
-            println!("{}", tracer.library.display());
-            tracer.patches.iter().for_each(|it| println!("{}", it.display()));
+            tracer.files().for_each(|it| println!("{}", it.display()));
         }),
         Task::Install { prefix } => dist::install(&prefix),
         Task::Clippy(wanted) => build::clippy(&wanted),

@@ -1,10 +1,10 @@
 //! The parts of NVIDIA's headers that are used, of CUDA 13.0: `sanitizer_callbacks.h`, `sanitizer_patching.h`, `cuda.h`,
 //! `generated_cuda_meta.h`. `cargo xtask gpu` has the C compiler compare them with those headers (`device/abi.c`).
 
-use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
+use crate::driver::Call;
+pub use crate::driver::Handle;
+use std::ffi::{c_char, c_int, c_void};
 
-/// A handle of the driver or the Sanitizer.
-pub type Handle = *mut c_void;
 /// `SanitizerResult`: 0 is success.
 pub type Status = c_int;
 
@@ -48,38 +48,23 @@ pub mod graphs {
     pub const NODE_LAUNCH_BEGIN: u32 = 4;
 }
 
-/// `SANITIZER_CBID_DRIVER_API_…`
-pub mod driver {
-    pub const MEM_HOST_REGISTER: u32 = 301;
-    pub const MEM_HOST_UNREGISTER: u32 = 302;
-    pub const IPC_GET_MEM_HANDLE: u32 = 328;
-    pub const IPC_OPEN_MEM_HANDLE: u32 = 329;
-    pub const IPC_CLOSE_MEM_HANDLE: u32 = 330;
-    pub const MEM_HOST_REGISTER_V2: u32 = 379;
-    pub const MEM_CREATE: u32 = 549;
-    pub const MEM_MAP: u32 = 551;
-    pub const MEM_UNMAP: u32 = 552;
-    pub const MEM_IMPORT_FROM_SHAREABLE_HANDLE: u32 = 555;
-    pub const IPC_OPEN_MEM_HANDLE_V2: u32 = 567;
-    /// Those that are asked for.
-    pub const ALL: [u32; 11] = [
-        MEM_HOST_REGISTER,
-        MEM_HOST_UNREGISTER,
-        IPC_GET_MEM_HANDLE,
-        IPC_OPEN_MEM_HANDLE,
-        IPC_CLOSE_MEM_HANDLE,
-        MEM_HOST_REGISTER_V2,
-        MEM_CREATE,
-        MEM_MAP,
-        MEM_UNMAP,
-        MEM_IMPORT_FROM_SHAREABLE_HANDLE,
-        IPC_OPEN_MEM_HANDLE_V2,
-    ];
-}
+/// `SANITIZER_CBID_DRIVER_API_…` of those that are asked for, with what they are.
+pub const DRIVER_CALLS: [(u32, Call); 11] = [
+    (301, Call::HostRegister),
+    (302, Call::HostUnregister),
+    (328, Call::IpcGet),
+    (329, Call::IpcOpen),
+    (330, Call::IpcClose),
+    (379, Call::HostRegister),
+    (549, Call::Create),
+    (551, Call::Map),
+    (552, Call::Unmap),
+    (555, Call::Import),
+    (567, Call::IpcOpen),
+];
 
 /// `Sanitizer_ResourceMemoryFlags`
 pub mod memory {
-    pub const MODULE: u32 = 0x1;
     pub const MANAGED: u32 = 0x2;
     pub const PEER: u32 = 0x10;
     pub const CG_RUNTIME: u32 = 0x40;
@@ -99,11 +84,6 @@ pub const PATCHES: [(c_int, &std::ffi::CStr); 5] = [
 pub const API_EXIT: u32 = 1;
 /// `CU_GRAPH_NODE_TYPE_KERNEL`
 pub const KERNEL_NODE: u32 = 0;
-/// `CU_MEM_LOCATION_TYPE_DEVICE`
-pub const ON_DEVICE: c_int = 1;
-/// Bytes of a `CUipcMemHandle`.
-pub const IPC_HANDLE_BYTES: usize = 64;
-
 /// `Sanitizer_CallbackData`
 #[repr(C)]
 pub struct ApiData {
@@ -182,72 +162,6 @@ pub struct NodeLaunchData {
     pub node: Handle,
     pub kind: u32,
     pub launch: LaunchData,
-}
-
-/// `cuIpcGetMemHandle_params`
-#[repr(C)]
-pub struct IpcGetParameters {
-    pub handle: *const [u8; IPC_HANDLE_BYTES],
-    pub address: u64,
-}
-
-/// `cuIpcOpenMemHandle_v2_params`
-#[repr(C)]
-pub struct IpcOpenParameters {
-    pub address: *const u64,
-    pub handle: [u8; IPC_HANDLE_BYTES],
-    pub flags: c_uint,
-}
-
-/// `cuMemHostRegister_v2_params`
-#[repr(C)]
-pub struct RegisterParameters {
-    pub address: u64,
-    pub bytes: usize,
-    pub flags: c_uint,
-}
-
-/// `CUmemAllocationProp`, as far as it is used.
-#[repr(C)]
-pub struct AllocationProperties {
-    pub kind: c_int,
-    pub handle_types: c_int,
-    pub location_type: c_int,
-    pub location: c_int,
-}
-
-/// `cuMemCreate_params`
-#[repr(C)]
-pub struct CreateParameters {
-    pub handle: *const c_ulonglong,
-    pub bytes: usize,
-    pub properties: *const AllocationProperties,
-    pub flags: c_ulonglong,
-}
-
-/// `cuMemImportFromShareableHandle_params`
-#[repr(C)]
-pub struct ImportParameters {
-    pub handle: *const c_ulonglong,
-    pub shareable: *const c_void,
-    pub kind: c_int,
-}
-
-/// `cuMemMap_params`
-#[repr(C)]
-pub struct MapParameters {
-    pub address: u64,
-    pub bytes: usize,
-    pub offset: usize,
-    pub handle: c_ulonglong,
-    pub flags: c_ulonglong,
-}
-
-/// `cuMemUnmap_params`
-#[repr(C)]
-pub struct UnmapParameters {
-    pub address: u64,
-    pub bytes: usize,
 }
 
 /// `Sanitizer_CallbackFunc`

@@ -1,6 +1,7 @@
 //! The functions of `libsanitizer-public.so`, found in the file that the user or the launcher names; nothing is linked.
 
 use super::abi::{Callback, Handle, Status};
+use crate::driver::symbol;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -53,24 +54,6 @@ impl Functions {
         }
         Functions::find(library)
     }
-}
-
-/// A function of the driver, if that is loaded. It is never loaded here.
-pub fn of_driver(name: &CStr) -> Option<*mut c_void> {
-    // SAFETY: the name ends in a zero.
-    let library = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
-    if library.is_null() { None } else { symbol(library, name) }
-}
-
-/// A function of the profiler that is preloaded, if it is.
-pub fn of_profiler(name: &CStr) -> Option<*mut c_void> {
-    symbol(libc::RTLD_DEFAULT, name)
-}
-
-fn symbol(library: *mut c_void, name: &CStr) -> Option<*mut c_void> {
-    // SAFETY: the library is loaded and stays so, the name ends in a zero.
-    let address = unsafe { libc::dlsym(library, name.as_ptr()) };
-    (!address.is_null()).then_some(address)
 }
 
 fn last_error() -> String {

@@ -5,19 +5,17 @@ pub mod abi;
 mod events;
 mod functions;
 
-use crate::backend::Backend;
+use crate::backend::{Backend, Queue};
+use crate::driver::{self, handle, number};
+use crate::state::Shared;
 use crate::tracer::Tracer;
-use abi::{Handle, PATCHES, domain, driver};
+use abi::{DRIVER_CALLS, Handle, PATCHES, domain};
 use functions::Functions;
 use std::collections::{HashMap, HashSet};
-use std::ffi::{CString, c_int, c_void};
+use std::ffi::{CString, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
-use std::time::{Duration, Instant};
-
-pub use events::missed;
-pub use functions::of_profiler;
+use std::sync::{Arc, Mutex};
 
 /// The Sanitizer, as the tracer uses it.
 pub struct Sanitizer {
@@ -30,27 +28,10 @@ pub struct Sanitizer {
     names: Mutex<HashMap<i32, String>>,
 }
 
-/// The back end with its tracer.
-pub struct State {
-    tracer: Tracer<Sanitizer>,
+/// What the Sanitizer's callbacks get.
+pub struct Listener {
+    shared: &'static Shared,
     functions: Arc<Functions>,
-    /// Physical memory of the driver's virtual memory management, by its handle: its device; none if it is another
-    /// process's.
-    physical: HashMap<u64, Option<i32>>,
-}
-
-/// The state of the process, which lives as long as that.
-pub struct Shared {
-    state: Mutex<State>,
-}
-
-/// Handles are numbers to the tracer.
-fn number(handle: Handle) -> u64 {
-    handle.expose_provenance() as u64
-}
-
-fn handle(number: u64) -> Handle {
-    std::ptr::with_exposed_provenance_mut(number as usize)
 }
 
 impl Sanitizer {
@@ -69,17 +50,17 @@ impl Sanitizer {
     }
 
     /// Begins to listen. What is returned stays until the process ends.
-    pub fn start(self, make: impl FnOnce(Sanitizer) -> Tracer<Sanitizer>) -> Result<&'static Shared, String> {
+    pub fn start(self, make: impl FnOnce(Box<dyn Backend>) -> Tracer) -> Result<&'static Shared, String> {
         let functions = Arc::clone(&self.functions);
-        let state = State { tracer: make(self), functions: Arc::clone(&functions), physical: HashMap::new() };
-        let shared: &'static Shared = Box::leak(Box::new(Shared { state: Mutex::new(state) }));
+        let shared = Shared::new(make(Box::new(self)));
+        let listener = Box::leak(Box::new(Listener { shared, functions: Arc::clone(&functions) }));
         let mut subscriber: Handle = std::ptr::null_mut();
         // SAFETY: the callback has the type that it should, and its data lives as long as the process.
         let status = unsafe {
             (functions.subscribe)(
                 &raw mut subscriber,
                 events::callback,
-                std::ptr::from_ref(shared).cast_mut().cast(),
+                std::ptr::from_ref(listener).cast_mut().cast(),
             )
         };
         if status != 0 {
@@ -87,38 +68,15 @@ impl Sanitizer {
         }
         let domains = [domain::RESOURCE, domain::SYNCHRONIZE, domain::LAUNCH, domain::GRAPHS];
         // SAFETY: the subscriber is the one just made.
-        let enabled =
-            domains.into_iter().all(|it| unsafe { (functions.enable_domain)(1, subscriber, it) } == 0)
-                && driver::ALL.into_iter().all(
-                    |it|
+        let enabled = domains
+            .into_iter()
+            .all(|it| unsafe { (functions.enable_domain)(1, subscriber, it) } == 0)
+            && DRIVER_CALLS.into_iter().all(
+                |(it, _)|
                 // SAFETY: as above.
                 unsafe { (functions.enable_callback)(1, subscriber, domain::DRIVER_API, it) } == 0,
-                );
+            );
         if enabled { Ok(shared) } else { Err("its callbacks cannot be switched on".to_owned()) }
-    }
-}
-
-impl Shared {
-    /// The state. Another thread has it for moments; should it be held for long, which can only be because the driver
-    /// waits for this thread, the event is given up.
-    pub fn lock(&self) -> Option<MutexGuard<'_, State>> {
-        const MOST: Duration = Duration::from_secs(2);
-        let begin = Instant::now();
-        loop {
-            match self.state.try_lock() {
-                Ok(state) => return Some(state),
-                Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
-                Err(TryLockError::WouldBlock) if begin.elapsed() > MOST => return None,
-                Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_micros(20)),
-            }
-        }
-    }
-}
-
-impl State {
-    /// What both back ends share.
-    pub fn tracer(&mut self) -> &mut Tracer<Sanitizer> {
-        &mut self.tracer
     }
 }
 
@@ -130,22 +88,27 @@ impl Backend for Sanitizer {
         (status == 0 && !address.is_null()).then(|| number(address))
     }
 
-    fn write(&self, stream: u64, address: u64, bytes: &[u8]) -> bool {
+    fn write(&self, queue: Queue, address: u64, bytes: &[u8]) -> bool {
         // SAFETY: the memory is ours and has room; the bytes are taken before the call returns.
         0 == unsafe {
-            (self.functions.write)(handle(address), bytes.as_ptr().cast(), bytes.len(), handle(stream))
+            (self.functions.write)(handle(address), bytes.as_ptr().cast(), bytes.len(), handle(queue.stream))
         }
     }
 
-    fn clear(&self, stream: u64, address: u64, bytes: usize) -> bool {
+    fn clear(&self, queue: Queue, address: u64, bytes: usize) -> bool {
         // SAFETY: the memory is ours and that long.
-        0 == unsafe { (self.functions.set)(handle(address), 0, bytes, handle(stream)) }
+        0 == unsafe { (self.functions.set)(handle(address), 0, bytes, handle(queue.stream)) }
     }
 
-    fn read(&self, stream: u64, address: u64, bytes: &mut [u8]) -> bool {
+    fn read(&self, queue: Queue, address: u64, bytes: &mut [u8]) -> bool {
         // SAFETY: the memory is ours and that long, and so is the room for it.
         0 == unsafe {
-            (self.functions.read)(bytes.as_mut_ptr().cast(), handle(address), bytes.len(), handle(stream))
+            (self.functions.read)(
+                bytes.as_mut_ptr().cast(),
+                handle(address),
+                bytes.len(),
+                handle(queue.stream),
+            )
         }
     }
 
@@ -185,26 +148,6 @@ impl Backend for Sanitizer {
 
     fn device_name(&self, device: i32) -> String {
         let mut names = self.names.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        names
-            .entry(device)
-            .or_insert_with(|| uuid(device).unwrap_or_else(|| format!("device {device}")))
-            .clone()
+        names.entry(device).or_insert_with(|| driver::device_name(device)).clone()
     }
-}
-
-/// `GPU-8f6ad5c8-…`, as nvidia-smi writes it.
-fn uuid(device: c_int) -> Option<String> {
-    type GetUuid = unsafe extern "C" fn(*mut [u8; 16], c_int) -> c_int;
-    let address =
-        functions::of_driver(c"cuDeviceGetUuid_v2").or_else(|| functions::of_driver(c"cuDeviceGetUuid"))?;
-    // SAFETY: the function has this type in cuda.h.
-    let get_uuid = unsafe { std::mem::transmute::<*mut c_void, GetUuid>(address) };
-    let mut uuid = [0; 16];
-    // SAFETY: 16 bytes are written.
-    if unsafe { get_uuid(&raw mut uuid, device) } != 0 {
-        return None;
-    }
-    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    let [a, b, c, d, e] = [0..4, 4..6, 6..8, 8..10, 10..16].map(|part| hex(&uuid[part]));
-    Some(format!("GPU-{a}-{b}-{c}-{d}-{e}"))
 }

@@ -10,7 +10,7 @@
 
 /* What NVIDIA's headers have, as far as it is played. */
 typedef void (*callback_function)(void *, uint32_t, uint32_t, const void *);
-enum { DRIVER = 1, RESOURCE = 3, SYNCHRONIZE = 4, LAUNCH = 5 };
+enum { DRIVER = 1, RESOURCE = 3, SYNCHRONIZE = 4, LAUNCH = 5, GRAPHS = 10 };
 
 struct api_data {
     uint32_t site;
@@ -53,6 +53,10 @@ struct operation {
     const void *userdata;
     struct fake_access accesses[8];
     size_t count;
+    /* With NVBit, what is called before each access, if anything is. */
+    struct fake_call calls[8];
+    int has_call[8];
+    int has_calls;
     struct operation *next;
 };
 
@@ -62,7 +66,11 @@ static callback_function callback;
 static void *userdata;
 static uint32_t domains;
 static struct { uint64_t key; struct operation *first, **last; } streams[MOST];
-static struct { uint64_t module; uint32_t instructions; int is_patched; } modules[MOST];
+static struct { uint64_t module; uint32_t instructions; int is_patched; const void *image; size_t bytes; } modules[MOST];
+static const struct fake_hooks *hooks;
+static struct { uint64_t context; int device; } contexts[8];
+static uint64_t current_context;
+static uint64_t node_value;
 static struct { uint64_t address, bytes; int device, is_live, is_host; uint32_t flags; } memory[4096];
 static uint64_t next_address;
 static unsigned patched_launches;
@@ -84,6 +92,44 @@ static int fails(const char *what) {
     const char *wanted = getenv("FAKE_FAILS");
     return wanted && strstr(wanted, what) != NULL;
 }
+
+/* With NVBit, a call of the driver. */
+static void hooked(uint64_t context, const char *name, void *parameters, int is_exit) {
+    if (hooks) {
+        hooks->event(as_handle(context), is_exit, name, parameters);
+    }
+}
+
+static void hooked_call(uint64_t context, const char *name, void *parameters) {
+    hooked(context, name, parameters, 0);
+    hooked(context, name, parameters, 1);
+}
+
+static uint64_t context_of(int device) {
+    for (size_t at = 0; at < 8; at++) {
+        if (contexts[at].context && contexts[at].device == device) {
+            return contexts[at].context;
+        }
+    }
+    return contexts[0].context;
+}
+
+/* Functions: of a module, one of these. */
+static const char *const functions[] = {"copy", "count", "other", "ignored"};
+
+static void *function_of(uint64_t module, const char *name) {
+    for (size_t at = 0; at < 4; at++) {
+        if (strcmp(functions[at], name) == 0) {
+            return as_handle(0x10000 + module * 16 + at);
+        }
+    }
+    if (hooks) {
+        fatal("no such kernel");
+    }
+    return as_handle(module + 1);
+}
+
+static uint64_t module_of(const void *function) { return ((uintptr_t)function - 0x10000) / 16; }
 
 /* --- the driver ------------------------------------------------------------------------------------------------ */
 
@@ -127,12 +173,25 @@ int cuMemGetAddressRange_v2(uint64_t *base, size_t *bytes, uint64_t address) {
 
 void fake_context(uint64_t context, int device) {
     struct { void *context; int device; } data = {as_handle(context), device};
+    for (size_t at = 0; at < 8; at++) {
+        if (!contexts[at].context || contexts[at].context == context) {
+            contexts[at].context = context;
+            contexts[at].device = device;
+            break;
+        }
+    }
     tell(RESOURCE, 3, &data);
+    if (hooks) {
+        hooks->context(data.context, 1);
+    }
 }
 
 void fake_context_destroy(uint64_t context) {
     struct { void *context; int device; } data = {as_handle(context), 0};
     tell(RESOURCE, 4, &data);
+    if (hooks) {
+        hooks->context(data.context, 0);
+    }
 }
 
 struct module_data { void *context, *module; size_t bytes; const void *image; void *library; };
@@ -142,12 +201,15 @@ void fake_module(uint64_t context, uint64_t module, const void *image, size_t by
     modules[module % MOST].module = module;
     modules[module % MOST].instructions = 0;
     modules[module % MOST].is_patched = 0;
+    modules[module % MOST].image = image;
+    modules[module % MOST].bytes = bytes;
     tell(RESOURCE, 9, &data);
 }
 
 void fake_module_unload(uint64_t context, uint64_t module) {
     struct module_data data = {as_handle(context), as_handle(module), 0, NULL, NULL};
     tell(RESOURCE, 10, &data);
+    hooked_call(context, "cuModuleUnload", &data.module);
 }
 
 /* Memory that was freed is used again, as by an allocator. */
@@ -189,8 +251,11 @@ static void tell_memory(uint32_t id, size_t at, uint64_t context) {
 
 uint64_t fake_alloc(uint64_t context, int device, size_t bytes, uint32_t flags) {
     size_t at = place(bytes, device, 0);
+    uint64_t own = context_of(device);
     memory[at].flags = flags;
     tell_memory(11, at, context);
+    struct { uint64_t *address; size_t bytes; unsigned flags; } call = {&memory[at].address, bytes, 0};
+    hooked_call(own, flags & FAKE_MANAGED ? "cuMemAllocManaged" : "cuMemAlloc_v2", &call);
     return memory[at].address;
 }
 
@@ -198,10 +263,12 @@ uint64_t fake_host_alloc(uint64_t context, size_t bytes) {
     size_t at = place(bytes, 0, 1);
     memory[at].flags = 0;
     tell_memory(13, at, context);
+    struct { uint64_t *address; size_t bytes; unsigned flags; } call = {&memory[at].address, bytes, 0};
+    hooked_call(context, "cuMemHostAlloc", &call);
     return memory[at].address;
 }
 
-void fake_free(uint64_t address) {
+static void freed(uint64_t address) {
     for (size_t at = 0; at < sizeof memory / sizeof *memory; at++) {
         if (memory[at].is_live && memory[at].address == address) {
             memory[at].is_live = 0;
@@ -212,8 +279,27 @@ void fake_free(uint64_t address) {
     fatal("freed twice");
 }
 
-static void called(uint32_t id, const void *parameters) {
+void fake_free(uint64_t address) {
+    size_t at = 0;
+    while (at < sizeof memory / sizeof *memory - 1 && memory[at].address != address) {
+        at++;
+    }
+    const char *name = memory[at].is_host ? "cuMemFreeHost" : "cuMemFree_v2";
+    hooked(contexts[0].context, name, &address, 0);
+    freed(address);
+    hooked(contexts[0].context, name, &address, 1);
+}
+
+static void called(uint32_t id, void *parameters) {
+    static const struct { uint32_t id; const char *name; } names[] = {
+        {379, "cuMemHostRegister_v2"}, {302, "cuMemHostUnregister"},   {328, "cuIpcGetMemHandle"},
+        {567, "cuIpcOpenMemHandle_v2"}, {330, "cuIpcCloseMemHandle"}};
     int success = 0;
+    for (size_t at = 0; at < sizeof names / sizeof *names; at++) {
+        if (names[at].id == id) {
+            hooked_call(contexts[0].context, names[at].name, parameters);
+        }
+    }
     struct api_data data = {0, "cuSomething", parameters, NULL, NULL, NULL};
     tell(DRIVER, id, &data);
     data.site = 1;
@@ -257,7 +343,7 @@ uint64_t fake_ipc_open(const unsigned char handle[64]) {
 
 void fake_ipc_close(uint64_t address) {
     called(330, &address);
-    fake_free(address);
+    freed(address);
 }
 
 static struct operation *enqueue(uint64_t stream, enum kind kind) {
@@ -291,6 +377,22 @@ static uint64_t code(uint64_t module, const char *name, uint64_t *bytes) {
         *bytes = 0x1000;
     }
     return begin;
+}
+
+/* An access with what NVBit's user put before it. */
+static void run_call(const struct fake_call *call, const struct fake_access *access) {
+    const struct mp_launch *launch = (const struct mp_launch *)(uintptr_t)call->launch;
+    uint64_t lane[32];
+    for (uint32_t warp = 0; warp < access->warps; warp++) {
+        if (call->is_bulk) {
+            mp_bulk_warp(launch, call->pc, access->address, access->bytes / 16 * 16, call->kind);
+            continue;
+        }
+        for (uint32_t at = 0; at < 32; at++) {
+            lane[at] = access->address + (uint64_t)(warp * 32 + at) * access->bytes;
+        }
+        mp_access_warp(launch, call->pc, lane, access->lanes, call->bytes, call->kind, mp_mix(warp ^ call->pc));
+    }
 }
 
 static void run_access(const struct operation *kernel, const struct fake_access *access) {
@@ -332,9 +434,13 @@ static void drain(uint64_t stream) {
                 memset(operation->target, 0, operation->length);
                 break;
             case KERNEL:
-                patched_launches += modules[operation->module % MOST].is_patched;
+                patched_launches += hooks ? operation->has_calls : modules[operation->module % MOST].is_patched;
                 for (size_t access = 0; access < operation->count; access++) {
-                    run_access(operation, &operation->accesses[access]);
+                    if (!hooks) {
+                        run_access(operation, &operation->accesses[access]);
+                    } else if (operation->has_call[access]) {
+                        run_call(&operation->calls[access], &operation->accesses[access]);
+                    }
                 }
             }
             free(operation->bytes);
@@ -343,6 +449,20 @@ static void drain(uint64_t stream) {
     }
 }
 
+/* Which calls a launch has is settled when it is made. */
+static void settle_calls(struct operation *operation, void *function) {
+    for (size_t at = 0; hooks && at < operation->count; at++) {
+        operation->has_call[at] = hooks->call_at(function, operation->accesses[at].offset, &operation->calls[at]);
+        operation->has_calls |= operation->has_call[at];
+    }
+}
+
+struct launch_parameters {
+    void *function;
+    unsigned grid[3], block[3], shared;
+    void *stream, **parameters, **extra;
+};
+
 void fake_launch(uint64_t context, uint64_t stream, uint64_t module, const char *kernel,
                  const struct fake_access *accesses, size_t count) {
     struct operation *operation = calloc(1, sizeof *operation), *queued;
@@ -350,26 +470,62 @@ void fake_launch(uint64_t context, uint64_t stream, uint64_t module, const char 
         .context = as_handle(context),
         .handle = as_handle(stream),
         .module = as_handle(module),
-        .function = as_handle(module + 1),
+        .function = function_of(module, kernel),
         .name = kernel,
         .launch = operation,
     };
+    struct launch_parameters call = {.function = data.function, .stream = data.handle};
     tell(LAUNCH, 1, &data);
+    hooked(context, "cuLaunchKernel", &call, 0);
     queued = enqueue(stream, KERNEL);
     queued->module = module;
     queued->userdata = operation->userdata;
     queued->count = count;
     snprintf(queued->name, sizeof queued->name, "%s", kernel);
     memcpy(queued->accesses, accesses, count * sizeof *accesses);
+    settle_calls(queued, data.function);
     free(operation);
     data.launch = NULL;
     tell(LAUNCH, 3, &data);
+    hooked(context, "cuLaunchKernel", &call, 1);
+}
+
+void fake_graph_launch(uint64_t context, uint64_t stream, uint64_t module, const char *kernel,
+                       const struct fake_access *accesses, size_t count) {
+    struct operation *operation = calloc(1, sizeof *operation), *queued;
+    struct { void *graph; uint32_t launch_id; void *node; uint32_t kind; struct launch_data launch; } data = {0};
+    data.launch.context = as_handle(context);
+    data.launch.handle = as_handle(stream);
+    data.launch.module = as_handle(module);
+    data.launch.function = function_of(module, kernel);
+    data.launch.name = kernel;
+    data.launch.launch = operation;
+    struct { void *node, *graph, *dependencies; size_t count; void **parameters; } call = {
+        .parameters = &data.launch.function};
+    hooked_call(context, "cuGraphAddKernelNode_v2", &call);
+    tell(GRAPHS, 4, &data);
+    queued = enqueue(stream, KERNEL);
+    queued->module = module;
+    queued->userdata = operation->userdata;
+    queued->count = count;
+    snprintf(queued->name, sizeof queued->name, "%s", kernel);
+    memcpy(queued->accesses, accesses, count * sizeof *accesses);
+    settle_calls(queued, data.launch.function);
+    if (hooks) {
+        node_value = 0;
+        hooks->node(as_handle(context), data.launch.function, as_handle(stream), 77);
+        for (size_t at = 0; at < count; at++) {
+            queued->calls[at].launch = node_value;
+        }
+    }
+    free(operation);
 }
 
 void fake_stream_wait(uint64_t context, uint64_t stream) {
     struct { void *context, *stream, *handle; } data = {as_handle(context), NULL, as_handle(stream)};
     drain(stream);
     tell(SYNCHRONIZE, 1, &data);
+    hooked_call(context, "cuStreamSynchronize", &data.handle);
 }
 
 void fake_context_wait(uint64_t context) {
@@ -378,6 +534,7 @@ void fake_context_wait(uint64_t context) {
         drain(streams[at].key);
     }
     tell(SYNCHRONIZE, 2, &data);
+    hooked_call(context, "cuCtxSynchronize", NULL);
 }
 
 unsigned fake_patched_launches(void) { return patched_launches; }
@@ -479,4 +636,132 @@ int sanitizerMemset(void *target, int value, size_t bytes, void *stream) {
     operation->target = target;
     operation->length = bytes;
     return 0;
+}
+
+/* --- what NVBit and its user ask the driver for ------------------------------------------------------------------ */
+
+void fake_hook(const struct fake_hooks *given) { hooks = given; }
+
+const char *fake_function_name(const void *function) { return functions[(uintptr_t)function % 16 % 4]; }
+
+uint64_t fake_function_address(const void *function) {
+    uint64_t bytes;
+    return code(module_of(function), fake_function_name(function), &bytes);
+}
+
+int fake_dump(const void *function, const char *path) {
+    uint64_t module = module_of(function) % MOST;
+    FILE *file = fopen(path, "wb");
+    if (!file) {
+        return 0;
+    }
+    if (modules[module].image) {
+        fwrite(modules[module].image, 1, modules[module].bytes, file);
+    }
+    return fclose(file) == 0;
+}
+
+void fake_set_node(uint64_t launch, uint64_t value) {
+    if (launch != 77) {
+        fatal("another launch of a node");
+    }
+    node_value = value;
+}
+
+int cuCtxPushCurrent_v2(void *context) {
+    current_context = (uintptr_t)context;
+    return 0;
+}
+
+int cuCtxPopCurrent_v2(void **context) {
+    *context = as_handle(current_context);
+    return 0;
+}
+
+int cuCtxGetDevice(int *device) {
+    for (size_t at = 0; at < 8; at++) {
+        if (contexts[at].context == current_context) {
+            *device = contexts[at].device;
+            return 0;
+        }
+    }
+    return 201;
+}
+
+int cuThreadExchangeStreamCaptureMode(int *mode) {
+    static int own;
+    int before = own;
+    own = *mode;
+    *mode = before;
+    return 0;
+}
+
+/* Streams of our own are far from those of the program. */
+int cuStreamCreate(void **stream, unsigned flags) {
+    static uint64_t next = 0xff00;
+    *stream = as_handle(next += 16);
+    return flags == 1 ? 0 : 1;
+}
+
+int cuStreamSynchronize(void *stream) {
+    drain((uintptr_t)stream);
+    return 0;
+}
+
+int cuStreamQuery(void *stream) {
+    (void)stream;
+    return 0;
+}
+
+int cuStreamIsCapturing(void *stream, int *status) {
+    (void)stream;
+    *status = 0;
+    return 0;
+}
+
+int cuMemAlloc_v2(uint64_t *address, size_t bytes) {
+    if (fails("alloc")) {
+        return 2;
+    }
+    *address = (uintptr_t)malloc(bytes);
+    memset(as_handle(*address), 0xa5, bytes);
+    return 0;
+}
+
+int cuMemcpyHtoDAsync_v2(uint64_t target, const void *source, size_t bytes, void *stream) {
+    return sanitizerMemcpyHostToDeviceAsync(as_handle(target), (void *)(uintptr_t)source, bytes, stream);
+}
+
+int cuMemcpyDtoHAsync_v2(void *target, uint64_t source, size_t bytes, void *stream) {
+    return sanitizerMemcpyDeviceToHost(target, as_handle(source), bytes, stream);
+}
+
+int cuMemsetD8Async(uint64_t target, unsigned char value, size_t bytes, void *stream) {
+    return sanitizerMemset(as_handle(target), value, bytes, stream);
+}
+
+int cuFuncGetModule(void **module, const void *function) {
+    *module = as_handle(module_of(function));
+    return 0;
+}
+
+int cuKernelGetFunction(void **function, void *kernel) {
+    (void)function;
+    (void)kernel;
+    return 400;
+}
+
+int cuLibraryGetModule(void **module, void *library) {
+    *module = library;
+    return 0;
+}
+
+int cuPointerGetAttribute(int *value, int attribute, uint64_t address) {
+    for (size_t at = 0; attribute == 9 && at < sizeof memory / sizeof *memory; at++) {
+        if (memory[at].is_live && memory[at].address == address) {
+            *value = memory[at].device;
+            return 0;
+        }
+    }
+    return 1;
 }

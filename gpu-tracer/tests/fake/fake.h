@@ -1,4 +1,4 @@
-/* A driver and a Sanitizer that only pretend: no GPU, but the events of one, in the order in which CUDA has them.
+/* A driver, a Sanitizer and an NVBit (nvbit.cpp) that only pretend: no GPU, but the events of one, in the order in which CUDA has them.
  *
  * Kernels are lists of accesses. They wait in their stream until the program waits for that, as do the writes that the
  * tracer puts into the stream; so what is changed under a running kernel shows. Memory of the program is addresses
@@ -9,6 +9,10 @@
 
 #include <stddef.h>
 #include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* What an access does; a bulk copy has FAKE_BULK besides. */
 #define FAKE_LOAD 0x1u
@@ -51,7 +55,37 @@ void fake_launch(uint64_t context, uint64_t stream, uint64_t module, const char 
                  const struct fake_access *accesses, size_t count);
 void fake_stream_wait(uint64_t context, uint64_t stream);
 void fake_context_wait(uint64_t context);
-/* How many launches ran in modules that were patched. */
+/* The same, put into a graph and run as part of it. */
+void fake_graph_launch(uint64_t context, uint64_t stream, uint64_t module, const char *kernel,
+                       const struct fake_access *accesses, size_t count);
+/* How many launches ran in modules that were patched, or with calls. */
 unsigned fake_patched_launches(void);
+
+/* --- what NVBit needs ---------------------------------------------------------------------------------------------- */
+
+/* What is called before an instruction. */
+struct fake_call {
+    int is_bulk;
+    uint64_t launch, pc;
+    uint32_t kind, bytes;
+};
+
+struct fake_hooks {
+    void (*event)(void *context, int is_exit, const char *name, void *parameters);
+    void (*context)(void *context, int is_begin);
+    void (*node)(void *context, void *function, void *stream, uint64_t launch);
+    int (*call_at)(void *function, uint64_t offset, struct fake_call *call);
+};
+
+void fake_hook(const struct fake_hooks *hooks);
+const char *fake_function_name(const void *function);
+uint64_t fake_function_address(const void *function);
+int fake_dump(const void *function, const char *file);
+/* What the calls of a kernel in a graph get, in one launch of that. */
+void fake_set_node(uint64_t launch, uint64_t value);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

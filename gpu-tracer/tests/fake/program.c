@@ -47,11 +47,13 @@ int main(int count, char **arguments) {
     launch(1, "copy", 0x50, own, ALL, 8, FAKE_LOAD, 100);
     launch(1, "copy", 0xe0, peer, ALL, 8, FAKE_STORE, 11);
     launch(2, "count", 0x40, pinned, 0x7, 4, FAKE_ATOMIC, 1);
-    launch(2, "count", 0x40, managed, 0x1, 16, FAKE_LOAD, 3);
+    launch(2, "count", 0x70, managed, 0x1, 16, FAKE_LOAD, 3);
     launch(3, "other", 0x20, (uint64_t)(uintptr_t)registered, 0xff, 1, FAKE_LOAD, 2);
     launch(3, "other", 0x30, peer, ALL, 4096, FAKE_STORE | FAKE_BULK, 5);
     launch(3, "other", 0x40, peer, ALL, 4, FAKE_PREFETCH, 5);
     launch(3, "ignored", 0x40, peer, ALL, 4, FAKE_LOAD, 5);
+    struct fake_access in_graph = {0xe0, peer, 0xff, 8, FAKE_STORE, 1};
+    fake_graph_launch(CONTEXT, 3, MODULE, "copy", &in_graph, 1);
     fake_context_wait(CONTEXT);
     usleep(30000);
 
@@ -76,6 +78,16 @@ int main(int count, char **arguments) {
     usleep(30000);
     launch(4, "count", 0x60, pinned, 0x1, 4, FAKE_LOAD, 1);
     fake_stream_wait(CONTEXT, 4);
+
+    /* Nothing remote any more. */
+    fake_free(again);
+    fake_free(pinned);
+    fake_free(managed);
+    fake_unregister(registered);
+    unsigned before = fake_patched_launches();
+    launch(1, "copy", 0x50, own, ALL, 8, FAKE_LOAD, 100);
+    fake_stream_wait(CONTEXT, 1);
+    printf("%u patched at the end\n", fake_patched_launches() - before);
 
     if (strcmp(arguments[2], "kill") == 0) {
         fflush(stdout);

@@ -4,20 +4,51 @@
 
 use mpisee_gpu::layout::Launch;
 use std::ffi::{CString, c_void};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Compiles C sources of this crate, with warnings as errors.
 pub fn build(sources: &[&str], to: &Path, options: &[&str]) {
+    compile(("CC", "cc"), "-std=gnu11", sources, to, options);
+}
+
+/// The same for C++: a library, with NVBit as it pretends to be.
+pub fn build_cpp(sources: &[&str], to: &Path, options: &[&str]) {
     let crate_root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let status = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()))
-        .args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O2", "-g", "-o"])
+    let include = |folder: &str| format!("-I{}", crate_root.join(folder).display());
+    let folders = ["tests/fake/nvbit", "tests/fake", "nvbit"].map(include);
+    let folders = folders.iter().map(String::as_str).chain(["-shared", "-fPIC"]);
+    let options: Vec<&str> = folders.chain(options.iter().copied()).collect();
+    compile(("CXX", "c++"), "-std=c++17", sources, to, &options);
+}
+
+fn compile(
+    (variable, compiler): (&str, &str),
+    standard: &str,
+    sources: &[&str],
+    to: &Path,
+    options: &[&str],
+) {
+    let crate_root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let status = Command::new(std::env::var_os(variable).unwrap_or_else(|| compiler.into()))
+        .args([standard, "-Wall", "-Wextra", "-Werror", "-O2", "-g", "-o"])
         .arg(to)
         .args(sources.iter().map(|source| crate_root.join(source)))
         .args(options)
         .status()
-        .expect("a C compiler, cc or the one in CC, is needed");
+        .unwrap_or_else(|error| panic!("{compiler} is needed, or the one in {variable}: {error}"));
     assert!(status.success(), "{sources:?} do not compile");
+}
+
+/// The library that was built with these tests.
+pub fn tracer() -> PathBuf {
+    let deps = std::env::current_exe().unwrap().parent().unwrap().to_owned();
+    let places = [deps.join("libmpisee_gpu.so"), deps.join("../libmpisee_gpu.so")];
+    let newest = places
+        .into_iter()
+        .filter(|it| it.is_file())
+        .max_by_key(|it| it.metadata().unwrap().modified().unwrap());
+    newest.expect("cargo builds the library before its tests")
 }
 
 type Access = unsafe extern "C" fn(*const Launch, u64, *const u64, u32, u32, u32, u64);

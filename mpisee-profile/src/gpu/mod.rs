@@ -5,6 +5,7 @@
 //! written over in place. It grows at the end; nothing moves.
 
 mod join;
+pub mod records;
 mod rows;
 
 pub use join::join;

@@ -7,6 +7,7 @@ pub mod diff;
 pub mod efficiency;
 pub mod expect;
 pub mod gpu;
+pub mod gpu_records;
 pub mod locality;
 pub mod matrix;
 pub mod ops;

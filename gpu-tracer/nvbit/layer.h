@@ -1,0 +1,75 @@
+/* What NVBit's part of the tracer, nvbit/tool.cpp, and the rest of it, src/nvbit, have of each other. The tracer is in
+ * libmpisee_gpu.so, which tool.cpp loads; NVBit is C++ and linked into libmpisee_gpu_nvbit.so, which CUDA's driver
+ * loads.
+ */
+#ifndef MPISEE_NVBIT_LAYER_H
+#define MPISEE_NVBIT_LAYER_H
+
+#include <stdint.h>
+
+/* Raised with every change of what is below. */
+#define MPISEE_NVBIT_LAYER 1u
+
+/* What a call of the driver is: those of src/driver.rs, and further ones. */
+enum {
+    MPISEE_ALLOC = 1,
+    MPISEE_ALLOC_PITCH = 2,
+    MPISEE_ALLOC_MANAGED = 3,
+    MPISEE_ALLOC_HOST = 4,
+    MPISEE_ALLOC_ASYNC = 5,
+    MPISEE_POOL_IMPORT = 6,
+    MPISEE_FREE = 7,
+    MPISEE_HOST_REGISTER = 8,
+    MPISEE_HOST_UNREGISTER = 9,
+    MPISEE_IPC_GET = 10,
+    MPISEE_IPC_OPEN = 11,
+    MPISEE_IPC_CLOSE = 12,
+    MPISEE_CREATE = 13,
+    MPISEE_MAP = 14,
+    MPISEE_UNMAP = 15,
+    MPISEE_IMPORT = 16,
+    MPISEE_LAUNCH = 32,         /* of mpisee_nvbit_launch */
+    MPISEE_GRAPH_KERNEL = 33,   /* the same: a kernel is put into a graph */
+    MPISEE_UNLOAD_MODULE = 34,  /* the module */
+    MPISEE_UNLOAD_LIBRARY = 35, /* the library */
+    MPISEE_WAITED_STREAM = 36,  /* of mpisee_nvbit_launch, without a function */
+    MPISEE_WAITED_CONTEXT = 37,
+    MPISEE_WAITED = 38 /* for something else */
+};
+
+struct mpisee_nvbit_launch {
+    void *function;
+    void *stream;
+    uint32_t is_per_thread; /* whether no stream is the one of the thread */
+};
+
+/* Told of a function that a kernel may run: its name, where its code is, how many bytes. Whether calls are to be put
+ * into it. */
+typedef int (*mpisee_nvbit_told)(void *data, void *function, const char *name, uint64_t begin, uint64_t bytes);
+
+/* What NVBit does for the tracer. */
+struct mpisee_nvbit {
+    uint32_t version;
+    /* Puts calls into a kernel and what it may call, where `told` says so; how many. */
+    uint32_t (*instrument)(void *context, void *function, mpisee_nvbit_told told, void *data);
+    /* Whether the next launches of a kernel run with these calls. */
+    void (*enable)(void *context, void *function, int on);
+    /* What the calls of the next launch get; of a kernel in a graph, with its stream and launch. */
+    void (*set)(void *context, void *function, uint64_t value, void *stream, uint64_t launch);
+    /* The mangled name of a function; NVBit's memory. */
+    const char *(*name)(void *context, void *function);
+    /* Writes the image of the module that a function is of to a file. */
+    int (*image)(void *context, void *function, const char *file);
+};
+
+/* What the tracer does at NVBit's events. */
+struct mpisee_nvbit_events {
+    void (*call)(void *context, int is_exit, uint32_t what, const void *parameters);
+    void (*node)(void *context, void *function, void *stream, uint64_t launch);
+    void (*context_end)(void *context);
+};
+
+/* The tracer's `mpisee_gpu_nvbit_start`; 0 if it does not want to be told of anything. */
+typedef int (*mpisee_nvbit_start)(const struct mpisee_nvbit *nvbit, struct mpisee_nvbit_events *events);
+
+#endif

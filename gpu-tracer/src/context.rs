@@ -1,0 +1,194 @@
+//! What a context has on its device: counters, ranges and what launches get.
+//!
+//! Nothing that a launch got is changed while it may run; what is old is used again when nobody can need it any more.
+
+use crate::backend::{Backend, Queue};
+use crate::layout::{Counter, Launch, Range, Table, bytes_of, bytes_of_mut, threshold};
+use crate::records::Buffer;
+use std::collections::HashMap;
+use std::time::Instant;
+
+/// Launches that get their memory together.
+const LAUNCHES_PER_BLOCK: usize = 64;
+const LAUNCH_BYTES: usize = size_of::<Launch>();
+/// Pieces of memory of a stream that wait until nobody can use them. A program that never waits for its stream is made to
+/// at so many.
+const MOST_RETIRED: usize = 512;
+/// The smallest piece of device memory that is asked for.
+const LEAST_BYTES: usize = LAUNCHES_PER_BLOCK * LAUNCH_BYTES;
+
+/// A context and what it has on its device.
+pub struct Context {
+    /// The driver's number of its device.
+    pub device: i32,
+    /// Records on the device, if they are wanted.
+    pub records: Buffer,
+    /// The counters on the device, and what they were when they were last taken.
+    pub table: u64,
+    pub before: Vec<Counter>,
+    /// Accesses that had no counter, as last seen.
+    pub lost_before: u64,
+    /// Whether there can be none.
+    pub has_failed: bool,
+    pub streams: HashMap<u64, Stream>,
+    /// Device memory that nobody uses, by its size.
+    pub free: HashMap<usize, Vec<u64>>,
+    /// When counters were last taken.
+    pub collected: Option<Instant>,
+    /// What the registry was like when modules were last looked at.
+    pub looked_at: Option<u64>,
+    /// Whether anything remote can be accessed, with the registry's version when that was asked.
+    pub remote: Option<(u64, bool)>,
+}
+
+/// What the launches of a stream share.
+#[derive(Default)]
+pub struct Stream {
+    /// The version of the ranges, once there are some.
+    pub version: Option<u64>,
+    /// The launch, but for the kernel.
+    pub template: Launch,
+    /// What launches get, by kernel.
+    pub launches: HashMap<u32, u64>,
+    /// Memory in use, with its size; the last block has room from `used` on.
+    pub blocks: Vec<(u64, usize)>,
+    /// Launches in the last block.
+    pub used: usize,
+    /// Memory that running kernels may still use, and such that was there before the stream was last waited for.
+    pub retired: Vec<(u64, usize)>,
+    /// See `retired`.
+    pub older: Vec<(u64, usize)>,
+    /// Whether a kernel that counts may run, or may have counted what was not taken yet.
+    pub is_open: bool,
+}
+
+impl Context {
+    /// One that has nothing yet.
+    pub fn new(device: i32) -> Self {
+        Context {
+            device,
+            records: Buffer::default(),
+            table: 0,
+            before: Vec::new(),
+            lost_before: 0,
+            has_failed: false,
+            streams: HashMap::new(),
+            free: HashMap::new(),
+            collected: None,
+            looked_at: None,
+            remote: None,
+        }
+    }
+
+    /// Makes the counters, once. Other streams may use them right after, so this waits until they are clear.
+    pub fn make_table(&mut self, backend: &dyn Backend, queue: Queue, slots: usize) -> bool {
+        if self.table != 0 || self.has_failed {
+            return !self.has_failed;
+        }
+        let Some(table) = backend.allocate(queue.context, Table::bytes(slots)) else {
+            self.has_failed = true;
+            return false;
+        };
+        let mut seen = [Table::default()];
+        let is_made = backend.clear(queue, table, Table::bytes(slots))
+            && backend.write(queue, table, bytes_of(&[Table::new(slots)]))
+            && backend.read(queue, table, bytes_of_mut(&mut seen))
+            && seen[0].slots == slots as u64;
+        if is_made {
+            self.table = table;
+            self.before = vec![Counter::default(); slots];
+        }
+        // What the stream was told to do with the memory it may yet do: it is not freed.
+        self.has_failed = !is_made;
+        is_made
+    }
+
+    /// Puts ranges into memory of their own; what the stream had before is retired.
+    pub fn upload(
+        &mut self,
+        backend: &dyn Backend,
+        queue: Queue,
+        ranges: &[Range],
+        sample: u32,
+    ) -> Option<Launch> {
+        let address = match ranges.len() {
+            0 => 0,
+            _ => self.take(backend, queue.context, size_of_val(ranges))?,
+        };
+        let size = class(size_of_val(ranges));
+        self.make_place(backend, queue);
+        let of_stream = self.streams.entry(queue.stream).or_default();
+        of_stream.retired.append(&mut of_stream.blocks);
+        of_stream.launches.clear();
+        of_stream.used = LAUNCHES_PER_BLOCK;
+        if address != 0 {
+            of_stream.blocks.push((address, size));
+        }
+        if address != 0 && !backend.write(queue, address, bytes_of(ranges)) {
+            return None;
+        }
+        Some(Launch {
+            table: self.table,
+            ranges: address,
+            range_count: u32::try_from(ranges.len()).ok()?,
+            lowest: ranges.first().map_or(0, |it| it.begin),
+            highest: ranges.last().map_or(0, |it| it.end),
+            threshold: threshold(sample),
+            records: self.records.address,
+            ..Launch::default()
+        })
+    }
+
+    /// Where a program does not wait for its stream for long, it is made to.
+    fn make_place(&mut self, backend: &dyn Backend, queue: Queue) {
+        let of_stream = self.streams.entry(queue.stream).or_default();
+        if of_stream.retired.len() > MOST_RETIRED && backend.wait(queue, self.table) {
+            let done = of_stream.retired.drain(..).chain(of_stream.older.drain(..));
+            done.for_each(|(address, bytes)| self.free.entry(bytes).or_default().push(address));
+        }
+    }
+
+    /// What the launch of a kernel on a stream gets.
+    pub fn launch(&mut self, backend: &dyn Backend, queue: Queue, kernel: u32, launch: u32) -> Option<u64> {
+        let Queue { context, stream } = queue;
+        let is_recorded = self.records.address != 0;
+        if !is_recorded && let Some(&address) = self.streams.get(&stream)?.launches.get(&kernel) {
+            return Some(address);
+        }
+        if self.streams.get(&stream)?.used == LAUNCHES_PER_BLOCK {
+            self.make_place(backend, queue);
+            let block = self.take(backend, context, LEAST_BYTES)?;
+            let of_stream = self.streams.get_mut(&stream)?;
+            // Where each launch has its own, nobody needs a block again that is full. The first has the ranges.
+            if is_recorded {
+                let full = of_stream.blocks.drain(1..);
+                of_stream.retired.extend(full);
+            }
+            of_stream.blocks.push((block, class(LEAST_BYTES)));
+            of_stream.used = 0;
+        }
+        let of_stream = self.streams.get_mut(&stream)?;
+        let (block, _) = *of_stream.blocks.last()?;
+        let address = block + (of_stream.used * LAUNCH_BYTES) as u64;
+        let launch = Launch { kernel, number: launch, ..of_stream.template };
+        if !backend.write(queue, address, bytes_of(&[launch])) {
+            return None;
+        }
+        of_stream.used += 1;
+        if !is_recorded {
+            of_stream.launches.insert(kernel, address);
+        }
+        Some(address)
+    }
+
+    /// Device memory: what was freed, or more.
+    fn take(&mut self, backend: &dyn Backend, context: u64, bytes: usize) -> Option<u64> {
+        let size = class(bytes);
+        self.free.get_mut(&size).and_then(Vec::pop).or_else(|| backend.allocate(context, size))
+    }
+}
+
+/// Sizes are few, so that what was freed can be used again.
+fn class(bytes: usize) -> usize {
+    bytes.max(LEAST_BYTES).next_power_of_two()
+}

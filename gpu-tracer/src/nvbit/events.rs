@@ -1,0 +1,344 @@
+//! NVBit's events, as events of the tracer.
+
+use super::gate::Gate;
+use super::{Kernel, Nvbit};
+use crate::driver::{self, Call, handle, number};
+use crate::state::{Shared, State};
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// `struct mpisee_nvbit_events`
+#[repr(C)]
+pub struct Events {
+    call: unsafe extern "C" fn(*mut c_void, c_int, u32, *const c_void),
+    node: unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_void, u64),
+    context_end: unsafe extern "C" fn(*mut c_void),
+}
+
+impl Events {
+    /// Those of this library.
+    pub const OWN: Events = Events { call, node, context_end };
+}
+
+/// `MPISEE_LAUNCH` and those after it; the others are [`Call`].
+mod what {
+    pub const LAUNCH: u32 = 32;
+    pub const GRAPH_KERNEL: u32 = 33;
+    pub const UNLOAD_MODULE: u32 = 34;
+    pub const UNLOAD_LIBRARY: u32 = 35;
+    pub const WAITED_STREAM: u32 = 36;
+    pub const WAITED_CONTEXT: u32 = 37;
+    pub const WAITED: u32 = 38;
+}
+
+/// `struct mpisee_nvbit_launch`
+#[repr(C)]
+struct Launch {
+    function: *mut c_void,
+    stream: *mut c_void,
+    is_per_thread: u32,
+}
+
+struct Listener {
+    nvbit: Arc<Nvbit>,
+    shared: &'static Shared,
+    gate: Gate,
+    /// The devices of the contexts.
+    devices: Mutex<HashMap<u64, i32>>,
+}
+
+static LISTENER: OnceLock<Listener> = OnceLock::new();
+
+/// Makes events come to the tracer.
+pub fn listen(nvbit: Arc<Nvbit>, shared: &'static Shared) {
+    let _ = LISTENER.set(Listener { nvbit, shared, gate: Gate::default(), devices: Mutex::default() });
+}
+
+/// `CU_STREAM_LEGACY`, which is what no stream is, too.
+const LEGACY: u64 = 1;
+/// `CU_STREAM_PER_THREAD`
+const PER_THREAD: u64 = 2;
+/// The stream of a thread is [`PER_THREAD`] in this many low bits, and the thread's number above.
+const THREAD_SHIFT: u32 = 8;
+
+/// The tracer's number of a stream: that of a thread is another one in each.
+fn stream_number(stream: u64, is_per_thread: bool) -> u64 {
+    static THREADS: AtomicU64 = AtomicU64::new(1);
+    thread_local! {
+        static OWN: Cell<u64> = const { Cell::new(0) };
+    }
+    match stream {
+        0 if !is_per_thread => 0,
+        LEGACY => 0,
+        0 | PER_THREAD => {
+            if OWN.get() == 0 {
+                OWN.set(THREADS.fetch_add(1, Ordering::Relaxed));
+            }
+            OWN.get() << THREAD_SHIFT | PER_THREAD
+        }
+        stream => stream,
+    }
+}
+
+/// The stream of a number; streams are at least 8 bytes apart, so that no other ends in these bits.
+pub fn stream_of(number: u64) -> u64 {
+    if number & ((1 << THREAD_SHIFT) - 1) == PER_THREAD { PER_THREAD } else { number }
+}
+
+/// A call of the driver, before or after it.
+unsafe extern "C" fn call(context: *mut c_void, is_exit: c_int, what: u32, parameters: *const c_void) {
+    let Some(listener) = LISTENER.get() else { return };
+    let (context, is_exit) = (number(context), is_exit != 0);
+    if what == what::LAUNCH && is_exit {
+        listener.gate.leave();
+        return;
+    }
+    let known = Call::of(what);
+    let is_time = match what {
+        what::LAUNCH | what::GRAPH_KERNEL | what::UNLOAD_MODULE | what::UNLOAD_LIBRARY => !is_exit,
+        _ => is_exit != known.is_some_and(Call::frees),
+    };
+    if context == 0 || !is_time {
+        return;
+    }
+    let mut may_count = false;
+    if what == what::LAUNCH {
+        // SAFETY: the parameters of a launch.
+        let function = number(unsafe { &*parameters.cast::<Launch>() }.function);
+        listener.shared.event(|state| may_count = listener.may_count(state, context, function));
+    }
+    // Without the tracer's lock, which the thread in there may need.
+    let is_alone = may_count && listener.gate.enter();
+    listener.shared.event(|state| {
+        let Some(device) = listener.device(state, context) else { return };
+        // SAFETY: the parameters are those that nvbit/tool.cpp gives for the call.
+        unsafe {
+            if let Some(known) = known {
+                driver::take(state, known, parameters, device);
+                return;
+            }
+            match what {
+                what::LAUNCH => listener.launch(state, context, &*parameters.cast(), is_alone),
+                what::GRAPH_KERNEL => {
+                    let launch = &*parameters.cast::<Launch>();
+                    listener.prepare_in_graph(state, context, number(launch.function));
+                }
+                what::UNLOAD_MODULE => listener.unload(state, parameters.addr() as u64),
+                what::UNLOAD_LIBRARY => {
+                    let library = parameters.addr() as u64;
+                    let module = listener
+                        .nvbit
+                        .driver
+                        .within(context, || listener.nvbit.driver.module_of_library(library));
+                    if let Some(module) = module.flatten() {
+                        listener.unload(state, module);
+                    }
+                }
+                what::WAITED_STREAM => {
+                    let launch = &*parameters.cast::<Launch>();
+                    let stream = stream_number(number(launch.stream), launch.is_per_thread != 0);
+                    state.tracer.synchronized(context, Some(stream));
+                }
+                what::WAITED_CONTEXT => state.tracer.synchronized(context, None),
+                what::WAITED => state.tracer.progressed(context),
+                _ => {}
+            }
+        }
+    });
+}
+
+/// A kernel of a graph is about to run.
+unsafe extern "C" fn node(context: *mut c_void, function: *mut c_void, stream: *mut c_void, launch: u64) {
+    let Some(listener) = LISTENER.get() else { return };
+    let (context, function, stream) = (number(context), number(function), number(stream));
+    listener.shared.event(|state| {
+        if listener.device(state, context).is_some() {
+            listener.launch_node(state, context, function, stream, launch);
+        }
+    });
+}
+
+unsafe extern "C" fn context_end(context: *mut c_void) {
+    let Some(listener) = LISTENER.get() else { return };
+    let context = number(context);
+    listener.shared.event(|state| {
+        listener.devices.lock().unwrap_or_else(PoisonError::into_inner).remove(&context);
+        state.tracer.context_destroyed(context);
+    });
+}
+
+impl Listener {
+    /// The device of a context, of which the tracer is told when it is seen first.
+    fn device(&self, state: &mut State, context: u64) -> Option<i32> {
+        let mut devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(&device) = devices.get(&context) {
+            return Some(device);
+        }
+        let driver = &self.nvbit.driver;
+        let device = driver.within(context, || driver.device()).flatten()?;
+        devices.insert(context, device);
+        state.tracer.context_created(context, device);
+        Some(device)
+    }
+
+    /// Whether a launch of a kernel would count anything.
+    fn may_count(&self, state: &mut State, context: u64, function: u64) -> bool {
+        self.device(state, context).is_some()
+            && self.look_up(context, function).is_some_and(|(_, name)| state.tracer.wants(context, &name))
+    }
+
+    /// A kernel is about to be launched; `is_alone` says that no other is until this one is.
+    fn launch(&self, state: &mut State, context: u64, launch: &Launch, is_alone: bool) {
+        let function = number(launch.function);
+        let stream = stream_number(number(launch.stream), launch.is_per_thread != 0);
+        let driver = &self.nvbit.driver;
+        if driver.within(context, || driver.is_capturing(stream_of(stream))) == Some(true) {
+            self.prepare_in_graph(state, context, function);
+            return;
+        }
+        let Some((module, name)) = self.look_up(context, function) else { return };
+        let address = if is_alone && state.tracer.wants(context, &name) {
+            self.put_calls(state, context, function)
+                .then(|| state.tracer.launch(context, stream, module, &name))
+                .flatten()
+        } else {
+            None
+        };
+        match address {
+            Some(address) => self.run_with_calls(context, function, Some((address, 0, 0))),
+            None => self.run_as_it_is(context, function),
+        }
+    }
+
+    /// A kernel becomes part of a graph. What its calls get is said when the graph runs; until then they do nothing.
+    fn prepare_in_graph(&self, state: &mut State, context: u64, function: u64) {
+        let Some((_, name)) = self.look_up(context, function) else { return };
+        if state.tracer.is_chosen(&name) && self.put_calls(state, context, function) {
+            self.run_with_calls(context, function, None);
+        }
+    }
+
+    fn launch_node(&self, state: &mut State, context: u64, function: u64, stream: u64, launch: u64) {
+        let Some((module, name)) = self.look_up(context, function) else { return };
+        let has_calls = self.nvbit.functions().kernels.get(&(context, function)).and_then(|it| it.calls);
+        if has_calls.is_none_or(|calls| calls == 0) {
+            return;
+        }
+        let number = stream_number(stream, false);
+        let address = state.tracer.launch(context, number, module, &name).unwrap_or(0);
+        // SAFETY: context, function, stream and launch are those of the event.
+        unsafe { (self.nvbit.layer.set)(handle(context), handle(function), address, handle(stream), launch) };
+    }
+
+    /// The module and the name of a kernel.
+    fn look_up(&self, context: u64, function: u64) -> Option<(u64, String)> {
+        let mut functions = self.nvbit.functions();
+        if let Some(known) = functions.kernels.get(&(context, function)) {
+            return Some((known.module, known.name.clone()));
+        }
+        // SAFETY: context and function are those of a launch; the name is NVBit's.
+        let name = unsafe { driver::text((self.nvbit.layer.name)(handle(context), handle(function))) }?;
+        let driver = &self.nvbit.driver;
+        let module = driver.within(context, || driver.module_of(function)).unwrap_or(function);
+        functions.kernels.insert((context, function), Kernel { name: name.clone(), module, calls: None });
+        Some((module, name))
+    }
+
+    /// Puts calls into a kernel and what it calls, once. Whether it has any.
+    fn put_calls(&self, state: &mut State, context: u64, function: u64) -> bool {
+        let known = self.nvbit.functions().kernels.get(&(context, function)).map(|it| (it.module, it.calls));
+        let Some((module, calls)) = known else { return false };
+        if let Some(calls) = calls {
+            return calls > 0;
+        }
+        if !state.tracer.knows_module(module) {
+            state.tracer.module_loaded(context, module, &self.nvbit.image(context, function));
+        }
+        let mut telling = Telling { listener: self, context, module, kernel: function, earlier: 0 };
+        let data = (&raw mut telling).cast();
+        // SAFETY: context and function are those of a launch; what is told is told before the call returns.
+        let calls = unsafe { (self.nvbit.layer.instrument)(handle(context), handle(function), told, data) };
+        let calls = calls + telling.earlier;
+        if let Some(known) = self.nvbit.functions().kernels.get_mut(&(context, function)) {
+            known.calls = Some(calls);
+        }
+        calls > 0
+    }
+
+    fn run_with_calls(&self, context: u64, function: u64, launch: Option<(u64, u64, u64)>) {
+        let layer = self.nvbit.layer;
+        // A kernel of a graph gets its own when it runs, and until then nothing.
+        let (value, stream, number) = launch.unwrap_or_default();
+        // SAFETY: context and function are those of a launch.
+        unsafe {
+            (layer.set)(handle(context), handle(function), value, handle(stream), number);
+            (layer.enable)(handle(context), handle(function), 1);
+        }
+    }
+
+    fn run_as_it_is(&self, context: u64, function: u64) {
+        let functions = self.nvbit.functions();
+        let calls = functions.kernels.get(&(context, function)).and_then(|it| it.calls);
+        // A kernel without calls may call a function that has some, for another kernel.
+        let may_have = calls.is_some_and(|calls| calls > 0) || functions.is_any_shared;
+        drop(functions);
+        if may_have {
+            // SAFETY: context and function are those of a launch.
+            unsafe { (self.nvbit.layer.enable)(handle(context), handle(function), 0) };
+        }
+    }
+
+    fn unload(&self, state: &mut State, module: u64) {
+        state.tracer.module_unloading(module);
+        self.nvbit.functions().forget(|_, of| of == module);
+    }
+}
+
+/// What [`told`] needs.
+struct Telling<'l> {
+    listener: &'l Listener,
+    context: u64,
+    module: u64,
+    kernel: u64,
+    /// Functions that had calls before.
+    earlier: u32,
+}
+
+/// A function that a kernel may run. Whether it is to get calls: each does once.
+///
+/// # Safety
+/// `data` is a [`Telling`], the name ends in a zero.
+unsafe extern "C" fn told(
+    data: *mut c_void,
+    function: *mut c_void,
+    name: *const c_char,
+    begin: u64,
+    bytes: u64,
+) -> c_int {
+    // SAFETY: as the caller says.
+    let (telling, name) = unsafe { (&mut *data.cast::<Telling<'_>>(), driver::text(name)) };
+    let mut functions = telling.listener.nvbit.functions();
+    functions.code.insert((telling.module, name.unwrap_or_default()), (begin, bytes));
+    functions.is_any_shared |= number(function) != telling.kernel;
+    let is_new = functions.with_calls.insert((telling.context, number(function)), telling.module).is_none();
+    telling.earlier += u32::from(!is_new);
+    c_int::from(is_new)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_of_threads_are_apart_and_found_again() {
+        let own = stream_number(0, true);
+        let other = std::thread::spawn(|| stream_number(PER_THREAD, false)).join().unwrap();
+        assert_ne!(own, other);
+        assert_eq!((stream_of(own), stream_of(other)), (PER_THREAD, PER_THREAD));
+        assert_eq!((stream_number(0, false), stream_number(LEGACY, true)), (0, 0));
+        assert_eq!((stream_number(0x7f00, true), stream_of(0x7f00)), (0x7f00, 0x7f00));
+    }
+}

@@ -1,0 +1,75 @@
+//! What all threads of the process share: the tracer, and one thread at a time in an event.
+
+use crate::tracer::Tracer;
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::time::{Duration, Instant};
+
+/// Events that were given up.
+static MISSED: AtomicU64 = AtomicU64::new(0);
+
+/// What to say of events that were given up, if there were any.
+pub fn missed() -> Option<String> {
+    let missed = MISSED.load(Ordering::Relaxed);
+    (missed > 0).then(|| {
+        format!("{missed} events of the CUDA driver were not seen, so that gpu.csv may lack accesses")
+    })
+}
+
+thread_local! {
+    /// Whether this thread is in an event: what we ask of the driver there is none of the program's doing.
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// What both back ends keep.
+pub struct State {
+    /// What counts.
+    pub tracer: Tracer,
+    /// Physical memory of the driver's virtual memory management, by its handle: its device; none if it is another
+    /// process's.
+    pub physical: HashMap<u64, Option<i32>>,
+}
+
+/// The state of the process, which lives as long as that.
+pub struct Shared {
+    state: Mutex<State>,
+}
+
+impl Shared {
+    /// The state, which stays until the process ends.
+    pub fn new(tracer: Tracer) -> &'static Shared {
+        let state = State { tracer, physical: HashMap::new() };
+        Box::leak(Box::new(Shared { state: Mutex::new(state) }))
+    }
+
+    /// The state. Another thread has it for moments; should it be held for long, which can only be because the driver
+    /// waits for this thread, the event is given up.
+    pub fn lock(&self) -> Option<MutexGuard<'_, State>> {
+        const MOST: Duration = Duration::from_secs(2);
+        let begin = Instant::now();
+        loop {
+            match self.state.try_lock() {
+                Ok(state) => return Some(state),
+                Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) if begin.elapsed() > MOST => return None,
+                Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_micros(20)),
+            }
+        }
+    }
+
+    /// An event, but for those that we cause ourselves. One that cannot be had, or is an error of ours, is missed; no
+    /// panic unwinds into the driver.
+    pub fn event(&self, act: impl FnOnce(&mut State)) {
+        if INSIDE.replace(true) {
+            return;
+        }
+        let seen = catch_unwind(AssertUnwindSafe(|| self.lock().map(|mut state| act(&mut state))));
+        if !matches!(seen, Ok(Some(()))) {
+            MISSED.fetch_add(1, Ordering::Relaxed);
+        }
+        INSIDE.set(false);
+    }
+}

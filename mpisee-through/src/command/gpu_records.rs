@@ -1,0 +1,151 @@
+//! `gpu-records`: every access of GPU kernels that `mpisee --gpu-records` wrote down.
+
+use super::Outcome;
+use anyhow::{Context, Result};
+use clap::Args;
+use mpisee_profile::gpu::Place;
+use mpisee_profile::gpu::records::{Item, RecordReader, Told, WarpAccess};
+use serde::Serialize;
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, ErrorKind, Write};
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+EXAMPLES:
+  mpirun -n 2 mpisee --gpu --gpu-records halo ./app     one file for each process: halo/HOST-PID.zst
+  mpisee-through gpu-records halo/node1-4711.zst > accesses.csv";
+
+/// Every access of the GPU kernels of a process, as CSV.
+///
+/// A row is what lanes of a warp accessed at once in one allocation. LANES is their mask, in hexadecimal; OFFSETS are
+/// where in the allocation, lowest lane first, in bytes, or for a copy of any length (width 0) its offset and its bytes.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct GpuRecordsArgs {
+    /// A file that `mpisee --gpu-records` left
+    file: PathBuf,
+}
+
+#[derive(Serialize)]
+struct Row<'r> {
+    launch: u32,
+    device: &'r str,
+    kernel: &'r str,
+    source: &'r str,
+    memory: &'r str,
+    peer: &'r str,
+    object: &'r str,
+    /// Which of the allocations that one call made.
+    allocation: u32,
+    access: &'r str,
+    width: u32,
+    lanes: String,
+    offsets: String,
+}
+
+/// What accesses refer to.
+#[derive(Default)]
+struct Known {
+    /// Device, kernel and source.
+    instructions: HashMap<u32, [String; 3]>,
+    /// Where it begins; memory, peer and object.
+    allocations: HashMap<u32, (u64, [String; 3])>,
+}
+
+impl Known {
+    fn learn(&mut self, told: Told) {
+        match told {
+            Told::Instruction { id, device, kernel, source } => {
+                self.instructions.insert(id, [device, kernel, source]);
+            }
+            Told::Allocation { id, begin, place, object, .. } => {
+                let (memory, peer) = match place {
+                    Place::Device(device) => ("device", device),
+                    Place::Ipc(handle) => ("ipc", handle),
+                    Place::Imported(device) => ("imported", device),
+                    Place::Pinned => ("pinned", String::new()),
+                    Place::Registered => ("registered", String::new()),
+                    Place::Managed => ("managed", String::new()),
+                };
+                self.allocations.insert(id, (begin, [memory.to_owned(), peer, object]));
+            }
+            Told::Sampled(_) | Told::Dropped(_) => {}
+        }
+    }
+
+    fn row(&self, it: &WarpAccess) -> Row<'_> {
+        const NONE: &[String; 3] = &[String::new(), String::new(), String::new()];
+        let [device, kernel, source] = self.instructions.get(&it.instruction).unwrap_or(NONE);
+        let known = self.allocations.get(&it.allocation);
+        let begin = known.map_or(0, |known| known.0);
+        let [memory, peer, object] = known.map_or(NONE, |known| &known.1);
+        let mut offsets = String::new();
+        for (at, &word) in it.words.iter().enumerate() {
+            let is_length = it.width == 0 && at == 1;
+            let between = if at == 0 { "" } else { " " };
+            let _ = write!(offsets, "{between}{}", if is_length { word } else { word.wrapping_sub(begin) });
+        }
+        Row {
+            launch: it.launch,
+            device,
+            kernel,
+            source,
+            memory,
+            peer,
+            object,
+            allocation: it.allocation,
+            access: ["load", "store", "atomic"][it.access as usize],
+            width: it.width,
+            lanes: format!("{:08x}", it.lanes),
+            offsets,
+        }
+    }
+}
+
+/// Runs the command.
+pub fn run(args: &GpuRecordsArgs) -> Result<Outcome> {
+    let unreadable = || format!("cannot read '{}'", args.file.display());
+    let file = File::open(&args.file).with_context(unreadable)?;
+    let reader =
+        RecordReader::new(zstd::Decoder::new(file).with_context(unreadable)?).with_context(unreadable)?;
+    let mut known = Known::default();
+    let (mut sampled, mut dropped) = (1, 0);
+    let mut rows = csv::Writer::from_writer(io::stdout().lock());
+    for item in reader {
+        match item.with_context(unreadable)? {
+            Item::Access(access) => {
+                if let Err(error) = rows.serialize(known.row(&access)) {
+                    return ended(error);
+                }
+            }
+            Item::Told(told) => {
+                match told {
+                    Told::Sampled(n) => sampled = n,
+                    Told::Dropped(warps) => dropped = warps,
+                    _ => {}
+                }
+                known.learn(told);
+            }
+        }
+    }
+    rows.flush().or_else(|error| if error.kind() == ErrorKind::BrokenPipe { Ok(()) } else { Err(error) })?;
+    let mut said = String::new();
+    if sampled > 1 {
+        let _ = writeln!(said, "Only one warp in {sampled} was recorded.");
+    }
+    if dropped > 0 {
+        let _ = writeln!(said, "{dropped} records are missing: the device had no room for them.");
+    }
+    io::stderr().write_all(said.as_bytes())?;
+    Ok(Outcome::Done)
+}
+
+/// Whoever reads the rows may have enough of them.
+fn ended(error: csv::Error) -> Result<Outcome> {
+    match error.kind() {
+        csv::ErrorKind::Io(cause) if cause.kind() == ErrorKind::BrokenPipe => Ok(Outcome::Done),
+        _ => Err(error).context("cannot write the rows"),
+    }
+}
