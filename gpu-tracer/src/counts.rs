@@ -63,6 +63,7 @@ pub struct Counts {
     lost: u64,
     notes: HashSet<String>,
     told_objects: HashSet<u32>,
+    told_binaries: HashSet<String>,
     /// Ranges that were told, with the name that they had.
     told_ranges: HashMap<u32, String>,
 }
@@ -80,6 +81,7 @@ impl Counts {
             lost: 0,
             notes: HashSet::new(),
             told_objects: HashSet::new(),
+            told_binaries: HashSet::new(),
             told_ranges: HashMap::new(),
         }
     }
@@ -150,9 +152,18 @@ impl Counts {
         }
     }
 
-    /// The record of a call stack, if it was not told yet.
-    pub fn object(&mut self, id: u32, stacks: &Stacks) -> Option<Record> {
-        self.told_objects.insert(id).then(|| Record::Object { id, stack: stacks.text(id) })
+    /// The records of a call stack and of the files in it, if they were not told yet.
+    pub fn object(&mut self, id: u32, stacks: &Stacks) -> Vec<Record> {
+        if !self.told_objects.insert(id) {
+            return Vec::new();
+        }
+        let mut records = vec![Record::Object { id, stack: stacks.text(id) }];
+        for (file, build_id) in stacks.binaries(id) {
+            if self.told_binaries.insert(file.clone()) {
+                records.push(Record::Binary { file, build_id });
+            }
+        }
+        records
     }
 
     /// What is to be written, with the ranges that counters are of.

@@ -1,8 +1,11 @@
 //! Call stacks of allocations: raw return addresses, told as file and offset, so that they can be resolved when the
 //! program is gone.
 
+mod loaded;
+
+use loaded::Place;
 use std::collections::HashMap;
-use std::ffi::{CStr, c_void};
+use std::ffi::c_void;
 use std::fmt::Write;
 
 /// Frames that are kept.
@@ -41,36 +44,33 @@ impl Stacks {
 
     /// `app+0x1a2b < app+0x3c4d`: the program's return addresses, innermost first; offsets are those in the file.
     pub fn text(&self, number: u32) -> String {
-        let frames = self.stacks.get(number as usize).map(Vec::as_slice).unwrap_or_default();
-        let places: Vec<(String, usize)> = frames.iter().filter_map(|&address| place(address)).collect();
-        let is_ours = |file: &str| NOT_THE_PROGRAM.iter().any(|it| name_of(file).starts_with(it));
-        // What lies inside of the runtime is of no interest, but where the program called it.
-        let first = places.iter().rposition(|(file, _)| is_ours(file)).map_or(0, |it| it + 1);
         let mut text = String::new();
-        for (file, offset) in places[first.min(places.len())..].iter().take(MOST_TOLD) {
+        for Place { file, address, .. } in self.places(number) {
             let between = if text.is_empty() { "" } else { " < " };
-            let _ = write!(text, "{between}{file}+{offset:#x}");
+            let _ = write!(text, "{between}{file}+{address:#x}");
         }
         text
+    }
+
+    /// The files of the addresses that are told, with their build IDs.
+    pub fn binaries(&self, number: u32) -> Vec<(String, String)> {
+        self.places(number).into_iter().map(|place| (place.file, place.build_id)).collect()
+    }
+
+    fn places(&self, number: u32) -> Vec<Place> {
+        let frames = self.stacks.get(number as usize).map(Vec::as_slice).unwrap_or_default();
+        let mut places: Vec<Place> = frames.iter().filter_map(|&address| loaded::place(address)).collect();
+        let is_ours = |file: &str| NOT_THE_PROGRAM.iter().any(|it| name_of(file).starts_with(it));
+        // What lies inside of the runtime is of no interest, but where the program called it.
+        let first = places.iter().rposition(|place| is_ours(&place.file)).map_or(0, |it| it + 1);
+        places.drain(..first);
+        places.truncate(MOST_TOLD);
+        places
     }
 }
 
 fn name_of(file: &str) -> &str {
     file.rsplit('/').next().unwrap_or(file)
-}
-
-/// The file that an address of code comes from, and how far it is from where that is loaded.
-fn place(address: usize) -> Option<(String, usize)> {
-    // SAFETY: zeros are a valid Dl_info.
-    let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
-    // SAFETY: any address may be asked for.
-    let found = unsafe { libc::dladdr(std::ptr::without_provenance(address), &raw mut info) };
-    if found == 0 || info.dli_fname.is_null() {
-        return None;
-    }
-    // SAFETY: the loader's names end in a zero and live as long as the file is loaded.
-    let file = unsafe { CStr::from_ptr(info.dli_fname) }.to_string_lossy().into_owned();
-    Some((file, address.wrapping_sub(info.dli_fbase.addr())))
 }
 
 #[cfg(test)]
@@ -88,5 +88,15 @@ mod tests {
         let name = file.file_name().unwrap().to_str().unwrap();
         assert!(text.contains(&format!("{name}+0x")) && text.contains(" < "), "{text}");
         assert_eq!(stacks.text(99), "");
+        let told = file.display().to_string();
+        let binaries = stacks.binaries(other);
+        let (_, build_id) = binaries.iter().find(|(file, _)| *file == told).expect("its whole path");
+        assert_eq!(*build_id, build_id_in(&std::fs::read(file).unwrap()));
+    }
+    /// As another reader finds it.
+    fn build_id_in(file: &[u8]) -> String {
+        use object::Object;
+        let id = object::File::parse(file).unwrap().build_id().unwrap().unwrap_or_default();
+        id.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }

@@ -5,7 +5,7 @@ use crate::fold::Folded;
 use crate::gpu::{self, Part};
 use crate::nodes::Nodes;
 use crate::pieces::{Frame, frames};
-use crate::rows::{CallRow, CommRow, GpuRow, OutsideRow, PeerRow, RankRow, RegionRow, Row, is_folded};
+use crate::rows::{CallRow, CommRow, OutsideRow, PeerRow, RankRow, RegionRow, Row, is_folded};
 use crate::run::RunInfo;
 use crate::segment::RankTables;
 use crate::segment::tables::{is_merged, merge};
@@ -195,11 +195,12 @@ impl ProfileFiles {
         for table in tables.into_iter().chain(self.outside) {
             table.close()?;
         }
-        let (rows, notes) = gpu::join(from_lines(&self.gpu)?);
+        let parts = from_lines(&self.gpu)?;
+        let binaries = gpu::binaries(&parts);
+        let (rows, notes) = gpu::join(parts);
         if !rows.is_empty() {
-            let mut table = self.directory.table::<GpuRow>()?;
-            table.append(&to_csv(&rows))?;
-            table.close()?;
+            write_table(&self.directory, &rows)?;
+            write_table(&self.directory, &binaries)?;
         }
         let mut run = run.clone();
         run.notes.extend(folding_note(self.folded));

@@ -437,6 +437,19 @@ impl Row for GpuRow {
     const FILE: &'static str = "gpu.csv";
 }
 
+/// `binaries.csv`: the program and its libraries, as far as `gpu.csv` has addresses in them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BinaryRow {
+    /// The file, with its whole path.
+    pub file: String,
+    /// Its GNU build ID, in hexadecimal; empty if it has none.
+    pub build_id: String,
+}
+
+impl Row for BinaryRow {
+    const FILE: &'static str = "binaries.csv";
+}
+
 /// `regions.csv`: one row per rank and named region.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RegionRow {

@@ -2,7 +2,7 @@
 //!
 //! One module per command under `command`; what they share lies beside it: `load` reads the small tables, `scan`
 //! the large ones on all cores, `segments` what running and killed programs have in memory, `group` and `aggregate` sum them up, `filter` chooses rows, `output`,
-//! `sheet` and `units` say how results look.
+//! `sheet`, `shades`, `picture` and `units` say how results look; `names` and `symbols` tell functions as people write them.
 
 mod aggregate;
 mod cli;
@@ -11,11 +11,15 @@ mod filter;
 mod glob;
 mod group;
 mod load;
+mod names;
 mod output;
+mod picture;
 mod scan;
 mod segments;
+mod shades;
 mod shape;
 mod sheet;
+mod symbols;
 mod units;
 
 use command::Outcome;

@@ -37,7 +37,8 @@ impl From<&str> for Value {
 }
 
 impl Value {
-    fn in_table(&self, human: bool) -> String {
+    /// As tables show it.
+    pub fn in_table(&self, human: bool) -> String {
         match self {
             Value::Text(text) => printable(text),
             Value::Count(number) => number.to_string(),
@@ -249,9 +250,14 @@ pub struct Shown {
 }
 
 impl Shown {
+    /// How many there are at most.
+    pub fn limit(&self, output: &OutputArgs) -> usize {
+        output.limit(self.top, self.all)
+    }
+
     /// Cuts the rows and says what was cut; `nothing` is said where there is no row at all.
     pub fn cut(&self, output: &OutputArgs, rows: &mut Vec<Vec<Value>>, nothing: &str) -> String {
-        let limit = output.limit(self.top, self.all);
+        let limit = self.limit(output);
         let left_out = rows.len().saturating_sub(limit);
         rows.truncate(limit);
         match left_out {

@@ -37,6 +37,11 @@ pub fn count(number: u64, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
+/// How many accesses.
+pub fn accesses(number: u64) -> String {
+    format!("{number} access{}", if number == 1 { "" } else { "es" })
+}
+
 /// Message sizes, both ends included: `1k-64k`, `1k-`, `-64k`, `512`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SizeRange {

@@ -2,6 +2,10 @@
 
 mod support;
 
+use mpisee_profile::gpu::records::{RECORDS_MAGIC, Told, WarpAccess, accesses_block, told_block};
+use mpisee_profile::gpu::{Access, Place};
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use support::{Builder, Written};
 
 const HEADER: &str = "rank,device,peer_rank,peer_device,memory,kernel,source,object,access,width,accesses,bytes,sampled,error\n";
@@ -27,55 +31,133 @@ const STENCIL: &str = "\
 fn traffic_of_kernels_stands_beside_that_of_mpi() {
     profile(STENCIL).run(&["gpu", "app.mpisee"]).prints(
         "\
-RANK      OWNER  ACCESSES  LOADED  STORED  ATOMIC  MPI SENT  MPI RECEIVED
-   1  (unknown)         1   65536       0       0         -             -
-   0          1       740     400    5120       0      1000             0
-   1          0       640       0    5120       0         0          1000
-   1       host         3       0       0      24         -             -
+RANK      OWNER  ACCESSES  LOADED  STORED  ATOMIC  SHARE%  MPI SENT  MPI RECEIVED
+   1  (unknown)         1   65536       0       0    86.0         -             -
+   0          1       740     400    5120       0     7.2      1000             0
+   1          0       640       0    5120       0     6.7         0          1000
+   1       host         3       0       0      24     0.0         -             -
 ",
     );
     profile(STENCIL).run(&["gpu", "app.mpisee", "--ranks", "0", "--output", "csv"]).prints(
         "\
-rank,owner,accesses,loaded_bytes,stored_bytes,atomic_bytes,mpi_sent_bytes,mpi_received_bytes
-0,1,740,400,5120,0,1000,0
+rank,owner,accesses,loaded_bytes,stored_bytes,atomic_bytes,share,mpi_sent_bytes,mpi_received_bytes
+0,1,740,400,5120,0,1.000000000,1000,0
+",
+    );
+    // The messages between ranks stand beside their devices, too.
+    profile(STENCIL).run(&["gpu", "app.mpisee", "--by", "device"]).prints(
+        "\
+DEVICE  MEMORY OF  ACCESSES  LOADED  STORED  ATOMIC  SHARE%  MPI SENT  MPI RECEIVED
+GPU-b   (unknown)         1   65536       0       0    86.0         -             -
+GPU-a   GPU-b           740     400    5120       0     7.2      1000             0
+GPU-b   GPU-a           640       0    5120       0     6.7         0          1000
+GPU-b   host              3       0       0      24     0.0         -             -
 ",
     );
 }
 
 #[test]
-fn traffic_is_of_devices_kernels_lines_and_objects() {
+fn traffic_is_of_kernels_lines_objects_and_kinds() {
     let stencil = profile(STENCIL);
-    stencil.run(&["gpu", "app.mpisee", "--by", "device"]).prints(
-        "\
-DEVICE  MEMORY OF  ACCESSES  LOADED  STORED  ATOMIC
-GPU-b   (unknown)         1   65536       0       0
-GPU-a   GPU-b           740     400    5120       0
-GPU-b   GPU-a           640       0    5120       0
-GPU-b   host              3       0       0      24
-",
-    );
     stencil.run(&["gpu", "app.mpisee", "--by", "line", "--kernel", "h*", "--human"]).prints(
         "\
-LINE           KERNEL  ACCESSES  LOADED     STORED  ATOMIC
-stencil.cu:41  halo        1280     0 B  10.00 KiB     0 B
-stencil.cu:42  halo         100   400 B        0 B     0 B
+LINE           KERNEL  ACCESSES  LOADED     STORED  ATOMIC  SHARE%
+stencil.cu:41  halo        1280     0 B  10.00 KiB     0 B    96.2
+stencil.cu:42  halo         100   400 B        0 B     0 B     3.8
 ",
     );
-    stencil.run(&["gpu", "app.mpisee", "--by", "kernel", "--top", "1"]).prints(
+    stencil.run(&["gpu", "app.mpisee", "--by", "kernel", "--of", "accesses", "--top", "1"]).prints(
         "\
-KERNEL  ACCESSES  LOADED  STORED  ATOMIC
-norm           4   65536       0      24
+KERNEL  ACCESSES  LOADED  STORED  ATOMIC  SHARE%
+halo        1380     400   10240       0    99.7
 
 1 more row is left out; --all shows all, --top N the first N.
 ",
     );
-    stencil.run(&["gpu", "app.mpisee", "--by", "object", "--top", "2"]).prints(
+    let objects = stencil.run(&["gpu", "app.mpisee", "--by", "object", "--top", "2"]);
+    objects.prints(
         "\
-OBJECT           OWNER  ACCESSES  LOADED  STORED  ATOMIC
-app+0x13     (unknown)         1   65536       0       0
-ghost cells          1       740     400    5120       0
+Note       'app' is not there; its calls are told as addresses; --source DIR says where to look
+
+OBJECT           OWNER  ACCESSES  LOADED  STORED  ATOMIC  SHARE%
+app+0x13     (unknown)         1   65536       0       0    86.0
+ghost cells          1       740     400    5120       0     7.2
 
 2 more rows are left out; --all shows all, --top N the first N.
+",
+    );
+    stencil.run(&["gpu", "app.mpisee", "--by", "access", "--object", "ghost*"]).prints(
+        "\
+ACCESS  WIDTH  ACCESSES  LOADED  STORED  ATOMIC  SHARE%
+store       8      1280       0   10240       0    96.2
+load        4       100     400       0       0     3.8
+",
+    );
+}
+
+#[test]
+fn a_device_is_told_in_detail() {
+    let device = ["gpu", "app.mpisee", "--by", "device", "--detail", "--device", "GPU-a"];
+    profile(STENCIL).run(&device).prints(
+        "\
+DEVICE  MEMORY OF  ACCESSES  LOADED  STORED  ATOMIC  SHARE%  MPI SENT  MPI RECEIVED
+GPU-a   GPU-b           740     400    5120       0   100.0      1000             0
+
+DEVICE  ACCESS  WIDTH  ACCESSES  LOADED  STORED  ATOMIC  SHARE%
+GPU-a   store       8       640       0    5120       0    92.8
+GPU-a   load        4       100     400       0       0     7.2
+
+DEVICE  OBJECT       OWNER  ACCESSES  LOADED  STORED  ATOMIC  SHARE%
+GPU-a   ghost cells      1       740     400    5120       0   100.0
+
+DEVICE  LINE           KERNEL  ACCESSES  LOADED  STORED  ATOMIC  SHARE%
+GPU-a   stencil.cu:41  halo         640       0    5120       0    92.8
+GPU-a   stencil.cu:42  halo         100     400       0       0     7.2
+",
+    );
+}
+
+#[test]
+fn a_line_is_told_in_detail() {
+    let line = ["gpu", "app.mpisee", "--by", "line", "--detail", "--line", "*:41"];
+    profile(STENCIL).run(&line).prints(
+        "\
+LINE           KERNEL  ACCESSES  LOADED  STORED  ATOMIC  SHARE%
+stencil.cu:41  halo        1280       0   10240       0   100.0
+
+LINE           KERNEL  ACCESS  WIDTH  ACCESSES  LOADED  STORED  ATOMIC  SHARE%
+stencil.cu:41  halo    store       8      1280       0   10240       0   100.0
+
+LINE           KERNEL  OBJECT       OWNER  ACCESSES  LOADED  STORED  ATOMIC  SHARE%
+stencil.cu:41  halo    ghost cells      0       640       0    5120       0    50.0
+stencil.cu:41  halo    ghost cells      1       640       0    5120       0    50.0
+
+LINE           KERNEL  DEVICE  MEMORY OF  ACCESSES  LOADED  STORED  ATOMIC  SHARE%
+stencil.cu:41  halo    GPU-a   GPU-b           640       0    5120       0    50.0
+stencil.cu:41  halo    GPU-b   GPU-a           640       0    5120       0    50.0
+",
+    );
+}
+
+#[test]
+fn kernels_are_told_as_they_are_written() {
+    let rows = "0,GPU-a,1,GPU-b,ipc,_Z4haloIfLi4EEvPT_S1_i,a.cu:1,x,load,4,3,12,1,0.0\n\
+                0,GPU-a,1,GPU-b,ipc,_Z4copyPfS_i,a.cu:2,x,load,4,2,8,1,0.0\n\
+                0,GPU-a,1,GPU-b,ipc,_Z4copyPdS_i,a.cu:3,x,load,4,1,4,1,0.0\n";
+    profile(rows).run(&["gpu", "app.mpisee", "--by", "kernel"]).prints(
+        "\
+KERNEL                       ACCESSES  LOADED  STORED  ATOMIC  SHARE%
+halo<float, 4>                      3      12       0       0    50.0
+copy(float*, float*, int)           2       8       0       0    33.3
+copy(double*, double*, int)         1       4       0       0    16.7
+",
+    );
+    profile(rows).run(&["gpu", "app.mpisee", "--by", "kernel", "--kernel", "copy", "--top", "1"]).prints(
+        "\
+KERNEL                     ACCESSES  LOADED  STORED  ATOMIC  SHARE%
+copy(float*, float*, int)         2       8       0       0    66.7
+
+1 more row is left out; --all shows all, --top N the first N.
 ",
     );
 }
@@ -86,10 +168,324 @@ fn what_was_sampled_has_its_error() {
                 0,GPU-a,0,host,pinned,norm,a.cu:2,x,load,4,4000,16000,10,400.0\n";
     profile(rows).run(&["gpu", "app.mpisee", "--by", "kernel"]).prints(
         "\
-KERNEL  ACCESSES  LOADED  STORED  ATOMIC  ERROR
-norm        7000   28000       0       0    500
+KERNEL  ACCESSES  LOADED  STORED  ATOMIC  SHARE%  ERROR
+norm        7000   28000       0       0   100.0    500
 ",
     );
+}
+
+/// The kernels of `STENCIL` in a file of that many lines.
+fn source(lines: usize) -> String {
+    (1..=lines).map(|line| format!("\tline {line};\n")).collect()
+}
+
+#[test]
+fn the_source_has_each_lines_share() {
+    let stencil = profile(STENCIL);
+    std::fs::create_dir(stencil.beside().join("src")).unwrap();
+    std::fs::write(stencil.beside().join("src/stencil.cu"), source(43)).unwrap();
+    let ran = stencil.run(&["gpu", "app.mpisee", "--annotate", "--ranks", "0", "--source", "src"]);
+    ran.prints(
+        "\
+Note       'src/stencil.cu' was written after the run: its lines may not be those that ran.
+
+stencil.cu  100.0 %
+ACCESSES  LOADED  STORED  ATOMIC  SHARE%  LINE
+                                            39  │     line 39;
+                                            40  │     line 40;
+     640       0    5120       0    92.8    41  │     line 41;
+     100     400       0       0     7.2    42  │     line 42;
+                                            43  │     line 43;
+",
+    );
+    let csv = ["gpu", "app.mpisee", "--annotate", "--output", "csv", "--source", "src", "--top", "2"];
+    stencil.run(&csv).prints(
+        "\
+file,line,text,accesses,loaded_bytes,stored_bytes,atomic_bytes,share
+stencil.cu,41,line 41;,1280,0,10240,0,0.134383202
+stencil.cu,78,,1,65536,0,0,0.860052493
+",
+    );
+}
+
+#[test]
+fn without_the_source_there_are_its_lines() {
+    let rows = "0,GPU-a,0,host,pinned,norm,norm+0x40,x,load,4,1,4,1,0.0\n\
+                0,GPU-a,0,host,pinned,norm,no/a.cu:2,x,load,4,3,12,1,0.0\n";
+    profile(rows).run(&["gpu", "app.mpisee", "--annotate"]).prints(
+        "\
+Note       'no/a.cu' is not there; --source DIR says where to look.
+
+no/a.cu  75.0 %
+ACCESSES  LOADED  STORED  ATOMIC  SHARE%  LINE
+       3      12       0       0    75.0     2  │
+
+norm+0x40  25.0 %
+",
+    );
+}
+
+#[test]
+fn pictures_have_kernels_and_messages_side_by_side() {
+    let stencil = profile(STENCIL);
+    stencil.run(&["gpu", "app.mpisee", "--image", "a.svg"]).prints("");
+    let text = std::fs::read_to_string(stencil.beside().join("a.svg")).unwrap();
+    for part in [
+        "<title>0 to 1: 5120 bytes stored by kernels of 0, 0 bytes loaded by those of 1</title>",
+        "<title>1 to 0: 5120 bytes stored by kernels of 1, 400 bytes loaded by those of 0</title>",
+        "<title>(unknown) to 1: 0 bytes stored by kernels of (unknown), 65536 bytes loaded by those of 1</title>",
+        "<title>0 to 1: 1000 bytes sent</title>",
+        ">By GPU kernels: 76200 bytes</text>",
+        ">By MPI, point-to-point: 1000 bytes</text>",
+        ">65536 bytes</text>",
+    ] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+    // Rank 2 has no kernels: it is on neither side.
+    assert!(!text.contains("1 to 2"), "{text}");
+    let devices = ["gpu", "app.mpisee", "--image", "b.svg", "--by", "device", "--of", "accesses"];
+    stencil.run(&devices).prints("");
+    let text = std::fs::read_to_string(stencil.beside().join("b.svg")).unwrap();
+    assert!(text.contains("<title>GPU-b to host: 3 accesses stored"), "{text}");
+    assert!(!text.contains("By MPI"), "messages are no accesses\n{text}");
+
+    stencil.run(&["gpu", "app.mpisee", "--image", "c.svg", "--graph"]).prints("");
+    let text = std::fs::read_to_string(stencil.beside().join("c.svg")).unwrap();
+    let edge = "<title>0 to 1: 1000 bytes sent</title></polygon>";
+    assert!(text.contains(edge) && text.contains("<title>host</title></polygon>"), "{text}");
+
+    stencil.run(&["gpu", "app.mpisee", "--image", "a.png"]).prints("");
+    let file = std::fs::File::open(stencil.beside().join("a.png")).unwrap();
+    let mut reader = png::Decoder::new(std::io::BufReader::new(file)).read_info().unwrap();
+    let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
+    let info = reader.next_frame(&mut pixels).unwrap();
+    assert_eq!(info.width, 1920);
+    let darkest = pixels.chunks_exact(3).filter(|pixel| *pixel == [8, 48, 107]).count();
+    assert!(darkest > 10_000, "a field of the largest");
+
+    stencil.run(&["gpu", "app.mpisee", "--image", "a.svg", "--by", "line"]).fails_with(&["--by rank or"]);
+}
+
+/// A program that prints the return addresses of the calls that lead to `take`, which is inlined in `fill`.
+const STACK: &str = r#"
+#include <dlfcn.h>
+#include <execinfo.h>
+#include <stdio.h>
+extern "C" __attribute__((noinline)) void stack(void) {
+    void *frames[8];
+    int count = backtrace(frames, 8);
+    for (int frame = 1; frame < count; frame++) {
+        Dl_info info;
+        if (!dladdr(frames[frame], &info)) continue;
+        printf("%s%s+0x%zx", frame > 1 ? " < " : "", info.dli_fname, (char *)frames[frame] - (char *)info.dli_fbase);
+    }
+}
+namespace grid {
+static inline __attribute__((always_inline)) void take(void) {
+    stack(); asm volatile("");
+}
+__attribute__((noinline)) void fill(int) {
+    take(); asm volatile("");
+}
+}
+int main() {
+    grid::fill(1); asm volatile("");
+    return 0;
+}
+"#;
+
+/// Compiles `STACK` where the profile is, and says what it prints; `flags` make another build of it.
+fn stack(profile: &Written, flags: &[&str]) -> (PathBuf, String) {
+    let (source, program) = (profile.beside().join("stack.cc"), profile.beside().join("stack"));
+    std::fs::write(&source, STACK).unwrap();
+    let mut compiler = Command::new("c++");
+    compiler
+        .args(["-g", "-O1", "-fPIE", "-pie", "-Wl,--build-id", "-o"])
+        .arg(&program)
+        .arg(&source)
+        .args(flags);
+    assert!(compiler.status().unwrap().success());
+    let output = Command::new(&program).output().unwrap();
+    (program, String::from_utf8(output.stdout).unwrap())
+}
+
+fn build_id(program: &Path) -> String {
+    use object::Object;
+    let bytes = std::fs::read(program).unwrap();
+    let id = object::File::parse(&*bytes).unwrap().build_id().unwrap().unwrap().to_vec();
+    id.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[test]
+fn allocations_are_told_by_their_calls_while_the_program_is_what_ran() {
+    let profile = profile("");
+    let (program, stack_text) = stack(&profile, &[]);
+    let row = format!("0,GPU-a,0,host,pinned,norm,a.cu:1,{stack_text},load,4,1,4,1,0.0\n");
+    std::fs::write(profile.directory.join("gpu.csv"), format!("{HEADER}{row}")).unwrap();
+    let binaries = format!("file,build_id\n{},{}\n", program.display(), build_id(&program));
+    std::fs::write(profile.directory.join("binaries.csv"), binaries).unwrap();
+    let by_object = ["gpu", "app.mpisee", "--by", "object", "--output", "csv"];
+    let csv = "object,owner,accesses,loaded_bytes,stored_bytes,atomic_bytes,share\n";
+    let told =
+        "take at stack.cc:16 < grid::fill at stack.cc:19 < main at stack.cc:23,host,1,4,0,0,1.000000000";
+    profile.run(&by_object).prints(&format!("{csv}{told}\n"));
+
+    // It has moved.
+    let moved = profile.beside().join("moved");
+    std::fs::create_dir(&moved).unwrap();
+    std::fs::rename(&program, moved.join("stack")).unwrap();
+    profile.run(&[&by_object[..], &["--source", "moved"]].concat()).prints(&format!("{csv}{told}\n"));
+    let ran = profile.run(&["gpu", "app.mpisee", "--by", "object"]);
+    assert!(ran.exits(0).stdout.contains("stack' is not there; its calls"), "{}", ran.stdout);
+
+    // It was built anew, and is another program.
+    stack(&profile, &["-O2", "-DOTHER"]);
+    let ran = profile.run(&["gpu", "app.mpisee", "--by", "object"]);
+    let (was, is) = (build_id(&moved.join("stack")), build_id(&program));
+    assert!(
+        ran.stdout.contains(&format!("stack' is not what ran: its build ID was {was} and is {is}")),
+        "{}",
+        ran.stdout
+    );
+    assert!(ran.stdout.contains(&stack_text), "{}", ran.stdout);
+}
+
+/// What ranks 0 and 1 of `STENCIL` left in `records`.
+fn records(profile: &Written) {
+    let write = |rank: u32, told: &[Told], accesses: &[WarpAccess]| {
+        let told = told.iter().flat_map(told_block).collect();
+        let content = [RECORDS_MAGIC.to_vec(), told, accesses_block(accesses)].concat();
+        let (one, other) = content.split_at(content.len() / 2);
+        let frames = [one, other].map(|part| zstd::encode_all(part, 0).unwrap());
+        let folder = profile.beside().join("records");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join(format!("node0-{}.zst", 1000 + rank)), frames.concat()).unwrap();
+    };
+    let instruction = |id, device: &str, kernel: &str, line| Told::Instruction {
+        id,
+        device: device.to_owned(),
+        kernel: kernel.to_owned(),
+        source: format!("stencil.cu:{line}"),
+    };
+    let allocation = |id, begin, bytes, place, object: &str| Told::Allocation {
+        id,
+        begin,
+        bytes,
+        place,
+        object: object.to_owned(),
+    };
+    let access = |instruction, allocation, access, width, words: Vec<u64>| WarpAccess {
+        launch: 1,
+        instruction,
+        allocation,
+        lanes: u32::MAX,
+        access,
+        width,
+        words,
+    };
+    let warp = |begin: u64| (0..32).map(|lane| begin + 8 * lane).collect();
+    write(
+        0,
+        &[
+            Told::Sampled(1),
+            instruction(1, "GPU-a", "halo", 41),
+            instruction(2, "GPU-a", "halo", 42),
+            allocation(5, 0x7000, 4096, Place::Ipc("ab".to_owned()), "app+0x99"),
+            Told::Dropped(3),
+        ],
+        &[
+            access(1, 5, Access::Store, 8, warp(0x7000)),
+            access(1, 5, Access::Store, 8, warp(0x7000 + 2048)),
+            access(2, 5, Access::Load, 0, vec![0x7000 + 1000, 100]),
+        ],
+    );
+    write(
+        1,
+        &[
+            Told::Sampled(10),
+            instruction(7, "GPU-b", "norm", 77),
+            allocation(9, 0x100, 64, Place::Pinned, "flags"),
+        ],
+        &[access(7, 9, Access::Atomic, 4, vec![0x100, 0x104, 0x108, 0x130])],
+    );
+}
+
+#[test]
+fn records_tell_where_in_an_object_accesses_are() {
+    let stencil = profile(STENCIL);
+    records(&stencil);
+    let by_address = ["gpu", "app.mpisee", "--by", "address", "--records", "records"];
+    let with = |more: &[&str]| stencil.run(&[&by_address[..], more].concat());
+    with(&["--top", "3"]).prints(
+        "\
+Note       Of 3 ranks 2 have records.
+Note       Of rank 0 3 records are missing.
+
+ghost cells, 4.00 KiB: 612 bytes
+▕████           ▒█░              ████                            ▏
+░ to █: up to 25, 50, 75, 100 % of 64 bytes.
+
+flags, 64 B: 160 bytes
+▕█  ▒▏
+░ to █: up to 25, 50, 75, 100 % of 120 bytes.
+
+OBJECT       LENGTH  BEGIN  END  ACCESSES  LOADED  STORED  ATOMIC  SHARE%  DEVICES  LINES
+flags            64      0   16        30       0       0     120    15.5  GPU-b    stencil.cu:77
+ghost cells    4096      0   64         8       0      64       0     8.3  GPU-a    stencil.cu:41
+ghost cells    4096     64  128         8       0      64       0     8.3  GPU-a    stencil.cu:41
+
+10 more rows are left out; --all shows all, --top N the first N.
+",
+    );
+    with(&["--output", "csv", "--object", "flags"]).prints(
+        "\
+object,object_bytes,begin,end,accesses,loaded_bytes,stored_bytes,atomic_bytes,share,devices,lines
+flags,64,0,16,30,0,0,120,0.750000000,GPU-b,stencil.cu:77
+flags,64,48,64,10,0,0,40,0.250000000,GPU-b,stencil.cu:77
+",
+    );
+    with(&["--object", "ghost*", "--fold", "8x64x8", "--top", "1"]).prints(
+        "\
+Note       Of 3 ranks 2 have records.
+Note       Of rank 0 3 records are missing.
+
+ghost cells, 4.00 KiB: 612 bytes
+▕████████████████████████████████                                ▏
+▕                                                             ███▏
+▕█████████▒                                                      ▏
+▕                                                                ▏
+▕████████████████████████████████                                ▏
+▕                                                                ▏
+▕                                                                ▏
+▕                                                                ▏
+░ to █: up to 25, 50, 75, 100 % of 8 bytes.
+
+OBJECT       LENGTH  ROW  COLUMN  BEGIN  END  ACCESSES  LOADED  STORED  ATOMIC  SHARE%  DEVICES  LINES
+ghost cells    4096    0       0      0    8         1       0       8       0     1.3  GPU-a    stencil.cu:41
+
+76 more rows are left out; --all shows all, --top N the first N.
+",
+    );
+    with(&["--object", "ghost*", "--fold", "4x64x8", "--image", "a.svg"]).prints("");
+    let text = std::fs::read_to_string(stencil.beside().join("a.svg")).unwrap();
+    assert_eq!(text.matches("<title>bytes ").count(), 32 + 13, "{text}");
+    let first =
+        "<title>bytes 0 to 8: 1 access, 0 bytes loaded, 8 stored, 0 by atomics; GPU-a; stencil.cu:41</title>";
+    assert!(text.contains(first), "{text}");
+    with(&["--image", "a.png"]).prints("");
+
+    stencil.run(&["gpu", "app.mpisee", "--by", "address"]).fails_with(&["--by address needs --records DIR"]);
+    stencil.run(&["gpu", "app.mpisee", "--fold", "2x2"]).fails_with(&["--fold is for --by address"]);
+    with(&["--fold", "2"]).fails_with(&["--fold", "512x512"]);
+    stencil.run(&[&by_address[..5], &["src"]].concat()).fails_with(&["cannot read 'src'"]);
+    stencil.run(&[&by_address[..5], &["."]].concat()).fails_with(&["'.' has no records of this run's"]);
+
+    // The end of a file is missing.
+    let file = stencil.beside().join("records/node0-1000.zst");
+    let bytes = std::fs::read(&file).unwrap();
+    std::fs::write(&file, &bytes[..bytes.len() - 5]).unwrap();
+    let ran = with(&[]);
+    assert!(ran.exits(0).stdout.contains("The records of rank 0 break off."), "{}", ran.stdout);
 }
 
 #[test]

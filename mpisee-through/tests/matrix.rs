@@ -140,21 +140,19 @@ fn a_picture_has_a_square_for_each_field() {
     let mut reader = png::Decoder::new(std::io::BufReader::new(file)).read_info().unwrap();
     let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
     let info = reader.next_frame(&mut pixels).unwrap();
-    assert_eq!((info.width, info.height), (960, 960));
-    let at = |from: usize, to: usize| {
-        let start = ((from * 160 + 80) * 960 + to * 160 + 80) * 3;
-        pixels[start..start + 3].to_vec()
-    };
-    assert_eq!(at(0, 3), [8, 48, 107], "the largest");
-    assert_eq!(at(3, 0), [255, 255, 255], "nothing");
-    assert_eq!(at(5, 0), at(1, 2), "the same");
-    assert!(at(1, 2)[0] > 8 && at(1, 2)[0] < 255);
+    assert_eq!(info.width, 1920);
+    let colours = |wanted: [u8; 3]| pixels.chunks_exact(3).filter(|pixel| **pixel == wanted).count();
+    // The largest, and in the key; six of the same, which is a quarter of it.
+    let field = 96 * 2 * 96 * 2;
+    assert!((field..field + 4000).contains(&colours([8, 48, 107])), "{}", colours([8, 48, 107]));
+    assert!((6 * field..6 * field + 4000).contains(&colours([171, 185, 205])), "a quarter is lighter");
 
     profile.run(&["matrix", "app.mpisee", "--image", "a.svg", "--by", "node"]).prints("");
     let text = std::fs::read_to_string(profile.beside().join("a.svg")).unwrap();
     assert!(text.starts_with("<svg ") && text.ends_with("</svg>\n"));
     assert!(text.contains("<title>n0 to n1: 11 messages, 5000 bytes</title>"), "{text}");
     assert_eq!(text.matches("<title>n").count(), 6);
+    assert!(text.contains(">68 messages, 10000 bytes</text>"), "{text}");
 
     profile.run(&["matrix", "app.mpisee", "--image", "a.jpg"]).fails_with(&["--image", ".png or .svg"]);
     profile.run(&["matrix", "app.mpisee", "--image", "no/a.png"]).fails_with(&["cannot write 'no/a.png'"]);

@@ -49,18 +49,18 @@ fn installation() -> tempfile::TempDir {
     prefix
 }
 
-/// Runs the program on 3 ranks in the installation.
-fn run(mpi: &Mpi, prefix: &Path, end: &str) -> Output {
+/// Runs the program with its argument on 3 ranks in the installation.
+fn run(mpi: &Mpi, prefix: &Path, program: &str, argument: &str) -> Output {
     let driver = driver();
     let headers = format!("-I{}", root().join("gpu-tracer/tests/fake").display());
     let here = format!("-Wl,-rpath,{}", driver.parent().expect("a folder").display());
-    let program = mpi.compile_with("gpu_ipc", &[&headers, &driver.display().to_string(), &here]);
+    let program = mpi.compile_with(program, &[&headers, &driver.display().to_string(), &here]);
     std::fs::create_dir_all(prefix.join("segments")).expect("it can be made");
     let library_path = driver.parent().expect("a folder").display().to_string();
     let mut command = mpi.launcher(3, &[("LD_LIBRARY_PATH".to_owned(), library_path)]);
     command.arg(prefix.join("bin/mpisee")).args(["--gpu", "--output", "test.mpisee", "--gpu-sanitizer"]);
     command.arg(driver).arg("--segments").arg(prefix.join("segments"));
-    within(LIMIT, command.arg(program).arg(end).current_dir(prefix))
+    within(LIMIT, command.arg(program).arg(argument).current_dir(prefix))
 }
 
 fn left(prefix: &Path) -> usize {
@@ -88,7 +88,7 @@ fn check(directory: &Path, said: &str) {
 fn kernels_that_write_to_another_rank_are_in_the_profile() {
     on_each_mpi(|mpi| {
         let prefix = installation();
-        let output = run(mpi, prefix.path(), "finalize");
+        let output = run(mpi, prefix.path(), "gpu_ipc", "finalize");
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{said}");
         assert_eq!(output.stdout, b"");
@@ -97,11 +97,90 @@ fn kernels_that_write_to_another_rank_are_in_the_profile() {
     });
 }
 
+/// Asks about the profile; returns what is printed.
+fn ask(prefix: &Path, arguments: &[&str]) -> String {
+    let mut through = Command::new(dist().join("bin/mpisee-through"));
+    through.args(["gpu", "test.mpisee"]).args(arguments).current_dir(prefix);
+    let output = within(LIMIT, &mut through);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {said}");
+    String::from_utf8(output.stdout).expect("it is text")
+}
+
+/// The number of the first line of the test program with this in it.
+fn line_with(text: &str) -> usize {
+    let source = std::fs::read_to_string(root().join("tests/programs/gpu_stencil.c")).expect("it is there");
+    1 + source.lines().position(|line| line.contains(text)).expect("it has that line")
+}
+
+#[test]
+fn a_stencil_is_told_by_pairs_objects_lines_and_devices() {
+    on_each_mpi(|mpi| {
+        let prefix = installation();
+        let prefix = prefix.path();
+        let module = root().join("gpu-tracer/tests/modules/lines.cubin");
+        let output = run(mpi, prefix, "gpu_stencil", &module.display().to_string());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+
+        // Rank r stores (5 + r) x 32 x 8 bytes and loads (2 + r) x 32 x 4.
+        let csv = ["--output", "csv"];
+        let by_rank = ask(prefix, &[&["--by", "rank", "--peer-device", "GPU*"], &csv[..]].concat());
+        assert_eq!(
+            by_rank,
+            "rank,owner,accesses,loaded_bytes,stored_bytes,atomic_bytes,share,mpi_sent_bytes,mpi_received_bytes\n\
+             2,0,352,512,1792,0,0.400000000,103,0\n\
+             1,2,288,384,1536,0,0.333333333,102,0\n\
+             0,1,224,256,1280,0,0.266666667,101,0\n"
+        );
+
+        // What was allocated in a function that main calls, and in main itself.
+        let [cells, made, flag] = ["= fake_alloc", "= make_cells", "= fake_host_alloc"].map(line_with);
+        let objects = ask(prefix, &[&["--by", "object"], &csv[..]].concat());
+        let cells =
+            format!("make_cells at gpu_stencil.c:{cells} < main at gpu_stencil.c:{made},0,352,512,1792,0,");
+        assert!(objects.contains(&cells), "{cells}\n{objects}");
+        let flag = format!("main at gpu_stencil.c:{flag},host,18,0,0,72,");
+        assert!(objects.contains(&flag), "{flag}\n{objects}");
+
+        let folder = root().join("gpu-tracer/tests/modules");
+        let source = ["--annotate", "--source", &folder.display().to_string()];
+        let annotated = ask(prefix, &source);
+        let line = "     576       0    4608       0    79.0    10  │         out[i] = helper(in, i);";
+        assert!(annotated.contains(line), "{annotated}");
+        assert!(
+            annotated.contains("     288    1152       0       0    19.8     4  │     return p[i] * 2.0f;"),
+            "{annotated}"
+        );
+
+        // Two ranks share a device, and so do their memory and their messages.
+        let device = ["--by", "device", "--device", "*0001"];
+        let pairs = ask(prefix, &[&device[..], &csv[..]].concat());
+        assert!(pairs.contains("0000,288,384,1536,0,0.987654321,102,101\n"), "{pairs}");
+        let detail = ask(prefix, &[&device[..], &["--detail"]].concat());
+        for part in [
+            "  store       8       192       0    1536       0    79.0",
+            "count          6       0       0      24     1.2",
+        ] {
+            assert!(detail.contains(part), "{part}\n{detail}");
+        }
+
+        for (picture, begin) in [("a.svg", &b"<svg "[..]), ("a.png", b"\x89PNG")] {
+            assert_eq!(ask(prefix, &["--image", picture]), "");
+            let bytes = std::fs::read(prefix.join(picture)).expect("it was drawn");
+            assert!(bytes.starts_with(begin));
+        }
+        let svg = std::fs::read_to_string(prefix.join("a.svg")).expect("it was drawn");
+        let field = "<title>0 to 1: 1280 bytes stored by kernels of 0, 0 bytes loaded by those of 1</title>";
+        assert!(svg.contains(field), "{svg}");
+        assert!(svg.contains("<title>2 to 0: 103 bytes sent</title>"), "{svg}");
+    });
+}
+
 #[test]
 fn what_kernels_did_before_a_kill_is_recovered() {
     on_each_mpi(|mpi| {
         let prefix = installation();
-        let output = run(mpi, prefix.path(), "kill");
+        let output = run(mpi, prefix.path(), "gpu_ipc", "kill");
         assert!(!output.status.success());
         assert!(left(prefix.path()) >= 4);
         let recovered = prefix.path().join("recovered.mpisee");

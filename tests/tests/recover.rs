@@ -5,8 +5,8 @@ mod exact;
 mod sums;
 
 use exact::{assert_all_seen, assert_calls, assert_peers};
-use mpisee_profile::rows::TotalRow;
 use mpisee_profile::Profile;
+use mpisee_profile::rows::TotalRow;
 use mpisee_tests::place::{Staying, until_arrived};
 use mpisee_tests::{Mpi, Place, Tables, dist, on_each_mpi, through, within};
 use std::path::{Path, PathBuf};

@@ -2,8 +2,8 @@
 //! so that nobody needs to be asked while the program runs.
 
 use super::Part;
-use crate::rows::GpuRow;
-use std::collections::HashMap;
+use crate::rows::{BinaryRow, GpuRow};
+use std::collections::{BTreeSet, HashMap};
 
 /// The rows of all ranks, with the owner of each; and the notes.
 ///
@@ -20,6 +20,7 @@ pub fn join(parts: Vec<Part>) -> (Vec<GpuRow>, Vec<String>) {
                 owners.insert(handle, (rank, device, object));
             }
             Part::Note(note) => notes.push(note),
+            Part::Binary(_) => {}
         }
     }
     let mut orphans = 0u64;
@@ -49,6 +50,16 @@ pub fn join(parts: Vec<Part>) -> (Vec<GpuRow>, Vec<String>) {
         notes.push(format!("{rows} of memory that no profiled rank exported, so that its owner is unknown"));
     }
     (rows, notes)
+}
+
+/// The files in which call stacks of any rank have addresses, each once.
+pub fn binaries(parts: &[Part]) -> Vec<BinaryRow> {
+    let files = parts.iter().filter_map(|part| match part {
+        Part::Binary(row) => Some((row.file.clone(), row.build_id.clone())),
+        _ => None,
+    });
+    let files: BTreeSet<(String, String)> = files.collect();
+    files.into_iter().map(|(file, build_id)| BinaryRow { file, build_id }).collect()
 }
 
 #[cfg(test)]
@@ -130,6 +141,19 @@ mod tests {
         );
         assert_eq!(notes.len(), 1);
         assert!(notes[0].starts_with("1 row of gpu.csv is of memory"), "{notes:?}");
+    }
+
+    #[test]
+    fn a_file_of_many_ranks_is_told_once() {
+        let file = |build_id: &str| GpuFile {
+            records: vec![Record::Binary { file: "/app".to_owned(), build_id: build_id.to_owned() }],
+            ..GpuFile::default()
+        };
+        let all: Vec<Part> =
+            ["ab", "ab", ""].iter().zip(0..).flat_map(|(id, rank)| parts(&file(id), rank)).collect();
+        let row = |build_id: &str| BinaryRow { file: "/app".to_owned(), build_id: build_id.to_owned() };
+        assert_eq!(binaries(&all), [row(""), row("ab")]);
+        assert_eq!(join(all), (vec![], vec![]));
     }
 
     #[test]

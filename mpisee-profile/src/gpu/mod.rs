@@ -8,7 +8,7 @@ mod join;
 pub mod records;
 mod rows;
 
-pub use join::join;
+pub use join::{binaries, join};
 pub use rows::{Part, parts};
 
 use crate::error::ProfileError;
@@ -121,6 +121,13 @@ pub enum Record {
     },
     /// A sentence for whoever reads the profile.
     Note(String),
+    /// A file in which call stacks have addresses.
+    Binary {
+        /// Its whole path.
+        file: String,
+        /// Its GNU build ID, in hexadecimal; empty if it has none.
+        build_id: String,
+    },
 }
 
 /// The values of a counter.

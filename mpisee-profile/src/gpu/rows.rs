@@ -1,7 +1,7 @@
 //! From the file of a process to what it contributes to gpu.csv.
 
 use super::{GpuFile, Place, Record, Values};
-use crate::rows::{GpuMemory, GpuRow};
+use crate::rows::{BinaryRow, GpuMemory, GpuRow};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
@@ -23,6 +23,8 @@ pub enum Part {
     },
     /// A sentence about the rank, for `run.json`.
     Note(String),
+    /// A file in which call stacks of the rank have addresses.
+    Binary(BinaryRow),
 }
 
 /// The rows of a rank, with those of one kernel, line and object in one.
@@ -48,6 +50,9 @@ pub fn parts(file: &GpuFile, rank: u32) -> Vec<Part> {
                 device: device.clone(),
                 object: known.object(*object, name),
             }),
+            Record::Binary { file, build_id } => {
+                others.push(Part::Binary(BinaryRow { file: file.clone(), build_id: build_id.clone() }));
+            }
             Record::Note(text) => others.push(Part::Note(format!("rank {rank}: {text}"))),
             _ => {}
         }

@@ -2,9 +2,8 @@
 
 use super::axis::Axis;
 use super::{Of, Traffic};
+use crate::shades::{SHADES, shade};
 
-/// From nothing to the largest, a quarter each.
-const SHADES: [&str; 5] = ["  ", "░░", "▒▒", "▓▓", "██"];
 /// Fields in a row where the output is not a terminal.
 const DEFAULT_FIELDS: u32 = 32;
 /// What the names before the rows may take.
@@ -21,13 +20,13 @@ pub fn drawn(axis: &Axis, pairs: &[((u32, u32), Traffic)], of: Of) -> String {
     let most = pairs.iter().map(|&(_, traffic)| traffic.of(of)).max().unwrap_or(0);
     let mut shades = vec![0; fields * fields];
     for &((from, to), traffic) in pairs {
-        shades[from as usize * fields + to as usize] = shade(traffic.of(of), most.max(1));
+        shades[from as usize * fields + to as usize] = shade(traffic.of(of), most);
     }
     let names: Vec<String> = (0..axis.len()).map(|field| short(&axis.name(field))).collect();
     let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
     let mut text = format!("{:>width$}  {}\n", "", numbers(axis));
     for (name, row) in names.iter().zip(shades.chunks(fields)) {
-        let row: String = row.iter().map(|&shade| SHADES[shade]).collect();
+        let row: String = row.iter().flat_map(|&shade| [SHADES[shade]; 2]).collect();
         text += format!("{name:>width$} ▕{row}▏").trim_end();
         text.push('\n');
     }
@@ -43,10 +42,6 @@ pub fn drawn(axis: &Axis, pairs: &[((u32, u32), Traffic)], of: Of) -> String {
         "Senders down, receivers across; ░ to █: up to 25, 50, 75, 100 % of {most} {unit}.{block}\n"
     );
     text
-}
-
-fn shade(amount: u64, most: u64) -> usize {
-    (u128::from(amount) * 4).div_ceil(u128::from(most)) as usize
 }
 
 /// The number of every fifth column's field, or of its first rank.
@@ -77,13 +72,6 @@ fn short(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_quarter_more_is_a_shade_more() {
-        let shades: Vec<usize> = [0, 1, 25, 26, 50, 51, 75, 76, 100].map(|amount| shade(amount, 100)).into();
-        assert_eq!(shades, [0, 1, 1, 2, 2, 3, 3, 4, 4]);
-        assert_eq!(shade(u64::MAX, u64::MAX), 4);
-    }
 
     #[test]
     fn the_grid_fits_the_page() {

@@ -9,6 +9,7 @@ use super::Outcome;
 use crate::filter::CommFilter;
 use crate::load::{self, Processes};
 use crate::output::{Format, OutputArgs};
+use crate::picture::ImageFile;
 use crate::scan::{self, BadField, Fold, Peer};
 use crate::sheet::{self, Answer, Head, Sheet, Shown, Value};
 use crate::units::{count, human_bytes};
@@ -16,7 +17,6 @@ use anyhow::Result;
 use axis::Axis;
 use clap::{Args, ValueEnum};
 use hashbrown::HashMap;
-use image::ImageFile;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -157,7 +157,7 @@ pub fn run(args: &MatrixArgs) -> Result<Outcome> {
     let mut sorted: Vec<((u32, u32), Traffic)> = pairs.iter().map(|(&ends, &sum)| (ends, sum)).collect();
     sorted.sort_by_key(|&(ends, traffic)| (std::cmp::Reverse(traffic.of(args.of)), ends));
     if let Some(file) = &args.image {
-        file.write(&axis, &sorted, args.of)?;
+        file.write(&image::picture(&axis, &sorted, args.of))?;
         return scanned.cut_off.map_or(Ok(Outcome::Done), |error| Err(error.into()));
     }
     let mut all = Traffic::default();

@@ -1,0 +1,378 @@
+//! Accesses by where in an object they are.
+
+use super::super::choose::Choice;
+use super::super::sums::Sum;
+use crate::symbols::Symbols;
+use mpisee_profile::gpu::records::{Item, Told, WarpAccess};
+use mpisee_profile::gpu::{Access, Place};
+use mpisee_profile::rows::{GpuMemory, GpuRow};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::str::FromStr;
+
+/// Rows and columns of an object, and the bytes of what is in each field of these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fold {
+    pub rows: u64,
+    pub columns: u64,
+    pub element_bytes: Option<u64>,
+}
+
+impl FromStr for Fold {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = |part: &str| part.parse::<u64>().ok().filter(|number| (1..=1 << 20).contains(number));
+        let parts: Option<Vec<u64>> = text.split('x').map(number).collect();
+        match parts.as_deref() {
+            Some(&[rows, columns]) => Ok(Fold { rows, columns, element_bytes: None }),
+            Some(&[rows, columns, bytes]) => Ok(Fold { rows, columns, element_bytes: Some(bytes) }),
+            _ => {
+                Err("rows and columns are like 512x512, or with the bytes of an element 512x512x8".to_owned())
+            }
+        }
+    }
+}
+
+/// How many fields an object is divided into.
+#[derive(Clone, Copy, Debug)]
+pub struct Grid {
+    pub fold: Option<Fold>,
+    /// Fields in a row at most, and rows.
+    pub most: (u64, u64),
+}
+
+/// How one object is divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Division {
+    pub rows: u64,
+    pub columns: u64,
+    /// Bytes of an element.
+    pub element_bytes: u64,
+    /// Elements in a row before they are put together.
+    row_elements: u64,
+    /// So many rows, and so many columns, are one field.
+    together: (u64, u64),
+}
+
+impl Division {
+    /// Of an object of so many bytes.
+    pub fn of(grid: Grid, bytes: u64) -> Self {
+        let (rows, columns, element_bytes) = match grid.fold {
+            Some(Fold { rows, columns, element_bytes }) => {
+                (rows, columns, element_bytes.unwrap_or_else(|| bytes.div_ceil(rows * columns)))
+            }
+            None => {
+                // No accesses are narrower, but few are at odd addresses.
+                let element = bytes.div_ceil(grid.most.0).max(1).next_multiple_of(16);
+                (1, bytes.div_ceil(element).max(1), element)
+            }
+        };
+        let together = (rows.div_ceil(grid.most.1), columns.div_ceil(grid.most.0));
+        Division {
+            rows: rows.div_ceil(together.0),
+            columns: columns.div_ceil(together.1),
+            element_bytes: element_bytes.max(1),
+            row_elements: columns,
+            together,
+        }
+    }
+
+    /// The field of an offset; none beyond the last row.
+    pub fn field(&self, offset: u64) -> Option<(u64, u64)> {
+        let element = offset / self.element_bytes;
+        let field =
+            (element / self.row_elements / self.together.0, element % self.row_elements / self.together.1);
+        (field.0 < self.rows).then_some(field)
+    }
+
+    /// Where a field begins and where it ends, of its first row.
+    pub fn offsets(&self, (row, column): (u64, u64)) -> (u64, u64) {
+        let first = row * self.together.0 * self.row_elements + column * self.together.1;
+        let elements = self.together.1.min(self.row_elements - column * self.together.1);
+        (first * self.element_bytes, (first + elements) * self.element_bytes)
+    }
+}
+
+/// What happened in one field.
+#[derive(Clone, Debug, Default)]
+pub struct Cell {
+    pub sum: Sum,
+    /// The devices and lines, by number.
+    pub instructions: BTreeSet<u32>,
+}
+
+/// Name, or calls, and length in bytes.
+pub type ObjectKey = (String, u64);
+
+/// The number of an instruction, and the object that it accesses.
+type Target = (u32, ObjectKey);
+
+/// Allocations of one name, or from one place, and of one size.
+#[derive(Clone, Debug)]
+pub struct Object {
+    pub bytes: u64,
+    pub division: Division,
+    pub cells: BTreeMap<(u64, u64), Cell>,
+    pub all: Sum,
+    /// By rank and number.
+    allocations: BTreeSet<(u32, u32)>,
+    /// Accesses beyond the rows that were asked for.
+    pub beyond: u64,
+}
+
+impl Object {
+    /// How many allocations it is.
+    pub fn count(&self) -> usize {
+        self.allocations.len()
+    }
+}
+
+struct Allocation {
+    begin: u64,
+    bytes: u64,
+    object: String,
+    place: Place,
+}
+
+/// All accesses, as they are read.
+pub struct Cells<'a> {
+    grid: Grid,
+    choice: &'a Choice,
+    pub symbols: Symbols,
+    /// Device and line.
+    pub instructions: Vec<(String, String)>,
+    numbers: HashMap<(String, String), u32>,
+    /// By name and size.
+    pub objects: BTreeMap<ObjectKey, Object>,
+    /// What gpu.csv says of memory of other processes; see [`owners`].
+    owners: HashMap<Instruction, Option<GpuRow>>,
+    /// Call stacks as they are in the files.
+    pub raw_objects: BTreeSet<String>,
+}
+
+/// What was told of a rank.
+#[derive(Default)]
+pub struct OfRank {
+    rank: u32,
+    sampled: u64,
+    instructions: HashMap<u32, (String, String, String)>,
+    allocations: HashMap<u32, Allocation>,
+    dropped: u64,
+    /// Whether an instruction's accesses to an allocation are chosen, and where they go.
+    chosen: HashMap<(u32, u32), Option<Target>>,
+}
+
+impl OfRank {
+    pub fn new(rank: u32) -> Self {
+        OfRank { rank, sampled: 1, ..OfRank::default() }
+    }
+
+    /// Accesses that were dropped.
+    pub fn dropped(&self) -> u64 {
+        self.dropped
+    }
+}
+
+impl<'a> Cells<'a> {
+    /// None yet. `rows` is gpu.csv.
+    pub fn new(grid: Grid, choice: &'a Choice, symbols: Symbols, rows: Vec<GpuRow>) -> Self {
+        Cells {
+            grid,
+            choice,
+            symbols,
+            instructions: Vec::new(),
+            numbers: HashMap::new(),
+            objects: BTreeMap::new(),
+            owners: owners(rows),
+            raw_objects: BTreeSet::new(),
+        }
+    }
+
+    /// Takes what is next in the file of a rank.
+    pub fn take(&mut self, of_rank: &mut OfRank, item: Item) {
+        match item {
+            Item::Told(Told::Sampled(n)) => of_rank.sampled = u64::from(n.max(1)),
+            Item::Told(Told::Instruction { id, device, kernel, source }) => {
+                of_rank.instructions.insert(id, (device, kernel, source));
+            }
+            Item::Told(Told::Allocation { id, begin, bytes, place, object }) => {
+                of_rank.allocations.insert(id, Allocation { begin, bytes, object, place });
+                of_rank.chosen.retain(|(_, allocation), _| *allocation != id);
+            }
+            Item::Told(Told::Dropped(accesses)) => of_rank.dropped = accesses,
+            Item::Access(access) => {
+                self.access(of_rank, &access);
+            }
+        }
+    }
+
+    fn access(&mut self, of_rank: &mut OfRank, access: &WarpAccess) -> Option<()> {
+        let pair = (access.instruction, access.allocation);
+        if !of_rank.chosen.contains_key(&pair) {
+            let found = self.choose(of_rank, access);
+            of_rank.chosen.insert(pair, found);
+        }
+        let (instruction, key) = of_rank.chosen.get(&pair)?.as_ref()?;
+        let begin = of_rank.allocations.get(&access.allocation)?.begin;
+        let object = self.objects.get_mut(key)?;
+        let kind = access.access;
+        if access.width == 0 {
+            // All copies are recorded, whatever part of the other accesses is.
+            let &[address, bytes] = access.words.as_slice() else { return None };
+            object.copy(*instruction, kind, address.checked_sub(begin)?, bytes);
+            return Some(());
+        }
+        let bytes = of_rank.sampled * u64::from(access.width);
+        for &address in &access.words {
+            object.add(*instruction, kind, address.checked_sub(begin)?, of_rank.sampled, bytes);
+        }
+        Some(())
+    }
+
+    /// The number of the instruction and the object, if their accesses are chosen.
+    fn choose(&mut self, of_rank: &OfRank, access: &WarpAccess) -> Option<Target> {
+        let (device, kernel, source) = of_rank.instructions.get(&access.instruction)?;
+        let allocation = of_rank.allocations.get(&access.allocation)?;
+        let key = (of_rank.rank, device.clone(), kernel.clone(), source.clone());
+        let owner = match &allocation.place {
+            Place::Ipc(_) => self.owners.get(&key).and_then(Option::as_ref),
+            _ => None,
+        };
+        let raw = owner.map_or(&allocation.object, |row| &row.object).clone();
+        let device_of = owner.map_or_else(|| peer_device(&allocation.place), |row| row.peer_device.clone());
+        let object = self.symbols.stack(&raw);
+        let row = GpuRow {
+            rank: of_rank.rank,
+            device: device.clone(),
+            peer_rank: None,
+            peer_device: device_of,
+            memory: GpuMemory::Device,
+            kernel: kernel.clone(),
+            source: source.clone(),
+            object: object.clone(),
+            access: access.access,
+            width: access.width,
+            accesses: 0,
+            bytes: 0,
+            sampled: 1,
+            error: 0.0,
+        };
+        if !self.choice.takes(&row) || !self.choice.takes_object(&object) {
+            return None;
+        }
+        self.raw_objects.insert(raw);
+        let place = (device.clone(), source.clone());
+        let next = self.instructions.len() as u32;
+        let instruction = *self.numbers.entry(place.clone()).or_insert(next);
+        if instruction == next {
+            self.instructions.push(place);
+        }
+        let key = (object, allocation.bytes);
+        let whole = self.objects.entry(key.clone()).or_insert_with(|| Object {
+            bytes: allocation.bytes,
+            division: Division::of(self.grid, allocation.bytes),
+            cells: BTreeMap::new(),
+            all: Sum::default(),
+            allocations: BTreeSet::new(),
+            beyond: 0,
+        });
+        whole.allocations.insert((of_rank.rank, access.allocation));
+        Some((instruction, key))
+    }
+}
+
+impl Object {
+    fn add(&mut self, instruction: u32, kind: Access, offset: u64, accesses: u64, bytes: u64) {
+        let Some(field) = self.division.field(offset) else {
+            self.beyond = self.beyond.saturating_add(accesses);
+            return;
+        };
+        let cell = self.cells.entry(field).or_default();
+        cell.instructions.insert(instruction);
+        for sum in [&mut cell.sum, &mut self.all] {
+            sum.accesses = sum.accesses.saturating_add(accesses);
+            let of_kind = &mut sum.bytes[kind as usize];
+            *of_kind = of_kind.saturating_add(bytes);
+        }
+    }
+
+    /// A copy is one access where it begins; its bytes are where they are.
+    fn copy(&mut self, instruction: u32, kind: Access, offset: u64, bytes: u64) {
+        let end = offset.saturating_add(bytes).min(self.bytes);
+        let (mut at, mut accesses) = (offset, 1);
+        while at < end {
+            let next = (at / self.division.element_bytes + 1).saturating_mul(self.division.element_bytes);
+            self.add(instruction, kind, at, accesses, next.min(end) - at);
+            (at, accesses) = (next, 0);
+        }
+    }
+}
+
+/// Who runs an instruction: rank, device, kernel and line.
+type Instruction = (u32, String, String, String);
+
+/// Records have no names for memory of other processes, since its owner alone knows them. gpu.csv has been joined: where
+/// all that an instruction accesses by IPC is one object, it is this.
+fn owners(rows: Vec<GpuRow>) -> HashMap<Instruction, Option<GpuRow>> {
+    let mut owners: HashMap<Instruction, Option<GpuRow>> = HashMap::new();
+    for row in rows.into_iter().filter(|row| row.memory == GpuMemory::Ipc) {
+        let key = (row.rank, row.device.clone(), row.kernel.clone(), row.source.clone());
+        let owner = owners.entry(key).or_insert_with(|| Some(row.clone()));
+        owner.take_if(|it| (&it.object, &it.peer_device) != (&row.object, &row.peer_device));
+    }
+    owners
+}
+
+fn peer_device(place: &Place) -> String {
+    match place {
+        Place::Device(device) | Place::Imported(device) => device.clone(),
+        Place::Ipc(_) => String::new(),
+        Place::Pinned | Place::Registered => "host".to_owned(),
+        Place::Managed => "managed".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fold(text: &str) -> Result<Fold, String> {
+        text.parse()
+    }
+
+    #[test]
+    fn dimensions_are_read() {
+        assert_eq!(fold("3x4"), Ok(Fold { rows: 3, columns: 4, element_bytes: None }));
+        assert_eq!(fold("3x4x8"), Ok(Fold { rows: 3, columns: 4, element_bytes: Some(8) }));
+        for wrong in ["", "3", "0x4", "3x", "3x4x8x1", "-1x4", "99999999x2"] {
+            assert!(fold(wrong).unwrap_err().contains("512x512"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn an_object_is_divided_into_ranges_or_rows_and_columns() {
+        let flat = Division::of(Grid { fold: None, most: (64, 32) }, 10_000);
+        // 157 bytes would be enough; 160 are even.
+        assert_eq!((flat.rows, flat.columns, flat.element_bytes), (1, 63, 160));
+        assert_eq!(
+            (flat.field(0), flat.field(159), flat.field(9_999)),
+            (Some((0, 0)), Some((0, 0)), Some((0, 62)))
+        );
+        assert_eq!(flat.offsets((0, 62)), (9920, 10_080));
+
+        let grid = |text: &str, most| Grid { fold: Some(fold(text).unwrap()), most };
+        let square = Division::of(grid("4x8", (64, 64)), 256);
+        assert_eq!(
+            (square.element_bytes, square.field(8 * 8), square.field(255)),
+            (8, Some((1, 0)), Some((3, 7)))
+        );
+        let fewer = Division::of(grid("4x8", (4, 2)), 256);
+        assert_eq!((fewer.rows, fewer.columns), (2, 4));
+        assert_eq!(
+            (fewer.field(8 * 8), fewer.field(255), fewer.offsets((0, 1))),
+            (Some((0, 0)), Some((1, 3)), (16, 32))
+        );
+        let short = Division::of(grid("2x8x8", (64, 64)), 256);
+        assert_eq!((short.field(127), short.field(128)), (Some((1, 7)), None));
+    }
+}

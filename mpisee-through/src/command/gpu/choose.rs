@@ -1,0 +1,59 @@
+//! Which accesses are of interest.
+
+use crate::glob::Glob;
+use crate::names::short;
+use clap::Args;
+use mpisee_profile::RankSet;
+use mpisee_profile::rows::GpuRow;
+
+/// Filters; each takes what all others take.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Filters")]
+pub struct Choice {
+    /// Kernels by their names, mangled or as in the table; * and ? as in file names
+    #[arg(long, value_name = "PATTERN")]
+    kernel: Option<Glob>,
+
+    /// Lines as in the table, file:line
+    #[arg(long, value_name = "PATTERN")]
+    line: Option<Glob>,
+
+    /// Objects as in the table: names that the program gave, or calls that allocated
+    #[arg(long, value_name = "PATTERN")]
+    object: Option<Glob>,
+
+    /// Devices that run the kernels, by their UUIDs
+    #[arg(long, value_name = "PATTERN")]
+    device: Option<Glob>,
+
+    /// Devices that the memory is on; host and managed, too
+    #[arg(long, value_name = "PATTERN")]
+    peer_device: Option<Glob>,
+
+    /// Ranks whose kernels they are: 0-3,8
+    #[arg(long, value_name = "RANKS")]
+    ranks: Option<RankSet>,
+}
+
+impl Choice {
+    /// Whether objects have to be told by their calls before rows are chosen.
+    pub fn needs_objects(&self) -> bool {
+        self.object.is_some()
+    }
+
+    /// Whether an object is chosen.
+    pub fn takes_object(&self, told: &str) -> bool {
+        self.object.as_ref().is_none_or(|it| it.matches(told))
+    }
+
+    /// Whether a row is chosen, but for its object.
+    pub fn takes(&self, row: &GpuRow) -> bool {
+        let fits = |pattern: &Option<Glob>, text: &str| pattern.as_ref().is_none_or(|it| it.matches(text));
+        let is_kernel = |it: &Glob| it.matches(&row.kernel) || it.matches(&short(&row.kernel));
+        self.kernel.as_ref().is_none_or(is_kernel)
+            && self.ranks.as_ref().is_none_or(|it| it.contains(row.rank))
+            && fits(&self.line, &row.source)
+            && fits(&self.device, &row.device)
+            && fits(&self.peer_device, &row.peer_device)
+    }
+}

@@ -1,0 +1,203 @@
+//! Pictures of who moves data to whom: by kernels, and by MPI beside it.
+
+use super::mpi::Mpi;
+use super::{By, Chosen, GpuArgs, Of, need_pairs, sums};
+use crate::picture::{Axis, Field, Panel, Picture, drawn, graph};
+use crate::units::{accesses, count};
+use anyhow::Result;
+use mpisee_profile::Profile;
+use mpisee_profile::gpu::Access;
+use mpisee_profile::rows::GpuRow;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// Fields in a row at most.
+const MOST_FIELDS: usize = 512;
+/// Nodes of a graph at most.
+const MOST_NODES: usize = 64;
+
+/// Data that moved from one to another, by who asked for it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Flow {
+    /// Stores and atomics of the one that it comes from.
+    pushed: [u64; 2],
+    /// Loads of the one that it goes to.
+    pulled: [u64; 2],
+}
+
+impl Flow {
+    fn of(&self, of: Of) -> u64 {
+        self.pushed[of as usize].saturating_add(self.pulled[of as usize])
+    }
+}
+
+/// A heat map of the kernels' traffic, and where bytes are compared, one of MPI's.
+pub fn picture(profile: &Profile, chosen: &Chosen, args: &GpuArgs) -> Result<Picture> {
+    need_pairs(args.by)?;
+    let mut flows: BTreeMap<(String, String), Flow> = BTreeMap::new();
+    for row in &chosen.rows {
+        let (kernels, memory) = ends(args.by, row);
+        let (from, to, pulls) = match row.access {
+            Access::Load => (memory, kernels, true),
+            Access::Store | Access::Atomic => (kernels, memory, false),
+        };
+        let flow = flows.entry((from, to)).or_default();
+        let sums = if pulls { &mut flow.pulled } else { &mut flow.pushed };
+        for (sum, more) in sums.iter_mut().zip([row.bytes, row.accesses]) {
+            *sum = sum.saturating_add(more);
+        }
+    }
+    let most = if args.graph { MOST_NODES } else { MOST_FIELDS };
+    let places = Places::of(flows.keys().flat_map(|(from, to)| [from, to]), most);
+    let mut panels = vec![kernels_panel(&flows, &places, args)];
+    if let (Of::Bytes, Some(mpi)) = (args.of, Mpi::beside(profile, chosen, args.by)?) {
+        panels.push(mpi_panel(&mpi, &places, args.by));
+    }
+    let (what, unit) = match args.of {
+        Of::Bytes => ("Bytes that moved", "bytes"),
+        Of::Accesses => ("Accesses of GPU kernels that moved data", "accesses"),
+    };
+    let title = format!("{what} between {}", plural(args.by));
+    let draw = if args.graph { graph } else { drawn };
+    Ok(draw(&title, &panels, unit))
+}
+
+/// Who runs the kernel, and whose memory it is.
+fn ends(by: By, row: &GpuRow) -> (String, String) {
+    match by {
+        By::Device => (row.device.clone(), sums::or_unknown(&row.peer_device)),
+        _ => (row.rank.to_string(), sums::owner(row)),
+    }
+}
+
+fn plural(by: By) -> &'static str {
+    if by == By::Device { "devices" } else { "ranks" }
+}
+
+/// What is on the axes: ranks by number, then all else by name; several to a field where they are many.
+struct Places {
+    fields: HashMap<String, u32>,
+    names: Vec<String>,
+}
+
+impl Places {
+    fn of<'e>(ends: impl Iterator<Item = &'e String>, most: usize) -> Self {
+        let key = |end: &String| (end.parse::<u32>().unwrap_or(u32::MAX), is_place(end), end.clone());
+        let ends: Vec<String> =
+            ends.map(key).collect::<BTreeSet<_>>().into_iter().map(|(.., end)| end).collect();
+        let block = ends.len().div_ceil(most).max(1);
+        let name = |chunk: &[String]| match chunk {
+            [only] => only.clone(),
+            _ => format!("{}-{}", chunk[0], chunk[chunk.len() - 1]),
+        };
+        let names = short_ids(&ends).chunks(block).map(name).collect();
+        let fields = ends.into_iter().enumerate().map(|(at, end)| (end, (at / block) as u32)).collect();
+        Places { fields, names }
+    }
+
+    fn axis(&self, caption: &str) -> Axis {
+        Axis { caption: caption.to_owned(), names: self.names.clone() }
+    }
+}
+
+/// Devices by the first part of their UUIDs, and where that is not all, by their last digits too.
+fn short_ids(ends: &[String]) -> Vec<String> {
+    let short = |end: &String| end.get(..12).filter(|_| end.starts_with("GPU-")).map(str::to_owned);
+    let all: Vec<Option<String>> = ends.iter().map(short).collect();
+    let is_one = |name: &String| all.iter().flatten().filter(|other| *other == name).count() == 1;
+    let name = |(end, short): (&String, &Option<String>)| match short {
+        Some(short) if is_one(short) => short.clone(),
+        Some(short) if end.len() > 20 => {
+            let last: String = end.chars().skip(end.chars().count() - 4).collect();
+            format!("{short}…{last}")
+        }
+        _ => end.clone(),
+    };
+    ends.iter().zip(&all).map(name).collect()
+}
+
+/// Whether it is neither rank nor device, which come first.
+fn is_place(end: &str) -> bool {
+    ["host", "managed", "(unknown)"].contains(&end)
+}
+
+fn kernels_panel(flows: &BTreeMap<(String, String), Flow>, places: &Places, args: &GpuArgs) -> Panel {
+    let told = |amount: u64| match args.of {
+        Of::Bytes => count(amount, "byte"),
+        Of::Accesses => accesses(amount),
+    };
+    let mut fields: BTreeMap<(u32, u32), Flow> = BTreeMap::new();
+    for ((from, to), flow) in flows {
+        let sum = fields.entry((places.fields[from], places.fields[to])).or_default();
+        for of in [0, 1] {
+            sum.pushed[of] = sum.pushed[of].saturating_add(flow.pushed[of]);
+            sum.pulled[of] = sum.pulled[of].saturating_add(flow.pulled[of]);
+        }
+    }
+    let all = fields.values().fold(0u64, |all, flow| all.saturating_add(flow.of(args.of)));
+    let field = |(&(row, column), flow): (&(u32, u32), &Flow)| {
+        let (from, to) = (&places.names[row as usize], &places.names[column as usize]);
+        let [pushed, pulled] = [flow.pushed, flow.pulled].map(|sums| told(sums[args.of as usize]));
+        let title =
+            format!("{from} to {to}: {pushed} stored by kernels of {from}, {pulled} loaded by those of {to}");
+        Field { row, column, amount: flow.of(args.of), title }
+    };
+    Panel {
+        title: format!("By GPU kernels: {}", told(all)),
+        down: places.axis("from"),
+        across: places.axis("to"),
+        fields: fields.iter().map(field).collect(),
+        row_height: None,
+    }
+}
+
+fn mpi_panel(mpi: &Mpi, places: &Places, by: By) -> Panel {
+    let mut sent: BTreeMap<(u32, u32), u64> = BTreeMap::new();
+    for (from, to, bytes) in mpi.sent() {
+        if let (Some(&from), Some(&to)) = (places.fields.get(from), places.fields.get(to)) {
+            let sum = sent.entry((from, to)).or_default();
+            *sum = sum.saturating_add(bytes);
+        }
+    }
+    let all = sent.values().fold(0u64, |all, bytes| all.saturating_add(*bytes));
+    let field = |(&(row, column), &amount): (&(u32, u32), &u64)| {
+        let (from, to) = (&places.names[row as usize], &places.names[column as usize]);
+        Field { row, column, amount, title: format!("{from} to {to}: {} sent", count(amount, "byte")) }
+    };
+    let whose = if by == By::Device { ", ranks by their device" } else { "" };
+    Panel {
+        title: format!("By MPI, point-to-point{whose}: {}", count(all, "byte")),
+        down: places.axis("from"),
+        across: places.axis("to"),
+        fields: sent.iter().map(field).collect(),
+        row_height: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_come_by_number_and_before_all_else() {
+        let names = ["host", "10", "9", "(unknown)", "managed"].map(str::to_owned);
+        assert_eq!(Places::of(names.iter(), MOST_FIELDS).names, ["9", "10", "(unknown)", "host", "managed"]);
+        let names = ["host", "GPU-b", "GPU-a"].map(str::to_owned);
+        assert_eq!(Places::of(names.iter(), MOST_FIELDS).names, ["GPU-a", "GPU-b", "host"]);
+    }
+
+    #[test]
+    fn devices_are_told_by_as_much_as_they_need() {
+        let names =
+            ["GPU-8f6ad5c8-1111-2222-333344445555", "GPU-8f6ad5c8-1111-2222-333344446666", "GPU-a", "host"];
+        let short = short_ids(&names.map(str::to_owned));
+        assert_eq!(short, ["GPU-8f6ad5c8…5555", "GPU-8f6ad5c8…6666", "GPU-a", "host"]);
+        assert_eq!(short_ids(&[names[0].to_owned()]), ["GPU-8f6ad5c8"]);
+    }
+
+    #[test]
+    fn many_ranks_share_fields() {
+        let names: Vec<String> = (0..1025).map(|rank| rank.to_string()).collect();
+        let places = Places::of(names.iter(), MOST_FIELDS);
+        assert_eq!((places.names.len(), places.names[1].as_str(), places.fields["1024"]), (342, "3-5", 341));
+    }
+}

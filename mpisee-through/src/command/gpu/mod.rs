@@ -1,0 +1,256 @@
+//! `gpu`: what kernels accessed by themselves.
+
+mod address;
+mod annotate;
+mod choose;
+mod detail;
+mod heat;
+mod mpi;
+mod sums;
+
+use super::Outcome;
+use crate::load;
+use crate::names::Names;
+use crate::output::OutputArgs;
+use crate::picture::ImageFile;
+use crate::sheet::{self, Answer, Head, Sheet, Shown, Value};
+use crate::symbols::{Places, Symbols};
+use address::Fold;
+use anyhow::{Result, bail};
+use choose::Choice;
+use clap::{Args, ValueEnum};
+use mpi::Mpi;
+use mpisee_profile::Profile;
+use mpisee_profile::rows::GpuRow;
+use std::collections::{BTreeSet, HashMap};
+use std::path::PathBuf;
+use sums::{Key, Sum, Sums};
+
+const EXAMPLES: &str = "\
+EXAMPLES:
+  mpisee-through gpu app.mpisee                         between ranks, beside what MPI sent
+  mpisee-through gpu app.mpisee --image traffic.svg     the same as heat maps, .svg or .png
+  mpisee-through gpu app.mpisee --by device --detail    what each device does, and in which lines
+  mpisee-through gpu app.mpisee --by object             what is accessed, by where it was allocated
+  mpisee-through gpu app.mpisee --by address --records DIR --object 'ghost cells' --fold 512x512
+  mpisee-through gpu app.mpisee --annotate              the source, with each line's share
+  mpisee-through gpu app.mpisee --by line --line '*halo.cu:41' --detail    all about one line
+  mpisee-through gpu app.mpisee --by kernel --ranks 3 --output csv";
+
+/// What GPU kernels accessed on other devices, in other ranks and on the host.
+///
+/// Loads, stores and atomics of kernels, as `mpisee --gpu` counts them; copies that the host asks for are not among
+/// them. LOADED is what the rank's kernels read there, STORED what they wrote, ATOMIC what atomics and reductions
+/// changed, in bytes. An error, where the run was sampled, is the standard error of all accesses.
+///
+/// Objects are told by the names that the program gave them, else by the calls that allocated them, from the debug
+/// information of the program, if it is still what ran.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct GpuArgs {
+    /// The NAME.mpisee directory that the run left
+    profile: PathBuf,
+
+    /// What a row is
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = By::Rank)]
+    by: By,
+
+    /// What is compared: shares, the order of rows, shades
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = Of::Bytes)]
+    of: Of,
+
+    /// Also what is in the rows, by kind of access, object, line and device
+    #[arg(long, conflicts_with = "annotate")]
+    detail: bool,
+
+    /// Show the source files, with what each line accesses
+    #[arg(long, conflicts_with = "by")]
+    annotate: bool,
+
+    /// Write a picture to FILE, which ends in .png or .svg, instead of the table: ranks or devices, with MPI's messages
+    /// beside
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["annotate", "detail"])]
+    image: Option<ImageFile>,
+
+    /// Draw a graph instead of heat maps
+    #[arg(long, requires = "image")]
+    graph: bool,
+
+    /// The folder that `mpisee --gpu-records DIR` filled, for --by address
+    #[arg(long, value_name = "DIR")]
+    records: Option<PathBuf>,
+
+    /// With --by address: the object is of so many rows and columns, ROWSxCOLUMNS; of elements of so many bytes,
+    /// ROWSxCOLUMNSxBYTES (default: as many as fill it)
+    #[arg(long, value_name = "SHAPE")]
+    fold: Option<Fold>,
+
+    /// Look for source files and binaries below DIR first; can be given several times
+    #[arg(long, value_name = "DIR")]
+    source: Vec<PathBuf>,
+
+    #[command(flatten)]
+    shown: Shown,
+
+    /// Volume in KiB, MiB, … in the table (default: exact bytes)
+    #[arg(long)]
+    human: bool,
+
+    #[command(flatten)]
+    choice: Choice,
+
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum By {
+    /// A rank and the owner of the memory
+    Rank,
+    /// A device and the device of the memory
+    Device,
+    /// A kernel
+    Kernel,
+    /// A line of source
+    Line,
+    /// What was accessed
+    Object,
+    /// A kind of access and its width in bytes
+    Access,
+    /// A part of an object; from --records
+    Address,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Of {
+    Bytes,
+    Accesses,
+}
+
+/// The rows that were chosen, with objects and kernels as people write them.
+struct Chosen {
+    rows: Vec<GpuRow>,
+    kernels: Names,
+    is_sampled: bool,
+    /// The device of each rank; none if its kernels run on several. Of all rows.
+    devices: HashMap<u32, Option<String>>,
+    /// What kept objects from being told by their calls.
+    problems: BTreeSet<String>,
+}
+
+impl Chosen {
+    fn of(profile: &Profile, args: &GpuArgs) -> Result<Self> {
+        let mut symbols = Symbols::of(profile, Places(args.source.clone()))?;
+        let needs_objects = args.detail || args.by == By::Object || args.choice.needs_objects();
+        let mut devices: HashMap<u32, Option<String>> = HashMap::new();
+        let (mut rows, mut objects) = (Vec::new(), BTreeSet::new());
+        for row in profile.rows_if_any::<GpuRow>()? {
+            let mut row = row?;
+            let device = devices.entry(row.rank).or_insert_with(|| Some(row.device.clone()));
+            device.take_if(|device| *device != row.device);
+            if !args.choice.takes(&row) {
+                continue;
+            }
+            if needs_objects {
+                let told = symbols.stack(&row.object);
+                let object = std::mem::replace(&mut row.object, told);
+                if !args.choice.takes_object(&row.object) {
+                    continue;
+                }
+                objects.insert(object);
+            }
+            rows.push(row);
+        }
+        let kernels = Names::of(rows.iter().map(|row| row.kernel.as_str()));
+        let is_sampled = rows.iter().any(|row| row.sampled > 1);
+        let problems = symbols.problems(&objects);
+        Ok(Chosen { rows, kernels, is_sampled, devices, problems })
+    }
+}
+
+/// Runs the command.
+pub fn run(args: &GpuArgs) -> Result<Outcome> {
+    let profile = load::open(&args.profile)?;
+    if args.by == By::Address {
+        return by_address(&profile, args);
+    }
+    if args.fold.is_some() {
+        bail!("--fold is for --by address");
+    }
+    let chosen = Chosen::of(&profile, args)?;
+    if let Some(file) = &args.image {
+        file.write(&heat::picture(&profile, &chosen, args)?)?;
+        return Ok(Outcome::Done);
+    }
+    let mut answer = if args.annotate {
+        annotate::answer(&profile, &chosen, args)?
+    } else {
+        table(&profile, &chosen, args)?
+    };
+    answer.caveats.extend(chosen.problems);
+    answer.write(&args.output, args.human)
+}
+
+fn by_address(profile: &Profile, args: &GpuArgs) -> Result<Outcome> {
+    if args.detail {
+        bail!("--detail is not for --by address, where devices and lines are told of each part");
+    }
+    if let Some(file) = &args.image {
+        file.write(&address::picture(profile, args)?)?;
+        return Ok(Outcome::Done);
+    }
+    address::answer(profile, args)?.write(&args.output, args.human)
+}
+
+/// What is said where there is nothing.
+fn nothing(profile: &Profile) -> &'static str {
+    if profile.directory().join("gpu.csv").exists() {
+        "No access matches the filters."
+    } else {
+        "The profile has no accesses of GPU kernels; `mpisee --gpu` counts them."
+    }
+}
+
+fn table(profile: &Profile, chosen: &Chosen, args: &GpuArgs) -> Result<Answer> {
+    let sums = Sums::of(&chosen.rows, |row| sums::key(args.by, row));
+    let found = sums.sorted(args.of);
+    let mpi = Mpi::beside(profile, chosen, args.by)?;
+    let all = sums.all(args.of);
+    let row = |(key, sum): &(Key, Sum)| {
+        let mut row = sums::key_cells(args.by, key, &chosen.kernels);
+        row.extend(sum.cells(args.of, all, chosen.is_sampled));
+        row.extend(mpi.as_ref().map(|mpi| mpi.cells(key)).into_iter().flatten());
+        row
+    };
+    let mut rows: Vec<Vec<Value>> = found.iter().map(row).collect();
+    let closing = args.shown.cut(&args.output, &mut rows, nothing(profile));
+    let shown = rows.len();
+    let heads = heads(args.by, chosen.is_sampled, mpi.is_some());
+    let mut answer = Answer::new(profile, Sheet { name: "gpu", heads, rows }, None);
+    answer.closing = closing;
+    if args.detail {
+        let keys = found[..shown].iter().map(|(key, _)| key);
+        answer.sheets.extend(detail::sheets(chosen, args, keys));
+    }
+    Ok(answer)
+}
+
+fn heads(by: By, is_sampled: bool, beside_mpi: bool) -> Vec<Head> {
+    let mut heads = sums::key_heads(by);
+    heads.extend(sums::heads(is_sampled));
+    if beside_mpi {
+        heads.extend([
+            sheet::number("mpi_sent_bytes", "MPI SENT"),
+            sheet::number("mpi_received_bytes", "MPI RECEIVED"),
+        ]);
+    }
+    heads
+}
+
+/// Says which pictures there are.
+fn need_pairs(by: By) -> Result<()> {
+    if !matches!(by, By::Rank | By::Device) {
+        bail!("--image draws pairs, --by rank or --by device, and objects, --by address");
+    }
+    Ok(())
+}

@@ -1,0 +1,85 @@
+//! Names of functions as people write them.
+
+use cpp_demangle::{DemangleOptions, Symbol};
+use std::collections::HashMap;
+
+/// A C++ or Rust function without its parameters, which are long and mostly tell nothing; any other name as it is.
+pub fn short(mangled: &str) -> String {
+    rust(mangled).or_else(|| cpp(mangled, false)).unwrap_or_else(|| mangled.to_owned())
+}
+
+fn full(mangled: &str) -> String {
+    rust(mangled).or_else(|| cpp(mangled, true)).unwrap_or_else(|| mangled.to_owned())
+}
+
+/// Older names of Rust are also names of C++, but for the hash at their end.
+fn rust(mangled: &str) -> Option<String> {
+    let name = rustc_demangle::try_demangle(mangled).ok()?;
+    let (with_hash, without) = (format!("{name}"), format!("{name:#}"));
+    (mangled.starts_with("_R") || with_hash != without).then_some(without)
+}
+
+fn cpp(mangled: &str, with_parameters: bool) -> Option<String> {
+    if !mangled.starts_with("_Z") {
+        return None;
+    }
+    let options = DemangleOptions::new().no_return_type();
+    let options = if with_parameters { options } else { options.no_params() };
+    Symbol::new(mangled).ok()?.demangle_with_options(&options).ok()
+}
+
+/// Mangled names, each with one for reading that no other of them has.
+#[derive(Debug, Default)]
+pub struct Names(HashMap<String, String>);
+
+impl Names {
+    /// Names for all of these.
+    pub fn of<'m>(mangled: impl IntoIterator<Item = &'m str>) -> Self {
+        let mut names: HashMap<String, String> =
+            mangled.into_iter().map(|name| (name.to_owned(), short(name))).collect();
+        let mut uses: HashMap<String, usize> = HashMap::new();
+        for name in names.values() {
+            *uses.entry(name.clone()).or_default() += 1;
+        }
+        for (mangled, name) in &mut names {
+            if uses[name.as_str()] > 1 {
+                *name = full(mangled);
+            }
+        }
+        Names(names)
+    }
+
+    /// The name for reading.
+    pub fn get<'n>(&'n self, mangled: &'n str) -> &'n str {
+        self.0.get(mangled).map_or(mangled, String::as_str)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_are_told_as_they_are_written() {
+        for (mangled, name) in [
+            ("_Z4haloIfLi4EEvPT_S1_i", "halo<float, 4>"),
+            ("_ZN6solver4normEPKdPd", "solver::norm"),
+            ("_ZN3std2io5stdio6_print17h0123456789abcdefE", "std::io::stdio::_print"),
+            ("_RNvC6_123foo3bar", "123foo::bar"),
+            ("halo_kernel", "halo_kernel"),
+            ("_Znonsense", "_Znonsense"),
+            ("ghost cells", "ghost cells"),
+        ] {
+            assert_eq!(short(mangled), name);
+        }
+    }
+
+    #[test]
+    fn overloads_differ_in_their_parameters() {
+        let names = Names::of(["_Z4copyPfS_i", "_Z4copyPdS_i", "_Z4normPd"]);
+        assert_eq!(names.get("_Z4copyPfS_i"), "copy(float*, float*, int)");
+        assert_eq!(names.get("_Z4copyPdS_i"), "copy(double*, double*, int)");
+        assert_eq!(names.get("_Z4normPd"), "norm");
+        assert_eq!(names.get("other"), "other");
+    }
+}

@@ -1,0 +1,135 @@
+//! Pictures: what is in them, in SVG with the numbers behind the fields, and in PNG with letters from a font of the
+//! program's own, so that no machine has to have one.
+
+mod font;
+mod graph;
+mod heat;
+mod png;
+mod svg;
+
+pub use font::width;
+pub use graph::graph;
+pub use heat::{Axis, Field, Panel, drawn};
+
+use anyhow::{Context, Result};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// Red, green and blue.
+pub type Colour = [u8; 3];
+
+pub const BLACK: Colour = [0; 3];
+pub const GREY: Colour = [96; 3];
+const WHITE: Colour = [255; 3];
+/// The colour of the largest; less is lighter, nothing is white.
+const DARKEST: [f64; 3] = [8.0, 48.0, 107.0];
+/// The shade of what is next to nothing, so that it is seen beside what is nothing.
+const LIGHTEST: f64 = 0.12;
+
+/// The colour of an amount beside the largest.
+pub fn colour(amount: u64, most: u64) -> Colour {
+    if amount == 0 {
+        return WHITE;
+    }
+    let shade = LIGHTEST + (1.0 - LIGHTEST) * amount as f64 / most.max(1) as f64;
+    DARKEST.map(|dark| (255.0 + (dark - 255.0) * shade).round() as u8)
+}
+
+/// Where a text is beside its point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Anchor {
+    /// It begins there.
+    Start,
+    /// Its middle is there.
+    Middle,
+    /// It ends there.
+    End,
+}
+
+/// What a picture is made of; lengths in points, from the upper left corner.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Shape {
+    /// A filled rectangle; its title shows under the pointer, where there is one.
+    Field { x: f64, y: f64, width: f64, height: f64, colour: Colour, title: String },
+    /// What is within an outline; its title shows under the pointer, where there is one.
+    Area { points: Vec<(f64, f64)>, colour: Colour, title: String },
+    /// The outline of a rectangle.
+    Frame { x: f64, y: f64, width: f64, height: f64, colour: Colour },
+    /// A line of text on a base line; upright ones go from below to above.
+    Text { x: f64, y: f64, size: f64, anchor: Anchor, colour: Colour, upright: bool, text: String },
+}
+
+/// A picture.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Picture {
+    pub width: f64,
+    pub height: f64,
+    /// What it is, in a line.
+    pub title: String,
+    pub shapes: Vec<Shape>,
+}
+
+impl Picture {
+    /// Adds a text.
+    pub fn text(&mut self, x: f64, y: f64, size: f64, anchor: Anchor, text: &str) {
+        let (colour, text) = (BLACK, text.to_owned());
+        self.shapes.push(Shape::Text { x, y, size, anchor, colour, upright: false, text });
+    }
+}
+
+/// A file whose name says what picture it is.
+#[derive(Clone, Debug)]
+pub struct ImageFile {
+    path: PathBuf,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Png,
+    Svg,
+}
+
+impl FromStr for ImageFile {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let path = PathBuf::from(text);
+        let kind = match path.extension().and_then(|extension| extension.to_str()) {
+            Some("png") => Kind::Png,
+            Some("svg") => Kind::Svg,
+            _ => return Err("a picture's name ends in .png or .svg".to_owned()),
+        };
+        Ok(ImageFile { path, kind })
+    }
+}
+
+impl ImageFile {
+    /// Writes the picture.
+    pub fn write(&self, picture: &Picture) -> Result<()> {
+        let bytes = match self.kind {
+            Kind::Png => png::png(picture)?,
+            Kind::Svg => svg::svg(picture)?.into_bytes(),
+        };
+        std::fs::write(&self.path, bytes).with_context(|| format!("cannot write '{}'", self.path.display()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_is_darker_and_nothing_is_white() {
+        assert_eq!(colour(0, 10), WHITE);
+        assert_eq!(colour(10, 10), [8, 48, 107]);
+        let shades: Vec<u8> = [1, 5, 9].map(|amount| colour(amount, 10)[0]).into();
+        assert!(shades.is_sorted_by(|one, other| one > other) && shades[0] < 255, "{shades:?}");
+    }
+
+    #[test]
+    fn a_picture_is_known_by_its_name() {
+        assert!("a.png".parse::<ImageFile>().is_ok());
+        assert!("a.jpg".parse::<ImageFile>().unwrap_err().contains(".svg"));
+    }
+}

@@ -1,0 +1,99 @@
+//! A picture as SVG.
+
+use super::font::FAMILY;
+use super::{Anchor, BLACK, Colour, Picture, Shape};
+use std::fmt::{Error, Write};
+
+/// The text of the file.
+pub fn svg(picture: &Picture) -> Result<String, Error> {
+    let Picture { width, height, title, shapes } = picture;
+    let mut text = String::new();
+    writeln!(
+        text,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" \
+         font-family=\"{FAMILY}\">\n<title>{}</title>\n\
+         <rect width=\"{width:.0}\" height=\"{height:.0}\" fill=\"white\"/>",
+        escaped(title)
+    )?;
+    for shape in shapes {
+        add(&mut text, shape)?;
+    }
+    text.push_str("</svg>\n");
+    Ok(text)
+}
+
+fn add(text: &mut String, shape: &Shape) -> Result<(), Error> {
+    match shape {
+        Shape::Field { x, y, width, height, colour, title } => {
+            write!(
+                text,
+                "<rect x=\"{x:.3}\" y=\"{y:.3}\" width=\"{width:.3}\" height=\"{height:.3}\" fill=\"{}\" \
+                 shape-rendering=\"crispEdges\"",
+                hexadecimal(*colour)
+            )?;
+            end(text, "rect", title)
+        }
+        Shape::Area { points, colour, title } => {
+            text.push_str("<polygon points=\"");
+            for (x, y) in points {
+                write!(text, "{x:.1},{y:.1} ")?;
+            }
+            write!(text, "\" fill=\"{}\"", hexadecimal(*colour))?;
+            end(text, "polygon", title)
+        }
+        Shape::Frame { x, y, width, height, colour } => writeln!(
+            text,
+            "<rect x=\"{x:.3}\" y=\"{y:.3}\" width=\"{width:.3}\" height=\"{height:.3}\" fill=\"none\" \
+             stroke=\"{}\"/>",
+            hexadecimal(*colour)
+        ),
+        Shape::Text { x, y, size, anchor, colour, upright, text: words } => {
+            let anchor = match anchor {
+                Anchor::Start => "",
+                Anchor::Middle => " text-anchor=\"middle\"",
+                Anchor::End => " text-anchor=\"end\"",
+            };
+            let turned =
+                if *upright { format!(" transform=\"rotate(-90 {x:.1} {y:.1})\"") } else { String::new() };
+            let fill =
+                if *colour == BLACK { String::new() } else { format!(" fill=\"{}\"", hexadecimal(*colour)) };
+            writeln!(
+                text,
+                "<text x=\"{x:.1}\" y=\"{y:.1}\" font-size=\"{size}\"{anchor}{fill}{turned}>{}</text>",
+                escaped(words)
+            )
+        }
+    }
+}
+
+/// Ends an element, with a title where there is one.
+fn end(text: &mut String, element: &str, title: &str) -> Result<(), Error> {
+    match title {
+        "" => writeln!(text, "/>"),
+        title => writeln!(text, "><title>{}</title></{element}>", escaped(title)),
+    }
+}
+
+fn hexadecimal([red, green, blue]: Colour) -> String {
+    format!("#{red:02x}{green:02x}{blue:02x}")
+}
+
+/// Text for XML, which has no way to write most control characters.
+fn escaped(text: &str) -> String {
+    let plain: String = text.chars().map(|it| if it.is_control() { ' ' } else { it }).collect();
+    plain.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_programs_do_not_end_the_text() {
+        let mut picture = Picture { width: 10.0, height: 20.0, ..Picture::default() };
+        picture.text(1.0, 2.0, 9.0, Anchor::End, "vector<T&>\u{1b}</svg>");
+        let text = svg(&picture).unwrap();
+        assert!(text.contains("text-anchor=\"end\">vector&lt;T&amp;&gt; &lt;/svg&gt;</text>"), "{text}");
+        assert!(text.contains("viewBox=\"0 0 10 20\"") && text.ends_with("</text>\n</svg>\n"), "{text}");
+    }
+}
