@@ -382,8 +382,7 @@ impl<'l> Writing<'l> {
 
     /// Says where the profile is, or what is to be done.
     fn say_where(&self, process: &Process, order: &Order) {
-        let ranks = u64::from(process.world_size) - self.absent.len();
-        let plural = if ranks == 1 { "" } else { "s" };
+        let ranks = report::in_numbers(u64::from(process.world_size) - self.absent.len());
         let why = self.failures.first().map_or(String::new(), ToString::to_string);
         match (&self.written, order) {
             (Some(directory), Order::Written) if !self.failures.is_empty() => {
@@ -391,7 +390,7 @@ impl<'l> Writing<'l> {
                 let since = since_taken(&place::absolute(&self.place), &directory);
                 let directory = directory.display();
                 say(format_args!(
-                    "{why}: the profile of {ranks} rank{plural} is in {directory} instead{since}; read it with: \
+                    "{why}: the profile of {ranks} is in {directory} instead{since}; read it with: \
                      mpisee-through {directory}"
                 ));
             }
@@ -399,7 +398,7 @@ impl<'l> Writing<'l> {
                 let since = since_taken(&self.place, directory);
                 let directory = directory.display();
                 say(format_args!(
-                    "profile of {ranks} rank{plural} in {directory}{since}; read it with: mpisee-through {directory}"
+                    "profile of {ranks} in {directory}{since}; read it with: mpisee-through {directory}"
                 ));
             }
             (_, Order::Keep) => {

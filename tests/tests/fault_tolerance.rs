@@ -71,7 +71,7 @@ fn who_outlives_another_has_a_profile_that_says_who_is_missing() {
             assert_counted(&finished, &survivors);
             let run = &finished.tables().run;
             assert_eq!((run.ranks, run.complete), (4, false));
-            let because = format!("rank {victim} ended before MPI_Finalize");
+            let because = format!("rank {victim} ended before the profile was written");
             assert_eq!(run.incomplete_because.as_deref(), Some(because.as_str()));
         }
     });
@@ -115,7 +115,7 @@ fn who_dies_while_the_profile_is_collected_is_left_out_of_it() {
             );
             let tables = Tables::read(&finished.folder.path().join(name), &finished.stderr);
             assert_eq!(tables.ranks.iter().map(|row| row.rank).collect::<Vec<_>>(), survivors);
-            let because = format!("rank {victim} ended before MPI_Finalize");
+            let because = format!("rank {victim} ended before the profile was written");
             assert_eq!(tables.run.incomplete_because.as_deref(), Some(because.as_str()));
             for rank in survivors {
                 assert_eq!(tables.of_rank("S", "MPI_Bcast", rank).calls, 2000 * 8, "{rank}");

@@ -41,14 +41,19 @@ pub fn run_info(process: &Process, survey: &Survey, own: &Own, nodes: &Nodes) ->
     }
 }
 
+/// `1 rank`, `4 ranks`.
+pub fn in_numbers(ranks: u64) -> String {
+    format!("{ranks} rank{}", if ranks == 1 { "" } else { "s" })
+}
+
 /// Says which ranks are missing: those that ended, and those that were there and whose rows did not come.
 /// Where some ranks have no profiler, `partial` says so in place of `absent`.
 pub fn note_missing(run: &mut RunInfo, partial: Option<String>, absent: &RankSet, lost: &RankSet) {
-    let named = |ranks: &RankSet| format!("{} {ranks}", if ranks.len() == 1 { "rank" } else { "ranks" });
-    let ended = (!absent.is_empty()).then(|| format!("{} ended before MPI_Finalize", named(absent)));
+    let ended =
+        (!absent.is_empty()).then(|| format!("{} ended before the profile was written", absent.named()));
     let mut why: Vec<String> = partial.or(ended).into_iter().collect();
     if !lost.is_empty() {
-        why.push(format!("the rows of {} did not arrive", named(lost)));
+        why.push(format!("the rows of {} did not arrive", lost.named()));
     }
     run.complete = why.is_empty();
     run.incomplete_because = (!why.is_empty()).then(|| why.join("; "));
@@ -57,8 +62,7 @@ pub fn note_missing(run: &mut RunInfo, partial: Option<String>, absent: &RankSet
 /// Says that the sums of so many ranks could not be read, as those of another version of the library cannot.
 pub fn note_unreadable(run: &mut RunInfo, ranks: u64) {
     if ranks > 0 {
-        let plural = if ranks == 1 { "" } else { "s" };
-        let why = format!("what {ranks} rank{plural} sent could not be read");
+        let why = format!("what {} sent could not be read", in_numbers(ranks));
         run.complete = false;
         run.incomplete_because =
             Some(run.incomplete_because.take().map_or(why.clone(), |before| format!("{before}; {why}")));
@@ -91,11 +95,11 @@ fn profiler(call_ns: f64, init_ns: u64, counts: &[u64]) -> ProfilerInfo {
 /// A sentence on clocks, if one is due.
 fn unsteady(counts: &[u64]) -> Option<String> {
     let ranks = counts[UNSTEADY_CLOCK];
-    let plural = if ranks == 1 { "" } else { "s" };
     (ranks > 0).then(|| {
         format!(
-            "on {ranks} rank{plural} the time-stamp counter jumped or did not keep pace with the monotonic clock, so \
-             that times there are wrong; MPISEE_CLOCK=monotonic does without it"
+            "on {} the time-stamp counter jumped or did not keep pace with the monotonic clock, so that times there \
+             are wrong; MPISEE_CLOCK=monotonic does without it",
+            in_numbers(ranks)
         )
     })
 }

@@ -68,10 +68,10 @@ pub fn is_wanted(process: &Process, place: &Path, lengths: &[u64; TABLES]) -> bo
     }
 }
 
-/// From so many bytes of rows on all ranks write by themselves. The tree brings rank 0 some hundred megabytes in a second
-/// (`cargo xtask scale --set MPISEE_COLLECT=tree`), so that it is over before a parallel file system has opened five files
-/// for thousands of processes.
-const WORTH_BYTES: u64 = 1 << 30;
+/// From so many bytes of rows on all ranks write by themselves. For fewer the tree takes some seconds at most: a megabyte
+/// in 16 ms, with 32 ranks on two cores (docs/cost.md). A parallel file system may take as long to open five files for
+/// thousands of processes.
+const WORTH_BYTES: u64 = 256 << 20;
 
 const LUSTRE: u64 = 0x0bd0_0bd0;
 /// File systems on which several nodes write one file, as `statfs` numbers them: Storage Scale (GPFS), BeeGFS, CephFS, PanFS.
