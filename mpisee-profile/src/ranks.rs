@@ -182,6 +182,9 @@ impl RankSet {
         if self == other || other.is_empty() {
             return self.clone();
         }
+        if self.is_empty() {
+            return other.clone();
+        }
         if let (Some(own), Some(others)) = (self.as_one_run(), other.as_one_run())
             && own.first <= others.last.saturating_add(1)
             && others.first <= own.last.saturating_add(1)
