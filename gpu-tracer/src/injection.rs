@@ -9,12 +9,14 @@ use crate::nvbit::{self, Events, Layer};
 use crate::sanitizer::Sanitizer;
 use crate::state::{Shared, missed};
 use crate::tracer::{Settings, Tracer};
+use mpisee_profile::glob::Glob;
 use mpisee_profile::options::Options;
+use mpisee_profile::segment::owner_of;
 use mpisee_profile::{gpu, process};
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::fs::DirEntry;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -83,17 +85,13 @@ fn say(text: &str) {
 }
 
 fn start(back_end: impl FnOnce(&Options, Make) -> Result<&'static Shared, String>) -> Result<(), String> {
-    let variables = std::env::vars_os();
     // The library that counts MPI complains of what is wrong with them.
-    let (options, _) =
-        Options::from_environment(variables.filter_map(|(name, value)| {
-            Some((name.into_string().ok()?, value.to_string_lossy().into_owned()))
-        }));
+    let (options, _) = Options::of_process();
     if !options.gpu || RUNNING.get().is_some() {
         return Ok(());
     }
     let settings = Settings {
-        kernels: options.gpu_kernels.clone(),
+        kernels: Glob::new(&options.gpu_kernels),
         sample: options.gpu_sample,
         // The program may go elsewhere.
         records: options.gpu_records.as_ref().and_then(|it| std::path::absolute(it).ok()),
@@ -131,14 +129,13 @@ fn own_folder() -> Option<PathBuf> {
     Path::new(std::ffi::OsStr::from_bytes(name.to_bytes())).parent().map(Path::to_owned)
 }
 
-fn own_path(segments: &Path) -> PathBuf {
-    let pid = std::process::id();
-    let user = std::fs::metadata("/proc/self").map_or(0, |it| it.uid());
-    gpu::path(segments, user, pid, process::look_at(pid).map_or(0, |seen| seen.start))
+fn user() -> u32 {
+    // SAFETY: getuid cannot fail.
+    unsafe { libc::getuid() }
 }
 
 fn output(segments: &Path) -> Option<Output> {
-    let path = own_path(segments);
+    let path = gpu::own_path(segments, user());
     Output::create(&path)
         .map_err(|error| {
             say(&format!("no counts of GPU kernels: '{}' cannot be made: {error}", path.display()))
@@ -191,17 +188,11 @@ unsafe extern "C" fn name_memory(address: *const c_void, bytes: usize, name: *co
 extern "C" fn at_exit() {
     let _ = catch_unwind(|| {
         let Some(running) = RUNNING.get().filter(|it| it.pid == std::process::id()) else { return };
-        let path = own_path(&running.segments);
-        // mpisee-USER-PID-START.gpu and mpisee-USER-PID-TIME.segment
-        let name = path.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
-        let of_process = &name[..name.rfind('-').map_or(0, |at| at + 1)];
-        let is_segment = |it: std::fs::DirEntry| {
-            let name = it.file_name().to_string_lossy().into_owned();
-            name.starts_with(of_process) && name.ends_with(".segment")
-        };
+        let own = Some((user(), running.pid));
+        let is_segment = |it: DirEntry| it.file_name().to_str().and_then(owner_of) == own;
         let entries = running.segments.read_dir().into_iter().flatten().flatten();
         if !entries.into_iter().any(is_segment) {
-            let _ = std::fs::remove_file(path);
+            let _ = std::fs::remove_file(gpu::own_path(&running.segments, user()));
         }
     });
 }

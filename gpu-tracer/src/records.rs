@@ -7,7 +7,8 @@ use crate::layout::{Record, Records, What, bytes_of, bytes_of_mut};
 use crate::object::Stacks;
 use crate::registry::Registry;
 use mpisee_profile::gpu::Access;
-use mpisee_profile::gpu::records::{RECORDS_MAGIC, Told, WarpAccess, accesses_block, told_block};
+use mpisee_profile::gpu::records::{RECORDS_MAGIC, Told, WarpAccess, accesses_block, file_name, told_block};
+use mpisee_profile::segment::layout::HOST_BYTES;
 use std::collections::HashMap;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -121,7 +122,7 @@ impl Recorder {
     /// Makes the file in the folder, and that if need be.
     pub fn create(folder: &Path, sample: u32) -> io::Result<Recorder> {
         std::fs::create_dir_all(folder)?;
-        let name = format!("{}-{}.zst", host(), std::process::id());
+        let name = file_name(&host(), std::process::id());
         let path = std::path::absolute(folder.join(name))?;
         let mut options = OpenOptions::new();
         options.write(true).create_new(true).mode(0o644).custom_flags(libc::O_NOFOLLOW).open(&path)?;
@@ -170,6 +171,15 @@ impl Recorder {
             self.tell(&Told::Dropped(self.dropped));
         }
         self.flush();
+    }
+
+    /// Says at once whose memory it is that other processes know by a handle: what they access may be in their files before
+    /// anything else is in this one.
+    pub fn export(&mut self, handle: String, device: String, object: String) {
+        if self.failed.is_none() {
+            self.tell(&Told::Export { handle, device, object });
+            self.flush();
+        }
     }
 
     fn tell(&mut self, told: &Told) {
@@ -243,11 +253,10 @@ pub struct Known<'t> {
     pub backend: &'t dyn Backend,
 }
 
-/// The name of this machine.
+/// The name of this machine, cut off where that in a segment is.
 fn host() -> String {
-    let mut name = [0u8; 256];
+    let mut name = [0u8; HOST_BYTES];
     // SAFETY: there is room for as many bytes, less one for the zero.
-    let status = unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len() - 1) };
-    let text = String::from_utf8_lossy(name.split(|&byte| byte == 0).next().unwrap_or_default()).into_owned();
-    if status == 0 && !text.is_empty() && !text.contains('/') { text } else { "host".to_owned() }
+    unsafe { libc::gethostname(name.as_mut_ptr().cast(), HOST_BYTES - 1) };
+    String::from_utf8_lossy(name.split(|&byte| byte == 0).next().unwrap_or_default()).into_owned()
 }

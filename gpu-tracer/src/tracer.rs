@@ -13,6 +13,7 @@ use crate::lines::Lines;
 use crate::object::Stacks;
 use crate::records::{self, Buffer, Known, Recorder};
 use crate::registry::{Registry, Where};
+use mpisee_profile::glob::Glob;
 use mpisee_profile::gpu::Record;
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -25,8 +26,8 @@ const BETWEEN_COLLECTIONS: Duration = Duration::from_millis(20);
 /// What the user chose.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Which kernels count, by their mangled names: `*` and `?` as in file names.
-    pub kernels: String,
+    /// Which kernels count, by their mangled names.
+    pub kernels: Glob,
     /// One warp in so many is counted.
     pub sample: u32,
     /// Counters of a context; a power of two.
@@ -37,7 +38,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { kernels: "*".to_owned(), sample: 1, slots: 1 << 15, records: None }
+        Settings { kernels: Glob::new("*"), sample: 1, slots: 1 << 15, records: None }
     }
 }
 
@@ -164,8 +165,13 @@ impl Tracer {
         let Some((_, allocation)) = self.registry.at(address) else { return };
         let Where::Device(device) = allocation.place else { return };
         let (object, name) = (allocation.object, allocation.name.clone());
+        let device = self.backend.device_name(device);
+        if let Some(recorder) = &mut self.recorder {
+            let told = if name.is_empty() { self.stacks.text(object) } else { name.clone() };
+            recorder.export(handle.clone(), device.clone(), told);
+        }
         let stack = self.counts.object(object, &self.stacks);
-        let export = Record::Export { handle, device: self.backend.device_name(device), object, name };
+        let export = Record::Export { handle, device, object, name };
         self.write(stack.into_iter().chain([export]).collect());
     }
 
@@ -176,7 +182,7 @@ impl Tracer {
 
     /// Whether the user wants to see what a kernel does.
     pub fn is_chosen(&self, kernel: &str) -> bool {
-        glob(&self.settings.kernels, kernel)
+        self.settings.kernels.matches(kernel)
     }
 
     /// Whether a launch of a kernel would count anything: for a back end that leaves kernels alone until then.
@@ -395,54 +401,5 @@ impl Tracer {
     /// Where the counts are, and why no longer if so.
     pub fn output(&self) -> Option<&Output> {
         self.output.as_ref()
-    }
-}
-
-/// Whether the name is one of the pattern's: `*` stands for any text, `?` for any character.
-pub fn glob(pattern: &str, name: &str) -> bool {
-    let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
-    let (mut at, mut from) = (0, 0);
-    // The last star, and how far it has reached.
-    let mut star: Option<(usize, usize)> = None;
-    while from < name.len() {
-        match pattern.get(at) {
-            Some('*') => {
-                star = Some((at, from));
-                at += 1;
-            }
-            Some(&it) if it == '?' || it == name[from] => {
-                at += 1;
-                from += 1;
-            }
-            _ => match star {
-                Some((place, reached)) => {
-                    star = Some((place, reached + 1));
-                    at = place + 1;
-                    from = reached + 1;
-                }
-                None => return false,
-            },
-        }
-    }
-    pattern[at..].iter().all(|&it| it == '*')
-}
-
-#[cfg(test)]
-mod tests {
-    use super::glob;
-
-    #[test]
-    fn kernels_are_chosen_by_name() {
-        for (pattern, name, fits) in [
-            ("*", "", true),
-            ("*halo*", "_Z4haloPd", true),
-            ("halo", "halo2", false),
-            ("h?lo*", "halo2", true),
-            ("a*b*c", "aXbXbXc", true),
-            ("a*b*c", "aXbXbX", false),
-            ("", "x", false),
-        ] {
-            assert_eq!(glob(pattern, name), fits, "{pattern} {name}");
-        }
     }
 }

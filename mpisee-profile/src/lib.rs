@@ -14,6 +14,7 @@ pub mod counter;
 pub mod error;
 pub mod files;
 pub mod fold;
+pub mod glob;
 pub mod gpu;
 pub mod nodes;
 pub mod operation;

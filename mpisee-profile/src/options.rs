@@ -310,6 +310,12 @@ fn on_or_off(text: &str) -> Result<bool, String> {
     }
 }
 
+/// The environment of this process, as far as names are text.
+pub fn variables() -> impl Iterator<Item = (String, String)> {
+    let all = std::env::vars_os();
+    all.filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())))
+}
+
 impl Setting {
     /// Checks a value; the error says what is wrong with it.
     pub fn check(&self, value: &str) -> Result<(), String> {
@@ -318,6 +324,11 @@ impl Setting {
 }
 
 impl Options {
+    /// The values for this process; see [`Options::from_environment`].
+    pub fn of_process() -> (Self, Vec<String>) {
+        Options::from_environment(variables())
+    }
+
     /// Reads the `MPISEE_…` variables among `environment`. Each complaint is a whole sentence; the
     /// default holds where there is one.
     pub fn from_environment(environment: impl Iterator<Item = (String, String)>) -> (Self, Vec<String>) {

@@ -4,7 +4,6 @@
 use crate::message::say;
 use crate::process::Process;
 use mpisee_profile::gpu::{self, GpuFile, Part};
-use mpisee_profile::process as identity;
 use std::ffi::{c_char, c_void};
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -68,8 +67,6 @@ pub fn remove(process: &Process) {
 }
 
 fn path(process: &Process) -> PathBuf {
-    let pid = std::process::id();
     // SAFETY: getuid cannot fail.
-    let user = unsafe { libc::getuid() };
-    gpu::path(&process.options.segments, user, pid, identity::look_at(pid).map_or(0, |seen| seen.start))
+    gpu::own_path(&process.options.segments, unsafe { libc::getuid() })
 }

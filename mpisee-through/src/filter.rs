@@ -1,9 +1,9 @@
 //! Options that choose communicators and operations, the same for every command.
 
-use crate::glob::Glob;
 use crate::units::{SizeRange, parse_seconds};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
+use mpisee_profile::glob::Glob;
 use mpisee_profile::rows::{CommRow, Members, Memory};
 use mpisee_profile::{Kind, Operation, RankSet};
 

@@ -4,6 +4,7 @@ mod support;
 
 use mpisee_profile::gpu::records::{RECORDS_MAGIC, Told, WarpAccess, accesses_block, told_block};
 use mpisee_profile::gpu::{Access, Place};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use support::{Builder, Written};
@@ -374,6 +375,11 @@ fn records(profile: &Written) {
         place,
         object: object.to_owned(),
     };
+    let export = |handle: &str, device: &str, object: &str| Told::Export {
+        handle: handle.to_owned(),
+        device: device.to_owned(),
+        object: object.to_owned(),
+    };
     let access = |instruction, allocation, access, width, words: Vec<u64>| WarpAccess {
         launch: 1,
         instruction,
@@ -403,6 +409,7 @@ fn records(profile: &Written) {
         1,
         &[
             Told::Sampled(10),
+            export("ab", "GPU-b", "ghost cells"),
             instruction(7, "GPU-b", "norm", 77),
             allocation(9, 0x100, 64, Place::Pinned, "flags"),
         ],
@@ -444,6 +451,11 @@ flags,64,0,16,30,0,0,120,0.750000000,GPU-b,stencil.cu:77
 flags,64,48,64,10,0,0,40,0.250000000,GPU-b,stencil.cu:77
 ",
     );
+    // Of memory of another process its device is known from its owner's file alone. Two warps are 16 parts of 16 bytes
+    // each, and the copy from 1000 to 1100 is in 7.
+    let ran = with(&["--output", "csv", "--peer-device", "GPU-b"]);
+    let lines: Vec<&str> = ran.exits(0).stdout.lines().skip(1).collect();
+    assert!(lines.len() == 2 * 16 + 7 && lines.iter().all(|line| line.starts_with("ghost cells,4096,")));
     with(&["--object", "ghost*", "--fold", "8x64x8", "--top", "1"]).prints(
         "\
 Note       Of 3 ranks 2 have records.
@@ -486,6 +498,14 @@ ghost cells    4096    0       0      0    8         1       0       8       0  
     std::fs::write(&file, &bytes[..bytes.len() - 5]).unwrap();
     let ran = with(&[]);
     assert!(ran.exits(0).stdout.contains("The records of rank 0 break off."), "{}", ran.stdout);
+
+    // Nobody says whose memory it is: it is told by the call that mapped it.
+    std::fs::write(&file, bytes).unwrap();
+    std::fs::remove_file(stencil.beside().join("records/node0-1001.zst")).unwrap();
+    let ran = with(&["--output", "csv"]);
+    let objects: BTreeSet<&str> =
+        ran.exits(0).stdout.lines().skip(1).filter_map(|line| line.split(',').next()).collect();
+    assert_eq!(objects, ["app+0x99"].into());
 }
 
 #[test]

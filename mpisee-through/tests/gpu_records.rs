@@ -67,6 +67,8 @@ fn of_a_killed_process_there_is_what_was_whole() {
         assert!(output.status.success(), "{end}: {output:?}");
         let rows = String::from_utf8(output.stdout).unwrap();
         assert!(rows.starts_with(&[HEADER, STORE].concat()), "{end}: {rows}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(said.contains("The records break off"), end > 0, "{end}: {said}");
     }
 }
 

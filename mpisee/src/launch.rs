@@ -8,7 +8,7 @@ use crate::flavours::{Flavour, Installation, LIBRARY};
 use crate::gpu::Asked;
 use crate::program::Program;
 use crate::signals;
-use mpisee_profile::options::Options;
+use mpisee_profile::options::{Options, variables};
 use mpisee_profile::process;
 use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
@@ -79,10 +79,8 @@ pub fn launch(run: Run) -> Result<Infallible, Failure> {
 
 /// The profiler's options as the program will have them. What is wrong with them the profiler says.
 fn options(given: &[(&'static str, String)]) -> Options {
-    let inherited = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())));
     let given = given.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
-    Options::from_environment(inherited.chain(given)).0
+    Options::from_environment(variables().chain(given)).0
 }
 
 /// The dynamic loader's separators.

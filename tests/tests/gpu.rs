@@ -5,12 +5,18 @@ use mpisee_profile::Profile;
 use mpisee_profile::gpu::Access;
 use mpisee_profile::rows::{GpuMemory, GpuRow};
 use mpisee_tests::{Mpi, Run, Tables, dist, on_each_mpi, root, within};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(60);
+/// Also writes down every access.
+const RECORDS: [&str; 2] = ["--gpu-records", "records"];
+const BY_OBJECT: [&str; 4] = ["--by", "object", "--output", "csv"];
+/// Where in an object accesses are.
+const BY_ADDRESS: [&str; 6] = ["--by", "address", "--records", "records", "--output", "csv"];
 
 /// The driver that only pretends, compiled; it is its own Sanitizer.
 fn driver() -> &'static Path {
@@ -49,17 +55,19 @@ fn installation() -> tempfile::TempDir {
     prefix
 }
 
-/// Runs the program with its argument on 3 ranks in the installation.
-fn run(mpi: &Mpi, prefix: &Path, program: &str, argument: &str) -> Output {
+/// Runs the program with its argument on 3 ranks in the installation, with further options.
+fn run(mpi: &Mpi, prefix: &Path, program: &str, argument: &str, options: &[&str]) -> Output {
     let driver = driver();
     let headers = format!("-I{}", root().join("gpu-tracer/tests/fake").display());
-    let here = format!("-Wl,-rpath,{}", driver.parent().expect("a folder").display());
+    let library_path = driver.parent().expect("a folder").display().to_string();
+    let here = format!("-Wl,-rpath,{library_path}");
     let program = mpi.compile_with(program, &[&headers, &driver.display().to_string(), &here]);
     std::fs::create_dir_all(prefix.join("segments")).expect("it can be made");
-    let library_path = driver.parent().expect("a folder").display().to_string();
-    let mut command = mpi.launcher(3, &[("LD_LIBRARY_PATH".to_owned(), library_path)]);
+    let disassembler = prefix.join("nvdisasm").display().to_string();
+    let variables = [("LD_LIBRARY_PATH".to_owned(), library_path), ("NVDISASM".to_owned(), disassembler)];
+    let mut command = mpi.launcher(3, &variables);
     command.arg(prefix.join("bin/mpisee")).args(["--gpu", "--output", "test.mpisee", "--gpu-sanitizer"]);
-    command.arg(driver).arg("--segments").arg(prefix.join("segments"));
+    command.arg(driver).arg("--segments").arg(prefix.join("segments")).args(options);
     within(LIMIT, command.arg(program).arg(argument).current_dir(prefix))
 }
 
@@ -88,7 +96,7 @@ fn check(directory: &Path, said: &str) {
 fn kernels_that_write_to_another_rank_are_in_the_profile() {
     on_each_mpi(|mpi| {
         let prefix = installation();
-        let output = run(mpi, prefix.path(), "gpu_ipc", "finalize");
+        let output = run(mpi, prefix.path(), "gpu_ipc", "finalize", &[]);
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{said}");
         assert_eq!(output.stdout, b"");
@@ -119,7 +127,7 @@ fn a_stencil_is_told_by_pairs_objects_lines_and_devices() {
         let prefix = installation();
         let prefix = prefix.path();
         let module = root().join("gpu-tracer/tests/modules/lines.cubin");
-        let output = run(mpi, prefix, "gpu_stencil", &module.display().to_string());
+        let output = run(mpi, prefix, "gpu_stencil", &module.display().to_string(), &RECORDS);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 
         // Rank r stores (5 + r) x 32 x 8 bytes and loads (2 + r) x 32 x 4.
@@ -164,6 +172,12 @@ fn a_stencil_is_told_by_pairs_objects_lines_and_devices() {
             assert!(detail.contains(part), "{part}\n{detail}");
         }
 
+        // Memory of all ranks, and as much of it as was counted.
+        let by_address = sums(&ask(prefix, &BY_ADDRESS));
+        assert_eq!(by_address.len(), 2, "{by_address:?}");
+        assert_eq!(by_address, sums(&ask(prefix, &BY_OBJECT)));
+        assert_eq!(recorded(prefix).0, 3);
+
         for (picture, begin) in [("a.svg", &b"<svg "[..]), ("a.png", b"\x89PNG")] {
             assert_eq!(ask(prefix, &["--image", picture]), "");
             let bytes = std::fs::read(prefix.join(picture)).expect("it was drawn");
@@ -180,7 +194,7 @@ fn a_stencil_is_told_by_pairs_objects_lines_and_devices() {
 fn what_kernels_did_before_a_kill_is_recovered() {
     on_each_mpi(|mpi| {
         let prefix = installation();
-        let output = run(mpi, prefix.path(), "gpu_ipc", "kill");
+        let output = run(mpi, prefix.path(), "gpu_ipc", "kill", &[]);
         assert!(!output.status.success());
         assert!(left(prefix.path()) >= 4);
         let recovered = prefix.path().join("recovered.mpisee");
@@ -235,49 +249,124 @@ fn add_nvbit(prefix: &Path) {
 #[test]
 fn with_nvbit_the_profile_is_the_same_and_records_have_each_access() {
     on_each_mpi(|mpi| {
-        let (prefix, driver) = (installation(), driver());
+        let prefix = installation();
         let prefix = prefix.path();
         add_nvbit(prefix);
-        let headers = format!("-I{}", root().join("gpu-tracer/tests/fake").display());
-        let library_path = driver.parent().expect("a folder").display().to_string();
-        let here = format!("-Wl,-rpath,{library_path}");
-        let program = mpi.compile_with("gpu_ipc", &[&headers, &driver.display().to_string(), &here]);
-        std::fs::create_dir_all(prefix.join("segments")).expect("it can be made");
-        let disassembler = prefix.join("nvdisasm").display().to_string();
-        let variables = [("LD_LIBRARY_PATH".to_owned(), library_path), ("NVDISASM".to_owned(), disassembler)];
-        let mut command = mpi.launcher(3, &variables);
-        command.arg(prefix.join("bin/mpisee")).args([
-            "--gpu",
-            "--gpu-backend",
-            "nvbit",
-            "--output",
-            "test.mpisee",
-        ]);
-        command.args(["--gpu-records", "records", "--segments"]).arg(prefix.join("segments"));
-        let output = within(LIMIT, command.arg(program).arg("finalize").current_dir(prefix));
+        let options = [&["--gpu-backend", "nvbit"], &RECORDS[..]].concat();
+        let output = run(mpi, prefix, "gpu_ipc", "finalize", &options);
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{said}");
         assert_eq!(output.stdout, b"");
         check(&prefix.join("test.mpisee"), &said);
         assert_eq!(left(prefix), 0, "a clean run leaves nothing");
         // Ranks 0 and 1 use a GPU, and rank 1 has the nine warps of the halo.
-        let files: Vec<PathBuf> = std::fs::read_dir(prefix.join("records"))
-            .expect("it was made")
-            .map(|entry| entry.expect("an entry").path())
-            .collect();
-        assert_eq!(files.len(), 2, "{files:?}");
-        let mut rows = Vec::new();
-        for file in &files {
-            let mut through = Command::new(dist().join("bin/mpisee-through"));
-            let output = within(LIMIT, through.arg("gpu-records").arg(file));
-            assert!(output.status.success(), "{output:?}");
-            let text = String::from_utf8(output.stdout).expect("it is text");
-            rows.extend(text.lines().skip(1).map(str::to_owned));
-        }
-        assert_eq!(rows.len(), 9, "{rows:#?}");
+        let (files, rows) = recorded(prefix);
+        assert_eq!((files, rows.len()), (2, 9), "{rows:#?}");
         assert!(
             rows.iter().all(|row| row.contains(",copy,copy+0xe0,ipc,") && row.contains(",store,8,ffffffff,"))
         );
         assert!(rows[1].ends_with(",256 264 272 280 288 296 304 312 320 328 336 344 352 360 368 376 384 392 400 408 416 424 432 440 448 456 464 472 480 488 496 504"), "{}", rows[1]);
+        assert_eq!(sums(&ask(prefix, &BY_ADDRESS)), sums(&ask(prefix, &BY_OBJECT)));
+    });
+}
+
+/// How many files of records there are, and the rows of all of them.
+fn recorded(prefix: &Path) -> (usize, Vec<String>) {
+    let entries = std::fs::read_dir(prefix.join("records")).expect("it was made");
+    let files: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    let mut rows = Vec::new();
+    for file in &files {
+        let mut through = Command::new(dist().join("bin/mpisee-through"));
+        let output = within(LIMIT, through.arg("gpu-records").arg(file));
+        assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+        let text = String::from_utf8(output.stdout).expect("it is text");
+        rows.extend(text.lines().skip(1).map(str::to_owned));
+    }
+    (files.len(), rows)
+}
+
+/// Accesses, and bytes loaded, stored and changed by atomics, by object.
+fn sums(csv: &str) -> BTreeMap<String, [u64; 4]> {
+    let mut lines = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let heads = lines.next().expect("names of columns");
+    let column = |name: &str| heads.iter().position(|head| *head == name).expect("it is there");
+    let columns = ["accesses", "loaded_bytes", "stored_bytes", "atomic_bytes"].map(column);
+    let mut sums: BTreeMap<String, [u64; 4]> = BTreeMap::new();
+    for line in lines {
+        let sum = sums.entry(line[column("object")].to_owned()).or_default();
+        for (sum, at) in sum.iter_mut().zip(columns) {
+            *sum += line[at].parse::<u64>().expect("a number");
+        }
+    }
+    sums
+}
+
+/// One instruction writes to memory of two names, which another process exported.
+#[test]
+fn records_and_counts_of_another_ranks_memory_have_its_names_and_sums() {
+    on_each_mpi(|mpi| {
+        for back_end in ["sanitizer", "nvbit"] {
+            let prefix = installation();
+            let prefix = prefix.path();
+            add_nvbit(prefix);
+            let output =
+                run(mpi, prefix, "gpu_ipc", "two", &[&["--gpu-backend", back_end], &RECORDS[..]].concat());
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            assert_eq!((output.stdout, left(prefix)), (Vec::new(), 0));
+
+            let profile = Profile::open(prefix.join("test.mpisee")).expect("it was written");
+            let rows = profile.rows_if_any::<GpuRow>().expect("gpu.csv can be read");
+            let mut rows: Vec<_> = rows
+                .map(|row| row.expect("a row"))
+                .map(|row| (row.object, row.rank, row.peer_rank, row.accesses, row.bytes))
+                .collect();
+            rows.sort();
+            assert_eq!(
+                rows,
+                [("flags".to_owned(), 1, Some(0), 12, 96), ("ghost cells".to_owned(), 1, Some(0), 288, 2304)]
+            );
+            let by_address = sums(&ask(prefix, &BY_ADDRESS));
+            assert_eq!(by_address["flags"], [12, 0, 96, 0]);
+            assert_eq!(by_address, sums(&ask(prefix, &BY_OBJECT)));
+
+            // Three warps of four lanes, each 256 bytes after the other, are told in parts of 16 bytes.
+            let flags = ask(prefix, &[&BY_ADDRESS[..], &["--object", "flags"]].concat());
+            let begins: Vec<&str> =
+                flags.lines().skip(1).map(|line| line.split(',').nth(2).expect("a column")).collect();
+            assert_eq!(begins, ["512", "528", "768", "784", "1024", "1040"]);
+            assert!(flags.lines().skip(1).all(|line| line.starts_with("flags,4096,")
+                && line.contains(",2,0,16,0,0.166666667,GPU-")
+                && line.ends_with("0001,copy+0xe0")));
+
+            // Nine warps of 32 lanes fill a row of 256 elements, and 32 of the next.
+            let folded =
+                [&BY_ADDRESS[..], &["--object", "ghost*", "--peer-device", "*0000", "--fold", "64x256x8"]]
+                    .concat();
+            let folded = ask(prefix, &folded);
+            let fields: Vec<String> = folded
+                .lines()
+                .skip(1)
+                .map(|line| line.split(',').skip(1).take(7).collect::<Vec<_>>().join(","))
+                .collect();
+            let expected: Vec<String> = (0..288)
+                .map(|at| format!("131072,{},{},{},{},1,0", at / 256, at % 256, 8 * at, 8 * at + 8))
+                .collect();
+            assert_eq!(fields, expected);
+            let image = ["--by", "address", "--records", "records", "--fold", "64x256x8", "--image", "a.svg"];
+            assert_eq!(ask(prefix, &image), "");
+            let svg = std::fs::read_to_string(prefix.join("a.svg")).expect("it was drawn");
+            assert_eq!(svg.matches("<title>bytes ").count(), 288);
+
+            let (files, rows) = recorded(prefix);
+            let of_flags: Vec<&str> = rows
+                .iter()
+                .filter(|row| row.contains(",store,8,0000000f,"))
+                .map(|row| row.rsplit(',').next().expect("a column"))
+                .collect();
+            // NVBit tells nothing of rank 2, which has a context and no more.
+            let expected = if back_end == "nvbit" { 2 } else { 3 };
+            assert_eq!((files, rows.len()), (expected, 12), "{rows:#?}");
+            assert_eq!(of_flags, ["512 520 528 536", "768 776 784 792", "1024 1032 1040 1048"]);
+        }
     });
 }

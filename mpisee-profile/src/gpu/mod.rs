@@ -12,6 +12,7 @@ pub use join::{binaries, join};
 pub use rows::{Part, parts};
 
 use crate::error::ProfileError;
+use crate::process;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -32,6 +33,12 @@ pub fn path(segments: &Path, user: u32, pid: u32, start: u64) -> PathBuf {
     segments.join(format!("mpisee-{user}-{pid}-{start}.gpu"))
 }
 
+/// Where the file of this process lies, or will. `user` is who runs it.
+pub fn own_path(segments: &Path, user: u32) -> PathBuf {
+    let pid = std::process::id();
+    path(segments, user, pid, process::look_at(pid).map_or(0, |seen| seen.start))
+}
+
 /// How an instruction accesses memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -45,7 +52,7 @@ pub enum Access {
 }
 
 /// Where memory is that is not the device's own.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Place {
     /// On another device of the process.
     Device(String),

@@ -35,6 +35,11 @@ const COPY: u8 = 7;
 /// No block is longer.
 const MOST_BYTES: usize = 1 << 28;
 
+/// The name of the file of a process, by what ranks.csv has of it.
+pub fn file_name(host: &str, pid: u32) -> String {
+    format!("{}-{pid}.zst", host.replace('/', "_"))
+}
+
 /// What is told once, before accesses that need it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Told {
@@ -61,6 +66,16 @@ pub enum Told {
         bytes: u64,
         /// Where it is.
         place: Place,
+        /// Its name, or the call stack that allocated it.
+        object: String,
+    },
+    /// Memory that was made accessible to other processes, which know it by its handle. A later one of the same handle
+    /// takes the place of an earlier one.
+    Export {
+        /// The handle, in hexadecimal.
+        handle: String,
+        /// The device that it is on.
+        device: String,
         /// Its name, or the call stack that allocated it.
         object: String,
     },

@@ -152,7 +152,7 @@ fn start(sessions_alone: Option<Group>) {
     let Some(predefined) = predefined else {
         return tell_misfit(&version);
     };
-    let (options, complaints) = Options::from_environment(variables());
+    let (options, complaints) = Options::of_process();
     let ticks_are_tsc = clock::choose(options.clock);
     let before = clock::moment();
     let Some((segment, complaint)) = Segment::create(&options.segments) else {
@@ -205,12 +205,6 @@ fn start(sessions_alone: Option<Group>) {
     fill_header(process, before);
     price::note_init(process, began_ns);
     switch(process, record);
-}
-
-/// The environment, as far as names are text.
-fn variables() -> impl Iterator<Item = (String, String)> {
-    let all = std::env::vars_os();
-    all.filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())))
 }
 
 /// Several threads call MPI at the same time.

@@ -1,14 +1,14 @@
 //! `gpu-records`: every access of GPU kernels that `mpisee --gpu-records` wrote down.
 
 use super::Outcome;
+use crate::recorded;
 use anyhow::{Context, Result};
 use clap::Args;
 use mpisee_profile::gpu::Place;
-use mpisee_profile::gpu::records::{Item, RecordReader, Told, WarpAccess};
+use mpisee_profile::gpu::records::{Item, Told, WarpAccess};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::path::PathBuf;
 
@@ -71,7 +71,7 @@ impl Known {
                 };
                 self.allocations.insert(id, (begin, [memory.to_owned(), peer, object]));
             }
-            Told::Sampled(_) | Told::Dropped(_) => {}
+            Told::Sampled(_) | Told::Export { .. } | Told::Dropped(_) => {}
         }
     }
 
@@ -106,30 +106,22 @@ impl Known {
 
 /// Runs the command.
 pub fn run(args: &GpuRecordsArgs) -> Result<Outcome> {
-    let unreadable = || format!("cannot read '{}'", args.file.display());
-    let file = File::open(&args.file).with_context(unreadable)?;
-    let reader =
-        RecordReader::new(zstd::Decoder::new(file).with_context(unreadable)?).with_context(unreadable)?;
     let mut known = Known::default();
     let (mut sampled, mut dropped) = (1, 0);
     let mut rows = csv::Writer::from_writer(io::stdout().lock());
-    for item in reader {
-        match item.with_context(unreadable)? {
-            Item::Access(access) => {
-                if let Err(error) = rows.serialize(known.row(&access)) {
-                    return ended(error);
-                }
-            }
-            Item::Told(told) => {
-                match told {
-                    Told::Sampled(n) => sampled = n,
-                    Told::Dropped(warps) => dropped = warps,
-                    _ => {}
-                }
-                known.learn(told);
-            }
+    let read = recorded::read(&args.file, |item| {
+        match item {
+            Item::Access(access) => rows.serialize(known.row(&access))?,
+            Item::Told(Told::Sampled(n)) => sampled = n,
+            Item::Told(Told::Dropped(warps)) => dropped = warps,
+            Item::Told(told) => known.learn(told),
         }
-    }
+        Ok(())
+    });
+    let is_whole = match read {
+        Ok(is_whole) => is_whole,
+        Err(error) => return ended(error),
+    };
     rows.flush().or_else(|error| if error.kind() == ErrorKind::BrokenPipe { Ok(()) } else { Err(error) })?;
     let mut said = String::new();
     if sampled > 1 {
@@ -138,14 +130,20 @@ pub fn run(args: &GpuRecordsArgs) -> Result<Outcome> {
     if dropped > 0 {
         let _ = writeln!(said, "{dropped} records are missing: the device had no room for them.");
     }
+    if !is_whole {
+        let _ = writeln!(said, "The records break off, as where a process was killed.");
+    }
     io::stderr().write_all(said.as_bytes())?;
     Ok(Outcome::Done)
 }
 
 /// Whoever reads the rows may have enough of them.
-fn ended(error: csv::Error) -> Result<Outcome> {
-    match error.kind() {
-        csv::ErrorKind::Io(cause) if cause.kind() == ErrorKind::BrokenPipe => Ok(Outcome::Done),
-        _ => Err(error).context("cannot write the rows"),
+fn ended(error: anyhow::Error) -> Result<Outcome> {
+    match error.downcast::<csv::Error>() {
+        Ok(error) => match error.kind() {
+            csv::ErrorKind::Io(cause) if cause.kind() == ErrorKind::BrokenPipe => Ok(Outcome::Done),
+            _ => Err(error).context("cannot write the rows"),
+        },
+        Err(error) => Err(error),
     }
 }

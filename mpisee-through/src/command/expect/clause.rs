@@ -1,6 +1,6 @@
 //! A line of a file of expectations.
 
-use crate::glob::Glob;
+use mpisee_profile::glob::Glob;
 use std::str::FromStr;
 
 /// What is expected to be so much.
@@ -67,8 +67,8 @@ impl Clause {
         Clause {
             text: format!("{}{of}{on}", metric.name()),
             metric,
-            call: call.map(glob),
-            comm: comm.map(glob),
+            call: call.map(Glob::new),
+            comm: comm.map(Glob::new),
             relation: Relation::Equal,
             number: 0.0,
         }
@@ -93,12 +93,6 @@ impl Clause {
             Relation::AtLeast => found >= self.number,
         }
     }
-}
-
-fn glob(pattern: &str) -> Glob {
-    // Any text is a pattern.
-    let Ok(glob) = pattern.parse();
-    glob
 }
 
 impl FromStr for Clause {
@@ -131,7 +125,7 @@ impl FromStr for Clause {
             if !fits || place.is_some() {
                 return Err(format!("'{} … {word} {name}' has no meaning", metric.name()));
             }
-            *place = Some(glob(name));
+            *place = Some(Glob::new(name));
             rest = more;
         }
         match rest {

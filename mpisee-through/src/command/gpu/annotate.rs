@@ -1,6 +1,6 @@
 //! The source, with what each line accesses.
 
-use super::sums::{self, Key, Sum, Sums};
+use super::sums::{self, Key, Label, Sum, Sums};
 use super::{Chosen, GpuArgs, nothing};
 use crate::output::{Format, Page, printable};
 use crate::sheet::{self, Answer, Head, Sheet, Value};
@@ -24,7 +24,7 @@ struct Annotated {
 
 /// The files with the largest share first: text for reading, rows for CSV and JSON.
 pub fn answer(profile: &Profile, chosen: &Chosen, args: &GpuArgs) -> Result<Answer> {
-    let sums = Sums::of(&chosen.rows, |row| vec![row.source.clone()]);
+    let sums = Sums::of(&chosen.rows, |row| vec![Label::Text(row.source.clone())]);
     let all = sums.all(args.of);
     let mut found = sums.sorted(args.of);
     let left_out = found.len().saturating_sub(args.shown.limit(&args.output));
@@ -58,7 +58,7 @@ fn files(
     let places = Places(args.source.clone());
     let mut files: Vec<(String, Annotated)> = Vec::new();
     for (key, sum) in found {
-        let (name, line) = split(&key[0]);
+        let (name, line) = split(key[0].text());
         let at = files.iter().position(|(known, _)| known == name).unwrap_or_else(|| {
             let mut file = Annotated::default();
             if line > 0 {

@@ -1,9 +1,9 @@
 //! Which accesses are of interest.
 
-use crate::glob::Glob;
 use crate::names::short;
 use clap::Args;
 use mpisee_profile::RankSet;
+use mpisee_profile::glob::Glob;
 use mpisee_profile::rows::GpuRow;
 
 /// Filters; each takes what all others take.
@@ -46,14 +46,24 @@ impl Choice {
         self.object.as_ref().is_none_or(|it| it.matches(told))
     }
 
+    /// Whether memory on a device is chosen.
+    pub fn takes_peer_device(&self, peer_device: &str) -> bool {
+        self.peer_device.as_ref().is_none_or(|it| it.matches(peer_device))
+    }
+
+    /// Whether what a rank runs is chosen.
+    pub fn takes_line(&self, rank: u32, device: &str, kernel: &str, line: &str) -> bool {
+        let fits = |pattern: &Option<Glob>, text: &str| pattern.as_ref().is_none_or(|it| it.matches(text));
+        let is_kernel = |it: &Glob| it.matches(kernel) || it.matches(&short(kernel));
+        self.kernel.as_ref().is_none_or(is_kernel)
+            && self.ranks.as_ref().is_none_or(|it| it.contains(rank))
+            && fits(&self.line, line)
+            && fits(&self.device, device)
+    }
+
     /// Whether a row is chosen, but for its object.
     pub fn takes(&self, row: &GpuRow) -> bool {
-        let fits = |pattern: &Option<Glob>, text: &str| pattern.as_ref().is_none_or(|it| it.matches(text));
-        let is_kernel = |it: &Glob| it.matches(&row.kernel) || it.matches(&short(&row.kernel));
-        self.kernel.as_ref().is_none_or(is_kernel)
-            && self.ranks.as_ref().is_none_or(|it| it.contains(row.rank))
-            && fits(&self.line, &row.source)
-            && fits(&self.device, &row.device)
-            && fits(&self.peer_device, &row.peer_device)
+        self.takes_line(row.rank, &row.device, &row.kernel, &row.source)
+            && self.takes_peer_device(&row.peer_device)
     }
 }

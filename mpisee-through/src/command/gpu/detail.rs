@@ -1,6 +1,6 @@
 //! What is in the rows of a table: kinds of access, objects, lines, devices.
 
-use super::sums::{self, Key, Sums};
+use super::sums::{self, Key, Label, Sums};
 use super::{By, Chosen, GpuArgs};
 use crate::sheet::Sheet;
 use mpisee_profile::rows::GpuRow;
@@ -49,9 +49,9 @@ fn sheet(chosen: &Chosen, args: &GpuArgs, mains: &[Key], part: By, name: &'stati
     Sheet { name, heads, rows }
 }
 
-/// The key with a text in each column.
-fn padded(main: &[String], by: By) -> Key {
+/// The key with a label in each column.
+fn padded(main: &[Label], by: By) -> Key {
     let mut key = main.to_vec();
-    key.resize(sums::key_heads(by).len(), String::new());
+    key.resize(sums::key_heads(by).len(), Label::from(""));
     key
 }

@@ -1,7 +1,8 @@
 //! Pictures of who moves data to whom: by kernels, and by MPI beside it.
 
 use super::mpi::Mpi;
-use super::{By, Chosen, GpuArgs, Of, need_pairs, sums};
+use super::sums::{self, Label};
+use super::{By, Chosen, GpuArgs, Of, need_pairs};
 use crate::picture::{Axis, Field, Panel, Picture, drawn, graph};
 use crate::units::{accesses, count};
 use anyhow::Result;
@@ -33,7 +34,7 @@ impl Flow {
 /// A heat map of the kernels' traffic, and where bytes are compared, one of MPI's.
 pub fn picture(profile: &Profile, chosen: &Chosen, args: &GpuArgs) -> Result<Picture> {
     need_pairs(args.by)?;
-    let mut flows: BTreeMap<(String, String), Flow> = BTreeMap::new();
+    let mut flows: BTreeMap<(Label, Label), Flow> = BTreeMap::new();
     for row in &chosen.rows {
         let (kernels, memory) = ends(args.by, row);
         let (from, to, pulls) = match row.access {
@@ -62,10 +63,10 @@ pub fn picture(profile: &Profile, chosen: &Chosen, args: &GpuArgs) -> Result<Pic
 }
 
 /// Who runs the kernel, and whose memory it is.
-fn ends(by: By, row: &GpuRow) -> (String, String) {
+fn ends(by: By, row: &GpuRow) -> (Label, Label) {
     match by {
-        By::Device => (row.device.clone(), sums::or_unknown(&row.peer_device)),
-        _ => (row.rank.to_string(), sums::owner(row)),
+        By::Device => (Label::from(row.device.as_str()), Label::Text(sums::or_unknown(&row.peer_device))),
+        _ => (Label::Number(row.rank), sums::owner(row)),
     }
 }
 
@@ -75,22 +76,23 @@ fn plural(by: By) -> &'static str {
 
 /// What is on the axes: ranks by number, then all else by name; several to a field where they are many.
 struct Places {
-    fields: HashMap<String, u32>,
+    fields: HashMap<Label, u32>,
     names: Vec<String>,
 }
 
 impl Places {
-    fn of<'e>(ends: impl Iterator<Item = &'e String>, most: usize) -> Self {
-        let key = |end: &String| (end.parse::<u32>().unwrap_or(u32::MAX), is_place(end), end.clone());
-        let ends: Vec<String> =
-            ends.map(key).collect::<BTreeSet<_>>().into_iter().map(|(.., end)| end).collect();
+    fn of<'e>(ends: impl Iterator<Item = &'e Label>, most: usize) -> Self {
+        let key = |end: &'e Label| (is_place(end.text()), end);
+        let ends: Vec<&Label> =
+            ends.map(key).collect::<BTreeSet<_>>().into_iter().map(|(_, end)| end).collect();
         let block = ends.len().div_ceil(most).max(1);
         let name = |chunk: &[String]| match chunk {
             [only] => only.clone(),
             _ => format!("{}-{}", chunk[0], chunk[chunk.len() - 1]),
         };
-        let names = short_ids(&ends).chunks(block).map(name).collect();
-        let fields = ends.into_iter().enumerate().map(|(at, end)| (end, (at / block) as u32)).collect();
+        let texts: Vec<String> = ends.iter().map(|end| end.to_string()).collect();
+        let names = short_ids(&texts).chunks(block).map(name).collect();
+        let fields = ends.into_iter().cloned().zip(0..).map(|(end, at)| (end, at / block as u32)).collect();
         Places { fields, names }
     }
 
@@ -120,7 +122,7 @@ fn is_place(end: &str) -> bool {
     ["host", "managed", "(unknown)"].contains(&end)
 }
 
-fn kernels_panel(flows: &BTreeMap<(String, String), Flow>, places: &Places, args: &GpuArgs) -> Panel {
+fn kernels_panel(flows: &BTreeMap<(Label, Label), Flow>, places: &Places, args: &GpuArgs) -> Panel {
     let told = |amount: u64| match args.of {
         Of::Bytes => count(amount, "byte"),
         Of::Accesses => accesses(amount),
@@ -179,9 +181,10 @@ mod tests {
 
     #[test]
     fn ranks_come_by_number_and_before_all_else() {
-        let names = ["host", "10", "9", "(unknown)", "managed"].map(str::to_owned);
+        let mut names = ["host", "(unknown)", "managed"].map(Label::from).to_vec();
+        names.extend([10, 9].map(Label::Number));
         assert_eq!(Places::of(names.iter(), MOST_FIELDS).names, ["9", "10", "(unknown)", "host", "managed"]);
-        let names = ["host", "GPU-b", "GPU-a"].map(str::to_owned);
+        let names = ["host", "GPU-b", "GPU-a"].map(Label::from);
         assert_eq!(Places::of(names.iter(), MOST_FIELDS).names, ["GPU-a", "GPU-b", "host"]);
     }
 
@@ -196,8 +199,11 @@ mod tests {
 
     #[test]
     fn many_ranks_share_fields() {
-        let names: Vec<String> = (0..1025).map(|rank| rank.to_string()).collect();
+        let names: Vec<Label> = (0..1025).map(Label::Number).collect();
         let places = Places::of(names.iter(), MOST_FIELDS);
-        assert_eq!((places.names.len(), places.names[1].as_str(), places.fields["1024"]), (342, "3-5", 341));
+        assert_eq!(
+            (places.names.len(), places.names[1].as_str(), places.fields[&Label::Number(1024)]),
+            (342, "3-5", 341)
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! What MPI moved between the same ranks or devices, in point-to-point messages.
 
-use super::sums::Key;
+use super::sums::{Key, Label};
 use super::{By, Chosen};
 use crate::sheet::Value;
 use anyhow::Result;
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashSet};
 pub struct Mpi {
     /// The devices that ranks stand for.
     ends: HashSet<String>,
-    bytes: BTreeMap<(String, String), (u64, u64)>,
+    bytes: BTreeMap<(Label, Label), (u64, u64)>,
 }
 
 impl Mpi {
@@ -32,8 +32,8 @@ impl Mpi {
             _ => HashSet::new(),
         };
         let end = |rank: u32| match by {
-            By::Device => devices.get(&rank).cloned().flatten(),
-            _ => Some(rank.to_string()),
+            By::Device => devices.get(&rank).cloned().flatten().map(Label::Text),
+            _ => Some(Label::Number(rank)),
         };
         for row in profile.rows::<PeerRow>()? {
             let row = row?;
@@ -47,23 +47,25 @@ impl Mpi {
 
     /// Sent and received, for a row of these columns; nothing where MPI has no such end.
     pub fn cells(&self, key: &Key) -> [Value; 2] {
-        let [Some(from), Some(to)] = [0, 1].map(|column| self.end(&key[column])) else {
+        if !key.iter().all(|label| self.has(label)) {
             return [Value::Nothing, Value::Nothing];
-        };
-        let (sent, received) = self.bytes.get(&(from, to)).copied().unwrap_or_default();
+        }
+        let pair = (key[0].clone(), key[1].clone());
+        let (sent, received) = self.bytes.get(&pair).copied().unwrap_or_default();
         [Value::Bytes(sent), Value::Bytes(received)]
     }
 
     /// What was sent, by sender and receiver.
-    pub fn sent(&self) -> impl Iterator<Item = (&str, &str, u64)> {
-        let sent = self.bytes.iter().map(|((from, to), (sent, _))| (from.as_str(), to.as_str(), *sent));
+    pub fn sent(&self) -> impl Iterator<Item = (&Label, &Label, u64)> {
+        let sent = self.bytes.iter().map(|((from, to), (sent, _))| (from, to, *sent));
         sent.filter(|(.., bytes)| *bytes > 0)
     }
 
-    fn end(&self, text: &str) -> Option<String> {
-        match text.parse::<u32>() {
-            Ok(rank) => Some(rank.to_string()),
-            Err(_) => self.ends.get(text).cloned(),
+    /// Whether MPI has such an end: a rank, or a device that ranks stand for.
+    fn has(&self, label: &Label) -> bool {
+        match label {
+            Label::Number(_) => true,
+            Label::Text(device) => self.ends.contains(device),
         }
     }
 }

@@ -7,9 +7,48 @@ use mpisee_profile::gpu::Access;
 use mpisee_profile::rows::{GpuMemory, GpuRow};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::fmt;
 
-/// What the accesses of a sum have in common, one text per column.
-pub type Key = Vec<String>;
+/// What is in a column of a key. Numbers come before texts.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Label {
+    /// A rank, or a width in bytes.
+    Number(u32),
+    /// All else.
+    Text(String),
+}
+
+impl Label {
+    /// The text; of a number there is none.
+    pub fn text(&self) -> &str {
+        if let Label::Text(text) = self { text } else { "" }
+    }
+
+    fn value(&self) -> Value {
+        match self {
+            Label::Number(number) => Value::Count(u64::from(*number)),
+            Label::Text(text) => Value::from(text.as_str()),
+        }
+    }
+}
+
+impl From<&str> for Label {
+    fn from(text: &str) -> Self {
+        Label::Text(text.to_owned())
+    }
+}
+
+impl fmt::Display for Label {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Label::Number(number) => write!(to, "{number}"),
+            Label::Text(text) => to.write_str(text),
+        }
+    }
+}
+
+/// What the accesses of a sum have in common, one label per column.
+pub type Key = Vec<Label>;
 
 /// What is in a row.
 #[derive(Clone, Debug, Default)]
@@ -27,6 +66,15 @@ impl Sum {
         let bytes = &mut self.bytes[row.access as usize];
         *bytes = bytes.saturating_add(row.bytes);
         self.error = self.error.hypot(row.error);
+    }
+
+    /// Adds another sum.
+    pub fn join(&mut self, other: &Sum) {
+        self.accesses = self.accesses.saturating_add(other.accesses);
+        for (bytes, more) in self.bytes.iter_mut().zip(other.bytes) {
+            *bytes = bytes.saturating_add(more);
+        }
+        self.error = self.error.hypot(other.error);
     }
 
     /// How much it is.
@@ -94,14 +142,14 @@ impl Sums {
 
 /// What rows of one sum have in common.
 pub fn key(by: By, row: &GpuRow) -> Key {
+    let text = |text: &str| Label::from(text);
     match by {
-        // Ranks and widths are ordered by their numbers, which have at most ten digits.
-        By::Rank => vec![format!("{:010}", row.rank), owner(row)],
-        By::Device => vec![row.device.clone(), or_unknown(&row.peer_device)],
-        By::Kernel => vec![row.kernel.clone()],
-        By::Line => vec![row.source.clone(), row.kernel.clone()],
-        By::Object => vec![or_unknown(&row.object), owner(row)],
-        By::Access => vec![access(row.access).to_owned(), format!("{:010}", row.width)],
+        By::Rank => vec![Label::Number(row.rank), owner(row)],
+        By::Device => vec![text(&row.device), Label::Text(or_unknown(&row.peer_device))],
+        By::Kernel => vec![text(&row.kernel)],
+        By::Line => vec![text(&row.source), text(&row.kernel)],
+        By::Object => vec![Label::Text(or_unknown(&row.object)), owner(row)],
+        By::Access => vec![text(access(row.access)), Label::Number(row.width)],
         // Rows of gpu.csv have no addresses.
         By::Address => Vec::new(),
     }
@@ -121,15 +169,12 @@ pub fn key_heads(by: By) -> Vec<Head> {
 }
 
 /// What a table shows of a key, with kernels as people write them.
-pub fn key_cells(by: By, key: &[String], kernels: &Names) -> Vec<Value> {
-    let number = |text: &str| text.parse::<u64>().map_or_else(|_| Value::from(text), Value::Count);
+pub fn key_cells(by: By, key: &[Label], kernels: &Names) -> Vec<Value> {
+    let kernel = |kernel: &Label| Value::from(kernels.get(kernel.text()));
     match (by, key) {
-        (By::Rank, _) => key.iter().map(|it| number(it)).collect(),
-        (By::Object, [object, owner]) => vec![Value::from(object.as_str()), number(owner)],
-        (By::Access, [access, width]) => vec![Value::from(access.as_str()), number(width)],
-        (By::Kernel, [kernel]) => vec![Value::from(kernels.get(kernel))],
-        (By::Line, [line, kernel]) => vec![Value::from(line.as_str()), Value::from(kernels.get(kernel))],
-        _ => key.iter().map(|it| Value::from(it.as_str())).collect(),
+        (By::Kernel, [it]) => vec![kernel(it)],
+        (By::Line, [line, it]) => vec![line.value(), kernel(it)],
+        _ => key.iter().map(Label::value).collect(),
     }
 }
 
@@ -142,12 +187,12 @@ fn access(access: Access) -> &'static str {
 }
 
 /// The rank, or the kind of memory where that tells more.
-pub fn owner(row: &GpuRow) -> String {
+pub fn owner(row: &GpuRow) -> Label {
     match (row.memory, row.peer_rank) {
-        (GpuMemory::Pinned | GpuMemory::Registered, _) => "host".to_owned(),
-        (GpuMemory::Managed, _) => "managed".to_owned(),
-        (_, Some(rank)) => format!("{rank}"),
-        (_, None) => or_unknown(""),
+        (GpuMemory::Pinned | GpuMemory::Registered, _) => Label::from("host"),
+        (GpuMemory::Managed, _) => Label::from("managed"),
+        (_, Some(rank)) => Label::Number(rank),
+        (_, None) => Label::Text(or_unknown("")),
     }
 }
 

@@ -5,7 +5,7 @@ use super::super::sums::Sum;
 use crate::symbols::Symbols;
 use mpisee_profile::gpu::records::{Item, Told, WarpAccess};
 use mpisee_profile::gpu::{Access, Place};
-use mpisee_profile::rows::{GpuMemory, GpuRow};
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::str::FromStr;
 
@@ -104,9 +104,6 @@ pub struct Cell {
 /// Name, or calls, and length in bytes.
 pub type ObjectKey = (String, u64);
 
-/// The number of an instruction, and the object that it accesses.
-type Target = (u32, ObjectKey);
-
 /// Allocations of one name, or from one place, and of one size.
 #[derive(Clone, Debug)]
 pub struct Object {
@@ -120,34 +117,44 @@ pub struct Object {
     pub beyond: u64,
 }
 
-impl Object {
-    /// How many allocations it is.
-    pub fn count(&self) -> usize {
-        self.allocations.len()
-    }
-}
-
 struct Allocation {
     begin: u64,
-    bytes: u64,
-    object: String,
-    place: Place,
+    raw: Raw,
 }
 
-/// All accesses, as they are read.
+/// What is known of an allocation where it is accessed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Raw {
+    /// Its name or the calls that made it, as they are in the file.
+    object: String,
+    place: Place,
+    bytes: u64,
+}
+
+/// The numbers of an instruction and of what it accesses.
+type Target = (u32, usize);
+
+/// All accesses, as they are read. Which object memory of another process is, and with it, whether that is chosen, is known
+/// when all files have been read.
 pub struct Cells<'a> {
     grid: Grid,
     choice: &'a Choice,
-    pub symbols: Symbols,
+    /// Device and line.
+    instructions: Vec<(String, String)>,
+    numbers: HashMap<(String, String), u32>,
+    objects: Vec<(Raw, Object)>,
+    object_numbers: HashMap<Raw, usize>,
+    /// By handle: device and object of memory, as its owner knows them.
+    exports: HashMap<String, (String, String)>,
+}
+
+/// The objects that were chosen.
+pub struct Named {
+    pub objects: BTreeMap<ObjectKey, Object>,
     /// Device and line.
     pub instructions: Vec<(String, String)>,
-    numbers: HashMap<(String, String), u32>,
-    /// By name and size.
-    pub objects: BTreeMap<ObjectKey, Object>,
-    /// What gpu.csv says of memory of other processes; see [`owners`].
-    owners: HashMap<Instruction, Option<GpuRow>>,
-    /// Call stacks as they are in the files.
-    pub raw_objects: BTreeSet<String>,
+    /// What kept objects from being told by their calls.
+    pub problems: BTreeSet<String>,
 }
 
 /// What was told of a rank.
@@ -158,7 +165,7 @@ pub struct OfRank {
     instructions: HashMap<u32, (String, String, String)>,
     allocations: HashMap<u32, Allocation>,
     dropped: u64,
-    /// Whether an instruction's accesses to an allocation are chosen, and where they go.
+    /// Whether an instruction's accesses to an allocation may be chosen, and where they go.
     chosen: HashMap<(u32, u32), Option<Target>>,
 }
 
@@ -174,17 +181,16 @@ impl OfRank {
 }
 
 impl<'a> Cells<'a> {
-    /// None yet. `rows` is gpu.csv.
-    pub fn new(grid: Grid, choice: &'a Choice, symbols: Symbols, rows: Vec<GpuRow>) -> Self {
+    /// None yet.
+    pub fn new(grid: Grid, choice: &'a Choice) -> Self {
         Cells {
             grid,
             choice,
-            symbols,
             instructions: Vec::new(),
             numbers: HashMap::new(),
-            objects: BTreeMap::new(),
-            owners: owners(rows),
-            raw_objects: BTreeSet::new(),
+            objects: Vec::new(),
+            object_numbers: HashMap::new(),
+            exports: HashMap::new(),
         }
     }
 
@@ -196,8 +202,12 @@ impl<'a> Cells<'a> {
                 of_rank.instructions.insert(id, (device, kernel, source));
             }
             Item::Told(Told::Allocation { id, begin, bytes, place, object }) => {
-                of_rank.allocations.insert(id, Allocation { begin, bytes, object, place });
+                let raw = Raw { object, place, bytes };
+                of_rank.allocations.insert(id, Allocation { begin, raw });
                 of_rank.chosen.retain(|(_, allocation), _| *allocation != id);
+            }
+            Item::Told(Told::Export { handle, device, object }) => {
+                self.exports.insert(handle, (device, object));
             }
             Item::Told(Told::Dropped(accesses)) => of_rank.dropped = accesses,
             Item::Access(access) => {
@@ -212,76 +222,104 @@ impl<'a> Cells<'a> {
             let found = self.choose(of_rank, access);
             of_rank.chosen.insert(pair, found);
         }
-        let (instruction, key) = of_rank.chosen.get(&pair)?.as_ref()?;
+        let (instruction, number) = (*of_rank.chosen.get(&pair)?)?;
         let begin = of_rank.allocations.get(&access.allocation)?.begin;
-        let object = self.objects.get_mut(key)?;
+        let (_, object) = self.objects.get_mut(number)?;
         let kind = access.access;
         if access.width == 0 {
             // All copies are recorded, whatever part of the other accesses is.
             let &[address, bytes] = access.words.as_slice() else { return None };
-            object.copy(*instruction, kind, address.checked_sub(begin)?, bytes);
+            object.copy(instruction, kind, address.checked_sub(begin)?, bytes);
             return Some(());
         }
         let bytes = of_rank.sampled * u64::from(access.width);
         for &address in &access.words {
-            object.add(*instruction, kind, address.checked_sub(begin)?, of_rank.sampled, bytes);
+            object.add(instruction, kind, address.checked_sub(begin)?, of_rank.sampled, bytes);
         }
         Some(())
     }
 
-    /// The number of the instruction and the object, if their accesses are chosen.
+    /// The numbers of the instruction and of what it accesses, if the instruction is chosen.
     fn choose(&mut self, of_rank: &OfRank, access: &WarpAccess) -> Option<Target> {
         let (device, kernel, source) = of_rank.instructions.get(&access.instruction)?;
-        let allocation = of_rank.allocations.get(&access.allocation)?;
-        let key = (of_rank.rank, device.clone(), kernel.clone(), source.clone());
-        let owner = match &allocation.place {
-            Place::Ipc(_) => self.owners.get(&key).and_then(Option::as_ref),
-            _ => None,
-        };
-        let raw = owner.map_or(&allocation.object, |row| &row.object).clone();
-        let device_of = owner.map_or_else(|| peer_device(&allocation.place), |row| row.peer_device.clone());
-        let object = self.symbols.stack(&raw);
-        let row = GpuRow {
-            rank: of_rank.rank,
-            device: device.clone(),
-            peer_rank: None,
-            peer_device: device_of,
-            memory: GpuMemory::Device,
-            kernel: kernel.clone(),
-            source: source.clone(),
-            object: object.clone(),
-            access: access.access,
-            width: access.width,
-            accesses: 0,
-            bytes: 0,
-            sampled: 1,
-            error: 0.0,
-        };
-        if !self.choice.takes(&row) || !self.choice.takes_object(&object) {
+        let raw = &of_rank.allocations.get(&access.allocation)?.raw;
+        if !self.choice.takes_line(of_rank.rank, device, kernel, source) {
             return None;
         }
-        self.raw_objects.insert(raw);
         let place = (device.clone(), source.clone());
         let next = self.instructions.len() as u32;
         let instruction = *self.numbers.entry(place.clone()).or_insert(next);
         if instruction == next {
             self.instructions.push(place);
         }
-        let key = (object, allocation.bytes);
-        let whole = self.objects.entry(key.clone()).or_insert_with(|| Object {
-            bytes: allocation.bytes,
-            division: Division::of(self.grid, allocation.bytes),
-            cells: BTreeMap::new(),
-            all: Sum::default(),
-            allocations: BTreeSet::new(),
-            beyond: 0,
-        });
-        whole.allocations.insert((of_rank.rank, access.allocation));
-        Some((instruction, key))
+        let next = self.objects.len();
+        let number = *self.object_numbers.entry(raw.clone()).or_insert(next);
+        if number == next {
+            self.objects.push((raw.clone(), Object::new(raw.bytes, self.grid)));
+        }
+        let (_, object) = self.objects.get_mut(number)?;
+        object.allocations.insert((of_rank.rank, access.allocation));
+        Some((instruction, number))
+    }
+
+    /// The objects, once all files have been read. Memory of another process is what its owner calls it, if that wrote
+    /// records, too; else the call that mapped it.
+    pub fn named(self, mut symbols: Symbols) -> Named {
+        let mut objects: BTreeMap<ObjectKey, Object> = BTreeMap::new();
+        let mut raw_objects = BTreeSet::new();
+        for (raw, object) in self.objects {
+            let (device, name) = match &raw.place {
+                Place::Ipc(handle) => {
+                    self.exports.get(handle).cloned().unwrap_or((String::new(), raw.object))
+                }
+                place => (peer_device(place), raw.object),
+            };
+            let told = symbols.stack(&name);
+            if !self.choice.takes_peer_device(&device) || !self.choice.takes_object(&told) {
+                continue;
+            }
+            raw_objects.insert(name);
+            match objects.entry((told, raw.bytes)) {
+                Entry::Vacant(place) => {
+                    place.insert(object);
+                }
+                Entry::Occupied(mut place) => place.get_mut().join(object),
+            }
+        }
+        let problems = symbols.problems(&raw_objects);
+        Named { objects, instructions: self.instructions, problems }
     }
 }
 
 impl Object {
+    fn new(bytes: u64, grid: Grid) -> Self {
+        Object {
+            bytes,
+            division: Division::of(grid, bytes),
+            cells: BTreeMap::new(),
+            all: Sum::default(),
+            allocations: BTreeSet::new(),
+            beyond: 0,
+        }
+    }
+
+    /// How many allocations it is.
+    pub fn count(&self) -> usize {
+        self.allocations.len()
+    }
+
+    /// Adds another of as many bytes.
+    fn join(&mut self, other: Object) {
+        for (field, cell) in other.cells {
+            let own = self.cells.entry(field).or_default();
+            own.sum.join(&cell.sum);
+            own.instructions.extend(cell.instructions);
+        }
+        self.all.join(&other.all);
+        self.allocations.extend(other.allocations);
+        self.beyond = self.beyond.saturating_add(other.beyond);
+    }
+
     fn add(&mut self, instruction: u32, kind: Access, offset: u64, accesses: u64, bytes: u64) {
         let Some(field) = self.division.field(offset) else {
             self.beyond = self.beyond.saturating_add(accesses);
@@ -306,21 +344,6 @@ impl Object {
             (at, accesses) = (next, 0);
         }
     }
-}
-
-/// Who runs an instruction: rank, device, kernel and line.
-type Instruction = (u32, String, String, String);
-
-/// Records have no names for memory of other processes, since its owner alone knows them. gpu.csv has been joined: where
-/// all that an instruction accesses by IPC is one object, it is this.
-fn owners(rows: Vec<GpuRow>) -> HashMap<Instruction, Option<GpuRow>> {
-    let mut owners: HashMap<Instruction, Option<GpuRow>> = HashMap::new();
-    for row in rows.into_iter().filter(|row| row.memory == GpuMemory::Ipc) {
-        let key = (row.rank, row.device.clone(), row.kernel.clone(), row.source.clone());
-        let owner = owners.entry(key).or_insert_with(|| Some(row.clone()));
-        owner.take_if(|it| (&it.object, &it.peer_device) != (&row.object, &row.peer_device));
-    }
-    owners
 }
 
 fn peer_device(place: &Place) -> String {

@@ -1,7 +1,6 @@
 //! Where in an object accesses are: from the records of all of them.
 
 mod cells;
-mod files;
 
 pub use cells::Fold;
 
@@ -9,6 +8,7 @@ use super::{GpuArgs, Of, sums};
 use crate::load;
 use crate::output::{Format, printable};
 use crate::picture::{Axis, Field, Panel, Picture, drawn};
+use crate::recorded;
 use crate::shades::{SHADES, shade};
 use crate::sheet::{self, Answer, Head, Sheet, Value};
 use crate::symbols::{Places, Symbols};
@@ -16,7 +16,7 @@ use crate::units::{accesses, count, human_bytes};
 use anyhow::{Result, bail};
 use cells::{Cell, Cells, Grid, Object, ObjectKey, OfRank};
 use mpisee_profile::Profile;
-use mpisee_profile::rows::{GpuRow, RankRow};
+use mpisee_profile::rows::RankRow;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
@@ -97,17 +97,20 @@ fn read(profile: &Profile, args: &GpuArgs, most: (u64, u64)) -> Result<Found> {
         bail!("--by address needs --records DIR, the folder that `mpisee --gpu-records DIR` filled");
     };
     let ranks: Vec<RankRow> = load::processes(profile)?.0;
-    let rows = profile.rows_if_any::<GpuRow>()?.collect::<Result<Vec<GpuRow>, _>>()?;
     let symbols = Symbols::of(profile, Places(args.source.clone()))?;
-    let mut cells = Cells::new(Grid { fold: args.fold, most }, &args.choice, symbols, rows);
+    let mut cells = Cells::new(Grid { fold: args.fold, most }, &args.choice);
     let mut caveats = Vec::new();
-    let files = files::of_run(folder, &ranks)?;
+    let files = recorded::of_run(folder, &ranks)?;
     if files.len() < ranks.len() {
         caveats.push(format!("Of {} ranks {} have records.", ranks.len(), files.len()));
     }
     for file in files {
         let mut of_rank = OfRank::new(file.rank);
-        if !file.read(|item| cells.take(&mut of_rank, item))? {
+        let take = |item| {
+            cells.take(&mut of_rank, item);
+            Ok(())
+        };
+        if !recorded::read(&file.path, take)? {
             caveats.push(format!("The records of rank {} break off.", file.rank));
         }
         if of_rank.dropped() > 0 {
@@ -118,8 +121,9 @@ fn read(profile: &Profile, args: &GpuArgs, most: (u64, u64)) -> Result<Found> {
             ));
         }
     }
-    caveats.extend(cells.symbols.problems(&cells.raw_objects));
-    let mut objects: Vec<_> = cells.objects.into_iter().collect();
+    let named = cells.named(symbols);
+    caveats.extend(named.problems);
+    let mut objects: Vec<_> = named.objects.into_iter().collect();
     objects.sort_by_key(|(_, object)| Reverse(object.all.of(args.of)));
     if let (Some(fold), Some((_, object))) = (args.fold, objects.first().filter(|(_, it)| it.beyond > 0)) {
         caveats.push(format!(
@@ -130,7 +134,7 @@ fn read(profile: &Profile, args: &GpuArgs, most: (u64, u64)) -> Result<Found> {
     if args.fold.is_some() && objects.len() > 1 {
         caveats.push(format!("The object with most is drawn, of {}; --object chooses.", objects.len()));
     }
-    Ok(Found { objects, instructions: cells.instructions, caveats })
+    Ok(Found { objects, instructions: named.instructions, caveats })
 }
 
 fn heads(args: &GpuArgs) -> Vec<Head> {

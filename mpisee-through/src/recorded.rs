@@ -1,7 +1,7 @@
-//! The files of records: one per process, named after its node and number.
+//! The files of records of GPU accesses: one per process, named after its node and number.
 
 use anyhow::{Context, Result, bail};
-use mpisee_profile::gpu::records::{Item, RecordReader};
+use mpisee_profile::gpu::records::{Item, RecordReader, file_name};
 use mpisee_profile::rows::RankRow;
 use std::fs::File;
 use std::io::{self, Read};
@@ -10,16 +10,13 @@ use std::path::{Path, PathBuf};
 /// The file of a rank.
 pub struct RankFile {
     pub rank: u32,
-    path: PathBuf,
+    pub path: PathBuf,
 }
 
 /// The files of the run's ranks in the folder.
 pub fn of_run(folder: &Path, ranks: &[RankRow]) -> Result<Vec<RankFile>> {
     std::fs::read_dir(folder).with_context(|| format!("cannot read '{}'", folder.display()))?;
-    let file = |row: &RankRow| RankFile {
-        rank: row.rank,
-        path: folder.join(format!("{}-{}.zst", row.host, row.pid)),
-    };
+    let file = |row: &RankRow| RankFile { rank: row.rank, path: folder.join(file_name(&row.host, row.pid)) };
     let files: Vec<RankFile> = ranks.iter().map(file).filter(|file| file.path.is_file()).collect();
     if files.is_empty() {
         bail!("'{}' has no records of this run's processes, HOST-PID.zst", folder.display());
@@ -27,18 +24,16 @@ pub fn of_run(folder: &Path, ranks: &[RankRow]) -> Result<Vec<RankFile>> {
     Ok(files)
 }
 
-impl RankFile {
-    /// Calls `take` with all that is in the file; false if that breaks off, as where the process was killed.
-    pub fn read(&self, mut take: impl FnMut(Item)) -> Result<bool> {
-        let unreadable = || format!("cannot read '{}'", self.path.display());
-        let file = File::open(&self.path).with_context(unreadable)?;
-        let mut frames =
-            Watched { source: zstd::Decoder::new(file).with_context(unreadable)?, is_whole: true };
-        for item in RecordReader::new(&mut frames).with_context(unreadable)? {
-            take(item.with_context(unreadable)?);
-        }
-        Ok(frames.is_whole)
+/// Calls `take` with all that is in the file, or up to its error; false if the file breaks off, as where the process was
+/// killed.
+pub fn read(path: &Path, mut take: impl FnMut(Item) -> Result<()>) -> Result<bool> {
+    let unreadable = || format!("cannot read '{}'", path.display());
+    let file = File::open(path).with_context(unreadable)?;
+    let mut frames = Watched { source: zstd::Decoder::new(file).with_context(unreadable)?, is_whole: true };
+    for item in RecordReader::new(&mut frames).with_context(unreadable)? {
+        take(item.with_context(unreadable)?)?;
     }
+    Ok(frames.is_whole)
 }
 
 /// Remembers whether reading ended with an error: a last frame that is not whole is one, and the reader of records takes
