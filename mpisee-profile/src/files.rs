@@ -155,7 +155,7 @@ impl ProfileFiles {
         })?;
         let mut ready = Vec::new();
         for mut row in rows {
-            if is_merged(&row.comm, &row.topology) {
+            if self.merged.contains_key(&row.comm) || is_merged(&row) {
                 let order = self.merged.len();
                 self.merged
                     .entry(row.comm.clone())

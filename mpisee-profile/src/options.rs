@@ -64,6 +64,8 @@ pub struct Options {
     pub clock: ClockChoice,
     /// Of communicators with the same parent, creating call and members, how many have a row each.
     pub alike: u32,
+    /// Up to so many runs, see [`crate::segment::log::Runs`], each member keeps a list of who is in a communicator.
+    pub listed: u32,
     /// Above so many ranks the profile has sums over ranks instead of rows of each.
     pub fold: u32,
     /// How rows are collected.
@@ -94,6 +96,7 @@ impl Default for Options {
             segments: PathBuf::from("/dev/shm"),
             clock: ClockChoice::Auto,
             alike: 1000,
+            listed: 1024,
             fold: 4096,
             collect: Collect::Auto,
             quiet: false,
@@ -175,6 +178,17 @@ pub const SETTINGS: &[Setting] = &[
                 Ok(())
             }
             _ => Err("is not a number from 1 to 1000000".to_owned()),
+        },
+    },
+    Setting {
+        variable: "MPISEE_LISTED",
+        option: "listed",
+        value: "RUNS",
+        default: "1024",
+        help: "Members of a communicator that are no more than so many runs of ranks at one distance are listed by each of them",
+        apply: |options, text| {
+            options.listed = text.parse().map_err(|_| "is not a number of runs".to_owned())?;
+            Ok(())
         },
     },
     Setting {

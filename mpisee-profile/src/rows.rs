@@ -136,6 +136,22 @@ impl Members {
         self.len() == 0
     }
 
+    /// Whether some of this world are counted and not listed.
+    pub fn is_condensed(&self) -> bool {
+        self.unlisted != [0, 0]
+    }
+
+    /// Lists those that `other` lists of the same communicator. Who is listed then is not counted as unlisted any more.
+    pub fn add(&mut self, other: &Members) {
+        let groups = std::iter::once(&mut self.group).chain(&mut self.remote);
+        let others = std::iter::once(&other.group).chain(&other.remote);
+        for ((group, unlisted), other) in groups.zip(&mut self.unlisted).zip(others) {
+            let before = group.len();
+            group.add(other);
+            *unlisted = unlisted.saturating_sub(group.len() - before);
+        }
+    }
+
     /// The number of processes of other worlds.
     pub fn outsiders(&self) -> u64 {
         self.outside.iter().copied().map(u64::from).sum()

@@ -1,9 +1,10 @@
 //! Segments that are not what a writer makes: cut off, overwritten, or no segments at all. A reader in another
 //! process may find any of these; it says so, or takes what is there, and ends.
 
+use mpisee_profile::rows::{CommRow, Members};
 use mpisee_profile::segment::layout::{HEADER_BYTES, Slot};
 use mpisee_profile::segment::log::{Created, NONE, OUTSIDE, Record, Runs};
-use mpisee_profile::segment::tables::Moment;
+use mpisee_profile::segment::tables::{Moment, merge};
 use mpisee_profile::segment::words::{Owner, Words};
 use mpisee_profile::segment::{CallKey, Key, PeerKey, RankTables, Snapshot};
 use mpisee_profile::writer::to_csv;
@@ -39,6 +40,12 @@ fn created(id: u32, letter: u8, group: Runs) -> Created {
     Created { parent, letter, n: 3, operation, ..Created::with_world(id, 0, group) }
 }
 
+/// Of whose members no list is kept: world rank 0 is the last of six.
+fn without_order() -> Created {
+    let whole = Created { n: 9, rank: 5, ..created(4, b's', [7, 3, 9, 2, 22, 0].into_iter().collect()) };
+    whole.condensed(1).expect("it has more runs")
+}
+
 /// One of everything.
 fn valid() -> Words {
     let other: Runs = [9, 8, 7, 12, 40].into_iter().collect();
@@ -56,12 +63,14 @@ fn valid() -> Words {
             Record::Created(created(1, 0, Runs::first(1))),
             Record::Created(created(2, b's', other)),
             Record::Created(between),
+            Record::Created(without_order()),
             Record::Region { id: 1, parent: 0, name: "solver".to_owned() },
             Record::Region { id: 2, parent: 1, name: "halo".to_owned() },
         ])
         .counters(&[
             (key.pack(), [5, 40, 900, 101, 300, 0]),
             (PeerKey { communicator: 3, peer: 1 }.pack(), [2, 16, 1, 8, 0, 0]),
+            (PeerKey { communicator: 4, peer: 5 }.pack(), [1, 32, 0, 0, 23, 0]),
             (Key::region(1), [1, 5000, 0, 0, 0, 0]),
             (Key::region(2), [2, 3000, 7, 0, 0, 0]),
         ])
@@ -104,15 +113,40 @@ fn processes_of_other_worlds_are_counted_apart() {
 }
 
 #[test]
+fn peers_are_known_and_members_counted_where_no_list_is_kept() {
+    let met = |peer, plus_1| {
+        (PeerKey { communicator: 4, peer }.pack(), [1, 100 + u64::from(peer), 0, 0, plus_1, 0])
+    };
+    // Two threads met the same one; one is of another world; of the last nobody knows who it is.
+    let words = valid().counters(&[met(5, 23), met(2, 10), met(3, u64::from(OUTSIDE) + 1), met(4, 0)]);
+    let words = words.counters(&[met(1, u64::MAX)]);
+    let tables = read(words.words()).unwrap();
+    let of_it = |row: &&mpisee_profile::rows::PeerRow| row.comm == "W_s9";
+    let peers: Vec<_> = tables.peers.iter().filter(of_it).map(|row| (row.peer, row.sent_bytes)).collect();
+    assert_eq!(peers, [(9, 102), (22, 32 + 105)]);
+    assert_eq!(
+        tables.outside.iter().map(|row| (row.peer_in_comm, row.sent_bytes)).collect::<Vec<_>>(),
+        [(3, 103)]
+    );
+    // Another member says that it is in it, too.
+    let mut row = tables.comms[4].clone();
+    let others: Members = "7,22~4".parse().unwrap();
+    let other = CommRow { members: others, ..row.clone() };
+    merge(&mut row, &other);
+    assert_eq!((row.members.to_string().as_str(), row.size, row.count), ("0,7,22~3", 6, 1));
+}
+
+#[test]
 fn a_whole_segment_is_read() {
     let tables = read(valid().words()).unwrap();
     let names: Vec<&str> = tables.comms.iter().map(|row| row.comm.as_str()).collect();
-    assert_eq!(names, ["W", "S", "W_s4", "W_d1_x3"]);
+    assert_eq!(names, ["W", "S", "W_s4", "W_d1_x3", "W_s9"]);
     assert_eq!(tables.comms[2].members.group.to_string(), "7-9,12,40");
     assert_eq!(tables.comms[3].size, 9);
     assert_eq!(tables.calls.len(), 1);
     assert_eq!((tables.calls[0].comm.as_str(), tables.calls[0].calls), ("W_s4", 5));
-    assert_eq!((tables.peers.len(), tables.peers[0].peer), (1, 8));
+    assert_eq!(tables.peers.iter().map(|row| row.peer).collect::<Vec<_>>(), [8, 22]);
+    assert_eq!(tables.comms[4].members.to_string(), "0,7~4");
     // What was called in the inner region was called in the outer one, too.
     let regions: Vec<_> = tables.regions.iter().map(|row| (row.region.as_str(), row.mpi_s.0)).collect();
     assert_eq!(regions, [("solver", 900.0 * 1e-9), ("solver/halo", 900.0 * 1e-9)]);
@@ -156,7 +190,7 @@ fn a_segment_that_is_cut_off_says_so_or_is_short() {
         if length < HEADER_BYTES / 8 {
             assert!(why_not(short).contains("a header has"));
         } else if let Ok(tables) = read(short) {
-            assert!(tables.comms.len() <= 4);
+            assert!(tables.comms.len() <= 5);
         }
     }
 }

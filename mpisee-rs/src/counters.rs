@@ -5,7 +5,7 @@ use crate::segment::Segment;
 use crate::slot;
 use mpisee_profile::segment::Key;
 use mpisee_profile::segment::key::{FIRST_PASSING, Meaning};
-use mpisee_profile::segment::layout::{CHUNK_HEADER_BYTES, ChunkHeader, SLOT_BYTES, Slot};
+use mpisee_profile::segment::layout::{CHUNK_HEADER_BYTES, ChunkHeader, SLOT_BYTES, Slot, peer};
 use std::cell::Cell;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -68,9 +68,14 @@ impl Counters {
     #[inline(never)]
     fn insert(&self, segment: &Segment, key: Key) -> Option<&'static Slot> {
         let slot = if is_passing(key) {
-            self.slot_of_row(segment, process::process()?.folding.lasting(key)?)?
+            let process = process::process()?;
+            self.slot_of_row(segment, process.folding.lasting(process, key)?)?
         } else {
-            self.new_slot(segment, key)?
+            let world_rank = match process::process() {
+                Some(process) => process.folding.world_rank(process, key).ok()?,
+                None => None,
+            };
+            self.slot_with(segment, key, world_rank.map_or(0, |rank| u64::from(rank) + 1))?
         };
         if (self.taken.get() + 1) * 2 > self.index.get().len() {
             self.make_room();
@@ -112,6 +117,11 @@ impl Counters {
 
     /// A slot that is not found by its key; `None` if there is no room for it.
     pub fn new_slot(&self, segment: &Segment, key: Key) -> Option<&'static Slot> {
+        self.slot_with(segment, key, 0)
+    }
+
+    /// The same, of a peer whose rank in the world no reader knows from elsewhere, see [`peer::WORLD_RANK_PLUS_1`].
+    fn slot_with(&self, segment: &Segment, key: Key, world_rank_plus_1: u64) -> Option<&'static Slot> {
         let slots_of = |chunk: &ChunkHeader| {
             (chunk.bytes.load(Ordering::Relaxed) as usize - CHUNK_HEADER_BYTES) / SLOT_BYTES
         };
@@ -127,6 +137,9 @@ impl Counters {
         // SAFETY: the chunk has room for the slot, as just looked at; chunks are mapped, aligned and zero.
         let slot = unsafe { &*ptr::from_ref(chunk).cast::<u8>().add(offset).cast::<Slot>() };
         slot.key.store(key.0, Ordering::Relaxed);
+        if world_rank_plus_1 > 0 {
+            slot.values[peer::WORLD_RANK_PLUS_1].store(world_rank_plus_1, Ordering::Relaxed);
+        }
         // The slot counts from here on; its key is visible before.
         chunk.used.store(used + 1, Ordering::Release);
         segment.note_moment();

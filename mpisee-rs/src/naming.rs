@@ -37,6 +37,7 @@ use std::sync::atomic::Ordering;
 
 mod duplication;
 mod folding;
+mod unlisted;
 
 pub use duplication::{
     abandon_duplication, duplicated, finish_duplications, has_duplicated, start_duplication,
@@ -198,9 +199,9 @@ fn enter_as(
     let _price = Naming::begin(process);
     let Described { mut communicator, created, topology } = describe(process, comm, parent, birth, number.n);
     let text = topology.as_ref().map(|topology| topology.text.as_str());
-    let newborn = Newborn { parent, birth, created, topology: text };
+    let newborn = Newborn { comm, parent, birth, created, topology: text };
     let kin = kin.unwrap_or_else(|| process.folding.decide(process, &newborn));
-    communicator.id = process.folding.enter(&process.segment, kin, newborn);
+    communicator.id = process.folding.enter(process, kin, newborn);
     if !kin.needs_number() {
         number.give_back(process);
     }
@@ -271,7 +272,7 @@ const COMES_WITH_WORLD: Birth =
 /// Tells the log of `MPI_COMM_WORLD` or `MPI_COMM_SELF`.
 pub fn log_predefined(process: &Process, rank: u32, members: Runs) {
     let created = Created::with_world(0, rank, members);
-    process.folding.enter_predefined(&process.segment, COMES_WITH_WORLD, created);
+    process.folding.enter_predefined(process, COMES_WITH_WORLD, created);
 }
 
 /// Writes to the log about a communicator of which it tells.
@@ -389,6 +390,13 @@ impl Membership {
 /// it is of another world, or some of this world have no profiler, and nobody knows for whom it would speak.
 pub fn is_outside(process: &Process, comm: Comm, rank: c_int) -> bool {
     let group = group_of(comm, is_inter(comm));
+    let translated = world_rank_in(process, group, rank);
+    free_group(group);
+    translated < 0 || process.companions.is_partial()
+}
+
+/// The rank in the world of the process with that rank in `group`; negative if it has none.
+fn world_rank_in(process: &Process, group: Group, rank: c_int) -> c_int {
     let mut translated = constant::UNDEFINED;
     let (from, to) = (&raw const rank, &raw mut translated);
     // SAFETY: one rank of the group is read, one is written; both groups are valid.
@@ -396,8 +404,7 @@ pub fn is_outside(process: &Process, comm: Comm, rank: c_int) -> bool {
         let translate = pmpi::MPI_Group_translate_ranks.get();
         translate(Raw::new(group), 1, from, Raw::new(process.world_group), to)
     };
-    free_group(group);
-    translated < 0 || process.companions.is_partial()
+    translated
 }
 
 /// The smallest rank, in the parent, of the new communicator's processes; below an intercommunicator those

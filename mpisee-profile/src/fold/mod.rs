@@ -10,7 +10,7 @@ mod tables;
 
 pub use tables::FoldedTables;
 
-use crate::rows::{CommRow, Members, Memory, PeerRow, Ranks, Seconds, is_of_changing_members};
+use crate::rows::{CommRow, Memory, PeerRow, Ranks, Seconds, is_of_changing_members};
 use crate::segment::key::size_class;
 use crate::segment::tables::{Membership, is_merged, memberships, merge_degrees};
 use crate::segment::{RankTables, Snapshot};
@@ -289,11 +289,9 @@ impl Folded {
         let rank = tables.rank.rank;
         Folded::with(tables, &memberships, |known, row| {
             // Of those that all members report one of them counts, or each counts others.
-            let counts = |row: &&CommRow| {
-                known.reports || is_of_changing_members(&row.comm) || !is_merged(&row.comm, &row.topology)
-            };
-            let (own, none) = (Ranks::one(rank), Ranks::default());
-            let (mut group, mut other) = if known.in_first_group { (own, none) } else { (none, own) };
+            let counts =
+                |row: &&CommRow| known.reports || is_of_changing_members(&row.comm) || !is_merged(row);
+            let (mut group, mut other) = known.itself(rank);
             if let Some(row) = row.filter(|_| known.reports && !absent.is_empty()) {
                 group.join(among(&row.members.group, absent));
                 row.members.remote.iter().for_each(|remote| other.join(among(remote, absent)));
@@ -313,8 +311,14 @@ impl Folded {
                 ranks.join(Ranks::Listed(set.clone()));
                 ranks
             };
-            let remote = row.and_then(|row| row.members.remote.as_ref()).map(listed).unwrap_or_default();
-            let group = row.map_or_else(Ranks::default, |row| listed(&row.members.group));
+            let (group, remote) = match row.map(|row| &row.members) {
+                // Of those that nobody lists each adds itself.
+                Some(members) if members.is_condensed() => known.itself(tables.rank.rank),
+                Some(members) => {
+                    (listed(&members.group), members.remote.as_ref().map(listed).unwrap_or_default())
+                }
+                None => Default::default(),
+            };
             (row.map_or(0, |row| row.count), group, known.is_inter.then_some(remote))
         })
     }
@@ -428,8 +432,18 @@ fn among(members: &RankSet, absent: &RankSet) -> Ranks {
     Ranks::Listed(members.iter().filter(|&rank| absent.contains(rank)).collect())
 }
 
+impl Membership {
+    /// The process itself, in its group of the two.
+    fn itself(&self, rank: u32) -> (Ranks, Ranks) {
+        let (own, none) = (Ranks::one(rank), Ranks::default());
+        if self.in_first_group { (own, none) } else { (none, own) }
+    }
+}
+
 fn about(row: &CommRow, known: &Membership) -> About {
-    let Members { outside, .. } = row.members;
+    // What all members say is to be added once.
+    let is_said_by_another = row.members.is_condensed() && !known.reports;
+    let outside = if is_said_by_another { [0, 0] } else { row.members.outside };
     About {
         name: Some(row.comm.clone()),
         parent: match known.parent_size {

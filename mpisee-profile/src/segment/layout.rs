@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 /// The first word of a segment, written last when it is made.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"mpisee\0\x01");
 /// Version of the layout.
-pub const VERSION: u64 = 5;
+pub const VERSION: u64 = 6;
 /// Bytes of a host name that are kept.
 pub const HOST_BYTES: usize = 64;
 
@@ -145,6 +145,9 @@ pub mod peer {
     pub const RECEIVED_MESSAGES: usize = 2;
     /// Bytes received.
     pub const RECEIVED_BYTES: usize = 3;
+    /// Where this process keeps no list of who is in the communicator: the peer's rank in `MPI_COMM_WORLD` plus 1,
+    /// that of [`super::super::log::OUTSIDE`] if it has none. Written before the slot counts as used; else 0.
+    pub const WORLD_RANK_PLUS_1: usize = 4;
 }
 
 /// Values of a slot that counts the communicators of one row, see [`super::log::Record::Folded`].

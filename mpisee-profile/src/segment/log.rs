@@ -46,6 +46,21 @@ impl Created {
         }
     }
 
+    /// For a process that keeps no list of who is in it, see `Runs::condensed`; `None` where a list takes no more than
+    /// `most` runs.
+    pub fn condensed(&self, most: usize) -> Option<Created> {
+        let groups = || std::iter::once(&self.group).chain(&self.remote);
+        if !groups().any(|group| group.is_without_order(most)) {
+            return None;
+        }
+        let itself = self.group.get(self.rank);
+        Some(Created {
+            group: self.group.condensed(itself),
+            remote: self.remote.as_ref().map(|remote| remote.condensed(None)),
+            ..self.clone()
+        })
+    }
+
     /// As in its record, see [`decode_created`].
     fn numbers(&self) -> Vec<u32> {
         let Created { id, parent, letter, n, r, operation, rank, reorder, group, remote } = self;
@@ -67,7 +82,17 @@ pub const NONE: u32 = u32::MAX;
 /// In a list of world ranks, a process that is of another world.
 pub const OUTSIDE: u32 = u32::MAX;
 
-/// A list of world ranks in a given order, as arithmetic runs. Processes of other worlds are [`OUTSIDE`].
+/// In a list of world ranks, a process of this world whose rank is not told, see `Runs::condensed`.
+pub const UNLISTED: u32 = u32::MAX - 1;
+
+/// The first number that is told in the place of a rank.
+const FIRST_MARK: u32 = UNLISTED;
+
+/// Fewer processes than this are always listed, so that a list which is condensed leaves somebody out.
+const FEWEST_UNLISTED: u64 = 4;
+
+/// A list of world ranks in a given order, as arithmetic runs. Processes of other worlds are [`OUTSIDE`], and those of
+/// which it is not told who they are [`UNLISTED`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Runs(Vec<Run>);
 
@@ -86,6 +111,11 @@ impl Run {
     /// Whether it is of processes of other worlds.
     fn is_outside(&self) -> bool {
         self.first == OUTSIDE
+    }
+
+    /// [`OUTSIDE`] or [`UNLISTED`], where it is of those.
+    fn mark(&self) -> Option<u32> {
+        (self.first >= FIRST_MARK).then_some(self.first)
     }
 
     fn nth(&self, index: u32) -> u32 {
@@ -120,8 +150,8 @@ impl Runs {
 
     /// Appends one rank.
     pub fn push(&mut self, rank: u32) {
-        // A run has processes of this world alone, or of others.
-        let alike = |last: &&mut Run| last.is_outside() == (rank == OUTSIDE);
+        // A run has ranks alone, or those that have none.
+        let alike = |last: &&mut Run| last.mark() == Some(rank).filter(|&rank| rank >= FIRST_MARK);
         if let Some(last) = self.0.last_mut().filter(alike) {
             if last.count == 1 {
                 *last = Run { count: 2, stride: rank.wrapping_sub(last.first) as i32, ..*last };
@@ -170,13 +200,38 @@ impl Runs {
         self.0.iter().flat_map(Run::iter)
     }
 
-    /// The smallest rank; `None` if every process is of another world.
+    /// Whether a list of who it is takes more than `most` runs.
+    fn is_without_order(&self, most: usize) -> bool {
+        self.0.len() > most && self.len() - u64::from(self.outsiders()) >= FEWEST_UNLISTED
+    }
+
+    /// What is kept of a long list without order: how many there are, of this world and of others, and where the first of
+    /// this world is; by rank that first one, the smallest, and `itself`, after those of other worlds that come before.
+    fn condensed(&self, itself: Option<u32>) -> Runs {
+        let outsiders = self.outsiders();
+        let before = self.first_insider().unwrap_or(outsiders);
+        let mut known: Vec<u32> = Vec::new();
+        for rank in [self.get(before), itself, self.min()].into_iter().flatten() {
+            if rank < FIRST_MARK && !known.contains(&rank) {
+                known.push(rank);
+            }
+        }
+        let unlisted = self.len() as u32 - outsiders - known.len() as u32;
+        let marks = |first, count| Some(Run { first, count, stride: 0 }).filter(|run| run.count > 0);
+        let mut runs: Runs = known.into_iter().collect();
+        runs.0.splice(..0, marks(OUTSIDE, before));
+        runs.0.extend(marks(UNLISTED, unlisted));
+        runs.0.extend(marks(OUTSIDE, outsiders - before));
+        runs
+    }
+
+    /// The smallest rank that is told; `None` if there is none, as where every process is of another world.
     pub fn min(&self) -> Option<u32> {
         let least = |run: &Run| match run.ascending() {
             Some((first, ..)) => Some(first),
             None => run.iter().min(),
         };
-        self.0.iter().filter(|run| run.count > 0 && !run.is_outside()).filter_map(least).min()
+        self.0.iter().filter(|run| run.count > 0 && run.mark().is_none()).filter_map(least).min()
     }
 
     /// Whether this group has a smaller world rank than the other; a group of another world has none.
@@ -189,6 +244,12 @@ impl Runs {
         self.0.iter().filter(|run| run.is_outside()).map(|run| run.count).sum()
     }
 
+    /// Of how many processes of this world it is not told who they are.
+    pub fn unlisted(&self) -> u64 {
+        let unlisted = self.0.iter().filter(|run| run.mark() == Some(UNLISTED));
+        unlisted.map(|run| u64::from(run.count)).sum()
+    }
+
     /// Where in the order the first process of this world is.
     pub(crate) fn first_insider(&self) -> Option<u32> {
         let inside = self.0.iter().position(|run| !run.is_outside() && run.count > 0)?;
@@ -197,7 +258,7 @@ impl Runs {
 
     /// The ranks, whatever their order. A long run takes no longer than a short one.
     pub fn to_set(&self) -> RankSet {
-        let insiders = self.0.iter().filter(|run| !run.is_outside());
+        let insiders = self.0.iter().filter(|run| run.mark().is_none());
         let (long, short): (Vec<&Run>, Vec<&Run>) = insiders.partition(|run| run.count >= LONG);
         let mut sets: Vec<RankSet> = Vec::with_capacity(long.len() + 1);
         let mut rest: Vec<u32> = short.into_iter().flat_map(Run::iter).collect();
@@ -479,6 +540,63 @@ mod tests {
                 prop_assert!(count <= words.len());
             }
         }
+    }
+
+    proptest! {
+        #[test]
+        fn of_a_condensed_list_is_known_what_every_member_needs(
+            ranks in proptest::sample::subsequence((0u32..40).collect::<Vec<_>>(), 4..40).prop_shuffle(),
+            outsiders in proptest::collection::vec(0usize..40, 0..5),
+            itself: proptest::sample::Index,
+        ) {
+            let itself = ranks[itself.index(ranks.len())];
+            let mut all = ranks.clone();
+            outsiders.iter().for_each(|&at| all.insert(at.min(all.len()), OUTSIDE));
+            let whole: Runs = all.iter().copied().collect();
+            let condensed = whole.condensed(Some(itself));
+            prop_assert!(condensed.0.len() <= 6);
+            prop_assert_eq!(condensed.len(), whole.len());
+            prop_assert_eq!(condensed.outsiders(), whole.outsiders());
+            prop_assert_eq!(condensed.first_insider(), whole.first_insider());
+            prop_assert_eq!(condensed.min(), whole.min());
+            let known = condensed.to_set();
+            prop_assert!(known.contains(itself));
+            prop_assert!(known.iter().all(|rank| ranks.contains(&rank)));
+            prop_assert_eq!(known.len() + condensed.unlisted(), ranks.len() as u64);
+            prop_assert!(condensed.unlisted() > 0);
+            let created = Created { group: condensed.clone(), ..Created::with_world(2, 1, Runs::default()) };
+            let words = Record::Created(created.clone()).encode();
+            prop_assert_eq!(Record::decode(&words), Some((Record::Created(created), words.len())));
+            prop_assert_eq!(Record::decode(&words[..words.len() - 1]), None);
+        }
+    }
+
+    /// docs/cost.md has the figures.
+    #[test]
+    fn what_a_member_keeps_does_not_grow_with_the_communicator() {
+        const RANKS: u32 = 1 << 20;
+        // A full period of a linear congruential generator modulo a power of two (Knuth, volume 2, 3.2.1.2): an order in
+        // which neighbours have no constant distance.
+        let next = |rank: u32| rank.wrapping_mul(1_664_525).wrapping_add(1_013_904_223) % RANKS;
+        let shuffled: Runs =
+            std::iter::successors(Some(0), |&rank| Some(next(rank))).take(RANKS as usize).collect();
+        assert_eq!(shuffled.to_set(), RankSet::first(RANKS));
+        let whole = Created { rank: 7, ..Created::with_world(2, 7, shuffled) };
+        let bytes = |created: &Created| Record::Created(created.clone()).encode().len() * 8;
+        assert!(bytes(&whole) > 6_000_000, "{}", bytes(&whole));
+        let condensed = whole.condensed(1024).expect("it has no order");
+        assert_eq!((bytes(&condensed), condensed.group.len()), (72, RANKS.into()));
+        let regular = Created::with_world(2, 7, Runs::first(RANKS));
+        assert_eq!(regular.condensed(1024), None);
+    }
+
+    #[test]
+    fn few_processes_are_listed_whatever_their_order() {
+        let three = Created::with_world(2, 0, [7, 1, 3].into_iter().collect());
+        assert_eq!(three.condensed(0), None);
+        let four = Created::with_world(2, 3, [7, 1, 3, 2].into_iter().collect());
+        assert_eq!(four.condensed(9), None);
+        assert_eq!(four.condensed(1).map(|four| four.group.to_set().to_string()), Some("1-2,7".to_owned()));
     }
 
     #[test]

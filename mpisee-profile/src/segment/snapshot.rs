@@ -3,7 +3,7 @@
 use super::key::{Key, MOST_REGIONS, Meaning};
 use super::layout::{
     self, CHUNK_HEADER_BYTES, COUNTERS, ChunkHeader, HEADER_BYTES, HOST_BYTES, Header, LOG, SLOT_BYTES, Slot,
-    call,
+    call, peer,
 };
 use super::log::{Created, Fact, Record, Runs};
 use super::now::{self, Now};
@@ -317,6 +317,7 @@ impl Snapshot {
                 (Meaning::Call(_), call::SHORTEST_PLUS_1) if value == 0 => sum[index],
                 (Meaning::Call(_), call::SHORTEST_PLUS_1) => sum[index].min(value),
                 (Meaning::Call(_), call::LONGEST) => sum[index].max(value),
+                (Meaning::Peer(_), peer::WORLD_RANK_PLUS_1) => sum[index].max(value),
                 _ => sum[index].wrapping_add(value),
             };
         }

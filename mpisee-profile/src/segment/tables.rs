@@ -2,7 +2,7 @@
 
 use super::key::{CallKey, Key, Meaning, class_bounds};
 use super::layout::{call, folded, peer, price, region};
-use super::log::{Created, NONE, OUTSIDE, Runs};
+use super::log::{Created, NONE, OUTSIDE, Runs, UNLISTED};
 use super::snapshot::{Communicator, Folded, Snapshot, Source};
 use crate::gpu::Part;
 use crate::rows::{
@@ -56,7 +56,8 @@ impl RankTables {
     /// The same in a run in which the ranks `absent` report nothing, and others take their place.
     pub fn without(absent: &RankSet, snapshot: &Snapshot, end: Moment) -> RankTables {
         RankTables::reporting(snapshot, end, |communicator, name| {
-            reports(&communicator.created, absent) || is_merged(name, &communicator.topology)
+            let Communicator { created, topology, .. } = communicator;
+            reports(created, absent) || is_unlisted(created) || is_reported_by_all(name, topology)
         })
     }
 
@@ -309,9 +310,10 @@ fn peer_row(
     Some(PeerRow {
         comm: names.get(key.communicator as usize)?.clone(),
         rank: snapshot.world_rank,
-        peer: match communicator.folded {
-            Some(Folded::Changing) => key.peer,
-            _ => peer_group.get(key.peer)?,
+        peer: match (communicator.folded, values[peer::WORLD_RANK_PLUS_1]) {
+            (Some(Folded::Changing), _) => key.peer,
+            (_, 0) => peer_group.get(key.peer).filter(|&rank| rank != UNLISTED)?,
+            (_, plus_1) => u32::try_from(plus_1 - 1).ok()?,
         },
         sent_messages: values[peer::SENT_MESSAGES],
         sent_bytes: values[peer::SENT_BYTES],
@@ -389,8 +391,13 @@ pub fn members(created: &Created) -> Members {
         group: first.to_set(),
         remote: second.map(Runs::to_set),
         outside: [first.outsiders(), second.map_or(0, Runs::outsiders)],
-        unlisted: [0, 0],
+        unlisted: [first.unlisted(), second.map_or(0, Runs::unlisted)],
     }
+}
+
+/// Whether this process keeps no list of who is in it.
+fn is_unlisted(created: &Created) -> bool {
+    std::iter::once(&created.group).chain(&created.remote).any(|group| group.unlisted() > 0)
 }
 
 fn size(created: &Created) -> u32 {
@@ -434,7 +441,8 @@ pub(crate) fn memberships(snapshot: &Snapshot, absent: &RankSet) -> Vec<Membersh
 /// intercommunicators that of the group with the smallest world rank.
 pub fn reports(created: &Created, absent: &RankSet) -> bool {
     let Created { group, remote, rank, .. } = created;
-    if absent.is_empty() {
+    // Without a list nobody knows who is next. Then all report it, and this is asked for what is to be counted once.
+    if absent.is_empty() || is_unlisted(created) {
         return group.first_insider() == Some(*rank)
             && remote.as_ref().is_none_or(|remote| group.comes_before(remote));
     }
@@ -445,15 +453,19 @@ pub fn reports(created: &Created, absent: &RankSet) -> bool {
 }
 
 /// Whether every member reports the communicator, and [`merge`] makes one row of the reports: those that
-/// each process has for itself, those of which a process knows only its own degrees, and those that stand for
-/// communicators of changing members.
-pub fn is_merged(name: &str, topology: &str) -> bool {
+/// each process has for itself, those of which a process knows only its own degrees, those that stand for
+/// communicators of changing members, and those of which no member keeps a list: each says that itself is in it.
+pub fn is_merged(row: &CommRow) -> bool {
+    row.members.is_condensed() || is_reported_by_all(&row.comm, &row.topology)
+}
+
+fn is_reported_by_all(name: &str, topology: &str) -> bool {
     is_one_per_process(name) || is_of_changing_members(name) || topology.starts_with("dist_graph")
 }
 
 /// Makes one row of two that speak of the same communicator, see [`is_merged`].
 pub fn merge(row: &mut CommRow, other: &CommRow) {
-    row.members.group.add(&other.members.group);
+    row.members.add(&other.members);
     if is_one_per_process(&row.comm) || !is_of_changing_members(&row.comm) {
         row.count = row.count.max(other.count);
     } else {

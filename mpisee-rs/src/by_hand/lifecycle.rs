@@ -169,6 +169,7 @@ fn start(sessions_alone: Option<Group>) {
     let thread_level = if has_world { thread_level() } else { "multiple" };
     let record = options.record;
     let companions = Companions::find(&options, world_rank, world_size);
+    let folding = Folding::new(&options);
     let installed = process::install(Process {
         options,
         predefined,
@@ -185,7 +186,7 @@ fn start(sessions_alone: Option<Group>) {
         ticks_are_tsc,
         notes: complaint.into_iter().chain(unfit).collect(),
         regions: Regions::new(),
-        folding: Folding::new(),
+        folding,
         communicators_so_far: AtomicU32::new(1),
     });
     let Some(process) = process::process().filter(|_| installed) else { return };

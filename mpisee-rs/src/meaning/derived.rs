@@ -31,6 +31,11 @@ impl<H: FromFortran> Handles<H> {
         self.communicators.share();
     }
 
+    /// Whether none is in use.
+    pub fn is_empty(&self) -> bool {
+        self.communicators.is_empty()
+    }
+
     /// The number of the communicator; a handle that nobody knows is counted as not seen.
     #[inline]
     pub fn communicator_of(&self, handle: Raw<H>) -> Option<u32> {

@@ -24,6 +24,11 @@ pub fn share() {
     MESSAGES.share();
 }
 
+/// Whether there are messages that were probed, or have been.
+pub fn has_messages() -> bool {
+    !MESSAGES.is_empty()
+}
+
 /// `MPI_Mprobe`.
 ///
 /// # Safety

@@ -35,3 +35,8 @@ pub fn share() {
     one_sided::WINDOWS.share();
     io::FILES.share();
 }
+
+/// Whether a window or a message is open that may still bring peers, whatever became of its communicator.
+pub fn may_bring_peers() -> bool {
+    !one_sided::WINDOWS.is_empty() || matched::has_messages()
+}

@@ -93,9 +93,10 @@ fn begin(process: &Process, parent: &Communicator, birth: Birth) -> Kin {
     let known = Parent::Known(parent);
     let described = describe(process, parent.comm, &known, birth, NONE);
     let text = described.topology.as_ref().map(|topology| topology.text.as_str());
-    process
-        .folding
-        .decide(process, &Newborn { parent: &known, birth, created: described.created, topology: text })
+    process.folding.decide(
+        process,
+        &Newborn { comm: parent.comm, parent: &known, birth, created: described.created, topology: text },
+    )
 }
 
 fn start_allreduce_max(process: &Process, parent: &Communicator, own: u32) -> Box<Nonblocking> {

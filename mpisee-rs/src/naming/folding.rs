@@ -4,13 +4,16 @@
 //! time. So it is decided when a communicator begins where it is counted, by what all its members know alike; see the
 //! comment on [`super`].
 
+use super::unlisted::Unlisted;
 use super::{Birth, Parent, TopologyFrom};
+use crate::abi::Comm;
 use crate::communicator::UNLOGGED;
 use crate::counters::{Counters, add, update};
 use crate::process::Process;
 use crate::segment::Segment;
 use crate::topology::Kind;
 use mpisee_profile::RankSet;
+use mpisee_profile::options::Options;
 use mpisee_profile::rows::is_of_changing_members;
 use mpisee_profile::segment::key::{FIRST_PASSING, MOST_COMMUNICATORS, Meaning};
 use mpisee_profile::segment::layout::folded;
@@ -51,6 +54,10 @@ struct State {
     labels: HashMap<u32, Label>,
     /// What is known of the degrees of distributed graphs, by row.
     degrees: HashMap<u32, String>,
+    /// Those whose members are not listed here.
+    unlisted: Unlisted,
+    /// Up to so many runs a list of members is kept.
+    most_runs: usize,
     names: HashMap<u32, String>,
     counters: Counters,
 }
@@ -59,6 +66,8 @@ struct State {
 struct Row {
     generation: u32,
     is_changing: bool,
+    /// Whether this process keeps no list of its members.
+    is_unlisted: bool,
 }
 
 /// What like communicators have in common. Every member of one was part of all the others.
@@ -91,8 +100,8 @@ struct Family {
 
 struct Passing {
     row: u32,
-    /// World ranks of the group with which its processes communicate.
-    peers: Runs,
+    /// World ranks of the group with which its processes communicate; `None` where they are not listed.
+    peers: Option<Runs>,
 }
 
 /// What communicators of one row count together, since the names below all of them must differ.
@@ -109,12 +118,17 @@ struct Label {
 
 /// A communicator about to be entered.
 pub struct Newborn<'n> {
+    /// Its handle; while the decision comes before it, as with `MPI_Comm_idup`, that of the parent.
+    pub comm: Comm,
     pub parent: &'n Parent<'n>,
     pub birth: Birth,
     /// The number that it gets if it has a row of its own, as was agreed; [`NONE`] while that goes on.
     pub created: Created,
     pub topology: Option<&'n str>,
 }
+
+/// A peer is of a communicator that is gone, and was not met before.
+pub struct Unknown;
 
 /// Where a communicator is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,7 +151,7 @@ impl Kin {
 }
 
 impl Folding {
-    pub fn new() -> Self {
+    pub fn new(options: &Options) -> Self {
         Folding {
             state: Mutex::new(State {
                 rows: Vec::new(),
@@ -149,6 +163,8 @@ impl Folding {
                 shared: HashMap::new(),
                 labels: HashMap::new(),
                 degrees: HashMap::new(),
+                unlisted: Unlisted::default(),
+                most_runs: options.listed as usize,
                 names: HashMap::new(),
                 counters: Counters::new(),
             }),
@@ -194,9 +210,11 @@ impl Folding {
     }
 
     /// Enters a new communicator where it was decided; returns its number.
-    pub fn enter(&self, segment: &Segment, kin: Kin, newborn: Newborn) -> u32 {
+    pub fn enter(&self, process: &Process, kin: Kin, newborn: Newborn) -> u32 {
+        let segment = &process.segment;
         let mut state = self.state();
-        match kin {
+        let (comm, is_unlisted) = (newborn.comm, state.condensed(&newborn.created).is_some());
+        let id = match kin {
             Kin::Single => {
                 let (_, generation, _) = state.parent(newborn.parent);
                 state.log_created(segment, generation, false, &newborn).unwrap_or(UNLOGGED)
@@ -208,13 +226,18 @@ impl Folding {
             }
             Kin::Changing { row } => state.pass(segment, row, newborn.created),
             Kin::Unseen => UNLOGGED,
+        };
+        if is_unlisted && id != UNLOGGED {
+            state.unlisted.enter(id, comm);
         }
+        id
     }
 
     /// Gives a communicator that comes with the world its number.
-    pub fn enter_predefined(&self, segment: &Segment, birth: Birth, created: Created) {
-        let newborn = Newborn { parent: &Parent::None, birth, created, topology: None };
-        self.state().log_created(segment, 0, false, &newborn);
+    pub fn enter_predefined(&self, process: &Process, birth: Birth, created: Created) {
+        let comm = process.predefined.world;
+        let newborn = Newborn { comm, parent: &Parent::None, birth, created, topology: None };
+        self.state().log_created(&process.segment, 0, false, &newborn);
     }
 
     /// The row of a communicator, which is in the log.
@@ -223,7 +246,7 @@ impl Folding {
     }
 
     /// What is counted under `key` in the log's numbers, if the communicator is known.
-    pub fn lasting(&self, key: Key) -> Option<Key> {
+    pub fn lasting(&self, process: &Process, key: Key) -> Option<Key> {
         let state = self.state();
         match key.meaning()? {
             Meaning::Call(call) => {
@@ -232,10 +255,27 @@ impl Folding {
             }
             Meaning::Peer(peer) => {
                 let passing = state.passing.get(&peer.communicator)?;
-                let world_rank = passing.peers.get(peer.peer).filter(|&rank| rank != OUTSIDE)?;
+                let world_rank = match &passing.peers {
+                    Some(peers) => peers.get(peer.peer),
+                    None => state.unlisted.world_rank(process, peer.communicator, peer.peer),
+                };
+                let world_rank = world_rank.filter(|&rank| rank != OUTSIDE)?;
                 Some(PeerKey { communicator: passing.row, peer: world_rank }.pack())
             }
             Meaning::Region(_) | Meaning::Folded(_) => Some(key),
+        }
+    }
+
+    /// The rank in the world of a peer, for readers of its slot: `Ok(None)` where they know that from the list of members,
+    /// an error where nobody can tell any more.
+    pub fn world_rank(&self, process: &Process, key: Key) -> Result<Option<u32>, Unknown> {
+        let Some(Meaning::Peer(PeerKey { communicator, peer })) = key.meaning() else { return Ok(None) };
+        let state = self.state();
+        match state.rows.get(communicator as usize) {
+            Some(row) if row.is_unlisted => {
+                state.unlisted.world_rank(process, communicator, peer).map(Some).ok_or(Unknown)
+            }
+            _ => Ok(None),
         }
     }
 
@@ -243,6 +283,7 @@ impl Folding {
     pub fn free(&self, segment: &Segment, id: u32) {
         let mut state = self.state();
         let Some(row) = state.row_of(id) else { return };
+        state.unlisted.free(id);
         if !state.shared.contains_key(&row) {
             segment.log(&Record::Freed { id });
             return;
@@ -327,7 +368,7 @@ impl State {
             Parent::Known(parent) => {
                 let row = self.row_of(parent.id).unwrap_or(0);
                 let known = self.rows.get(row as usize).copied();
-                let known = known.unwrap_or(Row { generation: 0, is_changing: false });
+                let known = known.unwrap_or(Row { generation: 0, is_changing: false, is_unlisted: false });
                 (ParentKey::Row(row), known.generation + 1, known.is_changing)
             }
             Parent::Named(name, _) => {
@@ -375,9 +416,15 @@ impl State {
             id = following(id);
         }
         self.next_passing = following(id);
-        let peers = created.remote.unwrap_or(created.group);
+        let is_unlisted = self.condensed(&created).is_some();
+        let peers = Some(created.remote.unwrap_or(created.group)).filter(|_| !is_unlisted);
         self.passing.insert(id, Passing { row, peers });
         id
+    }
+
+    /// What is logged of one whose members are not listed.
+    fn condensed(&self, created: &Created) -> Option<Created> {
+        created.condensed(self.most_runs)
     }
 
     /// Gives a row the next number and writes it to the log, in the order of the numbers. `None` if there is no room.
@@ -389,7 +436,9 @@ impl State {
         newborn: &Newborn,
     ) -> Option<u32> {
         let id = self.rows.len() as u32;
-        let created = Created { id, ..newborn.created.clone() };
+        let condensed = self.condensed(&newborn.created);
+        let is_unlisted = condensed.is_some();
+        let created = Created { id, ..condensed.unwrap_or_else(|| newborn.created.clone()) };
         if id >= FIRST_PASSING || !segment.log(&Record::Created(created)) {
             return None;
         }
@@ -399,7 +448,7 @@ impl State {
         if let Some(topology) = newborn.topology {
             segment.log(&Record::Topology { id, text: topology.to_owned() });
         }
-        self.rows.push(Row { generation, is_changing });
+        self.rows.push(Row { generation, is_changing, is_unlisted });
         Some(id)
     }
 

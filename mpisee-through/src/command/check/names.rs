@@ -68,7 +68,7 @@ fn wrong_members(row: &CommRow, ranks: u32) -> Option<String> {
     if members.all().iter().collect::<HashSet<u32>>().len() as u64 != ranks {
         return Some(format!("{comm} lists a member twice"));
     }
-    let listed = ranks + members.outsiders();
+    let listed = members.len().saturating_add(members.outsiders());
     match is_one_per_process(comm) {
         true if *size != 1 => {
             Some(format!("{comm} has size {size}, and is one communicator of size 1 per process"))
@@ -106,8 +106,7 @@ impl<'a> RowCheck<'a> {
             }
             Some(row) => {
                 let members = &row.members;
-                let is_member = members.group.contains(rank)
-                    || members.remote.as_ref().is_some_and(|remote| remote.contains(rank));
+                let is_member = members.contains(rank) || members.is_condensed();
                 if !is_member && self.told.insert((file, comm.to_owned(), Some(rank))) {
                     findings.differs(Check::Rows, || {
                         format!("rank {rank} is in {file} on {comm} and not among its members {members}")

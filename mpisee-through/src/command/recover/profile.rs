@@ -192,16 +192,17 @@ impl Writing {
         let is_folded = matches!(self.files, Files::Sums(..));
         comms.retain_mut(|row| {
             let is_first = !self.reported.contains_key(&row.comm);
+            let is_merged = is_merged(row);
             let known = self.reported.entry(row.comm.clone()).or_default();
             if is_folded && !is_of_changing_members(&row.comm) {
                 // What is added over ranks comes to the most that one of them says.
                 row.count = row.count.saturating_sub(*known);
                 *known += row.count;
-                if !is_first && !is_one_per_process(&row.comm) {
+                if !is_first && !is_one_per_process(&row.comm) && !row.members.is_condensed() {
                     row.members = Members::default();
                 }
             }
-            is_first || is_merged(&row.comm, &row.topology)
+            is_first || is_merged
         });
     }
 

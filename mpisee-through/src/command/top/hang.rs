@@ -25,6 +25,8 @@ pub struct Hang {
     pub missing: Vec<Collected>,
     /// Members of which nothing is known here.
     pub elsewhere: RankSet,
+    /// Members of which not even the rank is known here.
+    pub unlisted: u64,
 }
 
 /// The calls in which somebody has been for `threshold_s` seconds or more while others are missing; the longest first.
@@ -72,7 +74,8 @@ fn hang(job: &Job, call: Call, name: &str, place: Place, inside: RankSet) -> Opt
         }
     }
     // A rank that is through with MPI_Finalize leaves nothing here.
-    let known_missing = !missing.is_empty() || !elsewhere.is_empty() && call != Call::Finalize;
+    let is_elsewhere = !elsewhere.is_empty() || comm.unlisted > 0;
+    let known_missing = !missing.is_empty() || is_elsewhere && call != Call::Finalize;
     known_missing.then(|| Hang {
         place,
         comm: name.to_owned(),
@@ -80,6 +83,7 @@ fn hang(job: &Job, call: Call, name: &str, place: Place, inside: RankSet) -> Opt
         left: left.into_iter().collect(),
         missing: collected(missing),
         elsewhere: elsewhere.into_iter().collect(),
+        unlisted: comm.unlisted,
     })
 }
 
@@ -96,9 +100,12 @@ impl Hang {
         if !missing.is_empty() {
             text += &format!("; missing {}", missing.join(", "));
         }
-        if !self.elsewhere.is_empty() {
-            text += &format!("; not on this node {}", self.elsewhere);
-        }
+        text += &match (self.elsewhere.is_empty(), self.unlisted) {
+            (true, 0) => String::new(),
+            (false, 0) => format!("; not on this node {}", self.elsewhere),
+            (true, more) => format!("; not on this node {more} that are not listed"),
+            (false, more) => format!("; not on this node {} and {more} that are not listed", self.elsewhere),
+        };
         text
     }
 }
@@ -177,6 +184,18 @@ mod tests {
         let expected = "MPI_Bcast on W_s2.0, for 9.0 s: in it 1-2,4; missing 0 (in no MPI call), 3 (ended, in no MPI \
                         call)";
         assert_eq!(sentences(&job, 5.0), [expected]);
+    }
+
+    #[test]
+    fn members_that_nobody_here_knows_are_counted() {
+        let inside = || rank(17, place(Operation::Allreduce, "W_s2.0", 18, 12.0));
+        let mut job = job((0..5).map(|_| inside()).collect());
+        job.comms.get_mut("W_s2.0").unwrap().unlisted = 3;
+        let expected =
+            "MPI_Allreduce on W_s2.0 (call 18), for 12 s: in it 0-4; not on this node 3 that are not listed";
+        assert_eq!(sentences(&job, 5.0), [expected]);
+        job.comms.get_mut("W_s2.0").unwrap().members = RankSet::first(6);
+        assert!(sentences(&job, 5.0)[0].ends_with("; not on this node 5 and 3 that are not listed"));
     }
 
     #[test]

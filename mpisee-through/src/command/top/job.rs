@@ -55,8 +55,10 @@ pub struct Comm {
     pub label: String,
     /// Processes, also those elsewhere; of a communicator that each process has for itself, of one.
     pub size: u64,
-    /// Members by rank in the world.
+    /// Members by rank in the world, as far as those here know them.
     pub members: RankSet,
+    /// Members in this world that none of those here knows.
+    pub unlisted: u64,
     /// Members whose segments are here.
     pub here: u64,
     /// Whether several communicators may have this name, so that members do not belong together.
@@ -113,10 +115,12 @@ impl Job {
                 || communicator.folded.is_some()
                 || created.letter != 0 && created.n == NONE;
             comm.label.clone_from(&communicator.label);
-            let own = if comm.here == 1 || comm.ambiguous { Some(members(created)) } else { None };
-            if let Some(own) = own {
-                let ranks = own.remote.iter().fold(own.group, |all, remote| all.union(remote));
-                comm.members = if comm.here == 1 { ranks } else { comm.members.union(&ranks) };
+            // Where nobody keeps a list each knows at least itself.
+            if comm.here == 1 || comm.ambiguous || comm.unlisted > 0 {
+                let own = members(created);
+                comm.members = if comm.here == 1 { own.all() } else { comm.members.union(&own.all()) };
+                comm.unlisted =
+                    if own.is_condensed() { own.len().saturating_sub(comm.members.len()) } else { 0 };
             }
         }
         self.count(snapshot, clock, &names, &mut rank);

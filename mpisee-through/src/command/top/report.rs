@@ -248,6 +248,8 @@ struct WaitingDocument {
     missing: Vec<PlaceDocument>,
     /// Members that have no segment here.
     elsewhere: String,
+    /// Members that no rank here knows.
+    unlisted: u64,
 }
 
 #[derive(Serialize)]
@@ -289,6 +291,7 @@ impl JobDocument {
             left: hang.left.to_string(),
             missing: hang.missing.iter().map(PlaceDocument::new).collect(),
             elsewhere: hang.elsewhere.to_string(),
+            unlisted: hang.unlisted,
         };
         let process = |(&rank, state): (&u32, &super::job::Rank)| ProcessDocument {
             rank,
