@@ -5,9 +5,11 @@
 //! Communicators that are alike are one row, a family: see [`family_of`].
 
 mod bytes;
+mod family;
 mod sums;
 mod tables;
 
+pub use family::{family_of, pattern_of};
 pub use tables::FoldedTables;
 
 use crate::rows::{CommRow, Memory, PeerRow, Ranks, Seconds, is_of_changing_members};
@@ -250,35 +252,6 @@ impl Join for Traffic {
         add(&mut self.received_messages, other.received_messages);
         add(&mut self.received_bytes, other.received_bytes);
     }
-}
-
-/// The family of a communicator: its name with `*` for each number that tells apart what one call made, and its size,
-/// since one call may make communicators of several sizes: `W_s1.*_d2@64`. Where no such number is in the name it is
-/// that of one communicator alone.
-///
-/// The members of a communicator know its name and its size, whatever else they know, so that they agree on it.
-pub fn family_of(comm: &str, size: u32) -> String {
-    let pattern = pattern_of(comm);
-    // A row for communicators of changing members has no size.
-    if comm.contains('.') && !is_of_changing_members(comm) { format!("{pattern}@{size}") } else { pattern }
-}
-
-/// The name with `*` for each number that tells apart what one call made.
-pub fn pattern_of(comm: &str) -> String {
-    let mut pattern = String::with_capacity(comm.len() + 8);
-    for (number, step) in comm.split('_').enumerate() {
-        if number > 0 {
-            pattern.push('_');
-        }
-        match step.split_once('.') {
-            Some((made, _)) => {
-                pattern.push_str(made);
-                pattern.push_str(".*");
-            }
-            None => pattern.push_str(step),
-        }
-    }
-    pattern
 }
 
 impl Folded {

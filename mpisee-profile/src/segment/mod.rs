@@ -11,6 +11,7 @@
 //! rank leaves what it had counted. [`tables`] turns a snapshot into rows of the profile directory; the
 //! library does that at `MPI_Finalize` with its own segment, through the same code.
 
+mod fact;
 pub mod key;
 pub mod layout;
 pub mod log;
