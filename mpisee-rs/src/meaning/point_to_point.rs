@@ -4,7 +4,7 @@ use super::volume::{Block, Number};
 use crate::abi::{Comm, Raw, Request, Status, constant, received_bytes};
 use crate::argument::Place;
 use crate::process::{self, REQUESTS};
-use crate::record::{Call, Made, Recorder, noted, noted_with_status};
+use crate::record::{Call, Counted, Made, Recorder, noted, noted_with_status};
 use crate::request::{Kind, Started};
 use mpisee_profile::Operation;
 use mpisee_profile::segment::NotSeen;
@@ -273,21 +273,10 @@ pub unsafe fn prepare_partitioned_send<C: Number>(
     request: Place<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    noted(
-        Call::tracked(),
-        operation,
-        |call| call.number_of(comm),
-        make,
-        |recorder, made| {
-            made.count_time(recorder);
-            let bytes = bytes_of(made, dest, block).wrapping_mul(partitions.number());
-            let template = recorder.counted(made.communicator, operation, bytes, 0, 0);
-            let started =
-                || Started { peer: dest, ..Started::persistent(Kind::Send, template, bytes, bytes) };
-            // SAFETY: the caller's promise.
-            unsafe { made.keep(request, started) };
-        },
-    )
+    let started =
+        |template, bytes| Started { peer: dest, ..Started::persistent(Kind::Send, template, bytes, bytes) };
+    // SAFETY: the caller's promise.
+    unsafe { prepare(operation, comm, (dest, partitions, block), request, make, started) }
 }
 
 /// A receive in `partitions` of `block` is made, to be started later.
@@ -303,6 +292,23 @@ pub unsafe fn prepare_partitioned_receive<C: Number>(
     request: Place<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
+    let started = |template, room| Started::persistent(Kind::Receive, template, room, 0);
+    // SAFETY: the caller's promise.
+    unsafe { prepare(operation, comm, (source, partitions, block), request, make, started) }
+}
+
+/// A persistent request for `partitions` of a block, to or from a peer: what is `started` with it has all of their bytes.
+///
+/// # Safety
+/// See [`send`].
+unsafe fn prepare<C: Number>(
+    operation: Operation,
+    comm: Raw<Comm>,
+    (peer, partitions, block): (c_int, c_int, Block<C>),
+    request: Place<Request>,
+    make: impl FnOnce() -> c_int,
+    started: impl FnOnce(Counted, u64) -> Started,
+) -> c_int {
     noted(
         Call::tracked(),
         operation,
@@ -310,10 +316,10 @@ pub unsafe fn prepare_partitioned_receive<C: Number>(
         make,
         |recorder, made| {
             made.count_time(recorder);
-            let room = bytes_of(made, source, block).wrapping_mul(partitions.number());
-            let template = recorder.counted(made.communicator, operation, room, 0, 0);
+            let bytes = bytes_of(made, peer, block).wrapping_mul(partitions.number());
+            let template = recorder.counted(made.communicator, operation, bytes, 0, 0);
             // SAFETY: the caller's promise.
-            unsafe { made.keep(request, || Started::persistent(Kind::Receive, template, room, 0)) };
+            unsafe { made.keep(request, || started(template, bytes)) };
         },
     )
 }
