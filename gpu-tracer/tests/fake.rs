@@ -34,12 +34,8 @@ impl Stage {
         fs::copy(support::tracer(), stage.path("libmpisee_gpu.so")).unwrap();
         fs::write(stage.path("patches.fatbin"), "").unwrap();
         fs::create_dir(stage.path("segments")).unwrap();
-        support::build(
-            &["tests/fake/fake.c"],
-            &stage.path("libcuda.so.1"),
-            &["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1"],
-        );
         let driver = stage.path("libcuda.so.1");
+        support::build_driver(&driver, &[]);
         let driver = driver.to_str().unwrap();
         let here = format!("-Wl,-rpath,{}", stage.folder.path().display());
         support::build(&["tests/fake/program.c"], &stage.path("program"), &[driver, &here]);

@@ -25,10 +25,13 @@ fn driver() -> &'static Path {
         let folder = root().join("target/test-programs/gpu");
         std::fs::create_dir_all(&folder).expect("target can be written");
         let library = folder.join("libcuda.so.1");
+        let sources =
+            root().join("gpu-tracer/tests/fake/cuda").read_dir().expect("it is part of the project");
+        let sources = sources.map(|entry| entry.expect("it can be read").path());
         let compiled = Command::new("cc")
             .args(["-std=gnu11", "-O1", "-g", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o"])
             .arg(&library)
-            .arg(root().join("gpu-tracer/tests/fake/fake.c"))
+            .args(sources.filter(|path| path.extension().is_some_and(|it| it == "c")))
             .status();
         assert!(compiled.expect("cc starts").success());
         library

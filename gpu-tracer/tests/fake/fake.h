@@ -1,4 +1,5 @@
-/* A driver, a Sanitizer and an NVBit (nvbit.cpp) that only pretend: no GPU, but the events of one, in the order in which CUDA has them.
+/* A driver and a Sanitizer (cuda/), and an NVBit (nvbit.cpp), that only pretend: no GPU, but the events of one, in the
+ * order in which CUDA has them.
  *
  * Kernels are lists of accesses. They wait in their stream until the program waits for that, as do the writes that the
  * tracer puts into the stream; so what is changed under a running kernel shows. Memory of the program is addresses

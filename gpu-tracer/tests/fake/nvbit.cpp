@@ -1,5 +1,5 @@
-/* Plays NVBit: kernels of fake.c have instructions, of which some get calls. A call that is not as device/nvbit.cu
- * wants it ends the program.
+/* Plays NVBit: kernels of the driver that only pretends (cuda/) have instructions, of which some get calls. A call that
+ * is not as device/nvbit.cu wants it ends the program.
  */
 #include "fake.h"
 #include "nvbit/nvbit.h"

@@ -22,6 +22,16 @@ pub fn build_cpp(sources: &[&str], to: &Path, options: &[&str]) {
     compile(("CXX", "c++"), "-std=c++17", sources, to, &options);
 }
 
+/// The driver that only pretends, `tests/fake/cuda`, with what `further` adds to it.
+pub fn build_driver(to: &Path, further: &[&str]) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fake/cuda");
+    let files = folder.read_dir().unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let own: Vec<String> =
+        files.filter(|name| name.ends_with(".c")).map(|name| format!("tests/fake/cuda/{name}")).collect();
+    let sources: Vec<&str> = own.iter().map(String::as_str).chain(further.iter().copied()).collect();
+    build(&sources, to, &["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1"]);
+}
+
 fn compile(
     (variable, compiler): (&str, &str),
     standard: &str,

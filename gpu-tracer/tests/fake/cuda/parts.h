@@ -1,0 +1,68 @@
+/* What the parts of the driver that only pretends have of each other. */
+#ifndef PARTS_H
+#define PARTS_H
+
+#include "../fake.h"
+
+/* Nothing of it is to meet a name of the program. */
+#pragma GCC visibility push(hidden)
+
+#define MOST 256
+
+/* --- sanitizer.c --- */
+
+/* As NVIDIA's headers have it, as far as it is played: of RESOURCE. */
+struct memory_data {
+    uint64_t address, bytes;
+    void *context;
+    int device;
+    void *stream, *handle, *pool;
+    uint32_t flags, permissions, visibility;
+    int source;
+};
+
+/* Domains of its callbacks. */
+enum { DRIVER = 1, RESOURCE = 3, SYNCHRONIZE = 4, LAUNCH = 5, GRAPHS = 10 };
+
+void tell(uint32_t domain, uint32_t id, const void *data);
+
+/* --- driver.c --- */
+
+/* Not NULL with NVBit. */
+extern const struct fake_hooks *hooks;
+/* A call of the driver, of which only NVBit is told. */
+void hooked(uint64_t context, const char *name, void *parameters, int is_exit);
+void hooked_call(uint64_t context, const char *name, void *parameters);
+
+/* --- contexts.c --- */
+
+struct context { uint64_t context; int device; };
+extern struct context contexts[8];
+uint64_t context_of(int device);
+
+struct module { uint64_t module; uint32_t instructions; int is_patched; const void *image; size_t bytes; };
+extern struct module modules[MOST];
+void *function_of(uint64_t module, const char *name);
+uint64_t module_of(const void *function);
+/* Where the code of a kernel is. */
+uint64_t code(uint64_t module, const char *name, uint64_t *bytes);
+
+void fatal(const char *why);
+/* Whether FAKE_FAILS names it. */
+int fails(const char *what);
+
+static inline void *as_handle(uint64_t number) { return (void *)(uintptr_t)number; }
+
+/* --- streams.c --- */
+
+/* Runs what waits in the stream. */
+void drain(uint64_t stream);
+/* Wait in the stream; the bytes are copied at once, as from pageable memory. */
+int write_in(uint64_t stream, void *target, const void *source, size_t bytes);
+int clear_in(uint64_t stream, void *target, size_t bytes);
+/* Waits for the stream first. CUDA's error. */
+int read_after(uint64_t stream, void *target, const void *source, size_t bytes);
+
+#pragma GCC visibility pop
+
+#endif

@@ -1,0 +1,248 @@
+/* Streams, and kernels in them. */
+#include "parts.h"
+
+#include "../../../device/core.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum kind { WRITE, CLEAR, KERNEL };
+
+struct operation {
+    enum kind kind;
+    void *target;
+    void *bytes;
+    size_t length;
+    /* Of a kernel. */
+    uint64_t module;
+    char name[64];
+    const void *userdata;
+    struct fake_access accesses[8];
+    size_t count;
+    /* With NVBit, what is called before each access, if anything is. */
+    struct fake_call calls[8];
+    int has_call[8];
+    int has_calls;
+    struct operation *next;
+};
+
+struct launch_data {
+    void *context, *stream, *handle, *module, *function;
+    const char *name;
+    uint32_t dimensions[9];
+    uint64_t grid;
+    void *launch;
+    int device;
+    void *api[3];
+};
+
+struct launch_parameters {
+    void *function;
+    unsigned grid[3], block[3], shared;
+    void *stream, **parameters, **extra;
+};
+
+static struct { uint64_t key; struct operation *first, **last; } streams[MOST];
+static uint64_t node_value;
+static unsigned patched_launches;
+
+static struct operation *enqueue(uint64_t stream, enum kind kind) {
+    struct operation *operation = calloc(1, sizeof *operation);
+    size_t at = 0;
+    while (at < MOST && streams[at].last && streams[at].key != stream) {
+        at++;
+    }
+    if (at == MOST) {
+        fatal("too many streams");
+    }
+    if (!streams[at].last) {
+        streams[at].key = stream;
+        streams[at].last = &streams[at].first;
+    }
+    operation->kind = kind;
+    *streams[at].last = operation;
+    streams[at].last = &operation->next;
+    return operation;
+}
+
+/* An access with what NVBit's user put before it. */
+static void run_call(const struct fake_call *call, const struct fake_access *access) {
+    const struct mp_launch *launch = (const struct mp_launch *)(uintptr_t)call->launch;
+    uint64_t lane[32];
+    for (uint32_t warp = 0; warp < access->warps; warp++) {
+        if (call->is_bulk) {
+            mp_bulk_warp(launch, call->pc, access->address, access->bytes / 16 * 16, call->kind);
+            continue;
+        }
+        for (uint32_t at = 0; at < 32; at++) {
+            lane[at] = access->address + (uint64_t)(warp * 32 + at) * access->bytes;
+        }
+        mp_access_warp(launch, call->pc, lane, access->lanes, call->bytes, call->kind, mp_mix(warp ^ call->pc));
+    }
+}
+
+static void run_access(const struct operation *kernel, const struct fake_access *access) {
+    const struct mp_launch *launch = kernel->userdata;
+    uint32_t patched = modules[kernel->module % MOST].is_patched ? modules[kernel->module % MOST].instructions : 0;
+    uint64_t bytes, pc = code(kernel->module, kernel->name, &bytes) + access->offset, lane[32];
+    for (uint32_t warp = 0; warp < access->warps; warp++) {
+        if (access->flags & FAKE_BULK) {
+            if (patched >> (access->flags & FAKE_STORE ? 2 : 1) & 1) {
+                mp_bulk_warp(launch, pc, access->address, access->bytes, access->flags & FAKE_STORE ? MP_STORE : MP_LOAD);
+            }
+            continue;
+        }
+        for (uint32_t at = 0; at < 32; at++) {
+            lane[at] = access->address + (uint64_t)(warp * 32 + at) * access->bytes;
+        }
+        if (patched & 1 && !(access->flags & MP_PREFETCHES)) {
+            mp_access_warp(launch, pc, lane, access->lanes, access->bytes, mp_kind(access->flags), mp_mix(warp ^ pc));
+        }
+    }
+}
+
+void drain(uint64_t stream) {
+    for (size_t at = 0; at < MOST && streams[at].last; at++) {
+        if (streams[at].key != stream) {
+            continue;
+        }
+        while (streams[at].first) {
+            struct operation *operation = streams[at].first;
+            streams[at].first = operation->next;
+            if (!operation->next) {
+                streams[at].last = &streams[at].first;
+            }
+            switch (operation->kind) {
+            case WRITE:
+                memcpy(operation->target, operation->bytes, operation->length);
+                break;
+            case CLEAR:
+                memset(operation->target, 0, operation->length);
+                break;
+            case KERNEL:
+                patched_launches += hooks ? operation->has_calls : modules[operation->module % MOST].is_patched;
+                for (size_t access = 0; access < operation->count; access++) {
+                    if (!hooks) {
+                        run_access(operation, &operation->accesses[access]);
+                    } else if (operation->has_call[access]) {
+                        run_call(&operation->calls[access], &operation->accesses[access]);
+                    }
+                }
+            }
+            free(operation->bytes);
+            free(operation);
+        }
+    }
+}
+
+/* Which calls a launch has is settled when it is made. */
+static struct operation *enqueue_kernel(const struct launch_data *launch, const void *userdata,
+                                        const struct fake_access *accesses, size_t count) {
+    struct operation *operation = enqueue((uintptr_t)launch->handle, KERNEL);
+    operation->module = (uintptr_t)launch->module;
+    operation->userdata = userdata;
+    operation->count = count;
+    snprintf(operation->name, sizeof operation->name, "%s", launch->name);
+    memcpy(operation->accesses, accesses, count * sizeof *accesses);
+    for (size_t at = 0; hooks && at < count; at++) {
+        operation->has_call[at] = hooks->call_at(launch->function, accesses[at].offset, &operation->calls[at]);
+        operation->has_calls |= operation->has_call[at];
+    }
+    return operation;
+}
+
+void fake_launch(uint64_t context, uint64_t stream, uint64_t module, const char *kernel,
+                 const struct fake_access *accesses, size_t count) {
+    const void *userdata = NULL;
+    struct launch_data data = {
+        .context = as_handle(context),
+        .handle = as_handle(stream),
+        .module = as_handle(module),
+        .function = function_of(module, kernel),
+        .name = kernel,
+        .launch = &userdata,
+    };
+    struct launch_parameters call = {.function = data.function, .stream = data.handle};
+    tell(LAUNCH, 1, &data);
+    hooked(context, "cuLaunchKernel", &call, 0);
+    enqueue_kernel(&data, userdata, accesses, count);
+    data.launch = NULL;
+    tell(LAUNCH, 3, &data);
+    hooked(context, "cuLaunchKernel", &call, 1);
+}
+
+void fake_graph_launch(uint64_t context, uint64_t stream, uint64_t module, const char *kernel,
+                       const struct fake_access *accesses, size_t count) {
+    struct operation *queued;
+    const void *userdata = NULL;
+    struct { void *graph; uint32_t launch_id; void *node; uint32_t kind; struct launch_data launch; } data = {0};
+    data.launch.context = as_handle(context);
+    data.launch.handle = as_handle(stream);
+    data.launch.module = as_handle(module);
+    data.launch.function = function_of(module, kernel);
+    data.launch.name = kernel;
+    data.launch.launch = &userdata;
+    struct { void *node, *graph, *dependencies; size_t count; void **parameters; } call = {
+        .parameters = &data.launch.function};
+    hooked_call(context, "cuGraphAddKernelNode_v2", &call);
+    tell(GRAPHS, 4, &data);
+    queued = enqueue_kernel(&data.launch, userdata, accesses, count);
+    if (hooks) {
+        node_value = 0;
+        hooks->node(as_handle(context), data.launch.function, as_handle(stream), 77);
+        for (size_t at = 0; at < count; at++) {
+            queued->calls[at].launch = node_value;
+        }
+    }
+}
+
+void fake_stream_wait(uint64_t context, uint64_t stream) {
+    struct { void *context, *stream, *handle; } data = {as_handle(context), NULL, as_handle(stream)};
+    drain(stream);
+    tell(SYNCHRONIZE, 1, &data);
+    hooked_call(context, "cuStreamSynchronize", &data.handle);
+}
+
+void fake_context_wait(uint64_t context) {
+    struct { void *context, *stream, *handle; } data = {as_handle(context), NULL, NULL};
+    for (size_t at = 0; at < MOST && streams[at].last; at++) {
+        drain(streams[at].key);
+    }
+    tell(SYNCHRONIZE, 2, &data);
+    hooked_call(context, "cuCtxSynchronize", NULL);
+}
+
+unsigned fake_patched_launches(void) { return patched_launches; }
+
+void fake_set_node(uint64_t launch, uint64_t value) {
+    if (launch != 77) {
+        fatal("another launch of a node");
+    }
+    node_value = value;
+}
+
+int write_in(uint64_t stream, void *target, const void *source, size_t bytes) {
+    struct operation *operation = enqueue(stream, WRITE);
+    operation->target = target;
+    operation->bytes = malloc(bytes);
+    operation->length = bytes;
+    memcpy(operation->bytes, source, bytes);
+    return 0;
+}
+
+int clear_in(uint64_t stream, void *target, size_t bytes) {
+    struct operation *operation = enqueue(stream, CLEAR);
+    operation->target = target;
+    operation->length = bytes;
+    return 0;
+}
+
+int read_after(uint64_t stream, void *target, const void *source, size_t bytes) {
+    if (fails("read")) {
+        return 999;
+    }
+    drain(stream);
+    memcpy(target, source, bytes);
+    return 0;
+}
