@@ -30,45 +30,22 @@ use crate::generated::pmpi;
 use crate::price::Naming;
 use crate::process::{self, COMMUNICATORS, Process};
 use crate::topology::{self, Topology};
-use mpisee_profile::Operation;
 use mpisee_profile::segment::log::{Created, NONE, OUTSIDE, Record, Runs};
 use std::ffi::c_int;
 use std::sync::atomic::Ordering;
 
+mod birth;
 mod duplication;
 mod folding;
 mod unlisted;
 
+pub use birth::Birth;
+use birth::TopologyFrom;
 pub use duplication::{
     abandon_duplication, duplicated, finish_duplications, has_duplicated, start_duplication,
 };
 pub use folding::Folding;
 use folding::{Kin, Newborn};
-
-/// How a communicator comes to be.
-#[derive(Clone, Copy)]
-pub struct Birth {
-    pub letter: u8,
-    /// The creating call; `None` for what comes with the world.
-    pub operation: Option<Operation>,
-    /// Whether one call can create several, which `r` tells apart.
-    pub several: bool,
-    /// As the application asked, where the call has such an argument.
-    pub reorder: Option<bool>,
-    pub topology: TopologyFrom,
-}
-
-/// Where a communicator gets its topology from. Only one that the standard gives it is asked for: Open MPI 4.1
-/// lets communicators that should have none inherit a damaged one, and divides by zero when asked about it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum TopologyFrom {
-    /// It has none.
-    Nothing,
-    /// A duplicate has that of its parent.
-    Parent,
-    /// The creating call makes one of this kind.
-    Call(topology::Kind),
-}
 
 /// The parent as this process knows it.
 pub enum Parent<'p> {
@@ -261,18 +238,14 @@ fn describe(process: &Process, comm: Comm, parent: &Parent<'_>, birth: Birth, n:
 /// The intercommunicator with the processes that spawned this world, which comes with it. Its name is `P`: the
 /// other side has one below the communicator that spawned, and cannot be asked for it.
 pub fn enter_parent(process: &Process, comm: Comm) {
-    let birth = Birth { letter: b'p', ..COMES_WITH_WORLD };
+    let birth = Birth { letter: Birth::MET, ..Birth::WITH_WORLD };
     enter(process, comm, &Parent::None, birth, Number::of_another_count(0));
 }
-
-/// How communicators come to be that no call creates.
-const COMES_WITH_WORLD: Birth =
-    Birth { letter: 0, operation: None, several: false, reorder: None, topology: TopologyFrom::Nothing };
 
 /// Tells the log of `MPI_COMM_WORLD` or `MPI_COMM_SELF`.
 pub fn log_predefined(process: &Process, rank: u32, members: Runs) {
     let created = Created::with_world(0, rank, members);
-    process.folding.enter_predefined(process, COMES_WITH_WORLD, created);
+    process.folding.enter_predefined(process, Birth::WITH_WORLD, created);
 }
 
 /// Writes to the log about a communicator of which it tells.

@@ -68,8 +68,13 @@ pub enum Direction {
 /// What a call means.
 #[derive(Clone)]
 pub enum Meaning {
-    /// It has a body of its own in `mpisee-rs/src/by_hand/`, with these arguments.
-    ByHand(Vec<Expr>),
+    /// It has a body in `mpisee-rs/src/by_hand/`.
+    ByHand {
+        /// The body's name, where several functions have the same, which is told the operation; else the function's own.
+        shared: Option<String>,
+        /// Its arguments.
+        args: Vec<Expr>,
+    },
     /// It is one of the meanings in `mpisee-rs/src/meaning/`.
     Verb {
         /// The function there.
@@ -77,6 +82,14 @@ pub enum Meaning {
         /// Its arguments after the operation.
         args: Vec<Expr>,
     },
+}
+
+impl Meaning {
+    /// The arguments that it names.
+    pub fn args(&self) -> &[Expr] {
+        let (Meaning::Verb { args, .. } | Meaning::ByHand { args, .. }) = self;
+        args
+    }
 }
 
 /// An argument in a meaning.
@@ -297,7 +310,10 @@ fn parse_param(text: &str) -> Result<Param> {
 
 fn parse_meaning(text: &str) -> Result<Meaning> {
     match parse_expr(text)? {
-        Expr::Volume(verb, args) if verb == "by_hand" => Ok(Meaning::ByHand(args)),
+        Expr::Volume(verb, args) if verb == "by_hand" => Ok(Meaning::ByHand { shared: None, args }),
+        Expr::Volume(verb, args) if verb.starts_with("by_hand.") => {
+            Ok(Meaning::ByHand { shared: verb.strip_prefix("by_hand.").map(str::to_owned), args })
+        }
         Expr::Volume(verb, args) => Ok(Meaning::Verb { verb, args }),
         _ => bail!("the meaning '{text}' is not of the form verb(arguments)"),
     }
@@ -351,9 +367,8 @@ fn check_names(function: &Function) -> Result<()> {
         }
     }
     let Some(meaning) = &function.meaning else { return Ok(()) };
-    let (Meaning::Verb { args, .. } | Meaning::ByHand(args)) = meaning;
     let mut found = Vec::new();
-    args.iter().for_each(|arg| names(arg, &mut found));
+    meaning.args().iter().for_each(|arg| names(arg, &mut found));
     for name in found {
         ensure!(
             function.params.iter().any(|param| param.name == name),

@@ -279,39 +279,11 @@ unsafe fn outcome_at(index: Indices) -> Outcome {
     unsafe { index.index(0) }.map_or(Outcome::Nothing, Outcome::One)
 }
 
-/// `MPI_Waitsome`.
+/// `MPI_Waitsome` or `MPI_Testsome`.
 ///
 /// # Safety
 /// See [`wait`].
-pub unsafe fn waitsome(
-    incount: c_int,
-    requests: Place<Request>,
-    outcount: *const c_int,
-    indices: Indices,
-    statuses: *mut Status,
-    make: impl FnOnce(*mut Status) -> c_int,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe { some(Operation::Waitsome, incount, requests, outcount, indices, statuses, make) }
-}
-
-/// `MPI_Testsome`.
-///
-/// # Safety
-/// See [`wait`].
-pub unsafe fn testsome(
-    incount: c_int,
-    requests: Place<Request>,
-    outcount: *const c_int,
-    indices: Indices,
-    statuses: *mut Status,
-    make: impl FnOnce(*mut Status) -> c_int,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe { some(Operation::Testsome, incount, requests, outcount, indices, statuses, make) }
-}
-
-unsafe fn some(
+pub unsafe fn some(
     operation: Operation,
     incount: c_int,
     requests: Place<Request>,
@@ -350,47 +322,11 @@ pub unsafe fn request_get_status(request: Raw<Request>, make: impl FnOnce() -> c
     code
 }
 
-/// `MPI_Request_get_status_all` (MPI 4.1, 3.7.6).
+/// A test of an array of requests that leaves all of them as they are (MPI 4.1, 3.7.6).
 ///
 /// # Safety
 /// See [`wait`].
-pub unsafe fn request_get_status_all(
-    count: c_int,
-    requests: Place<Request>,
-    make: impl FnOnce() -> c_int,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe { look_at_many(Operation::RequestGetStatusAll, count, requests, make) }
-}
-
-/// `MPI_Request_get_status_any`.
-///
-/// # Safety
-/// See [`wait`].
-pub unsafe fn request_get_status_any(
-    count: c_int,
-    requests: Place<Request>,
-    make: impl FnOnce() -> c_int,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe { look_at_many(Operation::RequestGetStatusAny, count, requests, make) }
-}
-
-/// `MPI_Request_get_status_some`.
-///
-/// # Safety
-/// See [`wait`].
-pub unsafe fn request_get_status_some(
-    count: c_int,
-    requests: Place<Request>,
-    make: impl FnOnce() -> c_int,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe { look_at_many(Operation::RequestGetStatusSome, count, requests, make) }
-}
-
-/// A test of an array of requests that leaves all of them as they are.
-unsafe fn look_at_many(
+pub unsafe fn look_at_many(
     operation: Operation,
     count: c_int,
     requests: Place<Request>,

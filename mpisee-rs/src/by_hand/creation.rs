@@ -7,56 +7,56 @@ use crate::abi::{Comm, Raw, Request, constant};
 use crate::argument::{Place, Text};
 use crate::communicator::Communicator;
 use crate::meaning::completion::count_on;
-use crate::naming::{self, Birth, Membership, Number, Parent, TopologyFrom};
+use crate::naming::{self, Birth, Membership, Number, Parent};
 use crate::process::{self, COMMUNICATORS, Process, REQUESTS};
 use crate::record::{Call, Recorder};
 use crate::request::{self, Started};
-use crate::topology::Kind;
 use mpisee_profile::Operation;
 use mpisee_profile::segment::NotSeen;
 use mpisee_profile::segment::now::UNKNOWN;
 use std::ffi::c_int;
-
-/// A creation that has nothing special.
-pub const fn birth(letter: u8, operation: Operation) -> Birth {
-    Birth {
-        letter,
-        operation: Some(operation),
-        several: false,
-        reorder: None,
-        topology: TopologyFrom::Nothing,
-    }
-}
-
-impl Birth {
-    /// One call may create several.
-    pub const fn one_of_several(self) -> Birth {
-        Birth { several: true, ..self }
-    }
-
-    const fn duplicating(self) -> Birth {
-        Birth { topology: TopologyFrom::Parent, ..self }
-    }
-
-    const fn shaping(self, kind: Kind) -> Birth {
-        Birth { topology: TopologyFrom::Call(kind), ..self }
-    }
-
-    fn reordering(self, reorder: c_int) -> Birth {
-        Birth { reorder: Some(reorder != 0), ..self }
-    }
-}
 
 /// The number of a communicator, as far as it has one.
 pub fn number_of(communicator: Option<&Communicator>) -> u32 {
     communicator.map_or(UNKNOWN, |communicator| communicator.id)
 }
 
-/// A call that is collective over the parent.
+/// A call that creates a communicator and is collective over its parent.
 ///
 /// # Safety
-/// `new` is where the call stores the communicator; the other arguments are the application's.
-unsafe fn create(birth: Birth, parent: Raw<Comm>, new: Place<Comm>, make: impl FnOnce() -> c_int) -> c_int {
+/// The arguments are those of the application's call, which stores the communicator at `new`, and `make` makes it; so
+/// for every function here.
+pub unsafe fn create(
+    operation: Operation,
+    parent: Raw<Comm>,
+    new: Place<Comm>,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { agree_and_create(Birth::by(operation), parent, new, make) }
+}
+
+/// The same, where the application says whether the ranks may be in another order.
+///
+/// # Safety
+/// See [`create`].
+pub unsafe fn create_in_order(
+    operation: Operation,
+    parent: Raw<Comm>,
+    reorder: c_int,
+    new: Place<Comm>,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { agree_and_create(Birth::by(operation).reordering(reorder != 0), parent, new, make) }
+}
+
+unsafe fn agree_and_create(
+    birth: Birth,
+    parent: Raw<Comm>,
+    new: Place<Comm>,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
     let Some(call) = Call::tracked() else { return make() };
     let parent = COMMUNICATORS.get(parent.get());
     if let Some(operation) = birth.operation {
@@ -113,55 +113,10 @@ pub unsafe fn created(process: &Process, code: c_int, new: Place<Comm>) -> Optio
     Some(unsafe { new.handle() }).filter(|&comm| comm != process.predefined.comm_null)
 }
 
-/// `MPI_Comm_dup`.
-///
-/// # Safety
-/// The arguments are those of the application's call, and `make` makes it; so for every function here.
-pub unsafe fn comm_dup(comm: Raw<Comm>, new: Place<Comm>, make: impl FnOnce() -> c_int) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe { create(birth(b'd', Operation::CommDup).duplicating(), comm, new, make) }
-}
-
-/// `MPI_Comm_dup_with_info`.
-///
-/// # Safety
-/// See [`comm_dup`].
-pub unsafe fn comm_dup_with_info(comm: Raw<Comm>, new: Place<Comm>, make: impl FnOnce() -> c_int) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe { create(birth(b'd', Operation::CommDupWithInfo).duplicating(), comm, new, make) }
-}
-
-/// `MPI_Comm_split`.
-///
-/// # Safety
-/// See [`comm_dup`].
-pub unsafe fn comm_split(comm: Raw<Comm>, new: Place<Comm>, make: impl FnOnce() -> c_int) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe { create(birth(b's', Operation::CommSplit).one_of_several(), comm, new, make) }
-}
-
-/// `MPI_Comm_split_type`.
-///
-/// # Safety
-/// See [`comm_dup`].
-pub unsafe fn comm_split_type(comm: Raw<Comm>, new: Place<Comm>, make: impl FnOnce() -> c_int) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe { create(birth(b't', Operation::CommSplitType).one_of_several(), comm, new, make) }
-}
-
-/// `MPI_Comm_create`.
-///
-/// # Safety
-/// See [`comm_dup`].
-pub unsafe fn comm_create(comm: Raw<Comm>, new: Place<Comm>, make: impl FnOnce() -> c_int) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe { create(birth(b'c', Operation::CommCreate).one_of_several(), comm, new, make) }
-}
-
 /// `MPI_Comm_create_group` is collective over the new communicator alone, so its members agree on it.
 ///
 /// # Safety
-/// See [`comm_dup`].
+/// See [`create`].
 pub unsafe fn comm_create_group(comm: Raw<Comm>, new: Place<Comm>, make: impl FnOnce() -> c_int) -> c_int {
     let Some(call) = Call::tracked() else { return make() };
     let parent = COMMUNICATORS.get(comm.get());
@@ -176,127 +131,18 @@ pub unsafe fn comm_create_group(comm: Raw<Comm>, new: Place<Comm>, make: impl Fn
         // is no number, and the communicator stays unknown.
         if !(parent.has_outsiders && Membership::of(process, comm).has_outsiders()) {
             let number = naming::agree_within(process, comm, process.so_far());
-            let birth = birth(b'g', Operation::CommCreateGroup).one_of_several();
+            let birth = Birth::by(Operation::CommCreateGroup);
             naming::enter(process, comm, &Parent::Known(parent), birth, number);
         }
     });
     code
 }
 
-/// `MPI_Cart_create`.
-///
-/// # Safety
-/// See [`comm_dup`].
-pub unsafe fn cart_create(
-    comm: Raw<Comm>,
-    reorder: c_int,
-    new: Place<Comm>,
-    make: impl FnOnce() -> c_int,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe {
-        create(birth(b'a', Operation::CartCreate).shaping(Kind::Cart).reordering(reorder), comm, new, make)
-    }
-}
-
-/// `MPI_Cart_sub`.
-///
-/// # Safety
-/// See [`comm_dup`].
-pub unsafe fn cart_sub(comm: Raw<Comm>, new: Place<Comm>, make: impl FnOnce() -> c_int) -> c_int {
-    let birth = birth(b'b', Operation::CartSub).one_of_several().shaping(Kind::Cart);
-    // SAFETY: the caller's promise.
-    unsafe { create(birth, comm, new, make) }
-}
-
-/// `MPI_Graph_create`.
-///
-/// # Safety
-/// See [`comm_dup`].
-pub unsafe fn graph_create(
-    comm: Raw<Comm>,
-    reorder: c_int,
-    new: Place<Comm>,
-    make: impl FnOnce() -> c_int,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe {
-        create(birth(b'r', Operation::GraphCreate).shaping(Kind::Graph).reordering(reorder), comm, new, make)
-    }
-}
-
-/// `MPI_Dist_graph_create`.
-///
-/// # Safety
-/// See [`comm_dup`].
-pub unsafe fn dist_graph_create(
-    comm: Raw<Comm>,
-    reorder: c_int,
-    new: Place<Comm>,
-    make: impl FnOnce() -> c_int,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe {
-        create(
-            birth(b'n', Operation::DistGraphCreate).shaping(Kind::DistGraph).reordering(reorder),
-            comm,
-            new,
-            make,
-        )
-    }
-}
-
-/// `MPI_Dist_graph_create_adjacent`.
-///
-/// # Safety
-/// See [`comm_dup`].
-pub unsafe fn dist_graph_create_adjacent(
-    comm: Raw<Comm>,
-    reorder: c_int,
-    new: Place<Comm>,
-    make: impl FnOnce() -> c_int,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe {
-        create(
-            birth(b'j', Operation::DistGraphCreateAdjacent).shaping(Kind::DistGraph).reordering(reorder),
-            comm,
-            new,
-            make,
-        )
-    }
-}
-
-/// `MPI_Comm_idup`.
-///
-/// # Safety
-/// See [`comm_dup`].
-pub unsafe fn comm_idup(
-    comm: Raw<Comm>,
-    new: Place<Comm>,
-    request: Place<Request>,
-    make: impl FnOnce() -> c_int,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe { idup(Operation::CommIdup, comm, new, request, make) }
-}
-
-/// `MPI_Comm_idup_with_info`.
-///
-/// # Safety
-/// See [`comm_dup`].
-pub unsafe fn comm_idup_with_info(
-    comm: Raw<Comm>,
-    new: Place<Comm>,
-    request: Place<Request>,
-    make: impl FnOnce() -> c_int,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe { idup(Operation::CommIdupWithInfo, comm, new, request, make) }
-}
-
 /// A duplication whose agreement goes on beside it and ends with its request.
-unsafe fn idup(
+///
+/// # Safety
+/// See [`create`].
+pub unsafe fn start_duplicate(
     operation: Operation,
     comm: Raw<Comm>,
     new: Place<Comm>,
@@ -328,20 +174,11 @@ unsafe fn idup(
     code
 }
 
-/// `MPI_Intercomm_merge`.
-///
-/// # Safety
-/// See [`comm_dup`].
-pub unsafe fn intercomm_merge(comm: Raw<Comm>, new: Place<Comm>, make: impl FnOnce() -> c_int) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe { create(birth(b'm', Operation::IntercommMerge), comm, new, make) }
-}
-
 /// `MPIX_Comm_shrink`: a communicator of the processes that are still there. Some may not be, and more may go at
 /// any time, so that nothing is agreed: each counts how often the parent was shrunk.
 ///
 /// # Safety
-/// See [`comm_dup`].
+/// See [`create`].
 pub unsafe fn comm_shrink(comm: Raw<Comm>, new: Place<Comm>, make: impl FnOnce() -> c_int) -> c_int {
     let Some(call) = Call::tracked() else { return make() };
     let parent = COMMUNICATORS.get(comm.get());
@@ -353,32 +190,18 @@ pub unsafe fn comm_shrink(comm: Raw<Comm>, new: Place<Comm>, make: impl FnOnce()
     }
     let (code, ticks) = call.time(Operation::CommShrink, number_of(parent.as_ref()), make);
     call.record(|recorder| {
-        let birth = birth(b'k', Operation::CommShrink);
+        let birth = Birth::by(Operation::CommShrink);
         // SAFETY: the caller's promise.
         unsafe { note_created(recorder, birth, parent.as_ref(), number, new, code, ticks) };
     });
     code
 }
 
-/// `MPI_Comm_free`.
+/// A call that ends a communicator.
 ///
 /// # Safety
-/// See [`comm_dup`].
-pub unsafe fn comm_free(comm: Place<Comm>, make: impl FnOnce() -> c_int) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe { free(Operation::CommFree, comm, make) }
-}
-
-/// `MPI_Comm_disconnect`.
-///
-/// # Safety
-/// See [`comm_dup`].
-pub unsafe fn comm_disconnect(comm: Place<Comm>, make: impl FnOnce() -> c_int) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe { free(Operation::CommDisconnect, comm, make) }
-}
-
-unsafe fn free(operation: Operation, comm: Place<Comm>, make: impl FnOnce() -> c_int) -> c_int {
+/// See [`create`].
+pub unsafe fn free(operation: Operation, comm: Place<Comm>, make: impl FnOnce() -> c_int) -> c_int {
     if !process::is_tracking() || comm.is_null() {
         return make();
     }
@@ -416,7 +239,7 @@ unsafe fn free(operation: Operation, comm: Place<Comm>, make: impl FnOnce() -> c
 /// `MPI_Comm_set_name`: the application's name is kept beside ours.
 ///
 /// # Safety
-/// See [`comm_dup`].
+/// See [`create`].
 pub unsafe fn comm_set_name(comm: Raw<Comm>, name: Text, make: impl FnOnce() -> c_int) -> c_int {
     let code = make();
     if code == constant::SUCCESS

@@ -5,13 +5,13 @@
 //! made the call, `W_p1`, and the processes that were spawned have it as `P`. Only where both sides turn out to
 //! be of one world, they agree on one name.
 
-use super::creation::{birth, created, number_of};
+use super::creation::{created, number_of};
 use crate::abi::{Comm, Raw, constant};
 use crate::argument::Place;
 use crate::communicator::{Communicator, UNLOGGED};
 use crate::generated::pmpi;
 use crate::meaning::completion::count_on;
-use crate::naming::{self, ITSELF, Membership, Number, Parent};
+use crate::naming::{self, Birth, ITSELF, Membership, Number, Parent};
 use crate::process::{self, COMMUNICATORS, Process};
 use crate::record::Call;
 use mpisee_profile::Operation;
@@ -30,50 +30,28 @@ pub fn was_spawned() -> bool {
     SPAWNED.load(Ordering::Relaxed)
 }
 
-/// `MPI_Comm_spawn`.
+/// A call that makes an intercommunicator with processes of another world, collective over `comm`.
 ///
 /// # Safety
 /// The arguments are those of the application's call, and `make` makes it; so for every function here.
-pub unsafe fn comm_spawn(comm: Raw<Comm>, new: Place<Comm>, make: impl FnOnce() -> c_int) -> c_int {
+pub unsafe fn meet(
+    operation: Operation,
+    comm: Raw<Comm>,
+    new: Place<Comm>,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { meet(Operation::CommSpawn, COMMUNICATORS.get(comm.get()), new, make) }
-}
-
-/// `MPI_Comm_spawn_multiple`.
-///
-/// # Safety
-/// See [`comm_spawn`].
-pub unsafe fn comm_spawn_multiple(comm: Raw<Comm>, new: Place<Comm>, make: impl FnOnce() -> c_int) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe { meet(Operation::CommSpawnMultiple, COMMUNICATORS.get(comm.get()), new, make) }
-}
-
-/// `MPI_Comm_accept`.
-///
-/// # Safety
-/// See [`comm_spawn`].
-pub unsafe fn comm_accept(comm: Raw<Comm>, new: Place<Comm>, make: impl FnOnce() -> c_int) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe { meet(Operation::CommAccept, COMMUNICATORS.get(comm.get()), new, make) }
-}
-
-/// `MPI_Comm_connect`.
-///
-/// # Safety
-/// See [`comm_spawn`].
-pub unsafe fn comm_connect(comm: Raw<Comm>, new: Place<Comm>, make: impl FnOnce() -> c_int) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe { meet(Operation::CommConnect, COMMUNICATORS.get(comm.get()), new, make) }
+    unsafe { meet_over(operation, COMMUNICATORS.get(comm.get()), new, make) }
 }
 
 /// `MPI_Comm_join`, a connection of one process with one other: as if over `MPI_COMM_SELF`.
 ///
 /// # Safety
-/// See [`comm_spawn`].
+/// See [`meet`].
 pub unsafe fn comm_join(new: Place<Comm>, make: impl FnOnce() -> c_int) -> c_int {
     let itself = process::process().map(|process| Communicator::new(ITSELF, process.predefined.itself, 0, 1));
     // SAFETY: the caller's promise.
-    unsafe { meet(Operation::CommJoin, itself, new, make) }
+    unsafe { meet_over(Operation::CommJoin, itself, new, make) }
 }
 
 /// Takes note of the processes that spawned this world, if any did.
@@ -91,7 +69,7 @@ pub fn note_parent(process: &Process) {
 }
 
 /// A call that makes an intercommunicator with others, of which `parent` will be one group.
-unsafe fn meet(
+unsafe fn meet_over(
     operation: Operation,
     parent: Option<Communicator>,
     new: Place<Comm>,
@@ -127,7 +105,7 @@ fn enter(process: &Process, operation: Operation, comm: Comm, parent: &Communica
     if !members.has_outsiders() {
         own = own.agree(process, comm, members.own_comes_first());
     }
-    let birth = birth(b'p', operation);
+    let birth = Birth::by(operation);
     if own.parent.is_empty() {
         // There was no room for the parent in the log, nor is there for this: it is kept for agreements alone.
         let unlogged = Communicator::new(UNLOGGED, comm, 0, 0);

@@ -1,12 +1,12 @@
 //! `MPI_Intercomm_create` (MPI 4.1, 7.6.2), whose two groups agree through their leaders.
 
-use super::creation::{birth, created, number_of};
+use super::creation::{created, number_of};
 use crate::abi::{Comm, Datatype, Raw, STATUS_IGNORE};
 use crate::argument::Place;
 use crate::communicator::Communicator;
 use crate::generated::pmpi;
 use crate::meaning::completion::count_on;
-use crate::naming::{self, Number, Parent};
+use crate::naming::{self, Birth, Number, Parent};
 use crate::process::{self, COMMUNICATORS, Process};
 use crate::record::Call;
 use mpisee_profile::Operation;
@@ -29,7 +29,7 @@ pub unsafe fn intercomm_create(
 ) -> c_int {
     let Some(call) = Call::tracked() else { return make() };
     let operation = Operation::IntercommCreate;
-    let birth = birth(b'x', operation).one_of_several();
+    let birth = Birth::by(operation);
     let own = COMMUNICATORS.get(local.get());
     call.begin(operation, number_of(own.as_ref()));
     let mut agreed = None;

@@ -2,7 +2,7 @@
 //! its call, so that no body here can make another's.
 
 // An MPI may lack some of the functions.
-#![allow(dead_code, unused_imports)]
+#![allow(dead_code)]
 
 mod completion;
 mod creation;
@@ -13,19 +13,24 @@ mod pcontrol;
 mod persistent;
 mod session;
 
+#[allow(unused_imports)]
 pub use completion::{
-    cancel, request_free, request_get_status, request_get_status_all, request_get_status_any,
-    request_get_status_some, test, testall, testany, testsome, wait, waitall, waitany, waitsome,
+    cancel, look_at_many, request_free, request_get_status, some, test, testall, testany, wait, waitall,
+    waitany,
 };
+#[allow(unused_imports)]
 pub use creation::{
-    cart_create, cart_sub, comm_create, comm_create_group, comm_disconnect, comm_dup, comm_dup_with_info,
-    comm_free, comm_idup, comm_idup_with_info, comm_set_name, comm_shrink, comm_split, comm_split_type,
-    dist_graph_create, dist_graph_create_adjacent, graph_create, intercomm_merge,
+    comm_create_group, comm_set_name, comm_shrink, create, create_in_order, free, start_duplicate,
 };
-pub use dynamic::{comm_accept, comm_connect, comm_join, comm_spawn, comm_spawn_multiple, was_spawned};
+#[allow(unused_imports)]
+pub use dynamic::{comm_join, meet, was_spawned};
+#[allow(unused_imports)]
 pub use intercomm::intercomm_create;
+#[allow(unused_imports)]
 pub use lifecycle::{FLAVOUR, abort, finalize, init, init_thread};
+#[allow(unused_imports)]
 pub use pcontrol::pcontrol;
+#[allow(unused_imports)]
 pub use persistent::{start, startall};
-#[allow(unused_imports)] // Not every MPI has sessions.
-pub use session::{comm_create_from_group, intercomm_create_from_groups, session_finalize, session_init};
+#[allow(unused_imports)]
+pub use session::{create_from_group, session_finalize, session_init};

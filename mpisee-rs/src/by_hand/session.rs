@@ -8,7 +8,7 @@
 // An MPI may lack every function that is here.
 #![allow(dead_code)]
 
-use super::creation::{birth, created};
+use super::creation::created;
 use super::lifecycle::start_without_world;
 use crate::abi::{self, Comm, Group, Info, Raw, Session, constant};
 use crate::argument::Place;
@@ -17,7 +17,7 @@ use crate::generated::pmpi;
 use crate::gpu;
 use crate::meaning::completion::count_on;
 use crate::message::say;
-use crate::naming::{self, Membership, Parent};
+use crate::naming::{self, Birth, Membership, Parent};
 use crate::process::{self, Process};
 use crate::record::{Call, Recorder};
 use mpisee_profile::Operation;
@@ -139,25 +139,15 @@ fn gathering_communicator(session: Session) -> Option<Comm> {
     }
 }
 
-/// `MPI_Comm_create_from_group`.
+/// A call that creates a communicator from a group, without a parent.
 ///
 /// # Safety
 /// See [`session_init`].
-pub unsafe fn comm_create_from_group(new: Place<Comm>, make: impl FnOnce() -> c_int) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe { create(Operation::CommCreateFromGroup, new, make) }
-}
-
-/// `MPI_Intercomm_create_from_groups`.
-///
-/// # Safety
-/// See [`session_init`].
-pub unsafe fn intercomm_create_from_groups(new: Place<Comm>, make: impl FnOnce() -> c_int) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe { create(Operation::IntercommCreateFromGroups, new, make) }
-}
-
-unsafe fn create(operation: Operation, new: Place<Comm>, make: impl FnOnce() -> c_int) -> c_int {
+pub unsafe fn create_from_group(
+    operation: Operation,
+    new: Place<Comm>,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
     let Some(call) = Call::tracked() else { return make() };
     let (code, ticks) = call.time(operation, UNKNOWN, make);
     call.record(|recorder| {
@@ -177,7 +167,7 @@ fn enter(recorder: &Recorder, operation: Operation, comm: Comm, ticks: u64) {
         return process::not_seen(NotSeen::UnknownCommunicator);
     }
     let number = naming::agree_within(process, comm, process.so_far());
-    let birth = birth(b'f', operation).one_of_several();
+    let birth = Birth::by(operation);
     let id = naming::enter(process, comm, &Parent::None, birth, number);
     if let Some(known) = process::COMMUNICATORS.get(comm) {
         if known.size == process.world_size {

@@ -1698,7 +1698,7 @@ pub unsafe extern "C-unwind" fn MPI_Cart_create(
     comm_cart: *mut Comm,
 ) -> c_int {
     unsafe {
-        by_hand::cart_create(comm_old, reorder, Place::c(comm_cart), || {
+        by_hand::create_in_order(Operation::CartCreate, comm_old, reorder, Place::c(comm_cart), || {
             pmpi::MPI_Cart_create.get()(comm_old, ndims, dims, periods, reorder, comm_cart)
         })
     }
@@ -1728,7 +1728,9 @@ pub unsafe extern "C-unwind" fn MPI_Cart_sub(
     newcomm: *mut Comm,
 ) -> c_int {
     unsafe {
-        by_hand::cart_sub(comm, Place::c(newcomm), || pmpi::MPI_Cart_sub.get()(comm, remain_dims, newcomm))
+        by_hand::create(Operation::CartSub, comm, Place::c(newcomm), || {
+            pmpi::MPI_Cart_sub.get()(comm, remain_dims, newcomm)
+        })
     }
 }
 
@@ -1742,7 +1744,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_accept(
     newcomm: *mut Comm,
 ) -> c_int {
     unsafe {
-        by_hand::comm_accept(comm, Place::c(newcomm), || {
+        by_hand::meet(Operation::CommAccept, comm, Place::c(newcomm), || {
             pmpi::MPI_Comm_accept.get()(port_name, info, root, comm, newcomm)
         })
     }
@@ -1786,7 +1788,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_connect(
     newcomm: *mut Comm,
 ) -> c_int {
     unsafe {
-        by_hand::comm_connect(comm, Place::c(newcomm), || {
+        by_hand::meet(Operation::CommConnect, comm, Place::c(newcomm), || {
             pmpi::MPI_Comm_connect.get()(port_name, info, root, comm, newcomm)
         })
     }
@@ -1800,7 +1802,9 @@ pub unsafe extern "C-unwind" fn MPI_Comm_create(
     newcomm: *mut Comm,
 ) -> c_int {
     unsafe {
-        by_hand::comm_create(comm, Place::c(newcomm), || pmpi::MPI_Comm_create.get()(comm, group, newcomm))
+        by_hand::create(Operation::CommCreate, comm, Place::c(newcomm), || {
+            pmpi::MPI_Comm_create.get()(comm, group, newcomm)
+        })
     }
 }
 
@@ -1814,7 +1818,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_create_from_group(
     newcomm: *mut Comm,
 ) -> c_int {
     unsafe {
-        by_hand::comm_create_from_group(Place::c(newcomm), || {
+        by_hand::create_from_group(Operation::CommCreateFromGroup, Place::c(newcomm), || {
             pmpi::MPI_Comm_create_from_group.get()(group, stringtag, info, errhandler, newcomm)
         })
     }
@@ -1866,13 +1870,19 @@ pub unsafe extern "C-unwind" fn MPI_Comm_detach_buffer_c(
 #[cfg(mpi = "MPI_Comm_disconnect")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Comm_disconnect(comm: *mut Comm) -> c_int {
-    unsafe { by_hand::comm_disconnect(Place::c(comm), || pmpi::MPI_Comm_disconnect.get()(comm)) }
+    unsafe {
+        by_hand::free(Operation::CommDisconnect, Place::c(comm), || pmpi::MPI_Comm_disconnect.get()(comm))
+    }
 }
 
 #[cfg(mpi = "MPI_Comm_dup")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Comm_dup(comm: Raw<Comm>, newcomm: *mut Comm) -> c_int {
-    unsafe { by_hand::comm_dup(comm, Place::c(newcomm), || pmpi::MPI_Comm_dup.get()(comm, newcomm)) }
+    unsafe {
+        by_hand::create(Operation::CommDup, comm, Place::c(newcomm), || {
+            pmpi::MPI_Comm_dup.get()(comm, newcomm)
+        })
+    }
 }
 
 #[cfg(mpi = "MPI_Comm_dup_with_info")]
@@ -1883,7 +1893,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_dup_with_info(
     newcomm: *mut Comm,
 ) -> c_int {
     unsafe {
-        by_hand::comm_dup_with_info(comm, Place::c(newcomm), || {
+        by_hand::create(Operation::CommDupWithInfo, comm, Place::c(newcomm), || {
             pmpi::MPI_Comm_dup_with_info.get()(comm, info, newcomm)
         })
     }
@@ -1898,7 +1908,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_flush_buffer(comm: Raw<Comm>) -> c_int 
 #[cfg(mpi = "MPI_Comm_free")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Comm_free(comm: *mut Comm) -> c_int {
-    unsafe { by_hand::comm_free(Place::c(comm), || pmpi::MPI_Comm_free.get()(comm)) }
+    unsafe { by_hand::free(Operation::CommFree, Place::c(comm), || pmpi::MPI_Comm_free.get()(comm)) }
 }
 
 #[cfg(mpi = "MPI_Comm_idup")]
@@ -1909,7 +1919,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_idup(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        by_hand::comm_idup(comm, Place::c(newcomm), Place::c(request), || {
+        by_hand::start_duplicate(Operation::CommIdup, comm, Place::c(newcomm), Place::c(request), || {
             pmpi::MPI_Comm_idup.get()(comm, newcomm, request)
         })
     }
@@ -1924,9 +1934,13 @@ pub unsafe extern "C-unwind" fn MPI_Comm_idup_with_info(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        by_hand::comm_idup_with_info(comm, Place::c(newcomm), Place::c(request), || {
-            pmpi::MPI_Comm_idup_with_info.get()(comm, info, newcomm, request)
-        })
+        by_hand::start_duplicate(
+            Operation::CommIdupWithInfo,
+            comm,
+            Place::c(newcomm),
+            Place::c(request),
+            || pmpi::MPI_Comm_idup_with_info.get()(comm, info, newcomm, request),
+        )
     }
 }
 
@@ -1973,7 +1987,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_spawn(
     array_of_errcodes: *mut c_int,
 ) -> c_int {
     unsafe {
-        by_hand::comm_spawn(comm, Place::c(intercomm), || {
+        by_hand::meet(Operation::CommSpawn, comm, Place::c(intercomm), || {
             pmpi::MPI_Comm_spawn.get()(
                 command,
                 argv,
@@ -2002,7 +2016,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_spawn_multiple(
     array_of_errcodes: *mut c_int,
 ) -> c_int {
     unsafe {
-        by_hand::comm_spawn_multiple(comm, Place::c(intercomm), || {
+        by_hand::meet(Operation::CommSpawnMultiple, comm, Place::c(intercomm), || {
             pmpi::MPI_Comm_spawn_multiple.get()(
                 count,
                 array_of_commands,
@@ -2027,7 +2041,9 @@ pub unsafe extern "C-unwind" fn MPI_Comm_split(
     newcomm: *mut Comm,
 ) -> c_int {
     unsafe {
-        by_hand::comm_split(comm, Place::c(newcomm), || pmpi::MPI_Comm_split.get()(comm, color, key, newcomm))
+        by_hand::create(Operation::CommSplit, comm, Place::c(newcomm), || {
+            pmpi::MPI_Comm_split.get()(comm, color, key, newcomm)
+        })
     }
 }
 
@@ -2041,7 +2057,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_split_type(
     newcomm: *mut Comm,
 ) -> c_int {
     unsafe {
-        by_hand::comm_split_type(comm, Place::c(newcomm), || {
+        by_hand::create(Operation::CommSplitType, comm, Place::c(newcomm), || {
             pmpi::MPI_Comm_split_type.get()(comm, split_type, key, info, newcomm)
         })
     }
@@ -2087,19 +2103,25 @@ pub unsafe extern "C-unwind" fn MPI_Dist_graph_create(
     comm_dist_graph: *mut Comm,
 ) -> c_int {
     unsafe {
-        by_hand::dist_graph_create(comm_old, reorder, Place::c(comm_dist_graph), || {
-            pmpi::MPI_Dist_graph_create.get()(
-                comm_old,
-                n,
-                sources,
-                degrees,
-                destinations,
-                weights,
-                info,
-                reorder,
-                comm_dist_graph,
-            )
-        })
+        by_hand::create_in_order(
+            Operation::DistGraphCreate,
+            comm_old,
+            reorder,
+            Place::c(comm_dist_graph),
+            || {
+                pmpi::MPI_Dist_graph_create.get()(
+                    comm_old,
+                    n,
+                    sources,
+                    degrees,
+                    destinations,
+                    weights,
+                    info,
+                    reorder,
+                    comm_dist_graph,
+                )
+            },
+        )
     }
 }
 
@@ -2118,20 +2140,26 @@ pub unsafe extern "C-unwind" fn MPI_Dist_graph_create_adjacent(
     comm_dist_graph: *mut Comm,
 ) -> c_int {
     unsafe {
-        by_hand::dist_graph_create_adjacent(comm_old, reorder, Place::c(comm_dist_graph), || {
-            pmpi::MPI_Dist_graph_create_adjacent.get()(
-                comm_old,
-                indegree,
-                sources,
-                sourceweights,
-                outdegree,
-                destinations,
-                destweights,
-                info,
-                reorder,
-                comm_dist_graph,
-            )
-        })
+        by_hand::create_in_order(
+            Operation::DistGraphCreateAdjacent,
+            comm_old,
+            reorder,
+            Place::c(comm_dist_graph),
+            || {
+                pmpi::MPI_Dist_graph_create_adjacent.get()(
+                    comm_old,
+                    indegree,
+                    sources,
+                    sourceweights,
+                    outdegree,
+                    destinations,
+                    destweights,
+                    info,
+                    reorder,
+                    comm_dist_graph,
+                )
+            },
+        )
     }
 }
 
@@ -3799,7 +3827,7 @@ pub unsafe extern "C-unwind" fn MPI_Graph_create(
     comm_graph: *mut Comm,
 ) -> c_int {
     unsafe {
-        by_hand::graph_create(comm_old, reorder, Place::c(comm_graph), || {
+        by_hand::create_in_order(Operation::GraphCreate, comm_old, reorder, Place::c(comm_graph), || {
             pmpi::MPI_Graph_create.get()(comm_old, nnodes, index, edges, reorder, comm_graph)
         })
     }
@@ -4850,7 +4878,7 @@ pub unsafe extern "C-unwind" fn MPI_Intercomm_create_from_groups(
     newintercomm: *mut Comm,
 ) -> c_int {
     unsafe {
-        by_hand::intercomm_create_from_groups(Place::c(newintercomm), || {
+        by_hand::create_from_group(Operation::IntercommCreateFromGroups, Place::c(newintercomm), || {
             pmpi::MPI_Intercomm_create_from_groups.get()(
                 local_group,
                 local_leader,
@@ -4873,7 +4901,7 @@ pub unsafe extern "C-unwind" fn MPI_Intercomm_merge(
     newintracomm: *mut Comm,
 ) -> c_int {
     unsafe {
-        by_hand::intercomm_merge(intercomm, Place::c(newintracomm), || {
+        by_hand::create(Operation::IntercommMerge, intercomm, Place::c(newintracomm), || {
             pmpi::MPI_Intercomm_merge.get()(intercomm, high, newintracomm)
         })
     }
@@ -6731,7 +6759,7 @@ pub unsafe extern "C-unwind" fn MPI_Request_get_status_all(
     array_of_statuses: *mut Status,
 ) -> c_int {
     unsafe {
-        by_hand::request_get_status_all(count, Place::c(array_of_requests), || {
+        by_hand::look_at_many(Operation::RequestGetStatusAll, count, Place::c(array_of_requests), || {
             pmpi::MPI_Request_get_status_all.get()(count, array_of_requests, flag, array_of_statuses)
         })
     }
@@ -6747,7 +6775,7 @@ pub unsafe extern "C-unwind" fn MPI_Request_get_status_any(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        by_hand::request_get_status_any(count, Place::c(array_of_requests), || {
+        by_hand::look_at_many(Operation::RequestGetStatusAny, count, Place::c(array_of_requests), || {
             pmpi::MPI_Request_get_status_any.get()(count, array_of_requests, index, flag, status)
         })
     }
@@ -6763,7 +6791,7 @@ pub unsafe extern "C-unwind" fn MPI_Request_get_status_some(
     array_of_statuses: *mut Status,
 ) -> c_int {
     unsafe {
-        by_hand::request_get_status_some(incount, Place::c(array_of_requests), || {
+        by_hand::look_at_many(Operation::RequestGetStatusSome, incount, Place::c(array_of_requests), || {
             pmpi::MPI_Request_get_status_some.get()(
                 incount,
                 array_of_requests,
@@ -7859,7 +7887,8 @@ pub unsafe extern "C-unwind" fn MPI_Testsome(
     array_of_statuses: *mut Status,
 ) -> c_int {
     unsafe {
-        by_hand::testsome(
+        by_hand::some(
+            Operation::Testsome,
             incount,
             Place::c(array_of_requests),
             outcount,
@@ -7923,7 +7952,8 @@ pub unsafe extern "C-unwind" fn MPI_Waitsome(
     array_of_statuses: *mut Status,
 ) -> c_int {
     unsafe {
-        by_hand::waitsome(
+        by_hand::some(
+            Operation::Waitsome,
             incount,
             Place::c(array_of_requests),
             outcount,

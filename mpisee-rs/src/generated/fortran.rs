@@ -3074,9 +3074,17 @@ unsafe fn mpi_cart_create_body(
         return unsafe { twin(comm_old, ndims, dims, periods, reorder, comm_cart, ierror) };
     }
     unsafe {
-        by_hand::cart_create(fortran::handle::<Comm>(comm_old), *reorder, Place::fortran(comm_cart), || {
-            fortran::code(ierror, |ierror| twin(comm_old, ndims, dims, periods, reorder, comm_cart, ierror))
-        })
+        by_hand::create_in_order(
+            Operation::CartCreate,
+            fortran::handle::<Comm>(comm_old),
+            *reorder,
+            Place::fortran(comm_cart),
+            || {
+                fortran::code(ierror, |ierror| {
+                    twin(comm_old, ndims, dims, periods, reorder, comm_cart, ierror)
+                })
+            },
+        )
     };
 }
 
@@ -3142,7 +3150,7 @@ unsafe fn mpi_cart_sub_body(
         return unsafe { twin(comm, remain_dims, newcomm, ierror) };
     }
     unsafe {
-        by_hand::cart_sub(fortran::handle::<Comm>(comm), Place::fortran(newcomm), || {
+        by_hand::create(Operation::CartSub, fortran::handle::<Comm>(comm), Place::fortran(newcomm), || {
             fortran::code(ierror, |ierror| twin(comm, remain_dims, newcomm, ierror))
         })
     };
@@ -3186,7 +3194,7 @@ unsafe fn mpi_comm_accept_body(
         return unsafe { twin(port_name, info, root, comm, newcomm, ierror, port_name_length) };
     }
     unsafe {
-        by_hand::comm_accept(fortran::handle::<Comm>(comm), Place::fortran(newcomm), || {
+        by_hand::meet(Operation::CommAccept, fortran::handle::<Comm>(comm), Place::fortran(newcomm), || {
             fortran::code(ierror, |ierror| {
                 twin(port_name, info, root, comm, newcomm, ierror, port_name_length)
             })
@@ -3265,7 +3273,7 @@ unsafe fn mpi_comm_connect_body(
         return unsafe { twin(port_name, info, root, comm, newcomm, ierror, port_name_length) };
     }
     unsafe {
-        by_hand::comm_connect(fortran::handle::<Comm>(comm), Place::fortran(newcomm), || {
+        by_hand::meet(Operation::CommConnect, fortran::handle::<Comm>(comm), Place::fortran(newcomm), || {
             fortran::code(ierror, |ierror| {
                 twin(port_name, info, root, comm, newcomm, ierror, port_name_length)
             })
@@ -3300,7 +3308,7 @@ unsafe fn mpi_comm_create_body(
         return unsafe { twin(comm, group, newcomm, ierror) };
     }
     unsafe {
-        by_hand::comm_create(fortran::handle::<Comm>(comm), Place::fortran(newcomm), || {
+        by_hand::create(Operation::CommCreate, fortran::handle::<Comm>(comm), Place::fortran(newcomm), || {
             fortran::code(ierror, |ierror| twin(comm, group, newcomm, ierror))
         })
     };
@@ -3344,7 +3352,7 @@ unsafe fn mpi_comm_create_from_group_body(
         return unsafe { twin(group, stringtag, info, errhandler, newcomm, ierror, stringtag_length) };
     }
     unsafe {
-        by_hand::comm_create_from_group(Place::fortran(newcomm), || {
+        by_hand::create_from_group(Operation::CommCreateFromGroup, Place::fortran(newcomm), || {
             fortran::code(ierror, |ierror| {
                 twin(group, stringtag, info, errhandler, newcomm, ierror, stringtag_length)
             })
@@ -3446,7 +3454,9 @@ unsafe fn mpi_comm_disconnect_body(
         return unsafe { twin(comm, ierror) };
     }
     unsafe {
-        by_hand::comm_disconnect(Place::fortran(comm), || fortran::code(ierror, |ierror| twin(comm, ierror)))
+        by_hand::free(Operation::CommDisconnect, Place::fortran(comm), || {
+            fortran::code(ierror, |ierror| twin(comm, ierror))
+        })
     };
 }
 
@@ -3476,7 +3486,7 @@ unsafe fn mpi_comm_dup_body(
         return unsafe { twin(comm, newcomm, ierror) };
     }
     unsafe {
-        by_hand::comm_dup(fortran::handle::<Comm>(comm), Place::fortran(newcomm), || {
+        by_hand::create(Operation::CommDup, fortran::handle::<Comm>(comm), Place::fortran(newcomm), || {
             fortran::code(ierror, |ierror| twin(comm, newcomm, ierror))
         })
     };
@@ -3509,9 +3519,12 @@ unsafe fn mpi_comm_dup_with_info_body(
         return unsafe { twin(comm, info, newcomm, ierror) };
     }
     unsafe {
-        by_hand::comm_dup_with_info(fortran::handle::<Comm>(comm), Place::fortran(newcomm), || {
-            fortran::code(ierror, |ierror| twin(comm, info, newcomm, ierror))
-        })
+        by_hand::create(
+            Operation::CommDupWithInfo,
+            fortran::handle::<Comm>(comm),
+            Place::fortran(newcomm),
+            || fortran::code(ierror, |ierror| twin(comm, info, newcomm, ierror)),
+        )
     };
 }
 
@@ -3571,7 +3584,9 @@ unsafe fn mpi_comm_free_body(
         return unsafe { twin(comm, ierror) };
     }
     unsafe {
-        by_hand::comm_free(Place::fortran(comm), || fortran::code(ierror, |ierror| twin(comm, ierror)))
+        by_hand::free(Operation::CommFree, Place::fortran(comm), || {
+            fortran::code(ierror, |ierror| twin(comm, ierror))
+        })
     };
 }
 
@@ -3602,7 +3617,8 @@ unsafe fn mpi_comm_idup_body(
         return unsafe { twin(comm, newcomm, request, ierror) };
     }
     unsafe {
-        by_hand::comm_idup(
+        by_hand::start_duplicate(
+            Operation::CommIdup,
             fortran::handle::<Comm>(comm),
             Place::fortran(newcomm),
             Place::fortran(request),
@@ -3639,7 +3655,8 @@ unsafe fn mpi_comm_idup_with_info_body(
         return unsafe { twin(comm, info, newcomm, request, ierror) };
     }
     unsafe {
-        by_hand::comm_idup_with_info(
+        by_hand::start_duplicate(
+            Operation::CommIdupWithInfo,
             fortran::handle::<Comm>(comm),
             Place::fortran(newcomm),
             Place::fortran(request),
@@ -3842,7 +3859,7 @@ unsafe fn mpi_comm_spawn_body(
         };
     }
     unsafe {
-        by_hand::comm_spawn(fortran::handle::<Comm>(comm), Place::fortran(intercomm), || {
+        by_hand::meet(Operation::CommSpawn, fortran::handle::<Comm>(comm), Place::fortran(intercomm), || {
             fortran::code(ierror, |ierror| {
                 twin(
                     command,
@@ -3925,24 +3942,29 @@ unsafe fn mpi_comm_spawn_multiple_body(
         };
     }
     unsafe {
-        by_hand::comm_spawn_multiple(fortran::handle::<Comm>(comm), Place::fortran(intercomm), || {
-            fortran::code(ierror, |ierror| {
-                twin(
-                    count,
-                    array_of_commands,
-                    array_of_argv,
-                    array_of_maxprocs,
-                    array_of_info,
-                    root,
-                    comm,
-                    intercomm,
-                    array_of_errcodes,
-                    ierror,
-                    array_of_commands_length,
-                    array_of_argv_length,
-                )
-            })
-        })
+        by_hand::meet(
+            Operation::CommSpawnMultiple,
+            fortran::handle::<Comm>(comm),
+            Place::fortran(intercomm),
+            || {
+                fortran::code(ierror, |ierror| {
+                    twin(
+                        count,
+                        array_of_commands,
+                        array_of_argv,
+                        array_of_maxprocs,
+                        array_of_info,
+                        root,
+                        comm,
+                        intercomm,
+                        array_of_errcodes,
+                        ierror,
+                        array_of_commands_length,
+                        array_of_argv_length,
+                    )
+                })
+            },
+        )
     };
 }
 
@@ -3974,7 +3996,7 @@ unsafe fn mpi_comm_split_body(
         return unsafe { twin(comm, color, key, newcomm, ierror) };
     }
     unsafe {
-        by_hand::comm_split(fortran::handle::<Comm>(comm), Place::fortran(newcomm), || {
+        by_hand::create(Operation::CommSplit, fortran::handle::<Comm>(comm), Place::fortran(newcomm), || {
             fortran::code(ierror, |ierror| twin(comm, color, key, newcomm, ierror))
         })
     };
@@ -4009,9 +4031,12 @@ unsafe fn mpi_comm_split_type_body(
         return unsafe { twin(comm, split_type, key, info, newcomm, ierror) };
     }
     unsafe {
-        by_hand::comm_split_type(fortran::handle::<Comm>(comm), Place::fortran(newcomm), || {
-            fortran::code(ierror, |ierror| twin(comm, split_type, key, info, newcomm, ierror))
-        })
+        by_hand::create(
+            Operation::CommSplitType,
+            fortran::handle::<Comm>(comm),
+            Place::fortran(newcomm),
+            || fortran::code(ierror, |ierror| twin(comm, split_type, key, info, newcomm, ierror)),
+        )
     };
 }
 
@@ -4126,7 +4151,8 @@ unsafe fn mpi_dist_graph_create_body(
         };
     }
     unsafe {
-        by_hand::dist_graph_create(
+        by_hand::create_in_order(
+            Operation::DistGraphCreate,
             fortran::handle::<Comm>(comm_old),
             *reorder,
             Place::fortran(comm_dist_graph),
@@ -4210,7 +4236,8 @@ unsafe fn mpi_dist_graph_create_adjacent_body(
         };
     }
     unsafe {
-        by_hand::dist_graph_create_adjacent(
+        by_hand::create_in_order(
+            Operation::DistGraphCreateAdjacent,
             fortran::handle::<Comm>(comm_old),
             *reorder,
             Place::fortran(comm_dist_graph),
@@ -6738,9 +6765,17 @@ unsafe fn mpi_graph_create_body(
         return unsafe { twin(comm_old, nnodes, index, edges, reorder, comm_graph, ierror) };
     }
     unsafe {
-        by_hand::graph_create(fortran::handle::<Comm>(comm_old), *reorder, Place::fortran(comm_graph), || {
-            fortran::code(ierror, |ierror| twin(comm_old, nnodes, index, edges, reorder, comm_graph, ierror))
-        })
+        by_hand::create_in_order(
+            Operation::GraphCreate,
+            fortran::handle::<Comm>(comm_old),
+            *reorder,
+            Place::fortran(comm_graph),
+            || {
+                fortran::code(ierror, |ierror| {
+                    twin(comm_old, nnodes, index, edges, reorder, comm_graph, ierror)
+                })
+            },
+        )
     };
 }
 
@@ -8136,7 +8171,7 @@ unsafe fn mpi_intercomm_create_from_groups_body(
         };
     }
     unsafe {
-        by_hand::intercomm_create_from_groups(Place::fortran(newintercomm), || {
+        by_hand::create_from_group(Operation::IntercommCreateFromGroups, Place::fortran(newintercomm), || {
             fortran::code(ierror, |ierror| {
                 twin(
                     local_group,
@@ -8182,9 +8217,12 @@ unsafe fn mpi_intercomm_merge_body(
         return unsafe { twin(intercomm, high, newintracomm, ierror) };
     }
     unsafe {
-        by_hand::intercomm_merge(fortran::handle::<Comm>(intercomm), Place::fortran(newintracomm), || {
-            fortran::code(ierror, |ierror| twin(intercomm, high, newintracomm, ierror))
-        })
+        by_hand::create(
+            Operation::IntercommMerge,
+            fortran::handle::<Comm>(intercomm),
+            Place::fortran(newintracomm),
+            || fortran::code(ierror, |ierror| twin(intercomm, high, newintracomm, ierror)),
+        )
     };
 }
 
@@ -10610,9 +10648,16 @@ unsafe fn mpi_request_get_status_all_body(
         return unsafe { twin(count, array_of_requests, flag, array_of_statuses, ierror) };
     }
     unsafe {
-        by_hand::request_get_status_all(*count, Place::fortran(array_of_requests), || {
-            fortran::code(ierror, |ierror| twin(count, array_of_requests, flag, array_of_statuses, ierror))
-        })
+        by_hand::look_at_many(
+            Operation::RequestGetStatusAll,
+            *count,
+            Place::fortran(array_of_requests),
+            || {
+                fortran::code(ierror, |ierror| {
+                    twin(count, array_of_requests, flag, array_of_statuses, ierror)
+                })
+            },
+        )
     };
 }
 
@@ -10645,9 +10690,12 @@ unsafe fn mpi_request_get_status_any_body(
         return unsafe { twin(count, array_of_requests, index, flag, status, ierror) };
     }
     unsafe {
-        by_hand::request_get_status_any(*count, Place::fortran(array_of_requests), || {
-            fortran::code(ierror, |ierror| twin(count, array_of_requests, index, flag, status, ierror))
-        })
+        by_hand::look_at_many(
+            Operation::RequestGetStatusAny,
+            *count,
+            Place::fortran(array_of_requests),
+            || fortran::code(ierror, |ierror| twin(count, array_of_requests, index, flag, status, ierror)),
+        )
     };
 }
 
@@ -10682,11 +10730,16 @@ unsafe fn mpi_request_get_status_some_body(
         };
     }
     unsafe {
-        by_hand::request_get_status_some(*incount, Place::fortran(array_of_requests), || {
-            fortran::code(ierror, |ierror| {
-                twin(incount, array_of_requests, outcount, array_of_indices, array_of_statuses, ierror)
-            })
-        })
+        by_hand::look_at_many(
+            Operation::RequestGetStatusSome,
+            *incount,
+            Place::fortran(array_of_requests),
+            || {
+                fortran::code(ierror, |ierror| {
+                    twin(incount, array_of_requests, outcount, array_of_indices, array_of_statuses, ierror)
+                })
+            },
+        )
     };
 }
 
@@ -12163,7 +12216,8 @@ unsafe fn mpi_testsome_body(
         };
     }
     unsafe {
-        by_hand::testsome(
+        by_hand::some(
+            Operation::Testsome,
             *incount,
             Place::fortran(array_of_requests),
             outcount,
@@ -12324,7 +12378,8 @@ unsafe fn mpi_waitsome_body(
         };
     }
     unsafe {
-        by_hand::waitsome(
+        by_hand::some(
+            Operation::Waitsome,
             *incount,
             Place::fortran(array_of_requests),
             outcount,

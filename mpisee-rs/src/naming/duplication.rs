@@ -1,7 +1,7 @@
 //! `MPI_Comm_idup`, whose agreement must not block: it goes on beside the call and ends with its request.
 
 use super::folding::{Kin, Newborn};
-use super::{Birth, Number, Parent, TopologyFrom, agreed, describe, enter_as, log_about, next_number};
+use super::{Birth, Number, Parent, agreed, describe, enter_as, log_about, next_number};
 use crate::abi::{Comm, Raw, Request, STATUS_IGNORE};
 use crate::argument::Place;
 use crate::communicator::Communicator;
@@ -63,7 +63,7 @@ pub fn start_duplication(
     place: Place<Comm>,
 ) -> u32 {
     finish_duplications(process, false);
-    let kin = begin(process, parent, birth(operation));
+    let kin = begin(process, parent, Birth::by(operation));
     let agreement = if parent.keeps_next_number() {
         // A nonblocking agreement over both groups would need two steps, and with other worlds there is none.
         // The next number is equal on all members already.
@@ -139,7 +139,7 @@ pub fn duplicated(recorder: &Recorder, number: u32) {
     let n = if ended { agreement.most as u32 } else { NONE };
     let parent = Parent::Known(&done.parent);
     let number = Number::of_another_count(n);
-    let mut id = enter_as(process, comm, &parent, birth(done.operation), number, Some(done.kin));
+    let mut id = enter_as(process, comm, &parent, Birth::by(done.operation), number, Some(done.kin));
     if let Kin::Row { row, .. } = done.kin {
         id = row;
     }
@@ -151,17 +151,6 @@ pub fn duplicated(recorder: &Recorder, number: u32) {
             process.communicators_so_far.fetch_max(n + 1, Ordering::Relaxed);
         }
         (true, _) => unnumbered.finish(process),
-    }
-}
-
-/// How a duplicate comes to be.
-fn birth(operation: Operation) -> Birth {
-    Birth {
-        letter: b'i',
-        operation: Some(operation),
-        several: false,
-        reorder: None,
-        topology: TopologyFrom::Parent,
     }
 }
 

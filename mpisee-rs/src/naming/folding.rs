@@ -4,8 +4,9 @@
 //! time. So it is decided when a communicator begins where it is counted, by what all its members know alike; see the
 //! comment on [`super`].
 
+use super::birth::TopologyFrom;
 use super::unlisted::Unlisted;
-use super::{Birth, Parent, TopologyFrom};
+use super::{Birth, Parent};
 use crate::abi::Comm;
 use crate::communicator::UNLOGGED;
 use crate::counters::{Counters, add, update};

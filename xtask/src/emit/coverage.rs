@@ -177,12 +177,12 @@ fn describe(function: &Function) -> (Recorded, &str) {
             let bytes = args.iter().any(|arg| tells_bytes(function, arg));
             (if bytes { Recorded::Bytes } else { Recorded::Time }, "")
         }
-        (Some(Meaning::ByHand(_)), Some(OperationKind::Completion)) => {
+        (Some(Meaning::ByHand { .. }), Some(OperationKind::Completion)) => {
             (Recorded::Time, "the bytes are with the call that started the request")
         }
         // What starts requests moves their data; else it is the arguments that speak of data.
-        (Some(Meaning::ByHand(_)), Some(OperationKind::PointToPoint)) => (Recorded::Bytes, ""),
-        (Some(Meaning::ByHand(_)), Some(_)) => {
+        (Some(Meaning::ByHand { .. }), Some(OperationKind::PointToPoint)) => (Recorded::Bytes, ""),
+        (Some(Meaning::ByHand { .. }), Some(_)) => {
             let has = |kind: &str| function.params.iter().any(|param| param.kind == kind);
             (if has("BUFFER") && has("DATATYPE") { Recorded::Bytes } else { Recorded::Time }, "")
         }

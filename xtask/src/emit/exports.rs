@@ -82,13 +82,14 @@ pub fn meaning_call(
     language: Language,
     make: impl FnOnce(&str) -> String,
 ) -> String {
-    let (Meaning::Verb { args, .. } | Meaning::ByHand(args)) = meaning;
+    let args = meaning.args();
+    let operation = || vec![format!("Operation::{}", camel_case(function.short_name()))];
     let (what, mut all) = match meaning {
-        Meaning::Verb { verb, .. } => {
-            let operation = format!("Operation::{}", camel_case(function.short_name()));
-            (format!("meaning::{verb}"), vec![operation])
+        Meaning::Verb { verb, .. } => (format!("meaning::{verb}"), operation()),
+        Meaning::ByHand { shared: Some(body), .. } => (format!("by_hand::{body}"), operation()),
+        Meaning::ByHand { shared: None, .. } => {
+            (format!("by_hand::{}", function.short_name().to_lowercase()), Vec::new())
         }
-        Meaning::ByHand(_) => (format!("by_hand::{}", function.short_name().to_lowercase()), Vec::new()),
     };
     all.extend(args.iter().map(|arg| argument(function, arg, language)));
     if function.variadic {

@@ -82,8 +82,7 @@ fn reads_counts(function: &Function, meaning: &Meaning) -> bool {
             Expr::Volume(_, args) => args.iter().any(|arg| reads(function, arg)),
         }
     }
-    let (Meaning::Verb { args, .. } | Meaning::ByHand(args)) = meaning;
-    args.iter().any(|arg| reads(function, arg))
+    meaning.args().iter().any(|arg| reads(function, arg))
 }
 
 const PREAMBLE: &str = r#"
@@ -173,9 +172,8 @@ fn body(function: &Function, meaning: &Meaning, names: &str) -> String {
         let closure_head = if status.is_empty() { "||" } else { "|chosen|" };
         format!("{closure_head} {}", call((!status.is_empty()).then_some(status)))
     });
-    let (Meaning::Verb { args, .. } | Meaning::ByHand(args)) = meaning;
     // What begins to record is looked at while nothing is.
-    let shortcut = if args.is_empty() || function.name == "MPI_Session_init" {
+    let shortcut = if meaning.args().is_empty() || function.name == "MPI_Session_init" {
         String::new()
     } else {
         format!("if fortran::idle() {{ return unsafe {{ twin({names}) }}; }}\n")

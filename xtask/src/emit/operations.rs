@@ -34,7 +34,7 @@ pub fn emit(functions: &[Function]) -> String {
 fn starts_request(function: &Function) -> bool {
     match &function.meaning {
         Some(Meaning::Verb { verb, .. }) => verb.starts_with("start_"),
-        Some(Meaning::ByHand(_)) => ["MPI_Start", "MPI_Startall"].contains(&function.name.as_str()),
+        Some(Meaning::ByHand { .. }) => ["MPI_Start", "MPI_Startall"].contains(&function.name.as_str()),
         None => false,
     }
 }

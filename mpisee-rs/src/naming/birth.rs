@@ -1,0 +1,80 @@
+//! How a communicator comes to be, as far as its name and its row tell of it.
+
+use crate::topology::Kind;
+use mpisee_profile::Operation;
+
+/// How a communicator comes to be.
+#[derive(Clone, Copy)]
+pub struct Birth {
+    /// Of the creating call, in the name.
+    pub letter: u8,
+    /// The creating call; `None` for what comes with the world.
+    pub operation: Option<Operation>,
+    /// Whether one call can create several, which `r` tells apart.
+    pub several: bool,
+    /// As the application asked, where the call has such an argument.
+    pub reorder: Option<bool>,
+    pub topology: TopologyFrom,
+}
+
+/// Where a communicator gets its topology from. Only one that the standard gives it is asked for: Open MPI 4.1
+/// lets communicators that should have none inherit a damaged one, and divides by zero when asked about it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum TopologyFrom {
+    /// It has none.
+    Nothing,
+    /// A duplicate has that of its parent.
+    Parent,
+    /// The creating call makes one of this kind.
+    Call(Kind),
+}
+
+impl Birth {
+    /// Of communicators that no call creates.
+    pub const WITH_WORLD: Birth =
+        Birth { letter: 0, operation: None, several: false, reorder: None, topology: TopologyFrom::Nothing };
+
+    /// By a call of `operation`.
+    pub const fn by(operation: Operation) -> Birth {
+        let (letter, several, topology) = match operation {
+            Operation::CommDup | Operation::CommDupWithInfo => (b'd', false, TopologyFrom::Parent),
+            Operation::CommIdup | Operation::CommIdupWithInfo => (b'i', false, TopologyFrom::Parent),
+            Operation::CommSplit => (b's', true, TopologyFrom::Nothing),
+            Operation::CommSplitType => (b't', true, TopologyFrom::Nothing),
+            Operation::CommCreate => (b'c', true, TopologyFrom::Nothing),
+            Operation::CommCreateGroup => (b'g', true, TopologyFrom::Nothing),
+            Operation::CommShrink => (b'k', false, TopologyFrom::Nothing),
+            Operation::CartCreate => (b'a', false, TopologyFrom::Call(Kind::Cart)),
+            Operation::CartSub => (b'b', true, TopologyFrom::Call(Kind::Cart)),
+            Operation::GraphCreate => (b'r', false, TopologyFrom::Call(Kind::Graph)),
+            Operation::DistGraphCreate => (b'n', false, TopologyFrom::Call(Kind::DistGraph)),
+            Operation::DistGraphCreateAdjacent => (b'j', false, TopologyFrom::Call(Kind::DistGraph)),
+            Operation::IntercommCreate => (b'x', true, TopologyFrom::Nothing),
+            Operation::IntercommMerge => (b'm', false, TopologyFrom::Nothing),
+            Operation::CommSpawn
+            | Operation::CommSpawnMultiple
+            | Operation::CommAccept
+            | Operation::CommConnect
+            | Operation::CommJoin => (Self::MET, false, TopologyFrom::Nothing),
+            Operation::CommCreateFromGroup | Operation::IntercommCreateFromGroups => {
+                (b'f', true, TopologyFrom::Nothing)
+            }
+            // No other call creates one.
+            _ => (b'?', false, TopologyFrom::Nothing),
+        };
+        Birth { letter, operation: Some(operation), several, reorder: None, topology }
+    }
+
+    /// The letter of communicators with processes of other worlds that were spawned or met.
+    pub const MET: u8 = b'p';
+
+    /// One call may create several, which that by itself does not tell.
+    pub const fn one_of_several(self) -> Birth {
+        Birth { several: true, ..self }
+    }
+
+    /// With what the application asked for.
+    pub const fn reordering(self, reorder: bool) -> Birth {
+        Birth { reorder: Some(reorder), ..self }
+    }
+}
