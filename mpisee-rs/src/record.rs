@@ -5,7 +5,7 @@ use crate::argument::Place;
 use crate::clock;
 use crate::communicator::Known;
 use crate::counters::{add, update};
-use crate::meaning::completion::{Scratch, count_on};
+use crate::meaning::completion::Scratch;
 use crate::process::{self, COMMUNICATORS, Process, REQUESTS};
 use crate::request::Started;
 use crate::thread::{Inside, Thread};
@@ -158,7 +158,7 @@ impl Made {
     /// Counts it with its time alone, while recording is on.
     #[inline]
     pub fn count_time(&self, recorder: &Recorder) {
-        count_on(recorder, self.operation, self.communicator, self.ticks);
+        recorder.count_time(self.communicator, self.operation, self.ticks);
     }
 
     /// Keeps what the call has started, if it succeeded.
@@ -261,6 +261,13 @@ impl Recorder {
         let counted = self.counted(communicator, operation, message, bytes, ticks);
         self.count_call(&counted);
         counted
+    }
+
+    /// Counts a call with its time alone, while recording is on.
+    pub fn count_time(&self, communicator: u32, operation: Operation, ticks: u64) {
+        if process::is_recording() {
+            self.count(communicator, operation, 0, 0, ticks);
+        }
     }
 
     /// A call in the current region, as it goes into its slot.

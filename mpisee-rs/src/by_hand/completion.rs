@@ -404,7 +404,7 @@ pub unsafe fn cancel(request: Place<Request>, make: impl FnOnce() -> c_int) -> c
         {
             REQUESTS.cancel(known);
         }
-        completion::count_on(recorder, Operation::Cancel, owner.communicator, ticks);
+        recorder.count_time(owner.communicator, Operation::Cancel, ticks);
     });
     code
 }

@@ -6,7 +6,6 @@
 use crate::abi::{Comm, Raw, Request, constant};
 use crate::argument::{Place, Text};
 use crate::communicator::Communicator;
-use crate::meaning::completion::count_on;
 use crate::naming::{self, Birth, Membership, Number, Parent};
 use crate::process::{self, COMMUNICATORS, Process, REQUESTS};
 use crate::record::{Call, Recorder};
@@ -90,7 +89,7 @@ unsafe fn note_created(
         return process::not_seen(NotSeen::UnknownCommunicator);
     };
     if let Some(operation) = birth.operation {
-        count_on(recorder, operation, parent.id, ticks);
+        recorder.count_time(parent.id, operation, ticks);
     }
     // SAFETY: a call that succeeded has stored a communicator, or `MPI_COMM_NULL` where there is none.
     match unsafe { created(recorder.process, code, new) } {
@@ -124,7 +123,7 @@ pub unsafe fn comm_create_group(comm: Raw<Comm>, new: Place<Comm>, make: impl Fn
     call.record(|recorder| {
         let process = recorder.process;
         let Some(parent) = &parent else { return process::not_seen(NotSeen::UnknownCommunicator) };
-        count_on(recorder, Operation::CommCreateGroup, parent.id, ticks);
+        recorder.count_time(parent.id, Operation::CommCreateGroup, ticks);
         // SAFETY: the caller's promise.
         let Some(comm) = (unsafe { created(process, code, new) }) else { return };
         // With processes of other worlds nothing is agreed, and some of the parent's know nothing of this: there
@@ -162,7 +161,7 @@ pub unsafe fn start_duplicate(
         let (Some(parent), Some(number)) = (&parent, number) else {
             return process::not_seen(NotSeen::UnknownCommunicator);
         };
-        count_on(recorder, operation, parent.id, ticks);
+        recorder.count_time(parent.id, operation, ticks);
         if code != constant::SUCCESS {
             return naming::abandon_duplication(number);
         }
@@ -230,7 +229,7 @@ pub unsafe fn free(operation: Operation, comm: Place<Comm>, make: impl FnOnce() 
         process.folding.free(&process.segment, freed.id);
     }
     if let Some(call) = call {
-        call.record(|recorder| count_on(recorder, operation, freed.id, ticks));
+        call.record(|recorder| recorder.count_time(freed.id, operation, ticks));
     }
     freed.release();
     code

@@ -10,7 +10,6 @@ use crate::abi::{Comm, Raw, constant};
 use crate::argument::Place;
 use crate::communicator::{Communicator, UNLOGGED};
 use crate::generated::pmpi;
-use crate::meaning::completion::count_on;
 use crate::naming::{self, Birth, ITSELF, Membership, Number, Parent};
 use crate::process::{self, COMMUNICATORS, Process};
 use crate::record::Call;
@@ -89,7 +88,7 @@ unsafe fn meet_over(
         let (Some(parent), Some(number)) = (&parent, number) else {
             return process::not_seen(NotSeen::UnknownCommunicator);
         };
-        count_on(recorder, operation, parent.id, ticks);
+        recorder.count_time(parent.id, operation, ticks);
         // SAFETY: the caller's promise.
         match unsafe { created(process, code, new) } {
             Some(comm) => enter(process, operation, comm, parent, number),

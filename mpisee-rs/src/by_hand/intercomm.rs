@@ -5,7 +5,6 @@ use crate::abi::{Comm, Datatype, Raw, STATUS_IGNORE};
 use crate::argument::Place;
 use crate::communicator::Communicator;
 use crate::generated::pmpi;
-use crate::meaning::completion::count_on;
 use crate::naming::{self, Birth, Number, Parent};
 use crate::process::{self, COMMUNICATORS, Process};
 use crate::record::Call;
@@ -43,7 +42,7 @@ pub unsafe fn intercomm_create(
     let (code, ticks) = call.time_begun(make);
     call.record(|recorder| {
         let Some(own) = &own else { return process::not_seen(NotSeen::UnknownCommunicator) };
-        count_on(recorder, operation, own.id, ticks);
+        recorder.count_time(own.id, operation, ticks);
         let Some(agreed) = &agreed else { return };
         // SAFETY: the caller's promise.
         if let Some(comm) = unsafe { created(recorder.process, code, new) } {

@@ -15,7 +15,6 @@ use crate::argument::Place;
 use crate::finalize;
 use crate::generated::pmpi;
 use crate::gpu;
-use crate::meaning::completion::count_on;
 use crate::message::say;
 use crate::naming::{self, Birth, Membership, Parent};
 use crate::process::{self, Process};
@@ -174,7 +173,7 @@ fn enter(recorder: &Recorder, operation: Operation, comm: Comm, ticks: u64) {
             ALL_TAKE_PART.store(true, Ordering::Relaxed);
         }
         if known.is_logged() {
-            count_on(recorder, operation, id, ticks);
+            recorder.count_time(id, operation, ticks);
         }
     }
 }

@@ -1,6 +1,5 @@
 //! Collective operations.
 
-use super::completion::count_on;
 use super::volume::Volume;
 use crate::abi::{Comm, Raw, Request, constant};
 use crate::argument::Place;
@@ -80,7 +79,7 @@ pub unsafe fn prepare_collective(
     let (code, ticks) = call.time(operation, id, make);
     call.record(|recorder| {
         let communicator = known.get();
-        count_on(recorder, operation, id, ticks);
+        recorder.count_time(id, operation, ticks);
         if code == constant::SUCCESS {
             let Volume { message, bytes } = volume(&communicator);
             let template = recorder.counted(id, operation, message, 0, 0);

@@ -259,14 +259,7 @@ pub fn freed(recorder: &Recorder, operation: Operation, owner: Option<Owner>, en
     if owner.active && owner.recorded && owner.kind.completion_tells() && !ended {
         process::not_seen(NotSeen::FreedReceive);
     }
-    count_on(recorder, operation, owner.communicator, ticks);
-}
-
-/// Counts a call with its time alone, while recording is on.
-pub fn count_on(recorder: &Recorder, operation: Operation, communicator: u32, ticks: u64) {
-    if process::is_recording() {
-        recorder.count(communicator, operation, 0, 0, ticks);
-    }
+    recorder.count_time(owner.communicator, operation, ticks);
 }
 
 /// The request at `place`, as far as anything is known of it.

@@ -1,6 +1,5 @@
 //! Windows and files: handles that stand for the communicator on which they were made.
 
-use super::completion::count_on;
 use crate::abi::{self, Comm, FromFortran, Raw, constant};
 use crate::argument::Place;
 use crate::process;
@@ -97,7 +96,7 @@ impl<H: FromFortran> Handles<H> {
         }
         let Some(call) = call else { return code };
         call.record(|recorder| match communicator {
-            Some(communicator) => count_on(recorder, operation, communicator, ticks),
+            Some(communicator) => recorder.count_time(communicator, operation, ticks),
             None if process::is_recording() => process::not_seen(self.unknown),
             None => {}
         });

@@ -1,6 +1,5 @@
 //! Matched probes and the receives of their messages (MPI 4.1, 3.8.2): the message leads to the communicator.
 
-use super::completion::count_on;
 use super::point_to_point::note_received;
 use super::volume::{Block, Number};
 use crate::abi::{self, Comm, Message, Raw, Request, Status, constant};
@@ -75,7 +74,7 @@ unsafe fn probe(
     let ((code, found), ticks) = call.time(operation, id, make);
     call.record(|recorder| {
         if let Some(communicator) = communicator {
-            count_on(recorder, operation, communicator, ticks);
+            recorder.count_time(communicator, operation, ticks);
         }
         if code != constant::SUCCESS || !found {
             return;
