@@ -1,6 +1,6 @@
 /* Ends without MPI_Finalize: ends HOW WHO SIZE. WHO is a rank, or -1 for all; the others wait for it in vain. By then
  * every rank has made its calls, with messages that SIZE tells from those of other runs. */
-#include "p2p.h"
+#include "meet.h"
 #include <signal.h>
 #include <unistd.h>
 
@@ -11,18 +11,6 @@ static void end(const char *how) {
     if (strcmp(how, "_exit") == 0) _exit(3);
     if (strcmp(how, "exit") == 0) exit(3);
     for (;;) pause();
-}
-
-/* Tells the others, through files, that this rank is here, and waits for them: no call of MPI in between. */
-static void meet(void) {
-    char name[32];
-    snprintf(name, sizeof name, "arrived.%d", rank);
-    FILE *file = fopen(name, "w");
-    EXPECT(file != NULL && fclose(file) == 0);
-    for (int other = 0; other < size; other++) {
-        snprintf(name, sizeof name, "arrived.%d", other);
-        while (access(name, F_OK) != 0) usleep(1000);
-    }
 }
 
 int main(int argc, char **argv) {

@@ -2,24 +2,11 @@
  * neighbours, what lies between the halves and what comes of merging them, groups made by some, and what each process has
  * for itself. Every rank's calls, bytes and peers are the same in each run. With the argument `kill` all ranks kill
  * themselves in place of MPI_Finalize, when all have come so far. */
-#include "p2p.h"
+#include "meet.h"
 #include <mpisee.h>
 #include <signal.h>
-#include <unistd.h>
 
 static char out[9001], in[9001];
-
-/* Waits for the others, through files: no call of MPI is open when a rank ends. */
-static void meet(void) {
-    char name[32];
-    snprintf(name, sizeof name, "arrived.%d", rank);
-    FILE *file = fopen(name, "w");
-    EXPECT(file != NULL && fclose(file) == 0);
-    for (int other = 0; other < size; other++) {
-        snprintf(name, sizeof name, "arrived.%d", other);
-        while (access(name, F_OK) != 0) usleep(1000);
-    }
-}
 
 static void without_end(MPI_Comm half) {
     for (int time = 0; time < 12; time++) {

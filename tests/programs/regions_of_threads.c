@@ -1,7 +1,6 @@
 /* Threads that begin and end regions, name communicators and switch recording off and on while others communicate. */
-#include "p2p.h"
+#include "threads.h"
 #include <mpisee.h>
-#include <pthread.h>
 
 enum { THREADS = 4, ROUNDS = 200 };
 static MPI_Comm comms[THREADS];
@@ -22,19 +21,8 @@ static void *work(void *argument) {
 }
 
 int main(int argc, char **argv) {
-    int provided, numbers[THREADS];
-    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
-    EXPECT(provided == MPI_THREAD_MULTIPLE);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &size);
-    pthread_t threads[THREADS];
-    for (int i = 0; i < THREADS; i++) MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);
-    for (int i = 0; i < THREADS; i++) {
-        numbers[i] = i;
-        pthread_create(&threads[i], NULL, work, &numbers[i]);
-    }
-    for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
-    for (int i = 0; i < THREADS; i++) MPI_Comm_free(&comms[i]);
+    begin_with_threads(&argc, &argv);
+    run_threads(THREADS, work, MPI_COMM_WORLD, comms);
     MPI_Finalize();
     return 0;
 }

@@ -1,8 +1,7 @@
 /* 8 threads of 2 processes that call all kinds of functions at the same time: on W and a duplicate that they share, on
  * a communicator of their own, and on ones that they create from it and free. Each starts requests that the next
  * thread completes. Sizes tell the thread. */
-#include "p2p.h"
-#include <pthread.h>
+#include "threads.h"
 
 enum { THREADS = 8, ROUNDS = 200, NEW_EVERY = 50, ROOM = 20011 };
 
@@ -80,22 +79,13 @@ static void *work(void *argument) {
 }
 
 int main(int argc, char **argv) {
-    int provided, numbers[THREADS];
-    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
-    EXPECT(provided == MPI_THREAD_MULTIPLE);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    begin_with_threads(&argc, &argv);
     MPI_Comm_dup(MPI_COMM_WORLD, &common);
-    for (int i = 0; i < THREADS; i++) MPI_Comm_dup(common, &own[i]);
-    pthread_t threads[THREADS];
     for (int i = 0; i < THREADS; i++) {
-        numbers[i] = i;
         pthread_mutex_init(&boxes[i].lock, NULL);
         pthread_cond_init(&boxes[i].changed, NULL);
     }
-    for (int i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, work, &numbers[i]);
-    for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
-    for (int i = 0; i < THREADS; i++) MPI_Comm_free(&own[i]);
+    run_threads(THREADS, work, common, own);
     MPI_Comm_free(&common);
     MPI_Finalize();
     return 0;

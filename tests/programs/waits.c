@@ -1,24 +1,12 @@
 /* Hangs until there is a file "go": waits SIZE on 4 ranks. On a communicator of ranks 0-2, of which 0 and 1 enter the
  * sixth Allreduce; 2 is not in it, but waits for a message of 3, which is in no call. Before that every rank has made its
  * calls, with messages that SIZE tells from those of other runs. With a second argument rank 2 kills itself instead. */
-#include "p2p.h"
+#include "meet.h"
 #include <signal.h>
-#include <unistd.h>
-
-static void arrive(void) {
-    char name[32];
-    snprintf(name, sizeof name, "arrived.%d", rank);
-    FILE *file = fopen(name, "w");
-    EXPECT(file != NULL && fclose(file) == 0);
-}
 
 /* Ends when the others are in the calls in which they stay. */
 static void die(void) {
-    char name[32];
-    for (int other = 0; other < size; other++) {
-        snprintf(name, sizeof name, "arrived.%d", other);
-        while (access(name, F_OK) != 0) usleep(1000);
-    }
+    await_arrivals(size);
     usleep(300000);
     raise(SIGKILL);
 }
@@ -34,7 +22,7 @@ int main(int argc, char **argv) {
     MPI_Comm_set_name(three, "three");
     for (int time = 0; time < 5; time++) MPI_Allreduce(out, in, base + 31, MPI_BYTE, MPI_BOR, three);
     MPI_Barrier(MPI_COMM_WORLD);
-    arrive();
+    arrive(rank);
     if (rank == 2 && argc == 3) die();
     if (rank == 2) MPI_Recv(in, base, MPI_BYTE, 3, 4, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     if (rank == 3) {

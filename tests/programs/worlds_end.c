@@ -1,7 +1,6 @@
 /* Two worlds of two ranks each, of which the first spawned the second; all are killed when all have made their calls. */
-#include "p2p.h"
+#include "meet.h"
 #include <signal.h>
-#include <unistd.h>
 
 int main(int argc, char **argv) {
     static char out[100], in[100];
@@ -13,14 +12,8 @@ int main(int argc, char **argv) {
         MPI_Comm_spawn(argv[0], MPI_ARGV_NULL, 2, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &children, MPI_ERRCODES_IGNORE);
     }
     MPI_Allreduce(out, in, is_spawned ? 22 : 11, MPI_BYTE, MPI_BOR, MPI_COMM_WORLD);
-    char name[32];
-    snprintf(name, sizeof name, "arrived.%d", 2 * is_spawned + rank);
-    FILE *file = fopen(name, "w");
-    EXPECT(file != NULL && fclose(file) == 0);
-    for (int other = 0; other < 4; other++) {
-        snprintf(name, sizeof name, "arrived.%d", other);
-        while (access(name, F_OK) != 0) usleep(1000);
-    }
+    arrive(2 * is_spawned + rank);
+    await_arrivals(4);
     raise(SIGKILL);
     return 1;
 }
