@@ -5,7 +5,7 @@ use crate::build::Wanted;
 use crate::flavour::Flavour;
 use crate::{dist, launch, mpi, root};
 use anyhow::{Context, Result, bail, ensure};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
@@ -21,9 +21,12 @@ const CALLS_IN: [(&str, f64); 1] = [("Irecv, Isend, Waitall", 3.0)];
 
 /// Instructions per call, by flavour and operation.
 type Figures = BTreeMap<(String, String), f64>;
+/// Instructions per call of one operation, by source file.
+type Files = BTreeMap<String, f64>;
 
-/// Counts, prints, and compares with what the file holds, or, to `accept`, writes the file.
-pub fn instructions(wanted: &Wanted, accept: bool) -> Result<()> {
+/// Counts, prints, and compares with what the file holds, or, to `accept`, writes the file. Of the operation `by_file`
+/// the source files are printed, too.
+pub fn instructions(wanted: &Wanted, accept: bool, by_file: Option<&str>) -> Result<()> {
     dist::dist(wanted)?;
     let held = read(&root().join(FILE))?;
     let mut found = Figures::new();
@@ -33,7 +36,16 @@ pub fn instructions(wanted: &Wanted, accept: bool) -> Result<()> {
             !counted.is_empty(),
             "callgrind wrote no dump of {flavour}: are valgrind's headers installed?"
         );
-        found.extend(counted.into_iter().map(|(name, count)| ((flavour.name.clone(), name), count)));
+        if let Some(operation) = by_file {
+            let files = counted.get(operation).with_context(|| {
+                let there: Vec<&str> = counted.keys().map(String::as_str).collect();
+                format!("there is no operation '{operation}', but: {}", there.join("; "))
+            })?;
+            print_files(&flavour, operation, files);
+        }
+        let total = |files: &Files| files.values().sum();
+        found
+            .extend(counted.iter().map(|(name, files)| ((flavour.name.clone(), name.clone()), total(files))));
     }
     let dearer = print(&found, &held);
     if accept {
@@ -66,8 +78,19 @@ fn print(found: &Figures, held: &Figures) -> Vec<String> {
     dearer
 }
 
+/// Prints the files of an operation, those with most instructions first.
+fn print_files(flavour: &Flavour, operation: &str, files: &Files) {
+    let mut files: Vec<(&String, &f64)> = files.iter().collect();
+    files.sort_by(|one, other| other.1.total_cmp(one.1));
+    println!("{operation} with {flavour}:");
+    for (file, count) in files {
+        println!("{count:>8.1}  {file}");
+    }
+    println!();
+}
+
 /// Runs the program below callgrind; returns the instructions per call by operation.
-fn count(flavour: &Flavour) -> Result<BTreeMap<String, f64>> {
+fn count(flavour: &Flavour) -> Result<BTreeMap<String, Files>> {
     let program = launch::compile(flavour, "call_cost")?;
     let dumps = tempfile::tempdir()?;
     let library = root().join("target/dist/lib/mpisee").join(&flavour.name).join("libmpisee.so");
@@ -89,48 +112,69 @@ fn count(flavour: &Flavour) -> Result<BTreeMap<String, f64>> {
     for entry in std::fs::read_dir(dumps.path())? {
         let path = entry?.path();
         if path.is_file()
-            && let Some((name, total)) = library_total(&std::fs::read_to_string(&path)?)
-            && total > 0
+            && let Some((name, files)) = in_library(&std::fs::read_to_string(&path)?)
+            && !files.is_empty()
         {
             let in_one = CALLS_IN.iter().find(|(start, _)| name.starts_with(start)).map_or(1.0, |it| it.1);
-            found.insert(name, total as f64 / COUNTED / in_one);
+            let per_call = |total: u64| total as f64 / COUNTED / in_one;
+            found.insert(name, files.into_iter().map(|(file, total)| (file, per_call(total))).collect());
         }
     }
     Ok(found)
 }
 
 /// Of a dump in callgrind's format: the operation after which it was written, and the instructions in our
-/// library, without those of what it called.
-fn library_total(dump: &str) -> Option<(String, u64)> {
+/// library by source file, without those of what it called.
+fn in_library(dump: &str) -> Option<(String, BTreeMap<String, u64>)> {
     let mut operation = None;
-    let mut ours = None;
-    // A name stands where its number, which comes first, is used for the first time.
-    let mut is_ours = |object: &str| {
-        let (number, name) = object.split_once(' ').unwrap_or((object, ""));
-        if name.ends_with("/libmpisee.so") {
-            ours = Some(number.to_owned());
-        }
-        ours.as_deref() == Some(number)
-    };
+    let (mut objects, mut files) = (Names::default(), Names::default());
     let (mut in_ours, mut is_callee) = (false, false);
-    let mut total = 0;
+    let mut file = "";
+    let mut found = BTreeMap::new();
     for line in dump.lines() {
         if let Some(name) = line.strip_prefix("desc: Trigger: Client Request: ") {
             operation = Some(name.to_owned());
-        } else if let Some(object) = line.strip_prefix("ob=") {
-            in_ours = is_ours(object);
-        } else if let Some(object) = line.strip_prefix("cob=") {
-            is_ours(object);
-        } else if line.starts_with("calls=") {
-            is_callee = true;
+        } else if let Some((kind, name)) = line.split_once('=')
+            && let "ob" | "cob" | "fl" | "fi" | "fe" | "cfi" | "cfl" | "calls" = kind
+        {
+            match kind {
+                "ob" => in_ours = objects.name(name).ends_with("/libmpisee.so"),
+                "cob" => _ = objects.name(name),
+                "fl" | "fi" | "fe" => file = files.name(name),
+                "calls" => is_callee = true,
+                _ => _ = files.name(name),
+            }
         } else if line.starts_with(|first: char| first.is_ascii_digit() || "+-*".contains(first)) {
             if in_ours && !is_callee {
-                total += line.split(' ').nth(1).and_then(|cost| cost.parse::<u64>().ok())?;
+                let cost: u64 = line.split(' ').nth(1)?.parse().ok()?;
+                *found.entry(short(file)).or_default() += cost;
             }
             is_callee = false;
         }
     }
-    Some((operation?, total))
+    Some((operation?, found))
+}
+
+/// Names of a kind in a dump: each stands where its number is used for the first time.
+#[derive(Default)]
+struct Names<'d>(HashMap<&'d str, &'d str>);
+
+impl<'d> Names<'d> {
+    /// The name of `(7) name`, or of a later `(7)`.
+    fn name(&mut self, text: &'d str) -> &'d str {
+        match text.split_once(' ') {
+            Some((number, name)) => *self.0.entry(number).or_insert(name),
+            None => self.0.get(text).copied().unwrap_or(text),
+        }
+    }
+}
+
+/// A source file without the folders above its crate.
+fn short(file: &str) -> String {
+    match file.rfind("/src/").map(|at| (at, file[..at].rfind('/'))) {
+        Some((_, Some(crate_at))) => file[crate_at + 1..].to_owned(),
+        _ => file.to_owned(),
+    }
 }
 
 fn read(path: &Path) -> Result<Figures> {
@@ -166,8 +210,12 @@ mod tests {
     #[test]
     fn only_what_the_library_itself_does_is_counted() {
         let dump = "desc: Trigger: Client Request: Barrier\nfl=(1) a.c\nob=(1) /usr/lib/libc.so\nfn=(1) main\n7 50\n\
-                    cob=(2) /dist/libmpisee.so\ncfn=(2) MPI_Barrier\ncalls=1 0\n7 900\nob=(2)\nfn=(2)\n3 11\n+4 5\n\
+                    cob=(2) /dist/libmpisee.so\ncfi=(2) /there/mpisee-rs/src/clock.rs\ncfn=(2) MPI_Barrier\ncalls=1 0\n\
+                    7 900\nob=(2)\nfl=(2)\nfn=(2)\n3 11\nfi=(3) /rustc/library/core/src/cell.rs\n+4 5\nfe=(2)\n\
                     cob=(1)\ncfn=(3) PMPI_Barrier\ncalls=1 0\n* 800\n* 2\nob=(1)\nfn=(3)\n1 800\n";
-        assert_eq!(library_total(dump), Some(("Barrier".to_owned(), 18)));
+        let (operation, files) = in_library(dump).unwrap();
+        assert_eq!(operation, "Barrier");
+        let files: Vec<(&str, u64)> = files.iter().map(|(file, count)| (file.as_str(), *count)).collect();
+        assert_eq!(files, [("core/src/cell.rs", 5), ("mpisee-rs/src/clock.rs", 13)]);
     }
 }

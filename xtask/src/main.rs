@@ -73,6 +73,9 @@ enum Task {
         /// Write the new figures instead
         #[arg(long)]
         accept: bool,
+        /// Print besides in which source files those of an operation are, inlined code included: Allreduce
+        #[arg(long, value_name = "OPERATION")]
+        by_file: Option<String>,
     },
     /// Write a large profile of a run that never was, to try mpisee-through on
     BigProfile {
@@ -126,7 +129,9 @@ fn run(task: Task) -> Result<()> {
         Task::Bench { wanted, rounds } => bench::bench(&wanted, rounds),
         Task::Overhead(measured) => overhead::overhead(&measured),
         Task::Scale(scaled) => scale::scale(&scaled),
-        Task::Instructions { wanted, accept } => instructions::instructions(&wanted, accept),
+        Task::Instructions { wanted, accept, by_file } => {
+            instructions::instructions(&wanted, accept, by_file.as_deref())
+        }
         Task::BigProfile { folder, rows } => big_profile::write(&folder, rows),
         Task::ScaleSimulated(played) => simulated::measure(played),
         Task::BenchThrough { rows, rounds } => big_profile::compare(rows, rounds),
