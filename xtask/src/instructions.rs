@@ -163,7 +163,7 @@ impl<'d> Names<'d> {
     /// The name of `(7) name`, or of a later `(7)`.
     fn name(&mut self, text: &'d str) -> &'d str {
         match text.split_once(' ') {
-            Some((number, name)) => *self.0.entry(number).or_insert(name),
+            Some((number, name)) => self.0.entry(number).or_insert(name),
             None => self.0.get(text).copied().unwrap_or(text),
         }
     }

@@ -66,9 +66,19 @@ fn is_wrapper(path: &Path) -> bool {
     named && path.metadata().is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
 }
 
+/// Where a wrapper is that was named: as in a shell, what has no folder is in one of `folders`.
+fn located(wrapper: &Path, folders: impl IntoIterator<Item = PathBuf>) -> Result<PathBuf> {
+    if wrapper.components().count() > 1 {
+        return Ok(std::path::absolute(wrapper)?);
+    }
+    let there = folders.into_iter().map(|folder| folder.join(wrapper)).find(|path| path.is_file());
+    there.with_context(|| format!("there is no {} in PATH", wrapper.display()))
+}
+
 /// Asks the wrapper, and the library that it links, what they are. The name is still to be given.
 fn probe(wrapper: &Path) -> Result<(Identity, Flavour)> {
-    let wrapper = std::path::absolute(wrapper)?;
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let wrapper = located(wrapper, std::env::split_paths(&path))?;
     let folder = tempfile::tempdir()?;
     let (source, program) = (folder.path().join("probe.c"), folder.path().join("probe"));
     std::fs::write(&source, include_str!("probe.c"))?;

@@ -101,6 +101,20 @@ fn a_wrapper_that_leads_nowhere_is_an_error_with_its_reason() {
 }
 
 #[test]
+fn a_wrapper_without_a_folder_is_looked_for() {
+    let mpi = FakeMpi::new();
+    let wrapper = mpi.wrapper("mpicc.mine", "");
+    let folders = || ["/nowhere".into(), mpi.folder.path().to_owned()];
+    assert_eq!(located(Path::new("mpicc.mine"), folders()).unwrap(), wrapper);
+    assert_eq!(
+        located(Path::new("./mpicc.mine"), folders()).unwrap(),
+        std::path::absolute("mpicc.mine").unwrap()
+    );
+    let error = located(Path::new("mpicc.other"), folders()).unwrap_err().to_string();
+    assert_eq!(error, "there is no mpicc.other in PATH");
+}
+
+#[test]
 fn a_profiler_that_brings_an_mpi_along_is_refused() {
     let mpi = FakeMpi::new();
     mpi.file("profiler.c", "int MPI_Send(void); int f(void) { return MPI_Send(); }\n", 0o644);
