@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 /* Raised with every change of what is below. */
-#define MPISEE_NVBIT_LAYER 1u
+#define MPISEE_NVBIT_LAYER 2u
 
 /* What a call of the driver is: those of src/driver.rs, and further ones. */
 enum {
@@ -28,6 +28,9 @@ enum {
     MPISEE_MAP = 14,
     MPISEE_UNMAP = 15,
     MPISEE_IMPORT = 16,
+    MPISEE_EXPORT = 17,
+    MPISEE_RETAIN = 18,
+    MPISEE_POOL_EXPORT = 19,
     MPISEE_LAUNCH = 32,         /* of mpisee_nvbit_launch */
     MPISEE_GRAPH_KERNEL = 33,   /* the same: a kernel is put into a graph */
     MPISEE_UNLOAD_MODULE = 34,  /* the module */

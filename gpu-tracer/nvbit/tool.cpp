@@ -170,6 +170,9 @@ uint32_t what(nvbit_api_cuda_t call) {
     case API_CUDA_cuMemMap: return MPISEE_MAP;
     case API_CUDA_cuMemUnmap: return MPISEE_UNMAP;
     case API_CUDA_cuMemImportFromShareableHandle: return MPISEE_IMPORT;
+    case API_CUDA_cuMemExportToShareableHandle: return MPISEE_EXPORT;
+    case API_CUDA_cuMemRetainAllocationHandle: return MPISEE_RETAIN;
+    case API_CUDA_cuMemPoolExportPointer: return MPISEE_POOL_EXPORT;
     case API_CUDA_cuLaunchKernel:
     case API_CUDA_cuLaunchKernel_ptsz:
     case API_CUDA_cuLaunchKernelEx:

@@ -5,8 +5,10 @@
 
 #![allow(missing_docs)] // as in NVIDIA's headers
 
+use crate::descriptor;
 use crate::registry::Where;
 use crate::state::State;
+use mpisee_profile::gpu::Handle as Known;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 
 /// A handle of the driver.
@@ -58,16 +60,22 @@ pub enum Call {
     Unmap = 15,
     /// `cuMemImportFromShareableHandle`
     Import = 16,
+    /// `cuMemExportToShareableHandle`
+    Export = 17,
+    /// `cuMemRetainAllocationHandle`
+    Retain = 18,
+    /// `cuMemPoolExportPointer`
+    PoolExport = 19,
 }
 
 impl Call {
     /// By its number.
     pub fn of(number: u32) -> Option<Call> {
         use Call::{
-            Alloc, AllocAsync, AllocHost, AllocManaged, AllocPitch, Create, Free, HostRegister,
-            HostUnregister, Import, IpcClose, IpcGet, IpcOpen, Map, PoolImport, Unmap,
+            Alloc, AllocAsync, AllocHost, AllocManaged, AllocPitch, Create, Export, Free, HostRegister,
+            HostUnregister, Import, IpcClose, IpcGet, IpcOpen, Map, PoolExport, PoolImport, Retain, Unmap,
         };
-        const ALL: [Call; 16] = [
+        const ALL: [Call; 19] = [
             Alloc,
             AllocPitch,
             AllocManaged,
@@ -84,6 +92,9 @@ impl Call {
             Map,
             Unmap,
             Import,
+            Export,
+            Retain,
+            PoolExport,
         ];
         ALL.into_iter().find(|&it| it as u32 == number)
     }
@@ -99,9 +110,13 @@ const ON_DEVICE: c_int = 1;
 /// `CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL`
 const DEVICE_ORDINAL: c_int = 9;
 /// Stands for the host where a device's number is expected.
-const ON_HOST: c_int = -1;
-/// Bytes of a `CUipcMemHandle`.
-pub const IPC_HANDLE_BYTES: usize = 64;
+pub const ON_HOST: c_int = -1;
+/// `CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR`
+const FILE_DESCRIPTOR: c_int = 1;
+/// `CU_MEM_HANDLE_TYPE_FABRIC`
+const FABRIC: c_int = 8;
+/// A `CUipcMemHandle`, `CUmemFabricHandle` or `CUmemPoolPtrExportData`.
+pub type Bytes = [u8; 64];
 
 /// `cuMemAlloc_v2_params`, and how those of others begin
 #[repr(C)]
@@ -119,18 +134,26 @@ pub struct AllocPitchParameters {
     pub height: usize,
 }
 
-/// `cuIpcGetMemHandle_params`
+/// `cuIpcGetMemHandle_params`, `cuMemPoolExportPointer_params`
 #[repr(C)]
 pub struct IpcGetParameters {
-    pub handle: *const [u8; IPC_HANDLE_BYTES],
+    pub handle: *const Bytes,
     pub address: u64,
+}
+
+/// `cuMemPoolImportPointer_params`
+#[repr(C)]
+pub struct PoolImportParameters {
+    pub address: *const u64,
+    pub pool: Handle,
+    pub data: *const Bytes,
 }
 
 /// `cuIpcOpenMemHandle_v2_params`
 #[repr(C)]
 pub struct IpcOpenParameters {
     pub address: *const u64,
-    pub handle: [u8; IPC_HANDLE_BYTES],
+    pub handle: Bytes,
     pub flags: c_uint,
 }
 
@@ -166,6 +189,21 @@ pub struct ImportParameters {
     pub handle: *const c_ulonglong,
     pub shareable: *const c_void,
     pub kind: c_int,
+}
+
+/// `cuMemExportToShareableHandle_params`
+#[repr(C)]
+pub struct ExportParameters {
+    pub shareable: *const c_void,
+    pub handle: c_ulonglong,
+    pub kind: c_int,
+}
+
+/// `cuMemRetainAllocationHandle_params`
+#[repr(C)]
+pub struct RetainParameters {
+    pub handle: *const c_ulonglong,
+    pub address: *const c_void,
 }
 
 /// `cuMemMap_params`
@@ -212,18 +250,19 @@ pub unsafe fn take(state: &mut State, call: Call, parameters: *const c_void, dev
                 tracer.allocated(*call.address, bytes as u64, Where::Device(device));
             }
             Call::PoolImport => {
-                let address = **parameters.cast::<*const u64>();
-                let place = Where::Imported(device_of(address));
-                tracer.allocated(address, size_of_mapping(address), place);
+                let call = &*parameters.cast::<PoolImportParameters>();
+                let address = *call.address;
+                let place = Where::Imported(device_of(address), Some(Known::Pool(hex(&*call.data))));
+                tracer.imported(address, size_of_mapping(address), place);
             }
             Call::IpcGet => {
                 let call = &*parameters.cast::<IpcGetParameters>();
-                tracer.ipc_exported(call.address, hex(&*call.handle));
+                tracer.exported(call.address, Known::Ipc(hex(&*call.handle)));
             }
             Call::IpcOpen => {
                 let call = &*parameters.cast::<IpcOpenParameters>();
                 let address = *call.address;
-                tracer.ipc_opened(address, size_of_mapping(address), hex(&call.handle));
+                tracer.imported(address, size_of_mapping(address), Where::Ipc(hex(&call.handle)));
             }
             // These have the address alone, or first.
             Call::Free | Call::IpcClose | Call::HostUnregister => tracer.freed(*parameters.cast::<u64>()),
@@ -237,20 +276,39 @@ pub unsafe fn take(state: &mut State, call: Call, parameters: *const c_void, dev
                 // What is not on a device is on the host.
                 let device =
                     if properties.location_type == ON_DEVICE { properties.location } else { ON_HOST };
-                state.physical.insert(*call.handle, Some(device));
+                tracer.created(*call.handle, call.bytes as u64, device);
             }
             Call::Import => {
                 let call = &*parameters.cast::<ImportParameters>();
-                state.physical.insert(*call.handle, None);
+                let known = match call.kind {
+                    FILE_DESCRIPTOR => descriptor::read(call.shareable.addr() as c_int),
+                    FABRIC => Some(Known::Fabric(hex(&*call.shareable.cast::<Bytes>()))),
+                    _ => None,
+                };
+                tracer.imported_physical(*call.handle, known);
+            }
+            Call::Export => {
+                let call = &*parameters.cast::<ExportParameters>();
+                match call.kind {
+                    FILE_DESCRIPTOR => tracer.exported_file(call.handle, *call.shareable.cast::<c_int>()),
+                    FABRIC => {
+                        let handle = Known::Fabric(hex(&*call.shareable.cast::<Bytes>()));
+                        tracer.exported_physical(call.handle, handle);
+                    }
+                    _ => {}
+                }
+            }
+            Call::Retain => {
+                let call = &*parameters.cast::<RetainParameters>();
+                tracer.retained(*call.handle, call.address.addr() as u64);
+            }
+            Call::PoolExport => {
+                let call = &*parameters.cast::<IpcGetParameters>();
+                tracer.exported(call.address, Known::Pool(hex(&*call.handle)));
             }
             Call::Map => {
                 let call = &*parameters.cast::<MapParameters>();
-                let place = match state.physical.get(&call.handle) {
-                    Some(&Some(ON_HOST)) => Where::Pinned,
-                    Some(&Some(device)) => Where::Device(device),
-                    _ => Where::Imported(None),
-                };
-                tracer.allocated(call.address, call.bytes as u64, place);
+                tracer.mapped(call.address, call.bytes as u64, call.offset as u64, call.handle);
             }
             Call::Unmap => {
                 let call = &*parameters.cast::<UnmapParameters>();

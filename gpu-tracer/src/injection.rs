@@ -6,6 +6,7 @@ use crate::backend::Backend;
 use crate::driver::of_profiler;
 use crate::file::Output;
 use crate::nvbit::{self, Events, Layer};
+use crate::nvshmem;
 use crate::sanitizer::Sanitizer;
 use crate::state::{Shared, missed};
 use crate::tracer::{Settings, Tracer};
@@ -177,9 +178,12 @@ unsafe extern "C" fn name_memory(address: *const c_void, bytes: usize, name: *co
     // SAFETY: as the caller says.
     let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
     let _ = catch_unwind(|| {
-        let running = RUNNING.get().filter(|it| it.pid == std::process::id());
-        if let Some(mut state) = running.and_then(|it| it.shared.lock()) {
-            state.tracer.name_memory(address.addr() as u64, bytes as u64, &name);
+        let Some(running) = RUNNING.get().filter(|it| it.pid == std::process::id()) else { return };
+        let (begin, bytes) = (address.addr() as u64, bytes as u64);
+        let is_of_nvshmem = running.shared.lock().is_some_and(|state| state.tracer.is_of_nvshmem(begin));
+        let symmetric = if is_of_nvshmem { nvshmem::symmetric(begin, bytes) } else { None };
+        if let Some(mut state) = running.shared.lock() {
+            state.tracer.name_memory(begin, bytes, &name, symmetric.as_ref());
         }
     });
 }

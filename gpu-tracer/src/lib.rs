@@ -4,12 +4,14 @@
 pub mod backend;
 mod context;
 mod counts;
+mod descriptor;
 mod driver;
 pub mod file;
 mod injection;
 pub mod layout;
 mod lines;
 mod nvbit;
+mod nvshmem;
 mod object;
 pub mod records;
 pub mod registry;

@@ -52,6 +52,13 @@ impl Stacks {
         text
     }
 
+    /// Whether a call passed a file whose name begins so.
+    pub fn passes(&self, number: u32, file: &str) -> bool {
+        let frames = self.stacks.get(number as usize).map(Vec::as_slice).unwrap_or_default();
+        let mut places = frames.iter().filter_map(|&address| loaded::place(address));
+        places.any(|place| name_of(&place.file).starts_with(file))
+    }
+
     /// The files of the addresses that are told, with their build IDs.
     pub fn binaries(&self, number: u32) -> Vec<(String, String)> {
         self.places(number).into_iter().map(|place| (place.file, place.build_id)).collect()
@@ -88,6 +95,9 @@ mod tests {
         let name = file.file_name().unwrap().to_str().unwrap();
         assert!(text.contains(&format!("{name}+0x")) && text.contains(" < "), "{text}");
         assert_eq!(stacks.text(99), "");
+        assert!(
+            stacks.passes(other, name) && !stacks.passes(other, "libnvshmem_host") && !stacks.passes(99, "")
+        );
         let told = file.display().to_string();
         let binaries = stacks.binaries(other);
         let (_, build_id) = binaries.iter().find(|(file, _)| *file == told).expect("its whole path");

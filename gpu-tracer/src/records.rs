@@ -6,8 +6,8 @@ use crate::counts::Counts;
 use crate::layout::{Record, Records, What, bytes_of, bytes_of_mut};
 use crate::object::Stacks;
 use crate::registry::Registry;
-use mpisee_profile::gpu::Access;
 use mpisee_profile::gpu::records::{RECORDS_MAGIC, Told, WarpAccess, accesses_block, file_name, told_block};
+use mpisee_profile::gpu::{Access, Handle};
 use mpisee_profile::segment::layout::HOST_BYTES;
 use std::collections::HashMap;
 use std::fs::OpenOptions;
@@ -175,7 +175,7 @@ impl Recorder {
 
     /// Says at once whose memory it is that other processes know by a handle: what they access may be in their files before
     /// anything else is in this one.
-    pub fn export(&mut self, handle: String, device: String, object: String) {
+    pub fn export(&mut self, handle: Handle, device: String, object: String) {
         if self.failed.is_none() {
             self.tell(&Told::Export { handle, device, object });
             self.flush();
@@ -203,7 +203,8 @@ impl Recorder {
             let object = if it.name.is_empty() { known.stacks.text(it.object) } else { it.name.clone() };
             let place = it.place.place(|device| known.backend.device_name(device));
             let (begin, bytes) = (it.begin, it.end - it.begin);
-            self.tell(&Told::Allocation { id: range, begin, bytes, place, object });
+            let is_named = !it.name.is_empty();
+            self.tell(&Told::Allocation { id: range, begin, bytes, place, object, is_named });
         }
         let lanes = (0..32).filter(|lane| record.lanes >> lane & 1 == 1);
         let words = if width == 0 {

@@ -4,7 +4,7 @@
 //! its own after the memory was freed. Of one allocation there may be several pieces: a part was named, or unmapped, or
 //! another took its addresses.
 
-use mpisee_profile::gpu::Place;
+use mpisee_profile::gpu::{Handle, Place};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Where memory is, as the back end tells.
@@ -14,8 +14,8 @@ pub enum Where {
     Device(i32),
     /// Mapped by CUDA IPC; the handle, in hexadecimal.
     Ipc(String),
-    /// Imported from another process; the device's number if it is known.
-    Imported(Option<i32>),
+    /// Imported from another process: the device's number, and what its owner knows it by, too, if that is known.
+    Imported(Option<i32>, Option<Handle>),
     /// Of the host, by CUDA.
     Pinned,
     /// Of the host, registered.
@@ -29,8 +29,8 @@ impl Where {
     fn detail(&self) -> u8 {
         match self {
             Where::Device(_) | Where::Pinned => 0,
-            Where::Registered | Where::Managed | Where::Imported(_) => 1,
-            Where::Ipc(_) => 2,
+            Where::Registered | Where::Managed | Where::Imported(_, None) => 1,
+            Where::Ipc(_) | Where::Imported(_, Some(_)) => 2,
         }
     }
 
@@ -39,7 +39,9 @@ impl Where {
         match self {
             Where::Device(device) => Place::Device(name(*device)),
             Where::Ipc(handle) => Place::Ipc(handle.clone()),
-            Where::Imported(device) => Place::Imported(device.map(name).unwrap_or_default()),
+            Where::Imported(device, handle) => {
+                Place::Imported { device: device.map(name).unwrap_or_default(), handle: handle.clone() }
+            }
             Where::Pinned => Place::Pinned,
             Where::Registered => Place::Registered,
             Where::Managed => Place::Managed,
@@ -60,6 +62,8 @@ pub struct Allocation {
     pub object: u32,
     /// What the program calls it; or nothing.
     pub name: String,
+    /// The number of what was allocated, of which this may be a part.
+    pub root: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -101,7 +105,7 @@ impl Registry {
         let id = self.next_id();
         self.pieces.insert(begin, Piece { end, id, base: begin });
         self.ends.insert(begin, end);
-        self.allocations.insert(id, Allocation { begin, end, place, object, name: String::new() });
+        self.allocations.insert(id, Allocation { begin, end, place, object, name: String::new(), root: id });
         Some(id)
     }
 
@@ -161,6 +165,27 @@ impl Registry {
             self.allocations.insert(id, Allocation { begin, end, name: name.to_owned(), ..whole });
         }
         !touched.is_empty()
+    }
+
+    /// The same for memory that was imported from a PE of NVSHMEM.
+    pub fn name_of_pe(&mut self, pe: u32, begin: u64, bytes: u64, name: &str) {
+        let is_imported = |it: &Allocation| matches!(it.place, Where::Ipc(_) | Where::Imported(..));
+        let end = begin.saturating_add(bytes);
+        let all_of = |registry: &Registry| -> Vec<u32> {
+            registry.overlapping(begin, end).into_iter().map(|(_, piece)| piece.id).collect()
+        };
+        let touched = all_of(self);
+        if !touched.iter().all(|id| self.allocations.get(id).is_some_and(is_imported)) {
+            return;
+        }
+        self.name(begin, bytes, name);
+        for id in all_of(self) {
+            if let Some(Allocation { place: Where::Imported(_, handle @ None), .. }) =
+                self.allocations.get_mut(&id)
+            {
+                *handle = Some(Handle::Pe(pe));
+            }
+        }
     }
 
     /// An allocation by its number.

@@ -2,7 +2,6 @@
 
 use crate::tracer::Tracer;
 use std::cell::Cell;
-use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, TryLockError};
@@ -28,9 +27,6 @@ thread_local! {
 pub struct State {
     /// What counts.
     pub tracer: Tracer,
-    /// Physical memory of the driver's virtual memory management, by its handle: its device; none if it is another
-    /// process's.
-    pub physical: HashMap<u64, Option<i32>>,
 }
 
 /// The state of the process, which lives as long as that.
@@ -41,7 +37,7 @@ pub struct Shared {
 impl Shared {
     /// The state, which stays until the process ends.
     pub fn new(tracer: Tracer) -> &'static Shared {
-        let state = State { tracer, physical: HashMap::new() };
+        let state = State { tracer };
         Box::leak(Box::new(Shared { state: Mutex::new(state) }))
     }
 

@@ -10,6 +10,7 @@ use crate::counts::{Counts, Kernel};
 use crate::file::Output;
 use crate::layout::{Counter, MOST_KERNELS, Table, bytes_of_mut};
 use crate::lines::Lines;
+use crate::nvshmem::{self, Asked, Symmetric};
 use crate::object::Stacks;
 use crate::records::{self, Buffer, Known, Recorder};
 use crate::registry::{Registry, Where};
@@ -19,6 +20,10 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+mod sharing;
+
+use sharing::Sharing;
 
 /// Counts are taken from a device not more often than this, unless they would be lost.
 const BETWEEN_COLLECTIONS: Duration = Duration::from_millis(20);
@@ -59,6 +64,12 @@ pub struct Tracer {
     make_output: MakeOutput,
     output: Option<Output>,
     recorder: Option<Recorder>,
+    sharing: Sharing,
+    /// Whether NVSHMEM is to be asked which PE this process is.
+    asks_for_pe: bool,
+    asked_for_pe: Option<Instant>,
+    /// What it said last.
+    pe: Option<u32>,
 }
 
 struct Module {
@@ -82,6 +93,10 @@ impl Tracer {
             make_output,
             output: None,
             recorder: None,
+            sharing: Sharing::default(),
+            asks_for_pe: false,
+            asked_for_pe: None,
+            pe: None,
         }
     }
 
@@ -146,38 +161,32 @@ impl Tracer {
 
     /// What was allocated there was freed.
     pub fn freed(&mut self, base: u64) {
+        self.sharing.freed(&self.registry, base);
         self.registry.remove(base);
     }
 
     /// Addresses were unmapped.
     pub fn unmapped(&mut self, begin: u64, bytes: u64) {
+        self.sharing.unmapped(begin, bytes);
         self.registry.remove_range(begin, bytes);
     }
 
-    /// Memory was mapped by CUDA IPC. Where the size is 0, it is what is known of that address already.
-    pub fn ipc_opened(&mut self, begin: u64, bytes: u64, handle: String) {
-        let known = self.registry.at(begin).map_or(0, |(_, it)| it.end - begin);
-        self.allocated(begin, if bytes > 0 { bytes } else { known }, Where::Ipc(handle));
-    }
-
-    /// Memory was made accessible to other processes.
-    pub fn ipc_exported(&mut self, address: u64, handle: String) {
-        let Some((_, allocation)) = self.registry.at(address) else { return };
-        let Where::Device(device) = allocation.place else { return };
-        let (object, name) = (allocation.object, allocation.name.clone());
-        let device = self.backend.device_name(device);
-        if let Some(recorder) = &mut self.recorder {
-            let told = if name.is_empty() { self.stacks.text(object) } else { name.clone() };
-            recorder.export(handle.clone(), device.clone(), told);
-        }
-        let stack = self.counts.object(object, &self.stacks);
-        let export = Record::Export { handle, device, object, name };
-        self.write(stack.into_iter().chain([export]).collect());
+    /// Whether NVSHMEM made what is at an address.
+    pub fn is_of_nvshmem(&self, address: u64) -> bool {
+        self.registry.at(address).is_some_and(|(_, it)| self.stacks.passes(it.object, nvshmem::NAME))
     }
 
     /// The program's name for memory.
-    pub fn name_memory(&mut self, begin: u64, bytes: u64, name: &str) {
+    ///
+    /// What NVSHMEM has of others at the same place is called alike.
+    pub fn name_memory(&mut self, begin: u64, bytes: u64, name: &str, symmetric: Option<&Symmetric>) {
         self.registry.name(begin, bytes, name);
+        if let Some(symmetric) = symmetric {
+            self.tell_pe(symmetric.own);
+            let peers = symmetric.peers.iter();
+            peers.for_each(|it| self.registry.name_of_pe(it.pe, it.address, bytes, name));
+        }
+        self.tell_exports();
     }
 
     /// Whether the user wants to see what a kernel does.
@@ -264,6 +273,7 @@ impl Tracer {
 
     /// The program has waited for a stream, or, without one, for all of a context.
     pub fn synchronized(&mut self, context: u64, stream: Option<u64>) {
+        self.ask_for_pe();
         let is_collected = self.collect(context, stream.unwrap_or(0), false);
         let Some(known) = self.contexts.get_mut(&context) else { return };
         let free = &mut known.free;
@@ -275,6 +285,29 @@ impl Tracer {
         }
         if self.contexts.values().all(|it| it.streams.values().all(|it| !it.is_open)) {
             self.registry.forget_freed(&self.counts.ranges());
+        }
+    }
+
+    /// Asks NVSHMEM which PE this process is, if it may have become one.
+    fn ask_for_pe(&mut self) {
+        let is_early = self.asked_for_pe.is_some_and(|last| last.elapsed() < BETWEEN_COLLECTIONS);
+        if !self.asks_for_pe || is_early {
+            return;
+        }
+        self.asked_for_pe = Some(Instant::now());
+        match nvshmem::own_pe() {
+            Asked::Pe(pe) => self.tell_pe(pe),
+            // Who imports memory next may be NVSHMEM.
+            Asked::NotThere => self.asks_for_pe = false,
+            Asked::NotYet => {}
+        }
+    }
+
+    /// Writes down which PE of NVSHMEM this process is.
+    fn tell_pe(&mut self, pe: u32) {
+        self.asks_for_pe = false;
+        if self.pe.replace(pe) != Some(pe) {
+            self.write(vec![Record::Pe(pe)]);
         }
     }
 
@@ -293,6 +326,8 @@ impl Tracer {
 
     /// Takes all counts that there are.
     pub fn collect_all(&mut self) {
+        self.asked_for_pe = None;
+        self.ask_for_pe();
         let contexts: Vec<u64> = self.contexts.keys().copied().collect();
         for context in contexts {
             self.settle(context);

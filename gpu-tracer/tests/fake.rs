@@ -190,7 +190,7 @@ fn recorded(folder: &Path) -> (Sums, usize) {
                 assert!(kernel != "copy" || source.ends_with("lines.cu:12"), "{source}");
                 instructions.insert(id, kernel);
             }
-            Item::Told(Told::Allocation { id, begin, bytes, place, object }) => {
+            Item::Told(Told::Allocation { id, begin, bytes, place, object, .. }) => {
                 assert!(object.contains("program+0x"), "{object}");
                 let place = format!("{place:?}").split('(').next().unwrap().to_owned();
                 places.insert(id, (begin..begin + bytes, place));

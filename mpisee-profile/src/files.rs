@@ -197,10 +197,14 @@ impl ProfileFiles {
         }
         let parts = from_lines(&self.gpu)?;
         let binaries = gpu::binaries(&parts);
+        let elements = gpu::processing_elements(&parts);
         let (rows, notes) = gpu::join(parts);
         if !rows.is_empty() {
             write_table(&self.directory, &rows)?;
             write_table(&self.directory, &binaries)?;
+        }
+        if !elements.is_empty() {
+            write_table(&self.directory, &elements)?;
         }
         let mut run = run.clone();
         run.notes.extend(folding_note(self.folded));

@@ -466,6 +466,19 @@ impl Row for BinaryRow {
     const FILE: &'static str = "binaries.csv";
 }
 
+/// `pes.csv`: which PE of NVSHMEM a rank is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PeRow {
+    /// The process.
+    pub rank: u32,
+    /// Its number in NVSHMEM.
+    pub pe: u32,
+}
+
+impl Row for PeRow {
+    const FILE: &'static str = "pes.csv";
+}
+
 /// `regions.csv`: one row per rank and named region.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RegionRow {

@@ -3,7 +3,7 @@
 mod support;
 
 use mpisee_profile::gpu::records::{RECORDS_MAGIC, Told, WarpAccess, accesses_block, told_block};
-use mpisee_profile::gpu::{Access, Place};
+use mpisee_profile::gpu::{Access, Handle, Place};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -374,9 +374,10 @@ fn records(profile: &Written) {
         bytes,
         place,
         object: object.to_owned(),
+        is_named: false,
     };
     let export = |handle: &str, device: &str, object: &str| Told::Export {
-        handle: handle.to_owned(),
+        handle: Handle::Ipc(handle.to_owned()),
         device: device.to_owned(),
         object: object.to_owned(),
     };

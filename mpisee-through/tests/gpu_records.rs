@@ -23,6 +23,7 @@ fn frames() -> [Vec<u8>; 2] {
         bytes: 4096,
         place: Place::Ipc("ab".to_owned()),
         object: "ghost cells".to_owned(),
+        is_named: true,
     };
     let store = WarpAccess {
         launch: 3,

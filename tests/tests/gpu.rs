@@ -1,6 +1,9 @@
 //! What GPU kernels access, in the profile beside what MPI does: with a driver and a Sanitizer that only pretend, and
 //! where there is no GPU.
 
+#[path = "gpu/sharing.rs"]
+mod sharing;
+
 use mpisee_profile::Profile;
 use mpisee_profile::gpu::Access;
 use mpisee_profile::rows::{GpuMemory, GpuRow};
@@ -60,11 +63,25 @@ fn installation() -> tempfile::TempDir {
 
 /// Runs the program with its argument on 3 ranks in the installation, with further options.
 fn run(mpi: &Mpi, prefix: &Path, program: &str, argument: &str, options: &[&str]) -> Output {
+    run_with(mpi, prefix, program, argument, options, None)
+}
+
+/// The same, of a program that uses another library beside the driver.
+fn run_with(
+    mpi: &Mpi,
+    prefix: &Path,
+    program: &str,
+    argument: &str,
+    options: &[&str],
+    library: Option<&str>,
+) -> Output {
     let driver = driver();
     let headers = format!("-I{}", root().join("gpu-tracer/tests/fake").display());
     let library_path = driver.parent().expect("a folder").display().to_string();
     let here = format!("-Wl,-rpath,{library_path}");
-    let program = mpi.compile_with(program, &[&headers, &driver.display().to_string(), &here]);
+    let named = driver.display().to_string();
+    let given: Vec<&str> = [&*headers, &*named, &*here].into_iter().chain(library).collect();
+    let program = mpi.compile_with(program, &given);
     std::fs::create_dir_all(prefix.join("segments")).expect("it can be made");
     let disassembler = prefix.join("nvdisasm").display().to_string();
     let variables = [("LD_LIBRARY_PATH".to_owned(), library_path), ("NVDISASM".to_owned(), disassembler)];

@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub use events::Events;
 
 /// `MPISEE_NVBIT_LAYER`
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// `mpisee_nvbit_told`
 type Told = unsafe extern "C" fn(*mut c_void, *mut c_void, *const c_char, u64, u64) -> c_int;

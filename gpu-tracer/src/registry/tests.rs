@@ -175,6 +175,25 @@ fn what_is_better_known_later_keeps_its_number() {
 }
 
 #[test]
+fn a_part_of_a_pes_memory_has_its_name_and_what_is_not_imported_has_none() {
+    let mut registry = Registry::default();
+    let known = Handle::Fabric("ab".to_owned());
+    registry.insert(0x1000, 0x100, Where::Imported(None, None), 0);
+    registry.insert(0x1100, 0x100, Where::Imported(None, Some(known.clone())), 0);
+    registry.insert(0x1200, 0x100, Where::Device(1), 0);
+    registry.name_of_pe(7, 0x1080, 0x100, "halo");
+    let seen =
+        |at: u64| registry.at(at).map(|(_, it)| (it.place.clone(), it.name.as_str(), it.root)).unwrap();
+    assert_eq!(seen(0x1000), (Where::Imported(None, None), "", 1));
+    assert_eq!(seen(0x1080), (Where::Imported(None, Some(Handle::Pe(7))), "halo", 1));
+    assert_eq!(seen(0x1100), (Where::Imported(None, Some(known.clone())), "halo", 2));
+    assert_eq!(seen(0x1180), (Where::Imported(None, Some(known)), "", 2));
+    registry.name_of_pe(7, 0x1180, 0x100, "beyond");
+    assert_eq!(registry.at(0x1180).unwrap().1.name, "");
+    assert_eq!(registry.at(0x1200).unwrap().1.name, "");
+}
+
+#[test]
 fn freed_ranges_keep_their_identity_until_nobody_needs_it() {
     let mut registry = Registry::default();
     let mut seen = HashSet::new();

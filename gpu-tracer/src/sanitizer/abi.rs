@@ -49,7 +49,7 @@ pub mod graphs {
 }
 
 /// `SANITIZER_CBID_DRIVER_API_…` of those that are asked for, with what they are.
-pub const DRIVER_CALLS: [(u32, Call); 11] = [
+pub const DRIVER_CALLS: [(u32, Call); 15] = [
     (301, Call::HostRegister),
     (302, Call::HostUnregister),
     (328, Call::IpcGet),
@@ -59,8 +59,12 @@ pub const DRIVER_CALLS: [(u32, Call); 11] = [
     (549, Call::Create),
     (551, Call::Map),
     (552, Call::Unmap),
+    (554, Call::Export),
     (555, Call::Import),
+    (565, Call::Retain),
     (567, Call::IpcOpen),
+    (615, Call::PoolExport),
+    (616, Call::PoolImport),
 ];
 
 /// `Sanitizer_ResourceMemoryFlags`

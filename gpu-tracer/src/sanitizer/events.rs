@@ -112,7 +112,7 @@ unsafe fn memory_event(state: &mut State, id: u32, data: *const c_void) {
     let place = match id {
         _ if data.flags & memory::MANAGED != 0 => Where::Managed,
         resource::HOST_MEMORY_ALLOC => Where::Pinned,
-        resource::MEMPOOL_IMPORT_POINTER => Where::Imported(Some(data.device)),
+        resource::MEMPOOL_IMPORT_POINTER => Where::Imported(Some(data.device), None),
         _ if data.flags & memory::PEER != 0 => Where::Device(data.source_device),
         _ => Where::Device(data.device),
     };

@@ -52,6 +52,22 @@ void fake_ipc_get(uint64_t address, unsigned char handle[64]);
 uint64_t fake_ipc_open(const unsigned char handle[64]);
 void fake_ipc_close(uint64_t address);
 
+/* Physical memory, by its handle, mapped in whole or in part; where it is. */
+uint64_t fake_create(int device, size_t bytes);
+uint64_t fake_map(uint64_t handle, size_t offset, size_t bytes);
+void fake_unmap(uint64_t address, size_t bytes);
+/* Another handle of what is mapped there. */
+uint64_t fake_retain(uint64_t address);
+/* A descriptor of an open file. */
+int fake_export_file(uint64_t handle);
+uint64_t fake_import_file(int file);
+void fake_export_fabric(uint64_t handle, unsigned char shareable[64]);
+uint64_t fake_import_fabric(const unsigned char shareable[64]);
+/* Memory of a pool. */
+uint64_t fake_pool_alloc(int device, size_t bytes);
+void fake_pool_export(uint64_t address, unsigned char data[64]);
+uint64_t fake_pool_import(const unsigned char data[64]);
+
 void fake_launch(uint64_t context, uint64_t stream, uint64_t module, const char *kernel,
                  const struct fake_access *accesses, size_t count);
 void fake_stream_wait(uint64_t context, uint64_t stream);

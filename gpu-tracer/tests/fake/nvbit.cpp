@@ -128,6 +128,9 @@ const struct { const char *name; nvbit_api_cuda_t call; } known[] = {
     KNOWN(cuMemAlloc_v2), KNOWN(cuMemAllocManaged), KNOWN(cuMemHostAlloc), KNOWN(cuMemFree_v2),
     KNOWN(cuMemFreeHost), KNOWN(cuMemHostRegister_v2), KNOWN(cuMemHostUnregister), KNOWN(cuIpcGetMemHandle),
     KNOWN(cuIpcOpenMemHandle_v2), KNOWN(cuIpcCloseMemHandle), KNOWN(cuLaunchKernel), KNOWN(cuLaunchKernelEx),
+    KNOWN(cuMemCreate), KNOWN(cuMemMap), KNOWN(cuMemUnmap), KNOWN(cuMemExportToShareableHandle),
+    KNOWN(cuMemImportFromShareableHandle), KNOWN(cuMemRetainAllocationHandle), KNOWN(cuMemAllocAsync),
+    KNOWN(cuMemPoolExportPointer), KNOWN(cuMemPoolImportPointer),
     KNOWN(cuModuleUnload), KNOWN(cuStreamSynchronize), KNOWN(cuCtxSynchronize), KNOWN(cuGraphAddKernelNode_v2),
 };
 

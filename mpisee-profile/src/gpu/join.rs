@@ -1,23 +1,33 @@
-//! Whose memory it is: what one rank mapped by CUDA IPC, another exported. The handle is the same bytes on both sides,
-//! so that nobody needs to be asked while the program runs.
+//! Whose memory it is: what one rank imported, another exported. Both know it by the same, so that nobody needs to be
+//! asked while the program runs.
 
-use super::Part;
-use crate::rows::{BinaryRow, GpuRow};
-use std::collections::{BTreeSet, HashMap};
+use super::{Handle, Owners, Part, common};
+use crate::rows::{BinaryRow, GpuRow, PeRow};
+use std::collections::BTreeSet;
+
+/// Who exported memory.
+struct Owner {
+    rank: u32,
+    device: String,
+    object: String,
+}
 
 /// The rows of all ranks, with the owner of each; and the notes.
 ///
 /// An allocation that was exported by several names is the last's. A handle that nobody exported leaves the owner open:
-/// it may be a process without the profiler.
+/// it may be a process without the profiler. Where several allocations may be meant, what they have in common is told.
 pub fn join(parts: Vec<Part>) -> (Vec<GpuRow>, Vec<String>) {
-    let mut owners = HashMap::new();
+    let mut owners = Owners::default();
     let mut rows = Vec::new();
     let mut notes = Vec::new();
     for part in parts {
         match part {
-            Part::Row(row, handle) => rows.push((row, handle)),
+            Part::Row(row, import) => rows.push((row, import)),
             Part::Export { handle, rank, device, object } => {
-                owners.insert(handle, (rank, device, object));
+                owners.insert(handle, Owner { rank, device, object });
+            }
+            Part::Pe { rank, pe } => {
+                owners.insert(Handle::Pe(pe), Owner { rank, device: String::new(), object: String::new() });
             }
             Part::Note(note) => notes.push(note),
             Part::Binary(_) => {}
@@ -26,17 +36,17 @@ pub fn join(parts: Vec<Part>) -> (Vec<GpuRow>, Vec<String>) {
     let mut orphans = 0u64;
     let rows: Vec<GpuRow> = rows
         .into_iter()
-        .map(|(mut row, handle)| {
-            if handle.is_empty() {
-                return row;
+        .map(|(mut row, import)| {
+            let Some(import) = import else { return row };
+            let all = owners.of(&import.handle);
+            orphans += u64::from(all.is_empty());
+            if !all.is_empty() {
+                row.peer_rank = common(&all, |it| it.rank);
+                row.peer_device = common(&all, |it| it.device.clone()).unwrap_or_default();
             }
-            match owners.get(&handle) {
-                Some((rank, device, object)) => {
-                    row.peer_rank = Some(*rank);
-                    row.peer_device.clone_from(device);
-                    row.object.clone_from(object);
-                }
-                None => orphans += 1,
+            // Of a PE nothing is known but who it is.
+            if !all.is_empty() && !import.is_named && !matches!(import.handle, Handle::Pe(_)) {
+                row.object = common(&all, |it| it.object.clone()).unwrap_or_default();
             }
             row
         })
@@ -52,6 +62,16 @@ pub fn join(parts: Vec<Part>) -> (Vec<GpuRow>, Vec<String>) {
     (rows, notes)
 }
 
+/// Which PE of NVSHMEM each rank is, of those that are one.
+pub fn processing_elements(parts: &[Part]) -> Vec<PeRow> {
+    let rows = parts.iter().filter_map(|part| match part {
+        Part::Pe { rank, pe } => Some((*rank, *pe)),
+        _ => None,
+    });
+    let rows: BTreeSet<(u32, u32)> = rows.collect();
+    rows.into_iter().map(|(rank, pe)| PeRow { rank, pe }).collect()
+}
+
 /// The files in which call stacks of any rank have addresses, each once.
 pub fn binaries(parts: &[Part]) -> Vec<BinaryRow> {
     let files = parts.iter().filter_map(|part| match part {
@@ -64,7 +84,7 @@ pub fn binaries(parts: &[Part]) -> Vec<BinaryRow> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Access, GpuFile, Place, Record, Values, parts};
+    use super::super::{Access, Descriptor, GpuFile, Place, Record, Values, parts};
     use super::*;
     use crate::rows::GpuMemory;
 
@@ -105,7 +125,7 @@ mod tests {
 
     fn exporter() -> GpuFile {
         let export = |handle: &str, name: &str| Record::Export {
-            handle: handle.to_owned(),
+            handle: Handle::Ipc(handle.to_owned()),
             device: "GPU-b".to_owned(),
             object: 0,
             name: name.to_owned(),
@@ -141,6 +161,66 @@ mod tests {
         );
         assert_eq!(notes.len(), 1);
         assert!(notes[0].starts_with("1 row of gpu.csv is of memory"), "{notes:?}");
+    }
+
+    fn descriptor(number: u64, bytes: u64) -> Handle {
+        Handle::Descriptor(Descriptor { boot: 1, namespace: 2, pid: 7, number, bytes })
+    }
+
+    #[test]
+    fn what_several_exports_have_in_common_is_told_and_names_of_the_importer_stay() {
+        let imported = |handle: Option<Handle>| Place::Imported { device: String::new(), handle };
+        let importer = GpuFile {
+            records: vec![
+                Record::Object { id: 0, stack: "app+0x1".to_owned() },
+                range(1, imported(Some(descriptor(3, 4096))), ""),
+                range(2, imported(Some(descriptor(3, 8192))), ""),
+                range(3, imported(Some(descriptor(3, 8192))), "mine"),
+                range(4, imported(Some(Handle::Pe(5))), "symmetric"),
+                range(5, imported(None), ""),
+                range(6, imported(Some(Handle::Pe(6))), "of nobody"),
+                counter(0, 1, 8),
+                counter(1, 2, 8),
+                counter(2, 3, 8),
+                counter(3, 4, 8),
+                counter(4, 5, 8),
+                counter(5, 6, 8),
+            ],
+            values: (0..6).map(|id| (id, Values { accesses: u64::from(id) + 1, extra: 0 })).collect(),
+        };
+        let export = |number: u64, bytes: u64, name: &str| Record::Export {
+            handle: descriptor(number, bytes),
+            device: "GPU-b".to_owned(),
+            object: 0,
+            name: name.to_owned(),
+        };
+        let exporter = GpuFile {
+            records: vec![
+                export(3, 4096, "early"),
+                export(67, 8192, "one"),
+                export(131, 8192, "other"),
+                export(3, 4096, "late"),
+                Record::Pe(5),
+            ],
+            ..GpuFile::default()
+        };
+        let all: Vec<Part> = parts(&importer, 1).into_iter().chain(parts(&exporter, 3)).collect();
+        assert_eq!(processing_elements(&all), [PeRow { rank: 3, pe: 5 }]);
+        let (rows, notes) = join(all);
+        let seen: Vec<_> =
+            rows.iter().map(|row| (row.peer_rank, row.peer_device.as_str(), row.object.as_str())).collect();
+        assert_eq!(
+            seen,
+            [
+                (Some(3), "GPU-b", "late"),
+                (Some(3), "GPU-b", ""),
+                (Some(3), "GPU-b", "mine"),
+                (Some(3), "", "symmetric"),
+                (None, "", "app+0x1"),
+                (None, "", "of nobody"),
+            ]
+        );
+        assert!(notes[0].starts_with("1 row of gpu.csv is of memory") && notes.len() == 1, "{notes:?}");
     }
 
     #[test]

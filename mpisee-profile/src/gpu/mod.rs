@@ -5,11 +5,13 @@
 //! written over in place. It grows at the end; nothing moves.
 
 mod join;
+mod owners;
 pub mod records;
 mod rows;
 
-pub use join::{binaries, join};
-pub use rows::{Part, parts};
+pub use join::{binaries, join, processing_elements};
+pub use owners::{Descriptor, Handle, Owners, common};
+pub use rows::{Import, Part, parts};
 
 use crate::error::ProfileError;
 use crate::process;
@@ -58,14 +60,30 @@ pub enum Place {
     Device(String),
     /// Of another process, mapped by CUDA IPC: the handle, in hexadecimal, with which its owner exported it.
     Ipc(String),
-    /// Of another process, imported in another way: its device, as far as it is known.
-    Imported(String),
+    /// Of another process, imported in another way.
+    Imported {
+        /// Its device, as far as it is known.
+        device: String,
+        /// What its owner knows it by, too, if there is anything.
+        handle: Option<Handle>,
+    },
     /// Of the host, allocated by CUDA.
     Pinned,
     /// Of the host, allocated by the program and registered with CUDA.
     Registered,
     /// Moved between host and devices by the driver.
     Managed,
+}
+
+impl Place {
+    /// What its owner knows it by, too.
+    pub fn handle(&self) -> Option<Handle> {
+        match self {
+            Place::Ipc(handle) => Some(Handle::Ipc(handle.clone())),
+            Place::Imported { handle, .. } => handle.clone(),
+            _ => None,
+        }
+    }
 }
 
 /// What is told once.
@@ -91,10 +109,11 @@ pub enum Record {
         /// What the program calls it; or nothing.
         name: String,
     },
-    /// Memory that was made accessible to other processes.
+    /// Memory that was made accessible to other processes. A later record of the same handle takes the place of an
+    /// earlier one.
     Export {
-        /// The handle, in hexadecimal.
-        handle: String,
+        /// What others know it by.
+        handle: Handle,
         /// The device that it is on.
         device: String,
         /// The call stack that allocated it.
@@ -126,6 +145,8 @@ pub enum Record {
         /// A few words.
         why: String,
     },
+    /// Which PE of NVSHMEM the process is.
+    Pe(u32),
     /// A sentence for whoever reads the profile.
     Note(String),
     /// A file in which call stacks have addresses.

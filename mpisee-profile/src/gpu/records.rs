@@ -18,7 +18,7 @@
 //!
 //! all of them little endian.
 
-use super::{Access, BLOCK_HEADER_BYTES, Place, block};
+use super::{Access, BLOCK_HEADER_BYTES, Handle, Place, block};
 use serde::{Deserialize, Serialize};
 use std::io::{self, ErrorKind, Read};
 
@@ -68,12 +68,14 @@ pub enum Told {
         place: Place,
         /// Its name, or the call stack that allocated it.
         object: String,
+        /// Whether it is a name that this process gave.
+        is_named: bool,
     },
     /// Memory that was made accessible to other processes, which know it by its handle. A later one of the same handle
     /// takes the place of an earlier one.
     Export {
-        /// The handle, in hexadecimal.
-        handle: String,
+        /// What others know it by.
+        handle: Handle,
         /// The device that it is on.
         device: String,
         /// Its name, or the call stack that allocated it.

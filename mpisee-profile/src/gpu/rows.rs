@@ -1,6 +1,6 @@
 //! From the file of a process to what it contributes to gpu.csv.
 
-use super::{GpuFile, Place, Record, Values};
+use super::{GpuFile, Handle, Place, Record, Values};
 use crate::rows::{BinaryRow, GpuMemory, GpuRow};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -8,12 +8,12 @@ use std::collections::HashMap;
 /// What travels from a rank to where the profile is written, as lines of JSON.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Part {
-    /// A row; and for memory of another process, the handle that its owner may have exported.
-    Row(GpuRow, String),
+    /// A row; and for memory of another process, what its owner may know it by.
+    Row(GpuRow, Option<Import>),
     /// Memory that the rank made accessible to others.
     Export {
-        /// The handle, in hexadecimal.
-        handle: String,
+        /// What others know it by.
+        handle: Handle,
         /// The owner.
         rank: u32,
         /// The device.
@@ -21,27 +21,43 @@ pub enum Part {
         /// Its name, or the call stack that allocated it.
         object: String,
     },
+    /// Which PE of NVSHMEM the rank is.
+    Pe {
+        /// The rank.
+        rank: u32,
+        /// The PE.
+        pe: u32,
+    },
     /// A sentence about the rank, for `run.json`.
     Note(String),
     /// A file in which call stacks of the rank have addresses.
     Binary(BinaryRow),
 }
 
+/// Memory of another process.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Import {
+    /// What its owner may know it by.
+    pub handle: Handle,
+    /// Whether who imported it gave it a name.
+    pub is_named: bool,
+}
+
 /// The rows of a rank, with those of one kernel, line and object in one.
 pub fn parts(file: &GpuFile, rank: u32) -> Vec<Part> {
     let known = Known::of(file);
-    let mut rows: Vec<(GpuRow, String)> = Vec::new();
+    let mut rows: Vec<(GpuRow, Option<Import>)> = Vec::new();
     let mut places = HashMap::new();
     let mut others = Vec::new();
     for record in &file.records {
         match record {
             Record::Counter { id, .. } => {
                 let values = file.values.get(id).copied().unwrap_or_default();
-                let Some((row, handle)) = known.row(rank, record, values) else { continue };
-                let place = *places.entry(key(&row, &handle)).or_insert(rows.len());
+                let Some((row, import)) = known.row(rank, record, values) else { continue };
+                let place = *places.entry(key(&row, import.as_ref())).or_insert(rows.len());
                 match rows.get_mut(place) {
                     Some((sum, _)) => add(sum, &row),
-                    None => rows.push((row, handle)),
+                    None => rows.push((row, import)),
                 }
             }
             Record::Export { handle, device, object, name } => others.push(Part::Export {
@@ -53,6 +69,7 @@ pub fn parts(file: &GpuFile, rank: u32) -> Vec<Part> {
             Record::Binary { file, build_id } => {
                 others.push(Part::Binary(BinaryRow { file: file.clone(), build_id: build_id.clone() }));
             }
+            Record::Pe(pe) => others.push(Part::Pe { rank, pe: *pe }),
             Record::Note(text) => others.push(Part::Note(format!("rank {rank}: {text}"))),
             _ => {}
         }
@@ -60,12 +77,12 @@ pub fn parts(file: &GpuFile, rank: u32) -> Vec<Part> {
     others.extend(known.lost.iter().map(|(why, accesses)| {
         Part::Note(format!("rank {rank}: {accesses} accesses of GPU kernels are not in gpu.csv: {why}"))
     }));
-    rows.into_iter().map(|(row, handle)| Part::Row(row, handle)).chain(others).collect()
+    rows.into_iter().map(|(row, import)| Part::Row(row, import)).chain(others).collect()
 }
 
-type Key = (String, String, String, String, String, super::Access, u32, String);
+type Key = (String, String, String, String, String, super::Access, u32, Option<Import>);
 
-fn key(row: &GpuRow, handle: &str) -> Key {
+fn key(row: &GpuRow, import: Option<&Import>) -> Key {
     (
         row.device.clone(),
         format!("{:?} {}", row.memory, row.peer_device),
@@ -74,7 +91,7 @@ fn key(row: &GpuRow, handle: &str) -> Key {
         row.object.clone(),
         row.access,
         row.width,
-        handle.to_owned(),
+        import.cloned(),
     )
 }
 
@@ -120,7 +137,7 @@ impl<'f> Known<'f> {
     }
 
     /// The row of one counter; none of one that is empty, or whose allocation is unknown.
-    fn row(&self, rank: u32, counter: &Record, values: Values) -> Option<(GpuRow, String)> {
+    fn row(&self, rank: u32, counter: &Record, values: Values) -> Option<(GpuRow, Option<Import>)> {
         let Record::Counter { device, kernel, source, range, access, width, .. } = counter else {
             return None;
         };
@@ -129,13 +146,13 @@ impl<'f> Known<'f> {
             return None;
         }
         let host = || (Some(rank), "host".to_owned());
-        let (memory, (peer_rank, peer_device), handle) = match place {
-            Place::Device(device) => (GpuMemory::Device, (Some(rank), device.clone()), String::new()),
-            Place::Ipc(handle) => (GpuMemory::Ipc, (None, String::new()), handle.clone()),
-            Place::Imported(device) => (GpuMemory::Imported, (None, device.clone()), String::new()),
-            Place::Pinned => (GpuMemory::Pinned, host(), String::new()),
-            Place::Registered => (GpuMemory::Registered, host(), String::new()),
-            Place::Managed => (GpuMemory::Managed, (Some(rank), "managed".to_owned()), String::new()),
+        let (memory, (peer_rank, peer_device)) = match place {
+            Place::Device(device) => (GpuMemory::Device, (Some(rank), device.clone())),
+            Place::Ipc(_) => (GpuMemory::Ipc, (None, String::new())),
+            Place::Imported { device, .. } => (GpuMemory::Imported, (None, device.clone())),
+            Place::Pinned => (GpuMemory::Pinned, host()),
+            Place::Registered => (GpuMemory::Registered, host()),
+            Place::Managed => (GpuMemory::Managed, (Some(rank), "managed".to_owned())),
         };
         // Bulk copies are all counted.
         let n = if *width == 0 { 1 } else { u64::from(self.sampled) };
@@ -158,6 +175,7 @@ impl<'f> Known<'f> {
             sampled: n as u32,
             error,
         };
-        Some((row, handle))
+        let import = place.handle().map(|handle| Import { handle, is_named: !name.is_empty() });
+        Some((row, import))
     }
 }

@@ -64,7 +64,8 @@ impl Known {
                 let (memory, peer) = match place {
                     Place::Device(device) => ("device", device),
                     Place::Ipc(handle) => ("ipc", handle),
-                    Place::Imported(device) => ("imported", device),
+                    Place::Imported { handle: Some(handle), .. } => ("imported", handle.to_string()),
+                    Place::Imported { device, handle: None } => ("imported", device),
                     Place::Pinned => ("pinned", String::new()),
                     Place::Registered => ("registered", String::new()),
                     Place::Managed => ("managed", String::new()),

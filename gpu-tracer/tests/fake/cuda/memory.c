@@ -116,10 +116,30 @@ int cuPointerGetAttribute(int *value, int attribute, uint64_t address) {
     return 1;
 }
 
-static void called(uint32_t id, void *parameters) {
+uint64_t placed(size_t bytes, int device, uint32_t event) {
+    size_t at = place(bytes, device, 0);
+    memory[at].flags = 0;
+    if (event) {
+        tell_memory(event, at, 0);
+    }
+    return memory[at].address;
+}
+
+void unplaced(uint64_t address) {
+    for (size_t at = 0; at < sizeof memory / sizeof *memory; at++) {
+        if (memory[at].address == address) {
+            memory[at].is_live = 0;
+        }
+    }
+}
+
+void called(uint32_t id, void *parameters) {
     static const struct { uint32_t id; const char *name; } names[] = {
         {379, "cuMemHostRegister_v2"}, {302, "cuMemHostUnregister"},   {328, "cuIpcGetMemHandle"},
-        {567, "cuIpcOpenMemHandle_v2"}, {330, "cuIpcCloseMemHandle"}};
+        {567, "cuIpcOpenMemHandle_v2"}, {330, "cuIpcCloseMemHandle"}, {549, "cuMemCreate"},
+        {551, "cuMemMap"}, {552, "cuMemUnmap"}, {554, "cuMemExportToShareableHandle"},
+        {555, "cuMemImportFromShareableHandle"}, {565, "cuMemRetainAllocationHandle"},
+        {615, "cuMemPoolExportPointer"}, {616, "cuMemPoolImportPointer"}};
     int success = 0;
     for (size_t at = 0; at < sizeof names / sizeof *names; at++) {
         if (names[at].id == id) {

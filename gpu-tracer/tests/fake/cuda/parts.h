@@ -53,6 +53,14 @@ int fails(const char *what);
 
 static inline void *as_handle(uint64_t number) { return (void *)(uintptr_t)number; }
 
+/* --- memory.c --- */
+
+/* Addresses for memory, of which the Sanitizer is told by that event, if by any. */
+uint64_t placed(size_t bytes, int device, uint32_t event);
+void unplaced(uint64_t address);
+/* A call of the driver, by its number. */
+void called(uint32_t id, void *parameters);
+
 /* --- streams.c --- */
 
 /* Runs what waits in the stream. */

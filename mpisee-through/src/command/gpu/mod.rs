@@ -21,7 +21,7 @@ use choose::Choice;
 use clap::{Args, ValueEnum};
 use mpi::Mpi;
 use mpisee_profile::Profile;
-use mpisee_profile::rows::GpuRow;
+use mpisee_profile::rows::{GpuRow, PeRow};
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use sums::{Key, Sum, Sums};
@@ -188,6 +188,7 @@ pub fn run(args: &GpuArgs) -> Result<Outcome> {
         table(&profile, &chosen, args)?
     };
     answer.caveats.extend(chosen.problems);
+    answer.caveats.extend(other_numbers(&profile)?);
     answer.write(&args.output, args.human)
 }
 
@@ -200,6 +201,17 @@ fn by_address(profile: &Profile, args: &GpuArgs) -> Result<Outcome> {
         return Ok(Outcome::Done);
     }
     address::answer(profile, args)?.write(&args.output, args.human)
+}
+
+/// What is said where NVSHMEM's PEs are not the ranks.
+fn other_numbers(profile: &Profile) -> Result<Option<String>> {
+    for row in profile.rows_if_any::<PeRow>()? {
+        let row = row?;
+        if row.pe != row.rank {
+            return Ok(Some("PEs of NVSHMEM have other numbers than ranks: pes.csv.".to_owned()));
+        }
+    }
+    Ok(None)
 }
 
 /// What is said where there is nothing.

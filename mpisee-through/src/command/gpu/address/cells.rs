@@ -1,10 +1,10 @@
 //! Accesses by where in an object they are.
 
 use super::super::choose::Choice;
-use super::super::sums::Sum;
+use super::super::sums::{Sum, or_unknown};
 use crate::symbols::Symbols;
 use mpisee_profile::gpu::records::{Item, Told, WarpAccess};
-use mpisee_profile::gpu::{Access, Place};
+use mpisee_profile::gpu::{Access, Owners, Place, common};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::str::FromStr;
@@ -129,6 +129,8 @@ struct Raw {
     object: String,
     place: Place,
     bytes: u64,
+    /// Whether it is a name.
+    is_named: bool,
 }
 
 /// The numbers of an instruction and of what it accesses.
@@ -144,8 +146,8 @@ pub struct Cells<'a> {
     numbers: HashMap<(String, String), u32>,
     objects: Vec<(Raw, Object)>,
     object_numbers: HashMap<Raw, usize>,
-    /// By handle: device and object of memory, as its owner knows them.
-    exports: HashMap<String, (String, String)>,
+    /// Device and object of memory, as its owner knows them.
+    exports: Owners<(String, String)>,
 }
 
 /// The objects that were chosen.
@@ -190,7 +192,7 @@ impl<'a> Cells<'a> {
             numbers: HashMap::new(),
             objects: Vec::new(),
             object_numbers: HashMap::new(),
-            exports: HashMap::new(),
+            exports: Owners::default(),
         }
     }
 
@@ -201,8 +203,8 @@ impl<'a> Cells<'a> {
             Item::Told(Told::Instruction { id, device, kernel, source }) => {
                 of_rank.instructions.insert(id, (device, kernel, source));
             }
-            Item::Told(Told::Allocation { id, begin, bytes, place, object }) => {
-                let raw = Raw { object, place, bytes };
+            Item::Told(Told::Allocation { id, begin, bytes, place, object, is_named }) => {
+                let raw = Raw { object, place, bytes, is_named };
                 of_rank.allocations.insert(id, Allocation { begin, raw });
                 of_rank.chosen.retain(|(_, allocation), _| *allocation != id);
             }
@@ -262,19 +264,26 @@ impl<'a> Cells<'a> {
         Some((instruction, number))
     }
 
-    /// The objects, once all files have been read. Memory of another process is what its owner calls it, if that wrote
-    /// records, too; else the call that mapped it.
-    pub fn named(self, mut symbols: Symbols) -> Named {
+    /// Device and object of what was accessed. Memory of another process is what this one calls it, or what its owner does,
+    /// if that wrote records, too; else the call that mapped it. Of several allocations that may be meant what they have in
+    /// common is known.
+    fn owned(&self, raw: &Raw) -> (String, String) {
+        let all = raw.place.handle().map(|handle| self.exports.of(&handle)).unwrap_or_default();
+        if all.is_empty() {
+            return (peer_device(&raw.place), raw.object.clone());
+        }
+        let device = common(&all, |it| it.0.clone()).unwrap_or_default();
+        let object = if raw.is_named { Some(raw.object.clone()) } else { common(&all, |it| it.1.clone()) };
+        (device, object.unwrap_or_default())
+    }
+
+    /// The objects, once all files have been read.
+    pub fn named(mut self, mut symbols: Symbols) -> Named {
         let mut objects: BTreeMap<ObjectKey, Object> = BTreeMap::new();
         let mut raw_objects = BTreeSet::new();
-        for (raw, object) in self.objects {
-            let (device, name) = match &raw.place {
-                Place::Ipc(handle) => {
-                    self.exports.get(handle).cloned().unwrap_or((String::new(), raw.object))
-                }
-                place => (peer_device(place), raw.object),
-            };
-            let told = symbols.stack(&name);
+        for (raw, object) in std::mem::take(&mut self.objects) {
+            let (device, name) = self.owned(&raw);
+            let told = or_unknown(&symbols.stack(&name));
             if !self.choice.takes_peer_device(&device) || !self.choice.takes_object(&told) {
                 continue;
             }
@@ -348,7 +357,7 @@ impl Object {
 
 fn peer_device(place: &Place) -> String {
     match place {
-        Place::Device(device) | Place::Imported(device) => device.clone(),
+        Place::Device(device) | Place::Imported { device, .. } => device.clone(),
         Place::Ipc(_) => String::new(),
         Place::Pinned | Place::Registered => "host".to_owned(),
         Place::Managed => "managed".to_owned(),

@@ -1,0 +1,263 @@
+//! Memory that processes share: what this one exported, and what it knows of that which it imported.
+//!
+//! Physical memory of the driver's virtual memory management has handles, is mapped, and is exported in any order, and
+//! named at any time. So what others know it by is written again whenever more is known of it.
+
+use super::Tracer;
+use crate::descriptor;
+use crate::driver::ON_HOST;
+use crate::registry::{Registry, Where};
+use mpisee_profile::gpu::{Descriptor, Handle, Record};
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::c_int;
+
+/// Physical memory.
+#[derive(Clone, Debug)]
+enum Physical {
+    /// Of this process.
+    Own(Own),
+    /// Of another one.
+    Imported(Option<Handle>),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Own {
+    /// Never used again, other than handles.
+    number: u64,
+    /// [`ON_HOST`] if it is on none.
+    device: i32,
+    bytes: u64,
+    /// The call stack that made it.
+    object: u32,
+}
+
+/// What was exported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Source {
+    /// What was allocated by that number.
+    Allocation(u32),
+    /// Physical memory.
+    Physical(u64),
+}
+
+#[derive(Debug)]
+struct Exported {
+    /// The address that was exported, of an allocation.
+    address: u64,
+    /// Of physical memory.
+    own: Option<Own>,
+    /// The number that its descriptors have.
+    number: u64,
+    handles: Vec<Handle>,
+    /// What was last written: device, call stack and name.
+    told: Option<(String, u32, String)>,
+}
+
+/// What is shared.
+#[derive(Debug, Default)]
+pub struct Sharing {
+    /// By the driver's handle.
+    physical: HashMap<u64, Physical>,
+    /// How many were made.
+    made: u64,
+    /// Ends of mappings by their begin, and what is mapped.
+    mapped: BTreeMap<u64, (u64, Physical)>,
+    exported: HashMap<Source, Exported>,
+    /// The number of the next that is exported.
+    numbers: u64,
+}
+
+impl Sharing {
+    /// What was allocated at the address is about to go: what its addresses are later is other memory.
+    pub fn freed(&mut self, registry: &Registry, base: u64) {
+        if !self.exported.is_empty()
+            && let Some((_, allocation)) = registry.at(base)
+        {
+            self.exported.remove(&Source::Allocation(allocation.root));
+        }
+    }
+
+    /// Addresses were unmapped.
+    pub fn unmapped(&mut self, begin: u64, bytes: u64) {
+        let range = begin..begin.saturating_add(bytes);
+        let gone: Vec<u64> = self.mapped.range(range).map(|(&begin, _)| begin).collect();
+        for begin in gone {
+            let Some((_, Physical::Own(own))) = self.mapped.remove(&begin) else { continue };
+            if self.addresses(own.number).next().is_none() {
+                self.exported.remove(&Source::Physical(own.number));
+            }
+        }
+    }
+
+    /// Where physical memory is mapped.
+    fn addresses(&self, number: u64) -> impl Iterator<Item = u64> {
+        let is_one =
+            move |it: &Physical| matches!(it, Physical::Own(Own { number: own, .. }) if *own == number);
+        self.mapped.iter().filter(move |(_, (_, physical))| is_one(physical)).map(|(&begin, _)| begin)
+    }
+
+    fn exported(&mut self, source: Source, address: u64, own: Option<Own>) -> &mut Exported {
+        let next = &mut self.numbers;
+        self.exported.entry(source).or_insert_with(|| {
+            let number = *next;
+            *next += 1;
+            Exported { address, own, number, handles: Vec::new(), told: None }
+        })
+    }
+
+    /// Memory of this process that it imports itself, if that is certain.
+    fn own(&self, handle: &Handle) -> Option<Own> {
+        let is_meant = |it: &Handle| match (it, handle) {
+            (Handle::Descriptor(it), Handle::Descriptor(read)) => {
+                (it.boot, it.namespace, it.pid) == (read.boot, read.namespace, read.pid)
+                    && it.number % Descriptor::NUMBERS == read.number
+            }
+            (it, handle) => it == handle,
+        };
+        let mut all = self.exported.values().filter(|it| it.handles.iter().any(is_meant));
+        let first = all.next()?.own;
+        if all.next().is_some() { None } else { first }
+    }
+}
+
+/// What the driver tells of.
+impl Tracer {
+    /// Memory of another process was mapped at once. Where the size is 0, it is what is known of that address already.
+    pub fn imported(&mut self, begin: u64, bytes: u64, place: Where) {
+        let before = self.registry.at(begin).map(|(_, it)| it);
+        let known = before.map_or(0, |it| it.end - begin);
+        let place = match (place, before.map(|it| &it.place)) {
+            (Where::Imported(None, handle), Some(&Where::Imported(device, None))) => {
+                Where::Imported(device, handle)
+            }
+            (place, _) => place,
+        };
+        self.allocated(begin, if bytes > 0 { bytes } else { known }, place);
+        self.asks_for_pe = true;
+    }
+
+    /// What was allocated there was made accessible to other processes.
+    pub fn exported(&mut self, address: u64, handle: Handle) {
+        let Some((_, allocation)) = self.registry.at(address) else { return };
+        let source = Source::Allocation(allocation.root);
+        self.export(source, address, None, handle);
+    }
+
+    /// Physical memory was made.
+    pub fn created(&mut self, handle: u64, bytes: u64, device: i32) {
+        self.sharing.made += 1;
+        let own = Own { number: self.sharing.made, device, bytes, object: self.stacks.here() };
+        self.sharing.physical.insert(handle, Physical::Own(own));
+    }
+
+    /// Physical memory of another process was imported.
+    pub fn imported_physical(&mut self, handle: u64, known: Option<Handle>) {
+        let own = known.as_ref().and_then(|it| self.sharing.own(it));
+        self.sharing.physical.insert(handle, own.map_or(Physical::Imported(known), Physical::Own));
+        self.asks_for_pe = true;
+    }
+
+    /// Physical memory got another handle, by an address where it is mapped.
+    pub fn retained(&mut self, handle: u64, address: u64) {
+        let before = self.sharing.mapped.range(..=address).next_back();
+        let physical = before.filter(|(_, (end, _))| address < *end).map(|(_, (_, it))| it.clone());
+        self.sharing.physical.insert(handle, physical.unwrap_or(Physical::Imported(None)));
+    }
+
+    /// Physical memory was made accessible to other processes.
+    pub fn exported_physical(&mut self, handle: u64, known: Handle) {
+        let Some(&Physical::Own(own)) = self.sharing.physical.get(&handle) else { return };
+        self.export(Source::Physical(own.number), 0, Some(own), known);
+    }
+
+    /// The same by a file descriptor, which is about to be the program's.
+    pub fn exported_file(&mut self, handle: u64, file: c_int) {
+        let Some(&Physical::Own(own)) = self.sharing.physical.get(&handle) else { return };
+        let number = self.sharing.exported(Source::Physical(own.number), 0, Some(own)).number;
+        if let Some(known) = descriptor::mark(file, number, own.bytes) {
+            self.exported_physical(handle, Handle::Descriptor(known));
+        }
+    }
+
+    /// Physical memory was mapped.
+    pub fn mapped(&mut self, begin: u64, bytes: u64, offset: u64, handle: u64) {
+        let physical = self.sharing.physical.get(&handle).cloned().unwrap_or(Physical::Imported(None));
+        let place = match &physical {
+            Physical::Own(own) if own.device == ON_HOST => Where::Pinned,
+            Physical::Own(own) => Where::Device(own.device),
+            Physical::Imported(Some(Handle::Descriptor(it))) => {
+                let part = Descriptor { bytes: offset.saturating_add(bytes), ..it.clone() };
+                Where::Imported(None, Some(Handle::Descriptor(part)))
+            }
+            Physical::Imported(known) => Where::Imported(None, known.clone()),
+        };
+        self.sharing.mapped.insert(begin, (begin.saturating_add(bytes), physical.clone()));
+        self.allocated(begin, bytes, place);
+        if let Physical::Own(own) = physical {
+            self.tell_export(Source::Physical(own.number));
+        }
+    }
+
+    fn export(&mut self, source: Source, address: u64, own: Option<Own>, handle: Handle) {
+        let exported = self.sharing.exported(source, address, own);
+        // Of an allocation with several names that which was exported last.
+        exported.address = address;
+        if !exported.handles.contains(&handle) {
+            exported.handles.push(handle);
+            exported.told = None;
+        }
+        self.tell_export(source);
+    }
+
+    /// Writes down anew what is now known by another name.
+    pub fn tell_exports(&mut self) {
+        let sources: Vec<Source> = self.sharing.exported.keys().copied().collect();
+        sources.into_iter().for_each(|it| self.tell_export(it));
+    }
+
+    /// Writes down what others know memory by, unless that is done.
+    fn tell_export(&mut self, source: Source) {
+        let Some(told) = self.describe(source) else { return };
+        let Some(exported) = self.sharing.exported.get_mut(&source) else { return };
+        if exported.told.as_ref() == Some(&told) {
+            return;
+        }
+        exported.told = Some(told.clone());
+        let handles = exported.handles.clone();
+        let (device, object, name) = told;
+        if let Some(recorder) = &mut self.recorder {
+            let told = if name.is_empty() { self.stacks.text(object) } else { name.clone() };
+            handles.iter().for_each(|it| recorder.export(it.clone(), device.clone(), told.clone()));
+        }
+        let mut records = self.counts.object(object, &self.stacks);
+        records.extend(handles.into_iter().map(|handle| {
+            let (device, name) = (device.clone(), name.clone());
+            Record::Export { handle, device, object, name }
+        }));
+        self.write(records);
+    }
+
+    /// Device, call stack and name of what was exported.
+    fn describe(&self, source: Source) -> Option<(String, u32, String)> {
+        let exported = self.sharing.exported.get(&source)?;
+        let device = |device: i32| self.backend.device_name(device);
+        match exported.own {
+            None => {
+                let (_, it) = self.registry.at(exported.address)?;
+                let Where::Device(own) = it.place else { return None };
+                let is_same = source == Source::Allocation(it.root);
+                is_same.then(|| (device(own), it.object, it.name.clone()))
+            }
+            Some(own) => {
+                let place = if own.device == ON_HOST { Where::Pinned } else { Where::Device(own.device) };
+                let device = if own.device == ON_HOST { "host".to_owned() } else { device(own.device) };
+                let mapped = self.sharing.addresses(own.number).find_map(|it| {
+                    self.registry.at(it).filter(|(_, it)| it.place == place).map(|(_, it)| it)
+                });
+                let (object, name) =
+                    mapped.map_or((own.object, String::new()), |it| (it.object, it.name.clone()));
+                Some((device, object, name))
+            }
+        }
+    }
+}
