@@ -31,10 +31,19 @@ pub trait Backend: Send {
     }
     /// Waits for kernels of a context that still run, but not for long, before counts are taken for the last time.
     fn settle(&self, _context: u64) {}
+    /// Functions of a module whose code is known, besides those of its line table.
+    fn functions(&self, _module: u64) -> Vec<String> {
+        Vec::new()
+    }
     /// Where the code of a function is, and how long.
     fn function(&self, module: u64, name: &str) -> Option<(u64, u64)>;
-    /// Makes the accesses of a module's kernels count, where that is not done kernel by kernel.
-    fn patch(&self, context: u64, module: u64) -> bool;
+    /// Makes the accesses of a module's kernels count, where that is not done kernel by kernel; `is_again` says that
+    /// [`Backend::unpatch`] undid it before.
+    fn patch(&self, context: u64, module: u64, is_again: bool) -> bool;
+    /// Makes kernels of a module, of which none runs, what they were. False if that cannot be done, or need not.
+    fn unpatch(&self, _module: u64) -> bool {
+        false
+    }
     /// A context and all that was made in it is gone.
     fn context_gone(&self, context: u64);
     /// What others know the device by.

@@ -5,6 +5,7 @@
 use crate::backend::{Backend, Queue};
 use crate::layout::{Counter, Launch, Range, Table, bytes_of, bytes_of_mut, threshold};
 use crate::records::Buffer;
+use crate::tracer::patching::Patience;
 use std::collections::HashMap;
 use std::time::Instant;
 
@@ -39,6 +40,8 @@ pub struct Context {
     pub looked_at: Option<u64>,
     /// Whether anything remote can be accessed, with the registry's version when that was asked.
     pub remote: Option<(u64, bool)>,
+    /// When patches come out again.
+    pub patience: Patience,
 }
 
 /// What the launches of a stream share.
@@ -77,6 +80,7 @@ impl Context {
             collected: None,
             looked_at: None,
             remote: None,
+            patience: Patience::default(),
         }
     }
 

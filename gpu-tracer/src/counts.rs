@@ -1,13 +1,16 @@
 //! What was counted so far, by what it is called: from the slots of a device to counters of the file.
 
 use crate::backend::Backend;
-use crate::layout::{Counter, What};
+use crate::layout::{Counter, MOST_KERNELS, What};
 use crate::lines::Lines;
 use crate::object::Stacks;
 use crate::registry::Registry;
 use mpisee_profile::gpu::{Access, Record, Values};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+
+/// Beyond so many, launches of a kernel by different lines are one, so that there is room for kernels.
+const MOST_LAUNCHES_WITH_LINES: u32 = MOST_KERNELS / 2;
 
 /// A kernel of a module.
 pub struct Kernel {
@@ -30,7 +33,9 @@ impl Kernel {
     fn source(&mut self, pc: u64, backend: &dyn Backend) -> String {
         if self.place(pc).is_none() && !self.knows_all_functions {
             self.knows_all_functions = true;
-            let found = self.lines.functions().filter_map(|name| {
+            let others = backend.functions(self.module);
+            let names = self.lines.functions().chain(others.iter().map(String::as_str));
+            let found = names.filter_map(|name| {
                 let (pc, bytes) = backend.function(self.module, name)?;
                 Some((pc, bytes, name.to_owned()))
             });
@@ -49,9 +54,23 @@ impl Kernel {
     }
 }
 
+/// What an instruction of a launch is called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// The kernel.
+    pub kernel: String,
+    /// Where the instruction is in the source.
+    pub source: String,
+    /// The line of Python that launched the kernel, or nothing.
+    pub launched: String,
+}
+
 /// All counters.
 pub struct Counts {
     kernels: Vec<Kernel>,
+    /// What the device knows by a number each: kernels, and the lines that launched them.
+    launches: Vec<(u32, String)>,
+    launch_numbers: HashMap<(u32, String), u32>,
     /// By device, instruction and what it accesses.
     numbers: HashMap<(String, u64, u64), u32>,
     values: Vec<Values>,
@@ -73,6 +92,8 @@ impl Counts {
     pub fn new(sample: u32) -> Self {
         Counts {
             kernels: Vec::new(),
+            launches: Vec::new(),
+            launch_numbers: HashMap::new(),
             numbers: HashMap::new(),
             values: Vec::new(),
             ranges: Vec::new(),
@@ -90,6 +111,26 @@ impl Counts {
     pub fn kernel(&mut self, kernel: Kernel) -> u32 {
         self.kernels.push(kernel);
         self.kernels.len() as u32 - 1
+    }
+
+    /// Numbers a kernel that is launched by a line of Python, or not by one.
+    pub fn launch(&mut self, kernel: u32, line: String) -> u32 {
+        let key = (kernel, line);
+        if let Some(&number) = self.launch_numbers.get(&key) {
+            return number;
+        }
+        let number = self.launches.len() as u32;
+        if number >= MOST_LAUNCHES_WITH_LINES && !key.1.is_empty() {
+            self.note("there were more lines of Python that launched kernels than can be told apart");
+            return self.launch(kernel, String::new());
+        }
+        // Those beyond have no name.
+        if number == MOST_KERNELS - 1 {
+            return number;
+        }
+        self.launches.push(key.clone());
+        self.launch_numbers.insert(key, number);
+        number
     }
 
     /// Adds what a slot of a device counted since it was as `before`.
@@ -118,21 +159,24 @@ impl Counts {
 
     fn describe(&mut self, id: u32, device: &str, counter: &Counter, backend: &dyn Backend) {
         let What { range, kernel, kind, width } = What::from(counter.what);
-        let (kernel, source) = self.source(kernel, counter.pc & !1, backend);
+        let Origin { kernel, source, launched } = self.origin(kernel, counter.pc & !1, backend);
         let access = match kind {
             0 => Access::Load,
             1 => Access::Store,
             _ => Access::Atomic,
         };
         let device = device.to_owned();
-        self.pending.push(Record::Counter { id, device, kernel, source, range, access, width });
+        self.pending.push(Record::Counter { id, device, kernel, source, launched, range, access, width });
     }
 
-    /// The name of a kernel, and where one of its instructions is in the source.
-    pub fn source(&mut self, kernel: u32, pc: u64, backend: &dyn Backend) -> (String, String) {
-        match self.kernels.get_mut(kernel as usize) {
-            Some(kernel) => (kernel.name.clone(), kernel.source(pc, backend)),
-            None => ("?".to_owned(), format!("?+{pc:#x}")),
+    /// What an instruction is called; `launch` is what the device knows the launch by.
+    pub fn origin(&mut self, launch: u32, pc: u64, backend: &dyn Backend) -> Origin {
+        let launch = self.launches.get(launch as usize);
+        let kernel = launch.and_then(|(kernel, _)| self.kernels.get_mut(*kernel as usize));
+        Origin {
+            launched: launch.map_or_else(String::new, |(_, line)| line.clone()),
+            kernel: kernel.as_ref().map_or_else(|| "?".to_owned(), |it| it.name.clone()),
+            source: kernel.map_or_else(|| format!("?+{pc:#x}"), |it| it.source(pc, backend)),
         }
     }
 
@@ -204,5 +248,29 @@ impl Counts {
     /// The allocations that were accessed.
     pub fn ranges(&self) -> HashSet<u32> {
         self.ranges.iter().copied().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_is_another_by_each_line_until_there_are_too_many() {
+        let mut counts = Counts::new(1);
+        let mut launch = |kernel, line: &str| counts.launch(kernel, line.to_owned());
+        assert_eq!(
+            [launch(0, ""), launch(0, "a.py:1"), launch(1, "a.py:1"), launch(0, "a.py:1")],
+            [0, 1, 2, 1]
+        );
+        for line in 3..MOST_LAUNCHES_WITH_LINES {
+            assert_eq!(launch(2, &format!("b.py:{line}")), line);
+        }
+        let first = launch(2, "b.py:x");
+        assert_eq!(
+            [first, launch(2, "b.py:y"), launch(2, ""), launch(0, "a.py:1")],
+            [first, first, first, 1]
+        );
+        assert_eq!(counts.notes.len(), 1);
     }
 }

@@ -13,6 +13,7 @@ mod lines;
 mod nvbit;
 mod nvshmem;
 mod object;
+mod python;
 pub mod records;
 pub mod registry;
 mod sanitizer;

@@ -2,7 +2,7 @@
 //! one is read and emptied while kernels go on to write into the other.
 
 use crate::backend::{Backend, Queue};
-use crate::counts::Counts;
+use crate::counts::{Counts, Origin};
 use crate::layout::{Record, Records, What, bytes_of, bytes_of_mut};
 use crate::object::Stacks;
 use crate::registry::Registry;
@@ -107,7 +107,7 @@ pub struct Recorder {
     path: PathBuf,
     /// The last number of a launch.
     launches: u32,
-    /// Numbers of instructions, by device, kernel and address.
+    /// Numbers of instructions, by device, kernel with the line that launched it, and address.
     instructions: HashMap<(i32, u32, u64), u32>,
     /// Allocations that were told, with their names then.
     allocations: HashMap<u32, String>,
@@ -192,9 +192,9 @@ impl Recorder {
         let next = self.instructions.len() as u32;
         let instruction = *self.instructions.entry((device, kernel, pc)).or_insert(next);
         if instruction == next {
-            let (kernel, source) = known.counts.source(kernel, pc, known.backend);
+            let Origin { kernel, source, launched } = known.counts.origin(kernel, pc, known.backend);
             let device = known.backend.device_name(device);
-            self.tell(&Told::Instruction { id: instruction, device, kernel, source });
+            self.tell(&Told::Instruction { id: instruction, device, kernel, source, launched });
         }
         if let Some(it) = known.registry.get(range)
             && self.allocations.get(&range) != Some(&it.name)

@@ -4,18 +4,22 @@
 //! goes on. At a launch the tracer says what the patches of that launch get. Nothing that a launch got is changed while
 //! it may run: new ranges are new memory, written in the order of the launch's stream, so that the program never waits.
 
+pub(crate) mod patching;
+
 use crate::backend::{Backend, Queue};
 use crate::context::Context;
 use crate::counts::{Counts, Kernel};
 use crate::file::Output;
-use crate::layout::{Counter, MOST_KERNELS, Table, bytes_of_mut};
+use crate::layout::{Counter, Table, bytes_of_mut};
 use crate::lines::Lines;
 use crate::nvshmem::{self, Asked, Symmetric};
 use crate::object::Stacks;
+use crate::python;
 use crate::records::{self, Buffer, Known, Recorder};
 use crate::registry::{Registry, Where};
 use mpisee_profile::glob::Glob;
 use mpisee_profile::gpu::Record;
+use patching::Patched;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -70,12 +74,13 @@ pub struct Tracer {
     asked_for_pe: Option<Instant>,
     /// What it said last.
     pe: Option<u32>,
+    has_graphs: bool,
 }
 
 struct Module {
     context: u64,
     lines: Arc<Lines>,
-    is_patched: bool,
+    patched: Patched,
 }
 
 impl Tracer {
@@ -97,6 +102,7 @@ impl Tracer {
             asks_for_pe: false,
             asked_for_pe: None,
             pe: None,
+            has_graphs: false,
         }
     }
 
@@ -106,7 +112,14 @@ impl Tracer {
             self.output = (self.make_output)();
             self.make_recorder();
         }
+        self.look_for_python();
         self.contexts.insert(context, Context::new(device));
+    }
+
+    fn look_for_python(&mut self) {
+        if let Some(sentence) = python::look() {
+            self.counts.note(&sentence);
+        }
     }
 
     fn make_recorder(&mut self) {
@@ -131,8 +144,10 @@ impl Tracer {
 
     /// Code was loaded.
     pub fn module_loaded(&mut self, context: u64, module: u64, image: &[u8]) {
+        // It may have come after the first context.
+        self.look_for_python();
         let lines = Arc::new(Lines::read(image));
-        self.modules.insert(module, Module { context, lines, is_patched: false });
+        self.modules.insert(module, Module { context, lines, patched: Patched::Never });
         if let Some(known) = self.contexts.get_mut(&context) {
             known.looked_at = None;
         }
@@ -214,21 +229,24 @@ impl Tracer {
     /// A kernel is about to be launched. Returns what its patches get: an address on the device, or none, with which they
     /// do nothing.
     pub fn launch(&mut self, context: u64, stream: u64, module: u64, kernel: &str) -> Option<u64> {
+        let known = self.contexts.get_mut(&context)?;
+        known.patience.launches();
+        let device = known.device;
         if !self.is_chosen(kernel) {
             return None;
         }
-        let device = self.contexts.get(&context)?.device;
         let version = self.registry.version(device);
         let is_current =
             self.contexts[&context].streams.get(&stream).and_then(|it| it.version) == Some(version);
         if !is_current && !self.new_ranges(context, stream, version)? {
             return None;
         }
-        let number = self.kernel(module, kernel);
-        let known = self.contexts.get_mut(&context)?;
-        if known.streams.get(&stream)?.template.range_count == 0 {
+        if self.contexts.get(&context)?.streams.get(&stream)?.template.range_count == 0 {
             return None;
         }
+        let kernel = self.kernel(module, kernel);
+        let number = self.counts.launch(kernel, python::line());
+        let known = self.contexts.get_mut(&context)?;
         known.streams.get_mut(&stream)?.is_open = true;
         let launch = self.recorder.as_mut().map_or(0, Recorder::launch);
         known.launch(&*self.backend, Queue { context, stream }, number, launch)
@@ -266,7 +284,7 @@ impl Tracer {
         }
         let lines = self.modules.get(&module).map(|it| Arc::clone(&it.lines)).unwrap_or_default();
         let code = self.backend.function(module, name);
-        let number = self.counts.kernel(Kernel::new(name, module, code, lines)).min(MOST_KERNELS - 1);
+        let number = self.counts.kernel(Kernel::new(name, module, code, lines));
         self.kernels.insert((module, name.to_owned()), number);
         number
     }
@@ -285,6 +303,9 @@ impl Tracer {
         }
         if self.contexts.values().all(|it| it.streams.values().all(|it| !it.is_open)) {
             self.registry.forget_freed(&self.counts.ranges());
+        }
+        if stream.is_none() {
+            self.unpatch(context);
         }
     }
 
@@ -402,28 +423,6 @@ impl Tracer {
         let values = self.counts.take_changed();
         if let Some(output) = &mut self.output {
             output.write(&records, &values);
-        }
-    }
-
-    /// Patches the modules on whose device something remote can be accessed. Those of others stay as fast as they are.
-    fn patch(&mut self) {
-        for (&context, known) in &mut self.contexts {
-            let version = self.registry.version(known.device);
-            if known.looked_at == Some(version) {
-                continue;
-            }
-            known.looked_at = Some(version);
-            if !self.registry.has_remote(known.device) {
-                continue;
-            }
-            for (&module, it) in
-                self.modules.iter_mut().filter(|(_, it)| it.context == context && !it.is_patched)
-            {
-                it.is_patched = true;
-                if !self.backend.patch(context, module) {
-                    self.counts.note("a module could not be patched, and its kernels are not counted");
-                }
-            }
         }
     }
 

@@ -3,85 +3,14 @@
 
 mod support;
 
+use mpisee_profile::gpu::Access;
 use mpisee_profile::gpu::records::{Item, RecordReader, Told};
-use mpisee_profile::gpu::{Access, GpuFile, Part, join, parts};
 use mpisee_profile::rows::{GpuMemory, GpuRow};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-
-/// What gets the tracer into kernels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum BackEnd {
-    Sanitizer,
-    Nvbit,
-}
-
-const BOTH: [BackEnd; 2] = [BackEnd::Sanitizer, BackEnd::Nvbit];
-
-/// A folder with what a run needs.
-struct Stage {
-    folder: tempfile::TempDir,
-    back_end: BackEnd,
-}
-
-impl Stage {
-    fn new(back_end: BackEnd) -> Stage {
-        let folder = tempfile::tempdir().unwrap();
-        let stage = Stage { folder, back_end };
-        fs::copy(support::tracer(), stage.path("libmpisee_gpu.so")).unwrap();
-        fs::write(stage.path("patches.fatbin"), "").unwrap();
-        fs::create_dir(stage.path("segments")).unwrap();
-        let driver = stage.path("libcuda.so.1");
-        support::build_driver(&driver, &[]);
-        let driver = driver.to_str().unwrap();
-        let here = format!("-Wl,-rpath,{}", stage.folder.path().display());
-        support::build(&["tests/fake/program.c"], &stage.path("program"), &[driver, &here]);
-        if back_end == BackEnd::Nvbit {
-            let sources = ["nvbit/tool.cpp", "tests/fake/nvbit.cpp"];
-            support::build_cpp(&sources, &stage.path("libmpisee_gpu_nvbit.so"), &[driver, &here]);
-        }
-        stage
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn run(&self, end: &str, variables: &[(&str, &str)]) -> Output {
-        let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/modules/lines.cubin");
-        let injected = match self.back_end {
-            BackEnd::Sanitizer => "libmpisee_gpu.so",
-            BackEnd::Nvbit => "libmpisee_gpu_nvbit.so",
-        };
-        let mut command = Command::new(self.path("program"));
-        command
-            .args([module.to_str().unwrap(), end])
-            .env("MPISEE_GPU", "on")
-            .env("MPISEE_SEGMENTS", self.path("segments"))
-            .env("MPISEE_GPU_SANITIZER", self.path("libcuda.so.1"))
-            .env("CUDA_INJECTION64_PATH", self.path(injected))
-            .envs(variables.iter().copied());
-        command.output().unwrap()
-    }
-
-    /// What the run left, as if it had been rank 5.
-    fn rows(&self) -> (Vec<GpuRow>, Vec<String>) {
-        join(self.parts())
-    }
-
-    fn parts(&self) -> Vec<Part> {
-        let files: Vec<PathBuf> = self.left();
-        assert_eq!(files.len(), 1, "{files:?}");
-        parts(&GpuFile::read(&files[0]).unwrap().unwrap(), 5)
-    }
-
-    fn left(&self) -> Vec<PathBuf> {
-        fs::read_dir(self.path("segments")).unwrap().map(|entry| entry.unwrap().path()).collect()
-    }
-}
+use support::stage::{BOTH, BackEnd, Stage};
 
 fn kernel<'r>(rows: &'r [GpuRow], kernel: &str, access: Access, memory: GpuMemory) -> Vec<&'r GpuRow> {
     rows.iter().filter(|it| it.kernel == kernel && it.access == access && it.memory == memory).collect()

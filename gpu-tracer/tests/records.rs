@@ -41,7 +41,7 @@ impl Backend for Memory {
     fn function(&self, _: u64, _: &str) -> Option<(u64, u64)> {
         None
     }
-    fn patch(&self, _: u64, _: u64) -> bool {
+    fn patch(&self, _: u64, _: u64, _: bool) -> bool {
         true
     }
     fn context_gone(&self, _: u64) {}

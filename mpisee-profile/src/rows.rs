@@ -416,7 +416,7 @@ pub enum GpuMemory {
 }
 
 /// `gpu.csv`: what kernels accessed that is not memory of their own device and process; one row per rank, device, owner,
-/// kernel, source line, object, kind of access and width. A profile without such accesses has no such file.
+/// kernel, source line, launching line, object, kind of access and width. A profile without such accesses has no such file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GpuRow {
     /// The process.
@@ -433,6 +433,9 @@ pub struct GpuRow {
     pub kernel: String,
     /// `file:line`; `function+0x120` where the module has no line table.
     pub source: String,
+    /// `file:line` of Python that launched the kernel; empty where none did.
+    #[serde(default)]
+    pub launched: String,
     /// The name that the program gave the memory, or the return addresses of the call that allocated it, innermost first.
     pub object: String,
     /// How.
@@ -451,6 +454,7 @@ pub struct GpuRow {
 
 impl Row for GpuRow {
     const FILE: &'static str = "gpu.csv";
+    const OPTIONAL: &'static [&'static str] = &["launched"];
 }
 
 /// `binaries.csv`: the program and its libraries, as far as `gpu.csv` has addresses in them.
@@ -507,6 +511,7 @@ mod tests {
         assert_eq!(RegionRow::columns(), ["rank", "region", "wall_s", "mpi_s", "entries"]);
         assert!(RankRow::OPTIONAL.iter().all(|column| RankRow::columns().contains(column)));
         assert!(CommRow::OPTIONAL.iter().all(|column| CommRow::columns().contains(column)));
+        assert!(GpuRow::OPTIONAL.iter().all(|column| GpuRow::columns().contains(column)));
     }
 
     #[test]

@@ -140,6 +140,59 @@ stencil.cu:41  halo    GPU-b   GPU-a           640       0    5120       0    50
     );
 }
 
+/// A kernel that two lines of Python launched, and one that none did.
+const TRAINING: &str = "\
+0,GPU-a,1,GPU-b,ipc,allreduce,nccl.cu:9,/home/u/train.py:41,gradients,store,8,100,800,1,0.0
+0,GPU-a,1,GPU-b,ipc,allreduce,nccl.cu:10,/home/u/train.py:41,gradients,load,8,50,400,1,0.0
+1,GPU-b,0,GPU-a,ipc,allreduce,nccl.cu:9,/home/u/train.py:57,gradients,store,8,25,200,1,0.0
+1,GPU-b,0,GPU-a,ipc,backward,grad.cu:3,,weights,load,4,15,60,1,0.0
+";
+
+#[test]
+fn launches_are_told_by_lines_of_python() {
+    let profile = profile("");
+    let header = HEADER.replace("source,", "source,launched,");
+    std::fs::write(profile.directory.join("gpu.csv"), format!("{header}{TRAINING}")).unwrap();
+    let by_launch = ["gpu", "app.mpisee", "--by", "launch"];
+    profile.run(&by_launch).prints(
+        "\
+LAUNCHED BY          KERNEL     ACCESSES  LOADED  STORED  ATOMIC  SHARE%
+/home/u/train.py:41  allreduce       150     400     800       0    82.2
+/home/u/train.py:57  allreduce        25       0     200       0    13.7
+(no Python)          backward         15      60       0       0     4.1
+",
+    );
+    let csv = ["--launch", "*train.py:41", "--output", "csv"];
+    profile.run(&[&by_launch[..], &csv[..]].concat()).prints(
+        "\
+launched,kernel,accesses,loaded_bytes,stored_bytes,atomic_bytes,share
+/home/u/train.py:41,allreduce,150,400,800,0,1.000000000
+",
+    );
+    // Lines of kernels are summed up over those that launched them, and each is told of what.
+    profile.run(&["gpu", "app.mpisee", "--by", "line", "--line", "nccl.cu:9", "--detail"]).prints(
+        "\
+LINE       KERNEL     ACCESSES  LOADED  STORED  ATOMIC  SHARE%
+nccl.cu:9  allreduce       125       0    1000       0   100.0
+
+LINE       KERNEL     ACCESS  WIDTH  ACCESSES  LOADED  STORED  ATOMIC  SHARE%
+nccl.cu:9  allreduce  store       8       125       0    1000       0   100.0
+
+LINE       KERNEL     OBJECT     OWNER  ACCESSES  LOADED  STORED  ATOMIC  SHARE%
+nccl.cu:9  allreduce  gradients      1       100       0     800       0    80.0
+nccl.cu:9  allreduce  gradients      0        25       0     200       0    20.0
+
+LINE       KERNEL     LAUNCHED BY          ACCESSES  LOADED  STORED  ATOMIC  SHARE%
+nccl.cu:9  allreduce  /home/u/train.py:41       100       0     800       0    80.0
+nccl.cu:9  allreduce  /home/u/train.py:57        25       0     200       0    20.0
+
+LINE       KERNEL     DEVICE  MEMORY OF  ACCESSES  LOADED  STORED  ATOMIC  SHARE%
+nccl.cu:9  allreduce  GPU-a   GPU-b           100       0     800       0    80.0
+nccl.cu:9  allreduce  GPU-b   GPU-a            25       0     200       0    20.0
+",
+    );
+}
+
 #[test]
 fn kernels_are_told_as_they_are_written() {
     let rows = "0,GPU-a,1,GPU-b,ipc,_Z4haloIfLi4EEvPT_S1_i,a.cu:1,x,load,4,3,12,1,0.0\n\
@@ -367,6 +420,7 @@ fn records(profile: &Written) {
         device: device.to_owned(),
         kernel: kernel.to_owned(),
         source: format!("stencil.cu:{line}"),
+        launched: format!("train.py:{line}"),
     };
     let allocation = |id, begin, bytes, place, object: &str| Told::Allocation {
         id,

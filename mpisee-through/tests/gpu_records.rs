@@ -16,6 +16,7 @@ fn frames() -> [Vec<u8>; 2] {
         device: "GPU-a".to_owned(),
         kernel: "halo".to_owned(),
         source: "stencil.cu:41".to_owned(),
+        launched: "train.py:7".to_owned(),
     };
     let allocation = Told::Allocation {
         id: 9,
@@ -41,9 +42,10 @@ fn frames() -> [Vec<u8>; 2] {
     [frame(&[&RECORDS_MAGIC[..], &first].concat()), frame(&second)]
 }
 
-const HEADER: &str = "launch,device,kernel,source,memory,peer,object,allocation,access,width,lanes,offsets\n";
-const STORE: &str = "3,GPU-a,halo,stencil.cu:41,ipc,ab,ghost cells,9,store,8,00000005,0 16\n";
-const COPY: &str = "4,GPU-a,halo,stencil.cu:41,ipc,ab,ghost cells,9,store,0,00000001,256 512\n";
+const HEADER: &str =
+    "launch,device,kernel,source,launched,memory,peer,object,allocation,access,width,lanes,offsets\n";
+const STORE: &str = "3,GPU-a,halo,stencil.cu:41,train.py:7,ipc,ab,ghost cells,9,store,8,00000005,0 16\n";
+const COPY: &str = "4,GPU-a,halo,stencil.cu:41,train.py:7,ipc,ab,ghost cells,9,store,0,00000001,256 512\n";
 
 #[test]
 fn records_are_rows() {

@@ -63,32 +63,44 @@ fn installation() -> tempfile::TempDir {
 
 /// Runs the program with its argument on 3 ranks in the installation, with further options.
 fn run(mpi: &Mpi, prefix: &Path, program: &str, argument: &str, options: &[&str]) -> Output {
-    run_with(mpi, prefix, program, argument, options, None)
+    run_with(mpi, prefix, program, argument, options, &[])
 }
 
-/// The same, of a program that uses another library beside the driver.
+/// The same, of a program that is compiled with more: another library beside the driver.
 fn run_with(
     mpi: &Mpi,
     prefix: &Path,
     program: &str,
     argument: &str,
     options: &[&str],
-    library: Option<&str>,
+    library: &[&str],
 ) -> Output {
+    let program = compile(mpi, program, library);
+    within(LIMIT, launch(mpi, prefix, options).arg(program).arg(argument))
+}
+
+/// Compiles a program with the driver.
+fn compile(mpi: &Mpi, program: &str, options: &[&str]) -> PathBuf {
     let driver = driver();
     let headers = format!("-I{}", root().join("gpu-tracer/tests/fake").display());
     let library_path = driver.parent().expect("a folder").display().to_string();
     let here = format!("-Wl,-rpath,{library_path}");
-    let named = driver.display().to_string();
-    let given: Vec<&str> = [&*headers, &*named, &*here].into_iter().chain(library).collect();
-    let program = mpi.compile_with(program, &given);
+    let driver = driver.display().to_string();
+    mpi.compile_with(program, &[&[headers.as_str(), &driver, &here], options].concat())
+}
+
+/// Begins to launch 3 ranks of what comes as further arguments.
+fn launch(mpi: &Mpi, prefix: &Path, options: &[&str]) -> Command {
+    let driver = driver();
+    let library_path = driver.parent().expect("a folder").display().to_string();
     std::fs::create_dir_all(prefix.join("segments")).expect("it can be made");
     let disassembler = prefix.join("nvdisasm").display().to_string();
     let variables = [("LD_LIBRARY_PATH".to_owned(), library_path), ("NVDISASM".to_owned(), disassembler)];
     let mut command = mpi.launcher(3, &variables);
     command.arg(prefix.join("bin/mpisee")).args(["--gpu", "--output", "test.mpisee", "--gpu-sanitizer"]);
     command.arg(driver).arg("--segments").arg(prefix.join("segments")).args(options);
-    within(LIMIT, command.arg(program).arg(argument).current_dir(prefix))
+    command.current_dir(prefix);
+    command
 }
 
 fn left(prefix: &Path) -> usize {
@@ -283,7 +295,8 @@ fn with_nvbit_the_profile_is_the_same_and_records_have_each_access() {
         let (files, rows) = recorded(prefix);
         assert_eq!((files, rows.len()), (2, 9), "{rows:#?}");
         assert!(
-            rows.iter().all(|row| row.contains(",copy,copy+0xe0,ipc,") && row.contains(",store,8,ffffffff,"))
+            rows.iter()
+                .all(|row| row.contains(",copy,copy+0xe0,,ipc,") && row.contains(",store,8,ffffffff,"))
         );
         assert!(rows[1].ends_with(",256 264 272 280 288 296 304 312 320 328 336 344 352 360 368 376 384 392 400 408 416 424 432 440 448 456 464 472 480 488 496 504"), "{}", rows[1]);
         assert_eq!(sums(&ask(prefix, &BY_ADDRESS)), sums(&ask(prefix, &BY_OBJECT)));
@@ -387,6 +400,68 @@ fn records_and_counts_of_another_ranks_memory_have_its_names_and_sums() {
             let expected = if back_end == "nvbit" { 2 } else { 3 };
             assert_eq!((files, rows.len()), (expected, 12), "{rows:#?}");
             assert_eq!(of_flags, ["512 520 528 536", "768 776 784 792", "1024 1032 1040 1048"]);
+        }
+    });
+}
+
+/// Python that calls the driver with the interpreter's lock, and having released it.
+#[test]
+fn kernels_that_python_launched_have_its_lines() {
+    let script = root().join("tests/programs/gpu_python.py").display().to_string();
+    let text = std::fs::read_to_string(&script).expect("it is there");
+    let lines = ["# first", "# second", "# package"].map(|mark| {
+        let line = text.lines().position(|line| line.ends_with(mark)).expect("it has that line");
+        format!("{script}:{}", line + 1)
+    });
+    on_each_mpi(|mpi| {
+        let library = compile(mpi, "gpu_python", &["-shared", "-fPIC"]);
+        for (back_end, lock) in
+            [("sanitizer", "held"), ("sanitizer", "released"), ("nvbit", "held"), ("nvbit", "released")]
+        {
+            let prefix = installation();
+            let prefix = prefix.path();
+            add_nvbit(prefix);
+            let options = ["--gpu-backend", back_end, "--flavour", &mpi.name];
+            let mut command = launch(mpi, prefix, &[&options[..], &RECORDS].concat());
+            let output = within(LIMIT, command.args(["python3", &script]).arg(&library).arg(lock));
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{back_end}, {lock}: {said}");
+            assert_eq!((output.stdout, left(prefix)), (Vec::new(), 0));
+
+            // Rank r stores with 3 + r and 2 (5 + r) warps, 7 of them for a package; and with 11 where no Python runs.
+            let profile = Profile::open(prefix.join("test.mpisee")).expect("it was written");
+            let rows = profile.rows_if_any::<GpuRow>().expect("gpu.csv can be read");
+            let mut found: Vec<_> = rows
+                .map(|row| row.expect("a row"))
+                .map(|row| (row.rank, row.launched, row.accesses, row.kernel, row.source))
+                .collect();
+            found.sort();
+            let mut expected = Vec::new();
+            for rank in 0..3u32 {
+                let warps = u64::from(rank);
+                for (line, warps) in
+                    [("", 11), (lines[0].as_str(), 3 + warps), (&lines[1], 2 * (5 + warps)), (&lines[2], 7)]
+                {
+                    let place = "copy+0xe0".to_owned();
+                    expected.push((rank, line.to_owned(), 32 * warps, "copy".to_owned(), place));
+                }
+            }
+            expected.sort();
+            assert_eq!(found, expected, "{back_end}, {lock}");
+            assert_eq!(profile.run().notes, Vec::<String>::new());
+
+            // Of 3 x 12 warps of 8 bytes a lane, and of those with the other lines.
+            let csv = ["--output", "csv"];
+            let launches = ask(prefix, &[&["--by", "launch"], &csv[..]].concat());
+            let second = format!("\n{},copy,1152,0,9216,0,", lines[1]);
+            assert!(launches.contains(&second), "{second}\n{launches}");
+            let chosen = ["--launch", "*gpu_python.py:*", "--by", "kernel"];
+            let chosen = ask(prefix, &[&chosen[..], &csv].concat());
+            assert!(chosen.ends_with("\ncopy,2208,0,17664,0,1.000000000\n"), "{chosen}");
+            let (_, rows) = recorded(prefix);
+            let of_second =
+                rows.iter().filter(|row| row.contains(&format!(",copy+0xe0,{},device,", lines[1])));
+            assert_eq!(of_second.count(), 36);
         }
     });
 }

@@ -167,11 +167,16 @@ impl Backend for Back {
         nvbit.driver.within(context, || nvbit.driver.settle());
     }
 
+    fn functions(&self, module: u64) -> Vec<String> {
+        let functions = self.0.functions();
+        functions.code.keys().filter(|(of, _)| *of == module).map(|(_, name)| name.clone()).collect()
+    }
+
     fn function(&self, module: u64, name: &str) -> Option<(u64, u64)> {
         self.0.functions().code.get(&(module, name.to_owned())).copied()
     }
 
-    fn patch(&self, _: u64, _: u64) -> bool {
+    fn patch(&self, _: u64, _: u64, _: bool) -> bool {
         true
     }
 

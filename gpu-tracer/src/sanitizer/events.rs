@@ -49,9 +49,10 @@ unsafe fn event(state: &mut State, functions: &Functions, domain: u32, id: u32, 
                 state.tracer.synchronized(number((*data.cast::<SynchronizeData>()).context), None);
             }
             (domain::LAUNCH, launch::BEGIN) => kernel_launch(state, functions, &*data.cast()),
-            (domain::GRAPHS, graphs::NODE_LAUNCH_BEGIN) => {
+            (domain::GRAPHS, id) => {
+                state.tracer.graph_seen();
                 let data = data.cast::<NodeLaunchData>();
-                if (*data).kind == KERNEL_NODE {
+                if id == graphs::NODE_LAUNCH_BEGIN && (*data).kind == KERNEL_NODE {
                     kernel_launch(state, functions, &(*data).launch);
                 }
             }

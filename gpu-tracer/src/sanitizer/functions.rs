@@ -35,6 +35,7 @@ functions! {
     add_patches = c"sanitizerAddPatchesFromFile": fn(*const c_char, Handle);
     patch_instructions = c"sanitizerPatchInstructions": fn(c_int, Handle, *const c_char);
     patch_module = c"sanitizerPatchModule": fn(Handle);
+    unpatch_module = c"sanitizerUnpatchModule": fn(Handle);
     set_launch_data = c"sanitizerSetLaunchCallbackData": fn(Handle, Handle, Handle, *const c_void);
     function = c"sanitizerGetFunctionPcAndSize": fn(Handle, *const c_char, *mut u64, *mut u64);
     alloc = c"sanitizerAlloc": fn(Handle, *mut *mut c_void, usize);

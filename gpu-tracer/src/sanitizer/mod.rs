@@ -121,7 +121,7 @@ impl Backend for Sanitizer {
         (status == 0).then_some((pc, bytes))
     }
 
-    fn patch(&self, context: u64, module: u64) -> bool {
+    fn patch(&self, context: u64, module: u64, is_again: bool) -> bool {
         let mut patched = self.patched.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if !patched.contains(&context) {
             let Ok(path) = CString::new(self.patches.as_os_str().as_bytes()) else { return false };
@@ -131,15 +131,22 @@ impl Backend for Sanitizer {
             }
             patched.insert(context);
         }
-        // Devices before sm_90 have no bulk copies; what can be patched there is.
-        let made = PATCHES.iter().filter(|(instruction, function)| {
+        // Which instructions are to be patched stays known when the patches are taken out. Devices before sm_90 have no bulk
+        // copies; what can be patched there is.
+        let patches = if is_again { &[][..] } else { &PATCHES[..] };
+        let made = patches.iter().filter(|(instruction, function)| {
             // SAFETY: the module is loaded, the name ends in a zero.
             0 == unsafe {
                 (self.functions.patch_instructions)(*instruction, handle(module), function.as_ptr())
             }
         });
         // SAFETY: the module is loaded.
-        made.count() > 0 && unsafe { (self.functions.patch_module)(handle(module)) } == 0
+        (made.count() > 0 || is_again) && unsafe { (self.functions.patch_module)(handle(module)) } == 0
+    }
+
+    fn unpatch(&self, module: u64) -> bool {
+        // SAFETY: the module is loaded.
+        0 == unsafe { (self.functions.unpatch_module)(handle(module)) }
     }
 
     fn context_gone(&self, context: u64) {

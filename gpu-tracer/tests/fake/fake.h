@@ -42,6 +42,8 @@ void fake_context(uint64_t context, int device);
 void fake_context_destroy(uint64_t context);
 void fake_module(uint64_t context, uint64_t module, const void *image, size_t bytes);
 void fake_module_unload(uint64_t context, uint64_t module);
+/* The same, of a module that came with a library. */
+void fake_library_unload(uint64_t context, uint64_t module);
 
 uint64_t fake_alloc(uint64_t context, int device, size_t bytes, uint32_t flags);
 uint64_t fake_host_alloc(uint64_t context, size_t bytes);
@@ -75,8 +77,15 @@ void fake_context_wait(uint64_t context);
 /* The same, put into a graph and run as part of it. */
 void fake_graph_launch(uint64_t context, uint64_t stream, uint64_t module, const char *kernel,
                        const struct fake_access *accesses, size_t count);
+/* What is launched in the stream meanwhile becomes a graph, which runs when it is launched. Nothing else may be done with
+ * the stream: it ends the program. */
+void fake_capture(uint64_t stream);
+void fake_capture_end(uint64_t stream);
+void fake_captured_launch(uint64_t context, uint64_t stream);
 /* How many launches ran in modules that were patched, or with calls. */
 unsigned fake_patched_launches(void);
+/* How often the Sanitizer patched a module. */
+unsigned fake_patchings(void);
 
 /* --- what NVBit needs ---------------------------------------------------------------------------------------------- */
 

@@ -8,8 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <iterator>
 #include <map>
 #include <string>
+
+extern "C" int cuFuncGetModule(void **module, const void *function);
 
 using InstrType::MemorySpace;
 
@@ -77,7 +80,11 @@ kernel &of(CUfunction function) {
         length.u.reg.num = 7;
         it.instructions.push_back(new Instr("UBLKCP.G.S", 0x30, MemorySpace::NONE, 4, {target, source, length}));
         add("CCTL.E.PF2", 0x40, MemorySpace::NONE, 4);
-    } else {
+    } else if (name == "calls") {
+        add("LDG.E", 0x10, MemorySpace::GLOBAL, 4);
+    } else if (name == "helper") {
+        add("STG.E.64", 0x20, MemorySpace::GLOBAL, 8);
+    } else if (name != "also") {
         add("LDG.E", 0x40, MemorySpace::GLOBAL, 4);
     }
     add("EXIT", 0x100, MemorySpace::NONE, 4);
@@ -92,9 +99,22 @@ call &last(const Instr *instruction) {
     return all.back();
 }
 
+/* What a kernel calls. */
+CUfunction callee(CUfunction function) {
+    const std::string name = fake_function_name(function);
+    const uintptr_t away = name == "calls" ? 2 : name == "also" ? 1 : 0;
+    return away ? (CUfunction)((uintptr_t)function + away) : nullptr;
+}
+
 /* What a launch runs: whether there is a call before the instruction, and what that gets. */
 int call_at(void *function, uint64_t offset, struct fake_call *found) {
-    kernel &it = of((CUfunction)function);
+    CUfunction own = (CUfunction)function, called = callee(own);
+    const uint64_t launch = of(own).value;
+    if (called && offset >= 0x200) {
+        offset += fake_function_address(own) - fake_function_address(called);
+        own = called;
+    }
+    kernel &it = of(own);
     if (!it.runs_calls) {
         return 0;
     }
@@ -114,7 +134,7 @@ int call_at(void *function, uint64_t offset, struct fake_call *found) {
         if (found->is_bulk && (own.numbers[1] != own.numbers[0] + 1 || own.numbers[0] != 4 || own.numbers[2] != 7)) {
             fatal("the registers of a bulk copy");
         }
-        found->launch = it.value;
+        found->launch = launch;
         found->pc = own.pc;
         found->kind = own.constants[0];
         found->bytes = found->is_bulk ? 0 : own.constants[1];
@@ -131,14 +151,26 @@ const struct { const char *name; nvbit_api_cuda_t call; } known[] = {
     KNOWN(cuMemCreate), KNOWN(cuMemMap), KNOWN(cuMemUnmap), KNOWN(cuMemExportToShareableHandle),
     KNOWN(cuMemImportFromShareableHandle), KNOWN(cuMemRetainAllocationHandle), KNOWN(cuMemAllocAsync),
     KNOWN(cuMemPoolExportPointer), KNOWN(cuMemPoolImportPointer),
-    KNOWN(cuModuleUnload), KNOWN(cuStreamSynchronize), KNOWN(cuCtxSynchronize), KNOWN(cuGraphAddKernelNode_v2),
+    KNOWN(cuModuleUnload), KNOWN(cuLibraryUnload), KNOWN(cuStreamSynchronize), KNOWN(cuCtxSynchronize), KNOWN(cuGraphAddKernelNode_v2),
 };
+
+/* What comes at the place of a module that is gone is new. */
+void forget(const void *module) {
+    for (auto it = kernels.begin(); it != kernels.end();) {
+        void *own = nullptr;
+        cuFuncGetModule(&own, it->first);
+        it = own == module ? kernels.erase(it) : std::next(it);
+    }
+}
 
 void event(void *context, int is_exit, const char *name, void *parameters) {
     CUresult status = 0;
     for (const auto &it : known) {
         if (strcmp(it.name, name) == 0) {
             nvbit_at_cuda_event((CUcontext)context, is_exit, it.call, name, parameters, &status);
+            if (is_exit && strstr(name, "Unload")) {
+                forget(*(void *const *)parameters);
+            }
             return;
         }
     }
@@ -166,7 +198,10 @@ __attribute__((constructor)) void begin() {
 
 } // namespace
 
-std::vector<CUfunction> nvbit_get_related_functions(CUcontext, CUfunction) { return {}; }
+std::vector<CUfunction> nvbit_get_related_functions(CUcontext, CUfunction function) {
+    CUfunction called = callee(function);
+    return called ? std::vector<CUfunction>{called} : std::vector<CUfunction>{};
+}
 const std::vector<Instr *> &nvbit_get_instrs(CUcontext, CUfunction function) { return of(function).instructions; }
 const char *nvbit_get_func_name(CUcontext, CUfunction function, bool) { return fake_function_name(function); }
 uint64_t nvbit_get_func_addr(CUcontext, CUfunction function) { return fake_function_address(function); }
@@ -192,7 +227,13 @@ void nvbit_add_call_arg_ureg_val(const Instr *instruction, int number, bool) {
 }
 void nvbit_add_call_arg_launch_val64(const Instr *instruction, int, bool) { last(instruction).arguments += 'l'; }
 void nvbit_add_call_arg_mref_addr64(const Instr *instruction, int, bool) { last(instruction).arguments += 'a'; }
-void nvbit_enable_instrumented(CUcontext, CUfunction function, bool on, bool) { of(function).runs_calls = on; }
+void nvbit_enable_instrumented(CUcontext, CUfunction function, bool on, bool is_with_related) {
+    of(function).runs_calls = on;
+    CUfunction called = callee(function);
+    if (called && is_with_related) {
+        of(called).runs_calls = on;
+    }
+}
 void nvbit_set_at_launch(CUcontext, CUfunction function, uint64_t value, CUstream, uint64_t launch) {
     if (launch) {
         fake_set_node(launch, value);

@@ -2,6 +2,8 @@
 
 #![allow(dead_code)] // each test uses a part
 
+pub mod stage;
+
 use mpisee_gpu::layout::Launch;
 use std::ffi::{CString, c_void};
 use std::path::{Path, PathBuf};

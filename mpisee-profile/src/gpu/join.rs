@@ -94,6 +94,7 @@ mod tests {
             device: "GPU-a".to_owned(),
             kernel: "halo".to_owned(),
             source: "halo.cu:12".to_owned(),
+            launched: String::new(),
             range,
             access: Access::Store,
             width,

@@ -131,6 +131,8 @@ pub enum Record {
         kernel: String,
         /// `file:line`, or `function+0x120` where the module has no line table.
         source: String,
+        /// `file:line` of Python that launched the kernel, or nothing.
+        launched: String,
         /// The allocation that is accessed.
         range: u32,
         /// How.

@@ -55,6 +55,8 @@ pub enum Told {
         kernel: String,
         /// `file:line`, or `function+0x120`.
         source: String,
+        /// `file:line` of Python that launched the kernel, or nothing.
+        launched: String,
     },
     /// An allocation. A later one of the same number takes the place of an earlier one.
     Allocation {
@@ -239,6 +241,7 @@ mod tests {
             device: "GPU-1".to_owned(),
             kernel: "copy".to_owned(),
             source: "a.cu:7".to_owned(),
+            launched: "a.py:8".to_owned(),
         };
         let one = WarpAccess {
             launch: 1,

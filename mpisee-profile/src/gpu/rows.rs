@@ -80,7 +80,7 @@ pub fn parts(file: &GpuFile, rank: u32) -> Vec<Part> {
     rows.into_iter().map(|(row, import)| Part::Row(row, import)).chain(others).collect()
 }
 
-type Key = (String, String, String, String, String, super::Access, u32, Option<Import>);
+type Key = (String, String, String, String, String, String, super::Access, u32, Option<Import>);
 
 fn key(row: &GpuRow, import: Option<&Import>) -> Key {
     (
@@ -88,6 +88,7 @@ fn key(row: &GpuRow, import: Option<&Import>) -> Key {
         format!("{:?} {}", row.memory, row.peer_device),
         row.kernel.clone(),
         row.source.clone(),
+        row.launched.clone(),
         row.object.clone(),
         row.access,
         row.width,
@@ -138,7 +139,7 @@ impl<'f> Known<'f> {
 
     /// The row of one counter; none of one that is empty, or whose allocation is unknown.
     fn row(&self, rank: u32, counter: &Record, values: Values) -> Option<(GpuRow, Option<Import>)> {
-        let Record::Counter { device, kernel, source, range, access, width, .. } = counter else {
+        let Record::Counter { device, kernel, source, launched, range, access, width, .. } = counter else {
             return None;
         };
         let &(place, object, name) = self.ranges.get(range)?;
@@ -167,6 +168,7 @@ impl<'f> Known<'f> {
             memory,
             kernel: kernel.clone(),
             source: source.clone(),
+            launched: launched.clone(),
             object: self.object(object, name),
             access: *access,
             width: *width,

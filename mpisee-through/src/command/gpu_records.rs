@@ -34,6 +34,7 @@ struct Row<'r> {
     device: &'r str,
     kernel: &'r str,
     source: &'r str,
+    launched: &'r str,
     memory: &'r str,
     peer: &'r str,
     object: &'r str,
@@ -48,8 +49,8 @@ struct Row<'r> {
 /// What accesses refer to.
 #[derive(Default)]
 struct Known {
-    /// Device, kernel and source.
-    instructions: HashMap<u32, [String; 3]>,
+    /// Device, kernel, source, and the line that launched the kernel.
+    instructions: HashMap<u32, [String; 4]>,
     /// Where it begins; memory, peer and object.
     allocations: HashMap<u32, (u64, [String; 3])>,
 }
@@ -57,8 +58,8 @@ struct Known {
 impl Known {
     fn learn(&mut self, told: Told) {
         match told {
-            Told::Instruction { id, device, kernel, source } => {
-                self.instructions.insert(id, [device, kernel, source]);
+            Told::Instruction { id, device, kernel, source, launched } => {
+                self.instructions.insert(id, [device, kernel, source, launched]);
             }
             Told::Allocation { id, begin, place, object, .. } => {
                 let (memory, peer) = match place {
@@ -77,8 +78,9 @@ impl Known {
     }
 
     fn row(&self, it: &WarpAccess) -> Row<'_> {
-        const NONE: &[String; 3] = &[String::new(), String::new(), String::new()];
-        let [device, kernel, source] = self.instructions.get(&it.instruction).unwrap_or(NONE);
+        const NONE: &[String; 3] = &[const { String::new() }; 3];
+        const NO_CODE: &[String; 4] = &[const { String::new() }; 4];
+        let [device, kernel, source, launched] = self.instructions.get(&it.instruction).unwrap_or(NO_CODE);
         let known = self.allocations.get(&it.allocation);
         let begin = known.map_or(0, |known| known.0);
         let [memory, peer, object] = known.map_or(NONE, |known| &known.1);
@@ -93,6 +95,7 @@ impl Known {
             device,
             kernel,
             source,
+            launched,
             memory,
             peer,
             object,

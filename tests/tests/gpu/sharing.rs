@@ -80,7 +80,7 @@ fn imported_memory_has_its_owner_and_what_that_calls_it() {
             add_nvbit(prefix);
             let options = [&["--gpu-backend", back_end], &RECORDS[..]].concat();
             let library = nvshmem().display().to_string();
-            let output = run_with(mpi, prefix, "gpu_sharing", "", &options, Some(&library));
+            let output = run_with(mpi, prefix, "gpu_sharing", "", &options, &[&library]);
             let said = String::from_utf8_lossy(&output.stderr);
             assert!(output.status.success(), "{back_end}: {said}");
             assert_eq!((output.stdout, left(prefix)), (Vec::new(), 0));

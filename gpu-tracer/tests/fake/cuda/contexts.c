@@ -31,10 +31,11 @@ uint64_t context_of(int device) {
 }
 
 /* Functions: of a module, one of these. */
-static const char *const functions[] = {"copy", "count", "other", "ignored"};
+static const char *const functions[] = {"copy", "count", "other", "ignored", "calls", "also", "helper"};
+enum { FUNCTIONS = sizeof functions / sizeof *functions };
 
 void *function_of(uint64_t module, const char *name) {
-    for (size_t at = 0; at < 4; at++) {
+    for (size_t at = 0; at < FUNCTIONS; at++) {
         if (strcmp(functions[at], name) == 0) {
             return as_handle(0x10000 + module * 16 + at);
         }
@@ -54,6 +55,12 @@ uint64_t code(uint64_t module, const char *name, uint64_t *bytes) {
     } else if (strcmp(name, "count") == 0) {
         begin += 0x1000;
         *bytes = 0x180;
+    } else if (strcmp(name, "calls") == 0 || strcmp(name, "also") == 0) {
+        begin += *name == 'c' ? 0x3000 : 0x3800;
+        *bytes = 0x110;
+    } else if (strcmp(name, "helper") == 0) {
+        begin += 0x4000;
+        *bytes = 0x110;
     } else {
         begin += 0x2000;
         *bytes = 0x1000;
@@ -61,7 +68,7 @@ uint64_t code(uint64_t module, const char *name, uint64_t *bytes) {
     return begin;
 }
 
-const char *fake_function_name(const void *function) { return functions[(uintptr_t)function % 16 % 4]; }
+const char *fake_function_name(const void *function) { return functions[(uintptr_t)function % 16 % FUNCTIONS]; }
 
 uint64_t fake_function_address(const void *function) {
     uint64_t bytes;
@@ -142,11 +149,16 @@ void fake_module(uint64_t context, uint64_t module, const void *image, size_t by
     tell(RESOURCE, 9, &data);
 }
 
-void fake_module_unload(uint64_t context, uint64_t module) {
+static void unload(uint64_t context, uint64_t module, const char *call) {
     struct module_data data = {as_handle(context), as_handle(module), 0, NULL, NULL};
     tell(RESOURCE, 10, &data);
-    hooked_call(context, "cuModuleUnload", &data.module);
+    hooked_call(context, call, &data.module);
 }
+
+void fake_module_unload(uint64_t context, uint64_t module) { unload(context, module, "cuModuleUnload"); }
+
+/* A library has one module here, and its handle. */
+void fake_library_unload(uint64_t context, uint64_t module) { unload(context, module, "cuLibraryUnload"); }
 
 int cuCtxPushCurrent_v2(void *context) {
     current_context = (uintptr_t)context;

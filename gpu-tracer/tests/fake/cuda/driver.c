@@ -46,8 +46,7 @@ int cuStreamQuery(void *stream) {
 }
 
 int cuStreamIsCapturing(void *stream, int *status) {
-    (void)stream;
-    *status = 0;
+    *status = is_captured((uintptr_t)stream);
     return 0;
 }
 

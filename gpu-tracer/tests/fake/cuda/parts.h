@@ -63,8 +63,12 @@ void called(uint32_t id, void *parameters);
 
 /* --- streams.c --- */
 
+/* Whether what is launched in the stream goes into a graph. */
+int is_captured(uint64_t stream);
 /* Runs what waits in the stream. */
 void drain(uint64_t stream);
+/* Whether kernels of the module wait in any stream. */
+int kernels_wait(uint64_t module);
 /* Wait in the stream; the bytes are copied at once, as from pageable memory. */
 int write_in(uint64_t stream, void *target, const void *source, size_t bytes);
 int clear_in(uint64_t stream, void *target, size_t bytes);

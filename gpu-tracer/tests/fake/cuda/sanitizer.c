@@ -11,6 +11,7 @@ typedef void (*callback_function)(void *, uint32_t, uint32_t, const void *);
 static callback_function callback;
 static void *userdata;
 static uint32_t domains;
+static unsigned patchings;
 
 void tell(uint32_t domain, uint32_t id, const void *data) {
     if (callback && (domains >> domain & 1)) {
@@ -49,6 +50,9 @@ int sanitizerPatchInstructions(int instruction, void *module, const char *functi
         {3, "mpisee_access"}, {30, "mpisee_bulk_load"}, {35, "mpisee_bulk_store"}};
     for (uint32_t at = 0; at < 3; at++) {
         if (known[at].instruction == instruction && strcmp(known[at].function, function) == 0) {
+            if (modules[(uintptr_t)module % MOST].instructions >> at & 1) {
+                fatal("an instruction is to be patched twice");
+            }
             modules[(uintptr_t)module % MOST].instructions |= 1u << at;
             return 0;
         }
@@ -60,9 +64,26 @@ int sanitizerPatchModule(void *module) {
     if (fails("patch")) {
         return 1;
     }
+    if (modules[(uintptr_t)module % MOST].is_patched) {
+        fatal("a module is patched twice");
+    }
     modules[(uintptr_t)module % MOST].is_patched = 1;
+    patchings++;
     return 0;
 }
+
+int sanitizerUnpatchModule(void *module) {
+    if (!modules[(uintptr_t)module % MOST].is_patched) {
+        fatal("a module is unpatched that was not patched");
+    }
+    if (kernels_wait((uintptr_t)module)) {
+        fatal("a module is unpatched whose kernels may run");
+    }
+    modules[(uintptr_t)module % MOST].is_patched = 0;
+    return 0;
+}
+
+unsigned fake_patchings(void) { return patchings; }
 
 int sanitizerSetLaunchCallbackData(void *launch, void *function, void *stream, const void *data) {
     (void)function;

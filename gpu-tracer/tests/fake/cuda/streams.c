@@ -44,12 +44,15 @@ struct launch_parameters {
 };
 
 static struct { uint64_t key; struct operation *first, **last; } streams[MOST];
-static uint64_t node_value;
+static uint64_t node_value, node_launch;
 static unsigned patched_launches;
 
 static struct operation *enqueue(uint64_t stream, enum kind kind) {
     struct operation *operation = calloc(1, sizeof *operation);
     size_t at = 0;
+    if (is_captured(stream)) {
+        fatal("a stream that is captured is not left alone");
+    }
     while (at < MOST && streams[at].last && streams[at].key != stream) {
         at++;
     }
@@ -103,6 +106,9 @@ static void run_access(const struct operation *kernel, const struct fake_access 
 }
 
 void drain(uint64_t stream) {
+    if (is_captured(stream)) {
+        fatal("a stream that is captured is waited for");
+    }
     for (size_t at = 0; at < MOST && streams[at].last; at++) {
         if (streams[at].key != stream) {
             continue;
@@ -136,65 +142,135 @@ void drain(uint64_t stream) {
     }
 }
 
+int kernels_wait(uint64_t module) {
+    int found = 0;
+    for (size_t at = 0; at < MOST && streams[at].last; at++) {
+        for (const struct operation *it = streams[at].first; it; it = it->next) {
+            found |= it->kind == KERNEL && it->module == module;
+        }
+    }
+    return found;
+}
+
 /* Which calls a launch has is settled when it is made. */
-static struct operation *enqueue_kernel(const struct launch_data *launch, const void *userdata,
-                                        const struct fake_access *accesses, size_t count) {
-    struct operation *operation = enqueue((uintptr_t)launch->handle, KERNEL);
+static void prepare(struct operation *operation, const struct launch_data *launch, const void *userdata,
+                    const struct fake_access *accesses, size_t count) {
+    operation->kind = KERNEL;
+    operation->bytes = NULL;
     operation->module = (uintptr_t)launch->module;
     operation->userdata = userdata;
     operation->count = count;
+    operation->has_calls = 0;
     snprintf(operation->name, sizeof operation->name, "%s", launch->name);
     memcpy(operation->accesses, accesses, count * sizeof *accesses);
     for (size_t at = 0; hooks && at < count; at++) {
         operation->has_call[at] = hooks->call_at(launch->function, accesses[at].offset, &operation->calls[at]);
         operation->has_calls |= operation->has_call[at];
     }
-    return operation;
+}
+
+static void fill(struct launch_data *data, uint64_t context, uint64_t stream, uint64_t module, const char *kernel) {
+    data->context = as_handle(context);
+    data->handle = as_handle(stream);
+    data->module = as_handle(module);
+    data->function = function_of(module, kernel);
+    data->name = kernel;
+}
+
+/* A kernel of a graph: as it was put there, with the calls that it had then. */
+struct node {
+    struct operation kernel;
+    uint64_t context;
+};
+
+static struct { uint64_t stream; int is_open; struct node nodes[8]; size_t count; } captured;
+
+int is_captured(uint64_t stream) { return captured.is_open && captured.stream == stream; }
+
+void fake_capture(uint64_t stream) {
+    memset(&captured, 0, sizeof captured);
+    captured.stream = stream;
+    captured.is_open = 1;
+}
+
+void fake_capture_end(uint64_t stream) {
+    captured.is_open &= captured.stream != stream;
+    /* Of making a graph that can be launched the Sanitizer is told. */
+    tell(GRAPHS, 2, &captured);
+}
+
+static void capture(const struct operation *kernel, uint64_t context) {
+    if (captured.count == 8) {
+        fatal("too many kernels in a graph");
+    }
+    captured.nodes[captured.count].kernel = *kernel;
+    captured.nodes[captured.count++].context = context;
 }
 
 void fake_launch(uint64_t context, uint64_t stream, uint64_t module, const char *kernel,
                  const struct fake_access *accesses, size_t count) {
     const void *userdata = NULL;
-    struct launch_data data = {
-        .context = as_handle(context),
-        .handle = as_handle(stream),
-        .module = as_handle(module),
-        .function = function_of(module, kernel),
-        .name = kernel,
-        .launch = &userdata,
-    };
+    struct launch_data data = {.launch = &userdata};
+    fill(&data, context, stream, module, kernel);
     struct launch_parameters call = {.function = data.function, .stream = data.handle};
+    if (is_captured(stream)) {
+        /* The call is made, but no kernel launched. */
+        struct operation own;
+        hooked(context, "cuLaunchKernel", &call, 0);
+        prepare(&own, &data, NULL, accesses, count);
+        capture(&own, context);
+        hooked(context, "cuLaunchKernel", &call, 1);
+        return;
+    }
     tell(LAUNCH, 1, &data);
     hooked(context, "cuLaunchKernel", &call, 0);
-    enqueue_kernel(&data, userdata, accesses, count);
+    prepare(enqueue(stream, KERNEL), &data, userdata, accesses, count);
     data.launch = NULL;
     tell(LAUNCH, 3, &data);
     hooked(context, "cuLaunchKernel", &call, 1);
 }
 
-void fake_graph_launch(uint64_t context, uint64_t stream, uint64_t module, const char *kernel,
-                       const struct fake_access *accesses, size_t count) {
+/* A kernel of a graph runs. */
+static void run_node(const struct node *node, uint64_t stream) {
     struct operation *queued;
     const void *userdata = NULL;
     struct { void *graph; uint32_t launch_id; void *node; uint32_t kind; struct launch_data launch; } data = {0};
-    data.launch.context = as_handle(context);
-    data.launch.handle = as_handle(stream);
-    data.launch.module = as_handle(module);
-    data.launch.function = function_of(module, kernel);
-    data.launch.name = kernel;
+    fill(&data.launch, node->context, stream, node->kernel.module, node->kernel.name);
     data.launch.launch = &userdata;
-    struct { void *node, *graph, *dependencies; size_t count; void **parameters; } call = {
-        .parameters = &data.launch.function};
-    hooked_call(context, "cuGraphAddKernelNode_v2", &call);
     tell(GRAPHS, 4, &data);
-    queued = enqueue_kernel(&data.launch, userdata, accesses, count);
+    queued = enqueue(stream, KERNEL);
+    struct operation *next = queued->next;
+    *queued = node->kernel;
+    queued->next = next;
+    queued->userdata = userdata;
     if (hooks) {
         node_value = 0;
-        hooks->node(as_handle(context), data.launch.function, as_handle(stream), 77);
-        for (size_t at = 0; at < count; at++) {
+        node_launch++;
+        hooks->node(as_handle(node->context), data.launch.function, as_handle(stream), node_launch);
+        for (size_t at = 0; at < queued->count; at++) {
             queued->calls[at].launch = node_value;
         }
     }
+}
+
+void fake_captured_launch(uint64_t context, uint64_t stream) {
+    (void)context;
+    tell(GRAPHS, 6, &captured);
+    for (size_t at = 0; at < captured.count; at++) {
+        run_node(&captured.nodes[at], stream);
+    }
+}
+
+void fake_graph_launch(uint64_t context, uint64_t stream, uint64_t module, const char *kernel,
+                       const struct fake_access *accesses, size_t count) {
+    struct launch_data data = {0};
+    struct node node = {.context = context};
+    fill(&data, context, stream, module, kernel);
+    struct { void *node, *graph, *dependencies; size_t count; void **parameters; } call = {
+        .parameters = &data.function};
+    hooked_call(context, "cuGraphAddKernelNode_v2", &call);
+    prepare(&node.kernel, &data, NULL, accesses, count);
+    run_node(&node, stream);
 }
 
 void fake_stream_wait(uint64_t context, uint64_t stream) {
@@ -216,7 +292,7 @@ void fake_context_wait(uint64_t context) {
 unsigned fake_patched_launches(void) { return patched_launches; }
 
 void fake_set_node(uint64_t launch, uint64_t value) {
-    if (launch != 77) {
+    if (launch != node_launch) {
         fatal("another launch of a node");
     }
     node_value = value;

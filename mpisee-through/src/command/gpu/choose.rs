@@ -18,6 +18,10 @@ pub struct Choice {
     #[arg(long, value_name = "PATTERN")]
     line: Option<Glob>,
 
+    /// Lines of Python that launched the kernels, file:line
+    #[arg(long, value_name = "PATTERN")]
+    launch: Option<Glob>,
+
     /// Objects as in the table: names that the program gave, or calls that allocated
     #[arg(long, value_name = "PATTERN")]
     object: Option<Glob>,
@@ -51,19 +55,20 @@ impl Choice {
         self.peer_device.as_ref().is_none_or(|it| it.matches(peer_device))
     }
 
-    /// Whether what a rank runs is chosen.
-    pub fn takes_line(&self, rank: u32, device: &str, kernel: &str, line: &str) -> bool {
+    /// Whether what a rank runs is chosen: an instruction by its line, and by that of Python which launched the kernel.
+    pub fn takes_line(&self, rank: u32, device: &str, kernel: &str, [line, launch]: [&str; 2]) -> bool {
         let fits = |pattern: &Option<Glob>, text: &str| pattern.as_ref().is_none_or(|it| it.matches(text));
         let is_kernel = |it: &Glob| it.matches(kernel) || it.matches(&short(kernel));
         self.kernel.as_ref().is_none_or(is_kernel)
             && self.ranks.as_ref().is_none_or(|it| it.contains(rank))
             && fits(&self.line, line)
+            && fits(&self.launch, launch)
             && fits(&self.device, device)
     }
 
     /// Whether a row is chosen, but for its object.
     pub fn takes(&self, row: &GpuRow) -> bool {
-        self.takes_line(row.rank, &row.device, &row.kernel, &row.source)
+        self.takes_line(row.rank, &row.device, &row.kernel, [&row.source, &row.launched])
             && self.takes_peer_device(&row.peer_device)
     }
 }

@@ -11,24 +11,32 @@ pub fn sheets<'k>(chosen: &Chosen, args: &GpuArgs, shown: impl Iterator<Item = &
     let mut seen = HashSet::new();
     let main = |key: &Key| key[..columns(args.by)].to_vec();
     let mains: Vec<Key> = shown.map(main).filter(|it| seen.insert(it.clone())).collect();
-    let parts =
-        [(By::Access, "accesses"), (By::Object, "objects"), (By::Line, "lines"), (By::Device, "devices")];
-    let parts = parts.into_iter().filter(|(part, _)| *part != args.by);
+    let parts = [
+        (By::Access, "accesses"),
+        (By::Object, "objects"),
+        (By::Line, "lines"),
+        (By::Launch, "launches"),
+        (By::Device, "devices"),
+    ];
+    let is_of_python = chosen.rows.iter().any(|row| !row.launched.is_empty());
+    let is_shown = |part: By| part != args.by && (part != By::Launch || is_of_python);
+    let parts = parts.into_iter().filter(|(part, _)| is_shown(*part));
     parts.map(|(part, name)| sheet(chosen, args, &mains, part, name)).collect()
 }
 
 /// How many of a key's columns say what a row is of: not, whose memory it accesses.
 fn columns(by: By) -> usize {
     match by {
-        By::Line | By::Access | By::Address => 2,
+        By::Line | By::Launch | By::Access | By::Address => 2,
         By::Rank | By::Device | By::Kernel | By::Object => 1,
     }
 }
 
 fn sheet(chosen: &Chosen, args: &GpuArgs, mains: &[Key], part: By, name: &'static str) -> Sheet {
     let most = args.shown.limit(&args.output);
-    // Of a kernel's lines the kernel is known.
-    let of_part = if (args.by, part) == (By::Kernel, By::Line) { 1 } else { 2 };
+    // Of a kernel, and of its lines, the kernel is known.
+    let has_kernel = |by: By| matches!(by, By::Kernel | By::Line | By::Launch);
+    let of_part = if has_kernel(args.by) && has_kernel(part) { 1 } else { 2 };
     let mut rows = Vec::new();
     for main in mains {
         let is_of = |row: &&GpuRow| sums::key(args.by, row)[..main.len()] == main[..];

@@ -35,6 +35,7 @@ EXAMPLES:
   mpisee-through gpu app.mpisee --by address --records DIR --object 'ghost cells' --fold 512x512
   mpisee-through gpu app.mpisee --annotate              the source, with each line's share
   mpisee-through gpu app.mpisee --by line --line '*halo.cu:41' --detail    all about one line
+  mpisee-through gpu app.mpisee --by launch             which lines of Python launched the kernels
   mpisee-through gpu app.mpisee --by kernel --ranks 3 --output csv";
 
 /// What GPU kernels accessed on other devices, in other ranks and on the host.
@@ -113,6 +114,8 @@ enum By {
     Kernel,
     /// A line of source
     Line,
+    /// A line of Python, by the kernels that it launched
+    Launch,
     /// What was accessed
     Object,
     /// A kind of access and its width in bytes

@@ -148,6 +148,7 @@ pub fn key(by: By, row: &GpuRow) -> Key {
         By::Device => vec![text(&row.device), Label::Text(or_unknown(&row.peer_device))],
         By::Kernel => vec![text(&row.kernel)],
         By::Line => vec![text(&row.source), text(&row.kernel)],
+        By::Launch => vec![launched(row), text(&row.kernel)],
         By::Object => vec![Label::Text(or_unknown(&row.object)), owner(row)],
         By::Access => vec![text(access(row.access)), Label::Number(row.width)],
         // Rows of gpu.csv have no addresses.
@@ -162,6 +163,9 @@ pub fn key_heads(by: By) -> Vec<Head> {
         By::Device => vec![sheet::fixed("device", "DEVICE"), sheet::fixed("peer_device", "MEMORY OF")],
         By::Kernel => vec![sheet::fixed("kernel", "KERNEL")],
         By::Line => vec![sheet::fixed("source", "LINE"), sheet::fixed("kernel", "KERNEL").or_none()],
+        By::Launch => {
+            vec![sheet::fixed("launched", "LAUNCHED BY"), sheet::fixed("kernel", "KERNEL").or_none()]
+        }
         By::Object => vec![sheet::fixed("object", "OBJECT"), sheet::number("owner", "OWNER")],
         By::Access => vec![sheet::fixed("access", "ACCESS"), sheet::number("width", "WIDTH")],
         By::Address => Vec::new(),
@@ -173,7 +177,7 @@ pub fn key_cells(by: By, key: &[Label], kernels: &Names) -> Vec<Value> {
     let kernel = |kernel: &Label| Value::from(kernels.get(kernel.text()));
     match (by, key) {
         (By::Kernel, [it]) => vec![kernel(it)],
-        (By::Line, [line, it]) => vec![line.value(), kernel(it)],
+        (By::Line | By::Launch, [line, it]) => vec![line.value(), kernel(it)],
         _ => key.iter().map(Label::value).collect(),
     }
 }
@@ -194,6 +198,11 @@ pub fn owner(row: &GpuRow) -> Label {
         (_, Some(rank)) => Label::Number(rank),
         (_, None) => Label::Text(or_unknown("")),
     }
+}
+
+/// The line of Python, or that there is none.
+fn launched(row: &GpuRow) -> Label {
+    Label::from(if row.launched.is_empty() { "(no Python)" } else { &row.launched })
 }
 
 /// The text, or what stands for none.

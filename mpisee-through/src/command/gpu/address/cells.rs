@@ -164,7 +164,8 @@ pub struct Named {
 pub struct OfRank {
     rank: u32,
     sampled: u64,
-    instructions: HashMap<u32, (String, String, String)>,
+    /// Device, kernel, source, and the line that launched the kernel.
+    instructions: HashMap<u32, [String; 4]>,
     allocations: HashMap<u32, Allocation>,
     dropped: u64,
     /// Whether an instruction's accesses to an allocation may be chosen, and where they go.
@@ -200,8 +201,8 @@ impl<'a> Cells<'a> {
     pub fn take(&mut self, of_rank: &mut OfRank, item: Item) {
         match item {
             Item::Told(Told::Sampled(n)) => of_rank.sampled = u64::from(n.max(1)),
-            Item::Told(Told::Instruction { id, device, kernel, source }) => {
-                of_rank.instructions.insert(id, (device, kernel, source));
+            Item::Told(Told::Instruction { id, device, kernel, source, launched }) => {
+                of_rank.instructions.insert(id, [device, kernel, source, launched]);
             }
             Item::Told(Told::Allocation { id, begin, bytes, place, object, is_named }) => {
                 let raw = Raw { object, place, bytes, is_named };
@@ -243,9 +244,9 @@ impl<'a> Cells<'a> {
 
     /// The numbers of the instruction and of what it accesses, if the instruction is chosen.
     fn choose(&mut self, of_rank: &OfRank, access: &WarpAccess) -> Option<Target> {
-        let (device, kernel, source) = of_rank.instructions.get(&access.instruction)?;
+        let [device, kernel, source, launched] = of_rank.instructions.get(&access.instruction)?;
         let raw = &of_rank.allocations.get(&access.allocation)?.raw;
-        if !self.choice.takes_line(of_rank.rank, device, kernel, source) {
+        if !self.choice.takes_line(of_rank.rank, device, kernel, [source, launched]) {
             return None;
         }
         let place = (device.clone(), source.clone());

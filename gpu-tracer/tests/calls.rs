@@ -1,0 +1,87 @@
+//! What programs do more rarely: patches that come out again, graphs, functions that kernels call, libraries that are
+//! unloaded. With a driver, a Sanitizer and an NVBit that only pretend.
+
+mod support;
+
+use mpisee_profile::gpu::Access;
+use mpisee_profile::rows::GpuRow;
+use std::path::Path;
+use support::stage::{BOTH, BackEnd, Stage};
+
+/// Runs `tests/fake/calls.c`; what it says, and the rows.
+fn run(back_end: BackEnd, what: &str) -> (String, Vec<GpuRow>) {
+    let stage = Stage::without_program(back_end);
+    stage.build(&["tests/fake/calls.c"], "calls", &["-pthread"]);
+    let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/modules/lines.cubin");
+    let output = stage.command(&stage.path("calls")).arg(module).arg(what).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.is_empty(), "{back_end:?} {what}: {said}");
+    let (rows, notes) = stage.rows();
+    assert_eq!(notes, Vec::<String>::new());
+    (String::from_utf8(output.stdout).unwrap(), rows)
+}
+
+/// Kernel, source, accesses, sorted; of one kind.
+fn seen(rows: &[GpuRow], access: Access) -> Vec<(&str, &str, u64)> {
+    let of_kind = rows.iter().filter(|row| row.access == access);
+    let mut seen: Vec<_> =
+        of_kind.map(|row| (row.kernel.as_str(), row.source.as_str(), row.accesses)).collect();
+    seen.sort_unstable();
+    seen
+}
+
+#[test]
+fn patches_come_out_when_nothing_remote_is_left_and_in_again() {
+    let (said, rows) = run(BackEnd::Sanitizer, "idle");
+    // Each time they stay while memory is there, and then for twice as many waits; who allocates in each turn is patched once.
+    assert_eq!(said, "0 1 2 1 3 1 5 1 9\n1\n");
+    let sum: u64 = rows.iter().map(|row| row.accesses).sum();
+    assert_eq!((rows[0].kernel.as_str(), sum), ("count", 32 * (4 + 100)));
+    // NVBit has calls in kernels that may access such memory alone.
+    let (said, rows) = run(BackEnd::Nvbit, "idle");
+    assert_eq!(said, "0 1 0 1 0 1 0 1 0\n0\n");
+    assert_eq!(rows.iter().map(|row| row.accesses).sum::<u64>(), 32 * (4 + 100));
+}
+
+#[test]
+fn patches_stay_while_another_threads_kernels_may_run() {
+    let (said, rows) = run(BackEnd::Sanitizer, "threads");
+    assert_eq!(said, "-1 1\n");
+    assert_eq!(rows.len(), 1);
+}
+
+#[test]
+fn a_captured_stream_is_left_alone_and_each_launch_of_its_graph_counts() {
+    for back_end in BOTH {
+        let (said, rows) = run(back_end, "graph");
+        // A graph may keep kernels as they are patched.
+        assert_eq!(said, if back_end == BackEnd::Sanitizer { "-1\n" } else { "0\n" });
+        let stores: u64 = seen(&rows, Access::Store).iter().map(|(_, _, accesses)| accesses).sum();
+        assert_eq!(stores, 32 * (1 + 1 + 4 * 3), "{back_end:?} {rows:#?}");
+        let atomics: u64 = seen(&rows, Access::Atomic).iter().map(|(_, _, accesses)| accesses).sum();
+        assert_eq!(atomics, 32 * 3 * 5, "{back_end:?} {rows:#?}");
+    }
+}
+
+#[test]
+fn functions_that_kernels_call_count_and_what_replaces_a_library_is_another() {
+    for back_end in BOTH {
+        let (said, rows) = run(back_end, "functions");
+        // The second time, without an image, there are no lines.
+        assert_eq!(seen(&rows, Access::Load), [("calls", "calls+0x10", 32 * 4)], "{back_end:?}");
+        let stores = seen(&rows, Access::Store);
+        let [also, calls, copy_with_lines, copy] = stores[..] else { panic!("{back_end:?}: {stores:#?}") };
+        assert_eq!((also.0, also.2, calls.0, calls.2), ("also", 32 * 5, "calls", 32 * 3), "{back_end:?}");
+        assert_eq!(copy, ("copy", "copy+0xe0", 32 * 11), "{back_end:?}");
+        assert!(copy_with_lines.1.ends_with("lines.cu:12"), "{copy_with_lines:?}");
+        assert_eq!(copy_with_lines.2, 32 * 7, "{back_end:?}");
+        // NVBit says which functions there are; the Sanitizer where those are that the line table names.
+        let (helper, patched) = match back_end {
+            BackEnd::Sanitizer => ("?+0x7f0000704020", "4\n"),
+            BackEnd::Nvbit => ("helper+0x20", "0\n"),
+        };
+        assert_eq!([also.1, calls.1], [helper, helper], "{back_end:?}");
+        // When nothing remote is left kernels run as they were compiled, and so does what they call.
+        assert_eq!(said, patched, "{back_end:?}");
+    }
+}

@@ -1,0 +1,108 @@
+//! The whole tracer in a program, with a driver, a Sanitizer and an NVBit that only pretend.
+
+use super::{build, build_cpp, build_driver, tracer};
+use mpisee_profile::gpu::{GpuFile, Part, join, parts};
+use mpisee_profile::rows::GpuRow;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// What gets the tracer into kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BackEnd {
+    /// The Sanitizer API, of the driver that only pretends.
+    Sanitizer,
+    /// NVBit, `tests/fake/nvbit.cpp`.
+    Nvbit,
+}
+
+/// What holds for one is to hold for the other.
+pub const BOTH: [BackEnd; 2] = [BackEnd::Sanitizer, BackEnd::Nvbit];
+
+/// A folder with what a run needs, and what it leaves.
+pub struct Stage {
+    folder: tempfile::TempDir,
+    back_end: BackEnd,
+}
+
+impl Stage {
+    /// One with `tests/fake/program.c`.
+    pub fn new(back_end: BackEnd) -> Stage {
+        let stage = Stage::without_program(back_end);
+        stage.build(&["tests/fake/program.c"], "program", &[]);
+        stage
+    }
+
+    /// One in which others run.
+    pub fn without_program(back_end: BackEnd) -> Stage {
+        let folder = tempfile::tempdir().unwrap();
+        let stage = Stage { folder, back_end };
+        fs::copy(tracer(), stage.path("libmpisee_gpu.so")).unwrap();
+        fs::write(stage.path("patches.fatbin"), "").unwrap();
+        fs::create_dir(stage.path("segments")).unwrap();
+        build_driver(&stage.path("libcuda.so.1"), &[]);
+        if back_end == BackEnd::Nvbit {
+            let sources = ["nvbit/tool.cpp", "tests/fake/nvbit.cpp"];
+            let linked = stage.linked();
+            let linked: Vec<&str> = linked.iter().map(String::as_str).collect();
+            build_cpp(&sources, &stage.path("libmpisee_gpu_nvbit.so"), &linked);
+        }
+        stage
+    }
+
+    /// Compiles C with the driver.
+    pub fn build(&self, sources: &[&str], to: &str, options: &[&str]) {
+        let linked = self.linked();
+        let options: Vec<&str> = linked.iter().map(String::as_str).chain(options.iter().copied()).collect();
+        build(sources, &self.path(to), &options);
+    }
+
+    fn linked(&self) -> [String; 2] {
+        let driver = self.path("libcuda.so.1").display().to_string();
+        [driver, format!("-Wl,-rpath,{}", self.folder.path().display())]
+    }
+
+    /// A file of the folder.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Runs `tests/fake/program.c`, which ends as it is told.
+    pub fn run(&self, end: &str, variables: &[(&str, &str)]) -> Output {
+        let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/modules/lines.cubin");
+        let mut command = self.command(&self.path("program"));
+        command.arg(module).arg(end).envs(variables.iter().copied()).output().unwrap()
+    }
+
+    /// A program that has the tracer.
+    pub fn command(&self, program: &Path) -> Command {
+        let injected = match self.back_end {
+            BackEnd::Sanitizer => "libmpisee_gpu.so",
+            BackEnd::Nvbit => "libmpisee_gpu_nvbit.so",
+        };
+        let mut command = Command::new(program);
+        command
+            .env("MPISEE_GPU", "on")
+            .env("MPISEE_SEGMENTS", self.path("segments"))
+            .env("MPISEE_GPU_SANITIZER", self.path("libcuda.so.1"))
+            .env("CUDA_INJECTION64_PATH", self.path(injected));
+        command
+    }
+
+    /// What the run left, as if it had been rank 5.
+    pub fn rows(&self) -> (Vec<GpuRow>, Vec<String>) {
+        join(self.parts())
+    }
+
+    /// The same before owners are known.
+    pub fn parts(&self) -> Vec<Part> {
+        let files: Vec<PathBuf> = self.left();
+        assert_eq!(files.len(), 1, "{files:?}");
+        parts(&GpuFile::read(&files[0]).unwrap().unwrap(), 5)
+    }
+
+    /// The files that the run left.
+    pub fn left(&self) -> Vec<PathBuf> {
+        fs::read_dir(self.path("segments")).unwrap().map(|entry| entry.unwrap().path()).collect()
+    }
+}
