@@ -5,6 +5,7 @@ use crate::layout::{Counter, MOST_KERNELS, What};
 use crate::lines::Lines;
 use crate::object::Stacks;
 use crate::registry::Registry;
+use crate::trace::trace;
 use mpisee_profile::gpu::{Access, Record, Values};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -160,6 +161,10 @@ impl Counts {
     fn describe(&mut self, id: u32, device: &str, counter: &Counter, backend: &dyn Backend) {
         let What { range, kernel, kind, width } = What::from(counter.what);
         let Origin { kernel, source, launched } = self.origin(kernel, counter.pc & !1, backend);
+        trace!(
+            "counter {id} pc={:#x} kernel={kernel} source={source} range={range} kind={kind} width={width}",
+            counter.pc
+        );
         let access = match kind {
             0 => Access::Load,
             1 => Access::Store,

@@ -9,6 +9,7 @@ use crate::nvbit::{self, Events, Layer};
 use crate::nvshmem;
 use crate::sanitizer::Sanitizer;
 use crate::state::{Shared, missed};
+use crate::trace::{self, trace};
 use crate::tracer::{Settings, Tracer};
 use mpisee_profile::glob::Glob;
 use mpisee_profile::options::Options;
@@ -86,6 +87,7 @@ fn say(text: &str) {
 }
 
 fn start(back_end: impl FnOnce(&Options, Make) -> Result<&'static Shared, String>) -> Result<(), String> {
+    trace::begin();
     // The library that counts MPI complains of what is wrong with them.
     let (options, _) = Options::of_process();
     if !options.gpu || RUNNING.get().is_some() {
@@ -96,11 +98,14 @@ fn start(back_end: impl FnOnce(&Options, Make) -> Result<&'static Shared, String
         sample: options.gpu_sample,
         // The program may go elsewhere.
         records: options.gpu_records.as_ref().and_then(|it| std::path::absolute(it).ok()),
+        is_empty: std::env::var_os("MPISEE_GPU_EMPTY").is_some(),
         ..Settings::default()
     };
     let segments = options.segments.clone();
     let output = Box::new(move || output(&segments));
+    trace!("begin {settings:?}");
     let shared = back_end(&options, Box::new(move |it| Tracer::new(it, settings, output)))?;
+    trace!("listening");
     if RUNNING.set(Running { shared, segments: options.segments, pid: std::process::id() }).is_ok() {
         attach();
         // SAFETY: the handler is a function of this library, which is never unloaded.

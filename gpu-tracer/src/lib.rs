@@ -18,4 +18,5 @@ pub mod records;
 pub mod registry;
 mod sanitizer;
 mod state;
+mod trace;
 pub mod tracer;

@@ -17,6 +17,7 @@ use crate::object::Stacks;
 use crate::python;
 use crate::records::{self, Buffer, Known, Recorder};
 use crate::registry::{Registry, Where};
+use crate::trace::trace;
 use mpisee_profile::glob::Glob;
 use mpisee_profile::gpu::Record;
 use patching::Patched;
@@ -43,11 +44,13 @@ pub struct Settings {
     pub slots: usize,
     /// The folder for records of every access, if they are wanted.
     pub records: Option<PathBuf>,
+    /// Nothing is counted, but kernels are patched: bench/gpu_cost.cu tells what of the price is the back end's own.
+    pub is_empty: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { kernels: Glob::new("*"), sample: 1, slots: 1 << 15, records: None }
+        Settings { kernels: Glob::new("*"), sample: 1, slots: 1 << 15, records: None, is_empty: false }
     }
 }
 
@@ -170,18 +173,21 @@ impl Tracer {
     /// Memory was allocated or mapped, by the calling thread.
     pub fn allocated(&mut self, begin: u64, bytes: u64, place: Where) {
         let object = self.stacks.here();
+        trace!("allocated {begin:#x} bytes={bytes} {place:?} object={object}");
         self.registry.insert(begin, bytes, place, object);
         self.patch();
     }
 
     /// What was allocated there was freed.
     pub fn freed(&mut self, base: u64) {
+        trace!("freed {base:#x}");
         self.sharing.freed(&self.registry, base);
         self.registry.remove(base);
     }
 
     /// Addresses were unmapped.
     pub fn unmapped(&mut self, begin: u64, bytes: u64) {
+        trace!("unmapped {begin:#x} bytes={bytes}");
         self.sharing.unmapped(begin, bytes);
         self.registry.remove_range(begin, bytes);
     }
@@ -226,7 +232,7 @@ impl Tracer {
         }
     }
 
-    /// A kernel is about to be launched. Returns what its patches get: an address on the device, or none, with which they
+    /// A kernel is about to be launched. Returns what its patches get: an address on the device; none, or 0, with which they
     /// do nothing.
     pub fn launch(&mut self, context: u64, stream: u64, module: u64, kernel: &str) -> Option<u64> {
         let known = self.contexts.get_mut(&context)?;
@@ -243,6 +249,9 @@ impl Tracer {
         }
         if self.contexts.get(&context)?.streams.get(&stream)?.template.range_count == 0 {
             return None;
+        }
+        if self.settings.is_empty {
+            return Some(0);
         }
         let kernel = self.kernel(module, kernel);
         let number = self.counts.launch(kernel, python::line());
@@ -270,6 +279,12 @@ impl Tracer {
                 }
             }
         }
+        trace!(
+            "ranges context={context:#x} stream={stream:#x} count={} of [{:#x}, {:#x})",
+            ranges.len(),
+            ranges.first().map_or(0, |it| it.begin),
+            ranges.last().map_or(0, |it| it.end)
+        );
         let template = known.upload(&*self.backend, queue, &ranges, self.settings.sample)?;
         let of_stream = known.streams.entry(stream).or_default();
         of_stream.version = Some(version);

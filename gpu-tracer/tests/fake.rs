@@ -173,6 +173,44 @@ fn a_folder_that_cannot_be_made_costs_the_records_alone() {
     }
 }
 
+/// Runs the program with a trace, and how many of its lines have all these parts.
+fn traced(stage: &Stage, variables: &[(&str, &str)]) -> impl Fn(&[&str]) -> usize {
+    let trace = stage.path("trace");
+    let output = stage.run("leave", &[variables, &[("MPISEE_GPU_TRACE", trace.to_str().unwrap())]].concat());
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    let files = fs::read_dir(stage.path("")).unwrap().map(|it| it.unwrap().path());
+    let traces: Vec<PathBuf> = files.filter(|it| it.file_stem() == trace.file_name()).collect();
+    assert_eq!(traces.len(), 1, "{traces:?}");
+    let text = fs::read_to_string(&traces[0]).unwrap();
+    move |parts| text.lines().filter(|line| parts.iter().all(|part| line.contains(part))).count()
+}
+
+#[test]
+fn patches_that_do_nothing_count_nothing() {
+    for (back_end, given) in [(BackEnd::Sanitizer, "launch gets 0x0"), (BackEnd::Nvbit, "gets Some(0)")] {
+        let stage = Stage::new(back_end);
+        let lines_with = traced(&stage, &[("MPISEE_GPU_EMPTY", "1")]);
+        assert_eq!(stage.rows(), (Vec::new(), Vec::new()), "{back_end:?}");
+        assert!(lines_with(&[given]) > 1000, "{back_end:?}");
+        let patched = if back_end == BackEnd::Nvbit { "calls=" } else { "patch \"mpisee_access\"" };
+        assert!(lines_with(&[patched]) > 0, "{back_end:?}");
+    }
+}
+
+#[test]
+fn a_trace_tells_what_the_driver_told_and_what_became_of_it() {
+    for back_end in BOTH {
+        let stage = Stage::new(back_end);
+        let lines_with = traced(&stage, &[]);
+        check(&stage.rows().0);
+        assert_eq!(lines_with(&["listening"]), 1, "{back_end:?}");
+        assert_eq!(lines_with(&["allocated", "bytes=512 ", "Pinned"]), 1000, "{back_end:?}");
+        assert_eq!(lines_with(&["counter", "lines.cu:12", "kernel=copy", "width=8"]), 2, "{back_end:?}");
+        let given = if back_end == BackEnd::Nvbit { "gets Some(" } else { "" };
+        assert_eq!(lines_with(&["launch kernel=count", given]), 2 + 1000 + 1, "{back_end:?}");
+    }
+}
+
 #[test]
 fn what_does_not_work_leaves_the_program_alone_and_is_told() {
     let no_memory = "rank 5: the device had no memory for counters";

@@ -337,6 +337,9 @@ impl Setting {
     }
 }
 
+/// Variables that are for who works on the GPU tracer: docs/gpu.md has the one, bench/gpu_cost.cu the other.
+const NO_OPTIONS: [&str; 2] = ["MPISEE_GPU_TRACE", "MPISEE_GPU_EMPTY"];
+
 impl Options {
     /// The values for this process; see [`Options::from_environment`].
     pub fn of_process() -> (Self, Vec<String>) {
@@ -348,7 +351,8 @@ impl Options {
     pub fn from_environment(environment: impl Iterator<Item = (String, String)>) -> (Self, Vec<String>) {
         let mut options = Options::default();
         let mut complaints = Vec::new();
-        for (name, value) in environment.filter(|(name, _)| name.starts_with("MPISEE_")) {
+        let is_one = |name: &str| name.starts_with("MPISEE_") && !NO_OPTIONS.contains(&name);
+        for (name, value) in environment.filter(|(name, _)| is_one(name)) {
             let Some(setting) = SETTINGS.iter().find(|setting| setting.variable == name) else {
                 let known: Vec<_> = SETTINGS.iter().map(|setting| setting.variable).collect();
                 complaints.push(format!("{name} is not an option; there are {}", known.join(", ")));
@@ -381,6 +385,7 @@ mod tests {
 
     #[test]
     fn a_bad_value_and_an_unknown_name_are_said_and_the_default_holds() {
+        assert!(read(&[("MPISEE_GPU_TRACE", "trace")]).1.is_empty());
         let (options, complaints) = read(&[("MPISEE_RECORD", "maybe"), ("MPISEE_OUTPT", "x")]);
         assert_eq!(options, Options::default());
         assert_eq!(complaints[0], "MPISEE_RECORD='maybe' is neither on nor off; the default on is used");

@@ -160,6 +160,13 @@ impl Mpi {
         self.compile_by(compiler, &source, name, arguments)
     }
 
+    /// Where the wrapper would have a compiler look for headers.
+    pub fn include_flags(&self) -> Vec<String> {
+        let output = Command::new(&self.mpicc).arg("-show").output().expect("the wrapper starts");
+        let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+        shown.split_whitespace().filter(|it| it.starts_with("-I")).map(str::to_owned).collect()
+    }
+
     /// The wrapper for Fortran, which is called like that for C; `None` where the MPI comes without.
     fn mpifort(&self) -> Option<PathBuf> {
         let name = self.mpicc.file_name().expect("mpicc is a file").to_string_lossy();

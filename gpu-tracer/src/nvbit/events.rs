@@ -4,6 +4,7 @@ use super::gate::Gate;
 use super::{Kernel, Nvbit};
 use crate::driver::{self, Call, handle, number};
 use crate::state::{Shared, State};
+use crate::trace::trace;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::{c_char, c_int, c_void};
@@ -92,6 +93,7 @@ pub fn stream_of(number: u64) -> u64 {
 unsafe extern "C" fn call(context: *mut c_void, is_exit: c_int, what: u32, parameters: *const c_void) {
     let Some(listener) = LISTENER.get() else { return };
     let (context, is_exit) = (number(context), is_exit != 0);
+    trace!("call {:?} number={what} context={context:#x} is_exit={is_exit}", Call::of(what));
     if what == what::LAUNCH && is_exit {
         listener.gate.leave();
         return;
@@ -154,6 +156,7 @@ unsafe extern "C" fn call(context: *mut c_void, is_exit: c_int, what: u32, param
 unsafe extern "C" fn node(context: *mut c_void, function: *mut c_void, stream: *mut c_void, launch: u64) {
     let Some(listener) = LISTENER.get() else { return };
     let (context, function, stream) = (number(context), number(function), number(stream));
+    trace!("graph-node context={context:#x} function={function:#x} stream={stream:#x} launch={launch}");
     listener.shared.event(|state| {
         if listener.device(state, context).is_some() {
             listener.launch_node(state, context, function, stream, launch);
@@ -207,6 +210,9 @@ impl Listener {
         } else {
             None
         };
+        trace!(
+            "launch kernel={name} stream={stream:#x} module={module:#x} alone={is_alone} gets {address:x?}"
+        );
         match address {
             Some(address) => self.run_with_calls(context, function, Some((address, 0, 0))),
             None => self.run_as_it_is(context, function),
@@ -262,6 +268,7 @@ impl Listener {
         // SAFETY: context and function are those of a launch; what is told is told before the call returns.
         let calls = unsafe { (self.nvbit.layer.instrument)(handle(context), handle(function), told, data) };
         let calls = calls + telling.earlier;
+        trace!("calls={calls} of {:?}", self.look_up(context, function));
         if let Some(known) = self.nvbit.functions().kernels.get_mut(&(context, function)) {
             known.calls = Some(calls);
         }
@@ -320,6 +327,7 @@ unsafe extern "C" fn told(
 ) -> c_int {
     // SAFETY: as the caller says.
     let (telling, name) = unsafe { (&mut *data.cast::<Telling<'_>>(), driver::text(name)) };
+    trace!("function {name:?} module={:#x} pc={begin:#x} bytes={bytes}", telling.module);
     let mut functions = telling.listener.nvbit.functions();
     functions.code.insert((telling.module, name.unwrap_or_default()), (begin, bytes));
     functions.is_any_shared |= number(function) != telling.kernel;

@@ -6,9 +6,11 @@ use super::abi::{
     NodeLaunchData, SynchronizeData, domain, graphs, launch, memory, resource, synchronize,
 };
 use super::functions::Functions;
+use super::told;
 use crate::driver::{self, number};
 use crate::registry::Where;
 use crate::state::State;
+use crate::trace::{self, trace};
 use std::ffi::c_void;
 
 /// What the Sanitizer calls.
@@ -22,7 +24,12 @@ pub unsafe extern "C" fn callback(listener: *mut c_void, domain: u32, id: u32, d
     // SAFETY: it was given to sanitizerSubscribe, and lives as long as the process.
     let listener = unsafe { &*listener.cast::<Listener>() };
     // SAFETY: as the caller says.
-    listener.shared.event(|state| unsafe { event(state, &listener.functions, domain, id, data) });
+    listener.shared.event(|state| unsafe {
+        if trace::is_on() {
+            told::trace(domain, id, data);
+        }
+        event(state, &listener.functions, domain, id, data);
+    });
 }
 
 unsafe fn event(state: &mut State, functions: &Functions, domain: u32, id: u32, data: *const c_void) {
@@ -84,7 +91,9 @@ unsafe fn kernel_launch(state: &mut State, functions: &Functions, data: &LaunchD
     // A launch without a place to count has patches that do nothing.
     let address: Handle = address.map_or(std::ptr::null_mut(), driver::handle);
     // SAFETY: launch, function and stream are those of the event; the memory stays until the launch has ended.
-    unsafe { (functions.set_launch_data)(data.launch, data.function, data.stream_handle, address) };
+    let status =
+        unsafe { (functions.set_launch_data)(data.launch, data.function, data.stream_handle, address) };
+    trace!("launch gets {address:p} status={status}");
 }
 
 /// # Safety

@@ -4,10 +4,12 @@
 pub mod abi;
 mod events;
 mod functions;
+mod told;
 
 use crate::backend::{Backend, Queue};
 use crate::driver::{self, handle, number};
 use crate::state::Shared;
+use crate::trace::trace;
 use crate::tracer::Tracer;
 use abi::{DRIVER_CALLS, Handle, PATCHES, domain};
 use functions::Functions;
@@ -80,36 +82,45 @@ impl Sanitizer {
     }
 }
 
+/// Whether a call of the Sanitizer succeeded.
+fn succeeds(what: &str, status: abi::Status) -> bool {
+    if status != 0 {
+        trace!("{what} failed status={status}");
+    }
+    status == 0
+}
+
 impl Backend for Sanitizer {
     fn allocate(&self, context: u64, bytes: usize) -> Option<u64> {
         let mut address: *mut c_void = std::ptr::null_mut();
         // SAFETY: the context is one that the driver told of; the address is written.
         let status = unsafe { (self.functions.alloc)(handle(context), &raw mut address, bytes) };
+        trace!("allocated for us status={status} address={address:p} bytes={bytes}");
         (status == 0 && !address.is_null()).then(|| number(address))
     }
 
     fn write(&self, queue: Queue, address: u64, bytes: &[u8]) -> bool {
         // SAFETY: the memory is ours and has room; the bytes are taken before the call returns.
-        0 == unsafe {
+        succeeds("write", unsafe {
             (self.functions.write)(handle(address), bytes.as_ptr().cast(), bytes.len(), handle(queue.stream))
-        }
+        })
     }
 
     fn clear(&self, queue: Queue, address: u64, bytes: usize) -> bool {
         // SAFETY: the memory is ours and that long.
-        0 == unsafe { (self.functions.set)(handle(address), 0, bytes, handle(queue.stream)) }
+        succeeds("clear", unsafe { (self.functions.set)(handle(address), 0, bytes, handle(queue.stream)) })
     }
 
     fn read(&self, queue: Queue, address: u64, bytes: &mut [u8]) -> bool {
         // SAFETY: the memory is ours and that long, and so is the room for it.
-        0 == unsafe {
+        succeeds("read", unsafe {
             (self.functions.read)(
                 bytes.as_mut_ptr().cast(),
                 handle(address),
                 bytes.len(),
                 handle(queue.stream),
             )
-        }
+        })
     }
 
     fn function(&self, module: u64, name: &str) -> Option<(u64, u64)> {
@@ -118,6 +129,7 @@ impl Backend for Sanitizer {
         // SAFETY: the module is loaded, the name ends in a zero, the results are written.
         let status =
             unsafe { (self.functions.function)(handle(module), name.as_ptr(), &raw mut pc, &raw mut bytes) };
+        trace!("function {name:?} module={module:#x} status={status} pc={pc:#x} bytes={bytes}");
         (status == 0).then_some((pc, bytes))
     }
 
@@ -126,7 +138,8 @@ impl Backend for Sanitizer {
         if !patched.contains(&context) {
             let Ok(path) = CString::new(self.patches.as_os_str().as_bytes()) else { return false };
             // SAFETY: the context is one that the driver told of, the path ends in a zero.
-            if unsafe { (self.functions.add_patches)(path.as_ptr(), handle(context)) } != 0 {
+            let status = unsafe { (self.functions.add_patches)(path.as_ptr(), handle(context)) };
+            if !succeeds("adding patches", status) {
                 return false;
             }
             patched.insert(context);
@@ -136,17 +149,20 @@ impl Backend for Sanitizer {
         let patches = if is_again { &[][..] } else { &PATCHES[..] };
         let made = patches.iter().filter(|(instruction, function)| {
             // SAFETY: the module is loaded, the name ends in a zero.
-            0 == unsafe {
+            let status = unsafe {
                 (self.functions.patch_instructions)(*instruction, handle(module), function.as_ptr())
-            }
+            };
+            trace!("patch {function:?} module={module:#x} status={status}");
+            status == 0
         });
         // SAFETY: the module is loaded.
-        (made.count() > 0 || is_again) && unsafe { (self.functions.patch_module)(handle(module)) } == 0
+        (made.count() > 0 || is_again)
+            && succeeds("patching a module", unsafe { (self.functions.patch_module)(handle(module)) })
     }
 
     fn unpatch(&self, module: u64) -> bool {
         // SAFETY: the module is loaded.
-        0 == unsafe { (self.functions.unpatch_module)(handle(module)) }
+        succeeds("taking patches out", unsafe { (self.functions.unpatch_module)(handle(module)) })
     }
 
     fn context_gone(&self, context: u64) {

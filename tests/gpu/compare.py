@@ -1,0 +1,254 @@
+"""Compares what the programs of scripts/gpu-check expect with what a profile has. Each comparison is a line: the verdict, what,
+what was expected and what was counted. The exit code is 1 if any differs."""
+
+import argparse
+import csv
+import json
+import math
+import re
+import statistics
+import subprocess
+import sys
+import traceback
+from collections import defaultdict
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+# So many standard errors an estimate may be off.
+MOST_ERRORS = 4
+# What tells rows of the two sides apart.
+KEY = ["rank", "peer_rank", "memory", "kernel", "access", "width", "object", "line"]
+
+has_failed = False
+
+
+def verdict(holds, what, expected, counted):
+    global has_failed
+    has_failed |= not holds
+    print(f"{'ok     ' if holds else 'DIFFERS'}  {what}: expected {expected}, counted {counted}")
+
+
+def table(path):
+    if not path.exists():
+        return []  # where nothing was counted
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def lines_of(sources):
+    """Where the sources are marked: `// @NAME`."""
+    found = {}
+    for source in sources:
+        for number, text in enumerate((HERE / source).read_text().splitlines(), 1):
+            for name in re.findall(r"// @(\w+)", text):
+                found[name] = f"{source}:{number}"
+    return found
+
+
+def name_of(key):
+    row = dict(zip(KEY, key))
+    width = "bulk" if row["width"] == "0" else row["width"]
+    return (f"rank {row['rank']} {row['kernel']} {row['line']} {row['access']} {width} of {row['memory']} "
+            f"'{row['object']}' of {row['peer_rank'] or '?'}")
+
+
+def counted_in(profile):
+    """Rows of gpu.csv, by what tells them apart: accesses, bytes, squares of the errors."""
+    found = defaultdict(lambda: [0, 0, 0.0])
+    for row in table(profile / "gpu.csv"):
+        # Without the folder of the source.
+        row["line"] = row["source"].rpartition("/")[2]
+        sums = found[tuple(row[name] for name in KEY)]
+        sums[0] += int(row["accesses"])
+        sums[1] += int(row["bytes"])
+        sums[2] += float(row["error"]) ** 2
+    return found
+
+
+def fits(key, expected):
+    """Whether it is what is expected: `*` is anything, and imported memory need not have an owner."""
+    for name, has, wanted in zip(KEY, key, expected):
+        is_free = wanted == "*" or name == "peer_rank" and has == "" and key[KEY.index("memory")] == "imported"
+        if has != wanted and not is_free:
+            return False
+    return True
+
+
+def pairs_of(arguments):
+    """What is expected with what was counted, and what is left over of that."""
+    lines = lines_of(arguments.sources)
+    counted = counted_in(arguments.profile)
+    files = sorted(arguments.expected.glob("*.csv"))
+    wanted = [row for file in files for row in table(file)]
+    for row in wanted:
+        row["line"] = lines.get(row["line"], row["line"])
+    keys = [tuple(row[name] for name in KEY) for row in wanted]
+    pairs = []
+    # What may be anything takes what is left.
+    for key, row in sorted(zip(keys, wanted), key=lambda it: "*" in it[0]):
+        found = next((it for it in counted if fits(it, key)), None)
+        pairs.append((key, (int(row["accesses"]), int(row["bytes"])), counted.pop(found, [0, 0, 0.0])))
+    return pairs, counted
+
+
+def notes(profile):
+    run = json.loads((profile / "run.json").read_text())
+    told = [it for it in run.get("notes", []) if "GPU" in it or "gpu" in it or "device" in it or "module" in it]
+    verdict(not told, "notes of the profile about the GPU", "none", "; ".join(told) or "none")
+
+
+def rows(arguments):
+    pairs, left = pairs_of(arguments)
+    verdict(bool(pairs), "something is expected", "yes", len(pairs))
+    for key, expected, (accesses, volume, _) in pairs:
+        verdict((accesses, volume) == expected, name_of(key), expected, (accesses, volume))
+    for key, (accesses, volume, _) in left.items():
+        verdict(False, name_of(key), (0, 0), (accesses, volume))
+    notes(arguments.profile)
+
+
+def sampled(arguments):
+    off, squares, estimates, worst = 0.0, 0.0, 0, 0.0
+    for profile in arguments.profiles:
+        arguments.profile = profile
+        pairs, left = pairs_of(arguments)
+        for key, (accesses, _), (counted, _, square) in pairs:
+            if key[KEY.index("width")] == "0":
+                continue
+            estimates += 1
+            off += counted - accesses
+            squares += square
+            error = math.sqrt(square)
+            worst = max(worst, abs(counted - accesses) / error if error else math.inf)
+            if abs(counted - accesses) > MOST_ERRORS * error:
+                verdict(False, name_of(key), f"{accesses} within {MOST_ERRORS} x {error:.0f}", counted)
+        for key, (accesses, _, _) in left.items():
+            verdict(False, name_of(key), 0, accesses)
+    verdict(estimates > 0 and worst <= MOST_ERRORS, f"{estimates} estimates, the one that is furthest off",
+            f"within {MOST_ERRORS} standard errors", f"{worst:.2f}")
+    all_off = off / math.sqrt(squares) if squares else math.inf
+    verdict(abs(all_off) <= MOST_ERRORS, "all of them together, off by", f"within {MOST_ERRORS} standard errors",
+            f"{all_off:.2f}")
+
+
+def records(arguments):
+    counted, recorded = defaultdict(int), defaultdict(int)
+    for row in table(arguments.profile / "gpu.csv"):
+        counted[row["kernel"], row["access"], row["width"], row["memory"], row["source"]] += int(row["accesses"])
+    for file in sorted(arguments.records.glob("*.zst")):
+        command = [arguments.through, "gpu-records", file]
+        text = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+        for row in csv.DictReader(text.splitlines()):
+            key = row["kernel"], row["access"], row["width"], row["memory"], row["source"]
+            recorded[key] += 1 if row["width"] == "0" else int(row["lanes"], 16).bit_count()
+    differ = {key for key in counted | recorded if counted[key] != recorded[key]}
+    for key in sorted(differ):
+        verdict(False, "records of " + " ".join(key), counted[key], recorded[key])
+    verdict(not differ and bool(counted), "accesses in records and in gpu.csv", sum(counted.values()),
+            sum(recorded.values()))
+    notes(arguments.profile)
+
+
+def launched(arguments):
+    """What a kernel of PyTorch loads from the other rank, and the Python line that launched it."""
+    volume, line = arguments.expected.read_text().strip().split(",")
+    rows_of_other = [row for row in table(arguments.profile / "gpu.csv") if row["memory"] == "ipc"]
+    loaded = [row for row in rows_of_other if row["access"] == "load"]
+    told = {(row["rank"], row["peer_rank"]) for row in rows_of_other}
+    verdict(told == {("1", "0")}, "who accesses whose memory", {("1", "0")}, told)
+    verdict(sum(int(row["bytes"]) for row in loaded) == int(volume), "bytes that PyTorch's kernels loaded", volume,
+            sum(int(row["bytes"]) for row in loaded))
+    lines = {row.get("launched", "").rpartition("/")[2] for row in rows_of_other}
+    verdict(lines == {line}, "the Python line that launched them", {line}, lines)
+    notes(arguments.profile)
+
+
+def traced(arguments):
+    """What the trace says of the questions in docs/gpu.md, in few lines: kinds of lines, how often, and one of each."""
+    kinds = {}
+    for file in arguments.traces:
+        for line in file.read_text(errors="replace").splitlines():
+            text = line.partition(" ")[2]
+            # Numbers and addresses differ from line to line; flags, events and states are what tells kinds apart.
+            kind = re.sub(r"\b(?!flags|status|event|site|number|permissions|visibility|device|source|kind)(\w+)=\S+",
+                          r"\1", text)
+            kind = re.sub(r"(?<!=)\b0x[0-9a-f]+|\b[0-9a-f]{16,}\b|\b\d{4,}\b", "N", kind)
+            count, example = kinds.get(kind, (0, text))
+            kinds[kind] = (count + 1, example)
+    for count, example in list(kinds.values())[: arguments.most]:
+        print(f"{count:7}  {example[:240]}")
+    if len(kinds) > arguments.most:
+        print(f"         and {len(kinds) - arguments.most} more kinds of lines")
+
+
+MODES = ["untraced", "empty", "aggregated", "sampled", "records"]
+
+
+def cost(arguments):
+    """A table for docs/gpu.md from the runs in a folder: MODE.ROUND.csv."""
+    times = defaultdict(list)
+    for file in sorted(arguments.runs.glob("*.csv")):
+        mode = file.name.split(".")[0]
+        for row in table(file):
+            for what in ("kernel_us", "step_us"):
+                if row[what]:
+                    times[row["workload"], what, mode].append(float(row[what]))
+    middle = {key: statistics.median(values) for key, values in times.items()}
+    print("| | untraced, µs | " + " | ".join(f"{mode}, ×" for mode in MODES[1:]) + " |")
+    print("| --- |" + " ---: |" * len(MODES))
+    for workload in dict.fromkeys(key[0] for key in times):
+        for what, text in (("kernel_us", "kernel"), ("step_us", "step")):
+            base = middle.get((workload, what, "untraced"))
+            if not base:
+                continue
+            ratios = [middle.get((workload, what, mode)) for mode in MODES[1:]]
+            cells = ["" if it is None else f"{it / base:.2f}" for it in ratios]
+            text = "until the first kernel has run" if workload == "start" else f"{workload}, {text}"
+            print(f"| {text} | {base:.1f} | " + " | ".join(cells) + " |")
+    for name, most in (("stencil", 3.0), ("alone", 1.5)):
+        base = middle.get((name, "kernel_us", "untraced"))
+        traced_time = middle.get((name, "kernel_us", "aggregated"))
+        if base and traced_time:
+            verdict(traced_time / base <= most, f"slowdown of the kernel of {name}", f"at most {most}",
+                    f"{traced_time / base:.2f}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name, act in (("rows", rows), ("sampled", sampled)):
+        command = commands.add_parser(name)
+        command.set_defaults(act=act)
+        command.add_argument("--expected", type=Path, required=True)
+        command.add_argument("--source", dest="sources", action="append", default=[])
+        if name == "rows":
+            command.add_argument("profile", type=Path)
+        else:
+            command.add_argument("profiles", type=Path, nargs="+")
+    command = commands.add_parser("records")
+    command.set_defaults(act=records)
+    command.add_argument("--through", required=True)
+    command.add_argument("profile", type=Path)
+    command.add_argument("records", type=Path)
+    command = commands.add_parser("launched")
+    command.set_defaults(act=launched)
+    command.add_argument("profile", type=Path)
+    command.add_argument("expected", type=Path)
+    command = commands.add_parser("traced")
+    command.set_defaults(act=traced)
+    command.add_argument("--most", type=int, default=60)
+    command.add_argument("traces", type=Path, nargs="+")
+    command = commands.add_parser("cost")
+    command.set_defaults(act=cost)
+    command.add_argument("runs", type=Path)
+    arguments = parser.parse_args()
+    try:
+        arguments.act(arguments)
+    except Exception as error:
+        traceback.print_exc()
+        verdict(False, "the comparison itself", "an end", repr(error))
+    sys.exit(1 if has_failed else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+//! scripts/gpu-check, as far as it can be tried without a GPU: that its programs compile where CUDA's compiler is found, that
+//! its comparison sees what differs, and what it says where there is no GPU.
+
+use mpisee_tests::{Mpi, root, within};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// CUDA's compiler, where scripts/gpu-check or `cargo xtask gpu` would find it.
+fn nvcc() -> Option<PathBuf> {
+    let told = std::env::var_os("CUDA_HOME").map(PathBuf::from);
+    let places = [PathBuf::from("/usr/local/cuda"), root().join("target/cuda/packages/nvidia/cu13")];
+    told.into_iter().chain(places).map(|it| it.join("bin/nvcc")).find(|it| it.is_file())
+}
+
+fn is_newer(file: &Path, than: &[&Path]) -> bool {
+    let modified = |path: &Path| path.metadata().and_then(|it| it.modified()).ok();
+    than.iter().all(|it| modified(file) > modified(it))
+}
+
+#[test]
+fn the_programs_compile() {
+    let Some(nvcc) = nvcc() else {
+        eprintln!("no CUDA compiler is found, so the programs of scripts/gpu-check are not compiled");
+        return;
+    };
+    let folder = root().join("target/test-programs/gpu-check");
+    fs::create_dir_all(&folder).expect("target can be written");
+    let programs = root().join("tests/gpu");
+    let mut sources: Vec<PathBuf> =
+        fs::read_dir(&programs).expect("it is there").map(|it| it.expect("an entry").path()).collect();
+    sources.push(root().join("bench/gpu_cost.cu"));
+    sources.retain(|it| it.extension().is_some_and(|it| it == "cu"));
+    assert!(sources.len() > 8, "{sources:?}");
+    let headers = ["check.h", "driver.h"].map(|it| programs.join(it));
+    for source in &sources {
+        let object = folder.join(source.file_name().expect("a file")).with_extension("o");
+        if is_newer(&object, &[source, &headers[0], &headers[1], &nvcc]) {
+            continue;
+        }
+        let mut compiler = Command::new(&nvcc);
+        compiler.args(["-std=c++17", "-O2", "-g", "-lineinfo", "-arch=sm_90", "-c"]);
+        compiler.args(["-Werror", "all-warnings", "-Xcompiler", "-Wall,-Wextra,-Werror"]);
+        compiler.arg("-I").arg(root().join("include")).args(Mpi::all()[0].include_flags());
+        let output = within(LIMIT, compiler.arg(source).arg("-o").arg(&object));
+        assert!(output.status.success(), "{}", text(&output));
+    }
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
+}
+
+/// Has the script's comparison compare a profile of one row, with these accesses, to what is expected.
+fn compare(folder: &Path, accesses: &str, more: &str) -> Output {
+    let profile = folder.join("test.mpisee");
+    fs::create_dir_all(&profile).expect("it can be made");
+    let expected = folder.join("expected");
+    fs::create_dir_all(&expected).expect("it can be made");
+    let line = 1 + fs::read_to_string(root().join("tests/gpu/killed.cu"))
+        .expect("it is there")
+        .lines()
+        .position(|it| it.ends_with("// @before"))
+        .expect("the line is marked");
+    // A column that nobody asks for, and the others in another order than in a profile.
+    let head = "new,rank,peer_rank,memory,kernel,source,object,access,width,accesses,bytes,error\n";
+    let row = format!("x,1,0,ipc,before,/src/killed.cu:{line},ghost cells,store,4,{accesses},1408,0\n");
+    fs::write(profile.join("gpu.csv"), format!("{head}{row}{more}")).expect("it can be written");
+    fs::write(profile.join("run.json"), "{\"notes\": []}").expect("it can be written");
+    let wanted = "rank,peer_rank,memory,kernel,access,width,object,line,accesses,bytes\n\
+                  1,0,ipc,before,store,4,ghost cells,before,352,1408\n";
+    fs::write(expected.join("1.csv"), wanted).expect("it can be written");
+    let mut python = Command::new("python3");
+    python.arg(root().join("tests/gpu/compare.py")).arg("rows").arg("--expected").arg(expected);
+    within(LIMIT, python.args(["--source", "killed.cu"]).arg(profile))
+}
+
+#[test]
+fn the_comparison_sees_what_differs() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let right = compare(folder.path(), "352", "");
+    assert!(right.status.success() && !text(&right).contains("DIFFERS"), "{}", text(&right));
+    let fewer = compare(folder.path(), "351", "");
+    assert_eq!(fewer.status.code(), Some(1));
+    assert!(text(&fewer).contains("expected (352, 1408), counted (351, 1408)"), "{}", text(&fewer));
+    let more = compare(folder.path(), "352", "x,1,1,pinned,before,/src/killed.cu:9,words,store,4,5,20,0\n");
+    assert_eq!(more.status.code(), Some(1));
+    assert!(text(&more).contains("expected (0, 0), counted (5, 20)"), "{}", text(&more));
+}
+
+#[test]
+fn without_a_gpu_it_says_so() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let lister = folder.path().join("nvidia-smi");
+    fs::write(&lister, "#!/bin/sh\nexit 9\n").expect("it can be written");
+    fs::set_permissions(&lister, fs::Permissions::from_mode(0o755)).expect("it is ours");
+    let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap_or_default());
+    let output = within(LIMIT, Command::new(root().join("scripts/gpu-check")).env("PATH", path));
+    assert_eq!(output.status.code(), Some(1));
+    let said = "gpu-check: there is no GPU here (nvidia-smi lists none), so nothing can be checked\n";
+    assert_eq!(text(&output), said);
+}
