@@ -1,12 +1,16 @@
 //! What is done with an input of each target. The fuzzers and the test that replays their corpora share it.
 
 use mpisee_profile::files::parts;
+use mpisee_profile::gpu::{self, GpuFile};
 use mpisee_profile::options::{Options, SETTINGS};
-use mpisee_profile::rows::{CallRow, CommRow, Members, OutsideRow, PeerRow, RankRow, RegionRow, Row};
+use mpisee_profile::rows::{
+    BinaryRow, CallRow, CommRow, GpuRow, GpuTotalRow, Members, OffsetRow, OutsideRow, PeerRow, RankRow,
+    RegionRow, Row,
+};
 use mpisee_profile::segment::layout::{Header, MAGIC, VERSION};
 use mpisee_profile::segment::tables::{name_of, names_can_be};
 use mpisee_profile::segment::{RankTables, Snapshot};
-use mpisee_profile::{Operation, Profile, RankSet};
+use mpisee_profile::{Folded, Operation, Profile, RankSet};
 use std::ffi::OsString;
 use std::mem::offset_of;
 use std::path::{Path, PathBuf};
@@ -15,8 +19,14 @@ use std::path::{Path, PathBuf};
 pub type Reader = fn(&[u8]);
 
 /// The targets by name.
-pub const TARGETS: [(&str, Reader); 4] =
-    [("segment", segment), ("tables", tables), ("answers", answers), ("texts", texts)];
+pub const TARGETS: [(&str, Reader); 6] = [
+    ("segment", segment),
+    ("tables", tables),
+    ("answers", answers),
+    ("texts", texts),
+    ("sums", sums),
+    ("kernels", kernels),
+];
 
 /// A segment, up to the rows of the profile that `recover` makes of it. What says that it is one of this version is put
 /// into its place, so that a new version does not make the corpus worthless.
@@ -42,9 +52,29 @@ pub fn segment(input: &[u8]) {
     name_of(words.as_slice(), u32::MAX);
 }
 
+/// The sums of other ranks, as they come up the tree. What says that they are of this version is put into its place.
+pub fn sums(input: &[u8]) {
+    let head = &Folded::default().encode()[..9];
+    let bytes: Vec<u8> = head.iter().chain(input).copied().collect();
+    let Ok(mut sums) = Folded::decode(&bytes) else { return };
+    sums.merge(sums.clone());
+    let again = Folded::decode(&sums.encode()).expect("what was written can be read");
+    assert_eq!(again.tables().gpu, sums.tables().gpu);
+}
+
+/// The file in which a process counts what its GPU kernels access, behind what says that it is one.
+pub fn kernels(input: &[u8]) {
+    let bytes: Vec<u8> = gpu::MAGIC.iter().chain(input).copied().collect();
+    let Ok(file) = GpuFile::parse(&bytes) else { return };
+    let parts = gpu::parts(&file, 3);
+    let rows = parts.iter().filter(|part| matches!(part, gpu::Part::Row(..))).count();
+    gpu::binaries(&parts);
+    assert_eq!(gpu::join(parts).0.len(), rows);
+}
+
 /// The sections of a profile as one text: each begins with a line `@` and the name of the file.
 fn sections(input: &[u8]) -> Vec<(&'static str, &[u8])> {
-    const FILES: [&str; 7] = [
+    const FILES: [&str; 11] = [
         "run.json",
         RankRow::FILE,
         CommRow::FILE,
@@ -52,6 +82,10 @@ fn sections(input: &[u8]) -> Vec<(&'static str, &[u8])> {
         PeerRow::FILE,
         RegionRow::FILE,
         OutsideRow::FILE,
+        OffsetRow::FILE,
+        GpuRow::FILE,
+        GpuTotalRow::FILE,
+        BinaryRow::FILE,
     ];
     let mut found: Vec<(&'static str, &[u8])> = Vec::new();
     let mut rest = input;
@@ -110,11 +144,15 @@ pub fn tables(input: &[u8]) {
         read::<PeerRow>(&profile);
         read::<RegionRow>(&profile);
         read::<OutsideRow>(&profile);
+        read::<OffsetRow>(&profile);
+        read::<GpuRow>(&profile);
+        read::<GpuTotalRow>(&profile);
+        read::<BinaryRow>(&profile);
     });
 }
 
 /// The commands that only read a profile; `{}` stands for it.
-const COMMANDS: [&str; 18] = [
+const COMMANDS: [&str; 22] = [
     "summary {}",
     "summary --all {}",
     "comms {}",
@@ -133,6 +171,10 @@ const COMMANDS: [&str; 18] = [
     "summary --output json {}",
     "ops --output csv --kind p2p --size 64- {}",
     "comms --comm W* --output csv {}",
+    "gpu {}",
+    "gpu --by device --detail {}",
+    "gpu --by object --of accesses {}",
+    "gpu --annotate --output json {}",
 ];
 
 /// A whole profile, through a command of mpisee-through: the first byte says which.

@@ -235,7 +235,13 @@ impl FoldedFiles {
         if !tables.outside.is_empty() {
             write_table(&directory, &tables.outside)?;
         }
-        directory.finish(&RunInfo { folded: true, ..run.clone() })
+        if !tables.gpu.is_empty() {
+            write_table(&directory, &tables.gpu)?;
+            write_table(&directory, &tables.binaries)?;
+        }
+        let mut run = RunInfo { folded: true, ..run.clone() };
+        run.notes.extend(tables.notes);
+        directory.finish(&run)
     }
 }
 

@@ -11,7 +11,9 @@ use std::str::FromStr;
 
 pub mod folded;
 
-pub use folded::{NodeRow, OffsetRow, OutsideTotalRow, Ranks, RegionTotalRow, SpreadRow, TotalRow};
+pub use folded::{
+    GpuTotalRow, NodeRow, OffsetRow, OutsideTotalRow, PeerDevice, Ranks, RegionTotalRow, SpreadRow, TotalRow,
+};
 
 /// A record type: the file that holds it. Its columns are its fields.
 pub trait Row: Serialize + DeserializeOwned {

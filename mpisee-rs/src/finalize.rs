@@ -12,6 +12,7 @@ use crate::naming;
 use crate::process::{self, Process};
 use crate::segment;
 use mpisee_profile::files::{FoldedFiles, ProfileFiles, Shared, TABLES, not_shared, parts};
+use mpisee_profile::gpu::Part;
 use mpisee_profile::nodes::Nodes;
 use mpisee_profile::process as identity;
 use mpisee_profile::rows::Seconds;
@@ -90,6 +91,8 @@ fn write_over(process: &Process, mut open: impl FnMut(&Process) -> Link) {
 pub struct Own {
     /// Its rows as CSV text, by table; `None` if its counters cannot be read.
     parts: Option<[Vec<u8>; TABLES]>,
+    /// What its GPU kernels accessed.
+    kernels: Vec<Part>,
     wall_ns: u64,
     profiler_ns: u64,
     /// What a recorded call costs.
@@ -126,6 +129,7 @@ fn own_rows(process: &Process, end: Moment, absent: &RankSet) -> Own {
             call_ns: call_ns(&snapshot, end),
             init_ns: snapshot.price[price::INIT_NS],
             parts: Some(parts(&tables)),
+            kernels: tables.gpu,
             end,
             end_realtime_ns: 0,
             is_unsteady: !clock::is_steady(start_of(process.segment.header()), end),
@@ -159,7 +163,7 @@ fn collect(process: &Process, link: &Link, own: Own, absent: RankSet, told: &mut
                 false
             }
             Some(Order::BringSums) => {
-                sums::gather(process, link, &tree, own.end, &absent);
+                sums::gather(process, link, &tree, own.end, &own.kernels, &absent);
                 false
             }
             Some(Order::Written | Order::Keep) | None => true,
@@ -253,7 +257,7 @@ impl<'l> Writing<'l> {
                     self.share_rows(process, tree, own.rows(), *files, shared)
                 }
                 (Files::Rows(files), _) => self.take_rows(tree, own.rows(), *files),
-                (Files::Sums(files, _), _) => Ok(self.take_sums(process, tree, own.end, files)),
+                (Files::Sums(files, _), _) => Ok(self.take_sums(process, tree, own, files)),
             });
             if !self.link.is_whole() {
                 return false;
@@ -343,8 +347,8 @@ impl<'l> Writing<'l> {
     }
 
     /// Takes the sums over all ranks.
-    fn take_sums(&mut self, process: &Process, tree: &Tree, end: Moment, files: FoldedFiles) -> Files {
-        let (folded, lost) = sums::gather(process, self.link, tree, end, &self.absent);
+    fn take_sums(&mut self, process: &Process, tree: &Tree, own: &Own, files: FoldedFiles) -> Files {
+        let (folded, lost) = sums::gather(process, self.link, tree, own.end, &own.kernels, &self.absent);
         self.lost = lost;
         Files::Sums(files, Box::new(folded))
     }
@@ -365,9 +369,6 @@ impl<'l> Writing<'l> {
         if let Ok(Files::Sums(_, folded)) = &files {
             let expected = u64::from(self.link.size()).saturating_sub(lost.len());
             report::note_unreadable(&mut run, expected.saturating_sub(folded.ranks()));
-            if process.options.gpu {
-                report::note_gpu_left_out(&mut run);
-            }
         }
         let write = |files| match files {
             Files::Rows(files) => files.finish(&run),

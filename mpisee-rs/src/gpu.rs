@@ -3,10 +3,17 @@
 
 use crate::message::say;
 use crate::process::Process;
-use mpisee_profile::gpu::{self, GpuFile, Part};
+use mpisee_profile::gpu::{self, Exports, GpuFile, Part};
+use mpisee_profile::process as identity;
+use mpisee_profile::segment::layout::HEADER_BYTES;
+use mpisee_profile::segment::{Snapshot, owner_of};
 use std::ffi::{c_char, c_void};
-use std::path::PathBuf;
+use std::fs::{File, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::sync::atomic::Ordering;
 
 /// Completes the file.
 type Collect = extern "C" fn();
@@ -57,6 +64,56 @@ pub fn parts(process: &Process) -> Vec<Part> {
             Vec::new()
         }
     }
+}
+
+/// Puts the owners of other ranks' memory into a rank's rows, which are to be summed up: once they are, no handle is left by
+/// which somebody could tell. What others of this node exported is in the files that lie beside the own one; all ranks have
+/// completed theirs when the first is told to sum up.
+pub fn tell_owners(process: &Process, parts: &mut [Part]) {
+    if !gpu::needs_owners(parts) {
+        return;
+    }
+    let mut owners = Exports::default();
+    let segments = &process.options.segments;
+    for entry in std::fs::read_dir(segments).into_iter().flatten().flatten() {
+        owners.add(of_world(process, segments, &entry.path()).unwrap_or_default());
+    }
+    owners.tell_all(parts);
+}
+
+/// What kernels of the rank with this segment accessed; nothing if it is no segment of this world, whose processes run.
+fn of_world(process: &Process, segments: &Path, path: &Path) -> Option<Vec<Part>> {
+    let (user, pid) = owner_of(path.file_name()?.to_str()?)?;
+    let mut words = Vec::new();
+    open(path, user)?.take(HEADER_BYTES as u64).read_to_end(&mut words).ok()?;
+    let words: Vec<u64> = words.as_chunks().0.iter().map(|&word| u64::from_ne_bytes(word)).collect();
+    let (header, _) = Snapshot::read_header(words.as_slice()).ok()?;
+    let job = process.segment.header().job.load(Ordering::Relaxed);
+    if (header.pid, header.job, header.world_size) != (pid, job, process.world_size) {
+        return None;
+    }
+    // A job of the same number may have left its segments. In other containers processes cannot be seen.
+    let is_seen = header.namespace == identity::namespace();
+    let runs = |seen: identity::Seen| !seen.ended && seen.start == header.process_start;
+    if header.boot != identity::boot() || is_seen && !identity::look_at(pid).is_some_and(runs) {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    let file = gpu::path(segments, user, pid, header.process_start);
+    open(&file, user)?.read_to_end(&mut bytes).ok()?;
+    Some(gpu::parts(&GpuFile::parse(&bytes).ok()?, header.world_rank))
+}
+
+/// Opens a file that is this user's alone, in a folder where everybody may put files. Neither follows a link nor waits for
+/// the other end of a pipe.
+fn open(path: &Path, user: u32) -> Option<File> {
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
+    let metadata = file.metadata().ok()?;
+    // SAFETY: getuid cannot fail.
+    let own_user = unsafe { libc::getuid() };
+    let is_own = (user, metadata.uid()) == (own_user, own_user);
+    (metadata.is_file() && is_own && metadata.mode() & 0o077 == 0).then_some(file)
 }
 
 /// Removes the file; the rows of it are in the profile.

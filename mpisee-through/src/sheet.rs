@@ -255,6 +255,12 @@ impl Shown {
         output.limit(self.top, self.all)
     }
 
+    /// How many there are in a picture: what is asked for, else so many; `most` at most.
+    pub fn in_picture(&self, unless_asked: usize, most: usize) -> usize {
+        let asked = if self.all { most } else { self.top.unwrap_or(unless_asked) };
+        asked.min(most)
+    }
+
     /// Cuts the rows and says what was cut; `nothing` is said where there is no row at all.
     pub fn cut(&self, output: &OutputArgs, rows: &mut Vec<Vec<Value>>, nothing: &str) -> String {
         let limit = self.limit(output);

@@ -317,7 +317,235 @@ fn pictures_have_kernels_and_messages_side_by_side() {
     let darkest = pixels.chunks_exact(3).filter(|pixel| *pixel == [8, 48, 107]).count();
     assert!(darkest > 10_000, "a field of the largest");
 
-    stencil.run(&["gpu", "app.mpisee", "--image", "a.svg", "--by", "line"]).fails_with(&["--by rank or"]);
+    let graph = ["gpu", "app.mpisee", "--image", "a.svg", "--by", "line", "--graph"];
+    stencil.run(&graph).fails_with(&["--graph draws pairs, --by rank or --by device"]);
+    let none = ["gpu", "app.mpisee", "--image", "none.svg", "--kernel", "x"];
+    stencil.run(&none).fails_with(&["there is nothing to draw: No access matches the filters"]);
+    assert!(!stencil.beside().join("none.svg").exists());
+}
+
+/// What is written in a picture, and what shows under the pointer.
+fn drawn(profile: &Written, arguments: &[&str]) -> String {
+    profile.run(&[&["gpu", "app.mpisee", "--image", "a.svg"], arguments].concat()).prints("");
+    std::fs::read_to_string(profile.beside().join("a.svg")).unwrap()
+}
+
+#[track_caller]
+fn has(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+}
+
+#[test]
+fn lines_kernels_objects_and_kinds_are_drawn_as_bars() {
+    let stencil = profile(STENCIL);
+    let lines = drawn(&stencil, &["--by", "line", "--kernel", "h*"]);
+    has(
+        &lines,
+        &[
+            "<title>Bytes that GPU kernels accessed, by line</title>",
+            ">10.39 KiB in 2 lines</text>",
+            "<title>stencil.cu:41, halo: 1280 accesses, 0 bytes loaded, 10240 stored, 0 by atomics</title>",
+            ">stencil.cu:42</text>",
+            ">96.2 %</text>",
+            ">400 B</text>",
+        ],
+    );
+    // The bar of the second, which loads, is as long beside that of the first, which stores.
+    let wide = |colour: &str| -> f64 {
+        let bar = lines.lines().find(|line| line.contains(colour) && line.contains("<title>")).unwrap();
+        bar.split("width=\"").nth(1).unwrap().split('"').next().unwrap().parse().unwrap()
+    };
+    assert!((wide("#9ec4e4") / wide("#08306b") - 400.0 / 10240.0).abs() < 1e-3, "{lines}");
+    has(
+        &drawn(&stencil, &["--by", "kernel", "--of", "accesses"]),
+        &[">1384 accesses in 2 kernels</text>", ">99.7 %"],
+    );
+    let objects = drawn(&stencil, &["--by", "object", "--top", "1"]);
+    has(
+        &objects,
+        &[
+            ">3 more objects have 14.0 %; --top N draws N, and 256 at most.</text>",
+            ">'app' is not there; its calls are told as addresses; --source DIR says where to look</text>",
+        ],
+    );
+    has(
+        &drawn(&stencil, &["--by", "access"]),
+        &[">load, bulk copies</text>", ">store, 8 bytes wide</text>", ">by atomics</text>"],
+    );
+    let device = drawn(&stencil, &["--by", "device", "--detail", "--device", "GPU-a"]);
+    has(
+        &device,
+        &[
+            ">GPU-a: 2 kinds of access</text>",
+            ">GPU-a: 1 object</text>",
+            ">GPU-a: 2 lines</text>",
+            "MPI sent 1000 bytes there, and received 0</title>",
+            "<title>ghost cells, memory of rank 1: 740 accesses, 400 bytes loaded, 5120 stored, 0 by atomics</title>",
+        ],
+    );
+    assert!(!drawn(&stencil, &["--by", "kernel", "--detail"]).contains(">halo: 2 lines, halo"), "known");
+}
+
+#[test]
+fn names_in_pictures_are_escaped_cut_and_whole_under_the_pointer() {
+    let long = "n".repeat(400);
+    let row = |line: u32, object: &str| {
+        format!("0,GPU-a,0,host,pinned,norm,a.cu:{line},\"{object}\",load,4,{line},4,1,0.0\n")
+    };
+    let rows: String = (1..=300).map(|line| row(line, "<halo> & \"\"co\"\"")).collect();
+    let profile = profile(&format!("{rows}{}", row(301, &long)));
+    let text = drawn(&profile, &["--by", "object"]);
+    has(
+        &text,
+        &[">&lt;halo&gt; &amp; \"co\"</text>", &format!("<title>{long}, memory of host: "), "n…</text>"],
+    );
+    assert!(!text.contains(&format!(">{long}<")), "{text}");
+    // As many as are asked for, and no more than there is room for.
+    let rows = |text: String| text.matches(">norm</text>").count();
+    let more = |text: &str, number: u32| has(text, &[&format!(">{number} more lines have ")]);
+    let some = drawn(&profile, &["--by", "line", "--of", "accesses"]);
+    more(&some, 301 - 24);
+    assert_eq!(rows(some), 24);
+    let all = drawn(&profile, &["--by", "line", "--all"]);
+    more(&all, 301 - 256);
+    assert_eq!(rows(all), 256);
+    assert_eq!(rows(drawn(&profile, &["--by", "line", "--top", "7"])), 7);
+}
+
+#[test]
+fn the_source_is_drawn_with_a_bar_for_each_line() {
+    let stencil = profile(STENCIL);
+    std::fs::create_dir(stencil.beside().join("src")).unwrap();
+    let wide = format!("\tif (a<b && {}) {{", "x".repeat(200));
+    let text = source(43).replace("\tline 42;", &wide);
+    std::fs::write(stencil.beside().join("src/stencil.cu"), text).unwrap();
+    let text = drawn(&stencil, &["--annotate", "--ranks", "0", "--source", "src"]);
+    has(
+        &text,
+        &[
+            "<title>Bytes that GPU kernels accessed, in the source</title>",
+            "<title>stencil.cu: 740 accesses, 400 bytes loaded, 5120 stored, 0 by atomics</title>stencil.cu</text>",
+            ">    line 39;</text>",
+            "<title>line 41: 640 accesses, 0 bytes loaded, 5120 stored, 0 by atomics</title>    line 41;</text>",
+            ">92.8 %</text>",
+            &format!("<title>if (a&lt;b &amp;&amp; {}) {{; line 42: 100 accesses", "x".repeat(200)),
+            "x…</text>",
+            "was written after the run: its lines may not be those that ran.</text>",
+        ],
+    );
+    let png = ["gpu", "app.mpisee", "--annotate", "--source", "src", "--image", "a.png"];
+    stencil.run(&png).prints("");
+    assert!(std::fs::read(stencil.beside().join("a.png")).unwrap().starts_with(b"\x89PNG"));
+    assert!(!text.contains("line 38;") && text.contains("xml:space=\"preserve\""), "{text}");
+    let few = drawn(&stencil, &["--annotate", "--top", "1"]);
+    has(&few, &[">3 more lines have 14.0 %; --top N draws N, and 200 at most.</text>"]);
+}
+
+const TOTALS: &str = "\
+memory,offset_min,offset_max,peer_device,kernel,source,launched,object,access,width,count,accesses,bytes,bytes_min,bytes_max,bytes_max_rank,sampled,error
+ipc,1,1,another,halo,stencil.cu:41,,ghost cells,store,8,4000,640,5120,1,2,3,1,0.0
+ipc,4,7,another,halo,stencil.cu:42,,ghost of *,load,4,10,100,400,40,40,0,10,30.0
+ipc,,,,halo,stencil.cu:42,,*,load,4,10,50,200,40,40,0,10,40.0
+ipc,-1,-1,same,halo,stencil.cu:41,,ghost cells,store,8,10,64,512,40,40,0,10,0.0
+pinned,0,0,host,norm,stencil.cu:77,,flags,atomic,8,10,3,24,24,24,0,1,0.0
+";
+const OFFSETS: &str = "\
+comm,offset_min,offset_max,pairs,sent_messages,sent_bytes,received_messages,received_bytes
+W,1,1,7,7,700,0,0
+W_s1.0,1,1,1,1,11,0,0
+W,-1,-1,7,0,0,7,711
+W,5,8,1,1,9,1,9
+";
+
+/// Of 8000 ranks, with sums over them.
+fn profile_of_sums() -> Written {
+    let profile = Builder::new(8).write();
+    let run = profile.directory.join("run.json");
+    let text = std::fs::read_to_string(&run).unwrap();
+    let mut value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    value["folded"] = true.into();
+    std::fs::write(&run, value.to_string()).unwrap();
+    std::fs::write(profile.directory.join("gpu-totals.csv"), TOTALS).unwrap();
+    std::fs::write(profile.directory.join("offsets.csv"), OFFSETS).unwrap();
+    profile
+}
+
+#[test]
+fn sums_over_ranks_are_told_by_how_far_the_owner_is() {
+    let sums = profile_of_sums();
+    // A blank at the begin of a text in lines is none.
+    sums.run(&["gpu", "app.mpisee"]).prints(
+        "\x20\
+OWNER AT  ACCESSES  LOADED  STORED  ATOMIC  SHARE%  ERROR  MPI SENT  MPI RECEIVED
+       +1       640       0    5120       0    81.8      0       711             0
+       -1        64       0     512       0     8.2      0         0           711
+ +4 to +7       100     400       0       0     6.4     30         -             -
+(unknown)        50     200       0       0     3.2     40         -             -
+     host         3       0       0      24     0.4      0         -             -
+",
+    );
+    sums.run(&["gpu", "app.mpisee", "--by", "device"]).prints(
+        "\
+MEMORY OF       ACCESSES  LOADED  STORED  ATOMIC  SHARE%  ERROR
+another device       740     400    5120       0    88.2     30
+same device           64       0     512       0     8.2      0
+(unknown)             50     200       0       0     3.2     40
+host                   3       0       0      24     0.4      0
+",
+    );
+    sums.run(&["gpu", "app.mpisee", "--by", "object", "--peer-device", "another*"]).prints(
+        "\
+OBJECT       OWNER AT  ACCESSES  LOADED  STORED  ATOMIC  SHARE%  ERROR
+ghost cells        +1       640       0    5120       0    92.8      0
+ghost of *   +4 to +7       100     400       0       0     7.2     30
+",
+    );
+    // Errors add up as squares.
+    sums.run(&["gpu", "app.mpisee", "--by", "line", "--line", "*:42"]).prints(
+        "\
+LINE           KERNEL  ACCESSES  LOADED  STORED  ATOMIC  SHARE%  ERROR
+stencil.cu:42  halo         150     600       0       0   100.0     50
+",
+    );
+    let detail = sums.run(&["gpu", "app.mpisee", "--detail", "--line", "*:41"]);
+    has(
+        &detail.exits(0).stdout,
+        &[
+            "OWNER AT  OBJECT       OWNER AT  ACCESSES",
+            "      +1  ghost cells        +1       640",
+            "      -1  same device           64",
+        ],
+    );
+    let picture = drawn(&sums, &[]);
+    has(
+        &picture,
+        &[
+            "<title>Bytes that GPU kernels accessed, by offset of the owner</title>",
+            "<title>memory of rank +1: 640 accesses with a standard error of 0, 0 bytes loaded, 5120 stored, 0 by atomics; \
+             MPI sent 711 bytes there, and received 0</title>",
+            ">memory of rank +4 to +7</text>",
+        ],
+    );
+    has(&drawn(&sums, &["--by", "device", "--detail"]), &[">memory of same device: 1 kind of access</text>"]);
+}
+
+#[test]
+fn what_sums_do_not_have_is_said_in_a_sentence() {
+    let sums = profile_of_sums();
+    for arguments in [
+        &["--ranks", "1"][..],
+        &["--device", "GPU*"],
+        &["--graph", "--image", "a.svg"],
+        &["--by", "address", "--records", "."],
+    ] {
+        sums.run(&[&["gpu", "app.mpisee"], arguments].concat())
+            .fails_with(&["has sums over ranks", "MPISEE_FOLD=8"]);
+    }
+    std::fs::remove_file(sums.directory.join("gpu-totals.csv")).unwrap();
+    sums.run(&["gpu", "app.mpisee"])
+        .prints("The profile has no accesses of GPU kernels; `mpisee --gpu` counts them.\n");
 }
 
 /// A program that prints the return addresses of the calls that lead to `take`, which is inlined in `fill`.
@@ -572,4 +800,20 @@ fn a_profile_without_such_accesses_says_so() {
     profile("0,GPU-a,0,host,pinned,norm,a.cu:1,x,read,4,1,4,1,0.0\n")
         .run(&["gpu", "app.mpisee"])
         .fails_with(&["gpu.csv", "read"]);
+}
+
+#[test]
+fn check_finds_rows_that_cannot_be() {
+    profile(STENCIL).run(&["check", "app.mpisee"]).exits(0);
+    let rows = "0,GPU-a,7,GPU-b,ipc,halo,a.cu:1,x,store,8,10,80,1,0.0\n\
+                5,GPU-a,1,GPU-b,ipc,halo,a.cu:2,x,store,8,10,81,1,0.0\n";
+    let ran = profile(rows).run(&["check", "app.mpisee"]);
+    has(
+        &ran.exits(1).stdout,
+        &[
+            "rank 7 owns memory in gpu.csv, and run.json has 3 ranks",
+            "rank 5 is in gpu.csv and not in ranks.csv",
+            "a.cu:2 has 10 accesses of 8 bytes in gpu.csv, and 81 bytes",
+        ],
+    );
 }

@@ -118,7 +118,9 @@ impl Place {
 }
 
 fn bytes_by_rank(profile: &Profile) -> Vec<(u32, u64)> {
-    profile.rows::<CallRow>().unwrap().map(|row| row.map(|row| (row.rank, row.bytes)).unwrap()).collect()
+    // A changed byte may make the run one of very many ranks, whose profile has sums.
+    let rows = profile.rows_if_any::<CallRow>().unwrap();
+    rows.map(|row| row.map(|row| (row.rank, row.bytes)).unwrap()).collect()
 }
 
 #[test]

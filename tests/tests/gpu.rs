@@ -3,10 +3,11 @@
 
 #[path = "gpu/sharing.rs"]
 mod sharing;
+mod sums;
 
 use mpisee_profile::Profile;
 use mpisee_profile::gpu::Access;
-use mpisee_profile::rows::{GpuMemory, GpuRow};
+use mpisee_profile::rows::{GpuMemory, GpuRow, GpuTotalRow, PeerDevice};
 use mpisee_tests::{Mpi, Run, Tables, dist, on_each_mpi, root, within};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -241,6 +242,127 @@ fn what_kernels_did_before_a_kill_is_recovered() {
         let seen: Vec<_> =
             rows.iter().map(|it| (it.rank, it.peer_rank, it.accesses, it.object.as_str())).collect();
         assert_eq!(seen, [(1, Some(0), 288, "ghost cells")]);
+        assert_eq!(left(prefix.path()), 0);
+    });
+}
+
+/// Three ranks in a ring have their right neighbour at +1, and the last at -2; ranks 0 and 2 share a device.
+#[test]
+fn sums_over_ranks_have_what_the_rows_have_and_are_told_in_every_view() {
+    on_each_mpi(|mpi| {
+        let (by_rank, folded) = (installation(), installation());
+        let module = root().join("gpu-tracer/tests/modules/lines.cubin").display().to_string();
+        let output = run(mpi, by_rank.path(), "gpu_stencil", &module, &[]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let folded = folded.path();
+        let output = run(mpi, folded, "gpu_stencil", &module, &["--fold", "2"]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!((output.stdout, left(folded)), (Vec::new(), 0));
+        sums::assert_sums_of(&by_rank.path().join("test.mpisee"), &folded.join("test.mpisee"));
+        let run = Profile::open(folded.join("test.mpisee")).expect("it was written").run().clone();
+        assert_eq!((run.folded, run.notes), (true, Vec::new()));
+
+        let csv = |by: &str| ask(folded, &["--by", by, "--output", "csv"]);
+        assert_eq!(
+            csv("rank"),
+            "owner_offset,accesses,loaded_bytes,stored_bytes,atomic_bytes,share,mpi_sent_bytes,mpi_received_bytes\n\
+             +1,512,640,2816,0,0.592592593,203,0\n\
+             -2,352,512,1792,0,0.395061728,103,0\n\
+             host,18,0,0,72,0.012345679,,\n"
+        );
+        assert_eq!(
+            csv("device"),
+            "peer_device,accesses,loaded_bytes,stored_bytes,atomic_bytes,share\n\
+             another device,512,640,2816,0,0.592592593\n\
+             same device,352,512,1792,0,0.395061728\n\
+             host,18,0,0,72,0.012345679\n"
+        );
+        let made = line_with("= make_cells");
+        assert!(csv("object").contains(&format!(" < main at gpu_stencil.c:{made},+1,512,640,2816,0,")));
+        for by in ["line", "kernel", "access"] {
+            assert_eq!(csv(by), ask(by_rank.path(), &["--by", by, "--output", "csv"]), "{by}");
+        }
+        let sources = root().join("gpu-tracer/tests/modules").display().to_string();
+        let annotate = ["--annotate", "--source", &sources];
+        assert_eq!(ask(folded, &annotate), ask(by_rank.path(), &annotate));
+        let detail = ask(folded, &["--by", "device", "--peer-device", "same*", "--detail"]);
+        assert!(
+            detail.contains("\nsame device  store       8       224       0    1792       0    77.8\n"),
+            "{detail}"
+        );
+        for arguments in [&["--ranks", "1"][..], &["--device", "*"], &["--by", "address", "--records", "."]] {
+            let mut through = Command::new(dist().join("bin/mpisee-through"));
+            let output = through.args(["gpu", "test.mpisee"]).args(arguments).current_dir(folded).output();
+            let output = output.expect("it starts");
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{said}");
+            assert!(said.contains("MPISEE_FOLD=3") && said.lines().count() == 1, "{said}");
+        }
+        let mut through = Command::new(dist().join("bin/mpisee-through"));
+        let checked = through.arg("check").arg(folded.join("test.mpisee")).output().expect("it starts");
+        assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
+    });
+}
+
+/// Each rank has segments in a folder of its own, as in containers that share nothing.
+const APART: &str = r#"export MPISEE_SEGMENTS=$PWD/segments/${OMPI_COMM_WORLD_RANK:-$PMI_RANK}
+mkdir $MPISEE_SEGMENTS; exec "$0" "$@""#;
+
+#[test]
+fn an_owner_whose_file_cannot_be_seen_is_unknown_in_sums() {
+    on_each_mpi(|mpi| {
+        for (fold, offset) in [("2", None), ("3", Some(-1))] {
+            let prefix = installation();
+            let prefix = prefix.path();
+            let program = compile(mpi, "gpu_ipc", &[]);
+            let mut command = launch(mpi, prefix, &["--fold", fold]);
+            let output = within(LIMIT, command.args(["sh", "-c", APART]).arg(program).arg("finalize"));
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            let profile = Profile::open(prefix.join("test.mpisee")).expect("it was written");
+            let rows: Vec<GpuRow> = sums::all(&profile);
+            let totals: Vec<GpuTotalRow> = sums::all(&profile);
+            let of_rows = rows.iter().map(|row| (row.peer_rank.map(|_| -1), row.accesses, row.bytes));
+            let of_totals = totals.iter().map(|row| (row.offset_min, row.accesses, row.bytes));
+            assert_eq!(of_rows.chain(of_totals).collect::<Vec<_>>(), [(offset, 288, 2304)]);
+            let notes = &profile.run().notes;
+            let is_said = notes
+                .iter()
+                .any(|note| note.starts_with("1 of the rows that gpu-totals.csv sums up is of memory"));
+            assert_eq!(
+                (is_said, notes.len()),
+                (offset.is_none(), usize::from(offset.is_none())),
+                "{notes:?}"
+            );
+            for rank in 0..3 {
+                let left =
+                    std::fs::read_dir(prefix.join("segments").join(rank.to_string())).expect("it was made");
+                assert_eq!(left.count(), 0, "a clean run leaves nothing");
+            }
+        }
+    });
+}
+
+#[test]
+fn what_kernels_did_before_a_kill_is_recovered_in_sums() {
+    on_each_mpi(|mpi| {
+        let prefix = installation();
+        let output = run(mpi, prefix.path(), "gpu_ipc", "kill", &["--fold", "2"]);
+        assert!(!output.status.success());
+        let recovered = prefix.path().join("recovered.mpisee");
+        let mut recover = Command::new(dist().join("bin/mpisee-through"));
+        recover.arg("recover").arg(prefix.path().join("segments")).arg("--clean").arg("-o").arg(&recovered);
+        let output = within(LIMIT, &mut recover);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let profile = Profile::open(&recovered).expect("it was recovered");
+        assert!(profile.run().folded);
+        let rows: Vec<GpuTotalRow> = sums::all(&profile);
+        let [row] = &rows[..] else { panic!("{rows:#?}") };
+        assert_eq!(
+            (row.offset_min, row.offset_max, row.peer_device),
+            (Some(-1), Some(-1), Some(PeerDevice::Another))
+        );
+        assert_eq!((row.count, row.accesses, row.bytes, row.bytes_max_rank), (1, 288, 2304, 1));
+        assert_eq!((row.object.as_str(), row.kernel.as_str()), ("ghost cells", "copy"));
         assert_eq!(left(prefix.path()), 0);
     });
 }

@@ -1,5 +1,6 @@
 //! How sums travel: numbers in as few bytes as they need (LEB128), texts after their length.
 
+use super::gpu::GpuSums;
 use super::sums::Spread;
 use super::{
     ALL, About, Cell, CellKey, Comm, Entered, Folded, Node, OffsetKey, Region, Traffic, Whole, bounded,
@@ -10,14 +11,14 @@ use crate::rows::{Memory, Ranks};
 use crate::{Operation, RankSet};
 
 /// The first byte, another after each change of what follows.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// Appends to the bytes.
 #[derive(Default)]
-struct Writer(Vec<u8>);
+pub struct Writer(Vec<u8>);
 
 impl Writer {
-    fn wide(&mut self, mut number: u128) {
+    pub fn wide(&mut self, mut number: u128) {
         while number >= 0x80 {
             self.0.push(number as u8 | 0x80);
             number >>= 7;
@@ -25,7 +26,7 @@ impl Writer {
         self.0.push(number as u8);
     }
 
-    fn number(&mut self, mut number: u64) {
+    pub fn number(&mut self, mut number: u64) {
         while number >= 0x80 {
             self.0.push(number as u8 | 0x80);
             number >>= 7;
@@ -34,16 +35,16 @@ impl Writer {
     }
 
     /// Small numbers take few bytes on both sides of 0.
-    fn signed(&mut self, number: i64) {
+    pub fn signed(&mut self, number: i64) {
         self.number((number << 1 ^ number >> 63) as u64);
     }
 
-    fn text(&mut self, text: &str) {
+    pub fn text(&mut self, text: &str) {
         self.number(text.len() as u64);
         self.0.extend_from_slice(text.as_bytes());
     }
 
-    fn spread(&mut self, spread: &Spread) {
+    pub fn spread(&mut self, spread: &Spread) {
         self.wide(spread.sum);
         self.wide(spread.squares);
         self.number(spread.min);
@@ -96,10 +97,10 @@ impl Writer {
 }
 
 /// Takes from the bytes; `None` where they are not what a [`Writer`] makes.
-struct Reader<'b>(&'b [u8]);
+pub struct Reader<'b>(&'b [u8]);
 
 impl<'b> Reader<'b> {
-    fn wide(&mut self) -> Option<u128> {
+    pub fn wide(&mut self) -> Option<u128> {
         let mut number = 0u128;
         for shift in (0..128).step_by(7) {
             let (&byte, rest) = self.0.split_first()?;
@@ -117,7 +118,7 @@ impl<'b> Reader<'b> {
         None
     }
 
-    fn number(&mut self) -> Option<u64> {
+    pub fn number(&mut self) -> Option<u64> {
         let mut number = 0u64;
         for shift in (0..64).step_by(7) {
             let (&byte, rest) = self.0.split_first()?;
@@ -134,16 +135,16 @@ impl<'b> Reader<'b> {
         None
     }
 
-    fn narrow<T: TryFrom<u64>>(&mut self) -> Option<T> {
+    pub fn narrow<T: TryFrom<u64>>(&mut self) -> Option<T> {
         self.number()?.try_into().ok()
     }
 
-    fn signed(&mut self) -> Option<i64> {
+    pub fn signed(&mut self) -> Option<i64> {
         let number = self.number()?;
         Some((number >> 1) as i64 ^ -((number & 1) as i64))
     }
 
-    fn flag(&mut self) -> Option<bool> {
+    pub fn flag(&mut self) -> Option<bool> {
         match self.number()? {
             0 => Some(false),
             1 => Some(true),
@@ -151,7 +152,7 @@ impl<'b> Reader<'b> {
         }
     }
 
-    fn text(&mut self) -> Option<String> {
+    pub fn text(&mut self) -> Option<String> {
         let length: usize = self.narrow()?;
         let (text, rest) = self.0.split_at_checked(length)?;
         self.0 = rest;
@@ -159,7 +160,7 @@ impl<'b> Reader<'b> {
     }
 
     /// So many of something, each of at least one byte.
-    fn list<T>(&mut self, mut one: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
+    pub fn list<T>(&mut self, mut one: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
         let count: usize = self.narrow()?;
         if count > self.0.len() {
             return None;
@@ -171,7 +172,7 @@ impl<'b> Reader<'b> {
         Some(list)
     }
 
-    fn spread(&mut self) -> Option<Spread> {
+    pub fn spread(&mut self) -> Option<Spread> {
         Some(Spread {
             sum: self.wide()?,
             squares: self.wide()?,
@@ -292,12 +293,13 @@ impl<'b> Reader<'b> {
         let wholes = self.list(Reader::whole)?;
         let offsets = self.list(Reader::offset)?;
         let outside = self.list(|bytes| Some((bytes.narrow()?, bytes.traffic()?)))?;
-        Some(Folded { nodes, comms, regions, cells, wholes, offsets, outside })
+        let gpu = GpuSums::decode(self)?;
+        Some(Folded { nodes, comms, regions, cells, wholes, offsets, outside, gpu })
     }
 }
 
 /// Whether each key is larger than the one before.
-fn is_sorted<K: Ord, V>(rows: &[(K, V)]) -> bool {
+pub fn is_sorted<K: Ord, V>(rows: &[(K, V)]) -> bool {
     rows.is_sorted_by(|(left, _), (right, _)| left < right)
 }
 
@@ -331,6 +333,7 @@ impl Folded {
             }
         }
         self.encode_sums(&mut bytes);
+        self.gpu.encode(&mut bytes);
         bytes.0
     }
 
@@ -380,7 +383,7 @@ impl Folded {
         if !bytes.0.is_empty() {
             return Err(wrong("something follows them"));
         }
-        let Folded { nodes, comms, regions, cells, wholes, offsets, outside } = &folded;
+        let Folded { nodes, comms, regions, cells, wholes, offsets, outside, .. } = &folded;
         let sorted = is_sorted(nodes) && is_sorted(comms) && is_sorted(regions) && is_sorted(cells);
         if !(sorted && is_sorted(wholes) && is_sorted(offsets) && is_sorted(outside)) {
             return Err(wrong("they are not in order"));

@@ -6,10 +6,13 @@
 
 mod bytes;
 mod family;
+mod gpu;
 mod sums;
 mod tables;
 
 pub use family::{family_of, pattern_of};
+use gpu::GpuSums;
+pub use gpu::MOST_OBJECTS;
 pub use tables::FoldedTables;
 
 use crate::rows::{CommRow, Memory, PeerRow, Ranks, Seconds, is_of_changing_members};
@@ -25,9 +28,6 @@ const ALL: u32 = u32::MAX;
 /// Offsets of a communicator that are counted one by one; where there are more, by powers of two.
 const MOST_OFFSETS: usize = 64;
 
-/// What `run.json` says where kernels were watched.
-pub const GPU_LEFT_OUT: &str = "what GPU kernels accessed is not in sums over ranks; MPISEE_FOLD sets above how many ranks there are sums alone";
-
 /// What some ranks did, summed over them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Folded {
@@ -42,6 +42,7 @@ pub struct Folded {
     offsets: Vec<(OffsetKey, Traffic)>,
     /// With processes of other worlds, by communicator.
     outside: Vec<(u32, Traffic)>,
+    gpu: GpuSums,
 }
 
 impl Join for Ranks {
@@ -323,6 +324,7 @@ impl Folded {
             cells: cells.into_iter().map(|(key, own)| (key, cell(rank, own))).collect(),
             offsets: own_offsets(rank, tables, &numbers),
             outside: own_outside(tables, &numbers),
+            gpu: GpuSums::of(&tables.gpu),
         }
     }
 
@@ -338,6 +340,7 @@ impl Folded {
         merge(&mut self.offsets, other.offsets);
         self.offsets = bounded(std::mem::take(&mut self.offsets));
         merge(&mut self.outside, other.outside);
+        self.gpu.merge(other.gpu);
     }
 
     /// Puts the numbers that communicators and regions have among others' in the place of their own. The order stays.

@@ -2,8 +2,8 @@
 
 use super::{ALL, About, Cell, CellKey, Comm, Folded, Node, Region};
 use crate::rows::{
-    CommRow, Members, NodeRow, OffsetRow, OutsideTotalRow, Ranks, RegionTotalRow, Seconds, SpreadRow,
-    TotalRow, is_of_changing_members, is_one_per_process,
+    BinaryRow, CommRow, GpuTotalRow, Members, NodeRow, OffsetRow, OutsideTotalRow, Ranks, RegionTotalRow,
+    Seconds, SpreadRow, TotalRow, is_of_changing_members, is_one_per_process,
 };
 use crate::segment::key::class_bounds;
 use crate::{Operation, RankSet};
@@ -26,6 +26,12 @@ pub struct FoldedTables {
     pub outside: Vec<OutsideTotalRow>,
     /// `region-totals.csv`.
     pub regions: Vec<RegionTotalRow>,
+    /// `gpu-totals.csv`.
+    pub gpu: Vec<GpuTotalRow>,
+    /// `binaries.csv`.
+    pub binaries: Vec<BinaryRow>,
+    /// Sentences for `run.json`.
+    pub notes: Vec<String>,
 }
 
 impl Folded {
@@ -41,6 +47,9 @@ impl Folded {
             offsets: self.offset_rows(&names),
             outside: self.outside_rows(&names),
             regions: self.regions.iter().filter_map(region_row).collect(),
+            gpu: self.gpu.rows(),
+            binaries: self.gpu.binaries(),
+            notes: self.gpu.notes(),
         }
     }
 

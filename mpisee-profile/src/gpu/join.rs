@@ -1,7 +1,7 @@
 //! Whose memory it is: what one rank imported, another exported. Both know it by the same, so that nobody needs to be
 //! asked while the program runs.
 
-use super::{Handle, Owners, Part, common};
+use super::{Handle, Import, Owners, Part, common};
 use crate::rows::{BinaryRow, GpuRow, PeRow};
 use std::collections::BTreeSet;
 
@@ -12,45 +12,78 @@ struct Owner {
     object: String,
 }
 
+/// Memory that was made accessible to other processes, with its owners.
+#[derive(Default)]
+pub struct Exports(Owners<Owner>);
+
+impl Exports {
+    /// Takes what a rank exported.
+    pub fn add(&mut self, parts: impl IntoIterator<Item = Part>) {
+        for part in parts {
+            match part {
+                Part::Export { handle, rank, device, object } => {
+                    self.0.insert(handle, Owner { rank, device, object });
+                }
+                Part::Pe { rank, pe } => {
+                    self.0
+                        .insert(Handle::Pe(pe), Owner { rank, device: String::new(), object: String::new() });
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Puts the owner into a row, if there is one. Where several allocations may be meant, what they have in common is told.
+    fn tell(&self, row: &mut GpuRow, import: &Import) -> bool {
+        let all = self.0.of(&import.handle);
+        if all.is_empty() {
+            return false;
+        }
+        row.peer_rank = common(&all, |it| it.rank);
+        row.peer_device = common(&all, |it| it.device.clone()).unwrap_or_default();
+        // Of a PE nothing is known but who it is.
+        if !import.is_named && !matches!(import.handle, Handle::Pe(_)) {
+            row.object = common(&all, |it| it.object.clone()).unwrap_or_default();
+        }
+        true
+    }
+
+    /// Puts the owners into rows of some rank. What stays imported has an owner that is not known here.
+    pub fn tell_all(&self, parts: &mut [Part]) {
+        for part in parts {
+            if let Part::Row(row, import) = part {
+                import.take_if(|it| self.tell(row, it));
+            }
+        }
+    }
+}
+
+/// Whether owners of rows are to be looked for.
+pub fn needs_owners(parts: &[Part]) -> bool {
+    parts.iter().any(|part| matches!(part, Part::Row(_, Some(_))))
+}
+
 /// The rows of all ranks, with the owner of each; and the notes.
 ///
 /// An allocation that was exported by several names is the last's. A handle that nobody exported leaves the owner open:
-/// it may be a process without the profiler. Where several allocations may be meant, what they have in common is told.
-pub fn join(parts: Vec<Part>) -> (Vec<GpuRow>, Vec<String>) {
-    let mut owners = Owners::default();
-    let mut rows = Vec::new();
-    let mut notes = Vec::new();
+/// it may be a process without the profiler.
+pub fn join(mut parts: Vec<Part>) -> (Vec<GpuRow>, Vec<String>) {
+    let mut owners = Exports::default();
+    owners.add(parts.iter().filter(|part| matches!(part, Part::Export { .. } | Part::Pe { .. })).cloned());
+    owners.tell_all(&mut parts);
+    let (mut rows, mut notes, mut orphans) = (Vec::new(), Vec::new(), 0u64);
     for part in parts {
         match part {
-            Part::Row(row, import) => rows.push((row, import)),
-            Part::Export { handle, rank, device, object } => {
-                owners.insert(handle, Owner { rank, device, object });
+            Part::Row(row, import) => {
+                orphans += u64::from(import.is_some());
+                rows.push(row);
             }
-            Part::Pe { rank, pe } => {
-                owners.insert(Handle::Pe(pe), Owner { rank, device: String::new(), object: String::new() });
-            }
-            Part::Note(note) => notes.push(note),
-            Part::Binary(_) => {}
+            Part::Note { rank, text } => notes.push(format!("rank {rank}: {text}")),
+            Part::Lost { rank, accesses, why } => notes
+                .push(format!("rank {rank}: {accesses} accesses of GPU kernels are not in gpu.csv: {why}")),
+            Part::Export { .. } | Part::Pe { .. } | Part::Binary(_) => {}
         }
     }
-    let mut orphans = 0u64;
-    let rows: Vec<GpuRow> = rows
-        .into_iter()
-        .map(|(mut row, import)| {
-            let Some(import) = import else { return row };
-            let all = owners.of(&import.handle);
-            orphans += u64::from(all.is_empty());
-            if !all.is_empty() {
-                row.peer_rank = common(&all, |it| it.rank);
-                row.peer_device = common(&all, |it| it.device.clone()).unwrap_or_default();
-            }
-            // Of a PE nothing is known but who it is.
-            if !all.is_empty() && !import.is_named && !matches!(import.handle, Handle::Pe(_)) {
-                row.object = common(&all, |it| it.object.clone()).unwrap_or_default();
-            }
-            row
-        })
-        .collect();
     if orphans > 0 {
         let rows = if orphans == 1 {
             "1 row of gpu.csv is".to_owned()

@@ -9,7 +9,7 @@ mod owners;
 pub mod records;
 mod rows;
 
-pub use join::{binaries, join, processing_elements};
+pub use join::{Exports, binaries, join, needs_owners, processing_elements};
 pub use owners::{Descriptor, Handle, Owners, common};
 pub use rows::{Import, Part, parts};
 

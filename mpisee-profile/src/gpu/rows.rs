@@ -29,7 +29,21 @@ pub enum Part {
         pe: u32,
     },
     /// A sentence about the rank, for `run.json`.
-    Note(String),
+    Note {
+        /// The rank.
+        rank: u32,
+        /// What there is to say.
+        text: String,
+    },
+    /// Accesses that no row has.
+    Lost {
+        /// The rank.
+        rank: u32,
+        /// How many.
+        accesses: u64,
+        /// Why.
+        why: String,
+    },
     /// A file in which call stacks of the rank have addresses.
     Binary(BinaryRow),
 }
@@ -70,13 +84,12 @@ pub fn parts(file: &GpuFile, rank: u32) -> Vec<Part> {
                 others.push(Part::Binary(BinaryRow { file: file.clone(), build_id: build_id.clone() }));
             }
             Record::Pe(pe) => others.push(Part::Pe { rank, pe: *pe }),
-            Record::Note(text) => others.push(Part::Note(format!("rank {rank}: {text}"))),
+            Record::Note(text) => others.push(Part::Note { rank, text: text.clone() }),
             _ => {}
         }
     }
-    others.extend(known.lost.iter().map(|(why, accesses)| {
-        Part::Note(format!("rank {rank}: {accesses} accesses of GPU kernels are not in gpu.csv: {why}"))
-    }));
+    let lost = |(&why, &accesses): (&&str, &u64)| Part::Lost { rank, accesses, why: why.to_owned() };
+    others.extend(known.lost.iter().map(lost));
     rows.into_iter().map(|(row, import)| Part::Row(row, import)).chain(others).collect()
 }
 

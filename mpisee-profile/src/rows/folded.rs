@@ -1,11 +1,12 @@
 //! The tables of a folded profile, whose rows are sums over ranks. They take the place of `ranks.csv`, `calls.csv`,
-//! `peers.csv`, `outside.csv` and `regions.csv`; `comms.csv` is there in both kinds of profile.
+//! `peers.csv`, `outside.csv`, `regions.csv` and `gpu.csv`; `comms.csv` is there in both kinds of profile.
 //!
 //! `ranks` is the number of ranks that have a row of the kind in a profile by rank; least, most and standard deviation are
 //! over these. Where several ranks have the least or the most, the first of them is named.
 
-use super::{Memory, Row, Seconds};
+use super::{GpuMemory, Memory, Row, Seconds};
 use crate::RankSet;
+use crate::gpu::Access;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Ranks as ranges, `0-63,128-191`; of those that would take too many ranges only the number is kept, `~500000`.
@@ -303,4 +304,69 @@ pub struct RegionTotalRow {
 
 impl Row for RegionTotalRow {
     const FILE: &'static str = "region-totals.csv";
+}
+
+/// Where memory is, beside the device whose kernels access it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PeerDevice {
+    /// On the same device: of another rank that shares it.
+    Same,
+    /// On another device.
+    Another,
+    /// On the host.
+    Host,
+    /// Wherever the driver has moved it.
+    Managed,
+}
+
+/// `gpu-totals.csv`: what kernels accessed that is not memory of their own device and process, over ranks; one row per
+/// kernel, source line, launching line, relation to the owner, object, kind of access and width. A profile without such
+/// accesses has no such file.
+///
+/// A line that accesses more than [`crate::fold::MOST_OBJECTS`] objects has `*` for numbers in their names, and where these
+/// are still too many, `*` for all of them. Offsets are as in [`OffsetRow`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GpuTotalRow {
+    /// What kind of memory it is.
+    pub memory: GpuMemory,
+    /// The least that the owner's rank is above that of the rank whose kernels they are: 0 for its own memory, empty if the
+    /// owner is unknown.
+    pub offset_min: Option<i64>,
+    /// The most.
+    pub offset_max: Option<i64>,
+    /// Where the memory is; empty if that is unknown.
+    pub peer_device: Option<PeerDevice>,
+    /// The kernel's name, mangled.
+    pub kernel: String,
+    /// As in [`super::GpuRow`].
+    pub source: String,
+    /// As in [`super::GpuRow`].
+    pub launched: String,
+    /// As in [`super::GpuRow`]; with `*` where there are too many.
+    pub object: String,
+    /// How.
+    pub access: Access,
+    /// As in [`super::GpuRow`].
+    pub width: u32,
+    /// How many rows of `gpu.csv`, as it would be by rank, this one stands for.
+    pub count: u64,
+    /// Accesses by single lanes, over all of them; scaled, if sampled.
+    pub accesses: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Those of the row with fewest.
+    pub bytes_min: u64,
+    /// Those of the row with most.
+    pub bytes_max: u64,
+    /// The rank of that row, the first where there are several.
+    pub bytes_max_rank: u32,
+    /// One warp in so many was counted.
+    pub sampled: u32,
+    /// The standard error of `accesses`: the root of the sum of the squares of the rows'.
+    pub error: f64,
+}
+
+impl Row for GpuTotalRow {
+    const FILE: &'static str = "gpu-totals.csv";
 }

@@ -6,7 +6,6 @@ use super::survey::{PROFILER_NS, RECORDING_WAS_OFF, Survey, UNSTEADY_CLOCK, WALL
 use super::together::Failure;
 use crate::by_hand::{FLAVOUR, was_spawned};
 use crate::process::Process;
-use mpisee_profile::fold::GPU_LEFT_OUT;
 use mpisee_profile::nodes::Nodes;
 use mpisee_profile::run::{MpiInfo, ProfilerInfo, RunInfo, rfc3339};
 use mpisee_profile::segment::NotSeen;
@@ -78,11 +77,6 @@ pub fn note_shared(run: &mut RunInfo) {
 pub fn note_not_shared(run: &mut RunInfo, why: Failure) {
     run.notes
         .push(format!("the profile was to be written by MPI-IO, but {}: rank 0 wrote it", why.sentence()));
-}
-
-/// Sums over ranks have no place for what GPU kernels of each accessed.
-pub fn note_gpu_left_out(run: &mut RunInfo) {
-    run.notes.push(GPU_LEFT_OUT.to_owned());
 }
 
 fn profiler(call_ns: f64, init_ns: u64, counts: &[u64]) -> ProfilerInfo {

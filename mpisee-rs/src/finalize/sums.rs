@@ -2,7 +2,9 @@
 
 use super::link::Link;
 use super::tree::{Ranks, Tree};
+use crate::gpu;
 use crate::process::Process;
+use mpisee_profile::gpu::Part;
 use mpisee_profile::segment::tables::Moment;
 use mpisee_profile::segment::{RankTables, Snapshot};
 use mpisee_profile::{Folded, RankSet};
@@ -15,7 +17,7 @@ struct Sums {
     lost: Vec<Ranks>,
 }
 
-/// The sums over this rank and those below it in the tree, and the ranks that are lost; on the first rank over all.
+/// The sums over this rank, with what its GPU kernels accessed, and those below it in the tree, and the ranks that are lost; on the first rank over all.
 ///
 /// Each rank adds what its children send to its own and sends one message, so that none has more than the sums of two.
 pub fn gather(
@@ -23,9 +25,10 @@ pub fn gather(
     link: &Link,
     tree: &Tree,
     end: Moment,
+    kernels: &[Part],
     absent: &RankSet,
 ) -> (Folded, Vec<Ranks>) {
-    let own = match own_sums(process, end, absent) {
+    let own = match own_sums(process, end, kernels, absent) {
         Some(folded) => Sums { folded, lost: Vec::new() },
         None => Sums { folded: Folded::default(), lost: std::iter::once(link.rank..link.rank + 1).collect() },
     };
@@ -34,10 +37,12 @@ pub fn gather(
 }
 
 /// `None` if the counters cannot be read, which was said when rows were made of them.
-fn own_sums(process: &Process, end: Moment, absent: &RankSet) -> Option<Folded> {
+fn own_sums(process: &Process, end: Moment, kernels: &[Part], absent: &RankSet) -> Option<Folded> {
     let made = catch_unwind(AssertUnwindSafe(|| {
         let snapshot = Snapshot::read(&process.segment).ok()?;
-        let tables = RankTables::without(absent, &snapshot, end);
+        let mut kernels = kernels.to_vec();
+        gpu::tell_owners(process, &mut kernels);
+        let tables = RankTables { gpu: kernels, ..RankTables::without(absent, &snapshot, end) };
         Some(Folded::of(&snapshot, &tables, absent))
     }));
     made.ok().flatten()

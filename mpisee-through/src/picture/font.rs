@@ -1,48 +1,72 @@
-//! The letters of pictures: DejaVu Sans, a part of which is in the program.
+//! The letters of pictures: DejaVu Sans and DejaVu Sans Mono, parts of which are in the program.
 
 use ab_glyph::{Font, FontRef, Glyph, PxScale, ScaleFont, point};
 use std::sync::OnceLock;
 
-const FILE: &[u8] = include_bytes!("DejaVuSans.ttf");
-/// Its family in SVG, and what looks alike.
-pub const FAMILY: &str = "DejaVu Sans, Verdana, sans-serif";
-
-fn font() -> &'static FontRef<'static> {
-    static FONT: OnceLock<FontRef<'static>> = OnceLock::new();
-    FONT.get_or_init(|| {
-        #[expect(clippy::expect_used, reason = "the file is part of the program, and a test reads it")]
-        FontRef::try_from_slice(FILE).expect("the font is whole")
-    })
+/// A font.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Face {
+    /// For all but source.
+    #[default]
+    Sans,
+    /// For source: letters of one width.
+    Mono,
 }
 
-/// How wide a text of this size is.
-pub fn width(text: &str, size: f64) -> f64 {
-    let font = font().as_scaled(scale(size));
-    text.chars().map(|letter| f64::from(font.h_advance(font.glyph_id(letter)))).sum()
-}
+impl Face {
+    /// Its family in SVG, and what looks alike.
+    pub fn family(self) -> &'static str {
+        match self {
+            Face::Sans => "DejaVu Sans, Verdana, sans-serif",
+            Face::Mono => "DejaVu Sans Mono, monospace",
+        }
+    }
 
-/// Calls `dot` with each pixel of a text that begins at the origin, x to the right and y down from the base line, and
-/// how much of it is covered.
-pub fn draw(text: &str, size: f64, mut dot: impl FnMut(i64, i64, f32)) {
-    let (font, scaled) = (font(), font().as_scaled(scale(size)));
-    let mut x = 0.0;
-    for letter in text.chars() {
-        let glyph = Glyph { id: font.glyph_id(letter), scale: scale(size), position: point(x, 0.0) };
-        x += scaled.h_advance(glyph.id);
-        if let Some(outline) = font.outline_glyph(glyph) {
-            let corner = outline.px_bounds().min;
-            outline.draw(|right, down, covered| {
-                dot(corner.x as i64 + i64::from(right), corner.y as i64 + i64::from(down), covered);
-            });
+    fn font(self) -> &'static FontRef<'static> {
+        static SANS: OnceLock<FontRef<'static>> = OnceLock::new();
+        static MONO: OnceLock<FontRef<'static>> = OnceLock::new();
+        #[expect(clippy::expect_used, reason = "the files are part of the program, and a test reads them")]
+        let read = |bytes: &'static [u8]| FontRef::try_from_slice(bytes).expect("the font is whole");
+        match self {
+            Face::Sans => SANS.get_or_init(|| read(include_bytes!("DejaVuSans.ttf"))),
+            Face::Mono => MONO.get_or_init(|| read(include_bytes!("DejaVuSansMono.ttf"))),
+        }
+    }
+
+    /// Sizes are of the em square, as in SVG; the rasteriser's are from the highest to the lowest part of letters.
+    fn scale(self, size: f64) -> PxScale {
+        let font = self.font();
+        let em = font.units_per_em().unwrap_or(2048.0);
+        PxScale::from(size as f32 * font.height_unscaled() / em)
+    }
+
+    /// How wide a text of this size is.
+    pub fn width(self, text: &str, size: f64) -> f64 {
+        let font = self.font().as_scaled(self.scale(size));
+        text.chars().map(|letter| f64::from(font.h_advance(font.glyph_id(letter)))).sum()
+    }
+
+    /// Calls `dot` with each pixel of a text that begins at the origin, x to the right and y down from the base line, and
+    /// how much of it is covered.
+    pub fn draw(self, text: &str, size: f64, mut dot: impl FnMut(i64, i64, f32)) {
+        let (font, scaled) = (self.font(), self.font().as_scaled(self.scale(size)));
+        let mut x = 0.0;
+        for letter in text.chars() {
+            let glyph = Glyph { id: font.glyph_id(letter), scale: self.scale(size), position: point(x, 0.0) };
+            x += scaled.h_advance(glyph.id);
+            if let Some(outline) = font.outline_glyph(glyph) {
+                let corner = outline.px_bounds().min;
+                outline.draw(|right, down, covered| {
+                    dot(corner.x as i64 + i64::from(right), corner.y as i64 + i64::from(down), covered);
+                });
+            }
         }
     }
 }
 
-/// Sizes are of the em square, as in SVG; the rasteriser's are from the highest to the lowest part of letters.
-fn scale(size: f64) -> PxScale {
-    let font = font();
-    let em = font.units_per_em().unwrap_or(2048.0);
-    PxScale::from(size as f32 * font.height_unscaled() / em)
+/// How wide a text of this size is.
+pub fn width(text: &str, size: f64) -> f64 {
+    Face::Sans.width(text, size)
 }
 
 #[cfg(test)]
@@ -53,8 +77,12 @@ mod tests {
     fn letters_have_their_places() {
         // DejaVu Sans: a digit is 1303 of 2048 units wide.
         assert!((width("0123456789", 20.0) - 10.0 * 20.0 * 1303.0 / 2048.0).abs() < 0.01);
+        let mono = |text| Face::Mono.width(text, 20.0);
+        assert!(
+            (mono("iii") - mono("WWW")).abs() < 0.01 && (mono("W") - 20.0 * 1233.0 / 2048.0).abs() < 0.01
+        );
         let mut box_ = (i64::MAX, i64::MIN, i64::MAX, i64::MIN);
-        draw("HH", 20.0, |x, y, covered| {
+        Face::Sans.draw("HH", 20.0, |x, y, covered| {
             if covered > 0.5 {
                 box_ = (box_.0.min(x), box_.1.max(x), box_.2.min(y), box_.3.max(y));
             }
@@ -67,7 +95,7 @@ mod tests {
     #[test]
     fn a_sign_that_the_font_lacks_is_a_box() {
         let mut dots = 0;
-        draw("\u{4e00}", 20.0, |_, _, covered| dots += i32::from(covered > 0.5));
+        Face::Sans.draw("\u{4e00}", 20.0, |_, _, covered| dots += i32::from(covered > 0.5));
         assert!(dots > 0 && width("\u{4e00}", 20.0) > 0.0);
     }
 }

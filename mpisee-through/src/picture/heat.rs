@@ -1,6 +1,6 @@
 //! Heat maps: fields in rows and columns, the darker the more, one beside the other on one scale.
 
-use super::{Anchor, BLACK, GREY, Picture, Shape, colour, width};
+use super::{Anchor, GREY, Picture, Shape, Text, colour, width};
 
 /// About how many points a picture is wide.
 pub const WIDTH: f64 = 960.0;
@@ -128,7 +128,15 @@ fn name_columns(picture: &mut Picture, axis: &Axis, (left, top): (f64, f64), cel
         let (x, anchor) =
             if upright { (middle + LETTERS * 0.35, Anchor::Start) } else { (middle, Anchor::Middle) };
         let (y, text) = (top - 6.0, cut(name));
-        picture.shapes.push(Shape::Text { x, y, size: LETTERS, anchor, colour: BLACK, upright, text });
+        picture.shapes.push(Shape::Text(Text {
+            x,
+            y,
+            size: LETTERS,
+            anchor,
+            upright,
+            text,
+            ..Text::default()
+        }));
     }
 }
 
@@ -140,7 +148,8 @@ fn name_rows(picture: &mut Picture, axis: &Axis, (left, top): (f64, f64), height
 }
 
 fn grey(x: f64, y: f64, anchor: Anchor, upright: bool, text: &str) -> Shape {
-    Shape::Text { x, y, size: LETTERS, anchor, colour: GREY, upright, text: text.to_owned() }
+    let text = text.to_owned();
+    Shape::Text(Text { x, y, size: LETTERS, anchor, colour: GREY, upright, text, ..Text::default() })
 }
 
 /// What the shades mean.

@@ -1,15 +1,19 @@
 //! Pictures: what is in them, in SVG with the numbers behind the fields, and in PNG with letters from a font of the
 //! program's own, so that no machine has to have one.
 
+mod bars;
 mod font;
 mod graph;
 mod heat;
 mod png;
+mod source;
 mod svg;
 
-pub use font::width;
+pub use bars::{Bar, Bars, Kinds, bars, share};
+pub use font::{Face, width};
 pub use graph::graph;
 pub use heat::{Axis, Field, Panel, drawn};
+pub use source::{SourceFile, SourceLine, source};
 
 use anyhow::{Context, Result};
 use std::path::PathBuf;
@@ -22,7 +26,7 @@ pub const BLACK: Colour = [0; 3];
 pub const GREY: Colour = [96; 3];
 const WHITE: Colour = [255; 3];
 /// The colour of the largest; less is lighter, nothing is white.
-const DARKEST: [f64; 3] = [8.0, 48.0, 107.0];
+pub const DARKEST: [f64; 3] = [8.0, 48.0, 107.0];
 /// The shade of what is next to nothing, so that it is seen beside what is nothing.
 const LIGHTEST: f64 = 0.12;
 
@@ -36,9 +40,10 @@ pub fn colour(amount: u64, most: u64) -> Colour {
 }
 
 /// Where a text is beside its point.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Anchor {
     /// It begins there.
+    #[default]
     Start,
     /// Its middle is there.
     Middle,
@@ -55,8 +60,24 @@ pub enum Shape {
     Area { points: Vec<(f64, f64)>, colour: Colour, title: String },
     /// The outline of a rectangle.
     Frame { x: f64, y: f64, width: f64, height: f64, colour: Colour },
-    /// A line of text on a base line; upright ones go from below to above.
-    Text { x: f64, y: f64, size: f64, anchor: Anchor, colour: Colour, upright: bool, text: String },
+    /// A line of text on a base line.
+    Text(Text),
+}
+
+/// A line of text on a base line.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Text {
+    pub x: f64,
+    pub y: f64,
+    pub size: f64,
+    pub anchor: Anchor,
+    pub colour: Colour,
+    /// From below to above.
+    pub upright: bool,
+    pub face: Face,
+    pub text: String,
+    /// It shows under the pointer, where there is one.
+    pub title: String,
 }
 
 /// A picture.
@@ -72,8 +93,8 @@ pub struct Picture {
 impl Picture {
     /// Adds a text.
     pub fn text(&mut self, x: f64, y: f64, size: f64, anchor: Anchor, text: &str) {
-        let (colour, text) = (BLACK, text.to_owned());
-        self.shapes.push(Shape::Text { x, y, size, anchor, colour, upright: false, text });
+        let text = text.to_owned();
+        self.shapes.push(Shape::Text(Text { x, y, size, anchor, text, ..Text::default() }));
     }
 }
 

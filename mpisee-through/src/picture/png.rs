@@ -1,7 +1,6 @@
 //! A picture as PNG.
 
-use super::font::{draw, width};
-use super::{Anchor, Colour, Picture, Shape};
+use super::{Anchor, Colour, Picture, Shape, Text};
 use anyhow::Result;
 
 /// Pixels in a point.
@@ -63,15 +62,15 @@ impl Canvas {
                 let points: Vec<(f64, f64)> = points.iter().map(|(x, y)| (x * SCALE, y * SCALE)).collect();
                 self.area(&points, *colour);
             }
-            Shape::Text { x, y, size, anchor, colour, upright, text } => {
+            Shape::Text(Text { x, y, size, anchor, colour, upright, face, text, .. }) => {
                 let size = size * SCALE;
                 let before = match anchor {
                     Anchor::Start => 0,
-                    Anchor::Middle => (width(text, size) / 2.0).round() as i64,
-                    Anchor::End => width(text, size).round() as i64,
+                    Anchor::Middle => (face.width(text, size) / 2.0).round() as i64,
+                    Anchor::End => face.width(text, size).round() as i64,
                 };
                 let (x, y) = (to_pixel(*x), to_pixel(*y));
-                draw(text, size, |right, down, covered| {
+                face.draw(text, size, |right, down, covered| {
                     let right = right - before;
                     let (x, y) = if *upright { (x + down, y - right) } else { (x + right, y + down) };
                     self.blend(x, y, *colour, covered);

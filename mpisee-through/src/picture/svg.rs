@@ -1,17 +1,17 @@
 //! A picture as SVG.
 
-use super::font::FAMILY;
-use super::{Anchor, BLACK, Colour, Picture, Shape};
+use super::{Anchor, BLACK, Colour, Face, Picture, Shape, Text};
 use std::fmt::{Error, Write};
 
 /// The text of the file.
 pub fn svg(picture: &Picture) -> Result<String, Error> {
     let Picture { width, height, title, shapes } = picture;
     let mut text = String::new();
+    let family = Face::Sans.family();
     writeln!(
         text,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" \
-         font-family=\"{FAMILY}\">\n<title>{}</title>\n\
+         font-family=\"{family}\">\n<title>{}</title>\n\
          <rect width=\"{width:.0}\" height=\"{height:.0}\" fill=\"white\"/>",
         escaped(title)
     )?;
@@ -47,23 +47,30 @@ fn add(text: &mut String, shape: &Shape) -> Result<(), Error> {
              stroke=\"{}\"/>",
             hexadecimal(*colour)
         ),
-        Shape::Text { x, y, size, anchor, colour, upright, text: words } => {
-            let anchor = match anchor {
-                Anchor::Start => "",
-                Anchor::Middle => " text-anchor=\"middle\"",
-                Anchor::End => " text-anchor=\"end\"",
-            };
-            let turned =
-                if *upright { format!(" transform=\"rotate(-90 {x:.1} {y:.1})\"") } else { String::new() };
-            let fill =
-                if *colour == BLACK { String::new() } else { format!(" fill=\"{}\"", hexadecimal(*colour)) };
-            writeln!(
-                text,
-                "<text x=\"{x:.1}\" y=\"{y:.1}\" font-size=\"{size}\"{anchor}{fill}{turned}>{}</text>",
-                escaped(words)
-            )
-        }
+        Shape::Text(words) => add_text(text, words),
     }
+}
+
+fn add_text(text: &mut String, words: &Text) -> Result<(), Error> {
+    let Text { x, y, size, anchor, colour, upright, face, text: letters, title } = words;
+    let anchor = match anchor {
+        Anchor::Start => "",
+        Anchor::Middle => " text-anchor=\"middle\"",
+        Anchor::End => " text-anchor=\"end\"",
+    };
+    let turned = if *upright { format!(" transform=\"rotate(-90 {x:.1} {y:.1})\"") } else { String::new() };
+    let fill = if *colour == BLACK { String::new() } else { format!(" fill=\"{}\"", hexadecimal(*colour)) };
+    // In source blanks are kept.
+    let family = match face {
+        Face::Sans => String::new(),
+        Face::Mono => format!(" font-family=\"{}\" xml:space=\"preserve\"", face.family()),
+    };
+    let title = if title.is_empty() { String::new() } else { format!("<title>{}</title>", escaped(title)) };
+    writeln!(
+        text,
+        "<text x=\"{x:.1}\" y=\"{y:.1}\" font-size=\"{size}\"{anchor}{fill}{family}{turned}>{title}{}</text>",
+        escaped(letters)
+    )
 }
 
 /// Ends an element, with a title where there is one.

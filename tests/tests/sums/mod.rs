@@ -2,11 +2,11 @@
 
 use mpisee_profile::Profile;
 use mpisee_profile::fold::family_of;
-use mpisee_profile::rows::{CallRow, PeerRow};
 use mpisee_profile::rows::{
-    CommRow, NodeRow, OffsetRow, OutsideRow, OutsideTotalRow, RankRow, RegionRow, RegionTotalRow, Row,
-    TotalRow, is_of_changing_members, is_one_per_process,
+    BinaryRow, CommRow, GpuRow, GpuTotalRow, NodeRow, OffsetRow, OutsideRow, OutsideTotalRow, PeerDevice,
+    RankRow, RegionRow, RegionTotalRow, Row, TotalRow, is_of_changing_members, is_one_per_process,
 };
+use mpisee_profile::rows::{CallRow, PeerRow};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -45,6 +45,7 @@ pub fn assert_sums_of(by_rank: &Path, folded: &Path) {
     assert_comms(&comms, &rows, &families);
     assert_calls(&by_rank, &folded, &families);
     assert_traffic(&by_rank, &folded, &families);
+    assert_gpu(&by_rank, &folded);
     let mut regions = BTreeMap::<String, (u64, u64)>::new();
     for row in all::<RegionRow>(&by_rank) {
         let sum = regions.entry(row.region).or_default();
@@ -129,4 +130,37 @@ fn assert_traffic(by_rank: &Profile, folded: &Profile, families: &Families) {
         (row.comm, [row.sent_messages, row.sent_bytes, row.received_messages, row.received_bytes])
     });
     assert_eq!(found.collect::<BTreeMap<_, _>>(), expected);
+}
+
+/// By kernel, line, launching line, object, owner, device, kind of access and width: rows, accesses and bytes of GPU kernels.
+#[track_caller]
+fn assert_gpu(by_rank: &Profile, folded: &Profile) {
+    type Key = ([String; 4], Option<i64>, Option<PeerDevice>, String, u32);
+    let mut expected: BTreeMap<Key, (u64, u64, u64, u64, u32)> = BTreeMap::new();
+    for row in all::<GpuRow>(by_rank) {
+        let peer_device = match row.peer_device.as_str() {
+            "" => None,
+            "host" => Some(PeerDevice::Host),
+            "managed" => Some(PeerDevice::Managed),
+            device if device == row.device => Some(PeerDevice::Same),
+            _ => Some(PeerDevice::Another),
+        };
+        let offset = row.peer_rank.map(|peer| i64::from(peer) - i64::from(row.rank));
+        let how = format!("{:?} {:?}", row.memory, row.access);
+        let code = [row.kernel, row.source, row.launched, row.object];
+        let key = (code, offset, peer_device, how, row.width);
+        let sum = expected.entry(key).or_default();
+        let is_most = row.bytes > sum.3 || row.bytes == sum.3 && row.rank < sum.4;
+        let (most, rank) = if is_most { (row.bytes, row.rank) } else { (sum.3, sum.4) };
+        *sum = (sum.0 + 1, sum.1 + row.accesses, sum.2 + row.bytes, most, rank);
+    }
+    let found = all::<GpuTotalRow>(folded).into_iter().map(|row| {
+        assert_eq!(row.offset_min, row.offset_max);
+        let how = format!("{:?} {:?}", row.memory, row.access);
+        let code = [row.kernel, row.source, row.launched, row.object];
+        let key = (code, row.offset_min, row.peer_device, how, row.width);
+        (key, (row.count, row.accesses, row.bytes, row.bytes_max, row.bytes_max_rank))
+    });
+    assert_eq!(found.collect::<BTreeMap<_, _>>(), expected);
+    assert_eq!(all::<BinaryRow>(folded), all::<BinaryRow>(by_rank));
 }

@@ -34,7 +34,7 @@ pub fn check_all(profile: &Profile, findings: &mut Findings) -> Result<()> {
     check_times(run, &nodes, &totals, findings);
     check_spread(&totals, &spread, findings);
     check_traffic(run, &offsets, findings);
-    Ok(())
+    super::gpu::check(profile, |_| true, findings)
 }
 
 /// Every rank is on one node.

@@ -2,6 +2,7 @@
 
 mod findings;
 mod folded;
+mod gpu;
 mod names;
 mod ranks;
 mod render;
@@ -17,6 +18,7 @@ use findings::Findings;
 use mpisee_profile::rows::{CallRow, CommRow, OutsideRow, PeerRow, RankRow};
 use mpisee_profile::segment::NotSeen;
 use mpisee_profile::{Profile, RunInfo};
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -30,7 +32,8 @@ EXAMPLES:
 /// ranks: ranks.csv has every rank of MPI_COMM_WORLD once.
 /// names: names of communicators are unique, a name begins with its parent's, the parent exists, and
 /// the size is the number of members.
-/// rows: communicators and ranks of calls.csv, peers.csv and outside.csv are in comms.csv and its members.
+/// rows: communicators and ranks of calls.csv, peers.csv and outside.csv are in comms.csv and its members; ranks of
+/// gpu.csv are those of the run, and its bytes those of the accesses.
 /// traffic: on every communicator, what a rank sent to another is what the other received from it.
 /// time: mpi_s of a rank is the sum of its rows in calls.csv, and not more than wall_s (the latter
 /// unless the thread level is multiple, where calls of threads overlap).
@@ -150,7 +153,8 @@ fn check_all(profile: &Profile, findings: &mut Findings) -> Result<()> {
         members.row("outside.csv", &row.comm, row.rank, findings);
         members.outsider("outside.csv", &row.comm, row.peer_in_comm, findings);
     }
-    Ok(())
+    let present: HashSet<u32> = ranks.iter().map(|row| row.rank).collect();
+    gpu::check(profile, |rank| present.contains(&rank), findings)
 }
 
 /// Why sent and received may differ without a mistake in the profile.

@@ -1,8 +1,9 @@
 //! The source, with what each line accesses.
 
 use super::sums::{self, Key, Label, Sum, Sums};
-use super::{Chosen, GpuArgs, nothing};
+use super::{Chosen, GpuArgs, bars, nothing};
 use crate::output::{Format, Page, printable};
+use crate::picture::{self, Picture, SourceFile, SourceLine};
 use crate::sheet::{self, Answer, Head, Sheet, Value};
 use crate::symbols::{Places, written};
 use anyhow::Result;
@@ -46,6 +47,50 @@ pub fn answer(profile: &Profile, chosen: &Chosen, args: &GpuArgs) -> Result<Answ
         _ => format!("{left_out} more lines are left out; --all shows all, --top N the first N.\n"),
     };
     Ok(answer)
+}
+
+/// Lines in a picture, unless asked otherwise, and at most.
+const DRAWN: usize = 60;
+const MOST_DRAWN: usize = 200;
+
+/// The files as a picture: the same lines, each with a bar.
+pub fn picture(profile: &Profile, chosen: &Chosen, args: &GpuArgs) -> Picture {
+    let sums = Sums::of(&chosen.rows, |row| vec![Label::Text(row.source.clone())]);
+    let all = sums.all(args.of);
+    let mut found = sums.sorted(args.of);
+    let rest = found.split_off(args.shown.in_picture(DRAWN, MOST_DRAWN).min(found.len()));
+    let mut notes = sheet::caveats(profile);
+    let files = files(&found, profile, args, &mut notes);
+    let files: Vec<SourceFile> = files.iter().map(|(name, file)| drawn(name, file, chosen, args)).collect();
+    if !rest.is_empty() {
+        let amount = rest.iter().fold(0u64, |sum, (_, one)| sum.saturating_add(one.of(args.of)));
+        let (lines, have) = if rest.len() == 1 { ("line", "has") } else { ("lines", "have") };
+        let share = picture::share(amount, all);
+        notes.push(format!(
+            "{} more {lines} {have} {share}; --top N draws N, and {MOST_DRAWN} at most.",
+            rest.len()
+        ));
+    }
+    let title = format!("{}, in the source", bars::what(args.of));
+    picture::source(&title, bars::kinds(args.of), &files, all, &notes)
+}
+
+fn drawn(name: &str, file: &Annotated, chosen: &Chosen, args: &GpuArgs) -> SourceFile {
+    let mut whole = Sum::default();
+    file.lines.values().for_each(|sum| whole.join(sum));
+    let mut lines: Vec<SourceLine> = Vec::new();
+    for number in with_context(file) {
+        let about = |sum: &Sum| bars::about(&format!("line {number}"), sum, chosen.is_sampled);
+        let text = file.text.get(number - 1).map_or(String::new(), |text| text.replace('\t', "    "));
+        lines.push(SourceLine {
+            number,
+            text: printable(&text),
+            does: file.lines.get(&number).map(|sum| (sum.kinds(args.of), about(sum))),
+            is_after_gap: lines.last().is_some_and(|last| number > last.number + 1),
+        });
+    }
+    let title = bars::about(name, &whole, chosen.is_sampled);
+    SourceFile { name: printable(name), parts: whole.kinds(args.of), title, lines }
 }
 
 /// The files, in the order of their first lines.

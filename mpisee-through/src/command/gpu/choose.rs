@@ -1,10 +1,10 @@
 //! Which accesses are of interest.
 
+use super::rows::Accessed;
 use crate::names::short;
 use clap::Args;
 use mpisee_profile::RankSet;
 use mpisee_profile::glob::Glob;
-use mpisee_profile::rows::GpuRow;
 
 /// Filters; each takes what all others take.
 #[derive(Debug, Args)]
@@ -30,7 +30,7 @@ pub struct Choice {
     #[arg(long, value_name = "PATTERN")]
     device: Option<Glob>,
 
-    /// Devices that the memory is on; host and managed, too
+    /// Devices that the memory is on, as in the table; host and managed, too
     #[arg(long, value_name = "PATTERN")]
     peer_device: Option<Glob>,
 
@@ -55,20 +55,31 @@ impl Choice {
         self.peer_device.as_ref().is_none_or(|it| it.matches(peer_device))
     }
 
+    /// Whether single ranks or devices are chosen.
+    pub fn names_ranks(&self) -> bool {
+        self.ranks.is_some() || self.device.is_some()
+    }
+
     /// Whether what a rank runs is chosen: an instruction by its line, and by that of Python which launched the kernel.
-    pub fn takes_line(&self, rank: u32, device: &str, kernel: &str, [line, launch]: [&str; 2]) -> bool {
+    pub fn takes_line(&self, rank: u32, device: &str, kernel: &str, lines: [&str; 2]) -> bool {
+        self.ranks.as_ref().is_none_or(|it| it.contains(rank))
+            && self.device.as_ref().is_none_or(|it| it.matches(device))
+            && self.takes_code(kernel, lines)
+    }
+
+    fn takes_code(&self, kernel: &str, [line, launch]: [&str; 2]) -> bool {
         let fits = |pattern: &Option<Glob>, text: &str| pattern.as_ref().is_none_or(|it| it.matches(text));
         let is_kernel = |it: &Glob| it.matches(kernel) || it.matches(&short(kernel));
-        self.kernel.as_ref().is_none_or(is_kernel)
-            && self.ranks.as_ref().is_none_or(|it| it.contains(rank))
-            && fits(&self.line, line)
-            && fits(&self.launch, launch)
-            && fits(&self.device, device)
+        self.kernel.as_ref().is_none_or(is_kernel) && fits(&self.line, line) && fits(&self.launch, launch)
     }
 
     /// Whether a row is chosen, but for its object.
-    pub fn takes(&self, row: &GpuRow) -> bool {
-        self.takes_line(row.rank, &row.device, &row.kernel, [&row.source, &row.launched])
-            && self.takes_peer_device(&row.peer_device)
+    pub fn takes(&self, row: &Accessed) -> bool {
+        let lines = [row.source.as_str(), &row.launched];
+        let is_line = match &row.rank {
+            Some((rank, device)) => self.takes_line(*rank, device, &row.kernel, lines),
+            None => self.takes_code(&row.kernel, lines),
+        };
+        is_line && self.takes_peer_device(&row.peer_device)
     }
 }

@@ -1,14 +1,14 @@
 //! Pictures of who moves data to whom: by kernels, and by MPI beside it.
 
 use super::mpi::Mpi;
+use super::rows::Accessed;
 use super::sums::{self, Label};
-use super::{By, Chosen, GpuArgs, Of, need_pairs};
+use super::{By, Chosen, GpuArgs, Of};
 use crate::picture::{Axis, Field, Panel, Picture, drawn, graph};
 use crate::units::{accesses, count};
 use anyhow::Result;
 use mpisee_profile::Profile;
 use mpisee_profile::gpu::Access;
-use mpisee_profile::rows::GpuRow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Fields in a row at most.
@@ -33,10 +33,9 @@ impl Flow {
 
 /// A heat map of the kernels' traffic, and where bytes are compared, one of MPI's.
 pub fn picture(profile: &Profile, chosen: &Chosen, args: &GpuArgs) -> Result<Picture> {
-    need_pairs(args.by)?;
     let mut flows: BTreeMap<(Label, Label), Flow> = BTreeMap::new();
     for row in &chosen.rows {
-        let (kernels, memory) = ends(args.by, row);
+        let Some((kernels, memory)) = ends(args.by, row) else { continue };
         let (from, to, pulls) = match row.access {
             Access::Load => (memory, kernels, true),
             Access::Store | Access::Atomic => (kernels, memory, false),
@@ -63,11 +62,12 @@ pub fn picture(profile: &Profile, chosen: &Chosen, args: &GpuArgs) -> Result<Pic
 }
 
 /// Who runs the kernel, and whose memory it is.
-fn ends(by: By, row: &GpuRow) -> (Label, Label) {
-    match by {
-        By::Device => (Label::from(row.device.as_str()), Label::Text(sums::or_unknown(&row.peer_device))),
-        _ => (Label::Number(row.rank), sums::owner(row)),
-    }
+fn ends(by: By, row: &Accessed) -> Option<(Label, Label)> {
+    let (rank, device) = row.rank.as_ref()?;
+    Some(match by {
+        By::Device => (Label::from(device.as_str()), Label::Text(sums::or_unknown(&row.peer_device))),
+        _ => (Label::Number(*rank), row.owner.clone()),
+    })
 }
 
 fn plural(by: By) -> &'static str {
@@ -102,7 +102,7 @@ impl Places {
 }
 
 /// Devices by the first part of their UUIDs, and where that is not all, by their last digits too.
-fn short_ids(ends: &[String]) -> Vec<String> {
+pub fn short_ids(ends: &[String]) -> Vec<String> {
     let short = |end: &String| end.get(..12).filter(|_| end.starts_with("GPU-")).map(str::to_owned);
     let all: Vec<Option<String>> = ends.iter().map(short).collect();
     let is_one = |name: &String| all.iter().flatten().filter(|other| *other == name).count() == 1;

@@ -2,17 +2,19 @@
 
 mod address;
 mod annotate;
+mod bars;
 mod choose;
 mod detail;
 mod heat;
 mod mpi;
+mod rows;
 mod sums;
 
 use super::Outcome;
 use crate::load;
 use crate::names::Names;
 use crate::output::OutputArgs;
-use crate::picture::ImageFile;
+use crate::picture::{ImageFile, Picture};
 use crate::sheet::{self, Answer, Head, Sheet, Shown, Value};
 use crate::symbols::{Places, Symbols};
 use address::Fold;
@@ -21,7 +23,8 @@ use choose::Choice;
 use clap::{Args, ValueEnum};
 use mpi::Mpi;
 use mpisee_profile::Profile;
-use mpisee_profile::rows::{GpuRow, PeRow};
+use mpisee_profile::rows::PeRow;
+use rows::Accessed;
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use sums::{Key, Sum, Sums};
@@ -33,7 +36,9 @@ EXAMPLES:
   mpisee-through gpu app.mpisee --by device --detail    what each device does, and in which lines
   mpisee-through gpu app.mpisee --by object             what is accessed, by where it was allocated
   mpisee-through gpu app.mpisee --by address --records DIR --object 'ghost cells' --fold 512x512
+  mpisee-through gpu app.mpisee --by line --image lines.svg    the lines with most, as bars
   mpisee-through gpu app.mpisee --annotate              the source, with each line's share
+  mpisee-through gpu app.mpisee --annotate --image source.svg    the same as a picture
   mpisee-through gpu app.mpisee --by line --line '*halo.cu:41' --detail    all about one line
   mpisee-through gpu app.mpisee --by launch             which lines of Python launched the kernels
   mpisee-through gpu app.mpisee --by kernel --ranks 3 --output csv";
@@ -46,6 +51,9 @@ EXAMPLES:
 ///
 /// Objects are told by the names that the program gave them, else by the calls that allocated them, from the debug
 /// information of the program, if it is still what ran.
+///
+/// Where rows are sums over ranks, the owner is told by how far its rank is, +1 for the next one, and the device of the
+/// memory by whether it is that of the kernel.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct GpuArgs {
@@ -68,13 +76,14 @@ pub struct GpuArgs {
     #[arg(long, conflicts_with = "by")]
     annotate: bool,
 
-    /// Write a picture to FILE, which ends in .png or .svg, instead of the table: ranks or devices, with MPI's messages
-    /// beside
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["annotate", "detail"])]
+    /// Write a picture to FILE, which ends in .png or .svg, instead of the table: heat maps of ranks or devices, with
+    /// MPI's messages beside; bars of all else, with --detail, and of sums over ranks (24 in a list, 8 with --detail,
+    /// unless --top says otherwise); with --annotate the source, with a bar for each line
+    #[arg(long, value_name = "FILE")]
     image: Option<ImageFile>,
 
     /// Draw a graph instead of heat maps
-    #[arg(long, requires = "image")]
+    #[arg(long, requires = "image", conflicts_with_all = ["annotate", "detail"])]
     graph: bool,
 
     /// The folder that `mpisee --gpu-records DIR` filled, for --by address
@@ -132,9 +141,11 @@ enum Of {
 
 /// The rows that were chosen, with objects and kernels as people write them.
 struct Chosen {
-    rows: Vec<GpuRow>,
+    rows: Vec<Accessed>,
     kernels: Names,
     is_sampled: bool,
+    /// Whether they are sums over ranks.
+    is_folded: bool,
     /// The device of each rank; none if its kernels run on several. Of all rows.
     devices: HashMap<u32, Option<String>>,
     /// What kept objects from being told by their calls.
@@ -146,11 +157,12 @@ impl Chosen {
         let mut symbols = Symbols::of(profile, Places(args.source.clone()))?;
         let needs_objects = args.detail || args.by == By::Object || args.choice.needs_objects();
         let mut devices: HashMap<u32, Option<String>> = HashMap::new();
-        let (mut rows, mut objects) = (Vec::new(), BTreeSet::new());
-        for row in profile.rows_if_any::<GpuRow>()? {
-            let mut row = row?;
-            let device = devices.entry(row.rank).or_insert_with(|| Some(row.device.clone()));
-            device.take_if(|device| *device != row.device);
+        let (mut chosen, mut objects) = (Vec::new(), BTreeSet::new());
+        for mut row in rows::rows(profile)? {
+            if let Some((rank, device)) = &row.rank {
+                let known = devices.entry(*rank).or_insert_with(|| Some(device.clone()));
+                known.take_if(|known| known != device);
+            }
             if !args.choice.takes(&row) {
                 continue;
             }
@@ -162,12 +174,13 @@ impl Chosen {
                 }
                 objects.insert(object);
             }
-            rows.push(row);
+            chosen.push(row);
         }
+        let rows = chosen;
         let kernels = Names::of(rows.iter().map(|row| row.kernel.as_str()));
         let is_sampled = rows.iter().any(|row| row.sampled > 1);
         let problems = symbols.problems(&objects);
-        Ok(Chosen { rows, kernels, is_sampled, devices, problems })
+        Ok(Chosen { rows, kernels, is_sampled, is_folded: profile.run().folded, devices, problems })
     }
 }
 
@@ -180,9 +193,12 @@ pub fn run(args: &GpuArgs) -> Result<Outcome> {
     if args.fold.is_some() {
         bail!("--fold is for --by address");
     }
+    if args.choice.names_ranks() {
+        load::need_rows_by_rank(&profile, "which ranks and devices access what")?;
+    }
     let chosen = Chosen::of(&profile, args)?;
     if let Some(file) = &args.image {
-        file.write(&heat::picture(&profile, &chosen, args)?)?;
+        file.write(&picture(&profile, &chosen, args)?)?;
         return Ok(Outcome::Done);
     }
     let mut answer = if args.annotate {
@@ -195,7 +211,29 @@ pub fn run(args: &GpuArgs) -> Result<Outcome> {
     answer.write(&args.output, args.human)
 }
 
+/// Pairs as a heat map or a graph, the source with its lines' shares, and all else as bars.
+fn picture(profile: &Profile, chosen: &Chosen, args: &GpuArgs) -> Result<Picture> {
+    let is_of_pairs = matches!(args.by, By::Rank | By::Device);
+    if args.graph {
+        if !is_of_pairs {
+            bail!("--graph draws pairs, --by rank or --by device");
+        }
+        load::need_rows_by_rank(profile, "who of two ranks or devices accesses memory of the other")?;
+    }
+    if chosen.rows.is_empty() {
+        bail!("there is nothing to draw: {}", nothing(profile).trim_end_matches('.'));
+    }
+    if args.annotate {
+        return Ok(annotate::picture(profile, chosen, args));
+    }
+    match is_of_pairs && !args.detail && !chosen.is_folded {
+        true => heat::picture(profile, chosen, args),
+        false => bars::picture(profile, chosen, args),
+    }
+}
+
 fn by_address(profile: &Profile, args: &GpuArgs) -> Result<Outcome> {
+    load::need_rows_by_rank(profile, "whose records those of DIR are")?;
     if args.detail {
         bail!("--detail is not for --by address, where devices and lines are told of each part");
     }
@@ -219,7 +257,7 @@ fn other_numbers(profile: &Profile) -> Result<Option<String>> {
 
 /// What is said where there is nothing.
 fn nothing(profile: &Profile) -> &'static str {
-    if profile.directory().join("gpu.csv").exists() {
+    if rows::has_any(profile) {
         "No access matches the filters."
     } else {
         "The profile has no accesses of GPU kernels; `mpisee --gpu` counts them."
@@ -240,7 +278,7 @@ fn table(profile: &Profile, chosen: &Chosen, args: &GpuArgs) -> Result<Answer> {
     let mut rows: Vec<Vec<Value>> = found.iter().map(row).collect();
     let closing = args.shown.cut(&args.output, &mut rows, nothing(profile));
     let shown = rows.len();
-    let heads = heads(args.by, chosen.is_sampled, mpi.is_some());
+    let heads = heads(args.by, chosen, mpi.is_some());
     let mut answer = Answer::new(profile, Sheet { name: "gpu", heads, rows }, None);
     answer.closing = closing;
     if args.detail {
@@ -250,9 +288,9 @@ fn table(profile: &Profile, chosen: &Chosen, args: &GpuArgs) -> Result<Answer> {
     Ok(answer)
 }
 
-fn heads(by: By, is_sampled: bool, beside_mpi: bool) -> Vec<Head> {
-    let mut heads = sums::key_heads(by);
-    heads.extend(sums::heads(is_sampled));
+fn heads(by: By, chosen: &Chosen, beside_mpi: bool) -> Vec<Head> {
+    let mut heads = sums::key_heads(by, chosen.is_folded);
+    heads.extend(sums::heads(chosen.is_sampled));
     if beside_mpi {
         heads.extend([
             sheet::number("mpi_sent_bytes", "MPI SENT"),
@@ -260,12 +298,4 @@ fn heads(by: By, is_sampled: bool, beside_mpi: bool) -> Vec<Head> {
         ]);
     }
     heads
-}
-
-/// Says which pictures there are.
-fn need_pairs(by: By) -> Result<()> {
-    if !matches!(by, By::Rank | By::Device) {
-        bail!("--image draws pairs, --by rank or --by device, and objects, --by address");
-    }
-    Ok(())
 }

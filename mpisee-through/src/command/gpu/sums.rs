@@ -1,10 +1,10 @@
 //! Accesses summed up by what they have in common.
 
+use super::rows::Accessed;
 use super::{By, Of};
 use crate::names::Names;
 use crate::sheet::{self, Head, Value};
 use mpisee_profile::gpu::Access;
-use mpisee_profile::rows::{GpuMemory, GpuRow};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,12 +14,14 @@ use std::fmt;
 pub enum Label {
     /// A rank, or a width in bytes.
     Number(u32),
+    /// How far the owner's rank is above the rank's, at least and at most.
+    Offset(i64, i64),
     /// All else.
     Text(String),
 }
 
 impl Label {
-    /// The text; of a number there is none.
+    /// The text; of numbers there is none.
     pub fn text(&self) -> &str {
         if let Label::Text(text) = self { text } else { "" }
     }
@@ -27,6 +29,7 @@ impl Label {
     fn value(&self) -> Value {
         match self {
             Label::Number(number) => Value::Count(u64::from(*number)),
+            Label::Offset(..) => Value::Text(self.to_string()),
             Label::Text(text) => Value::from(text.as_str()),
         }
     }
@@ -42,6 +45,8 @@ impl fmt::Display for Label {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Label::Number(number) => write!(to, "{number}"),
+            Label::Offset(first, last) if first == last => write!(to, "{first:+}"),
+            Label::Offset(first, last) => write!(to, "{first:+} to {last:+}"),
             Label::Text(text) => to.write_str(text),
         }
     }
@@ -56,23 +61,27 @@ pub struct Sum {
     pub accesses: u64,
     /// Loaded, stored, and changed by atomics.
     pub bytes: [u64; 3],
+    /// Loads, stores and atomics; all of them are `accesses`.
+    pub counts: [u64; 3],
     error: f64,
 }
 
 impl Sum {
-    /// Adds a row of gpu.csv.
-    pub fn add(&mut self, row: &GpuRow) {
+    /// Adds a row.
+    pub fn add(&mut self, row: &Accessed) {
         self.accesses = self.accesses.saturating_add(row.accesses);
-        let bytes = &mut self.bytes[row.access as usize];
-        *bytes = bytes.saturating_add(row.bytes);
+        let kind = row.access as usize;
+        self.bytes[kind] = self.bytes[kind].saturating_add(row.bytes);
+        self.counts[kind] = self.counts[kind].saturating_add(row.accesses);
         self.error = self.error.hypot(row.error);
     }
 
     /// Adds another sum.
     pub fn join(&mut self, other: &Sum) {
         self.accesses = self.accesses.saturating_add(other.accesses);
-        for (bytes, more) in self.bytes.iter_mut().zip(other.bytes) {
-            *bytes = bytes.saturating_add(more);
+        let sums = self.bytes.iter_mut().chain(&mut self.counts);
+        for (sum, more) in sums.zip(other.bytes.into_iter().chain(other.counts)) {
+            *sum = sum.saturating_add(more);
         }
         self.error = self.error.hypot(other.error);
     }
@@ -83,6 +92,16 @@ impl Sum {
             Of::Bytes => self.bytes.iter().fold(0, |sum, bytes| sum.saturating_add(*bytes)),
             Of::Accesses => self.accesses,
         }
+    }
+
+    /// The standard error of its accesses.
+    pub fn error(&self) -> f64 {
+        self.error
+    }
+
+    /// The same of loads, stores and atomics.
+    pub fn kinds(&self, of: Of) -> [u64; 3] {
+        if of == Of::Bytes { self.bytes } else { self.counts }
     }
 
     /// The columns of [`heads`]; `all` is what shares are of.
@@ -118,7 +137,7 @@ pub struct Sums(BTreeMap<Key, Sum>);
 
 impl Sums {
     /// The sums of the rows.
-    pub fn of<'r>(rows: impl IntoIterator<Item = &'r GpuRow>, key: impl Fn(&GpuRow) -> Key) -> Self {
+    pub fn of<'r>(rows: impl IntoIterator<Item = &'r Accessed>, key: impl Fn(&Accessed) -> Key) -> Self {
         let mut sums = Sums::default();
         for row in rows {
             sums.0.entry(key(row)).or_default().add(row);
@@ -140,16 +159,22 @@ impl Sums {
     }
 }
 
-/// What rows of one sum have in common.
-pub fn key(by: By, row: &GpuRow) -> Key {
+/// What rows of one sum have in common. Where rows are sums over ranks it is not known whose kernels they are.
+pub fn key(by: By, row: &Accessed) -> Key {
     let text = |text: &str| Label::from(text);
     match by {
-        By::Rank => vec![Label::Number(row.rank), owner(row)],
-        By::Device => vec![text(&row.device), Label::Text(or_unknown(&row.peer_device))],
+        By::Rank => {
+            let rank = row.rank.iter().map(|(rank, _)| Label::Number(*rank));
+            rank.chain([row.owner.clone()]).collect()
+        }
+        By::Device => {
+            let device = row.rank.iter().map(|(_, device)| text(device));
+            device.chain([Label::Text(or_unknown(&row.peer_device))]).collect()
+        }
         By::Kernel => vec![text(&row.kernel)],
         By::Line => vec![text(&row.source), text(&row.kernel)],
         By::Launch => vec![launched(row), text(&row.kernel)],
-        By::Object => vec![Label::Text(or_unknown(&row.object)), owner(row)],
+        By::Object => vec![Label::Text(or_unknown(&row.object)), row.owner.clone()],
         By::Access => vec![text(access(row.access)), Label::Number(row.width)],
         // Rows of gpu.csv have no addresses.
         By::Address => Vec::new(),
@@ -157,16 +182,23 @@ pub fn key(by: By, row: &GpuRow) -> Key {
 }
 
 /// The columns of [`key`].
-pub fn key_heads(by: By) -> Vec<Head> {
+pub fn key_heads(by: By, is_folded: bool) -> Vec<Head> {
+    let owner = match is_folded {
+        true => sheet::number("owner_offset", "OWNER AT"),
+        false => sheet::number("owner", "OWNER"),
+    };
+    let peer_device = sheet::fixed("peer_device", "MEMORY OF");
     match by {
-        By::Rank => vec![sheet::number("rank", "RANK"), sheet::number("owner", "OWNER")],
-        By::Device => vec![sheet::fixed("device", "DEVICE"), sheet::fixed("peer_device", "MEMORY OF")],
+        By::Rank if is_folded => vec![owner],
+        By::Rank => vec![sheet::number("rank", "RANK"), owner],
+        By::Device if is_folded => vec![peer_device],
+        By::Device => vec![sheet::fixed("device", "DEVICE"), peer_device],
         By::Kernel => vec![sheet::fixed("kernel", "KERNEL")],
         By::Line => vec![sheet::fixed("source", "LINE"), sheet::fixed("kernel", "KERNEL").or_none()],
         By::Launch => {
             vec![sheet::fixed("launched", "LAUNCHED BY"), sheet::fixed("kernel", "KERNEL").or_none()]
         }
-        By::Object => vec![sheet::fixed("object", "OBJECT"), sheet::number("owner", "OWNER")],
+        By::Object => vec![sheet::fixed("object", "OBJECT"), owner],
         By::Access => vec![sheet::fixed("access", "ACCESS"), sheet::number("width", "WIDTH")],
         By::Address => Vec::new(),
     }
@@ -190,18 +222,8 @@ fn access(access: Access) -> &'static str {
     }
 }
 
-/// The rank, or the kind of memory where that tells more.
-pub fn owner(row: &GpuRow) -> Label {
-    match (row.memory, row.peer_rank) {
-        (GpuMemory::Pinned | GpuMemory::Registered, _) => Label::from("host"),
-        (GpuMemory::Managed, _) => Label::from("managed"),
-        (_, Some(rank)) => Label::Number(rank),
-        (_, None) => Label::Text(or_unknown("")),
-    }
-}
-
 /// The line of Python, or that there is none.
-fn launched(row: &GpuRow) -> Label {
+fn launched(row: &Accessed) -> Label {
     Label::from(if row.launched.is_empty() { "(no Python)" } else { &row.launched })
 }
 

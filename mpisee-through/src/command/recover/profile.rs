@@ -4,8 +4,7 @@ use crate::segments::{Clock, Collected, Place, Segment, World, collected, missin
 use crate::units::to_nine_decimals;
 use anyhow::{Context, Result};
 use mpisee_profile::files::{FoldedFiles, ProfileFiles, parts};
-use mpisee_profile::fold::GPU_LEFT_OUT;
-use mpisee_profile::gpu::Part;
+use mpisee_profile::gpu::{Exports, Part};
 use mpisee_profile::nodes::Nodes;
 use mpisee_profile::options::Options;
 use mpisee_profile::rows::{CommRow, Members, Seconds, is_of_changing_members, is_one_per_process};
@@ -78,11 +77,8 @@ fn tables_of(snapshot: &Snapshot, segment: &Segment) -> Result<RankTables> {
     from_csv::<CommRow>(&to_csv(&tables.comms)).context("its communicators make no sense")?;
     // Counts of calls are worth having without those of kernels.
     tables.gpu = segment.gpu().unwrap_or_else(|why| {
-        let why = format!("{why:#}");
-        vec![Part::Note(format!(
-            "rank {}: what its GPU kernels accessed is lost: {why}",
-            snapshot.world_rank
-        ))]
+        let text = format!("what its GPU kernels accessed is lost: {why:#}");
+        vec![Part::Note { rank: snapshot.world_rank, text }]
     });
     Ok(tables)
 }
@@ -99,6 +95,8 @@ enum Files {
 struct Writing {
     wanted: PathBuf,
     files: Files,
+    /// Of memory that ranks shared, where their rows are summed up.
+    owners: Exports,
     /// Communicators that a rank reported already, and how many they stood for.
     reported: HashMap<String, u64>,
     run: RunInfo,
@@ -141,8 +139,10 @@ impl Writing {
             ..RunInfo::default()
         };
         let wanted = wanted(wish.output, &first.program);
+        let is_folded = world.size() > fold;
         Ok(Writing {
-            files: match world.size() > fold {
+            owners: if is_folded { owners(world) } else { Exports::default() },
+            files: match is_folded {
                 true => Files::Sums(FoldedFiles::create(&wanted)?, Box::default()),
                 false => Files::Rows(Box::new(ProfileFiles::create(&wanted, nodes)?)),
             },
@@ -177,9 +177,7 @@ impl Writing {
         match &mut self.files {
             Files::Rows(files) => files.append(&parts(&tables))?,
             Files::Sums(_, folded) => {
-                if !tables.gpu.is_empty() && !self.run.notes.iter().any(|note| note == GPU_LEFT_OUT) {
-                    self.run.notes.push(GPU_LEFT_OUT.to_owned());
-                }
+                self.owners.tell_all(&mut tables.gpu);
                 folded.merge(Folded::of_ended(snapshot, &tables));
             }
         }
@@ -227,6 +225,14 @@ impl Writing {
             self.run.ended_in,
         ))
     }
+}
+
+/// Who exported memory to other processes, of all ranks: rows are summed up as they come, and the owner's may come later.
+fn owners(world: &World) -> Exports {
+    let mut owners = Exports::default();
+    // What cannot be read is told when its turn comes.
+    world.ended().for_each(|segment| owners.add(segment.gpu().unwrap_or_default()));
+    owners
 }
 
 /// Where the ranks were. How long, is told up to the last moment that is known of any rank by the same clock.

@@ -339,8 +339,9 @@ impl Object {
         cell.instructions.insert(instruction);
         for sum in [&mut cell.sum, &mut self.all] {
             sum.accesses = sum.accesses.saturating_add(accesses);
-            let of_kind = &mut sum.bytes[kind as usize];
-            *of_kind = of_kind.saturating_add(bytes);
+            let kind = kind as usize;
+            sum.bytes[kind] = sum.bytes[kind].saturating_add(bytes);
+            sum.counts[kind] = sum.counts[kind].saturating_add(accesses);
         }
     }
 

@@ -1,0 +1,371 @@
+//! What GPU kernels accessed, over ranks: by kernel and line, and by how the owner of the memory is related to the rank.
+//!
+//! Nothing of it grows with the ranks. Devices are told by whether they are the kernel's own, owners by how far their rank
+//! is; and where names differ from rank to rank, numbers in them are left out. Which names that are is decided by how many
+//! there are: more ranks never make them fewer, so that the order of merging makes no difference.
+
+mod bytes;
+mod own;
+
+use super::sums::{Join, Spread, merge, settle};
+use super::{MOST_OFFSETS, power_of_two};
+use crate::gpu::Access;
+use crate::rows::{BinaryRow, GpuMemory, GpuTotalRow, PeerDevice};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Objects of a line that are told one by one.
+pub const MOST_OBJECTS: usize = 64;
+/// Pairs of a kernel and a line that are told one by one.
+const MOST_LINES: usize = 16384;
+/// Different notes that are kept, and files of `binaries.csv`: the first by name, which are the same in whatever order
+/// they come.
+const MOST_NOTES: usize = 64;
+const MOST_BINARIES: usize = 1024;
+
+/// Many rows have the same.
+type Name = Arc<str>;
+
+/// How much is told of names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Told {
+    /// All of them.
+    #[default]
+    All,
+    /// Without their numbers.
+    Patterns,
+    /// None.
+    Nothing,
+}
+
+impl Told {
+    fn of_number(number: u64) -> Option<Told> {
+        [Told::All, Told::Patterns, Told::Nothing].into_iter().find(|told| *told as u64 == number)
+    }
+
+    fn less(self) -> Told {
+        if self == Told::All { Told::Patterns } else { Told::Nothing }
+    }
+
+    /// What is told of a name; of what is told nothing less is told.
+    fn of(self, name: &mut Name) {
+        match self {
+            Told::All => {}
+            Told::Patterns => *name = without_numbers(name).into(),
+            Told::Nothing => *name = "*".into(),
+        }
+    }
+}
+
+/// The name with `*` for each number, also hexadecimal ones: `ghost cells of *`, `app+*`.
+fn without_numbers(name: &str) -> String {
+    let mut pattern = String::with_capacity(name.len());
+    let mut rest = name;
+    while let Some(at) = rest.find(|letter: char| letter.is_ascii_digit()) {
+        pattern.push_str(&rest[..at]);
+        pattern.push('*');
+        rest = match rest[at..].strip_prefix("0x") {
+            Some(digits) => digits.trim_start_matches(|letter: char| letter.is_ascii_hexdigit()),
+            None => rest[at..].trim_start_matches(|letter: char| letter.is_ascii_digit()),
+        };
+    }
+    pattern + rest
+}
+
+/// Where in the program accesses are.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Code {
+    kernel: Name,
+    source: Name,
+    /// The line of Python that launched the kernel.
+    launched: Name,
+}
+
+impl Code {
+    fn tell(&mut self, told: Told) {
+        let Code { kernel, source, launched } = self;
+        [kernel, source, launched].into_iter().for_each(|name| told.of(name));
+    }
+}
+
+/// What accesses of a line have in common.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    object: Name,
+    memory: GpuMemory,
+    /// The least and the most that the owner's rank is above the rank's.
+    offset: Option<(i64, i64)>,
+    peer_device: Option<PeerDevice>,
+    access: Access,
+    width: u32,
+    sampled: u32,
+}
+
+/// What is summed of them. All of it is in whole numbers, see [`Spread`].
+#[derive(Clone, Debug, PartialEq)]
+struct Sum {
+    count: u64,
+    accesses: u64,
+    bytes: Spread,
+    /// The square of the standard error.
+    variance: u128,
+}
+
+impl Join for Sum {
+    fn join(&mut self, other: Self) {
+        self.count = self.count.saturating_add(other.count);
+        self.accesses = self.accesses.saturating_add(other.accesses);
+        self.bytes.join(other.bytes);
+        self.variance = self.variance.saturating_add(other.variance);
+    }
+}
+
+/// The accesses of one line.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Line {
+    /// Of its objects.
+    told: Told,
+    /// Whether offsets are counted by powers of two.
+    by_powers: bool,
+    rows: Vec<(Key, Sum)>,
+}
+
+impl Line {
+    /// Tells so much of its rows, and no more than there is room for.
+    fn settle(&mut self, told: Told, by_powers: bool) {
+        if told > self.told {
+            self.tell(told);
+        }
+        while self.told < Told::Nothing && self.count(|key| Some(&key.object)) > MOST_OBJECTS {
+            self.tell(self.told.less());
+        }
+        let is_many = !self.by_powers && self.count(|key| key.offset) > MOST_OFFSETS;
+        if !self.by_powers && (by_powers || is_many) {
+            self.by_powers = true;
+            self.change(|key| key.offset = key.offset.map(|(first, _)| power_of_two(first)));
+        }
+    }
+
+    fn tell(&mut self, told: Told) {
+        self.told = told;
+        self.change(|key| told.of(&mut key.object));
+    }
+
+    fn change(&mut self, mut change: impl FnMut(&mut Key)) {
+        self.rows.iter_mut().for_each(|(key, _)| change(key));
+        self.rows = settle(std::mem::take(&mut self.rows));
+    }
+
+    /// How many different ones there are.
+    fn count<'l, T: Ord>(&'l self, of: impl Fn(&'l Key) -> Option<T>) -> usize {
+        self.rows.iter().filter_map(|(key, _)| of(key)).collect::<BTreeSet<T>>().len()
+    }
+}
+
+impl Join for Line {
+    fn join(&mut self, mut other: Self) {
+        let (told, by_powers) = (self.told.max(other.told), self.by_powers || other.by_powers);
+        self.settle(told, by_powers);
+        other.settle(told, by_powers);
+        merge(&mut self.rows, other.rows);
+        self.settle(told, by_powers);
+    }
+}
+
+/// What is said of ranks, or is lost of theirs, by its text.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Said {
+    ranks: u64,
+    first: u32,
+    /// Of what is lost.
+    accesses: u64,
+}
+
+impl Join for Said {
+    fn join(&mut self, other: Self) {
+        self.ranks = self.ranks.saturating_add(other.ranks);
+        self.first = self.first.min(other.first);
+        self.accesses = self.accesses.saturating_add(other.accesses);
+    }
+}
+
+/// What GPU kernels of some ranks accessed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct GpuSums {
+    /// Of kernels and lines.
+    told: Told,
+    lines: Vec<(Code, Line)>,
+    /// Rows of memory whose owner is not known, though the memory says that there is one.
+    orphans: u64,
+    /// Accesses that were lost, first, and sentences; how much is told of them.
+    said: Vec<((bool, Name), Said)>,
+    said_told: Told,
+    /// How much was said, also what is not kept.
+    all_said: u64,
+    /// Files and their build IDs.
+    binaries: BTreeSet<(String, String)>,
+    /// Whether there are more.
+    more_binaries: bool,
+}
+
+impl GpuSums {
+    /// Adds what kernels of other ranks accessed.
+    pub fn merge(&mut self, mut other: GpuSums) {
+        let (told, said_told) = (self.told.max(other.told), self.said_told.max(other.said_told));
+        for sums in [&mut *self, &mut other] {
+            sums.settle(told);
+            sums.settle_said(said_told);
+        }
+        merge(&mut self.lines, other.lines);
+        self.orphans = self.orphans.saturating_add(other.orphans);
+        merge(&mut self.said, other.said);
+        self.settle_said(said_told);
+        self.all_said = self.all_said.saturating_add(other.all_said);
+        self.binaries.append(&mut other.binaries);
+        self.more_binaries |= other.more_binaries;
+        self.settle(told);
+    }
+
+    /// Tells so much of lines, and no more than there is room for.
+    fn settle(&mut self, told: Told) {
+        if told > self.told {
+            self.tell(told);
+        }
+        while self.told < Told::Nothing && self.lines.len() > MOST_LINES {
+            self.tell(self.told.less());
+        }
+        while self.binaries.len() > MOST_BINARIES {
+            self.binaries.pop_last();
+            self.more_binaries = true;
+        }
+    }
+
+    /// The same of what is said: without numbers where it is too much, and then what comes first.
+    fn settle_said(&mut self, told: Told) {
+        if self.said_told == Told::All && (told > Told::All || self.said.len() > MOST_NOTES) {
+            self.said_told = Told::Patterns;
+            self.said.iter_mut().for_each(|((_, text), _)| Told::Patterns.of(text));
+            self.said = settle(std::mem::take(&mut self.said));
+        }
+        self.said.truncate(MOST_NOTES);
+    }
+
+    fn tell(&mut self, told: Told) {
+        self.told = told;
+        let lines = std::mem::take(&mut self.lines).into_iter().map(|(mut code, line)| {
+            code.tell(told);
+            (code, line)
+        });
+        self.lines = settle(lines.collect());
+    }
+
+    /// The rows of `gpu-totals.csv`.
+    pub fn rows(&self) -> Vec<GpuTotalRow> {
+        let rows = |(code, line): &(Code, Line)| -> Vec<GpuTotalRow> {
+            line.rows.iter().map(|(key, sum)| row(code, key, sum)).collect()
+        };
+        self.lines.iter().flat_map(rows).collect()
+    }
+
+    /// The rows of `binaries.csv`.
+    pub fn binaries(&self) -> Vec<BinaryRow> {
+        let row = |(file, build_id): &(String, String)| BinaryRow {
+            file: file.clone(),
+            build_id: build_id.clone(),
+        };
+        self.binaries.iter().map(row).collect()
+    }
+
+    /// Sentences for `run.json`.
+    pub fn notes(&self) -> Vec<String> {
+        let of = |said: &Said| match said.ranks {
+            0 | 1 => format!("rank {}", said.first),
+            2 => format!("rank {} and another", said.first),
+            ranks => format!("rank {} and {} others", said.first, ranks - 1),
+        };
+        let note = |((is_told, text), said): &((bool, Name), Said)| match is_told {
+            true => format!("{}: {text}", of(said)),
+            false => format!(
+                "{}: {} accesses of GPU kernels are not in gpu-totals.csv: {text}",
+                of(said),
+                said.accesses
+            ),
+        };
+        let mut notes: Vec<String> = self.said.iter().map(note).collect();
+        let kept = self.said.iter().fold(0u64, |kept, (_, said)| kept.saturating_add(said.ranks));
+        let more = self.all_said.saturating_sub(kept);
+        if more > 0 {
+            notes.push(format!(
+                "of what is to be said of GPU kernels of single ranks {more} sentences are left out"
+            ));
+        }
+        if self.orphans > 0 {
+            notes.push(format!(
+                "{} of the rows that gpu-totals.csv sums up {} of memory that no profiled rank of the node exported, so that \
+                 its owner is unknown",
+                self.orphans,
+                if self.orphans == 1 { "is" } else { "are" }
+            ));
+        }
+        let short = self.lines.iter().filter(|(_, line)| line.told > Told::All).count();
+        if self.told > Told::All {
+            notes.push(format!(
+                "GPU kernels access memory in more than {MOST_LINES} lines, whose names have * in gpu-totals.csv"
+            ));
+        } else if short > 0 {
+            notes.push(format!(
+                "objects of lines that access more than {MOST_OBJECTS} have * in gpu-totals.csv: those of {short} of {} lines",
+                self.lines.len()
+            ));
+        }
+        if self.more_binaries {
+            notes.push(format!(
+                "binaries.csv has the first {MOST_BINARIES} files by name, and there are more"
+            ));
+        }
+        notes
+    }
+}
+
+fn row(code: &Code, key: &Key, sum: &Sum) -> GpuTotalRow {
+    GpuTotalRow {
+        memory: key.memory,
+        offset_min: key.offset.map(|(first, _)| first),
+        offset_max: key.offset.map(|(_, last)| last),
+        peer_device: key.peer_device,
+        kernel: code.kernel.to_string(),
+        source: code.source.to_string(),
+        launched: code.launched.to_string(),
+        object: key.object.to_string(),
+        access: key.access,
+        width: key.width,
+        count: sum.count,
+        accesses: sum.accesses,
+        bytes: u64::try_from(sum.bytes.sum).unwrap_or(u64::MAX),
+        bytes_min: sum.bytes.min,
+        bytes_max: sum.bytes.max,
+        bytes_max_rank: sum.bytes.max_rank,
+        sampled: key.sampled,
+        error: (sum.variance as f64).sqrt(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_numbers;
+
+    #[test]
+    fn names_without_numbers_have_none_left() {
+        for (name, pattern) in [
+            ("ghost cells", "ghost cells"),
+            ("ghost cells of 17", "ghost cells of *"),
+            ("a1b22", "a*b*"),
+            ("app+0x1a2b < lib.so.6+0xff", "app+* < lib.so.*+*"),
+            ("grün 0x", "grün *"),
+            ("", ""),
+        ] {
+            assert_eq!(without_numbers(name), pattern);
+            assert_eq!(without_numbers(pattern), pattern);
+        }
+    }
+}

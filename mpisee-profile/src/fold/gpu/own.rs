@@ -1,0 +1,85 @@
+//! The sums of one rank.
+
+use super::super::sums::{Spread, settle};
+use super::{Code, GpuSums, Key, Line, Said, Sum, Told};
+use crate::gpu::Part;
+use crate::rows::{GpuRow, PeerDevice};
+use std::collections::BTreeMap;
+
+impl GpuSums {
+    /// Of one rank, with the owners in its rows as far as they are known.
+    pub fn of(parts: &[Part]) -> GpuSums {
+        let mut sums = GpuSums::default();
+        let mut lines: BTreeMap<Code, Vec<(Key, Sum)>> = BTreeMap::new();
+        let mut said = Vec::new();
+        for part in parts {
+            match part {
+                Part::Row(row, import) => {
+                    sums.orphans += u64::from(import.is_some());
+                    let (code, key, sum) = own(row);
+                    lines.entry(code).or_default().push((key, sum));
+                }
+                Part::Note { rank, text } => {
+                    said.push(((true, text.as_str().into()), Said { ranks: 1, first: *rank, accesses: 0 }));
+                }
+                Part::Lost { rank, accesses, why } => {
+                    said.push((
+                        (false, why.as_str().into()),
+                        Said { ranks: 1, first: *rank, accesses: *accesses },
+                    ));
+                }
+                Part::Binary(row) => {
+                    sums.binaries.insert((row.file.clone(), row.build_id.clone()));
+                }
+                Part::Export { .. } | Part::Pe { .. } => {}
+            }
+        }
+        // A rank says a thing once.
+        said.sort_by(|(left, _), (right, _)| left.cmp(right));
+        said.dedup_by(|(key, _), (before, _)| key == before);
+        sums.all_said = said.len() as u64;
+        sums.said = said;
+        sums.settle_said(Told::All);
+        let line = |(code, rows)| {
+            let mut line = Line { rows: settle(rows), ..Line::default() };
+            line.settle(Told::All, false);
+            (code, line)
+        };
+        sums.lines = lines.into_iter().map(line).collect();
+        sums.settle(Told::All);
+        sums
+    }
+}
+
+fn own(row: &GpuRow) -> (Code, Key, Sum) {
+    let name = |text: &str| text.into();
+    let code = Code { kernel: name(&row.kernel), source: name(&row.source), launched: name(&row.launched) };
+    let offset = row.peer_rank.map(|peer| i64::from(peer) - i64::from(row.rank));
+    let key = Key {
+        object: row.object.as_str().into(),
+        memory: row.memory,
+        offset: offset.map(|offset| (offset, offset)),
+        peer_device: peer_device(row),
+        access: row.access,
+        width: row.width,
+        sampled: row.sampled,
+    };
+    let sum = Sum {
+        count: 1,
+        accesses: row.accesses,
+        bytes: Spread::of(row.rank, row.bytes),
+        // It is the root of a whole number.
+        variance: (row.error * row.error).round() as u128,
+    };
+    (code, key, sum)
+}
+
+fn peer_device(row: &GpuRow) -> Option<PeerDevice> {
+    match row.peer_device.as_str() {
+        "" => None,
+        "host" => Some(PeerDevice::Host),
+        "managed" => Some(PeerDevice::Managed),
+        device if device == row.device => Some(PeerDevice::Same),
+        _ => Some(PeerDevice::Another),
+    }
+}

@@ -1,0 +1,100 @@
+//! What kernels accessed, from a profile with rows of each rank or with sums over ranks.
+
+use super::sums::{Label, or_unknown};
+use anyhow::Result;
+use mpisee_profile::gpu::Access;
+use mpisee_profile::rows::{GpuMemory, GpuRow, GpuTotalRow, PeerDevice, Row};
+use mpisee_profile::{Profile, ProfileError};
+
+/// A row of `gpu.csv`, or of `gpu-totals.csv`.
+#[derive(Clone, Debug)]
+pub struct Accessed {
+    /// Whose kernels they are, and on which device; unknown where rows are sums over ranks.
+    pub rank: Option<(u32, String)>,
+    /// Whose memory it is: a rank, or in sums how far it is; or the kind of memory where that tells more.
+    pub owner: Label,
+    /// Where it is.
+    pub peer_device: String,
+    pub kernel: String,
+    pub source: String,
+    /// The line of Python that launched the kernel, if any did.
+    pub launched: String,
+    pub object: String,
+    pub access: Access,
+    pub width: u32,
+    pub accesses: u64,
+    pub bytes: u64,
+    pub sampled: u32,
+    pub error: f64,
+}
+
+impl From<GpuRow> for Accessed {
+    fn from(row: GpuRow) -> Self {
+        Accessed {
+            owner: owner(row.memory, row.peer_rank.map(Label::Number)),
+            rank: Some((row.rank, row.device)),
+            peer_device: row.peer_device,
+            kernel: row.kernel,
+            source: row.source,
+            launched: row.launched,
+            object: row.object,
+            access: row.access,
+            width: row.width,
+            accesses: row.accesses,
+            bytes: row.bytes,
+            sampled: row.sampled,
+            error: row.error,
+        }
+    }
+}
+
+impl From<GpuTotalRow> for Accessed {
+    fn from(row: GpuTotalRow) -> Self {
+        let offset = row.offset_min.zip(row.offset_max).map(|(first, last)| Label::Offset(first, last));
+        let peer_device = match row.peer_device {
+            Some(PeerDevice::Same) => "same device",
+            Some(PeerDevice::Another) => "another device",
+            Some(PeerDevice::Host) => "host",
+            Some(PeerDevice::Managed) => "managed",
+            None => "",
+        };
+        Accessed {
+            owner: owner(row.memory, offset),
+            rank: None,
+            peer_device: peer_device.to_owned(),
+            kernel: row.kernel,
+            source: row.source,
+            launched: row.launched,
+            object: row.object,
+            access: row.access,
+            width: row.width,
+            accesses: row.accesses,
+            bytes: row.bytes,
+            sampled: row.sampled,
+            error: row.error,
+        }
+    }
+}
+
+fn owner(memory: GpuMemory, rank: Option<Label>) -> Label {
+    match memory {
+        GpuMemory::Pinned | GpuMemory::Registered => Label::from("host"),
+        GpuMemory::Managed => Label::from("managed"),
+        _ => rank.unwrap_or_else(|| Label::Text(or_unknown(""))),
+    }
+}
+
+/// All rows.
+pub fn rows(profile: &Profile) -> Result<Vec<Accessed>> {
+    fn read<R: Row + Into<Accessed>>(profile: &Profile) -> Result<Vec<Accessed>, ProfileError> {
+        profile.rows_if_any::<R>()?.map(|row| row.map(Into::into)).collect()
+    }
+    let is_folded = profile.run().folded;
+    Ok(if is_folded { read::<GpuTotalRow>(profile)? } else { read::<GpuRow>(profile)? })
+}
+
+/// Whether there is a table of accesses at all.
+pub fn has_any(profile: &Profile) -> bool {
+    let file = if profile.run().folded { GpuTotalRow::FILE } else { GpuRow::FILE };
+    profile.directory().join(file).exists()
+}
