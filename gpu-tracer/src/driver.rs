@@ -9,7 +9,9 @@ use crate::descriptor;
 use crate::registry::Where;
 use crate::state::State;
 use mpisee_profile::gpu::Handle as Known;
+use mpisee_profile::process;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
+use std::sync::OnceLock;
 
 /// A handle of the driver.
 pub type Handle = *mut c_void;
@@ -252,17 +254,17 @@ pub unsafe fn take(state: &mut State, call: Call, parameters: *const c_void, dev
             Call::PoolImport => {
                 let call = &*parameters.cast::<PoolImportParameters>();
                 let address = *call.address;
-                let place = Where::Imported(device_of(address), Some(Known::Pool(hex(&*call.data))));
+                let place = Where::Imported(device_of(address), Some(Known::Pool(of_node(&*call.data))));
                 tracer.imported(address, size_of_mapping(address), place);
             }
             Call::IpcGet => {
                 let call = &*parameters.cast::<IpcGetParameters>();
-                tracer.exported(call.address, Known::Ipc(hex(&*call.handle)));
+                tracer.exported(call.address, Known::Ipc(of_node(&*call.handle)));
             }
             Call::IpcOpen => {
                 let call = &*parameters.cast::<IpcOpenParameters>();
                 let address = *call.address;
-                tracer.imported(address, size_of_mapping(address), Where::Ipc(hex(&call.handle)));
+                tracer.imported(address, size_of_mapping(address), Where::Ipc(of_node(&call.handle)));
             }
             // These have the address alone, or first.
             Call::Free | Call::IpcClose | Call::HostUnregister => tracer.freed(*parameters.cast::<u64>()),
@@ -304,7 +306,7 @@ pub unsafe fn take(state: &mut State, call: Call, parameters: *const c_void, dev
             }
             Call::PoolExport => {
                 let call = &*parameters.cast::<IpcGetParameters>();
-                tracer.exported(call.address, Known::Pool(hex(&*call.handle)));
+                tracer.exported(call.address, Known::Pool(of_node(&*call.handle)));
             }
             Call::Map => {
                 let call = &*parameters.cast::<MapParameters>();
@@ -316,6 +318,12 @@ pub unsafe fn take(state: &mut State, call: Call, parameters: *const c_void, dev
             }
         }
     }
+}
+
+/// Bytes that mean something on this machine alone: those of two nodes may be the same.
+fn of_node(bytes: &[u8]) -> String {
+    static BOOT: OnceLock<u64> = OnceLock::new();
+    format!("{}@{:x}", hex(bytes), BOOT.get_or_init(process::boot))
 }
 
 fn hex(bytes: &[u8]) -> String {

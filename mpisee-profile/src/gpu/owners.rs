@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::fmt;
 
-/// What memory of another process is known by. Bytes are in hexadecimal.
+/// What memory of another process is known by. Bytes are in hexadecimal; `@` and a number for the machine follow where they
+/// mean something on one alone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Handle {
     /// A `CUipcMemHandle`.
