@@ -1,0 +1,109 @@
+//! Sums over ranks.
+
+use super::support::{Builder, Written};
+use super::{drawn, has};
+
+const TOTALS: &str = "\
+memory,offset_min,offset_max,peer_device,kernel,source,launched,object,access,width,count,accesses,bytes,bytes_min,bytes_max,bytes_max_rank,sampled,error
+ipc,1,1,another,halo,stencil.cu:41,,ghost cells,store,8,4000,640,5120,1,2,3,1,0.0
+ipc,4,7,another,halo,stencil.cu:42,,ghost of *,load,4,10,100,400,40,40,0,10,30.0
+ipc,,,,halo,stencil.cu:42,,*,load,4,10,50,200,40,40,0,10,40.0
+ipc,-1,-1,same,halo,stencil.cu:41,,ghost cells,store,8,10,64,512,40,40,0,10,0.0
+pinned,0,0,host,norm,stencil.cu:77,,flags,atomic,8,10,3,24,24,24,0,1,0.0
+";
+const OFFSETS: &str = "\
+comm,offset_min,offset_max,pairs,sent_messages,sent_bytes,received_messages,received_bytes
+W,1,1,7,7,700,0,0
+W_s1.0,1,1,1,1,11,0,0
+W,-1,-1,7,0,0,7,711
+W,5,8,1,1,9,1,9
+";
+
+/// Of 8000 ranks, with sums over them.
+fn profile_of_sums() -> Written {
+    let profile = Builder::new(8).write();
+    let run = profile.directory.join("run.json");
+    let text = std::fs::read_to_string(&run).unwrap();
+    let mut value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    value["folded"] = true.into();
+    std::fs::write(&run, value.to_string()).unwrap();
+    std::fs::write(profile.directory.join("gpu-totals.csv"), TOTALS).unwrap();
+    std::fs::write(profile.directory.join("offsets.csv"), OFFSETS).unwrap();
+    profile
+}
+
+#[test]
+fn sums_over_ranks_are_told_by_how_far_the_owner_is() {
+    let sums = profile_of_sums();
+    // A blank at the begin of a text in lines is none.
+    sums.run(&["gpu", "app.mpisee"]).prints(
+        "\x20\
+OWNER AT  ACCESSES  LOADED  STORED  ATOMIC  SHARE%  ERROR  MPI SENT  MPI RECEIVED
+       +1       640       0    5120       0    81.8      0       711             0
+       -1        64       0     512       0     8.2      0         0           711
+ +4 to +7       100     400       0       0     6.4     30         -             -
+(unknown)        50     200       0       0     3.2     40         -             -
+     host         3       0       0      24     0.4      0         -             -
+",
+    );
+    sums.run(&["gpu", "app.mpisee", "--by", "device"]).prints(
+        "\
+MEMORY OF       ACCESSES  LOADED  STORED  ATOMIC  SHARE%  ERROR
+another device       740     400    5120       0    88.2     30
+same device           64       0     512       0     8.2      0
+(unknown)             50     200       0       0     3.2     40
+host                   3       0       0      24     0.4      0
+",
+    );
+    sums.run(&["gpu", "app.mpisee", "--by", "object", "--peer-device", "another*"]).prints(
+        "\
+OBJECT       OWNER AT  ACCESSES  LOADED  STORED  ATOMIC  SHARE%  ERROR
+ghost cells        +1       640       0    5120       0    92.8      0
+ghost of *   +4 to +7       100     400       0       0     7.2     30
+",
+    );
+    // Errors add up as squares.
+    sums.run(&["gpu", "app.mpisee", "--by", "line", "--line", "*:42"]).prints(
+        "\
+LINE           KERNEL  ACCESSES  LOADED  STORED  ATOMIC  SHARE%  ERROR
+stencil.cu:42  halo         150     600       0       0   100.0     50
+",
+    );
+    let detail = sums.run(&["gpu", "app.mpisee", "--detail", "--line", "*:41"]);
+    has(
+        &detail.exits(0).stdout,
+        &[
+            "OWNER AT  OBJECT       OWNER AT  ACCESSES",
+            "      +1  ghost cells        +1       640",
+            "      -1  same device           64",
+        ],
+    );
+    let picture = drawn(&sums, &[]);
+    has(
+        &picture,
+        &[
+            "<title>Bytes that GPU kernels accessed, by offset of the owner</title>",
+            "<title>memory of rank +1: 640 accesses with a standard error of 0, 0 bytes loaded, 5120 stored, 0 by atomics; \
+             MPI sent 711 bytes there, and received 0</title>",
+            ">memory of rank +4 to +7</text>",
+        ],
+    );
+    has(&drawn(&sums, &["--by", "device", "--detail"]), &[">memory of same device: 1 kind of access</text>"]);
+}
+
+#[test]
+fn what_sums_do_not_have_is_said_in_a_sentence() {
+    let sums = profile_of_sums();
+    for arguments in [
+        &["--ranks", "1"][..],
+        &["--device", "GPU*"],
+        &["--graph", "--image", "a.svg"],
+        &["--by", "address", "--records", "."],
+    ] {
+        sums.run(&[&["gpu", "app.mpisee"], arguments].concat())
+            .fails_with(&["has sums over ranks", "MPISEE_FOLD=8"]);
+    }
+    std::fs::remove_file(sums.directory.join("gpu-totals.csv")).unwrap();
+    sums.run(&["gpu", "app.mpisee"])
+        .prints("The profile has no accesses of GPU kernels; `mpisee --gpu` counts them.\n");
+}
