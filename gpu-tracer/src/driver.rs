@@ -6,6 +6,7 @@
 #![allow(missing_docs)] // as in NVIDIA's headers
 
 use crate::descriptor;
+use crate::records;
 use crate::registry::Where;
 use crate::state::State;
 use mpisee_profile::gpu::Handle as Known;
@@ -322,8 +323,12 @@ pub unsafe fn take(state: &mut State, call: Call, parameters: *const c_void, dev
 
 /// Bytes that mean something on this machine alone: those of two nodes may be the same.
 fn of_node(bytes: &[u8]) -> String {
-    static BOOT: OnceLock<u64> = OnceLock::new();
-    format!("{}@{:x}", hex(bytes), BOOT.get_or_init(process::boot))
+    static NODE: OnceLock<String> = OnceLock::new();
+    let node = NODE.get_or_init(|| match process::boot() {
+        0 => records::host(),
+        boot => format!("{boot:x}"),
+    });
+    format!("{}@{node}", hex(bytes))
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -78,7 +78,8 @@ pub fn line() -> String {
 
 /// The library that has Python, or the program.
 fn library() -> Option<*mut c_void> {
-    if of_process(c"_PyRuntime").is_some() {
+    if let Some(runtime) = of_process(c"_PyRuntime") {
+        keep(runtime);
         return Some(libc::RTLD_DEFAULT);
     }
     // Loaded by a program, or a module of one, for itself alone.
@@ -92,10 +93,29 @@ fn library() -> Option<*mut c_void> {
     })
 }
 
+/// Keeps the library that has the address: a program that opened it may close it, and its functions are called later.
+fn keep(address: *mut c_void) {
+    let mut info = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
+    // SAFETY: the description is written, or stays zero.
+    let name = unsafe {
+        libc::dladdr(address, info.as_mut_ptr());
+        info.assume_init().dli_fname
+    };
+    if !name.is_null() {
+        // SAFETY: the name is the loader's, and ends in a zero; nothing new is loaded.
+        unsafe { libc::dlopen(name, libc::RTLD_NOW | libc::RTLD_NOLOAD | libc::RTLD_NODELETE) };
+    }
+}
+
 /// Takes the name of a library that is Python's.
 unsafe extern "C" fn is_python(info: *mut libc::dl_phdr_info, _: usize, data: *mut c_void) -> c_int {
-    // SAFETY: the loader's, valid during the call; its name ends in a zero.
-    let name = unsafe { CStr::from_ptr((*info).dlpi_name) };
+    // SAFETY: the loader's, valid during the call.
+    let name = unsafe { (*info).dlpi_name };
+    if name.is_null() {
+        return 0;
+    }
+    // SAFETY: the loader's, too, and ends in a zero.
+    let name = unsafe { CStr::from_ptr(name) };
     let bytes = name.to_bytes();
     let is_python = bytes.rsplit(|&it| it == b'/').next().is_some_and(|it| it.starts_with(b"libpython3."));
     if is_python {

@@ -255,7 +255,7 @@ pub struct Known<'t> {
 }
 
 /// The name of this machine, cut off where that in a segment is.
-fn host() -> String {
+pub(crate) fn host() -> String {
     let mut name = [0u8; HOST_BYTES];
     // SAFETY: there is room for as many bytes, less one for the zero.
     unsafe { libc::gethostname(name.as_mut_ptr().cast(), HOST_BYTES - 1) };

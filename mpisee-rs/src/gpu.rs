@@ -7,9 +7,10 @@ use mpisee_profile::gpu::{self, Exports, GpuFile, Part};
 use mpisee_profile::process as identity;
 use mpisee_profile::segment::layout::HEADER_BYTES;
 use mpisee_profile::segment::{Snapshot, owner_of};
-use std::ffi::{c_char, c_void};
+use std::ffi::{CString, c_char, c_void};
 use std::fs::{File, OpenOptions};
 use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -69,21 +70,38 @@ pub fn parts(process: &Process) -> Vec<Part> {
 /// Puts the owners of other ranks' memory into a rank's rows, which are to be summed up: once they are, no handle is left by
 /// which somebody could tell. What others of this node exported is in the files that lie beside the own one; all ranks have
 /// completed theirs when the first is told to sum up.
-pub fn tell_owners(process: &Process, parts: &mut [Part]) {
+pub fn tell_owners(process: &Process, parts: &mut Vec<Part>) {
     if !gpu::needs_owners(parts) {
         return;
     }
     let mut owners = Exports::default();
     let segments = &process.options.segments;
+    let is_of_node = is_in_memory(segments);
     for entry in std::fs::read_dir(segments).into_iter().flatten().flatten() {
-        owners.add(of_world(process, segments, &entry.path()).unwrap_or_default());
+        owners.add(of_world(process, segments, is_of_node, &entry.path()).unwrap_or_default());
     }
     owners.tell_all(parts);
 }
 
+/// Whether the folder is in the memory of this node, and so has nothing of others.
+fn is_in_memory(folder: &Path) -> bool {
+    const TMPFS_MAGIC: u64 = 0x0102_1994;
+    let Ok(name) = CString::new(folder.as_os_str().as_bytes()) else { return false };
+    let mut about = std::mem::MaybeUninit::<libc::statfs>::zeroed();
+    // SAFETY: the name ends in a zero; what is told is written, or stays zero.
+    unsafe {
+        libc::statfs(name.as_ptr(), about.as_mut_ptr());
+        about.assume_init().f_type as u64 == TMPFS_MAGIC
+    }
+}
+
 /// What kernels of the rank with this segment accessed; nothing if it is no segment of this world, whose processes run.
-fn of_world(process: &Process, segments: &Path, path: &Path) -> Option<Vec<Part>> {
+fn of_world(process: &Process, segments: &Path, is_of_node: bool, path: &Path) -> Option<Vec<Part>> {
     let (user, pid) = owner_of(path.file_name()?.to_str()?)?;
+    // Where nodes share the folder most processes are of others, and to open the files of all would take long.
+    if !is_of_node && identity::look_at(pid).is_none() {
+        return None;
+    }
     let mut words = Vec::new();
     open(path, user)?.take(HEADER_BYTES as u64).read_to_end(&mut words).ok()?;
     let words: Vec<u64> = words.as_chunks().0.iter().map(|&word| u64::from_ne_bytes(word)).collect();

@@ -136,8 +136,8 @@ def records(arguments):
         text = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
         for row in csv.DictReader(text.splitlines()):
             key = row["kernel"], row["access"], row["width"], row["memory"], row["source"]
-            recorded[key] += 1 if row["width"] == "0" else int(row["lanes"], 16).bit_count()
-    differ = {key for key in counted | recorded if counted[key] != recorded[key]}
+            recorded[key] += 1 if row["width"] == "0" else bin(int(row["lanes"], 16)).count("1")
+    differ = {key for key in set(counted) | set(recorded) if counted[key] != recorded[key]}
     for key in sorted(differ):
         verdict(False, "records of " + " ".join(key), counted[key], recorded[key])
     verdict(not differ and bool(counted), "accesses in records and in gpu.csv", sum(counted.values()),

@@ -1,8 +1,8 @@
 //! The Sanitizer's callbacks, as lines of the trace: whatever it tells, also what nobody needs.
 
 use super::abi::{
-    ApiData, ContextData, DRIVER_CALLS, LaunchData, MemoryData, ModuleData, NodeLaunchData, SynchronizeData,
-    domain, graphs, launch, resource,
+    API_EXIT, ApiData, ContextData, DRIVER_CALLS, LaunchData, MemoryData, ModuleData, NodeLaunchData,
+    SynchronizeData, domain, graphs, launch, resource,
 };
 use crate::driver::text;
 use crate::trace::trace;
@@ -62,7 +62,9 @@ pub unsafe fn trace(domain: u32, id: u32, data: *const c_void) {
             (domain::DRIVER_API, id) => {
                 let it = &*data.cast::<ApiData>();
                 let call = DRIVER_CALLS.iter().find(|(number, _)| *number == id).map(|(_, call)| call);
-                trace!("call {call:?} number={id} site={} status={:?}", it.site, it.return_value.as_ref());
+                // The result is there at the end of a call alone.
+                let status = if it.site == API_EXIT { it.return_value.as_ref() } else { None };
+                trace!("call {call:?} number={id} site={} status={status:?}", it.site);
             }
             (domain, id) => trace!("domain={domain} event={id}"),
         }

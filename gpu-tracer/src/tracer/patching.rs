@@ -12,10 +12,12 @@ use std::thread::{self, ThreadId};
 pub enum Patched {
     /// Nothing.
     Never,
-    /// It is patched, or cannot be.
+    /// It is patched.
     Now,
     /// It was.
     Before,
+    /// It stays as it is, since to change it failed.
+    Stays,
 }
 
 /// When the patches of a context's modules may come out.
@@ -74,10 +76,12 @@ impl Tracer {
                 continue;
             }
             let modules = self.modules.iter_mut().filter(|(_, it)| it.context == context);
-            for (&module, it) in modules.filter(|(_, it)| it.patched != Patched::Now) {
+            let is_wanted = |it: Patched| matches!(it, Patched::Never | Patched::Before);
+            for (&module, it) in modules.filter(|(_, it)| is_wanted(it.patched)) {
                 let is_again = it.patched == Patched::Before;
                 it.patched = Patched::Now;
                 if !self.backend.patch(context, module, is_again) {
+                    it.patched = Patched::Stays;
                     self.counts.note("a module could not be patched, and its kernels are not counted");
                 }
             }
@@ -94,9 +98,10 @@ impl Tracer {
         }
         let mut is_done = false;
         for (&module, it) in self.modules.iter_mut().filter(|(_, it)| it.context == context) {
-            if it.patched == Patched::Now && self.backend.unpatch(module) {
-                it.patched = Patched::Before;
-                is_done = true;
+            if it.patched == Patched::Now {
+                let is_out = self.backend.unpatch(module);
+                it.patched = if is_out { Patched::Before } else { Patched::Stays };
+                is_done |= is_out;
             }
         }
         known.patience.times += u32::from(is_done);

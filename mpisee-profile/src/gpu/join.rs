@@ -1,9 +1,9 @@
 //! Whose memory it is: what one rank imported, another exported. Both know it by the same, so that nobody needs to be
 //! asked while the program runs.
 
-use super::{Handle, Import, Owners, Part, common};
+use super::{Handle, Import, Owners, Part, common, rows};
 use crate::rows::{BinaryRow, GpuRow, PeRow};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 /// Who exported memory.
 struct Owner {
@@ -40,7 +40,10 @@ impl Exports {
             return false;
         }
         row.peer_rank = common(&all, |it| it.rank);
-        row.peer_device = common(&all, |it| it.device.clone()).unwrap_or_default();
+        // Who imported it may know the device, too.
+        if let Some(device) = common(&all, |it| it.device.clone()).filter(|it| !it.is_empty()) {
+            row.peer_device = device;
+        }
         // Of a PE nothing is known but who it is.
         if !import.is_named && !matches!(import.handle, Handle::Pe(_)) {
             row.object = common(&all, |it| it.object.clone()).unwrap_or_default();
@@ -49,13 +52,32 @@ impl Exports {
     }
 
     /// Puts the owners into rows of some rank. What stays imported has an owner that is not known here.
-    pub fn tell_all(&self, parts: &mut [Part]) {
-        for part in parts {
+    pub fn tell_all(&self, parts: &mut Vec<Part>) {
+        for part in parts.iter_mut() {
             if let Part::Row(row, import) = part {
                 import.take_if(|it| self.tell(row, it));
             }
         }
+        merge_rows(parts);
     }
+}
+
+/// Adds up rows that only their handles told apart: of one owner and one object.
+fn merge_rows(parts: &mut Vec<Part>) {
+    let mut places = HashMap::new();
+    let mut merged: Vec<Part> = Vec::with_capacity(parts.len());
+    for part in std::mem::take(parts) {
+        if let Part::Row(row, import) = &part {
+            let key = (row.rank, row.peer_rank, rows::key(row, import.as_ref()));
+            let place = *places.entry(key).or_insert(merged.len());
+            if let Some(Part::Row(sum, _)) = merged.get_mut(place) {
+                rows::add(sum, row);
+                continue;
+            }
+        }
+        merged.push(part);
+    }
+    *parts = merged;
 }
 
 /// Whether owners of rows are to be looked for.

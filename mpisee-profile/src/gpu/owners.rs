@@ -124,6 +124,8 @@ mod tests {
         assert_eq!(owners.of(&Handle::Pool("ab".to_owned())), [&"pool"]);
         assert_eq!(owners.of(&Handle::Ipc("ab".to_owned())), [&"ipc, named later"]);
         assert!(owners.of(&Handle::Ipc("cd".to_owned())).is_empty());
+        // Of another node.
+        assert!(owners.of(&Handle::Ipc("ab@1".to_owned())).is_empty());
     }
 
     #[test]

@@ -93,9 +93,10 @@ pub fn parts(file: &GpuFile, rank: u32) -> Vec<Part> {
     rows.into_iter().map(|(row, import)| Part::Row(row, import)).chain(others).collect()
 }
 
-type Key = (String, String, String, String, String, String, super::Access, u32, Option<Import>);
+pub(super) type Key = (String, String, String, String, String, String, super::Access, u32, Option<Import>);
 
-fn key(row: &GpuRow, import: Option<&Import>) -> Key {
+/// What rows of one rank and owner have in common that are summed up.
+pub(super) fn key(row: &GpuRow, import: Option<&Import>) -> Key {
     (
         row.device.clone(),
         format!("{:?} {}", row.memory, row.peer_device),
@@ -110,7 +111,7 @@ fn key(row: &GpuRow, import: Option<&Import>) -> Key {
 }
 
 /// Adds what another counter counted. Errors of independent draws add up as squares.
-fn add(sum: &mut GpuRow, row: &GpuRow) {
+pub(super) fn add(sum: &mut GpuRow, row: &GpuRow) {
     sum.accesses += row.accesses;
     sum.bytes += row.bytes;
     sum.error = sum.error.hypot(row.error);

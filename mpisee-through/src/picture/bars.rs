@@ -168,9 +168,15 @@ pub fn stack(
         title: title.to_owned(),
     };
     picture.shapes.push(field(x, width, TRACK));
+    let wide = |part: u64| match part {
+        0 => 0.0,
+        part => (width * part as f64 / most.max(1) as f64).max(SHORTEST),
+    };
+    // What is next to nothing is seen also where the others fill the track.
+    let fit = (width / parts.map(wide).iter().sum::<f64>()).min(1.0);
     let mut at = x;
     for (part, colour) in parts.into_iter().zip(COLOURS).filter(|(part, _)| *part > 0) {
-        let long = (width * part as f64 / most.max(1) as f64).max(SHORTEST).min(x + width - at);
+        let long = wide(part) * fit;
         picture.shapes.push(field(at, long, colour));
         at += long;
     }

@@ -85,9 +85,10 @@ fn hexadecimal([red, green, blue]: Colour) -> String {
     format!("#{red:02x}{green:02x}{blue:02x}")
 }
 
-/// Text for XML, which has no way to write most control characters.
+/// Text for XML, which has no way to write most control characters, nor what is no character.
 fn escaped(text: &str) -> String {
-    let plain: String = text.chars().map(|it| if it.is_control() { ' ' } else { it }).collect();
+    let is_none = |it: char| it.is_control() || matches!(it, '\u{fffe}' | '\u{ffff}');
+    let plain: String = text.chars().map(|it| if is_none(it) { ' ' } else { it }).collect();
     plain.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
