@@ -255,6 +255,12 @@ impl Registry {
         }
     }
 
+    /// The numbers of what was allocated between the addresses, as it was then.
+    pub fn roots(&self, begin: u64, end: u64) -> impl Iterator<Item = u32> {
+        let pieces = self.overlapping(begin, end).into_iter();
+        pieces.filter_map(|(_, piece)| self.allocations.get(&piece.id)).map(|it| it.root)
+    }
+
     fn overlapping(&self, begin: u64, end: u64) -> Vec<(u64, Piece)> {
         let before = self.pieces.range(..begin).next_back().filter(|(_, piece)| piece.end > begin);
         before

@@ -207,7 +207,7 @@ impl Tracer {
             let peers = symmetric.peers.iter();
             peers.for_each(|it| self.registry.name_of_pe(it.pe, it.address, bytes, name));
         }
-        self.tell_exports();
+        self.tell_exports(begin, begin.saturating_add(bytes));
     }
 
     /// Whether the user wants to see what a kernel does.

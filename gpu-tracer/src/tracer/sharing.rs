@@ -8,7 +8,7 @@ use crate::descriptor;
 use crate::driver::ON_HOST;
 use crate::registry::{Registry, Where};
 use mpisee_profile::gpu::{Descriptor, Handle, Record};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::c_int;
 
 /// Physical memory.
@@ -209,9 +209,17 @@ impl Tracer {
         self.tell_export(source);
     }
 
-    /// Writes down anew what is now known by another name.
-    pub fn tell_exports(&mut self) {
-        let sources: Vec<Source> = self.sharing.exported.keys().copied().collect();
+    /// Writes down anew what between these addresses is now known by another name.
+    pub fn tell_exports(&mut self, begin: u64, end: u64) {
+        let physical = self.sharing.mapped.range(..end).filter(|(_, (until, _))| *until > begin);
+        let mut sources: HashSet<Source> = physical
+            .filter_map(|(_, (_, it))| match it {
+                Physical::Own(own) => Some(Source::Physical(own.number)),
+                Physical::Imported(_) => None,
+            })
+            .collect();
+        sources.extend(self.registry.roots(begin, end).map(Source::Allocation));
+        sources.retain(|it| self.sharing.exported.contains_key(it));
         sources.into_iter().for_each(|it| self.tell_export(it));
     }
 
