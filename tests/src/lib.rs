@@ -7,6 +7,7 @@ pub mod nodes;
 pub mod place;
 pub mod profile;
 pub mod python;
+pub mod signal;
 pub mod soak;
 
 pub use nodes::Cluster;
@@ -467,7 +468,7 @@ fn run_within(limit: Duration, command: &mut Command) -> Result<Output, String> 
     let begin = Instant::now();
     while !waiting.is_finished() {
         if begin.elapsed() > limit {
-            let _ = Command::new("kill").args(["-KILL", "--", &format!("-{group}")]).status();
+            signal::send_to_group(signal::SIGKILL, group);
             let output = waiting.join().expect("the thread only waits").expect("its output can be read");
             return Err(format!(
                 "{command:?} did not end within {limit:?}\nstdout:\n{}\nstderr:\n{}",

@@ -1,7 +1,9 @@
 //! A folder for programs that leave segments, or may: that are killed, hang, or run beside each other.
 
+use crate::signal::{self, SIGTERM};
 use crate::{Mpi, Tables, dist, within};
 use mpisee_profile::process;
+use std::ffi::c_int;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -114,8 +116,8 @@ impl Staying {
 
     /// Sends a signal, by which it ends.
     #[track_caller]
-    pub fn end(&mut self, signal: &str) {
-        let _ = Command::new("kill").args([signal, &self.0.id().to_string()]).status();
+    pub fn end(&mut self, signal: c_int) {
+        signal::send(signal, self.0.id());
         until("the launcher ends", || self.0.try_wait().expect("it is our child").is_some());
     }
 }
@@ -123,7 +125,7 @@ impl Staying {
 impl Drop for Staying {
     fn drop(&mut self) {
         if self.0.try_wait().is_ok_and(|status| status.is_none()) {
-            let _ = Command::new("kill").args(["-TERM", &self.0.id().to_string()]).status();
+            signal::send(SIGTERM, self.0.id());
             let _ = self.0.wait();
         }
     }

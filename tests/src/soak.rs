@@ -1,12 +1,13 @@
 //! Runs of `tests/programs/soak.c`, which keeps books of what it does, and the comparison of its profile with them.
 
+use crate::signal::{self, SIGKILL};
 use crate::{Mpi, Tables, dist, through};
 use mpisee_profile::process;
 use mpisee_profile::rows::CommRow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 /// How many ranks.
@@ -113,12 +114,11 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         if !matches!(self.child.try_wait(), Ok(Some(_))) {
-            let group = format!("-{}", self.child.id());
-            let _ = Command::new("kill").args(["-KILL", "--", &group]).status();
+            signal::send_to_group(SIGKILL, self.child.id());
             let _ = self.child.wait();
         }
         for pid in processes_of(&self.folder) {
-            let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).status();
+            signal::send(SIGKILL, pid);
         }
     }
 }
@@ -149,7 +149,7 @@ fn kill(running: &mut Running, folder: &Path, rank: u32, after: u64) -> Result<O
     }
     std::thread::sleep(Duration::from_millis(after));
     let victim = Books::read(folder, rank)?.pid;
-    let _ = Command::new("kill").args(["-KILL", &victim.to_string()]).status();
+    signal::send(SIGKILL, u32::try_from(victim).map_err(|_| "the books name no process".to_owned())?);
     let code = running.wait()?;
     let begin = Instant::now();
     while !processes_of(folder).is_empty() {

@@ -4,6 +4,7 @@ mod exact;
 
 use exact::{assert_all_seen, assert_calls, assert_peers};
 use mpisee_tests::place::{Staying, until_arrived};
+use mpisee_tests::signal::SIGKILL;
 use mpisee_tests::{Cluster, Mpi, Run, Tables, dist, on_each_mpi, through, within};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -205,7 +206,7 @@ fn top_shows_the_ranks_of_its_node_and_knows_of_the_others() {
         for host in cluster.names() {
             cluster.run(&host, Command::new("sh").args(["-c", end]));
         }
-        launcher.end("-KILL");
+        launcher.end(SIGKILL);
     });
 }
 

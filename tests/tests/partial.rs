@@ -5,6 +5,7 @@ mod exact;
 
 use exact::{assert_all_seen, assert_calls};
 use mpisee_tests::place::{Staying, until};
+use mpisee_tests::signal::SIGKILL;
 use mpisee_tests::{Cluster, Mpi, Run, Tables, dist, on_each_mpi, through, within};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -192,7 +193,7 @@ fn where_one_node_has_the_profiler_that_is_said_and_an_option_helps() {
         let said = || std::fs::read_to_string(&file).expect("it can be read");
         let sentence = "rank 0 has waited 10 s in MPI_Init for ranks on other nodes; ";
         until("a rank that waits long says so", || said().contains(sentence));
-        waiting.end("-KILL");
+        waiting.end(SIGKILL);
 
         let mut command = on_nodes(&cluster, mpi, "export MPISEE_PARTIAL=on; [ $(hostname) = n1 ]");
         command.current_dir(folder.path());

@@ -8,6 +8,7 @@ use exact::{assert_all_seen, assert_calls, assert_peers};
 use mpisee_profile::Profile;
 use mpisee_profile::rows::TotalRow;
 use mpisee_tests::place::{Staying, until_arrived};
+use mpisee_tests::signal::SIGTERM;
 use mpisee_tests::{Mpi, Place, Tables, dist, on_each_mpi, through, within};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -128,7 +129,7 @@ fn however_a_run_ends_what_was_completed_is_recovered() {
 fn a_batch_system_ends_the_launcher() {
     on_each_mpi(|mpi| {
         let place = Place::new();
-        start(&place, mpi, "job", "2000").end("-TERM");
+        start(&place, mpi, "job", "2000").end(SIGTERM);
         place.wait_for_ranks(&[]);
         place.recover(&["--output", "given.mpisee", "--clean"]);
         assert_counted(&place.tables("given.mpisee"), 2000, &[0, 1, 2, 3], &[0, 1, 2, 3]);
@@ -155,7 +156,7 @@ fn jobs_are_told_apart_and_those_that_run_are_left_alone() {
         assert!(left.iter().all(|path| running.contains(path)));
 
         run(&place, mpi, "second", ["kill", "1", "5000"]);
-        staying.end("-TERM");
+        staying.end(SIGTERM);
         place.wait_for_ranks(&[]);
         let said = place.recover(&[]);
         assert_eq!(said.matches("incomplete profile of ranks 0-3 of 4, ").count(), 2, "{said}");

@@ -2,7 +2,7 @@
 //! screen.
 
 use mpisee_tests::place::{Staying, until, until_arrived};
-use mpisee_tests::{Mpi, Place, dist, on_each_mpi, within};
+use mpisee_tests::{Mpi, Place, dist, on_each_mpi, signal, within};
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use serde_json::Value;
 use std::io::{Read, Write};
@@ -259,8 +259,7 @@ fn the_screen_shows_the_hang_obeys_keys_and_leaves_the_terminal_as_it_was() {
         // A signal ends it as well, and leaves the terminal in order.
         let mut terminal = Terminal::open(&waiting);
         until("it is on the screen", || terminal.text().contains("q quit"));
-        let pid = terminal.child.process_id().expect("it runs").to_string();
-        assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("there is kill").success());
+        signal::send(signal::SIGTERM, terminal.child.process_id().expect("it runs"));
         assert_ne!(terminal.ended(), 0);
 
         let mut terminal = Terminal::open(&waiting);

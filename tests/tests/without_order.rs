@@ -6,6 +6,7 @@ mod sums;
 use exact::assert_all_seen;
 use mpisee_profile::rows::CommRow;
 use mpisee_tests::place::{Staying, until};
+use mpisee_tests::signal::SIGTERM;
 use mpisee_tests::{Mpi, Place, Run, Tables, dist, on_each_mpi, through, within};
 use serde_json::Value;
 use std::time::Duration;
@@ -162,7 +163,7 @@ fn who_is_missing_is_said_as_far_as_the_node_knows() {
             "{job}"
         );
         assert_eq!(hang["missing"][0]["ranks"], "3");
-        staying.end("-TERM");
+        staying.end(SIGTERM);
         place.wait_for_ranks(&[]);
     });
 }
