@@ -22,6 +22,8 @@ const LEAST_BYTES: usize = LAUNCHES_PER_BLOCK * LAUNCH_BYTES;
 pub struct Context {
     /// The driver's number of its device.
     pub device: i32,
+    /// Whether kernels were launched.
+    pub has_launched: bool,
     /// Records on the device, if they are wanted.
     pub records: Buffer,
     /// The counters on the device, and what they were when they were last taken.
@@ -70,6 +72,7 @@ impl Context {
     pub fn new(device: i32) -> Self {
         Context {
             device,
+            has_launched: false,
             records: Buffer::default(),
             table: 0,
             before: Vec::new(),

@@ -82,6 +82,7 @@ pub struct Counts {
     pending: Vec<Record>,
     lost: u64,
     notes: HashSet<String>,
+    told_devices: HashSet<i32>,
     told_objects: HashSet<u32>,
     told_binaries: HashSet<String>,
     /// Ranges that were told, with the name that they had.
@@ -102,6 +103,7 @@ impl Counts {
             pending: vec![Record::Sampled(sample.max(1))],
             lost: 0,
             notes: HashSet::new(),
+            told_devices: HashSet::new(),
             told_objects: HashSet::new(),
             told_binaries: HashSet::new(),
             told_ranges: HashMap::new(),
@@ -182,6 +184,13 @@ impl Counts {
             launched: launch.map_or_else(String::new, |(_, line)| line.clone()),
             kernel: kernel.as_ref().map_or_else(|| "?".to_owned(), |it| it.name.clone()),
             source: kernel.map_or_else(|| format!("?+{pc:#x}"), |it| it.source(pc, backend)),
+        }
+    }
+
+    /// Kernels are launched on a device.
+    pub fn device(&mut self, device: i32, name: impl FnOnce() -> String) {
+        if self.told_devices.insert(device) {
+            self.pending.push(Record::Device(name()));
         }
     }
 

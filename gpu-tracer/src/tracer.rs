@@ -217,10 +217,12 @@ impl Tracer {
 
     /// Whether a launch of a kernel would count anything: for a back end that leaves kernels alone until then.
     pub fn wants(&mut self, context: u64, kernel: &str) -> bool {
-        if !self.is_chosen(kernel) {
+        let is_chosen = self.is_chosen(kernel);
+        let Some(known) = self.contexts.get_mut(&context) else { return false };
+        known.has_launched = true;
+        if !is_chosen {
             return false;
         }
-        let Some(known) = self.contexts.get_mut(&context) else { return false };
         let version = self.registry.version(known.device);
         match known.remote {
             Some((of, is_any)) if of == version => is_any,
@@ -236,6 +238,7 @@ impl Tracer {
     /// do nothing.
     pub fn launch(&mut self, context: u64, stream: u64, module: u64, kernel: &str) -> Option<u64> {
         let known = self.contexts.get_mut(&context)?;
+        known.has_launched = true;
         known.patience.launches();
         let device = known.device;
         if !self.is_chosen(kernel) {
@@ -396,6 +399,9 @@ impl Tracer {
     fn collect(&mut self, context: u64, stream: u64, at_once: bool) -> bool {
         self.drain(context, stream);
         let Some(known) = self.contexts.get_mut(&context) else { return true };
+        if known.has_launched {
+            self.counts.device(known.device, || self.backend.device_name(known.device));
+        }
         if known.table == 0 || known.streams.values().all(|it| !it.is_open) {
             self.flush();
             return true;

@@ -268,11 +268,19 @@ pub struct RankRow {
     pub wall_s: Seconds,
     /// Of that, inside recorded MPI calls.
     pub mpi_s: Seconds,
-    /// UUID of its GPU, or empty.
+    /// The GPUs on which it launched kernels, by their UUIDs, with `|` between them; empty if there are none, or if kernels
+    /// were not traced.
     pub gpu: String,
     /// Of `wall_s`, what the profiler itself took: an estimate from what a recorded call costs on this machine.
     #[serde(default)]
     pub profiler_s: Seconds,
+}
+
+impl RankRow {
+    /// Its GPUs.
+    pub fn gpus(&self) -> impl Iterator<Item = &str> {
+        self.gpu.split('|').filter(|gpu| !gpu.is_empty())
+    }
 }
 
 impl Row for RankRow {

@@ -121,7 +121,7 @@ fn start_of(header: &Header) -> Moment {
 fn own_rows(process: &Process, end: Moment, absent: &RankSet) -> Own {
     let made = catch_unwind(AssertUnwindSafe(|| {
         let snapshot = Snapshot::read(&process.segment).map_err(|error| error.to_string())?;
-        let tables = RankTables { gpu: gpu::parts(process), ..RankTables::without(absent, &snapshot, end) };
+        let tables = RankTables::without(absent, &snapshot, end).with_kernels(gpu::parts(process));
         let ns = |seconds: Seconds| (seconds.0 * 1e9) as u64;
         Ok(Own {
             wall_ns: ns(tables.rank.wall_s),

@@ -71,6 +71,25 @@ GPU-b   host              3       0       0      24     0.0         -           
     );
 }
 
+/// A rank whose kernels access nothing remote is in ranks.csv alone.
+#[test]
+fn messages_between_devices_are_those_of_all_ranks_on_one_device() {
+    let mut builder =
+        Builder::new(4).messages("W", 0, 1, 2, 1000).messages("W", 2, 1, 1, 77).messages("W", 3, 1, 1, 5);
+    let gpus = ["GPU-a", "GPU-b", "GPU-a", "GPU-a|GPU-b"];
+    builder.ranks.iter_mut().zip(gpus).for_each(|(row, gpu)| row.gpu = gpu.to_owned());
+    let profile = builder.write();
+    let accesses = "0,GPU-a,1,GPU-b,ipc,halo,stencil.cu:41,ghost cells,store,8,640,5120,1,0.0\n";
+    std::fs::write(profile.directory.join("gpu.csv"), format!("{HEADER}{accesses}")).unwrap();
+    profile.run(&["gpu", "app.mpisee", "--by", "device"]).prints(
+        "\
+DEVICE  MEMORY OF  ACCESSES  LOADED  STORED  ATOMIC  SHARE%  MPI SENT  MPI RECEIVED
+GPU-a   GPU-b           640       0    5120       0   100.0      1077             0
+",
+    );
+    has(&profile.run(&["app.mpisee"]).exits(0).stdout, &["Ranks      4 on 1 node, with 2 GPUs\n"]);
+}
+
 #[test]
 fn traffic_is_of_kernels_lines_objects_and_kinds() {
     let stencil = profile(STENCIL);

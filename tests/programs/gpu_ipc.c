@@ -43,6 +43,11 @@ int main(int count, char **arguments) {
     } else if (rank == 0) {
         MPI_Recv(handle, 13, MPI_BYTE, 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     }
+    if (rank == 2) {
+        /* Nothing remote. */
+        fake_launch(1, 3, 7, "copy", NULL, 0);
+        fake_stream_wait(1, 3);
+    }
     MPI_Barrier(MPI_COMM_WORLD);
     if (count > 1 && strcmp(arguments[1], "kill") == 0) {
         raise(SIGKILL);

@@ -7,7 +7,7 @@ mod sums;
 
 use mpisee_profile::Profile;
 use mpisee_profile::gpu::Access;
-use mpisee_profile::rows::{GpuMemory, GpuRow, GpuTotalRow, PeerDevice};
+use mpisee_profile::rows::{GpuMemory, GpuRow, GpuTotalRow, PeerDevice, RankRow};
 use mpisee_tests::{Mpi, Run, Tables, dist, on_each_mpi, root, within};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -123,6 +123,11 @@ fn check(directory: &Path, said: &str) {
     assert_eq!(profile.run().notes, Vec::<String>::new());
     let tables = Tables::read(directory, said);
     assert_eq!(tables.peer("W", 1, 0), [1, 13, 0, 0]);
+    // Rank 0 launches nothing; rank 2 does, of which no row tells.
+    let gpus = profile.rows::<RankRow>().expect("ranks.csv can be read").map(|row| row.expect("a row").gpu);
+    let endings: Vec<String> =
+        gpus.map(|gpu| gpu.chars().skip("GPU-00000000-0000-0000-0000-".len()).collect()).collect();
+    assert_eq!(endings, ["", "000000000001", "000000000002"]);
 }
 
 #[test]
@@ -413,9 +418,9 @@ fn with_nvbit_the_profile_is_the_same_and_records_have_each_access() {
         assert_eq!(output.stdout, b"");
         check(&prefix.join("test.mpisee"), &said);
         assert_eq!(left(prefix), 0, "a clean run leaves nothing");
-        // Ranks 0 and 1 use a GPU, and rank 1 has the nine warps of the halo.
+        // All ranks use a GPU, and rank 1 has the nine warps of the halo.
         let (files, rows) = recorded(prefix);
-        assert_eq!((files, rows.len()), (2, 9), "{rows:#?}");
+        assert_eq!((files, rows.len()), (3, 9), "{rows:#?}");
         assert!(
             rows.iter()
                 .all(|row| row.contains(",copy,copy+0xe0,,ipc,") && row.contains(",store,8,ffffffff,"))
@@ -518,9 +523,7 @@ fn records_and_counts_of_another_ranks_memory_have_its_names_and_sums() {
                 .filter(|row| row.contains(",store,8,0000000f,"))
                 .map(|row| row.rsplit(',').next().expect("a column"))
                 .collect();
-            // NVBit tells nothing of rank 2, which has a context and no more.
-            let expected = if back_end == "nvbit" { 2 } else { 3 };
-            assert_eq!((files, rows.len()), (expected, 12), "{rows:#?}");
+            assert_eq!((files, rows.len()), (3, 12), "{rows:#?}");
             assert_eq!(of_flags, ["512 520 528 536", "768 776 784 792", "1024 1032 1040 1048"]);
         }
     });

@@ -147,6 +147,8 @@ pub enum Record {
         /// A few words.
         why: String,
     },
+    /// A device on which the process launched kernels.
+    Device(String),
     /// Which PE of NVSHMEM the process is.
     Pe(u32),
     /// A sentence for whoever reads the profile.

@@ -21,6 +21,8 @@ pub enum Part {
         /// Its name, or the call stack that allocated it.
         object: String,
     },
+    /// A device on which the rank launched kernels. It goes into the rank's row of `ranks.csv`.
+    Device(String),
     /// Which PE of NVSHMEM the rank is.
     Pe {
         /// The rank.
@@ -83,6 +85,7 @@ pub fn parts(file: &GpuFile, rank: u32) -> Vec<Part> {
             Record::Binary { file, build_id } => {
                 others.push(Part::Binary(BinaryRow { file: file.clone(), build_id: build_id.clone() }));
             }
+            Record::Device(device) => others.push(Part::Device(device.clone())),
             Record::Pe(pe) => others.push(Part::Pe { rank, pe: *pe }),
             Record::Note(text) => others.push(Part::Note { rank, text: text.clone() }),
             _ => {}

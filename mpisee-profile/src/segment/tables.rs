@@ -10,7 +10,7 @@ use crate::rows::{
     is_one_per_process,
 };
 use crate::{Operation, ProfileError, RankSet};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// One moment on two clocks.
 #[derive(Clone, Copy, Debug, Default)]
@@ -59,6 +59,19 @@ impl RankTables {
             let Communicator { created, topology, .. } = communicator;
             reports(created, absent) || is_unlisted(created) || is_reported_by_all(name, topology)
         })
+    }
+
+    /// With what the process's GPU kernels accessed, and the devices that ran them.
+    pub fn with_kernels(mut self, mut parts: Vec<Part>) -> Self {
+        let mut devices = BTreeSet::new();
+        parts.retain(|part| {
+            let Part::Device(device) = part else { return true };
+            devices.insert(device.clone());
+            false
+        });
+        self.rank.gpu = Vec::from_iter(devices).join("|");
+        self.gpu = parts;
+        self
     }
 
     /// The rows of a process that reports those communicators.

@@ -42,7 +42,7 @@ fn own_sums(process: &Process, end: Moment, kernels: &[Part], absent: &RankSet) 
         let snapshot = Snapshot::read(&process.segment).ok()?;
         let mut kernels = kernels.to_vec();
         gpu::tell_owners(process, &mut kernels);
-        let tables = RankTables { gpu: kernels, ..RankTables::without(absent, &snapshot, end) };
+        let tables = RankTables::without(absent, &snapshot, end).with_kernels(kernels);
         Some(Folded::of(&snapshot, &tables, absent))
     }));
     made.ok().flatten()

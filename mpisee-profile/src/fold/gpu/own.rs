@@ -31,7 +31,7 @@ impl GpuSums {
                 Part::Binary(row) => {
                     sums.binaries.insert((row.file.clone(), row.build_id.clone()));
                 }
-                Part::Export { .. } | Part::Pe { .. } => {}
+                Part::Export { .. } | Part::Device(_) | Part::Pe { .. } => {}
             }
         }
         // A rank says a thing once.

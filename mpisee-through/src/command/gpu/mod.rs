@@ -23,7 +23,7 @@ use choose::Choice;
 use clap::{Args, ValueEnum};
 use mpi::Mpi;
 use mpisee_profile::Profile;
-use mpisee_profile::rows::PeRow;
+use mpisee_profile::rows::{PeRow, RankRow};
 use rows::Accessed;
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
@@ -146,7 +146,7 @@ struct Chosen {
     is_sampled: bool,
     /// Whether they are sums over ranks.
     is_folded: bool,
-    /// The device of each rank; none if its kernels run on several. Of all rows.
+    /// The device of each rank; none if its kernels run on several. Whatever rows are chosen.
     devices: HashMap<u32, Option<String>>,
     /// What kept objects from being told by their calls.
     problems: BTreeSet<String>,
@@ -157,11 +157,20 @@ impl Chosen {
         let mut symbols = Symbols::of(profile, Places(args.source.clone()))?;
         let needs_objects = args.detail || args.by == By::Object || args.choice.needs_objects();
         let mut devices: HashMap<u32, Option<String>> = HashMap::new();
+        let mut tell = |rank, device: &str| {
+            let known = devices.entry(rank).or_insert_with(|| Some(device.to_owned()));
+            known.take_if(|known| known != device);
+        };
+        if !profile.run().folded {
+            for row in profile.rows::<RankRow>()? {
+                let row = row?;
+                row.gpus().for_each(|device| tell(row.rank, device));
+            }
+        }
         let (mut chosen, mut objects) = (Vec::new(), BTreeSet::new());
         for mut row in rows::rows(profile)? {
             if let Some((rank, device)) = &row.rank {
-                let known = devices.entry(*rank).or_insert_with(|| Some(device.clone()));
-                known.take_if(|known| known != device);
+                tell(*rank, device);
             }
             if !args.choice.takes(&row) {
                 continue;

@@ -73,14 +73,14 @@ pub fn recover<'w>(world: &'w World, wish: Wish) -> Result<(Option<Recovered<'w>
 
 /// The rows of a process, if they can be read again: a segment that was changed may hold what no profile can.
 fn tables_of(snapshot: &Snapshot, segment: &Segment) -> Result<RankTables> {
-    let mut tables = RankTables::of_ended(snapshot);
+    let tables = RankTables::of_ended(snapshot);
     from_csv::<CommRow>(&to_csv(&tables.comms)).context("its communicators make no sense")?;
     // Counts of calls are worth having without those of kernels.
-    tables.gpu = segment.gpu().unwrap_or_else(|why| {
+    let kernels = segment.gpu().unwrap_or_else(|why| {
         let text = format!("what its GPU kernels accessed is lost: {why:#}");
         vec![Part::Note { rank: snapshot.world_rank, text }]
     });
-    Ok(tables)
+    Ok(tables.with_kernels(kernels))
 }
 
 /// The files that are being written.

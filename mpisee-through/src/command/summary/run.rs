@@ -2,10 +2,12 @@
 
 use crate::load::Processes;
 use crate::units::{count, seconds, to_nine_decimals};
+use mpisee_profile::rows::RankRow;
 use mpisee_profile::run::EndedIn;
 use mpisee_profile::{Profile, RunInfo};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::num::NonZero;
 
 /// The run as a whole; the fields are those of the JSON output.
 #[derive(Debug, Serialize)]
@@ -18,6 +20,8 @@ pub struct RunSummary<'a> {
     mpi_thread_level: &'a str,
     ranks: u32,
     nodes: u32,
+    /// On how many kernels were launched; none where kernels were not traced, and in profiles of sums.
+    gpus: Option<NonZero<usize>>,
     start: &'a str,
     end: &'a str,
     clock: &'a str,
@@ -55,6 +59,7 @@ impl<'a> RunSummary<'a> {
             mpi_thread_level: &run.mpi.thread_level,
             ranks: run.ranks,
             nodes: run.nodes,
+            gpus: NonZero::new(processes.ranks.iter().flat_map(RankRow::gpus).collect::<HashSet<_>>().len()),
             start: &run.start,
             end: &run.end,
             clock: &run.clock,
@@ -79,7 +84,7 @@ impl<'a> RunSummary<'a> {
         let mut lines = vec![
             ("Command", self.command.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")),
             ("MPI", format!("{} (flavour {})", self.mpi_library, self.mpi_flavour)),
-            ("Ranks", format!("{} on {}", self.ranks, count(u64::from(self.nodes), "node"))),
+            ("Ranks", self.places()),
             ("Start", self.start.to_owned()),
             ("Wall time", format!("{} s (longest rank)", seconds(self.wall_max_s))),
             (
@@ -101,6 +106,12 @@ impl<'a> RunSummary<'a> {
             lines.push(("Profiler", price));
         }
         lines
+    }
+
+    fn places(&self) -> String {
+        let nodes = format!("{} on {}", self.ranks, count(u64::from(self.nodes), "node"));
+        let Some(gpus) = self.gpus else { return nodes };
+        format!("{nodes}, with {}", count(gpus.get() as u64, "GPU"))
     }
 
     /// What a reader of the numbers has to know, one sentence each.
