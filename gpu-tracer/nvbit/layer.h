@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 /* Raised with every change of what is below. */
-#define MPISEE_NVBIT_LAYER 2u
+#define MPISEE_NVBIT_LAYER 3u
 
 /* What a call of the driver is: those of src/driver.rs, and further ones. */
 enum {
@@ -37,7 +37,8 @@ enum {
     MPISEE_UNLOAD_LIBRARY = 35, /* the library */
     MPISEE_WAITED_STREAM = 36,  /* of mpisee_nvbit_launch, without a function */
     MPISEE_WAITED_CONTEXT = 37,
-    MPISEE_WAITED = 38 /* for something else */
+    MPISEE_WAITED = 38,      /* for something else */
+    MPISEE_GRAPH_LAUNCH = 39 /* of mpisee_nvbit_launch, without a function */
 };
 
 struct mpisee_nvbit_launch {
@@ -59,6 +60,8 @@ struct mpisee_nvbit {
     void (*enable)(void *context, void *function, int on);
     /* What the calls of the next launch get; of a kernel in a graph, with its stream and launch. */
     void (*set)(void *context, void *function, uint64_t value, void *stream, uint64_t launch);
+    /* Where the code of a function is. That of a kernel of a library, which may stand for its function, is the same. */
+    uint64_t (*address)(void *context, void *function);
     /* The mangled name of a function; NVBit's memory. */
     const char *(*name)(void *context, void *function);
     /* Writes the image of the module that a function is of to a file. */
@@ -68,6 +71,7 @@ struct mpisee_nvbit {
 /* What the tracer does at NVBit's events. */
 struct mpisee_nvbit_events {
     void (*call)(void *context, int is_exit, uint32_t what, const void *parameters);
+    /* A kernel of a graph is about to run. The driver is in the middle of launching the graph: nothing may be asked of it. */
     void (*node)(void *context, void *function, void *stream, uint64_t launch);
     void (*context_end)(void *context);
 };

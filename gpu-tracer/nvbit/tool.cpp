@@ -7,6 +7,7 @@
 #include "nvbit.h"
 
 #include <dlfcn.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <string>
@@ -49,6 +50,16 @@ access bulk_copy(Instr *instruction) {
     return {is_one, is_reduction ? atomic : is_load ? load : store, 0, global, blocks};
 }
 
+/* Bytes of a lane's access. Of vectors of floats NVBit says 4, and of what is wider than 16 bytes. */
+uint32_t bytes_of(Instr *instruction) {
+    const char *opcode = instruction->getOpcode();
+    const char *floats = strstr(opcode, "F16x"), *wider = strstr(opcode, "F32x");
+    if (floats || wider) {
+        return floats ? 2 * (uint32_t)atoi(floats + 4) : 4 * (uint32_t)atoi(wider + 4);
+    }
+    return strstr(opcode, ".256") ? 32 : (uint32_t)instruction->getSize();
+}
+
 access access_of(Instr *instruction) {
     const access none = {false, 0, 0, 0, -1};
     const char *opcode = instruction->getOpcode();
@@ -76,14 +87,7 @@ access access_of(Instr *instruction) {
     } else {
         return none; /* prefetches and others that move nothing */
     }
-    uint32_t bytes = (uint32_t)instruction->getSize();
-    /* NVBit says the size of one of a vector of floats. */
-    if (strstr(opcode, ".F32x2")) {
-        bytes = 8;
-    } else if (strstr(opcode, ".F32x4")) {
-        bytes = 16;
-    }
-    return {references > (is_copy ? 1 : 0), kind, bytes, is_copy ? 1 : 0, -1};
+    return {references > (is_copy ? 1 : 0), kind, bytes_of(instruction), is_copy ? 1 : 0, -1};
 }
 
 bool insert(Instr *instruction, uint64_t pc) {
@@ -109,8 +113,13 @@ bool insert(Instr *instruction, uint64_t pc) {
 
 uint32_t instrument(void *context, void *function, mpisee_nvbit_told told, void *data) {
     CUcontext within = (CUcontext)context;
-    std::vector<CUfunction> all = nvbit_get_related_functions(within, (CUfunction)function);
-    all.push_back((CUfunction)function);
+    std::vector<CUfunction> all = {(CUfunction)function};
+    /* NVBit may name the other kernels of the module, too, and this one once more (1.7.6). */
+    for (CUfunction one : nvbit_get_related_functions(within, (CUfunction)function)) {
+        if (!nvbit_is_func_kernel(within, one)) {
+            all.push_back(one);
+        }
+    }
     uint32_t calls = 0;
     for (CUfunction one : all) {
         uint64_t begin = nvbit_get_func_addr(within, one);
@@ -132,6 +141,10 @@ void enable(void *context, void *function, int on) {
 
 void set(void *context, void *function, uint64_t value, void *stream, uint64_t launch) {
     nvbit_set_at_launch((CUcontext)context, (CUfunction)function, value, (CUstream)stream, launch);
+}
+
+uint64_t address(void *context, void *function) {
+    return nvbit_get_func_addr((CUcontext)context, (CUfunction)function);
 }
 
 const char *name(void *context, void *function) {
@@ -180,14 +193,25 @@ uint32_t what(nvbit_api_cuda_t call) {
     case API_CUDA_cuLaunchCooperativeKernel:
     case API_CUDA_cuLaunchCooperativeKernel_ptsz: return MPISEE_LAUNCH;
     case API_CUDA_cuGraphAddKernelNode:
-    case API_CUDA_cuGraphAddKernelNode_v2: return MPISEE_GRAPH_KERNEL;
+    case API_CUDA_cuGraphAddKernelNode_v2:
+    case API_CUDA_cuGraphAddNode:
+    case API_CUDA_cuGraphAddNode_v2:
+    case API_CUDA_cuGraphKernelNodeSetParams:
+    case API_CUDA_cuGraphKernelNodeSetParams_v2:
+    case API_CUDA_cuGraphExecKernelNodeSetParams:
+    case API_CUDA_cuGraphExecKernelNodeSetParams_v2:
+    case API_CUDA_cuGraphNodeSetParams:
+    case API_CUDA_cuGraphExecNodeSetParams: return MPISEE_GRAPH_KERNEL;
+    case API_CUDA_cuGraphLaunch:
+    case API_CUDA_cuGraphLaunch_ptsz: return MPISEE_GRAPH_LAUNCH;
     case API_CUDA_cuModuleUnload: return MPISEE_UNLOAD_MODULE;
     case API_CUDA_cuLibraryUnload: return MPISEE_UNLOAD_LIBRARY;
     case API_CUDA_cuStreamSynchronize:
     case API_CUDA_cuStreamSynchronize_ptsz:
     case API_CUDA_cuStreamQuery:
     case API_CUDA_cuStreamQuery_ptsz: return MPISEE_WAITED_STREAM;
-    case API_CUDA_cuCtxSynchronize: return MPISEE_WAITED_CONTEXT;
+    case API_CUDA_cuCtxSynchronize:
+    case API_CUDA_cuCtxSynchronize_v2: return MPISEE_WAITED_CONTEXT;
     case API_CUDA_cuEventSynchronize:
     case API_CUDA_cuEventQuery:
     case API_CUDA_cuMemcpyDtoH_v2:
@@ -202,13 +226,29 @@ bool is_per_thread(nvbit_api_cuda_t call) {
     case API_CUDA_cuLaunchKernel_ptsz:
     case API_CUDA_cuLaunchKernelEx_ptsz:
     case API_CUDA_cuLaunchCooperativeKernel_ptsz:
+    case API_CUDA_cuGraphLaunch_ptsz:
     case API_CUDA_cuStreamSynchronize_ptsz:
     case API_CUDA_cuStreamQuery_ptsz: return true;
     default: return false;
     }
 }
 
-/* The function and the stream of a launch; that of a kernel that is put into a graph has none. */
+/* The function of a kernel of a graph. The kernel of a library may stand for it. */
+CUfunction function_of(const CUDA_KERNEL_NODE_PARAMS_v1 *it) { return it->func; }
+CUfunction function_of(const CUDA_KERNEL_NODE_PARAMS *it) { return it->func ? it->func : (CUfunction)it->kern; }
+CUfunction function_of(const CUgraphNodeParams *it) {
+    const bool is_kernel = it->type == CU_GRAPH_NODE_TYPE_KERNEL;
+    return !is_kernel ? nullptr : it->kernel.func ? it->kernel.func : (CUfunction)it->kernel.kern;
+}
+
+/* What is put into a graph, or changed there. */
+template <typename Parameters> mpisee_nvbit_launch in_graph(const void *parameters) {
+    const auto *node = ((const Parameters *)parameters)->nodeParams;
+    return {node ? function_of(node) : nullptr, nullptr, 0};
+}
+
+/* The function and the stream of a launch; that of a kernel that is put into a graph has none, that of a graph no function.
+ */
 mpisee_nvbit_launch launch_of(nvbit_api_cuda_t call, const void *parameters) {
     switch (call) {
     case API_CUDA_cuLaunchKernelEx:
@@ -221,10 +261,18 @@ mpisee_nvbit_launch launch_of(nvbit_api_cuda_t call, const void *parameters) {
         const cuLaunchCooperativeKernel_params *it = (const cuLaunchCooperativeKernel_params *)parameters;
         return {it->f, it->hStream, 0};
     }
-    case API_CUDA_cuGraphAddKernelNode:
-        return {((const cuGraphAddKernelNode_params *)parameters)->nodeParams->func, nullptr, 0};
-    case API_CUDA_cuGraphAddKernelNode_v2:
-        return {((const cuGraphAddKernelNode_v2_params *)parameters)->nodeParams->func, nullptr, 0};
+    case API_CUDA_cuGraphAddKernelNode: return in_graph<cuGraphAddKernelNode_params>(parameters);
+    case API_CUDA_cuGraphAddKernelNode_v2: return in_graph<cuGraphAddKernelNode_v2_params>(parameters);
+    case API_CUDA_cuGraphAddNode: return in_graph<cuGraphAddNode_params>(parameters);
+    case API_CUDA_cuGraphAddNode_v2: return in_graph<cuGraphAddNode_v2_params>(parameters);
+    case API_CUDA_cuGraphKernelNodeSetParams: return in_graph<cuGraphKernelNodeSetParams_params>(parameters);
+    case API_CUDA_cuGraphKernelNodeSetParams_v2: return in_graph<cuGraphKernelNodeSetParams_v2_params>(parameters);
+    case API_CUDA_cuGraphExecKernelNodeSetParams: return in_graph<cuGraphExecKernelNodeSetParams_params>(parameters);
+    case API_CUDA_cuGraphExecKernelNodeSetParams_v2: return in_graph<cuGraphExecKernelNodeSetParams_v2_params>(parameters);
+    case API_CUDA_cuGraphNodeSetParams: return in_graph<cuGraphNodeSetParams_params>(parameters);
+    case API_CUDA_cuGraphExecNodeSetParams: return in_graph<cuGraphExecNodeSetParams_params>(parameters);
+    case API_CUDA_cuGraphLaunch:
+    case API_CUDA_cuGraphLaunch_ptsz: return {nullptr, ((const cuGraphLaunch_params *)parameters)->hStream, 0};
     default: {
         const cuLaunchKernel_params *it = (const cuLaunchKernel_params *)parameters;
         return {it->f, it->hStream, 0};
@@ -251,7 +299,7 @@ extern "C" {
 int InitializeInjection() { return 1; }
 
 void nvbit_at_init() {
-    static const mpisee_nvbit nvbit = {MPISEE_NVBIT_LAYER, instrument, enable, set, name, image};
+    static const mpisee_nvbit nvbit = {MPISEE_NVBIT_LAYER, instrument, enable, set, address, name, image};
     void *tracer = find_tracer();
     mpisee_nvbit_start start = tracer ? (mpisee_nvbit_start)dlsym(tracer, "mpisee_gpu_nvbit_start") : nullptr;
     is_listening = start && start(&nvbit, &events);
@@ -279,19 +327,26 @@ void nvbit_at_cuda_event(CUcontext context, int is_exit, nvbit_api_cuda_t call, 
                          CUresult *status) {
     uint32_t it = is_listening ? what(call) : 0;
     /* A launch that failed is over, too. */
-    if (it == 0 || (is_exit && it != MPISEE_LAUNCH && *status != CUDA_SUCCESS)) {
+    const bool is_launch = it == MPISEE_LAUNCH || it == MPISEE_GRAPH_LAUNCH;
+    if (it == 0 || (is_exit && !is_launch && *status != CUDA_SUCCESS)) {
         return;
     }
     mpisee_nvbit_launch launch = {nullptr, nullptr, is_per_thread(call)};
     const void *given = parameters;
-    if (it == MPISEE_LAUNCH || it == MPISEE_GRAPH_KERNEL) {
+    if (is_launch || it == MPISEE_GRAPH_KERNEL) {
         mpisee_nvbit_launch own = launch_of(call, parameters);
+        if (it == MPISEE_GRAPH_KERNEL && !own.function) {
+            return; /* another kind of node */
+        }
         launch.function = own.function;
         launch.stream = own.stream;
         given = &launch;
     } else if (it == MPISEE_WAITED_STREAM) {
         launch.stream = *(void *const *)parameters;
         given = &launch;
+    } else if (call == API_CUDA_cuCtxSynchronize_v2) {
+        CUcontext waited = *(CUcontext *)parameters;
+        context = waited ? waited : context;
     } else if (it == MPISEE_UNLOAD_MODULE || it == MPISEE_UNLOAD_LIBRARY) {
         given = *(void *const *)parameters;
     }

@@ -10,10 +10,21 @@ use support::stage::{BOTH, BackEnd, Stage};
 
 /// Runs `tests/fake/calls.c`; what it says, and the rows.
 fn run(back_end: BackEnd, what: &str) -> (String, Vec<GpuRow>) {
+    run_of(back_end, what, "*")
+}
+
+/// The same of kernels of a pattern.
+fn run_of(back_end: BackEnd, what: &str, kernels: &str) -> (String, Vec<GpuRow>) {
     let stage = Stage::without_program(back_end);
     stage.build(&["tests/fake/calls.c"], "calls", &["-pthread"]);
     let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/modules/lines.cubin");
-    let output = stage.command(&stage.path("calls")).arg(module).arg(what).output().unwrap();
+    let output = stage
+        .command(&stage.path("calls"))
+        .env("MPISEE_GPU_KERNELS", kernels)
+        .arg(module)
+        .arg(what)
+        .output()
+        .unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && said.is_empty(), "{back_end:?} {what}: {said}");
     let (rows, notes) = stage.rows();
@@ -57,9 +68,21 @@ fn a_captured_stream_is_left_alone_and_each_launch_of_its_graph_counts() {
         // A graph may keep kernels as they are patched.
         assert_eq!(said, if back_end == BackEnd::Sanitizer { "-1\n" } else { "0\n" });
         let stores: u64 = seen(&rows, Access::Store).iter().map(|(_, _, accesses)| accesses).sum();
-        assert_eq!(stores, 32 * (1 + 1 + 4 * 3), "{back_end:?} {rows:#?}");
+        assert_eq!(stores, 32 * (1 + 1 + 4 * 3 + 3), "{back_end:?} {rows:#?}");
         let atomics: u64 = seen(&rows, Access::Atomic).iter().map(|(_, _, accesses)| accesses).sum();
         assert_eq!(atomics, 32 * 3 * 5, "{back_end:?} {rows:#?}");
+    }
+}
+
+#[test]
+fn kernels_of_a_graph_that_were_not_chosen_do_not_count() {
+    for back_end in BOTH {
+        for (chosen, stores) in [("copy", 32 * 2), ("calls", 32 * 4)] {
+            let (_, rows) = run_of(back_end, "unchosen", chosen);
+            let seen: Vec<_> =
+                rows.iter().map(|row| (row.kernel.as_str(), row.access, row.accesses)).collect();
+            assert_eq!(seen, [(chosen, Access::Store, stores)], "{back_end:?} {rows:#?}");
+        }
     }
 }
 

@@ -1,11 +1,12 @@
 //! NVBit's events, as events of the tracer.
 
+use super::Nvbit;
+use super::functions::{Kernel, Key};
 use super::gate::Gate;
-use super::{Kernel, Nvbit};
 use crate::driver::{self, Call, handle, number};
 use crate::state::{Shared, State};
 use crate::trace::trace;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,6 +34,7 @@ mod what {
     pub const WAITED_STREAM: u32 = 36;
     pub const WAITED_CONTEXT: u32 = 37;
     pub const WAITED: u32 = 38;
+    pub const GRAPH_LAUNCH: u32 = 39;
 }
 
 /// `struct mpisee_nvbit_launch`
@@ -98,9 +100,17 @@ unsafe extern "C" fn call(context: *mut c_void, is_exit: c_int, what: u32, param
         listener.gate.leave();
         return;
     }
+    if what == what::GRAPH_LAUNCH && is_exit {
+        OF_GRAPH.with_borrow_mut(HashMap::clear);
+        return;
+    }
     let known = Call::of(what);
     let is_time = match what {
-        what::LAUNCH | what::GRAPH_KERNEL | what::UNLOAD_MODULE | what::UNLOAD_LIBRARY => !is_exit,
+        what::LAUNCH
+        | what::GRAPH_KERNEL
+        | what::GRAPH_LAUNCH
+        | what::UNLOAD_MODULE
+        | what::UNLOAD_LIBRARY => !is_exit,
         _ => is_exit != known.is_some_and(Call::frees),
     };
     if context == 0 || !is_time {
@@ -128,6 +138,7 @@ unsafe extern "C" fn call(context: *mut c_void, is_exit: c_int, what: u32, param
                     let launch = &*parameters.cast::<Launch>();
                     listener.prepare_in_graph(state, context, number(launch.function));
                 }
+                what::GRAPH_LAUNCH => listener.launch_graph(state, &*parameters.cast()),
                 what::UNLOAD_MODULE => listener.unload(state, parameters.addr() as u64),
                 what::UNLOAD_LIBRARY => {
                     let library = parameters.addr() as u64;
@@ -152,16 +163,24 @@ unsafe extern "C" fn call(context: *mut c_void, is_exit: c_int, what: u32, param
     });
 }
 
-/// A kernel of a graph is about to run.
+thread_local! {
+    /// What the calls of kernels get in the graph that this thread is launching.
+    static OF_GRAPH: RefCell<HashMap<Key, u64>> = RefCell::default();
+}
+
+/// A kernel of a graph is about to run. What its calls get was made before, since here the driver has its locks: neither
+/// it nor a thread that may be in it is waited for.
 unsafe extern "C" fn node(context: *mut c_void, function: *mut c_void, stream: *mut c_void, launch: u64) {
     let Some(listener) = LISTENER.get() else { return };
-    let (context, function, stream) = (number(context), number(function), number(stream));
-    trace!("graph-node context={context:#x} function={function:#x} stream={stream:#x} launch={launch}");
-    listener.shared.event(|state| {
-        if listener.device(state, context).is_some() {
-            listener.launch_node(state, context, function, stream, launch);
-        }
-    });
+    trace!("graph-node context={context:p} function={function:p} stream={stream:p} launch={launch}");
+    let layer = listener.nvbit.layer;
+    // SAFETY: context and function are those of the event.
+    let key = (number(context), unsafe { (layer.address)(context, function) });
+    let value = OF_GRAPH.with_borrow(|of_graph| of_graph.get(&key).copied()).unwrap_or(0);
+    if value != 0 || listener.nvbit.functions().may_run_calls(key) {
+        // SAFETY: context, function, stream and launch are those of the event.
+        unsafe { (layer.set)(context, function, value, stream, launch) };
+    }
 }
 
 unsafe extern "C" fn context_end(context: *mut c_void) {
@@ -190,7 +209,7 @@ impl Listener {
     /// Whether a launch of a kernel would count anything.
     fn may_count(&self, state: &mut State, context: u64, function: u64) -> bool {
         self.device(state, context).is_some()
-            && self.look_up(context, function).is_some_and(|(_, name)| state.tracer.wants(context, &name))
+            && self.look_up(context, function).is_some_and(|(_, it)| state.tracer.wants(context, &it.name))
     }
 
     /// A kernel is about to be launched; `is_alone` says that no other is until this one is.
@@ -202,9 +221,9 @@ impl Listener {
             self.prepare_in_graph(state, context, function);
             return;
         }
-        let Some((module, name)) = self.look_up(context, function) else { return };
+        let Some((key, Kernel { module, name, .. })) = self.look_up(context, function) else { return };
         let address = if is_alone && state.tracer.wants(context, &name) {
-            self.put_calls(state, context, function)
+            self.put_calls(state, key, function)
                 .then(|| state.tracer.launch(context, stream, module, &name))
                 .flatten()
         } else {
@@ -214,87 +233,106 @@ impl Listener {
             "launch kernel={name} stream={stream:#x} module={module:#x} alone={is_alone} gets {address:x?}"
         );
         match address {
-            Some(address) => self.run_with_calls(context, function, Some((address, 0, 0))),
-            None => self.run_as_it_is(context, function),
+            Some(address) => self.run_with_calls(context, function, address),
+            None => self.run_as_it_is(key, function),
         }
     }
 
     /// A kernel becomes part of a graph. What its calls get is said when the graph runs; until then they do nothing.
     fn prepare_in_graph(&self, state: &mut State, context: u64, function: u64) {
-        let Some((_, name)) = self.look_up(context, function) else { return };
-        if state.tracer.is_chosen(&name) && self.put_calls(state, context, function) {
-            self.run_with_calls(context, function, None);
+        let Some((key, Kernel { name, .. })) = self.look_up(context, function) else { return };
+        if state.tracer.is_chosen(&name) && self.put_calls(state, key, function) {
+            if let Some(known) = self.nvbit.functions().kernels.get_mut(&key) {
+                known.in_graph = Some(function);
+            }
+            self.run_with_calls(context, function, 0);
+        } else {
+            self.run_as_it_is(key, function);
         }
     }
 
-    fn launch_node(&self, state: &mut State, context: u64, function: u64, stream: u64, launch: u64) {
-        let Some((module, name)) = self.look_up(context, function) else { return };
-        let has_calls = self.nvbit.functions().kernels.get(&(context, function)).and_then(|it| it.calls);
-        if has_calls.is_none_or(|calls| calls == 0) {
-            return;
+    /// A graph is about to be launched. Which kernels it has is told one by one, when it is too late to ask the driver for
+    /// memory: so all that are in any graph get what their calls need.
+    fn launch_graph(&self, state: &mut State, launch: &Launch) {
+        let stream = stream_number(number(launch.stream), launch.is_per_thread != 0);
+        let in_graphs: Vec<(Key, Kernel)> = {
+            let functions = self.nvbit.functions();
+            functions
+                .kernels
+                .iter()
+                .filter(|(_, it)| it.in_graph.is_some())
+                .map(|(key, it)| (*key, it.clone()))
+                .collect()
+        };
+        for (key, Kernel { module, name, in_graph, .. }) in in_graphs {
+            let (context, function) = (key.0, in_graph.unwrap_or_default());
+            let address = state.tracer.launch(context, stream, module, &name);
+            trace!("launch kernel={name} stream={stream:#x} module={module:#x} in a graph gets {address:x?}");
+            match address {
+                Some(address) => {
+                    OF_GRAPH.with_borrow_mut(|of_graph| of_graph.insert(key, address));
+                    // Launched by itself it may have run as it is meanwhile.
+                    self.run_with_calls(context, function, 0);
+                }
+                None => self.run_as_it_is(key, function),
+            }
         }
-        let number = stream_number(stream, false);
-        let address = state.tracer.launch(context, number, module, &name).unwrap_or(0);
-        // SAFETY: context, function, stream and launch are those of the event.
-        unsafe { (self.nvbit.layer.set)(handle(context), handle(function), address, handle(stream), launch) };
     }
 
-    /// The module and the name of a kernel.
-    fn look_up(&self, context: u64, function: u64) -> Option<(u64, String)> {
-        let mut functions = self.nvbit.functions();
-        if let Some(known) = functions.kernels.get(&(context, function)) {
-            return Some((known.module, known.name.clone()));
+    /// The kernel that a handle stands for. Neither NVBit nor the driver is asked for anything while others wait for what is
+    /// known of functions.
+    fn look_up(&self, context: u64, function: u64) -> Option<(Key, Kernel)> {
+        if let Some(known) = self.nvbit.functions().kernel(context, function) {
+            return Some(known);
         }
+        let layer = self.nvbit.layer;
         // SAFETY: context and function are those of a launch; the name is NVBit's.
-        let name = unsafe { driver::text((self.nvbit.layer.name)(handle(context), handle(function))) }?;
+        let (address, name) = unsafe {
+            let (context, function) = (handle(context), handle(function));
+            ((layer.address)(context, function), driver::text((layer.name)(context, function))?)
+        };
         let driver = &self.nvbit.driver;
         let module = driver.within(context, || driver.module_of(function)).unwrap_or(function);
-        functions.kernels.insert((context, function), Kernel { name: name.clone(), module, calls: None });
-        Some((module, name))
+        let key = (context, address);
+        Some((key, self.nvbit.functions().learn(function, key, name, module)))
     }
 
     /// Puts calls into a kernel and what it calls, once. Whether it has any.
-    fn put_calls(&self, state: &mut State, context: u64, function: u64) -> bool {
-        let known = self.nvbit.functions().kernels.get(&(context, function)).map(|it| (it.module, it.calls));
+    fn put_calls(&self, state: &mut State, key: Key, function: u64) -> bool {
+        let known = self.nvbit.functions().kernels.get(&key).map(|it| (it.module, it.calls));
         let Some((module, calls)) = known else { return false };
         if let Some(calls) = calls {
             return calls > 0;
         }
         if !state.tracer.knows_module(module) {
-            state.tracer.module_loaded(context, module, &self.nvbit.image(context, function));
+            state.tracer.module_loaded(key.0, module, &self.nvbit.image(key.0, function));
         }
-        let mut telling = Telling { listener: self, context, module, kernel: function, earlier: 0 };
+        let mut telling = Telling { listener: self, module, kernel: key, earlier: 0 };
         let data = (&raw mut telling).cast();
         // SAFETY: context and function are those of a launch; what is told is told before the call returns.
-        let calls = unsafe { (self.nvbit.layer.instrument)(handle(context), handle(function), told, data) };
+        let calls = unsafe { (self.nvbit.layer.instrument)(handle(key.0), handle(function), told, data) };
         let calls = calls + telling.earlier;
-        trace!("calls={calls} of {:?}", self.look_up(context, function));
-        if let Some(known) = self.nvbit.functions().kernels.get_mut(&(context, function)) {
+        trace!("calls={calls} of the kernel at {:#x}", key.1);
+        if let Some(known) = self.nvbit.functions().kernels.get_mut(&key) {
             known.calls = Some(calls);
         }
         calls > 0
     }
 
-    fn run_with_calls(&self, context: u64, function: u64, launch: Option<(u64, u64, u64)>) {
+    fn run_with_calls(&self, context: u64, function: u64, value: u64) {
         let layer = self.nvbit.layer;
-        // A kernel of a graph gets its own when it runs, and until then nothing.
-        let (value, stream, number) = launch.unwrap_or_default();
-        // SAFETY: context and function are those of a launch.
+        // SAFETY: context and function are those of a launch, or of a kernel that was not unloaded since.
         unsafe {
-            (layer.set)(handle(context), handle(function), value, handle(stream), number);
+            (layer.set)(handle(context), handle(function), value, std::ptr::null_mut(), 0);
             (layer.enable)(handle(context), handle(function), 1);
         }
     }
 
-    fn run_as_it_is(&self, context: u64, function: u64) {
-        let functions = self.nvbit.functions();
-        let calls = functions.kernels.get(&(context, function)).and_then(|it| it.calls);
-        // A kernel without calls may call a function that has some, for another kernel.
-        let may_have = calls.is_some_and(|calls| calls > 0) || functions.is_any_shared;
-        drop(functions);
+    fn run_as_it_is(&self, key: Key, function: u64) {
+        let may_have = self.nvbit.functions().may_run_calls(key);
         if may_have {
-            // SAFETY: context and function are those of a launch.
-            unsafe { (self.nvbit.layer.enable)(handle(context), handle(function), 0) };
+            // SAFETY: as above.
+            unsafe { (self.nvbit.layer.enable)(handle(key.0), handle(function), 0) };
         }
     }
 
@@ -307,9 +345,8 @@ impl Listener {
 /// What [`told`] needs.
 struct Telling<'l> {
     listener: &'l Listener,
-    context: u64,
     module: u64,
-    kernel: u64,
+    kernel: Key,
     /// Functions that had calls before.
     earlier: u32,
 }
@@ -320,7 +357,7 @@ struct Telling<'l> {
 /// `data` is a [`Telling`], the name ends in a zero.
 unsafe extern "C" fn told(
     data: *mut c_void,
-    function: *mut c_void,
+    _: *mut c_void,
     name: *const c_char,
     begin: u64,
     bytes: u64,
@@ -330,8 +367,7 @@ unsafe extern "C" fn told(
     trace!("function {name:?} module={:#x} pc={begin:#x} bytes={bytes}", telling.module);
     let mut functions = telling.listener.nvbit.functions();
     functions.code.insert((telling.module, name.unwrap_or_default()), (begin, bytes));
-    functions.is_any_shared |= number(function) != telling.kernel;
-    let is_new = functions.with_calls.insert((telling.context, number(function)), telling.module).is_none();
+    let is_new = functions.gets_calls((telling.kernel.0, begin), telling.kernel, telling.module);
     telling.earlier += u32::from(!is_new);
     c_int::from(is_new)
 }

@@ -6,12 +6,14 @@
 
 mod driver;
 mod events;
+mod functions;
 mod gate;
 
 use crate::backend::{Backend, Queue};
 use crate::state::Shared;
 use crate::tracer::Tracer;
 use driver::Driver;
+use functions::Functions;
 use std::collections::HashMap;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::os::fd::{AsRawFd, FromRawFd};
@@ -20,7 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub use events::Events;
 
 /// `MPISEE_NVBIT_LAYER`
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// `mpisee_nvbit_told`
 type Told = unsafe extern "C" fn(*mut c_void, *mut c_void, *const c_char, u64, u64) -> c_int;
@@ -32,6 +34,7 @@ pub struct Layer {
     instrument: unsafe extern "C" fn(*mut c_void, *mut c_void, Told, *mut c_void) -> u32,
     enable: unsafe extern "C" fn(*mut c_void, *mut c_void, c_int),
     set: unsafe extern "C" fn(*mut c_void, *mut c_void, u64, *mut c_void, u64),
+    address: unsafe extern "C" fn(*mut c_void, *mut c_void) -> u64,
     name: unsafe extern "C" fn(*mut c_void, *mut c_void) -> *const c_char,
     image: unsafe extern "C" fn(*mut c_void, *mut c_void, *const c_char) -> c_int,
 }
@@ -45,27 +48,6 @@ struct Nvbit {
     streams: Mutex<HashMap<u64, u64>>,
     /// Devices by number, once they were asked for.
     names: Mutex<HashMap<i32, String>>,
-}
-
-/// What is known of functions.
-#[derive(Default)]
-struct Functions {
-    /// By context and function.
-    kernels: HashMap<(u64, u64), Kernel>,
-    /// Where the code of a module's functions is, by name.
-    code: HashMap<(u64, String), (u64, u64)>,
-    /// Functions that have calls, with their module: kernels, and what these call.
-    with_calls: HashMap<(u64, u64), u64>,
-    /// Whether any of them is called by kernels, so that a kernel without calls of its own may run them.
-    is_any_shared: bool,
-}
-
-/// A kernel.
-struct Kernel {
-    name: String,
-    module: u64,
-    /// How many calls were put into it and what it calls; none if that was not done.
-    calls: Option<u32>,
 }
 
 /// The back end, as the tracer has it.
@@ -189,20 +171,5 @@ impl Backend for Back {
     fn device_name(&self, device: i32) -> String {
         let mut names = self.0.names.lock().unwrap_or_else(PoisonError::into_inner);
         names.entry(device).or_insert_with(|| crate::driver::device_name(device)).clone()
-    }
-}
-
-impl Functions {
-    /// Forgets functions that are gone, by context and function, and by module.
-    fn forget(&mut self, is_gone: impl Fn(&(u64, u64), u64) -> bool) {
-        let modules: Vec<u64> = self
-            .kernels
-            .iter()
-            .filter(|(key, it)| is_gone(key, it.module))
-            .map(|(_, it)| it.module)
-            .collect();
-        self.kernels.retain(|key, it| !is_gone(key, it.module));
-        self.with_calls.retain(|key, module| !is_gone(key, *module));
-        self.code.retain(|(module, _), _| !modules.contains(module));
     }
 }

@@ -121,6 +121,26 @@ static void graph(void) {
     fake_stream_wait(CONTEXT, 3);
     fake_free(peer);
     printf("%d\n", waits(20));
+    /* Its kernels ran as they are meanwhile; there is memory again. */
+    fake_alloc(CONTEXT, 1, 1 << 20, 0);
+    fake_captured_launch(CONTEXT, 3);
+    fake_stream_wait(CONTEXT, 3);
+}
+
+/* Kernels of a graph that were not chosen, of which NVBit says that others may call them, or that call what others do. */
+static void unchosen(void) {
+    uint64_t peer = fake_alloc(CONTEXT, 1, 1 << 20, 0);
+    struct fake_access stores = {0x820, peer, ALL, 8, FAKE_STORE, 3}, counts = {0x40, peer, ALL, 4, FAKE_ATOMIC, 5};
+    launch(1, "copy", 0xe0, peer, 8, FAKE_STORE, 1);
+    launch(1, "calls", 0x1020, peer, 8, FAKE_STORE, 2);
+    fake_capture(3);
+    fake_launch(CONTEXT, 3, MODULE, "count", &counts, 1);
+    fake_launch(CONTEXT, 3, MODULE, "also", &stores, 1);
+    launch(1, "copy", 0xe0, peer, 8, FAKE_STORE, 1);
+    launch(1, "calls", 0x1020, peer, 8, FAKE_STORE, 2);
+    fake_capture_end(3);
+    fake_captured_launch(CONTEXT, 3);
+    fake_context_wait(CONTEXT);
 }
 
 /* Functions that kernels call, a library that is unloaded, and another at its place. */
@@ -150,7 +170,7 @@ static void functions(void) {
 
 int main(int count, char **arguments) {
     static const struct { const char *name; void (*run)(void); } known[] = {
-        {"idle", idle}, {"threads", threads}, {"graph", graph}, {"functions", functions}};
+        {"idle", idle}, {"threads", threads}, {"graph", graph}, {"unchosen", unchosen}, {"functions", functions}};
     FILE *file = count == 3 ? fopen(arguments[1], "rb") : NULL;
     image_bytes = file ? fread(image, 1, sizeof image, file) : 0;
     cuInit(0);

@@ -104,6 +104,8 @@ struct fake_hooks {
 };
 
 void fake_hook(const struct fake_hooks *hooks);
+/* A function; of a kernel of a library, which the driver takes instead of one, its function. */
+void *fake_function(const void *function_or_kernel);
 const char *fake_function_name(const void *function);
 uint64_t fake_function_address(const void *function);
 int fake_dump(const void *function, const char *file);

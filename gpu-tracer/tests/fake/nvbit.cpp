@@ -47,7 +47,11 @@ void fatal(const char *why) {
     _exit(98);
 }
 
+/* A kernel of a library stands for its function, as in the driver. */
+CUfunction plain(CUfunction function) { return (CUfunction)fake_function(function); }
+
 kernel &of(CUfunction function) {
+    function = plain(function);
     kernel &it = kernels[function];
     if (!it.instructions.empty()) {
         return it;
@@ -101,9 +105,22 @@ call &last(const Instr *instruction) {
 
 /* What a kernel calls. */
 CUfunction callee(CUfunction function) {
+    function = plain(function);
     const std::string name = fake_function_name(function);
     const uintptr_t away = name == "calls" ? 2 : name == "also" ? 1 : 0;
     return away ? (CUfunction)((uintptr_t)function + away) : nullptr;
+}
+
+/* What NVBit says may be called by a kernel: what it calls, and another kernel of the module. */
+std::vector<CUfunction> related(CUfunction function) {
+    std::vector<CUfunction> all;
+    if (callee(function)) {
+        all.push_back(callee(function));
+    }
+    if (strcmp(fake_function_name(plain(function)), "copy") == 0) {
+        all.push_back((CUfunction)((uintptr_t)plain(function) + 1)); /* count */
+    }
+    return all;
 }
 
 /* What a launch runs: whether there is a call before the instruction, and what that gets. */
@@ -151,7 +168,8 @@ const struct { const char *name; nvbit_api_cuda_t call; } known[] = {
     KNOWN(cuMemCreate), KNOWN(cuMemMap), KNOWN(cuMemUnmap), KNOWN(cuMemExportToShareableHandle),
     KNOWN(cuMemImportFromShareableHandle), KNOWN(cuMemRetainAllocationHandle), KNOWN(cuMemAllocAsync),
     KNOWN(cuMemPoolExportPointer), KNOWN(cuMemPoolImportPointer),
-    KNOWN(cuModuleUnload), KNOWN(cuLibraryUnload), KNOWN(cuStreamSynchronize), KNOWN(cuCtxSynchronize), KNOWN(cuGraphAddKernelNode_v2),
+    KNOWN(cuModuleUnload), KNOWN(cuLibraryUnload), KNOWN(cuStreamSynchronize), KNOWN(cuCtxSynchronize), KNOWN(cuCtxSynchronize_v2), KNOWN(cuGraphAddKernelNode_v2),
+    KNOWN(cuGraphLaunch),
 };
 
 /* What comes at the place of a module that is gone is new. */
@@ -199,13 +217,18 @@ __attribute__((constructor)) void begin() {
 } // namespace
 
 std::vector<CUfunction> nvbit_get_related_functions(CUcontext, CUfunction function) {
-    CUfunction called = callee(function);
-    return called ? std::vector<CUfunction>{called} : std::vector<CUfunction>{};
+    /* Itself and other kernels of its module are among them. */
+    std::vector<CUfunction> all = related(function);
+    all.push_back(plain(function));
+    return all;
 }
 const std::vector<Instr *> &nvbit_get_instrs(CUcontext, CUfunction function) { return of(function).instructions; }
-const char *nvbit_get_func_name(CUcontext, CUfunction function, bool) { return fake_function_name(function); }
-uint64_t nvbit_get_func_addr(CUcontext, CUfunction function) { return fake_function_address(function); }
-bool nvbit_dump_cubin(CUcontext, CUfunction function, const char *file) { return fake_dump(function, file); }
+const char *nvbit_get_func_name(CUcontext, CUfunction function, bool) { return fake_function_name(plain(function)); }
+uint64_t nvbit_get_func_addr(CUcontext, CUfunction function) { return fake_function_address(plain(function)); }
+bool nvbit_is_func_kernel(CUcontext, CUfunction function) {
+    return strcmp(fake_function_name(plain(function)), "helper") != 0;
+}
+bool nvbit_dump_cubin(CUcontext, CUfunction function, const char *file) { return fake_dump(plain(function), file); }
 void nvbit_insert_call(const Instr *instruction, const char *function, ipoint_t point) {
     if (point != IPOINT_BEFORE) {
         fatal("a call after an instruction");
@@ -229,9 +252,11 @@ void nvbit_add_call_arg_launch_val64(const Instr *instruction, int, bool) { last
 void nvbit_add_call_arg_mref_addr64(const Instr *instruction, int, bool) { last(instruction).arguments += 'a'; }
 void nvbit_enable_instrumented(CUcontext, CUfunction function, bool on, bool is_with_related) {
     of(function).runs_calls = on;
-    CUfunction called = callee(function);
-    if (called && is_with_related) {
-        of(called).runs_calls = on;
+    if (is_with_related) {
+        for (CUfunction it : related(function)) {
+            of(it).runs_calls = on;
+            of(it).value = of(function).value;
+        }
     }
 }
 void nvbit_set_at_launch(CUcontext, CUfunction function, uint64_t value, CUstream, uint64_t launch) {

@@ -36,6 +36,7 @@ int cuStreamCreate(void **stream, unsigned flags) {
 }
 
 int cuStreamSynchronize(void *stream) {
+    may_be_called();
     drain((uintptr_t)stream);
     return 0;
 }
@@ -51,6 +52,7 @@ int cuStreamIsCapturing(void *stream, int *status) {
 }
 
 int cuMemAlloc_v2(uint64_t *address, size_t bytes) {
+    may_be_called();
     if (fails("alloc")) {
         return 2;
     }

@@ -43,6 +43,8 @@ uint64_t context_of(int device);
 struct module { uint64_t module; uint32_t instructions; int is_patched; const void *image; size_t bytes; };
 extern struct module modules[MOST];
 void *function_of(uint64_t module, const char *name);
+/* What stands for it in a launch: the kernel of a library (`CUkernel`) in streams of odd numbers. */
+void *launched_as(void *function, uint64_t stream);
 uint64_t module_of(const void *function);
 /* Where the code of a kernel is. */
 uint64_t code(uint64_t module, const char *name, uint64_t *bytes);
@@ -65,6 +67,8 @@ void called(uint32_t id, void *parameters);
 
 /* Whether what is launched in the stream goes into a graph. */
 int is_captured(uint64_t stream);
+/* Ends the program if a graph is being launched: the driver has its locks then, and nothing may be asked of it. */
+void may_be_called(void);
 /* Runs what waits in the stream. */
 void drain(uint64_t stream);
 /* Whether kernels of the module wait in any stream. */

@@ -45,7 +45,14 @@ struct launch_parameters {
 
 static struct { uint64_t key; struct operation *first, **last; } streams[MOST];
 static uint64_t node_value, node_launch;
+static int node_has_value, launches_nodes;
 static unsigned patched_launches;
+
+void may_be_called(void) {
+    if (launches_nodes) {
+        fatal("the driver is called while it launches a graph");
+    }
+}
 
 static struct operation *enqueue(uint64_t stream, enum kind kind) {
     struct operation *operation = calloc(1, sizeof *operation);
@@ -152,7 +159,16 @@ int kernels_wait(uint64_t module) {
     return found;
 }
 
-/* Which calls a launch has is settled when it is made. */
+/* Which calls a launch has is settled when it is made. Those of a graph have what their functions have then: NVBit
+ * changes the code in its place. */
+static void find_calls(struct operation *operation, void *function) {
+    operation->has_calls = 0;
+    for (size_t at = 0; hooks && at < operation->count; at++) {
+        operation->has_call[at] = hooks->call_at(function, operation->accesses[at].offset, &operation->calls[at]);
+        operation->has_calls |= operation->has_call[at];
+    }
+}
+
 static void prepare(struct operation *operation, const struct launch_data *launch, const void *userdata,
                     const struct fake_access *accesses, size_t count) {
     operation->kind = KERNEL;
@@ -160,13 +176,9 @@ static void prepare(struct operation *operation, const struct launch_data *launc
     operation->module = (uintptr_t)launch->module;
     operation->userdata = userdata;
     operation->count = count;
-    operation->has_calls = 0;
     snprintf(operation->name, sizeof operation->name, "%s", launch->name);
     memcpy(operation->accesses, accesses, count * sizeof *accesses);
-    for (size_t at = 0; hooks && at < count; at++) {
-        operation->has_call[at] = hooks->call_at(launch->function, accesses[at].offset, &operation->calls[at]);
-        operation->has_calls |= operation->has_call[at];
-    }
+    find_calls(operation, launch->function);
 }
 
 static void fill(struct launch_data *data, uint64_t context, uint64_t stream, uint64_t module, const char *kernel) {
@@ -212,7 +224,7 @@ void fake_launch(uint64_t context, uint64_t stream, uint64_t module, const char 
     const void *userdata = NULL;
     struct launch_data data = {.launch = &userdata};
     fill(&data, context, stream, module, kernel);
-    struct launch_parameters call = {.function = data.function, .stream = data.handle};
+    struct launch_parameters call = {.function = launched_as(data.function, stream), .stream = data.handle};
     if (is_captured(stream)) {
         /* The call is made, but no kernel launched. */
         struct operation own;
@@ -245,8 +257,15 @@ static void run_node(const struct node *node, uint64_t stream) {
     queued->userdata = userdata;
     if (hooks) {
         node_value = 0;
+        node_has_value = 0;
         node_launch++;
+        launches_nodes = 1;
         hooks->node(as_handle(node->context), data.launch.function, as_handle(stream), node_launch);
+        launches_nodes = 0;
+        find_calls(queued, data.launch.function);
+        if (queued->has_calls && !node_has_value) {
+            fatal("calls of a kernel of a graph get nothing");
+        }
         for (size_t at = 0; at < queued->count; at++) {
             queued->calls[at].launch = node_value;
         }
@@ -254,11 +273,13 @@ static void run_node(const struct node *node, uint64_t stream) {
 }
 
 void fake_captured_launch(uint64_t context, uint64_t stream) {
-    (void)context;
+    struct { void *graph, *stream; } call = {&captured, as_handle(stream)};
+    hooked(context, "cuGraphLaunch", &call, 0);
     tell(GRAPHS, 6, &captured);
     for (size_t at = 0; at < captured.count; at++) {
         run_node(&captured.nodes[at], stream);
     }
+    hooked(context, "cuGraphLaunch", &call, 1);
 }
 
 void fake_graph_launch(uint64_t context, uint64_t stream, uint64_t module, const char *kernel,
@@ -266,11 +287,17 @@ void fake_graph_launch(uint64_t context, uint64_t stream, uint64_t module, const
     struct launch_data data = {0};
     struct node node = {.context = context};
     fill(&data, context, stream, module, kernel);
-    struct { void *node, *graph, *dependencies; size_t count; void **parameters; } call = {
-        .parameters = &data.function};
+    /* As `cuGraphAddKernelNode_v2` has it: a function, or a kernel of a library. */
+    void *as = launched_as(data.function, stream);
+    struct { void *function; unsigned numbers[7]; void **parameters, **extra, *kernel, *context; } of_node = {
+        .function = as == data.function ? as : NULL, .kernel = as == data.function ? NULL : as};
+    struct { void *node, *graph, *dependencies; size_t count; void *parameters; } call = {.parameters = &of_node};
+    struct { void *graph, *stream; } launch = {&node, as_handle(stream)};
     hooked_call(context, "cuGraphAddKernelNode_v2", &call);
     prepare(&node.kernel, &data, NULL, accesses, count);
+    hooked(context, "cuGraphLaunch", &launch, 0);
     run_node(&node, stream);
+    hooked(context, "cuGraphLaunch", &launch, 1);
 }
 
 void fake_stream_wait(uint64_t context, uint64_t stream) {
@@ -286,7 +313,8 @@ void fake_context_wait(uint64_t context) {
         drain(streams[at].key);
     }
     tell(SYNCHRONIZE, 2, &data);
-    hooked_call(context, "cuCtxSynchronize", NULL);
+    /* Of any context, in the later one. */
+    hooked_call(contexts[0].context, "cuCtxSynchronize_v2", &data.context);
 }
 
 unsigned fake_patched_launches(void) { return patched_launches; }
@@ -295,6 +323,7 @@ void fake_set_node(uint64_t launch, uint64_t value) {
     if (launch != node_launch) {
         fatal("another launch of a node");
     }
+    node_has_value = 1;
     node_value = value;
 }
 

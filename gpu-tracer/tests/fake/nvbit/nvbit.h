@@ -13,6 +13,7 @@
 typedef struct fake_context *CUcontext;
 typedef struct fake_function *CUfunction;
 typedef struct fake_stream *CUstream;
+typedef struct fake_kernel *CUkernel;
 typedef int CUresult;
 #define CUDA_SUCCESS 0
 
@@ -91,6 +92,16 @@ typedef enum {
     API_CUDA_cuLaunchCooperativeKernel_ptsz,
     API_CUDA_cuGraphAddKernelNode,
     API_CUDA_cuGraphAddKernelNode_v2,
+    API_CUDA_cuGraphAddNode,
+    API_CUDA_cuGraphAddNode_v2,
+    API_CUDA_cuGraphKernelNodeSetParams,
+    API_CUDA_cuGraphKernelNodeSetParams_v2,
+    API_CUDA_cuGraphExecKernelNodeSetParams,
+    API_CUDA_cuGraphExecKernelNodeSetParams_v2,
+    API_CUDA_cuGraphNodeSetParams,
+    API_CUDA_cuGraphExecNodeSetParams,
+    API_CUDA_cuGraphLaunch,
+    API_CUDA_cuGraphLaunch_ptsz,
     API_CUDA_cuModuleUnload,
     API_CUDA_cuLibraryUnload,
     API_CUDA_cuStreamSynchronize,
@@ -98,6 +109,7 @@ typedef enum {
     API_CUDA_cuStreamQuery,
     API_CUDA_cuStreamQuery_ptsz,
     API_CUDA_cuCtxSynchronize,
+    API_CUDA_cuCtxSynchronize_v2,
     API_CUDA_cuEventSynchronize,
     API_CUDA_cuEventQuery,
     API_CUDA_cuMemcpyDtoH_v2,
@@ -119,15 +131,72 @@ struct cuLaunchKernelEx_params {
     const CUlaunchConfig *config;
     CUfunction f;
 };
-struct fake_node {
+struct CUDA_KERNEL_NODE_PARAMS_v1 {
     CUfunction func;
+    unsigned numbers[7];
+    void **kernelParams, **extra;
+};
+struct CUDA_KERNEL_NODE_PARAMS {
+    CUfunction func;
+    unsigned numbers[7];
+    void **kernelParams, **extra;
+    CUkernel kern;
+    CUcontext ctx;
+};
+typedef enum { CU_GRAPH_NODE_TYPE_KERNEL } CUgraphNodeType;
+struct CUgraphNodeParams {
+    CUgraphNodeType type;
+    int reserved[3];
+    CUDA_KERNEL_NODE_PARAMS kernel;
 };
 struct cuGraphAddKernelNode_params {
     void *node, *graph, *dependencies;
     size_t count;
-    const fake_node *nodeParams;
+    const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams;
 };
-typedef cuGraphAddKernelNode_params cuGraphAddKernelNode_v2_params;
+struct cuGraphAddKernelNode_v2_params {
+    void *node, *graph, *dependencies;
+    size_t count;
+    const CUDA_KERNEL_NODE_PARAMS *nodeParams;
+};
+struct cuGraphAddNode_params {
+    void *node, *graph, *dependencies;
+    size_t count;
+    CUgraphNodeParams *nodeParams;
+};
+struct cuGraphAddNode_v2_params {
+    void *node, *graph, *dependencies, *data;
+    size_t count;
+    CUgraphNodeParams *nodeParams;
+};
+struct cuGraphKernelNodeSetParams_params {
+    void *node;
+    const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams;
+};
+struct cuGraphKernelNodeSetParams_v2_params {
+    void *node;
+    const CUDA_KERNEL_NODE_PARAMS *nodeParams;
+};
+struct cuGraphExecKernelNodeSetParams_params {
+    void *graph, *node;
+    const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams;
+};
+struct cuGraphExecKernelNodeSetParams_v2_params {
+    void *graph, *node;
+    const CUDA_KERNEL_NODE_PARAMS *nodeParams;
+};
+struct cuGraphNodeSetParams_params {
+    void *node;
+    CUgraphNodeParams *nodeParams;
+};
+struct cuGraphExecNodeSetParams_params {
+    void *graph, *node;
+    CUgraphNodeParams *nodeParams;
+};
+struct cuGraphLaunch_params {
+    void *graph;
+    CUstream hStream;
+};
 
 typedef enum { IPOINT_BEFORE, IPOINT_AFTER } ipoint_t;
 
@@ -145,6 +214,7 @@ std::vector<CUfunction> nvbit_get_related_functions(CUcontext context, CUfunctio
 const std::vector<Instr *> &nvbit_get_instrs(CUcontext context, CUfunction function);
 const char *nvbit_get_func_name(CUcontext context, CUfunction function, bool is_mangled = false);
 uint64_t nvbit_get_func_addr(CUcontext context, CUfunction function);
+bool nvbit_is_func_kernel(CUcontext context, CUfunction function);
 bool nvbit_dump_cubin(CUcontext context, CUfunction function, const char *file);
 void nvbit_insert_call(const Instr *instruction, const char *function, ipoint_t point);
 void nvbit_add_call_arg_guard_pred_val(const Instr *instruction, bool is_variadic = false);
