@@ -38,7 +38,9 @@ fn run(stage: &Stage, python: &Path, lock: &str, path: &str) -> [BTreeMap<String
     let packages = folder.join("site-packages");
     fs::create_dir_all(&packages).unwrap();
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python");
-    fs::copy(sources.join("helper.py"), packages.join("helper.py")).unwrap();
+    for package in ["helper.py", "installed.py"] {
+        fs::copy(sources.join("helper.py"), packages.join(package)).unwrap();
+    }
     fs::copy(sources.join("launches.py"), folder.join("launches.py")).unwrap();
     let mut command = stage.command(python);
     command.arg(folder.join("launches.py")).arg(stage.path("libcuda.so.1")).arg(lock);
@@ -105,5 +107,41 @@ fn a_thread_that_outlives_python_is_no_harm() {
             assert!(rows.len() <= 2 && rows.iter().all(is_known), "{rows:#?}");
             fs::remove_file(&stage.left()[0]).unwrap();
         }
+    }
+}
+
+/// Numba itself, where MPISEE_TEST_NUMBA names a Python that has it.
+#[test]
+fn launches_of_numba_have_the_lines_of_the_program() {
+    let Some(python) = std::env::var_os("MPISEE_TEST_NUMBA").map(PathBuf::from) else {
+        eprintln!("MPISEE_TEST_NUMBA does not name a Python with Numba, so it is not tried");
+        return;
+    };
+    for back_end in BOTH {
+        let stage = Stage::without_program(back_end);
+        support::build_driver(&stage.path("libcuda.so.1"), &["tests/python/driver.c"]);
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python/numba_launches.py");
+        let run = |end: &str| {
+            let mut command = stage.command(&python);
+            command.args(["-W", "ignore"]).arg(&script).arg(end);
+            let output = command.env("LD_LIBRARY_PATH", stage.path("")).output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success() && said.is_empty(), "{back_end:?} {end}: {said}");
+            String::from_utf8(output.stdout).unwrap()
+        };
+        let told = run("leave");
+        let expected: BTreeMap<&str, u64> = told
+            .lines()
+            .filter_map(|line| line.split_once(' '))
+            .map(|(accesses, place)| (place, accesses.parse().unwrap()))
+            .collect();
+        assert!(expected.len() > 4, "{told}");
+        let (rows, notes) = stage.rows();
+        assert_eq!(notes, Vec::<String>::new());
+        let found: BTreeMap<&str, u64> =
+            rows.iter().map(|row| (row.launched.as_str(), row.accesses)).collect();
+        assert_eq!(found, expected, "{back_end:?}");
+        // Python ends as it does, with what Numba does then.
+        run("return");
     }
 }

@@ -9,6 +9,7 @@ import sys
 import threading
 
 import helper  # of site-packages
+import installed  # the same once more
 
 driver = (ctypes.PyDLL if sys.argv[2] == "held" else ctypes.CDLL)(sys.argv[1])
 
@@ -76,6 +77,11 @@ exec("\n\ndriver.fake_launch(*here(12))")
 # A thread of which all is of packages, and one without Python.
 place = f"{helper.__file__}:{helper.call.__code__.co_firstlineno + 1}"
 thread = threading.Thread(target=helper.call, args=(driver.fake_launch, here(14, place)))
+thread.start()
+thread.join()
+# A program that is installed itself, and a package that it calls.
+place = f"{installed.__file__}:{installed.call.__code__.co_firstlineno + 1}"
+thread = threading.Thread(target=installed.call, args=(helper.call, (driver.fake_launch, here(18, place))))
 thread.start()
 thread.join()
 in_thread = ctypes.CDLL(sys.argv[3])
