@@ -41,18 +41,26 @@ struct mp_table {
     uint64_t spare[2];
 };
 
+/* Addresses, by the MiB: those of which the number less `first`, in 32 bits, is below `count`. Ranges are in them; of what is
+ * beside one in its first or last MiB, or 2^52 bytes away, the table tells. */
+struct mp_window {
+    uint32_t first;
+    uint32_t count;
+};
+
+#define MP_WINDOW_SHIFT 20
+
 /* What the patches of a launch get. Never changed once a launch has it. */
 struct mp_launch {
+    struct mp_window windows[2]; /* all ranges are in these, of which the GPU reads both at once */
     uint64_t table;       /* of mp_table */
     uint64_t ranges;      /* of the first mp_range */
-    uint32_t range_count; /* 0: nothing is counted */
+    uint64_t records;     /* of mp_records; 0: accesses are counted alone */
+    uint32_t range_count;
     uint32_t kernel;      /* its number, below 1 << MP_KERNEL_BITS */
-    uint64_t lowest;      /* the begin of the first range */
-    uint64_t highest;     /* the end of the last */
     uint32_t threshold;   /* a warp is counted if its draw is below; 0: every warp */
     uint32_t number;      /* of the launch, if its accesses are recorded */
-    uint64_t records;     /* of mp_records; 0: accesses are counted alone */
-    uint64_t spare;
+    uint64_t spare;       /* a launch begins at a multiple of 16 */
 };
 
 /* What lanes of a warp accessed at once, in one range. */
@@ -90,24 +98,51 @@ struct mp_records {
 /* Slots that are looked at before an access is given up as lost. */
 #define MP_MOST_PROBES 128u
 
-MP_DEVICE uint64_t mp_add(uint64_t *word, uint64_t value) {
+/* A word of device memory, by which threads meet: no more is asked of these than that each is whole. On the GPU they say
+ * that the memory is global; of a pointer that might be to shared or local memory each atomic has a form for all three. */
 #ifdef __CUDACC__
-    return atomicAdd((unsigned long long *)word, (unsigned long long)value);
-#else
-    return __atomic_fetch_add(word, value, __ATOMIC_RELAXED);
-#endif
+
+MP_DEVICE uint64_t mp_look(const uint64_t *word) {
+    uint64_t value;
+    asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(value) : "l"(__cvta_generic_to_global(word)) : "memory");
+    return value;
 }
 
-/* Puts `value` into the word if that is 0; returns what was there. */
+MP_DEVICE void mp_add(uint64_t *word, uint64_t value) {
+    asm volatile("red.relaxed.gpu.global.add.u64 [%0], %1;" ::"l"(__cvta_generic_to_global(word)), "l"(value) : "memory");
+}
+
+MP_DEVICE uint64_t mp_next(uint64_t *word) {
+    uint64_t before;
+    asm volatile("atom.relaxed.gpu.global.add.u64 %0, [%1], 1;"
+                 : "=l"(before) : "l"(__cvta_generic_to_global(word)) : "memory");
+    return before;
+}
+
 MP_DEVICE uint64_t mp_claim(uint64_t *word, uint64_t value) {
-#ifdef __CUDACC__
-    return atomicCAS((unsigned long long *)word, 0ull, (unsigned long long)value);
+    uint64_t before;
+    asm volatile("atom.relaxed.gpu.global.cas.b64 %0, [%1], 0, %2;"
+                 : "=l"(before) : "l"(__cvta_generic_to_global(word)), "l"(value) : "memory");
+    return before;
+}
+
 #else
+
+MP_DEVICE uint64_t mp_look(const uint64_t *word) { return __atomic_load_n(word, __ATOMIC_RELAXED); }
+
+MP_DEVICE void mp_add(uint64_t *word, uint64_t value) { __atomic_fetch_add(word, value, __ATOMIC_RELAXED); }
+
+/* Adds one; what was there before. */
+MP_DEVICE uint64_t mp_next(uint64_t *word) { return __atomic_fetch_add(word, 1, __ATOMIC_RELAXED); }
+
+/* Puts `value` into the word if that is 0; what was there before. */
+MP_DEVICE uint64_t mp_claim(uint64_t *word, uint64_t value) {
     uint64_t expected = 0;
     __atomic_compare_exchange_n(word, &expected, value, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
     return expected;
-#endif
 }
+
+#endif
 
 /* D. Stafford's mix 13 of the 64-bit finalizer of MurmurHash3. */
 MP_DEVICE uint64_t mp_mix(uint64_t value) {
@@ -123,11 +158,14 @@ MP_DEVICE uint64_t mp_what(uint32_t range, uint32_t kernel, uint32_t kind, uint3
 
 /* The code of a width in bytes. */
 MP_DEVICE uint32_t mp_width(uint32_t bytes) {
-    uint32_t code = 0;
-    while (code < MP_BULK && (1u << code) < bytes) {
-        code++;
+    if (bytes == 0 || bytes >= 1u << MP_BULK || (bytes & (bytes - 1)) != 0) {
+        return MP_BULK;
     }
-    return code < MP_BULK && (1u << code) == bytes ? code : MP_BULK;
+#ifdef __CUDACC__
+    return (uint32_t)__ffs(bytes) - 1;
+#else
+    return (uint32_t)__builtin_ctz(bytes);
+#endif
 }
 
 /* The kind of an access. An atomic reads and writes; only one of the whole system says so itself. */
@@ -139,13 +177,22 @@ MP_DEVICE uint32_t mp_kind(uint32_t flags) {
     return flags & MP_WRITES ? MP_STORE : MP_LOAD;
 }
 
+/* Whether an address may be in a range: what most accesses come to, so that it is to be short. */
+MP_DEVICE int mp_is_near(const struct mp_launch *launch, uint64_t address) {
+    uint32_t place = (uint32_t)(address >> MP_WINDOW_SHIFT);
+#ifdef __CUDACC__
+    uint4 windows = __ldg((const uint4 *)launch->windows);
+    return place - windows.x < windows.y || place - windows.z < windows.w;
+#else
+    const struct mp_window *windows = launch->windows;
+    return place - windows[0].first < windows[0].count || place - windows[1].first < windows[1].count;
+#endif
+}
+
 /* The range that holds the address, or 0. */
 MP_DEVICE uint32_t mp_find(const struct mp_launch *launch, uint64_t address) {
     const struct mp_range *ranges = (const struct mp_range *)(uintptr_t)launch->ranges;
     uint32_t below = 0, above = launch->range_count; /* the first range that begins later is in [below, above] */
-    if (address < launch->lowest || address >= launch->highest) {
-        return 0;
-    }
     while (below < above) {
         uint32_t middle = below + (above - below) / 2;
         if (ranges[middle].begin <= address) {
@@ -157,6 +204,15 @@ MP_DEVICE uint32_t mp_find(const struct mp_launch *launch, uint64_t address) {
     return below > 0 && address < ranges[below - 1].end ? (uint32_t)ranges[below - 1].id : 0;
 }
 
+/* Where the search for a counter begins: a hash of 32 bits, since a table has far fewer slots and the GPU multiplies by those.
+ * The constants are those of MurmurHash3. */
+MP_DEVICE uint32_t mp_slot(uint64_t pc, uint64_t what) {
+    uint32_t hash = (uint32_t)(pc >> 4) * 0xcc9e2d51u;
+    hash = (hash ^ (uint32_t)what ^ hash >> 15) * 0x85ebca6bu;
+    hash = (hash ^ (uint32_t)(what >> 32) ^ hash >> 13) * 0xc2b2ae35u;
+    return hash ^ hash >> 16;
+}
+
 /* The counter of a key, made if there is none yet; null if there is no room.
  *
  * A word of a key is written once and never changes. So all who look for one key skip the same slots, whose keys
@@ -164,20 +220,20 @@ MP_DEVICE uint32_t mp_find(const struct mp_launch *launch, uint64_t address) {
  * is taken by whoever writes the second. */
 MP_DEVICE struct mp_counter *mp_counter_of(struct mp_table *table, uint64_t pc, uint64_t what) {
     struct mp_counter *counters = (struct mp_counter *)(table + 1);
-    uint64_t mask = table->slots - 1;
-    uint64_t at = mp_mix(pc ^ mp_mix(what));
+    uint32_t mask = (uint32_t)table->slots - 1;
+    uint32_t at = mp_slot(pc, what);
     uint32_t probe;
     pc |= 1;
     for (probe = 0; probe < MP_MOST_PROBES && probe <= mask; probe++, at++) {
         struct mp_counter *counter = &counters[at & mask];
-        uint64_t there = *(volatile uint64_t *)&counter->pc;
+        uint64_t there = mp_look(&counter->pc);
         if (there == 0) {
             there = mp_claim(&counter->pc, pc);
         }
         if (there != 0 && there != pc) {
             continue;
         }
-        there = *(volatile uint64_t *)&counter->what;
+        there = mp_look(&counter->what);
         if (there == 0) {
             there = mp_claim(&counter->what, what);
         }
@@ -188,21 +244,26 @@ MP_DEVICE struct mp_counter *mp_counter_of(struct mp_table *table, uint64_t pc, 
     return 0;
 }
 
-/* Counts `accesses` lanes of a warp, or one bulk copy of `bytes`. */
-MP_DEVICE void mp_count(const struct mp_launch *launch, uint64_t pc, uint32_t range, uint32_t kind, uint32_t width,
-                        uint32_t accesses, uint64_t bytes) {
+/* Counts `accesses` lanes of a warp, or one bulk copy. */
+MP_DEVICE void mp_count(const struct mp_launch *launch, uint64_t pc, uint64_t what, uint32_t accesses, uint64_t extra) {
     struct mp_table *table = (struct mp_table *)(uintptr_t)launch->table;
-    struct mp_counter *counter = mp_counter_of(table, pc, mp_what(range, launch->kernel, kind, width));
+    struct mp_counter *counter = mp_counter_of(table, pc, what);
     if (!counter) {
         mp_add(&table->lost, accesses);
         return;
     }
     mp_add(&counter->accesses, accesses);
-    if (width == MP_BULK) {
-        mp_add(&counter->extra, bytes);
-    } else if (launch->threshold) {
-        mp_add(&counter->extra, (uint64_t)accesses * accesses);
+    if (extra) {
+        mp_add(&counter->extra, extra);
     }
+}
+
+/* What lanes of a warp add to `extra`. */
+MP_DEVICE uint64_t mp_extra(const struct mp_launch *launch, uint32_t width, uint32_t lanes, uint32_t bytes) {
+    if (width == MP_BULK) {
+        return (uint64_t)lanes * bytes;
+    }
+    return launch->threshold ? (uint64_t)lanes * lanes : 0;
 }
 
 /* Room for a record, or null. Nobody waits: what finds both halves full is dropped. A half that is full, and of which
@@ -212,8 +273,8 @@ MP_DEVICE struct mp_record *mp_reserve(const struct mp_launch *launch) {
     struct mp_record *first = (struct mp_record *)(records + 1);
     uint32_t half;
     for (half = 0; half < 2; half++) {
-        if (*(volatile uint64_t *)&records->reserved[half] < records->capacity) {
-            uint64_t at = mp_add(&records->reserved[half], 1);
+        if (mp_look(&records->reserved[half]) < records->capacity) {
+            uint64_t at = mp_next(&records->reserved[half]);
             if (at < records->capacity) {
                 return first + half * records->capacity + at;
             }
@@ -224,9 +285,8 @@ MP_DEVICE struct mp_record *mp_reserve(const struct mp_launch *launch) {
 }
 
 /* What is before the addresses, but for what says that a record is whole. */
-MP_DEVICE void mp_begin(const struct mp_launch *launch, struct mp_record *record, uint32_t range, uint32_t kind,
-                        uint32_t width, uint32_t lanes) {
-    record->what = mp_what(range, launch->kernel, kind, width);
+MP_DEVICE void mp_begin(const struct mp_launch *launch, struct mp_record *record, uint64_t what, uint32_t lanes) {
+    record->what = what;
     record->lanes = lanes;
     record->launch = launch->number;
 }
@@ -241,12 +301,14 @@ MP_DEVICE void mp_complete(struct mp_record *record, uint64_t pc) {
 #endif
 }
 
-/* A bulk copy. */
-MP_DEVICE void mp_record_bulk(const struct mp_launch *launch, uint64_t pc, uint32_t range, uint64_t address,
-                              uint64_t bytes, uint32_t kind) {
+/* A bulk copy, in a range. */
+MP_DEVICE void mp_count_bulk(const struct mp_launch *launch, uint64_t pc, uint32_t range, uint64_t address,
+                             uint64_t bytes, uint32_t kind) {
+    uint64_t what = mp_what(range, launch->kernel, kind, MP_BULK);
     struct mp_record *record = launch->records ? mp_reserve(launch) : 0;
+    mp_count(launch, pc, what, 1, bytes);
     if (record) {
-        mp_begin(launch, record, range, kind, MP_BULK, 1);
+        mp_begin(launch, record, what, 1);
         record->address[0] = address;
         record->address[1] = bytes;
         mp_complete(record, pc);
@@ -268,14 +330,14 @@ MP_DEVICE uint32_t mp_lane(void) {
 }
 
 /* Writes down what the lanes of `same`, of which this is one, access. */
-MP_DEVICE void mp_record_lane(const struct mp_launch *launch, uint64_t pc, uint32_t range, uint64_t address,
-                              uint32_t width, uint32_t kind, uint32_t same) {
+MP_DEVICE void mp_record_lane(const struct mp_launch *launch, uint64_t pc, uint64_t what, uint64_t address,
+                              uint32_t same) {
     uint32_t first = (uint32_t)__ffs(same) - 1;
     unsigned long long at = 0;
     if (mp_lane() == first) {
         struct mp_record *record = mp_reserve(launch);
         if (record) {
-            mp_begin(launch, record, range, kind, width, same);
+            mp_begin(launch, record, what, same);
         }
         at = (unsigned long long)record;
     }
@@ -290,13 +352,16 @@ MP_DEVICE void mp_record_lane(const struct mp_launch *launch, uint64_t pc, uint3
     }
 }
 
-/* One lane's access; all lanes of the warp that make it are here. */
-MP_DEVICE void mp_access(const struct mp_launch *launch, uint64_t pc, uint64_t address, uint32_t bytes, uint32_t kind) {
-    if (!launch || launch->range_count == 0) {
+/* One lane's access; all lanes of the warp that make it are here. Those that are near nothing leave at once; the others
+ * stay together. `has_more` says that the launch may be sampled or recorded, and that a width may be any number: what is
+ * without is shorter, and has less to save. */
+MP_DEVICE void mp_access(const struct mp_launch *launch, uint64_t pc, uint64_t address, uint32_t bytes, uint32_t kind,
+                         int has_more) {
+    if (!launch || !mp_is_near(launch, address)) {
         return;
     }
     uint32_t active = __activemask();
-    if (launch->threshold) {
+    if (has_more && launch->threshold) {
         /* The clock and the address of the first lane tell one warp's access from all others. */
         int drawn = mp_is_drawn(launch, clock64() ^ mp_mix(pc ^ address));
         if (!__shfl_sync(active, drawn, __ffs(active) - 1)) {
@@ -311,24 +376,24 @@ MP_DEVICE void mp_access(const struct mp_launch *launch, uint64_t pc, uint64_t a
     /* Lanes at other instructions could be among these; within 4 GiB of code the low half tells them apart. */
     uint32_t same = __match_any_sync(remote, (unsigned long long)(uint32_t)pc << 32 | range);
     uint32_t width = mp_width(bytes);
-    if (launch->records) {
-        mp_record_lane(launch, pc, range, address, width, kind, same);
+    uint64_t what = mp_what(range, launch->kernel, kind, width);
+    if (has_more && launch->records) {
+        mp_record_lane(launch, pc, what, address, same);
     }
     if (mp_lane() == (uint32_t)__ffs(same) - 1) {
         uint32_t lanes = __popc(same);
-        mp_count(launch, pc, range, kind, width, lanes, (uint64_t)lanes * bytes);
+        mp_count(launch, pc, what, lanes, has_more ? mp_extra(launch, width, lanes, bytes) : 0);
     }
 }
 
 /* A copy of many bytes, which a warp makes once. It is counted in any case: such copies are few and large. */
 MP_DEVICE void mp_bulk(const struct mp_launch *launch, uint64_t pc, uint64_t address, uint64_t bytes, uint32_t kind) {
-    if (!launch || launch->range_count == 0 || mp_lane() != (uint32_t)__ffs(__activemask()) - 1) {
+    if (!launch || !mp_is_near(launch, address) || mp_lane() != (uint32_t)__ffs(__activemask()) - 1) {
         return;
     }
     uint32_t range = mp_find(launch, address);
     if (range != 0) {
-        mp_count(launch, pc, range, kind, MP_BULK, 1, bytes);
-        mp_record_bulk(launch, pc, range, address, bytes, kind);
+        mp_count_bulk(launch, pc, range, address, bytes, kind);
     }
 }
 
@@ -338,11 +403,11 @@ MP_DEVICE void mp_bulk(const struct mp_launch *launch, uint64_t pc, uint64_t add
 MP_DEVICE void mp_access_warp(const struct mp_launch *launch, uint64_t pc, const uint64_t address[32], uint32_t active,
                               uint32_t bytes, uint32_t kind, uint64_t seed) {
     uint32_t range[32] = {0}, lane, other;
-    if (!launch || launch->range_count == 0 || !mp_is_drawn(launch, seed)) {
+    if (!launch || !mp_is_drawn(launch, seed)) {
         return;
     }
     for (lane = 0; lane < 32; lane++) {
-        if (active >> lane & 1) {
+        if (active >> lane & 1 && mp_is_near(launch, address[lane])) {
             range[lane] = mp_find(launch, address[lane]);
         }
     }
@@ -358,25 +423,25 @@ MP_DEVICE void mp_access_warp(const struct mp_launch *launch, uint64_t pc, const
                 lanes++;
             }
         }
+        uint64_t what = mp_what(target, launch->kernel, kind, mp_width(bytes));
         struct mp_record *record = launch->records ? mp_reserve(launch) : 0;
         if (record) {
-            mp_begin(launch, record, target, kind, mp_width(bytes), same);
+            mp_begin(launch, record, what, same);
             for (other = 0; other < 32; other++) {
                 record->address[other] = address[other];
             }
             mp_complete(record, pc);
         }
-        mp_count(launch, pc, target, kind, mp_width(bytes), lanes, (uint64_t)lanes * bytes);
+        mp_count(launch, pc, what, lanes, mp_extra(launch, mp_width(bytes), lanes, bytes));
     }
 }
 
 /* A warp's bulk copy. */
 MP_DEVICE void mp_bulk_warp(const struct mp_launch *launch, uint64_t pc, uint64_t address, uint64_t bytes,
                             uint32_t kind) {
-    uint32_t range = launch && launch->range_count ? mp_find(launch, address) : 0;
+    uint32_t range = launch && mp_is_near(launch, address) ? mp_find(launch, address) : 0;
     if (range != 0) {
-        mp_count(launch, pc, range, kind, MP_BULK, 1, bytes);
-        mp_record_bulk(launch, pc, range, address, bytes, kind);
+        mp_count_bulk(launch, pc, range, address, bytes, kind);
     }
 }
 

@@ -10,7 +10,7 @@
 INSERTED mpisee_nvbit_access(int32_t predicate, uint64_t launch, uint64_t pc, uint32_t kind, uint64_t address,
                              uint32_t bytes) {
     if (predicate) {
-        mp_access((const mp_launch *)launch, pc, address, bytes, kind);
+        mp_access((const mp_launch *)launch, pc, address, bytes, kind, 1);
     }
 }
 

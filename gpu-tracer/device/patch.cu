@@ -17,14 +17,27 @@ static_assert(MP_PREFETCHES == SANITIZER_MEMORY_DEVICE_FLAG_PREFETCH, "as in the
 /* Loads, stores, atomics and reductions. */
 PATCH mpisee_access(void *userdata, uint64_t pc, void *address, uint32_t bytes, uint32_t flags, const void *) {
     if (!(flags & MP_PREFETCHES)) {
-        mp_access((const mp_launch *)userdata, pc, (uint64_t)address, bytes, mp_kind(flags));
+        mp_access((const mp_launch *)userdata, pc, (uint64_t)address, bytes, mp_kind(flags), 0);
     }
     return SANITIZER_PATCH_SUCCESS;
 }
 
 /* cp.async, from global to shared memory, by each lane. */
 PATCH mpisee_copy(void *userdata, uint64_t pc, void *source, uint32_t, uint32_t bytes) {
-    mp_access((const mp_launch *)userdata, pc, (uint64_t)source, bytes, MP_LOAD);
+    mp_access((const mp_launch *)userdata, pc, (uint64_t)source, bytes, MP_LOAD, 0);
+    return SANITIZER_PATCH_SUCCESS;
+}
+
+/* The same two where warps are drawn, or records are written. */
+PATCH mpisee_access_more(void *userdata, uint64_t pc, void *address, uint32_t bytes, uint32_t flags, const void *) {
+    if (!(flags & MP_PREFETCHES)) {
+        mp_access((const mp_launch *)userdata, pc, (uint64_t)address, bytes, mp_kind(flags), 1);
+    }
+    return SANITIZER_PATCH_SUCCESS;
+}
+
+PATCH mpisee_copy_more(void *userdata, uint64_t pc, void *source, uint32_t, uint32_t bytes) {
+    mp_access((const mp_launch *)userdata, pc, (uint64_t)source, bytes, MP_LOAD, 1);
     return SANITIZER_PATCH_SUCCESS;
 }
 

@@ -37,9 +37,8 @@ pub trait Backend: Send {
     }
     /// Where the code of a function is, and how long.
     fn function(&self, module: u64, name: &str) -> Option<(u64, u64)>;
-    /// Makes the accesses of a module's kernels count, where that is not done kernel by kernel; `is_again` says that
-    /// [`Backend::unpatch`] undid it before.
-    fn patch(&self, context: u64, module: u64, is_again: bool) -> bool;
+    /// Makes the accesses of a module's kernels count, where that is not done kernel by kernel.
+    fn patch(&self, context: u64, module: u64) -> bool;
     /// Makes kernels of a module, of which none runs, what they were. False if that cannot be done, or need not.
     fn unpatch(&self, _module: u64) -> bool {
         false

@@ -3,7 +3,7 @@
 //! Nothing that a launch got is changed while it may run; what is old is used again when nobody can need it any more.
 
 use crate::backend::{Backend, Queue};
-use crate::layout::{Counter, Launch, Range, Table, bytes_of, bytes_of_mut, threshold};
+use crate::layout::{Counter, Launch, Range, Table, Window, bytes_of, bytes_of_mut, threshold};
 use crate::records::Buffer;
 use crate::tracer::patching::Patience;
 use std::collections::HashMap;
@@ -15,6 +15,8 @@ const LAUNCH_BYTES: usize = size_of::<Launch>();
 /// Pieces of memory of a stream that wait until nobody can use them. A program that never waits for its stream is made to
 /// at so many.
 const MOST_RETIRED: usize = 512;
+/// Stands for all streams that are gone: no handle is this.
+const GONE: u64 = u64::MAX;
 /// The smallest piece of device memory that is asked for.
 const LEAST_BYTES: usize = LAUNCHES_PER_BLOCK * LAUNCH_BYTES;
 
@@ -38,8 +40,6 @@ pub struct Context {
     pub free: HashMap<usize, Vec<u64>>,
     /// When counters were last taken.
     pub collected: Option<Instant>,
-    /// What the registry was like when modules were last looked at.
-    pub looked_at: Option<u64>,
     /// Whether anything remote can be accessed, with the registry's version when that was asked.
     pub remote: Option<(u64, bool)>,
     /// When patches come out again.
@@ -65,6 +65,8 @@ pub struct Stream {
     pub older: Vec<(u64, usize)>,
     /// Whether a kernel that counts may run, or may have counted what was not taken yet.
     pub is_open: bool,
+    /// Whether something was put into the stream since it was last waited for.
+    pub is_busy: bool,
 }
 
 impl Context {
@@ -81,7 +83,6 @@ impl Context {
             streams: HashMap::new(),
             free: HashMap::new(),
             collected: None,
-            looked_at: None,
             remote: None,
             patience: Patience::default(),
         }
@@ -125,6 +126,7 @@ impl Context {
         let size = class(size_of_val(ranges));
         self.make_place(backend, queue);
         let of_stream = self.streams.entry(queue.stream).or_default();
+        of_stream.is_busy = true;
         of_stream.retired.append(&mut of_stream.blocks);
         of_stream.launches.clear();
         of_stream.used = LAUNCHES_PER_BLOCK;
@@ -138,8 +140,7 @@ impl Context {
             table: self.table,
             ranges: address,
             range_count: u32::try_from(ranges.len()).ok()?,
-            lowest: ranges.first().map_or(0, |it| it.begin),
-            highest: ranges.last().map_or(0, |it| it.end),
+            windows: Window::around(ranges),
             threshold: threshold(sample),
             records: self.records.address,
             ..Launch::default()
@@ -186,6 +187,22 @@ impl Context {
             of_stream.launches.insert(kernel, address);
         }
         Some(address)
+    }
+
+    /// A stream is about to go, and another may get its handle, in which nothing waits for what is still in this one. So
+    /// what it has is not for that one; when it can be used again only a wait for the whole context tells.
+    pub fn forget_stream(&mut self, backend: &dyn Backend, queue: Queue) {
+        let Some(old) = self.streams.remove(&queue.stream) else { return };
+        let memory = old.blocks.into_iter().chain(old.retired).chain(old.older);
+        let waiting = self.streams.get(&GONE).map_or(0, |it| it.retired.len());
+        if old.is_busy && !(waiting > MOST_RETIRED && backend.wait(queue, self.table)) {
+            self.streams.entry(GONE).or_default().retired.extend(memory);
+        } else {
+            memory.for_each(|(address, bytes)| self.free.entry(bytes).or_default().push(address));
+        }
+        if old.is_open {
+            self.streams.entry(GONE).or_default().is_open = true;
+        }
     }
 
     /// Device memory: what was freed, or more.

@@ -139,7 +139,8 @@ impl Counts {
     /// Adds what a slot of a device counted since it was as `before`.
     pub fn add(&mut self, device: &str, now: &Counter, before: &Counter, backend: &dyn Backend) {
         // A slot that is being taken has no counts yet.
-        if now.what == 0 || now.accesses == before.accesses {
+        // The bytes of a copy come after it, if the device is read in between.
+        if now.what == 0 || (now.accesses, now.extra) == (before.accesses, before.extra) {
             return;
         }
         let key = (device.to_owned(), now.pc, now.what);
@@ -268,6 +269,46 @@ impl Counts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::Queue;
+
+    #[test]
+    fn what_is_read_between_a_copy_and_its_bytes_is_counted_whole() {
+        struct Nothing;
+        impl Backend for Nothing {
+            fn allocate(&self, _: u64, _: usize) -> Option<u64> {
+                None
+            }
+            fn write(&self, _: Queue, _: u64, _: &[u8]) -> bool {
+                false
+            }
+            fn clear(&self, _: Queue, _: u64, _: usize) -> bool {
+                false
+            }
+            fn read(&self, _: Queue, _: u64, _: &mut [u8]) -> bool {
+                false
+            }
+            fn function(&self, _: u64, _: &str) -> Option<(u64, u64)> {
+                None
+            }
+            fn patch(&self, _: u64, _: u64) -> bool {
+                false
+            }
+            fn context_gone(&self, _: u64) {}
+            fn device_name(&self, _: i32) -> String {
+                String::new()
+            }
+        }
+        let mut counts = Counts::new(1);
+        let [none, begun, whole] = [(0, 0), (1, 0), (1, 512)].map(|(accesses, extra)| Counter {
+            pc: 17,
+            what: 7 << 56 | 1,
+            accesses,
+            extra,
+        });
+        counts.add("GPU-a", &begun, &none, &Nothing);
+        counts.add("GPU-a", &whole, &begun, &Nothing);
+        assert_eq!(counts.take_changed(), [(0, Values { accesses: 1, extra: 512 })]);
+    }
 
     #[test]
     fn a_kernel_is_another_by_each_line_until_there_are_too_many() {

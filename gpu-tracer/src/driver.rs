@@ -255,8 +255,9 @@ pub unsafe fn take(state: &mut State, call: Call, parameters: *const c_void, dev
             Call::PoolImport => {
                 let call = &*parameters.cast::<PoolImportParameters>();
                 let address = *call.address;
-                let place = Where::Imported(device_of(address), Some(Known::Pool(of_node(&*call.data))));
-                tracer.imported(address, size_of_mapping(address), place);
+                let known = Known::Pool(of_node(&*call.data));
+                let device = tracer.imported_on(address).or_else(|| device_of(address));
+                tracer.imported(address, Where::Imported(device, Some(known)));
             }
             Call::IpcGet => {
                 let call = &*parameters.cast::<IpcGetParameters>();
@@ -265,7 +266,7 @@ pub unsafe fn take(state: &mut State, call: Call, parameters: *const c_void, dev
             Call::IpcOpen => {
                 let call = &*parameters.cast::<IpcOpenParameters>();
                 let address = *call.address;
-                tracer.imported(address, size_of_mapping(address), Where::Ipc(of_node(&call.handle)));
+                tracer.imported(address, Where::Ipc(of_node(&call.handle)));
             }
             // These have the address alone, or first.
             Call::Free | Call::IpcClose | Call::HostUnregister => tracer.freed(*parameters.cast::<u64>()),
@@ -354,8 +355,9 @@ pub fn symbol(library: *mut c_void, name: &CStr) -> Option<*mut c_void> {
     (!address.is_null()).then_some(address)
 }
 
-/// How long what was mapped at the address is, by the driver; 0 if it does not say.
-fn size_of_mapping(address: u64) -> u64 {
+/// How far what was mapped goes on from the address, by the driver; 0 if it does not say. Where the owner's allocation is part of
+/// a larger block, the driver maps all of that.
+pub fn size_of_mapping(address: u64) -> u64 {
     type GetRange = unsafe extern "C" fn(*mut u64, *mut usize, u64) -> c_int;
     let Some(function) = function(c"cuMemGetAddressRange_v2") else { return 0 };
     // SAFETY: the function has this type in cuda.h.
@@ -363,7 +365,8 @@ fn size_of_mapping(address: u64) -> u64 {
     let (mut base, mut bytes) = (0, 0);
     // SAFETY: both results are written.
     let status = unsafe { get_range(&raw mut base, &raw mut bytes, address) };
-    if status == 0 && base == address { bytes as u64 } else { 0 }
+    let end: u64 = if status == 0 { base + bytes as u64 } else { 0 };
+    end.saturating_sub(address)
 }
 
 /// The device that memory is on, by the driver.

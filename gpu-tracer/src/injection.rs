@@ -8,7 +8,7 @@ use crate::file::Output;
 use crate::nvbit::{self, Events, Layer};
 use crate::nvshmem;
 use crate::sanitizer::Sanitizer;
-use crate::state::{Shared, missed};
+use crate::state::{self, Shared, missed};
 use crate::trace::{self, trace};
 use crate::tracer::{Settings, Tracer};
 use mpisee_profile::glob::Glob;
@@ -119,7 +119,8 @@ fn start_sanitizer(options: &Options, make: Make) -> Result<&'static Shared, Str
     let library = library.ok_or("MPISEE_GPU_SANITIZER does not name libsanitizer-public.so")?;
     let patches = own_folder().ok_or("the tracer does not know where it is")?.join(PATCHES);
     let wrong = |why| format!("{} cannot be used: {why}", library.display());
-    Sanitizer::load(library, &patches).and_then(|sanitizer| sanitizer.start(make)).map_err(wrong)
+    let has_more = options.gpu_sample > 1 || options.gpu_records.is_some();
+    Sanitizer::load(library, &patches, has_more).and_then(|sanitizer| sanitizer.start(make)).map_err(wrong)
 }
 
 fn own_folder() -> Option<PathBuf> {
@@ -163,7 +164,7 @@ fn attach() {
 extern "C" fn collect() {
     let _ = catch_unwind(|| {
         let Some(running) = RUNNING.get().filter(|it| it.pid == std::process::id()) else { return };
-        if let Some(mut state) = running.shared.lock() {
+        running.shared.act(|state| {
             if let Some(sentence) = missed() {
                 state.tracer.note(&sentence);
             }
@@ -171,7 +172,7 @@ extern "C" fn collect() {
             if let Some(why) = state.tracer.output().and_then(Output::failure) {
                 say(&format!("some counts of GPU kernels could not be written: {why}"));
             }
-        }
+        });
     });
 }
 
@@ -185,16 +186,16 @@ unsafe extern "C" fn name_memory(address: *const c_void, bytes: usize, name: *co
     let _ = catch_unwind(|| {
         let Some(running) = RUNNING.get().filter(|it| it.pid == std::process::id()) else { return };
         let (begin, bytes) = (address.addr() as u64, bytes as u64);
-        let is_of_nvshmem = running.shared.lock().is_some_and(|state| state.tracer.is_of_nvshmem(begin));
+        let is_of_nvshmem = running.shared.act(|state| state.tracer.is_of_nvshmem(begin)) == Some(true);
         let symmetric = if is_of_nvshmem { nvshmem::symmetric(begin, bytes) } else { None };
-        if let Some(mut state) = running.shared.lock() {
-            state.tracer.name_memory(begin, bytes, &name, symmetric.as_ref());
-        }
+        running.shared.act(|state| state.tracer.name_memory(begin, bytes, &name, symmetric.as_ref()));
     });
 }
 
-/// A program that does not use MPI, or no longer, leaves nothing behind: nobody would come for it.
+/// A program that does not use MPI, or no longer, leaves nothing behind: nobody would come for it. What CUDA's runtime does at
+/// its exit, such as to unload modules, comes after this: it was loaded before.
 extern "C" fn at_exit() {
+    state::end();
     let _ = catch_unwind(|| {
         let Some(running) = RUNNING.get().filter(|it| it.pid == std::process::id()) else { return };
         let own = Some((user(), running.pid));

@@ -49,28 +49,56 @@ impl Table {
     }
 }
 
+/// `mp_window`
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Window {
+    /// The number of the first MiB; its low 32 bits.
+    pub first: u32,
+    /// How many.
+    pub count: u32,
+}
+
+impl Window {
+    /// A MiB
+    const SHIFT: u32 = 20;
+
+    /// Two in which all of the ranges are, which are sorted: with the largest gap between ranges left out.
+    pub fn around(ranges: &[Range]) -> [Window; 2] {
+        let gap = |at: &usize| ranges[*at].begin - ranges[at - 1].end;
+        let split = (1..ranges.len()).max_by_key(gap).unwrap_or(ranges.len());
+        let (low, high) = ranges.split_at(split);
+        [Window::of(low), Window::of(high)]
+    }
+
+    fn of(ranges: &[Range]) -> Window {
+        let ([first, ..], [.., last]) = (ranges, ranges) else { return Window::default() };
+        let number = |address: u64| address >> Window::SHIFT;
+        let count = number(last.end - 1) - number(first.begin) + 1;
+        Window { first: number(first.begin) as u32, count: u32::try_from(count).unwrap_or(u32::MAX) }
+    }
+}
+
 /// `mp_launch`
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Launch {
+    /// Where ranges may be.
+    pub windows: [Window; 2],
     /// Where the table is.
     pub table: u64,
     /// Where the ranges are.
     pub ranges: u64,
-    /// How many.
+    /// Where records are; 0 if accesses are counted alone.
+    pub records: u64,
+    /// How many ranges.
     pub range_count: u32,
     /// The kernel's number.
     pub kernel: u32,
-    /// The begin of the first range.
-    pub lowest: u64,
-    /// The end of the last.
-    pub highest: u64,
     /// A warp is counted if its draw is below; 0: every warp.
     pub threshold: u32,
     /// The number of the launch, if accesses are recorded.
     pub number: u32,
-    /// Where records are; 0 if accesses are counted alone.
-    pub records: u64,
     /// Zero.
     pub spare: u64,
 }
@@ -174,7 +202,7 @@ unsafe impl Plain for Range {}
 unsafe impl Plain for Counter {}
 // SAFETY: four u64.
 unsafe impl Plain for Table {}
-// SAFETY: u64, u64, u32, u32, u64, u64, u32, u32, u64, u64: 64 bytes without a gap, see below.
+// SAFETY: four u32, three u64, four u32 and a u64: 64 bytes without a gap, see below.
 unsafe impl Plain for Launch {}
 // SAFETY: u64, u64, u32, u32 and 32 u64, without a gap, see below.
 unsafe impl Plain for Record {}

@@ -66,6 +66,12 @@ pub struct Allocation {
     pub root: u32,
 }
 
+impl Allocation {
+    fn is_imported(&self) -> bool {
+        matches!(self.place, Where::Ipc(_) | Where::Imported(..))
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     end: u64,
@@ -169,13 +175,12 @@ impl Registry {
 
     /// The same for memory that was imported from a PE of NVSHMEM.
     pub fn name_of_pe(&mut self, pe: u32, begin: u64, bytes: u64, name: &str) {
-        let is_imported = |it: &Allocation| matches!(it.place, Where::Ipc(_) | Where::Imported(..));
         let end = begin.saturating_add(bytes);
         let all_of = |registry: &Registry| -> Vec<u32> {
             registry.overlapping(begin, end).into_iter().map(|(_, piece)| piece.id).collect()
         };
         let touched = all_of(self);
-        if !touched.iter().all(|id| self.allocations.get(id).is_some_and(is_imported)) {
+        if !touched.iter().all(|id| self.allocations.get(id).is_some_and(Allocation::is_imported)) {
             return;
         }
         self.name(begin, bytes, name);
@@ -198,6 +203,13 @@ impl Registry {
         let (_, piece) =
             self.pieces.range(..=address).next_back().filter(|(_, piece)| address < piece.end)?;
         Some((piece.id, self.allocations.get(&piece.id)?))
+    }
+
+    /// Where between the addresses something begins that was imported, or the latter.
+    pub fn next_imported(&self, begin: u64, end: u64) -> u64 {
+        let is_imported = |id| self.allocations.get(&id).is_some_and(Allocation::is_imported);
+        let mut behind = self.pieces.range(begin.saturating_add(1).min(end)..end);
+        behind.find(|(_, piece)| is_imported(piece.id)).map_or(end, |(&at, _)| at)
     }
 
     /// A number that changes whenever [`Registry::table`] of the device does.

@@ -3,10 +3,12 @@
 use crate::tracer::Tracer;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
+/// Whether the process is ending: the driver takes down what there is, and nobody says that it may be used meanwhile.
+static HAS_ENDED: AtomicBool = AtomicBool::new(false);
 /// Events that were given up.
 static MISSED: AtomicU64 = AtomicU64::new(0);
 
@@ -16,6 +18,11 @@ pub fn missed() -> Option<String> {
     (missed > 0).then(|| {
         format!("{missed} events of the CUDA driver were not seen, so that gpu.csv may lack accesses")
     })
+}
+
+/// The process is ending. No event is looked at any more.
+pub fn end() {
+    HAS_ENDED.store(true, Ordering::Relaxed);
 }
 
 thread_local! {
@@ -41,9 +48,17 @@ impl Shared {
         Box::leak(Box::new(Shared { state: Mutex::new(state) }))
     }
 
+    /// The state, for what is no event. What the driver tells of meanwhile, in this thread, is our doing.
+    pub fn act<R>(&self, act: impl FnOnce(&mut State) -> R) -> Option<R> {
+        let before = INSIDE.replace(true);
+        let done = self.lock().map(|mut state| act(&mut state));
+        INSIDE.set(before);
+        done
+    }
+
     /// The state. Another thread has it for moments; should it be held for long, which can only be because the driver
     /// waits for this thread, the event is given up.
-    pub fn lock(&self) -> Option<MutexGuard<'_, State>> {
+    fn lock(&self) -> Option<MutexGuard<'_, State>> {
         const MOST: Duration = Duration::from_secs(2);
         let begin = Instant::now();
         loop {
@@ -59,7 +74,7 @@ impl Shared {
     /// An event, but for those that we cause ourselves. One that cannot be had, or is an error of ours, is missed; no
     /// panic unwinds into the driver.
     pub fn event(&self, act: impl FnOnce(&mut State)) {
-        if INSIDE.replace(true) {
+        if HAS_ENDED.load(Ordering::Relaxed) || INSIDE.replace(true) {
             return;
         }
         let seen = catch_unwind(AssertUnwindSafe(|| self.lock().map(|mut state| act(&mut state))));

@@ -151,10 +151,9 @@ impl Tracer {
         self.look_for_python();
         let lines = Arc::new(Lines::read(image));
         self.modules.insert(module, Module { context, lines, patched: Patched::Never });
-        if let Some(known) = self.contexts.get_mut(&context) {
-            known.looked_at = None;
+        if self.has_remote(context) {
+            self.patch(module);
         }
-        self.patch();
     }
 
     /// Code is about to go. Its kernels may be counted for a while yet; another module at its place has other kernels.
@@ -163,6 +162,18 @@ impl Tracer {
         self.collect(known.context, 0, true);
         self.modules.remove(&module);
         self.kernels.retain(|(of, _), _| *of != module);
+    }
+
+    /// Whether the context was told of.
+    pub fn knows_context(&self, context: u64) -> bool {
+        self.contexts.contains_key(&context)
+    }
+
+    /// A stream is about to go; what was launched there may still run.
+    pub fn stream_gone(&mut self, context: u64, stream: u64) {
+        if let Some(known) = self.contexts.get_mut(&context) {
+            known.forget_stream(&*self.backend, Queue { context, stream });
+        }
     }
 
     /// Whether the module was told of.
@@ -175,7 +186,6 @@ impl Tracer {
         let object = self.stacks.here();
         trace!("allocated {begin:#x} bytes={bytes} {place:?} object={object}");
         self.registry.insert(begin, bytes, place, object);
-        self.patch();
     }
 
     /// What was allocated there was freed.
@@ -215,14 +225,17 @@ impl Tracer {
         self.settings.kernels.matches(kernel)
     }
 
-    /// Whether a launch of a kernel would count anything: for a back end that leaves kernels alone until then.
+    /// Whether a launch of a kernel would count anything: kernels are left alone until then.
     pub fn wants(&mut self, context: u64, kernel: &str) -> bool {
-        let is_chosen = self.is_chosen(kernel);
-        let Some(known) = self.contexts.get_mut(&context) else { return false };
-        known.has_launched = true;
-        if !is_chosen {
-            return false;
+        if let Some(known) = self.contexts.get_mut(&context) {
+            known.has_launched = true;
         }
+        self.is_chosen(kernel) && self.has_remote(context)
+    }
+
+    /// Whether kernels of a context can access anything that is not of its device's own memory.
+    fn has_remote(&mut self, context: u64) -> bool {
+        let Some(known) = self.contexts.get_mut(&context) else { return false };
         let version = self.registry.version(known.device);
         match known.remote {
             Some((of, is_any)) if of == version => is_any,
@@ -259,7 +272,8 @@ impl Tracer {
         let kernel = self.kernel(module, kernel);
         let number = self.counts.launch(kernel, python::line());
         let known = self.contexts.get_mut(&context)?;
-        known.streams.get_mut(&stream)?.is_open = true;
+        let of_stream = known.streams.get_mut(&stream)?;
+        (of_stream.is_open, of_stream.is_busy) = (true, true);
         let launch = self.recorder.as_mut().map_or(0, Recorder::launch);
         known.launch(&*self.backend, Queue { context, stream }, number, launch)
     }
@@ -316,6 +330,7 @@ impl Tracer {
         let waited = known.streams.iter_mut().filter(|(it, _)| stream.is_none_or(|stream| stream == **it));
         for (_, of_stream) in waited {
             of_stream.is_open &= !is_collected;
+            of_stream.is_busy = false;
             let done = std::mem::replace(&mut of_stream.older, std::mem::take(&mut of_stream.retired));
             done.into_iter().for_each(|(address, bytes)| free.entry(bytes).or_default().push(address));
         }

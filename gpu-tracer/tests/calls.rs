@@ -4,7 +4,7 @@
 mod support;
 
 use mpisee_profile::gpu::Access;
-use mpisee_profile::rows::GpuRow;
+use mpisee_profile::rows::{GpuMemory, GpuRow};
 use std::path::Path;
 use support::stage::{BOTH, BackEnd, Stage};
 
@@ -84,6 +84,29 @@ fn kernels_of_a_graph_that_were_not_chosen_do_not_count() {
             assert_eq!(seen, [(chosen, Access::Store, stores)], "{back_end:?} {rows:#?}");
         }
     }
+}
+
+#[test]
+fn kernels_of_a_graph_count_though_memory_came_after_their_last_launch() {
+    for back_end in BOTH {
+        let (_, rows) = run(back_end, "late");
+        assert_eq!(seen(&rows, Access::Atomic).iter().map(|it| it.2).sum::<u64>(), 32 * 3, "{back_end:?}");
+    }
+}
+
+#[test]
+fn a_stream_has_nothing_of_another_that_had_its_number() {
+    // NVBit's writes are done when a launch is made.
+    let (_, rows) = run(BackEnd::Sanitizer, "streams");
+    assert_eq!(seen(&rows, Access::Atomic).iter().map(|it| it.2).sum::<u64>(), 32 * 7);
+}
+
+#[test]
+fn memory_is_known_by_its_flags_and_parts_of_a_mapped_block_by_their_handles() {
+    let (_, rows) = run(BackEnd::Sanitizer, "memory");
+    let sum =
+        |memory: GpuMemory| rows.iter().filter(|it| it.memory == memory).map(|it| it.accesses).sum::<u64>();
+    assert_eq!([sum(GpuMemory::Pinned), sum(GpuMemory::Ipc)], [32 * 2, 32 * (3 + 5 + 11)], "{rows:#?}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 mod support;
 
-use mpisee_gpu::layout::{Counter, Launch, Range, Record, Records, Table, What, threshold};
+use mpisee_gpu::layout::{Counter, Launch, Range, Record, Records, Table, What, Window, threshold};
 use mpisee_gpu::registry::{Registry, Where};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -30,8 +30,7 @@ impl Device {
             ranges: ranges.as_ptr() as u64,
             range_count: ranges.len() as u32,
             kernel: 3,
-            lowest: ranges.first().map_or(0, |it| it.begin),
-            highest: ranges.last().map_or(0, |it| it.end),
+            windows: Window::around(&ranges),
             threshold: threshold(n),
             ..Launch::default()
         };
@@ -158,8 +157,7 @@ fn with_table(device: &mut Device, registry: &Registry) -> Launch {
     let ranges = &device._ranges;
     device.launch.ranges = ranges.as_ptr() as u64;
     device.launch.range_count = ranges.len() as u32;
-    device.launch.lowest = ranges.first().map_or(0, |it| it.begin);
-    device.launch.highest = ranges.last().map_or(0, |it| it.end);
+    device.launch.windows = Window::around(ranges);
     device.launch
 }
 
@@ -175,15 +173,16 @@ fn both_sides_have_the_same_structures() {
         offset_of!(Counter, extra),
         size_of::<Table>(),
         offset_of!(Table, lost),
+        size_of::<Window>(),
+        offset_of!(Window, count),
         size_of::<Launch>(),
+        offset_of!(Launch, table),
         offset_of!(Launch, ranges),
+        offset_of!(Launch, records),
         offset_of!(Launch, range_count),
         offset_of!(Launch, kernel),
-        offset_of!(Launch, lowest),
-        offset_of!(Launch, highest),
         offset_of!(Launch, threshold),
         offset_of!(Launch, number),
-        offset_of!(Launch, records),
         size_of::<Record>(),
         offset_of!(Record, what),
         offset_of!(Record, lanes),
@@ -197,6 +196,34 @@ fn both_sides_have_the_same_structures() {
     for (index, expected) in (0..).zip(expected) {
         assert_eq!(CORE.layout(index), expected as u64, "place {index}");
     }
+}
+
+#[test]
+fn windows_hold_all_ranges_and_leave_out_the_largest_gap() {
+    const MIB: u64 = 1 << 20;
+    let range = |begin, end| Range { begin, end, id: 1 };
+    let window = |first, count| Window { first, count };
+    assert_eq!(Window::around(&[]), [Window::default(); 2]);
+    assert_eq!(Window::around(&[range(3 * MIB + 5, 4 * MIB)]), [window(3, 1), window(0, 0)]);
+    let ranges = [
+        range(MIB, MIB + 1),
+        range(3 * MIB, 4 * MIB + 1),
+        range(90 * MIB, 91 * MIB),
+        range(1 << 52, 1 + (1 << 52)),
+    ];
+    assert_eq!(Window::around(&ranges), [window(1, 90), window(0, 1)]);
+    assert_eq!(Window::around(&[range(0, 1 << 60)]), [window(0, u32::MAX), window(0, 0)]);
+    // As the device looks at them: what is in a range, and what is not, at the ends of windows and far away.
+    let device = Device::new(ranges.to_vec(), 64, 1);
+    let hits = [MIB, 3 * MIB, 4 * MIB, 91 * MIB - 1, 1 << 52];
+    let misses =
+        [0, MIB - 1, MIB + 1, 2 * MIB, 4 * MIB + 1, 60 * MIB, 91 * MIB, 2 + (1 << 52), 1 << 53, u64::MAX];
+    for address in hits.into_iter().chain(misses) {
+        CORE.access(&device.launch, address << 4, &[address; 32], 1, 4, 0, 0);
+    }
+    let mut counted: Vec<u64> = counts(&device).keys().map(|&(pc, ..)| pc >> 4).collect();
+    counted.sort_unstable();
+    assert_eq!(counted, hits.map(|it| it << 4 >> 4));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 mod support;
 
 use mpisee_gpu::backend::{Backend, Queue};
-use mpisee_gpu::layout::{Launch, Range, Record, Table, What};
+use mpisee_gpu::layout::{Launch, Range, Record, Table, What, Window};
 use mpisee_gpu::records::Buffer;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -41,7 +41,7 @@ impl Backend for Memory {
     fn function(&self, _: u64, _: &str) -> Option<(u64, u64)> {
         None
     }
-    fn patch(&self, _: u64, _: u64, _: bool) -> bool {
+    fn patch(&self, _: u64, _: u64) -> bool {
         true
     }
     fn context_gone(&self, _: u64) {}
@@ -69,8 +69,7 @@ fn launch(capacity: usize) -> (Launch, Buffer) {
         ranges: ranges.as_ptr() as u64,
         range_count: ranges.len() as u32,
         kernel: 3,
-        lowest: 0,
-        highest: 1000,
+        windows: Window::around(ranges),
         number: 77,
         records: buffer.address,
         ..Launch::default()

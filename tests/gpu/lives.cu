@@ -1,8 +1,8 @@
 // Memory that comes and goes, a thousand times, with kernels between: allocated and freed, opened and closed by CUDA IPC,
-// freed and allocated again at the same addresses, and freed without a moment in which the program waits.
+// freed and allocated again at the same addresses, freed without a moment in which the program waits, and none for a while.
 #include "check.h"
 
-static const int MANY = 1000, AGAIN = 20, LANES = 32;
+static const int MANY = 1000, AGAIN = 20, RETURNS = 4, WAITS = 12, LANES = 32;
 static const size_t BYTES = 4096;
 
 extern "C" __global__ void passing(unsigned *p) {
@@ -11,6 +11,10 @@ extern "C" __global__ void passing(unsigned *p) {
 
 extern "C" __global__ void visiting(unsigned *p) {
     ((volatile unsigned *)p)[threadIdx.x] = 2; // @visiting
+}
+
+extern "C" __global__ void returning(unsigned *p) {
+    ((volatile unsigned *)p)[threadIdx.x] = 4; // @returning
 }
 
 extern "C" __global__ void staying(unsigned *p) {
@@ -54,6 +58,22 @@ static void again() {
     expect({"staying", "store", 4, "staying"}, rank, "pinned", names[1], AGAIN / 2 * 2 * LANES);
 }
 
+// For a while there is nothing remote, so that patches come out; then there is again. The kernel's own memory is counted nowhere.
+static void out_and_in() {
+    unsigned *own = device_memory<unsigned>(BYTES);
+    for (int turn = 0; turn < RETURNS; turn++) {
+        unsigned *memory = pinned_memory<unsigned>(BYTES, "returning words");
+        returning<<<1, LANES>>>(memory);
+        CHECK(cudaDeviceSynchronize());
+        CHECK(cudaFreeHost(memory));
+        for (int wait = 0; wait < WAITS; wait++) {
+            returning<<<1, LANES>>>(own);
+            CHECK(cudaDeviceSynchronize());
+        }
+    }
+    expect({"returning", "store", 4, "returning"}, rank, "pinned", "returning words", RETURNS * LANES);
+}
+
 int main(int count, char **arguments) {
     begin(&count, &arguments);
     unsigned *visited = device_memory<unsigned>(WHOLE);
@@ -65,6 +85,7 @@ int main(int count, char **arguments) {
     MPI_Bcast(&handle, sizeof handle, MPI_BYTE, 0, MPI_COMM_WORLD);
     come_and_go();
     again();
+    out_and_in();
     if (rank == 1) {
         open_and_close(handle);
     }

@@ -164,14 +164,7 @@ impl Toolkit {
         succeed(Command::new("cc").args(&compare).arg(device.join("abi.c")))
             .context("the Sanitizer's headers are not those that the tracer was written for, CUDA 13.0")?;
         let mut nvcc = Command::new(&self.nvcc);
-        nvcc.args([
-            "-fatbin",
-            "--keep-device-functions",
-            "-Xptxas",
-            "--compile-as-tools-patch",
-            "--threads",
-            "0",
-        ]);
+        nvcc.args(["-fatbin", "--compile-as-tools-patch", "--threads", "0"]);
         nvcc.args(self.targets()?);
         succeed(nvcc.arg(include(&self.headers)).arg("-o").arg(&patches).arg(device.join("patch.cu")))?;
         fs::write(&made_by, compiler)?;

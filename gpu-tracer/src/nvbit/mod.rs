@@ -158,7 +158,7 @@ impl Backend for Back {
         self.0.functions().code.get(&(module, name.to_owned())).copied()
     }
 
-    fn patch(&self, _: u64, _: u64, _: bool) -> bool {
+    fn patch(&self, _: u64, _: u64) -> bool {
         true
     }
 

@@ -19,8 +19,10 @@ pub mod domain {
 
 /// `Sanitizer_CallbackIdResource`
 pub mod resource {
+    pub const CONTEXT_CREATION_STARTING: u32 = 2;
     pub const CONTEXT_CREATION_FINISHED: u32 = 3;
     pub const CONTEXT_DESTROY_STARTING: u32 = 4;
+    pub const STREAM_DESTROY_STARTING: u32 = 7;
     pub const MODULE_LOADED: u32 = 9;
     pub const MODULE_UNLOAD_STARTING: u32 = 10;
     pub const DEVICE_MEMORY_ALLOC: u32 = 11;
@@ -45,6 +47,7 @@ pub mod launch {
 
 /// `Sanitizer_CallbackIdGraphs`
 pub mod graphs {
+    pub const EXECUTABLE_CREATING: u32 = 1;
     pub const NODE_LAUNCH_BEGIN: u32 = 4;
 }
 
@@ -70,18 +73,20 @@ pub const DRIVER_CALLS: [(u32, Call); 15] = [
 /// `Sanitizer_ResourceMemoryFlags`
 pub mod memory {
     pub const MANAGED: u32 = 0x2;
+    pub const HOST_PINNED: u32 = 0x8;
     pub const PEER: u32 = 0x10;
     pub const CG_RUNTIME: u32 = 0x40;
     pub const CNP: u32 = 0x80;
 }
 
-/// `Sanitizer_InstructionId`, with the function of `device/patch.cu` that is called there.
-pub const PATCHES: [(c_int, &std::ffi::CStr); 5] = [
-    (3, c"mpisee_access"),
-    (14, c"mpisee_copy"),
-    (30, c"mpisee_bulk_load"),
-    (35, c"mpisee_bulk_store"),
-    (37, c"mpisee_bulk_reduce"),
+/// `Sanitizer_InstructionId`, with the function of `device/patch.cu` that is called there, and the one where warps are drawn
+/// or records are written.
+pub const PATCHES: [(c_int, &std::ffi::CStr, &std::ffi::CStr); 5] = [
+    (3, c"mpisee_access", c"mpisee_access_more"),
+    (14, c"mpisee_copy", c"mpisee_copy_more"),
+    (30, c"mpisee_bulk_load", c"mpisee_bulk_load"),
+    (35, c"mpisee_bulk_store", c"mpisee_bulk_store"),
+    (37, c"mpisee_bulk_reduce", c"mpisee_bulk_reduce"),
 ];
 
 /// `SANITIZER_API_EXIT`
@@ -104,6 +109,14 @@ pub struct ApiData {
 pub struct ContextData {
     pub context: Handle,
     pub device: c_int,
+}
+
+/// `Sanitizer_ResourceStreamData`
+#[repr(C)]
+pub struct StreamData {
+    pub context: Handle,
+    pub stream: Handle,
+    pub stream_handle: Handle,
 }
 
 /// `Sanitizer_ResourceModuleData`

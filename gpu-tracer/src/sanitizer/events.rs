@@ -3,7 +3,7 @@
 use super::Listener;
 use super::abi::{
     API_EXIT, ApiData, ContextData, DRIVER_CALLS, Handle, KERNEL_NODE, LaunchData, MemoryData, ModuleData,
-    NodeLaunchData, SynchronizeData, domain, graphs, launch, memory, resource, synchronize,
+    NodeLaunchData, StreamData, SynchronizeData, domain, graphs, launch, memory, resource, synchronize,
 };
 use super::functions::Functions;
 use super::told;
@@ -11,14 +11,22 @@ use crate::driver::{self, number};
 use crate::registry::Where;
 use crate::state::State;
 use crate::trace::{self, trace};
+use std::cell::Cell;
 use std::ffi::c_void;
+
+thread_local! {
+    /// Whether this thread makes a context: memory of the host that comes meanwhile is the driver's own.
+    static MAKES_CONTEXT: Cell<bool> = const { Cell::new(false) };
+}
 
 /// What the Sanitizer calls.
 ///
 /// # Safety
 /// `listener` is a [`Listener`], and `data` what NVIDIA's headers say for the domain and the number.
 pub unsafe extern "C" fn callback(listener: *mut c_void, domain: u32, id: u32, data: *const c_void) {
-    if data.is_null() {
+    // Launches have two more events each, which nobody waits for.
+    let is_of_interest = domain != domain::LAUNCH || id == launch::BEGIN || trace::is_on();
+    if data.is_null() || !is_of_interest {
         return;
     }
     // SAFETY: it was given to sanitizerSubscribe, and lives as long as the process.
@@ -36,12 +44,18 @@ unsafe fn event(state: &mut State, functions: &Functions, domain: u32, id: u32, 
     // SAFETY: each cast is to the type that the headers give for the domain and the number.
     unsafe {
         match (domain, id) {
+            (domain::RESOURCE, resource::CONTEXT_CREATION_STARTING) => MAKES_CONTEXT.set(true),
             (domain::RESOURCE, resource::CONTEXT_CREATION_FINISHED) => {
+                MAKES_CONTEXT.set(false);
                 let data = &*data.cast::<ContextData>();
                 state.tracer.context_created(number(data.context), data.device);
             }
             (domain::RESOURCE, resource::CONTEXT_DESTROY_STARTING) => {
                 state.tracer.context_destroyed(number((*data.cast::<ContextData>()).context));
+            }
+            (domain::RESOURCE, resource::STREAM_DESTROY_STARTING) => {
+                let data = &*data.cast::<StreamData>();
+                state.tracer.stream_gone(number(data.context), number(data.stream_handle));
             }
             (domain::RESOURCE, resource::MODULE_LOADED) => module_loaded(state, &*data.cast()),
             (domain::RESOURCE, resource::MODULE_UNLOAD_STARTING) => {
@@ -58,6 +72,9 @@ unsafe fn event(state: &mut State, functions: &Functions, domain: u32, id: u32, 
             (domain::LAUNCH, launch::BEGIN) => kernel_launch(state, functions, &*data.cast()),
             (domain::GRAPHS, id) => {
                 state.tracer.graph_seen();
+                if id == graphs::EXECUTABLE_CREATING {
+                    state.tracer.graph_creating();
+                }
                 let data = data.cast::<NodeLaunchData>();
                 if id == graphs::NODE_LAUNCH_BEGIN && (*data).kind == KERNEL_NODE {
                     kernel_launch(state, functions, &(*data).launch);
@@ -86,8 +103,17 @@ unsafe fn module_loaded(state: &mut State, data: &ModuleData) {
 unsafe fn kernel_launch(state: &mut State, functions: &Functions, data: &LaunchData) {
     // SAFETY: the driver's name of the kernel, valid for the time of the callback.
     let Some(name) = (unsafe { driver::text(data.function_name) }) else { return };
-    let (context, stream) = (number(data.context), number(data.stream_handle));
-    let address = state.tracer.launch(context, stream, number(data.module), &name);
+    // If the context was not made, other than by an error of the driver, this is not reached.
+    MAKES_CONTEXT.set(false);
+    let (context, stream, module) = (number(data.context), number(data.stream_handle), number(data.module));
+    if !state.tracer.knows_context(context) {
+        // Of one that shares a device with others, a green context, nobody may have told.
+        state.tracer.context_created(context, data.device);
+    }
+    if !state.tracer.is_patched_for(context, module, &name) {
+        return;
+    }
+    let address = state.tracer.launch(context, stream, module, &name);
     // A launch without a place to count has patches that do nothing.
     let address: Handle = address.map_or(std::ptr::null_mut(), driver::handle);
     // SAFETY: launch, function and stream are those of the event; the memory stays until the launch has ended.
@@ -119,9 +145,13 @@ unsafe fn memory_event(state: &mut State, id: u32, data: *const c_void) {
         state.tracer.freed(data.address);
         return;
     }
+    let is_pinned = id == resource::HOST_MEMORY_ALLOC || data.flags & memory::HOST_PINNED != 0;
+    if is_pinned && MAKES_CONTEXT.get() {
+        return;
+    }
     let place = match id {
         _ if data.flags & memory::MANAGED != 0 => Where::Managed,
-        resource::HOST_MEMORY_ALLOC => Where::Pinned,
+        _ if is_pinned => Where::Pinned,
         resource::MEMPOOL_IMPORT_POINTER => Where::Imported(Some(data.device), None),
         _ if data.flags & memory::PEER != 0 => Where::Device(data.source_device),
         _ => Where::Device(data.device),

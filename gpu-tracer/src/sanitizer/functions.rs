@@ -38,6 +38,7 @@ functions! {
     unpatch_module = c"sanitizerUnpatchModule": fn(Handle);
     set_launch_data = c"sanitizerSetLaunchCallbackData": fn(Handle, Handle, Handle, *const c_void);
     function = c"sanitizerGetFunctionPcAndSize": fn(Handle, *const c_char, *mut u64, *mut u64);
+    stream_handle = c"sanitizerGetStreamHandle": fn(Handle, Handle, *mut Handle);
     alloc = c"sanitizerAlloc": fn(Handle, *mut *mut c_void, usize);
     write = c"sanitizerMemcpyHostToDeviceAsync": fn(*mut c_void, *const c_void, usize, Handle);
     read = c"sanitizerMemcpyDeviceToHost": fn(*mut c_void, *const c_void, usize, Handle);

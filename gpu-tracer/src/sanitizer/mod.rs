@@ -24,6 +24,8 @@ pub struct Sanitizer {
     functions: Arc<Functions>,
     /// The file with the patches.
     patches: PathBuf,
+    /// Whether warps are drawn, or records written.
+    has_more: bool,
     /// Contexts that have them.
     patched: Mutex<HashSet<u64>>,
     /// Devices by number, once they were asked for.
@@ -37,8 +39,9 @@ pub struct Listener {
 }
 
 impl Sanitizer {
-    /// Loads the library of the Sanitizer; `patches` is what `cargo xtask gpu` made.
-    pub fn load(library: &Path, patches: &Path) -> Result<Sanitizer, String> {
+    /// Loads the library of the Sanitizer; `patches` is what `cargo xtask gpu` made. `has_more` says that the user wants more
+    /// than that all accesses are counted.
+    pub fn load(library: &Path, patches: &Path, has_more: bool) -> Result<Sanitizer, String> {
         if !patches.is_file() {
             return Err(format!("there is no {}", patches.display()));
         }
@@ -46,6 +49,7 @@ impl Sanitizer {
         Ok(Sanitizer {
             functions: Arc::new(functions),
             patches: patches.to_owned(),
+            has_more,
             patched: Mutex::default(),
             names: Mutex::default(),
         })
@@ -82,6 +86,22 @@ impl Sanitizer {
     }
 }
 
+impl Sanitizer {
+    /// The stream of a queue. Without one it is the NULL stream of the queue's context: to the Sanitizer null is that of the
+    /// context that the thread happens to have, which need not be the same.
+    fn stream(&self, queue: Queue) -> Handle {
+        let mut stream = handle(queue.stream);
+        if queue.stream == 0 {
+            let none = std::ptr::null_mut();
+            // SAFETY: the context is one that the driver told of; the handle is written.
+            let status =
+                unsafe { (self.functions.stream_handle)(handle(queue.context), none, &raw mut stream) };
+            succeeds("looking for the NULL stream", status);
+        }
+        stream
+    }
+}
+
 /// Whether a call of the Sanitizer succeeded.
 fn succeeds(what: &str, status: abi::Status) -> bool {
     if status != 0 {
@@ -102,24 +122,19 @@ impl Backend for Sanitizer {
     fn write(&self, queue: Queue, address: u64, bytes: &[u8]) -> bool {
         // SAFETY: the memory is ours and has room; the bytes are taken before the call returns.
         succeeds("write", unsafe {
-            (self.functions.write)(handle(address), bytes.as_ptr().cast(), bytes.len(), handle(queue.stream))
+            (self.functions.write)(handle(address), bytes.as_ptr().cast(), bytes.len(), self.stream(queue))
         })
     }
 
     fn clear(&self, queue: Queue, address: u64, bytes: usize) -> bool {
         // SAFETY: the memory is ours and that long.
-        succeeds("clear", unsafe { (self.functions.set)(handle(address), 0, bytes, handle(queue.stream)) })
+        succeeds("clear", unsafe { (self.functions.set)(handle(address), 0, bytes, self.stream(queue)) })
     }
 
     fn read(&self, queue: Queue, address: u64, bytes: &mut [u8]) -> bool {
         // SAFETY: the memory is ours and that long, and so is the room for it.
         succeeds("read", unsafe {
-            (self.functions.read)(
-                bytes.as_mut_ptr().cast(),
-                handle(address),
-                bytes.len(),
-                handle(queue.stream),
-            )
+            (self.functions.read)(bytes.as_mut_ptr().cast(), handle(address), bytes.len(), self.stream(queue))
         })
     }
 
@@ -133,7 +148,7 @@ impl Backend for Sanitizer {
         (status == 0).then_some((pc, bytes))
     }
 
-    fn patch(&self, context: u64, module: u64, is_again: bool) -> bool {
+    fn patch(&self, context: u64, module: u64) -> bool {
         let mut patched = self.patched.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if !patched.contains(&context) {
             let Ok(path) = CString::new(self.patches.as_os_str().as_bytes()) else { return false };
@@ -144,10 +159,10 @@ impl Backend for Sanitizer {
             }
             patched.insert(context);
         }
-        // Which instructions are to be patched stays known when the patches are taken out. Devices before sm_90 have no bulk
-        // copies; what can be patched there is.
-        let patches = if is_again { &[][..] } else { &PATCHES[..] };
-        let made = patches.iter().filter(|(instruction, function)| {
+        // Whether it stays known which instructions are to be patched when patches were taken out is not written anywhere;
+        // AccelProf says it each time. Devices before sm_90 have no bulk copies; what can be patched there is.
+        let made = PATCHES.iter().filter(|(instruction, plain, more)| {
+            let function = if self.has_more { more } else { plain };
             // SAFETY: the module is loaded, the name ends in a zero.
             let status = unsafe {
                 (self.functions.patch_instructions)(*instruction, handle(module), function.as_ptr())
@@ -156,7 +171,7 @@ impl Backend for Sanitizer {
             status == 0
         });
         // SAFETY: the module is loaded.
-        (made.count() > 0 || is_again)
+        made.count() > 0
             && succeeds("patching a module", unsafe { (self.functions.patch_module)(handle(module)) })
     }
 

@@ -1,22 +1,26 @@
-//! Which modules are patched: those on whose device something remote can be accessed.
+//! Which modules are patched: those that are launched where something remote can be accessed.
+//!
+//! A module is patched when it is loaded, or else at a launch, when the thread has the module's context: NVIDIA's own
+//! samples do the one, AccelProf does the other. Nobody is known to do it when memory is allocated. Kernels of graphs are
+//! in them as they were when the graph was made ready, so that is a moment, too.
 //!
 //! Patches cost time also where they find nothing to count, so they come out again; but only when no kernel can be
 //! running, and not if they would soon be wanted again.
 
-use super::Tracer;
+use super::{Module, Tracer};
+use crate::trace::trace;
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::thread::{self, ThreadId};
 
 /// What was done with a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patched {
-    /// Nothing.
+    /// Nothing, or it was undone.
     Never,
     /// It is patched.
     Now,
-    /// It was.
-    Before,
-    /// It stays as it is, since to change it failed.
+    /// It stays as it is, since it could not be patched.
     Stays,
 }
 
@@ -64,27 +68,38 @@ impl Tracer {
         self.has_graphs = true;
     }
 
-    /// Patches the modules on whose device something remote can be accessed. Those of others stay as fast as they are.
-    pub(super) fn patch(&mut self) {
-        for (&context, known) in &mut self.contexts {
-            let version = self.registry.version(known.device);
-            if known.looked_at == Some(version) {
-                continue;
+    /// A graph is made ready to be launched.
+    pub fn graph_creating(&mut self) {
+        let modules: Vec<(u64, u64)> =
+            self.modules.iter().map(|(&module, it)| (it.context, module)).collect();
+        for (context, module) in modules {
+            if self.has_remote(context) {
+                self.patch(module);
             }
-            known.looked_at = Some(version);
-            if !self.registry.has_remote(known.device) {
-                continue;
-            }
-            let modules = self.modules.iter_mut().filter(|(_, it)| it.context == context);
-            let is_wanted = |it: Patched| matches!(it, Patched::Never | Patched::Before);
-            for (&module, it) in modules.filter(|(_, it)| is_wanted(it.patched)) {
-                let is_again = it.patched == Patched::Before;
-                it.patched = Patched::Now;
-                if !self.backend.patch(context, module, is_again) {
-                    it.patched = Patched::Stays;
-                    self.counts.note("a module could not be patched, and its kernels are not counted");
-                }
-            }
+        }
+    }
+
+    /// Whether the launch of a kernel is of a module that is patched; it is from now on if there is something to count.
+    pub fn is_patched_for(&mut self, context: u64, module: u64, kernel: &str) -> bool {
+        if !self.knows_module(module) {
+            // Of its loading nobody told.
+            self.modules.insert(module, Module { context, lines: Arc::default(), patched: Patched::Never });
+        }
+        if self.wants(context, kernel) {
+            self.patch(module);
+        }
+        self.modules.get(&module).is_some_and(|it| it.patched == Patched::Now)
+    }
+
+    /// Patches a module, unless that was done, or could not be.
+    pub(super) fn patch(&mut self, module: u64) {
+        let Some(it) = self.modules.get_mut(&module).filter(|it| it.patched == Patched::Never) else {
+            return;
+        };
+        it.patched = Patched::Now;
+        if !self.backend.patch(it.context, module) {
+            it.patched = Patched::Stays;
+            self.counts.note("a module could not be patched, and its kernels are not counted");
         }
     }
 
@@ -100,7 +115,11 @@ impl Tracer {
         for (&module, it) in self.modules.iter_mut().filter(|(_, it)| it.context == context) {
             if it.patched == Patched::Now {
                 let is_out = self.backend.unpatch(module);
-                it.patched = if is_out { Patched::Before } else { Patched::Stays };
+                if is_out {
+                    trace!("patches are out module={module:#x}");
+                }
+                // What cannot be taken out goes on counting.
+                it.patched = if is_out { Patched::Never } else { Patched::Now };
                 is_done |= is_out;
             }
         }

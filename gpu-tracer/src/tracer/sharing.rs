@@ -5,7 +5,7 @@
 
 use super::Tracer;
 use crate::descriptor;
-use crate::driver::ON_HOST;
+use crate::driver::{ON_HOST, size_of_mapping};
 use crate::registry::{Registry, Where};
 use mpisee_profile::gpu::{Descriptor, Handle, Record};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -122,17 +122,21 @@ impl Sharing {
 
 /// What the driver tells of.
 impl Tracer {
-    /// Memory of another process was mapped at once. Where the size is 0, it is what is known of that address already.
-    pub fn imported(&mut self, begin: u64, bytes: u64, place: Where) {
-        let before = self.registry.at(begin).map(|(_, it)| it);
-        let known = before.map_or(0, |it| it.end - begin);
-        let place = match (place, before.map(|it| &it.place)) {
-            (Where::Imported(None, handle), Some(&Where::Imported(device, None))) => {
-                Where::Imported(device, handle)
-            }
-            (place, _) => place,
-        };
-        self.allocated(begin, if bytes > 0 { bytes } else { known }, place);
+    /// The device of memory that was imported, if that was told.
+    pub fn imported_on(&self, address: u64) -> Option<i32> {
+        match self.registry.at(address)?.1.place {
+            Where::Imported(device, _) => device,
+            _ => None,
+        }
+    }
+
+    /// Memory of another process was mapped at once. How long it is may have been told; the driver is only asked if not, since
+    /// with the Sanitizer nobody says that it may be. Another mapping behind it may be of the same block of its owner.
+    pub fn imported(&mut self, begin: u64, place: Where) {
+        let known = self.registry.at(begin).map_or(0, |(_, it)| it.end - begin);
+        let bytes = if known > 0 { known } else { size_of_mapping(begin) };
+        let end = self.registry.next_imported(begin, begin.saturating_add(bytes));
+        self.allocated(begin, end - begin, place);
         self.asks_for_pe = true;
     }
 

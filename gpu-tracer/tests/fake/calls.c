@@ -168,9 +168,55 @@ static void functions(void) {
     printf("%u\n", fake_patched_launches() - before);
 }
 
+/* Memory comes between launches, and a kernel that was launched before is put into a graph. */
+static void late(void) {
+    launch(1, "count", 0x40, own, 4, FAKE_ATOMIC, 1);
+    uint64_t pinned = fake_host_alloc(CONTEXT, 4096);
+    struct fake_access access = {0x40, pinned, ALL, 4, FAKE_ATOMIC, 3};
+    fake_capture(3);
+    fake_launch(CONTEXT, 3, MODULE, "count", &access, 1);
+    fake_capture_end(3);
+    fake_captured_launch(CONTEXT, 3);
+    fake_stream_wait(CONTEXT, 3);
+    fake_free(pinned);
+}
+
+/* Streams that go before what is in them has run; the next has the same number, and waits for nothing of them. */
+static void streams(void) {
+    uint64_t pinned = fake_host_alloc(CONTEXT, 4096);
+    launch(9, "count", 0x40, pinned, 4, FAKE_ATOMIC, 1);
+    for (int turn = 0; turn < 3; turn++) {
+        fake_stream_destroy(CONTEXT, 9);
+        launch(9, "count", 0x40, pinned, 4, FAKE_ATOMIC, 1);
+        fake_stream_wait(CONTEXT, 9);
+        launch(9, "count", 0x40, pinned, 4, FAKE_ATOMIC, 1);
+    }
+    fake_context_wait(CONTEXT);
+    fake_free(pinned);
+}
+
+/* Memory of the host that is told of as if it were a device's, and parts of a block of another process. */
+static void memory(void) {
+    unsigned char first[64], second[64];
+    uint64_t pinned = fake_alloc(CONTEXT, 0, 4096, FAKE_PINNED), block = fake_alloc(CONTEXT, 0, 1 << 21, 0);
+    launch(1, "count", 0x40, pinned, 4, FAKE_ATOMIC, 2);
+    fake_ipc_get(block + 0x3000, first);
+    fake_ipc_get(block + 0x1000, second);
+    uint64_t later = fake_ipc_open(first), earlier = fake_ipc_open(second);
+    launch(1, "copy", 0xe0, later, 8, FAKE_STORE, 3);
+    launch(1, "copy", 0x50, earlier, 8, FAKE_LOAD, 5);
+    fake_stream_wait(CONTEXT, 1);
+    usleep(30000);
+    fake_ipc_close(earlier);
+    launch(1, "copy", 0x50, earlier, 8, FAKE_LOAD, 7);
+    launch(1, "copy", 0xe0, later, 8, FAKE_STORE, 11);
+    fake_stream_wait(CONTEXT, 1);
+}
+
 int main(int count, char **arguments) {
     static const struct { const char *name; void (*run)(void); } known[] = {
-        {"idle", idle}, {"threads", threads}, {"graph", graph}, {"unchosen", unchosen}, {"functions", functions}};
+        {"idle", idle}, {"threads", threads}, {"graph", graph}, {"unchosen", unchosen}, {"functions", functions},
+        {"late", late}, {"streams", streams}, {"memory", memory}};
     FILE *file = count == 3 ? fopen(arguments[1], "rb") : NULL;
     image_bytes = file ? fread(image, 1, sizeof image, file) : 0;
     cuInit(0);

@@ -24,6 +24,7 @@ extern "C" {
 
 /* Flags of memory. */
 #define FAKE_MANAGED 0x2u
+#define FAKE_PINNED 0x8u
 #define FAKE_PEER 0x10u
 
 struct fake_access {
@@ -42,6 +43,8 @@ void fake_context(uint64_t context, int device);
 void fake_context_destroy(uint64_t context);
 void fake_module(uint64_t context, uint64_t module, const void *image, size_t bytes);
 void fake_module_unload(uint64_t context, uint64_t module);
+/* The driver is being taken down: to use it ends the program. */
+void fake_end(void);
 /* The same, of a module that came with a library. */
 void fake_library_unload(uint64_t context, uint64_t module);
 
@@ -74,6 +77,8 @@ void fake_launch(uint64_t context, uint64_t stream, uint64_t module, const char 
                  const struct fake_access *accesses, size_t count);
 void fake_stream_wait(uint64_t context, uint64_t stream);
 void fake_context_wait(uint64_t context);
+/* What is in the stream goes on; the next that is used by this number is another. */
+void fake_stream_destroy(uint64_t context, uint64_t stream);
 /* The same, put into a graph and run as part of it. */
 void fake_graph_launch(uint64_t context, uint64_t stream, uint64_t module, const char *kernel,
                        const struct fake_access *accesses, size_t count);

@@ -21,9 +21,19 @@ static void launch(uint64_t stream, const char *kernel, uint64_t offset, uint64_
 
 static uint64_t make_peer(void) { return fake_alloc(CONTEXT, 1, 1 << 20, 0); }
 
+/* As CUDA's runtime does, which was there first. */
+static void unload_at_exit(void) {
+    fake_end();
+    fake_module_unload(CONTEXT, MODULE);
+    fake_context_destroy(CONTEXT);
+}
+
 int main(int count, char **arguments) {
     if (count != 3) {
         return 2;
+    }
+    if (strcmp(arguments[2], "unload") == 0) {
+        atexit(unload_at_exit);
     }
     FILE *file = fopen(arguments[1], "rb");
     size_t bytes = file ? fread(image, 1, sizeof image, file) : 0;
@@ -78,6 +88,12 @@ int main(int count, char **arguments) {
     usleep(30000);
     launch(4, "count", 0x60, pinned, 0x1, 4, FAKE_LOAD, 1);
     fake_stream_wait(CONTEXT, 4);
+
+    /* It ends with a kernel for which it did not wait. */
+    if (strcmp(arguments[2], "unload") == 0) {
+        launch(4, "count", 0x60, pinned, 0x1, 4, FAKE_LOAD, 1);
+        return 0;
+    }
 
     /* Nothing remote any more. */
     fake_free(again);

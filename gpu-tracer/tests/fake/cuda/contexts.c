@@ -131,6 +131,10 @@ void fake_context(uint64_t context, int device) {
             break;
         }
     }
+    /* The driver has memory of its own on the host. */
+    struct memory_data driver = {.address = 0x6f0000000000ull + (context << 20), .bytes = 0x10000, .flags = FAKE_PINNED};
+    tell(RESOURCE, 2, &data);
+    tell(RESOURCE, 13, &driver);
     tell(RESOURCE, 3, &data);
     if (hooks) {
         hooks->context(data.context, 1);

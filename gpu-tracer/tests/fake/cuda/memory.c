@@ -167,27 +167,60 @@ void fake_ipc_get(uint64_t address, unsigned char handle[64]) {
     if (cuMemGetAddressRange_v2(&base, &bytes, address)) {
         fatal("no memory to export");
     }
+    uint64_t offset = address - base;
     memset(handle, 0, 64);
     memcpy(handle, &base, 8);
     memcpy(handle + 8, &bytes, 8);
+    memcpy(handle + 16, &offset, 8);
     called(328, &call);
+}
+
+/* Blocks that are mapped because a part of each was, once however many parts of it are. */
+static struct { uint64_t base, mapping; } blocks[8];
+
+static uint64_t block(uint64_t base, size_t bytes) {
+    size_t at = 0;
+    while (at < sizeof blocks / sizeof *blocks && blocks[at].base && blocks[at].base != base) {
+        at++;
+    }
+    if (at == sizeof blocks / sizeof *blocks) {
+        fatal("too many blocks");
+    }
+    if (!blocks[at].base) {
+        blocks[at].base = base;
+        blocks[at].mapping = placed(bytes, 0, 0);
+    }
+    return blocks[at].mapping;
 }
 
 uint64_t fake_ipc_open(const unsigned char handle[64]) {
     struct { uint64_t *address; unsigned char handle[64]; unsigned flags; } call;
+    uint64_t base, address, offset;
     size_t bytes, at;
+    memcpy(&base, handle, 8);
     memcpy(&bytes, handle + 8, 8);
-    at = place(bytes, 0, 0);
-    memory[at].flags = 0;
-    /* The driver tells of memory before it says what it is. */
-    tell_memory(11, at, 0);
-    call.address = &memory[at].address;
+    memcpy(&offset, handle + 16, 8);
+    if (offset) {
+        address = block(base, bytes) + offset;
+    } else {
+        at = place(bytes, 0, 0);
+        memory[at].flags = 0;
+        /* The driver tells of memory before it says what it is. */
+        tell_memory(11, at, 0);
+        address = memory[at].address;
+    }
+    call.address = &address;
     memcpy(call.handle, handle, 64);
     called(567, &call);
-    return memory[at].address;
+    return address;
 }
 
 void fake_ipc_close(uint64_t address) {
+    uint64_t base;
+    size_t bytes;
     called(330, &address);
-    freed(address);
+    /* A block of which a part was mapped stays. */
+    if (cuMemGetAddressRange_v2(&base, &bytes, address) == 0 && base == address) {
+        freed(address);
+    }
 }

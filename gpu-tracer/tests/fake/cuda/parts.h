@@ -25,6 +25,10 @@ struct memory_data {
 enum { DRIVER = 1, RESOURCE = 3, SYNCHRONIZE = 4, LAUNCH = 5, GRAPHS = 10 };
 
 void tell(uint32_t domain, uint32_t id, const void *data);
+/* What the patches of a launch get, and whose it is. */
+struct launch { const void *userdata; uint64_t module; };
+/* The Sanitizer's handle of the NULL stream of a context. */
+uint64_t null_stream(uint64_t context);
 
 /* --- driver.c --- */
 
@@ -69,8 +73,10 @@ void called(uint32_t id, void *parameters);
 int is_captured(uint64_t stream);
 /* Ends the program if a graph is being launched: the driver has its locks then, and nothing may be asked of it. */
 void may_be_called(void);
-/* Runs what waits in the stream. */
+/* Runs what waits in the stream; in all streams, if it is the NULL stream of a context. */
 void drain(uint64_t stream);
+/* The context of a stream that was used; 0 of another. */
+uint64_t context_of_stream(uint64_t stream);
 /* Whether kernels of the module wait in any stream. */
 int kernels_wait(uint64_t module);
 /* Wait in the stream; the bytes are copied at once, as from pageable memory. */

@@ -1,4 +1,4 @@
-/* The Sanitizer. */
+/* The Sanitizer. Where NVIDIA's documentation leaves open what happens, the program ends here, so that nobody relies on it. */
 #include "parts.h"
 
 #include <stdlib.h>
@@ -12,11 +12,50 @@ static callback_function callback;
 static void *userdata;
 static uint32_t domains;
 static unsigned patchings;
+/* The event that this thread is in. */
+static __thread uint32_t told_domain, told_id;
+static struct { uint64_t address, bytes, context; } own[4096];
 
 void tell(uint32_t domain, uint32_t id, const void *data) {
+    uint32_t before[] = {told_domain, told_id};
     if (callback && (domains >> domain & 1)) {
+        told_domain = domain;
+        told_id = id;
         callback(userdata, domain, id, data);
+        told_domain = before[0];
+        told_id = before[1];
     }
+}
+
+/* Others patch when a module was loaded, and at launches: of other moments nothing is known. */
+static void patching(void) {
+    if (!(told_domain == RESOURCE && told_id == 9) && !(told_domain == LAUNCH && told_id == 1) && told_domain != GRAPHS) {
+        fatal("patching at a moment of which nobody says that it may be done then");
+    }
+}
+
+static int has_ended;
+
+void fake_end(void) { has_ended = 1; }
+
+uint64_t null_stream(uint64_t context) { return 0x1d1e00000000ull + context; }
+
+/* The stream for something that is done with memory of ours. */
+static uint64_t stream_for(const void *address, void *stream) {
+    size_t at = 0;
+    if (has_ended) {
+        fatal("the driver is used while it is taken down");
+    }
+    if (!stream) {
+        fatal("the NULL stream of whichever context is current");
+    }
+    while (at < sizeof own / sizeof *own && ((uintptr_t)address < own[at].address || (uintptr_t)address >= own[at].address + own[at].bytes)) {
+        at++;
+    }
+    if (at == sizeof own / sizeof *own || context_of_stream((uintptr_t)stream) != own[at].context) {
+        fatal("memory of one context in a stream of another");
+    }
+    return (uintptr_t)stream;
 }
 
 int sanitizerSubscribe(void **subscriber, callback_function function, void *data) {
@@ -42,12 +81,21 @@ int sanitizerEnableCallback(uint32_t on, void *subscriber, uint32_t domain, uint
 
 int sanitizerAddPatchesFromFile(const char *file, void *context) {
     (void)context;
+    patching();
     return access(file, R_OK) == 0 ? 0 : 1;
 }
 
 int sanitizerPatchInstructions(int instruction, void *module, const char *function) {
     static const struct { int instruction; const char *function; } known[] = {
         {3, "mpisee_access"}, {30, "mpisee_bulk_load"}, {35, "mpisee_bulk_store"}};
+    /* What is without more can neither draw nor record. */
+    int has_more = getenv("MPISEE_GPU_SAMPLE") || getenv("MPISEE_GPU_RECORDS");
+    patching();
+    if (strcmp(function, "mpisee_access_more") == 0 && has_more) {
+        function = "mpisee_access";
+    } else if (strcmp(function, "mpisee_access") == 0 && has_more) {
+        return 1;
+    }
     for (uint32_t at = 0; at < 3; at++) {
         if (known[at].instruction == instruction && strcmp(known[at].function, function) == 0) {
             if (modules[(uintptr_t)module % MOST].instructions >> at & 1) {
@@ -61,6 +109,7 @@ int sanitizerPatchInstructions(int instruction, void *module, const char *functi
 }
 
 int sanitizerPatchModule(void *module) {
+    patching();
     if (fails("patch")) {
         return 1;
     }
@@ -80,20 +129,35 @@ int sanitizerUnpatchModule(void *module) {
         fatal("a module is unpatched whose kernels may run");
     }
     modules[(uintptr_t)module % MOST].is_patched = 0;
+    /* Whether it is known afterwards what was to be patched is not written anywhere. */
+    modules[(uintptr_t)module % MOST].instructions = 0;
     return 0;
 }
 
 unsigned fake_patchings(void) { return patchings; }
 
 int sanitizerSetLaunchCallbackData(void *launch, void *function, void *stream, const void *data) {
-    (void)function;
-    (void)stream;
-    *(const void **)launch = data;
+    struct launch *own_launch = launch;
+    if (!own_launch || !function || !stream) {
+        fatal("data for no launch");
+    }
+    if (!modules[own_launch->module % MOST].is_patched) {
+        fatal("data for a launch that has no patches");
+    }
+    own_launch->userdata = data;
     return 0;
 }
 
 int sanitizerGetFunctionPcAndSize(void *module, const char *name, uint64_t *pc, uint64_t *bytes) {
     *pc = code((uintptr_t)module, name, bytes);
+    return 0;
+}
+
+int sanitizerGetStreamHandle(void *context, void *stream, void **handle) {
+    if (!context || stream) {
+        return 1;
+    }
+    *handle = as_handle(null_stream((uintptr_t)context));
     return 0;
 }
 
@@ -104,21 +168,31 @@ int sanitizerAlloc(void *context, void **address, size_t bytes) {
     }
     *address = malloc(bytes);
     memset(*address, 0xa5, bytes);
-    /* Whether the driver tells of this memory, too, is not written anywhere. */
+    size_t at = 0;
+    while (at < sizeof own / sizeof *own && own[at].address) {
+        at++;
+    }
+    if (at == sizeof own / sizeof *own) {
+        fatal("too much memory for the tracer itself");
+    }
+    own[at].address = (uintptr_t)*address;
+    own[at].bytes = bytes;
+    own[at].context = (uintptr_t)context;
+    /* Should the driver tell of this memory, too. */
     data.address = (uintptr_t)*address;
     tell(RESOURCE, 11, &data);
     return 0;
 }
 
 int sanitizerMemcpyHostToDeviceAsync(void *target, void *source, size_t bytes, void *stream) {
-    return write_in((uintptr_t)stream, target, source, bytes);
+    return write_in(stream_for(target, stream), target, source, bytes);
 }
 
 int sanitizerMemcpyDeviceToHost(void *target, void *source, size_t bytes, void *stream) {
-    return read_after((uintptr_t)stream, target, source, bytes);
+    return read_after(stream_for(source, stream), target, source, bytes);
 }
 
 int sanitizerMemset(void *target, int value, size_t bytes, void *stream) {
     (void)value; /* always 0 */
-    return clear_in((uintptr_t)stream, target, bytes);
+    return clear_in(stream_for(target, stream), target, bytes);
 }

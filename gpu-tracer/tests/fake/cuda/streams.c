@@ -24,6 +24,9 @@ struct operation {
     struct fake_call calls[8];
     int has_call[8];
     int has_calls;
+    /* With the Sanitizer, what of a kernel of a graph was patched when that was made ready; else what is now. */
+    int is_of_graph;
+    uint32_t patched;
     struct operation *next;
 };
 
@@ -43,9 +46,19 @@ struct launch_parameters {
     void *stream, **parameters, **extra;
 };
 
-static struct { uint64_t key; struct operation *first, **last; } streams[MOST];
+static struct { uint64_t key, context; struct operation *first, **last; } streams[MOST];
 static uint64_t node_value, node_launch;
 static int node_has_value, launches_nodes;
+
+/* A kernel of a graph: as it was put there, with the calls that it had then. */
+struct node {
+    struct operation kernel;
+    uint64_t context;
+};
+
+static struct { uint64_t stream; int is_open; struct node nodes[8]; size_t count; } captured;
+
+static int captured_any(void) { return captured.is_open; }
 static unsigned patched_launches;
 
 void may_be_called(void) {
@@ -76,6 +89,41 @@ static struct operation *enqueue(uint64_t stream, enum kind kind) {
     return operation;
 }
 
+uint64_t context_of_stream(uint64_t stream) {
+    for (size_t at = 0; at < sizeof contexts / sizeof *contexts; at++) {
+        if (contexts[at].context && stream == null_stream(contexts[at].context)) {
+            return contexts[at].context;
+        }
+    }
+    for (size_t at = 0; at < MOST && streams[at].last; at++) {
+        if (streams[at].key == stream) {
+            return streams[at].context;
+        }
+    }
+    return 0;
+}
+
+/* Something is done in a stream of a context. */
+static void used(uint64_t context, uint64_t stream) {
+    size_t at = 0;
+    while (at < MOST && streams[at].last && streams[at].key != stream) {
+        at++;
+    }
+    if (at == MOST) {
+        fatal("too many streams");
+    }
+    streams[at].key = stream;
+    streams[at].context = context;
+    if (!streams[at].last) {
+        streams[at].last = &streams[at].first;
+    }
+}
+
+/* What a module's patches are. */
+static uint32_t patched_now(uint64_t module) {
+    return modules[module % MOST].is_patched ? modules[module % MOST].instructions : 0;
+}
+
 /* An access with what NVBit's user put before it. */
 static void run_call(const struct fake_call *call, const struct fake_access *access) {
     const struct mp_launch *launch = (const struct mp_launch *)(uintptr_t)call->launch;
@@ -94,7 +142,7 @@ static void run_call(const struct fake_call *call, const struct fake_access *acc
 
 static void run_access(const struct operation *kernel, const struct fake_access *access) {
     const struct mp_launch *launch = kernel->userdata;
-    uint32_t patched = modules[kernel->module % MOST].is_patched ? modules[kernel->module % MOST].instructions : 0;
+    uint32_t patched = kernel->is_of_graph ? kernel->patched : patched_now(kernel->module);
     uint64_t bytes, pc = code(kernel->module, kernel->name, &bytes) + access->offset, lane[32];
     for (uint32_t warp = 0; warp < access->warps; warp++) {
         if (access->flags & FAKE_BULK) {
@@ -113,11 +161,15 @@ static void run_access(const struct operation *kernel, const struct fake_access 
 }
 
 void drain(uint64_t stream) {
-    if (is_captured(stream)) {
+    int is_all = 0;
+    for (size_t at = 0; at < sizeof contexts / sizeof *contexts; at++) {
+        is_all |= contexts[at].context && stream == null_stream(contexts[at].context);
+    }
+    if (is_captured(stream) || (is_all && captured_any())) {
         fatal("a stream that is captured is waited for");
     }
     for (size_t at = 0; at < MOST && streams[at].last; at++) {
-        if (streams[at].key != stream) {
+        if (!is_all && streams[at].key != stream) {
             continue;
         }
         while (streams[at].first) {
@@ -176,6 +228,7 @@ static void prepare(struct operation *operation, const struct launch_data *launc
     operation->module = (uintptr_t)launch->module;
     operation->userdata = userdata;
     operation->count = count;
+    operation->is_of_graph = 0;
     snprintf(operation->name, sizeof operation->name, "%s", launch->name);
     memcpy(operation->accesses, accesses, count * sizeof *accesses);
     find_calls(operation, launch->function);
@@ -189,13 +242,6 @@ static void fill(struct launch_data *data, uint64_t context, uint64_t stream, ui
     data->name = kernel;
 }
 
-/* A kernel of a graph: as it was put there, with the calls that it had then. */
-struct node {
-    struct operation kernel;
-    uint64_t context;
-};
-
-static struct { uint64_t stream; int is_open; struct node nodes[8]; size_t count; } captured;
 
 int is_captured(uint64_t stream) { return captured.is_open && captured.stream == stream; }
 
@@ -208,6 +254,12 @@ void fake_capture(uint64_t stream) {
 void fake_capture_end(uint64_t stream) {
     captured.is_open &= captured.stream != stream;
     /* Of making a graph that can be launched the Sanitizer is told. */
+    tell(GRAPHS, 1, &captured);
+    for (size_t at = 0; at < captured.count; at++) {
+        struct operation *kernel = &captured.nodes[at].kernel;
+        kernel->is_of_graph = 1;
+        kernel->patched = patched_now(kernel->module);
+    }
     tell(GRAPHS, 2, &captured);
 }
 
@@ -221,22 +273,23 @@ static void capture(const struct operation *kernel, uint64_t context) {
 
 void fake_launch(uint64_t context, uint64_t stream, uint64_t module, const char *kernel,
                  const struct fake_access *accesses, size_t count) {
-    const void *userdata = NULL;
-    struct launch_data data = {.launch = &userdata};
+    struct launch own = {NULL, module};
+    struct launch_data data = {.launch = &own};
+    used(context, stream);
     fill(&data, context, stream, module, kernel);
     struct launch_parameters call = {.function = launched_as(data.function, stream), .stream = data.handle};
     if (is_captured(stream)) {
         /* The call is made, but no kernel launched. */
-        struct operation own;
+        struct operation kernel;
         hooked(context, "cuLaunchKernel", &call, 0);
-        prepare(&own, &data, NULL, accesses, count);
-        capture(&own, context);
+        prepare(&kernel, &data, NULL, accesses, count);
+        capture(&kernel, context);
         hooked(context, "cuLaunchKernel", &call, 1);
         return;
     }
     tell(LAUNCH, 1, &data);
     hooked(context, "cuLaunchKernel", &call, 0);
-    prepare(enqueue(stream, KERNEL), &data, userdata, accesses, count);
+    prepare(enqueue(stream, KERNEL), &data, own.userdata, accesses, count);
     data.launch = NULL;
     tell(LAUNCH, 3, &data);
     hooked(context, "cuLaunchKernel", &call, 1);
@@ -245,16 +298,17 @@ void fake_launch(uint64_t context, uint64_t stream, uint64_t module, const char 
 /* A kernel of a graph runs. */
 static void run_node(const struct node *node, uint64_t stream) {
     struct operation *queued;
-    const void *userdata = NULL;
+    struct launch own = {NULL, node->kernel.module};
     struct { void *graph; uint32_t launch_id; void *node; uint32_t kind; struct launch_data launch; } data = {0};
     fill(&data.launch, node->context, stream, node->kernel.module, node->kernel.name);
-    data.launch.launch = &userdata;
+    data.launch.launch = &own;
+    used(node->context, stream);
     tell(GRAPHS, 4, &data);
     queued = enqueue(stream, KERNEL);
     struct operation *next = queued->next;
     *queued = node->kernel;
     queued->next = next;
-    queued->userdata = userdata;
+    queued->userdata = own.userdata;
     if (hooks) {
         node_value = 0;
         node_has_value = 0;
@@ -295,6 +349,9 @@ void fake_graph_launch(uint64_t context, uint64_t stream, uint64_t module, const
     struct { void *graph, *stream; } launch = {&node, as_handle(stream)};
     hooked_call(context, "cuGraphAddKernelNode_v2", &call);
     prepare(&node.kernel, &data, NULL, accesses, count);
+    tell(GRAPHS, 1, &data);
+    node.kernel.is_of_graph = 1;
+    node.kernel.patched = patched_now(module);
     hooked(context, "cuGraphLaunch", &launch, 0);
     run_node(&node, stream);
     hooked(context, "cuGraphLaunch", &launch, 1);
@@ -315,6 +372,17 @@ void fake_context_wait(uint64_t context) {
     tell(SYNCHRONIZE, 2, &data);
     /* Of any context, in the later one. */
     hooked_call(contexts[0].context, "cuCtxSynchronize_v2", &data.context);
+}
+
+void fake_stream_destroy(uint64_t context, uint64_t stream) {
+    static uint64_t gone = 0xdead0000;
+    struct { void *context, *stream, *handle; } data = {as_handle(context), NULL, as_handle(stream)};
+    tell(RESOURCE, 7, &data);
+    for (size_t at = 0; at < MOST && streams[at].last; at++) {
+        if (streams[at].key == stream) {
+            streams[at].key = gone++;
+        }
+    }
 }
 
 unsigned fake_patched_launches(void) { return patched_launches; }
