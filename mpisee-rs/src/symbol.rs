@@ -34,7 +34,8 @@ impl<F: Copy> Symbol<F> {
         Symbol { or: Some(or), ..Symbol::new(name) }
     }
 
-    /// The function. Where the MPI at hand lacks it, one that does nothing but return `MPI_ERR_OTHER`.
+    /// The function. Where it has no profiling twin, what the program would call without the profiler; where there is
+    /// none, either, one that does nothing but return `MPI_ERR_OTHER`.
     #[inline]
     pub fn get(&self) -> F {
         const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
@@ -49,7 +50,7 @@ impl<F: Copy> Symbol<F> {
 
     #[cold]
     fn look_up(&self) -> *mut c_void {
-        let found = function(self.name).or_else(|| function(self.or?));
+        let found = function(self.name).or_else(|| function(self.or?)).or_else(|| without_twin(self.name));
         let found = found.unwrap_or(missing as *const () as *mut c_void);
         self.address.store(found, Ordering::Relaxed);
         found
@@ -66,6 +67,32 @@ pub fn function(name: &CStr) -> Option<*mut c_void> {
     // SAFETY: `name` ends in a zero.
     let next = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
     if next.is_null() { in_private_library(name) } else { Some(next) }
+}
+
+/// The address of the function whose twin is called `twin`, in a library that has no twins. Sequential libraries
+/// come with such, which play an MPI of one process (that of MUMPS does): a program may have one beside MPI, and what
+/// it starts may inherit the preload and have only that.
+fn without_twin(twin: &CStr) -> Option<*mut c_void> {
+    let name = CStr::from_bytes_with_nul(twin.to_bytes_with_nul().get(1..)?).ok()?;
+    // SAFETY: `name` ends in a zero.
+    let next = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+    if !next.is_null() {
+        return Some(next);
+    }
+    // SAFETY: as above; the handle comes from dlopen.
+    let found = unsafe { libc::dlsym(mapped_library(name)?, name.as_ptr()) };
+    (!found.is_null()).then_some(found)
+}
+
+/// Where the object begins that contains an address.
+fn base(address: *mut c_void) -> usize {
+    // SAFETY: all that a `Dl_info` consists of may be zero; dladdr fills it, or leaves it alone.
+    let info = unsafe {
+        let mut info: libc::Dl_info = std::mem::zeroed();
+        libc::dladdr(address, &raw mut info);
+        info
+    };
+    info.dli_fbase.addr()
 }
 
 /// The address of an object of the MPI library.
@@ -96,11 +123,12 @@ fn in_private_library(name: &CStr) -> Option<*mut c_void> {
     (!found.is_null()).then_some(found)
 }
 
-/// A handle of the mapped library that defines `symbol`.
+/// A handle of the mapped library that defines `symbol`, other than this one.
 fn mapped_library(symbol: &CStr) -> Option<*mut c_void> {
     let mut names: Vec<CString> = Vec::new();
     // SAFETY: the callback has the signature that dl_iterate_phdr documents, and `names` outlives the call.
     unsafe { libc::dl_iterate_phdr(Some(collect_name), (&raw mut names).cast()) };
+    let ours = base(mapped_library as *const () as *mut c_void);
     names.into_iter().find_map(|name| {
         // SAFETY: `name` ends in a zero. RTLD_NOLOAD runs no constructor: the object is mapped already.
         let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
@@ -109,7 +137,7 @@ fn mapped_library(symbol: &CStr) -> Option<*mut c_void> {
         }
         // SAFETY: the handle was just opened.
         let defines = unsafe { libc::dlsym(handle, symbol.as_ptr()) };
-        (!defines.is_null()).then_some(handle)
+        (!defines.is_null() && base(defines) != ours).then_some(handle)
     })
 }
 

@@ -1618,1381 +1618,833 @@ const struct function functions[] = {
     {"MPI_Win_wait", "MPI_Win_wait", 'c', true, 1, list_667},
     {"MPI_Wtick", "MPI_Wtick", 'c', false, 0, list_668},
     {"MPI_Wtime", "MPI_Wtime", 'c', false, 0, list_669},
-    {"MPIX_ALLGATHER_INIT", "MPIX_Allgather_init", 'f', true, 10, list_670},
-    {"mpix_allgather_init", "MPIX_Allgather_init", 'f', true, 10, list_670},
     {"mpix_allgather_init_", "MPIX_Allgather_init", 'f', true, 10, list_670},
     {"mpix_allgather_init__", "MPIX_Allgather_init", 'f', true, 10, list_670},
     {"mpix_allgather_init_f08_", "MPIX_Allgather_init", 'o', true, 10, list_670},
-    {"MPIX_ALLGATHERV_INIT", "MPIX_Allgatherv_init", 'f', true, 11, list_671},
-    {"mpix_allgatherv_init", "MPIX_Allgatherv_init", 'f', true, 11, list_671},
     {"mpix_allgatherv_init_", "MPIX_Allgatherv_init", 'f', true, 11, list_671},
     {"mpix_allgatherv_init__", "MPIX_Allgatherv_init", 'f', true, 11, list_671},
     {"mpix_allgatherv_init_f08_", "MPIX_Allgatherv_init", 'o', true, 11, list_671},
-    {"MPIX_ALLREDUCE_INIT", "MPIX_Allreduce_init", 'f', true, 9, list_672},
-    {"mpix_allreduce_init", "MPIX_Allreduce_init", 'f', true, 9, list_672},
     {"mpix_allreduce_init_", "MPIX_Allreduce_init", 'f', true, 9, list_672},
     {"mpix_allreduce_init__", "MPIX_Allreduce_init", 'f', true, 9, list_672},
     {"mpix_allreduce_init_f08_", "MPIX_Allreduce_init", 'o', true, 9, list_672},
-    {"MPIX_ALLTOALL_INIT", "MPIX_Alltoall_init", 'f', true, 10, list_673},
-    {"mpix_alltoall_init", "MPIX_Alltoall_init", 'f', true, 10, list_673},
     {"mpix_alltoall_init_", "MPIX_Alltoall_init", 'f', true, 10, list_673},
     {"mpix_alltoall_init__", "MPIX_Alltoall_init", 'f', true, 10, list_673},
     {"mpix_alltoall_init_f08_", "MPIX_Alltoall_init", 'o', true, 10, list_673},
-    {"MPIX_ALLTOALLV_INIT", "MPIX_Alltoallv_init", 'f', true, 12, list_674},
-    {"mpix_alltoallv_init", "MPIX_Alltoallv_init", 'f', true, 12, list_674},
     {"mpix_alltoallv_init_", "MPIX_Alltoallv_init", 'f', true, 12, list_674},
     {"mpix_alltoallv_init__", "MPIX_Alltoallv_init", 'f', true, 12, list_674},
     {"mpix_alltoallv_init_f08_", "MPIX_Alltoallv_init", 'o', true, 12, list_674},
-    {"MPIX_ALLTOALLW_INIT", "MPIX_Alltoallw_init", 'f', true, 12, list_675},
-    {"mpix_alltoallw_init", "MPIX_Alltoallw_init", 'f', true, 12, list_675},
     {"mpix_alltoallw_init_", "MPIX_Alltoallw_init", 'f', true, 12, list_675},
     {"mpix_alltoallw_init__", "MPIX_Alltoallw_init", 'f', true, 12, list_675},
     {"mpix_alltoallw_init_f08_", "MPIX_Alltoallw_init", 'o', true, 12, list_675},
-    {"MPIX_BARRIER_INIT", "MPIX_Barrier_init", 'f', true, 4, list_676},
-    {"mpix_barrier_init", "MPIX_Barrier_init", 'f', true, 4, list_676},
     {"mpix_barrier_init_", "MPIX_Barrier_init", 'f', true, 4, list_676},
     {"mpix_barrier_init__", "MPIX_Barrier_init", 'f', true, 4, list_676},
     {"mpix_barrier_init_f08_", "MPIX_Barrier_init", 'o', true, 4, list_676},
-    {"MPIX_BCAST_INIT", "MPIX_Bcast_init", 'f', true, 8, list_677},
-    {"mpix_bcast_init", "MPIX_Bcast_init", 'f', true, 8, list_677},
     {"mpix_bcast_init_", "MPIX_Bcast_init", 'f', true, 8, list_677},
     {"mpix_bcast_init__", "MPIX_Bcast_init", 'f', true, 8, list_677},
     {"mpix_bcast_init_f08_", "MPIX_Bcast_init", 'o', true, 8, list_677},
-    {"MPIX_COMM_ACK_FAILED", "MPIX_Comm_ack_failed", 'f', true, 4, list_678},
-    {"mpix_comm_ack_failed", "MPIX_Comm_ack_failed", 'f', true, 4, list_678},
     {"mpix_comm_ack_failed_", "MPIX_Comm_ack_failed", 'f', true, 4, list_678},
     {"mpix_comm_ack_failed__", "MPIX_Comm_ack_failed", 'f', true, 4, list_678},
     {"mpix_comm_ack_failed_f08_", "MPIX_Comm_ack_failed", 'o', true, 4, list_678},
-    {"MPIX_COMM_AGREE", "MPIX_Comm_agree", 'f', true, 3, list_679},
-    {"mpix_comm_agree", "MPIX_Comm_agree", 'f', true, 3, list_679},
     {"mpix_comm_agree_", "MPIX_Comm_agree", 'f', true, 3, list_679},
     {"mpix_comm_agree__", "MPIX_Comm_agree", 'f', true, 3, list_679},
     {"mpix_comm_agree_f08_", "MPIX_Comm_agree", 'o', true, 3, list_679},
-    {"MPIX_COMM_FAILURE_ACK", "MPIX_Comm_failure_ack", 'f', true, 2, list_680},
-    {"mpix_comm_failure_ack", "MPIX_Comm_failure_ack", 'f', true, 2, list_680},
     {"mpix_comm_failure_ack_", "MPIX_Comm_failure_ack", 'f', true, 2, list_680},
     {"mpix_comm_failure_ack__", "MPIX_Comm_failure_ack", 'f', true, 2, list_680},
     {"mpix_comm_failure_ack_f08_", "MPIX_Comm_failure_ack", 'o', true, 2, list_680},
-    {"MPIX_COMM_FAILURE_GET_ACKED", "MPIX_Comm_failure_get_acked", 'f', true, 3, list_681},
-    {"mpix_comm_failure_get_acked", "MPIX_Comm_failure_get_acked", 'f', true, 3, list_681},
     {"mpix_comm_failure_get_acked_", "MPIX_Comm_failure_get_acked", 'f', true, 3, list_681},
     {"mpix_comm_failure_get_acked__", "MPIX_Comm_failure_get_acked", 'f', true, 3, list_681},
     {"mpix_comm_failure_get_acked_f08_", "MPIX_Comm_failure_get_acked", 'o', true, 3, list_681},
-    {"MPIX_COMM_GET_FAILED", "MPIX_Comm_get_failed", 'f', true, 3, list_682},
-    {"mpix_comm_get_failed", "MPIX_Comm_get_failed", 'f', true, 3, list_682},
     {"mpix_comm_get_failed_", "MPIX_Comm_get_failed", 'f', true, 3, list_682},
     {"mpix_comm_get_failed__", "MPIX_Comm_get_failed", 'f', true, 3, list_682},
     {"mpix_comm_get_failed_f08_", "MPIX_Comm_get_failed", 'o', true, 3, list_682},
-    {"MPIX_COMM_IAGREE", "MPIX_Comm_iagree", 'f', true, 4, list_683},
-    {"mpix_comm_iagree", "MPIX_Comm_iagree", 'f', true, 4, list_683},
     {"mpix_comm_iagree_", "MPIX_Comm_iagree", 'f', true, 4, list_683},
     {"mpix_comm_iagree__", "MPIX_Comm_iagree", 'f', true, 4, list_683},
     {"mpix_comm_iagree_f08_", "MPIX_Comm_iagree", 'o', true, 4, list_683},
-    {"MPIX_COMM_REVOKE", "MPIX_Comm_revoke", 'f', true, 2, list_684},
-    {"mpix_comm_revoke", "MPIX_Comm_revoke", 'f', true, 2, list_684},
     {"mpix_comm_revoke_", "MPIX_Comm_revoke", 'f', true, 2, list_684},
     {"mpix_comm_revoke__", "MPIX_Comm_revoke", 'f', true, 2, list_684},
     {"mpix_comm_revoke_f08_", "MPIX_Comm_revoke", 'o', true, 2, list_684},
-    {"MPIX_COMM_SHRINK", "MPIX_Comm_shrink", 'f', true, 3, list_685},
-    {"mpix_comm_shrink", "MPIX_Comm_shrink", 'f', true, 3, list_685},
     {"mpix_comm_shrink_", "MPIX_Comm_shrink", 'f', true, 3, list_685},
     {"mpix_comm_shrink__", "MPIX_Comm_shrink", 'f', true, 3, list_685},
     {"mpix_comm_shrink_f08_", "MPIX_Comm_shrink", 'o', true, 3, list_685},
-    {"MPIX_EXSCAN_INIT", "MPIX_Exscan_init", 'f', true, 9, list_686},
-    {"mpix_exscan_init", "MPIX_Exscan_init", 'f', true, 9, list_686},
     {"mpix_exscan_init_", "MPIX_Exscan_init", 'f', true, 9, list_686},
     {"mpix_exscan_init__", "MPIX_Exscan_init", 'f', true, 9, list_686},
     {"mpix_exscan_init_f08_", "MPIX_Exscan_init", 'o', true, 9, list_686},
-    {"MPIX_GATHER_INIT", "MPIX_Gather_init", 'f', true, 11, list_687},
-    {"mpix_gather_init", "MPIX_Gather_init", 'f', true, 11, list_687},
     {"mpix_gather_init_", "MPIX_Gather_init", 'f', true, 11, list_687},
     {"mpix_gather_init__", "MPIX_Gather_init", 'f', true, 11, list_687},
     {"mpix_gather_init_f08_", "MPIX_Gather_init", 'o', true, 11, list_687},
-    {"MPIX_GATHERV_INIT", "MPIX_Gatherv_init", 'f', true, 12, list_688},
-    {"mpix_gatherv_init", "MPIX_Gatherv_init", 'f', true, 12, list_688},
     {"mpix_gatherv_init_", "MPIX_Gatherv_init", 'f', true, 12, list_688},
     {"mpix_gatherv_init__", "MPIX_Gatherv_init", 'f', true, 12, list_688},
     {"mpix_gatherv_init_f08_", "MPIX_Gatherv_init", 'o', true, 12, list_688},
-    {"MPIX_NEIGHBOR_ALLGATHER_INIT", "MPIX_Neighbor_allgather_init", 'f', true, 10, list_689},
-    {"mpix_neighbor_allgather_init", "MPIX_Neighbor_allgather_init", 'f', true, 10, list_689},
     {"mpix_neighbor_allgather_init_", "MPIX_Neighbor_allgather_init", 'f', true, 10, list_689},
     {"mpix_neighbor_allgather_init__", "MPIX_Neighbor_allgather_init", 'f', true, 10, list_689},
     {"mpix_neighbor_allgather_init_f08_", "MPIX_Neighbor_allgather_init", 'o', true, 10, list_689},
-    {"MPIX_NEIGHBOR_ALLGATHERV_INIT", "MPIX_Neighbor_allgatherv_init", 'f', true, 11, list_690},
-    {"mpix_neighbor_allgatherv_init", "MPIX_Neighbor_allgatherv_init", 'f', true, 11, list_690},
     {"mpix_neighbor_allgatherv_init_", "MPIX_Neighbor_allgatherv_init", 'f', true, 11, list_690},
     {"mpix_neighbor_allgatherv_init__", "MPIX_Neighbor_allgatherv_init", 'f', true, 11, list_690},
     {"mpix_neighbor_allgatherv_init_f08_", "MPIX_Neighbor_allgatherv_init", 'o', true, 11, list_690},
-    {"MPIX_NEIGHBOR_ALLTOALL_INIT", "MPIX_Neighbor_alltoall_init", 'f', true, 10, list_691},
-    {"mpix_neighbor_alltoall_init", "MPIX_Neighbor_alltoall_init", 'f', true, 10, list_691},
     {"mpix_neighbor_alltoall_init_", "MPIX_Neighbor_alltoall_init", 'f', true, 10, list_691},
     {"mpix_neighbor_alltoall_init__", "MPIX_Neighbor_alltoall_init", 'f', true, 10, list_691},
     {"mpix_neighbor_alltoall_init_f08_", "MPIX_Neighbor_alltoall_init", 'o', true, 10, list_691},
-    {"MPIX_NEIGHBOR_ALLTOALLV_INIT", "MPIX_Neighbor_alltoallv_init", 'f', true, 12, list_692},
-    {"mpix_neighbor_alltoallv_init", "MPIX_Neighbor_alltoallv_init", 'f', true, 12, list_692},
     {"mpix_neighbor_alltoallv_init_", "MPIX_Neighbor_alltoallv_init", 'f', true, 12, list_692},
     {"mpix_neighbor_alltoallv_init__", "MPIX_Neighbor_alltoallv_init", 'f', true, 12, list_692},
     {"mpix_neighbor_alltoallv_init_f08_", "MPIX_Neighbor_alltoallv_init", 'o', true, 12, list_692},
-    {"MPIX_NEIGHBOR_ALLTOALLW_INIT", "MPIX_Neighbor_alltoallw_init", 'f', true, 12, list_693},
-    {"mpix_neighbor_alltoallw_init", "MPIX_Neighbor_alltoallw_init", 'f', true, 12, list_693},
     {"mpix_neighbor_alltoallw_init_", "MPIX_Neighbor_alltoallw_init", 'f', true, 12, list_693},
     {"mpix_neighbor_alltoallw_init__", "MPIX_Neighbor_alltoallw_init", 'f', true, 12, list_693},
     {"mpix_neighbor_alltoallw_init_f08_", "MPIX_Neighbor_alltoallw_init", 'o', true, 12, list_693},
-    {"MPIX_REDUCE_INIT", "MPIX_Reduce_init", 'f', true, 10, list_694},
-    {"mpix_reduce_init", "MPIX_Reduce_init", 'f', true, 10, list_694},
     {"mpix_reduce_init_", "MPIX_Reduce_init", 'f', true, 10, list_694},
     {"mpix_reduce_init__", "MPIX_Reduce_init", 'f', true, 10, list_694},
     {"mpix_reduce_init_f08_", "MPIX_Reduce_init", 'o', true, 10, list_694},
-    {"MPIX_REDUCE_SCATTER_BLOCK_INIT", "MPIX_Reduce_scatter_block_init", 'f', true, 9, list_695},
-    {"mpix_reduce_scatter_block_init", "MPIX_Reduce_scatter_block_init", 'f', true, 9, list_695},
     {"mpix_reduce_scatter_block_init_", "MPIX_Reduce_scatter_block_init", 'f', true, 9, list_695},
     {"mpix_reduce_scatter_block_init__", "MPIX_Reduce_scatter_block_init", 'f', true, 9, list_695},
     {"mpix_reduce_scatter_block_init_f08_", "MPIX_Reduce_scatter_block_init", 'o', true, 9, list_695},
-    {"MPIX_REDUCE_SCATTER_INIT", "MPIX_Reduce_scatter_init", 'f', true, 9, list_696},
-    {"mpix_reduce_scatter_init", "MPIX_Reduce_scatter_init", 'f', true, 9, list_696},
     {"mpix_reduce_scatter_init_", "MPIX_Reduce_scatter_init", 'f', true, 9, list_696},
     {"mpix_reduce_scatter_init__", "MPIX_Reduce_scatter_init", 'f', true, 9, list_696},
     {"mpix_reduce_scatter_init_f08_", "MPIX_Reduce_scatter_init", 'o', true, 9, list_696},
-    {"MPIX_SCAN_INIT", "MPIX_Scan_init", 'f', true, 9, list_697},
-    {"mpix_scan_init", "MPIX_Scan_init", 'f', true, 9, list_697},
     {"mpix_scan_init_", "MPIX_Scan_init", 'f', true, 9, list_697},
     {"mpix_scan_init__", "MPIX_Scan_init", 'f', true, 9, list_697},
     {"mpix_scan_init_f08_", "MPIX_Scan_init", 'o', true, 9, list_697},
-    {"MPIX_SCATTER_INIT", "MPIX_Scatter_init", 'f', true, 11, list_698},
-    {"mpix_scatter_init", "MPIX_Scatter_init", 'f', true, 11, list_698},
     {"mpix_scatter_init_", "MPIX_Scatter_init", 'f', true, 11, list_698},
     {"mpix_scatter_init__", "MPIX_Scatter_init", 'f', true, 11, list_698},
     {"mpix_scatter_init_f08_", "MPIX_Scatter_init", 'o', true, 11, list_698},
-    {"MPIX_SCATTERV_INIT", "MPIX_Scatterv_init", 'f', true, 12, list_699},
-    {"mpix_scatterv_init", "MPIX_Scatterv_init", 'f', true, 12, list_699},
     {"mpix_scatterv_init_", "MPIX_Scatterv_init", 'f', true, 12, list_699},
     {"mpix_scatterv_init__", "MPIX_Scatterv_init", 'f', true, 12, list_699},
     {"mpix_scatterv_init_f08_", "MPIX_Scatterv_init", 'o', true, 12, list_699},
-    {"MPI_ABORT", "MPI_Abort", 'f', true, 3, list_700},
-    {"mpi_abort", "MPI_Abort", 'f', true, 3, list_700},
     {"mpi_abort_", "MPI_Abort", 'f', true, 3, list_700},
     {"mpi_abort__", "MPI_Abort", 'f', true, 3, list_700},
     {"mpi_abort_f08_", "MPI_Abort", 'o', true, 3, list_700},
-    {"MPI_ACCUMULATE", "MPI_Accumulate", 'f', true, 10, list_701},
-    {"mpi_accumulate", "MPI_Accumulate", 'f', true, 10, list_701},
     {"mpi_accumulate_", "MPI_Accumulate", 'f', true, 10, list_701},
     {"mpi_accumulate__", "MPI_Accumulate", 'f', true, 10, list_701},
     {"mpi_accumulate_f08_", "MPI_Accumulate", 'o', true, 10, list_701},
-    {"MPI_ALLGATHER", "MPI_Allgather", 'f', true, 8, list_702},
-    {"mpi_allgather", "MPI_Allgather", 'f', true, 8, list_702},
     {"mpi_allgather_", "MPI_Allgather", 'f', true, 8, list_702},
     {"mpi_allgather__", "MPI_Allgather", 'f', true, 8, list_702},
     {"mpi_allgather_f08_", "MPI_Allgather", 'o', true, 8, list_702},
-    {"MPI_ALLGATHER_INIT", "MPI_Allgather_init", 'f', true, 10, list_703},
-    {"mpi_allgather_init", "MPI_Allgather_init", 'f', true, 10, list_703},
     {"mpi_allgather_init_", "MPI_Allgather_init", 'f', true, 10, list_703},
     {"mpi_allgather_init__", "MPI_Allgather_init", 'f', true, 10, list_703},
     {"mpi_allgather_init_f08_", "MPI_Allgather_init", 'o', true, 10, list_703},
-    {"MPI_ALLGATHERV", "MPI_Allgatherv", 'f', true, 9, list_704},
-    {"mpi_allgatherv", "MPI_Allgatherv", 'f', true, 9, list_704},
     {"mpi_allgatherv_", "MPI_Allgatherv", 'f', true, 9, list_704},
     {"mpi_allgatherv__", "MPI_Allgatherv", 'f', true, 9, list_704},
     {"mpi_allgatherv_f08_", "MPI_Allgatherv", 'o', true, 9, list_704},
-    {"MPI_ALLGATHERV_INIT", "MPI_Allgatherv_init", 'f', true, 11, list_705},
-    {"mpi_allgatherv_init", "MPI_Allgatherv_init", 'f', true, 11, list_705},
     {"mpi_allgatherv_init_", "MPI_Allgatherv_init", 'f', true, 11, list_705},
     {"mpi_allgatherv_init__", "MPI_Allgatherv_init", 'f', true, 11, list_705},
     {"mpi_allgatherv_init_f08_", "MPI_Allgatherv_init", 'o', true, 11, list_705},
-    {"MPI_ALLREDUCE", "MPI_Allreduce", 'f', true, 7, list_706},
-    {"mpi_allreduce", "MPI_Allreduce", 'f', true, 7, list_706},
     {"mpi_allreduce_", "MPI_Allreduce", 'f', true, 7, list_706},
     {"mpi_allreduce__", "MPI_Allreduce", 'f', true, 7, list_706},
     {"mpi_allreduce_f08_", "MPI_Allreduce", 'o', true, 7, list_706},
-    {"MPI_ALLREDUCE_INIT", "MPI_Allreduce_init", 'f', true, 9, list_707},
-    {"mpi_allreduce_init", "MPI_Allreduce_init", 'f', true, 9, list_707},
     {"mpi_allreduce_init_", "MPI_Allreduce_init", 'f', true, 9, list_707},
     {"mpi_allreduce_init__", "MPI_Allreduce_init", 'f', true, 9, list_707},
     {"mpi_allreduce_init_f08_", "MPI_Allreduce_init", 'o', true, 9, list_707},
-    {"MPI_ALLTOALL", "MPI_Alltoall", 'f', true, 8, list_708},
-    {"mpi_alltoall", "MPI_Alltoall", 'f', true, 8, list_708},
     {"mpi_alltoall_", "MPI_Alltoall", 'f', true, 8, list_708},
     {"mpi_alltoall__", "MPI_Alltoall", 'f', true, 8, list_708},
     {"mpi_alltoall_f08_", "MPI_Alltoall", 'o', true, 8, list_708},
-    {"MPI_ALLTOALL_INIT", "MPI_Alltoall_init", 'f', true, 10, list_709},
-    {"mpi_alltoall_init", "MPI_Alltoall_init", 'f', true, 10, list_709},
     {"mpi_alltoall_init_", "MPI_Alltoall_init", 'f', true, 10, list_709},
     {"mpi_alltoall_init__", "MPI_Alltoall_init", 'f', true, 10, list_709},
     {"mpi_alltoall_init_f08_", "MPI_Alltoall_init", 'o', true, 10, list_709},
-    {"MPI_ALLTOALLV", "MPI_Alltoallv", 'f', true, 10, list_710},
-    {"mpi_alltoallv", "MPI_Alltoallv", 'f', true, 10, list_710},
     {"mpi_alltoallv_", "MPI_Alltoallv", 'f', true, 10, list_710},
     {"mpi_alltoallv__", "MPI_Alltoallv", 'f', true, 10, list_710},
     {"mpi_alltoallv_f08_", "MPI_Alltoallv", 'o', true, 10, list_710},
-    {"MPI_ALLTOALLV_INIT", "MPI_Alltoallv_init", 'f', true, 12, list_711},
-    {"mpi_alltoallv_init", "MPI_Alltoallv_init", 'f', true, 12, list_711},
     {"mpi_alltoallv_init_", "MPI_Alltoallv_init", 'f', true, 12, list_711},
     {"mpi_alltoallv_init__", "MPI_Alltoallv_init", 'f', true, 12, list_711},
     {"mpi_alltoallv_init_f08_", "MPI_Alltoallv_init", 'o', true, 12, list_711},
-    {"MPI_ALLTOALLW", "MPI_Alltoallw", 'f', true, 10, list_712},
-    {"mpi_alltoallw", "MPI_Alltoallw", 'f', true, 10, list_712},
     {"mpi_alltoallw_", "MPI_Alltoallw", 'f', true, 10, list_712},
     {"mpi_alltoallw__", "MPI_Alltoallw", 'f', true, 10, list_712},
     {"mpi_alltoallw_f08_", "MPI_Alltoallw", 'o', true, 10, list_712},
-    {"MPI_ALLTOALLW_INIT", "MPI_Alltoallw_init", 'f', true, 12, list_713},
-    {"mpi_alltoallw_init", "MPI_Alltoallw_init", 'f', true, 12, list_713},
     {"mpi_alltoallw_init_", "MPI_Alltoallw_init", 'f', true, 12, list_713},
     {"mpi_alltoallw_init__", "MPI_Alltoallw_init", 'f', true, 12, list_713},
     {"mpi_alltoallw_init_f08_", "MPI_Alltoallw_init", 'o', true, 12, list_713},
-    {"MPI_BARRIER", "MPI_Barrier", 'f', true, 2, list_714},
-    {"mpi_barrier", "MPI_Barrier", 'f', true, 2, list_714},
     {"mpi_barrier_", "MPI_Barrier", 'f', true, 2, list_714},
     {"mpi_barrier__", "MPI_Barrier", 'f', true, 2, list_714},
     {"mpi_barrier_f08_", "MPI_Barrier", 'o', true, 2, list_714},
-    {"MPI_BARRIER_INIT", "MPI_Barrier_init", 'f', true, 4, list_715},
-    {"mpi_barrier_init", "MPI_Barrier_init", 'f', true, 4, list_715},
     {"mpi_barrier_init_", "MPI_Barrier_init", 'f', true, 4, list_715},
     {"mpi_barrier_init__", "MPI_Barrier_init", 'f', true, 4, list_715},
     {"mpi_barrier_init_f08_", "MPI_Barrier_init", 'o', true, 4, list_715},
-    {"MPI_BCAST", "MPI_Bcast", 'f', true, 6, list_716},
-    {"mpi_bcast", "MPI_Bcast", 'f', true, 6, list_716},
     {"mpi_bcast_", "MPI_Bcast", 'f', true, 6, list_716},
     {"mpi_bcast__", "MPI_Bcast", 'f', true, 6, list_716},
     {"mpi_bcast_f08_", "MPI_Bcast", 'o', true, 6, list_716},
-    {"MPI_BCAST_INIT", "MPI_Bcast_init", 'f', true, 8, list_717},
-    {"mpi_bcast_init", "MPI_Bcast_init", 'f', true, 8, list_717},
     {"mpi_bcast_init_", "MPI_Bcast_init", 'f', true, 8, list_717},
     {"mpi_bcast_init__", "MPI_Bcast_init", 'f', true, 8, list_717},
     {"mpi_bcast_init_f08_", "MPI_Bcast_init", 'o', true, 8, list_717},
-    {"MPI_BSEND", "MPI_Bsend", 'f', true, 7, list_718},
-    {"mpi_bsend", "MPI_Bsend", 'f', true, 7, list_718},
     {"mpi_bsend_", "MPI_Bsend", 'f', true, 7, list_718},
     {"mpi_bsend__", "MPI_Bsend", 'f', true, 7, list_718},
     {"mpi_bsend_f08_", "MPI_Bsend", 'o', true, 7, list_718},
-    {"MPI_BSEND_INIT", "MPI_Bsend_init", 'f', true, 8, list_719},
-    {"mpi_bsend_init", "MPI_Bsend_init", 'f', true, 8, list_719},
     {"mpi_bsend_init_", "MPI_Bsend_init", 'f', true, 8, list_719},
     {"mpi_bsend_init__", "MPI_Bsend_init", 'f', true, 8, list_719},
     {"mpi_bsend_init_f08_", "MPI_Bsend_init", 'o', true, 8, list_719},
-    {"MPI_BUFFER_ATTACH", "MPI_Buffer_attach", 'f', true, 3, list_720},
-    {"mpi_buffer_attach", "MPI_Buffer_attach", 'f', true, 3, list_720},
     {"mpi_buffer_attach_", "MPI_Buffer_attach", 'f', true, 3, list_720},
     {"mpi_buffer_attach__", "MPI_Buffer_attach", 'f', true, 3, list_720},
     {"mpi_buffer_attach_f08_", "MPI_Buffer_attach", 'o', true, 3, list_720},
-    {"MPI_BUFFER_DETACH", "MPI_Buffer_detach", 'f', true, 3, list_721},
-    {"mpi_buffer_detach", "MPI_Buffer_detach", 'f', true, 3, list_721},
     {"mpi_buffer_detach_", "MPI_Buffer_detach", 'f', true, 3, list_721},
     {"mpi_buffer_detach__", "MPI_Buffer_detach", 'f', true, 3, list_721},
     {"mpi_buffer_detach_f08_", "MPI_Buffer_detach", 'o', true, 3, list_721},
     {"mpi_buffer_detach_f08_large_", "MPI_Buffer_detach", 'o', true, 3, list_721},
-    {"MPI_BUFFER_FLUSH", "MPI_Buffer_flush", 'f', true, 1, list_722},
-    {"mpi_buffer_flush", "MPI_Buffer_flush", 'f', true, 1, list_722},
     {"mpi_buffer_flush_", "MPI_Buffer_flush", 'f', true, 1, list_722},
     {"mpi_buffer_flush__", "MPI_Buffer_flush", 'f', true, 1, list_722},
     {"mpi_buffer_flush_f08_", "MPI_Buffer_flush", 'o', true, 1, list_722},
-    {"MPI_BUFFER_IFLUSH", "MPI_Buffer_iflush", 'f', true, 2, list_723},
-    {"mpi_buffer_iflush", "MPI_Buffer_iflush", 'f', true, 2, list_723},
     {"mpi_buffer_iflush_", "MPI_Buffer_iflush", 'f', true, 2, list_723},
     {"mpi_buffer_iflush__", "MPI_Buffer_iflush", 'f', true, 2, list_723},
     {"mpi_buffer_iflush_f08_", "MPI_Buffer_iflush", 'o', true, 2, list_723},
-    {"MPI_CANCEL", "MPI_Cancel", 'f', true, 2, list_724},
-    {"mpi_cancel", "MPI_Cancel", 'f', true, 2, list_724},
     {"mpi_cancel_", "MPI_Cancel", 'f', true, 2, list_724},
     {"mpi_cancel__", "MPI_Cancel", 'f', true, 2, list_724},
     {"mpi_cancel_f08_", "MPI_Cancel", 'o', true, 2, list_724},
-    {"MPI_CART_CREATE", "MPI_Cart_create", 'f', true, 7, list_725},
-    {"mpi_cart_create", "MPI_Cart_create", 'f', true, 7, list_725},
     {"mpi_cart_create_", "MPI_Cart_create", 'f', true, 7, list_725},
     {"mpi_cart_create__", "MPI_Cart_create", 'f', true, 7, list_725},
     {"mpi_cart_create_f08_", "MPI_Cart_create", 'o', true, 7, list_725},
-    {"MPI_CART_MAP", "MPI_Cart_map", 'f', true, 6, list_726},
-    {"mpi_cart_map", "MPI_Cart_map", 'f', true, 6, list_726},
     {"mpi_cart_map_", "MPI_Cart_map", 'f', true, 6, list_726},
     {"mpi_cart_map__", "MPI_Cart_map", 'f', true, 6, list_726},
     {"mpi_cart_map_f08_", "MPI_Cart_map", 'o', true, 6, list_726},
-    {"MPI_CART_SUB", "MPI_Cart_sub", 'f', true, 4, list_727},
-    {"mpi_cart_sub", "MPI_Cart_sub", 'f', true, 4, list_727},
     {"mpi_cart_sub_", "MPI_Cart_sub", 'f', true, 4, list_727},
     {"mpi_cart_sub__", "MPI_Cart_sub", 'f', true, 4, list_727},
     {"mpi_cart_sub_f08_", "MPI_Cart_sub", 'o', true, 4, list_727},
-    {"MPI_COMM_ACCEPT", "MPI_Comm_accept", 'f', true, 7, list_728},
-    {"mpi_comm_accept", "MPI_Comm_accept", 'f', true, 7, list_728},
     {"mpi_comm_accept_", "MPI_Comm_accept", 'f', true, 7, list_728},
     {"mpi_comm_accept__", "MPI_Comm_accept", 'f', true, 7, list_728},
     {"mpi_comm_accept_f08_", "MPI_Comm_accept", 'o', true, 7, list_728},
-    {"MPI_COMM_ATTACH_BUFFER", "MPI_Comm_attach_buffer", 'f', true, 4, list_729},
-    {"mpi_comm_attach_buffer", "MPI_Comm_attach_buffer", 'f', true, 4, list_729},
     {"mpi_comm_attach_buffer_", "MPI_Comm_attach_buffer", 'f', true, 4, list_729},
     {"mpi_comm_attach_buffer__", "MPI_Comm_attach_buffer", 'f', true, 4, list_729},
     {"mpi_comm_attach_buffer_f08_", "MPI_Comm_attach_buffer", 'o', true, 4, list_729},
-    {"MPI_COMM_CONNECT", "MPI_Comm_connect", 'f', true, 7, list_730},
-    {"mpi_comm_connect", "MPI_Comm_connect", 'f', true, 7, list_730},
     {"mpi_comm_connect_", "MPI_Comm_connect", 'f', true, 7, list_730},
     {"mpi_comm_connect__", "MPI_Comm_connect", 'f', true, 7, list_730},
     {"mpi_comm_connect_f08_", "MPI_Comm_connect", 'o', true, 7, list_730},
-    {"MPI_COMM_CREATE", "MPI_Comm_create", 'f', true, 4, list_731},
-    {"mpi_comm_create", "MPI_Comm_create", 'f', true, 4, list_731},
     {"mpi_comm_create_", "MPI_Comm_create", 'f', true, 4, list_731},
     {"mpi_comm_create__", "MPI_Comm_create", 'f', true, 4, list_731},
     {"mpi_comm_create_f08_", "MPI_Comm_create", 'o', true, 4, list_731},
-    {"MPI_COMM_CREATE_FROM_GROUP", "MPI_Comm_create_from_group", 'f', true, 7, list_732},
-    {"mpi_comm_create_from_group", "MPI_Comm_create_from_group", 'f', true, 7, list_732},
     {"mpi_comm_create_from_group_", "MPI_Comm_create_from_group", 'f', true, 7, list_732},
     {"mpi_comm_create_from_group__", "MPI_Comm_create_from_group", 'f', true, 7, list_732},
     {"mpi_comm_create_from_group_f08_", "MPI_Comm_create_from_group", 'o', true, 7, list_732},
-    {"MPI_COMM_CREATE_GROUP", "MPI_Comm_create_group", 'f', true, 5, list_733},
-    {"mpi_comm_create_group", "MPI_Comm_create_group", 'f', true, 5, list_733},
     {"mpi_comm_create_group_", "MPI_Comm_create_group", 'f', true, 5, list_733},
     {"mpi_comm_create_group__", "MPI_Comm_create_group", 'f', true, 5, list_733},
     {"mpi_comm_create_group_f08_", "MPI_Comm_create_group", 'o', true, 5, list_733},
-    {"MPI_COMM_DETACH_BUFFER", "MPI_Comm_detach_buffer", 'f', true, 4, list_734},
-    {"mpi_comm_detach_buffer", "MPI_Comm_detach_buffer", 'f', true, 4, list_734},
     {"mpi_comm_detach_buffer_", "MPI_Comm_detach_buffer", 'f', true, 4, list_734},
     {"mpi_comm_detach_buffer__", "MPI_Comm_detach_buffer", 'f', true, 4, list_734},
     {"mpi_comm_detach_buffer_f08_", "MPI_Comm_detach_buffer", 'o', true, 4, list_734},
     {"mpi_comm_detach_buffer_f08_large_", "MPI_Comm_detach_buffer", 'o', true, 4, list_734},
-    {"MPI_COMM_DISCONNECT", "MPI_Comm_disconnect", 'f', true, 2, list_735},
-    {"mpi_comm_disconnect", "MPI_Comm_disconnect", 'f', true, 2, list_735},
     {"mpi_comm_disconnect_", "MPI_Comm_disconnect", 'f', true, 2, list_735},
     {"mpi_comm_disconnect__", "MPI_Comm_disconnect", 'f', true, 2, list_735},
     {"mpi_comm_disconnect_f08_", "MPI_Comm_disconnect", 'o', true, 2, list_735},
-    {"MPI_COMM_DUP", "MPI_Comm_dup", 'f', true, 3, list_736},
-    {"mpi_comm_dup", "MPI_Comm_dup", 'f', true, 3, list_736},
     {"mpi_comm_dup_", "MPI_Comm_dup", 'f', true, 3, list_736},
     {"mpi_comm_dup__", "MPI_Comm_dup", 'f', true, 3, list_736},
     {"mpi_comm_dup_f08_", "MPI_Comm_dup", 'o', true, 3, list_736},
-    {"MPI_COMM_DUP_WITH_INFO", "MPI_Comm_dup_with_info", 'f', true, 4, list_737},
-    {"mpi_comm_dup_with_info", "MPI_Comm_dup_with_info", 'f', true, 4, list_737},
     {"mpi_comm_dup_with_info_", "MPI_Comm_dup_with_info", 'f', true, 4, list_737},
     {"mpi_comm_dup_with_info__", "MPI_Comm_dup_with_info", 'f', true, 4, list_737},
     {"mpi_comm_dup_with_info_f08_", "MPI_Comm_dup_with_info", 'o', true, 4, list_737},
-    {"MPI_COMM_FLUSH_BUFFER", "MPI_Comm_flush_buffer", 'f', true, 2, list_738},
-    {"mpi_comm_flush_buffer", "MPI_Comm_flush_buffer", 'f', true, 2, list_738},
     {"mpi_comm_flush_buffer_", "MPI_Comm_flush_buffer", 'f', true, 2, list_738},
     {"mpi_comm_flush_buffer__", "MPI_Comm_flush_buffer", 'f', true, 2, list_738},
     {"mpi_comm_flush_buffer_f08_", "MPI_Comm_flush_buffer", 'o', true, 2, list_738},
-    {"MPI_COMM_FREE", "MPI_Comm_free", 'f', true, 2, list_739},
-    {"mpi_comm_free", "MPI_Comm_free", 'f', true, 2, list_739},
     {"mpi_comm_free_", "MPI_Comm_free", 'f', true, 2, list_739},
     {"mpi_comm_free__", "MPI_Comm_free", 'f', true, 2, list_739},
     {"mpi_comm_free_f08_", "MPI_Comm_free", 'o', true, 2, list_739},
-    {"MPI_COMM_IDUP", "MPI_Comm_idup", 'f', true, 4, list_740},
-    {"mpi_comm_idup", "MPI_Comm_idup", 'f', true, 4, list_740},
     {"mpi_comm_idup_", "MPI_Comm_idup", 'f', true, 4, list_740},
     {"mpi_comm_idup__", "MPI_Comm_idup", 'f', true, 4, list_740},
     {"mpi_comm_idup_f08_", "MPI_Comm_idup", 'o', true, 4, list_740},
-    {"MPI_COMM_IDUP_WITH_INFO", "MPI_Comm_idup_with_info", 'f', true, 5, list_741},
-    {"mpi_comm_idup_with_info", "MPI_Comm_idup_with_info", 'f', true, 5, list_741},
     {"mpi_comm_idup_with_info_", "MPI_Comm_idup_with_info", 'f', true, 5, list_741},
     {"mpi_comm_idup_with_info__", "MPI_Comm_idup_with_info", 'f', true, 5, list_741},
     {"mpi_comm_idup_with_info_f08_", "MPI_Comm_idup_with_info", 'o', true, 5, list_741},
-    {"MPI_COMM_IFLUSH_BUFFER", "MPI_Comm_iflush_buffer", 'f', true, 3, list_742},
-    {"mpi_comm_iflush_buffer", "MPI_Comm_iflush_buffer", 'f', true, 3, list_742},
     {"mpi_comm_iflush_buffer_", "MPI_Comm_iflush_buffer", 'f', true, 3, list_742},
     {"mpi_comm_iflush_buffer__", "MPI_Comm_iflush_buffer", 'f', true, 3, list_742},
     {"mpi_comm_iflush_buffer_f08_", "MPI_Comm_iflush_buffer", 'o', true, 3, list_742},
-    {"MPI_COMM_JOIN", "MPI_Comm_join", 'f', true, 3, list_743},
-    {"mpi_comm_join", "MPI_Comm_join", 'f', true, 3, list_743},
     {"mpi_comm_join_", "MPI_Comm_join", 'f', true, 3, list_743},
     {"mpi_comm_join__", "MPI_Comm_join", 'f', true, 3, list_743},
     {"mpi_comm_join_f08_", "MPI_Comm_join", 'o', true, 3, list_743},
-    {"MPI_COMM_SET_INFO", "MPI_Comm_set_info", 'f', true, 3, list_744},
-    {"mpi_comm_set_info", "MPI_Comm_set_info", 'f', true, 3, list_744},
     {"mpi_comm_set_info_", "MPI_Comm_set_info", 'f', true, 3, list_744},
     {"mpi_comm_set_info__", "MPI_Comm_set_info", 'f', true, 3, list_744},
     {"mpi_comm_set_info_f08_", "MPI_Comm_set_info", 'o', true, 3, list_744},
-    {"MPI_COMM_SET_NAME", "MPI_Comm_set_name", 'f', true, 4, list_745},
-    {"mpi_comm_set_name", "MPI_Comm_set_name", 'f', true, 4, list_745},
     {"mpi_comm_set_name_", "MPI_Comm_set_name", 'f', true, 4, list_745},
     {"mpi_comm_set_name__", "MPI_Comm_set_name", 'f', true, 4, list_745},
     {"mpi_comm_set_name_f08_", "MPI_Comm_set_name", 'o', true, 4, list_745},
-    {"MPI_COMM_SPAWN", "MPI_Comm_spawn", 'f', true, 11, list_746},
-    {"mpi_comm_spawn", "MPI_Comm_spawn", 'f', true, 11, list_746},
     {"mpi_comm_spawn_", "MPI_Comm_spawn", 'f', true, 11, list_746},
     {"mpi_comm_spawn__", "MPI_Comm_spawn", 'f', true, 11, list_746},
     {"mpi_comm_spawn_f08_", "MPI_Comm_spawn", 'o', true, 11, list_746},
-    {"MPI_COMM_SPAWN_MULTIPLE", "MPI_Comm_spawn_multiple", 'f', true, 12, list_747},
-    {"mpi_comm_spawn_multiple", "MPI_Comm_spawn_multiple", 'f', true, 12, list_747},
     {"mpi_comm_spawn_multiple_", "MPI_Comm_spawn_multiple", 'f', true, 12, list_747},
     {"mpi_comm_spawn_multiple__", "MPI_Comm_spawn_multiple", 'f', true, 12, list_747},
     {"mpi_comm_spawn_multiple_f08_", "MPI_Comm_spawn_multiple", 'o', true, 12, list_747},
-    {"MPI_COMM_SPLIT", "MPI_Comm_split", 'f', true, 5, list_748},
-    {"mpi_comm_split", "MPI_Comm_split", 'f', true, 5, list_748},
     {"mpi_comm_split_", "MPI_Comm_split", 'f', true, 5, list_748},
     {"mpi_comm_split__", "MPI_Comm_split", 'f', true, 5, list_748},
     {"mpi_comm_split_f08_", "MPI_Comm_split", 'o', true, 5, list_748},
-    {"MPI_COMM_SPLIT_TYPE", "MPI_Comm_split_type", 'f', true, 6, list_749},
-    {"mpi_comm_split_type", "MPI_Comm_split_type", 'f', true, 6, list_749},
     {"mpi_comm_split_type_", "MPI_Comm_split_type", 'f', true, 6, list_749},
     {"mpi_comm_split_type__", "MPI_Comm_split_type", 'f', true, 6, list_749},
     {"mpi_comm_split_type_f08_", "MPI_Comm_split_type", 'o', true, 6, list_749},
-    {"MPI_COMPARE_AND_SWAP", "MPI_Compare_and_swap", 'f', true, 8, list_750},
-    {"mpi_compare_and_swap", "MPI_Compare_and_swap", 'f', true, 8, list_750},
     {"mpi_compare_and_swap_", "MPI_Compare_and_swap", 'f', true, 8, list_750},
     {"mpi_compare_and_swap__", "MPI_Compare_and_swap", 'f', true, 8, list_750},
     {"mpi_compare_and_swap_f08_", "MPI_Compare_and_swap", 'o', true, 8, list_750},
-    {"MPI_DIST_GRAPH_CREATE", "MPI_Dist_graph_create", 'f', true, 10, list_751},
-    {"mpi_dist_graph_create", "MPI_Dist_graph_create", 'f', true, 10, list_751},
     {"mpi_dist_graph_create_", "MPI_Dist_graph_create", 'f', true, 10, list_751},
     {"mpi_dist_graph_create__", "MPI_Dist_graph_create", 'f', true, 10, list_751},
     {"mpi_dist_graph_create_f08_", "MPI_Dist_graph_create", 'o', true, 10, list_751},
-    {"MPI_DIST_GRAPH_CREATE_ADJACENT", "MPI_Dist_graph_create_adjacent", 'f', true, 11, list_752},
-    {"mpi_dist_graph_create_adjacent", "MPI_Dist_graph_create_adjacent", 'f', true, 11, list_752},
     {"mpi_dist_graph_create_adjacent_", "MPI_Dist_graph_create_adjacent", 'f', true, 11, list_752},
     {"mpi_dist_graph_create_adjacent__", "MPI_Dist_graph_create_adjacent", 'f', true, 11, list_752},
     {"mpi_dist_graph_create_adjacent_f08_", "MPI_Dist_graph_create_adjacent", 'o', true, 11, list_752},
-    {"MPI_EXSCAN", "MPI_Exscan", 'f', true, 7, list_753},
-    {"mpi_exscan", "MPI_Exscan", 'f', true, 7, list_753},
     {"mpi_exscan_", "MPI_Exscan", 'f', true, 7, list_753},
     {"mpi_exscan__", "MPI_Exscan", 'f', true, 7, list_753},
     {"mpi_exscan_f08_", "MPI_Exscan", 'o', true, 7, list_753},
-    {"MPI_EXSCAN_INIT", "MPI_Exscan_init", 'f', true, 9, list_754},
-    {"mpi_exscan_init", "MPI_Exscan_init", 'f', true, 9, list_754},
     {"mpi_exscan_init_", "MPI_Exscan_init", 'f', true, 9, list_754},
     {"mpi_exscan_init__", "MPI_Exscan_init", 'f', true, 9, list_754},
     {"mpi_exscan_init_f08_", "MPI_Exscan_init", 'o', true, 9, list_754},
-    {"MPI_FETCH_AND_OP", "MPI_Fetch_and_op", 'f', true, 8, list_755},
-    {"mpi_fetch_and_op", "MPI_Fetch_and_op", 'f', true, 8, list_755},
     {"mpi_fetch_and_op_", "MPI_Fetch_and_op", 'f', true, 8, list_755},
     {"mpi_fetch_and_op__", "MPI_Fetch_and_op", 'f', true, 8, list_755},
     {"mpi_fetch_and_op_f08_", "MPI_Fetch_and_op", 'o', true, 8, list_755},
-    {"MPI_FILE_CLOSE", "MPI_File_close", 'f', true, 2, list_756},
-    {"mpi_file_close", "MPI_File_close", 'f', true, 2, list_756},
     {"mpi_file_close_", "MPI_File_close", 'f', true, 2, list_756},
     {"mpi_file_close__", "MPI_File_close", 'f', true, 2, list_756},
     {"mpi_file_close_f08_", "MPI_File_close", 'o', true, 2, list_756},
-    {"MPI_FILE_DELETE", "MPI_File_delete", 'f', true, 4, list_757},
-    {"mpi_file_delete", "MPI_File_delete", 'f', true, 4, list_757},
     {"mpi_file_delete_", "MPI_File_delete", 'f', true, 4, list_757},
     {"mpi_file_delete__", "MPI_File_delete", 'f', true, 4, list_757},
     {"mpi_file_delete_f08_", "MPI_File_delete", 'o', true, 4, list_757},
-    {"MPI_FILE_GET_POSITION_SHARED", "MPI_File_get_position_shared", 'f', true, 3, list_758},
-    {"mpi_file_get_position_shared", "MPI_File_get_position_shared", 'f', true, 3, list_758},
     {"mpi_file_get_position_shared_", "MPI_File_get_position_shared", 'f', true, 3, list_758},
     {"mpi_file_get_position_shared__", "MPI_File_get_position_shared", 'f', true, 3, list_758},
     {"mpi_file_get_position_shared_f08_", "MPI_File_get_position_shared", 'o', true, 3, list_758},
-    {"MPI_FILE_GET_SIZE", "MPI_File_get_size", 'f', true, 3, list_759},
-    {"mpi_file_get_size", "MPI_File_get_size", 'f', true, 3, list_759},
     {"mpi_file_get_size_", "MPI_File_get_size", 'f', true, 3, list_759},
     {"mpi_file_get_size__", "MPI_File_get_size", 'f', true, 3, list_759},
     {"mpi_file_get_size_f08_", "MPI_File_get_size", 'o', true, 3, list_759},
-    {"MPI_FILE_IREAD", "MPI_File_iread", 'f', true, 6, list_760},
-    {"mpi_file_iread", "MPI_File_iread", 'f', true, 6, list_760},
     {"mpi_file_iread_", "MPI_File_iread", 'f', true, 6, list_760},
     {"mpi_file_iread__", "MPI_File_iread", 'f', true, 6, list_760},
     {"mpi_file_iread_f08_", "MPI_File_iread", 'o', true, 6, list_760},
-    {"MPI_FILE_IREAD_ALL", "MPI_File_iread_all", 'f', true, 6, list_761},
-    {"mpi_file_iread_all", "MPI_File_iread_all", 'f', true, 6, list_761},
     {"mpi_file_iread_all_", "MPI_File_iread_all", 'f', true, 6, list_761},
     {"mpi_file_iread_all__", "MPI_File_iread_all", 'f', true, 6, list_761},
     {"mpi_file_iread_all_f08_", "MPI_File_iread_all", 'o', true, 6, list_761},
-    {"MPI_FILE_IREAD_AT", "MPI_File_iread_at", 'f', true, 7, list_762},
-    {"mpi_file_iread_at", "MPI_File_iread_at", 'f', true, 7, list_762},
     {"mpi_file_iread_at_", "MPI_File_iread_at", 'f', true, 7, list_762},
     {"mpi_file_iread_at__", "MPI_File_iread_at", 'f', true, 7, list_762},
     {"mpi_file_iread_at_f08_", "MPI_File_iread_at", 'o', true, 7, list_762},
-    {"MPI_FILE_IREAD_AT_ALL", "MPI_File_iread_at_all", 'f', true, 7, list_763},
-    {"mpi_file_iread_at_all", "MPI_File_iread_at_all", 'f', true, 7, list_763},
     {"mpi_file_iread_at_all_", "MPI_File_iread_at_all", 'f', true, 7, list_763},
     {"mpi_file_iread_at_all__", "MPI_File_iread_at_all", 'f', true, 7, list_763},
     {"mpi_file_iread_at_all_f08_", "MPI_File_iread_at_all", 'o', true, 7, list_763},
-    {"MPI_FILE_IREAD_SHARED", "MPI_File_iread_shared", 'f', true, 6, list_764},
-    {"mpi_file_iread_shared", "MPI_File_iread_shared", 'f', true, 6, list_764},
     {"mpi_file_iread_shared_", "MPI_File_iread_shared", 'f', true, 6, list_764},
     {"mpi_file_iread_shared__", "MPI_File_iread_shared", 'f', true, 6, list_764},
     {"mpi_file_iread_shared_f08_", "MPI_File_iread_shared", 'o', true, 6, list_764},
-    {"MPI_FILE_IWRITE", "MPI_File_iwrite", 'f', true, 6, list_765},
-    {"mpi_file_iwrite", "MPI_File_iwrite", 'f', true, 6, list_765},
     {"mpi_file_iwrite_", "MPI_File_iwrite", 'f', true, 6, list_765},
     {"mpi_file_iwrite__", "MPI_File_iwrite", 'f', true, 6, list_765},
     {"mpi_file_iwrite_f08_", "MPI_File_iwrite", 'o', true, 6, list_765},
-    {"MPI_FILE_IWRITE_ALL", "MPI_File_iwrite_all", 'f', true, 6, list_766},
-    {"mpi_file_iwrite_all", "MPI_File_iwrite_all", 'f', true, 6, list_766},
     {"mpi_file_iwrite_all_", "MPI_File_iwrite_all", 'f', true, 6, list_766},
     {"mpi_file_iwrite_all__", "MPI_File_iwrite_all", 'f', true, 6, list_766},
     {"mpi_file_iwrite_all_f08_", "MPI_File_iwrite_all", 'o', true, 6, list_766},
-    {"MPI_FILE_IWRITE_AT", "MPI_File_iwrite_at", 'f', true, 7, list_767},
-    {"mpi_file_iwrite_at", "MPI_File_iwrite_at", 'f', true, 7, list_767},
     {"mpi_file_iwrite_at_", "MPI_File_iwrite_at", 'f', true, 7, list_767},
     {"mpi_file_iwrite_at__", "MPI_File_iwrite_at", 'f', true, 7, list_767},
     {"mpi_file_iwrite_at_f08_", "MPI_File_iwrite_at", 'o', true, 7, list_767},
-    {"MPI_FILE_IWRITE_AT_ALL", "MPI_File_iwrite_at_all", 'f', true, 7, list_768},
-    {"mpi_file_iwrite_at_all", "MPI_File_iwrite_at_all", 'f', true, 7, list_768},
     {"mpi_file_iwrite_at_all_", "MPI_File_iwrite_at_all", 'f', true, 7, list_768},
     {"mpi_file_iwrite_at_all__", "MPI_File_iwrite_at_all", 'f', true, 7, list_768},
     {"mpi_file_iwrite_at_all_f08_", "MPI_File_iwrite_at_all", 'o', true, 7, list_768},
-    {"MPI_FILE_IWRITE_SHARED", "MPI_File_iwrite_shared", 'f', true, 6, list_769},
-    {"mpi_file_iwrite_shared", "MPI_File_iwrite_shared", 'f', true, 6, list_769},
     {"mpi_file_iwrite_shared_", "MPI_File_iwrite_shared", 'f', true, 6, list_769},
     {"mpi_file_iwrite_shared__", "MPI_File_iwrite_shared", 'f', true, 6, list_769},
     {"mpi_file_iwrite_shared_f08_", "MPI_File_iwrite_shared", 'o', true, 6, list_769},
-    {"MPI_FILE_OPEN", "MPI_File_open", 'f', true, 7, list_770},
-    {"mpi_file_open", "MPI_File_open", 'f', true, 7, list_770},
     {"mpi_file_open_", "MPI_File_open", 'f', true, 7, list_770},
     {"mpi_file_open__", "MPI_File_open", 'f', true, 7, list_770},
     {"mpi_file_open_f08_", "MPI_File_open", 'o', true, 7, list_770},
-    {"MPI_FILE_PREALLOCATE", "MPI_File_preallocate", 'f', true, 3, list_771},
-    {"mpi_file_preallocate", "MPI_File_preallocate", 'f', true, 3, list_771},
     {"mpi_file_preallocate_", "MPI_File_preallocate", 'f', true, 3, list_771},
     {"mpi_file_preallocate__", "MPI_File_preallocate", 'f', true, 3, list_771},
     {"mpi_file_preallocate_f08_", "MPI_File_preallocate", 'o', true, 3, list_771},
-    {"MPI_FILE_READ", "MPI_File_read", 'f', true, 6, list_772},
-    {"mpi_file_read", "MPI_File_read", 'f', true, 6, list_772},
     {"mpi_file_read_", "MPI_File_read", 'f', true, 6, list_772},
     {"mpi_file_read__", "MPI_File_read", 'f', true, 6, list_772},
     {"mpi_file_read_f08_", "MPI_File_read", 'o', true, 6, list_772},
-    {"MPI_FILE_READ_ALL", "MPI_File_read_all", 'f', true, 6, list_773},
-    {"mpi_file_read_all", "MPI_File_read_all", 'f', true, 6, list_773},
     {"mpi_file_read_all_", "MPI_File_read_all", 'f', true, 6, list_773},
     {"mpi_file_read_all__", "MPI_File_read_all", 'f', true, 6, list_773},
     {"mpi_file_read_all_f08_", "MPI_File_read_all", 'o', true, 6, list_773},
-    {"MPI_FILE_READ_ALL_BEGIN", "MPI_File_read_all_begin", 'f', true, 5, list_774},
-    {"mpi_file_read_all_begin", "MPI_File_read_all_begin", 'f', true, 5, list_774},
     {"mpi_file_read_all_begin_", "MPI_File_read_all_begin", 'f', true, 5, list_774},
     {"mpi_file_read_all_begin__", "MPI_File_read_all_begin", 'f', true, 5, list_774},
     {"mpi_file_read_all_begin_f08_", "MPI_File_read_all_begin", 'o', true, 5, list_774},
-    {"MPI_FILE_READ_ALL_END", "MPI_File_read_all_end", 'f', true, 4, list_775},
-    {"mpi_file_read_all_end", "MPI_File_read_all_end", 'f', true, 4, list_775},
     {"mpi_file_read_all_end_", "MPI_File_read_all_end", 'f', true, 4, list_775},
     {"mpi_file_read_all_end__", "MPI_File_read_all_end", 'f', true, 4, list_775},
     {"mpi_file_read_all_end_f08_", "MPI_File_read_all_end", 'o', true, 4, list_775},
-    {"MPI_FILE_READ_AT", "MPI_File_read_at", 'f', true, 7, list_776},
-    {"mpi_file_read_at", "MPI_File_read_at", 'f', true, 7, list_776},
     {"mpi_file_read_at_", "MPI_File_read_at", 'f', true, 7, list_776},
     {"mpi_file_read_at__", "MPI_File_read_at", 'f', true, 7, list_776},
     {"mpi_file_read_at_f08_", "MPI_File_read_at", 'o', true, 7, list_776},
-    {"MPI_FILE_READ_AT_ALL", "MPI_File_read_at_all", 'f', true, 7, list_777},
-    {"mpi_file_read_at_all", "MPI_File_read_at_all", 'f', true, 7, list_777},
     {"mpi_file_read_at_all_", "MPI_File_read_at_all", 'f', true, 7, list_777},
     {"mpi_file_read_at_all__", "MPI_File_read_at_all", 'f', true, 7, list_777},
     {"mpi_file_read_at_all_f08_", "MPI_File_read_at_all", 'o', true, 7, list_777},
-    {"MPI_FILE_READ_AT_ALL_BEGIN", "MPI_File_read_at_all_begin", 'f', true, 6, list_778},
-    {"mpi_file_read_at_all_begin", "MPI_File_read_at_all_begin", 'f', true, 6, list_778},
     {"mpi_file_read_at_all_begin_", "MPI_File_read_at_all_begin", 'f', true, 6, list_778},
     {"mpi_file_read_at_all_begin__", "MPI_File_read_at_all_begin", 'f', true, 6, list_778},
     {"mpi_file_read_at_all_begin_f08_", "MPI_File_read_at_all_begin", 'o', true, 6, list_778},
-    {"MPI_FILE_READ_AT_ALL_END", "MPI_File_read_at_all_end", 'f', true, 4, list_779},
-    {"mpi_file_read_at_all_end", "MPI_File_read_at_all_end", 'f', true, 4, list_779},
     {"mpi_file_read_at_all_end_", "MPI_File_read_at_all_end", 'f', true, 4, list_779},
     {"mpi_file_read_at_all_end__", "MPI_File_read_at_all_end", 'f', true, 4, list_779},
     {"mpi_file_read_at_all_end_f08_", "MPI_File_read_at_all_end", 'o', true, 4, list_779},
-    {"MPI_FILE_READ_ORDERED", "MPI_File_read_ordered", 'f', true, 6, list_780},
-    {"mpi_file_read_ordered", "MPI_File_read_ordered", 'f', true, 6, list_780},
     {"mpi_file_read_ordered_", "MPI_File_read_ordered", 'f', true, 6, list_780},
     {"mpi_file_read_ordered__", "MPI_File_read_ordered", 'f', true, 6, list_780},
     {"mpi_file_read_ordered_f08_", "MPI_File_read_ordered", 'o', true, 6, list_780},
-    {"MPI_FILE_READ_ORDERED_BEGIN", "MPI_File_read_ordered_begin", 'f', true, 5, list_781},
-    {"mpi_file_read_ordered_begin", "MPI_File_read_ordered_begin", 'f', true, 5, list_781},
     {"mpi_file_read_ordered_begin_", "MPI_File_read_ordered_begin", 'f', true, 5, list_781},
     {"mpi_file_read_ordered_begin__", "MPI_File_read_ordered_begin", 'f', true, 5, list_781},
     {"mpi_file_read_ordered_begin_f08_", "MPI_File_read_ordered_begin", 'o', true, 5, list_781},
-    {"MPI_FILE_READ_ORDERED_END", "MPI_File_read_ordered_end", 'f', true, 4, list_782},
-    {"mpi_file_read_ordered_end", "MPI_File_read_ordered_end", 'f', true, 4, list_782},
     {"mpi_file_read_ordered_end_", "MPI_File_read_ordered_end", 'f', true, 4, list_782},
     {"mpi_file_read_ordered_end__", "MPI_File_read_ordered_end", 'f', true, 4, list_782},
     {"mpi_file_read_ordered_end_f08_", "MPI_File_read_ordered_end", 'o', true, 4, list_782},
-    {"MPI_FILE_READ_SHARED", "MPI_File_read_shared", 'f', true, 6, list_783},
-    {"mpi_file_read_shared", "MPI_File_read_shared", 'f', true, 6, list_783},
     {"mpi_file_read_shared_", "MPI_File_read_shared", 'f', true, 6, list_783},
     {"mpi_file_read_shared__", "MPI_File_read_shared", 'f', true, 6, list_783},
     {"mpi_file_read_shared_f08_", "MPI_File_read_shared", 'o', true, 6, list_783},
-    {"MPI_FILE_SEEK", "MPI_File_seek", 'f', true, 4, list_784},
-    {"mpi_file_seek", "MPI_File_seek", 'f', true, 4, list_784},
     {"mpi_file_seek_", "MPI_File_seek", 'f', true, 4, list_784},
     {"mpi_file_seek__", "MPI_File_seek", 'f', true, 4, list_784},
     {"mpi_file_seek_f08_", "MPI_File_seek", 'o', true, 4, list_784},
-    {"MPI_FILE_SEEK_SHARED", "MPI_File_seek_shared", 'f', true, 4, list_785},
-    {"mpi_file_seek_shared", "MPI_File_seek_shared", 'f', true, 4, list_785},
     {"mpi_file_seek_shared_", "MPI_File_seek_shared", 'f', true, 4, list_785},
     {"mpi_file_seek_shared__", "MPI_File_seek_shared", 'f', true, 4, list_785},
     {"mpi_file_seek_shared_f08_", "MPI_File_seek_shared", 'o', true, 4, list_785},
-    {"MPI_FILE_SET_ATOMICITY", "MPI_File_set_atomicity", 'f', true, 3, list_786},
-    {"mpi_file_set_atomicity", "MPI_File_set_atomicity", 'f', true, 3, list_786},
     {"mpi_file_set_atomicity_", "MPI_File_set_atomicity", 'f', true, 3, list_786},
     {"mpi_file_set_atomicity__", "MPI_File_set_atomicity", 'f', true, 3, list_786},
     {"mpi_file_set_atomicity_f08_", "MPI_File_set_atomicity", 'o', true, 3, list_786},
-    {"MPI_FILE_SET_INFO", "MPI_File_set_info", 'f', true, 3, list_787},
-    {"mpi_file_set_info", "MPI_File_set_info", 'f', true, 3, list_787},
     {"mpi_file_set_info_", "MPI_File_set_info", 'f', true, 3, list_787},
     {"mpi_file_set_info__", "MPI_File_set_info", 'f', true, 3, list_787},
     {"mpi_file_set_info_f08_", "MPI_File_set_info", 'o', true, 3, list_787},
-    {"MPI_FILE_SET_SIZE", "MPI_File_set_size", 'f', true, 3, list_788},
-    {"mpi_file_set_size", "MPI_File_set_size", 'f', true, 3, list_788},
     {"mpi_file_set_size_", "MPI_File_set_size", 'f', true, 3, list_788},
     {"mpi_file_set_size__", "MPI_File_set_size", 'f', true, 3, list_788},
     {"mpi_file_set_size_f08_", "MPI_File_set_size", 'o', true, 3, list_788},
-    {"MPI_FILE_SET_VIEW", "MPI_File_set_view", 'f', true, 8, list_789},
-    {"mpi_file_set_view", "MPI_File_set_view", 'f', true, 8, list_789},
     {"mpi_file_set_view_", "MPI_File_set_view", 'f', true, 8, list_789},
     {"mpi_file_set_view__", "MPI_File_set_view", 'f', true, 8, list_789},
     {"mpi_file_set_view_f08_", "MPI_File_set_view", 'o', true, 8, list_789},
-    {"MPI_FILE_SYNC", "MPI_File_sync", 'f', true, 2, list_790},
-    {"mpi_file_sync", "MPI_File_sync", 'f', true, 2, list_790},
     {"mpi_file_sync_", "MPI_File_sync", 'f', true, 2, list_790},
     {"mpi_file_sync__", "MPI_File_sync", 'f', true, 2, list_790},
     {"mpi_file_sync_f08_", "MPI_File_sync", 'o', true, 2, list_790},
-    {"MPI_FILE_WRITE", "MPI_File_write", 'f', true, 6, list_791},
-    {"mpi_file_write", "MPI_File_write", 'f', true, 6, list_791},
     {"mpi_file_write_", "MPI_File_write", 'f', true, 6, list_791},
     {"mpi_file_write__", "MPI_File_write", 'f', true, 6, list_791},
     {"mpi_file_write_f08_", "MPI_File_write", 'o', true, 6, list_791},
-    {"MPI_FILE_WRITE_ALL", "MPI_File_write_all", 'f', true, 6, list_792},
-    {"mpi_file_write_all", "MPI_File_write_all", 'f', true, 6, list_792},
     {"mpi_file_write_all_", "MPI_File_write_all", 'f', true, 6, list_792},
     {"mpi_file_write_all__", "MPI_File_write_all", 'f', true, 6, list_792},
     {"mpi_file_write_all_f08_", "MPI_File_write_all", 'o', true, 6, list_792},
-    {"MPI_FILE_WRITE_ALL_BEGIN", "MPI_File_write_all_begin", 'f', true, 5, list_793},
-    {"mpi_file_write_all_begin", "MPI_File_write_all_begin", 'f', true, 5, list_793},
     {"mpi_file_write_all_begin_", "MPI_File_write_all_begin", 'f', true, 5, list_793},
     {"mpi_file_write_all_begin__", "MPI_File_write_all_begin", 'f', true, 5, list_793},
     {"mpi_file_write_all_begin_f08_", "MPI_File_write_all_begin", 'o', true, 5, list_793},
-    {"MPI_FILE_WRITE_ALL_END", "MPI_File_write_all_end", 'f', true, 4, list_794},
-    {"mpi_file_write_all_end", "MPI_File_write_all_end", 'f', true, 4, list_794},
     {"mpi_file_write_all_end_", "MPI_File_write_all_end", 'f', true, 4, list_794},
     {"mpi_file_write_all_end__", "MPI_File_write_all_end", 'f', true, 4, list_794},
     {"mpi_file_write_all_end_f08_", "MPI_File_write_all_end", 'o', true, 4, list_794},
-    {"MPI_FILE_WRITE_AT", "MPI_File_write_at", 'f', true, 7, list_795},
-    {"mpi_file_write_at", "MPI_File_write_at", 'f', true, 7, list_795},
     {"mpi_file_write_at_", "MPI_File_write_at", 'f', true, 7, list_795},
     {"mpi_file_write_at__", "MPI_File_write_at", 'f', true, 7, list_795},
     {"mpi_file_write_at_f08_", "MPI_File_write_at", 'o', true, 7, list_795},
-    {"MPI_FILE_WRITE_AT_ALL", "MPI_File_write_at_all", 'f', true, 7, list_796},
-    {"mpi_file_write_at_all", "MPI_File_write_at_all", 'f', true, 7, list_796},
     {"mpi_file_write_at_all_", "MPI_File_write_at_all", 'f', true, 7, list_796},
     {"mpi_file_write_at_all__", "MPI_File_write_at_all", 'f', true, 7, list_796},
     {"mpi_file_write_at_all_f08_", "MPI_File_write_at_all", 'o', true, 7, list_796},
-    {"MPI_FILE_WRITE_AT_ALL_BEGIN", "MPI_File_write_at_all_begin", 'f', true, 6, list_797},
-    {"mpi_file_write_at_all_begin", "MPI_File_write_at_all_begin", 'f', true, 6, list_797},
     {"mpi_file_write_at_all_begin_", "MPI_File_write_at_all_begin", 'f', true, 6, list_797},
     {"mpi_file_write_at_all_begin__", "MPI_File_write_at_all_begin", 'f', true, 6, list_797},
     {"mpi_file_write_at_all_begin_f08_", "MPI_File_write_at_all_begin", 'o', true, 6, list_797},
-    {"MPI_FILE_WRITE_AT_ALL_END", "MPI_File_write_at_all_end", 'f', true, 4, list_798},
-    {"mpi_file_write_at_all_end", "MPI_File_write_at_all_end", 'f', true, 4, list_798},
     {"mpi_file_write_at_all_end_", "MPI_File_write_at_all_end", 'f', true, 4, list_798},
     {"mpi_file_write_at_all_end__", "MPI_File_write_at_all_end", 'f', true, 4, list_798},
     {"mpi_file_write_at_all_end_f08_", "MPI_File_write_at_all_end", 'o', true, 4, list_798},
-    {"MPI_FILE_WRITE_ORDERED", "MPI_File_write_ordered", 'f', true, 6, list_799},
-    {"mpi_file_write_ordered", "MPI_File_write_ordered", 'f', true, 6, list_799},
     {"mpi_file_write_ordered_", "MPI_File_write_ordered", 'f', true, 6, list_799},
     {"mpi_file_write_ordered__", "MPI_File_write_ordered", 'f', true, 6, list_799},
     {"mpi_file_write_ordered_f08_", "MPI_File_write_ordered", 'o', true, 6, list_799},
-    {"MPI_FILE_WRITE_ORDERED_BEGIN", "MPI_File_write_ordered_begin", 'f', true, 5, list_800},
-    {"mpi_file_write_ordered_begin", "MPI_File_write_ordered_begin", 'f', true, 5, list_800},
     {"mpi_file_write_ordered_begin_", "MPI_File_write_ordered_begin", 'f', true, 5, list_800},
     {"mpi_file_write_ordered_begin__", "MPI_File_write_ordered_begin", 'f', true, 5, list_800},
     {"mpi_file_write_ordered_begin_f08_", "MPI_File_write_ordered_begin", 'o', true, 5, list_800},
-    {"MPI_FILE_WRITE_ORDERED_END", "MPI_File_write_ordered_end", 'f', true, 4, list_801},
-    {"mpi_file_write_ordered_end", "MPI_File_write_ordered_end", 'f', true, 4, list_801},
     {"mpi_file_write_ordered_end_", "MPI_File_write_ordered_end", 'f', true, 4, list_801},
     {"mpi_file_write_ordered_end__", "MPI_File_write_ordered_end", 'f', true, 4, list_801},
     {"mpi_file_write_ordered_end_f08_", "MPI_File_write_ordered_end", 'o', true, 4, list_801},
-    {"MPI_FILE_WRITE_SHARED", "MPI_File_write_shared", 'f', true, 6, list_802},
-    {"mpi_file_write_shared", "MPI_File_write_shared", 'f', true, 6, list_802},
     {"mpi_file_write_shared_", "MPI_File_write_shared", 'f', true, 6, list_802},
     {"mpi_file_write_shared__", "MPI_File_write_shared", 'f', true, 6, list_802},
     {"mpi_file_write_shared_f08_", "MPI_File_write_shared", 'o', true, 6, list_802},
-    {"MPI_FINALIZE", "MPI_Finalize", 'f', true, 1, list_803},
-    {"mpi_finalize", "MPI_Finalize", 'f', true, 1, list_803},
     {"mpi_finalize_", "MPI_Finalize", 'f', true, 1, list_803},
     {"mpi_finalize__", "MPI_Finalize", 'f', true, 1, list_803},
     {"mpi_finalize_f08_", "MPI_Finalize", 'o', true, 1, list_803},
-    {"MPI_GATHER", "MPI_Gather", 'f', true, 9, list_804},
-    {"mpi_gather", "MPI_Gather", 'f', true, 9, list_804},
     {"mpi_gather_", "MPI_Gather", 'f', true, 9, list_804},
     {"mpi_gather__", "MPI_Gather", 'f', true, 9, list_804},
     {"mpi_gather_f08_", "MPI_Gather", 'o', true, 9, list_804},
-    {"MPI_GATHER_INIT", "MPI_Gather_init", 'f', true, 11, list_805},
-    {"mpi_gather_init", "MPI_Gather_init", 'f', true, 11, list_805},
     {"mpi_gather_init_", "MPI_Gather_init", 'f', true, 11, list_805},
     {"mpi_gather_init__", "MPI_Gather_init", 'f', true, 11, list_805},
     {"mpi_gather_init_f08_", "MPI_Gather_init", 'o', true, 11, list_805},
-    {"MPI_GATHERV", "MPI_Gatherv", 'f', true, 10, list_806},
-    {"mpi_gatherv", "MPI_Gatherv", 'f', true, 10, list_806},
     {"mpi_gatherv_", "MPI_Gatherv", 'f', true, 10, list_806},
     {"mpi_gatherv__", "MPI_Gatherv", 'f', true, 10, list_806},
     {"mpi_gatherv_f08_", "MPI_Gatherv", 'o', true, 10, list_806},
-    {"MPI_GATHERV_INIT", "MPI_Gatherv_init", 'f', true, 12, list_807},
-    {"mpi_gatherv_init", "MPI_Gatherv_init", 'f', true, 12, list_807},
     {"mpi_gatherv_init_", "MPI_Gatherv_init", 'f', true, 12, list_807},
     {"mpi_gatherv_init__", "MPI_Gatherv_init", 'f', true, 12, list_807},
     {"mpi_gatherv_init_f08_", "MPI_Gatherv_init", 'o', true, 12, list_807},
-    {"MPI_GET", "MPI_Get", 'f', true, 9, list_808},
-    {"mpi_get", "MPI_Get", 'f', true, 9, list_808},
     {"mpi_get_", "MPI_Get", 'f', true, 9, list_808},
     {"mpi_get__", "MPI_Get", 'f', true, 9, list_808},
     {"mpi_get_f08_", "MPI_Get", 'o', true, 9, list_808},
-    {"MPI_GET_ACCUMULATE", "MPI_Get_accumulate", 'f', true, 13, list_809},
-    {"mpi_get_accumulate", "MPI_Get_accumulate", 'f', true, 13, list_809},
     {"mpi_get_accumulate_", "MPI_Get_accumulate", 'f', true, 13, list_809},
     {"mpi_get_accumulate__", "MPI_Get_accumulate", 'f', true, 13, list_809},
     {"mpi_get_accumulate_f08_", "MPI_Get_accumulate", 'o', true, 13, list_809},
-    {"MPI_GRAPH_CREATE", "MPI_Graph_create", 'f', true, 7, list_810},
-    {"mpi_graph_create", "MPI_Graph_create", 'f', true, 7, list_810},
     {"mpi_graph_create_", "MPI_Graph_create", 'f', true, 7, list_810},
     {"mpi_graph_create__", "MPI_Graph_create", 'f', true, 7, list_810},
     {"mpi_graph_create_f08_", "MPI_Graph_create", 'o', true, 7, list_810},
-    {"MPI_GRAPH_MAP", "MPI_Graph_map", 'f', true, 6, list_811},
-    {"mpi_graph_map", "MPI_Graph_map", 'f', true, 6, list_811},
     {"mpi_graph_map_", "MPI_Graph_map", 'f', true, 6, list_811},
     {"mpi_graph_map__", "MPI_Graph_map", 'f', true, 6, list_811},
     {"mpi_graph_map_f08_", "MPI_Graph_map", 'o', true, 6, list_811},
-    {"MPI_GREQUEST_COMPLETE", "MPI_Grequest_complete", 'f', true, 2, list_812},
-    {"mpi_grequest_complete", "MPI_Grequest_complete", 'f', true, 2, list_812},
     {"mpi_grequest_complete_", "MPI_Grequest_complete", 'f', true, 2, list_812},
     {"mpi_grequest_complete__", "MPI_Grequest_complete", 'f', true, 2, list_812},
     {"mpi_grequest_complete_f08_", "MPI_Grequest_complete", 'o', true, 2, list_812},
-    {"MPI_GREQUEST_START", "MPI_Grequest_start", 'f', true, 6, list_813},
-    {"mpi_grequest_start", "MPI_Grequest_start", 'f', true, 6, list_813},
     {"mpi_grequest_start_", "MPI_Grequest_start", 'f', true, 6, list_813},
     {"mpi_grequest_start__", "MPI_Grequest_start", 'f', true, 6, list_813},
     {"mpi_grequest_start_f08_", "MPI_Grequest_start", 'o', true, 6, list_813},
-    {"MPI_IALLGATHER", "MPI_Iallgather", 'f', true, 9, list_814},
-    {"mpi_iallgather", "MPI_Iallgather", 'f', true, 9, list_814},
     {"mpi_iallgather_", "MPI_Iallgather", 'f', true, 9, list_814},
     {"mpi_iallgather__", "MPI_Iallgather", 'f', true, 9, list_814},
     {"mpi_iallgather_f08_", "MPI_Iallgather", 'o', true, 9, list_814},
-    {"MPI_IALLGATHERV", "MPI_Iallgatherv", 'f', true, 10, list_815},
-    {"mpi_iallgatherv", "MPI_Iallgatherv", 'f', true, 10, list_815},
     {"mpi_iallgatherv_", "MPI_Iallgatherv", 'f', true, 10, list_815},
     {"mpi_iallgatherv__", "MPI_Iallgatherv", 'f', true, 10, list_815},
     {"mpi_iallgatherv_f08_", "MPI_Iallgatherv", 'o', true, 10, list_815},
-    {"MPI_IALLREDUCE", "MPI_Iallreduce", 'f', true, 8, list_816},
-    {"mpi_iallreduce", "MPI_Iallreduce", 'f', true, 8, list_816},
     {"mpi_iallreduce_", "MPI_Iallreduce", 'f', true, 8, list_816},
     {"mpi_iallreduce__", "MPI_Iallreduce", 'f', true, 8, list_816},
     {"mpi_iallreduce_f08_", "MPI_Iallreduce", 'o', true, 8, list_816},
-    {"MPI_IALLTOALL", "MPI_Ialltoall", 'f', true, 9, list_817},
-    {"mpi_ialltoall", "MPI_Ialltoall", 'f', true, 9, list_817},
     {"mpi_ialltoall_", "MPI_Ialltoall", 'f', true, 9, list_817},
     {"mpi_ialltoall__", "MPI_Ialltoall", 'f', true, 9, list_817},
     {"mpi_ialltoall_f08_", "MPI_Ialltoall", 'o', true, 9, list_817},
-    {"MPI_IALLTOALLV", "MPI_Ialltoallv", 'f', true, 11, list_818},
-    {"mpi_ialltoallv", "MPI_Ialltoallv", 'f', true, 11, list_818},
     {"mpi_ialltoallv_", "MPI_Ialltoallv", 'f', true, 11, list_818},
     {"mpi_ialltoallv__", "MPI_Ialltoallv", 'f', true, 11, list_818},
     {"mpi_ialltoallv_f08_", "MPI_Ialltoallv", 'o', true, 11, list_818},
-    {"MPI_IALLTOALLW", "MPI_Ialltoallw", 'f', true, 11, list_819},
-    {"mpi_ialltoallw", "MPI_Ialltoallw", 'f', true, 11, list_819},
     {"mpi_ialltoallw_", "MPI_Ialltoallw", 'f', true, 11, list_819},
     {"mpi_ialltoallw__", "MPI_Ialltoallw", 'f', true, 11, list_819},
     {"mpi_ialltoallw_f08_", "MPI_Ialltoallw", 'o', true, 11, list_819},
-    {"MPI_IBARRIER", "MPI_Ibarrier", 'f', true, 3, list_820},
-    {"mpi_ibarrier", "MPI_Ibarrier", 'f', true, 3, list_820},
     {"mpi_ibarrier_", "MPI_Ibarrier", 'f', true, 3, list_820},
     {"mpi_ibarrier__", "MPI_Ibarrier", 'f', true, 3, list_820},
     {"mpi_ibarrier_f08_", "MPI_Ibarrier", 'o', true, 3, list_820},
-    {"MPI_IBCAST", "MPI_Ibcast", 'f', true, 7, list_821},
-    {"mpi_ibcast", "MPI_Ibcast", 'f', true, 7, list_821},
     {"mpi_ibcast_", "MPI_Ibcast", 'f', true, 7, list_821},
     {"mpi_ibcast__", "MPI_Ibcast", 'f', true, 7, list_821},
     {"mpi_ibcast_f08_", "MPI_Ibcast", 'o', true, 7, list_821},
-    {"MPI_IBSEND", "MPI_Ibsend", 'f', true, 8, list_822},
-    {"mpi_ibsend", "MPI_Ibsend", 'f', true, 8, list_822},
     {"mpi_ibsend_", "MPI_Ibsend", 'f', true, 8, list_822},
     {"mpi_ibsend__", "MPI_Ibsend", 'f', true, 8, list_822},
     {"mpi_ibsend_f08_", "MPI_Ibsend", 'o', true, 8, list_822},
-    {"MPI_IEXSCAN", "MPI_Iexscan", 'f', true, 8, list_823},
-    {"mpi_iexscan", "MPI_Iexscan", 'f', true, 8, list_823},
     {"mpi_iexscan_", "MPI_Iexscan", 'f', true, 8, list_823},
     {"mpi_iexscan__", "MPI_Iexscan", 'f', true, 8, list_823},
     {"mpi_iexscan_f08_", "MPI_Iexscan", 'o', true, 8, list_823},
-    {"MPI_IGATHER", "MPI_Igather", 'f', true, 10, list_824},
-    {"mpi_igather", "MPI_Igather", 'f', true, 10, list_824},
     {"mpi_igather_", "MPI_Igather", 'f', true, 10, list_824},
     {"mpi_igather__", "MPI_Igather", 'f', true, 10, list_824},
     {"mpi_igather_f08_", "MPI_Igather", 'o', true, 10, list_824},
-    {"MPI_IGATHERV", "MPI_Igatherv", 'f', true, 11, list_825},
-    {"mpi_igatherv", "MPI_Igatherv", 'f', true, 11, list_825},
     {"mpi_igatherv_", "MPI_Igatherv", 'f', true, 11, list_825},
     {"mpi_igatherv__", "MPI_Igatherv", 'f', true, 11, list_825},
     {"mpi_igatherv_f08_", "MPI_Igatherv", 'o', true, 11, list_825},
-    {"MPI_IMPROBE", "MPI_Improbe", 'f', true, 7, list_826},
-    {"mpi_improbe", "MPI_Improbe", 'f', true, 7, list_826},
     {"mpi_improbe_", "MPI_Improbe", 'f', true, 7, list_826},
     {"mpi_improbe__", "MPI_Improbe", 'f', true, 7, list_826},
     {"mpi_improbe_f08_", "MPI_Improbe", 'o', true, 7, list_826},
-    {"MPI_IMRECV", "MPI_Imrecv", 'f', true, 6, list_827},
-    {"mpi_imrecv", "MPI_Imrecv", 'f', true, 6, list_827},
     {"mpi_imrecv_", "MPI_Imrecv", 'f', true, 6, list_827},
     {"mpi_imrecv__", "MPI_Imrecv", 'f', true, 6, list_827},
     {"mpi_imrecv_f08_", "MPI_Imrecv", 'o', true, 6, list_827},
-    {"MPI_INEIGHBOR_ALLGATHER", "MPI_Ineighbor_allgather", 'f', true, 9, list_828},
-    {"mpi_ineighbor_allgather", "MPI_Ineighbor_allgather", 'f', true, 9, list_828},
     {"mpi_ineighbor_allgather_", "MPI_Ineighbor_allgather", 'f', true, 9, list_828},
     {"mpi_ineighbor_allgather__", "MPI_Ineighbor_allgather", 'f', true, 9, list_828},
     {"mpi_ineighbor_allgather_f08_", "MPI_Ineighbor_allgather", 'o', true, 9, list_828},
-    {"MPI_INEIGHBOR_ALLGATHERV", "MPI_Ineighbor_allgatherv", 'f', true, 10, list_829},
-    {"mpi_ineighbor_allgatherv", "MPI_Ineighbor_allgatherv", 'f', true, 10, list_829},
     {"mpi_ineighbor_allgatherv_", "MPI_Ineighbor_allgatherv", 'f', true, 10, list_829},
     {"mpi_ineighbor_allgatherv__", "MPI_Ineighbor_allgatherv", 'f', true, 10, list_829},
     {"mpi_ineighbor_allgatherv_f08_", "MPI_Ineighbor_allgatherv", 'o', true, 10, list_829},
-    {"MPI_INEIGHBOR_ALLTOALL", "MPI_Ineighbor_alltoall", 'f', true, 9, list_830},
-    {"mpi_ineighbor_alltoall", "MPI_Ineighbor_alltoall", 'f', true, 9, list_830},
     {"mpi_ineighbor_alltoall_", "MPI_Ineighbor_alltoall", 'f', true, 9, list_830},
     {"mpi_ineighbor_alltoall__", "MPI_Ineighbor_alltoall", 'f', true, 9, list_830},
     {"mpi_ineighbor_alltoall_f08_", "MPI_Ineighbor_alltoall", 'o', true, 9, list_830},
-    {"MPI_INEIGHBOR_ALLTOALLV", "MPI_Ineighbor_alltoallv", 'f', true, 11, list_831},
-    {"mpi_ineighbor_alltoallv", "MPI_Ineighbor_alltoallv", 'f', true, 11, list_831},
     {"mpi_ineighbor_alltoallv_", "MPI_Ineighbor_alltoallv", 'f', true, 11, list_831},
     {"mpi_ineighbor_alltoallv__", "MPI_Ineighbor_alltoallv", 'f', true, 11, list_831},
     {"mpi_ineighbor_alltoallv_f08_", "MPI_Ineighbor_alltoallv", 'o', true, 11, list_831},
-    {"MPI_INEIGHBOR_ALLTOALLW", "MPI_Ineighbor_alltoallw", 'f', true, 11, list_832},
-    {"mpi_ineighbor_alltoallw", "MPI_Ineighbor_alltoallw", 'f', true, 11, list_832},
     {"mpi_ineighbor_alltoallw_", "MPI_Ineighbor_alltoallw", 'f', true, 11, list_832},
     {"mpi_ineighbor_alltoallw__", "MPI_Ineighbor_alltoallw", 'f', true, 11, list_832},
     {"mpi_ineighbor_alltoallw_f08_", "MPI_Ineighbor_alltoallw", 'o', true, 11, list_832},
-    {"MPI_INIT", "MPI_Init", 'f', true, 1, list_833},
-    {"mpi_init", "MPI_Init", 'f', true, 1, list_833},
     {"mpi_init_", "MPI_Init", 'f', true, 1, list_833},
     {"mpi_init__", "MPI_Init", 'f', true, 1, list_833},
     {"mpi_init_f08_", "MPI_Init", 'o', true, 1, list_833},
-    {"MPI_INIT_THREAD", "MPI_Init_thread", 'f', true, 3, list_834},
-    {"mpi_init_thread", "MPI_Init_thread", 'f', true, 3, list_834},
     {"mpi_init_thread_", "MPI_Init_thread", 'f', true, 3, list_834},
     {"mpi_init_thread__", "MPI_Init_thread", 'f', true, 3, list_834},
     {"mpi_init_thread_f08_", "MPI_Init_thread", 'o', true, 3, list_834},
-    {"MPI_INTERCOMM_CREATE", "MPI_Intercomm_create", 'f', true, 7, list_835},
-    {"mpi_intercomm_create", "MPI_Intercomm_create", 'f', true, 7, list_835},
     {"mpi_intercomm_create_", "MPI_Intercomm_create", 'f', true, 7, list_835},
     {"mpi_intercomm_create__", "MPI_Intercomm_create", 'f', true, 7, list_835},
     {"mpi_intercomm_create_f08_", "MPI_Intercomm_create", 'o', true, 7, list_835},
-    {"MPI_INTERCOMM_CREATE_FROM_GROUPS", "MPI_Intercomm_create_from_groups", 'f', true, 10, list_836},
-    {"mpi_intercomm_create_from_groups", "MPI_Intercomm_create_from_groups", 'f', true, 10, list_836},
     {"mpi_intercomm_create_from_groups_", "MPI_Intercomm_create_from_groups", 'f', true, 10, list_836},
     {"mpi_intercomm_create_from_groups__", "MPI_Intercomm_create_from_groups", 'f', true, 10, list_836},
     {"mpi_intercomm_create_from_groups_f08_", "MPI_Intercomm_create_from_groups", 'o', true, 10, list_836},
-    {"MPI_INTERCOMM_MERGE", "MPI_Intercomm_merge", 'f', true, 4, list_837},
-    {"mpi_intercomm_merge", "MPI_Intercomm_merge", 'f', true, 4, list_837},
     {"mpi_intercomm_merge_", "MPI_Intercomm_merge", 'f', true, 4, list_837},
     {"mpi_intercomm_merge__", "MPI_Intercomm_merge", 'f', true, 4, list_837},
     {"mpi_intercomm_merge_f08_", "MPI_Intercomm_merge", 'o', true, 4, list_837},
-    {"MPI_IPROBE", "MPI_Iprobe", 'f', true, 6, list_838},
-    {"mpi_iprobe", "MPI_Iprobe", 'f', true, 6, list_838},
     {"mpi_iprobe_", "MPI_Iprobe", 'f', true, 6, list_838},
     {"mpi_iprobe__", "MPI_Iprobe", 'f', true, 6, list_838},
     {"mpi_iprobe_f08_", "MPI_Iprobe", 'o', true, 6, list_838},
-    {"MPI_IRECV", "MPI_Irecv", 'f', true, 8, list_839},
-    {"mpi_irecv", "MPI_Irecv", 'f', true, 8, list_839},
     {"mpi_irecv_", "MPI_Irecv", 'f', true, 8, list_839},
     {"mpi_irecv__", "MPI_Irecv", 'f', true, 8, list_839},
     {"mpi_irecv_f08_", "MPI_Irecv", 'o', true, 8, list_839},
-    {"MPI_IREDUCE", "MPI_Ireduce", 'f', true, 9, list_840},
-    {"mpi_ireduce", "MPI_Ireduce", 'f', true, 9, list_840},
     {"mpi_ireduce_", "MPI_Ireduce", 'f', true, 9, list_840},
     {"mpi_ireduce__", "MPI_Ireduce", 'f', true, 9, list_840},
     {"mpi_ireduce_f08_", "MPI_Ireduce", 'o', true, 9, list_840},
-    {"MPI_IREDUCE_SCATTER", "MPI_Ireduce_scatter", 'f', true, 8, list_841},
-    {"mpi_ireduce_scatter", "MPI_Ireduce_scatter", 'f', true, 8, list_841},
     {"mpi_ireduce_scatter_", "MPI_Ireduce_scatter", 'f', true, 8, list_841},
     {"mpi_ireduce_scatter__", "MPI_Ireduce_scatter", 'f', true, 8, list_841},
     {"mpi_ireduce_scatter_f08_", "MPI_Ireduce_scatter", 'o', true, 8, list_841},
-    {"MPI_IREDUCE_SCATTER_BLOCK", "MPI_Ireduce_scatter_block", 'f', true, 8, list_842},
-    {"mpi_ireduce_scatter_block", "MPI_Ireduce_scatter_block", 'f', true, 8, list_842},
     {"mpi_ireduce_scatter_block_", "MPI_Ireduce_scatter_block", 'f', true, 8, list_842},
     {"mpi_ireduce_scatter_block__", "MPI_Ireduce_scatter_block", 'f', true, 8, list_842},
     {"mpi_ireduce_scatter_block_f08_", "MPI_Ireduce_scatter_block", 'o', true, 8, list_842},
-    {"MPI_IRSEND", "MPI_Irsend", 'f', true, 8, list_843},
-    {"mpi_irsend", "MPI_Irsend", 'f', true, 8, list_843},
     {"mpi_irsend_", "MPI_Irsend", 'f', true, 8, list_843},
     {"mpi_irsend__", "MPI_Irsend", 'f', true, 8, list_843},
     {"mpi_irsend_f08_", "MPI_Irsend", 'o', true, 8, list_843},
-    {"MPI_ISCAN", "MPI_Iscan", 'f', true, 8, list_844},
-    {"mpi_iscan", "MPI_Iscan", 'f', true, 8, list_844},
     {"mpi_iscan_", "MPI_Iscan", 'f', true, 8, list_844},
     {"mpi_iscan__", "MPI_Iscan", 'f', true, 8, list_844},
     {"mpi_iscan_f08_", "MPI_Iscan", 'o', true, 8, list_844},
-    {"MPI_ISCATTER", "MPI_Iscatter", 'f', true, 10, list_845},
-    {"mpi_iscatter", "MPI_Iscatter", 'f', true, 10, list_845},
     {"mpi_iscatter_", "MPI_Iscatter", 'f', true, 10, list_845},
     {"mpi_iscatter__", "MPI_Iscatter", 'f', true, 10, list_845},
     {"mpi_iscatter_f08_", "MPI_Iscatter", 'o', true, 10, list_845},
-    {"MPI_ISCATTERV", "MPI_Iscatterv", 'f', true, 11, list_846},
-    {"mpi_iscatterv", "MPI_Iscatterv", 'f', true, 11, list_846},
     {"mpi_iscatterv_", "MPI_Iscatterv", 'f', true, 11, list_846},
     {"mpi_iscatterv__", "MPI_Iscatterv", 'f', true, 11, list_846},
     {"mpi_iscatterv_f08_", "MPI_Iscatterv", 'o', true, 11, list_846},
-    {"MPI_ISEND", "MPI_Isend", 'f', true, 8, list_847},
-    {"mpi_isend", "MPI_Isend", 'f', true, 8, list_847},
     {"mpi_isend_", "MPI_Isend", 'f', true, 8, list_847},
     {"mpi_isend__", "MPI_Isend", 'f', true, 8, list_847},
     {"mpi_isend_f08_", "MPI_Isend", 'o', true, 8, list_847},
-    {"MPI_ISENDRECV", "MPI_Isendrecv", 'f', true, 13, list_848},
-    {"mpi_isendrecv", "MPI_Isendrecv", 'f', true, 13, list_848},
     {"mpi_isendrecv_", "MPI_Isendrecv", 'f', true, 13, list_848},
     {"mpi_isendrecv__", "MPI_Isendrecv", 'f', true, 13, list_848},
     {"mpi_isendrecv_f08_", "MPI_Isendrecv", 'o', true, 13, list_848},
-    {"MPI_ISENDRECV_REPLACE", "MPI_Isendrecv_replace", 'f', true, 10, list_849},
-    {"mpi_isendrecv_replace", "MPI_Isendrecv_replace", 'f', true, 10, list_849},
     {"mpi_isendrecv_replace_", "MPI_Isendrecv_replace", 'f', true, 10, list_849},
     {"mpi_isendrecv_replace__", "MPI_Isendrecv_replace", 'f', true, 10, list_849},
     {"mpi_isendrecv_replace_f08_", "MPI_Isendrecv_replace", 'o', true, 10, list_849},
-    {"MPI_ISSEND", "MPI_Issend", 'f', true, 8, list_850},
-    {"mpi_issend", "MPI_Issend", 'f', true, 8, list_850},
     {"mpi_issend_", "MPI_Issend", 'f', true, 8, list_850},
     {"mpi_issend__", "MPI_Issend", 'f', true, 8, list_850},
     {"mpi_issend_f08_", "MPI_Issend", 'o', true, 8, list_850},
-    {"MPI_MPROBE", "MPI_Mprobe", 'f', true, 6, list_851},
-    {"mpi_mprobe", "MPI_Mprobe", 'f', true, 6, list_851},
     {"mpi_mprobe_", "MPI_Mprobe", 'f', true, 6, list_851},
     {"mpi_mprobe__", "MPI_Mprobe", 'f', true, 6, list_851},
     {"mpi_mprobe_f08_", "MPI_Mprobe", 'o', true, 6, list_851},
-    {"MPI_MRECV", "MPI_Mrecv", 'f', true, 6, list_852},
-    {"mpi_mrecv", "MPI_Mrecv", 'f', true, 6, list_852},
     {"mpi_mrecv_", "MPI_Mrecv", 'f', true, 6, list_852},
     {"mpi_mrecv__", "MPI_Mrecv", 'f', true, 6, list_852},
     {"mpi_mrecv_f08_", "MPI_Mrecv", 'o', true, 6, list_852},
-    {"MPI_NEIGHBOR_ALLGATHER", "MPI_Neighbor_allgather", 'f', true, 8, list_853},
-    {"mpi_neighbor_allgather", "MPI_Neighbor_allgather", 'f', true, 8, list_853},
     {"mpi_neighbor_allgather_", "MPI_Neighbor_allgather", 'f', true, 8, list_853},
     {"mpi_neighbor_allgather__", "MPI_Neighbor_allgather", 'f', true, 8, list_853},
     {"mpi_neighbor_allgather_f08_", "MPI_Neighbor_allgather", 'o', true, 8, list_853},
-    {"MPI_NEIGHBOR_ALLGATHER_INIT", "MPI_Neighbor_allgather_init", 'f', true, 10, list_854},
-    {"mpi_neighbor_allgather_init", "MPI_Neighbor_allgather_init", 'f', true, 10, list_854},
     {"mpi_neighbor_allgather_init_", "MPI_Neighbor_allgather_init", 'f', true, 10, list_854},
     {"mpi_neighbor_allgather_init__", "MPI_Neighbor_allgather_init", 'f', true, 10, list_854},
     {"mpi_neighbor_allgather_init_f08_", "MPI_Neighbor_allgather_init", 'o', true, 10, list_854},
-    {"MPI_NEIGHBOR_ALLGATHERV", "MPI_Neighbor_allgatherv", 'f', true, 9, list_855},
-    {"mpi_neighbor_allgatherv", "MPI_Neighbor_allgatherv", 'f', true, 9, list_855},
     {"mpi_neighbor_allgatherv_", "MPI_Neighbor_allgatherv", 'f', true, 9, list_855},
     {"mpi_neighbor_allgatherv__", "MPI_Neighbor_allgatherv", 'f', true, 9, list_855},
     {"mpi_neighbor_allgatherv_f08_", "MPI_Neighbor_allgatherv", 'o', true, 9, list_855},
-    {"MPI_NEIGHBOR_ALLGATHERV_INIT", "MPI_Neighbor_allgatherv_init", 'f', true, 11, list_856},
-    {"mpi_neighbor_allgatherv_init", "MPI_Neighbor_allgatherv_init", 'f', true, 11, list_856},
     {"mpi_neighbor_allgatherv_init_", "MPI_Neighbor_allgatherv_init", 'f', true, 11, list_856},
     {"mpi_neighbor_allgatherv_init__", "MPI_Neighbor_allgatherv_init", 'f', true, 11, list_856},
     {"mpi_neighbor_allgatherv_init_f08_", "MPI_Neighbor_allgatherv_init", 'o', true, 11, list_856},
-    {"MPI_NEIGHBOR_ALLTOALL", "MPI_Neighbor_alltoall", 'f', true, 8, list_857},
-    {"mpi_neighbor_alltoall", "MPI_Neighbor_alltoall", 'f', true, 8, list_857},
     {"mpi_neighbor_alltoall_", "MPI_Neighbor_alltoall", 'f', true, 8, list_857},
     {"mpi_neighbor_alltoall__", "MPI_Neighbor_alltoall", 'f', true, 8, list_857},
     {"mpi_neighbor_alltoall_f08_", "MPI_Neighbor_alltoall", 'o', true, 8, list_857},
-    {"MPI_NEIGHBOR_ALLTOALL_INIT", "MPI_Neighbor_alltoall_init", 'f', true, 10, list_858},
-    {"mpi_neighbor_alltoall_init", "MPI_Neighbor_alltoall_init", 'f', true, 10, list_858},
     {"mpi_neighbor_alltoall_init_", "MPI_Neighbor_alltoall_init", 'f', true, 10, list_858},
     {"mpi_neighbor_alltoall_init__", "MPI_Neighbor_alltoall_init", 'f', true, 10, list_858},
     {"mpi_neighbor_alltoall_init_f08_", "MPI_Neighbor_alltoall_init", 'o', true, 10, list_858},
-    {"MPI_NEIGHBOR_ALLTOALLV", "MPI_Neighbor_alltoallv", 'f', true, 10, list_859},
-    {"mpi_neighbor_alltoallv", "MPI_Neighbor_alltoallv", 'f', true, 10, list_859},
     {"mpi_neighbor_alltoallv_", "MPI_Neighbor_alltoallv", 'f', true, 10, list_859},
     {"mpi_neighbor_alltoallv__", "MPI_Neighbor_alltoallv", 'f', true, 10, list_859},
     {"mpi_neighbor_alltoallv_f08_", "MPI_Neighbor_alltoallv", 'o', true, 10, list_859},
-    {"MPI_NEIGHBOR_ALLTOALLV_INIT", "MPI_Neighbor_alltoallv_init", 'f', true, 12, list_860},
-    {"mpi_neighbor_alltoallv_init", "MPI_Neighbor_alltoallv_init", 'f', true, 12, list_860},
     {"mpi_neighbor_alltoallv_init_", "MPI_Neighbor_alltoallv_init", 'f', true, 12, list_860},
     {"mpi_neighbor_alltoallv_init__", "MPI_Neighbor_alltoallv_init", 'f', true, 12, list_860},
     {"mpi_neighbor_alltoallv_init_f08_", "MPI_Neighbor_alltoallv_init", 'o', true, 12, list_860},
-    {"MPI_NEIGHBOR_ALLTOALLW", "MPI_Neighbor_alltoallw", 'f', true, 10, list_861},
-    {"mpi_neighbor_alltoallw", "MPI_Neighbor_alltoallw", 'f', true, 10, list_861},
     {"mpi_neighbor_alltoallw_", "MPI_Neighbor_alltoallw", 'f', true, 10, list_861},
     {"mpi_neighbor_alltoallw__", "MPI_Neighbor_alltoallw", 'f', true, 10, list_861},
     {"mpi_neighbor_alltoallw_f08_", "MPI_Neighbor_alltoallw", 'o', true, 10, list_861},
-    {"MPI_NEIGHBOR_ALLTOALLW_INIT", "MPI_Neighbor_alltoallw_init", 'f', true, 12, list_862},
-    {"mpi_neighbor_alltoallw_init", "MPI_Neighbor_alltoallw_init", 'f', true, 12, list_862},
     {"mpi_neighbor_alltoallw_init_", "MPI_Neighbor_alltoallw_init", 'f', true, 12, list_862},
     {"mpi_neighbor_alltoallw_init__", "MPI_Neighbor_alltoallw_init", 'f', true, 12, list_862},
     {"mpi_neighbor_alltoallw_init_f08_", "MPI_Neighbor_alltoallw_init", 'o', true, 12, list_862},
-    {"MPI_PARRIVED", "MPI_Parrived", 'f', true, 4, list_863},
-    {"mpi_parrived", "MPI_Parrived", 'f', true, 4, list_863},
     {"mpi_parrived_", "MPI_Parrived", 'f', true, 4, list_863},
     {"mpi_parrived__", "MPI_Parrived", 'f', true, 4, list_863},
     {"mpi_parrived_f08_", "MPI_Parrived", 'o', true, 4, list_863},
-    {"MPI_PCONTROL", "MPI_Pcontrol", 'f', true, 2, list_864},
-    {"mpi_pcontrol", "MPI_Pcontrol", 'f', true, 2, list_864},
     {"mpi_pcontrol_", "MPI_Pcontrol", 'f', true, 2, list_864},
     {"mpi_pcontrol__", "MPI_Pcontrol", 'f', true, 2, list_864},
     {"mpi_pcontrol_f08_", "MPI_Pcontrol", 'o', true, 2, list_864},
-    {"MPI_PREADY", "MPI_Pready", 'f', true, 3, list_865},
-    {"mpi_pready", "MPI_Pready", 'f', true, 3, list_865},
     {"mpi_pready_", "MPI_Pready", 'f', true, 3, list_865},
     {"mpi_pready__", "MPI_Pready", 'f', true, 3, list_865},
     {"mpi_pready_f08_", "MPI_Pready", 'o', true, 3, list_865},
-    {"MPI_PREADY_LIST", "MPI_Pready_list", 'f', true, 4, list_866},
-    {"mpi_pready_list", "MPI_Pready_list", 'f', true, 4, list_866},
     {"mpi_pready_list_", "MPI_Pready_list", 'f', true, 4, list_866},
     {"mpi_pready_list__", "MPI_Pready_list", 'f', true, 4, list_866},
     {"mpi_pready_list_f08_", "MPI_Pready_list", 'o', true, 4, list_866},
-    {"MPI_PREADY_RANGE", "MPI_Pready_range", 'f', true, 4, list_867},
-    {"mpi_pready_range", "MPI_Pready_range", 'f', true, 4, list_867},
     {"mpi_pready_range_", "MPI_Pready_range", 'f', true, 4, list_867},
     {"mpi_pready_range__", "MPI_Pready_range", 'f', true, 4, list_867},
     {"mpi_pready_range_f08_", "MPI_Pready_range", 'o', true, 4, list_867},
-    {"MPI_PRECV_INIT", "MPI_Precv_init", 'f', true, 10, list_868},
-    {"mpi_precv_init", "MPI_Precv_init", 'f', true, 10, list_868},
     {"mpi_precv_init_", "MPI_Precv_init", 'f', true, 10, list_868},
     {"mpi_precv_init__", "MPI_Precv_init", 'f', true, 10, list_868},
     {"mpi_precv_init_f08_", "MPI_Precv_init", 'o', true, 10, list_868},
-    {"MPI_PROBE", "MPI_Probe", 'f', true, 5, list_869},
-    {"mpi_probe", "MPI_Probe", 'f', true, 5, list_869},
     {"mpi_probe_", "MPI_Probe", 'f', true, 5, list_869},
     {"mpi_probe__", "MPI_Probe", 'f', true, 5, list_869},
     {"mpi_probe_f08_", "MPI_Probe", 'o', true, 5, list_869},
-    {"MPI_PSEND_INIT", "MPI_Psend_init", 'f', true, 10, list_870},
-    {"mpi_psend_init", "MPI_Psend_init", 'f', true, 10, list_870},
     {"mpi_psend_init_", "MPI_Psend_init", 'f', true, 10, list_870},
     {"mpi_psend_init__", "MPI_Psend_init", 'f', true, 10, list_870},
     {"mpi_psend_init_f08_", "MPI_Psend_init", 'o', true, 10, list_870},
-    {"MPI_PUT", "MPI_Put", 'f', true, 9, list_871},
-    {"mpi_put", "MPI_Put", 'f', true, 9, list_871},
     {"mpi_put_", "MPI_Put", 'f', true, 9, list_871},
     {"mpi_put__", "MPI_Put", 'f', true, 9, list_871},
     {"mpi_put_f08_", "MPI_Put", 'o', true, 9, list_871},
-    {"MPI_RACCUMULATE", "MPI_Raccumulate", 'f', true, 11, list_872},
-    {"mpi_raccumulate", "MPI_Raccumulate", 'f', true, 11, list_872},
     {"mpi_raccumulate_", "MPI_Raccumulate", 'f', true, 11, list_872},
     {"mpi_raccumulate__", "MPI_Raccumulate", 'f', true, 11, list_872},
     {"mpi_raccumulate_f08_", "MPI_Raccumulate", 'o', true, 11, list_872},
-    {"MPI_RECV", "MPI_Recv", 'f', true, 8, list_873},
-    {"mpi_recv", "MPI_Recv", 'f', true, 8, list_873},
     {"mpi_recv_", "MPI_Recv", 'f', true, 8, list_873},
     {"mpi_recv__", "MPI_Recv", 'f', true, 8, list_873},
     {"mpi_recv_f08_", "MPI_Recv", 'o', true, 8, list_873},
-    {"MPI_RECV_INIT", "MPI_Recv_init", 'f', true, 8, list_874},
-    {"mpi_recv_init", "MPI_Recv_init", 'f', true, 8, list_874},
     {"mpi_recv_init_", "MPI_Recv_init", 'f', true, 8, list_874},
     {"mpi_recv_init__", "MPI_Recv_init", 'f', true, 8, list_874},
     {"mpi_recv_init_f08_", "MPI_Recv_init", 'o', true, 8, list_874},
-    {"MPI_REDUCE", "MPI_Reduce", 'f', true, 8, list_875},
-    {"mpi_reduce", "MPI_Reduce", 'f', true, 8, list_875},
     {"mpi_reduce_", "MPI_Reduce", 'f', true, 8, list_875},
     {"mpi_reduce__", "MPI_Reduce", 'f', true, 8, list_875},
     {"mpi_reduce_f08_", "MPI_Reduce", 'o', true, 8, list_875},
-    {"MPI_REDUCE_INIT", "MPI_Reduce_init", 'f', true, 10, list_876},
-    {"mpi_reduce_init", "MPI_Reduce_init", 'f', true, 10, list_876},
     {"mpi_reduce_init_", "MPI_Reduce_init", 'f', true, 10, list_876},
     {"mpi_reduce_init__", "MPI_Reduce_init", 'f', true, 10, list_876},
     {"mpi_reduce_init_f08_", "MPI_Reduce_init", 'o', true, 10, list_876},
-    {"MPI_REDUCE_SCATTER", "MPI_Reduce_scatter", 'f', true, 7, list_877},
-    {"mpi_reduce_scatter", "MPI_Reduce_scatter", 'f', true, 7, list_877},
     {"mpi_reduce_scatter_", "MPI_Reduce_scatter", 'f', true, 7, list_877},
     {"mpi_reduce_scatter__", "MPI_Reduce_scatter", 'f', true, 7, list_877},
     {"mpi_reduce_scatter_f08_", "MPI_Reduce_scatter", 'o', true, 7, list_877},
-    {"MPI_REDUCE_SCATTER_BLOCK", "MPI_Reduce_scatter_block", 'f', true, 7, list_878},
-    {"mpi_reduce_scatter_block", "MPI_Reduce_scatter_block", 'f', true, 7, list_878},
     {"mpi_reduce_scatter_block_", "MPI_Reduce_scatter_block", 'f', true, 7, list_878},
     {"mpi_reduce_scatter_block__", "MPI_Reduce_scatter_block", 'f', true, 7, list_878},
     {"mpi_reduce_scatter_block_f08_", "MPI_Reduce_scatter_block", 'o', true, 7, list_878},
-    {"MPI_REDUCE_SCATTER_BLOCK_INIT", "MPI_Reduce_scatter_block_init", 'f', true, 9, list_879},
-    {"mpi_reduce_scatter_block_init", "MPI_Reduce_scatter_block_init", 'f', true, 9, list_879},
     {"mpi_reduce_scatter_block_init_", "MPI_Reduce_scatter_block_init", 'f', true, 9, list_879},
     {"mpi_reduce_scatter_block_init__", "MPI_Reduce_scatter_block_init", 'f', true, 9, list_879},
     {"mpi_reduce_scatter_block_init_f08_", "MPI_Reduce_scatter_block_init", 'o', true, 9, list_879},
-    {"MPI_REDUCE_SCATTER_INIT", "MPI_Reduce_scatter_init", 'f', true, 9, list_880},
-    {"mpi_reduce_scatter_init", "MPI_Reduce_scatter_init", 'f', true, 9, list_880},
     {"mpi_reduce_scatter_init_", "MPI_Reduce_scatter_init", 'f', true, 9, list_880},
     {"mpi_reduce_scatter_init__", "MPI_Reduce_scatter_init", 'f', true, 9, list_880},
     {"mpi_reduce_scatter_init_f08_", "MPI_Reduce_scatter_init", 'o', true, 9, list_880},
-    {"MPI_REQUEST_FREE", "MPI_Request_free", 'f', true, 2, list_881},
-    {"mpi_request_free", "MPI_Request_free", 'f', true, 2, list_881},
     {"mpi_request_free_", "MPI_Request_free", 'f', true, 2, list_881},
     {"mpi_request_free__", "MPI_Request_free", 'f', true, 2, list_881},
     {"mpi_request_free_f08_", "MPI_Request_free", 'o', true, 2, list_881},
-    {"MPI_REQUEST_GET_STATUS", "MPI_Request_get_status", 'f', true, 4, list_882},
-    {"mpi_request_get_status", "MPI_Request_get_status", 'f', true, 4, list_882},
     {"mpi_request_get_status_", "MPI_Request_get_status", 'f', true, 4, list_882},
     {"mpi_request_get_status__", "MPI_Request_get_status", 'f', true, 4, list_882},
     {"mpi_request_get_status_f08_", "MPI_Request_get_status", 'o', true, 4, list_882},
-    {"MPI_REQUEST_GET_STATUS_ALL", "MPI_Request_get_status_all", 'f', true, 5, list_883},
-    {"mpi_request_get_status_all", "MPI_Request_get_status_all", 'f', true, 5, list_883},
     {"mpi_request_get_status_all_", "MPI_Request_get_status_all", 'f', true, 5, list_883},
     {"mpi_request_get_status_all__", "MPI_Request_get_status_all", 'f', true, 5, list_883},
     {"mpi_request_get_status_all_f08_", "MPI_Request_get_status_all", 'o', true, 5, list_883},
-    {"MPI_REQUEST_GET_STATUS_ANY", "MPI_Request_get_status_any", 'f', true, 6, list_884},
-    {"mpi_request_get_status_any", "MPI_Request_get_status_any", 'f', true, 6, list_884},
     {"mpi_request_get_status_any_", "MPI_Request_get_status_any", 'f', true, 6, list_884},
     {"mpi_request_get_status_any__", "MPI_Request_get_status_any", 'f', true, 6, list_884},
     {"mpi_request_get_status_any_f08_", "MPI_Request_get_status_any", 'o', true, 6, list_884},
-    {"MPI_REQUEST_GET_STATUS_SOME", "MPI_Request_get_status_some", 'f', true, 6, list_885},
-    {"mpi_request_get_status_some", "MPI_Request_get_status_some", 'f', true, 6, list_885},
     {"mpi_request_get_status_some_", "MPI_Request_get_status_some", 'f', true, 6, list_885},
     {"mpi_request_get_status_some__", "MPI_Request_get_status_some", 'f', true, 6, list_885},
     {"mpi_request_get_status_some_f08_", "MPI_Request_get_status_some", 'o', true, 6, list_885},
-    {"MPI_RGET", "MPI_Rget", 'f', true, 10, list_886},
-    {"mpi_rget", "MPI_Rget", 'f', true, 10, list_886},
     {"mpi_rget_", "MPI_Rget", 'f', true, 10, list_886},
     {"mpi_rget__", "MPI_Rget", 'f', true, 10, list_886},
     {"mpi_rget_f08_", "MPI_Rget", 'o', true, 10, list_886},
-    {"MPI_RGET_ACCUMULATE", "MPI_Rget_accumulate", 'f', true, 14, list_887},
-    {"mpi_rget_accumulate", "MPI_Rget_accumulate", 'f', true, 14, list_887},
     {"mpi_rget_accumulate_", "MPI_Rget_accumulate", 'f', true, 14, list_887},
     {"mpi_rget_accumulate__", "MPI_Rget_accumulate", 'f', true, 14, list_887},
     {"mpi_rget_accumulate_f08_", "MPI_Rget_accumulate", 'o', true, 14, list_887},
-    {"MPI_RPUT", "MPI_Rput", 'f', true, 10, list_888},
-    {"mpi_rput", "MPI_Rput", 'f', true, 10, list_888},
     {"mpi_rput_", "MPI_Rput", 'f', true, 10, list_888},
     {"mpi_rput__", "MPI_Rput", 'f', true, 10, list_888},
     {"mpi_rput_f08_", "MPI_Rput", 'o', true, 10, list_888},
-    {"MPI_RSEND", "MPI_Rsend", 'f', true, 7, list_889},
-    {"mpi_rsend", "MPI_Rsend", 'f', true, 7, list_889},
     {"mpi_rsend_", "MPI_Rsend", 'f', true, 7, list_889},
     {"mpi_rsend__", "MPI_Rsend", 'f', true, 7, list_889},
     {"mpi_rsend_f08_", "MPI_Rsend", 'o', true, 7, list_889},
-    {"MPI_RSEND_INIT", "MPI_Rsend_init", 'f', true, 8, list_890},
-    {"mpi_rsend_init", "MPI_Rsend_init", 'f', true, 8, list_890},
     {"mpi_rsend_init_", "MPI_Rsend_init", 'f', true, 8, list_890},
     {"mpi_rsend_init__", "MPI_Rsend_init", 'f', true, 8, list_890},
     {"mpi_rsend_init_f08_", "MPI_Rsend_init", 'o', true, 8, list_890},
-    {"MPI_SCAN", "MPI_Scan", 'f', true, 7, list_891},
-    {"mpi_scan", "MPI_Scan", 'f', true, 7, list_891},
     {"mpi_scan_", "MPI_Scan", 'f', true, 7, list_891},
     {"mpi_scan__", "MPI_Scan", 'f', true, 7, list_891},
     {"mpi_scan_f08_", "MPI_Scan", 'o', true, 7, list_891},
-    {"MPI_SCAN_INIT", "MPI_Scan_init", 'f', true, 9, list_892},
-    {"mpi_scan_init", "MPI_Scan_init", 'f', true, 9, list_892},
     {"mpi_scan_init_", "MPI_Scan_init", 'f', true, 9, list_892},
     {"mpi_scan_init__", "MPI_Scan_init", 'f', true, 9, list_892},
     {"mpi_scan_init_f08_", "MPI_Scan_init", 'o', true, 9, list_892},
-    {"MPI_SCATTER", "MPI_Scatter", 'f', true, 9, list_893},
-    {"mpi_scatter", "MPI_Scatter", 'f', true, 9, list_893},
     {"mpi_scatter_", "MPI_Scatter", 'f', true, 9, list_893},
     {"mpi_scatter__", "MPI_Scatter", 'f', true, 9, list_893},
     {"mpi_scatter_f08_", "MPI_Scatter", 'o', true, 9, list_893},
-    {"MPI_SCATTER_INIT", "MPI_Scatter_init", 'f', true, 11, list_894},
-    {"mpi_scatter_init", "MPI_Scatter_init", 'f', true, 11, list_894},
     {"mpi_scatter_init_", "MPI_Scatter_init", 'f', true, 11, list_894},
     {"mpi_scatter_init__", "MPI_Scatter_init", 'f', true, 11, list_894},
     {"mpi_scatter_init_f08_", "MPI_Scatter_init", 'o', true, 11, list_894},
-    {"MPI_SCATTERV", "MPI_Scatterv", 'f', true, 10, list_895},
-    {"mpi_scatterv", "MPI_Scatterv", 'f', true, 10, list_895},
     {"mpi_scatterv_", "MPI_Scatterv", 'f', true, 10, list_895},
     {"mpi_scatterv__", "MPI_Scatterv", 'f', true, 10, list_895},
     {"mpi_scatterv_f08_", "MPI_Scatterv", 'o', true, 10, list_895},
-    {"MPI_SCATTERV_INIT", "MPI_Scatterv_init", 'f', true, 12, list_896},
-    {"mpi_scatterv_init", "MPI_Scatterv_init", 'f', true, 12, list_896},
     {"mpi_scatterv_init_", "MPI_Scatterv_init", 'f', true, 12, list_896},
     {"mpi_scatterv_init__", "MPI_Scatterv_init", 'f', true, 12, list_896},
     {"mpi_scatterv_init_f08_", "MPI_Scatterv_init", 'o', true, 12, list_896},
-    {"MPI_SEND", "MPI_Send", 'f', true, 7, list_897},
-    {"mpi_send", "MPI_Send", 'f', true, 7, list_897},
     {"mpi_send_", "MPI_Send", 'f', true, 7, list_897},
     {"mpi_send__", "MPI_Send", 'f', true, 7, list_897},
     {"mpi_send_f08_", "MPI_Send", 'o', true, 7, list_897},
-    {"MPI_SEND_INIT", "MPI_Send_init", 'f', true, 8, list_898},
-    {"mpi_send_init", "MPI_Send_init", 'f', true, 8, list_898},
     {"mpi_send_init_", "MPI_Send_init", 'f', true, 8, list_898},
     {"mpi_send_init__", "MPI_Send_init", 'f', true, 8, list_898},
     {"mpi_send_init_f08_", "MPI_Send_init", 'o', true, 8, list_898},
-    {"MPI_SENDRECV", "MPI_Sendrecv", 'f', true, 13, list_899},
-    {"mpi_sendrecv", "MPI_Sendrecv", 'f', true, 13, list_899},
     {"mpi_sendrecv_", "MPI_Sendrecv", 'f', true, 13, list_899},
     {"mpi_sendrecv__", "MPI_Sendrecv", 'f', true, 13, list_899},
     {"mpi_sendrecv_f08_", "MPI_Sendrecv", 'o', true, 13, list_899},
-    {"MPI_SENDRECV_REPLACE", "MPI_Sendrecv_replace", 'f', true, 10, list_900},
-    {"mpi_sendrecv_replace", "MPI_Sendrecv_replace", 'f', true, 10, list_900},
     {"mpi_sendrecv_replace_", "MPI_Sendrecv_replace", 'f', true, 10, list_900},
     {"mpi_sendrecv_replace__", "MPI_Sendrecv_replace", 'f', true, 10, list_900},
     {"mpi_sendrecv_replace_f08_", "MPI_Sendrecv_replace", 'o', true, 10, list_900},
-    {"MPI_SESSION_ATTACH_BUFFER", "MPI_Session_attach_buffer", 'f', true, 4, list_901},
-    {"mpi_session_attach_buffer", "MPI_Session_attach_buffer", 'f', true, 4, list_901},
     {"mpi_session_attach_buffer_", "MPI_Session_attach_buffer", 'f', true, 4, list_901},
     {"mpi_session_attach_buffer__", "MPI_Session_attach_buffer", 'f', true, 4, list_901},
     {"mpi_session_attach_buffer_f08_", "MPI_Session_attach_buffer", 'o', true, 4, list_901},
-    {"MPI_SESSION_DETACH_BUFFER", "MPI_Session_detach_buffer", 'f', true, 4, list_902},
-    {"mpi_session_detach_buffer", "MPI_Session_detach_buffer", 'f', true, 4, list_902},
     {"mpi_session_detach_buffer_", "MPI_Session_detach_buffer", 'f', true, 4, list_902},
     {"mpi_session_detach_buffer__", "MPI_Session_detach_buffer", 'f', true, 4, list_902},
     {"mpi_session_detach_buffer_f08_", "MPI_Session_detach_buffer", 'o', true, 4, list_902},
     {"mpi_session_detach_buffer_f08_large_", "MPI_Session_detach_buffer", 'o', true, 4, list_902},
-    {"MPI_SESSION_FINALIZE", "MPI_Session_finalize", 'f', true, 2, list_903},
-    {"mpi_session_finalize", "MPI_Session_finalize", 'f', true, 2, list_903},
     {"mpi_session_finalize_", "MPI_Session_finalize", 'f', true, 2, list_903},
     {"mpi_session_finalize__", "MPI_Session_finalize", 'f', true, 2, list_903},
     {"mpi_session_finalize_f08_", "MPI_Session_finalize", 'o', true, 2, list_903},
-    {"MPI_SESSION_FLUSH_BUFFER", "MPI_Session_flush_buffer", 'f', true, 2, list_904},
-    {"mpi_session_flush_buffer", "MPI_Session_flush_buffer", 'f', true, 2, list_904},
     {"mpi_session_flush_buffer_", "MPI_Session_flush_buffer", 'f', true, 2, list_904},
     {"mpi_session_flush_buffer__", "MPI_Session_flush_buffer", 'f', true, 2, list_904},
     {"mpi_session_flush_buffer_f08_", "MPI_Session_flush_buffer", 'o', true, 2, list_904},
-    {"MPI_SESSION_IFLUSH_BUFFER", "MPI_Session_iflush_buffer", 'f', true, 3, list_905},
-    {"mpi_session_iflush_buffer", "MPI_Session_iflush_buffer", 'f', true, 3, list_905},
     {"mpi_session_iflush_buffer_", "MPI_Session_iflush_buffer", 'f', true, 3, list_905},
     {"mpi_session_iflush_buffer__", "MPI_Session_iflush_buffer", 'f', true, 3, list_905},
     {"mpi_session_iflush_buffer_f08_", "MPI_Session_iflush_buffer", 'o', true, 3, list_905},
-    {"MPI_SESSION_INIT", "MPI_Session_init", 'f', true, 4, list_906},
-    {"mpi_session_init", "MPI_Session_init", 'f', true, 4, list_906},
     {"mpi_session_init_", "MPI_Session_init", 'f', true, 4, list_906},
     {"mpi_session_init__", "MPI_Session_init", 'f', true, 4, list_906},
     {"mpi_session_init_f08_", "MPI_Session_init", 'o', true, 4, list_906},
-    {"MPI_SSEND", "MPI_Ssend", 'f', true, 7, list_907},
-    {"mpi_ssend", "MPI_Ssend", 'f', true, 7, list_907},
     {"mpi_ssend_", "MPI_Ssend", 'f', true, 7, list_907},
     {"mpi_ssend__", "MPI_Ssend", 'f', true, 7, list_907},
     {"mpi_ssend_f08_", "MPI_Ssend", 'o', true, 7, list_907},
-    {"MPI_SSEND_INIT", "MPI_Ssend_init", 'f', true, 8, list_908},
-    {"mpi_ssend_init", "MPI_Ssend_init", 'f', true, 8, list_908},
     {"mpi_ssend_init_", "MPI_Ssend_init", 'f', true, 8, list_908},
     {"mpi_ssend_init__", "MPI_Ssend_init", 'f', true, 8, list_908},
     {"mpi_ssend_init_f08_", "MPI_Ssend_init", 'o', true, 8, list_908},
-    {"MPI_START", "MPI_Start", 'f', true, 2, list_909},
-    {"mpi_start", "MPI_Start", 'f', true, 2, list_909},
     {"mpi_start_", "MPI_Start", 'f', true, 2, list_909},
     {"mpi_start__", "MPI_Start", 'f', true, 2, list_909},
     {"mpi_start_f08_", "MPI_Start", 'o', true, 2, list_909},
-    {"MPI_STARTALL", "MPI_Startall", 'f', true, 3, list_910},
-    {"mpi_startall", "MPI_Startall", 'f', true, 3, list_910},
     {"mpi_startall_", "MPI_Startall", 'f', true, 3, list_910},
     {"mpi_startall__", "MPI_Startall", 'f', true, 3, list_910},
     {"mpi_startall_f08_", "MPI_Startall", 'o', true, 3, list_910},
-    {"MPI_TEST", "MPI_Test", 'f', true, 4, list_911},
-    {"mpi_test", "MPI_Test", 'f', true, 4, list_911},
     {"mpi_test_", "MPI_Test", 'f', true, 4, list_911},
     {"mpi_test__", "MPI_Test", 'f', true, 4, list_911},
     {"mpi_test_f08_", "MPI_Test", 'o', true, 4, list_911},
-    {"MPI_TESTALL", "MPI_Testall", 'f', true, 5, list_912},
-    {"mpi_testall", "MPI_Testall", 'f', true, 5, list_912},
     {"mpi_testall_", "MPI_Testall", 'f', true, 5, list_912},
     {"mpi_testall__", "MPI_Testall", 'f', true, 5, list_912},
     {"mpi_testall_f08_", "MPI_Testall", 'o', true, 5, list_912},
-    {"MPI_TESTANY", "MPI_Testany", 'f', true, 6, list_913},
-    {"mpi_testany", "MPI_Testany", 'f', true, 6, list_913},
     {"mpi_testany_", "MPI_Testany", 'f', true, 6, list_913},
     {"mpi_testany__", "MPI_Testany", 'f', true, 6, list_913},
     {"mpi_testany_f08_", "MPI_Testany", 'o', true, 6, list_913},
-    {"MPI_TESTSOME", "MPI_Testsome", 'f', true, 6, list_914},
-    {"mpi_testsome", "MPI_Testsome", 'f', true, 6, list_914},
     {"mpi_testsome_", "MPI_Testsome", 'f', true, 6, list_914},
     {"mpi_testsome__", "MPI_Testsome", 'f', true, 6, list_914},
     {"mpi_testsome_f08_", "MPI_Testsome", 'o', true, 6, list_914},
-    {"MPI_WAIT", "MPI_Wait", 'f', true, 3, list_915},
-    {"mpi_wait", "MPI_Wait", 'f', true, 3, list_915},
     {"mpi_wait_", "MPI_Wait", 'f', true, 3, list_915},
     {"mpi_wait__", "MPI_Wait", 'f', true, 3, list_915},
     {"mpi_wait_f08_", "MPI_Wait", 'o', true, 3, list_915},
-    {"MPI_WAITALL", "MPI_Waitall", 'f', true, 4, list_916},
-    {"mpi_waitall", "MPI_Waitall", 'f', true, 4, list_916},
     {"mpi_waitall_", "MPI_Waitall", 'f', true, 4, list_916},
     {"mpi_waitall__", "MPI_Waitall", 'f', true, 4, list_916},
     {"mpi_waitall_f08_", "MPI_Waitall", 'o', true, 4, list_916},
-    {"MPI_WAITANY", "MPI_Waitany", 'f', true, 5, list_917},
-    {"mpi_waitany", "MPI_Waitany", 'f', true, 5, list_917},
     {"mpi_waitany_", "MPI_Waitany", 'f', true, 5, list_917},
     {"mpi_waitany__", "MPI_Waitany", 'f', true, 5, list_917},
     {"mpi_waitany_f08_", "MPI_Waitany", 'o', true, 5, list_917},
-    {"MPI_WAITSOME", "MPI_Waitsome", 'f', true, 6, list_918},
-    {"mpi_waitsome", "MPI_Waitsome", 'f', true, 6, list_918},
     {"mpi_waitsome_", "MPI_Waitsome", 'f', true, 6, list_918},
     {"mpi_waitsome__", "MPI_Waitsome", 'f', true, 6, list_918},
     {"mpi_waitsome_f08_", "MPI_Waitsome", 'o', true, 6, list_918},
-    {"MPI_WIN_ALLOCATE", "MPI_Win_allocate", 'f', true, 7, list_919},
-    {"mpi_win_allocate", "MPI_Win_allocate", 'f', true, 7, list_919},
     {"mpi_win_allocate_", "MPI_Win_allocate", 'f', true, 7, list_919},
     {"mpi_win_allocate__", "MPI_Win_allocate", 'f', true, 7, list_919},
-    {"MPI_WIN_ALLOCATE_CPTR", "MPI_Win_allocate", 'f', true, 7, list_919},
-    {"mpi_win_allocate_cptr", "MPI_Win_allocate", 'f', true, 7, list_919},
     {"mpi_win_allocate_cptr_", "MPI_Win_allocate", 'f', true, 7, list_919},
     {"mpi_win_allocate_cptr__", "MPI_Win_allocate", 'f', true, 7, list_919},
     {"mpi_win_allocate_f08_", "MPI_Win_allocate", 'o', true, 7, list_919},
     {"mpi_win_allocate_f08_large_", "MPI_Win_allocate", 'o', true, 7, list_919},
-    {"MPI_WIN_ALLOCATE_SHARED", "MPI_Win_allocate_shared", 'f', true, 7, list_920},
-    {"mpi_win_allocate_shared", "MPI_Win_allocate_shared", 'f', true, 7, list_920},
     {"mpi_win_allocate_shared_", "MPI_Win_allocate_shared", 'f', true, 7, list_920},
     {"mpi_win_allocate_shared__", "MPI_Win_allocate_shared", 'f', true, 7, list_920},
-    {"MPI_WIN_ALLOCATE_SHARED_CPTR", "MPI_Win_allocate_shared", 'f', true, 7, list_920},
-    {"mpi_win_allocate_shared_cptr", "MPI_Win_allocate_shared", 'f', true, 7, list_920},
     {"mpi_win_allocate_shared_cptr_", "MPI_Win_allocate_shared", 'f', true, 7, list_920},
     {"mpi_win_allocate_shared_cptr__", "MPI_Win_allocate_shared", 'f', true, 7, list_920},
     {"mpi_win_allocate_shared_f08_", "MPI_Win_allocate_shared", 'o', true, 7, list_920},
     {"mpi_win_allocate_shared_f08_large_", "MPI_Win_allocate_shared", 'o', true, 7, list_920},
-    {"MPI_WIN_ATTACH", "MPI_Win_attach", 'f', true, 4, list_921},
-    {"mpi_win_attach", "MPI_Win_attach", 'f', true, 4, list_921},
     {"mpi_win_attach_", "MPI_Win_attach", 'f', true, 4, list_921},
     {"mpi_win_attach__", "MPI_Win_attach", 'f', true, 4, list_921},
     {"mpi_win_attach_f08_", "MPI_Win_attach", 'o', true, 4, list_921},
-    {"MPI_WIN_COMPLETE", "MPI_Win_complete", 'f', true, 2, list_922},
-    {"mpi_win_complete", "MPI_Win_complete", 'f', true, 2, list_922},
     {"mpi_win_complete_", "MPI_Win_complete", 'f', true, 2, list_922},
     {"mpi_win_complete__", "MPI_Win_complete", 'f', true, 2, list_922},
     {"mpi_win_complete_f08_", "MPI_Win_complete", 'o', true, 2, list_922},
-    {"MPI_WIN_CREATE", "MPI_Win_create", 'f', true, 7, list_923},
-    {"mpi_win_create", "MPI_Win_create", 'f', true, 7, list_923},
     {"mpi_win_create_", "MPI_Win_create", 'f', true, 7, list_923},
     {"mpi_win_create__", "MPI_Win_create", 'f', true, 7, list_923},
     {"mpi_win_create_f08_", "MPI_Win_create", 'o', true, 7, list_923},
-    {"MPI_WIN_CREATE_DYNAMIC", "MPI_Win_create_dynamic", 'f', true, 4, list_924},
-    {"mpi_win_create_dynamic", "MPI_Win_create_dynamic", 'f', true, 4, list_924},
     {"mpi_win_create_dynamic_", "MPI_Win_create_dynamic", 'f', true, 4, list_924},
     {"mpi_win_create_dynamic__", "MPI_Win_create_dynamic", 'f', true, 4, list_924},
     {"mpi_win_create_dynamic_f08_", "MPI_Win_create_dynamic", 'o', true, 4, list_924},
-    {"MPI_WIN_DETACH", "MPI_Win_detach", 'f', true, 3, list_925},
-    {"mpi_win_detach", "MPI_Win_detach", 'f', true, 3, list_925},
     {"mpi_win_detach_", "MPI_Win_detach", 'f', true, 3, list_925},
     {"mpi_win_detach__", "MPI_Win_detach", 'f', true, 3, list_925},
     {"mpi_win_detach_f08_", "MPI_Win_detach", 'o', true, 3, list_925},
-    {"MPI_WIN_FENCE", "MPI_Win_fence", 'f', true, 3, list_926},
-    {"mpi_win_fence", "MPI_Win_fence", 'f', true, 3, list_926},
     {"mpi_win_fence_", "MPI_Win_fence", 'f', true, 3, list_926},
     {"mpi_win_fence__", "MPI_Win_fence", 'f', true, 3, list_926},
     {"mpi_win_fence_f08_", "MPI_Win_fence", 'o', true, 3, list_926},
-    {"MPI_WIN_FLUSH", "MPI_Win_flush", 'f', true, 3, list_927},
-    {"mpi_win_flush", "MPI_Win_flush", 'f', true, 3, list_927},
     {"mpi_win_flush_", "MPI_Win_flush", 'f', true, 3, list_927},
     {"mpi_win_flush__", "MPI_Win_flush", 'f', true, 3, list_927},
     {"mpi_win_flush_f08_", "MPI_Win_flush", 'o', true, 3, list_927},
-    {"MPI_WIN_FLUSH_ALL", "MPI_Win_flush_all", 'f', true, 2, list_928},
-    {"mpi_win_flush_all", "MPI_Win_flush_all", 'f', true, 2, list_928},
     {"mpi_win_flush_all_", "MPI_Win_flush_all", 'f', true, 2, list_928},
     {"mpi_win_flush_all__", "MPI_Win_flush_all", 'f', true, 2, list_928},
     {"mpi_win_flush_all_f08_", "MPI_Win_flush_all", 'o', true, 2, list_928},
-    {"MPI_WIN_FLUSH_LOCAL", "MPI_Win_flush_local", 'f', true, 3, list_929},
-    {"mpi_win_flush_local", "MPI_Win_flush_local", 'f', true, 3, list_929},
     {"mpi_win_flush_local_", "MPI_Win_flush_local", 'f', true, 3, list_929},
     {"mpi_win_flush_local__", "MPI_Win_flush_local", 'f', true, 3, list_929},
     {"mpi_win_flush_local_f08_", "MPI_Win_flush_local", 'o', true, 3, list_929},
-    {"MPI_WIN_FLUSH_LOCAL_ALL", "MPI_Win_flush_local_all", 'f', true, 2, list_930},
-    {"mpi_win_flush_local_all", "MPI_Win_flush_local_all", 'f', true, 2, list_930},
     {"mpi_win_flush_local_all_", "MPI_Win_flush_local_all", 'f', true, 2, list_930},
     {"mpi_win_flush_local_all__", "MPI_Win_flush_local_all", 'f', true, 2, list_930},
     {"mpi_win_flush_local_all_f08_", "MPI_Win_flush_local_all", 'o', true, 2, list_930},
-    {"MPI_WIN_FREE", "MPI_Win_free", 'f', true, 2, list_931},
-    {"mpi_win_free", "MPI_Win_free", 'f', true, 2, list_931},
     {"mpi_win_free_", "MPI_Win_free", 'f', true, 2, list_931},
     {"mpi_win_free__", "MPI_Win_free", 'f', true, 2, list_931},
     {"mpi_win_free_f08_", "MPI_Win_free", 'o', true, 2, list_931},
-    {"MPI_WIN_LOCK", "MPI_Win_lock", 'f', true, 5, list_932},
-    {"mpi_win_lock", "MPI_Win_lock", 'f', true, 5, list_932},
     {"mpi_win_lock_", "MPI_Win_lock", 'f', true, 5, list_932},
     {"mpi_win_lock__", "MPI_Win_lock", 'f', true, 5, list_932},
     {"mpi_win_lock_f08_", "MPI_Win_lock", 'o', true, 5, list_932},
-    {"MPI_WIN_LOCK_ALL", "MPI_Win_lock_all", 'f', true, 3, list_933},
-    {"mpi_win_lock_all", "MPI_Win_lock_all", 'f', true, 3, list_933},
     {"mpi_win_lock_all_", "MPI_Win_lock_all", 'f', true, 3, list_933},
     {"mpi_win_lock_all__", "MPI_Win_lock_all", 'f', true, 3, list_933},
     {"mpi_win_lock_all_f08_", "MPI_Win_lock_all", 'o', true, 3, list_933},
-    {"MPI_WIN_POST", "MPI_Win_post", 'f', true, 4, list_934},
-    {"mpi_win_post", "MPI_Win_post", 'f', true, 4, list_934},
     {"mpi_win_post_", "MPI_Win_post", 'f', true, 4, list_934},
     {"mpi_win_post__", "MPI_Win_post", 'f', true, 4, list_934},
     {"mpi_win_post_f08_", "MPI_Win_post", 'o', true, 4, list_934},
-    {"MPI_WIN_SET_INFO", "MPI_Win_set_info", 'f', true, 3, list_935},
-    {"mpi_win_set_info", "MPI_Win_set_info", 'f', true, 3, list_935},
     {"mpi_win_set_info_", "MPI_Win_set_info", 'f', true, 3, list_935},
     {"mpi_win_set_info__", "MPI_Win_set_info", 'f', true, 3, list_935},
     {"mpi_win_set_info_f08_", "MPI_Win_set_info", 'o', true, 3, list_935},
-    {"MPI_WIN_START", "MPI_Win_start", 'f', true, 4, list_936},
-    {"mpi_win_start", "MPI_Win_start", 'f', true, 4, list_936},
     {"mpi_win_start_", "MPI_Win_start", 'f', true, 4, list_936},
     {"mpi_win_start__", "MPI_Win_start", 'f', true, 4, list_936},
     {"mpi_win_start_f08_", "MPI_Win_start", 'o', true, 4, list_936},
-    {"MPI_WIN_SYNC", "MPI_Win_sync", 'f', true, 2, list_937},
-    {"mpi_win_sync", "MPI_Win_sync", 'f', true, 2, list_937},
     {"mpi_win_sync_", "MPI_Win_sync", 'f', true, 2, list_937},
     {"mpi_win_sync__", "MPI_Win_sync", 'f', true, 2, list_937},
     {"mpi_win_sync_f08_", "MPI_Win_sync", 'o', true, 2, list_937},
-    {"MPI_WIN_TEST", "MPI_Win_test", 'f', true, 3, list_938},
-    {"mpi_win_test", "MPI_Win_test", 'f', true, 3, list_938},
     {"mpi_win_test_", "MPI_Win_test", 'f', true, 3, list_938},
     {"mpi_win_test__", "MPI_Win_test", 'f', true, 3, list_938},
     {"mpi_win_test_f08_", "MPI_Win_test", 'o', true, 3, list_938},
-    {"MPI_WIN_UNLOCK", "MPI_Win_unlock", 'f', true, 3, list_939},
-    {"mpi_win_unlock", "MPI_Win_unlock", 'f', true, 3, list_939},
     {"mpi_win_unlock_", "MPI_Win_unlock", 'f', true, 3, list_939},
     {"mpi_win_unlock__", "MPI_Win_unlock", 'f', true, 3, list_939},
     {"mpi_win_unlock_f08_", "MPI_Win_unlock", 'o', true, 3, list_939},
-    {"MPI_WIN_UNLOCK_ALL", "MPI_Win_unlock_all", 'f', true, 2, list_940},
-    {"mpi_win_unlock_all", "MPI_Win_unlock_all", 'f', true, 2, list_940},
     {"mpi_win_unlock_all_", "MPI_Win_unlock_all", 'f', true, 2, list_940},
     {"mpi_win_unlock_all__", "MPI_Win_unlock_all", 'f', true, 2, list_940},
     {"mpi_win_unlock_all_f08_", "MPI_Win_unlock_all", 'o', true, 2, list_940},
-    {"MPI_WIN_WAIT", "MPI_Win_wait", 'f', true, 2, list_941},
-    {"mpi_win_wait", "MPI_Win_wait", 'f', true, 2, list_941},
     {"mpi_win_wait_", "MPI_Win_wait", 'f', true, 2, list_941},
     {"mpi_win_wait__", "MPI_Win_wait", 'f', true, 2, list_941},
     {"mpi_win_wait_f08_", "MPI_Win_wait", 'o', true, 2, list_941},
 };
-const int function_count = 2043;
+const int function_count = 1495;
 
 word PMPIX_Allgather_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(0, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
 word PMPIX_Allgatherv_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(1, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
@@ -3664,1376 +3116,828 @@ word PMPI_Win_unlock_all(word a0) { return called(666, (word[]){a0}); }
 word PMPI_Win_wait(word a0) { return called(667, (word[]){a0}); }
 double PMPI_Wtick(void) { return called(668, NULL); }
 double PMPI_Wtime(void) { return called(669, NULL); }
-void PMPIX_ALLGATHER_INIT(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(670, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpix_allgather_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(671, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpix_allgather_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(672, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpix_allgather_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(673, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpix_allgather_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(674, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void PMPIX_ALLGATHERV_INIT(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(675, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpix_allgatherv_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(676, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpix_allgatherv_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(677, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpix_allgatherv_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(678, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpix_allgatherv_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(679, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void PMPIX_ALLREDUCE_INIT(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(680, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpix_allreduce_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(681, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpix_allreduce_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(682, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpix_allreduce_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(683, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpix_allreduce_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(684, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void PMPIX_ALLTOALL_INIT(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(685, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpix_alltoall_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(686, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpix_alltoall_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(687, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpix_alltoall_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(688, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpix_alltoall_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(689, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void PMPIX_ALLTOALLV_INIT(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(690, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpix_alltoallv_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(691, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpix_alltoallv_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(692, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpix_alltoallv_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(693, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpix_alltoallv_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(694, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void PMPIX_ALLTOALLW_INIT(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(695, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpix_alltoallw_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(696, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpix_alltoallw_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(697, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpix_alltoallw_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(698, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpix_alltoallw_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(699, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void PMPIX_BARRIER_INIT(word a0, word a1, word a2, word a3) { called(700, (word[]){a0, a1, a2, a3}); }
-void pmpix_barrier_init(word a0, word a1, word a2, word a3) { called(701, (word[]){a0, a1, a2, a3}); }
-void pmpix_barrier_init_(word a0, word a1, word a2, word a3) { called(702, (word[]){a0, a1, a2, a3}); }
-void pmpix_barrier_init__(word a0, word a1, word a2, word a3) { called(703, (word[]){a0, a1, a2, a3}); }
-void pmpix_barrier_init_f08_(word a0, word a1, word a2, word a3) { called(704, (word[]){a0, a1, a2, a3}); }
-void PMPIX_BCAST_INIT(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(705, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpix_bcast_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(706, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpix_bcast_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(707, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpix_bcast_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(708, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpix_bcast_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(709, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void PMPIX_COMM_ACK_FAILED(word a0, word a1, word a2, word a3) { called(710, (word[]){a0, a1, a2, a3}); }
-void pmpix_comm_ack_failed(word a0, word a1, word a2, word a3) { called(711, (word[]){a0, a1, a2, a3}); }
-void pmpix_comm_ack_failed_(word a0, word a1, word a2, word a3) { called(712, (word[]){a0, a1, a2, a3}); }
-void pmpix_comm_ack_failed__(word a0, word a1, word a2, word a3) { called(713, (word[]){a0, a1, a2, a3}); }
-void pmpix_comm_ack_failed_f08_(word a0, word a1, word a2, word a3) { called(714, (word[]){a0, a1, a2, a3}); }
-void PMPIX_COMM_AGREE(word a0, word a1, word a2) { called(715, (word[]){a0, a1, a2}); }
-void pmpix_comm_agree(word a0, word a1, word a2) { called(716, (word[]){a0, a1, a2}); }
-void pmpix_comm_agree_(word a0, word a1, word a2) { called(717, (word[]){a0, a1, a2}); }
-void pmpix_comm_agree__(word a0, word a1, word a2) { called(718, (word[]){a0, a1, a2}); }
-void pmpix_comm_agree_f08_(word a0, word a1, word a2) { called(719, (word[]){a0, a1, a2}); }
-void PMPIX_COMM_FAILURE_ACK(word a0, word a1) { called(720, (word[]){a0, a1}); }
-void pmpix_comm_failure_ack(word a0, word a1) { called(721, (word[]){a0, a1}); }
-void pmpix_comm_failure_ack_(word a0, word a1) { called(722, (word[]){a0, a1}); }
-void pmpix_comm_failure_ack__(word a0, word a1) { called(723, (word[]){a0, a1}); }
-void pmpix_comm_failure_ack_f08_(word a0, word a1) { called(724, (word[]){a0, a1}); }
-void PMPIX_COMM_FAILURE_GET_ACKED(word a0, word a1, word a2) { called(725, (word[]){a0, a1, a2}); }
-void pmpix_comm_failure_get_acked(word a0, word a1, word a2) { called(726, (word[]){a0, a1, a2}); }
-void pmpix_comm_failure_get_acked_(word a0, word a1, word a2) { called(727, (word[]){a0, a1, a2}); }
-void pmpix_comm_failure_get_acked__(word a0, word a1, word a2) { called(728, (word[]){a0, a1, a2}); }
-void pmpix_comm_failure_get_acked_f08_(word a0, word a1, word a2) { called(729, (word[]){a0, a1, a2}); }
-void PMPIX_COMM_GET_FAILED(word a0, word a1, word a2) { called(730, (word[]){a0, a1, a2}); }
-void pmpix_comm_get_failed(word a0, word a1, word a2) { called(731, (word[]){a0, a1, a2}); }
-void pmpix_comm_get_failed_(word a0, word a1, word a2) { called(732, (word[]){a0, a1, a2}); }
-void pmpix_comm_get_failed__(word a0, word a1, word a2) { called(733, (word[]){a0, a1, a2}); }
-void pmpix_comm_get_failed_f08_(word a0, word a1, word a2) { called(734, (word[]){a0, a1, a2}); }
-void PMPIX_COMM_IAGREE(word a0, word a1, word a2, word a3) { called(735, (word[]){a0, a1, a2, a3}); }
-void pmpix_comm_iagree(word a0, word a1, word a2, word a3) { called(736, (word[]){a0, a1, a2, a3}); }
-void pmpix_comm_iagree_(word a0, word a1, word a2, word a3) { called(737, (word[]){a0, a1, a2, a3}); }
-void pmpix_comm_iagree__(word a0, word a1, word a2, word a3) { called(738, (word[]){a0, a1, a2, a3}); }
-void pmpix_comm_iagree_f08_(word a0, word a1, word a2, word a3) { called(739, (word[]){a0, a1, a2, a3}); }
-void PMPIX_COMM_REVOKE(word a0, word a1) { called(740, (word[]){a0, a1}); }
-void pmpix_comm_revoke(word a0, word a1) { called(741, (word[]){a0, a1}); }
-void pmpix_comm_revoke_(word a0, word a1) { called(742, (word[]){a0, a1}); }
-void pmpix_comm_revoke__(word a0, word a1) { called(743, (word[]){a0, a1}); }
-void pmpix_comm_revoke_f08_(word a0, word a1) { called(744, (word[]){a0, a1}); }
-void PMPIX_COMM_SHRINK(word a0, word a1, word a2) { called(745, (word[]){a0, a1, a2}); }
-void pmpix_comm_shrink(word a0, word a1, word a2) { called(746, (word[]){a0, a1, a2}); }
-void pmpix_comm_shrink_(word a0, word a1, word a2) { called(747, (word[]){a0, a1, a2}); }
-void pmpix_comm_shrink__(word a0, word a1, word a2) { called(748, (word[]){a0, a1, a2}); }
-void pmpix_comm_shrink_f08_(word a0, word a1, word a2) { called(749, (word[]){a0, a1, a2}); }
-void PMPIX_EXSCAN_INIT(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(750, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpix_exscan_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(751, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpix_exscan_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(752, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpix_exscan_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(753, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpix_exscan_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(754, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void PMPIX_GATHER_INIT(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(755, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpix_gather_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(756, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpix_gather_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(757, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpix_gather_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(758, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpix_gather_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(759, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void PMPIX_GATHERV_INIT(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(760, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpix_gatherv_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(761, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpix_gatherv_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(762, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpix_gatherv_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(763, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpix_gatherv_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(764, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void PMPIX_NEIGHBOR_ALLGATHER_INIT(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(765, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpix_neighbor_allgather_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(766, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpix_neighbor_allgather_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(767, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpix_neighbor_allgather_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(768, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpix_neighbor_allgather_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(769, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void PMPIX_NEIGHBOR_ALLGATHERV_INIT(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(770, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpix_neighbor_allgatherv_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(771, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpix_neighbor_allgatherv_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(772, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpix_neighbor_allgatherv_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(773, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpix_neighbor_allgatherv_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(774, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void PMPIX_NEIGHBOR_ALLTOALL_INIT(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(775, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpix_neighbor_alltoall_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(776, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpix_neighbor_alltoall_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(777, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpix_neighbor_alltoall_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(778, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpix_neighbor_alltoall_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(779, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void PMPIX_NEIGHBOR_ALLTOALLV_INIT(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(780, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpix_neighbor_alltoallv_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(781, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpix_neighbor_alltoallv_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(782, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpix_neighbor_alltoallv_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(783, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpix_neighbor_alltoallv_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(784, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void PMPIX_NEIGHBOR_ALLTOALLW_INIT(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(785, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpix_neighbor_alltoallw_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(786, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpix_neighbor_alltoallw_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(787, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpix_neighbor_alltoallw_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(788, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpix_neighbor_alltoallw_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(789, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void PMPIX_REDUCE_INIT(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(790, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpix_reduce_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(791, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpix_reduce_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(792, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpix_reduce_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(793, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpix_reduce_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(794, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void PMPIX_REDUCE_SCATTER_BLOCK_INIT(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(795, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpix_reduce_scatter_block_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(796, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpix_reduce_scatter_block_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(797, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpix_reduce_scatter_block_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(798, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpix_reduce_scatter_block_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(799, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void PMPIX_REDUCE_SCATTER_INIT(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(800, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpix_reduce_scatter_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(801, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpix_reduce_scatter_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(802, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpix_reduce_scatter_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(803, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpix_reduce_scatter_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(804, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void PMPIX_SCAN_INIT(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(805, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpix_scan_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(806, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpix_scan_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(807, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpix_scan_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(808, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpix_scan_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(809, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void PMPIX_SCATTER_INIT(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(810, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpix_scatter_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(811, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpix_scatter_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(812, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpix_scatter_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(813, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpix_scatter_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(814, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void PMPIX_SCATTERV_INIT(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(815, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpix_scatterv_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(816, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpix_scatterv_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(817, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpix_scatterv_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(818, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpix_scatterv_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(819, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void PMPI_ABORT(word a0, word a1, word a2) { called(820, (word[]){a0, a1, a2}); }
-void pmpi_abort(word a0, word a1, word a2) { called(821, (word[]){a0, a1, a2}); }
-void pmpi_abort_(word a0, word a1, word a2) { called(822, (word[]){a0, a1, a2}); }
-void pmpi_abort__(word a0, word a1, word a2) { called(823, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_abort_f08_, pmpir_abort_f08_)(word a0, word a1, word a2) { called(824, (word[]){a0, a1, a2}); }
-void PMPI_ACCUMULATE(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(825, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_accumulate(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(826, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_accumulate_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(827, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_accumulate__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(828, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void EITHER(pmpi_accumulate_f08_, pmpir_accumulate_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(829, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void PMPI_ALLGATHER(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(830, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_allgather(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(831, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_allgather_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(832, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_allgather__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(833, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void EITHER(pmpi_allgather_f08_, pmpir_allgather_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(834, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void PMPI_ALLGATHER_INIT(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(835, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_allgather_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(836, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_allgather_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(837, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_allgather_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(838, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void EITHER(pmpi_allgather_init_f08_, pmpir_allgather_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(839, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void PMPI_ALLGATHERV(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(840, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_allgatherv(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(841, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_allgatherv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(842, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_allgatherv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(843, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void EITHER(pmpi_allgatherv_f08_, pmpir_allgatherv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(844, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void PMPI_ALLGATHERV_INIT(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(845, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_allgatherv_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(846, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_allgatherv_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(847, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_allgatherv_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(848, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void EITHER(pmpi_allgatherv_init_f08_, pmpir_allgatherv_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(849, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void PMPI_ALLREDUCE(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(850, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_allreduce(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(851, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_allreduce_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(852, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_allreduce__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(853, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_allreduce_f08_, pmpir_allreduce_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(854, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void PMPI_ALLREDUCE_INIT(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(855, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_allreduce_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(856, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_allreduce_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(857, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_allreduce_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(858, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void EITHER(pmpi_allreduce_init_f08_, pmpir_allreduce_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(859, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void PMPI_ALLTOALL(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(860, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_alltoall(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(861, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_alltoall_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(862, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_alltoall__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(863, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void EITHER(pmpi_alltoall_f08_, pmpir_alltoall_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(864, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void PMPI_ALLTOALL_INIT(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(865, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_alltoall_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(866, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_alltoall_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(867, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_alltoall_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(868, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void EITHER(pmpi_alltoall_init_f08_, pmpir_alltoall_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(869, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void PMPI_ALLTOALLV(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(870, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_alltoallv(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(871, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_alltoallv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(872, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_alltoallv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(873, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void EITHER(pmpi_alltoallv_f08_, pmpir_alltoallv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(874, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void PMPI_ALLTOALLV_INIT(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(875, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpi_alltoallv_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(876, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpi_alltoallv_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(877, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpi_alltoallv_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(878, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void EITHER(pmpi_alltoallv_init_f08_, pmpir_alltoallv_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(879, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void PMPI_ALLTOALLW(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(880, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_alltoallw(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(881, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_alltoallw_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(882, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_alltoallw__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(883, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void EITHER(pmpi_alltoallw_f08_, pmpir_alltoallw_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(884, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void PMPI_ALLTOALLW_INIT(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(885, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpi_alltoallw_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(886, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpi_alltoallw_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(887, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpi_alltoallw_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(888, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void EITHER(pmpi_alltoallw_init_f08_, pmpir_alltoallw_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(889, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void PMPI_BARRIER(word a0, word a1) { called(890, (word[]){a0, a1}); }
-void pmpi_barrier(word a0, word a1) { called(891, (word[]){a0, a1}); }
-void pmpi_barrier_(word a0, word a1) { called(892, (word[]){a0, a1}); }
-void pmpi_barrier__(word a0, word a1) { called(893, (word[]){a0, a1}); }
-void EITHER(pmpi_barrier_f08_, pmpir_barrier_f08_)(word a0, word a1) { called(894, (word[]){a0, a1}); }
-void PMPI_BARRIER_INIT(word a0, word a1, word a2, word a3) { called(895, (word[]){a0, a1, a2, a3}); }
-void pmpi_barrier_init(word a0, word a1, word a2, word a3) { called(896, (word[]){a0, a1, a2, a3}); }
-void pmpi_barrier_init_(word a0, word a1, word a2, word a3) { called(897, (word[]){a0, a1, a2, a3}); }
-void pmpi_barrier_init__(word a0, word a1, word a2, word a3) { called(898, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_barrier_init_f08_, pmpir_barrier_init_f08_)(word a0, word a1, word a2, word a3) { called(899, (word[]){a0, a1, a2, a3}); }
-void PMPI_BCAST(word a0, word a1, word a2, word a3, word a4, word a5) { called(900, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_bcast(word a0, word a1, word a2, word a3, word a4, word a5) { called(901, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_bcast_(word a0, word a1, word a2, word a3, word a4, word a5) { called(902, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_bcast__(word a0, word a1, word a2, word a3, word a4, word a5) { called(903, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_bcast_f08_, pmpir_bcast_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(904, (word[]){a0, a1, a2, a3, a4, a5}); }
-void PMPI_BCAST_INIT(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(905, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_bcast_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(906, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_bcast_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(907, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_bcast_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(908, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void EITHER(pmpi_bcast_init_f08_, pmpir_bcast_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(909, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void PMPI_BSEND(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(910, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_bsend(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(911, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_bsend_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(912, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_bsend__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(913, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_bsend_f08_, pmpir_bsend_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(914, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void PMPI_BSEND_INIT(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(915, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_bsend_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(916, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_bsend_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(917, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_bsend_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(918, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void EITHER(pmpi_bsend_init_f08_, pmpir_bsend_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(919, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void PMPI_BUFFER_ATTACH(word a0, word a1, word a2) { called(920, (word[]){a0, a1, a2}); }
-void pmpi_buffer_attach(word a0, word a1, word a2) { called(921, (word[]){a0, a1, a2}); }
-void pmpi_buffer_attach_(word a0, word a1, word a2) { called(922, (word[]){a0, a1, a2}); }
-void pmpi_buffer_attach__(word a0, word a1, word a2) { called(923, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_buffer_attach_f08_, pmpir_buffer_attach_f08_)(word a0, word a1, word a2) { called(924, (word[]){a0, a1, a2}); }
-void PMPI_BUFFER_DETACH(word a0, word a1, word a2) { called(925, (word[]){a0, a1, a2}); }
-void pmpi_buffer_detach(word a0, word a1, word a2) { called(926, (word[]){a0, a1, a2}); }
-void pmpi_buffer_detach_(word a0, word a1, word a2) { called(927, (word[]){a0, a1, a2}); }
-void pmpi_buffer_detach__(word a0, word a1, word a2) { called(928, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_buffer_detach_f08_, pmpir_buffer_detach_f08_)(word a0, word a1, word a2) { called(929, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_buffer_detach_f08_large_, pmpir_buffer_detach_f08_large_)(word a0, word a1, word a2) { called(930, (word[]){a0, a1, a2}); }
-void PMPI_BUFFER_FLUSH(word a0) { called(931, (word[]){a0}); }
-void pmpi_buffer_flush(word a0) { called(932, (word[]){a0}); }
-void pmpi_buffer_flush_(word a0) { called(933, (word[]){a0}); }
-void pmpi_buffer_flush__(word a0) { called(934, (word[]){a0}); }
-void EITHER(pmpi_buffer_flush_f08_, pmpir_buffer_flush_f08_)(word a0) { called(935, (word[]){a0}); }
-void PMPI_BUFFER_IFLUSH(word a0, word a1) { called(936, (word[]){a0, a1}); }
-void pmpi_buffer_iflush(word a0, word a1) { called(937, (word[]){a0, a1}); }
-void pmpi_buffer_iflush_(word a0, word a1) { called(938, (word[]){a0, a1}); }
-void pmpi_buffer_iflush__(word a0, word a1) { called(939, (word[]){a0, a1}); }
-void EITHER(pmpi_buffer_iflush_f08_, pmpir_buffer_iflush_f08_)(word a0, word a1) { called(940, (word[]){a0, a1}); }
-void PMPI_CANCEL(word a0, word a1) { called(941, (word[]){a0, a1}); }
-void pmpi_cancel(word a0, word a1) { called(942, (word[]){a0, a1}); }
-void pmpi_cancel_(word a0, word a1) { called(943, (word[]){a0, a1}); }
-void pmpi_cancel__(word a0, word a1) { called(944, (word[]){a0, a1}); }
-void EITHER(pmpi_cancel_f08_, pmpir_cancel_f08_)(word a0, word a1) { called(945, (word[]){a0, a1}); }
-void PMPI_CART_CREATE(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(946, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_cart_create(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(947, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_cart_create_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(948, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_cart_create__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(949, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_cart_create_f08_, pmpir_cart_create_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(950, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void PMPI_CART_MAP(word a0, word a1, word a2, word a3, word a4, word a5) { called(951, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_cart_map(word a0, word a1, word a2, word a3, word a4, word a5) { called(952, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_cart_map_(word a0, word a1, word a2, word a3, word a4, word a5) { called(953, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_cart_map__(word a0, word a1, word a2, word a3, word a4, word a5) { called(954, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_cart_map_f08_, pmpir_cart_map_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(955, (word[]){a0, a1, a2, a3, a4, a5}); }
-void PMPI_CART_SUB(word a0, word a1, word a2, word a3) { called(956, (word[]){a0, a1, a2, a3}); }
-void pmpi_cart_sub(word a0, word a1, word a2, word a3) { called(957, (word[]){a0, a1, a2, a3}); }
-void pmpi_cart_sub_(word a0, word a1, word a2, word a3) { called(958, (word[]){a0, a1, a2, a3}); }
-void pmpi_cart_sub__(word a0, word a1, word a2, word a3) { called(959, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_cart_sub_f08_, pmpir_cart_sub_f08_)(word a0, word a1, word a2, word a3) { called(960, (word[]){a0, a1, a2, a3}); }
-void PMPI_COMM_ACCEPT(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(961, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_comm_accept(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(962, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_comm_accept_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(963, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_comm_accept__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(964, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_comm_accept_f08_, pmpir_comm_accept_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(965, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void PMPI_COMM_ATTACH_BUFFER(word a0, word a1, word a2, word a3) { called(966, (word[]){a0, a1, a2, a3}); }
-void pmpi_comm_attach_buffer(word a0, word a1, word a2, word a3) { called(967, (word[]){a0, a1, a2, a3}); }
-void pmpi_comm_attach_buffer_(word a0, word a1, word a2, word a3) { called(968, (word[]){a0, a1, a2, a3}); }
-void pmpi_comm_attach_buffer__(word a0, word a1, word a2, word a3) { called(969, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_comm_attach_buffer_f08_, pmpir_comm_attach_buffer_f08_)(word a0, word a1, word a2, word a3) { called(970, (word[]){a0, a1, a2, a3}); }
-void PMPI_COMM_CONNECT(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(971, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_comm_connect(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(972, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_comm_connect_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(973, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_comm_connect__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(974, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_comm_connect_f08_, pmpir_comm_connect_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(975, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void PMPI_COMM_CREATE(word a0, word a1, word a2, word a3) { called(976, (word[]){a0, a1, a2, a3}); }
-void pmpi_comm_create(word a0, word a1, word a2, word a3) { called(977, (word[]){a0, a1, a2, a3}); }
-void pmpi_comm_create_(word a0, word a1, word a2, word a3) { called(978, (word[]){a0, a1, a2, a3}); }
-void pmpi_comm_create__(word a0, word a1, word a2, word a3) { called(979, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_comm_create_f08_, pmpir_comm_create_f08_)(word a0, word a1, word a2, word a3) { called(980, (word[]){a0, a1, a2, a3}); }
-void PMPI_COMM_CREATE_FROM_GROUP(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(981, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_comm_create_from_group(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(982, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_comm_create_from_group_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(983, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_comm_create_from_group__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(984, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_comm_create_from_group_f08_, pmpir_comm_create_from_group_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(985, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void PMPI_COMM_CREATE_GROUP(word a0, word a1, word a2, word a3, word a4) { called(986, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_comm_create_group(word a0, word a1, word a2, word a3, word a4) { called(987, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_comm_create_group_(word a0, word a1, word a2, word a3, word a4) { called(988, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_comm_create_group__(word a0, word a1, word a2, word a3, word a4) { called(989, (word[]){a0, a1, a2, a3, a4}); }
-void EITHER(pmpi_comm_create_group_f08_, pmpir_comm_create_group_f08_)(word a0, word a1, word a2, word a3, word a4) { called(990, (word[]){a0, a1, a2, a3, a4}); }
-void PMPI_COMM_DETACH_BUFFER(word a0, word a1, word a2, word a3) { called(991, (word[]){a0, a1, a2, a3}); }
-void pmpi_comm_detach_buffer(word a0, word a1, word a2, word a3) { called(992, (word[]){a0, a1, a2, a3}); }
-void pmpi_comm_detach_buffer_(word a0, word a1, word a2, word a3) { called(993, (word[]){a0, a1, a2, a3}); }
-void pmpi_comm_detach_buffer__(word a0, word a1, word a2, word a3) { called(994, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_comm_detach_buffer_f08_, pmpir_comm_detach_buffer_f08_)(word a0, word a1, word a2, word a3) { called(995, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_comm_detach_buffer_f08_large_, pmpir_comm_detach_buffer_f08_large_)(word a0, word a1, word a2, word a3) { called(996, (word[]){a0, a1, a2, a3}); }
-void PMPI_COMM_DISCONNECT(word a0, word a1) { called(997, (word[]){a0, a1}); }
-void pmpi_comm_disconnect(word a0, word a1) { called(998, (word[]){a0, a1}); }
-void pmpi_comm_disconnect_(word a0, word a1) { called(999, (word[]){a0, a1}); }
-void pmpi_comm_disconnect__(word a0, word a1) { called(1000, (word[]){a0, a1}); }
-void EITHER(pmpi_comm_disconnect_f08_, pmpir_comm_disconnect_f08_)(word a0, word a1) { called(1001, (word[]){a0, a1}); }
-void PMPI_COMM_DUP(word a0, word a1, word a2) { called(1002, (word[]){a0, a1, a2}); }
-void pmpi_comm_dup(word a0, word a1, word a2) { called(1003, (word[]){a0, a1, a2}); }
-void pmpi_comm_dup_(word a0, word a1, word a2) { called(1004, (word[]){a0, a1, a2}); }
-void pmpi_comm_dup__(word a0, word a1, word a2) { called(1005, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_comm_dup_f08_, pmpir_comm_dup_f08_)(word a0, word a1, word a2) { called(1006, (word[]){a0, a1, a2}); }
-void PMPI_COMM_DUP_WITH_INFO(word a0, word a1, word a2, word a3) { called(1007, (word[]){a0, a1, a2, a3}); }
-void pmpi_comm_dup_with_info(word a0, word a1, word a2, word a3) { called(1008, (word[]){a0, a1, a2, a3}); }
-void pmpi_comm_dup_with_info_(word a0, word a1, word a2, word a3) { called(1009, (word[]){a0, a1, a2, a3}); }
-void pmpi_comm_dup_with_info__(word a0, word a1, word a2, word a3) { called(1010, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_comm_dup_with_info_f08_, pmpir_comm_dup_with_info_f08_)(word a0, word a1, word a2, word a3) { called(1011, (word[]){a0, a1, a2, a3}); }
-void PMPI_COMM_FLUSH_BUFFER(word a0, word a1) { called(1012, (word[]){a0, a1}); }
-void pmpi_comm_flush_buffer(word a0, word a1) { called(1013, (word[]){a0, a1}); }
-void pmpi_comm_flush_buffer_(word a0, word a1) { called(1014, (word[]){a0, a1}); }
-void pmpi_comm_flush_buffer__(word a0, word a1) { called(1015, (word[]){a0, a1}); }
-void EITHER(pmpi_comm_flush_buffer_f08_, pmpir_comm_flush_buffer_f08_)(word a0, word a1) { called(1016, (word[]){a0, a1}); }
-void PMPI_COMM_FREE(word a0, word a1) { called(1017, (word[]){a0, a1}); }
-void pmpi_comm_free(word a0, word a1) { called(1018, (word[]){a0, a1}); }
-void pmpi_comm_free_(word a0, word a1) { called(1019, (word[]){a0, a1}); }
-void pmpi_comm_free__(word a0, word a1) { called(1020, (word[]){a0, a1}); }
-void EITHER(pmpi_comm_free_f08_, pmpir_comm_free_f08_)(word a0, word a1) { called(1021, (word[]){a0, a1}); }
-void PMPI_COMM_IDUP(word a0, word a1, word a2, word a3) { called(1022, (word[]){a0, a1, a2, a3}); }
-void pmpi_comm_idup(word a0, word a1, word a2, word a3) { called(1023, (word[]){a0, a1, a2, a3}); }
-void pmpi_comm_idup_(word a0, word a1, word a2, word a3) { called(1024, (word[]){a0, a1, a2, a3}); }
-void pmpi_comm_idup__(word a0, word a1, word a2, word a3) { called(1025, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_comm_idup_f08_, pmpir_comm_idup_f08_)(word a0, word a1, word a2, word a3) { called(1026, (word[]){a0, a1, a2, a3}); }
-void PMPI_COMM_IDUP_WITH_INFO(word a0, word a1, word a2, word a3, word a4) { called(1027, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_comm_idup_with_info(word a0, word a1, word a2, word a3, word a4) { called(1028, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_comm_idup_with_info_(word a0, word a1, word a2, word a3, word a4) { called(1029, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_comm_idup_with_info__(word a0, word a1, word a2, word a3, word a4) { called(1030, (word[]){a0, a1, a2, a3, a4}); }
-void EITHER(pmpi_comm_idup_with_info_f08_, pmpir_comm_idup_with_info_f08_)(word a0, word a1, word a2, word a3, word a4) { called(1031, (word[]){a0, a1, a2, a3, a4}); }
-void PMPI_COMM_IFLUSH_BUFFER(word a0, word a1, word a2) { called(1032, (word[]){a0, a1, a2}); }
-void pmpi_comm_iflush_buffer(word a0, word a1, word a2) { called(1033, (word[]){a0, a1, a2}); }
-void pmpi_comm_iflush_buffer_(word a0, word a1, word a2) { called(1034, (word[]){a0, a1, a2}); }
-void pmpi_comm_iflush_buffer__(word a0, word a1, word a2) { called(1035, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_comm_iflush_buffer_f08_, pmpir_comm_iflush_buffer_f08_)(word a0, word a1, word a2) { called(1036, (word[]){a0, a1, a2}); }
-void PMPI_COMM_JOIN(word a0, word a1, word a2) { called(1037, (word[]){a0, a1, a2}); }
-void pmpi_comm_join(word a0, word a1, word a2) { called(1038, (word[]){a0, a1, a2}); }
-void pmpi_comm_join_(word a0, word a1, word a2) { called(1039, (word[]){a0, a1, a2}); }
-void pmpi_comm_join__(word a0, word a1, word a2) { called(1040, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_comm_join_f08_, pmpir_comm_join_f08_)(word a0, word a1, word a2) { called(1041, (word[]){a0, a1, a2}); }
-void PMPI_COMM_SET_INFO(word a0, word a1, word a2) { called(1042, (word[]){a0, a1, a2}); }
-void pmpi_comm_set_info(word a0, word a1, word a2) { called(1043, (word[]){a0, a1, a2}); }
-void pmpi_comm_set_info_(word a0, word a1, word a2) { called(1044, (word[]){a0, a1, a2}); }
-void pmpi_comm_set_info__(word a0, word a1, word a2) { called(1045, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_comm_set_info_f08_, pmpir_comm_set_info_f08_)(word a0, word a1, word a2) { called(1046, (word[]){a0, a1, a2}); }
-void PMPI_COMM_SET_NAME(word a0, word a1, word a2, word a3) { called(1047, (word[]){a0, a1, a2, a3}); }
-void pmpi_comm_set_name(word a0, word a1, word a2, word a3) { called(1048, (word[]){a0, a1, a2, a3}); }
-void pmpi_comm_set_name_(word a0, word a1, word a2, word a3) { called(1049, (word[]){a0, a1, a2, a3}); }
-void pmpi_comm_set_name__(word a0, word a1, word a2, word a3) { called(1050, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_comm_set_name_f08_, pmpir_comm_set_name_f08_)(word a0, word a1, word a2, word a3) { called(1051, (word[]){a0, a1, a2, a3}); }
-void PMPI_COMM_SPAWN(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1052, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_comm_spawn(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1053, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_comm_spawn_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1054, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_comm_spawn__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1055, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void EITHER(pmpi_comm_spawn_f08_, pmpir_comm_spawn_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1056, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void PMPI_COMM_SPAWN_MULTIPLE(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1057, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpi_comm_spawn_multiple(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1058, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpi_comm_spawn_multiple_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1059, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpi_comm_spawn_multiple__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1060, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void EITHER(pmpi_comm_spawn_multiple_f08_, pmpir_comm_spawn_multiple_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1061, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void PMPI_COMM_SPLIT(word a0, word a1, word a2, word a3, word a4) { called(1062, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_comm_split(word a0, word a1, word a2, word a3, word a4) { called(1063, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_comm_split_(word a0, word a1, word a2, word a3, word a4) { called(1064, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_comm_split__(word a0, word a1, word a2, word a3, word a4) { called(1065, (word[]){a0, a1, a2, a3, a4}); }
-void EITHER(pmpi_comm_split_f08_, pmpir_comm_split_f08_)(word a0, word a1, word a2, word a3, word a4) { called(1066, (word[]){a0, a1, a2, a3, a4}); }
-void PMPI_COMM_SPLIT_TYPE(word a0, word a1, word a2, word a3, word a4, word a5) { called(1067, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_comm_split_type(word a0, word a1, word a2, word a3, word a4, word a5) { called(1068, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_comm_split_type_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1069, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_comm_split_type__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1070, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_comm_split_type_f08_, pmpir_comm_split_type_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1071, (word[]){a0, a1, a2, a3, a4, a5}); }
-void PMPI_COMPARE_AND_SWAP(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1072, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_compare_and_swap(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1073, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_compare_and_swap_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1074, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_compare_and_swap__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1075, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void EITHER(pmpi_compare_and_swap_f08_, pmpir_compare_and_swap_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1076, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void PMPI_DIST_GRAPH_CREATE(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1077, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_dist_graph_create(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1078, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_dist_graph_create_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1079, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_dist_graph_create__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1080, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void EITHER(pmpi_dist_graph_create_f08_, pmpir_dist_graph_create_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1081, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void PMPI_DIST_GRAPH_CREATE_ADJACENT(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1082, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_dist_graph_create_adjacent(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1083, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_dist_graph_create_adjacent_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1084, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_dist_graph_create_adjacent__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1085, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void EITHER(pmpi_dist_graph_create_adjacent_f08_, pmpir_dist_graph_create_adjacent_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1086, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void PMPI_EXSCAN(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1087, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_exscan(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1088, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_exscan_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1089, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_exscan__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1090, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_exscan_f08_, pmpir_exscan_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1091, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void PMPI_EXSCAN_INIT(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1092, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_exscan_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1093, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_exscan_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1094, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_exscan_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1095, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void EITHER(pmpi_exscan_init_f08_, pmpir_exscan_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1096, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void PMPI_FETCH_AND_OP(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1097, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_fetch_and_op(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1098, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_fetch_and_op_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1099, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_fetch_and_op__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1100, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void EITHER(pmpi_fetch_and_op_f08_, pmpir_fetch_and_op_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1101, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void PMPI_FILE_CLOSE(word a0, word a1) { called(1102, (word[]){a0, a1}); }
-void pmpi_file_close(word a0, word a1) { called(1103, (word[]){a0, a1}); }
-void pmpi_file_close_(word a0, word a1) { called(1104, (word[]){a0, a1}); }
-void pmpi_file_close__(word a0, word a1) { called(1105, (word[]){a0, a1}); }
-void EITHER(pmpi_file_close_f08_, pmpir_file_close_f08_)(word a0, word a1) { called(1106, (word[]){a0, a1}); }
-void PMPI_FILE_DELETE(word a0, word a1, word a2, word a3) { called(1107, (word[]){a0, a1, a2, a3}); }
-void pmpi_file_delete(word a0, word a1, word a2, word a3) { called(1108, (word[]){a0, a1, a2, a3}); }
-void pmpi_file_delete_(word a0, word a1, word a2, word a3) { called(1109, (word[]){a0, a1, a2, a3}); }
-void pmpi_file_delete__(word a0, word a1, word a2, word a3) { called(1110, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_file_delete_f08_, pmpir_file_delete_f08_)(word a0, word a1, word a2, word a3) { called(1111, (word[]){a0, a1, a2, a3}); }
-void PMPI_FILE_GET_POSITION_SHARED(word a0, word a1, word a2) { called(1112, (word[]){a0, a1, a2}); }
-void pmpi_file_get_position_shared(word a0, word a1, word a2) { called(1113, (word[]){a0, a1, a2}); }
-void pmpi_file_get_position_shared_(word a0, word a1, word a2) { called(1114, (word[]){a0, a1, a2}); }
-void pmpi_file_get_position_shared__(word a0, word a1, word a2) { called(1115, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_file_get_position_shared_f08_, pmpir_file_get_position_shared_f08_)(word a0, word a1, word a2) { called(1116, (word[]){a0, a1, a2}); }
-void PMPI_FILE_GET_SIZE(word a0, word a1, word a2) { called(1117, (word[]){a0, a1, a2}); }
-void pmpi_file_get_size(word a0, word a1, word a2) { called(1118, (word[]){a0, a1, a2}); }
-void pmpi_file_get_size_(word a0, word a1, word a2) { called(1119, (word[]){a0, a1, a2}); }
-void pmpi_file_get_size__(word a0, word a1, word a2) { called(1120, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_file_get_size_f08_, pmpir_file_get_size_f08_)(word a0, word a1, word a2) { called(1121, (word[]){a0, a1, a2}); }
-void PMPI_FILE_IREAD(word a0, word a1, word a2, word a3, word a4, word a5) { called(1122, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_iread(word a0, word a1, word a2, word a3, word a4, word a5) { called(1123, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_iread_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1124, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_iread__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1125, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_file_iread_f08_, pmpir_file_iread_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1126, (word[]){a0, a1, a2, a3, a4, a5}); }
-void PMPI_FILE_IREAD_ALL(word a0, word a1, word a2, word a3, word a4, word a5) { called(1127, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_iread_all(word a0, word a1, word a2, word a3, word a4, word a5) { called(1128, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_iread_all_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1129, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_iread_all__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1130, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_file_iread_all_f08_, pmpir_file_iread_all_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1131, (word[]){a0, a1, a2, a3, a4, a5}); }
-void PMPI_FILE_IREAD_AT(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1132, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_file_iread_at(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1133, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_file_iread_at_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1134, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_file_iread_at__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1135, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_file_iread_at_f08_, pmpir_file_iread_at_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1136, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void PMPI_FILE_IREAD_AT_ALL(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1137, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_file_iread_at_all(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1138, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_file_iread_at_all_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1139, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_file_iread_at_all__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1140, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_file_iread_at_all_f08_, pmpir_file_iread_at_all_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1141, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void PMPI_FILE_IREAD_SHARED(word a0, word a1, word a2, word a3, word a4, word a5) { called(1142, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_iread_shared(word a0, word a1, word a2, word a3, word a4, word a5) { called(1143, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_iread_shared_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1144, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_iread_shared__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1145, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_file_iread_shared_f08_, pmpir_file_iread_shared_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1146, (word[]){a0, a1, a2, a3, a4, a5}); }
-void PMPI_FILE_IWRITE(word a0, word a1, word a2, word a3, word a4, word a5) { called(1147, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_iwrite(word a0, word a1, word a2, word a3, word a4, word a5) { called(1148, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_iwrite_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1149, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_iwrite__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1150, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_file_iwrite_f08_, pmpir_file_iwrite_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1151, (word[]){a0, a1, a2, a3, a4, a5}); }
-void PMPI_FILE_IWRITE_ALL(word a0, word a1, word a2, word a3, word a4, word a5) { called(1152, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_iwrite_all(word a0, word a1, word a2, word a3, word a4, word a5) { called(1153, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_iwrite_all_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1154, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_iwrite_all__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1155, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_file_iwrite_all_f08_, pmpir_file_iwrite_all_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1156, (word[]){a0, a1, a2, a3, a4, a5}); }
-void PMPI_FILE_IWRITE_AT(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1157, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_file_iwrite_at(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1158, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_file_iwrite_at_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1159, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_file_iwrite_at__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1160, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_file_iwrite_at_f08_, pmpir_file_iwrite_at_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1161, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void PMPI_FILE_IWRITE_AT_ALL(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1162, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_file_iwrite_at_all(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1163, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_file_iwrite_at_all_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1164, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_file_iwrite_at_all__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1165, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_file_iwrite_at_all_f08_, pmpir_file_iwrite_at_all_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1166, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void PMPI_FILE_IWRITE_SHARED(word a0, word a1, word a2, word a3, word a4, word a5) { called(1167, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_iwrite_shared(word a0, word a1, word a2, word a3, word a4, word a5) { called(1168, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_iwrite_shared_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1169, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_iwrite_shared__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1170, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_file_iwrite_shared_f08_, pmpir_file_iwrite_shared_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1171, (word[]){a0, a1, a2, a3, a4, a5}); }
-void PMPI_FILE_OPEN(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1172, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_file_open(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1173, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_file_open_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1174, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_file_open__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1175, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_file_open_f08_, pmpir_file_open_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1176, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void PMPI_FILE_PREALLOCATE(word a0, word a1, word a2) { called(1177, (word[]){a0, a1, a2}); }
-void pmpi_file_preallocate(word a0, word a1, word a2) { called(1178, (word[]){a0, a1, a2}); }
-void pmpi_file_preallocate_(word a0, word a1, word a2) { called(1179, (word[]){a0, a1, a2}); }
-void pmpi_file_preallocate__(word a0, word a1, word a2) { called(1180, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_file_preallocate_f08_, pmpir_file_preallocate_f08_)(word a0, word a1, word a2) { called(1181, (word[]){a0, a1, a2}); }
-void PMPI_FILE_READ(word a0, word a1, word a2, word a3, word a4, word a5) { called(1182, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_read(word a0, word a1, word a2, word a3, word a4, word a5) { called(1183, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_read_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1184, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_read__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1185, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_file_read_f08_, pmpir_file_read_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1186, (word[]){a0, a1, a2, a3, a4, a5}); }
-void PMPI_FILE_READ_ALL(word a0, word a1, word a2, word a3, word a4, word a5) { called(1187, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_read_all(word a0, word a1, word a2, word a3, word a4, word a5) { called(1188, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_read_all_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1189, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_read_all__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1190, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_file_read_all_f08_, pmpir_file_read_all_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1191, (word[]){a0, a1, a2, a3, a4, a5}); }
-void PMPI_FILE_READ_ALL_BEGIN(word a0, word a1, word a2, word a3, word a4) { called(1192, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_file_read_all_begin(word a0, word a1, word a2, word a3, word a4) { called(1193, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_file_read_all_begin_(word a0, word a1, word a2, word a3, word a4) { called(1194, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_file_read_all_begin__(word a0, word a1, word a2, word a3, word a4) { called(1195, (word[]){a0, a1, a2, a3, a4}); }
-void EITHER(pmpi_file_read_all_begin_f08_, pmpir_file_read_all_begin_f08_)(word a0, word a1, word a2, word a3, word a4) { called(1196, (word[]){a0, a1, a2, a3, a4}); }
-void PMPI_FILE_READ_ALL_END(word a0, word a1, word a2, word a3) { called(1197, (word[]){a0, a1, a2, a3}); }
-void pmpi_file_read_all_end(word a0, word a1, word a2, word a3) { called(1198, (word[]){a0, a1, a2, a3}); }
-void pmpi_file_read_all_end_(word a0, word a1, word a2, word a3) { called(1199, (word[]){a0, a1, a2, a3}); }
-void pmpi_file_read_all_end__(word a0, word a1, word a2, word a3) { called(1200, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_file_read_all_end_f08_, pmpir_file_read_all_end_f08_)(word a0, word a1, word a2, word a3) { called(1201, (word[]){a0, a1, a2, a3}); }
-void PMPI_FILE_READ_AT(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1202, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_file_read_at(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1203, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_file_read_at_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1204, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_file_read_at__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1205, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_file_read_at_f08_, pmpir_file_read_at_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1206, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void PMPI_FILE_READ_AT_ALL(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1207, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_file_read_at_all(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1208, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_file_read_at_all_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1209, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_file_read_at_all__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1210, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_file_read_at_all_f08_, pmpir_file_read_at_all_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1211, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void PMPI_FILE_READ_AT_ALL_BEGIN(word a0, word a1, word a2, word a3, word a4, word a5) { called(1212, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_read_at_all_begin(word a0, word a1, word a2, word a3, word a4, word a5) { called(1213, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_read_at_all_begin_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1214, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_read_at_all_begin__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1215, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_file_read_at_all_begin_f08_, pmpir_file_read_at_all_begin_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1216, (word[]){a0, a1, a2, a3, a4, a5}); }
-void PMPI_FILE_READ_AT_ALL_END(word a0, word a1, word a2, word a3) { called(1217, (word[]){a0, a1, a2, a3}); }
-void pmpi_file_read_at_all_end(word a0, word a1, word a2, word a3) { called(1218, (word[]){a0, a1, a2, a3}); }
-void pmpi_file_read_at_all_end_(word a0, word a1, word a2, word a3) { called(1219, (word[]){a0, a1, a2, a3}); }
-void pmpi_file_read_at_all_end__(word a0, word a1, word a2, word a3) { called(1220, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_file_read_at_all_end_f08_, pmpir_file_read_at_all_end_f08_)(word a0, word a1, word a2, word a3) { called(1221, (word[]){a0, a1, a2, a3}); }
-void PMPI_FILE_READ_ORDERED(word a0, word a1, word a2, word a3, word a4, word a5) { called(1222, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_read_ordered(word a0, word a1, word a2, word a3, word a4, word a5) { called(1223, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_read_ordered_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1224, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_read_ordered__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1225, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_file_read_ordered_f08_, pmpir_file_read_ordered_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1226, (word[]){a0, a1, a2, a3, a4, a5}); }
-void PMPI_FILE_READ_ORDERED_BEGIN(word a0, word a1, word a2, word a3, word a4) { called(1227, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_file_read_ordered_begin(word a0, word a1, word a2, word a3, word a4) { called(1228, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_file_read_ordered_begin_(word a0, word a1, word a2, word a3, word a4) { called(1229, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_file_read_ordered_begin__(word a0, word a1, word a2, word a3, word a4) { called(1230, (word[]){a0, a1, a2, a3, a4}); }
-void EITHER(pmpi_file_read_ordered_begin_f08_, pmpir_file_read_ordered_begin_f08_)(word a0, word a1, word a2, word a3, word a4) { called(1231, (word[]){a0, a1, a2, a3, a4}); }
-void PMPI_FILE_READ_ORDERED_END(word a0, word a1, word a2, word a3) { called(1232, (word[]){a0, a1, a2, a3}); }
-void pmpi_file_read_ordered_end(word a0, word a1, word a2, word a3) { called(1233, (word[]){a0, a1, a2, a3}); }
-void pmpi_file_read_ordered_end_(word a0, word a1, word a2, word a3) { called(1234, (word[]){a0, a1, a2, a3}); }
-void pmpi_file_read_ordered_end__(word a0, word a1, word a2, word a3) { called(1235, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_file_read_ordered_end_f08_, pmpir_file_read_ordered_end_f08_)(word a0, word a1, word a2, word a3) { called(1236, (word[]){a0, a1, a2, a3}); }
-void PMPI_FILE_READ_SHARED(word a0, word a1, word a2, word a3, word a4, word a5) { called(1237, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_read_shared(word a0, word a1, word a2, word a3, word a4, word a5) { called(1238, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_read_shared_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1239, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_read_shared__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1240, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_file_read_shared_f08_, pmpir_file_read_shared_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1241, (word[]){a0, a1, a2, a3, a4, a5}); }
-void PMPI_FILE_SEEK(word a0, word a1, word a2, word a3) { called(1242, (word[]){a0, a1, a2, a3}); }
-void pmpi_file_seek(word a0, word a1, word a2, word a3) { called(1243, (word[]){a0, a1, a2, a3}); }
-void pmpi_file_seek_(word a0, word a1, word a2, word a3) { called(1244, (word[]){a0, a1, a2, a3}); }
-void pmpi_file_seek__(word a0, word a1, word a2, word a3) { called(1245, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_file_seek_f08_, pmpir_file_seek_f08_)(word a0, word a1, word a2, word a3) { called(1246, (word[]){a0, a1, a2, a3}); }
-void PMPI_FILE_SEEK_SHARED(word a0, word a1, word a2, word a3) { called(1247, (word[]){a0, a1, a2, a3}); }
-void pmpi_file_seek_shared(word a0, word a1, word a2, word a3) { called(1248, (word[]){a0, a1, a2, a3}); }
-void pmpi_file_seek_shared_(word a0, word a1, word a2, word a3) { called(1249, (word[]){a0, a1, a2, a3}); }
-void pmpi_file_seek_shared__(word a0, word a1, word a2, word a3) { called(1250, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_file_seek_shared_f08_, pmpir_file_seek_shared_f08_)(word a0, word a1, word a2, word a3) { called(1251, (word[]){a0, a1, a2, a3}); }
-void PMPI_FILE_SET_ATOMICITY(word a0, word a1, word a2) { called(1252, (word[]){a0, a1, a2}); }
-void pmpi_file_set_atomicity(word a0, word a1, word a2) { called(1253, (word[]){a0, a1, a2}); }
-void pmpi_file_set_atomicity_(word a0, word a1, word a2) { called(1254, (word[]){a0, a1, a2}); }
-void pmpi_file_set_atomicity__(word a0, word a1, word a2) { called(1255, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_file_set_atomicity_f08_, pmpir_file_set_atomicity_f08_)(word a0, word a1, word a2) { called(1256, (word[]){a0, a1, a2}); }
-void PMPI_FILE_SET_INFO(word a0, word a1, word a2) { called(1257, (word[]){a0, a1, a2}); }
-void pmpi_file_set_info(word a0, word a1, word a2) { called(1258, (word[]){a0, a1, a2}); }
-void pmpi_file_set_info_(word a0, word a1, word a2) { called(1259, (word[]){a0, a1, a2}); }
-void pmpi_file_set_info__(word a0, word a1, word a2) { called(1260, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_file_set_info_f08_, pmpir_file_set_info_f08_)(word a0, word a1, word a2) { called(1261, (word[]){a0, a1, a2}); }
-void PMPI_FILE_SET_SIZE(word a0, word a1, word a2) { called(1262, (word[]){a0, a1, a2}); }
-void pmpi_file_set_size(word a0, word a1, word a2) { called(1263, (word[]){a0, a1, a2}); }
-void pmpi_file_set_size_(word a0, word a1, word a2) { called(1264, (word[]){a0, a1, a2}); }
-void pmpi_file_set_size__(word a0, word a1, word a2) { called(1265, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_file_set_size_f08_, pmpir_file_set_size_f08_)(word a0, word a1, word a2) { called(1266, (word[]){a0, a1, a2}); }
-void PMPI_FILE_SET_VIEW(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1267, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_file_set_view(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1268, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_file_set_view_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1269, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_file_set_view__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1270, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void EITHER(pmpi_file_set_view_f08_, pmpir_file_set_view_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1271, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void PMPI_FILE_SYNC(word a0, word a1) { called(1272, (word[]){a0, a1}); }
-void pmpi_file_sync(word a0, word a1) { called(1273, (word[]){a0, a1}); }
-void pmpi_file_sync_(word a0, word a1) { called(1274, (word[]){a0, a1}); }
-void pmpi_file_sync__(word a0, word a1) { called(1275, (word[]){a0, a1}); }
-void EITHER(pmpi_file_sync_f08_, pmpir_file_sync_f08_)(word a0, word a1) { called(1276, (word[]){a0, a1}); }
-void PMPI_FILE_WRITE(word a0, word a1, word a2, word a3, word a4, word a5) { called(1277, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_write(word a0, word a1, word a2, word a3, word a4, word a5) { called(1278, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_write_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1279, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_write__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1280, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_file_write_f08_, pmpir_file_write_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1281, (word[]){a0, a1, a2, a3, a4, a5}); }
-void PMPI_FILE_WRITE_ALL(word a0, word a1, word a2, word a3, word a4, word a5) { called(1282, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_write_all(word a0, word a1, word a2, word a3, word a4, word a5) { called(1283, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_write_all_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1284, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_write_all__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1285, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_file_write_all_f08_, pmpir_file_write_all_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1286, (word[]){a0, a1, a2, a3, a4, a5}); }
-void PMPI_FILE_WRITE_ALL_BEGIN(word a0, word a1, word a2, word a3, word a4) { called(1287, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_file_write_all_begin(word a0, word a1, word a2, word a3, word a4) { called(1288, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_file_write_all_begin_(word a0, word a1, word a2, word a3, word a4) { called(1289, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_file_write_all_begin__(word a0, word a1, word a2, word a3, word a4) { called(1290, (word[]){a0, a1, a2, a3, a4}); }
-void EITHER(pmpi_file_write_all_begin_f08_, pmpir_file_write_all_begin_f08_)(word a0, word a1, word a2, word a3, word a4) { called(1291, (word[]){a0, a1, a2, a3, a4}); }
-void PMPI_FILE_WRITE_ALL_END(word a0, word a1, word a2, word a3) { called(1292, (word[]){a0, a1, a2, a3}); }
-void pmpi_file_write_all_end(word a0, word a1, word a2, word a3) { called(1293, (word[]){a0, a1, a2, a3}); }
-void pmpi_file_write_all_end_(word a0, word a1, word a2, word a3) { called(1294, (word[]){a0, a1, a2, a3}); }
-void pmpi_file_write_all_end__(word a0, word a1, word a2, word a3) { called(1295, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_file_write_all_end_f08_, pmpir_file_write_all_end_f08_)(word a0, word a1, word a2, word a3) { called(1296, (word[]){a0, a1, a2, a3}); }
-void PMPI_FILE_WRITE_AT(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1297, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_file_write_at(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1298, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_file_write_at_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1299, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_file_write_at__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1300, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_file_write_at_f08_, pmpir_file_write_at_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1301, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void PMPI_FILE_WRITE_AT_ALL(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1302, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_file_write_at_all(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1303, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_file_write_at_all_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1304, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_file_write_at_all__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1305, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_file_write_at_all_f08_, pmpir_file_write_at_all_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1306, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void PMPI_FILE_WRITE_AT_ALL_BEGIN(word a0, word a1, word a2, word a3, word a4, word a5) { called(1307, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_write_at_all_begin(word a0, word a1, word a2, word a3, word a4, word a5) { called(1308, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_write_at_all_begin_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1309, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_write_at_all_begin__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1310, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_file_write_at_all_begin_f08_, pmpir_file_write_at_all_begin_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1311, (word[]){a0, a1, a2, a3, a4, a5}); }
-void PMPI_FILE_WRITE_AT_ALL_END(word a0, word a1, word a2, word a3) { called(1312, (word[]){a0, a1, a2, a3}); }
-void pmpi_file_write_at_all_end(word a0, word a1, word a2, word a3) { called(1313, (word[]){a0, a1, a2, a3}); }
-void pmpi_file_write_at_all_end_(word a0, word a1, word a2, word a3) { called(1314, (word[]){a0, a1, a2, a3}); }
-void pmpi_file_write_at_all_end__(word a0, word a1, word a2, word a3) { called(1315, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_file_write_at_all_end_f08_, pmpir_file_write_at_all_end_f08_)(word a0, word a1, word a2, word a3) { called(1316, (word[]){a0, a1, a2, a3}); }
-void PMPI_FILE_WRITE_ORDERED(word a0, word a1, word a2, word a3, word a4, word a5) { called(1317, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_write_ordered(word a0, word a1, word a2, word a3, word a4, word a5) { called(1318, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_write_ordered_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1319, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_write_ordered__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1320, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_file_write_ordered_f08_, pmpir_file_write_ordered_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1321, (word[]){a0, a1, a2, a3, a4, a5}); }
-void PMPI_FILE_WRITE_ORDERED_BEGIN(word a0, word a1, word a2, word a3, word a4) { called(1322, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_file_write_ordered_begin(word a0, word a1, word a2, word a3, word a4) { called(1323, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_file_write_ordered_begin_(word a0, word a1, word a2, word a3, word a4) { called(1324, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_file_write_ordered_begin__(word a0, word a1, word a2, word a3, word a4) { called(1325, (word[]){a0, a1, a2, a3, a4}); }
-void EITHER(pmpi_file_write_ordered_begin_f08_, pmpir_file_write_ordered_begin_f08_)(word a0, word a1, word a2, word a3, word a4) { called(1326, (word[]){a0, a1, a2, a3, a4}); }
-void PMPI_FILE_WRITE_ORDERED_END(word a0, word a1, word a2, word a3) { called(1327, (word[]){a0, a1, a2, a3}); }
-void pmpi_file_write_ordered_end(word a0, word a1, word a2, word a3) { called(1328, (word[]){a0, a1, a2, a3}); }
-void pmpi_file_write_ordered_end_(word a0, word a1, word a2, word a3) { called(1329, (word[]){a0, a1, a2, a3}); }
-void pmpi_file_write_ordered_end__(word a0, word a1, word a2, word a3) { called(1330, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_file_write_ordered_end_f08_, pmpir_file_write_ordered_end_f08_)(word a0, word a1, word a2, word a3) { called(1331, (word[]){a0, a1, a2, a3}); }
-void PMPI_FILE_WRITE_SHARED(word a0, word a1, word a2, word a3, word a4, word a5) { called(1332, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_write_shared(word a0, word a1, word a2, word a3, word a4, word a5) { called(1333, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_write_shared_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1334, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_file_write_shared__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1335, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_file_write_shared_f08_, pmpir_file_write_shared_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1336, (word[]){a0, a1, a2, a3, a4, a5}); }
-void PMPI_FINALIZE(word a0) { called(1337, (word[]){a0}); }
-void pmpi_finalize(word a0) { called(1338, (word[]){a0}); }
-void pmpi_finalize_(word a0) { called(1339, (word[]){a0}); }
-void pmpi_finalize__(word a0) { called(1340, (word[]){a0}); }
-void EITHER(pmpi_finalize_f08_, pmpir_finalize_f08_)(word a0) { called(1341, (word[]){a0}); }
-void PMPI_GATHER(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1342, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_gather(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1343, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_gather_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1344, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_gather__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1345, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void EITHER(pmpi_gather_f08_, pmpir_gather_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1346, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void PMPI_GATHER_INIT(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1347, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_gather_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1348, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_gather_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1349, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_gather_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1350, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void EITHER(pmpi_gather_init_f08_, pmpir_gather_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1351, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void PMPI_GATHERV(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1352, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_gatherv(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1353, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_gatherv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1354, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_gatherv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1355, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void EITHER(pmpi_gatherv_f08_, pmpir_gatherv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1356, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void PMPI_GATHERV_INIT(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1357, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpi_gatherv_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1358, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpi_gatherv_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1359, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpi_gatherv_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1360, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void EITHER(pmpi_gatherv_init_f08_, pmpir_gatherv_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1361, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void PMPI_GET(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1362, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_get(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1363, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_get_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1364, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_get__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1365, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void EITHER(pmpi_get_f08_, pmpir_get_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1366, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void PMPI_GET_ACCUMULATE(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11, word a12) { called(1367, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12}); }
-void pmpi_get_accumulate(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11, word a12) { called(1368, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12}); }
-void pmpi_get_accumulate_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11, word a12) { called(1369, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12}); }
-void pmpi_get_accumulate__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11, word a12) { called(1370, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12}); }
-void EITHER(pmpi_get_accumulate_f08_, pmpir_get_accumulate_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11, word a12) { called(1371, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12}); }
-void PMPI_GRAPH_CREATE(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1372, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_graph_create(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1373, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_graph_create_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1374, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_graph_create__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1375, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_graph_create_f08_, pmpir_graph_create_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1376, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void PMPI_GRAPH_MAP(word a0, word a1, word a2, word a3, word a4, word a5) { called(1377, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_graph_map(word a0, word a1, word a2, word a3, word a4, word a5) { called(1378, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_graph_map_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1379, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_graph_map__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1380, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_graph_map_f08_, pmpir_graph_map_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1381, (word[]){a0, a1, a2, a3, a4, a5}); }
-void PMPI_GREQUEST_COMPLETE(word a0, word a1) { called(1382, (word[]){a0, a1}); }
-void pmpi_grequest_complete(word a0, word a1) { called(1383, (word[]){a0, a1}); }
-void pmpi_grequest_complete_(word a0, word a1) { called(1384, (word[]){a0, a1}); }
-void pmpi_grequest_complete__(word a0, word a1) { called(1385, (word[]){a0, a1}); }
-void EITHER(pmpi_grequest_complete_f08_, pmpir_grequest_complete_f08_)(word a0, word a1) { called(1386, (word[]){a0, a1}); }
-void PMPI_GREQUEST_START(word a0, word a1, word a2, word a3, word a4, word a5) { called(1387, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_grequest_start(word a0, word a1, word a2, word a3, word a4, word a5) { called(1388, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_grequest_start_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1389, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_grequest_start__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1390, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_grequest_start_f08_, pmpir_grequest_start_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1391, (word[]){a0, a1, a2, a3, a4, a5}); }
-void PMPI_IALLGATHER(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1392, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_iallgather(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1393, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_iallgather_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1394, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_iallgather__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1395, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void EITHER(pmpi_iallgather_f08_, pmpir_iallgather_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1396, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void PMPI_IALLGATHERV(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1397, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_iallgatherv(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1398, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_iallgatherv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1399, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_iallgatherv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1400, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void EITHER(pmpi_iallgatherv_f08_, pmpir_iallgatherv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1401, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void PMPI_IALLREDUCE(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1402, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_iallreduce(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1403, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_iallreduce_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1404, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_iallreduce__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1405, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void EITHER(pmpi_iallreduce_f08_, pmpir_iallreduce_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1406, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void PMPI_IALLTOALL(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1407, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_ialltoall(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1408, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_ialltoall_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1409, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_ialltoall__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1410, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void EITHER(pmpi_ialltoall_f08_, pmpir_ialltoall_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1411, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void PMPI_IALLTOALLV(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1412, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_ialltoallv(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1413, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_ialltoallv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1414, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_ialltoallv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1415, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void EITHER(pmpi_ialltoallv_f08_, pmpir_ialltoallv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1416, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void PMPI_IALLTOALLW(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1417, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_ialltoallw(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1418, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_ialltoallw_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1419, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_ialltoallw__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1420, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void EITHER(pmpi_ialltoallw_f08_, pmpir_ialltoallw_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1421, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void PMPI_IBARRIER(word a0, word a1, word a2) { called(1422, (word[]){a0, a1, a2}); }
-void pmpi_ibarrier(word a0, word a1, word a2) { called(1423, (word[]){a0, a1, a2}); }
-void pmpi_ibarrier_(word a0, word a1, word a2) { called(1424, (word[]){a0, a1, a2}); }
-void pmpi_ibarrier__(word a0, word a1, word a2) { called(1425, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_ibarrier_f08_, pmpir_ibarrier_f08_)(word a0, word a1, word a2) { called(1426, (word[]){a0, a1, a2}); }
-void PMPI_IBCAST(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1427, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_ibcast(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1428, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_ibcast_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1429, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_ibcast__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1430, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_ibcast_f08_, pmpir_ibcast_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1431, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void PMPI_IBSEND(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1432, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_ibsend(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1433, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_ibsend_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1434, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_ibsend__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1435, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void EITHER(pmpi_ibsend_f08_, pmpir_ibsend_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1436, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void PMPI_IEXSCAN(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1437, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_iexscan(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1438, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_iexscan_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1439, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_iexscan__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1440, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void EITHER(pmpi_iexscan_f08_, pmpir_iexscan_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1441, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void PMPI_IGATHER(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1442, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_igather(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1443, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_igather_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1444, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_igather__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1445, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void EITHER(pmpi_igather_f08_, pmpir_igather_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1446, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void PMPI_IGATHERV(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1447, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_igatherv(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1448, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_igatherv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1449, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_igatherv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1450, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void EITHER(pmpi_igatherv_f08_, pmpir_igatherv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1451, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void PMPI_IMPROBE(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1452, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_improbe(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1453, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_improbe_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1454, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_improbe__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1455, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_improbe_f08_, pmpir_improbe_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1456, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void PMPI_IMRECV(word a0, word a1, word a2, word a3, word a4, word a5) { called(1457, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_imrecv(word a0, word a1, word a2, word a3, word a4, word a5) { called(1458, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_imrecv_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1459, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_imrecv__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1460, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_imrecv_f08_, pmpir_imrecv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1461, (word[]){a0, a1, a2, a3, a4, a5}); }
-void PMPI_INEIGHBOR_ALLGATHER(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1462, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_ineighbor_allgather(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1463, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_ineighbor_allgather_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1464, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_ineighbor_allgather__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1465, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void EITHER(pmpi_ineighbor_allgather_f08_, pmpir_ineighbor_allgather_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1466, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void PMPI_INEIGHBOR_ALLGATHERV(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1467, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_ineighbor_allgatherv(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1468, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_ineighbor_allgatherv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1469, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_ineighbor_allgatherv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1470, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void EITHER(pmpi_ineighbor_allgatherv_f08_, pmpir_ineighbor_allgatherv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1471, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void PMPI_INEIGHBOR_ALLTOALL(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1472, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_ineighbor_alltoall(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1473, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_ineighbor_alltoall_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1474, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_ineighbor_alltoall__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1475, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void EITHER(pmpi_ineighbor_alltoall_f08_, pmpir_ineighbor_alltoall_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1476, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void PMPI_INEIGHBOR_ALLTOALLV(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1477, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_ineighbor_alltoallv(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1478, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_ineighbor_alltoallv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1479, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_ineighbor_alltoallv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1480, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void EITHER(pmpi_ineighbor_alltoallv_f08_, pmpir_ineighbor_alltoallv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1481, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void PMPI_INEIGHBOR_ALLTOALLW(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1482, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_ineighbor_alltoallw(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1483, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_ineighbor_alltoallw_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1484, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_ineighbor_alltoallw__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1485, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void EITHER(pmpi_ineighbor_alltoallw_f08_, pmpir_ineighbor_alltoallw_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1486, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void PMPI_INIT(word a0) { called(1487, (word[]){a0}); }
-void pmpi_init(word a0) { called(1488, (word[]){a0}); }
-void pmpi_init_(word a0) { called(1489, (word[]){a0}); }
-void pmpi_init__(word a0) { called(1490, (word[]){a0}); }
-void EITHER(pmpi_init_f08_, pmpir_init_f08_)(word a0) { called(1491, (word[]){a0}); }
-void PMPI_INIT_THREAD(word a0, word a1, word a2) { called(1492, (word[]){a0, a1, a2}); }
-void pmpi_init_thread(word a0, word a1, word a2) { called(1493, (word[]){a0, a1, a2}); }
-void pmpi_init_thread_(word a0, word a1, word a2) { called(1494, (word[]){a0, a1, a2}); }
-void pmpi_init_thread__(word a0, word a1, word a2) { called(1495, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_init_thread_f08_, pmpir_init_thread_f08_)(word a0, word a1, word a2) { called(1496, (word[]){a0, a1, a2}); }
-void PMPI_INTERCOMM_CREATE(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1497, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_intercomm_create(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1498, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_intercomm_create_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1499, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_intercomm_create__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1500, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_intercomm_create_f08_, pmpir_intercomm_create_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1501, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void PMPI_INTERCOMM_CREATE_FROM_GROUPS(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1502, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_intercomm_create_from_groups(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1503, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_intercomm_create_from_groups_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1504, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_intercomm_create_from_groups__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1505, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void EITHER(pmpi_intercomm_create_from_groups_f08_, pmpir_intercomm_create_from_groups_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1506, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void PMPI_INTERCOMM_MERGE(word a0, word a1, word a2, word a3) { called(1507, (word[]){a0, a1, a2, a3}); }
-void pmpi_intercomm_merge(word a0, word a1, word a2, word a3) { called(1508, (word[]){a0, a1, a2, a3}); }
-void pmpi_intercomm_merge_(word a0, word a1, word a2, word a3) { called(1509, (word[]){a0, a1, a2, a3}); }
-void pmpi_intercomm_merge__(word a0, word a1, word a2, word a3) { called(1510, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_intercomm_merge_f08_, pmpir_intercomm_merge_f08_)(word a0, word a1, word a2, word a3) { called(1511, (word[]){a0, a1, a2, a3}); }
-void PMPI_IPROBE(word a0, word a1, word a2, word a3, word a4, word a5) { called(1512, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_iprobe(word a0, word a1, word a2, word a3, word a4, word a5) { called(1513, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_iprobe_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1514, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_iprobe__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1515, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_iprobe_f08_, pmpir_iprobe_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1516, (word[]){a0, a1, a2, a3, a4, a5}); }
-void PMPI_IRECV(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1517, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_irecv(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1518, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_irecv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1519, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_irecv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1520, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void EITHER(pmpi_irecv_f08_, pmpir_irecv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1521, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void PMPI_IREDUCE(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1522, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_ireduce(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1523, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_ireduce_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1524, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_ireduce__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1525, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void EITHER(pmpi_ireduce_f08_, pmpir_ireduce_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1526, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void PMPI_IREDUCE_SCATTER(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1527, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_ireduce_scatter(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1528, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_ireduce_scatter_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1529, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_ireduce_scatter__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1530, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void EITHER(pmpi_ireduce_scatter_f08_, pmpir_ireduce_scatter_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1531, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void PMPI_IREDUCE_SCATTER_BLOCK(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1532, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_ireduce_scatter_block(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1533, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_ireduce_scatter_block_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1534, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_ireduce_scatter_block__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1535, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void EITHER(pmpi_ireduce_scatter_block_f08_, pmpir_ireduce_scatter_block_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1536, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void PMPI_IRSEND(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1537, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_irsend(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1538, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_irsend_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1539, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_irsend__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1540, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void EITHER(pmpi_irsend_f08_, pmpir_irsend_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1541, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void PMPI_ISCAN(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1542, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_iscan(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1543, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_iscan_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1544, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_iscan__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1545, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void EITHER(pmpi_iscan_f08_, pmpir_iscan_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1546, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void PMPI_ISCATTER(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1547, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_iscatter(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1548, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_iscatter_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1549, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_iscatter__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1550, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void EITHER(pmpi_iscatter_f08_, pmpir_iscatter_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1551, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void PMPI_ISCATTERV(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1552, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_iscatterv(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1553, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_iscatterv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1554, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_iscatterv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1555, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void EITHER(pmpi_iscatterv_f08_, pmpir_iscatterv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1556, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void PMPI_ISEND(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1557, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_isend(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1558, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_isend_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1559, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_isend__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1560, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void EITHER(pmpi_isend_f08_, pmpir_isend_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1561, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void PMPI_ISENDRECV(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11, word a12) { called(1562, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12}); }
-void pmpi_isendrecv(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11, word a12) { called(1563, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12}); }
-void pmpi_isendrecv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11, word a12) { called(1564, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12}); }
-void pmpi_isendrecv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11, word a12) { called(1565, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12}); }
-void EITHER(pmpi_isendrecv_f08_, pmpir_isendrecv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11, word a12) { called(1566, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12}); }
-void PMPI_ISENDRECV_REPLACE(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1567, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_isendrecv_replace(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1568, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_isendrecv_replace_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1569, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_isendrecv_replace__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1570, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void EITHER(pmpi_isendrecv_replace_f08_, pmpir_isendrecv_replace_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1571, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void PMPI_ISSEND(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1572, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_issend(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1573, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_issend_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1574, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_issend__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1575, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void EITHER(pmpi_issend_f08_, pmpir_issend_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1576, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void PMPI_MPROBE(word a0, word a1, word a2, word a3, word a4, word a5) { called(1577, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_mprobe(word a0, word a1, word a2, word a3, word a4, word a5) { called(1578, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_mprobe_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1579, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_mprobe__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1580, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_mprobe_f08_, pmpir_mprobe_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1581, (word[]){a0, a1, a2, a3, a4, a5}); }
-void PMPI_MRECV(word a0, word a1, word a2, word a3, word a4, word a5) { called(1582, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_mrecv(word a0, word a1, word a2, word a3, word a4, word a5) { called(1583, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_mrecv_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1584, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_mrecv__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1585, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_mrecv_f08_, pmpir_mrecv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1586, (word[]){a0, a1, a2, a3, a4, a5}); }
-void PMPI_NEIGHBOR_ALLGATHER(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1587, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_neighbor_allgather(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1588, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_neighbor_allgather_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1589, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_neighbor_allgather__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1590, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void EITHER(pmpi_neighbor_allgather_f08_, pmpir_neighbor_allgather_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1591, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void PMPI_NEIGHBOR_ALLGATHER_INIT(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1592, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_neighbor_allgather_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1593, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_neighbor_allgather_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1594, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_neighbor_allgather_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1595, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void EITHER(pmpi_neighbor_allgather_init_f08_, pmpir_neighbor_allgather_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1596, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void PMPI_NEIGHBOR_ALLGATHERV(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1597, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_neighbor_allgatherv(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1598, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_neighbor_allgatherv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1599, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_neighbor_allgatherv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1600, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void EITHER(pmpi_neighbor_allgatherv_f08_, pmpir_neighbor_allgatherv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1601, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void PMPI_NEIGHBOR_ALLGATHERV_INIT(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1602, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_neighbor_allgatherv_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1603, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_neighbor_allgatherv_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1604, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_neighbor_allgatherv_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1605, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void EITHER(pmpi_neighbor_allgatherv_init_f08_, pmpir_neighbor_allgatherv_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1606, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void PMPI_NEIGHBOR_ALLTOALL(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1607, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_neighbor_alltoall(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1608, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_neighbor_alltoall_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1609, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_neighbor_alltoall__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1610, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void EITHER(pmpi_neighbor_alltoall_f08_, pmpir_neighbor_alltoall_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1611, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void PMPI_NEIGHBOR_ALLTOALL_INIT(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1612, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_neighbor_alltoall_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1613, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_neighbor_alltoall_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1614, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_neighbor_alltoall_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1615, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void EITHER(pmpi_neighbor_alltoall_init_f08_, pmpir_neighbor_alltoall_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1616, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void PMPI_NEIGHBOR_ALLTOALLV(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1617, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_neighbor_alltoallv(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1618, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_neighbor_alltoallv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1619, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_neighbor_alltoallv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1620, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void EITHER(pmpi_neighbor_alltoallv_f08_, pmpir_neighbor_alltoallv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1621, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void PMPI_NEIGHBOR_ALLTOALLV_INIT(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1622, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpi_neighbor_alltoallv_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1623, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpi_neighbor_alltoallv_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1624, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpi_neighbor_alltoallv_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1625, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void EITHER(pmpi_neighbor_alltoallv_init_f08_, pmpir_neighbor_alltoallv_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1626, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void PMPI_NEIGHBOR_ALLTOALLW(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1627, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_neighbor_alltoallw(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1628, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_neighbor_alltoallw_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1629, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_neighbor_alltoallw__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1630, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void EITHER(pmpi_neighbor_alltoallw_f08_, pmpir_neighbor_alltoallw_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1631, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void PMPI_NEIGHBOR_ALLTOALLW_INIT(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1632, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpi_neighbor_alltoallw_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1633, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpi_neighbor_alltoallw_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1634, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpi_neighbor_alltoallw_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1635, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void EITHER(pmpi_neighbor_alltoallw_init_f08_, pmpir_neighbor_alltoallw_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1636, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void PMPI_PARRIVED(word a0, word a1, word a2, word a3) { called(1637, (word[]){a0, a1, a2, a3}); }
-void pmpi_parrived(word a0, word a1, word a2, word a3) { called(1638, (word[]){a0, a1, a2, a3}); }
-void pmpi_parrived_(word a0, word a1, word a2, word a3) { called(1639, (word[]){a0, a1, a2, a3}); }
-void pmpi_parrived__(word a0, word a1, word a2, word a3) { called(1640, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_parrived_f08_, pmpir_parrived_f08_)(word a0, word a1, word a2, word a3) { called(1641, (word[]){a0, a1, a2, a3}); }
-void PMPI_PCONTROL(word a0, word a1) { called(1642, (word[]){a0, a1}); }
-void pmpi_pcontrol(word a0, word a1) { called(1643, (word[]){a0, a1}); }
-void pmpi_pcontrol_(word a0, word a1) { called(1644, (word[]){a0, a1}); }
-void pmpi_pcontrol__(word a0, word a1) { called(1645, (word[]){a0, a1}); }
-void EITHER(pmpi_pcontrol_f08_, pmpir_pcontrol_f08_)(word a0, word a1) { called(1646, (word[]){a0, a1}); }
-void PMPI_PREADY(word a0, word a1, word a2) { called(1647, (word[]){a0, a1, a2}); }
-void pmpi_pready(word a0, word a1, word a2) { called(1648, (word[]){a0, a1, a2}); }
-void pmpi_pready_(word a0, word a1, word a2) { called(1649, (word[]){a0, a1, a2}); }
-void pmpi_pready__(word a0, word a1, word a2) { called(1650, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_pready_f08_, pmpir_pready_f08_)(word a0, word a1, word a2) { called(1651, (word[]){a0, a1, a2}); }
-void PMPI_PREADY_LIST(word a0, word a1, word a2, word a3) { called(1652, (word[]){a0, a1, a2, a3}); }
-void pmpi_pready_list(word a0, word a1, word a2, word a3) { called(1653, (word[]){a0, a1, a2, a3}); }
-void pmpi_pready_list_(word a0, word a1, word a2, word a3) { called(1654, (word[]){a0, a1, a2, a3}); }
-void pmpi_pready_list__(word a0, word a1, word a2, word a3) { called(1655, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_pready_list_f08_, pmpir_pready_list_f08_)(word a0, word a1, word a2, word a3) { called(1656, (word[]){a0, a1, a2, a3}); }
-void PMPI_PREADY_RANGE(word a0, word a1, word a2, word a3) { called(1657, (word[]){a0, a1, a2, a3}); }
-void pmpi_pready_range(word a0, word a1, word a2, word a3) { called(1658, (word[]){a0, a1, a2, a3}); }
-void pmpi_pready_range_(word a0, word a1, word a2, word a3) { called(1659, (word[]){a0, a1, a2, a3}); }
-void pmpi_pready_range__(word a0, word a1, word a2, word a3) { called(1660, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_pready_range_f08_, pmpir_pready_range_f08_)(word a0, word a1, word a2, word a3) { called(1661, (word[]){a0, a1, a2, a3}); }
-void PMPI_PRECV_INIT(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1662, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_precv_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1663, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_precv_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1664, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_precv_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1665, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void EITHER(pmpi_precv_init_f08_, pmpir_precv_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1666, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void PMPI_PROBE(word a0, word a1, word a2, word a3, word a4) { called(1667, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_probe(word a0, word a1, word a2, word a3, word a4) { called(1668, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_probe_(word a0, word a1, word a2, word a3, word a4) { called(1669, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_probe__(word a0, word a1, word a2, word a3, word a4) { called(1670, (word[]){a0, a1, a2, a3, a4}); }
-void EITHER(pmpi_probe_f08_, pmpir_probe_f08_)(word a0, word a1, word a2, word a3, word a4) { called(1671, (word[]){a0, a1, a2, a3, a4}); }
-void PMPI_PSEND_INIT(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1672, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_psend_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1673, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_psend_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1674, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_psend_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1675, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void EITHER(pmpi_psend_init_f08_, pmpir_psend_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1676, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void PMPI_PUT(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1677, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_put(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1678, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_put_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1679, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_put__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1680, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void EITHER(pmpi_put_f08_, pmpir_put_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1681, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void PMPI_RACCUMULATE(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1682, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_raccumulate(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1683, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_raccumulate_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1684, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_raccumulate__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1685, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void EITHER(pmpi_raccumulate_f08_, pmpir_raccumulate_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1686, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void PMPI_RECV(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1687, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_recv(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1688, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_recv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1689, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_recv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1690, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void EITHER(pmpi_recv_f08_, pmpir_recv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1691, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void PMPI_RECV_INIT(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1692, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_recv_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1693, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_recv_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1694, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_recv_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1695, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void EITHER(pmpi_recv_init_f08_, pmpir_recv_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1696, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void PMPI_REDUCE(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1697, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_reduce(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1698, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_reduce_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1699, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_reduce__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1700, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void EITHER(pmpi_reduce_f08_, pmpir_reduce_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1701, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void PMPI_REDUCE_INIT(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1702, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_reduce_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1703, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_reduce_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1704, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_reduce_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1705, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void EITHER(pmpi_reduce_init_f08_, pmpir_reduce_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1706, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void PMPI_REDUCE_SCATTER(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1707, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_reduce_scatter(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1708, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_reduce_scatter_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1709, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_reduce_scatter__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1710, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_reduce_scatter_f08_, pmpir_reduce_scatter_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1711, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void PMPI_REDUCE_SCATTER_BLOCK(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1712, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_reduce_scatter_block(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1713, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_reduce_scatter_block_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1714, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_reduce_scatter_block__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1715, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_reduce_scatter_block_f08_, pmpir_reduce_scatter_block_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1716, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void PMPI_REDUCE_SCATTER_BLOCK_INIT(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1717, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_reduce_scatter_block_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1718, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_reduce_scatter_block_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1719, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_reduce_scatter_block_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1720, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void EITHER(pmpi_reduce_scatter_block_init_f08_, pmpir_reduce_scatter_block_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1721, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void PMPI_REDUCE_SCATTER_INIT(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1722, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_reduce_scatter_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1723, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_reduce_scatter_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1724, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_reduce_scatter_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1725, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void EITHER(pmpi_reduce_scatter_init_f08_, pmpir_reduce_scatter_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1726, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void PMPI_REQUEST_FREE(word a0, word a1) { called(1727, (word[]){a0, a1}); }
-void pmpi_request_free(word a0, word a1) { called(1728, (word[]){a0, a1}); }
-void pmpi_request_free_(word a0, word a1) { called(1729, (word[]){a0, a1}); }
-void pmpi_request_free__(word a0, word a1) { called(1730, (word[]){a0, a1}); }
-void EITHER(pmpi_request_free_f08_, pmpir_request_free_f08_)(word a0, word a1) { called(1731, (word[]){a0, a1}); }
-void PMPI_REQUEST_GET_STATUS(word a0, word a1, word a2, word a3) { called(1732, (word[]){a0, a1, a2, a3}); }
-void pmpi_request_get_status(word a0, word a1, word a2, word a3) { called(1733, (word[]){a0, a1, a2, a3}); }
-void pmpi_request_get_status_(word a0, word a1, word a2, word a3) { called(1734, (word[]){a0, a1, a2, a3}); }
-void pmpi_request_get_status__(word a0, word a1, word a2, word a3) { called(1735, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_request_get_status_f08_, pmpir_request_get_status_f08_)(word a0, word a1, word a2, word a3) { called(1736, (word[]){a0, a1, a2, a3}); }
-void PMPI_REQUEST_GET_STATUS_ALL(word a0, word a1, word a2, word a3, word a4) { called(1737, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_request_get_status_all(word a0, word a1, word a2, word a3, word a4) { called(1738, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_request_get_status_all_(word a0, word a1, word a2, word a3, word a4) { called(1739, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_request_get_status_all__(word a0, word a1, word a2, word a3, word a4) { called(1740, (word[]){a0, a1, a2, a3, a4}); }
-void EITHER(pmpi_request_get_status_all_f08_, pmpir_request_get_status_all_f08_)(word a0, word a1, word a2, word a3, word a4) { called(1741, (word[]){a0, a1, a2, a3, a4}); }
-void PMPI_REQUEST_GET_STATUS_ANY(word a0, word a1, word a2, word a3, word a4, word a5) { called(1742, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_request_get_status_any(word a0, word a1, word a2, word a3, word a4, word a5) { called(1743, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_request_get_status_any_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1744, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_request_get_status_any__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1745, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_request_get_status_any_f08_, pmpir_request_get_status_any_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1746, (word[]){a0, a1, a2, a3, a4, a5}); }
-void PMPI_REQUEST_GET_STATUS_SOME(word a0, word a1, word a2, word a3, word a4, word a5) { called(1747, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_request_get_status_some(word a0, word a1, word a2, word a3, word a4, word a5) { called(1748, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_request_get_status_some_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1749, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_request_get_status_some__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1750, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_request_get_status_some_f08_, pmpir_request_get_status_some_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1751, (word[]){a0, a1, a2, a3, a4, a5}); }
-void PMPI_RGET(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1752, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_rget(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1753, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_rget_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1754, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_rget__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1755, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void EITHER(pmpi_rget_f08_, pmpir_rget_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1756, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void PMPI_RGET_ACCUMULATE(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11, word a12, word a13) { called(1757, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13}); }
-void pmpi_rget_accumulate(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11, word a12, word a13) { called(1758, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13}); }
-void pmpi_rget_accumulate_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11, word a12, word a13) { called(1759, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13}); }
-void pmpi_rget_accumulate__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11, word a12, word a13) { called(1760, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13}); }
-void EITHER(pmpi_rget_accumulate_f08_, pmpir_rget_accumulate_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11, word a12, word a13) { called(1761, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13}); }
-void PMPI_RPUT(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1762, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_rput(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1763, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_rput_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1764, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_rput__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1765, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void EITHER(pmpi_rput_f08_, pmpir_rput_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1766, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void PMPI_RSEND(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1767, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_rsend(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1768, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_rsend_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1769, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_rsend__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1770, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_rsend_f08_, pmpir_rsend_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1771, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void PMPI_RSEND_INIT(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1772, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_rsend_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1773, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_rsend_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1774, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_rsend_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1775, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void EITHER(pmpi_rsend_init_f08_, pmpir_rsend_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1776, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void PMPI_SCAN(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1777, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_scan(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1778, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_scan_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1779, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_scan__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1780, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_scan_f08_, pmpir_scan_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1781, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void PMPI_SCAN_INIT(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1782, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_scan_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1783, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_scan_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1784, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_scan_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1785, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void EITHER(pmpi_scan_init_f08_, pmpir_scan_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1786, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void PMPI_SCATTER(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1787, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_scatter(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1788, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_scatter_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1789, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void pmpi_scatter__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1790, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void EITHER(pmpi_scatter_f08_, pmpir_scatter_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1791, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
-void PMPI_SCATTER_INIT(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1792, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_scatter_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1793, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_scatter_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1794, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void pmpi_scatter_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1795, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void EITHER(pmpi_scatter_init_f08_, pmpir_scatter_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1796, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
-void PMPI_SCATTERV(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1797, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_scatterv(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1798, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_scatterv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1799, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_scatterv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1800, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void EITHER(pmpi_scatterv_f08_, pmpir_scatterv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1801, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void PMPI_SCATTERV_INIT(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1802, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpi_scatterv_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1803, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpi_scatterv_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1804, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void pmpi_scatterv_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1805, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void EITHER(pmpi_scatterv_init_f08_, pmpir_scatterv_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1806, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
-void PMPI_SEND(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1807, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_send(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1808, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_send_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1809, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_send__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1810, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_send_f08_, pmpir_send_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1811, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void PMPI_SEND_INIT(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1812, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_send_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1813, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_send_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1814, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_send_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1815, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void EITHER(pmpi_send_init_f08_, pmpir_send_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1816, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void PMPI_SENDRECV(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11, word a12) { called(1817, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12}); }
-void pmpi_sendrecv(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11, word a12) { called(1818, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12}); }
-void pmpi_sendrecv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11, word a12) { called(1819, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12}); }
-void pmpi_sendrecv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11, word a12) { called(1820, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12}); }
-void EITHER(pmpi_sendrecv_f08_, pmpir_sendrecv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11, word a12) { called(1821, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12}); }
-void PMPI_SENDRECV_REPLACE(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1822, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_sendrecv_replace(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1823, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_sendrecv_replace_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1824, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void pmpi_sendrecv_replace__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1825, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void EITHER(pmpi_sendrecv_replace_f08_, pmpir_sendrecv_replace_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1826, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
-void PMPI_SESSION_ATTACH_BUFFER(word a0, word a1, word a2, word a3) { called(1827, (word[]){a0, a1, a2, a3}); }
-void pmpi_session_attach_buffer(word a0, word a1, word a2, word a3) { called(1828, (word[]){a0, a1, a2, a3}); }
-void pmpi_session_attach_buffer_(word a0, word a1, word a2, word a3) { called(1829, (word[]){a0, a1, a2, a3}); }
-void pmpi_session_attach_buffer__(word a0, word a1, word a2, word a3) { called(1830, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_session_attach_buffer_f08_, pmpir_session_attach_buffer_f08_)(word a0, word a1, word a2, word a3) { called(1831, (word[]){a0, a1, a2, a3}); }
-void PMPI_SESSION_DETACH_BUFFER(word a0, word a1, word a2, word a3) { called(1832, (word[]){a0, a1, a2, a3}); }
-void pmpi_session_detach_buffer(word a0, word a1, word a2, word a3) { called(1833, (word[]){a0, a1, a2, a3}); }
-void pmpi_session_detach_buffer_(word a0, word a1, word a2, word a3) { called(1834, (word[]){a0, a1, a2, a3}); }
-void pmpi_session_detach_buffer__(word a0, word a1, word a2, word a3) { called(1835, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_session_detach_buffer_f08_, pmpir_session_detach_buffer_f08_)(word a0, word a1, word a2, word a3) { called(1836, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_session_detach_buffer_f08_large_, pmpir_session_detach_buffer_f08_large_)(word a0, word a1, word a2, word a3) { called(1837, (word[]){a0, a1, a2, a3}); }
-void PMPI_SESSION_FINALIZE(word a0, word a1) { called(1838, (word[]){a0, a1}); }
-void pmpi_session_finalize(word a0, word a1) { called(1839, (word[]){a0, a1}); }
-void pmpi_session_finalize_(word a0, word a1) { called(1840, (word[]){a0, a1}); }
-void pmpi_session_finalize__(word a0, word a1) { called(1841, (word[]){a0, a1}); }
-void EITHER(pmpi_session_finalize_f08_, pmpir_session_finalize_f08_)(word a0, word a1) { called(1842, (word[]){a0, a1}); }
-void PMPI_SESSION_FLUSH_BUFFER(word a0, word a1) { called(1843, (word[]){a0, a1}); }
-void pmpi_session_flush_buffer(word a0, word a1) { called(1844, (word[]){a0, a1}); }
-void pmpi_session_flush_buffer_(word a0, word a1) { called(1845, (word[]){a0, a1}); }
-void pmpi_session_flush_buffer__(word a0, word a1) { called(1846, (word[]){a0, a1}); }
-void EITHER(pmpi_session_flush_buffer_f08_, pmpir_session_flush_buffer_f08_)(word a0, word a1) { called(1847, (word[]){a0, a1}); }
-void PMPI_SESSION_IFLUSH_BUFFER(word a0, word a1, word a2) { called(1848, (word[]){a0, a1, a2}); }
-void pmpi_session_iflush_buffer(word a0, word a1, word a2) { called(1849, (word[]){a0, a1, a2}); }
-void pmpi_session_iflush_buffer_(word a0, word a1, word a2) { called(1850, (word[]){a0, a1, a2}); }
-void pmpi_session_iflush_buffer__(word a0, word a1, word a2) { called(1851, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_session_iflush_buffer_f08_, pmpir_session_iflush_buffer_f08_)(word a0, word a1, word a2) { called(1852, (word[]){a0, a1, a2}); }
-void PMPI_SESSION_INIT(word a0, word a1, word a2, word a3) { called(1853, (word[]){a0, a1, a2, a3}); }
-void pmpi_session_init(word a0, word a1, word a2, word a3) { called(1854, (word[]){a0, a1, a2, a3}); }
-void pmpi_session_init_(word a0, word a1, word a2, word a3) { called(1855, (word[]){a0, a1, a2, a3}); }
-void pmpi_session_init__(word a0, word a1, word a2, word a3) { called(1856, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_session_init_f08_, pmpir_session_init_f08_)(word a0, word a1, word a2, word a3) { called(1857, (word[]){a0, a1, a2, a3}); }
-void PMPI_SSEND(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1858, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_ssend(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1859, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_ssend_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1860, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_ssend__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1861, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_ssend_f08_, pmpir_ssend_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1862, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void PMPI_SSEND_INIT(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1863, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_ssend_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1864, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_ssend_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1865, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void pmpi_ssend_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1866, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void EITHER(pmpi_ssend_init_f08_, pmpir_ssend_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1867, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
-void PMPI_START(word a0, word a1) { called(1868, (word[]){a0, a1}); }
-void pmpi_start(word a0, word a1) { called(1869, (word[]){a0, a1}); }
-void pmpi_start_(word a0, word a1) { called(1870, (word[]){a0, a1}); }
-void pmpi_start__(word a0, word a1) { called(1871, (word[]){a0, a1}); }
-void EITHER(pmpi_start_f08_, pmpir_start_f08_)(word a0, word a1) { called(1872, (word[]){a0, a1}); }
-void PMPI_STARTALL(word a0, word a1, word a2) { called(1873, (word[]){a0, a1, a2}); }
-void pmpi_startall(word a0, word a1, word a2) { called(1874, (word[]){a0, a1, a2}); }
-void pmpi_startall_(word a0, word a1, word a2) { called(1875, (word[]){a0, a1, a2}); }
-void pmpi_startall__(word a0, word a1, word a2) { called(1876, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_startall_f08_, pmpir_startall_f08_)(word a0, word a1, word a2) { called(1877, (word[]){a0, a1, a2}); }
-void PMPI_TEST(word a0, word a1, word a2, word a3) { called(1878, (word[]){a0, a1, a2, a3}); }
-void pmpi_test(word a0, word a1, word a2, word a3) { called(1879, (word[]){a0, a1, a2, a3}); }
-void pmpi_test_(word a0, word a1, word a2, word a3) { called(1880, (word[]){a0, a1, a2, a3}); }
-void pmpi_test__(word a0, word a1, word a2, word a3) { called(1881, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_test_f08_, pmpir_test_f08_)(word a0, word a1, word a2, word a3) { called(1882, (word[]){a0, a1, a2, a3}); }
-void PMPI_TESTALL(word a0, word a1, word a2, word a3, word a4) { called(1883, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_testall(word a0, word a1, word a2, word a3, word a4) { called(1884, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_testall_(word a0, word a1, word a2, word a3, word a4) { called(1885, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_testall__(word a0, word a1, word a2, word a3, word a4) { called(1886, (word[]){a0, a1, a2, a3, a4}); }
-void EITHER(pmpi_testall_f08_, pmpir_testall_f08_)(word a0, word a1, word a2, word a3, word a4) { called(1887, (word[]){a0, a1, a2, a3, a4}); }
-void PMPI_TESTANY(word a0, word a1, word a2, word a3, word a4, word a5) { called(1888, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_testany(word a0, word a1, word a2, word a3, word a4, word a5) { called(1889, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_testany_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1890, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_testany__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1891, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_testany_f08_, pmpir_testany_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1892, (word[]){a0, a1, a2, a3, a4, a5}); }
-void PMPI_TESTSOME(word a0, word a1, word a2, word a3, word a4, word a5) { called(1893, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_testsome(word a0, word a1, word a2, word a3, word a4, word a5) { called(1894, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_testsome_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1895, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_testsome__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1896, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_testsome_f08_, pmpir_testsome_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1897, (word[]){a0, a1, a2, a3, a4, a5}); }
-void PMPI_WAIT(word a0, word a1, word a2) { called(1898, (word[]){a0, a1, a2}); }
-void pmpi_wait(word a0, word a1, word a2) { called(1899, (word[]){a0, a1, a2}); }
-void pmpi_wait_(word a0, word a1, word a2) { called(1900, (word[]){a0, a1, a2}); }
-void pmpi_wait__(word a0, word a1, word a2) { called(1901, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_wait_f08_, pmpir_wait_f08_)(word a0, word a1, word a2) { called(1902, (word[]){a0, a1, a2}); }
-void PMPI_WAITALL(word a0, word a1, word a2, word a3) { called(1903, (word[]){a0, a1, a2, a3}); }
-void pmpi_waitall(word a0, word a1, word a2, word a3) { called(1904, (word[]){a0, a1, a2, a3}); }
-void pmpi_waitall_(word a0, word a1, word a2, word a3) { called(1905, (word[]){a0, a1, a2, a3}); }
-void pmpi_waitall__(word a0, word a1, word a2, word a3) { called(1906, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_waitall_f08_, pmpir_waitall_f08_)(word a0, word a1, word a2, word a3) { called(1907, (word[]){a0, a1, a2, a3}); }
-void PMPI_WAITANY(word a0, word a1, word a2, word a3, word a4) { called(1908, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_waitany(word a0, word a1, word a2, word a3, word a4) { called(1909, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_waitany_(word a0, word a1, word a2, word a3, word a4) { called(1910, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_waitany__(word a0, word a1, word a2, word a3, word a4) { called(1911, (word[]){a0, a1, a2, a3, a4}); }
-void EITHER(pmpi_waitany_f08_, pmpir_waitany_f08_)(word a0, word a1, word a2, word a3, word a4) { called(1912, (word[]){a0, a1, a2, a3, a4}); }
-void PMPI_WAITSOME(word a0, word a1, word a2, word a3, word a4, word a5) { called(1913, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_waitsome(word a0, word a1, word a2, word a3, word a4, word a5) { called(1914, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_waitsome_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1915, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_waitsome__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1916, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_waitsome_f08_, pmpir_waitsome_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1917, (word[]){a0, a1, a2, a3, a4, a5}); }
-void PMPI_WIN_ALLOCATE(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1918, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_win_allocate(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1919, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_win_allocate_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1920, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_win_allocate__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1921, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void PMPI_WIN_ALLOCATE_CPTR(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1922, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_win_allocate_cptr(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1923, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_win_allocate_cptr_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1924, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_win_allocate_cptr__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1925, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_win_allocate_f08_, pmpir_win_allocate_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1926, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_win_allocate_f08_large_, pmpir_win_allocate_f08_large_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1927, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void PMPI_WIN_ALLOCATE_SHARED(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1928, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_win_allocate_shared(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1929, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_win_allocate_shared_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1930, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_win_allocate_shared__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1931, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void PMPI_WIN_ALLOCATE_SHARED_CPTR(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1932, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_win_allocate_shared_cptr(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1933, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_win_allocate_shared_cptr_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1934, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_win_allocate_shared_cptr__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1935, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_win_allocate_shared_f08_, pmpir_win_allocate_shared_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1936, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_win_allocate_shared_f08_large_, pmpir_win_allocate_shared_f08_large_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1937, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void PMPI_WIN_ATTACH(word a0, word a1, word a2, word a3) { called(1938, (word[]){a0, a1, a2, a3}); }
-void pmpi_win_attach(word a0, word a1, word a2, word a3) { called(1939, (word[]){a0, a1, a2, a3}); }
-void pmpi_win_attach_(word a0, word a1, word a2, word a3) { called(1940, (word[]){a0, a1, a2, a3}); }
-void pmpi_win_attach__(word a0, word a1, word a2, word a3) { called(1941, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_win_attach_f08_, pmpir_win_attach_f08_)(word a0, word a1, word a2, word a3) { called(1942, (word[]){a0, a1, a2, a3}); }
-void PMPI_WIN_COMPLETE(word a0, word a1) { called(1943, (word[]){a0, a1}); }
-void pmpi_win_complete(word a0, word a1) { called(1944, (word[]){a0, a1}); }
-void pmpi_win_complete_(word a0, word a1) { called(1945, (word[]){a0, a1}); }
-void pmpi_win_complete__(word a0, word a1) { called(1946, (word[]){a0, a1}); }
-void EITHER(pmpi_win_complete_f08_, pmpir_win_complete_f08_)(word a0, word a1) { called(1947, (word[]){a0, a1}); }
-void PMPI_WIN_CREATE(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1948, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_win_create(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1949, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_win_create_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1950, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_win_create__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1951, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_win_create_f08_, pmpir_win_create_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1952, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void PMPI_WIN_CREATE_DYNAMIC(word a0, word a1, word a2, word a3) { called(1953, (word[]){a0, a1, a2, a3}); }
-void pmpi_win_create_dynamic(word a0, word a1, word a2, word a3) { called(1954, (word[]){a0, a1, a2, a3}); }
-void pmpi_win_create_dynamic_(word a0, word a1, word a2, word a3) { called(1955, (word[]){a0, a1, a2, a3}); }
-void pmpi_win_create_dynamic__(word a0, word a1, word a2, word a3) { called(1956, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_win_create_dynamic_f08_, pmpir_win_create_dynamic_f08_)(word a0, word a1, word a2, word a3) { called(1957, (word[]){a0, a1, a2, a3}); }
-void PMPI_WIN_DETACH(word a0, word a1, word a2) { called(1958, (word[]){a0, a1, a2}); }
-void pmpi_win_detach(word a0, word a1, word a2) { called(1959, (word[]){a0, a1, a2}); }
-void pmpi_win_detach_(word a0, word a1, word a2) { called(1960, (word[]){a0, a1, a2}); }
-void pmpi_win_detach__(word a0, word a1, word a2) { called(1961, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_win_detach_f08_, pmpir_win_detach_f08_)(word a0, word a1, word a2) { called(1962, (word[]){a0, a1, a2}); }
-void PMPI_WIN_FENCE(word a0, word a1, word a2) { called(1963, (word[]){a0, a1, a2}); }
-void pmpi_win_fence(word a0, word a1, word a2) { called(1964, (word[]){a0, a1, a2}); }
-void pmpi_win_fence_(word a0, word a1, word a2) { called(1965, (word[]){a0, a1, a2}); }
-void pmpi_win_fence__(word a0, word a1, word a2) { called(1966, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_win_fence_f08_, pmpir_win_fence_f08_)(word a0, word a1, word a2) { called(1967, (word[]){a0, a1, a2}); }
-void PMPI_WIN_FLUSH(word a0, word a1, word a2) { called(1968, (word[]){a0, a1, a2}); }
-void pmpi_win_flush(word a0, word a1, word a2) { called(1969, (word[]){a0, a1, a2}); }
-void pmpi_win_flush_(word a0, word a1, word a2) { called(1970, (word[]){a0, a1, a2}); }
-void pmpi_win_flush__(word a0, word a1, word a2) { called(1971, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_win_flush_f08_, pmpir_win_flush_f08_)(word a0, word a1, word a2) { called(1972, (word[]){a0, a1, a2}); }
-void PMPI_WIN_FLUSH_ALL(word a0, word a1) { called(1973, (word[]){a0, a1}); }
-void pmpi_win_flush_all(word a0, word a1) { called(1974, (word[]){a0, a1}); }
-void pmpi_win_flush_all_(word a0, word a1) { called(1975, (word[]){a0, a1}); }
-void pmpi_win_flush_all__(word a0, word a1) { called(1976, (word[]){a0, a1}); }
-void EITHER(pmpi_win_flush_all_f08_, pmpir_win_flush_all_f08_)(word a0, word a1) { called(1977, (word[]){a0, a1}); }
-void PMPI_WIN_FLUSH_LOCAL(word a0, word a1, word a2) { called(1978, (word[]){a0, a1, a2}); }
-void pmpi_win_flush_local(word a0, word a1, word a2) { called(1979, (word[]){a0, a1, a2}); }
-void pmpi_win_flush_local_(word a0, word a1, word a2) { called(1980, (word[]){a0, a1, a2}); }
-void pmpi_win_flush_local__(word a0, word a1, word a2) { called(1981, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_win_flush_local_f08_, pmpir_win_flush_local_f08_)(word a0, word a1, word a2) { called(1982, (word[]){a0, a1, a2}); }
-void PMPI_WIN_FLUSH_LOCAL_ALL(word a0, word a1) { called(1983, (word[]){a0, a1}); }
-void pmpi_win_flush_local_all(word a0, word a1) { called(1984, (word[]){a0, a1}); }
-void pmpi_win_flush_local_all_(word a0, word a1) { called(1985, (word[]){a0, a1}); }
-void pmpi_win_flush_local_all__(word a0, word a1) { called(1986, (word[]){a0, a1}); }
-void EITHER(pmpi_win_flush_local_all_f08_, pmpir_win_flush_local_all_f08_)(word a0, word a1) { called(1987, (word[]){a0, a1}); }
-void PMPI_WIN_FREE(word a0, word a1) { called(1988, (word[]){a0, a1}); }
-void pmpi_win_free(word a0, word a1) { called(1989, (word[]){a0, a1}); }
-void pmpi_win_free_(word a0, word a1) { called(1990, (word[]){a0, a1}); }
-void pmpi_win_free__(word a0, word a1) { called(1991, (word[]){a0, a1}); }
-void EITHER(pmpi_win_free_f08_, pmpir_win_free_f08_)(word a0, word a1) { called(1992, (word[]){a0, a1}); }
-void PMPI_WIN_LOCK(word a0, word a1, word a2, word a3, word a4) { called(1993, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_win_lock(word a0, word a1, word a2, word a3, word a4) { called(1994, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_win_lock_(word a0, word a1, word a2, word a3, word a4) { called(1995, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_win_lock__(word a0, word a1, word a2, word a3, word a4) { called(1996, (word[]){a0, a1, a2, a3, a4}); }
-void EITHER(pmpi_win_lock_f08_, pmpir_win_lock_f08_)(word a0, word a1, word a2, word a3, word a4) { called(1997, (word[]){a0, a1, a2, a3, a4}); }
-void PMPI_WIN_LOCK_ALL(word a0, word a1, word a2) { called(1998, (word[]){a0, a1, a2}); }
-void pmpi_win_lock_all(word a0, word a1, word a2) { called(1999, (word[]){a0, a1, a2}); }
-void pmpi_win_lock_all_(word a0, word a1, word a2) { called(2000, (word[]){a0, a1, a2}); }
-void pmpi_win_lock_all__(word a0, word a1, word a2) { called(2001, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_win_lock_all_f08_, pmpir_win_lock_all_f08_)(word a0, word a1, word a2) { called(2002, (word[]){a0, a1, a2}); }
-void PMPI_WIN_POST(word a0, word a1, word a2, word a3) { called(2003, (word[]){a0, a1, a2, a3}); }
-void pmpi_win_post(word a0, word a1, word a2, word a3) { called(2004, (word[]){a0, a1, a2, a3}); }
-void pmpi_win_post_(word a0, word a1, word a2, word a3) { called(2005, (word[]){a0, a1, a2, a3}); }
-void pmpi_win_post__(word a0, word a1, word a2, word a3) { called(2006, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_win_post_f08_, pmpir_win_post_f08_)(word a0, word a1, word a2, word a3) { called(2007, (word[]){a0, a1, a2, a3}); }
-void PMPI_WIN_SET_INFO(word a0, word a1, word a2) { called(2008, (word[]){a0, a1, a2}); }
-void pmpi_win_set_info(word a0, word a1, word a2) { called(2009, (word[]){a0, a1, a2}); }
-void pmpi_win_set_info_(word a0, word a1, word a2) { called(2010, (word[]){a0, a1, a2}); }
-void pmpi_win_set_info__(word a0, word a1, word a2) { called(2011, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_win_set_info_f08_, pmpir_win_set_info_f08_)(word a0, word a1, word a2) { called(2012, (word[]){a0, a1, a2}); }
-void PMPI_WIN_START(word a0, word a1, word a2, word a3) { called(2013, (word[]){a0, a1, a2, a3}); }
-void pmpi_win_start(word a0, word a1, word a2, word a3) { called(2014, (word[]){a0, a1, a2, a3}); }
-void pmpi_win_start_(word a0, word a1, word a2, word a3) { called(2015, (word[]){a0, a1, a2, a3}); }
-void pmpi_win_start__(word a0, word a1, word a2, word a3) { called(2016, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_win_start_f08_, pmpir_win_start_f08_)(word a0, word a1, word a2, word a3) { called(2017, (word[]){a0, a1, a2, a3}); }
-void PMPI_WIN_SYNC(word a0, word a1) { called(2018, (word[]){a0, a1}); }
-void pmpi_win_sync(word a0, word a1) { called(2019, (word[]){a0, a1}); }
-void pmpi_win_sync_(word a0, word a1) { called(2020, (word[]){a0, a1}); }
-void pmpi_win_sync__(word a0, word a1) { called(2021, (word[]){a0, a1}); }
-void EITHER(pmpi_win_sync_f08_, pmpir_win_sync_f08_)(word a0, word a1) { called(2022, (word[]){a0, a1}); }
-void PMPI_WIN_TEST(word a0, word a1, word a2) { called(2023, (word[]){a0, a1, a2}); }
-void pmpi_win_test(word a0, word a1, word a2) { called(2024, (word[]){a0, a1, a2}); }
-void pmpi_win_test_(word a0, word a1, word a2) { called(2025, (word[]){a0, a1, a2}); }
-void pmpi_win_test__(word a0, word a1, word a2) { called(2026, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_win_test_f08_, pmpir_win_test_f08_)(word a0, word a1, word a2) { called(2027, (word[]){a0, a1, a2}); }
-void PMPI_WIN_UNLOCK(word a0, word a1, word a2) { called(2028, (word[]){a0, a1, a2}); }
-void pmpi_win_unlock(word a0, word a1, word a2) { called(2029, (word[]){a0, a1, a2}); }
-void pmpi_win_unlock_(word a0, word a1, word a2) { called(2030, (word[]){a0, a1, a2}); }
-void pmpi_win_unlock__(word a0, word a1, word a2) { called(2031, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_win_unlock_f08_, pmpir_win_unlock_f08_)(word a0, word a1, word a2) { called(2032, (word[]){a0, a1, a2}); }
-void PMPI_WIN_UNLOCK_ALL(word a0, word a1) { called(2033, (word[]){a0, a1}); }
-void pmpi_win_unlock_all(word a0, word a1) { called(2034, (word[]){a0, a1}); }
-void pmpi_win_unlock_all_(word a0, word a1) { called(2035, (word[]){a0, a1}); }
-void pmpi_win_unlock_all__(word a0, word a1) { called(2036, (word[]){a0, a1}); }
-void EITHER(pmpi_win_unlock_all_f08_, pmpir_win_unlock_all_f08_)(word a0, word a1) { called(2037, (word[]){a0, a1}); }
-void PMPI_WIN_WAIT(word a0, word a1) { called(2038, (word[]){a0, a1}); }
-void pmpi_win_wait(word a0, word a1) { called(2039, (word[]){a0, a1}); }
-void pmpi_win_wait_(word a0, word a1) { called(2040, (word[]){a0, a1}); }
-void pmpi_win_wait__(word a0, word a1) { called(2041, (word[]){a0, a1}); }
-void EITHER(pmpi_win_wait_f08_, pmpir_win_wait_f08_)(word a0, word a1) { called(2042, (word[]){a0, a1}); }
+void pmpix_allgather_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(670, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpix_allgather_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(671, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpix_allgather_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(672, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpix_allgatherv_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(673, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpix_allgatherv_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(674, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpix_allgatherv_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(675, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpix_allreduce_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(676, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpix_allreduce_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(677, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpix_allreduce_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(678, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpix_alltoall_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(679, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpix_alltoall_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(680, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpix_alltoall_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(681, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpix_alltoallv_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(682, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpix_alltoallv_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(683, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpix_alltoallv_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(684, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpix_alltoallw_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(685, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpix_alltoallw_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(686, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpix_alltoallw_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(687, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpix_barrier_init_(word a0, word a1, word a2, word a3) { called(688, (word[]){a0, a1, a2, a3}); }
+void pmpix_barrier_init__(word a0, word a1, word a2, word a3) { called(689, (word[]){a0, a1, a2, a3}); }
+void pmpix_barrier_init_f08_(word a0, word a1, word a2, word a3) { called(690, (word[]){a0, a1, a2, a3}); }
+void pmpix_bcast_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(691, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpix_bcast_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(692, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpix_bcast_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(693, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpix_comm_ack_failed_(word a0, word a1, word a2, word a3) { called(694, (word[]){a0, a1, a2, a3}); }
+void pmpix_comm_ack_failed__(word a0, word a1, word a2, word a3) { called(695, (word[]){a0, a1, a2, a3}); }
+void pmpix_comm_ack_failed_f08_(word a0, word a1, word a2, word a3) { called(696, (word[]){a0, a1, a2, a3}); }
+void pmpix_comm_agree_(word a0, word a1, word a2) { called(697, (word[]){a0, a1, a2}); }
+void pmpix_comm_agree__(word a0, word a1, word a2) { called(698, (word[]){a0, a1, a2}); }
+void pmpix_comm_agree_f08_(word a0, word a1, word a2) { called(699, (word[]){a0, a1, a2}); }
+void pmpix_comm_failure_ack_(word a0, word a1) { called(700, (word[]){a0, a1}); }
+void pmpix_comm_failure_ack__(word a0, word a1) { called(701, (word[]){a0, a1}); }
+void pmpix_comm_failure_ack_f08_(word a0, word a1) { called(702, (word[]){a0, a1}); }
+void pmpix_comm_failure_get_acked_(word a0, word a1, word a2) { called(703, (word[]){a0, a1, a2}); }
+void pmpix_comm_failure_get_acked__(word a0, word a1, word a2) { called(704, (word[]){a0, a1, a2}); }
+void pmpix_comm_failure_get_acked_f08_(word a0, word a1, word a2) { called(705, (word[]){a0, a1, a2}); }
+void pmpix_comm_get_failed_(word a0, word a1, word a2) { called(706, (word[]){a0, a1, a2}); }
+void pmpix_comm_get_failed__(word a0, word a1, word a2) { called(707, (word[]){a0, a1, a2}); }
+void pmpix_comm_get_failed_f08_(word a0, word a1, word a2) { called(708, (word[]){a0, a1, a2}); }
+void pmpix_comm_iagree_(word a0, word a1, word a2, word a3) { called(709, (word[]){a0, a1, a2, a3}); }
+void pmpix_comm_iagree__(word a0, word a1, word a2, word a3) { called(710, (word[]){a0, a1, a2, a3}); }
+void pmpix_comm_iagree_f08_(word a0, word a1, word a2, word a3) { called(711, (word[]){a0, a1, a2, a3}); }
+void pmpix_comm_revoke_(word a0, word a1) { called(712, (word[]){a0, a1}); }
+void pmpix_comm_revoke__(word a0, word a1) { called(713, (word[]){a0, a1}); }
+void pmpix_comm_revoke_f08_(word a0, word a1) { called(714, (word[]){a0, a1}); }
+void pmpix_comm_shrink_(word a0, word a1, word a2) { called(715, (word[]){a0, a1, a2}); }
+void pmpix_comm_shrink__(word a0, word a1, word a2) { called(716, (word[]){a0, a1, a2}); }
+void pmpix_comm_shrink_f08_(word a0, word a1, word a2) { called(717, (word[]){a0, a1, a2}); }
+void pmpix_exscan_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(718, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpix_exscan_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(719, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpix_exscan_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(720, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpix_gather_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(721, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpix_gather_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(722, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpix_gather_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(723, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpix_gatherv_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(724, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpix_gatherv_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(725, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpix_gatherv_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(726, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpix_neighbor_allgather_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(727, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpix_neighbor_allgather_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(728, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpix_neighbor_allgather_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(729, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpix_neighbor_allgatherv_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(730, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpix_neighbor_allgatherv_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(731, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpix_neighbor_allgatherv_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(732, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpix_neighbor_alltoall_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(733, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpix_neighbor_alltoall_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(734, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpix_neighbor_alltoall_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(735, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpix_neighbor_alltoallv_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(736, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpix_neighbor_alltoallv_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(737, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpix_neighbor_alltoallv_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(738, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpix_neighbor_alltoallw_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(739, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpix_neighbor_alltoallw_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(740, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpix_neighbor_alltoallw_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(741, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpix_reduce_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(742, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpix_reduce_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(743, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpix_reduce_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(744, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpix_reduce_scatter_block_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(745, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpix_reduce_scatter_block_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(746, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpix_reduce_scatter_block_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(747, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpix_reduce_scatter_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(748, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpix_reduce_scatter_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(749, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpix_reduce_scatter_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(750, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpix_scan_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(751, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpix_scan_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(752, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpix_scan_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(753, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpix_scatter_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(754, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpix_scatter_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(755, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpix_scatter_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(756, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpix_scatterv_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(757, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpix_scatterv_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(758, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpix_scatterv_init_f08_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(759, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpi_abort_(word a0, word a1, word a2) { called(760, (word[]){a0, a1, a2}); }
+void pmpi_abort__(word a0, word a1, word a2) { called(761, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_abort_f08_, pmpir_abort_f08_)(word a0, word a1, word a2) { called(762, (word[]){a0, a1, a2}); }
+void pmpi_accumulate_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(763, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_accumulate__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(764, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void EITHER(pmpi_accumulate_f08_, pmpir_accumulate_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(765, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_allgather_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(766, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_allgather__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(767, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void EITHER(pmpi_allgather_f08_, pmpir_allgather_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(768, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_allgather_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(769, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_allgather_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(770, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void EITHER(pmpi_allgather_init_f08_, pmpir_allgather_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(771, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_allgatherv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(772, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_allgatherv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(773, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void EITHER(pmpi_allgatherv_f08_, pmpir_allgatherv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(774, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_allgatherv_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(775, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpi_allgatherv_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(776, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void EITHER(pmpi_allgatherv_init_f08_, pmpir_allgatherv_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(777, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpi_allreduce_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(778, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_allreduce__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(779, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_allreduce_f08_, pmpir_allreduce_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(780, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_allreduce_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(781, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_allreduce_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(782, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void EITHER(pmpi_allreduce_init_f08_, pmpir_allreduce_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(783, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_alltoall_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(784, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_alltoall__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(785, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void EITHER(pmpi_alltoall_f08_, pmpir_alltoall_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(786, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_alltoall_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(787, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_alltoall_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(788, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void EITHER(pmpi_alltoall_init_f08_, pmpir_alltoall_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(789, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_alltoallv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(790, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_alltoallv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(791, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void EITHER(pmpi_alltoallv_f08_, pmpir_alltoallv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(792, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_alltoallv_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(793, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpi_alltoallv_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(794, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void EITHER(pmpi_alltoallv_init_f08_, pmpir_alltoallv_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(795, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpi_alltoallw_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(796, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_alltoallw__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(797, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void EITHER(pmpi_alltoallw_f08_, pmpir_alltoallw_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(798, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_alltoallw_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(799, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpi_alltoallw_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(800, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void EITHER(pmpi_alltoallw_init_f08_, pmpir_alltoallw_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(801, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpi_barrier_(word a0, word a1) { called(802, (word[]){a0, a1}); }
+void pmpi_barrier__(word a0, word a1) { called(803, (word[]){a0, a1}); }
+void EITHER(pmpi_barrier_f08_, pmpir_barrier_f08_)(word a0, word a1) { called(804, (word[]){a0, a1}); }
+void pmpi_barrier_init_(word a0, word a1, word a2, word a3) { called(805, (word[]){a0, a1, a2, a3}); }
+void pmpi_barrier_init__(word a0, word a1, word a2, word a3) { called(806, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_barrier_init_f08_, pmpir_barrier_init_f08_)(word a0, word a1, word a2, word a3) { called(807, (word[]){a0, a1, a2, a3}); }
+void pmpi_bcast_(word a0, word a1, word a2, word a3, word a4, word a5) { called(808, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_bcast__(word a0, word a1, word a2, word a3, word a4, word a5) { called(809, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_bcast_f08_, pmpir_bcast_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(810, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_bcast_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(811, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_bcast_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(812, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void EITHER(pmpi_bcast_init_f08_, pmpir_bcast_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(813, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_bsend_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(814, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_bsend__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(815, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_bsend_f08_, pmpir_bsend_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(816, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_bsend_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(817, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_bsend_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(818, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void EITHER(pmpi_bsend_init_f08_, pmpir_bsend_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(819, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_buffer_attach_(word a0, word a1, word a2) { called(820, (word[]){a0, a1, a2}); }
+void pmpi_buffer_attach__(word a0, word a1, word a2) { called(821, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_buffer_attach_f08_, pmpir_buffer_attach_f08_)(word a0, word a1, word a2) { called(822, (word[]){a0, a1, a2}); }
+void pmpi_buffer_detach_(word a0, word a1, word a2) { called(823, (word[]){a0, a1, a2}); }
+void pmpi_buffer_detach__(word a0, word a1, word a2) { called(824, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_buffer_detach_f08_, pmpir_buffer_detach_f08_)(word a0, word a1, word a2) { called(825, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_buffer_detach_f08_large_, pmpir_buffer_detach_f08_large_)(word a0, word a1, word a2) { called(826, (word[]){a0, a1, a2}); }
+void pmpi_buffer_flush_(word a0) { called(827, (word[]){a0}); }
+void pmpi_buffer_flush__(word a0) { called(828, (word[]){a0}); }
+void EITHER(pmpi_buffer_flush_f08_, pmpir_buffer_flush_f08_)(word a0) { called(829, (word[]){a0}); }
+void pmpi_buffer_iflush_(word a0, word a1) { called(830, (word[]){a0, a1}); }
+void pmpi_buffer_iflush__(word a0, word a1) { called(831, (word[]){a0, a1}); }
+void EITHER(pmpi_buffer_iflush_f08_, pmpir_buffer_iflush_f08_)(word a0, word a1) { called(832, (word[]){a0, a1}); }
+void pmpi_cancel_(word a0, word a1) { called(833, (word[]){a0, a1}); }
+void pmpi_cancel__(word a0, word a1) { called(834, (word[]){a0, a1}); }
+void EITHER(pmpi_cancel_f08_, pmpir_cancel_f08_)(word a0, word a1) { called(835, (word[]){a0, a1}); }
+void pmpi_cart_create_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(836, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_cart_create__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(837, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_cart_create_f08_, pmpir_cart_create_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(838, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_cart_map_(word a0, word a1, word a2, word a3, word a4, word a5) { called(839, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_cart_map__(word a0, word a1, word a2, word a3, word a4, word a5) { called(840, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_cart_map_f08_, pmpir_cart_map_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(841, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_cart_sub_(word a0, word a1, word a2, word a3) { called(842, (word[]){a0, a1, a2, a3}); }
+void pmpi_cart_sub__(word a0, word a1, word a2, word a3) { called(843, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_cart_sub_f08_, pmpir_cart_sub_f08_)(word a0, word a1, word a2, word a3) { called(844, (word[]){a0, a1, a2, a3}); }
+void pmpi_comm_accept_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(845, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_comm_accept__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(846, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_comm_accept_f08_, pmpir_comm_accept_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(847, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_comm_attach_buffer_(word a0, word a1, word a2, word a3) { called(848, (word[]){a0, a1, a2, a3}); }
+void pmpi_comm_attach_buffer__(word a0, word a1, word a2, word a3) { called(849, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_comm_attach_buffer_f08_, pmpir_comm_attach_buffer_f08_)(word a0, word a1, word a2, word a3) { called(850, (word[]){a0, a1, a2, a3}); }
+void pmpi_comm_connect_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(851, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_comm_connect__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(852, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_comm_connect_f08_, pmpir_comm_connect_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(853, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_comm_create_(word a0, word a1, word a2, word a3) { called(854, (word[]){a0, a1, a2, a3}); }
+void pmpi_comm_create__(word a0, word a1, word a2, word a3) { called(855, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_comm_create_f08_, pmpir_comm_create_f08_)(word a0, word a1, word a2, word a3) { called(856, (word[]){a0, a1, a2, a3}); }
+void pmpi_comm_create_from_group_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(857, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_comm_create_from_group__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(858, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_comm_create_from_group_f08_, pmpir_comm_create_from_group_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(859, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_comm_create_group_(word a0, word a1, word a2, word a3, word a4) { called(860, (word[]){a0, a1, a2, a3, a4}); }
+void pmpi_comm_create_group__(word a0, word a1, word a2, word a3, word a4) { called(861, (word[]){a0, a1, a2, a3, a4}); }
+void EITHER(pmpi_comm_create_group_f08_, pmpir_comm_create_group_f08_)(word a0, word a1, word a2, word a3, word a4) { called(862, (word[]){a0, a1, a2, a3, a4}); }
+void pmpi_comm_detach_buffer_(word a0, word a1, word a2, word a3) { called(863, (word[]){a0, a1, a2, a3}); }
+void pmpi_comm_detach_buffer__(word a0, word a1, word a2, word a3) { called(864, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_comm_detach_buffer_f08_, pmpir_comm_detach_buffer_f08_)(word a0, word a1, word a2, word a3) { called(865, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_comm_detach_buffer_f08_large_, pmpir_comm_detach_buffer_f08_large_)(word a0, word a1, word a2, word a3) { called(866, (word[]){a0, a1, a2, a3}); }
+void pmpi_comm_disconnect_(word a0, word a1) { called(867, (word[]){a0, a1}); }
+void pmpi_comm_disconnect__(word a0, word a1) { called(868, (word[]){a0, a1}); }
+void EITHER(pmpi_comm_disconnect_f08_, pmpir_comm_disconnect_f08_)(word a0, word a1) { called(869, (word[]){a0, a1}); }
+void pmpi_comm_dup_(word a0, word a1, word a2) { called(870, (word[]){a0, a1, a2}); }
+void pmpi_comm_dup__(word a0, word a1, word a2) { called(871, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_comm_dup_f08_, pmpir_comm_dup_f08_)(word a0, word a1, word a2) { called(872, (word[]){a0, a1, a2}); }
+void pmpi_comm_dup_with_info_(word a0, word a1, word a2, word a3) { called(873, (word[]){a0, a1, a2, a3}); }
+void pmpi_comm_dup_with_info__(word a0, word a1, word a2, word a3) { called(874, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_comm_dup_with_info_f08_, pmpir_comm_dup_with_info_f08_)(word a0, word a1, word a2, word a3) { called(875, (word[]){a0, a1, a2, a3}); }
+void pmpi_comm_flush_buffer_(word a0, word a1) { called(876, (word[]){a0, a1}); }
+void pmpi_comm_flush_buffer__(word a0, word a1) { called(877, (word[]){a0, a1}); }
+void EITHER(pmpi_comm_flush_buffer_f08_, pmpir_comm_flush_buffer_f08_)(word a0, word a1) { called(878, (word[]){a0, a1}); }
+void pmpi_comm_free_(word a0, word a1) { called(879, (word[]){a0, a1}); }
+void pmpi_comm_free__(word a0, word a1) { called(880, (word[]){a0, a1}); }
+void EITHER(pmpi_comm_free_f08_, pmpir_comm_free_f08_)(word a0, word a1) { called(881, (word[]){a0, a1}); }
+void pmpi_comm_idup_(word a0, word a1, word a2, word a3) { called(882, (word[]){a0, a1, a2, a3}); }
+void pmpi_comm_idup__(word a0, word a1, word a2, word a3) { called(883, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_comm_idup_f08_, pmpir_comm_idup_f08_)(word a0, word a1, word a2, word a3) { called(884, (word[]){a0, a1, a2, a3}); }
+void pmpi_comm_idup_with_info_(word a0, word a1, word a2, word a3, word a4) { called(885, (word[]){a0, a1, a2, a3, a4}); }
+void pmpi_comm_idup_with_info__(word a0, word a1, word a2, word a3, word a4) { called(886, (word[]){a0, a1, a2, a3, a4}); }
+void EITHER(pmpi_comm_idup_with_info_f08_, pmpir_comm_idup_with_info_f08_)(word a0, word a1, word a2, word a3, word a4) { called(887, (word[]){a0, a1, a2, a3, a4}); }
+void pmpi_comm_iflush_buffer_(word a0, word a1, word a2) { called(888, (word[]){a0, a1, a2}); }
+void pmpi_comm_iflush_buffer__(word a0, word a1, word a2) { called(889, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_comm_iflush_buffer_f08_, pmpir_comm_iflush_buffer_f08_)(word a0, word a1, word a2) { called(890, (word[]){a0, a1, a2}); }
+void pmpi_comm_join_(word a0, word a1, word a2) { called(891, (word[]){a0, a1, a2}); }
+void pmpi_comm_join__(word a0, word a1, word a2) { called(892, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_comm_join_f08_, pmpir_comm_join_f08_)(word a0, word a1, word a2) { called(893, (word[]){a0, a1, a2}); }
+void pmpi_comm_set_info_(word a0, word a1, word a2) { called(894, (word[]){a0, a1, a2}); }
+void pmpi_comm_set_info__(word a0, word a1, word a2) { called(895, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_comm_set_info_f08_, pmpir_comm_set_info_f08_)(word a0, word a1, word a2) { called(896, (word[]){a0, a1, a2}); }
+void pmpi_comm_set_name_(word a0, word a1, word a2, word a3) { called(897, (word[]){a0, a1, a2, a3}); }
+void pmpi_comm_set_name__(word a0, word a1, word a2, word a3) { called(898, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_comm_set_name_f08_, pmpir_comm_set_name_f08_)(word a0, word a1, word a2, word a3) { called(899, (word[]){a0, a1, a2, a3}); }
+void pmpi_comm_spawn_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(900, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpi_comm_spawn__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(901, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void EITHER(pmpi_comm_spawn_f08_, pmpir_comm_spawn_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(902, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpi_comm_spawn_multiple_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(903, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpi_comm_spawn_multiple__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(904, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void EITHER(pmpi_comm_spawn_multiple_f08_, pmpir_comm_spawn_multiple_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(905, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpi_comm_split_(word a0, word a1, word a2, word a3, word a4) { called(906, (word[]){a0, a1, a2, a3, a4}); }
+void pmpi_comm_split__(word a0, word a1, word a2, word a3, word a4) { called(907, (word[]){a0, a1, a2, a3, a4}); }
+void EITHER(pmpi_comm_split_f08_, pmpir_comm_split_f08_)(word a0, word a1, word a2, word a3, word a4) { called(908, (word[]){a0, a1, a2, a3, a4}); }
+void pmpi_comm_split_type_(word a0, word a1, word a2, word a3, word a4, word a5) { called(909, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_comm_split_type__(word a0, word a1, word a2, word a3, word a4, word a5) { called(910, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_comm_split_type_f08_, pmpir_comm_split_type_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(911, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_compare_and_swap_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(912, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_compare_and_swap__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(913, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void EITHER(pmpi_compare_and_swap_f08_, pmpir_compare_and_swap_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(914, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_dist_graph_create_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(915, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_dist_graph_create__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(916, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void EITHER(pmpi_dist_graph_create_f08_, pmpir_dist_graph_create_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(917, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_dist_graph_create_adjacent_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(918, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpi_dist_graph_create_adjacent__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(919, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void EITHER(pmpi_dist_graph_create_adjacent_f08_, pmpir_dist_graph_create_adjacent_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(920, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpi_exscan_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(921, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_exscan__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(922, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_exscan_f08_, pmpir_exscan_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(923, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_exscan_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(924, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_exscan_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(925, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void EITHER(pmpi_exscan_init_f08_, pmpir_exscan_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(926, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_fetch_and_op_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(927, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_fetch_and_op__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(928, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void EITHER(pmpi_fetch_and_op_f08_, pmpir_fetch_and_op_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(929, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_file_close_(word a0, word a1) { called(930, (word[]){a0, a1}); }
+void pmpi_file_close__(word a0, word a1) { called(931, (word[]){a0, a1}); }
+void EITHER(pmpi_file_close_f08_, pmpir_file_close_f08_)(word a0, word a1) { called(932, (word[]){a0, a1}); }
+void pmpi_file_delete_(word a0, word a1, word a2, word a3) { called(933, (word[]){a0, a1, a2, a3}); }
+void pmpi_file_delete__(word a0, word a1, word a2, word a3) { called(934, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_file_delete_f08_, pmpir_file_delete_f08_)(word a0, word a1, word a2, word a3) { called(935, (word[]){a0, a1, a2, a3}); }
+void pmpi_file_get_position_shared_(word a0, word a1, word a2) { called(936, (word[]){a0, a1, a2}); }
+void pmpi_file_get_position_shared__(word a0, word a1, word a2) { called(937, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_file_get_position_shared_f08_, pmpir_file_get_position_shared_f08_)(word a0, word a1, word a2) { called(938, (word[]){a0, a1, a2}); }
+void pmpi_file_get_size_(word a0, word a1, word a2) { called(939, (word[]){a0, a1, a2}); }
+void pmpi_file_get_size__(word a0, word a1, word a2) { called(940, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_file_get_size_f08_, pmpir_file_get_size_f08_)(word a0, word a1, word a2) { called(941, (word[]){a0, a1, a2}); }
+void pmpi_file_iread_(word a0, word a1, word a2, word a3, word a4, word a5) { called(942, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_iread__(word a0, word a1, word a2, word a3, word a4, word a5) { called(943, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_file_iread_f08_, pmpir_file_iread_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(944, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_iread_all_(word a0, word a1, word a2, word a3, word a4, word a5) { called(945, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_iread_all__(word a0, word a1, word a2, word a3, word a4, word a5) { called(946, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_file_iread_all_f08_, pmpir_file_iread_all_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(947, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_iread_at_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(948, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_file_iread_at__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(949, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_file_iread_at_f08_, pmpir_file_iread_at_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(950, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_file_iread_at_all_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(951, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_file_iread_at_all__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(952, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_file_iread_at_all_f08_, pmpir_file_iread_at_all_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(953, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_file_iread_shared_(word a0, word a1, word a2, word a3, word a4, word a5) { called(954, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_iread_shared__(word a0, word a1, word a2, word a3, word a4, word a5) { called(955, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_file_iread_shared_f08_, pmpir_file_iread_shared_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(956, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_iwrite_(word a0, word a1, word a2, word a3, word a4, word a5) { called(957, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_iwrite__(word a0, word a1, word a2, word a3, word a4, word a5) { called(958, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_file_iwrite_f08_, pmpir_file_iwrite_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(959, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_iwrite_all_(word a0, word a1, word a2, word a3, word a4, word a5) { called(960, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_iwrite_all__(word a0, word a1, word a2, word a3, word a4, word a5) { called(961, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_file_iwrite_all_f08_, pmpir_file_iwrite_all_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(962, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_iwrite_at_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(963, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_file_iwrite_at__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(964, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_file_iwrite_at_f08_, pmpir_file_iwrite_at_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(965, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_file_iwrite_at_all_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(966, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_file_iwrite_at_all__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(967, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_file_iwrite_at_all_f08_, pmpir_file_iwrite_at_all_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(968, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_file_iwrite_shared_(word a0, word a1, word a2, word a3, word a4, word a5) { called(969, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_iwrite_shared__(word a0, word a1, word a2, word a3, word a4, word a5) { called(970, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_file_iwrite_shared_f08_, pmpir_file_iwrite_shared_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(971, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_open_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(972, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_file_open__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(973, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_file_open_f08_, pmpir_file_open_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(974, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_file_preallocate_(word a0, word a1, word a2) { called(975, (word[]){a0, a1, a2}); }
+void pmpi_file_preallocate__(word a0, word a1, word a2) { called(976, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_file_preallocate_f08_, pmpir_file_preallocate_f08_)(word a0, word a1, word a2) { called(977, (word[]){a0, a1, a2}); }
+void pmpi_file_read_(word a0, word a1, word a2, word a3, word a4, word a5) { called(978, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_read__(word a0, word a1, word a2, word a3, word a4, word a5) { called(979, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_file_read_f08_, pmpir_file_read_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(980, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_read_all_(word a0, word a1, word a2, word a3, word a4, word a5) { called(981, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_read_all__(word a0, word a1, word a2, word a3, word a4, word a5) { called(982, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_file_read_all_f08_, pmpir_file_read_all_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(983, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_read_all_begin_(word a0, word a1, word a2, word a3, word a4) { called(984, (word[]){a0, a1, a2, a3, a4}); }
+void pmpi_file_read_all_begin__(word a0, word a1, word a2, word a3, word a4) { called(985, (word[]){a0, a1, a2, a3, a4}); }
+void EITHER(pmpi_file_read_all_begin_f08_, pmpir_file_read_all_begin_f08_)(word a0, word a1, word a2, word a3, word a4) { called(986, (word[]){a0, a1, a2, a3, a4}); }
+void pmpi_file_read_all_end_(word a0, word a1, word a2, word a3) { called(987, (word[]){a0, a1, a2, a3}); }
+void pmpi_file_read_all_end__(word a0, word a1, word a2, word a3) { called(988, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_file_read_all_end_f08_, pmpir_file_read_all_end_f08_)(word a0, word a1, word a2, word a3) { called(989, (word[]){a0, a1, a2, a3}); }
+void pmpi_file_read_at_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(990, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_file_read_at__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(991, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_file_read_at_f08_, pmpir_file_read_at_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(992, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_file_read_at_all_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(993, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_file_read_at_all__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(994, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_file_read_at_all_f08_, pmpir_file_read_at_all_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(995, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_file_read_at_all_begin_(word a0, word a1, word a2, word a3, word a4, word a5) { called(996, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_read_at_all_begin__(word a0, word a1, word a2, word a3, word a4, word a5) { called(997, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_file_read_at_all_begin_f08_, pmpir_file_read_at_all_begin_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(998, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_read_at_all_end_(word a0, word a1, word a2, word a3) { called(999, (word[]){a0, a1, a2, a3}); }
+void pmpi_file_read_at_all_end__(word a0, word a1, word a2, word a3) { called(1000, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_file_read_at_all_end_f08_, pmpir_file_read_at_all_end_f08_)(word a0, word a1, word a2, word a3) { called(1001, (word[]){a0, a1, a2, a3}); }
+void pmpi_file_read_ordered_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1002, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_read_ordered__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1003, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_file_read_ordered_f08_, pmpir_file_read_ordered_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1004, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_read_ordered_begin_(word a0, word a1, word a2, word a3, word a4) { called(1005, (word[]){a0, a1, a2, a3, a4}); }
+void pmpi_file_read_ordered_begin__(word a0, word a1, word a2, word a3, word a4) { called(1006, (word[]){a0, a1, a2, a3, a4}); }
+void EITHER(pmpi_file_read_ordered_begin_f08_, pmpir_file_read_ordered_begin_f08_)(word a0, word a1, word a2, word a3, word a4) { called(1007, (word[]){a0, a1, a2, a3, a4}); }
+void pmpi_file_read_ordered_end_(word a0, word a1, word a2, word a3) { called(1008, (word[]){a0, a1, a2, a3}); }
+void pmpi_file_read_ordered_end__(word a0, word a1, word a2, word a3) { called(1009, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_file_read_ordered_end_f08_, pmpir_file_read_ordered_end_f08_)(word a0, word a1, word a2, word a3) { called(1010, (word[]){a0, a1, a2, a3}); }
+void pmpi_file_read_shared_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1011, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_read_shared__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1012, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_file_read_shared_f08_, pmpir_file_read_shared_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1013, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_seek_(word a0, word a1, word a2, word a3) { called(1014, (word[]){a0, a1, a2, a3}); }
+void pmpi_file_seek__(word a0, word a1, word a2, word a3) { called(1015, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_file_seek_f08_, pmpir_file_seek_f08_)(word a0, word a1, word a2, word a3) { called(1016, (word[]){a0, a1, a2, a3}); }
+void pmpi_file_seek_shared_(word a0, word a1, word a2, word a3) { called(1017, (word[]){a0, a1, a2, a3}); }
+void pmpi_file_seek_shared__(word a0, word a1, word a2, word a3) { called(1018, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_file_seek_shared_f08_, pmpir_file_seek_shared_f08_)(word a0, word a1, word a2, word a3) { called(1019, (word[]){a0, a1, a2, a3}); }
+void pmpi_file_set_atomicity_(word a0, word a1, word a2) { called(1020, (word[]){a0, a1, a2}); }
+void pmpi_file_set_atomicity__(word a0, word a1, word a2) { called(1021, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_file_set_atomicity_f08_, pmpir_file_set_atomicity_f08_)(word a0, word a1, word a2) { called(1022, (word[]){a0, a1, a2}); }
+void pmpi_file_set_info_(word a0, word a1, word a2) { called(1023, (word[]){a0, a1, a2}); }
+void pmpi_file_set_info__(word a0, word a1, word a2) { called(1024, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_file_set_info_f08_, pmpir_file_set_info_f08_)(word a0, word a1, word a2) { called(1025, (word[]){a0, a1, a2}); }
+void pmpi_file_set_size_(word a0, word a1, word a2) { called(1026, (word[]){a0, a1, a2}); }
+void pmpi_file_set_size__(word a0, word a1, word a2) { called(1027, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_file_set_size_f08_, pmpir_file_set_size_f08_)(word a0, word a1, word a2) { called(1028, (word[]){a0, a1, a2}); }
+void pmpi_file_set_view_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1029, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_file_set_view__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1030, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void EITHER(pmpi_file_set_view_f08_, pmpir_file_set_view_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1031, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_file_sync_(word a0, word a1) { called(1032, (word[]){a0, a1}); }
+void pmpi_file_sync__(word a0, word a1) { called(1033, (word[]){a0, a1}); }
+void EITHER(pmpi_file_sync_f08_, pmpir_file_sync_f08_)(word a0, word a1) { called(1034, (word[]){a0, a1}); }
+void pmpi_file_write_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1035, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_write__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1036, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_file_write_f08_, pmpir_file_write_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1037, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_write_all_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1038, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_write_all__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1039, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_file_write_all_f08_, pmpir_file_write_all_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1040, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_write_all_begin_(word a0, word a1, word a2, word a3, word a4) { called(1041, (word[]){a0, a1, a2, a3, a4}); }
+void pmpi_file_write_all_begin__(word a0, word a1, word a2, word a3, word a4) { called(1042, (word[]){a0, a1, a2, a3, a4}); }
+void EITHER(pmpi_file_write_all_begin_f08_, pmpir_file_write_all_begin_f08_)(word a0, word a1, word a2, word a3, word a4) { called(1043, (word[]){a0, a1, a2, a3, a4}); }
+void pmpi_file_write_all_end_(word a0, word a1, word a2, word a3) { called(1044, (word[]){a0, a1, a2, a3}); }
+void pmpi_file_write_all_end__(word a0, word a1, word a2, word a3) { called(1045, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_file_write_all_end_f08_, pmpir_file_write_all_end_f08_)(word a0, word a1, word a2, word a3) { called(1046, (word[]){a0, a1, a2, a3}); }
+void pmpi_file_write_at_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1047, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_file_write_at__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1048, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_file_write_at_f08_, pmpir_file_write_at_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1049, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_file_write_at_all_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1050, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_file_write_at_all__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1051, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_file_write_at_all_f08_, pmpir_file_write_at_all_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1052, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_file_write_at_all_begin_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1053, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_write_at_all_begin__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1054, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_file_write_at_all_begin_f08_, pmpir_file_write_at_all_begin_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1055, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_write_at_all_end_(word a0, word a1, word a2, word a3) { called(1056, (word[]){a0, a1, a2, a3}); }
+void pmpi_file_write_at_all_end__(word a0, word a1, word a2, word a3) { called(1057, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_file_write_at_all_end_f08_, pmpir_file_write_at_all_end_f08_)(word a0, word a1, word a2, word a3) { called(1058, (word[]){a0, a1, a2, a3}); }
+void pmpi_file_write_ordered_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1059, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_write_ordered__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1060, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_file_write_ordered_f08_, pmpir_file_write_ordered_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1061, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_write_ordered_begin_(word a0, word a1, word a2, word a3, word a4) { called(1062, (word[]){a0, a1, a2, a3, a4}); }
+void pmpi_file_write_ordered_begin__(word a0, word a1, word a2, word a3, word a4) { called(1063, (word[]){a0, a1, a2, a3, a4}); }
+void EITHER(pmpi_file_write_ordered_begin_f08_, pmpir_file_write_ordered_begin_f08_)(word a0, word a1, word a2, word a3, word a4) { called(1064, (word[]){a0, a1, a2, a3, a4}); }
+void pmpi_file_write_ordered_end_(word a0, word a1, word a2, word a3) { called(1065, (word[]){a0, a1, a2, a3}); }
+void pmpi_file_write_ordered_end__(word a0, word a1, word a2, word a3) { called(1066, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_file_write_ordered_end_f08_, pmpir_file_write_ordered_end_f08_)(word a0, word a1, word a2, word a3) { called(1067, (word[]){a0, a1, a2, a3}); }
+void pmpi_file_write_shared_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1068, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_file_write_shared__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1069, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_file_write_shared_f08_, pmpir_file_write_shared_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1070, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_finalize_(word a0) { called(1071, (word[]){a0}); }
+void pmpi_finalize__(word a0) { called(1072, (word[]){a0}); }
+void EITHER(pmpi_finalize_f08_, pmpir_finalize_f08_)(word a0) { called(1073, (word[]){a0}); }
+void pmpi_gather_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1074, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_gather__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1075, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void EITHER(pmpi_gather_f08_, pmpir_gather_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1076, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_gather_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1077, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpi_gather_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1078, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void EITHER(pmpi_gather_init_f08_, pmpir_gather_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1079, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpi_gatherv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1080, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_gatherv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1081, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void EITHER(pmpi_gatherv_f08_, pmpir_gatherv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1082, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_gatherv_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1083, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpi_gatherv_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1084, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void EITHER(pmpi_gatherv_init_f08_, pmpir_gatherv_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1085, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpi_get_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1086, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_get__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1087, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void EITHER(pmpi_get_f08_, pmpir_get_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1088, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_get_accumulate_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11, word a12) { called(1089, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12}); }
+void pmpi_get_accumulate__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11, word a12) { called(1090, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12}); }
+void EITHER(pmpi_get_accumulate_f08_, pmpir_get_accumulate_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11, word a12) { called(1091, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12}); }
+void pmpi_graph_create_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1092, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_graph_create__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1093, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_graph_create_f08_, pmpir_graph_create_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1094, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_graph_map_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1095, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_graph_map__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1096, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_graph_map_f08_, pmpir_graph_map_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1097, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_grequest_complete_(word a0, word a1) { called(1098, (word[]){a0, a1}); }
+void pmpi_grequest_complete__(word a0, word a1) { called(1099, (word[]){a0, a1}); }
+void EITHER(pmpi_grequest_complete_f08_, pmpir_grequest_complete_f08_)(word a0, word a1) { called(1100, (word[]){a0, a1}); }
+void pmpi_grequest_start_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1101, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_grequest_start__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1102, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_grequest_start_f08_, pmpir_grequest_start_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1103, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_iallgather_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1104, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_iallgather__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1105, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void EITHER(pmpi_iallgather_f08_, pmpir_iallgather_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1106, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_iallgatherv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1107, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_iallgatherv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1108, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void EITHER(pmpi_iallgatherv_f08_, pmpir_iallgatherv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1109, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_iallreduce_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1110, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_iallreduce__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1111, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void EITHER(pmpi_iallreduce_f08_, pmpir_iallreduce_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1112, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_ialltoall_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1113, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_ialltoall__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1114, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void EITHER(pmpi_ialltoall_f08_, pmpir_ialltoall_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1115, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_ialltoallv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1116, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpi_ialltoallv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1117, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void EITHER(pmpi_ialltoallv_f08_, pmpir_ialltoallv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1118, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpi_ialltoallw_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1119, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpi_ialltoallw__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1120, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void EITHER(pmpi_ialltoallw_f08_, pmpir_ialltoallw_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1121, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpi_ibarrier_(word a0, word a1, word a2) { called(1122, (word[]){a0, a1, a2}); }
+void pmpi_ibarrier__(word a0, word a1, word a2) { called(1123, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_ibarrier_f08_, pmpir_ibarrier_f08_)(word a0, word a1, word a2) { called(1124, (word[]){a0, a1, a2}); }
+void pmpi_ibcast_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1125, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_ibcast__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1126, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_ibcast_f08_, pmpir_ibcast_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1127, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_ibsend_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1128, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_ibsend__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1129, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void EITHER(pmpi_ibsend_f08_, pmpir_ibsend_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1130, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_iexscan_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1131, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_iexscan__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1132, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void EITHER(pmpi_iexscan_f08_, pmpir_iexscan_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1133, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_igather_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1134, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_igather__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1135, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void EITHER(pmpi_igather_f08_, pmpir_igather_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1136, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_igatherv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1137, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpi_igatherv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1138, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void EITHER(pmpi_igatherv_f08_, pmpir_igatherv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1139, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpi_improbe_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1140, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_improbe__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1141, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_improbe_f08_, pmpir_improbe_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1142, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_imrecv_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1143, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_imrecv__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1144, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_imrecv_f08_, pmpir_imrecv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1145, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_ineighbor_allgather_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1146, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_ineighbor_allgather__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1147, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void EITHER(pmpi_ineighbor_allgather_f08_, pmpir_ineighbor_allgather_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1148, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_ineighbor_allgatherv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1149, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_ineighbor_allgatherv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1150, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void EITHER(pmpi_ineighbor_allgatherv_f08_, pmpir_ineighbor_allgatherv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1151, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_ineighbor_alltoall_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1152, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_ineighbor_alltoall__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1153, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void EITHER(pmpi_ineighbor_alltoall_f08_, pmpir_ineighbor_alltoall_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1154, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_ineighbor_alltoallv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1155, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpi_ineighbor_alltoallv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1156, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void EITHER(pmpi_ineighbor_alltoallv_f08_, pmpir_ineighbor_alltoallv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1157, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpi_ineighbor_alltoallw_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1158, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpi_ineighbor_alltoallw__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1159, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void EITHER(pmpi_ineighbor_alltoallw_f08_, pmpir_ineighbor_alltoallw_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1160, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpi_init_(word a0) { called(1161, (word[]){a0}); }
+void pmpi_init__(word a0) { called(1162, (word[]){a0}); }
+void EITHER(pmpi_init_f08_, pmpir_init_f08_)(word a0) { called(1163, (word[]){a0}); }
+void pmpi_init_thread_(word a0, word a1, word a2) { called(1164, (word[]){a0, a1, a2}); }
+void pmpi_init_thread__(word a0, word a1, word a2) { called(1165, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_init_thread_f08_, pmpir_init_thread_f08_)(word a0, word a1, word a2) { called(1166, (word[]){a0, a1, a2}); }
+void pmpi_intercomm_create_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1167, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_intercomm_create__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1168, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_intercomm_create_f08_, pmpir_intercomm_create_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1169, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_intercomm_create_from_groups_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1170, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_intercomm_create_from_groups__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1171, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void EITHER(pmpi_intercomm_create_from_groups_f08_, pmpir_intercomm_create_from_groups_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1172, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_intercomm_merge_(word a0, word a1, word a2, word a3) { called(1173, (word[]){a0, a1, a2, a3}); }
+void pmpi_intercomm_merge__(word a0, word a1, word a2, word a3) { called(1174, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_intercomm_merge_f08_, pmpir_intercomm_merge_f08_)(word a0, word a1, word a2, word a3) { called(1175, (word[]){a0, a1, a2, a3}); }
+void pmpi_iprobe_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1176, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_iprobe__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1177, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_iprobe_f08_, pmpir_iprobe_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1178, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_irecv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1179, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_irecv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1180, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void EITHER(pmpi_irecv_f08_, pmpir_irecv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1181, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_ireduce_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1182, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_ireduce__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1183, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void EITHER(pmpi_ireduce_f08_, pmpir_ireduce_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1184, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_ireduce_scatter_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1185, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_ireduce_scatter__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1186, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void EITHER(pmpi_ireduce_scatter_f08_, pmpir_ireduce_scatter_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1187, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_ireduce_scatter_block_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1188, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_ireduce_scatter_block__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1189, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void EITHER(pmpi_ireduce_scatter_block_f08_, pmpir_ireduce_scatter_block_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1190, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_irsend_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1191, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_irsend__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1192, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void EITHER(pmpi_irsend_f08_, pmpir_irsend_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1193, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_iscan_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1194, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_iscan__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1195, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void EITHER(pmpi_iscan_f08_, pmpir_iscan_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1196, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_iscatter_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1197, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_iscatter__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1198, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void EITHER(pmpi_iscatter_f08_, pmpir_iscatter_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1199, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_iscatterv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1200, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpi_iscatterv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1201, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void EITHER(pmpi_iscatterv_f08_, pmpir_iscatterv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1202, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpi_isend_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1203, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_isend__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1204, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void EITHER(pmpi_isend_f08_, pmpir_isend_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1205, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_isendrecv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11, word a12) { called(1206, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12}); }
+void pmpi_isendrecv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11, word a12) { called(1207, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12}); }
+void EITHER(pmpi_isendrecv_f08_, pmpir_isendrecv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11, word a12) { called(1208, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12}); }
+void pmpi_isendrecv_replace_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1209, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_isendrecv_replace__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1210, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void EITHER(pmpi_isendrecv_replace_f08_, pmpir_isendrecv_replace_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1211, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_issend_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1212, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_issend__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1213, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void EITHER(pmpi_issend_f08_, pmpir_issend_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1214, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_mprobe_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1215, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_mprobe__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1216, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_mprobe_f08_, pmpir_mprobe_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1217, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_mrecv_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1218, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_mrecv__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1219, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_mrecv_f08_, pmpir_mrecv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1220, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_neighbor_allgather_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1221, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_neighbor_allgather__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1222, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void EITHER(pmpi_neighbor_allgather_f08_, pmpir_neighbor_allgather_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1223, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_neighbor_allgather_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1224, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_neighbor_allgather_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1225, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void EITHER(pmpi_neighbor_allgather_init_f08_, pmpir_neighbor_allgather_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1226, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_neighbor_allgatherv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1227, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_neighbor_allgatherv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1228, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void EITHER(pmpi_neighbor_allgatherv_f08_, pmpir_neighbor_allgatherv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1229, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_neighbor_allgatherv_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1230, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpi_neighbor_allgatherv_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1231, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void EITHER(pmpi_neighbor_allgatherv_init_f08_, pmpir_neighbor_allgatherv_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1232, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpi_neighbor_alltoall_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1233, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_neighbor_alltoall__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1234, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void EITHER(pmpi_neighbor_alltoall_f08_, pmpir_neighbor_alltoall_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1235, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_neighbor_alltoall_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1236, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_neighbor_alltoall_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1237, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void EITHER(pmpi_neighbor_alltoall_init_f08_, pmpir_neighbor_alltoall_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1238, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_neighbor_alltoallv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1239, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_neighbor_alltoallv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1240, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void EITHER(pmpi_neighbor_alltoallv_f08_, pmpir_neighbor_alltoallv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1241, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_neighbor_alltoallv_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1242, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpi_neighbor_alltoallv_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1243, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void EITHER(pmpi_neighbor_alltoallv_init_f08_, pmpir_neighbor_alltoallv_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1244, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpi_neighbor_alltoallw_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1245, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_neighbor_alltoallw__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1246, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void EITHER(pmpi_neighbor_alltoallw_f08_, pmpir_neighbor_alltoallw_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1247, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_neighbor_alltoallw_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1248, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpi_neighbor_alltoallw_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1249, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void EITHER(pmpi_neighbor_alltoallw_init_f08_, pmpir_neighbor_alltoallw_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1250, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpi_parrived_(word a0, word a1, word a2, word a3) { called(1251, (word[]){a0, a1, a2, a3}); }
+void pmpi_parrived__(word a0, word a1, word a2, word a3) { called(1252, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_parrived_f08_, pmpir_parrived_f08_)(word a0, word a1, word a2, word a3) { called(1253, (word[]){a0, a1, a2, a3}); }
+void pmpi_pcontrol_(word a0, word a1) { called(1254, (word[]){a0, a1}); }
+void pmpi_pcontrol__(word a0, word a1) { called(1255, (word[]){a0, a1}); }
+void EITHER(pmpi_pcontrol_f08_, pmpir_pcontrol_f08_)(word a0, word a1) { called(1256, (word[]){a0, a1}); }
+void pmpi_pready_(word a0, word a1, word a2) { called(1257, (word[]){a0, a1, a2}); }
+void pmpi_pready__(word a0, word a1, word a2) { called(1258, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_pready_f08_, pmpir_pready_f08_)(word a0, word a1, word a2) { called(1259, (word[]){a0, a1, a2}); }
+void pmpi_pready_list_(word a0, word a1, word a2, word a3) { called(1260, (word[]){a0, a1, a2, a3}); }
+void pmpi_pready_list__(word a0, word a1, word a2, word a3) { called(1261, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_pready_list_f08_, pmpir_pready_list_f08_)(word a0, word a1, word a2, word a3) { called(1262, (word[]){a0, a1, a2, a3}); }
+void pmpi_pready_range_(word a0, word a1, word a2, word a3) { called(1263, (word[]){a0, a1, a2, a3}); }
+void pmpi_pready_range__(word a0, word a1, word a2, word a3) { called(1264, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_pready_range_f08_, pmpir_pready_range_f08_)(word a0, word a1, word a2, word a3) { called(1265, (word[]){a0, a1, a2, a3}); }
+void pmpi_precv_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1266, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_precv_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1267, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void EITHER(pmpi_precv_init_f08_, pmpir_precv_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1268, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_probe_(word a0, word a1, word a2, word a3, word a4) { called(1269, (word[]){a0, a1, a2, a3, a4}); }
+void pmpi_probe__(word a0, word a1, word a2, word a3, word a4) { called(1270, (word[]){a0, a1, a2, a3, a4}); }
+void EITHER(pmpi_probe_f08_, pmpir_probe_f08_)(word a0, word a1, word a2, word a3, word a4) { called(1271, (word[]){a0, a1, a2, a3, a4}); }
+void pmpi_psend_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1272, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_psend_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1273, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void EITHER(pmpi_psend_init_f08_, pmpir_psend_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1274, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_put_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1275, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_put__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1276, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void EITHER(pmpi_put_f08_, pmpir_put_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1277, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_raccumulate_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1278, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpi_raccumulate__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1279, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void EITHER(pmpi_raccumulate_f08_, pmpir_raccumulate_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1280, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpi_recv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1281, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_recv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1282, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void EITHER(pmpi_recv_f08_, pmpir_recv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1283, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_recv_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1284, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_recv_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1285, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void EITHER(pmpi_recv_init_f08_, pmpir_recv_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1286, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_reduce_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1287, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_reduce__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1288, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void EITHER(pmpi_reduce_f08_, pmpir_reduce_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1289, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_reduce_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1290, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_reduce_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1291, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void EITHER(pmpi_reduce_init_f08_, pmpir_reduce_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1292, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_reduce_scatter_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1293, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_reduce_scatter__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1294, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_reduce_scatter_f08_, pmpir_reduce_scatter_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1295, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_reduce_scatter_block_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1296, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_reduce_scatter_block__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1297, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_reduce_scatter_block_f08_, pmpir_reduce_scatter_block_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1298, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_reduce_scatter_block_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1299, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_reduce_scatter_block_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1300, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void EITHER(pmpi_reduce_scatter_block_init_f08_, pmpir_reduce_scatter_block_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1301, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_reduce_scatter_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1302, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_reduce_scatter_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1303, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void EITHER(pmpi_reduce_scatter_init_f08_, pmpir_reduce_scatter_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1304, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_request_free_(word a0, word a1) { called(1305, (word[]){a0, a1}); }
+void pmpi_request_free__(word a0, word a1) { called(1306, (word[]){a0, a1}); }
+void EITHER(pmpi_request_free_f08_, pmpir_request_free_f08_)(word a0, word a1) { called(1307, (word[]){a0, a1}); }
+void pmpi_request_get_status_(word a0, word a1, word a2, word a3) { called(1308, (word[]){a0, a1, a2, a3}); }
+void pmpi_request_get_status__(word a0, word a1, word a2, word a3) { called(1309, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_request_get_status_f08_, pmpir_request_get_status_f08_)(word a0, word a1, word a2, word a3) { called(1310, (word[]){a0, a1, a2, a3}); }
+void pmpi_request_get_status_all_(word a0, word a1, word a2, word a3, word a4) { called(1311, (word[]){a0, a1, a2, a3, a4}); }
+void pmpi_request_get_status_all__(word a0, word a1, word a2, word a3, word a4) { called(1312, (word[]){a0, a1, a2, a3, a4}); }
+void EITHER(pmpi_request_get_status_all_f08_, pmpir_request_get_status_all_f08_)(word a0, word a1, word a2, word a3, word a4) { called(1313, (word[]){a0, a1, a2, a3, a4}); }
+void pmpi_request_get_status_any_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1314, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_request_get_status_any__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1315, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_request_get_status_any_f08_, pmpir_request_get_status_any_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1316, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_request_get_status_some_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1317, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_request_get_status_some__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1318, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_request_get_status_some_f08_, pmpir_request_get_status_some_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1319, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_rget_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1320, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_rget__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1321, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void EITHER(pmpi_rget_f08_, pmpir_rget_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1322, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_rget_accumulate_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11, word a12, word a13) { called(1323, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13}); }
+void pmpi_rget_accumulate__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11, word a12, word a13) { called(1324, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13}); }
+void EITHER(pmpi_rget_accumulate_f08_, pmpir_rget_accumulate_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11, word a12, word a13) { called(1325, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13}); }
+void pmpi_rput_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1326, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_rput__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1327, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void EITHER(pmpi_rput_f08_, pmpir_rput_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1328, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_rsend_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1329, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_rsend__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1330, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_rsend_f08_, pmpir_rsend_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1331, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_rsend_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1332, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_rsend_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1333, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void EITHER(pmpi_rsend_init_f08_, pmpir_rsend_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1334, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_scan_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1335, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_scan__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1336, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_scan_f08_, pmpir_scan_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1337, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_scan_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1338, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_scan_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1339, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void EITHER(pmpi_scan_init_f08_, pmpir_scan_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1340, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_scatter_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1341, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_scatter__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1342, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void EITHER(pmpi_scatter_f08_, pmpir_scatter_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { called(1343, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
+void pmpi_scatter_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1344, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpi_scatter_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1345, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void EITHER(pmpi_scatter_init_f08_, pmpir_scatter_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10) { called(1346, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}); }
+void pmpi_scatterv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1347, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_scatterv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1348, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void EITHER(pmpi_scatterv_f08_, pmpir_scatterv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1349, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_scatterv_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1350, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpi_scatterv_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1351, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void EITHER(pmpi_scatterv_init_f08_, pmpir_scatterv_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11) { called(1352, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11}); }
+void pmpi_send_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1353, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_send__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1354, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_send_f08_, pmpir_send_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1355, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_send_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1356, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_send_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1357, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void EITHER(pmpi_send_init_f08_, pmpir_send_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1358, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_sendrecv_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11, word a12) { called(1359, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12}); }
+void pmpi_sendrecv__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11, word a12) { called(1360, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12}); }
+void EITHER(pmpi_sendrecv_f08_, pmpir_sendrecv_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9, word a10, word a11, word a12) { called(1361, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12}); }
+void pmpi_sendrecv_replace_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1362, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_sendrecv_replace__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1363, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void EITHER(pmpi_sendrecv_replace_f08_, pmpir_sendrecv_replace_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { called(1364, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
+void pmpi_session_attach_buffer_(word a0, word a1, word a2, word a3) { called(1365, (word[]){a0, a1, a2, a3}); }
+void pmpi_session_attach_buffer__(word a0, word a1, word a2, word a3) { called(1366, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_session_attach_buffer_f08_, pmpir_session_attach_buffer_f08_)(word a0, word a1, word a2, word a3) { called(1367, (word[]){a0, a1, a2, a3}); }
+void pmpi_session_detach_buffer_(word a0, word a1, word a2, word a3) { called(1368, (word[]){a0, a1, a2, a3}); }
+void pmpi_session_detach_buffer__(word a0, word a1, word a2, word a3) { called(1369, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_session_detach_buffer_f08_, pmpir_session_detach_buffer_f08_)(word a0, word a1, word a2, word a3) { called(1370, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_session_detach_buffer_f08_large_, pmpir_session_detach_buffer_f08_large_)(word a0, word a1, word a2, word a3) { called(1371, (word[]){a0, a1, a2, a3}); }
+void pmpi_session_finalize_(word a0, word a1) { called(1372, (word[]){a0, a1}); }
+void pmpi_session_finalize__(word a0, word a1) { called(1373, (word[]){a0, a1}); }
+void EITHER(pmpi_session_finalize_f08_, pmpir_session_finalize_f08_)(word a0, word a1) { called(1374, (word[]){a0, a1}); }
+void pmpi_session_flush_buffer_(word a0, word a1) { called(1375, (word[]){a0, a1}); }
+void pmpi_session_flush_buffer__(word a0, word a1) { called(1376, (word[]){a0, a1}); }
+void EITHER(pmpi_session_flush_buffer_f08_, pmpir_session_flush_buffer_f08_)(word a0, word a1) { called(1377, (word[]){a0, a1}); }
+void pmpi_session_iflush_buffer_(word a0, word a1, word a2) { called(1378, (word[]){a0, a1, a2}); }
+void pmpi_session_iflush_buffer__(word a0, word a1, word a2) { called(1379, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_session_iflush_buffer_f08_, pmpir_session_iflush_buffer_f08_)(word a0, word a1, word a2) { called(1380, (word[]){a0, a1, a2}); }
+void pmpi_session_init_(word a0, word a1, word a2, word a3) { called(1381, (word[]){a0, a1, a2, a3}); }
+void pmpi_session_init__(word a0, word a1, word a2, word a3) { called(1382, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_session_init_f08_, pmpir_session_init_f08_)(word a0, word a1, word a2, word a3) { called(1383, (word[]){a0, a1, a2, a3}); }
+void pmpi_ssend_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1384, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_ssend__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1385, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_ssend_f08_, pmpir_ssend_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1386, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_ssend_init_(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1387, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_ssend_init__(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1388, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void EITHER(pmpi_ssend_init_f08_, pmpir_ssend_init_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7) { called(1389, (word[]){a0, a1, a2, a3, a4, a5, a6, a7}); }
+void pmpi_start_(word a0, word a1) { called(1390, (word[]){a0, a1}); }
+void pmpi_start__(word a0, word a1) { called(1391, (word[]){a0, a1}); }
+void EITHER(pmpi_start_f08_, pmpir_start_f08_)(word a0, word a1) { called(1392, (word[]){a0, a1}); }
+void pmpi_startall_(word a0, word a1, word a2) { called(1393, (word[]){a0, a1, a2}); }
+void pmpi_startall__(word a0, word a1, word a2) { called(1394, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_startall_f08_, pmpir_startall_f08_)(word a0, word a1, word a2) { called(1395, (word[]){a0, a1, a2}); }
+void pmpi_test_(word a0, word a1, word a2, word a3) { called(1396, (word[]){a0, a1, a2, a3}); }
+void pmpi_test__(word a0, word a1, word a2, word a3) { called(1397, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_test_f08_, pmpir_test_f08_)(word a0, word a1, word a2, word a3) { called(1398, (word[]){a0, a1, a2, a3}); }
+void pmpi_testall_(word a0, word a1, word a2, word a3, word a4) { called(1399, (word[]){a0, a1, a2, a3, a4}); }
+void pmpi_testall__(word a0, word a1, word a2, word a3, word a4) { called(1400, (word[]){a0, a1, a2, a3, a4}); }
+void EITHER(pmpi_testall_f08_, pmpir_testall_f08_)(word a0, word a1, word a2, word a3, word a4) { called(1401, (word[]){a0, a1, a2, a3, a4}); }
+void pmpi_testany_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1402, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_testany__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1403, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_testany_f08_, pmpir_testany_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1404, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_testsome_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1405, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_testsome__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1406, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_testsome_f08_, pmpir_testsome_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1407, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_wait_(word a0, word a1, word a2) { called(1408, (word[]){a0, a1, a2}); }
+void pmpi_wait__(word a0, word a1, word a2) { called(1409, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_wait_f08_, pmpir_wait_f08_)(word a0, word a1, word a2) { called(1410, (word[]){a0, a1, a2}); }
+void pmpi_waitall_(word a0, word a1, word a2, word a3) { called(1411, (word[]){a0, a1, a2, a3}); }
+void pmpi_waitall__(word a0, word a1, word a2, word a3) { called(1412, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_waitall_f08_, pmpir_waitall_f08_)(word a0, word a1, word a2, word a3) { called(1413, (word[]){a0, a1, a2, a3}); }
+void pmpi_waitany_(word a0, word a1, word a2, word a3, word a4) { called(1414, (word[]){a0, a1, a2, a3, a4}); }
+void pmpi_waitany__(word a0, word a1, word a2, word a3, word a4) { called(1415, (word[]){a0, a1, a2, a3, a4}); }
+void EITHER(pmpi_waitany_f08_, pmpir_waitany_f08_)(word a0, word a1, word a2, word a3, word a4) { called(1416, (word[]){a0, a1, a2, a3, a4}); }
+void pmpi_waitsome_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1417, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_waitsome__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1418, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_waitsome_f08_, pmpir_waitsome_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1419, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_win_allocate_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1420, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_win_allocate__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1421, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_win_allocate_cptr_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1422, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_win_allocate_cptr__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1423, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_win_allocate_f08_, pmpir_win_allocate_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1424, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_win_allocate_f08_large_, pmpir_win_allocate_f08_large_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1425, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_win_allocate_shared_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1426, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_win_allocate_shared__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1427, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_win_allocate_shared_cptr_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1428, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_win_allocate_shared_cptr__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1429, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_win_allocate_shared_f08_, pmpir_win_allocate_shared_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1430, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_win_allocate_shared_f08_large_, pmpir_win_allocate_shared_f08_large_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1431, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_win_attach_(word a0, word a1, word a2, word a3) { called(1432, (word[]){a0, a1, a2, a3}); }
+void pmpi_win_attach__(word a0, word a1, word a2, word a3) { called(1433, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_win_attach_f08_, pmpir_win_attach_f08_)(word a0, word a1, word a2, word a3) { called(1434, (word[]){a0, a1, a2, a3}); }
+void pmpi_win_complete_(word a0, word a1) { called(1435, (word[]){a0, a1}); }
+void pmpi_win_complete__(word a0, word a1) { called(1436, (word[]){a0, a1}); }
+void EITHER(pmpi_win_complete_f08_, pmpir_win_complete_f08_)(word a0, word a1) { called(1437, (word[]){a0, a1}); }
+void pmpi_win_create_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1438, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_win_create__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1439, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_win_create_f08_, pmpir_win_create_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1440, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_win_create_dynamic_(word a0, word a1, word a2, word a3) { called(1441, (word[]){a0, a1, a2, a3}); }
+void pmpi_win_create_dynamic__(word a0, word a1, word a2, word a3) { called(1442, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_win_create_dynamic_f08_, pmpir_win_create_dynamic_f08_)(word a0, word a1, word a2, word a3) { called(1443, (word[]){a0, a1, a2, a3}); }
+void pmpi_win_detach_(word a0, word a1, word a2) { called(1444, (word[]){a0, a1, a2}); }
+void pmpi_win_detach__(word a0, word a1, word a2) { called(1445, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_win_detach_f08_, pmpir_win_detach_f08_)(word a0, word a1, word a2) { called(1446, (word[]){a0, a1, a2}); }
+void pmpi_win_fence_(word a0, word a1, word a2) { called(1447, (word[]){a0, a1, a2}); }
+void pmpi_win_fence__(word a0, word a1, word a2) { called(1448, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_win_fence_f08_, pmpir_win_fence_f08_)(word a0, word a1, word a2) { called(1449, (word[]){a0, a1, a2}); }
+void pmpi_win_flush_(word a0, word a1, word a2) { called(1450, (word[]){a0, a1, a2}); }
+void pmpi_win_flush__(word a0, word a1, word a2) { called(1451, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_win_flush_f08_, pmpir_win_flush_f08_)(word a0, word a1, word a2) { called(1452, (word[]){a0, a1, a2}); }
+void pmpi_win_flush_all_(word a0, word a1) { called(1453, (word[]){a0, a1}); }
+void pmpi_win_flush_all__(word a0, word a1) { called(1454, (word[]){a0, a1}); }
+void EITHER(pmpi_win_flush_all_f08_, pmpir_win_flush_all_f08_)(word a0, word a1) { called(1455, (word[]){a0, a1}); }
+void pmpi_win_flush_local_(word a0, word a1, word a2) { called(1456, (word[]){a0, a1, a2}); }
+void pmpi_win_flush_local__(word a0, word a1, word a2) { called(1457, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_win_flush_local_f08_, pmpir_win_flush_local_f08_)(word a0, word a1, word a2) { called(1458, (word[]){a0, a1, a2}); }
+void pmpi_win_flush_local_all_(word a0, word a1) { called(1459, (word[]){a0, a1}); }
+void pmpi_win_flush_local_all__(word a0, word a1) { called(1460, (word[]){a0, a1}); }
+void EITHER(pmpi_win_flush_local_all_f08_, pmpir_win_flush_local_all_f08_)(word a0, word a1) { called(1461, (word[]){a0, a1}); }
+void pmpi_win_free_(word a0, word a1) { called(1462, (word[]){a0, a1}); }
+void pmpi_win_free__(word a0, word a1) { called(1463, (word[]){a0, a1}); }
+void EITHER(pmpi_win_free_f08_, pmpir_win_free_f08_)(word a0, word a1) { called(1464, (word[]){a0, a1}); }
+void pmpi_win_lock_(word a0, word a1, word a2, word a3, word a4) { called(1465, (word[]){a0, a1, a2, a3, a4}); }
+void pmpi_win_lock__(word a0, word a1, word a2, word a3, word a4) { called(1466, (word[]){a0, a1, a2, a3, a4}); }
+void EITHER(pmpi_win_lock_f08_, pmpir_win_lock_f08_)(word a0, word a1, word a2, word a3, word a4) { called(1467, (word[]){a0, a1, a2, a3, a4}); }
+void pmpi_win_lock_all_(word a0, word a1, word a2) { called(1468, (word[]){a0, a1, a2}); }
+void pmpi_win_lock_all__(word a0, word a1, word a2) { called(1469, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_win_lock_all_f08_, pmpir_win_lock_all_f08_)(word a0, word a1, word a2) { called(1470, (word[]){a0, a1, a2}); }
+void pmpi_win_post_(word a0, word a1, word a2, word a3) { called(1471, (word[]){a0, a1, a2, a3}); }
+void pmpi_win_post__(word a0, word a1, word a2, word a3) { called(1472, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_win_post_f08_, pmpir_win_post_f08_)(word a0, word a1, word a2, word a3) { called(1473, (word[]){a0, a1, a2, a3}); }
+void pmpi_win_set_info_(word a0, word a1, word a2) { called(1474, (word[]){a0, a1, a2}); }
+void pmpi_win_set_info__(word a0, word a1, word a2) { called(1475, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_win_set_info_f08_, pmpir_win_set_info_f08_)(word a0, word a1, word a2) { called(1476, (word[]){a0, a1, a2}); }
+void pmpi_win_start_(word a0, word a1, word a2, word a3) { called(1477, (word[]){a0, a1, a2, a3}); }
+void pmpi_win_start__(word a0, word a1, word a2, word a3) { called(1478, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_win_start_f08_, pmpir_win_start_f08_)(word a0, word a1, word a2, word a3) { called(1479, (word[]){a0, a1, a2, a3}); }
+void pmpi_win_sync_(word a0, word a1) { called(1480, (word[]){a0, a1}); }
+void pmpi_win_sync__(word a0, word a1) { called(1481, (word[]){a0, a1}); }
+void EITHER(pmpi_win_sync_f08_, pmpir_win_sync_f08_)(word a0, word a1) { called(1482, (word[]){a0, a1}); }
+void pmpi_win_test_(word a0, word a1, word a2) { called(1483, (word[]){a0, a1, a2}); }
+void pmpi_win_test__(word a0, word a1, word a2) { called(1484, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_win_test_f08_, pmpir_win_test_f08_)(word a0, word a1, word a2) { called(1485, (word[]){a0, a1, a2}); }
+void pmpi_win_unlock_(word a0, word a1, word a2) { called(1486, (word[]){a0, a1, a2}); }
+void pmpi_win_unlock__(word a0, word a1, word a2) { called(1487, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_win_unlock_f08_, pmpir_win_unlock_f08_)(word a0, word a1, word a2) { called(1488, (word[]){a0, a1, a2}); }
+void pmpi_win_unlock_all_(word a0, word a1) { called(1489, (word[]){a0, a1}); }
+void pmpi_win_unlock_all__(word a0, word a1) { called(1490, (word[]){a0, a1}); }
+void EITHER(pmpi_win_unlock_all_f08_, pmpir_win_unlock_all_f08_)(word a0, word a1) { called(1491, (word[]){a0, a1}); }
+void pmpi_win_wait_(word a0, word a1) { called(1492, (word[]){a0, a1}); }
+void pmpi_win_wait__(word a0, word a1) { called(1493, (word[]){a0, a1}); }
+void EITHER(pmpi_win_wait_f08_, pmpir_win_wait_f08_)(word a0, word a1) { called(1494, (word[]){a0, a1}); }

@@ -280,3 +280,20 @@ fn every_mpi_counts_collectives_alike() {
         }
     }
 }
+
+#[test]
+fn nothing_of_a_null_datatype_is_refused_or_allowed_as_without_the_profiler() {
+    on_each_mpi(|mpi| {
+        let plain = Run::new(mpi, "count_of_none").plain();
+        let finished = Run::new(mpi, "count_of_none").profiled();
+        assert_eq!(finished.stdout, plain.stdout);
+        let tables = finished.tables();
+        let counted = |call: &str| tables.sum_where(|row| row.call == call);
+        for line in plain.stdout.lines() {
+            let (call, _) = line.split_once(' ').expect("a call and what came of it");
+            assert_eq!((counted(call).calls, counted(call).bytes), (4, 0), "{call}");
+        }
+        assert!(plain.stdout.lines().count() >= 9, "{}", plain.stdout);
+        finished.check();
+    });
+}

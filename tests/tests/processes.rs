@@ -145,6 +145,33 @@ fn a_program_may_load_mpi_after_its_start() {
 }
 
 #[test]
+fn a_library_may_have_functions_of_its_own_that_are_called_like_those_of_mpi_for_fortran() {
+    on_each_mpi(|mpi| {
+        let plugin = mpi.compile_with("own_names", &["-shared", "-fPIC"]).display().to_string();
+        let host = mpi.compile_with("host", &["-Wl,--as-needed", "-ldl"]);
+        let run = Run::of(mpi, host).argument(&plugin).argument("local").options(&["--flavour", &mpi.name]);
+        let finished = run.profiled();
+        assert_eq!(finished.tables().sum("W", "MPI_Allreduce").calls, 4);
+        // All but the root get it.
+        assert_eq!(finished.tables().sum("W", "MPI_Bcast").bytes, 3 * 389);
+        finished.check();
+    });
+}
+
+#[test]
+fn a_sequential_library_that_plays_mpi_for_itself_stays_as_it_is() {
+    on_each_mpi(|mpi| {
+        let plugin = mpi.compile_with("plays_mpi", &["-shared", "-fPIC"]).display().to_string();
+        for how in ["local", "global"] {
+            let host = mpi.compile_with("host", &["-Wl,--as-needed", "-ldl"]);
+            let finished = Run::of(mpi, host).argument(&plugin).argument(how).ranks(1).preloaded_in_vain(mpi);
+            assert_eq!(finished.stdout, "0, 0 0 0, 3 4\n", "{how}");
+            assert_eq!(finished.stderr, "", "{how}");
+        }
+    });
+}
+
+#[test]
 fn jobs_in_one_folder_at_one_time_have_profiles_of_their_own() {
     let mpis = Mpi::all();
     let place = Place::new();

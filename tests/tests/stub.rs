@@ -73,7 +73,7 @@ fn profile(folder: &Path, init: &str) -> PathBuf {
 }
 
 /// The functions of MPI that the library exports: `MPI_Send`, `MPIX_…` where an MPI has its own, and Fortran's
-/// `mpi_send_` or `MPI_SEND`.
+/// `mpi_send_` and `mpi_send__`.
 fn exported(library: &Path) -> BTreeSet<String> {
     let data = std::fs::read(library).expect("the library can be read");
     let file = object::File::parse(&*data).expect("the library is an object file");
@@ -107,7 +107,7 @@ const WAYS: [[&str; 2]; 5] = [
     ["MPI_Init", "MPI_Finalize"],
     ["MPI_Init_thread", "MPI_Finalize"],
     ["mpi_init_", "mpi_finalize_"],
-    ["MPI_INIT_THREAD", "MPI_FINALIZE"],
+    ["mpi_init_thread__", "mpi_finalize__"],
     ["mpi_init_f08_", "mpi_finalize_f08_"],
 ];
 

@@ -130,8 +130,8 @@ fn enter_world(process: &Process) {
 /// Says once that the library is for another MPI.
 fn tell_misfit(version: &str) {
     static TOLD: Once = Once::new();
-    // MPI cannot be asked.
-    if identity::speaks() {
+    // What cannot say which it is only plays MPI, in one process. MPI cannot be asked for the rank.
+    if !version.is_empty() && identity::speaks() {
         TOLD.call_once(|| {
             say(format_args!(
                 "this libmpisee.so is for {FLAVOUR}, the program runs {version}: nothing is recorded; start it with \

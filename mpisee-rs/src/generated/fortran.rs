@@ -37,13 +37,7 @@ macro_rules! export {
     };
 }
 
-#[cfg(any(
-    mpi = "MPIX_ALLGATHER_INIT",
-    mpi = "mpix_allgather_init",
-    mpi = "mpix_allgather_init_",
-    mpi = "mpix_allgather_init__",
-    mpi = "mpix_allgather_init_f08_"
-))]
+#[cfg(any(mpi = "mpix_allgather_init_", mpi = "mpix_allgather_init__", mpi = "mpix_allgather_init_f08_"))]
 #[inline]
 unsafe fn mpix_allgather_init_body(
     twin: unsafe extern "C-unwind" fn(
@@ -100,20 +94,12 @@ unsafe fn mpix_allgather_init_body(
 }
 
 exports! { mpix_allgather_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPIX_ALLGATHER_INIT" c"PMPIX_ALLGATHER_INIT" c"PMPIX_ALLGATHER_INIT";
-    "mpix_allgather_init" c"pmpix_allgather_init" c"pmpix_allgather_init";
     "mpix_allgather_init_" c"pmpix_allgather_init_" c"pmpix_allgather_init_";
     "mpix_allgather_init__" c"pmpix_allgather_init__" c"pmpix_allgather_init__";
     "mpix_allgather_init_f08_" c"pmpix_allgather_init_f08_" c"pmpix_allgather_init_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPIX_ALLGATHERV_INIT",
-    mpi = "mpix_allgatherv_init",
-    mpi = "mpix_allgatherv_init_",
-    mpi = "mpix_allgatherv_init__",
-    mpi = "mpix_allgatherv_init_f08_"
-))]
+#[cfg(any(mpi = "mpix_allgatherv_init_", mpi = "mpix_allgatherv_init__", mpi = "mpix_allgatherv_init_f08_"))]
 #[inline]
 unsafe fn mpix_allgatherv_init_body(
     twin: unsafe extern "C-unwind" fn(
@@ -175,20 +161,12 @@ unsafe fn mpix_allgatherv_init_body(
 }
 
 exports! { mpix_allgatherv_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, displs: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPIX_ALLGATHERV_INIT" c"PMPIX_ALLGATHERV_INIT" c"PMPIX_ALLGATHERV_INIT";
-    "mpix_allgatherv_init" c"pmpix_allgatherv_init" c"pmpix_allgatherv_init";
     "mpix_allgatherv_init_" c"pmpix_allgatherv_init_" c"pmpix_allgatherv_init_";
     "mpix_allgatherv_init__" c"pmpix_allgatherv_init__" c"pmpix_allgatherv_init__";
     "mpix_allgatherv_init_f08_" c"pmpix_allgatherv_init_f08_" c"pmpix_allgatherv_init_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPIX_ALLREDUCE_INIT",
-    mpi = "mpix_allreduce_init",
-    mpi = "mpix_allreduce_init_",
-    mpi = "mpix_allreduce_init__",
-    mpi = "mpix_allreduce_init_f08_"
-))]
+#[cfg(any(mpi = "mpix_allreduce_init_", mpi = "mpix_allreduce_init__", mpi = "mpix_allreduce_init_f08_"))]
 #[inline]
 unsafe fn mpix_allreduce_init_body(
     twin: unsafe extern "C-unwind" fn(
@@ -231,20 +209,12 @@ unsafe fn mpix_allreduce_init_body(
 }
 
 exports! { mpix_allreduce_init_body(sendbuf: *const c_void, recvbuf: *mut c_void, count: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPIX_ALLREDUCE_INIT" c"PMPIX_ALLREDUCE_INIT" c"PMPIX_ALLREDUCE_INIT";
-    "mpix_allreduce_init" c"pmpix_allreduce_init" c"pmpix_allreduce_init";
     "mpix_allreduce_init_" c"pmpix_allreduce_init_" c"pmpix_allreduce_init_";
     "mpix_allreduce_init__" c"pmpix_allreduce_init__" c"pmpix_allreduce_init__";
     "mpix_allreduce_init_f08_" c"pmpix_allreduce_init_f08_" c"pmpix_allreduce_init_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPIX_ALLTOALL_INIT",
-    mpi = "mpix_alltoall_init",
-    mpi = "mpix_alltoall_init_",
-    mpi = "mpix_alltoall_init__",
-    mpi = "mpix_alltoall_init_f08_"
-))]
+#[cfg(any(mpi = "mpix_alltoall_init_", mpi = "mpix_alltoall_init__", mpi = "mpix_alltoall_init_f08_"))]
 #[inline]
 unsafe fn mpix_alltoall_init_body(
     twin: unsafe extern "C-unwind" fn(
@@ -301,20 +271,12 @@ unsafe fn mpix_alltoall_init_body(
 }
 
 exports! { mpix_alltoall_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPIX_ALLTOALL_INIT" c"PMPIX_ALLTOALL_INIT" c"PMPIX_ALLTOALL_INIT";
-    "mpix_alltoall_init" c"pmpix_alltoall_init" c"pmpix_alltoall_init";
     "mpix_alltoall_init_" c"pmpix_alltoall_init_" c"pmpix_alltoall_init_";
     "mpix_alltoall_init__" c"pmpix_alltoall_init__" c"pmpix_alltoall_init__";
     "mpix_alltoall_init_f08_" c"pmpix_alltoall_init_f08_" c"pmpix_alltoall_init_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPIX_ALLTOALLV_INIT",
-    mpi = "mpix_alltoallv_init",
-    mpi = "mpix_alltoallv_init_",
-    mpi = "mpix_alltoallv_init__",
-    mpi = "mpix_alltoallv_init_f08_"
-))]
+#[cfg(any(mpi = "mpix_alltoallv_init_", mpi = "mpix_alltoallv_init__", mpi = "mpix_alltoallv_init_f08_"))]
 #[inline]
 unsafe fn mpix_alltoallv_init_body(
     twin: unsafe extern "C-unwind" fn(
@@ -378,20 +340,12 @@ unsafe fn mpix_alltoallv_init_body(
 }
 
 exports! { mpix_alltoallv_init_body(sendbuf: *const c_void, sendcounts: *mut Fint, sdispls: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, rdispls: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPIX_ALLTOALLV_INIT" c"PMPIX_ALLTOALLV_INIT" c"PMPIX_ALLTOALLV_INIT";
-    "mpix_alltoallv_init" c"pmpix_alltoallv_init" c"pmpix_alltoallv_init";
     "mpix_alltoallv_init_" c"pmpix_alltoallv_init_" c"pmpix_alltoallv_init_";
     "mpix_alltoallv_init__" c"pmpix_alltoallv_init__" c"pmpix_alltoallv_init__";
     "mpix_alltoallv_init_f08_" c"pmpix_alltoallv_init_f08_" c"pmpix_alltoallv_init_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPIX_ALLTOALLW_INIT",
-    mpi = "mpix_alltoallw_init",
-    mpi = "mpix_alltoallw_init_",
-    mpi = "mpix_alltoallw_init__",
-    mpi = "mpix_alltoallw_init_f08_"
-))]
+#[cfg(any(mpi = "mpix_alltoallw_init_", mpi = "mpix_alltoallw_init__", mpi = "mpix_alltoallw_init_f08_"))]
 #[inline]
 unsafe fn mpix_alltoallw_init_body(
     twin: unsafe extern "C-unwind" fn(
@@ -455,20 +409,12 @@ unsafe fn mpix_alltoallw_init_body(
 }
 
 exports! { mpix_alltoallw_init_body(sendbuf: *const c_void, sendcounts: *mut Fint, sdispls: *mut Fint, sendtypes: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, rdispls: *mut Fint, recvtypes: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPIX_ALLTOALLW_INIT" c"PMPIX_ALLTOALLW_INIT" c"PMPIX_ALLTOALLW_INIT";
-    "mpix_alltoallw_init" c"pmpix_alltoallw_init" c"pmpix_alltoallw_init";
     "mpix_alltoallw_init_" c"pmpix_alltoallw_init_" c"pmpix_alltoallw_init_";
     "mpix_alltoallw_init__" c"pmpix_alltoallw_init__" c"pmpix_alltoallw_init__";
     "mpix_alltoallw_init_f08_" c"pmpix_alltoallw_init_f08_" c"pmpix_alltoallw_init_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPIX_BARRIER_INIT",
-    mpi = "mpix_barrier_init",
-    mpi = "mpix_barrier_init_",
-    mpi = "mpix_barrier_init__",
-    mpi = "mpix_barrier_init_f08_"
-))]
+#[cfg(any(mpi = "mpix_barrier_init_", mpi = "mpix_barrier_init__", mpi = "mpix_barrier_init_f08_"))]
 #[inline]
 unsafe fn mpix_barrier_init_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint),
@@ -492,20 +438,12 @@ unsafe fn mpix_barrier_init_body(
 }
 
 exports! { mpix_barrier_init_body(comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPIX_BARRIER_INIT" c"PMPIX_BARRIER_INIT" c"PMPIX_BARRIER_INIT";
-    "mpix_barrier_init" c"pmpix_barrier_init" c"pmpix_barrier_init";
     "mpix_barrier_init_" c"pmpix_barrier_init_" c"pmpix_barrier_init_";
     "mpix_barrier_init__" c"pmpix_barrier_init__" c"pmpix_barrier_init__";
     "mpix_barrier_init_f08_" c"pmpix_barrier_init_f08_" c"pmpix_barrier_init_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPIX_BCAST_INIT",
-    mpi = "mpix_bcast_init",
-    mpi = "mpix_bcast_init_",
-    mpi = "mpix_bcast_init__",
-    mpi = "mpix_bcast_init_f08_"
-))]
+#[cfg(any(mpi = "mpix_bcast_init_", mpi = "mpix_bcast_init__", mpi = "mpix_bcast_init_f08_"))]
 #[inline]
 unsafe fn mpix_bcast_init_body(
     twin: unsafe extern "C-unwind" fn(
@@ -546,20 +484,12 @@ unsafe fn mpix_bcast_init_body(
 }
 
 exports! { mpix_bcast_init_body(buffer: *mut c_void, count: *mut Fint, datatype: *mut Fint, root: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPIX_BCAST_INIT" c"PMPIX_BCAST_INIT" c"PMPIX_BCAST_INIT";
-    "mpix_bcast_init" c"pmpix_bcast_init" c"pmpix_bcast_init";
     "mpix_bcast_init_" c"pmpix_bcast_init_" c"pmpix_bcast_init_";
     "mpix_bcast_init__" c"pmpix_bcast_init__" c"pmpix_bcast_init__";
     "mpix_bcast_init_f08_" c"pmpix_bcast_init_f08_" c"pmpix_bcast_init_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPIX_COMM_ACK_FAILED",
-    mpi = "mpix_comm_ack_failed",
-    mpi = "mpix_comm_ack_failed_",
-    mpi = "mpix_comm_ack_failed__",
-    mpi = "mpix_comm_ack_failed_f08_"
-))]
+#[cfg(any(mpi = "mpix_comm_ack_failed_", mpi = "mpix_comm_ack_failed__", mpi = "mpix_comm_ack_failed_f08_"))]
 #[inline]
 unsafe fn mpix_comm_ack_failed_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint),
@@ -579,20 +509,12 @@ unsafe fn mpix_comm_ack_failed_body(
 }
 
 exports! { mpix_comm_ack_failed_body(comm: *mut Fint, num_to_ack: *mut Fint, num_acked: *mut Fint, ierror: *mut Fint):
-    "MPIX_COMM_ACK_FAILED" c"PMPIX_COMM_ACK_FAILED" c"PMPIX_COMM_ACK_FAILED";
-    "mpix_comm_ack_failed" c"pmpix_comm_ack_failed" c"pmpix_comm_ack_failed";
     "mpix_comm_ack_failed_" c"pmpix_comm_ack_failed_" c"pmpix_comm_ack_failed_";
     "mpix_comm_ack_failed__" c"pmpix_comm_ack_failed__" c"pmpix_comm_ack_failed__";
     "mpix_comm_ack_failed_f08_" c"pmpix_comm_ack_failed_f08_" c"pmpix_comm_ack_failed_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPIX_COMM_AGREE",
-    mpi = "mpix_comm_agree",
-    mpi = "mpix_comm_agree_",
-    mpi = "mpix_comm_agree__",
-    mpi = "mpix_comm_agree_f08_"
-))]
+#[cfg(any(mpi = "mpix_comm_agree_", mpi = "mpix_comm_agree__", mpi = "mpix_comm_agree_f08_"))]
 #[inline]
 unsafe fn mpix_comm_agree_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint),
@@ -614,16 +536,12 @@ unsafe fn mpix_comm_agree_body(
 }
 
 exports! { mpix_comm_agree_body(comm: *mut Fint, flag: *mut Fint, ierror: *mut Fint):
-    "MPIX_COMM_AGREE" c"PMPIX_COMM_AGREE" c"PMPIX_COMM_AGREE";
-    "mpix_comm_agree" c"pmpix_comm_agree" c"pmpix_comm_agree";
     "mpix_comm_agree_" c"pmpix_comm_agree_" c"pmpix_comm_agree_";
     "mpix_comm_agree__" c"pmpix_comm_agree__" c"pmpix_comm_agree__";
     "mpix_comm_agree_f08_" c"pmpix_comm_agree_f08_" c"pmpix_comm_agree_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPIX_COMM_FAILURE_ACK",
-    mpi = "mpix_comm_failure_ack",
     mpi = "mpix_comm_failure_ack_",
     mpi = "mpix_comm_failure_ack__",
     mpi = "mpix_comm_failure_ack_f08_"
@@ -645,16 +563,12 @@ unsafe fn mpix_comm_failure_ack_body(
 }
 
 exports! { mpix_comm_failure_ack_body(comm: *mut Fint, ierror: *mut Fint):
-    "MPIX_COMM_FAILURE_ACK" c"PMPIX_COMM_FAILURE_ACK" c"PMPIX_COMM_FAILURE_ACK";
-    "mpix_comm_failure_ack" c"pmpix_comm_failure_ack" c"pmpix_comm_failure_ack";
     "mpix_comm_failure_ack_" c"pmpix_comm_failure_ack_" c"pmpix_comm_failure_ack_";
     "mpix_comm_failure_ack__" c"pmpix_comm_failure_ack__" c"pmpix_comm_failure_ack__";
     "mpix_comm_failure_ack_f08_" c"pmpix_comm_failure_ack_f08_" c"pmpix_comm_failure_ack_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPIX_COMM_FAILURE_GET_ACKED",
-    mpi = "mpix_comm_failure_get_acked",
     mpi = "mpix_comm_failure_get_acked_",
     mpi = "mpix_comm_failure_get_acked__",
     mpi = "mpix_comm_failure_get_acked_f08_"
@@ -677,20 +591,12 @@ unsafe fn mpix_comm_failure_get_acked_body(
 }
 
 exports! { mpix_comm_failure_get_acked_body(comm: *mut Fint, failedgrp: *mut Fint, ierror: *mut Fint):
-    "MPIX_COMM_FAILURE_GET_ACKED" c"PMPIX_COMM_FAILURE_GET_ACKED" c"PMPIX_COMM_FAILURE_GET_ACKED";
-    "mpix_comm_failure_get_acked" c"pmpix_comm_failure_get_acked" c"pmpix_comm_failure_get_acked";
     "mpix_comm_failure_get_acked_" c"pmpix_comm_failure_get_acked_" c"pmpix_comm_failure_get_acked_";
     "mpix_comm_failure_get_acked__" c"pmpix_comm_failure_get_acked__" c"pmpix_comm_failure_get_acked__";
     "mpix_comm_failure_get_acked_f08_" c"pmpix_comm_failure_get_acked_f08_" c"pmpix_comm_failure_get_acked_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPIX_COMM_GET_FAILED",
-    mpi = "mpix_comm_get_failed",
-    mpi = "mpix_comm_get_failed_",
-    mpi = "mpix_comm_get_failed__",
-    mpi = "mpix_comm_get_failed_f08_"
-))]
+#[cfg(any(mpi = "mpix_comm_get_failed_", mpi = "mpix_comm_get_failed__", mpi = "mpix_comm_get_failed_f08_"))]
 #[inline]
 unsafe fn mpix_comm_get_failed_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint),
@@ -709,20 +615,12 @@ unsafe fn mpix_comm_get_failed_body(
 }
 
 exports! { mpix_comm_get_failed_body(comm: *mut Fint, failedgrp: *mut Fint, ierror: *mut Fint):
-    "MPIX_COMM_GET_FAILED" c"PMPIX_COMM_GET_FAILED" c"PMPIX_COMM_GET_FAILED";
-    "mpix_comm_get_failed" c"pmpix_comm_get_failed" c"pmpix_comm_get_failed";
     "mpix_comm_get_failed_" c"pmpix_comm_get_failed_" c"pmpix_comm_get_failed_";
     "mpix_comm_get_failed__" c"pmpix_comm_get_failed__" c"pmpix_comm_get_failed__";
     "mpix_comm_get_failed_f08_" c"pmpix_comm_get_failed_f08_" c"pmpix_comm_get_failed_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPIX_COMM_IAGREE",
-    mpi = "mpix_comm_iagree",
-    mpi = "mpix_comm_iagree_",
-    mpi = "mpix_comm_iagree__",
-    mpi = "mpix_comm_iagree_f08_"
-))]
+#[cfg(any(mpi = "mpix_comm_iagree_", mpi = "mpix_comm_iagree__", mpi = "mpix_comm_iagree_f08_"))]
 #[inline]
 unsafe fn mpix_comm_iagree_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint),
@@ -746,20 +644,12 @@ unsafe fn mpix_comm_iagree_body(
 }
 
 exports! { mpix_comm_iagree_body(comm: *mut Fint, flag: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPIX_COMM_IAGREE" c"PMPIX_COMM_IAGREE" c"PMPIX_COMM_IAGREE";
-    "mpix_comm_iagree" c"pmpix_comm_iagree" c"pmpix_comm_iagree";
     "mpix_comm_iagree_" c"pmpix_comm_iagree_" c"pmpix_comm_iagree_";
     "mpix_comm_iagree__" c"pmpix_comm_iagree__" c"pmpix_comm_iagree__";
     "mpix_comm_iagree_f08_" c"pmpix_comm_iagree_f08_" c"pmpix_comm_iagree_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPIX_COMM_REVOKE",
-    mpi = "mpix_comm_revoke",
-    mpi = "mpix_comm_revoke_",
-    mpi = "mpix_comm_revoke__",
-    mpi = "mpix_comm_revoke_f08_"
-))]
+#[cfg(any(mpi = "mpix_comm_revoke_", mpi = "mpix_comm_revoke__", mpi = "mpix_comm_revoke_f08_"))]
 #[inline]
 unsafe fn mpix_comm_revoke_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint),
@@ -777,20 +667,12 @@ unsafe fn mpix_comm_revoke_body(
 }
 
 exports! { mpix_comm_revoke_body(comm: *mut Fint, ierror: *mut Fint):
-    "MPIX_COMM_REVOKE" c"PMPIX_COMM_REVOKE" c"PMPIX_COMM_REVOKE";
-    "mpix_comm_revoke" c"pmpix_comm_revoke" c"pmpix_comm_revoke";
     "mpix_comm_revoke_" c"pmpix_comm_revoke_" c"pmpix_comm_revoke_";
     "mpix_comm_revoke__" c"pmpix_comm_revoke__" c"pmpix_comm_revoke__";
     "mpix_comm_revoke_f08_" c"pmpix_comm_revoke_f08_" c"pmpix_comm_revoke_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPIX_COMM_SHRINK",
-    mpi = "mpix_comm_shrink",
-    mpi = "mpix_comm_shrink_",
-    mpi = "mpix_comm_shrink__",
-    mpi = "mpix_comm_shrink_f08_"
-))]
+#[cfg(any(mpi = "mpix_comm_shrink_", mpi = "mpix_comm_shrink__", mpi = "mpix_comm_shrink_f08_"))]
 #[inline]
 unsafe fn mpix_comm_shrink_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint),
@@ -809,20 +691,12 @@ unsafe fn mpix_comm_shrink_body(
 }
 
 exports! { mpix_comm_shrink_body(comm: *mut Fint, newcomm: *mut Fint, ierror: *mut Fint):
-    "MPIX_COMM_SHRINK" c"PMPIX_COMM_SHRINK" c"PMPIX_COMM_SHRINK";
-    "mpix_comm_shrink" c"pmpix_comm_shrink" c"pmpix_comm_shrink";
     "mpix_comm_shrink_" c"pmpix_comm_shrink_" c"pmpix_comm_shrink_";
     "mpix_comm_shrink__" c"pmpix_comm_shrink__" c"pmpix_comm_shrink__";
     "mpix_comm_shrink_f08_" c"pmpix_comm_shrink_f08_" c"pmpix_comm_shrink_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPIX_EXSCAN_INIT",
-    mpi = "mpix_exscan_init",
-    mpi = "mpix_exscan_init_",
-    mpi = "mpix_exscan_init__",
-    mpi = "mpix_exscan_init_f08_"
-))]
+#[cfg(any(mpi = "mpix_exscan_init_", mpi = "mpix_exscan_init__", mpi = "mpix_exscan_init_f08_"))]
 #[inline]
 unsafe fn mpix_exscan_init_body(
     twin: unsafe extern "C-unwind" fn(
@@ -865,20 +739,12 @@ unsafe fn mpix_exscan_init_body(
 }
 
 exports! { mpix_exscan_init_body(sendbuf: *const c_void, recvbuf: *mut c_void, count: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPIX_EXSCAN_INIT" c"PMPIX_EXSCAN_INIT" c"PMPIX_EXSCAN_INIT";
-    "mpix_exscan_init" c"pmpix_exscan_init" c"pmpix_exscan_init";
     "mpix_exscan_init_" c"pmpix_exscan_init_" c"pmpix_exscan_init_";
     "mpix_exscan_init__" c"pmpix_exscan_init__" c"pmpix_exscan_init__";
     "mpix_exscan_init_f08_" c"pmpix_exscan_init_f08_" c"pmpix_exscan_init_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPIX_GATHER_INIT",
-    mpi = "mpix_gather_init",
-    mpi = "mpix_gather_init_",
-    mpi = "mpix_gather_init__",
-    mpi = "mpix_gather_init_f08_"
-))]
+#[cfg(any(mpi = "mpix_gather_init_", mpi = "mpix_gather_init__", mpi = "mpix_gather_init_f08_"))]
 #[inline]
 unsafe fn mpix_gather_init_body(
     twin: unsafe extern "C-unwind" fn(
@@ -940,20 +806,12 @@ unsafe fn mpix_gather_init_body(
 }
 
 exports! { mpix_gather_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, root: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPIX_GATHER_INIT" c"PMPIX_GATHER_INIT" c"PMPIX_GATHER_INIT";
-    "mpix_gather_init" c"pmpix_gather_init" c"pmpix_gather_init";
     "mpix_gather_init_" c"pmpix_gather_init_" c"pmpix_gather_init_";
     "mpix_gather_init__" c"pmpix_gather_init__" c"pmpix_gather_init__";
     "mpix_gather_init_f08_" c"pmpix_gather_init_f08_" c"pmpix_gather_init_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPIX_GATHERV_INIT",
-    mpi = "mpix_gatherv_init",
-    mpi = "mpix_gatherv_init_",
-    mpi = "mpix_gatherv_init__",
-    mpi = "mpix_gatherv_init_f08_"
-))]
+#[cfg(any(mpi = "mpix_gatherv_init_", mpi = "mpix_gatherv_init__", mpi = "mpix_gatherv_init_f08_"))]
 #[inline]
 unsafe fn mpix_gatherv_init_body(
     twin: unsafe extern "C-unwind" fn(
@@ -1018,16 +876,12 @@ unsafe fn mpix_gatherv_init_body(
 }
 
 exports! { mpix_gatherv_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, displs: *mut Fint, recvtype: *mut Fint, root: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPIX_GATHERV_INIT" c"PMPIX_GATHERV_INIT" c"PMPIX_GATHERV_INIT";
-    "mpix_gatherv_init" c"pmpix_gatherv_init" c"pmpix_gatherv_init";
     "mpix_gatherv_init_" c"pmpix_gatherv_init_" c"pmpix_gatherv_init_";
     "mpix_gatherv_init__" c"pmpix_gatherv_init__" c"pmpix_gatherv_init__";
     "mpix_gatherv_init_f08_" c"pmpix_gatherv_init_f08_" c"pmpix_gatherv_init_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPIX_NEIGHBOR_ALLGATHER_INIT",
-    mpi = "mpix_neighbor_allgather_init",
     mpi = "mpix_neighbor_allgather_init_",
     mpi = "mpix_neighbor_allgather_init__",
     mpi = "mpix_neighbor_allgather_init_f08_"
@@ -1081,16 +935,12 @@ unsafe fn mpix_neighbor_allgather_init_body(
 }
 
 exports! { mpix_neighbor_allgather_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPIX_NEIGHBOR_ALLGATHER_INIT" c"PMPIX_NEIGHBOR_ALLGATHER_INIT" c"PMPIX_NEIGHBOR_ALLGATHER_INIT";
-    "mpix_neighbor_allgather_init" c"pmpix_neighbor_allgather_init" c"pmpix_neighbor_allgather_init";
     "mpix_neighbor_allgather_init_" c"pmpix_neighbor_allgather_init_" c"pmpix_neighbor_allgather_init_";
     "mpix_neighbor_allgather_init__" c"pmpix_neighbor_allgather_init__" c"pmpix_neighbor_allgather_init__";
     "mpix_neighbor_allgather_init_f08_" c"pmpix_neighbor_allgather_init_f08_" c"pmpix_neighbor_allgather_init_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPIX_NEIGHBOR_ALLGATHERV_INIT",
-    mpi = "mpix_neighbor_allgatherv_init",
     mpi = "mpix_neighbor_allgatherv_init_",
     mpi = "mpix_neighbor_allgatherv_init__",
     mpi = "mpix_neighbor_allgatherv_init_f08_"
@@ -1149,16 +999,12 @@ unsafe fn mpix_neighbor_allgatherv_init_body(
 }
 
 exports! { mpix_neighbor_allgatherv_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, displs: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPIX_NEIGHBOR_ALLGATHERV_INIT" c"PMPIX_NEIGHBOR_ALLGATHERV_INIT" c"PMPIX_NEIGHBOR_ALLGATHERV_INIT";
-    "mpix_neighbor_allgatherv_init" c"pmpix_neighbor_allgatherv_init" c"pmpix_neighbor_allgatherv_init";
     "mpix_neighbor_allgatherv_init_" c"pmpix_neighbor_allgatherv_init_" c"pmpix_neighbor_allgatherv_init_";
     "mpix_neighbor_allgatherv_init__" c"pmpix_neighbor_allgatherv_init__" c"pmpix_neighbor_allgatherv_init__";
     "mpix_neighbor_allgatherv_init_f08_" c"pmpix_neighbor_allgatherv_init_f08_" c"pmpix_neighbor_allgatherv_init_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPIX_NEIGHBOR_ALLTOALL_INIT",
-    mpi = "mpix_neighbor_alltoall_init",
     mpi = "mpix_neighbor_alltoall_init_",
     mpi = "mpix_neighbor_alltoall_init__",
     mpi = "mpix_neighbor_alltoall_init_f08_"
@@ -1212,16 +1058,12 @@ unsafe fn mpix_neighbor_alltoall_init_body(
 }
 
 exports! { mpix_neighbor_alltoall_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPIX_NEIGHBOR_ALLTOALL_INIT" c"PMPIX_NEIGHBOR_ALLTOALL_INIT" c"PMPIX_NEIGHBOR_ALLTOALL_INIT";
-    "mpix_neighbor_alltoall_init" c"pmpix_neighbor_alltoall_init" c"pmpix_neighbor_alltoall_init";
     "mpix_neighbor_alltoall_init_" c"pmpix_neighbor_alltoall_init_" c"pmpix_neighbor_alltoall_init_";
     "mpix_neighbor_alltoall_init__" c"pmpix_neighbor_alltoall_init__" c"pmpix_neighbor_alltoall_init__";
     "mpix_neighbor_alltoall_init_f08_" c"pmpix_neighbor_alltoall_init_f08_" c"pmpix_neighbor_alltoall_init_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPIX_NEIGHBOR_ALLTOALLV_INIT",
-    mpi = "mpix_neighbor_alltoallv_init",
     mpi = "mpix_neighbor_alltoallv_init_",
     mpi = "mpix_neighbor_alltoallv_init__",
     mpi = "mpix_neighbor_alltoallv_init_f08_"
@@ -1282,16 +1124,12 @@ unsafe fn mpix_neighbor_alltoallv_init_body(
 }
 
 exports! { mpix_neighbor_alltoallv_init_body(sendbuf: *const c_void, sendcounts: *mut Fint, sdispls: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, rdispls: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPIX_NEIGHBOR_ALLTOALLV_INIT" c"PMPIX_NEIGHBOR_ALLTOALLV_INIT" c"PMPIX_NEIGHBOR_ALLTOALLV_INIT";
-    "mpix_neighbor_alltoallv_init" c"pmpix_neighbor_alltoallv_init" c"pmpix_neighbor_alltoallv_init";
     "mpix_neighbor_alltoallv_init_" c"pmpix_neighbor_alltoallv_init_" c"pmpix_neighbor_alltoallv_init_";
     "mpix_neighbor_alltoallv_init__" c"pmpix_neighbor_alltoallv_init__" c"pmpix_neighbor_alltoallv_init__";
     "mpix_neighbor_alltoallv_init_f08_" c"pmpix_neighbor_alltoallv_init_f08_" c"pmpix_neighbor_alltoallv_init_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPIX_NEIGHBOR_ALLTOALLW_INIT",
-    mpi = "mpix_neighbor_alltoallw_init",
     mpi = "mpix_neighbor_alltoallw_init_",
     mpi = "mpix_neighbor_alltoallw_init__",
     mpi = "mpix_neighbor_alltoallw_init_f08_"
@@ -1352,20 +1190,12 @@ unsafe fn mpix_neighbor_alltoallw_init_body(
 }
 
 exports! { mpix_neighbor_alltoallw_init_body(sendbuf: *const c_void, sendcounts: *mut Fint, sdispls: *mut Fint, sendtypes: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, rdispls: *mut Fint, recvtypes: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPIX_NEIGHBOR_ALLTOALLW_INIT" c"PMPIX_NEIGHBOR_ALLTOALLW_INIT" c"PMPIX_NEIGHBOR_ALLTOALLW_INIT";
-    "mpix_neighbor_alltoallw_init" c"pmpix_neighbor_alltoallw_init" c"pmpix_neighbor_alltoallw_init";
     "mpix_neighbor_alltoallw_init_" c"pmpix_neighbor_alltoallw_init_" c"pmpix_neighbor_alltoallw_init_";
     "mpix_neighbor_alltoallw_init__" c"pmpix_neighbor_alltoallw_init__" c"pmpix_neighbor_alltoallw_init__";
     "mpix_neighbor_alltoallw_init_f08_" c"pmpix_neighbor_alltoallw_init_f08_" c"pmpix_neighbor_alltoallw_init_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPIX_REDUCE_INIT",
-    mpi = "mpix_reduce_init",
-    mpi = "mpix_reduce_init_",
-    mpi = "mpix_reduce_init__",
-    mpi = "mpix_reduce_init_f08_"
-))]
+#[cfg(any(mpi = "mpix_reduce_init_", mpi = "mpix_reduce_init__", mpi = "mpix_reduce_init_f08_"))]
 #[inline]
 unsafe fn mpix_reduce_init_body(
     twin: unsafe extern "C-unwind" fn(
@@ -1410,16 +1240,12 @@ unsafe fn mpix_reduce_init_body(
 }
 
 exports! { mpix_reduce_init_body(sendbuf: *const c_void, recvbuf: *mut c_void, count: *mut Fint, datatype: *mut Fint, op: *mut Fint, root: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPIX_REDUCE_INIT" c"PMPIX_REDUCE_INIT" c"PMPIX_REDUCE_INIT";
-    "mpix_reduce_init" c"pmpix_reduce_init" c"pmpix_reduce_init";
     "mpix_reduce_init_" c"pmpix_reduce_init_" c"pmpix_reduce_init_";
     "mpix_reduce_init__" c"pmpix_reduce_init__" c"pmpix_reduce_init__";
     "mpix_reduce_init_f08_" c"pmpix_reduce_init_f08_" c"pmpix_reduce_init_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPIX_REDUCE_SCATTER_BLOCK_INIT",
-    mpi = "mpix_reduce_scatter_block_init",
     mpi = "mpix_reduce_scatter_block_init_",
     mpi = "mpix_reduce_scatter_block_init__",
     mpi = "mpix_reduce_scatter_block_init_f08_"
@@ -1466,16 +1292,12 @@ unsafe fn mpix_reduce_scatter_block_init_body(
 }
 
 exports! { mpix_reduce_scatter_block_init_body(sendbuf: *const c_void, recvbuf: *mut c_void, recvcount: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPIX_REDUCE_SCATTER_BLOCK_INIT" c"PMPIX_REDUCE_SCATTER_BLOCK_INIT" c"PMPIX_REDUCE_SCATTER_BLOCK_INIT";
-    "mpix_reduce_scatter_block_init" c"pmpix_reduce_scatter_block_init" c"pmpix_reduce_scatter_block_init";
     "mpix_reduce_scatter_block_init_" c"pmpix_reduce_scatter_block_init_" c"pmpix_reduce_scatter_block_init_";
     "mpix_reduce_scatter_block_init__" c"pmpix_reduce_scatter_block_init__" c"pmpix_reduce_scatter_block_init__";
     "mpix_reduce_scatter_block_init_f08_" c"pmpix_reduce_scatter_block_init_f08_" c"pmpix_reduce_scatter_block_init_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPIX_REDUCE_SCATTER_INIT",
-    mpi = "mpix_reduce_scatter_init",
     mpi = "mpix_reduce_scatter_init_",
     mpi = "mpix_reduce_scatter_init__",
     mpi = "mpix_reduce_scatter_init_f08_"
@@ -1522,20 +1344,12 @@ unsafe fn mpix_reduce_scatter_init_body(
 }
 
 exports! { mpix_reduce_scatter_init_body(sendbuf: *const c_void, recvbuf: *mut c_void, recvcounts: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPIX_REDUCE_SCATTER_INIT" c"PMPIX_REDUCE_SCATTER_INIT" c"PMPIX_REDUCE_SCATTER_INIT";
-    "mpix_reduce_scatter_init" c"pmpix_reduce_scatter_init" c"pmpix_reduce_scatter_init";
     "mpix_reduce_scatter_init_" c"pmpix_reduce_scatter_init_" c"pmpix_reduce_scatter_init_";
     "mpix_reduce_scatter_init__" c"pmpix_reduce_scatter_init__" c"pmpix_reduce_scatter_init__";
     "mpix_reduce_scatter_init_f08_" c"pmpix_reduce_scatter_init_f08_" c"pmpix_reduce_scatter_init_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPIX_SCAN_INIT",
-    mpi = "mpix_scan_init",
-    mpi = "mpix_scan_init_",
-    mpi = "mpix_scan_init__",
-    mpi = "mpix_scan_init_f08_"
-))]
+#[cfg(any(mpi = "mpix_scan_init_", mpi = "mpix_scan_init__", mpi = "mpix_scan_init_f08_"))]
 #[inline]
 unsafe fn mpix_scan_init_body(
     twin: unsafe extern "C-unwind" fn(
@@ -1578,20 +1392,12 @@ unsafe fn mpix_scan_init_body(
 }
 
 exports! { mpix_scan_init_body(sendbuf: *const c_void, recvbuf: *mut c_void, count: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPIX_SCAN_INIT" c"PMPIX_SCAN_INIT" c"PMPIX_SCAN_INIT";
-    "mpix_scan_init" c"pmpix_scan_init" c"pmpix_scan_init";
     "mpix_scan_init_" c"pmpix_scan_init_" c"pmpix_scan_init_";
     "mpix_scan_init__" c"pmpix_scan_init__" c"pmpix_scan_init__";
     "mpix_scan_init_f08_" c"pmpix_scan_init_f08_" c"pmpix_scan_init_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPIX_SCATTER_INIT",
-    mpi = "mpix_scatter_init",
-    mpi = "mpix_scatter_init_",
-    mpi = "mpix_scatter_init__",
-    mpi = "mpix_scatter_init_f08_"
-))]
+#[cfg(any(mpi = "mpix_scatter_init_", mpi = "mpix_scatter_init__", mpi = "mpix_scatter_init_f08_"))]
 #[inline]
 unsafe fn mpix_scatter_init_body(
     twin: unsafe extern "C-unwind" fn(
@@ -1653,20 +1459,12 @@ unsafe fn mpix_scatter_init_body(
 }
 
 exports! { mpix_scatter_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, root: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPIX_SCATTER_INIT" c"PMPIX_SCATTER_INIT" c"PMPIX_SCATTER_INIT";
-    "mpix_scatter_init" c"pmpix_scatter_init" c"pmpix_scatter_init";
     "mpix_scatter_init_" c"pmpix_scatter_init_" c"pmpix_scatter_init_";
     "mpix_scatter_init__" c"pmpix_scatter_init__" c"pmpix_scatter_init__";
     "mpix_scatter_init_f08_" c"pmpix_scatter_init_f08_" c"pmpix_scatter_init_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPIX_SCATTERV_INIT",
-    mpi = "mpix_scatterv_init",
-    mpi = "mpix_scatterv_init_",
-    mpi = "mpix_scatterv_init__",
-    mpi = "mpix_scatterv_init_f08_"
-))]
+#[cfg(any(mpi = "mpix_scatterv_init_", mpi = "mpix_scatterv_init__", mpi = "mpix_scatterv_init_f08_"))]
 #[inline]
 unsafe fn mpix_scatterv_init_body(
     twin: unsafe extern "C-unwind" fn(
@@ -1731,20 +1529,12 @@ unsafe fn mpix_scatterv_init_body(
 }
 
 exports! { mpix_scatterv_init_body(sendbuf: *const c_void, sendcounts: *mut Fint, displs: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, root: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPIX_SCATTERV_INIT" c"PMPIX_SCATTERV_INIT" c"PMPIX_SCATTERV_INIT";
-    "mpix_scatterv_init" c"pmpix_scatterv_init" c"pmpix_scatterv_init";
     "mpix_scatterv_init_" c"pmpix_scatterv_init_" c"pmpix_scatterv_init_";
     "mpix_scatterv_init__" c"pmpix_scatterv_init__" c"pmpix_scatterv_init__";
     "mpix_scatterv_init_f08_" c"pmpix_scatterv_init_f08_" c"pmpix_scatterv_init_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_ABORT",
-    mpi = "mpi_abort",
-    mpi = "mpi_abort_",
-    mpi = "mpi_abort__",
-    mpi = "mpi_abort_f08_"
-))]
+#[cfg(any(mpi = "mpi_abort_", mpi = "mpi_abort__", mpi = "mpi_abort_f08_"))]
 #[inline]
 unsafe fn mpi_abort_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint),
@@ -1756,20 +1546,12 @@ unsafe fn mpi_abort_body(
 }
 
 exports! { mpi_abort_body(comm: *mut Fint, errorcode: *mut Fint, ierror: *mut Fint):
-    "MPI_ABORT" c"PMPI_ABORT" c"PMPI_ABORT";
-    "mpi_abort" c"pmpi_abort" c"pmpi_abort";
     "mpi_abort_" c"pmpi_abort_" c"pmpi_abort_";
     "mpi_abort__" c"pmpi_abort__" c"pmpi_abort__";
     "mpi_abort_f08_" c"pmpi_abort_f08_" c"pmpir_abort_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_ACCUMULATE",
-    mpi = "mpi_accumulate",
-    mpi = "mpi_accumulate_",
-    mpi = "mpi_accumulate__",
-    mpi = "mpi_accumulate_f08_"
-))]
+#[cfg(any(mpi = "mpi_accumulate_", mpi = "mpi_accumulate__", mpi = "mpi_accumulate_f08_"))]
 #[inline]
 unsafe fn mpi_accumulate_body(
     twin: unsafe extern "C-unwind" fn(
@@ -1838,20 +1620,12 @@ unsafe fn mpi_accumulate_body(
 }
 
 exports! { mpi_accumulate_body(origin_addr: *const c_void, origin_count: *mut Fint, origin_datatype: *mut Fint, target_rank: *mut Fint, target_disp: *mut Fint, target_count: *mut Fint, target_datatype: *mut Fint, op: *mut Fint, win: *mut Fint, ierror: *mut Fint):
-    "MPI_ACCUMULATE" c"PMPI_ACCUMULATE" c"PMPI_ACCUMULATE";
-    "mpi_accumulate" c"pmpi_accumulate" c"pmpi_accumulate";
     "mpi_accumulate_" c"pmpi_accumulate_" c"pmpi_accumulate_";
     "mpi_accumulate__" c"pmpi_accumulate__" c"pmpi_accumulate__";
     "mpi_accumulate_f08_" c"pmpi_accumulate_f08_" c"pmpir_accumulate_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_ALLGATHER",
-    mpi = "mpi_allgather",
-    mpi = "mpi_allgather_",
-    mpi = "mpi_allgather__",
-    mpi = "mpi_allgather_f08_"
-))]
+#[cfg(any(mpi = "mpi_allgather_", mpi = "mpi_allgather__", mpi = "mpi_allgather_f08_"))]
 #[inline]
 unsafe fn mpi_allgather_body(
     twin: unsafe extern "C-unwind" fn(
@@ -1898,20 +1672,12 @@ unsafe fn mpi_allgather_body(
 }
 
 exports! { mpi_allgather_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
-    "MPI_ALLGATHER" c"PMPI_ALLGATHER" c"PMPI_ALLGATHER";
-    "mpi_allgather" c"pmpi_allgather" c"pmpi_allgather";
     "mpi_allgather_" c"pmpi_allgather_" c"pmpi_allgather_";
     "mpi_allgather__" c"pmpi_allgather__" c"pmpi_allgather__";
     "mpi_allgather_f08_" c"pmpi_allgather_f08_" c"pmpir_allgather_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_ALLGATHER_INIT",
-    mpi = "mpi_allgather_init",
-    mpi = "mpi_allgather_init_",
-    mpi = "mpi_allgather_init__",
-    mpi = "mpi_allgather_init_f08_"
-))]
+#[cfg(any(mpi = "mpi_allgather_init_", mpi = "mpi_allgather_init__", mpi = "mpi_allgather_init_f08_"))]
 #[inline]
 unsafe fn mpi_allgather_init_body(
     twin: unsafe extern "C-unwind" fn(
@@ -1968,20 +1734,12 @@ unsafe fn mpi_allgather_init_body(
 }
 
 exports! { mpi_allgather_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_ALLGATHER_INIT" c"PMPI_ALLGATHER_INIT" c"PMPI_ALLGATHER_INIT";
-    "mpi_allgather_init" c"pmpi_allgather_init" c"pmpi_allgather_init";
     "mpi_allgather_init_" c"pmpi_allgather_init_" c"pmpi_allgather_init_";
     "mpi_allgather_init__" c"pmpi_allgather_init__" c"pmpi_allgather_init__";
     "mpi_allgather_init_f08_" c"pmpi_allgather_init_f08_" c"pmpir_allgather_init_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_ALLGATHERV",
-    mpi = "mpi_allgatherv",
-    mpi = "mpi_allgatherv_",
-    mpi = "mpi_allgatherv__",
-    mpi = "mpi_allgatherv_f08_"
-))]
+#[cfg(any(mpi = "mpi_allgatherv_", mpi = "mpi_allgatherv__", mpi = "mpi_allgatherv_f08_"))]
 #[inline]
 unsafe fn mpi_allgatherv_body(
     twin: unsafe extern "C-unwind" fn(
@@ -2032,20 +1790,12 @@ unsafe fn mpi_allgatherv_body(
 }
 
 exports! { mpi_allgatherv_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, displs: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
-    "MPI_ALLGATHERV" c"PMPI_ALLGATHERV" c"PMPI_ALLGATHERV";
-    "mpi_allgatherv" c"pmpi_allgatherv" c"pmpi_allgatherv";
     "mpi_allgatherv_" c"pmpi_allgatherv_" c"pmpi_allgatherv_";
     "mpi_allgatherv__" c"pmpi_allgatherv__" c"pmpi_allgatherv__";
     "mpi_allgatherv_f08_" c"pmpi_allgatherv_f08_" c"pmpir_allgatherv_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_ALLGATHERV_INIT",
-    mpi = "mpi_allgatherv_init",
-    mpi = "mpi_allgatherv_init_",
-    mpi = "mpi_allgatherv_init__",
-    mpi = "mpi_allgatherv_init_f08_"
-))]
+#[cfg(any(mpi = "mpi_allgatherv_init_", mpi = "mpi_allgatherv_init__", mpi = "mpi_allgatherv_init_f08_"))]
 #[inline]
 unsafe fn mpi_allgatherv_init_body(
     twin: unsafe extern "C-unwind" fn(
@@ -2107,20 +1857,12 @@ unsafe fn mpi_allgatherv_init_body(
 }
 
 exports! { mpi_allgatherv_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, displs: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_ALLGATHERV_INIT" c"PMPI_ALLGATHERV_INIT" c"PMPI_ALLGATHERV_INIT";
-    "mpi_allgatherv_init" c"pmpi_allgatherv_init" c"pmpi_allgatherv_init";
     "mpi_allgatherv_init_" c"pmpi_allgatherv_init_" c"pmpi_allgatherv_init_";
     "mpi_allgatherv_init__" c"pmpi_allgatherv_init__" c"pmpi_allgatherv_init__";
     "mpi_allgatherv_init_f08_" c"pmpi_allgatherv_init_f08_" c"pmpir_allgatherv_init_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_ALLREDUCE",
-    mpi = "mpi_allreduce",
-    mpi = "mpi_allreduce_",
-    mpi = "mpi_allreduce__",
-    mpi = "mpi_allreduce_f08_"
-))]
+#[cfg(any(mpi = "mpi_allreduce_", mpi = "mpi_allreduce__", mpi = "mpi_allreduce_f08_"))]
 #[inline]
 unsafe fn mpi_allreduce_body(
     twin: unsafe extern "C-unwind" fn(
@@ -2154,20 +1896,12 @@ unsafe fn mpi_allreduce_body(
 }
 
 exports! { mpi_allreduce_body(sendbuf: *const c_void, recvbuf: *mut c_void, count: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
-    "MPI_ALLREDUCE" c"PMPI_ALLREDUCE" c"PMPI_ALLREDUCE";
-    "mpi_allreduce" c"pmpi_allreduce" c"pmpi_allreduce";
     "mpi_allreduce_" c"pmpi_allreduce_" c"pmpi_allreduce_";
     "mpi_allreduce__" c"pmpi_allreduce__" c"pmpi_allreduce__";
     "mpi_allreduce_f08_" c"pmpi_allreduce_f08_" c"pmpir_allreduce_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_ALLREDUCE_INIT",
-    mpi = "mpi_allreduce_init",
-    mpi = "mpi_allreduce_init_",
-    mpi = "mpi_allreduce_init__",
-    mpi = "mpi_allreduce_init_f08_"
-))]
+#[cfg(any(mpi = "mpi_allreduce_init_", mpi = "mpi_allreduce_init__", mpi = "mpi_allreduce_init_f08_"))]
 #[inline]
 unsafe fn mpi_allreduce_init_body(
     twin: unsafe extern "C-unwind" fn(
@@ -2210,20 +1944,12 @@ unsafe fn mpi_allreduce_init_body(
 }
 
 exports! { mpi_allreduce_init_body(sendbuf: *const c_void, recvbuf: *mut c_void, count: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_ALLREDUCE_INIT" c"PMPI_ALLREDUCE_INIT" c"PMPI_ALLREDUCE_INIT";
-    "mpi_allreduce_init" c"pmpi_allreduce_init" c"pmpi_allreduce_init";
     "mpi_allreduce_init_" c"pmpi_allreduce_init_" c"pmpi_allreduce_init_";
     "mpi_allreduce_init__" c"pmpi_allreduce_init__" c"pmpi_allreduce_init__";
     "mpi_allreduce_init_f08_" c"pmpi_allreduce_init_f08_" c"pmpir_allreduce_init_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_ALLTOALL",
-    mpi = "mpi_alltoall",
-    mpi = "mpi_alltoall_",
-    mpi = "mpi_alltoall__",
-    mpi = "mpi_alltoall_f08_"
-))]
+#[cfg(any(mpi = "mpi_alltoall_", mpi = "mpi_alltoall__", mpi = "mpi_alltoall_f08_"))]
 #[inline]
 unsafe fn mpi_alltoall_body(
     twin: unsafe extern "C-unwind" fn(
@@ -2270,20 +1996,12 @@ unsafe fn mpi_alltoall_body(
 }
 
 exports! { mpi_alltoall_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
-    "MPI_ALLTOALL" c"PMPI_ALLTOALL" c"PMPI_ALLTOALL";
-    "mpi_alltoall" c"pmpi_alltoall" c"pmpi_alltoall";
     "mpi_alltoall_" c"pmpi_alltoall_" c"pmpi_alltoall_";
     "mpi_alltoall__" c"pmpi_alltoall__" c"pmpi_alltoall__";
     "mpi_alltoall_f08_" c"pmpi_alltoall_f08_" c"pmpir_alltoall_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_ALLTOALL_INIT",
-    mpi = "mpi_alltoall_init",
-    mpi = "mpi_alltoall_init_",
-    mpi = "mpi_alltoall_init__",
-    mpi = "mpi_alltoall_init_f08_"
-))]
+#[cfg(any(mpi = "mpi_alltoall_init_", mpi = "mpi_alltoall_init__", mpi = "mpi_alltoall_init_f08_"))]
 #[inline]
 unsafe fn mpi_alltoall_init_body(
     twin: unsafe extern "C-unwind" fn(
@@ -2340,20 +2058,12 @@ unsafe fn mpi_alltoall_init_body(
 }
 
 exports! { mpi_alltoall_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_ALLTOALL_INIT" c"PMPI_ALLTOALL_INIT" c"PMPI_ALLTOALL_INIT";
-    "mpi_alltoall_init" c"pmpi_alltoall_init" c"pmpi_alltoall_init";
     "mpi_alltoall_init_" c"pmpi_alltoall_init_" c"pmpi_alltoall_init_";
     "mpi_alltoall_init__" c"pmpi_alltoall_init__" c"pmpi_alltoall_init__";
     "mpi_alltoall_init_f08_" c"pmpi_alltoall_init_f08_" c"pmpir_alltoall_init_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_ALLTOALLV",
-    mpi = "mpi_alltoallv",
-    mpi = "mpi_alltoallv_",
-    mpi = "mpi_alltoallv__",
-    mpi = "mpi_alltoallv_f08_"
-))]
+#[cfg(any(mpi = "mpi_alltoallv_", mpi = "mpi_alltoallv__", mpi = "mpi_alltoallv_f08_"))]
 #[inline]
 unsafe fn mpi_alltoallv_body(
     twin: unsafe extern "C-unwind" fn(
@@ -2409,20 +2119,12 @@ unsafe fn mpi_alltoallv_body(
 }
 
 exports! { mpi_alltoallv_body(sendbuf: *const c_void, sendcounts: *mut Fint, sdispls: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, rdispls: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
-    "MPI_ALLTOALLV" c"PMPI_ALLTOALLV" c"PMPI_ALLTOALLV";
-    "mpi_alltoallv" c"pmpi_alltoallv" c"pmpi_alltoallv";
     "mpi_alltoallv_" c"pmpi_alltoallv_" c"pmpi_alltoallv_";
     "mpi_alltoallv__" c"pmpi_alltoallv__" c"pmpi_alltoallv__";
     "mpi_alltoallv_f08_" c"pmpi_alltoallv_f08_" c"pmpir_alltoallv_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_ALLTOALLV_INIT",
-    mpi = "mpi_alltoallv_init",
-    mpi = "mpi_alltoallv_init_",
-    mpi = "mpi_alltoallv_init__",
-    mpi = "mpi_alltoallv_init_f08_"
-))]
+#[cfg(any(mpi = "mpi_alltoallv_init_", mpi = "mpi_alltoallv_init__", mpi = "mpi_alltoallv_init_f08_"))]
 #[inline]
 unsafe fn mpi_alltoallv_init_body(
     twin: unsafe extern "C-unwind" fn(
@@ -2486,20 +2188,12 @@ unsafe fn mpi_alltoallv_init_body(
 }
 
 exports! { mpi_alltoallv_init_body(sendbuf: *const c_void, sendcounts: *mut Fint, sdispls: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, rdispls: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_ALLTOALLV_INIT" c"PMPI_ALLTOALLV_INIT" c"PMPI_ALLTOALLV_INIT";
-    "mpi_alltoallv_init" c"pmpi_alltoallv_init" c"pmpi_alltoallv_init";
     "mpi_alltoallv_init_" c"pmpi_alltoallv_init_" c"pmpi_alltoallv_init_";
     "mpi_alltoallv_init__" c"pmpi_alltoallv_init__" c"pmpi_alltoallv_init__";
     "mpi_alltoallv_init_f08_" c"pmpi_alltoallv_init_f08_" c"pmpir_alltoallv_init_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_ALLTOALLW",
-    mpi = "mpi_alltoallw",
-    mpi = "mpi_alltoallw_",
-    mpi = "mpi_alltoallw__",
-    mpi = "mpi_alltoallw_f08_"
-))]
+#[cfg(any(mpi = "mpi_alltoallw_", mpi = "mpi_alltoallw__", mpi = "mpi_alltoallw_f08_"))]
 #[inline]
 unsafe fn mpi_alltoallw_body(
     twin: unsafe extern "C-unwind" fn(
@@ -2558,20 +2252,12 @@ unsafe fn mpi_alltoallw_body(
 }
 
 exports! { mpi_alltoallw_body(sendbuf: *const c_void, sendcounts: *mut Fint, sdispls: *mut Fint, sendtypes: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, rdispls: *mut Fint, recvtypes: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
-    "MPI_ALLTOALLW" c"PMPI_ALLTOALLW" c"PMPI_ALLTOALLW";
-    "mpi_alltoallw" c"pmpi_alltoallw" c"pmpi_alltoallw";
     "mpi_alltoallw_" c"pmpi_alltoallw_" c"pmpi_alltoallw_";
     "mpi_alltoallw__" c"pmpi_alltoallw__" c"pmpi_alltoallw__";
     "mpi_alltoallw_f08_" c"pmpi_alltoallw_f08_" c"pmpir_alltoallw_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_ALLTOALLW_INIT",
-    mpi = "mpi_alltoallw_init",
-    mpi = "mpi_alltoallw_init_",
-    mpi = "mpi_alltoallw_init__",
-    mpi = "mpi_alltoallw_init_f08_"
-))]
+#[cfg(any(mpi = "mpi_alltoallw_init_", mpi = "mpi_alltoallw_init__", mpi = "mpi_alltoallw_init_f08_"))]
 #[inline]
 unsafe fn mpi_alltoallw_init_body(
     twin: unsafe extern "C-unwind" fn(
@@ -2635,20 +2321,12 @@ unsafe fn mpi_alltoallw_init_body(
 }
 
 exports! { mpi_alltoallw_init_body(sendbuf: *const c_void, sendcounts: *mut Fint, sdispls: *mut Fint, sendtypes: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, rdispls: *mut Fint, recvtypes: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_ALLTOALLW_INIT" c"PMPI_ALLTOALLW_INIT" c"PMPI_ALLTOALLW_INIT";
-    "mpi_alltoallw_init" c"pmpi_alltoallw_init" c"pmpi_alltoallw_init";
     "mpi_alltoallw_init_" c"pmpi_alltoallw_init_" c"pmpi_alltoallw_init_";
     "mpi_alltoallw_init__" c"pmpi_alltoallw_init__" c"pmpi_alltoallw_init__";
     "mpi_alltoallw_init_f08_" c"pmpi_alltoallw_init_f08_" c"pmpir_alltoallw_init_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_BARRIER",
-    mpi = "mpi_barrier",
-    mpi = "mpi_barrier_",
-    mpi = "mpi_barrier__",
-    mpi = "mpi_barrier_f08_"
-))]
+#[cfg(any(mpi = "mpi_barrier_", mpi = "mpi_barrier__", mpi = "mpi_barrier_f08_"))]
 #[inline]
 unsafe fn mpi_barrier_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint),
@@ -2669,20 +2347,12 @@ unsafe fn mpi_barrier_body(
 }
 
 exports! { mpi_barrier_body(comm: *mut Fint, ierror: *mut Fint):
-    "MPI_BARRIER" c"PMPI_BARRIER" c"PMPI_BARRIER";
-    "mpi_barrier" c"pmpi_barrier" c"pmpi_barrier";
     "mpi_barrier_" c"pmpi_barrier_" c"pmpi_barrier_";
     "mpi_barrier__" c"pmpi_barrier__" c"pmpi_barrier__";
     "mpi_barrier_f08_" c"pmpi_barrier_f08_" c"pmpir_barrier_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_BARRIER_INIT",
-    mpi = "mpi_barrier_init",
-    mpi = "mpi_barrier_init_",
-    mpi = "mpi_barrier_init__",
-    mpi = "mpi_barrier_init_f08_"
-))]
+#[cfg(any(mpi = "mpi_barrier_init_", mpi = "mpi_barrier_init__", mpi = "mpi_barrier_init_f08_"))]
 #[inline]
 unsafe fn mpi_barrier_init_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint),
@@ -2706,20 +2376,12 @@ unsafe fn mpi_barrier_init_body(
 }
 
 exports! { mpi_barrier_init_body(comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_BARRIER_INIT" c"PMPI_BARRIER_INIT" c"PMPI_BARRIER_INIT";
-    "mpi_barrier_init" c"pmpi_barrier_init" c"pmpi_barrier_init";
     "mpi_barrier_init_" c"pmpi_barrier_init_" c"pmpi_barrier_init_";
     "mpi_barrier_init__" c"pmpi_barrier_init__" c"pmpi_barrier_init__";
     "mpi_barrier_init_f08_" c"pmpi_barrier_init_f08_" c"pmpir_barrier_init_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_BCAST",
-    mpi = "mpi_bcast",
-    mpi = "mpi_bcast_",
-    mpi = "mpi_bcast__",
-    mpi = "mpi_bcast_f08_"
-))]
+#[cfg(any(mpi = "mpi_bcast_", mpi = "mpi_bcast__", mpi = "mpi_bcast_f08_"))]
 #[inline]
 unsafe fn mpi_bcast_body(
     twin: unsafe extern "C-unwind" fn(*mut c_void, *mut Fint, *mut Fint, *mut Fint, *mut Fint, *mut Fint),
@@ -2744,20 +2406,12 @@ unsafe fn mpi_bcast_body(
 }
 
 exports! { mpi_bcast_body(buffer: *mut c_void, count: *mut Fint, datatype: *mut Fint, root: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
-    "MPI_BCAST" c"PMPI_BCAST" c"PMPI_BCAST";
-    "mpi_bcast" c"pmpi_bcast" c"pmpi_bcast";
     "mpi_bcast_" c"pmpi_bcast_" c"pmpi_bcast_";
     "mpi_bcast__" c"pmpi_bcast__" c"pmpi_bcast__";
     "mpi_bcast_f08_" c"pmpi_bcast_f08_" c"pmpir_bcast_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_BCAST_INIT",
-    mpi = "mpi_bcast_init",
-    mpi = "mpi_bcast_init_",
-    mpi = "mpi_bcast_init__",
-    mpi = "mpi_bcast_init_f08_"
-))]
+#[cfg(any(mpi = "mpi_bcast_init_", mpi = "mpi_bcast_init__", mpi = "mpi_bcast_init_f08_"))]
 #[inline]
 unsafe fn mpi_bcast_init_body(
     twin: unsafe extern "C-unwind" fn(
@@ -2798,20 +2452,12 @@ unsafe fn mpi_bcast_init_body(
 }
 
 exports! { mpi_bcast_init_body(buffer: *mut c_void, count: *mut Fint, datatype: *mut Fint, root: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_BCAST_INIT" c"PMPI_BCAST_INIT" c"PMPI_BCAST_INIT";
-    "mpi_bcast_init" c"pmpi_bcast_init" c"pmpi_bcast_init";
     "mpi_bcast_init_" c"pmpi_bcast_init_" c"pmpi_bcast_init_";
     "mpi_bcast_init__" c"pmpi_bcast_init__" c"pmpi_bcast_init__";
     "mpi_bcast_init_f08_" c"pmpi_bcast_init_f08_" c"pmpir_bcast_init_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_BSEND",
-    mpi = "mpi_bsend",
-    mpi = "mpi_bsend_",
-    mpi = "mpi_bsend__",
-    mpi = "mpi_bsend_f08_"
-))]
+#[cfg(any(mpi = "mpi_bsend_", mpi = "mpi_bsend__", mpi = "mpi_bsend_f08_"))]
 #[inline]
 unsafe fn mpi_bsend_body(
     twin: unsafe extern "C-unwind" fn(
@@ -2846,20 +2492,12 @@ unsafe fn mpi_bsend_body(
 }
 
 exports! { mpi_bsend_body(buf: *const c_void, count: *mut Fint, datatype: *mut Fint, dest: *mut Fint, tag: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
-    "MPI_BSEND" c"PMPI_BSEND" c"PMPI_BSEND";
-    "mpi_bsend" c"pmpi_bsend" c"pmpi_bsend";
     "mpi_bsend_" c"pmpi_bsend_" c"pmpi_bsend_";
     "mpi_bsend__" c"pmpi_bsend__" c"pmpi_bsend__";
     "mpi_bsend_f08_" c"pmpi_bsend_f08_" c"pmpir_bsend_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_BSEND_INIT",
-    mpi = "mpi_bsend_init",
-    mpi = "mpi_bsend_init_",
-    mpi = "mpi_bsend_init__",
-    mpi = "mpi_bsend_init_f08_"
-))]
+#[cfg(any(mpi = "mpi_bsend_init_", mpi = "mpi_bsend_init__", mpi = "mpi_bsend_init_f08_"))]
 #[inline]
 unsafe fn mpi_bsend_init_body(
     twin: unsafe extern "C-unwind" fn(
@@ -2897,20 +2535,12 @@ unsafe fn mpi_bsend_init_body(
 }
 
 exports! { mpi_bsend_init_body(buf: *const c_void, count: *mut Fint, datatype: *mut Fint, dest: *mut Fint, tag: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_BSEND_INIT" c"PMPI_BSEND_INIT" c"PMPI_BSEND_INIT";
-    "mpi_bsend_init" c"pmpi_bsend_init" c"pmpi_bsend_init";
     "mpi_bsend_init_" c"pmpi_bsend_init_" c"pmpi_bsend_init_";
     "mpi_bsend_init__" c"pmpi_bsend_init__" c"pmpi_bsend_init__";
     "mpi_bsend_init_f08_" c"pmpi_bsend_init_f08_" c"pmpir_bsend_init_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_BUFFER_ATTACH",
-    mpi = "mpi_buffer_attach",
-    mpi = "mpi_buffer_attach_",
-    mpi = "mpi_buffer_attach__",
-    mpi = "mpi_buffer_attach_f08_"
-))]
+#[cfg(any(mpi = "mpi_buffer_attach_", mpi = "mpi_buffer_attach__", mpi = "mpi_buffer_attach_f08_"))]
 #[inline]
 unsafe fn mpi_buffer_attach_body(
     twin: unsafe extern "C-unwind" fn(*mut c_void, *mut Fint, *mut Fint),
@@ -2926,16 +2556,12 @@ unsafe fn mpi_buffer_attach_body(
 }
 
 exports! { mpi_buffer_attach_body(buffer: *mut c_void, size: *mut Fint, ierror: *mut Fint):
-    "MPI_BUFFER_ATTACH" c"PMPI_BUFFER_ATTACH" c"PMPI_BUFFER_ATTACH";
-    "mpi_buffer_attach" c"pmpi_buffer_attach" c"pmpi_buffer_attach";
     "mpi_buffer_attach_" c"pmpi_buffer_attach_" c"pmpi_buffer_attach_";
     "mpi_buffer_attach__" c"pmpi_buffer_attach__" c"pmpi_buffer_attach__";
     "mpi_buffer_attach_f08_" c"pmpi_buffer_attach_f08_" c"pmpir_buffer_attach_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_BUFFER_DETACH",
-    mpi = "mpi_buffer_detach",
     mpi = "mpi_buffer_detach_",
     mpi = "mpi_buffer_detach__",
     mpi = "mpi_buffer_detach_f08_",
@@ -2956,41 +2582,25 @@ unsafe fn mpi_buffer_detach_body(
 }
 
 exports! { mpi_buffer_detach_body(buffer_addr: *mut Fint, size: *mut Fint, ierror: *mut Fint):
-    "MPI_BUFFER_DETACH" c"PMPI_BUFFER_DETACH" c"PMPI_BUFFER_DETACH";
-    "mpi_buffer_detach" c"pmpi_buffer_detach" c"pmpi_buffer_detach";
     "mpi_buffer_detach_" c"pmpi_buffer_detach_" c"pmpi_buffer_detach_";
     "mpi_buffer_detach__" c"pmpi_buffer_detach__" c"pmpi_buffer_detach__";
     "mpi_buffer_detach_f08_" c"pmpi_buffer_detach_f08_" c"pmpir_buffer_detach_f08_";
     "mpi_buffer_detach_f08_large_" c"pmpi_buffer_detach_f08_large_" c"pmpir_buffer_detach_f08_large_";
 }
 
-#[cfg(any(
-    mpi = "MPI_BUFFER_FLUSH",
-    mpi = "mpi_buffer_flush",
-    mpi = "mpi_buffer_flush_",
-    mpi = "mpi_buffer_flush__",
-    mpi = "mpi_buffer_flush_f08_"
-))]
+#[cfg(any(mpi = "mpi_buffer_flush_", mpi = "mpi_buffer_flush__", mpi = "mpi_buffer_flush_f08_"))]
 #[inline]
 unsafe fn mpi_buffer_flush_body(twin: unsafe extern "C-unwind" fn(*mut Fint), ierror: *mut Fint) {
     unsafe { meaning::on_process(Operation::BufferFlush, || fortran::code(ierror, |ierror| twin(ierror))) };
 }
 
 exports! { mpi_buffer_flush_body(ierror: *mut Fint):
-    "MPI_BUFFER_FLUSH" c"PMPI_BUFFER_FLUSH" c"PMPI_BUFFER_FLUSH";
-    "mpi_buffer_flush" c"pmpi_buffer_flush" c"pmpi_buffer_flush";
     "mpi_buffer_flush_" c"pmpi_buffer_flush_" c"pmpi_buffer_flush_";
     "mpi_buffer_flush__" c"pmpi_buffer_flush__" c"pmpi_buffer_flush__";
     "mpi_buffer_flush_f08_" c"pmpi_buffer_flush_f08_" c"pmpir_buffer_flush_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_BUFFER_IFLUSH",
-    mpi = "mpi_buffer_iflush",
-    mpi = "mpi_buffer_iflush_",
-    mpi = "mpi_buffer_iflush__",
-    mpi = "mpi_buffer_iflush_f08_"
-))]
+#[cfg(any(mpi = "mpi_buffer_iflush_", mpi = "mpi_buffer_iflush__", mpi = "mpi_buffer_iflush_f08_"))]
 #[inline]
 unsafe fn mpi_buffer_iflush_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint),
@@ -3008,20 +2618,12 @@ unsafe fn mpi_buffer_iflush_body(
 }
 
 exports! { mpi_buffer_iflush_body(request: *mut Fint, ierror: *mut Fint):
-    "MPI_BUFFER_IFLUSH" c"PMPI_BUFFER_IFLUSH" c"PMPI_BUFFER_IFLUSH";
-    "mpi_buffer_iflush" c"pmpi_buffer_iflush" c"pmpi_buffer_iflush";
     "mpi_buffer_iflush_" c"pmpi_buffer_iflush_" c"pmpi_buffer_iflush_";
     "mpi_buffer_iflush__" c"pmpi_buffer_iflush__" c"pmpi_buffer_iflush__";
     "mpi_buffer_iflush_f08_" c"pmpi_buffer_iflush_f08_" c"pmpir_buffer_iflush_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_CANCEL",
-    mpi = "mpi_cancel",
-    mpi = "mpi_cancel_",
-    mpi = "mpi_cancel__",
-    mpi = "mpi_cancel_f08_"
-))]
+#[cfg(any(mpi = "mpi_cancel_", mpi = "mpi_cancel__", mpi = "mpi_cancel_f08_"))]
 #[inline]
 unsafe fn mpi_cancel_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint),
@@ -3037,20 +2639,12 @@ unsafe fn mpi_cancel_body(
 }
 
 exports! { mpi_cancel_body(request: *mut Fint, ierror: *mut Fint):
-    "MPI_CANCEL" c"PMPI_CANCEL" c"PMPI_CANCEL";
-    "mpi_cancel" c"pmpi_cancel" c"pmpi_cancel";
     "mpi_cancel_" c"pmpi_cancel_" c"pmpi_cancel_";
     "mpi_cancel__" c"pmpi_cancel__" c"pmpi_cancel__";
     "mpi_cancel_f08_" c"pmpi_cancel_f08_" c"pmpir_cancel_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_CART_CREATE",
-    mpi = "mpi_cart_create",
-    mpi = "mpi_cart_create_",
-    mpi = "mpi_cart_create__",
-    mpi = "mpi_cart_create_f08_"
-))]
+#[cfg(any(mpi = "mpi_cart_create_", mpi = "mpi_cart_create__", mpi = "mpi_cart_create_f08_"))]
 #[inline]
 unsafe fn mpi_cart_create_body(
     twin: unsafe extern "C-unwind" fn(
@@ -3089,20 +2683,12 @@ unsafe fn mpi_cart_create_body(
 }
 
 exports! { mpi_cart_create_body(comm_old: *mut Fint, ndims: *mut Fint, dims: *mut Fint, periods: *mut Fint, reorder: *mut Fint, comm_cart: *mut Fint, ierror: *mut Fint):
-    "MPI_CART_CREATE" c"PMPI_CART_CREATE" c"PMPI_CART_CREATE";
-    "mpi_cart_create" c"pmpi_cart_create" c"pmpi_cart_create";
     "mpi_cart_create_" c"pmpi_cart_create_" c"pmpi_cart_create_";
     "mpi_cart_create__" c"pmpi_cart_create__" c"pmpi_cart_create__";
     "mpi_cart_create_f08_" c"pmpi_cart_create_f08_" c"pmpir_cart_create_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_CART_MAP",
-    mpi = "mpi_cart_map",
-    mpi = "mpi_cart_map_",
-    mpi = "mpi_cart_map__",
-    mpi = "mpi_cart_map_f08_"
-))]
+#[cfg(any(mpi = "mpi_cart_map_", mpi = "mpi_cart_map__", mpi = "mpi_cart_map_f08_"))]
 #[inline]
 unsafe fn mpi_cart_map_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint, *mut Fint, *mut Fint),
@@ -3124,20 +2710,12 @@ unsafe fn mpi_cart_map_body(
 }
 
 exports! { mpi_cart_map_body(comm: *mut Fint, ndims: *mut Fint, dims: *mut Fint, periods: *mut Fint, newrank: *mut Fint, ierror: *mut Fint):
-    "MPI_CART_MAP" c"PMPI_CART_MAP" c"PMPI_CART_MAP";
-    "mpi_cart_map" c"pmpi_cart_map" c"pmpi_cart_map";
     "mpi_cart_map_" c"pmpi_cart_map_" c"pmpi_cart_map_";
     "mpi_cart_map__" c"pmpi_cart_map__" c"pmpi_cart_map__";
     "mpi_cart_map_f08_" c"pmpi_cart_map_f08_" c"pmpir_cart_map_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_CART_SUB",
-    mpi = "mpi_cart_sub",
-    mpi = "mpi_cart_sub_",
-    mpi = "mpi_cart_sub__",
-    mpi = "mpi_cart_sub_f08_"
-))]
+#[cfg(any(mpi = "mpi_cart_sub_", mpi = "mpi_cart_sub__", mpi = "mpi_cart_sub_f08_"))]
 #[inline]
 unsafe fn mpi_cart_sub_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint),
@@ -3157,20 +2735,12 @@ unsafe fn mpi_cart_sub_body(
 }
 
 exports! { mpi_cart_sub_body(comm: *mut Fint, remain_dims: *mut Fint, newcomm: *mut Fint, ierror: *mut Fint):
-    "MPI_CART_SUB" c"PMPI_CART_SUB" c"PMPI_CART_SUB";
-    "mpi_cart_sub" c"pmpi_cart_sub" c"pmpi_cart_sub";
     "mpi_cart_sub_" c"pmpi_cart_sub_" c"pmpi_cart_sub_";
     "mpi_cart_sub__" c"pmpi_cart_sub__" c"pmpi_cart_sub__";
     "mpi_cart_sub_f08_" c"pmpi_cart_sub_f08_" c"pmpir_cart_sub_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_COMM_ACCEPT",
-    mpi = "mpi_comm_accept",
-    mpi = "mpi_comm_accept_",
-    mpi = "mpi_comm_accept__",
-    mpi = "mpi_comm_accept_f08_"
-))]
+#[cfg(any(mpi = "mpi_comm_accept_", mpi = "mpi_comm_accept__", mpi = "mpi_comm_accept_f08_"))]
 #[inline]
 unsafe fn mpi_comm_accept_body(
     twin: unsafe extern "C-unwind" fn(
@@ -3203,16 +2773,12 @@ unsafe fn mpi_comm_accept_body(
 }
 
 exports! { mpi_comm_accept_body(port_name: *const c_char, info: *mut Fint, root: *mut Fint, comm: *mut Fint, newcomm: *mut Fint, ierror: *mut Fint, port_name_length: usize):
-    "MPI_COMM_ACCEPT" c"PMPI_COMM_ACCEPT" c"PMPI_COMM_ACCEPT";
-    "mpi_comm_accept" c"pmpi_comm_accept" c"pmpi_comm_accept";
     "mpi_comm_accept_" c"pmpi_comm_accept_" c"pmpi_comm_accept_";
     "mpi_comm_accept__" c"pmpi_comm_accept__" c"pmpi_comm_accept__";
     "mpi_comm_accept_f08_" c"pmpi_comm_accept_f08_" c"pmpir_comm_accept_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_COMM_ATTACH_BUFFER",
-    mpi = "mpi_comm_attach_buffer",
     mpi = "mpi_comm_attach_buffer_",
     mpi = "mpi_comm_attach_buffer__",
     mpi = "mpi_comm_attach_buffer_f08_"
@@ -3236,20 +2802,12 @@ unsafe fn mpi_comm_attach_buffer_body(
 }
 
 exports! { mpi_comm_attach_buffer_body(comm: *mut Fint, buffer: *mut c_void, size: *mut Fint, ierror: *mut Fint):
-    "MPI_COMM_ATTACH_BUFFER" c"PMPI_COMM_ATTACH_BUFFER" c"PMPI_COMM_ATTACH_BUFFER";
-    "mpi_comm_attach_buffer" c"pmpi_comm_attach_buffer" c"pmpi_comm_attach_buffer";
     "mpi_comm_attach_buffer_" c"pmpi_comm_attach_buffer_" c"pmpi_comm_attach_buffer_";
     "mpi_comm_attach_buffer__" c"pmpi_comm_attach_buffer__" c"pmpi_comm_attach_buffer__";
     "mpi_comm_attach_buffer_f08_" c"pmpi_comm_attach_buffer_f08_" c"pmpir_comm_attach_buffer_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_COMM_CONNECT",
-    mpi = "mpi_comm_connect",
-    mpi = "mpi_comm_connect_",
-    mpi = "mpi_comm_connect__",
-    mpi = "mpi_comm_connect_f08_"
-))]
+#[cfg(any(mpi = "mpi_comm_connect_", mpi = "mpi_comm_connect__", mpi = "mpi_comm_connect_f08_"))]
 #[inline]
 unsafe fn mpi_comm_connect_body(
     twin: unsafe extern "C-unwind" fn(
@@ -3282,20 +2840,12 @@ unsafe fn mpi_comm_connect_body(
 }
 
 exports! { mpi_comm_connect_body(port_name: *const c_char, info: *mut Fint, root: *mut Fint, comm: *mut Fint, newcomm: *mut Fint, ierror: *mut Fint, port_name_length: usize):
-    "MPI_COMM_CONNECT" c"PMPI_COMM_CONNECT" c"PMPI_COMM_CONNECT";
-    "mpi_comm_connect" c"pmpi_comm_connect" c"pmpi_comm_connect";
     "mpi_comm_connect_" c"pmpi_comm_connect_" c"pmpi_comm_connect_";
     "mpi_comm_connect__" c"pmpi_comm_connect__" c"pmpi_comm_connect__";
     "mpi_comm_connect_f08_" c"pmpi_comm_connect_f08_" c"pmpir_comm_connect_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_COMM_CREATE",
-    mpi = "mpi_comm_create",
-    mpi = "mpi_comm_create_",
-    mpi = "mpi_comm_create__",
-    mpi = "mpi_comm_create_f08_"
-))]
+#[cfg(any(mpi = "mpi_comm_create_", mpi = "mpi_comm_create__", mpi = "mpi_comm_create_f08_"))]
 #[inline]
 unsafe fn mpi_comm_create_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint),
@@ -3315,16 +2865,12 @@ unsafe fn mpi_comm_create_body(
 }
 
 exports! { mpi_comm_create_body(comm: *mut Fint, group: *mut Fint, newcomm: *mut Fint, ierror: *mut Fint):
-    "MPI_COMM_CREATE" c"PMPI_COMM_CREATE" c"PMPI_COMM_CREATE";
-    "mpi_comm_create" c"pmpi_comm_create" c"pmpi_comm_create";
     "mpi_comm_create_" c"pmpi_comm_create_" c"pmpi_comm_create_";
     "mpi_comm_create__" c"pmpi_comm_create__" c"pmpi_comm_create__";
     "mpi_comm_create_f08_" c"pmpi_comm_create_f08_" c"pmpir_comm_create_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_COMM_CREATE_FROM_GROUP",
-    mpi = "mpi_comm_create_from_group",
     mpi = "mpi_comm_create_from_group_",
     mpi = "mpi_comm_create_from_group__",
     mpi = "mpi_comm_create_from_group_f08_"
@@ -3361,16 +2907,12 @@ unsafe fn mpi_comm_create_from_group_body(
 }
 
 exports! { mpi_comm_create_from_group_body(group: *mut Fint, stringtag: *const c_char, info: *mut Fint, errhandler: *mut Fint, newcomm: *mut Fint, ierror: *mut Fint, stringtag_length: usize):
-    "MPI_COMM_CREATE_FROM_GROUP" c"PMPI_COMM_CREATE_FROM_GROUP" c"PMPI_COMM_CREATE_FROM_GROUP";
-    "mpi_comm_create_from_group" c"pmpi_comm_create_from_group" c"pmpi_comm_create_from_group";
     "mpi_comm_create_from_group_" c"pmpi_comm_create_from_group_" c"pmpi_comm_create_from_group_";
     "mpi_comm_create_from_group__" c"pmpi_comm_create_from_group__" c"pmpi_comm_create_from_group__";
     "mpi_comm_create_from_group_f08_" c"pmpi_comm_create_from_group_f08_" c"pmpir_comm_create_from_group_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_COMM_CREATE_GROUP",
-    mpi = "mpi_comm_create_group",
     mpi = "mpi_comm_create_group_",
     mpi = "mpi_comm_create_group__",
     mpi = "mpi_comm_create_group_f08_"
@@ -3395,16 +2937,12 @@ unsafe fn mpi_comm_create_group_body(
 }
 
 exports! { mpi_comm_create_group_body(comm: *mut Fint, group: *mut Fint, tag: *mut Fint, newcomm: *mut Fint, ierror: *mut Fint):
-    "MPI_COMM_CREATE_GROUP" c"PMPI_COMM_CREATE_GROUP" c"PMPI_COMM_CREATE_GROUP";
-    "mpi_comm_create_group" c"pmpi_comm_create_group" c"pmpi_comm_create_group";
     "mpi_comm_create_group_" c"pmpi_comm_create_group_" c"pmpi_comm_create_group_";
     "mpi_comm_create_group__" c"pmpi_comm_create_group__" c"pmpi_comm_create_group__";
     "mpi_comm_create_group_f08_" c"pmpi_comm_create_group_f08_" c"pmpir_comm_create_group_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_COMM_DETACH_BUFFER",
-    mpi = "mpi_comm_detach_buffer",
     mpi = "mpi_comm_detach_buffer_",
     mpi = "mpi_comm_detach_buffer__",
     mpi = "mpi_comm_detach_buffer_f08_",
@@ -3429,21 +2967,13 @@ unsafe fn mpi_comm_detach_buffer_body(
 }
 
 exports! { mpi_comm_detach_buffer_body(comm: *mut Fint, buffer_addr: *mut Fint, size: *mut Fint, ierror: *mut Fint):
-    "MPI_COMM_DETACH_BUFFER" c"PMPI_COMM_DETACH_BUFFER" c"PMPI_COMM_DETACH_BUFFER";
-    "mpi_comm_detach_buffer" c"pmpi_comm_detach_buffer" c"pmpi_comm_detach_buffer";
     "mpi_comm_detach_buffer_" c"pmpi_comm_detach_buffer_" c"pmpi_comm_detach_buffer_";
     "mpi_comm_detach_buffer__" c"pmpi_comm_detach_buffer__" c"pmpi_comm_detach_buffer__";
     "mpi_comm_detach_buffer_f08_" c"pmpi_comm_detach_buffer_f08_" c"pmpir_comm_detach_buffer_f08_";
     "mpi_comm_detach_buffer_f08_large_" c"pmpi_comm_detach_buffer_f08_large_" c"pmpir_comm_detach_buffer_f08_large_";
 }
 
-#[cfg(any(
-    mpi = "MPI_COMM_DISCONNECT",
-    mpi = "mpi_comm_disconnect",
-    mpi = "mpi_comm_disconnect_",
-    mpi = "mpi_comm_disconnect__",
-    mpi = "mpi_comm_disconnect_f08_"
-))]
+#[cfg(any(mpi = "mpi_comm_disconnect_", mpi = "mpi_comm_disconnect__", mpi = "mpi_comm_disconnect_f08_"))]
 #[inline]
 unsafe fn mpi_comm_disconnect_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint),
@@ -3461,20 +2991,12 @@ unsafe fn mpi_comm_disconnect_body(
 }
 
 exports! { mpi_comm_disconnect_body(comm: *mut Fint, ierror: *mut Fint):
-    "MPI_COMM_DISCONNECT" c"PMPI_COMM_DISCONNECT" c"PMPI_COMM_DISCONNECT";
-    "mpi_comm_disconnect" c"pmpi_comm_disconnect" c"pmpi_comm_disconnect";
     "mpi_comm_disconnect_" c"pmpi_comm_disconnect_" c"pmpi_comm_disconnect_";
     "mpi_comm_disconnect__" c"pmpi_comm_disconnect__" c"pmpi_comm_disconnect__";
     "mpi_comm_disconnect_f08_" c"pmpi_comm_disconnect_f08_" c"pmpir_comm_disconnect_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_COMM_DUP",
-    mpi = "mpi_comm_dup",
-    mpi = "mpi_comm_dup_",
-    mpi = "mpi_comm_dup__",
-    mpi = "mpi_comm_dup_f08_"
-))]
+#[cfg(any(mpi = "mpi_comm_dup_", mpi = "mpi_comm_dup__", mpi = "mpi_comm_dup_f08_"))]
 #[inline]
 unsafe fn mpi_comm_dup_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint),
@@ -3493,16 +3015,12 @@ unsafe fn mpi_comm_dup_body(
 }
 
 exports! { mpi_comm_dup_body(comm: *mut Fint, newcomm: *mut Fint, ierror: *mut Fint):
-    "MPI_COMM_DUP" c"PMPI_COMM_DUP" c"PMPI_COMM_DUP";
-    "mpi_comm_dup" c"pmpi_comm_dup" c"pmpi_comm_dup";
     "mpi_comm_dup_" c"pmpi_comm_dup_" c"pmpi_comm_dup_";
     "mpi_comm_dup__" c"pmpi_comm_dup__" c"pmpi_comm_dup__";
     "mpi_comm_dup_f08_" c"pmpi_comm_dup_f08_" c"pmpir_comm_dup_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_COMM_DUP_WITH_INFO",
-    mpi = "mpi_comm_dup_with_info",
     mpi = "mpi_comm_dup_with_info_",
     mpi = "mpi_comm_dup_with_info__",
     mpi = "mpi_comm_dup_with_info_f08_"
@@ -3529,16 +3047,12 @@ unsafe fn mpi_comm_dup_with_info_body(
 }
 
 exports! { mpi_comm_dup_with_info_body(comm: *mut Fint, info: *mut Fint, newcomm: *mut Fint, ierror: *mut Fint):
-    "MPI_COMM_DUP_WITH_INFO" c"PMPI_COMM_DUP_WITH_INFO" c"PMPI_COMM_DUP_WITH_INFO";
-    "mpi_comm_dup_with_info" c"pmpi_comm_dup_with_info" c"pmpi_comm_dup_with_info";
     "mpi_comm_dup_with_info_" c"pmpi_comm_dup_with_info_" c"pmpi_comm_dup_with_info_";
     "mpi_comm_dup_with_info__" c"pmpi_comm_dup_with_info__" c"pmpi_comm_dup_with_info__";
     "mpi_comm_dup_with_info_f08_" c"pmpi_comm_dup_with_info_f08_" c"pmpir_comm_dup_with_info_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_COMM_FLUSH_BUFFER",
-    mpi = "mpi_comm_flush_buffer",
     mpi = "mpi_comm_flush_buffer_",
     mpi = "mpi_comm_flush_buffer__",
     mpi = "mpi_comm_flush_buffer_f08_"
@@ -3560,20 +3074,12 @@ unsafe fn mpi_comm_flush_buffer_body(
 }
 
 exports! { mpi_comm_flush_buffer_body(comm: *mut Fint, ierror: *mut Fint):
-    "MPI_COMM_FLUSH_BUFFER" c"PMPI_COMM_FLUSH_BUFFER" c"PMPI_COMM_FLUSH_BUFFER";
-    "mpi_comm_flush_buffer" c"pmpi_comm_flush_buffer" c"pmpi_comm_flush_buffer";
     "mpi_comm_flush_buffer_" c"pmpi_comm_flush_buffer_" c"pmpi_comm_flush_buffer_";
     "mpi_comm_flush_buffer__" c"pmpi_comm_flush_buffer__" c"pmpi_comm_flush_buffer__";
     "mpi_comm_flush_buffer_f08_" c"pmpi_comm_flush_buffer_f08_" c"pmpir_comm_flush_buffer_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_COMM_FREE",
-    mpi = "mpi_comm_free",
-    mpi = "mpi_comm_free_",
-    mpi = "mpi_comm_free__",
-    mpi = "mpi_comm_free_f08_"
-))]
+#[cfg(any(mpi = "mpi_comm_free_", mpi = "mpi_comm_free__", mpi = "mpi_comm_free_f08_"))]
 #[inline]
 unsafe fn mpi_comm_free_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint),
@@ -3591,20 +3097,12 @@ unsafe fn mpi_comm_free_body(
 }
 
 exports! { mpi_comm_free_body(comm: *mut Fint, ierror: *mut Fint):
-    "MPI_COMM_FREE" c"PMPI_COMM_FREE" c"PMPI_COMM_FREE";
-    "mpi_comm_free" c"pmpi_comm_free" c"pmpi_comm_free";
     "mpi_comm_free_" c"pmpi_comm_free_" c"pmpi_comm_free_";
     "mpi_comm_free__" c"pmpi_comm_free__" c"pmpi_comm_free__";
     "mpi_comm_free_f08_" c"pmpi_comm_free_f08_" c"pmpir_comm_free_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_COMM_IDUP",
-    mpi = "mpi_comm_idup",
-    mpi = "mpi_comm_idup_",
-    mpi = "mpi_comm_idup__",
-    mpi = "mpi_comm_idup_f08_"
-))]
+#[cfg(any(mpi = "mpi_comm_idup_", mpi = "mpi_comm_idup__", mpi = "mpi_comm_idup_f08_"))]
 #[inline]
 unsafe fn mpi_comm_idup_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint),
@@ -3628,16 +3126,12 @@ unsafe fn mpi_comm_idup_body(
 }
 
 exports! { mpi_comm_idup_body(comm: *mut Fint, newcomm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_COMM_IDUP" c"PMPI_COMM_IDUP" c"PMPI_COMM_IDUP";
-    "mpi_comm_idup" c"pmpi_comm_idup" c"pmpi_comm_idup";
     "mpi_comm_idup_" c"pmpi_comm_idup_" c"pmpi_comm_idup_";
     "mpi_comm_idup__" c"pmpi_comm_idup__" c"pmpi_comm_idup__";
     "mpi_comm_idup_f08_" c"pmpi_comm_idup_f08_" c"pmpir_comm_idup_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_COMM_IDUP_WITH_INFO",
-    mpi = "mpi_comm_idup_with_info",
     mpi = "mpi_comm_idup_with_info_",
     mpi = "mpi_comm_idup_with_info__",
     mpi = "mpi_comm_idup_with_info_f08_"
@@ -3666,16 +3160,12 @@ unsafe fn mpi_comm_idup_with_info_body(
 }
 
 exports! { mpi_comm_idup_with_info_body(comm: *mut Fint, info: *mut Fint, newcomm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_COMM_IDUP_WITH_INFO" c"PMPI_COMM_IDUP_WITH_INFO" c"PMPI_COMM_IDUP_WITH_INFO";
-    "mpi_comm_idup_with_info" c"pmpi_comm_idup_with_info" c"pmpi_comm_idup_with_info";
     "mpi_comm_idup_with_info_" c"pmpi_comm_idup_with_info_" c"pmpi_comm_idup_with_info_";
     "mpi_comm_idup_with_info__" c"pmpi_comm_idup_with_info__" c"pmpi_comm_idup_with_info__";
     "mpi_comm_idup_with_info_f08_" c"pmpi_comm_idup_with_info_f08_" c"pmpir_comm_idup_with_info_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_COMM_IFLUSH_BUFFER",
-    mpi = "mpi_comm_iflush_buffer",
     mpi = "mpi_comm_iflush_buffer_",
     mpi = "mpi_comm_iflush_buffer__",
     mpi = "mpi_comm_iflush_buffer_f08_"
@@ -3701,20 +3191,12 @@ unsafe fn mpi_comm_iflush_buffer_body(
 }
 
 exports! { mpi_comm_iflush_buffer_body(comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_COMM_IFLUSH_BUFFER" c"PMPI_COMM_IFLUSH_BUFFER" c"PMPI_COMM_IFLUSH_BUFFER";
-    "mpi_comm_iflush_buffer" c"pmpi_comm_iflush_buffer" c"pmpi_comm_iflush_buffer";
     "mpi_comm_iflush_buffer_" c"pmpi_comm_iflush_buffer_" c"pmpi_comm_iflush_buffer_";
     "mpi_comm_iflush_buffer__" c"pmpi_comm_iflush_buffer__" c"pmpi_comm_iflush_buffer__";
     "mpi_comm_iflush_buffer_f08_" c"pmpi_comm_iflush_buffer_f08_" c"pmpir_comm_iflush_buffer_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_COMM_JOIN",
-    mpi = "mpi_comm_join",
-    mpi = "mpi_comm_join_",
-    mpi = "mpi_comm_join__",
-    mpi = "mpi_comm_join_f08_"
-))]
+#[cfg(any(mpi = "mpi_comm_join_", mpi = "mpi_comm_join__", mpi = "mpi_comm_join_f08_"))]
 #[inline]
 unsafe fn mpi_comm_join_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint),
@@ -3733,20 +3215,12 @@ unsafe fn mpi_comm_join_body(
 }
 
 exports! { mpi_comm_join_body(fd: *mut Fint, intercomm: *mut Fint, ierror: *mut Fint):
-    "MPI_COMM_JOIN" c"PMPI_COMM_JOIN" c"PMPI_COMM_JOIN";
-    "mpi_comm_join" c"pmpi_comm_join" c"pmpi_comm_join";
     "mpi_comm_join_" c"pmpi_comm_join_" c"pmpi_comm_join_";
     "mpi_comm_join__" c"pmpi_comm_join__" c"pmpi_comm_join__";
     "mpi_comm_join_f08_" c"pmpi_comm_join_f08_" c"pmpir_comm_join_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_COMM_SET_INFO",
-    mpi = "mpi_comm_set_info",
-    mpi = "mpi_comm_set_info_",
-    mpi = "mpi_comm_set_info__",
-    mpi = "mpi_comm_set_info_f08_"
-))]
+#[cfg(any(mpi = "mpi_comm_set_info_", mpi = "mpi_comm_set_info__", mpi = "mpi_comm_set_info_f08_"))]
 #[inline]
 unsafe fn mpi_comm_set_info_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint),
@@ -3765,20 +3239,12 @@ unsafe fn mpi_comm_set_info_body(
 }
 
 exports! { mpi_comm_set_info_body(comm: *mut Fint, info: *mut Fint, ierror: *mut Fint):
-    "MPI_COMM_SET_INFO" c"PMPI_COMM_SET_INFO" c"PMPI_COMM_SET_INFO";
-    "mpi_comm_set_info" c"pmpi_comm_set_info" c"pmpi_comm_set_info";
     "mpi_comm_set_info_" c"pmpi_comm_set_info_" c"pmpi_comm_set_info_";
     "mpi_comm_set_info__" c"pmpi_comm_set_info__" c"pmpi_comm_set_info__";
     "mpi_comm_set_info_f08_" c"pmpi_comm_set_info_f08_" c"pmpir_comm_set_info_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_COMM_SET_NAME",
-    mpi = "mpi_comm_set_name",
-    mpi = "mpi_comm_set_name_",
-    mpi = "mpi_comm_set_name__",
-    mpi = "mpi_comm_set_name_f08_"
-))]
+#[cfg(any(mpi = "mpi_comm_set_name_", mpi = "mpi_comm_set_name__", mpi = "mpi_comm_set_name_f08_"))]
 #[inline]
 unsafe fn mpi_comm_set_name_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *const c_char, *mut Fint, usize),
@@ -3800,20 +3266,12 @@ unsafe fn mpi_comm_set_name_body(
 }
 
 exports! { mpi_comm_set_name_body(comm: *mut Fint, comm_name: *const c_char, ierror: *mut Fint, comm_name_length: usize):
-    "MPI_COMM_SET_NAME" c"PMPI_COMM_SET_NAME" c"PMPI_COMM_SET_NAME";
-    "mpi_comm_set_name" c"pmpi_comm_set_name" c"pmpi_comm_set_name";
     "mpi_comm_set_name_" c"pmpi_comm_set_name_" c"pmpi_comm_set_name_";
     "mpi_comm_set_name__" c"pmpi_comm_set_name__" c"pmpi_comm_set_name__";
     "mpi_comm_set_name_f08_" c"pmpi_comm_set_name_f08_" c"pmpir_comm_set_name_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_COMM_SPAWN",
-    mpi = "mpi_comm_spawn",
-    mpi = "mpi_comm_spawn_",
-    mpi = "mpi_comm_spawn__",
-    mpi = "mpi_comm_spawn_f08_"
-))]
+#[cfg(any(mpi = "mpi_comm_spawn_", mpi = "mpi_comm_spawn__", mpi = "mpi_comm_spawn_f08_"))]
 #[inline]
 unsafe fn mpi_comm_spawn_body(
     twin: unsafe extern "C-unwind" fn(
@@ -3880,16 +3338,12 @@ unsafe fn mpi_comm_spawn_body(
 }
 
 exports! { mpi_comm_spawn_body(command: *const c_char, argv: *const c_char, maxprocs: *mut Fint, info: *mut Fint, root: *mut Fint, comm: *mut Fint, intercomm: *mut Fint, array_of_errcodes: *mut Fint, ierror: *mut Fint, command_length: usize, argv_length: usize):
-    "MPI_COMM_SPAWN" c"PMPI_COMM_SPAWN" c"PMPI_COMM_SPAWN";
-    "mpi_comm_spawn" c"pmpi_comm_spawn" c"pmpi_comm_spawn";
     "mpi_comm_spawn_" c"pmpi_comm_spawn_" c"pmpi_comm_spawn_";
     "mpi_comm_spawn__" c"pmpi_comm_spawn__" c"pmpi_comm_spawn__";
     "mpi_comm_spawn_f08_" c"pmpi_comm_spawn_f08_" c"pmpir_comm_spawn_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_COMM_SPAWN_MULTIPLE",
-    mpi = "mpi_comm_spawn_multiple",
     mpi = "mpi_comm_spawn_multiple_",
     mpi = "mpi_comm_spawn_multiple__",
     mpi = "mpi_comm_spawn_multiple_f08_"
@@ -3969,20 +3423,12 @@ unsafe fn mpi_comm_spawn_multiple_body(
 }
 
 exports! { mpi_comm_spawn_multiple_body(count: *mut Fint, array_of_commands: *const c_char, array_of_argv: *const c_char, array_of_maxprocs: *mut Fint, array_of_info: *mut Fint, root: *mut Fint, comm: *mut Fint, intercomm: *mut Fint, array_of_errcodes: *mut Fint, ierror: *mut Fint, array_of_commands_length: usize, array_of_argv_length: usize):
-    "MPI_COMM_SPAWN_MULTIPLE" c"PMPI_COMM_SPAWN_MULTIPLE" c"PMPI_COMM_SPAWN_MULTIPLE";
-    "mpi_comm_spawn_multiple" c"pmpi_comm_spawn_multiple" c"pmpi_comm_spawn_multiple";
     "mpi_comm_spawn_multiple_" c"pmpi_comm_spawn_multiple_" c"pmpi_comm_spawn_multiple_";
     "mpi_comm_spawn_multiple__" c"pmpi_comm_spawn_multiple__" c"pmpi_comm_spawn_multiple__";
     "mpi_comm_spawn_multiple_f08_" c"pmpi_comm_spawn_multiple_f08_" c"pmpir_comm_spawn_multiple_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_COMM_SPLIT",
-    mpi = "mpi_comm_split",
-    mpi = "mpi_comm_split_",
-    mpi = "mpi_comm_split__",
-    mpi = "mpi_comm_split_f08_"
-))]
+#[cfg(any(mpi = "mpi_comm_split_", mpi = "mpi_comm_split__", mpi = "mpi_comm_split_f08_"))]
 #[inline]
 unsafe fn mpi_comm_split_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint, *mut Fint),
@@ -4003,20 +3449,12 @@ unsafe fn mpi_comm_split_body(
 }
 
 exports! { mpi_comm_split_body(comm: *mut Fint, color: *mut Fint, key: *mut Fint, newcomm: *mut Fint, ierror: *mut Fint):
-    "MPI_COMM_SPLIT" c"PMPI_COMM_SPLIT" c"PMPI_COMM_SPLIT";
-    "mpi_comm_split" c"pmpi_comm_split" c"pmpi_comm_split";
     "mpi_comm_split_" c"pmpi_comm_split_" c"pmpi_comm_split_";
     "mpi_comm_split__" c"pmpi_comm_split__" c"pmpi_comm_split__";
     "mpi_comm_split_f08_" c"pmpi_comm_split_f08_" c"pmpir_comm_split_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_COMM_SPLIT_TYPE",
-    mpi = "mpi_comm_split_type",
-    mpi = "mpi_comm_split_type_",
-    mpi = "mpi_comm_split_type__",
-    mpi = "mpi_comm_split_type_f08_"
-))]
+#[cfg(any(mpi = "mpi_comm_split_type_", mpi = "mpi_comm_split_type__", mpi = "mpi_comm_split_type_f08_"))]
 #[inline]
 unsafe fn mpi_comm_split_type_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint, *mut Fint, *mut Fint),
@@ -4041,20 +3479,12 @@ unsafe fn mpi_comm_split_type_body(
 }
 
 exports! { mpi_comm_split_type_body(comm: *mut Fint, split_type: *mut Fint, key: *mut Fint, info: *mut Fint, newcomm: *mut Fint, ierror: *mut Fint):
-    "MPI_COMM_SPLIT_TYPE" c"PMPI_COMM_SPLIT_TYPE" c"PMPI_COMM_SPLIT_TYPE";
-    "mpi_comm_split_type" c"pmpi_comm_split_type" c"pmpi_comm_split_type";
     "mpi_comm_split_type_" c"pmpi_comm_split_type_" c"pmpi_comm_split_type_";
     "mpi_comm_split_type__" c"pmpi_comm_split_type__" c"pmpi_comm_split_type__";
     "mpi_comm_split_type_f08_" c"pmpi_comm_split_type_f08_" c"pmpir_comm_split_type_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_COMPARE_AND_SWAP",
-    mpi = "mpi_compare_and_swap",
-    mpi = "mpi_compare_and_swap_",
-    mpi = "mpi_compare_and_swap__",
-    mpi = "mpi_compare_and_swap_f08_"
-))]
+#[cfg(any(mpi = "mpi_compare_and_swap_", mpi = "mpi_compare_and_swap__", mpi = "mpi_compare_and_swap_f08_"))]
 #[inline]
 unsafe fn mpi_compare_and_swap_body(
     twin: unsafe extern "C-unwind" fn(
@@ -4106,16 +3536,12 @@ unsafe fn mpi_compare_and_swap_body(
 }
 
 exports! { mpi_compare_and_swap_body(origin_addr: *const c_void, compare_addr: *const c_void, result_addr: *mut c_void, datatype: *mut Fint, target_rank: *mut Fint, target_disp: *mut Fint, win: *mut Fint, ierror: *mut Fint):
-    "MPI_COMPARE_AND_SWAP" c"PMPI_COMPARE_AND_SWAP" c"PMPI_COMPARE_AND_SWAP";
-    "mpi_compare_and_swap" c"pmpi_compare_and_swap" c"pmpi_compare_and_swap";
     "mpi_compare_and_swap_" c"pmpi_compare_and_swap_" c"pmpi_compare_and_swap_";
     "mpi_compare_and_swap__" c"pmpi_compare_and_swap__" c"pmpi_compare_and_swap__";
     "mpi_compare_and_swap_f08_" c"pmpi_compare_and_swap_f08_" c"pmpir_compare_and_swap_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_DIST_GRAPH_CREATE",
-    mpi = "mpi_dist_graph_create",
     mpi = "mpi_dist_graph_create_",
     mpi = "mpi_dist_graph_create__",
     mpi = "mpi_dist_graph_create_f08_"
@@ -4177,16 +3603,12 @@ unsafe fn mpi_dist_graph_create_body(
 }
 
 exports! { mpi_dist_graph_create_body(comm_old: *mut Fint, n: *mut Fint, sources: *mut Fint, degrees: *mut Fint, destinations: *mut Fint, weights: *mut Fint, info: *mut Fint, reorder: *mut Fint, comm_dist_graph: *mut Fint, ierror: *mut Fint):
-    "MPI_DIST_GRAPH_CREATE" c"PMPI_DIST_GRAPH_CREATE" c"PMPI_DIST_GRAPH_CREATE";
-    "mpi_dist_graph_create" c"pmpi_dist_graph_create" c"pmpi_dist_graph_create";
     "mpi_dist_graph_create_" c"pmpi_dist_graph_create_" c"pmpi_dist_graph_create_";
     "mpi_dist_graph_create__" c"pmpi_dist_graph_create__" c"pmpi_dist_graph_create__";
     "mpi_dist_graph_create_f08_" c"pmpi_dist_graph_create_f08_" c"pmpir_dist_graph_create_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_DIST_GRAPH_CREATE_ADJACENT",
-    mpi = "mpi_dist_graph_create_adjacent",
     mpi = "mpi_dist_graph_create_adjacent_",
     mpi = "mpi_dist_graph_create_adjacent__",
     mpi = "mpi_dist_graph_create_adjacent_f08_"
@@ -4263,20 +3685,12 @@ unsafe fn mpi_dist_graph_create_adjacent_body(
 }
 
 exports! { mpi_dist_graph_create_adjacent_body(comm_old: *mut Fint, indegree: *mut Fint, sources: *mut Fint, sourceweights: *mut Fint, outdegree: *mut Fint, destinations: *mut Fint, destweights: *mut Fint, info: *mut Fint, reorder: *mut Fint, comm_dist_graph: *mut Fint, ierror: *mut Fint):
-    "MPI_DIST_GRAPH_CREATE_ADJACENT" c"PMPI_DIST_GRAPH_CREATE_ADJACENT" c"PMPI_DIST_GRAPH_CREATE_ADJACENT";
-    "mpi_dist_graph_create_adjacent" c"pmpi_dist_graph_create_adjacent" c"pmpi_dist_graph_create_adjacent";
     "mpi_dist_graph_create_adjacent_" c"pmpi_dist_graph_create_adjacent_" c"pmpi_dist_graph_create_adjacent_";
     "mpi_dist_graph_create_adjacent__" c"pmpi_dist_graph_create_adjacent__" c"pmpi_dist_graph_create_adjacent__";
     "mpi_dist_graph_create_adjacent_f08_" c"pmpi_dist_graph_create_adjacent_f08_" c"pmpir_dist_graph_create_adjacent_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_EXSCAN",
-    mpi = "mpi_exscan",
-    mpi = "mpi_exscan_",
-    mpi = "mpi_exscan__",
-    mpi = "mpi_exscan_f08_"
-))]
+#[cfg(any(mpi = "mpi_exscan_", mpi = "mpi_exscan__", mpi = "mpi_exscan_f08_"))]
 #[inline]
 unsafe fn mpi_exscan_body(
     twin: unsafe extern "C-unwind" fn(
@@ -4310,20 +3724,12 @@ unsafe fn mpi_exscan_body(
 }
 
 exports! { mpi_exscan_body(sendbuf: *const c_void, recvbuf: *mut c_void, count: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
-    "MPI_EXSCAN" c"PMPI_EXSCAN" c"PMPI_EXSCAN";
-    "mpi_exscan" c"pmpi_exscan" c"pmpi_exscan";
     "mpi_exscan_" c"pmpi_exscan_" c"pmpi_exscan_";
     "mpi_exscan__" c"pmpi_exscan__" c"pmpi_exscan__";
     "mpi_exscan_f08_" c"pmpi_exscan_f08_" c"pmpir_exscan_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_EXSCAN_INIT",
-    mpi = "mpi_exscan_init",
-    mpi = "mpi_exscan_init_",
-    mpi = "mpi_exscan_init__",
-    mpi = "mpi_exscan_init_f08_"
-))]
+#[cfg(any(mpi = "mpi_exscan_init_", mpi = "mpi_exscan_init__", mpi = "mpi_exscan_init_f08_"))]
 #[inline]
 unsafe fn mpi_exscan_init_body(
     twin: unsafe extern "C-unwind" fn(
@@ -4366,20 +3772,12 @@ unsafe fn mpi_exscan_init_body(
 }
 
 exports! { mpi_exscan_init_body(sendbuf: *const c_void, recvbuf: *mut c_void, count: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_EXSCAN_INIT" c"PMPI_EXSCAN_INIT" c"PMPI_EXSCAN_INIT";
-    "mpi_exscan_init" c"pmpi_exscan_init" c"pmpi_exscan_init";
     "mpi_exscan_init_" c"pmpi_exscan_init_" c"pmpi_exscan_init_";
     "mpi_exscan_init__" c"pmpi_exscan_init__" c"pmpi_exscan_init__";
     "mpi_exscan_init_f08_" c"pmpi_exscan_init_f08_" c"pmpir_exscan_init_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_FETCH_AND_OP",
-    mpi = "mpi_fetch_and_op",
-    mpi = "mpi_fetch_and_op_",
-    mpi = "mpi_fetch_and_op__",
-    mpi = "mpi_fetch_and_op_f08_"
-))]
+#[cfg(any(mpi = "mpi_fetch_and_op_", mpi = "mpi_fetch_and_op__", mpi = "mpi_fetch_and_op_f08_"))]
 #[inline]
 unsafe fn mpi_fetch_and_op_body(
     twin: unsafe extern "C-unwind" fn(
@@ -4422,20 +3820,12 @@ unsafe fn mpi_fetch_and_op_body(
 }
 
 exports! { mpi_fetch_and_op_body(origin_addr: *const c_void, result_addr: *mut c_void, datatype: *mut Fint, target_rank: *mut Fint, target_disp: *mut Fint, op: *mut Fint, win: *mut Fint, ierror: *mut Fint):
-    "MPI_FETCH_AND_OP" c"PMPI_FETCH_AND_OP" c"PMPI_FETCH_AND_OP";
-    "mpi_fetch_and_op" c"pmpi_fetch_and_op" c"pmpi_fetch_and_op";
     "mpi_fetch_and_op_" c"pmpi_fetch_and_op_" c"pmpi_fetch_and_op_";
     "mpi_fetch_and_op__" c"pmpi_fetch_and_op__" c"pmpi_fetch_and_op__";
     "mpi_fetch_and_op_f08_" c"pmpi_fetch_and_op_f08_" c"pmpir_fetch_and_op_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_FILE_CLOSE",
-    mpi = "mpi_file_close",
-    mpi = "mpi_file_close_",
-    mpi = "mpi_file_close__",
-    mpi = "mpi_file_close_f08_"
-))]
+#[cfg(any(mpi = "mpi_file_close_", mpi = "mpi_file_close__", mpi = "mpi_file_close_f08_"))]
 #[inline]
 unsafe fn mpi_file_close_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint),
@@ -4453,20 +3843,12 @@ unsafe fn mpi_file_close_body(
 }
 
 exports! { mpi_file_close_body(fh: *mut Fint, ierror: *mut Fint):
-    "MPI_FILE_CLOSE" c"PMPI_FILE_CLOSE" c"PMPI_FILE_CLOSE";
-    "mpi_file_close" c"pmpi_file_close" c"pmpi_file_close";
     "mpi_file_close_" c"pmpi_file_close_" c"pmpi_file_close_";
     "mpi_file_close__" c"pmpi_file_close__" c"pmpi_file_close__";
     "mpi_file_close_f08_" c"pmpi_file_close_f08_" c"pmpir_file_close_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_FILE_DELETE",
-    mpi = "mpi_file_delete",
-    mpi = "mpi_file_delete_",
-    mpi = "mpi_file_delete__",
-    mpi = "mpi_file_delete_f08_"
-))]
+#[cfg(any(mpi = "mpi_file_delete_", mpi = "mpi_file_delete__", mpi = "mpi_file_delete_f08_"))]
 #[inline]
 unsafe fn mpi_file_delete_body(
     twin: unsafe extern "C-unwind" fn(*const c_char, *mut Fint, *mut Fint, usize),
@@ -4483,16 +3865,12 @@ unsafe fn mpi_file_delete_body(
 }
 
 exports! { mpi_file_delete_body(filename: *const c_char, info: *mut Fint, ierror: *mut Fint, filename_length: usize):
-    "MPI_FILE_DELETE" c"PMPI_FILE_DELETE" c"PMPI_FILE_DELETE";
-    "mpi_file_delete" c"pmpi_file_delete" c"pmpi_file_delete";
     "mpi_file_delete_" c"pmpi_file_delete_" c"pmpi_file_delete_";
     "mpi_file_delete__" c"pmpi_file_delete__" c"pmpi_file_delete__";
     "mpi_file_delete_f08_" c"pmpi_file_delete_f08_" c"pmpir_file_delete_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_FILE_GET_POSITION_SHARED",
-    mpi = "mpi_file_get_position_shared",
     mpi = "mpi_file_get_position_shared_",
     mpi = "mpi_file_get_position_shared__",
     mpi = "mpi_file_get_position_shared_f08_"
@@ -4515,20 +3893,12 @@ unsafe fn mpi_file_get_position_shared_body(
 }
 
 exports! { mpi_file_get_position_shared_body(fh: *mut Fint, offset: *mut Fint, ierror: *mut Fint):
-    "MPI_FILE_GET_POSITION_SHARED" c"PMPI_FILE_GET_POSITION_SHARED" c"PMPI_FILE_GET_POSITION_SHARED";
-    "mpi_file_get_position_shared" c"pmpi_file_get_position_shared" c"pmpi_file_get_position_shared";
     "mpi_file_get_position_shared_" c"pmpi_file_get_position_shared_" c"pmpi_file_get_position_shared_";
     "mpi_file_get_position_shared__" c"pmpi_file_get_position_shared__" c"pmpi_file_get_position_shared__";
     "mpi_file_get_position_shared_f08_" c"pmpi_file_get_position_shared_f08_" c"pmpir_file_get_position_shared_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_FILE_GET_SIZE",
-    mpi = "mpi_file_get_size",
-    mpi = "mpi_file_get_size_",
-    mpi = "mpi_file_get_size__",
-    mpi = "mpi_file_get_size_f08_"
-))]
+#[cfg(any(mpi = "mpi_file_get_size_", mpi = "mpi_file_get_size__", mpi = "mpi_file_get_size_f08_"))]
 #[inline]
 unsafe fn mpi_file_get_size_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint),
@@ -4547,20 +3917,12 @@ unsafe fn mpi_file_get_size_body(
 }
 
 exports! { mpi_file_get_size_body(fh: *mut Fint, size: *mut Fint, ierror: *mut Fint):
-    "MPI_FILE_GET_SIZE" c"PMPI_FILE_GET_SIZE" c"PMPI_FILE_GET_SIZE";
-    "mpi_file_get_size" c"pmpi_file_get_size" c"pmpi_file_get_size";
     "mpi_file_get_size_" c"pmpi_file_get_size_" c"pmpi_file_get_size_";
     "mpi_file_get_size__" c"pmpi_file_get_size__" c"pmpi_file_get_size__";
     "mpi_file_get_size_f08_" c"pmpi_file_get_size_f08_" c"pmpir_file_get_size_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_FILE_IREAD",
-    mpi = "mpi_file_iread",
-    mpi = "mpi_file_iread_",
-    mpi = "mpi_file_iread__",
-    mpi = "mpi_file_iread_f08_"
-))]
+#[cfg(any(mpi = "mpi_file_iread_", mpi = "mpi_file_iread__", mpi = "mpi_file_iread_f08_"))]
 #[inline]
 unsafe fn mpi_file_iread_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut c_void, *mut Fint, *mut Fint, *mut Fint, *mut Fint),
@@ -4586,20 +3948,12 @@ unsafe fn mpi_file_iread_body(
 }
 
 exports! { mpi_file_iread_body(fh: *mut Fint, buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_FILE_IREAD" c"PMPI_FILE_IREAD" c"PMPI_FILE_IREAD";
-    "mpi_file_iread" c"pmpi_file_iread" c"pmpi_file_iread";
     "mpi_file_iread_" c"pmpi_file_iread_" c"pmpi_file_iread_";
     "mpi_file_iread__" c"pmpi_file_iread__" c"pmpi_file_iread__";
     "mpi_file_iread_f08_" c"pmpi_file_iread_f08_" c"pmpir_file_iread_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_FILE_IREAD_ALL",
-    mpi = "mpi_file_iread_all",
-    mpi = "mpi_file_iread_all_",
-    mpi = "mpi_file_iread_all__",
-    mpi = "mpi_file_iread_all_f08_"
-))]
+#[cfg(any(mpi = "mpi_file_iread_all_", mpi = "mpi_file_iread_all__", mpi = "mpi_file_iread_all_f08_"))]
 #[inline]
 unsafe fn mpi_file_iread_all_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut c_void, *mut Fint, *mut Fint, *mut Fint, *mut Fint),
@@ -4625,20 +3979,12 @@ unsafe fn mpi_file_iread_all_body(
 }
 
 exports! { mpi_file_iread_all_body(fh: *mut Fint, buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_FILE_IREAD_ALL" c"PMPI_FILE_IREAD_ALL" c"PMPI_FILE_IREAD_ALL";
-    "mpi_file_iread_all" c"pmpi_file_iread_all" c"pmpi_file_iread_all";
     "mpi_file_iread_all_" c"pmpi_file_iread_all_" c"pmpi_file_iread_all_";
     "mpi_file_iread_all__" c"pmpi_file_iread_all__" c"pmpi_file_iread_all__";
     "mpi_file_iread_all_f08_" c"pmpi_file_iread_all_f08_" c"pmpir_file_iread_all_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_FILE_IREAD_AT",
-    mpi = "mpi_file_iread_at",
-    mpi = "mpi_file_iread_at_",
-    mpi = "mpi_file_iread_at__",
-    mpi = "mpi_file_iread_at_f08_"
-))]
+#[cfg(any(mpi = "mpi_file_iread_at_", mpi = "mpi_file_iread_at__", mpi = "mpi_file_iread_at_f08_"))]
 #[inline]
 unsafe fn mpi_file_iread_at_body(
     twin: unsafe extern "C-unwind" fn(
@@ -4673,16 +4019,12 @@ unsafe fn mpi_file_iread_at_body(
 }
 
 exports! { mpi_file_iread_at_body(fh: *mut Fint, offset: *mut Fint, buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_FILE_IREAD_AT" c"PMPI_FILE_IREAD_AT" c"PMPI_FILE_IREAD_AT";
-    "mpi_file_iread_at" c"pmpi_file_iread_at" c"pmpi_file_iread_at";
     "mpi_file_iread_at_" c"pmpi_file_iread_at_" c"pmpi_file_iread_at_";
     "mpi_file_iread_at__" c"pmpi_file_iread_at__" c"pmpi_file_iread_at__";
     "mpi_file_iread_at_f08_" c"pmpi_file_iread_at_f08_" c"pmpir_file_iread_at_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_FILE_IREAD_AT_ALL",
-    mpi = "mpi_file_iread_at_all",
     mpi = "mpi_file_iread_at_all_",
     mpi = "mpi_file_iread_at_all__",
     mpi = "mpi_file_iread_at_all_f08_"
@@ -4721,16 +4063,12 @@ unsafe fn mpi_file_iread_at_all_body(
 }
 
 exports! { mpi_file_iread_at_all_body(fh: *mut Fint, offset: *mut Fint, buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_FILE_IREAD_AT_ALL" c"PMPI_FILE_IREAD_AT_ALL" c"PMPI_FILE_IREAD_AT_ALL";
-    "mpi_file_iread_at_all" c"pmpi_file_iread_at_all" c"pmpi_file_iread_at_all";
     "mpi_file_iread_at_all_" c"pmpi_file_iread_at_all_" c"pmpi_file_iread_at_all_";
     "mpi_file_iread_at_all__" c"pmpi_file_iread_at_all__" c"pmpi_file_iread_at_all__";
     "mpi_file_iread_at_all_f08_" c"pmpi_file_iread_at_all_f08_" c"pmpir_file_iread_at_all_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_FILE_IREAD_SHARED",
-    mpi = "mpi_file_iread_shared",
     mpi = "mpi_file_iread_shared_",
     mpi = "mpi_file_iread_shared__",
     mpi = "mpi_file_iread_shared_f08_"
@@ -4760,20 +4098,12 @@ unsafe fn mpi_file_iread_shared_body(
 }
 
 exports! { mpi_file_iread_shared_body(fh: *mut Fint, buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_FILE_IREAD_SHARED" c"PMPI_FILE_IREAD_SHARED" c"PMPI_FILE_IREAD_SHARED";
-    "mpi_file_iread_shared" c"pmpi_file_iread_shared" c"pmpi_file_iread_shared";
     "mpi_file_iread_shared_" c"pmpi_file_iread_shared_" c"pmpi_file_iread_shared_";
     "mpi_file_iread_shared__" c"pmpi_file_iread_shared__" c"pmpi_file_iread_shared__";
     "mpi_file_iread_shared_f08_" c"pmpi_file_iread_shared_f08_" c"pmpir_file_iread_shared_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_FILE_IWRITE",
-    mpi = "mpi_file_iwrite",
-    mpi = "mpi_file_iwrite_",
-    mpi = "mpi_file_iwrite__",
-    mpi = "mpi_file_iwrite_f08_"
-))]
+#[cfg(any(mpi = "mpi_file_iwrite_", mpi = "mpi_file_iwrite__", mpi = "mpi_file_iwrite_f08_"))]
 #[inline]
 unsafe fn mpi_file_iwrite_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *const c_void, *mut Fint, *mut Fint, *mut Fint, *mut Fint),
@@ -4799,20 +4129,12 @@ unsafe fn mpi_file_iwrite_body(
 }
 
 exports! { mpi_file_iwrite_body(fh: *mut Fint, buf: *const c_void, count: *mut Fint, datatype: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_FILE_IWRITE" c"PMPI_FILE_IWRITE" c"PMPI_FILE_IWRITE";
-    "mpi_file_iwrite" c"pmpi_file_iwrite" c"pmpi_file_iwrite";
     "mpi_file_iwrite_" c"pmpi_file_iwrite_" c"pmpi_file_iwrite_";
     "mpi_file_iwrite__" c"pmpi_file_iwrite__" c"pmpi_file_iwrite__";
     "mpi_file_iwrite_f08_" c"pmpi_file_iwrite_f08_" c"pmpir_file_iwrite_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_FILE_IWRITE_ALL",
-    mpi = "mpi_file_iwrite_all",
-    mpi = "mpi_file_iwrite_all_",
-    mpi = "mpi_file_iwrite_all__",
-    mpi = "mpi_file_iwrite_all_f08_"
-))]
+#[cfg(any(mpi = "mpi_file_iwrite_all_", mpi = "mpi_file_iwrite_all__", mpi = "mpi_file_iwrite_all_f08_"))]
 #[inline]
 unsafe fn mpi_file_iwrite_all_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *const c_void, *mut Fint, *mut Fint, *mut Fint, *mut Fint),
@@ -4838,20 +4160,12 @@ unsafe fn mpi_file_iwrite_all_body(
 }
 
 exports! { mpi_file_iwrite_all_body(fh: *mut Fint, buf: *const c_void, count: *mut Fint, datatype: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_FILE_IWRITE_ALL" c"PMPI_FILE_IWRITE_ALL" c"PMPI_FILE_IWRITE_ALL";
-    "mpi_file_iwrite_all" c"pmpi_file_iwrite_all" c"pmpi_file_iwrite_all";
     "mpi_file_iwrite_all_" c"pmpi_file_iwrite_all_" c"pmpi_file_iwrite_all_";
     "mpi_file_iwrite_all__" c"pmpi_file_iwrite_all__" c"pmpi_file_iwrite_all__";
     "mpi_file_iwrite_all_f08_" c"pmpi_file_iwrite_all_f08_" c"pmpir_file_iwrite_all_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_FILE_IWRITE_AT",
-    mpi = "mpi_file_iwrite_at",
-    mpi = "mpi_file_iwrite_at_",
-    mpi = "mpi_file_iwrite_at__",
-    mpi = "mpi_file_iwrite_at_f08_"
-))]
+#[cfg(any(mpi = "mpi_file_iwrite_at_", mpi = "mpi_file_iwrite_at__", mpi = "mpi_file_iwrite_at_f08_"))]
 #[inline]
 unsafe fn mpi_file_iwrite_at_body(
     twin: unsafe extern "C-unwind" fn(
@@ -4886,16 +4200,12 @@ unsafe fn mpi_file_iwrite_at_body(
 }
 
 exports! { mpi_file_iwrite_at_body(fh: *mut Fint, offset: *mut Fint, buf: *const c_void, count: *mut Fint, datatype: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_FILE_IWRITE_AT" c"PMPI_FILE_IWRITE_AT" c"PMPI_FILE_IWRITE_AT";
-    "mpi_file_iwrite_at" c"pmpi_file_iwrite_at" c"pmpi_file_iwrite_at";
     "mpi_file_iwrite_at_" c"pmpi_file_iwrite_at_" c"pmpi_file_iwrite_at_";
     "mpi_file_iwrite_at__" c"pmpi_file_iwrite_at__" c"pmpi_file_iwrite_at__";
     "mpi_file_iwrite_at_f08_" c"pmpi_file_iwrite_at_f08_" c"pmpir_file_iwrite_at_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_FILE_IWRITE_AT_ALL",
-    mpi = "mpi_file_iwrite_at_all",
     mpi = "mpi_file_iwrite_at_all_",
     mpi = "mpi_file_iwrite_at_all__",
     mpi = "mpi_file_iwrite_at_all_f08_"
@@ -4934,16 +4244,12 @@ unsafe fn mpi_file_iwrite_at_all_body(
 }
 
 exports! { mpi_file_iwrite_at_all_body(fh: *mut Fint, offset: *mut Fint, buf: *const c_void, count: *mut Fint, datatype: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_FILE_IWRITE_AT_ALL" c"PMPI_FILE_IWRITE_AT_ALL" c"PMPI_FILE_IWRITE_AT_ALL";
-    "mpi_file_iwrite_at_all" c"pmpi_file_iwrite_at_all" c"pmpi_file_iwrite_at_all";
     "mpi_file_iwrite_at_all_" c"pmpi_file_iwrite_at_all_" c"pmpi_file_iwrite_at_all_";
     "mpi_file_iwrite_at_all__" c"pmpi_file_iwrite_at_all__" c"pmpi_file_iwrite_at_all__";
     "mpi_file_iwrite_at_all_f08_" c"pmpi_file_iwrite_at_all_f08_" c"pmpir_file_iwrite_at_all_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_FILE_IWRITE_SHARED",
-    mpi = "mpi_file_iwrite_shared",
     mpi = "mpi_file_iwrite_shared_",
     mpi = "mpi_file_iwrite_shared__",
     mpi = "mpi_file_iwrite_shared_f08_"
@@ -4973,20 +4279,12 @@ unsafe fn mpi_file_iwrite_shared_body(
 }
 
 exports! { mpi_file_iwrite_shared_body(fh: *mut Fint, buf: *const c_void, count: *mut Fint, datatype: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_FILE_IWRITE_SHARED" c"PMPI_FILE_IWRITE_SHARED" c"PMPI_FILE_IWRITE_SHARED";
-    "mpi_file_iwrite_shared" c"pmpi_file_iwrite_shared" c"pmpi_file_iwrite_shared";
     "mpi_file_iwrite_shared_" c"pmpi_file_iwrite_shared_" c"pmpi_file_iwrite_shared_";
     "mpi_file_iwrite_shared__" c"pmpi_file_iwrite_shared__" c"pmpi_file_iwrite_shared__";
     "mpi_file_iwrite_shared_f08_" c"pmpi_file_iwrite_shared_f08_" c"pmpir_file_iwrite_shared_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_FILE_OPEN",
-    mpi = "mpi_file_open",
-    mpi = "mpi_file_open_",
-    mpi = "mpi_file_open__",
-    mpi = "mpi_file_open_f08_"
-))]
+#[cfg(any(mpi = "mpi_file_open_", mpi = "mpi_file_open__", mpi = "mpi_file_open_f08_"))]
 #[inline]
 unsafe fn mpi_file_open_body(
     twin: unsafe extern "C-unwind" fn(
@@ -5017,20 +4315,12 @@ unsafe fn mpi_file_open_body(
 }
 
 exports! { mpi_file_open_body(comm: *mut Fint, filename: *const c_char, amode: *mut Fint, info: *mut Fint, fh: *mut Fint, ierror: *mut Fint, filename_length: usize):
-    "MPI_FILE_OPEN" c"PMPI_FILE_OPEN" c"PMPI_FILE_OPEN";
-    "mpi_file_open" c"pmpi_file_open" c"pmpi_file_open";
     "mpi_file_open_" c"pmpi_file_open_" c"pmpi_file_open_";
     "mpi_file_open__" c"pmpi_file_open__" c"pmpi_file_open__";
     "mpi_file_open_f08_" c"pmpi_file_open_f08_" c"pmpir_file_open_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_FILE_PREALLOCATE",
-    mpi = "mpi_file_preallocate",
-    mpi = "mpi_file_preallocate_",
-    mpi = "mpi_file_preallocate__",
-    mpi = "mpi_file_preallocate_f08_"
-))]
+#[cfg(any(mpi = "mpi_file_preallocate_", mpi = "mpi_file_preallocate__", mpi = "mpi_file_preallocate_f08_"))]
 #[inline]
 unsafe fn mpi_file_preallocate_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint),
@@ -5049,20 +4339,12 @@ unsafe fn mpi_file_preallocate_body(
 }
 
 exports! { mpi_file_preallocate_body(fh: *mut Fint, size: *mut Fint, ierror: *mut Fint):
-    "MPI_FILE_PREALLOCATE" c"PMPI_FILE_PREALLOCATE" c"PMPI_FILE_PREALLOCATE";
-    "mpi_file_preallocate" c"pmpi_file_preallocate" c"pmpi_file_preallocate";
     "mpi_file_preallocate_" c"pmpi_file_preallocate_" c"pmpi_file_preallocate_";
     "mpi_file_preallocate__" c"pmpi_file_preallocate__" c"pmpi_file_preallocate__";
     "mpi_file_preallocate_f08_" c"pmpi_file_preallocate_f08_" c"pmpir_file_preallocate_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_FILE_READ",
-    mpi = "mpi_file_read",
-    mpi = "mpi_file_read_",
-    mpi = "mpi_file_read__",
-    mpi = "mpi_file_read_f08_"
-))]
+#[cfg(any(mpi = "mpi_file_read_", mpi = "mpi_file_read__", mpi = "mpi_file_read_f08_"))]
 #[inline]
 unsafe fn mpi_file_read_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut c_void, *mut Fint, *mut Fint, *mut Fint, *mut Fint),
@@ -5091,20 +4373,12 @@ unsafe fn mpi_file_read_body(
 }
 
 exports! { mpi_file_read_body(fh: *mut Fint, buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, status: *mut Fint, ierror: *mut Fint):
-    "MPI_FILE_READ" c"PMPI_FILE_READ" c"PMPI_FILE_READ";
-    "mpi_file_read" c"pmpi_file_read" c"pmpi_file_read";
     "mpi_file_read_" c"pmpi_file_read_" c"pmpi_file_read_";
     "mpi_file_read__" c"pmpi_file_read__" c"pmpi_file_read__";
     "mpi_file_read_f08_" c"pmpi_file_read_f08_" c"pmpir_file_read_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_FILE_READ_ALL",
-    mpi = "mpi_file_read_all",
-    mpi = "mpi_file_read_all_",
-    mpi = "mpi_file_read_all__",
-    mpi = "mpi_file_read_all_f08_"
-))]
+#[cfg(any(mpi = "mpi_file_read_all_", mpi = "mpi_file_read_all__", mpi = "mpi_file_read_all_f08_"))]
 #[inline]
 unsafe fn mpi_file_read_all_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut c_void, *mut Fint, *mut Fint, *mut Fint, *mut Fint),
@@ -5133,16 +4407,12 @@ unsafe fn mpi_file_read_all_body(
 }
 
 exports! { mpi_file_read_all_body(fh: *mut Fint, buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, status: *mut Fint, ierror: *mut Fint):
-    "MPI_FILE_READ_ALL" c"PMPI_FILE_READ_ALL" c"PMPI_FILE_READ_ALL";
-    "mpi_file_read_all" c"pmpi_file_read_all" c"pmpi_file_read_all";
     "mpi_file_read_all_" c"pmpi_file_read_all_" c"pmpi_file_read_all_";
     "mpi_file_read_all__" c"pmpi_file_read_all__" c"pmpi_file_read_all__";
     "mpi_file_read_all_f08_" c"pmpi_file_read_all_f08_" c"pmpir_file_read_all_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_FILE_READ_ALL_BEGIN",
-    mpi = "mpi_file_read_all_begin",
     mpi = "mpi_file_read_all_begin_",
     mpi = "mpi_file_read_all_begin__",
     mpi = "mpi_file_read_all_begin_f08_"
@@ -5167,16 +4437,12 @@ unsafe fn mpi_file_read_all_begin_body(
 }
 
 exports! { mpi_file_read_all_begin_body(fh: *mut Fint, buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, ierror: *mut Fint):
-    "MPI_FILE_READ_ALL_BEGIN" c"PMPI_FILE_READ_ALL_BEGIN" c"PMPI_FILE_READ_ALL_BEGIN";
-    "mpi_file_read_all_begin" c"pmpi_file_read_all_begin" c"pmpi_file_read_all_begin";
     "mpi_file_read_all_begin_" c"pmpi_file_read_all_begin_" c"pmpi_file_read_all_begin_";
     "mpi_file_read_all_begin__" c"pmpi_file_read_all_begin__" c"pmpi_file_read_all_begin__";
     "mpi_file_read_all_begin_f08_" c"pmpi_file_read_all_begin_f08_" c"pmpir_file_read_all_begin_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_FILE_READ_ALL_END",
-    mpi = "mpi_file_read_all_end",
     mpi = "mpi_file_read_all_end_",
     mpi = "mpi_file_read_all_end__",
     mpi = "mpi_file_read_all_end_f08_"
@@ -5203,20 +4469,12 @@ unsafe fn mpi_file_read_all_end_body(
 }
 
 exports! { mpi_file_read_all_end_body(fh: *mut Fint, buf: *mut c_void, status: *mut Fint, ierror: *mut Fint):
-    "MPI_FILE_READ_ALL_END" c"PMPI_FILE_READ_ALL_END" c"PMPI_FILE_READ_ALL_END";
-    "mpi_file_read_all_end" c"pmpi_file_read_all_end" c"pmpi_file_read_all_end";
     "mpi_file_read_all_end_" c"pmpi_file_read_all_end_" c"pmpi_file_read_all_end_";
     "mpi_file_read_all_end__" c"pmpi_file_read_all_end__" c"pmpi_file_read_all_end__";
     "mpi_file_read_all_end_f08_" c"pmpi_file_read_all_end_f08_" c"pmpir_file_read_all_end_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_FILE_READ_AT",
-    mpi = "mpi_file_read_at",
-    mpi = "mpi_file_read_at_",
-    mpi = "mpi_file_read_at__",
-    mpi = "mpi_file_read_at_f08_"
-))]
+#[cfg(any(mpi = "mpi_file_read_at_", mpi = "mpi_file_read_at__", mpi = "mpi_file_read_at_f08_"))]
 #[inline]
 unsafe fn mpi_file_read_at_body(
     twin: unsafe extern "C-unwind" fn(
@@ -5254,20 +4512,12 @@ unsafe fn mpi_file_read_at_body(
 }
 
 exports! { mpi_file_read_at_body(fh: *mut Fint, offset: *mut Fint, buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, status: *mut Fint, ierror: *mut Fint):
-    "MPI_FILE_READ_AT" c"PMPI_FILE_READ_AT" c"PMPI_FILE_READ_AT";
-    "mpi_file_read_at" c"pmpi_file_read_at" c"pmpi_file_read_at";
     "mpi_file_read_at_" c"pmpi_file_read_at_" c"pmpi_file_read_at_";
     "mpi_file_read_at__" c"pmpi_file_read_at__" c"pmpi_file_read_at__";
     "mpi_file_read_at_f08_" c"pmpi_file_read_at_f08_" c"pmpir_file_read_at_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_FILE_READ_AT_ALL",
-    mpi = "mpi_file_read_at_all",
-    mpi = "mpi_file_read_at_all_",
-    mpi = "mpi_file_read_at_all__",
-    mpi = "mpi_file_read_at_all_f08_"
-))]
+#[cfg(any(mpi = "mpi_file_read_at_all_", mpi = "mpi_file_read_at_all__", mpi = "mpi_file_read_at_all_f08_"))]
 #[inline]
 unsafe fn mpi_file_read_at_all_body(
     twin: unsafe extern "C-unwind" fn(
@@ -5305,16 +4555,12 @@ unsafe fn mpi_file_read_at_all_body(
 }
 
 exports! { mpi_file_read_at_all_body(fh: *mut Fint, offset: *mut Fint, buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, status: *mut Fint, ierror: *mut Fint):
-    "MPI_FILE_READ_AT_ALL" c"PMPI_FILE_READ_AT_ALL" c"PMPI_FILE_READ_AT_ALL";
-    "mpi_file_read_at_all" c"pmpi_file_read_at_all" c"pmpi_file_read_at_all";
     "mpi_file_read_at_all_" c"pmpi_file_read_at_all_" c"pmpi_file_read_at_all_";
     "mpi_file_read_at_all__" c"pmpi_file_read_at_all__" c"pmpi_file_read_at_all__";
     "mpi_file_read_at_all_f08_" c"pmpi_file_read_at_all_f08_" c"pmpir_file_read_at_all_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_FILE_READ_AT_ALL_BEGIN",
-    mpi = "mpi_file_read_at_all_begin",
     mpi = "mpi_file_read_at_all_begin_",
     mpi = "mpi_file_read_at_all_begin__",
     mpi = "mpi_file_read_at_all_begin_f08_"
@@ -5340,16 +4586,12 @@ unsafe fn mpi_file_read_at_all_begin_body(
 }
 
 exports! { mpi_file_read_at_all_begin_body(fh: *mut Fint, offset: *mut Fint, buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, ierror: *mut Fint):
-    "MPI_FILE_READ_AT_ALL_BEGIN" c"PMPI_FILE_READ_AT_ALL_BEGIN" c"PMPI_FILE_READ_AT_ALL_BEGIN";
-    "mpi_file_read_at_all_begin" c"pmpi_file_read_at_all_begin" c"pmpi_file_read_at_all_begin";
     "mpi_file_read_at_all_begin_" c"pmpi_file_read_at_all_begin_" c"pmpi_file_read_at_all_begin_";
     "mpi_file_read_at_all_begin__" c"pmpi_file_read_at_all_begin__" c"pmpi_file_read_at_all_begin__";
     "mpi_file_read_at_all_begin_f08_" c"pmpi_file_read_at_all_begin_f08_" c"pmpir_file_read_at_all_begin_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_FILE_READ_AT_ALL_END",
-    mpi = "mpi_file_read_at_all_end",
     mpi = "mpi_file_read_at_all_end_",
     mpi = "mpi_file_read_at_all_end__",
     mpi = "mpi_file_read_at_all_end_f08_"
@@ -5376,16 +4618,12 @@ unsafe fn mpi_file_read_at_all_end_body(
 }
 
 exports! { mpi_file_read_at_all_end_body(fh: *mut Fint, buf: *mut c_void, status: *mut Fint, ierror: *mut Fint):
-    "MPI_FILE_READ_AT_ALL_END" c"PMPI_FILE_READ_AT_ALL_END" c"PMPI_FILE_READ_AT_ALL_END";
-    "mpi_file_read_at_all_end" c"pmpi_file_read_at_all_end" c"pmpi_file_read_at_all_end";
     "mpi_file_read_at_all_end_" c"pmpi_file_read_at_all_end_" c"pmpi_file_read_at_all_end_";
     "mpi_file_read_at_all_end__" c"pmpi_file_read_at_all_end__" c"pmpi_file_read_at_all_end__";
     "mpi_file_read_at_all_end_f08_" c"pmpi_file_read_at_all_end_f08_" c"pmpir_file_read_at_all_end_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_FILE_READ_ORDERED",
-    mpi = "mpi_file_read_ordered",
     mpi = "mpi_file_read_ordered_",
     mpi = "mpi_file_read_ordered__",
     mpi = "mpi_file_read_ordered_f08_"
@@ -5418,16 +4656,12 @@ unsafe fn mpi_file_read_ordered_body(
 }
 
 exports! { mpi_file_read_ordered_body(fh: *mut Fint, buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, status: *mut Fint, ierror: *mut Fint):
-    "MPI_FILE_READ_ORDERED" c"PMPI_FILE_READ_ORDERED" c"PMPI_FILE_READ_ORDERED";
-    "mpi_file_read_ordered" c"pmpi_file_read_ordered" c"pmpi_file_read_ordered";
     "mpi_file_read_ordered_" c"pmpi_file_read_ordered_" c"pmpi_file_read_ordered_";
     "mpi_file_read_ordered__" c"pmpi_file_read_ordered__" c"pmpi_file_read_ordered__";
     "mpi_file_read_ordered_f08_" c"pmpi_file_read_ordered_f08_" c"pmpir_file_read_ordered_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_FILE_READ_ORDERED_BEGIN",
-    mpi = "mpi_file_read_ordered_begin",
     mpi = "mpi_file_read_ordered_begin_",
     mpi = "mpi_file_read_ordered_begin__",
     mpi = "mpi_file_read_ordered_begin_f08_"
@@ -5452,16 +4686,12 @@ unsafe fn mpi_file_read_ordered_begin_body(
 }
 
 exports! { mpi_file_read_ordered_begin_body(fh: *mut Fint, buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, ierror: *mut Fint):
-    "MPI_FILE_READ_ORDERED_BEGIN" c"PMPI_FILE_READ_ORDERED_BEGIN" c"PMPI_FILE_READ_ORDERED_BEGIN";
-    "mpi_file_read_ordered_begin" c"pmpi_file_read_ordered_begin" c"pmpi_file_read_ordered_begin";
     "mpi_file_read_ordered_begin_" c"pmpi_file_read_ordered_begin_" c"pmpi_file_read_ordered_begin_";
     "mpi_file_read_ordered_begin__" c"pmpi_file_read_ordered_begin__" c"pmpi_file_read_ordered_begin__";
     "mpi_file_read_ordered_begin_f08_" c"pmpi_file_read_ordered_begin_f08_" c"pmpir_file_read_ordered_begin_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_FILE_READ_ORDERED_END",
-    mpi = "mpi_file_read_ordered_end",
     mpi = "mpi_file_read_ordered_end_",
     mpi = "mpi_file_read_ordered_end__",
     mpi = "mpi_file_read_ordered_end_f08_"
@@ -5488,20 +4718,12 @@ unsafe fn mpi_file_read_ordered_end_body(
 }
 
 exports! { mpi_file_read_ordered_end_body(fh: *mut Fint, buf: *mut c_void, status: *mut Fint, ierror: *mut Fint):
-    "MPI_FILE_READ_ORDERED_END" c"PMPI_FILE_READ_ORDERED_END" c"PMPI_FILE_READ_ORDERED_END";
-    "mpi_file_read_ordered_end" c"pmpi_file_read_ordered_end" c"pmpi_file_read_ordered_end";
     "mpi_file_read_ordered_end_" c"pmpi_file_read_ordered_end_" c"pmpi_file_read_ordered_end_";
     "mpi_file_read_ordered_end__" c"pmpi_file_read_ordered_end__" c"pmpi_file_read_ordered_end__";
     "mpi_file_read_ordered_end_f08_" c"pmpi_file_read_ordered_end_f08_" c"pmpir_file_read_ordered_end_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_FILE_READ_SHARED",
-    mpi = "mpi_file_read_shared",
-    mpi = "mpi_file_read_shared_",
-    mpi = "mpi_file_read_shared__",
-    mpi = "mpi_file_read_shared_f08_"
-))]
+#[cfg(any(mpi = "mpi_file_read_shared_", mpi = "mpi_file_read_shared__", mpi = "mpi_file_read_shared_f08_"))]
 #[inline]
 unsafe fn mpi_file_read_shared_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut c_void, *mut Fint, *mut Fint, *mut Fint, *mut Fint),
@@ -5530,20 +4752,12 @@ unsafe fn mpi_file_read_shared_body(
 }
 
 exports! { mpi_file_read_shared_body(fh: *mut Fint, buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, status: *mut Fint, ierror: *mut Fint):
-    "MPI_FILE_READ_SHARED" c"PMPI_FILE_READ_SHARED" c"PMPI_FILE_READ_SHARED";
-    "mpi_file_read_shared" c"pmpi_file_read_shared" c"pmpi_file_read_shared";
     "mpi_file_read_shared_" c"pmpi_file_read_shared_" c"pmpi_file_read_shared_";
     "mpi_file_read_shared__" c"pmpi_file_read_shared__" c"pmpi_file_read_shared__";
     "mpi_file_read_shared_f08_" c"pmpi_file_read_shared_f08_" c"pmpir_file_read_shared_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_FILE_SEEK",
-    mpi = "mpi_file_seek",
-    mpi = "mpi_file_seek_",
-    mpi = "mpi_file_seek__",
-    mpi = "mpi_file_seek_f08_"
-))]
+#[cfg(any(mpi = "mpi_file_seek_", mpi = "mpi_file_seek__", mpi = "mpi_file_seek_f08_"))]
 #[inline]
 unsafe fn mpi_file_seek_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint),
@@ -5563,20 +4777,12 @@ unsafe fn mpi_file_seek_body(
 }
 
 exports! { mpi_file_seek_body(fh: *mut Fint, offset: *mut Fint, whence: *mut Fint, ierror: *mut Fint):
-    "MPI_FILE_SEEK" c"PMPI_FILE_SEEK" c"PMPI_FILE_SEEK";
-    "mpi_file_seek" c"pmpi_file_seek" c"pmpi_file_seek";
     "mpi_file_seek_" c"pmpi_file_seek_" c"pmpi_file_seek_";
     "mpi_file_seek__" c"pmpi_file_seek__" c"pmpi_file_seek__";
     "mpi_file_seek_f08_" c"pmpi_file_seek_f08_" c"pmpir_file_seek_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_FILE_SEEK_SHARED",
-    mpi = "mpi_file_seek_shared",
-    mpi = "mpi_file_seek_shared_",
-    mpi = "mpi_file_seek_shared__",
-    mpi = "mpi_file_seek_shared_f08_"
-))]
+#[cfg(any(mpi = "mpi_file_seek_shared_", mpi = "mpi_file_seek_shared__", mpi = "mpi_file_seek_shared_f08_"))]
 #[inline]
 unsafe fn mpi_file_seek_shared_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint),
@@ -5596,16 +4802,12 @@ unsafe fn mpi_file_seek_shared_body(
 }
 
 exports! { mpi_file_seek_shared_body(fh: *mut Fint, offset: *mut Fint, whence: *mut Fint, ierror: *mut Fint):
-    "MPI_FILE_SEEK_SHARED" c"PMPI_FILE_SEEK_SHARED" c"PMPI_FILE_SEEK_SHARED";
-    "mpi_file_seek_shared" c"pmpi_file_seek_shared" c"pmpi_file_seek_shared";
     "mpi_file_seek_shared_" c"pmpi_file_seek_shared_" c"pmpi_file_seek_shared_";
     "mpi_file_seek_shared__" c"pmpi_file_seek_shared__" c"pmpi_file_seek_shared__";
     "mpi_file_seek_shared_f08_" c"pmpi_file_seek_shared_f08_" c"pmpir_file_seek_shared_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_FILE_SET_ATOMICITY",
-    mpi = "mpi_file_set_atomicity",
     mpi = "mpi_file_set_atomicity_",
     mpi = "mpi_file_set_atomicity__",
     mpi = "mpi_file_set_atomicity_f08_"
@@ -5628,20 +4830,12 @@ unsafe fn mpi_file_set_atomicity_body(
 }
 
 exports! { mpi_file_set_atomicity_body(fh: *mut Fint, flag: *mut Fint, ierror: *mut Fint):
-    "MPI_FILE_SET_ATOMICITY" c"PMPI_FILE_SET_ATOMICITY" c"PMPI_FILE_SET_ATOMICITY";
-    "mpi_file_set_atomicity" c"pmpi_file_set_atomicity" c"pmpi_file_set_atomicity";
     "mpi_file_set_atomicity_" c"pmpi_file_set_atomicity_" c"pmpi_file_set_atomicity_";
     "mpi_file_set_atomicity__" c"pmpi_file_set_atomicity__" c"pmpi_file_set_atomicity__";
     "mpi_file_set_atomicity_f08_" c"pmpi_file_set_atomicity_f08_" c"pmpir_file_set_atomicity_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_FILE_SET_INFO",
-    mpi = "mpi_file_set_info",
-    mpi = "mpi_file_set_info_",
-    mpi = "mpi_file_set_info__",
-    mpi = "mpi_file_set_info_f08_"
-))]
+#[cfg(any(mpi = "mpi_file_set_info_", mpi = "mpi_file_set_info__", mpi = "mpi_file_set_info_f08_"))]
 #[inline]
 unsafe fn mpi_file_set_info_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint),
@@ -5660,20 +4854,12 @@ unsafe fn mpi_file_set_info_body(
 }
 
 exports! { mpi_file_set_info_body(fh: *mut Fint, info: *mut Fint, ierror: *mut Fint):
-    "MPI_FILE_SET_INFO" c"PMPI_FILE_SET_INFO" c"PMPI_FILE_SET_INFO";
-    "mpi_file_set_info" c"pmpi_file_set_info" c"pmpi_file_set_info";
     "mpi_file_set_info_" c"pmpi_file_set_info_" c"pmpi_file_set_info_";
     "mpi_file_set_info__" c"pmpi_file_set_info__" c"pmpi_file_set_info__";
     "mpi_file_set_info_f08_" c"pmpi_file_set_info_f08_" c"pmpir_file_set_info_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_FILE_SET_SIZE",
-    mpi = "mpi_file_set_size",
-    mpi = "mpi_file_set_size_",
-    mpi = "mpi_file_set_size__",
-    mpi = "mpi_file_set_size_f08_"
-))]
+#[cfg(any(mpi = "mpi_file_set_size_", mpi = "mpi_file_set_size__", mpi = "mpi_file_set_size_f08_"))]
 #[inline]
 unsafe fn mpi_file_set_size_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint),
@@ -5692,20 +4878,12 @@ unsafe fn mpi_file_set_size_body(
 }
 
 exports! { mpi_file_set_size_body(fh: *mut Fint, size: *mut Fint, ierror: *mut Fint):
-    "MPI_FILE_SET_SIZE" c"PMPI_FILE_SET_SIZE" c"PMPI_FILE_SET_SIZE";
-    "mpi_file_set_size" c"pmpi_file_set_size" c"pmpi_file_set_size";
     "mpi_file_set_size_" c"pmpi_file_set_size_" c"pmpi_file_set_size_";
     "mpi_file_set_size__" c"pmpi_file_set_size__" c"pmpi_file_set_size__";
     "mpi_file_set_size_f08_" c"pmpi_file_set_size_f08_" c"pmpir_file_set_size_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_FILE_SET_VIEW",
-    mpi = "mpi_file_set_view",
-    mpi = "mpi_file_set_view_",
-    mpi = "mpi_file_set_view__",
-    mpi = "mpi_file_set_view_f08_"
-))]
+#[cfg(any(mpi = "mpi_file_set_view_", mpi = "mpi_file_set_view__", mpi = "mpi_file_set_view_f08_"))]
 #[inline]
 unsafe fn mpi_file_set_view_body(
     twin: unsafe extern "C-unwind" fn(
@@ -5740,20 +4918,12 @@ unsafe fn mpi_file_set_view_body(
 }
 
 exports! { mpi_file_set_view_body(fh: *mut Fint, disp: *mut Fint, etype: *mut Fint, filetype: *mut Fint, datarep: *const c_char, info: *mut Fint, ierror: *mut Fint, datarep_length: usize):
-    "MPI_FILE_SET_VIEW" c"PMPI_FILE_SET_VIEW" c"PMPI_FILE_SET_VIEW";
-    "mpi_file_set_view" c"pmpi_file_set_view" c"pmpi_file_set_view";
     "mpi_file_set_view_" c"pmpi_file_set_view_" c"pmpi_file_set_view_";
     "mpi_file_set_view__" c"pmpi_file_set_view__" c"pmpi_file_set_view__";
     "mpi_file_set_view_f08_" c"pmpi_file_set_view_f08_" c"pmpir_file_set_view_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_FILE_SYNC",
-    mpi = "mpi_file_sync",
-    mpi = "mpi_file_sync_",
-    mpi = "mpi_file_sync__",
-    mpi = "mpi_file_sync_f08_"
-))]
+#[cfg(any(mpi = "mpi_file_sync_", mpi = "mpi_file_sync__", mpi = "mpi_file_sync_f08_"))]
 #[inline]
 unsafe fn mpi_file_sync_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint),
@@ -5771,20 +4941,12 @@ unsafe fn mpi_file_sync_body(
 }
 
 exports! { mpi_file_sync_body(fh: *mut Fint, ierror: *mut Fint):
-    "MPI_FILE_SYNC" c"PMPI_FILE_SYNC" c"PMPI_FILE_SYNC";
-    "mpi_file_sync" c"pmpi_file_sync" c"pmpi_file_sync";
     "mpi_file_sync_" c"pmpi_file_sync_" c"pmpi_file_sync_";
     "mpi_file_sync__" c"pmpi_file_sync__" c"pmpi_file_sync__";
     "mpi_file_sync_f08_" c"pmpi_file_sync_f08_" c"pmpir_file_sync_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_FILE_WRITE",
-    mpi = "mpi_file_write",
-    mpi = "mpi_file_write_",
-    mpi = "mpi_file_write__",
-    mpi = "mpi_file_write_f08_"
-))]
+#[cfg(any(mpi = "mpi_file_write_", mpi = "mpi_file_write__", mpi = "mpi_file_write_f08_"))]
 #[inline]
 unsafe fn mpi_file_write_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *const c_void, *mut Fint, *mut Fint, *mut Fint, *mut Fint),
@@ -5813,20 +4975,12 @@ unsafe fn mpi_file_write_body(
 }
 
 exports! { mpi_file_write_body(fh: *mut Fint, buf: *const c_void, count: *mut Fint, datatype: *mut Fint, status: *mut Fint, ierror: *mut Fint):
-    "MPI_FILE_WRITE" c"PMPI_FILE_WRITE" c"PMPI_FILE_WRITE";
-    "mpi_file_write" c"pmpi_file_write" c"pmpi_file_write";
     "mpi_file_write_" c"pmpi_file_write_" c"pmpi_file_write_";
     "mpi_file_write__" c"pmpi_file_write__" c"pmpi_file_write__";
     "mpi_file_write_f08_" c"pmpi_file_write_f08_" c"pmpir_file_write_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_FILE_WRITE_ALL",
-    mpi = "mpi_file_write_all",
-    mpi = "mpi_file_write_all_",
-    mpi = "mpi_file_write_all__",
-    mpi = "mpi_file_write_all_f08_"
-))]
+#[cfg(any(mpi = "mpi_file_write_all_", mpi = "mpi_file_write_all__", mpi = "mpi_file_write_all_f08_"))]
 #[inline]
 unsafe fn mpi_file_write_all_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *const c_void, *mut Fint, *mut Fint, *mut Fint, *mut Fint),
@@ -5855,16 +5009,12 @@ unsafe fn mpi_file_write_all_body(
 }
 
 exports! { mpi_file_write_all_body(fh: *mut Fint, buf: *const c_void, count: *mut Fint, datatype: *mut Fint, status: *mut Fint, ierror: *mut Fint):
-    "MPI_FILE_WRITE_ALL" c"PMPI_FILE_WRITE_ALL" c"PMPI_FILE_WRITE_ALL";
-    "mpi_file_write_all" c"pmpi_file_write_all" c"pmpi_file_write_all";
     "mpi_file_write_all_" c"pmpi_file_write_all_" c"pmpi_file_write_all_";
     "mpi_file_write_all__" c"pmpi_file_write_all__" c"pmpi_file_write_all__";
     "mpi_file_write_all_f08_" c"pmpi_file_write_all_f08_" c"pmpir_file_write_all_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_FILE_WRITE_ALL_BEGIN",
-    mpi = "mpi_file_write_all_begin",
     mpi = "mpi_file_write_all_begin_",
     mpi = "mpi_file_write_all_begin__",
     mpi = "mpi_file_write_all_begin_f08_"
@@ -5889,16 +5039,12 @@ unsafe fn mpi_file_write_all_begin_body(
 }
 
 exports! { mpi_file_write_all_begin_body(fh: *mut Fint, buf: *const c_void, count: *mut Fint, datatype: *mut Fint, ierror: *mut Fint):
-    "MPI_FILE_WRITE_ALL_BEGIN" c"PMPI_FILE_WRITE_ALL_BEGIN" c"PMPI_FILE_WRITE_ALL_BEGIN";
-    "mpi_file_write_all_begin" c"pmpi_file_write_all_begin" c"pmpi_file_write_all_begin";
     "mpi_file_write_all_begin_" c"pmpi_file_write_all_begin_" c"pmpi_file_write_all_begin_";
     "mpi_file_write_all_begin__" c"pmpi_file_write_all_begin__" c"pmpi_file_write_all_begin__";
     "mpi_file_write_all_begin_f08_" c"pmpi_file_write_all_begin_f08_" c"pmpir_file_write_all_begin_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_FILE_WRITE_ALL_END",
-    mpi = "mpi_file_write_all_end",
     mpi = "mpi_file_write_all_end_",
     mpi = "mpi_file_write_all_end__",
     mpi = "mpi_file_write_all_end_f08_"
@@ -5925,20 +5071,12 @@ unsafe fn mpi_file_write_all_end_body(
 }
 
 exports! { mpi_file_write_all_end_body(fh: *mut Fint, buf: *const c_void, status: *mut Fint, ierror: *mut Fint):
-    "MPI_FILE_WRITE_ALL_END" c"PMPI_FILE_WRITE_ALL_END" c"PMPI_FILE_WRITE_ALL_END";
-    "mpi_file_write_all_end" c"pmpi_file_write_all_end" c"pmpi_file_write_all_end";
     "mpi_file_write_all_end_" c"pmpi_file_write_all_end_" c"pmpi_file_write_all_end_";
     "mpi_file_write_all_end__" c"pmpi_file_write_all_end__" c"pmpi_file_write_all_end__";
     "mpi_file_write_all_end_f08_" c"pmpi_file_write_all_end_f08_" c"pmpir_file_write_all_end_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_FILE_WRITE_AT",
-    mpi = "mpi_file_write_at",
-    mpi = "mpi_file_write_at_",
-    mpi = "mpi_file_write_at__",
-    mpi = "mpi_file_write_at_f08_"
-))]
+#[cfg(any(mpi = "mpi_file_write_at_", mpi = "mpi_file_write_at__", mpi = "mpi_file_write_at_f08_"))]
 #[inline]
 unsafe fn mpi_file_write_at_body(
     twin: unsafe extern "C-unwind" fn(
@@ -5976,16 +5114,12 @@ unsafe fn mpi_file_write_at_body(
 }
 
 exports! { mpi_file_write_at_body(fh: *mut Fint, offset: *mut Fint, buf: *const c_void, count: *mut Fint, datatype: *mut Fint, status: *mut Fint, ierror: *mut Fint):
-    "MPI_FILE_WRITE_AT" c"PMPI_FILE_WRITE_AT" c"PMPI_FILE_WRITE_AT";
-    "mpi_file_write_at" c"pmpi_file_write_at" c"pmpi_file_write_at";
     "mpi_file_write_at_" c"pmpi_file_write_at_" c"pmpi_file_write_at_";
     "mpi_file_write_at__" c"pmpi_file_write_at__" c"pmpi_file_write_at__";
     "mpi_file_write_at_f08_" c"pmpi_file_write_at_f08_" c"pmpir_file_write_at_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_FILE_WRITE_AT_ALL",
-    mpi = "mpi_file_write_at_all",
     mpi = "mpi_file_write_at_all_",
     mpi = "mpi_file_write_at_all__",
     mpi = "mpi_file_write_at_all_f08_"
@@ -6027,16 +5161,12 @@ unsafe fn mpi_file_write_at_all_body(
 }
 
 exports! { mpi_file_write_at_all_body(fh: *mut Fint, offset: *mut Fint, buf: *const c_void, count: *mut Fint, datatype: *mut Fint, status: *mut Fint, ierror: *mut Fint):
-    "MPI_FILE_WRITE_AT_ALL" c"PMPI_FILE_WRITE_AT_ALL" c"PMPI_FILE_WRITE_AT_ALL";
-    "mpi_file_write_at_all" c"pmpi_file_write_at_all" c"pmpi_file_write_at_all";
     "mpi_file_write_at_all_" c"pmpi_file_write_at_all_" c"pmpi_file_write_at_all_";
     "mpi_file_write_at_all__" c"pmpi_file_write_at_all__" c"pmpi_file_write_at_all__";
     "mpi_file_write_at_all_f08_" c"pmpi_file_write_at_all_f08_" c"pmpir_file_write_at_all_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_FILE_WRITE_AT_ALL_BEGIN",
-    mpi = "mpi_file_write_at_all_begin",
     mpi = "mpi_file_write_at_all_begin_",
     mpi = "mpi_file_write_at_all_begin__",
     mpi = "mpi_file_write_at_all_begin_f08_"
@@ -6062,16 +5192,12 @@ unsafe fn mpi_file_write_at_all_begin_body(
 }
 
 exports! { mpi_file_write_at_all_begin_body(fh: *mut Fint, offset: *mut Fint, buf: *const c_void, count: *mut Fint, datatype: *mut Fint, ierror: *mut Fint):
-    "MPI_FILE_WRITE_AT_ALL_BEGIN" c"PMPI_FILE_WRITE_AT_ALL_BEGIN" c"PMPI_FILE_WRITE_AT_ALL_BEGIN";
-    "mpi_file_write_at_all_begin" c"pmpi_file_write_at_all_begin" c"pmpi_file_write_at_all_begin";
     "mpi_file_write_at_all_begin_" c"pmpi_file_write_at_all_begin_" c"pmpi_file_write_at_all_begin_";
     "mpi_file_write_at_all_begin__" c"pmpi_file_write_at_all_begin__" c"pmpi_file_write_at_all_begin__";
     "mpi_file_write_at_all_begin_f08_" c"pmpi_file_write_at_all_begin_f08_" c"pmpir_file_write_at_all_begin_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_FILE_WRITE_AT_ALL_END",
-    mpi = "mpi_file_write_at_all_end",
     mpi = "mpi_file_write_at_all_end_",
     mpi = "mpi_file_write_at_all_end__",
     mpi = "mpi_file_write_at_all_end_f08_"
@@ -6098,16 +5224,12 @@ unsafe fn mpi_file_write_at_all_end_body(
 }
 
 exports! { mpi_file_write_at_all_end_body(fh: *mut Fint, buf: *const c_void, status: *mut Fint, ierror: *mut Fint):
-    "MPI_FILE_WRITE_AT_ALL_END" c"PMPI_FILE_WRITE_AT_ALL_END" c"PMPI_FILE_WRITE_AT_ALL_END";
-    "mpi_file_write_at_all_end" c"pmpi_file_write_at_all_end" c"pmpi_file_write_at_all_end";
     "mpi_file_write_at_all_end_" c"pmpi_file_write_at_all_end_" c"pmpi_file_write_at_all_end_";
     "mpi_file_write_at_all_end__" c"pmpi_file_write_at_all_end__" c"pmpi_file_write_at_all_end__";
     "mpi_file_write_at_all_end_f08_" c"pmpi_file_write_at_all_end_f08_" c"pmpir_file_write_at_all_end_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_FILE_WRITE_ORDERED",
-    mpi = "mpi_file_write_ordered",
     mpi = "mpi_file_write_ordered_",
     mpi = "mpi_file_write_ordered__",
     mpi = "mpi_file_write_ordered_f08_"
@@ -6140,16 +5262,12 @@ unsafe fn mpi_file_write_ordered_body(
 }
 
 exports! { mpi_file_write_ordered_body(fh: *mut Fint, buf: *const c_void, count: *mut Fint, datatype: *mut Fint, status: *mut Fint, ierror: *mut Fint):
-    "MPI_FILE_WRITE_ORDERED" c"PMPI_FILE_WRITE_ORDERED" c"PMPI_FILE_WRITE_ORDERED";
-    "mpi_file_write_ordered" c"pmpi_file_write_ordered" c"pmpi_file_write_ordered";
     "mpi_file_write_ordered_" c"pmpi_file_write_ordered_" c"pmpi_file_write_ordered_";
     "mpi_file_write_ordered__" c"pmpi_file_write_ordered__" c"pmpi_file_write_ordered__";
     "mpi_file_write_ordered_f08_" c"pmpi_file_write_ordered_f08_" c"pmpir_file_write_ordered_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_FILE_WRITE_ORDERED_BEGIN",
-    mpi = "mpi_file_write_ordered_begin",
     mpi = "mpi_file_write_ordered_begin_",
     mpi = "mpi_file_write_ordered_begin__",
     mpi = "mpi_file_write_ordered_begin_f08_"
@@ -6174,16 +5292,12 @@ unsafe fn mpi_file_write_ordered_begin_body(
 }
 
 exports! { mpi_file_write_ordered_begin_body(fh: *mut Fint, buf: *const c_void, count: *mut Fint, datatype: *mut Fint, ierror: *mut Fint):
-    "MPI_FILE_WRITE_ORDERED_BEGIN" c"PMPI_FILE_WRITE_ORDERED_BEGIN" c"PMPI_FILE_WRITE_ORDERED_BEGIN";
-    "mpi_file_write_ordered_begin" c"pmpi_file_write_ordered_begin" c"pmpi_file_write_ordered_begin";
     "mpi_file_write_ordered_begin_" c"pmpi_file_write_ordered_begin_" c"pmpi_file_write_ordered_begin_";
     "mpi_file_write_ordered_begin__" c"pmpi_file_write_ordered_begin__" c"pmpi_file_write_ordered_begin__";
     "mpi_file_write_ordered_begin_f08_" c"pmpi_file_write_ordered_begin_f08_" c"pmpir_file_write_ordered_begin_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_FILE_WRITE_ORDERED_END",
-    mpi = "mpi_file_write_ordered_end",
     mpi = "mpi_file_write_ordered_end_",
     mpi = "mpi_file_write_ordered_end__",
     mpi = "mpi_file_write_ordered_end_f08_"
@@ -6210,16 +5324,12 @@ unsafe fn mpi_file_write_ordered_end_body(
 }
 
 exports! { mpi_file_write_ordered_end_body(fh: *mut Fint, buf: *const c_void, status: *mut Fint, ierror: *mut Fint):
-    "MPI_FILE_WRITE_ORDERED_END" c"PMPI_FILE_WRITE_ORDERED_END" c"PMPI_FILE_WRITE_ORDERED_END";
-    "mpi_file_write_ordered_end" c"pmpi_file_write_ordered_end" c"pmpi_file_write_ordered_end";
     "mpi_file_write_ordered_end_" c"pmpi_file_write_ordered_end_" c"pmpi_file_write_ordered_end_";
     "mpi_file_write_ordered_end__" c"pmpi_file_write_ordered_end__" c"pmpi_file_write_ordered_end__";
     "mpi_file_write_ordered_end_f08_" c"pmpi_file_write_ordered_end_f08_" c"pmpir_file_write_ordered_end_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_FILE_WRITE_SHARED",
-    mpi = "mpi_file_write_shared",
     mpi = "mpi_file_write_shared_",
     mpi = "mpi_file_write_shared__",
     mpi = "mpi_file_write_shared_f08_"
@@ -6252,40 +5362,24 @@ unsafe fn mpi_file_write_shared_body(
 }
 
 exports! { mpi_file_write_shared_body(fh: *mut Fint, buf: *const c_void, count: *mut Fint, datatype: *mut Fint, status: *mut Fint, ierror: *mut Fint):
-    "MPI_FILE_WRITE_SHARED" c"PMPI_FILE_WRITE_SHARED" c"PMPI_FILE_WRITE_SHARED";
-    "mpi_file_write_shared" c"pmpi_file_write_shared" c"pmpi_file_write_shared";
     "mpi_file_write_shared_" c"pmpi_file_write_shared_" c"pmpi_file_write_shared_";
     "mpi_file_write_shared__" c"pmpi_file_write_shared__" c"pmpi_file_write_shared__";
     "mpi_file_write_shared_f08_" c"pmpi_file_write_shared_f08_" c"pmpir_file_write_shared_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_FINALIZE",
-    mpi = "mpi_finalize",
-    mpi = "mpi_finalize_",
-    mpi = "mpi_finalize__",
-    mpi = "mpi_finalize_f08_"
-))]
+#[cfg(any(mpi = "mpi_finalize_", mpi = "mpi_finalize__", mpi = "mpi_finalize_f08_"))]
 #[inline]
 unsafe fn mpi_finalize_body(twin: unsafe extern "C-unwind" fn(*mut Fint), ierror: *mut Fint) {
     unsafe { by_hand::finalize(|| fortran::code(ierror, |ierror| twin(ierror))) };
 }
 
 exports! { mpi_finalize_body(ierror: *mut Fint):
-    "MPI_FINALIZE" c"PMPI_FINALIZE" c"PMPI_FINALIZE";
-    "mpi_finalize" c"pmpi_finalize" c"pmpi_finalize";
     "mpi_finalize_" c"pmpi_finalize_" c"pmpi_finalize_";
     "mpi_finalize__" c"pmpi_finalize__" c"pmpi_finalize__";
     "mpi_finalize_f08_" c"pmpi_finalize_f08_" c"pmpir_finalize_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_GATHER",
-    mpi = "mpi_gather",
-    mpi = "mpi_gather_",
-    mpi = "mpi_gather__",
-    mpi = "mpi_gather_f08_"
-))]
+#[cfg(any(mpi = "mpi_gather_", mpi = "mpi_gather__", mpi = "mpi_gather_f08_"))]
 #[inline]
 unsafe fn mpi_gather_body(
     twin: unsafe extern "C-unwind" fn(
@@ -6337,20 +5431,12 @@ unsafe fn mpi_gather_body(
 }
 
 exports! { mpi_gather_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, root: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
-    "MPI_GATHER" c"PMPI_GATHER" c"PMPI_GATHER";
-    "mpi_gather" c"pmpi_gather" c"pmpi_gather";
     "mpi_gather_" c"pmpi_gather_" c"pmpi_gather_";
     "mpi_gather__" c"pmpi_gather__" c"pmpi_gather__";
     "mpi_gather_f08_" c"pmpi_gather_f08_" c"pmpir_gather_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_GATHER_INIT",
-    mpi = "mpi_gather_init",
-    mpi = "mpi_gather_init_",
-    mpi = "mpi_gather_init__",
-    mpi = "mpi_gather_init_f08_"
-))]
+#[cfg(any(mpi = "mpi_gather_init_", mpi = "mpi_gather_init__", mpi = "mpi_gather_init_f08_"))]
 #[inline]
 unsafe fn mpi_gather_init_body(
     twin: unsafe extern "C-unwind" fn(
@@ -6412,20 +5498,12 @@ unsafe fn mpi_gather_init_body(
 }
 
 exports! { mpi_gather_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, root: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_GATHER_INIT" c"PMPI_GATHER_INIT" c"PMPI_GATHER_INIT";
-    "mpi_gather_init" c"pmpi_gather_init" c"pmpi_gather_init";
     "mpi_gather_init_" c"pmpi_gather_init_" c"pmpi_gather_init_";
     "mpi_gather_init__" c"pmpi_gather_init__" c"pmpi_gather_init__";
     "mpi_gather_init_f08_" c"pmpi_gather_init_f08_" c"pmpir_gather_init_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_GATHERV",
-    mpi = "mpi_gatherv",
-    mpi = "mpi_gatherv_",
-    mpi = "mpi_gatherv__",
-    mpi = "mpi_gatherv_f08_"
-))]
+#[cfg(any(mpi = "mpi_gatherv_", mpi = "mpi_gatherv__", mpi = "mpi_gatherv_f08_"))]
 #[inline]
 unsafe fn mpi_gatherv_body(
     twin: unsafe extern "C-unwind" fn(
@@ -6482,20 +5560,12 @@ unsafe fn mpi_gatherv_body(
 }
 
 exports! { mpi_gatherv_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, displs: *mut Fint, recvtype: *mut Fint, root: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
-    "MPI_GATHERV" c"PMPI_GATHERV" c"PMPI_GATHERV";
-    "mpi_gatherv" c"pmpi_gatherv" c"pmpi_gatherv";
     "mpi_gatherv_" c"pmpi_gatherv_" c"pmpi_gatherv_";
     "mpi_gatherv__" c"pmpi_gatherv__" c"pmpi_gatherv__";
     "mpi_gatherv_f08_" c"pmpi_gatherv_f08_" c"pmpir_gatherv_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_GATHERV_INIT",
-    mpi = "mpi_gatherv_init",
-    mpi = "mpi_gatherv_init_",
-    mpi = "mpi_gatherv_init__",
-    mpi = "mpi_gatherv_init_f08_"
-))]
+#[cfg(any(mpi = "mpi_gatherv_init_", mpi = "mpi_gatherv_init__", mpi = "mpi_gatherv_init_f08_"))]
 #[inline]
 unsafe fn mpi_gatherv_init_body(
     twin: unsafe extern "C-unwind" fn(
@@ -6560,14 +5630,12 @@ unsafe fn mpi_gatherv_init_body(
 }
 
 exports! { mpi_gatherv_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, displs: *mut Fint, recvtype: *mut Fint, root: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_GATHERV_INIT" c"PMPI_GATHERV_INIT" c"PMPI_GATHERV_INIT";
-    "mpi_gatherv_init" c"pmpi_gatherv_init" c"pmpi_gatherv_init";
     "mpi_gatherv_init_" c"pmpi_gatherv_init_" c"pmpi_gatherv_init_";
     "mpi_gatherv_init__" c"pmpi_gatherv_init__" c"pmpi_gatherv_init__";
     "mpi_gatherv_init_f08_" c"pmpi_gatherv_init_f08_" c"pmpir_gatherv_init_f08_";
 }
 
-#[cfg(any(mpi = "MPI_GET", mpi = "mpi_get", mpi = "mpi_get_", mpi = "mpi_get__", mpi = "mpi_get_f08_"))]
+#[cfg(any(mpi = "mpi_get_", mpi = "mpi_get__", mpi = "mpi_get_f08_"))]
 #[inline]
 unsafe fn mpi_get_body(
     twin: unsafe extern "C-unwind" fn(
@@ -6632,20 +5700,12 @@ unsafe fn mpi_get_body(
 }
 
 exports! { mpi_get_body(origin_addr: *mut c_void, origin_count: *mut Fint, origin_datatype: *mut Fint, target_rank: *mut Fint, target_disp: *mut Fint, target_count: *mut Fint, target_datatype: *mut Fint, win: *mut Fint, ierror: *mut Fint):
-    "MPI_GET" c"PMPI_GET" c"PMPI_GET";
-    "mpi_get" c"pmpi_get" c"pmpi_get";
     "mpi_get_" c"pmpi_get_" c"pmpi_get_";
     "mpi_get__" c"pmpi_get__" c"pmpi_get__";
     "mpi_get_f08_" c"pmpi_get_f08_" c"pmpir_get_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_GET_ACCUMULATE",
-    mpi = "mpi_get_accumulate",
-    mpi = "mpi_get_accumulate_",
-    mpi = "mpi_get_accumulate__",
-    mpi = "mpi_get_accumulate_f08_"
-))]
+#[cfg(any(mpi = "mpi_get_accumulate_", mpi = "mpi_get_accumulate__", mpi = "mpi_get_accumulate_f08_"))]
 #[inline]
 unsafe fn mpi_get_accumulate_body(
     twin: unsafe extern "C-unwind" fn(
@@ -6728,20 +5788,12 @@ unsafe fn mpi_get_accumulate_body(
 }
 
 exports! { mpi_get_accumulate_body(origin_addr: *const c_void, origin_count: *mut Fint, origin_datatype: *mut Fint, result_addr: *mut c_void, result_count: *mut Fint, result_datatype: *mut Fint, target_rank: *mut Fint, target_disp: *mut Fint, target_count: *mut Fint, target_datatype: *mut Fint, op: *mut Fint, win: *mut Fint, ierror: *mut Fint):
-    "MPI_GET_ACCUMULATE" c"PMPI_GET_ACCUMULATE" c"PMPI_GET_ACCUMULATE";
-    "mpi_get_accumulate" c"pmpi_get_accumulate" c"pmpi_get_accumulate";
     "mpi_get_accumulate_" c"pmpi_get_accumulate_" c"pmpi_get_accumulate_";
     "mpi_get_accumulate__" c"pmpi_get_accumulate__" c"pmpi_get_accumulate__";
     "mpi_get_accumulate_f08_" c"pmpi_get_accumulate_f08_" c"pmpir_get_accumulate_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_GRAPH_CREATE",
-    mpi = "mpi_graph_create",
-    mpi = "mpi_graph_create_",
-    mpi = "mpi_graph_create__",
-    mpi = "mpi_graph_create_f08_"
-))]
+#[cfg(any(mpi = "mpi_graph_create_", mpi = "mpi_graph_create__", mpi = "mpi_graph_create_f08_"))]
 #[inline]
 unsafe fn mpi_graph_create_body(
     twin: unsafe extern "C-unwind" fn(
@@ -6780,20 +5832,12 @@ unsafe fn mpi_graph_create_body(
 }
 
 exports! { mpi_graph_create_body(comm_old: *mut Fint, nnodes: *mut Fint, index: *mut Fint, edges: *mut Fint, reorder: *mut Fint, comm_graph: *mut Fint, ierror: *mut Fint):
-    "MPI_GRAPH_CREATE" c"PMPI_GRAPH_CREATE" c"PMPI_GRAPH_CREATE";
-    "mpi_graph_create" c"pmpi_graph_create" c"pmpi_graph_create";
     "mpi_graph_create_" c"pmpi_graph_create_" c"pmpi_graph_create_";
     "mpi_graph_create__" c"pmpi_graph_create__" c"pmpi_graph_create__";
     "mpi_graph_create_f08_" c"pmpi_graph_create_f08_" c"pmpir_graph_create_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_GRAPH_MAP",
-    mpi = "mpi_graph_map",
-    mpi = "mpi_graph_map_",
-    mpi = "mpi_graph_map__",
-    mpi = "mpi_graph_map_f08_"
-))]
+#[cfg(any(mpi = "mpi_graph_map_", mpi = "mpi_graph_map__", mpi = "mpi_graph_map_f08_"))]
 #[inline]
 unsafe fn mpi_graph_map_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint, *mut Fint, *mut Fint),
@@ -6815,16 +5859,12 @@ unsafe fn mpi_graph_map_body(
 }
 
 exports! { mpi_graph_map_body(comm: *mut Fint, nnodes: *mut Fint, index: *mut Fint, edges: *mut Fint, newrank: *mut Fint, ierror: *mut Fint):
-    "MPI_GRAPH_MAP" c"PMPI_GRAPH_MAP" c"PMPI_GRAPH_MAP";
-    "mpi_graph_map" c"pmpi_graph_map" c"pmpi_graph_map";
     "mpi_graph_map_" c"pmpi_graph_map_" c"pmpi_graph_map_";
     "mpi_graph_map__" c"pmpi_graph_map__" c"pmpi_graph_map__";
     "mpi_graph_map_f08_" c"pmpi_graph_map_f08_" c"pmpir_graph_map_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_GREQUEST_COMPLETE",
-    mpi = "mpi_grequest_complete",
     mpi = "mpi_grequest_complete_",
     mpi = "mpi_grequest_complete__",
     mpi = "mpi_grequest_complete_f08_"
@@ -6843,20 +5883,12 @@ unsafe fn mpi_grequest_complete_body(
 }
 
 exports! { mpi_grequest_complete_body(request: *mut Fint, ierror: *mut Fint):
-    "MPI_GREQUEST_COMPLETE" c"PMPI_GREQUEST_COMPLETE" c"PMPI_GREQUEST_COMPLETE";
-    "mpi_grequest_complete" c"pmpi_grequest_complete" c"pmpi_grequest_complete";
     "mpi_grequest_complete_" c"pmpi_grequest_complete_" c"pmpi_grequest_complete_";
     "mpi_grequest_complete__" c"pmpi_grequest_complete__" c"pmpi_grequest_complete__";
     "mpi_grequest_complete_f08_" c"pmpi_grequest_complete_f08_" c"pmpir_grequest_complete_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_GREQUEST_START",
-    mpi = "mpi_grequest_start",
-    mpi = "mpi_grequest_start_",
-    mpi = "mpi_grequest_start__",
-    mpi = "mpi_grequest_start_f08_"
-))]
+#[cfg(any(mpi = "mpi_grequest_start_", mpi = "mpi_grequest_start__", mpi = "mpi_grequest_start_f08_"))]
 #[inline]
 unsafe fn mpi_grequest_start_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint, *mut Fint, *mut Fint),
@@ -6878,20 +5910,12 @@ unsafe fn mpi_grequest_start_body(
 }
 
 exports! { mpi_grequest_start_body(query_fn: *mut Fint, free_fn: *mut Fint, cancel_fn: *mut Fint, extra_state: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_GREQUEST_START" c"PMPI_GREQUEST_START" c"PMPI_GREQUEST_START";
-    "mpi_grequest_start" c"pmpi_grequest_start" c"pmpi_grequest_start";
     "mpi_grequest_start_" c"pmpi_grequest_start_" c"pmpi_grequest_start_";
     "mpi_grequest_start__" c"pmpi_grequest_start__" c"pmpi_grequest_start__";
     "mpi_grequest_start_f08_" c"pmpi_grequest_start_f08_" c"pmpir_grequest_start_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_IALLGATHER",
-    mpi = "mpi_iallgather",
-    mpi = "mpi_iallgather_",
-    mpi = "mpi_iallgather__",
-    mpi = "mpi_iallgather_f08_"
-))]
+#[cfg(any(mpi = "mpi_iallgather_", mpi = "mpi_iallgather__", mpi = "mpi_iallgather_f08_"))]
 #[inline]
 unsafe fn mpi_iallgather_body(
     twin: unsafe extern "C-unwind" fn(
@@ -6943,20 +5967,12 @@ unsafe fn mpi_iallgather_body(
 }
 
 exports! { mpi_iallgather_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_IALLGATHER" c"PMPI_IALLGATHER" c"PMPI_IALLGATHER";
-    "mpi_iallgather" c"pmpi_iallgather" c"pmpi_iallgather";
     "mpi_iallgather_" c"pmpi_iallgather_" c"pmpi_iallgather_";
     "mpi_iallgather__" c"pmpi_iallgather__" c"pmpi_iallgather__";
     "mpi_iallgather_f08_" c"pmpi_iallgather_f08_" c"pmpir_iallgather_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_IALLGATHERV",
-    mpi = "mpi_iallgatherv",
-    mpi = "mpi_iallgatherv_",
-    mpi = "mpi_iallgatherv__",
-    mpi = "mpi_iallgatherv_f08_"
-))]
+#[cfg(any(mpi = "mpi_iallgatherv_", mpi = "mpi_iallgatherv__", mpi = "mpi_iallgatherv_f08_"))]
 #[inline]
 unsafe fn mpi_iallgatherv_body(
     twin: unsafe extern "C-unwind" fn(
@@ -7013,20 +6029,12 @@ unsafe fn mpi_iallgatherv_body(
 }
 
 exports! { mpi_iallgatherv_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, displs: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_IALLGATHERV" c"PMPI_IALLGATHERV" c"PMPI_IALLGATHERV";
-    "mpi_iallgatherv" c"pmpi_iallgatherv" c"pmpi_iallgatherv";
     "mpi_iallgatherv_" c"pmpi_iallgatherv_" c"pmpi_iallgatherv_";
     "mpi_iallgatherv__" c"pmpi_iallgatherv__" c"pmpi_iallgatherv__";
     "mpi_iallgatherv_f08_" c"pmpi_iallgatherv_f08_" c"pmpir_iallgatherv_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_IALLREDUCE",
-    mpi = "mpi_iallreduce",
-    mpi = "mpi_iallreduce_",
-    mpi = "mpi_iallreduce__",
-    mpi = "mpi_iallreduce_f08_"
-))]
+#[cfg(any(mpi = "mpi_iallreduce_", mpi = "mpi_iallreduce__", mpi = "mpi_iallreduce_f08_"))]
 #[inline]
 unsafe fn mpi_iallreduce_body(
     twin: unsafe extern "C-unwind" fn(
@@ -7067,20 +6075,12 @@ unsafe fn mpi_iallreduce_body(
 }
 
 exports! { mpi_iallreduce_body(sendbuf: *const c_void, recvbuf: *mut c_void, count: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_IALLREDUCE" c"PMPI_IALLREDUCE" c"PMPI_IALLREDUCE";
-    "mpi_iallreduce" c"pmpi_iallreduce" c"pmpi_iallreduce";
     "mpi_iallreduce_" c"pmpi_iallreduce_" c"pmpi_iallreduce_";
     "mpi_iallreduce__" c"pmpi_iallreduce__" c"pmpi_iallreduce__";
     "mpi_iallreduce_f08_" c"pmpi_iallreduce_f08_" c"pmpir_iallreduce_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_IALLTOALL",
-    mpi = "mpi_ialltoall",
-    mpi = "mpi_ialltoall_",
-    mpi = "mpi_ialltoall__",
-    mpi = "mpi_ialltoall_f08_"
-))]
+#[cfg(any(mpi = "mpi_ialltoall_", mpi = "mpi_ialltoall__", mpi = "mpi_ialltoall_f08_"))]
 #[inline]
 unsafe fn mpi_ialltoall_body(
     twin: unsafe extern "C-unwind" fn(
@@ -7132,20 +6132,12 @@ unsafe fn mpi_ialltoall_body(
 }
 
 exports! { mpi_ialltoall_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_IALLTOALL" c"PMPI_IALLTOALL" c"PMPI_IALLTOALL";
-    "mpi_ialltoall" c"pmpi_ialltoall" c"pmpi_ialltoall";
     "mpi_ialltoall_" c"pmpi_ialltoall_" c"pmpi_ialltoall_";
     "mpi_ialltoall__" c"pmpi_ialltoall__" c"pmpi_ialltoall__";
     "mpi_ialltoall_f08_" c"pmpi_ialltoall_f08_" c"pmpir_ialltoall_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_IALLTOALLV",
-    mpi = "mpi_ialltoallv",
-    mpi = "mpi_ialltoallv_",
-    mpi = "mpi_ialltoallv__",
-    mpi = "mpi_ialltoallv_f08_"
-))]
+#[cfg(any(mpi = "mpi_ialltoallv_", mpi = "mpi_ialltoallv__", mpi = "mpi_ialltoallv_f08_"))]
 #[inline]
 unsafe fn mpi_ialltoallv_body(
     twin: unsafe extern "C-unwind" fn(
@@ -7207,20 +6199,12 @@ unsafe fn mpi_ialltoallv_body(
 }
 
 exports! { mpi_ialltoallv_body(sendbuf: *const c_void, sendcounts: *mut Fint, sdispls: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, rdispls: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_IALLTOALLV" c"PMPI_IALLTOALLV" c"PMPI_IALLTOALLV";
-    "mpi_ialltoallv" c"pmpi_ialltoallv" c"pmpi_ialltoallv";
     "mpi_ialltoallv_" c"pmpi_ialltoallv_" c"pmpi_ialltoallv_";
     "mpi_ialltoallv__" c"pmpi_ialltoallv__" c"pmpi_ialltoallv__";
     "mpi_ialltoallv_f08_" c"pmpi_ialltoallv_f08_" c"pmpir_ialltoallv_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_IALLTOALLW",
-    mpi = "mpi_ialltoallw",
-    mpi = "mpi_ialltoallw_",
-    mpi = "mpi_ialltoallw__",
-    mpi = "mpi_ialltoallw_f08_"
-))]
+#[cfg(any(mpi = "mpi_ialltoallw_", mpi = "mpi_ialltoallw__", mpi = "mpi_ialltoallw_f08_"))]
 #[inline]
 unsafe fn mpi_ialltoallw_body(
     twin: unsafe extern "C-unwind" fn(
@@ -7282,20 +6266,12 @@ unsafe fn mpi_ialltoallw_body(
 }
 
 exports! { mpi_ialltoallw_body(sendbuf: *const c_void, sendcounts: *mut Fint, sdispls: *mut Fint, sendtypes: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, rdispls: *mut Fint, recvtypes: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_IALLTOALLW" c"PMPI_IALLTOALLW" c"PMPI_IALLTOALLW";
-    "mpi_ialltoallw" c"pmpi_ialltoallw" c"pmpi_ialltoallw";
     "mpi_ialltoallw_" c"pmpi_ialltoallw_" c"pmpi_ialltoallw_";
     "mpi_ialltoallw__" c"pmpi_ialltoallw__" c"pmpi_ialltoallw__";
     "mpi_ialltoallw_f08_" c"pmpi_ialltoallw_f08_" c"pmpir_ialltoallw_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_IBARRIER",
-    mpi = "mpi_ibarrier",
-    mpi = "mpi_ibarrier_",
-    mpi = "mpi_ibarrier__",
-    mpi = "mpi_ibarrier_f08_"
-))]
+#[cfg(any(mpi = "mpi_ibarrier_", mpi = "mpi_ibarrier__", mpi = "mpi_ibarrier_f08_"))]
 #[inline]
 unsafe fn mpi_ibarrier_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint),
@@ -7318,20 +6294,12 @@ unsafe fn mpi_ibarrier_body(
 }
 
 exports! { mpi_ibarrier_body(comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_IBARRIER" c"PMPI_IBARRIER" c"PMPI_IBARRIER";
-    "mpi_ibarrier" c"pmpi_ibarrier" c"pmpi_ibarrier";
     "mpi_ibarrier_" c"pmpi_ibarrier_" c"pmpi_ibarrier_";
     "mpi_ibarrier__" c"pmpi_ibarrier__" c"pmpi_ibarrier__";
     "mpi_ibarrier_f08_" c"pmpi_ibarrier_f08_" c"pmpir_ibarrier_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_IBCAST",
-    mpi = "mpi_ibcast",
-    mpi = "mpi_ibcast_",
-    mpi = "mpi_ibcast__",
-    mpi = "mpi_ibcast_f08_"
-))]
+#[cfg(any(mpi = "mpi_ibcast_", mpi = "mpi_ibcast__", mpi = "mpi_ibcast_f08_"))]
 #[inline]
 unsafe fn mpi_ibcast_body(
     twin: unsafe extern "C-unwind" fn(
@@ -7366,20 +6334,12 @@ unsafe fn mpi_ibcast_body(
 }
 
 exports! { mpi_ibcast_body(buffer: *mut c_void, count: *mut Fint, datatype: *mut Fint, root: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_IBCAST" c"PMPI_IBCAST" c"PMPI_IBCAST";
-    "mpi_ibcast" c"pmpi_ibcast" c"pmpi_ibcast";
     "mpi_ibcast_" c"pmpi_ibcast_" c"pmpi_ibcast_";
     "mpi_ibcast__" c"pmpi_ibcast__" c"pmpi_ibcast__";
     "mpi_ibcast_f08_" c"pmpi_ibcast_f08_" c"pmpir_ibcast_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_IBSEND",
-    mpi = "mpi_ibsend",
-    mpi = "mpi_ibsend_",
-    mpi = "mpi_ibsend__",
-    mpi = "mpi_ibsend_f08_"
-))]
+#[cfg(any(mpi = "mpi_ibsend_", mpi = "mpi_ibsend__", mpi = "mpi_ibsend_f08_"))]
 #[inline]
 unsafe fn mpi_ibsend_body(
     twin: unsafe extern "C-unwind" fn(
@@ -7417,20 +6377,12 @@ unsafe fn mpi_ibsend_body(
 }
 
 exports! { mpi_ibsend_body(buf: *const c_void, count: *mut Fint, datatype: *mut Fint, dest: *mut Fint, tag: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_IBSEND" c"PMPI_IBSEND" c"PMPI_IBSEND";
-    "mpi_ibsend" c"pmpi_ibsend" c"pmpi_ibsend";
     "mpi_ibsend_" c"pmpi_ibsend_" c"pmpi_ibsend_";
     "mpi_ibsend__" c"pmpi_ibsend__" c"pmpi_ibsend__";
     "mpi_ibsend_f08_" c"pmpi_ibsend_f08_" c"pmpir_ibsend_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_IEXSCAN",
-    mpi = "mpi_iexscan",
-    mpi = "mpi_iexscan_",
-    mpi = "mpi_iexscan__",
-    mpi = "mpi_iexscan_f08_"
-))]
+#[cfg(any(mpi = "mpi_iexscan_", mpi = "mpi_iexscan__", mpi = "mpi_iexscan_f08_"))]
 #[inline]
 unsafe fn mpi_iexscan_body(
     twin: unsafe extern "C-unwind" fn(
@@ -7471,20 +6423,12 @@ unsafe fn mpi_iexscan_body(
 }
 
 exports! { mpi_iexscan_body(sendbuf: *const c_void, recvbuf: *mut c_void, count: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_IEXSCAN" c"PMPI_IEXSCAN" c"PMPI_IEXSCAN";
-    "mpi_iexscan" c"pmpi_iexscan" c"pmpi_iexscan";
     "mpi_iexscan_" c"pmpi_iexscan_" c"pmpi_iexscan_";
     "mpi_iexscan__" c"pmpi_iexscan__" c"pmpi_iexscan__";
     "mpi_iexscan_f08_" c"pmpi_iexscan_f08_" c"pmpir_iexscan_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_IGATHER",
-    mpi = "mpi_igather",
-    mpi = "mpi_igather_",
-    mpi = "mpi_igather__",
-    mpi = "mpi_igather_f08_"
-))]
+#[cfg(any(mpi = "mpi_igather_", mpi = "mpi_igather__", mpi = "mpi_igather_f08_"))]
 #[inline]
 unsafe fn mpi_igather_body(
     twin: unsafe extern "C-unwind" fn(
@@ -7542,20 +6486,12 @@ unsafe fn mpi_igather_body(
 }
 
 exports! { mpi_igather_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, root: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_IGATHER" c"PMPI_IGATHER" c"PMPI_IGATHER";
-    "mpi_igather" c"pmpi_igather" c"pmpi_igather";
     "mpi_igather_" c"pmpi_igather_" c"pmpi_igather_";
     "mpi_igather__" c"pmpi_igather__" c"pmpi_igather__";
     "mpi_igather_f08_" c"pmpi_igather_f08_" c"pmpir_igather_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_IGATHERV",
-    mpi = "mpi_igatherv",
-    mpi = "mpi_igatherv_",
-    mpi = "mpi_igatherv__",
-    mpi = "mpi_igatherv_f08_"
-))]
+#[cfg(any(mpi = "mpi_igatherv_", mpi = "mpi_igatherv__", mpi = "mpi_igatherv_f08_"))]
 #[inline]
 unsafe fn mpi_igatherv_body(
     twin: unsafe extern "C-unwind" fn(
@@ -7618,20 +6554,12 @@ unsafe fn mpi_igatherv_body(
 }
 
 exports! { mpi_igatherv_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, displs: *mut Fint, recvtype: *mut Fint, root: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_IGATHERV" c"PMPI_IGATHERV" c"PMPI_IGATHERV";
-    "mpi_igatherv" c"pmpi_igatherv" c"pmpi_igatherv";
     "mpi_igatherv_" c"pmpi_igatherv_" c"pmpi_igatherv_";
     "mpi_igatherv__" c"pmpi_igatherv__" c"pmpi_igatherv__";
     "mpi_igatherv_f08_" c"pmpi_igatherv_f08_" c"pmpir_igatherv_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_IMPROBE",
-    mpi = "mpi_improbe",
-    mpi = "mpi_improbe_",
-    mpi = "mpi_improbe__",
-    mpi = "mpi_improbe_f08_"
-))]
+#[cfg(any(mpi = "mpi_improbe_", mpi = "mpi_improbe__", mpi = "mpi_improbe_f08_"))]
 #[inline]
 unsafe fn mpi_improbe_body(
     twin: unsafe extern "C-unwind" fn(
@@ -7666,20 +6594,12 @@ unsafe fn mpi_improbe_body(
 }
 
 exports! { mpi_improbe_body(source: *mut Fint, tag: *mut Fint, comm: *mut Fint, flag: *mut Fint, message: *mut Fint, status: *mut Fint, ierror: *mut Fint):
-    "MPI_IMPROBE" c"PMPI_IMPROBE" c"PMPI_IMPROBE";
-    "mpi_improbe" c"pmpi_improbe" c"pmpi_improbe";
     "mpi_improbe_" c"pmpi_improbe_" c"pmpi_improbe_";
     "mpi_improbe__" c"pmpi_improbe__" c"pmpi_improbe__";
     "mpi_improbe_f08_" c"pmpi_improbe_f08_" c"pmpir_improbe_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_IMRECV",
-    mpi = "mpi_imrecv",
-    mpi = "mpi_imrecv_",
-    mpi = "mpi_imrecv__",
-    mpi = "mpi_imrecv_f08_"
-))]
+#[cfg(any(mpi = "mpi_imrecv_", mpi = "mpi_imrecv__", mpi = "mpi_imrecv_f08_"))]
 #[inline]
 unsafe fn mpi_imrecv_body(
     twin: unsafe extern "C-unwind" fn(*mut c_void, *mut Fint, *mut Fint, *mut Fint, *mut Fint, *mut Fint),
@@ -7705,16 +6625,12 @@ unsafe fn mpi_imrecv_body(
 }
 
 exports! { mpi_imrecv_body(buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, message: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_IMRECV" c"PMPI_IMRECV" c"PMPI_IMRECV";
-    "mpi_imrecv" c"pmpi_imrecv" c"pmpi_imrecv";
     "mpi_imrecv_" c"pmpi_imrecv_" c"pmpi_imrecv_";
     "mpi_imrecv__" c"pmpi_imrecv__" c"pmpi_imrecv__";
     "mpi_imrecv_f08_" c"pmpi_imrecv_f08_" c"pmpir_imrecv_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_INEIGHBOR_ALLGATHER",
-    mpi = "mpi_ineighbor_allgather",
     mpi = "mpi_ineighbor_allgather_",
     mpi = "mpi_ineighbor_allgather__",
     mpi = "mpi_ineighbor_allgather_f08_"
@@ -7763,16 +6679,12 @@ unsafe fn mpi_ineighbor_allgather_body(
 }
 
 exports! { mpi_ineighbor_allgather_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_INEIGHBOR_ALLGATHER" c"PMPI_INEIGHBOR_ALLGATHER" c"PMPI_INEIGHBOR_ALLGATHER";
-    "mpi_ineighbor_allgather" c"pmpi_ineighbor_allgather" c"pmpi_ineighbor_allgather";
     "mpi_ineighbor_allgather_" c"pmpi_ineighbor_allgather_" c"pmpi_ineighbor_allgather_";
     "mpi_ineighbor_allgather__" c"pmpi_ineighbor_allgather__" c"pmpi_ineighbor_allgather__";
     "mpi_ineighbor_allgather_f08_" c"pmpi_ineighbor_allgather_f08_" c"pmpir_ineighbor_allgather_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_INEIGHBOR_ALLGATHERV",
-    mpi = "mpi_ineighbor_allgatherv",
     mpi = "mpi_ineighbor_allgatherv_",
     mpi = "mpi_ineighbor_allgatherv__",
     mpi = "mpi_ineighbor_allgatherv_f08_"
@@ -7826,16 +6738,12 @@ unsafe fn mpi_ineighbor_allgatherv_body(
 }
 
 exports! { mpi_ineighbor_allgatherv_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, displs: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_INEIGHBOR_ALLGATHERV" c"PMPI_INEIGHBOR_ALLGATHERV" c"PMPI_INEIGHBOR_ALLGATHERV";
-    "mpi_ineighbor_allgatherv" c"pmpi_ineighbor_allgatherv" c"pmpi_ineighbor_allgatherv";
     "mpi_ineighbor_allgatherv_" c"pmpi_ineighbor_allgatherv_" c"pmpi_ineighbor_allgatherv_";
     "mpi_ineighbor_allgatherv__" c"pmpi_ineighbor_allgatherv__" c"pmpi_ineighbor_allgatherv__";
     "mpi_ineighbor_allgatherv_f08_" c"pmpi_ineighbor_allgatherv_f08_" c"pmpir_ineighbor_allgatherv_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_INEIGHBOR_ALLTOALL",
-    mpi = "mpi_ineighbor_alltoall",
     mpi = "mpi_ineighbor_alltoall_",
     mpi = "mpi_ineighbor_alltoall__",
     mpi = "mpi_ineighbor_alltoall_f08_"
@@ -7884,16 +6792,12 @@ unsafe fn mpi_ineighbor_alltoall_body(
 }
 
 exports! { mpi_ineighbor_alltoall_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_INEIGHBOR_ALLTOALL" c"PMPI_INEIGHBOR_ALLTOALL" c"PMPI_INEIGHBOR_ALLTOALL";
-    "mpi_ineighbor_alltoall" c"pmpi_ineighbor_alltoall" c"pmpi_ineighbor_alltoall";
     "mpi_ineighbor_alltoall_" c"pmpi_ineighbor_alltoall_" c"pmpi_ineighbor_alltoall_";
     "mpi_ineighbor_alltoall__" c"pmpi_ineighbor_alltoall__" c"pmpi_ineighbor_alltoall__";
     "mpi_ineighbor_alltoall_f08_" c"pmpi_ineighbor_alltoall_f08_" c"pmpir_ineighbor_alltoall_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_INEIGHBOR_ALLTOALLV",
-    mpi = "mpi_ineighbor_alltoallv",
     mpi = "mpi_ineighbor_alltoallv_",
     mpi = "mpi_ineighbor_alltoallv__",
     mpi = "mpi_ineighbor_alltoallv_f08_"
@@ -7952,16 +6856,12 @@ unsafe fn mpi_ineighbor_alltoallv_body(
 }
 
 exports! { mpi_ineighbor_alltoallv_body(sendbuf: *const c_void, sendcounts: *mut Fint, sdispls: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, rdispls: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_INEIGHBOR_ALLTOALLV" c"PMPI_INEIGHBOR_ALLTOALLV" c"PMPI_INEIGHBOR_ALLTOALLV";
-    "mpi_ineighbor_alltoallv" c"pmpi_ineighbor_alltoallv" c"pmpi_ineighbor_alltoallv";
     "mpi_ineighbor_alltoallv_" c"pmpi_ineighbor_alltoallv_" c"pmpi_ineighbor_alltoallv_";
     "mpi_ineighbor_alltoallv__" c"pmpi_ineighbor_alltoallv__" c"pmpi_ineighbor_alltoallv__";
     "mpi_ineighbor_alltoallv_f08_" c"pmpi_ineighbor_alltoallv_f08_" c"pmpir_ineighbor_alltoallv_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_INEIGHBOR_ALLTOALLW",
-    mpi = "mpi_ineighbor_alltoallw",
     mpi = "mpi_ineighbor_alltoallw_",
     mpi = "mpi_ineighbor_alltoallw__",
     mpi = "mpi_ineighbor_alltoallw_f08_"
@@ -8020,34 +6920,24 @@ unsafe fn mpi_ineighbor_alltoallw_body(
 }
 
 exports! { mpi_ineighbor_alltoallw_body(sendbuf: *const c_void, sendcounts: *mut Fint, sdispls: *mut Fint, sendtypes: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, rdispls: *mut Fint, recvtypes: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_INEIGHBOR_ALLTOALLW" c"PMPI_INEIGHBOR_ALLTOALLW" c"PMPI_INEIGHBOR_ALLTOALLW";
-    "mpi_ineighbor_alltoallw" c"pmpi_ineighbor_alltoallw" c"pmpi_ineighbor_alltoallw";
     "mpi_ineighbor_alltoallw_" c"pmpi_ineighbor_alltoallw_" c"pmpi_ineighbor_alltoallw_";
     "mpi_ineighbor_alltoallw__" c"pmpi_ineighbor_alltoallw__" c"pmpi_ineighbor_alltoallw__";
     "mpi_ineighbor_alltoallw_f08_" c"pmpi_ineighbor_alltoallw_f08_" c"pmpir_ineighbor_alltoallw_f08_";
 }
 
-#[cfg(any(mpi = "MPI_INIT", mpi = "mpi_init", mpi = "mpi_init_", mpi = "mpi_init__", mpi = "mpi_init_f08_"))]
+#[cfg(any(mpi = "mpi_init_", mpi = "mpi_init__", mpi = "mpi_init_f08_"))]
 #[inline]
 unsafe fn mpi_init_body(twin: unsafe extern "C-unwind" fn(*mut Fint), ierror: *mut Fint) {
     unsafe { by_hand::init(|| fortran::code(ierror, |ierror| twin(ierror))) };
 }
 
 exports! { mpi_init_body(ierror: *mut Fint):
-    "MPI_INIT" c"PMPI_INIT" c"PMPI_INIT";
-    "mpi_init" c"pmpi_init" c"pmpi_init";
     "mpi_init_" c"pmpi_init_" c"pmpi_init_";
     "mpi_init__" c"pmpi_init__" c"pmpi_init__";
     "mpi_init_f08_" c"pmpi_init_f08_" c"pmpir_init_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_INIT_THREAD",
-    mpi = "mpi_init_thread",
-    mpi = "mpi_init_thread_",
-    mpi = "mpi_init_thread__",
-    mpi = "mpi_init_thread_f08_"
-))]
+#[cfg(any(mpi = "mpi_init_thread_", mpi = "mpi_init_thread__", mpi = "mpi_init_thread_f08_"))]
 #[inline]
 unsafe fn mpi_init_thread_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint),
@@ -8059,20 +6949,12 @@ unsafe fn mpi_init_thread_body(
 }
 
 exports! { mpi_init_thread_body(required: *mut Fint, provided: *mut Fint, ierror: *mut Fint):
-    "MPI_INIT_THREAD" c"PMPI_INIT_THREAD" c"PMPI_INIT_THREAD";
-    "mpi_init_thread" c"pmpi_init_thread" c"pmpi_init_thread";
     "mpi_init_thread_" c"pmpi_init_thread_" c"pmpi_init_thread_";
     "mpi_init_thread__" c"pmpi_init_thread__" c"pmpi_init_thread__";
     "mpi_init_thread_f08_" c"pmpi_init_thread_f08_" c"pmpir_init_thread_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_INTERCOMM_CREATE",
-    mpi = "mpi_intercomm_create",
-    mpi = "mpi_intercomm_create_",
-    mpi = "mpi_intercomm_create__",
-    mpi = "mpi_intercomm_create_f08_"
-))]
+#[cfg(any(mpi = "mpi_intercomm_create_", mpi = "mpi_intercomm_create__", mpi = "mpi_intercomm_create_f08_"))]
 #[inline]
 unsafe fn mpi_intercomm_create_body(
     twin: unsafe extern "C-unwind" fn(
@@ -8115,16 +6997,12 @@ unsafe fn mpi_intercomm_create_body(
 }
 
 exports! { mpi_intercomm_create_body(local_comm: *mut Fint, local_leader: *mut Fint, peer_comm: *mut Fint, remote_leader: *mut Fint, tag: *mut Fint, newintercomm: *mut Fint, ierror: *mut Fint):
-    "MPI_INTERCOMM_CREATE" c"PMPI_INTERCOMM_CREATE" c"PMPI_INTERCOMM_CREATE";
-    "mpi_intercomm_create" c"pmpi_intercomm_create" c"pmpi_intercomm_create";
     "mpi_intercomm_create_" c"pmpi_intercomm_create_" c"pmpi_intercomm_create_";
     "mpi_intercomm_create__" c"pmpi_intercomm_create__" c"pmpi_intercomm_create__";
     "mpi_intercomm_create_f08_" c"pmpi_intercomm_create_f08_" c"pmpir_intercomm_create_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_INTERCOMM_CREATE_FROM_GROUPS",
-    mpi = "mpi_intercomm_create_from_groups",
     mpi = "mpi_intercomm_create_from_groups_",
     mpi = "mpi_intercomm_create_from_groups__",
     mpi = "mpi_intercomm_create_from_groups_f08_"
@@ -8191,20 +7069,12 @@ unsafe fn mpi_intercomm_create_from_groups_body(
 }
 
 exports! { mpi_intercomm_create_from_groups_body(local_group: *mut Fint, local_leader: *mut Fint, remote_group: *mut Fint, remote_leader: *mut Fint, stringtag: *const c_char, info: *mut Fint, errhandler: *mut Fint, newintercomm: *mut Fint, ierror: *mut Fint, stringtag_length: usize):
-    "MPI_INTERCOMM_CREATE_FROM_GROUPS" c"PMPI_INTERCOMM_CREATE_FROM_GROUPS" c"PMPI_INTERCOMM_CREATE_FROM_GROUPS";
-    "mpi_intercomm_create_from_groups" c"pmpi_intercomm_create_from_groups" c"pmpi_intercomm_create_from_groups";
     "mpi_intercomm_create_from_groups_" c"pmpi_intercomm_create_from_groups_" c"pmpi_intercomm_create_from_groups_";
     "mpi_intercomm_create_from_groups__" c"pmpi_intercomm_create_from_groups__" c"pmpi_intercomm_create_from_groups__";
     "mpi_intercomm_create_from_groups_f08_" c"pmpi_intercomm_create_from_groups_f08_" c"pmpir_intercomm_create_from_groups_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_INTERCOMM_MERGE",
-    mpi = "mpi_intercomm_merge",
-    mpi = "mpi_intercomm_merge_",
-    mpi = "mpi_intercomm_merge__",
-    mpi = "mpi_intercomm_merge_f08_"
-))]
+#[cfg(any(mpi = "mpi_intercomm_merge_", mpi = "mpi_intercomm_merge__", mpi = "mpi_intercomm_merge_f08_"))]
 #[inline]
 unsafe fn mpi_intercomm_merge_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint),
@@ -8227,20 +7097,12 @@ unsafe fn mpi_intercomm_merge_body(
 }
 
 exports! { mpi_intercomm_merge_body(intercomm: *mut Fint, high: *mut Fint, newintracomm: *mut Fint, ierror: *mut Fint):
-    "MPI_INTERCOMM_MERGE" c"PMPI_INTERCOMM_MERGE" c"PMPI_INTERCOMM_MERGE";
-    "mpi_intercomm_merge" c"pmpi_intercomm_merge" c"pmpi_intercomm_merge";
     "mpi_intercomm_merge_" c"pmpi_intercomm_merge_" c"pmpi_intercomm_merge_";
     "mpi_intercomm_merge__" c"pmpi_intercomm_merge__" c"pmpi_intercomm_merge__";
     "mpi_intercomm_merge_f08_" c"pmpi_intercomm_merge_f08_" c"pmpir_intercomm_merge_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_IPROBE",
-    mpi = "mpi_iprobe",
-    mpi = "mpi_iprobe_",
-    mpi = "mpi_iprobe__",
-    mpi = "mpi_iprobe_f08_"
-))]
+#[cfg(any(mpi = "mpi_iprobe_", mpi = "mpi_iprobe__", mpi = "mpi_iprobe_f08_"))]
 #[inline]
 unsafe fn mpi_iprobe_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint, *mut Fint, *mut Fint),
@@ -8262,20 +7124,12 @@ unsafe fn mpi_iprobe_body(
 }
 
 exports! { mpi_iprobe_body(source: *mut Fint, tag: *mut Fint, comm: *mut Fint, flag: *mut Fint, status: *mut Fint, ierror: *mut Fint):
-    "MPI_IPROBE" c"PMPI_IPROBE" c"PMPI_IPROBE";
-    "mpi_iprobe" c"pmpi_iprobe" c"pmpi_iprobe";
     "mpi_iprobe_" c"pmpi_iprobe_" c"pmpi_iprobe_";
     "mpi_iprobe__" c"pmpi_iprobe__" c"pmpi_iprobe__";
     "mpi_iprobe_f08_" c"pmpi_iprobe_f08_" c"pmpir_iprobe_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_IRECV",
-    mpi = "mpi_irecv",
-    mpi = "mpi_irecv_",
-    mpi = "mpi_irecv__",
-    mpi = "mpi_irecv_f08_"
-))]
+#[cfg(any(mpi = "mpi_irecv_", mpi = "mpi_irecv__", mpi = "mpi_irecv_f08_"))]
 #[inline]
 unsafe fn mpi_irecv_body(
     twin: unsafe extern "C-unwind" fn(
@@ -8313,20 +7167,12 @@ unsafe fn mpi_irecv_body(
 }
 
 exports! { mpi_irecv_body(buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, source: *mut Fint, tag: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_IRECV" c"PMPI_IRECV" c"PMPI_IRECV";
-    "mpi_irecv" c"pmpi_irecv" c"pmpi_irecv";
     "mpi_irecv_" c"pmpi_irecv_" c"pmpi_irecv_";
     "mpi_irecv__" c"pmpi_irecv__" c"pmpi_irecv__";
     "mpi_irecv_f08_" c"pmpi_irecv_f08_" c"pmpir_irecv_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_IREDUCE",
-    mpi = "mpi_ireduce",
-    mpi = "mpi_ireduce_",
-    mpi = "mpi_ireduce__",
-    mpi = "mpi_ireduce_f08_"
-))]
+#[cfg(any(mpi = "mpi_ireduce_", mpi = "mpi_ireduce__", mpi = "mpi_ireduce_f08_"))]
 #[inline]
 unsafe fn mpi_ireduce_body(
     twin: unsafe extern "C-unwind" fn(
@@ -8369,20 +7215,12 @@ unsafe fn mpi_ireduce_body(
 }
 
 exports! { mpi_ireduce_body(sendbuf: *const c_void, recvbuf: *mut c_void, count: *mut Fint, datatype: *mut Fint, op: *mut Fint, root: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_IREDUCE" c"PMPI_IREDUCE" c"PMPI_IREDUCE";
-    "mpi_ireduce" c"pmpi_ireduce" c"pmpi_ireduce";
     "mpi_ireduce_" c"pmpi_ireduce_" c"pmpi_ireduce_";
     "mpi_ireduce__" c"pmpi_ireduce__" c"pmpi_ireduce__";
     "mpi_ireduce_f08_" c"pmpi_ireduce_f08_" c"pmpir_ireduce_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_IREDUCE_SCATTER",
-    mpi = "mpi_ireduce_scatter",
-    mpi = "mpi_ireduce_scatter_",
-    mpi = "mpi_ireduce_scatter__",
-    mpi = "mpi_ireduce_scatter_f08_"
-))]
+#[cfg(any(mpi = "mpi_ireduce_scatter_", mpi = "mpi_ireduce_scatter__", mpi = "mpi_ireduce_scatter_f08_"))]
 #[inline]
 unsafe fn mpi_ireduce_scatter_body(
     twin: unsafe extern "C-unwind" fn(
@@ -8423,16 +7261,12 @@ unsafe fn mpi_ireduce_scatter_body(
 }
 
 exports! { mpi_ireduce_scatter_body(sendbuf: *const c_void, recvbuf: *mut c_void, recvcounts: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_IREDUCE_SCATTER" c"PMPI_IREDUCE_SCATTER" c"PMPI_IREDUCE_SCATTER";
-    "mpi_ireduce_scatter" c"pmpi_ireduce_scatter" c"pmpi_ireduce_scatter";
     "mpi_ireduce_scatter_" c"pmpi_ireduce_scatter_" c"pmpi_ireduce_scatter_";
     "mpi_ireduce_scatter__" c"pmpi_ireduce_scatter__" c"pmpi_ireduce_scatter__";
     "mpi_ireduce_scatter_f08_" c"pmpi_ireduce_scatter_f08_" c"pmpir_ireduce_scatter_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_IREDUCE_SCATTER_BLOCK",
-    mpi = "mpi_ireduce_scatter_block",
     mpi = "mpi_ireduce_scatter_block_",
     mpi = "mpi_ireduce_scatter_block__",
     mpi = "mpi_ireduce_scatter_block_f08_"
@@ -8477,20 +7311,12 @@ unsafe fn mpi_ireduce_scatter_block_body(
 }
 
 exports! { mpi_ireduce_scatter_block_body(sendbuf: *const c_void, recvbuf: *mut c_void, recvcount: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_IREDUCE_SCATTER_BLOCK" c"PMPI_IREDUCE_SCATTER_BLOCK" c"PMPI_IREDUCE_SCATTER_BLOCK";
-    "mpi_ireduce_scatter_block" c"pmpi_ireduce_scatter_block" c"pmpi_ireduce_scatter_block";
     "mpi_ireduce_scatter_block_" c"pmpi_ireduce_scatter_block_" c"pmpi_ireduce_scatter_block_";
     "mpi_ireduce_scatter_block__" c"pmpi_ireduce_scatter_block__" c"pmpi_ireduce_scatter_block__";
     "mpi_ireduce_scatter_block_f08_" c"pmpi_ireduce_scatter_block_f08_" c"pmpir_ireduce_scatter_block_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_IRSEND",
-    mpi = "mpi_irsend",
-    mpi = "mpi_irsend_",
-    mpi = "mpi_irsend__",
-    mpi = "mpi_irsend_f08_"
-))]
+#[cfg(any(mpi = "mpi_irsend_", mpi = "mpi_irsend__", mpi = "mpi_irsend_f08_"))]
 #[inline]
 unsafe fn mpi_irsend_body(
     twin: unsafe extern "C-unwind" fn(
@@ -8528,20 +7354,12 @@ unsafe fn mpi_irsend_body(
 }
 
 exports! { mpi_irsend_body(buf: *const c_void, count: *mut Fint, datatype: *mut Fint, dest: *mut Fint, tag: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_IRSEND" c"PMPI_IRSEND" c"PMPI_IRSEND";
-    "mpi_irsend" c"pmpi_irsend" c"pmpi_irsend";
     "mpi_irsend_" c"pmpi_irsend_" c"pmpi_irsend_";
     "mpi_irsend__" c"pmpi_irsend__" c"pmpi_irsend__";
     "mpi_irsend_f08_" c"pmpi_irsend_f08_" c"pmpir_irsend_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_ISCAN",
-    mpi = "mpi_iscan",
-    mpi = "mpi_iscan_",
-    mpi = "mpi_iscan__",
-    mpi = "mpi_iscan_f08_"
-))]
+#[cfg(any(mpi = "mpi_iscan_", mpi = "mpi_iscan__", mpi = "mpi_iscan_f08_"))]
 #[inline]
 unsafe fn mpi_iscan_body(
     twin: unsafe extern "C-unwind" fn(
@@ -8582,20 +7400,12 @@ unsafe fn mpi_iscan_body(
 }
 
 exports! { mpi_iscan_body(sendbuf: *const c_void, recvbuf: *mut c_void, count: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_ISCAN" c"PMPI_ISCAN" c"PMPI_ISCAN";
-    "mpi_iscan" c"pmpi_iscan" c"pmpi_iscan";
     "mpi_iscan_" c"pmpi_iscan_" c"pmpi_iscan_";
     "mpi_iscan__" c"pmpi_iscan__" c"pmpi_iscan__";
     "mpi_iscan_f08_" c"pmpi_iscan_f08_" c"pmpir_iscan_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_ISCATTER",
-    mpi = "mpi_iscatter",
-    mpi = "mpi_iscatter_",
-    mpi = "mpi_iscatter__",
-    mpi = "mpi_iscatter_f08_"
-))]
+#[cfg(any(mpi = "mpi_iscatter_", mpi = "mpi_iscatter__", mpi = "mpi_iscatter_f08_"))]
 #[inline]
 unsafe fn mpi_iscatter_body(
     twin: unsafe extern "C-unwind" fn(
@@ -8653,20 +7463,12 @@ unsafe fn mpi_iscatter_body(
 }
 
 exports! { mpi_iscatter_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, root: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_ISCATTER" c"PMPI_ISCATTER" c"PMPI_ISCATTER";
-    "mpi_iscatter" c"pmpi_iscatter" c"pmpi_iscatter";
     "mpi_iscatter_" c"pmpi_iscatter_" c"pmpi_iscatter_";
     "mpi_iscatter__" c"pmpi_iscatter__" c"pmpi_iscatter__";
     "mpi_iscatter_f08_" c"pmpi_iscatter_f08_" c"pmpir_iscatter_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_ISCATTERV",
-    mpi = "mpi_iscatterv",
-    mpi = "mpi_iscatterv_",
-    mpi = "mpi_iscatterv__",
-    mpi = "mpi_iscatterv_f08_"
-))]
+#[cfg(any(mpi = "mpi_iscatterv_", mpi = "mpi_iscatterv__", mpi = "mpi_iscatterv_f08_"))]
 #[inline]
 unsafe fn mpi_iscatterv_body(
     twin: unsafe extern "C-unwind" fn(
@@ -8729,20 +7531,12 @@ unsafe fn mpi_iscatterv_body(
 }
 
 exports! { mpi_iscatterv_body(sendbuf: *const c_void, sendcounts: *mut Fint, displs: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, root: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_ISCATTERV" c"PMPI_ISCATTERV" c"PMPI_ISCATTERV";
-    "mpi_iscatterv" c"pmpi_iscatterv" c"pmpi_iscatterv";
     "mpi_iscatterv_" c"pmpi_iscatterv_" c"pmpi_iscatterv_";
     "mpi_iscatterv__" c"pmpi_iscatterv__" c"pmpi_iscatterv__";
     "mpi_iscatterv_f08_" c"pmpi_iscatterv_f08_" c"pmpir_iscatterv_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_ISEND",
-    mpi = "mpi_isend",
-    mpi = "mpi_isend_",
-    mpi = "mpi_isend__",
-    mpi = "mpi_isend_f08_"
-))]
+#[cfg(any(mpi = "mpi_isend_", mpi = "mpi_isend__", mpi = "mpi_isend_f08_"))]
 #[inline]
 unsafe fn mpi_isend_body(
     twin: unsafe extern "C-unwind" fn(
@@ -8780,20 +7574,12 @@ unsafe fn mpi_isend_body(
 }
 
 exports! { mpi_isend_body(buf: *const c_void, count: *mut Fint, datatype: *mut Fint, dest: *mut Fint, tag: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_ISEND" c"PMPI_ISEND" c"PMPI_ISEND";
-    "mpi_isend" c"pmpi_isend" c"pmpi_isend";
     "mpi_isend_" c"pmpi_isend_" c"pmpi_isend_";
     "mpi_isend__" c"pmpi_isend__" c"pmpi_isend__";
     "mpi_isend_f08_" c"pmpi_isend_f08_" c"pmpir_isend_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_ISENDRECV",
-    mpi = "mpi_isendrecv",
-    mpi = "mpi_isendrecv_",
-    mpi = "mpi_isendrecv__",
-    mpi = "mpi_isendrecv_f08_"
-))]
+#[cfg(any(mpi = "mpi_isendrecv_", mpi = "mpi_isendrecv__", mpi = "mpi_isendrecv_f08_"))]
 #[inline]
 unsafe fn mpi_isendrecv_body(
     twin: unsafe extern "C-unwind" fn(
@@ -8855,16 +7641,12 @@ unsafe fn mpi_isendrecv_body(
 }
 
 exports! { mpi_isendrecv_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, dest: *mut Fint, sendtag: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, source: *mut Fint, recvtag: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_ISENDRECV" c"PMPI_ISENDRECV" c"PMPI_ISENDRECV";
-    "mpi_isendrecv" c"pmpi_isendrecv" c"pmpi_isendrecv";
     "mpi_isendrecv_" c"pmpi_isendrecv_" c"pmpi_isendrecv_";
     "mpi_isendrecv__" c"pmpi_isendrecv__" c"pmpi_isendrecv__";
     "mpi_isendrecv_f08_" c"pmpi_isendrecv_f08_" c"pmpir_isendrecv_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_ISENDRECV_REPLACE",
-    mpi = "mpi_isendrecv_replace",
     mpi = "mpi_isendrecv_replace_",
     mpi = "mpi_isendrecv_replace__",
     mpi = "mpi_isendrecv_replace_f08_"
@@ -8916,20 +7698,12 @@ unsafe fn mpi_isendrecv_replace_body(
 }
 
 exports! { mpi_isendrecv_replace_body(buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, dest: *mut Fint, sendtag: *mut Fint, source: *mut Fint, recvtag: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_ISENDRECV_REPLACE" c"PMPI_ISENDRECV_REPLACE" c"PMPI_ISENDRECV_REPLACE";
-    "mpi_isendrecv_replace" c"pmpi_isendrecv_replace" c"pmpi_isendrecv_replace";
     "mpi_isendrecv_replace_" c"pmpi_isendrecv_replace_" c"pmpi_isendrecv_replace_";
     "mpi_isendrecv_replace__" c"pmpi_isendrecv_replace__" c"pmpi_isendrecv_replace__";
     "mpi_isendrecv_replace_f08_" c"pmpi_isendrecv_replace_f08_" c"pmpir_isendrecv_replace_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_ISSEND",
-    mpi = "mpi_issend",
-    mpi = "mpi_issend_",
-    mpi = "mpi_issend__",
-    mpi = "mpi_issend_f08_"
-))]
+#[cfg(any(mpi = "mpi_issend_", mpi = "mpi_issend__", mpi = "mpi_issend_f08_"))]
 #[inline]
 unsafe fn mpi_issend_body(
     twin: unsafe extern "C-unwind" fn(
@@ -8967,20 +7741,12 @@ unsafe fn mpi_issend_body(
 }
 
 exports! { mpi_issend_body(buf: *const c_void, count: *mut Fint, datatype: *mut Fint, dest: *mut Fint, tag: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_ISSEND" c"PMPI_ISSEND" c"PMPI_ISSEND";
-    "mpi_issend" c"pmpi_issend" c"pmpi_issend";
     "mpi_issend_" c"pmpi_issend_" c"pmpi_issend_";
     "mpi_issend__" c"pmpi_issend__" c"pmpi_issend__";
     "mpi_issend_f08_" c"pmpi_issend_f08_" c"pmpir_issend_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_MPROBE",
-    mpi = "mpi_mprobe",
-    mpi = "mpi_mprobe_",
-    mpi = "mpi_mprobe__",
-    mpi = "mpi_mprobe_f08_"
-))]
+#[cfg(any(mpi = "mpi_mprobe_", mpi = "mpi_mprobe__", mpi = "mpi_mprobe_f08_"))]
 #[inline]
 unsafe fn mpi_mprobe_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint, *mut Fint, *mut Fint),
@@ -9005,20 +7771,12 @@ unsafe fn mpi_mprobe_body(
 }
 
 exports! { mpi_mprobe_body(source: *mut Fint, tag: *mut Fint, comm: *mut Fint, message: *mut Fint, status: *mut Fint, ierror: *mut Fint):
-    "MPI_MPROBE" c"PMPI_MPROBE" c"PMPI_MPROBE";
-    "mpi_mprobe" c"pmpi_mprobe" c"pmpi_mprobe";
     "mpi_mprobe_" c"pmpi_mprobe_" c"pmpi_mprobe_";
     "mpi_mprobe__" c"pmpi_mprobe__" c"pmpi_mprobe__";
     "mpi_mprobe_f08_" c"pmpi_mprobe_f08_" c"pmpir_mprobe_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_MRECV",
-    mpi = "mpi_mrecv",
-    mpi = "mpi_mrecv_",
-    mpi = "mpi_mrecv__",
-    mpi = "mpi_mrecv_f08_"
-))]
+#[cfg(any(mpi = "mpi_mrecv_", mpi = "mpi_mrecv__", mpi = "mpi_mrecv_f08_"))]
 #[inline]
 unsafe fn mpi_mrecv_body(
     twin: unsafe extern "C-unwind" fn(*mut c_void, *mut Fint, *mut Fint, *mut Fint, *mut Fint, *mut Fint),
@@ -9047,16 +7805,12 @@ unsafe fn mpi_mrecv_body(
 }
 
 exports! { mpi_mrecv_body(buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, message: *mut Fint, status: *mut Fint, ierror: *mut Fint):
-    "MPI_MRECV" c"PMPI_MRECV" c"PMPI_MRECV";
-    "mpi_mrecv" c"pmpi_mrecv" c"pmpi_mrecv";
     "mpi_mrecv_" c"pmpi_mrecv_" c"pmpi_mrecv_";
     "mpi_mrecv__" c"pmpi_mrecv__" c"pmpi_mrecv__";
     "mpi_mrecv_f08_" c"pmpi_mrecv_f08_" c"pmpir_mrecv_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_NEIGHBOR_ALLGATHER",
-    mpi = "mpi_neighbor_allgather",
     mpi = "mpi_neighbor_allgather_",
     mpi = "mpi_neighbor_allgather__",
     mpi = "mpi_neighbor_allgather_f08_"
@@ -9100,16 +7854,12 @@ unsafe fn mpi_neighbor_allgather_body(
 }
 
 exports! { mpi_neighbor_allgather_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
-    "MPI_NEIGHBOR_ALLGATHER" c"PMPI_NEIGHBOR_ALLGATHER" c"PMPI_NEIGHBOR_ALLGATHER";
-    "mpi_neighbor_allgather" c"pmpi_neighbor_allgather" c"pmpi_neighbor_allgather";
     "mpi_neighbor_allgather_" c"pmpi_neighbor_allgather_" c"pmpi_neighbor_allgather_";
     "mpi_neighbor_allgather__" c"pmpi_neighbor_allgather__" c"pmpi_neighbor_allgather__";
     "mpi_neighbor_allgather_f08_" c"pmpi_neighbor_allgather_f08_" c"pmpir_neighbor_allgather_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_NEIGHBOR_ALLGATHER_INIT",
-    mpi = "mpi_neighbor_allgather_init",
     mpi = "mpi_neighbor_allgather_init_",
     mpi = "mpi_neighbor_allgather_init__",
     mpi = "mpi_neighbor_allgather_init_f08_"
@@ -9163,16 +7913,12 @@ unsafe fn mpi_neighbor_allgather_init_body(
 }
 
 exports! { mpi_neighbor_allgather_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_NEIGHBOR_ALLGATHER_INIT" c"PMPI_NEIGHBOR_ALLGATHER_INIT" c"PMPI_NEIGHBOR_ALLGATHER_INIT";
-    "mpi_neighbor_allgather_init" c"pmpi_neighbor_allgather_init" c"pmpi_neighbor_allgather_init";
     "mpi_neighbor_allgather_init_" c"pmpi_neighbor_allgather_init_" c"pmpi_neighbor_allgather_init_";
     "mpi_neighbor_allgather_init__" c"pmpi_neighbor_allgather_init__" c"pmpi_neighbor_allgather_init__";
     "mpi_neighbor_allgather_init_f08_" c"pmpi_neighbor_allgather_init_f08_" c"pmpir_neighbor_allgather_init_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_NEIGHBOR_ALLGATHERV",
-    mpi = "mpi_neighbor_allgatherv",
     mpi = "mpi_neighbor_allgatherv_",
     mpi = "mpi_neighbor_allgatherv__",
     mpi = "mpi_neighbor_allgatherv_f08_"
@@ -9220,16 +7966,12 @@ unsafe fn mpi_neighbor_allgatherv_body(
 }
 
 exports! { mpi_neighbor_allgatherv_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, displs: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
-    "MPI_NEIGHBOR_ALLGATHERV" c"PMPI_NEIGHBOR_ALLGATHERV" c"PMPI_NEIGHBOR_ALLGATHERV";
-    "mpi_neighbor_allgatherv" c"pmpi_neighbor_allgatherv" c"pmpi_neighbor_allgatherv";
     "mpi_neighbor_allgatherv_" c"pmpi_neighbor_allgatherv_" c"pmpi_neighbor_allgatherv_";
     "mpi_neighbor_allgatherv__" c"pmpi_neighbor_allgatherv__" c"pmpi_neighbor_allgatherv__";
     "mpi_neighbor_allgatherv_f08_" c"pmpi_neighbor_allgatherv_f08_" c"pmpir_neighbor_allgatherv_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_NEIGHBOR_ALLGATHERV_INIT",
-    mpi = "mpi_neighbor_allgatherv_init",
     mpi = "mpi_neighbor_allgatherv_init_",
     mpi = "mpi_neighbor_allgatherv_init__",
     mpi = "mpi_neighbor_allgatherv_init_f08_"
@@ -9288,16 +8030,12 @@ unsafe fn mpi_neighbor_allgatherv_init_body(
 }
 
 exports! { mpi_neighbor_allgatherv_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, displs: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_NEIGHBOR_ALLGATHERV_INIT" c"PMPI_NEIGHBOR_ALLGATHERV_INIT" c"PMPI_NEIGHBOR_ALLGATHERV_INIT";
-    "mpi_neighbor_allgatherv_init" c"pmpi_neighbor_allgatherv_init" c"pmpi_neighbor_allgatherv_init";
     "mpi_neighbor_allgatherv_init_" c"pmpi_neighbor_allgatherv_init_" c"pmpi_neighbor_allgatherv_init_";
     "mpi_neighbor_allgatherv_init__" c"pmpi_neighbor_allgatherv_init__" c"pmpi_neighbor_allgatherv_init__";
     "mpi_neighbor_allgatherv_init_f08_" c"pmpi_neighbor_allgatherv_init_f08_" c"pmpir_neighbor_allgatherv_init_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_NEIGHBOR_ALLTOALL",
-    mpi = "mpi_neighbor_alltoall",
     mpi = "mpi_neighbor_alltoall_",
     mpi = "mpi_neighbor_alltoall__",
     mpi = "mpi_neighbor_alltoall_f08_"
@@ -9341,16 +8079,12 @@ unsafe fn mpi_neighbor_alltoall_body(
 }
 
 exports! { mpi_neighbor_alltoall_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
-    "MPI_NEIGHBOR_ALLTOALL" c"PMPI_NEIGHBOR_ALLTOALL" c"PMPI_NEIGHBOR_ALLTOALL";
-    "mpi_neighbor_alltoall" c"pmpi_neighbor_alltoall" c"pmpi_neighbor_alltoall";
     "mpi_neighbor_alltoall_" c"pmpi_neighbor_alltoall_" c"pmpi_neighbor_alltoall_";
     "mpi_neighbor_alltoall__" c"pmpi_neighbor_alltoall__" c"pmpi_neighbor_alltoall__";
     "mpi_neighbor_alltoall_f08_" c"pmpi_neighbor_alltoall_f08_" c"pmpir_neighbor_alltoall_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_NEIGHBOR_ALLTOALL_INIT",
-    mpi = "mpi_neighbor_alltoall_init",
     mpi = "mpi_neighbor_alltoall_init_",
     mpi = "mpi_neighbor_alltoall_init__",
     mpi = "mpi_neighbor_alltoall_init_f08_"
@@ -9404,16 +8138,12 @@ unsafe fn mpi_neighbor_alltoall_init_body(
 }
 
 exports! { mpi_neighbor_alltoall_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_NEIGHBOR_ALLTOALL_INIT" c"PMPI_NEIGHBOR_ALLTOALL_INIT" c"PMPI_NEIGHBOR_ALLTOALL_INIT";
-    "mpi_neighbor_alltoall_init" c"pmpi_neighbor_alltoall_init" c"pmpi_neighbor_alltoall_init";
     "mpi_neighbor_alltoall_init_" c"pmpi_neighbor_alltoall_init_" c"pmpi_neighbor_alltoall_init_";
     "mpi_neighbor_alltoall_init__" c"pmpi_neighbor_alltoall_init__" c"pmpi_neighbor_alltoall_init__";
     "mpi_neighbor_alltoall_init_f08_" c"pmpi_neighbor_alltoall_init_f08_" c"pmpir_neighbor_alltoall_init_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_NEIGHBOR_ALLTOALLV",
-    mpi = "mpi_neighbor_alltoallv",
     mpi = "mpi_neighbor_alltoallv_",
     mpi = "mpi_neighbor_alltoallv__",
     mpi = "mpi_neighbor_alltoallv_f08_"
@@ -9466,16 +8196,12 @@ unsafe fn mpi_neighbor_alltoallv_body(
 }
 
 exports! { mpi_neighbor_alltoallv_body(sendbuf: *const c_void, sendcounts: *mut Fint, sdispls: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, rdispls: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
-    "MPI_NEIGHBOR_ALLTOALLV" c"PMPI_NEIGHBOR_ALLTOALLV" c"PMPI_NEIGHBOR_ALLTOALLV";
-    "mpi_neighbor_alltoallv" c"pmpi_neighbor_alltoallv" c"pmpi_neighbor_alltoallv";
     "mpi_neighbor_alltoallv_" c"pmpi_neighbor_alltoallv_" c"pmpi_neighbor_alltoallv_";
     "mpi_neighbor_alltoallv__" c"pmpi_neighbor_alltoallv__" c"pmpi_neighbor_alltoallv__";
     "mpi_neighbor_alltoallv_f08_" c"pmpi_neighbor_alltoallv_f08_" c"pmpir_neighbor_alltoallv_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_NEIGHBOR_ALLTOALLV_INIT",
-    mpi = "mpi_neighbor_alltoallv_init",
     mpi = "mpi_neighbor_alltoallv_init_",
     mpi = "mpi_neighbor_alltoallv_init__",
     mpi = "mpi_neighbor_alltoallv_init_f08_"
@@ -9536,16 +8262,12 @@ unsafe fn mpi_neighbor_alltoallv_init_body(
 }
 
 exports! { mpi_neighbor_alltoallv_init_body(sendbuf: *const c_void, sendcounts: *mut Fint, sdispls: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, rdispls: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_NEIGHBOR_ALLTOALLV_INIT" c"PMPI_NEIGHBOR_ALLTOALLV_INIT" c"PMPI_NEIGHBOR_ALLTOALLV_INIT";
-    "mpi_neighbor_alltoallv_init" c"pmpi_neighbor_alltoallv_init" c"pmpi_neighbor_alltoallv_init";
     "mpi_neighbor_alltoallv_init_" c"pmpi_neighbor_alltoallv_init_" c"pmpi_neighbor_alltoallv_init_";
     "mpi_neighbor_alltoallv_init__" c"pmpi_neighbor_alltoallv_init__" c"pmpi_neighbor_alltoallv_init__";
     "mpi_neighbor_alltoallv_init_f08_" c"pmpi_neighbor_alltoallv_init_f08_" c"pmpir_neighbor_alltoallv_init_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_NEIGHBOR_ALLTOALLW",
-    mpi = "mpi_neighbor_alltoallw",
     mpi = "mpi_neighbor_alltoallw_",
     mpi = "mpi_neighbor_alltoallw__",
     mpi = "mpi_neighbor_alltoallw_f08_"
@@ -9601,16 +8323,12 @@ unsafe fn mpi_neighbor_alltoallw_body(
 }
 
 exports! { mpi_neighbor_alltoallw_body(sendbuf: *const c_void, sendcounts: *mut Fint, sdispls: *mut Fint, sendtypes: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, rdispls: *mut Fint, recvtypes: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
-    "MPI_NEIGHBOR_ALLTOALLW" c"PMPI_NEIGHBOR_ALLTOALLW" c"PMPI_NEIGHBOR_ALLTOALLW";
-    "mpi_neighbor_alltoallw" c"pmpi_neighbor_alltoallw" c"pmpi_neighbor_alltoallw";
     "mpi_neighbor_alltoallw_" c"pmpi_neighbor_alltoallw_" c"pmpi_neighbor_alltoallw_";
     "mpi_neighbor_alltoallw__" c"pmpi_neighbor_alltoallw__" c"pmpi_neighbor_alltoallw__";
     "mpi_neighbor_alltoallw_f08_" c"pmpi_neighbor_alltoallw_f08_" c"pmpir_neighbor_alltoallw_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_NEIGHBOR_ALLTOALLW_INIT",
-    mpi = "mpi_neighbor_alltoallw_init",
     mpi = "mpi_neighbor_alltoallw_init_",
     mpi = "mpi_neighbor_alltoallw_init__",
     mpi = "mpi_neighbor_alltoallw_init_f08_"
@@ -9671,20 +8389,12 @@ unsafe fn mpi_neighbor_alltoallw_init_body(
 }
 
 exports! { mpi_neighbor_alltoallw_init_body(sendbuf: *const c_void, sendcounts: *mut Fint, sdispls: *mut Fint, sendtypes: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, rdispls: *mut Fint, recvtypes: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_NEIGHBOR_ALLTOALLW_INIT" c"PMPI_NEIGHBOR_ALLTOALLW_INIT" c"PMPI_NEIGHBOR_ALLTOALLW_INIT";
-    "mpi_neighbor_alltoallw_init" c"pmpi_neighbor_alltoallw_init" c"pmpi_neighbor_alltoallw_init";
     "mpi_neighbor_alltoallw_init_" c"pmpi_neighbor_alltoallw_init_" c"pmpi_neighbor_alltoallw_init_";
     "mpi_neighbor_alltoallw_init__" c"pmpi_neighbor_alltoallw_init__" c"pmpi_neighbor_alltoallw_init__";
     "mpi_neighbor_alltoallw_init_f08_" c"pmpi_neighbor_alltoallw_init_f08_" c"pmpir_neighbor_alltoallw_init_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_PARRIVED",
-    mpi = "mpi_parrived",
-    mpi = "mpi_parrived_",
-    mpi = "mpi_parrived__",
-    mpi = "mpi_parrived_f08_"
-))]
+#[cfg(any(mpi = "mpi_parrived_", mpi = "mpi_parrived__", mpi = "mpi_parrived_f08_"))]
 #[inline]
 unsafe fn mpi_parrived_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint),
@@ -9704,20 +8414,12 @@ unsafe fn mpi_parrived_body(
 }
 
 exports! { mpi_parrived_body(request: *mut Fint, partition: *mut Fint, flag: *mut Fint, ierror: *mut Fint):
-    "MPI_PARRIVED" c"PMPI_PARRIVED" c"PMPI_PARRIVED";
-    "mpi_parrived" c"pmpi_parrived" c"pmpi_parrived";
     "mpi_parrived_" c"pmpi_parrived_" c"pmpi_parrived_";
     "mpi_parrived__" c"pmpi_parrived__" c"pmpi_parrived__";
     "mpi_parrived_f08_" c"pmpi_parrived_f08_" c"pmpir_parrived_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_PCONTROL",
-    mpi = "mpi_pcontrol",
-    mpi = "mpi_pcontrol_",
-    mpi = "mpi_pcontrol__",
-    mpi = "mpi_pcontrol_f08_"
-))]
+#[cfg(any(mpi = "mpi_pcontrol_", mpi = "mpi_pcontrol__", mpi = "mpi_pcontrol_f08_"))]
 #[inline]
 unsafe fn mpi_pcontrol_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint),
@@ -9736,20 +8438,12 @@ unsafe fn mpi_pcontrol_body(
 }
 
 exports! { mpi_pcontrol_body(level: *mut Fint, ierror: *mut Fint):
-    "MPI_PCONTROL" c"PMPI_PCONTROL" c"PMPI_PCONTROL";
-    "mpi_pcontrol" c"pmpi_pcontrol" c"pmpi_pcontrol";
     "mpi_pcontrol_" c"pmpi_pcontrol_" c"pmpi_pcontrol_";
     "mpi_pcontrol__" c"pmpi_pcontrol__" c"pmpi_pcontrol__";
     "mpi_pcontrol_f08_" c"pmpi_pcontrol_f08_" c"pmpir_pcontrol_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_PREADY",
-    mpi = "mpi_pready",
-    mpi = "mpi_pready_",
-    mpi = "mpi_pready__",
-    mpi = "mpi_pready_f08_"
-))]
+#[cfg(any(mpi = "mpi_pready_", mpi = "mpi_pready__", mpi = "mpi_pready_f08_"))]
 #[inline]
 unsafe fn mpi_pready_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint),
@@ -9768,20 +8462,12 @@ unsafe fn mpi_pready_body(
 }
 
 exports! { mpi_pready_body(partition: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_PREADY" c"PMPI_PREADY" c"PMPI_PREADY";
-    "mpi_pready" c"pmpi_pready" c"pmpi_pready";
     "mpi_pready_" c"pmpi_pready_" c"pmpi_pready_";
     "mpi_pready__" c"pmpi_pready__" c"pmpi_pready__";
     "mpi_pready_f08_" c"pmpi_pready_f08_" c"pmpir_pready_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_PREADY_LIST",
-    mpi = "mpi_pready_list",
-    mpi = "mpi_pready_list_",
-    mpi = "mpi_pready_list__",
-    mpi = "mpi_pready_list_f08_"
-))]
+#[cfg(any(mpi = "mpi_pready_list_", mpi = "mpi_pready_list__", mpi = "mpi_pready_list_f08_"))]
 #[inline]
 unsafe fn mpi_pready_list_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint),
@@ -9801,20 +8487,12 @@ unsafe fn mpi_pready_list_body(
 }
 
 exports! { mpi_pready_list_body(length: *mut Fint, array_of_partitions: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_PREADY_LIST" c"PMPI_PREADY_LIST" c"PMPI_PREADY_LIST";
-    "mpi_pready_list" c"pmpi_pready_list" c"pmpi_pready_list";
     "mpi_pready_list_" c"pmpi_pready_list_" c"pmpi_pready_list_";
     "mpi_pready_list__" c"pmpi_pready_list__" c"pmpi_pready_list__";
     "mpi_pready_list_f08_" c"pmpi_pready_list_f08_" c"pmpir_pready_list_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_PREADY_RANGE",
-    mpi = "mpi_pready_range",
-    mpi = "mpi_pready_range_",
-    mpi = "mpi_pready_range__",
-    mpi = "mpi_pready_range_f08_"
-))]
+#[cfg(any(mpi = "mpi_pready_range_", mpi = "mpi_pready_range__", mpi = "mpi_pready_range_f08_"))]
 #[inline]
 unsafe fn mpi_pready_range_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint),
@@ -9834,20 +8512,12 @@ unsafe fn mpi_pready_range_body(
 }
 
 exports! { mpi_pready_range_body(partition_low: *mut Fint, partition_high: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_PREADY_RANGE" c"PMPI_PREADY_RANGE" c"PMPI_PREADY_RANGE";
-    "mpi_pready_range" c"pmpi_pready_range" c"pmpi_pready_range";
     "mpi_pready_range_" c"pmpi_pready_range_" c"pmpi_pready_range_";
     "mpi_pready_range__" c"pmpi_pready_range__" c"pmpi_pready_range__";
     "mpi_pready_range_f08_" c"pmpi_pready_range_f08_" c"pmpir_pready_range_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_PRECV_INIT",
-    mpi = "mpi_precv_init",
-    mpi = "mpi_precv_init_",
-    mpi = "mpi_precv_init__",
-    mpi = "mpi_precv_init_f08_"
-))]
+#[cfg(any(mpi = "mpi_precv_init_", mpi = "mpi_precv_init__", mpi = "mpi_precv_init_f08_"))]
 #[inline]
 unsafe fn mpi_precv_init_body(
     twin: unsafe extern "C-unwind" fn(
@@ -9894,20 +8564,12 @@ unsafe fn mpi_precv_init_body(
 }
 
 exports! { mpi_precv_init_body(buf: *mut c_void, partitions: *mut Fint, count: *mut Fint, datatype: *mut Fint, source: *mut Fint, tag: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_PRECV_INIT" c"PMPI_PRECV_INIT" c"PMPI_PRECV_INIT";
-    "mpi_precv_init" c"pmpi_precv_init" c"pmpi_precv_init";
     "mpi_precv_init_" c"pmpi_precv_init_" c"pmpi_precv_init_";
     "mpi_precv_init__" c"pmpi_precv_init__" c"pmpi_precv_init__";
     "mpi_precv_init_f08_" c"pmpi_precv_init_f08_" c"pmpir_precv_init_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_PROBE",
-    mpi = "mpi_probe",
-    mpi = "mpi_probe_",
-    mpi = "mpi_probe__",
-    mpi = "mpi_probe_f08_"
-))]
+#[cfg(any(mpi = "mpi_probe_", mpi = "mpi_probe__", mpi = "mpi_probe_f08_"))]
 #[inline]
 unsafe fn mpi_probe_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint, *mut Fint),
@@ -9928,20 +8590,12 @@ unsafe fn mpi_probe_body(
 }
 
 exports! { mpi_probe_body(source: *mut Fint, tag: *mut Fint, comm: *mut Fint, status: *mut Fint, ierror: *mut Fint):
-    "MPI_PROBE" c"PMPI_PROBE" c"PMPI_PROBE";
-    "mpi_probe" c"pmpi_probe" c"pmpi_probe";
     "mpi_probe_" c"pmpi_probe_" c"pmpi_probe_";
     "mpi_probe__" c"pmpi_probe__" c"pmpi_probe__";
     "mpi_probe_f08_" c"pmpi_probe_f08_" c"pmpir_probe_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_PSEND_INIT",
-    mpi = "mpi_psend_init",
-    mpi = "mpi_psend_init_",
-    mpi = "mpi_psend_init__",
-    mpi = "mpi_psend_init_f08_"
-))]
+#[cfg(any(mpi = "mpi_psend_init_", mpi = "mpi_psend_init__", mpi = "mpi_psend_init_f08_"))]
 #[inline]
 unsafe fn mpi_psend_init_body(
     twin: unsafe extern "C-unwind" fn(
@@ -9988,14 +8642,12 @@ unsafe fn mpi_psend_init_body(
 }
 
 exports! { mpi_psend_init_body(buf: *const c_void, partitions: *mut Fint, count: *mut Fint, datatype: *mut Fint, dest: *mut Fint, tag: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_PSEND_INIT" c"PMPI_PSEND_INIT" c"PMPI_PSEND_INIT";
-    "mpi_psend_init" c"pmpi_psend_init" c"pmpi_psend_init";
     "mpi_psend_init_" c"pmpi_psend_init_" c"pmpi_psend_init_";
     "mpi_psend_init__" c"pmpi_psend_init__" c"pmpi_psend_init__";
     "mpi_psend_init_f08_" c"pmpi_psend_init_f08_" c"pmpir_psend_init_f08_";
 }
 
-#[cfg(any(mpi = "MPI_PUT", mpi = "mpi_put", mpi = "mpi_put_", mpi = "mpi_put__", mpi = "mpi_put_f08_"))]
+#[cfg(any(mpi = "mpi_put_", mpi = "mpi_put__", mpi = "mpi_put_f08_"))]
 #[inline]
 unsafe fn mpi_put_body(
     twin: unsafe extern "C-unwind" fn(
@@ -10060,20 +8712,12 @@ unsafe fn mpi_put_body(
 }
 
 exports! { mpi_put_body(origin_addr: *const c_void, origin_count: *mut Fint, origin_datatype: *mut Fint, target_rank: *mut Fint, target_disp: *mut Fint, target_count: *mut Fint, target_datatype: *mut Fint, win: *mut Fint, ierror: *mut Fint):
-    "MPI_PUT" c"PMPI_PUT" c"PMPI_PUT";
-    "mpi_put" c"pmpi_put" c"pmpi_put";
     "mpi_put_" c"pmpi_put_" c"pmpi_put_";
     "mpi_put__" c"pmpi_put__" c"pmpi_put__";
     "mpi_put_f08_" c"pmpi_put_f08_" c"pmpir_put_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_RACCUMULATE",
-    mpi = "mpi_raccumulate",
-    mpi = "mpi_raccumulate_",
-    mpi = "mpi_raccumulate__",
-    mpi = "mpi_raccumulate_f08_"
-))]
+#[cfg(any(mpi = "mpi_raccumulate_", mpi = "mpi_raccumulate__", mpi = "mpi_raccumulate_f08_"))]
 #[inline]
 unsafe fn mpi_raccumulate_body(
     twin: unsafe extern "C-unwind" fn(
@@ -10147,14 +8791,12 @@ unsafe fn mpi_raccumulate_body(
 }
 
 exports! { mpi_raccumulate_body(origin_addr: *const c_void, origin_count: *mut Fint, origin_datatype: *mut Fint, target_rank: *mut Fint, target_disp: *mut Fint, target_count: *mut Fint, target_datatype: *mut Fint, op: *mut Fint, win: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_RACCUMULATE" c"PMPI_RACCUMULATE" c"PMPI_RACCUMULATE";
-    "mpi_raccumulate" c"pmpi_raccumulate" c"pmpi_raccumulate";
     "mpi_raccumulate_" c"pmpi_raccumulate_" c"pmpi_raccumulate_";
     "mpi_raccumulate__" c"pmpi_raccumulate__" c"pmpi_raccumulate__";
     "mpi_raccumulate_f08_" c"pmpi_raccumulate_f08_" c"pmpir_raccumulate_f08_";
 }
 
-#[cfg(any(mpi = "MPI_RECV", mpi = "mpi_recv", mpi = "mpi_recv_", mpi = "mpi_recv__", mpi = "mpi_recv_f08_"))]
+#[cfg(any(mpi = "mpi_recv_", mpi = "mpi_recv__", mpi = "mpi_recv_f08_"))]
 #[inline]
 unsafe fn mpi_recv_body(
     twin: unsafe extern "C-unwind" fn(
@@ -10189,20 +8831,12 @@ unsafe fn mpi_recv_body(
 }
 
 exports! { mpi_recv_body(buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, source: *mut Fint, tag: *mut Fint, comm: *mut Fint, status: *mut Fint, ierror: *mut Fint):
-    "MPI_RECV" c"PMPI_RECV" c"PMPI_RECV";
-    "mpi_recv" c"pmpi_recv" c"pmpi_recv";
     "mpi_recv_" c"pmpi_recv_" c"pmpi_recv_";
     "mpi_recv__" c"pmpi_recv__" c"pmpi_recv__";
     "mpi_recv_f08_" c"pmpi_recv_f08_" c"pmpir_recv_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_RECV_INIT",
-    mpi = "mpi_recv_init",
-    mpi = "mpi_recv_init_",
-    mpi = "mpi_recv_init__",
-    mpi = "mpi_recv_init_f08_"
-))]
+#[cfg(any(mpi = "mpi_recv_init_", mpi = "mpi_recv_init__", mpi = "mpi_recv_init_f08_"))]
 #[inline]
 unsafe fn mpi_recv_init_body(
     twin: unsafe extern "C-unwind" fn(
@@ -10240,20 +8874,12 @@ unsafe fn mpi_recv_init_body(
 }
 
 exports! { mpi_recv_init_body(buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, source: *mut Fint, tag: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_RECV_INIT" c"PMPI_RECV_INIT" c"PMPI_RECV_INIT";
-    "mpi_recv_init" c"pmpi_recv_init" c"pmpi_recv_init";
     "mpi_recv_init_" c"pmpi_recv_init_" c"pmpi_recv_init_";
     "mpi_recv_init__" c"pmpi_recv_init__" c"pmpi_recv_init__";
     "mpi_recv_init_f08_" c"pmpi_recv_init_f08_" c"pmpir_recv_init_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_REDUCE",
-    mpi = "mpi_reduce",
-    mpi = "mpi_reduce_",
-    mpi = "mpi_reduce__",
-    mpi = "mpi_reduce_f08_"
-))]
+#[cfg(any(mpi = "mpi_reduce_", mpi = "mpi_reduce__", mpi = "mpi_reduce_f08_"))]
 #[inline]
 unsafe fn mpi_reduce_body(
     twin: unsafe extern "C-unwind" fn(
@@ -10293,20 +8919,12 @@ unsafe fn mpi_reduce_body(
 }
 
 exports! { mpi_reduce_body(sendbuf: *const c_void, recvbuf: *mut c_void, count: *mut Fint, datatype: *mut Fint, op: *mut Fint, root: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
-    "MPI_REDUCE" c"PMPI_REDUCE" c"PMPI_REDUCE";
-    "mpi_reduce" c"pmpi_reduce" c"pmpi_reduce";
     "mpi_reduce_" c"pmpi_reduce_" c"pmpi_reduce_";
     "mpi_reduce__" c"pmpi_reduce__" c"pmpi_reduce__";
     "mpi_reduce_f08_" c"pmpi_reduce_f08_" c"pmpir_reduce_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_REDUCE_INIT",
-    mpi = "mpi_reduce_init",
-    mpi = "mpi_reduce_init_",
-    mpi = "mpi_reduce_init__",
-    mpi = "mpi_reduce_init_f08_"
-))]
+#[cfg(any(mpi = "mpi_reduce_init_", mpi = "mpi_reduce_init__", mpi = "mpi_reduce_init_f08_"))]
 #[inline]
 unsafe fn mpi_reduce_init_body(
     twin: unsafe extern "C-unwind" fn(
@@ -10351,20 +8969,12 @@ unsafe fn mpi_reduce_init_body(
 }
 
 exports! { mpi_reduce_init_body(sendbuf: *const c_void, recvbuf: *mut c_void, count: *mut Fint, datatype: *mut Fint, op: *mut Fint, root: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_REDUCE_INIT" c"PMPI_REDUCE_INIT" c"PMPI_REDUCE_INIT";
-    "mpi_reduce_init" c"pmpi_reduce_init" c"pmpi_reduce_init";
     "mpi_reduce_init_" c"pmpi_reduce_init_" c"pmpi_reduce_init_";
     "mpi_reduce_init__" c"pmpi_reduce_init__" c"pmpi_reduce_init__";
     "mpi_reduce_init_f08_" c"pmpi_reduce_init_f08_" c"pmpir_reduce_init_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_REDUCE_SCATTER",
-    mpi = "mpi_reduce_scatter",
-    mpi = "mpi_reduce_scatter_",
-    mpi = "mpi_reduce_scatter__",
-    mpi = "mpi_reduce_scatter_f08_"
-))]
+#[cfg(any(mpi = "mpi_reduce_scatter_", mpi = "mpi_reduce_scatter__", mpi = "mpi_reduce_scatter_f08_"))]
 #[inline]
 unsafe fn mpi_reduce_scatter_body(
     twin: unsafe extern "C-unwind" fn(
@@ -10398,16 +9008,12 @@ unsafe fn mpi_reduce_scatter_body(
 }
 
 exports! { mpi_reduce_scatter_body(sendbuf: *const c_void, recvbuf: *mut c_void, recvcounts: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
-    "MPI_REDUCE_SCATTER" c"PMPI_REDUCE_SCATTER" c"PMPI_REDUCE_SCATTER";
-    "mpi_reduce_scatter" c"pmpi_reduce_scatter" c"pmpi_reduce_scatter";
     "mpi_reduce_scatter_" c"pmpi_reduce_scatter_" c"pmpi_reduce_scatter_";
     "mpi_reduce_scatter__" c"pmpi_reduce_scatter__" c"pmpi_reduce_scatter__";
     "mpi_reduce_scatter_f08_" c"pmpi_reduce_scatter_f08_" c"pmpir_reduce_scatter_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_REDUCE_SCATTER_BLOCK",
-    mpi = "mpi_reduce_scatter_block",
     mpi = "mpi_reduce_scatter_block_",
     mpi = "mpi_reduce_scatter_block__",
     mpi = "mpi_reduce_scatter_block_f08_"
@@ -10445,16 +9051,12 @@ unsafe fn mpi_reduce_scatter_block_body(
 }
 
 exports! { mpi_reduce_scatter_block_body(sendbuf: *const c_void, recvbuf: *mut c_void, recvcount: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
-    "MPI_REDUCE_SCATTER_BLOCK" c"PMPI_REDUCE_SCATTER_BLOCK" c"PMPI_REDUCE_SCATTER_BLOCK";
-    "mpi_reduce_scatter_block" c"pmpi_reduce_scatter_block" c"pmpi_reduce_scatter_block";
     "mpi_reduce_scatter_block_" c"pmpi_reduce_scatter_block_" c"pmpi_reduce_scatter_block_";
     "mpi_reduce_scatter_block__" c"pmpi_reduce_scatter_block__" c"pmpi_reduce_scatter_block__";
     "mpi_reduce_scatter_block_f08_" c"pmpi_reduce_scatter_block_f08_" c"pmpir_reduce_scatter_block_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_REDUCE_SCATTER_BLOCK_INIT",
-    mpi = "mpi_reduce_scatter_block_init",
     mpi = "mpi_reduce_scatter_block_init_",
     mpi = "mpi_reduce_scatter_block_init__",
     mpi = "mpi_reduce_scatter_block_init_f08_"
@@ -10501,16 +9103,12 @@ unsafe fn mpi_reduce_scatter_block_init_body(
 }
 
 exports! { mpi_reduce_scatter_block_init_body(sendbuf: *const c_void, recvbuf: *mut c_void, recvcount: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_REDUCE_SCATTER_BLOCK_INIT" c"PMPI_REDUCE_SCATTER_BLOCK_INIT" c"PMPI_REDUCE_SCATTER_BLOCK_INIT";
-    "mpi_reduce_scatter_block_init" c"pmpi_reduce_scatter_block_init" c"pmpi_reduce_scatter_block_init";
     "mpi_reduce_scatter_block_init_" c"pmpi_reduce_scatter_block_init_" c"pmpi_reduce_scatter_block_init_";
     "mpi_reduce_scatter_block_init__" c"pmpi_reduce_scatter_block_init__" c"pmpi_reduce_scatter_block_init__";
     "mpi_reduce_scatter_block_init_f08_" c"pmpi_reduce_scatter_block_init_f08_" c"pmpir_reduce_scatter_block_init_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_REDUCE_SCATTER_INIT",
-    mpi = "mpi_reduce_scatter_init",
     mpi = "mpi_reduce_scatter_init_",
     mpi = "mpi_reduce_scatter_init__",
     mpi = "mpi_reduce_scatter_init_f08_"
@@ -10557,20 +9155,12 @@ unsafe fn mpi_reduce_scatter_init_body(
 }
 
 exports! { mpi_reduce_scatter_init_body(sendbuf: *const c_void, recvbuf: *mut c_void, recvcounts: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_REDUCE_SCATTER_INIT" c"PMPI_REDUCE_SCATTER_INIT" c"PMPI_REDUCE_SCATTER_INIT";
-    "mpi_reduce_scatter_init" c"pmpi_reduce_scatter_init" c"pmpi_reduce_scatter_init";
     "mpi_reduce_scatter_init_" c"pmpi_reduce_scatter_init_" c"pmpi_reduce_scatter_init_";
     "mpi_reduce_scatter_init__" c"pmpi_reduce_scatter_init__" c"pmpi_reduce_scatter_init__";
     "mpi_reduce_scatter_init_f08_" c"pmpi_reduce_scatter_init_f08_" c"pmpir_reduce_scatter_init_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_REQUEST_FREE",
-    mpi = "mpi_request_free",
-    mpi = "mpi_request_free_",
-    mpi = "mpi_request_free__",
-    mpi = "mpi_request_free_f08_"
-))]
+#[cfg(any(mpi = "mpi_request_free_", mpi = "mpi_request_free__", mpi = "mpi_request_free_f08_"))]
 #[inline]
 unsafe fn mpi_request_free_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint),
@@ -10588,16 +9178,12 @@ unsafe fn mpi_request_free_body(
 }
 
 exports! { mpi_request_free_body(request: *mut Fint, ierror: *mut Fint):
-    "MPI_REQUEST_FREE" c"PMPI_REQUEST_FREE" c"PMPI_REQUEST_FREE";
-    "mpi_request_free" c"pmpi_request_free" c"pmpi_request_free";
     "mpi_request_free_" c"pmpi_request_free_" c"pmpi_request_free_";
     "mpi_request_free__" c"pmpi_request_free__" c"pmpi_request_free__";
     "mpi_request_free_f08_" c"pmpi_request_free_f08_" c"pmpir_request_free_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_REQUEST_GET_STATUS",
-    mpi = "mpi_request_get_status",
     mpi = "mpi_request_get_status_",
     mpi = "mpi_request_get_status__",
     mpi = "mpi_request_get_status_f08_"
@@ -10621,16 +9207,12 @@ unsafe fn mpi_request_get_status_body(
 }
 
 exports! { mpi_request_get_status_body(request: *mut Fint, flag: *mut Fint, status: *mut Fint, ierror: *mut Fint):
-    "MPI_REQUEST_GET_STATUS" c"PMPI_REQUEST_GET_STATUS" c"PMPI_REQUEST_GET_STATUS";
-    "mpi_request_get_status" c"pmpi_request_get_status" c"pmpi_request_get_status";
     "mpi_request_get_status_" c"pmpi_request_get_status_" c"pmpi_request_get_status_";
     "mpi_request_get_status__" c"pmpi_request_get_status__" c"pmpi_request_get_status__";
     "mpi_request_get_status_f08_" c"pmpi_request_get_status_f08_" c"pmpir_request_get_status_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_REQUEST_GET_STATUS_ALL",
-    mpi = "mpi_request_get_status_all",
     mpi = "mpi_request_get_status_all_",
     mpi = "mpi_request_get_status_all__",
     mpi = "mpi_request_get_status_all_f08_"
@@ -10662,16 +9244,12 @@ unsafe fn mpi_request_get_status_all_body(
 }
 
 exports! { mpi_request_get_status_all_body(count: *mut Fint, array_of_requests: *mut Fint, flag: *mut Fint, array_of_statuses: *mut Fint, ierror: *mut Fint):
-    "MPI_REQUEST_GET_STATUS_ALL" c"PMPI_REQUEST_GET_STATUS_ALL" c"PMPI_REQUEST_GET_STATUS_ALL";
-    "mpi_request_get_status_all" c"pmpi_request_get_status_all" c"pmpi_request_get_status_all";
     "mpi_request_get_status_all_" c"pmpi_request_get_status_all_" c"pmpi_request_get_status_all_";
     "mpi_request_get_status_all__" c"pmpi_request_get_status_all__" c"pmpi_request_get_status_all__";
     "mpi_request_get_status_all_f08_" c"pmpi_request_get_status_all_f08_" c"pmpir_request_get_status_all_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_REQUEST_GET_STATUS_ANY",
-    mpi = "mpi_request_get_status_any",
     mpi = "mpi_request_get_status_any_",
     mpi = "mpi_request_get_status_any__",
     mpi = "mpi_request_get_status_any_f08_"
@@ -10700,16 +9278,12 @@ unsafe fn mpi_request_get_status_any_body(
 }
 
 exports! { mpi_request_get_status_any_body(count: *mut Fint, array_of_requests: *mut Fint, index: *mut Fint, flag: *mut Fint, status: *mut Fint, ierror: *mut Fint):
-    "MPI_REQUEST_GET_STATUS_ANY" c"PMPI_REQUEST_GET_STATUS_ANY" c"PMPI_REQUEST_GET_STATUS_ANY";
-    "mpi_request_get_status_any" c"pmpi_request_get_status_any" c"pmpi_request_get_status_any";
     "mpi_request_get_status_any_" c"pmpi_request_get_status_any_" c"pmpi_request_get_status_any_";
     "mpi_request_get_status_any__" c"pmpi_request_get_status_any__" c"pmpi_request_get_status_any__";
     "mpi_request_get_status_any_f08_" c"pmpi_request_get_status_any_f08_" c"pmpir_request_get_status_any_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_REQUEST_GET_STATUS_SOME",
-    mpi = "mpi_request_get_status_some",
     mpi = "mpi_request_get_status_some_",
     mpi = "mpi_request_get_status_some__",
     mpi = "mpi_request_get_status_some_f08_"
@@ -10744,14 +9318,12 @@ unsafe fn mpi_request_get_status_some_body(
 }
 
 exports! { mpi_request_get_status_some_body(incount: *mut Fint, array_of_requests: *mut Fint, outcount: *mut Fint, array_of_indices: *mut Fint, array_of_statuses: *mut Fint, ierror: *mut Fint):
-    "MPI_REQUEST_GET_STATUS_SOME" c"PMPI_REQUEST_GET_STATUS_SOME" c"PMPI_REQUEST_GET_STATUS_SOME";
-    "mpi_request_get_status_some" c"pmpi_request_get_status_some" c"pmpi_request_get_status_some";
     "mpi_request_get_status_some_" c"pmpi_request_get_status_some_" c"pmpi_request_get_status_some_";
     "mpi_request_get_status_some__" c"pmpi_request_get_status_some__" c"pmpi_request_get_status_some__";
     "mpi_request_get_status_some_f08_" c"pmpi_request_get_status_some_f08_" c"pmpir_request_get_status_some_f08_";
 }
 
-#[cfg(any(mpi = "MPI_RGET", mpi = "mpi_rget", mpi = "mpi_rget_", mpi = "mpi_rget__", mpi = "mpi_rget_f08_"))]
+#[cfg(any(mpi = "mpi_rget_", mpi = "mpi_rget__", mpi = "mpi_rget_f08_"))]
 #[inline]
 unsafe fn mpi_rget_body(
     twin: unsafe extern "C-unwind" fn(
@@ -10821,20 +9393,12 @@ unsafe fn mpi_rget_body(
 }
 
 exports! { mpi_rget_body(origin_addr: *mut c_void, origin_count: *mut Fint, origin_datatype: *mut Fint, target_rank: *mut Fint, target_disp: *mut Fint, target_count: *mut Fint, target_datatype: *mut Fint, win: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_RGET" c"PMPI_RGET" c"PMPI_RGET";
-    "mpi_rget" c"pmpi_rget" c"pmpi_rget";
     "mpi_rget_" c"pmpi_rget_" c"pmpi_rget_";
     "mpi_rget__" c"pmpi_rget__" c"pmpi_rget__";
     "mpi_rget_f08_" c"pmpi_rget_f08_" c"pmpir_rget_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_RGET_ACCUMULATE",
-    mpi = "mpi_rget_accumulate",
-    mpi = "mpi_rget_accumulate_",
-    mpi = "mpi_rget_accumulate__",
-    mpi = "mpi_rget_accumulate_f08_"
-))]
+#[cfg(any(mpi = "mpi_rget_accumulate_", mpi = "mpi_rget_accumulate__", mpi = "mpi_rget_accumulate_f08_"))]
 #[inline]
 unsafe fn mpi_rget_accumulate_body(
     twin: unsafe extern "C-unwind" fn(
@@ -10922,14 +9486,12 @@ unsafe fn mpi_rget_accumulate_body(
 }
 
 exports! { mpi_rget_accumulate_body(origin_addr: *const c_void, origin_count: *mut Fint, origin_datatype: *mut Fint, result_addr: *mut c_void, result_count: *mut Fint, result_datatype: *mut Fint, target_rank: *mut Fint, target_disp: *mut Fint, target_count: *mut Fint, target_datatype: *mut Fint, op: *mut Fint, win: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_RGET_ACCUMULATE" c"PMPI_RGET_ACCUMULATE" c"PMPI_RGET_ACCUMULATE";
-    "mpi_rget_accumulate" c"pmpi_rget_accumulate" c"pmpi_rget_accumulate";
     "mpi_rget_accumulate_" c"pmpi_rget_accumulate_" c"pmpi_rget_accumulate_";
     "mpi_rget_accumulate__" c"pmpi_rget_accumulate__" c"pmpi_rget_accumulate__";
     "mpi_rget_accumulate_f08_" c"pmpi_rget_accumulate_f08_" c"pmpir_rget_accumulate_f08_";
 }
 
-#[cfg(any(mpi = "MPI_RPUT", mpi = "mpi_rput", mpi = "mpi_rput_", mpi = "mpi_rput__", mpi = "mpi_rput_f08_"))]
+#[cfg(any(mpi = "mpi_rput_", mpi = "mpi_rput__", mpi = "mpi_rput_f08_"))]
 #[inline]
 unsafe fn mpi_rput_body(
     twin: unsafe extern "C-unwind" fn(
@@ -10999,20 +9561,12 @@ unsafe fn mpi_rput_body(
 }
 
 exports! { mpi_rput_body(origin_addr: *const c_void, origin_count: *mut Fint, origin_datatype: *mut Fint, target_rank: *mut Fint, target_disp: *mut Fint, target_count: *mut Fint, target_datatype: *mut Fint, win: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_RPUT" c"PMPI_RPUT" c"PMPI_RPUT";
-    "mpi_rput" c"pmpi_rput" c"pmpi_rput";
     "mpi_rput_" c"pmpi_rput_" c"pmpi_rput_";
     "mpi_rput__" c"pmpi_rput__" c"pmpi_rput__";
     "mpi_rput_f08_" c"pmpi_rput_f08_" c"pmpir_rput_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_RSEND",
-    mpi = "mpi_rsend",
-    mpi = "mpi_rsend_",
-    mpi = "mpi_rsend__",
-    mpi = "mpi_rsend_f08_"
-))]
+#[cfg(any(mpi = "mpi_rsend_", mpi = "mpi_rsend__", mpi = "mpi_rsend_f08_"))]
 #[inline]
 unsafe fn mpi_rsend_body(
     twin: unsafe extern "C-unwind" fn(
@@ -11047,20 +9601,12 @@ unsafe fn mpi_rsend_body(
 }
 
 exports! { mpi_rsend_body(buf: *const c_void, count: *mut Fint, datatype: *mut Fint, dest: *mut Fint, tag: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
-    "MPI_RSEND" c"PMPI_RSEND" c"PMPI_RSEND";
-    "mpi_rsend" c"pmpi_rsend" c"pmpi_rsend";
     "mpi_rsend_" c"pmpi_rsend_" c"pmpi_rsend_";
     "mpi_rsend__" c"pmpi_rsend__" c"pmpi_rsend__";
     "mpi_rsend_f08_" c"pmpi_rsend_f08_" c"pmpir_rsend_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_RSEND_INIT",
-    mpi = "mpi_rsend_init",
-    mpi = "mpi_rsend_init_",
-    mpi = "mpi_rsend_init__",
-    mpi = "mpi_rsend_init_f08_"
-))]
+#[cfg(any(mpi = "mpi_rsend_init_", mpi = "mpi_rsend_init__", mpi = "mpi_rsend_init_f08_"))]
 #[inline]
 unsafe fn mpi_rsend_init_body(
     twin: unsafe extern "C-unwind" fn(
@@ -11098,14 +9644,12 @@ unsafe fn mpi_rsend_init_body(
 }
 
 exports! { mpi_rsend_init_body(buf: *const c_void, count: *mut Fint, datatype: *mut Fint, dest: *mut Fint, tag: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_RSEND_INIT" c"PMPI_RSEND_INIT" c"PMPI_RSEND_INIT";
-    "mpi_rsend_init" c"pmpi_rsend_init" c"pmpi_rsend_init";
     "mpi_rsend_init_" c"pmpi_rsend_init_" c"pmpi_rsend_init_";
     "mpi_rsend_init__" c"pmpi_rsend_init__" c"pmpi_rsend_init__";
     "mpi_rsend_init_f08_" c"pmpi_rsend_init_f08_" c"pmpir_rsend_init_f08_";
 }
 
-#[cfg(any(mpi = "MPI_SCAN", mpi = "mpi_scan", mpi = "mpi_scan_", mpi = "mpi_scan__", mpi = "mpi_scan_f08_"))]
+#[cfg(any(mpi = "mpi_scan_", mpi = "mpi_scan__", mpi = "mpi_scan_f08_"))]
 #[inline]
 unsafe fn mpi_scan_body(
     twin: unsafe extern "C-unwind" fn(
@@ -11139,20 +9683,12 @@ unsafe fn mpi_scan_body(
 }
 
 exports! { mpi_scan_body(sendbuf: *const c_void, recvbuf: *mut c_void, count: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
-    "MPI_SCAN" c"PMPI_SCAN" c"PMPI_SCAN";
-    "mpi_scan" c"pmpi_scan" c"pmpi_scan";
     "mpi_scan_" c"pmpi_scan_" c"pmpi_scan_";
     "mpi_scan__" c"pmpi_scan__" c"pmpi_scan__";
     "mpi_scan_f08_" c"pmpi_scan_f08_" c"pmpir_scan_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_SCAN_INIT",
-    mpi = "mpi_scan_init",
-    mpi = "mpi_scan_init_",
-    mpi = "mpi_scan_init__",
-    mpi = "mpi_scan_init_f08_"
-))]
+#[cfg(any(mpi = "mpi_scan_init_", mpi = "mpi_scan_init__", mpi = "mpi_scan_init_f08_"))]
 #[inline]
 unsafe fn mpi_scan_init_body(
     twin: unsafe extern "C-unwind" fn(
@@ -11195,20 +9731,12 @@ unsafe fn mpi_scan_init_body(
 }
 
 exports! { mpi_scan_init_body(sendbuf: *const c_void, recvbuf: *mut c_void, count: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_SCAN_INIT" c"PMPI_SCAN_INIT" c"PMPI_SCAN_INIT";
-    "mpi_scan_init" c"pmpi_scan_init" c"pmpi_scan_init";
     "mpi_scan_init_" c"pmpi_scan_init_" c"pmpi_scan_init_";
     "mpi_scan_init__" c"pmpi_scan_init__" c"pmpi_scan_init__";
     "mpi_scan_init_f08_" c"pmpi_scan_init_f08_" c"pmpir_scan_init_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_SCATTER",
-    mpi = "mpi_scatter",
-    mpi = "mpi_scatter_",
-    mpi = "mpi_scatter__",
-    mpi = "mpi_scatter_f08_"
-))]
+#[cfg(any(mpi = "mpi_scatter_", mpi = "mpi_scatter__", mpi = "mpi_scatter_f08_"))]
 #[inline]
 unsafe fn mpi_scatter_body(
     twin: unsafe extern "C-unwind" fn(
@@ -11260,20 +9788,12 @@ unsafe fn mpi_scatter_body(
 }
 
 exports! { mpi_scatter_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, root: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
-    "MPI_SCATTER" c"PMPI_SCATTER" c"PMPI_SCATTER";
-    "mpi_scatter" c"pmpi_scatter" c"pmpi_scatter";
     "mpi_scatter_" c"pmpi_scatter_" c"pmpi_scatter_";
     "mpi_scatter__" c"pmpi_scatter__" c"pmpi_scatter__";
     "mpi_scatter_f08_" c"pmpi_scatter_f08_" c"pmpir_scatter_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_SCATTER_INIT",
-    mpi = "mpi_scatter_init",
-    mpi = "mpi_scatter_init_",
-    mpi = "mpi_scatter_init__",
-    mpi = "mpi_scatter_init_f08_"
-))]
+#[cfg(any(mpi = "mpi_scatter_init_", mpi = "mpi_scatter_init__", mpi = "mpi_scatter_init_f08_"))]
 #[inline]
 unsafe fn mpi_scatter_init_body(
     twin: unsafe extern "C-unwind" fn(
@@ -11335,20 +9855,12 @@ unsafe fn mpi_scatter_init_body(
 }
 
 exports! { mpi_scatter_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, root: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_SCATTER_INIT" c"PMPI_SCATTER_INIT" c"PMPI_SCATTER_INIT";
-    "mpi_scatter_init" c"pmpi_scatter_init" c"pmpi_scatter_init";
     "mpi_scatter_init_" c"pmpi_scatter_init_" c"pmpi_scatter_init_";
     "mpi_scatter_init__" c"pmpi_scatter_init__" c"pmpi_scatter_init__";
     "mpi_scatter_init_f08_" c"pmpi_scatter_init_f08_" c"pmpir_scatter_init_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_SCATTERV",
-    mpi = "mpi_scatterv",
-    mpi = "mpi_scatterv_",
-    mpi = "mpi_scatterv__",
-    mpi = "mpi_scatterv_f08_"
-))]
+#[cfg(any(mpi = "mpi_scatterv_", mpi = "mpi_scatterv__", mpi = "mpi_scatterv_f08_"))]
 #[inline]
 unsafe fn mpi_scatterv_body(
     twin: unsafe extern "C-unwind" fn(
@@ -11405,20 +9917,12 @@ unsafe fn mpi_scatterv_body(
 }
 
 exports! { mpi_scatterv_body(sendbuf: *const c_void, sendcounts: *mut Fint, displs: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, root: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
-    "MPI_SCATTERV" c"PMPI_SCATTERV" c"PMPI_SCATTERV";
-    "mpi_scatterv" c"pmpi_scatterv" c"pmpi_scatterv";
     "mpi_scatterv_" c"pmpi_scatterv_" c"pmpi_scatterv_";
     "mpi_scatterv__" c"pmpi_scatterv__" c"pmpi_scatterv__";
     "mpi_scatterv_f08_" c"pmpi_scatterv_f08_" c"pmpir_scatterv_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_SCATTERV_INIT",
-    mpi = "mpi_scatterv_init",
-    mpi = "mpi_scatterv_init_",
-    mpi = "mpi_scatterv_init__",
-    mpi = "mpi_scatterv_init_f08_"
-))]
+#[cfg(any(mpi = "mpi_scatterv_init_", mpi = "mpi_scatterv_init__", mpi = "mpi_scatterv_init_f08_"))]
 #[inline]
 unsafe fn mpi_scatterv_init_body(
     twin: unsafe extern "C-unwind" fn(
@@ -11483,14 +9987,12 @@ unsafe fn mpi_scatterv_init_body(
 }
 
 exports! { mpi_scatterv_init_body(sendbuf: *const c_void, sendcounts: *mut Fint, displs: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, root: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_SCATTERV_INIT" c"PMPI_SCATTERV_INIT" c"PMPI_SCATTERV_INIT";
-    "mpi_scatterv_init" c"pmpi_scatterv_init" c"pmpi_scatterv_init";
     "mpi_scatterv_init_" c"pmpi_scatterv_init_" c"pmpi_scatterv_init_";
     "mpi_scatterv_init__" c"pmpi_scatterv_init__" c"pmpi_scatterv_init__";
     "mpi_scatterv_init_f08_" c"pmpi_scatterv_init_f08_" c"pmpir_scatterv_init_f08_";
 }
 
-#[cfg(any(mpi = "MPI_SEND", mpi = "mpi_send", mpi = "mpi_send_", mpi = "mpi_send__", mpi = "mpi_send_f08_"))]
+#[cfg(any(mpi = "mpi_send_", mpi = "mpi_send__", mpi = "mpi_send_f08_"))]
 #[inline]
 unsafe fn mpi_send_body(
     twin: unsafe extern "C-unwind" fn(
@@ -11525,20 +10027,12 @@ unsafe fn mpi_send_body(
 }
 
 exports! { mpi_send_body(buf: *const c_void, count: *mut Fint, datatype: *mut Fint, dest: *mut Fint, tag: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
-    "MPI_SEND" c"PMPI_SEND" c"PMPI_SEND";
-    "mpi_send" c"pmpi_send" c"pmpi_send";
     "mpi_send_" c"pmpi_send_" c"pmpi_send_";
     "mpi_send__" c"pmpi_send__" c"pmpi_send__";
     "mpi_send_f08_" c"pmpi_send_f08_" c"pmpir_send_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_SEND_INIT",
-    mpi = "mpi_send_init",
-    mpi = "mpi_send_init_",
-    mpi = "mpi_send_init__",
-    mpi = "mpi_send_init_f08_"
-))]
+#[cfg(any(mpi = "mpi_send_init_", mpi = "mpi_send_init__", mpi = "mpi_send_init_f08_"))]
 #[inline]
 unsafe fn mpi_send_init_body(
     twin: unsafe extern "C-unwind" fn(
@@ -11576,20 +10070,12 @@ unsafe fn mpi_send_init_body(
 }
 
 exports! { mpi_send_init_body(buf: *const c_void, count: *mut Fint, datatype: *mut Fint, dest: *mut Fint, tag: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_SEND_INIT" c"PMPI_SEND_INIT" c"PMPI_SEND_INIT";
-    "mpi_send_init" c"pmpi_send_init" c"pmpi_send_init";
     "mpi_send_init_" c"pmpi_send_init_" c"pmpi_send_init_";
     "mpi_send_init__" c"pmpi_send_init__" c"pmpi_send_init__";
     "mpi_send_init_f08_" c"pmpi_send_init_f08_" c"pmpir_send_init_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_SENDRECV",
-    mpi = "mpi_sendrecv",
-    mpi = "mpi_sendrecv_",
-    mpi = "mpi_sendrecv__",
-    mpi = "mpi_sendrecv_f08_"
-))]
+#[cfg(any(mpi = "mpi_sendrecv_", mpi = "mpi_sendrecv__", mpi = "mpi_sendrecv_f08_"))]
 #[inline]
 unsafe fn mpi_sendrecv_body(
     twin: unsafe extern "C-unwind" fn(
@@ -11660,20 +10146,12 @@ unsafe fn mpi_sendrecv_body(
 }
 
 exports! { mpi_sendrecv_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, dest: *mut Fint, sendtag: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, source: *mut Fint, recvtag: *mut Fint, comm: *mut Fint, status: *mut Fint, ierror: *mut Fint):
-    "MPI_SENDRECV" c"PMPI_SENDRECV" c"PMPI_SENDRECV";
-    "mpi_sendrecv" c"pmpi_sendrecv" c"pmpi_sendrecv";
     "mpi_sendrecv_" c"pmpi_sendrecv_" c"pmpi_sendrecv_";
     "mpi_sendrecv__" c"pmpi_sendrecv__" c"pmpi_sendrecv__";
     "mpi_sendrecv_f08_" c"pmpi_sendrecv_f08_" c"pmpir_sendrecv_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_SENDRECV_REPLACE",
-    mpi = "mpi_sendrecv_replace",
-    mpi = "mpi_sendrecv_replace_",
-    mpi = "mpi_sendrecv_replace__",
-    mpi = "mpi_sendrecv_replace_f08_"
-))]
+#[cfg(any(mpi = "mpi_sendrecv_replace_", mpi = "mpi_sendrecv_replace__", mpi = "mpi_sendrecv_replace_f08_"))]
 #[inline]
 unsafe fn mpi_sendrecv_replace_body(
     twin: unsafe extern "C-unwind" fn(
@@ -11730,16 +10208,12 @@ unsafe fn mpi_sendrecv_replace_body(
 }
 
 exports! { mpi_sendrecv_replace_body(buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, dest: *mut Fint, sendtag: *mut Fint, source: *mut Fint, recvtag: *mut Fint, comm: *mut Fint, status: *mut Fint, ierror: *mut Fint):
-    "MPI_SENDRECV_REPLACE" c"PMPI_SENDRECV_REPLACE" c"PMPI_SENDRECV_REPLACE";
-    "mpi_sendrecv_replace" c"pmpi_sendrecv_replace" c"pmpi_sendrecv_replace";
     "mpi_sendrecv_replace_" c"pmpi_sendrecv_replace_" c"pmpi_sendrecv_replace_";
     "mpi_sendrecv_replace__" c"pmpi_sendrecv_replace__" c"pmpi_sendrecv_replace__";
     "mpi_sendrecv_replace_f08_" c"pmpi_sendrecv_replace_f08_" c"pmpir_sendrecv_replace_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_SESSION_ATTACH_BUFFER",
-    mpi = "mpi_session_attach_buffer",
     mpi = "mpi_session_attach_buffer_",
     mpi = "mpi_session_attach_buffer__",
     mpi = "mpi_session_attach_buffer_f08_"
@@ -11760,16 +10234,12 @@ unsafe fn mpi_session_attach_buffer_body(
 }
 
 exports! { mpi_session_attach_buffer_body(session: *mut Fint, buffer: *mut c_void, size: *mut Fint, ierror: *mut Fint):
-    "MPI_SESSION_ATTACH_BUFFER" c"PMPI_SESSION_ATTACH_BUFFER" c"PMPI_SESSION_ATTACH_BUFFER";
-    "mpi_session_attach_buffer" c"pmpi_session_attach_buffer" c"pmpi_session_attach_buffer";
     "mpi_session_attach_buffer_" c"pmpi_session_attach_buffer_" c"pmpi_session_attach_buffer_";
     "mpi_session_attach_buffer__" c"pmpi_session_attach_buffer__" c"pmpi_session_attach_buffer__";
     "mpi_session_attach_buffer_f08_" c"pmpi_session_attach_buffer_f08_" c"pmpir_session_attach_buffer_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_SESSION_DETACH_BUFFER",
-    mpi = "mpi_session_detach_buffer",
     mpi = "mpi_session_detach_buffer_",
     mpi = "mpi_session_detach_buffer__",
     mpi = "mpi_session_detach_buffer_f08_",
@@ -11791,21 +10261,13 @@ unsafe fn mpi_session_detach_buffer_body(
 }
 
 exports! { mpi_session_detach_buffer_body(session: *mut Fint, buffer_addr: *mut Fint, size: *mut Fint, ierror: *mut Fint):
-    "MPI_SESSION_DETACH_BUFFER" c"PMPI_SESSION_DETACH_BUFFER" c"PMPI_SESSION_DETACH_BUFFER";
-    "mpi_session_detach_buffer" c"pmpi_session_detach_buffer" c"pmpi_session_detach_buffer";
     "mpi_session_detach_buffer_" c"pmpi_session_detach_buffer_" c"pmpi_session_detach_buffer_";
     "mpi_session_detach_buffer__" c"pmpi_session_detach_buffer__" c"pmpi_session_detach_buffer__";
     "mpi_session_detach_buffer_f08_" c"pmpi_session_detach_buffer_f08_" c"pmpir_session_detach_buffer_f08_";
     "mpi_session_detach_buffer_f08_large_" c"pmpi_session_detach_buffer_f08_large_" c"pmpir_session_detach_buffer_f08_large_";
 }
 
-#[cfg(any(
-    mpi = "MPI_SESSION_FINALIZE",
-    mpi = "mpi_session_finalize",
-    mpi = "mpi_session_finalize_",
-    mpi = "mpi_session_finalize__",
-    mpi = "mpi_session_finalize_f08_"
-))]
+#[cfg(any(mpi = "mpi_session_finalize_", mpi = "mpi_session_finalize__", mpi = "mpi_session_finalize_f08_"))]
 #[inline]
 unsafe fn mpi_session_finalize_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint),
@@ -11823,16 +10285,12 @@ unsafe fn mpi_session_finalize_body(
 }
 
 exports! { mpi_session_finalize_body(session: *mut Fint, ierror: *mut Fint):
-    "MPI_SESSION_FINALIZE" c"PMPI_SESSION_FINALIZE" c"PMPI_SESSION_FINALIZE";
-    "mpi_session_finalize" c"pmpi_session_finalize" c"pmpi_session_finalize";
     "mpi_session_finalize_" c"pmpi_session_finalize_" c"pmpi_session_finalize_";
     "mpi_session_finalize__" c"pmpi_session_finalize__" c"pmpi_session_finalize__";
     "mpi_session_finalize_f08_" c"pmpi_session_finalize_f08_" c"pmpir_session_finalize_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_SESSION_FLUSH_BUFFER",
-    mpi = "mpi_session_flush_buffer",
     mpi = "mpi_session_flush_buffer_",
     mpi = "mpi_session_flush_buffer__",
     mpi = "mpi_session_flush_buffer_f08_"
@@ -11851,16 +10309,12 @@ unsafe fn mpi_session_flush_buffer_body(
 }
 
 exports! { mpi_session_flush_buffer_body(session: *mut Fint, ierror: *mut Fint):
-    "MPI_SESSION_FLUSH_BUFFER" c"PMPI_SESSION_FLUSH_BUFFER" c"PMPI_SESSION_FLUSH_BUFFER";
-    "mpi_session_flush_buffer" c"pmpi_session_flush_buffer" c"pmpi_session_flush_buffer";
     "mpi_session_flush_buffer_" c"pmpi_session_flush_buffer_" c"pmpi_session_flush_buffer_";
     "mpi_session_flush_buffer__" c"pmpi_session_flush_buffer__" c"pmpi_session_flush_buffer__";
     "mpi_session_flush_buffer_f08_" c"pmpi_session_flush_buffer_f08_" c"pmpir_session_flush_buffer_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_SESSION_IFLUSH_BUFFER",
-    mpi = "mpi_session_iflush_buffer",
     mpi = "mpi_session_iflush_buffer_",
     mpi = "mpi_session_iflush_buffer__",
     mpi = "mpi_session_iflush_buffer_f08_"
@@ -11883,20 +10337,12 @@ unsafe fn mpi_session_iflush_buffer_body(
 }
 
 exports! { mpi_session_iflush_buffer_body(session: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_SESSION_IFLUSH_BUFFER" c"PMPI_SESSION_IFLUSH_BUFFER" c"PMPI_SESSION_IFLUSH_BUFFER";
-    "mpi_session_iflush_buffer" c"pmpi_session_iflush_buffer" c"pmpi_session_iflush_buffer";
     "mpi_session_iflush_buffer_" c"pmpi_session_iflush_buffer_" c"pmpi_session_iflush_buffer_";
     "mpi_session_iflush_buffer__" c"pmpi_session_iflush_buffer__" c"pmpi_session_iflush_buffer__";
     "mpi_session_iflush_buffer_f08_" c"pmpi_session_iflush_buffer_f08_" c"pmpir_session_iflush_buffer_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_SESSION_INIT",
-    mpi = "mpi_session_init",
-    mpi = "mpi_session_init_",
-    mpi = "mpi_session_init__",
-    mpi = "mpi_session_init_f08_"
-))]
+#[cfg(any(mpi = "mpi_session_init_", mpi = "mpi_session_init__", mpi = "mpi_session_init_f08_"))]
 #[inline]
 unsafe fn mpi_session_init_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint),
@@ -11913,20 +10359,12 @@ unsafe fn mpi_session_init_body(
 }
 
 exports! { mpi_session_init_body(info: *mut Fint, errhandler: *mut Fint, session: *mut Fint, ierror: *mut Fint):
-    "MPI_SESSION_INIT" c"PMPI_SESSION_INIT" c"PMPI_SESSION_INIT";
-    "mpi_session_init" c"pmpi_session_init" c"pmpi_session_init";
     "mpi_session_init_" c"pmpi_session_init_" c"pmpi_session_init_";
     "mpi_session_init__" c"pmpi_session_init__" c"pmpi_session_init__";
     "mpi_session_init_f08_" c"pmpi_session_init_f08_" c"pmpir_session_init_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_SSEND",
-    mpi = "mpi_ssend",
-    mpi = "mpi_ssend_",
-    mpi = "mpi_ssend__",
-    mpi = "mpi_ssend_f08_"
-))]
+#[cfg(any(mpi = "mpi_ssend_", mpi = "mpi_ssend__", mpi = "mpi_ssend_f08_"))]
 #[inline]
 unsafe fn mpi_ssend_body(
     twin: unsafe extern "C-unwind" fn(
@@ -11961,20 +10399,12 @@ unsafe fn mpi_ssend_body(
 }
 
 exports! { mpi_ssend_body(buf: *const c_void, count: *mut Fint, datatype: *mut Fint, dest: *mut Fint, tag: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
-    "MPI_SSEND" c"PMPI_SSEND" c"PMPI_SSEND";
-    "mpi_ssend" c"pmpi_ssend" c"pmpi_ssend";
     "mpi_ssend_" c"pmpi_ssend_" c"pmpi_ssend_";
     "mpi_ssend__" c"pmpi_ssend__" c"pmpi_ssend__";
     "mpi_ssend_f08_" c"pmpi_ssend_f08_" c"pmpir_ssend_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_SSEND_INIT",
-    mpi = "mpi_ssend_init",
-    mpi = "mpi_ssend_init_",
-    mpi = "mpi_ssend_init__",
-    mpi = "mpi_ssend_init_f08_"
-))]
+#[cfg(any(mpi = "mpi_ssend_init_", mpi = "mpi_ssend_init__", mpi = "mpi_ssend_init_f08_"))]
 #[inline]
 unsafe fn mpi_ssend_init_body(
     twin: unsafe extern "C-unwind" fn(
@@ -12012,20 +10442,12 @@ unsafe fn mpi_ssend_init_body(
 }
 
 exports! { mpi_ssend_init_body(buf: *const c_void, count: *mut Fint, datatype: *mut Fint, dest: *mut Fint, tag: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
-    "MPI_SSEND_INIT" c"PMPI_SSEND_INIT" c"PMPI_SSEND_INIT";
-    "mpi_ssend_init" c"pmpi_ssend_init" c"pmpi_ssend_init";
     "mpi_ssend_init_" c"pmpi_ssend_init_" c"pmpi_ssend_init_";
     "mpi_ssend_init__" c"pmpi_ssend_init__" c"pmpi_ssend_init__";
     "mpi_ssend_init_f08_" c"pmpi_ssend_init_f08_" c"pmpir_ssend_init_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_START",
-    mpi = "mpi_start",
-    mpi = "mpi_start_",
-    mpi = "mpi_start__",
-    mpi = "mpi_start_f08_"
-))]
+#[cfg(any(mpi = "mpi_start_", mpi = "mpi_start__", mpi = "mpi_start_f08_"))]
 #[inline]
 unsafe fn mpi_start_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint),
@@ -12041,20 +10463,12 @@ unsafe fn mpi_start_body(
 }
 
 exports! { mpi_start_body(request: *mut Fint, ierror: *mut Fint):
-    "MPI_START" c"PMPI_START" c"PMPI_START";
-    "mpi_start" c"pmpi_start" c"pmpi_start";
     "mpi_start_" c"pmpi_start_" c"pmpi_start_";
     "mpi_start__" c"pmpi_start__" c"pmpi_start__";
     "mpi_start_f08_" c"pmpi_start_f08_" c"pmpir_start_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_STARTALL",
-    mpi = "mpi_startall",
-    mpi = "mpi_startall_",
-    mpi = "mpi_startall__",
-    mpi = "mpi_startall_f08_"
-))]
+#[cfg(any(mpi = "mpi_startall_", mpi = "mpi_startall__", mpi = "mpi_startall_f08_"))]
 #[inline]
 unsafe fn mpi_startall_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint),
@@ -12073,14 +10487,12 @@ unsafe fn mpi_startall_body(
 }
 
 exports! { mpi_startall_body(count: *mut Fint, array_of_requests: *mut Fint, ierror: *mut Fint):
-    "MPI_STARTALL" c"PMPI_STARTALL" c"PMPI_STARTALL";
-    "mpi_startall" c"pmpi_startall" c"pmpi_startall";
     "mpi_startall_" c"pmpi_startall_" c"pmpi_startall_";
     "mpi_startall__" c"pmpi_startall__" c"pmpi_startall__";
     "mpi_startall_f08_" c"pmpi_startall_f08_" c"pmpir_startall_f08_";
 }
 
-#[cfg(any(mpi = "MPI_TEST", mpi = "mpi_test", mpi = "mpi_test_", mpi = "mpi_test__", mpi = "mpi_test_f08_"))]
+#[cfg(any(mpi = "mpi_test_", mpi = "mpi_test__", mpi = "mpi_test_f08_"))]
 #[inline]
 unsafe fn mpi_test_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint),
@@ -12100,20 +10512,12 @@ unsafe fn mpi_test_body(
 }
 
 exports! { mpi_test_body(request: *mut Fint, flag: *mut Fint, status: *mut Fint, ierror: *mut Fint):
-    "MPI_TEST" c"PMPI_TEST" c"PMPI_TEST";
-    "mpi_test" c"pmpi_test" c"pmpi_test";
     "mpi_test_" c"pmpi_test_" c"pmpi_test_";
     "mpi_test__" c"pmpi_test__" c"pmpi_test__";
     "mpi_test_f08_" c"pmpi_test_f08_" c"pmpir_test_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_TESTALL",
-    mpi = "mpi_testall",
-    mpi = "mpi_testall_",
-    mpi = "mpi_testall__",
-    mpi = "mpi_testall_f08_"
-))]
+#[cfg(any(mpi = "mpi_testall_", mpi = "mpi_testall__", mpi = "mpi_testall_f08_"))]
 #[inline]
 unsafe fn mpi_testall_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint, *mut Fint),
@@ -12142,20 +10546,12 @@ unsafe fn mpi_testall_body(
 }
 
 exports! { mpi_testall_body(count: *mut Fint, array_of_requests: *mut Fint, flag: *mut Fint, array_of_statuses: *mut Fint, ierror: *mut Fint):
-    "MPI_TESTALL" c"PMPI_TESTALL" c"PMPI_TESTALL";
-    "mpi_testall" c"pmpi_testall" c"pmpi_testall";
     "mpi_testall_" c"pmpi_testall_" c"pmpi_testall_";
     "mpi_testall__" c"pmpi_testall__" c"pmpi_testall__";
     "mpi_testall_f08_" c"pmpi_testall_f08_" c"pmpir_testall_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_TESTANY",
-    mpi = "mpi_testany",
-    mpi = "mpi_testany_",
-    mpi = "mpi_testany__",
-    mpi = "mpi_testany_f08_"
-))]
+#[cfg(any(mpi = "mpi_testany_", mpi = "mpi_testany__", mpi = "mpi_testany_f08_"))]
 #[inline]
 unsafe fn mpi_testany_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint, *mut Fint, *mut Fint),
@@ -12186,20 +10582,12 @@ unsafe fn mpi_testany_body(
 }
 
 exports! { mpi_testany_body(count: *mut Fint, array_of_requests: *mut Fint, index: *mut Fint, flag: *mut Fint, status: *mut Fint, ierror: *mut Fint):
-    "MPI_TESTANY" c"PMPI_TESTANY" c"PMPI_TESTANY";
-    "mpi_testany" c"pmpi_testany" c"pmpi_testany";
     "mpi_testany_" c"pmpi_testany_" c"pmpi_testany_";
     "mpi_testany__" c"pmpi_testany__" c"pmpi_testany__";
     "mpi_testany_f08_" c"pmpi_testany_f08_" c"pmpir_testany_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_TESTSOME",
-    mpi = "mpi_testsome",
-    mpi = "mpi_testsome_",
-    mpi = "mpi_testsome__",
-    mpi = "mpi_testsome_f08_"
-))]
+#[cfg(any(mpi = "mpi_testsome_", mpi = "mpi_testsome__", mpi = "mpi_testsome_f08_"))]
 #[inline]
 unsafe fn mpi_testsome_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint, *mut Fint, *mut Fint),
@@ -12240,14 +10628,12 @@ unsafe fn mpi_testsome_body(
 }
 
 exports! { mpi_testsome_body(incount: *mut Fint, array_of_requests: *mut Fint, outcount: *mut Fint, array_of_indices: *mut Fint, array_of_statuses: *mut Fint, ierror: *mut Fint):
-    "MPI_TESTSOME" c"PMPI_TESTSOME" c"PMPI_TESTSOME";
-    "mpi_testsome" c"pmpi_testsome" c"pmpi_testsome";
     "mpi_testsome_" c"pmpi_testsome_" c"pmpi_testsome_";
     "mpi_testsome__" c"pmpi_testsome__" c"pmpi_testsome__";
     "mpi_testsome_f08_" c"pmpi_testsome_f08_" c"pmpir_testsome_f08_";
 }
 
-#[cfg(any(mpi = "MPI_WAIT", mpi = "mpi_wait", mpi = "mpi_wait_", mpi = "mpi_wait__", mpi = "mpi_wait_f08_"))]
+#[cfg(any(mpi = "mpi_wait_", mpi = "mpi_wait__", mpi = "mpi_wait_f08_"))]
 #[inline]
 unsafe fn mpi_wait_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint),
@@ -12266,20 +10652,12 @@ unsafe fn mpi_wait_body(
 }
 
 exports! { mpi_wait_body(request: *mut Fint, status: *mut Fint, ierror: *mut Fint):
-    "MPI_WAIT" c"PMPI_WAIT" c"PMPI_WAIT";
-    "mpi_wait" c"pmpi_wait" c"pmpi_wait";
     "mpi_wait_" c"pmpi_wait_" c"pmpi_wait_";
     "mpi_wait__" c"pmpi_wait__" c"pmpi_wait__";
     "mpi_wait_f08_" c"pmpi_wait_f08_" c"pmpir_wait_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_WAITALL",
-    mpi = "mpi_waitall",
-    mpi = "mpi_waitall_",
-    mpi = "mpi_waitall__",
-    mpi = "mpi_waitall_f08_"
-))]
+#[cfg(any(mpi = "mpi_waitall_", mpi = "mpi_waitall__", mpi = "mpi_waitall_f08_"))]
 #[inline]
 unsafe fn mpi_waitall_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint),
@@ -12306,20 +10684,12 @@ unsafe fn mpi_waitall_body(
 }
 
 exports! { mpi_waitall_body(count: *mut Fint, array_of_requests: *mut Fint, array_of_statuses: *mut Fint, ierror: *mut Fint):
-    "MPI_WAITALL" c"PMPI_WAITALL" c"PMPI_WAITALL";
-    "mpi_waitall" c"pmpi_waitall" c"pmpi_waitall";
     "mpi_waitall_" c"pmpi_waitall_" c"pmpi_waitall_";
     "mpi_waitall__" c"pmpi_waitall__" c"pmpi_waitall__";
     "mpi_waitall_f08_" c"pmpi_waitall_f08_" c"pmpir_waitall_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_WAITANY",
-    mpi = "mpi_waitany",
-    mpi = "mpi_waitany_",
-    mpi = "mpi_waitany__",
-    mpi = "mpi_waitany_f08_"
-))]
+#[cfg(any(mpi = "mpi_waitany_", mpi = "mpi_waitany__", mpi = "mpi_waitany_f08_"))]
 #[inline]
 unsafe fn mpi_waitany_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint, *mut Fint),
@@ -12348,20 +10718,12 @@ unsafe fn mpi_waitany_body(
 }
 
 exports! { mpi_waitany_body(count: *mut Fint, array_of_requests: *mut Fint, index: *mut Fint, status: *mut Fint, ierror: *mut Fint):
-    "MPI_WAITANY" c"PMPI_WAITANY" c"PMPI_WAITANY";
-    "mpi_waitany" c"pmpi_waitany" c"pmpi_waitany";
     "mpi_waitany_" c"pmpi_waitany_" c"pmpi_waitany_";
     "mpi_waitany__" c"pmpi_waitany__" c"pmpi_waitany__";
     "mpi_waitany_f08_" c"pmpi_waitany_f08_" c"pmpir_waitany_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_WAITSOME",
-    mpi = "mpi_waitsome",
-    mpi = "mpi_waitsome_",
-    mpi = "mpi_waitsome__",
-    mpi = "mpi_waitsome_f08_"
-))]
+#[cfg(any(mpi = "mpi_waitsome_", mpi = "mpi_waitsome__", mpi = "mpi_waitsome_f08_"))]
 #[inline]
 unsafe fn mpi_waitsome_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint, *mut Fint, *mut Fint),
@@ -12402,20 +10764,14 @@ unsafe fn mpi_waitsome_body(
 }
 
 exports! { mpi_waitsome_body(incount: *mut Fint, array_of_requests: *mut Fint, outcount: *mut Fint, array_of_indices: *mut Fint, array_of_statuses: *mut Fint, ierror: *mut Fint):
-    "MPI_WAITSOME" c"PMPI_WAITSOME" c"PMPI_WAITSOME";
-    "mpi_waitsome" c"pmpi_waitsome" c"pmpi_waitsome";
     "mpi_waitsome_" c"pmpi_waitsome_" c"pmpi_waitsome_";
     "mpi_waitsome__" c"pmpi_waitsome__" c"pmpi_waitsome__";
     "mpi_waitsome_f08_" c"pmpi_waitsome_f08_" c"pmpir_waitsome_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_WIN_ALLOCATE",
-    mpi = "mpi_win_allocate",
     mpi = "mpi_win_allocate_",
     mpi = "mpi_win_allocate__",
-    mpi = "MPI_WIN_ALLOCATE_CPTR",
-    mpi = "mpi_win_allocate_cptr",
     mpi = "mpi_win_allocate_cptr_",
     mpi = "mpi_win_allocate_cptr__",
     mpi = "mpi_win_allocate_f08_",
@@ -12454,12 +10810,8 @@ unsafe fn mpi_win_allocate_body(
 }
 
 exports! { mpi_win_allocate_body(size: *mut Fint, disp_unit: *mut Fint, info: *mut Fint, comm: *mut Fint, baseptr: *mut Fint, win: *mut Fint, ierror: *mut Fint):
-    "MPI_WIN_ALLOCATE" c"PMPI_WIN_ALLOCATE" c"PMPI_WIN_ALLOCATE";
-    "mpi_win_allocate" c"pmpi_win_allocate" c"pmpi_win_allocate";
     "mpi_win_allocate_" c"pmpi_win_allocate_" c"pmpi_win_allocate_";
     "mpi_win_allocate__" c"pmpi_win_allocate__" c"pmpi_win_allocate__";
-    "MPI_WIN_ALLOCATE_CPTR" c"PMPI_WIN_ALLOCATE_CPTR" c"PMPI_WIN_ALLOCATE_CPTR";
-    "mpi_win_allocate_cptr" c"pmpi_win_allocate_cptr" c"pmpi_win_allocate_cptr";
     "mpi_win_allocate_cptr_" c"pmpi_win_allocate_cptr_" c"pmpi_win_allocate_cptr_";
     "mpi_win_allocate_cptr__" c"pmpi_win_allocate_cptr__" c"pmpi_win_allocate_cptr__";
     "mpi_win_allocate_f08_" c"pmpi_win_allocate_f08_" c"pmpir_win_allocate_f08_";
@@ -12467,12 +10819,8 @@ exports! { mpi_win_allocate_body(size: *mut Fint, disp_unit: *mut Fint, info: *m
 }
 
 #[cfg(any(
-    mpi = "MPI_WIN_ALLOCATE_SHARED",
-    mpi = "mpi_win_allocate_shared",
     mpi = "mpi_win_allocate_shared_",
     mpi = "mpi_win_allocate_shared__",
-    mpi = "MPI_WIN_ALLOCATE_SHARED_CPTR",
-    mpi = "mpi_win_allocate_shared_cptr",
     mpi = "mpi_win_allocate_shared_cptr_",
     mpi = "mpi_win_allocate_shared_cptr__",
     mpi = "mpi_win_allocate_shared_f08_",
@@ -12511,25 +10859,15 @@ unsafe fn mpi_win_allocate_shared_body(
 }
 
 exports! { mpi_win_allocate_shared_body(size: *mut Fint, disp_unit: *mut Fint, info: *mut Fint, comm: *mut Fint, baseptr: *mut Fint, win: *mut Fint, ierror: *mut Fint):
-    "MPI_WIN_ALLOCATE_SHARED" c"PMPI_WIN_ALLOCATE_SHARED" c"PMPI_WIN_ALLOCATE_SHARED";
-    "mpi_win_allocate_shared" c"pmpi_win_allocate_shared" c"pmpi_win_allocate_shared";
     "mpi_win_allocate_shared_" c"pmpi_win_allocate_shared_" c"pmpi_win_allocate_shared_";
     "mpi_win_allocate_shared__" c"pmpi_win_allocate_shared__" c"pmpi_win_allocate_shared__";
-    "MPI_WIN_ALLOCATE_SHARED_CPTR" c"PMPI_WIN_ALLOCATE_SHARED_CPTR" c"PMPI_WIN_ALLOCATE_SHARED_CPTR";
-    "mpi_win_allocate_shared_cptr" c"pmpi_win_allocate_shared_cptr" c"pmpi_win_allocate_shared_cptr";
     "mpi_win_allocate_shared_cptr_" c"pmpi_win_allocate_shared_cptr_" c"pmpi_win_allocate_shared_cptr_";
     "mpi_win_allocate_shared_cptr__" c"pmpi_win_allocate_shared_cptr__" c"pmpi_win_allocate_shared_cptr__";
     "mpi_win_allocate_shared_f08_" c"pmpi_win_allocate_shared_f08_" c"pmpir_win_allocate_shared_f08_";
     "mpi_win_allocate_shared_f08_large_" c"pmpi_win_allocate_shared_f08_large_" c"pmpir_win_allocate_shared_f08_large_";
 }
 
-#[cfg(any(
-    mpi = "MPI_WIN_ATTACH",
-    mpi = "mpi_win_attach",
-    mpi = "mpi_win_attach_",
-    mpi = "mpi_win_attach__",
-    mpi = "mpi_win_attach_f08_"
-))]
+#[cfg(any(mpi = "mpi_win_attach_", mpi = "mpi_win_attach__", mpi = "mpi_win_attach_f08_"))]
 #[inline]
 unsafe fn mpi_win_attach_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut c_void, *mut Fint, *mut Fint),
@@ -12549,20 +10887,12 @@ unsafe fn mpi_win_attach_body(
 }
 
 exports! { mpi_win_attach_body(win: *mut Fint, base: *mut c_void, size: *mut Fint, ierror: *mut Fint):
-    "MPI_WIN_ATTACH" c"PMPI_WIN_ATTACH" c"PMPI_WIN_ATTACH";
-    "mpi_win_attach" c"pmpi_win_attach" c"pmpi_win_attach";
     "mpi_win_attach_" c"pmpi_win_attach_" c"pmpi_win_attach_";
     "mpi_win_attach__" c"pmpi_win_attach__" c"pmpi_win_attach__";
     "mpi_win_attach_f08_" c"pmpi_win_attach_f08_" c"pmpir_win_attach_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_WIN_COMPLETE",
-    mpi = "mpi_win_complete",
-    mpi = "mpi_win_complete_",
-    mpi = "mpi_win_complete__",
-    mpi = "mpi_win_complete_f08_"
-))]
+#[cfg(any(mpi = "mpi_win_complete_", mpi = "mpi_win_complete__", mpi = "mpi_win_complete_f08_"))]
 #[inline]
 unsafe fn mpi_win_complete_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint),
@@ -12580,20 +10910,12 @@ unsafe fn mpi_win_complete_body(
 }
 
 exports! { mpi_win_complete_body(win: *mut Fint, ierror: *mut Fint):
-    "MPI_WIN_COMPLETE" c"PMPI_WIN_COMPLETE" c"PMPI_WIN_COMPLETE";
-    "mpi_win_complete" c"pmpi_win_complete" c"pmpi_win_complete";
     "mpi_win_complete_" c"pmpi_win_complete_" c"pmpi_win_complete_";
     "mpi_win_complete__" c"pmpi_win_complete__" c"pmpi_win_complete__";
     "mpi_win_complete_f08_" c"pmpi_win_complete_f08_" c"pmpir_win_complete_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_WIN_CREATE",
-    mpi = "mpi_win_create",
-    mpi = "mpi_win_create_",
-    mpi = "mpi_win_create__",
-    mpi = "mpi_win_create_f08_"
-))]
+#[cfg(any(mpi = "mpi_win_create_", mpi = "mpi_win_create__", mpi = "mpi_win_create_f08_"))]
 #[inline]
 unsafe fn mpi_win_create_body(
     twin: unsafe extern "C-unwind" fn(
@@ -12627,16 +10949,12 @@ unsafe fn mpi_win_create_body(
 }
 
 exports! { mpi_win_create_body(base: *mut c_void, size: *mut Fint, disp_unit: *mut Fint, info: *mut Fint, comm: *mut Fint, win: *mut Fint, ierror: *mut Fint):
-    "MPI_WIN_CREATE" c"PMPI_WIN_CREATE" c"PMPI_WIN_CREATE";
-    "mpi_win_create" c"pmpi_win_create" c"pmpi_win_create";
     "mpi_win_create_" c"pmpi_win_create_" c"pmpi_win_create_";
     "mpi_win_create__" c"pmpi_win_create__" c"pmpi_win_create__";
     "mpi_win_create_f08_" c"pmpi_win_create_f08_" c"pmpir_win_create_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_WIN_CREATE_DYNAMIC",
-    mpi = "mpi_win_create_dynamic",
     mpi = "mpi_win_create_dynamic_",
     mpi = "mpi_win_create_dynamic__",
     mpi = "mpi_win_create_dynamic_f08_"
@@ -12663,20 +10981,12 @@ unsafe fn mpi_win_create_dynamic_body(
 }
 
 exports! { mpi_win_create_dynamic_body(info: *mut Fint, comm: *mut Fint, win: *mut Fint, ierror: *mut Fint):
-    "MPI_WIN_CREATE_DYNAMIC" c"PMPI_WIN_CREATE_DYNAMIC" c"PMPI_WIN_CREATE_DYNAMIC";
-    "mpi_win_create_dynamic" c"pmpi_win_create_dynamic" c"pmpi_win_create_dynamic";
     "mpi_win_create_dynamic_" c"pmpi_win_create_dynamic_" c"pmpi_win_create_dynamic_";
     "mpi_win_create_dynamic__" c"pmpi_win_create_dynamic__" c"pmpi_win_create_dynamic__";
     "mpi_win_create_dynamic_f08_" c"pmpi_win_create_dynamic_f08_" c"pmpir_win_create_dynamic_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_WIN_DETACH",
-    mpi = "mpi_win_detach",
-    mpi = "mpi_win_detach_",
-    mpi = "mpi_win_detach__",
-    mpi = "mpi_win_detach_f08_"
-))]
+#[cfg(any(mpi = "mpi_win_detach_", mpi = "mpi_win_detach__", mpi = "mpi_win_detach_f08_"))]
 #[inline]
 unsafe fn mpi_win_detach_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *const c_void, *mut Fint),
@@ -12695,20 +11005,12 @@ unsafe fn mpi_win_detach_body(
 }
 
 exports! { mpi_win_detach_body(win: *mut Fint, base: *const c_void, ierror: *mut Fint):
-    "MPI_WIN_DETACH" c"PMPI_WIN_DETACH" c"PMPI_WIN_DETACH";
-    "mpi_win_detach" c"pmpi_win_detach" c"pmpi_win_detach";
     "mpi_win_detach_" c"pmpi_win_detach_" c"pmpi_win_detach_";
     "mpi_win_detach__" c"pmpi_win_detach__" c"pmpi_win_detach__";
     "mpi_win_detach_f08_" c"pmpi_win_detach_f08_" c"pmpir_win_detach_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_WIN_FENCE",
-    mpi = "mpi_win_fence",
-    mpi = "mpi_win_fence_",
-    mpi = "mpi_win_fence__",
-    mpi = "mpi_win_fence_f08_"
-))]
+#[cfg(any(mpi = "mpi_win_fence_", mpi = "mpi_win_fence__", mpi = "mpi_win_fence_f08_"))]
 #[inline]
 unsafe fn mpi_win_fence_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint),
@@ -12727,20 +11029,12 @@ unsafe fn mpi_win_fence_body(
 }
 
 exports! { mpi_win_fence_body(assert: *mut Fint, win: *mut Fint, ierror: *mut Fint):
-    "MPI_WIN_FENCE" c"PMPI_WIN_FENCE" c"PMPI_WIN_FENCE";
-    "mpi_win_fence" c"pmpi_win_fence" c"pmpi_win_fence";
     "mpi_win_fence_" c"pmpi_win_fence_" c"pmpi_win_fence_";
     "mpi_win_fence__" c"pmpi_win_fence__" c"pmpi_win_fence__";
     "mpi_win_fence_f08_" c"pmpi_win_fence_f08_" c"pmpir_win_fence_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_WIN_FLUSH",
-    mpi = "mpi_win_flush",
-    mpi = "mpi_win_flush_",
-    mpi = "mpi_win_flush__",
-    mpi = "mpi_win_flush_f08_"
-))]
+#[cfg(any(mpi = "mpi_win_flush_", mpi = "mpi_win_flush__", mpi = "mpi_win_flush_f08_"))]
 #[inline]
 unsafe fn mpi_win_flush_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint),
@@ -12759,20 +11053,12 @@ unsafe fn mpi_win_flush_body(
 }
 
 exports! { mpi_win_flush_body(rank: *mut Fint, win: *mut Fint, ierror: *mut Fint):
-    "MPI_WIN_FLUSH" c"PMPI_WIN_FLUSH" c"PMPI_WIN_FLUSH";
-    "mpi_win_flush" c"pmpi_win_flush" c"pmpi_win_flush";
     "mpi_win_flush_" c"pmpi_win_flush_" c"pmpi_win_flush_";
     "mpi_win_flush__" c"pmpi_win_flush__" c"pmpi_win_flush__";
     "mpi_win_flush_f08_" c"pmpi_win_flush_f08_" c"pmpir_win_flush_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_WIN_FLUSH_ALL",
-    mpi = "mpi_win_flush_all",
-    mpi = "mpi_win_flush_all_",
-    mpi = "mpi_win_flush_all__",
-    mpi = "mpi_win_flush_all_f08_"
-))]
+#[cfg(any(mpi = "mpi_win_flush_all_", mpi = "mpi_win_flush_all__", mpi = "mpi_win_flush_all_f08_"))]
 #[inline]
 unsafe fn mpi_win_flush_all_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint),
@@ -12790,20 +11076,12 @@ unsafe fn mpi_win_flush_all_body(
 }
 
 exports! { mpi_win_flush_all_body(win: *mut Fint, ierror: *mut Fint):
-    "MPI_WIN_FLUSH_ALL" c"PMPI_WIN_FLUSH_ALL" c"PMPI_WIN_FLUSH_ALL";
-    "mpi_win_flush_all" c"pmpi_win_flush_all" c"pmpi_win_flush_all";
     "mpi_win_flush_all_" c"pmpi_win_flush_all_" c"pmpi_win_flush_all_";
     "mpi_win_flush_all__" c"pmpi_win_flush_all__" c"pmpi_win_flush_all__";
     "mpi_win_flush_all_f08_" c"pmpi_win_flush_all_f08_" c"pmpir_win_flush_all_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_WIN_FLUSH_LOCAL",
-    mpi = "mpi_win_flush_local",
-    mpi = "mpi_win_flush_local_",
-    mpi = "mpi_win_flush_local__",
-    mpi = "mpi_win_flush_local_f08_"
-))]
+#[cfg(any(mpi = "mpi_win_flush_local_", mpi = "mpi_win_flush_local__", mpi = "mpi_win_flush_local_f08_"))]
 #[inline]
 unsafe fn mpi_win_flush_local_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint),
@@ -12822,16 +11100,12 @@ unsafe fn mpi_win_flush_local_body(
 }
 
 exports! { mpi_win_flush_local_body(rank: *mut Fint, win: *mut Fint, ierror: *mut Fint):
-    "MPI_WIN_FLUSH_LOCAL" c"PMPI_WIN_FLUSH_LOCAL" c"PMPI_WIN_FLUSH_LOCAL";
-    "mpi_win_flush_local" c"pmpi_win_flush_local" c"pmpi_win_flush_local";
     "mpi_win_flush_local_" c"pmpi_win_flush_local_" c"pmpi_win_flush_local_";
     "mpi_win_flush_local__" c"pmpi_win_flush_local__" c"pmpi_win_flush_local__";
     "mpi_win_flush_local_f08_" c"pmpi_win_flush_local_f08_" c"pmpir_win_flush_local_f08_";
 }
 
 #[cfg(any(
-    mpi = "MPI_WIN_FLUSH_LOCAL_ALL",
-    mpi = "mpi_win_flush_local_all",
     mpi = "mpi_win_flush_local_all_",
     mpi = "mpi_win_flush_local_all__",
     mpi = "mpi_win_flush_local_all_f08_"
@@ -12853,20 +11127,12 @@ unsafe fn mpi_win_flush_local_all_body(
 }
 
 exports! { mpi_win_flush_local_all_body(win: *mut Fint, ierror: *mut Fint):
-    "MPI_WIN_FLUSH_LOCAL_ALL" c"PMPI_WIN_FLUSH_LOCAL_ALL" c"PMPI_WIN_FLUSH_LOCAL_ALL";
-    "mpi_win_flush_local_all" c"pmpi_win_flush_local_all" c"pmpi_win_flush_local_all";
     "mpi_win_flush_local_all_" c"pmpi_win_flush_local_all_" c"pmpi_win_flush_local_all_";
     "mpi_win_flush_local_all__" c"pmpi_win_flush_local_all__" c"pmpi_win_flush_local_all__";
     "mpi_win_flush_local_all_f08_" c"pmpi_win_flush_local_all_f08_" c"pmpir_win_flush_local_all_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_WIN_FREE",
-    mpi = "mpi_win_free",
-    mpi = "mpi_win_free_",
-    mpi = "mpi_win_free__",
-    mpi = "mpi_win_free_f08_"
-))]
+#[cfg(any(mpi = "mpi_win_free_", mpi = "mpi_win_free__", mpi = "mpi_win_free_f08_"))]
 #[inline]
 unsafe fn mpi_win_free_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint),
@@ -12884,20 +11150,12 @@ unsafe fn mpi_win_free_body(
 }
 
 exports! { mpi_win_free_body(win: *mut Fint, ierror: *mut Fint):
-    "MPI_WIN_FREE" c"PMPI_WIN_FREE" c"PMPI_WIN_FREE";
-    "mpi_win_free" c"pmpi_win_free" c"pmpi_win_free";
     "mpi_win_free_" c"pmpi_win_free_" c"pmpi_win_free_";
     "mpi_win_free__" c"pmpi_win_free__" c"pmpi_win_free__";
     "mpi_win_free_f08_" c"pmpi_win_free_f08_" c"pmpir_win_free_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_WIN_LOCK",
-    mpi = "mpi_win_lock",
-    mpi = "mpi_win_lock_",
-    mpi = "mpi_win_lock__",
-    mpi = "mpi_win_lock_f08_"
-))]
+#[cfg(any(mpi = "mpi_win_lock_", mpi = "mpi_win_lock__", mpi = "mpi_win_lock_f08_"))]
 #[inline]
 unsafe fn mpi_win_lock_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint, *mut Fint),
@@ -12918,20 +11176,12 @@ unsafe fn mpi_win_lock_body(
 }
 
 exports! { mpi_win_lock_body(lock_type: *mut Fint, rank: *mut Fint, assert: *mut Fint, win: *mut Fint, ierror: *mut Fint):
-    "MPI_WIN_LOCK" c"PMPI_WIN_LOCK" c"PMPI_WIN_LOCK";
-    "mpi_win_lock" c"pmpi_win_lock" c"pmpi_win_lock";
     "mpi_win_lock_" c"pmpi_win_lock_" c"pmpi_win_lock_";
     "mpi_win_lock__" c"pmpi_win_lock__" c"pmpi_win_lock__";
     "mpi_win_lock_f08_" c"pmpi_win_lock_f08_" c"pmpir_win_lock_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_WIN_LOCK_ALL",
-    mpi = "mpi_win_lock_all",
-    mpi = "mpi_win_lock_all_",
-    mpi = "mpi_win_lock_all__",
-    mpi = "mpi_win_lock_all_f08_"
-))]
+#[cfg(any(mpi = "mpi_win_lock_all_", mpi = "mpi_win_lock_all__", mpi = "mpi_win_lock_all_f08_"))]
 #[inline]
 unsafe fn mpi_win_lock_all_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint),
@@ -12950,20 +11200,12 @@ unsafe fn mpi_win_lock_all_body(
 }
 
 exports! { mpi_win_lock_all_body(assert: *mut Fint, win: *mut Fint, ierror: *mut Fint):
-    "MPI_WIN_LOCK_ALL" c"PMPI_WIN_LOCK_ALL" c"PMPI_WIN_LOCK_ALL";
-    "mpi_win_lock_all" c"pmpi_win_lock_all" c"pmpi_win_lock_all";
     "mpi_win_lock_all_" c"pmpi_win_lock_all_" c"pmpi_win_lock_all_";
     "mpi_win_lock_all__" c"pmpi_win_lock_all__" c"pmpi_win_lock_all__";
     "mpi_win_lock_all_f08_" c"pmpi_win_lock_all_f08_" c"pmpir_win_lock_all_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_WIN_POST",
-    mpi = "mpi_win_post",
-    mpi = "mpi_win_post_",
-    mpi = "mpi_win_post__",
-    mpi = "mpi_win_post_f08_"
-))]
+#[cfg(any(mpi = "mpi_win_post_", mpi = "mpi_win_post__", mpi = "mpi_win_post_f08_"))]
 #[inline]
 unsafe fn mpi_win_post_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint),
@@ -12983,20 +11225,12 @@ unsafe fn mpi_win_post_body(
 }
 
 exports! { mpi_win_post_body(group: *mut Fint, assert: *mut Fint, win: *mut Fint, ierror: *mut Fint):
-    "MPI_WIN_POST" c"PMPI_WIN_POST" c"PMPI_WIN_POST";
-    "mpi_win_post" c"pmpi_win_post" c"pmpi_win_post";
     "mpi_win_post_" c"pmpi_win_post_" c"pmpi_win_post_";
     "mpi_win_post__" c"pmpi_win_post__" c"pmpi_win_post__";
     "mpi_win_post_f08_" c"pmpi_win_post_f08_" c"pmpir_win_post_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_WIN_SET_INFO",
-    mpi = "mpi_win_set_info",
-    mpi = "mpi_win_set_info_",
-    mpi = "mpi_win_set_info__",
-    mpi = "mpi_win_set_info_f08_"
-))]
+#[cfg(any(mpi = "mpi_win_set_info_", mpi = "mpi_win_set_info__", mpi = "mpi_win_set_info_f08_"))]
 #[inline]
 unsafe fn mpi_win_set_info_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint),
@@ -13015,20 +11249,12 @@ unsafe fn mpi_win_set_info_body(
 }
 
 exports! { mpi_win_set_info_body(win: *mut Fint, info: *mut Fint, ierror: *mut Fint):
-    "MPI_WIN_SET_INFO" c"PMPI_WIN_SET_INFO" c"PMPI_WIN_SET_INFO";
-    "mpi_win_set_info" c"pmpi_win_set_info" c"pmpi_win_set_info";
     "mpi_win_set_info_" c"pmpi_win_set_info_" c"pmpi_win_set_info_";
     "mpi_win_set_info__" c"pmpi_win_set_info__" c"pmpi_win_set_info__";
     "mpi_win_set_info_f08_" c"pmpi_win_set_info_f08_" c"pmpir_win_set_info_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_WIN_START",
-    mpi = "mpi_win_start",
-    mpi = "mpi_win_start_",
-    mpi = "mpi_win_start__",
-    mpi = "mpi_win_start_f08_"
-))]
+#[cfg(any(mpi = "mpi_win_start_", mpi = "mpi_win_start__", mpi = "mpi_win_start_f08_"))]
 #[inline]
 unsafe fn mpi_win_start_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint),
@@ -13048,20 +11274,12 @@ unsafe fn mpi_win_start_body(
 }
 
 exports! { mpi_win_start_body(group: *mut Fint, assert: *mut Fint, win: *mut Fint, ierror: *mut Fint):
-    "MPI_WIN_START" c"PMPI_WIN_START" c"PMPI_WIN_START";
-    "mpi_win_start" c"pmpi_win_start" c"pmpi_win_start";
     "mpi_win_start_" c"pmpi_win_start_" c"pmpi_win_start_";
     "mpi_win_start__" c"pmpi_win_start__" c"pmpi_win_start__";
     "mpi_win_start_f08_" c"pmpi_win_start_f08_" c"pmpir_win_start_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_WIN_SYNC",
-    mpi = "mpi_win_sync",
-    mpi = "mpi_win_sync_",
-    mpi = "mpi_win_sync__",
-    mpi = "mpi_win_sync_f08_"
-))]
+#[cfg(any(mpi = "mpi_win_sync_", mpi = "mpi_win_sync__", mpi = "mpi_win_sync_f08_"))]
 #[inline]
 unsafe fn mpi_win_sync_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint),
@@ -13079,20 +11297,12 @@ unsafe fn mpi_win_sync_body(
 }
 
 exports! { mpi_win_sync_body(win: *mut Fint, ierror: *mut Fint):
-    "MPI_WIN_SYNC" c"PMPI_WIN_SYNC" c"PMPI_WIN_SYNC";
-    "mpi_win_sync" c"pmpi_win_sync" c"pmpi_win_sync";
     "mpi_win_sync_" c"pmpi_win_sync_" c"pmpi_win_sync_";
     "mpi_win_sync__" c"pmpi_win_sync__" c"pmpi_win_sync__";
     "mpi_win_sync_f08_" c"pmpi_win_sync_f08_" c"pmpir_win_sync_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_WIN_TEST",
-    mpi = "mpi_win_test",
-    mpi = "mpi_win_test_",
-    mpi = "mpi_win_test__",
-    mpi = "mpi_win_test_f08_"
-))]
+#[cfg(any(mpi = "mpi_win_test_", mpi = "mpi_win_test__", mpi = "mpi_win_test_f08_"))]
 #[inline]
 unsafe fn mpi_win_test_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint),
@@ -13111,20 +11321,12 @@ unsafe fn mpi_win_test_body(
 }
 
 exports! { mpi_win_test_body(win: *mut Fint, flag: *mut Fint, ierror: *mut Fint):
-    "MPI_WIN_TEST" c"PMPI_WIN_TEST" c"PMPI_WIN_TEST";
-    "mpi_win_test" c"pmpi_win_test" c"pmpi_win_test";
     "mpi_win_test_" c"pmpi_win_test_" c"pmpi_win_test_";
     "mpi_win_test__" c"pmpi_win_test__" c"pmpi_win_test__";
     "mpi_win_test_f08_" c"pmpi_win_test_f08_" c"pmpir_win_test_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_WIN_UNLOCK",
-    mpi = "mpi_win_unlock",
-    mpi = "mpi_win_unlock_",
-    mpi = "mpi_win_unlock__",
-    mpi = "mpi_win_unlock_f08_"
-))]
+#[cfg(any(mpi = "mpi_win_unlock_", mpi = "mpi_win_unlock__", mpi = "mpi_win_unlock_f08_"))]
 #[inline]
 unsafe fn mpi_win_unlock_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint),
@@ -13143,20 +11345,12 @@ unsafe fn mpi_win_unlock_body(
 }
 
 exports! { mpi_win_unlock_body(rank: *mut Fint, win: *mut Fint, ierror: *mut Fint):
-    "MPI_WIN_UNLOCK" c"PMPI_WIN_UNLOCK" c"PMPI_WIN_UNLOCK";
-    "mpi_win_unlock" c"pmpi_win_unlock" c"pmpi_win_unlock";
     "mpi_win_unlock_" c"pmpi_win_unlock_" c"pmpi_win_unlock_";
     "mpi_win_unlock__" c"pmpi_win_unlock__" c"pmpi_win_unlock__";
     "mpi_win_unlock_f08_" c"pmpi_win_unlock_f08_" c"pmpir_win_unlock_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_WIN_UNLOCK_ALL",
-    mpi = "mpi_win_unlock_all",
-    mpi = "mpi_win_unlock_all_",
-    mpi = "mpi_win_unlock_all__",
-    mpi = "mpi_win_unlock_all_f08_"
-))]
+#[cfg(any(mpi = "mpi_win_unlock_all_", mpi = "mpi_win_unlock_all__", mpi = "mpi_win_unlock_all_f08_"))]
 #[inline]
 unsafe fn mpi_win_unlock_all_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint),
@@ -13174,20 +11368,12 @@ unsafe fn mpi_win_unlock_all_body(
 }
 
 exports! { mpi_win_unlock_all_body(win: *mut Fint, ierror: *mut Fint):
-    "MPI_WIN_UNLOCK_ALL" c"PMPI_WIN_UNLOCK_ALL" c"PMPI_WIN_UNLOCK_ALL";
-    "mpi_win_unlock_all" c"pmpi_win_unlock_all" c"pmpi_win_unlock_all";
     "mpi_win_unlock_all_" c"pmpi_win_unlock_all_" c"pmpi_win_unlock_all_";
     "mpi_win_unlock_all__" c"pmpi_win_unlock_all__" c"pmpi_win_unlock_all__";
     "mpi_win_unlock_all_f08_" c"pmpi_win_unlock_all_f08_" c"pmpir_win_unlock_all_f08_";
 }
 
-#[cfg(any(
-    mpi = "MPI_WIN_WAIT",
-    mpi = "mpi_win_wait",
-    mpi = "mpi_win_wait_",
-    mpi = "mpi_win_wait__",
-    mpi = "mpi_win_wait_f08_"
-))]
+#[cfg(any(mpi = "mpi_win_wait_", mpi = "mpi_win_wait__", mpi = "mpi_win_wait_f08_"))]
 #[inline]
 unsafe fn mpi_win_wait_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint),
@@ -13205,8 +11391,6 @@ unsafe fn mpi_win_wait_body(
 }
 
 exports! { mpi_win_wait_body(win: *mut Fint, ierror: *mut Fint):
-    "MPI_WIN_WAIT" c"PMPI_WIN_WAIT" c"PMPI_WIN_WAIT";
-    "mpi_win_wait" c"pmpi_win_wait" c"pmpi_win_wait";
     "mpi_win_wait_" c"pmpi_win_wait_" c"pmpi_win_wait_";
     "mpi_win_wait__" c"pmpi_win_wait__" c"pmpi_win_wait__";
     "mpi_win_wait_f08_" c"pmpi_win_wait_f08_" c"pmpir_win_wait_f08_";

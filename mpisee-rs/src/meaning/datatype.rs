@@ -11,9 +11,18 @@ const SIZE_BITS: u32 = 16;
 /// lower ones, so that one word holds a pair that belongs together.
 static CACHE: [AtomicU64; CACHED] = [const { AtomicU64::new(0) }; CACHED];
 
-/// The bytes of data in one element; 0 for `MPI_DATATYPE_NULL`, which may stand beside a count of 0.
+/// The bytes of data in `count` elements.
+///
+/// Beside a count of 0 an MPI may let any datatype stand, which is not asked for its size: as an error, that
+/// could end the program.
 #[inline]
-pub fn size(datatype: Raw<Datatype>) -> u64 {
+pub fn bytes(count: u64, datatype: Raw<Datatype>) -> u64 {
+    if count == 0 { 0 } else { count.wrapping_mul(size(datatype)) }
+}
+
+/// The bytes of data in one element.
+#[inline]
+fn size(datatype: Raw<Datatype>) -> u64 {
     let handle = abi::bits(datatype.get());
     let entry = &CACHE[(handle.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) as usize];
     let cached = entry.load(Ordering::Relaxed);

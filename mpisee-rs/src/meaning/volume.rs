@@ -72,7 +72,7 @@ impl<C: Number> Block<C> {
     /// The bytes.
     #[inline]
     pub fn bytes(&self) -> u64 {
-        self.0.number().wrapping_mul(datatype::size(self.1))
+        datatype::bytes(self.0.number(), self.1)
     }
 }
 
@@ -94,7 +94,7 @@ impl<C: Number> Part for Blocks<C> {
     unsafe fn block(&self, rank: u32) -> u64 {
         // SAFETY: the caller's promise.
         let count = unsafe { *self.0.add(rank as usize) };
-        count.number().wrapping_mul(datatype::size(self.1))
+        datatype::bytes(count.number(), self.1)
     }
 }
 
@@ -106,11 +106,7 @@ impl<C: Number> Part for TypedBlocks<C> {
     unsafe fn block(&self, rank: u32) -> u64 {
         // SAFETY: the caller's promise.
         let (count, datatype) = unsafe { (*self.0.add(rank as usize), self.1.at(rank as usize).handle()) };
-        match count.number() {
-            // Beside a count of 0 any datatype may stand.
-            0 => 0,
-            count => count.wrapping_mul(datatype::size(Raw::new(datatype))),
-        }
+        datatype::bytes(count.number(), Raw::new(datatype))
     }
 }
 

@@ -39,7 +39,7 @@ impl Spelling {
     }
 }
 
-/// All the spellings of a function.
+/// The spellings of a function that are stood in for, each with an underscore at its end.
 pub fn spellings(function: &Function, meaning: &Meaning) -> Vec<Spelling> {
     let low = function.name.to_lowercase();
     let mut names = Vec::new();
@@ -49,7 +49,7 @@ pub fn spellings(function: &Function, meaning: &Meaning) -> Vec<Spelling> {
         lows.push(format!("{low}_cptr"));
     }
     for low in lows {
-        names.extend([low.to_uppercase(), low.clone(), format!("{low}_"), format!("{low}__")]);
+        names.extend([format!("{low}_"), format!("{low}__")]);
     }
     names.push(format!("{low}_f08_"));
     // MPICH has large-count variants in mpi_f08. Those of functions with a buffer end in calls of C.
@@ -63,7 +63,7 @@ pub fn spellings(function: &Function, meaning: &Meaning) -> Vec<Spelling> {
         names.push(format!("{low}_f08_large_"));
     }
     let spelling = |name: String| {
-        let twin = format!("{}{name}", if name.starts_with('M') { 'P' } else { 'p' });
+        let twin = format!("p{name}");
         let twin_of_mpich = match name.strip_prefix("mpi_") {
             Some(rest) if rest.contains("_f08_") => format!("pmpir_{rest}"),
             _ => twin.clone(),

@@ -175,9 +175,12 @@ fn read_fortran_library(library: &Path, soname: &str, family: Family) -> Result<
     }
     let exported = exported(&file);
     let stands_in = |name: &&&str| match (name.split('_').next(), family) {
-        // Several spellings, for several compilers.
-        (Some("mpi" | "mpix"), Family::OpenMpi) => exported.contains(format!("p{name}").as_str()),
-        (Some("MPI" | "MPIX"), Family::OpenMpi) => exported.contains(format!("P{name}").as_str()),
+        // It also has `mpi_send` and `MPI_SEND`, for compilers that add no underscore. These are left to it: a
+        // program may have a function of its own with such a name in one of its libraries, as Rmpi has, and would
+        // get ours.
+        (Some("mpi" | "mpix"), Family::OpenMpi) => {
+            name.ends_with('_') && exported.contains(format!("p{name}").as_str())
+        }
         // All else ends in calls of C's `MPI_*` functions, and is seen there.
         (Some("mpi"), Family::Mpich) => {
             let is_f08 = name.ends_with("_f08_") || name.ends_with("_f08_large_");

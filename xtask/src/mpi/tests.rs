@@ -148,6 +148,8 @@ fn of_fortran_what_does_not_end_in_a_call_of_c_is_stood_in_for() {
     let mpi = FakeMpi::new();
     let names = [
         ["mpi_send_", "pmpi_send_"],
+        ["mpi_send__", "pmpi_send__"],
+        ["mpi_send", "pmpi_send"],
         ["MPI_SEND", "PMPI_SEND"],
         ["mpi_send_f08_", "pmpi_send_f08_"],
         ["mpix_bcast_init_", "pmpix_bcast_init_"],
@@ -176,7 +178,7 @@ fn of_fortran_what_does_not_end_in_a_call_of_c_is_stood_in_for() {
         functions
     };
     let of_open_mpi =
-        ["MPI_SEND", "mpi_send_", "mpi_send_f08_", "mpi_win_allocate_cptr_", "mpix_bcast_init_"];
+        ["mpi_send_", "mpi_send__", "mpi_send_f08_", "mpi_win_allocate_cptr_", "mpix_bcast_init_"];
     assert_eq!(found("libmpi.so.99", Family::OpenMpi), of_open_mpi);
     let of_mpich = ["mpi_comm_split_f08_", "mpi_win_allocate_f08_large_"];
     assert_eq!(found("libmpi.so.99", Family::Mpich), of_mpich);

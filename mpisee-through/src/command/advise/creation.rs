@@ -58,7 +58,7 @@ fn repeated(facts: &Facts<'_>, parent: &str, call: &str, rows: &[&CommRow]) -> O
         cost_s,
         what,
         evidence: format!(
-            "{call} made {} with {} processes, {} to {}; {open} were never freed. A creation takes {:.1} us.",
+            "{call} made {} with {} processes, {} to {}; never freed: {open}. A creation takes {:.1} us.",
             count(number, "communicator"),
             rows[0].size,
             rows[0].comm,

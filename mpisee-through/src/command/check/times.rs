@@ -10,7 +10,7 @@ pub const ROUNDING_S: f64 = 0.5e-9;
 pub const SUMMATION: f64 = 1e-12;
 
 /// What is said where calls of threads overlap.
-pub const NOT_COMPARED: &str = "MPI time is not compared with wall time: threads call MPI at once";
+pub const NOT_COMPARED: &str = "MPI time is not compared with wall time: threads may call MPI at once";
 
 /// The sum of the times of some rows.
 #[derive(Debug, Default)]
