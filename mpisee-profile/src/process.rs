@@ -5,8 +5,10 @@
 
 use std::os::unix::fs::MetadataExt;
 
+mod batch;
 mod neighbours;
 
+pub use batch::batch_job;
 pub use neighbours::neighbours;
 
 /// A process as `/proc` shows it.
@@ -47,7 +49,12 @@ pub fn boot() -> u64 {
 /// A number for the processes among which this one has its number: a container may count its own, pid_namespaces(7).
 /// 0 if it is unknown.
 pub fn namespace() -> u64 {
-    std::fs::metadata("/proc/self/ns/pid").map_or(0, |metadata| metadata.ino())
+    namespace_of("self").unwrap_or(0)
+}
+
+/// The same of a process by its number; `None` if it may not be looked at.
+fn namespace_of(pid: impl std::fmt::Display) -> Option<u64> {
+    Some(std::fs::metadata(format!("/proc/{pid}/ns/pid")).ok()?.ino())
 }
 
 /// What Open MPI and others with PMIx tell all processes of a job: its number there, and where its launcher listens,
@@ -76,11 +83,10 @@ pub fn job(world_size: u32) -> u64 {
         (!values.is_empty()).then(|| hash(values.iter().map(Vec::as_slice)))
     };
     let step = || if given(&"PMI_FD").is_none() && given(&SLURM[1]).is_some() { told(&SLURM) } else { None };
-    told(&PMIX).or_else(|| told(&SLURM_PMI)).or_else(step).unwrap_or_else(|| {
-        let launcher = launcher();
-        hydra(&std::fs::read(format!("/proc/{launcher}/cmdline")).unwrap_or_default())
-            .unwrap_or_else(|| process_hash("started by", launcher))
-    })
+    let launcher = launcher();
+    // Hydra hands on what another launcher, such as srun, has told its own processes of theirs.
+    let run = hydra(&command_of(launcher)).or_else(|| told(&PMIX)).or_else(|| told(&SLURM_PMI)).or_else(step);
+    run.unwrap_or_else(|| process_hash("started by", launcher))
 }
 
 /// A number for the run of MPICH's launcher, from the command of its process on a node.
@@ -108,12 +114,10 @@ fn is_first(variable: impl Fn(&str) -> Option<String>) -> bool {
 /// The process that started the ranks of this node: the nearest above this one that was not told this rank itself, as
 /// scripts around the program are.
 fn launcher() -> u32 {
+    let names = RANKS.into_iter().chain(PMIX).chain(SLURM_PMI);
     let own: Vec<(&str, Vec<u8>)> =
-        RANKS.iter().filter_map(|&name| Some((name, std::env::var_os(name)?.into_encoded_bytes()))).collect();
-    let is_of_this_rank = |pid: u32| {
-        let environment = environment_of(pid);
-        own.iter().any(|(name, value)| value_in(&environment, name) == Some(value.as_slice()))
-    };
+        names.filter_map(|name| Some((name, std::env::var_os(name)?.into_encoded_bytes()))).collect();
+    let is_of_this_rank = |pid| is_of_rank(&own, &environment_of(pid), &command_of(pid));
     const MOST_STEPS: u32 = 16;
     let mut pid = std::os::unix::process::parent_id();
     for _ in 0..MOST_STEPS {
@@ -123,6 +127,20 @@ fn launcher() -> u32 {
         }
     }
     pid
+}
+
+/// Whether a process with that environment and command is one of the rank that was told `own`. Where launchers start
+/// each other, the inner one was told a rank by the outer one, and its ranks inherit what it does not tell them itself.
+fn is_of_rank(own: &[(&str, Vec<u8>)], environment: &[u8], command: &[u8]) -> bool {
+    let mut all = own.iter();
+    !own.is_empty()
+        && all.all(|(name, value)| value_in(environment, name) == Some(value.as_slice()))
+        && hydra(command).is_none()
+}
+
+/// The words of the command of a process, each ended by 0; empty if it is gone.
+fn command_of(pid: u32) -> Vec<u8> {
+    std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default()
 }
 
 /// The environment with which a process was started; empty if it may not be looked at.
@@ -188,6 +206,23 @@ mod tests {
         assert_ne!(of("n1:43227", 0, 0), of("n1:43227", 0, 1));
         assert_ne!(of("n1:43227", 0, 0), of("n1:43228", 0, 0));
         assert_eq!(hydra(b"mpirun\0-n\x004\0--control-port"), None);
+    }
+
+    #[test]
+    fn a_launcher_that_another_one_started_is_of_no_rank() {
+        let told = |text: &str| -> Vec<u8> { text.replace(' ', "\0").into_bytes() };
+        let own =
+            [("PMI_RANK", b"1".to_vec()), ("SLURM_PROCID", b"1".to_vec()), ("PMI_JOBID", b"7.0".to_vec())];
+        let is_of_it =
+            |environment: &str, command: &str| is_of_rank(&own, &told(environment), &told(command));
+        assert!(is_of_it("A=1 PMI_RANK=1 PMI_JOBID=7.0 SLURM_PROCID=1", "sh script"));
+        assert!(!is_of_it("A=1 PMI_RANK=0 PMI_JOBID=7.0 SLURM_PROCID=1", "proxy"));
+        assert!(!is_of_it("A=1 PMI_JOBID=7.0 SLURM_PROCID=1", "proxy"));
+        assert!(!is_of_it("", ""));
+        // By chance both are the same.
+        let proxy = "proxy --control-port n1:43227 --pgid 0 --proxy-id 1 ";
+        assert!(!is_of_it("A=1 PMI_RANK=1 PMI_JOBID=7.0 SLURM_PROCID=1", proxy));
+        assert!(!is_of_rank(&[], &told("A=1"), b""));
     }
 
     #[test]

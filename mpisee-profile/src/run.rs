@@ -84,6 +84,9 @@ pub struct RunInfo {
     pub mpi: MpiInfo,
     /// The command line of rank 0.
     pub command: Vec<String>,
+    /// The batch system's job, see [`crate::process::batch_job`].
+    #[serde(default)]
+    pub job: Option<String>,
     /// When rank 0 left `MPI_Init`, UTC, RFC 3339.
     pub start: String,
     /// When rank 0 entered `MPI_Finalize`, UTC, RFC 3339.

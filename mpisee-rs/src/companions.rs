@@ -72,16 +72,20 @@ impl Companions {
 
     /// Why a profile of these ranks alone is incomplete; `None` if they are all.
     pub fn why_incomplete(&self) -> Option<String> {
-        self.is_partial.then(|| {
-            let elsewhere: RankSet = (0..self.world_size)
-                .filter(|&rank| !self.having.contains(rank) && !self.lacking.contains(rank))
-                .collect();
-            let lacking = (!self.lacking.is_empty())
-                .then(|| format!("{} ran without the profiler", self.lacking.named()));
-            let elsewhere =
-                (!elsewhere.is_empty()).then(|| format!("{} ran on other nodes", elsewhere.named()));
-            lacking.into_iter().chain(elsewhere).collect::<Vec<_>>().join("; ")
-        })
+        self.is_partial.then(|| self.others(|_| "ran"))
+    }
+
+    /// Where the ranks are that do not take part, in the tense of the verb.
+    fn others(&self, verb: impl Fn(&RankSet) -> &'static str) -> String {
+        let elsewhere: RankSet = (0..self.world_size)
+            .filter(|&rank| !self.having.contains(rank) && !self.lacking.contains(rank))
+            .collect();
+        let those = [(&self.lacking, "without the profiler"), (&elsewhere, "on other nodes")];
+        let those = those.into_iter().filter(|(ranks, _)| !ranks.is_empty());
+        those
+            .map(|(ranks, how)| format!("{} {} {how}", ranks.named(), verb(ranks)))
+            .collect::<Vec<_>>()
+            .join("; ")
     }
 
     /// At the end of `MPI_Init`, before anything is agreed: those that have the profiler come together.
@@ -105,7 +109,7 @@ impl Companions {
     }
 
     fn tell_partial(&self, process: &Process) {
-        let why = self.why_incomplete().unwrap_or_default().replace(" ran ", " run ");
+        let why = self.others(|ranks| if ranks.len() == 1 { "runs" } else { "run" });
         if !process.options.quiet {
             say(format_args!(
                 "{why}: the profile will be of {} of {} ranks",

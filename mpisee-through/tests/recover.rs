@@ -45,6 +45,7 @@ fn of_rank(rank: u32) -> Words {
         Fact::Argument.record("two words"),
         Fact::Profile.record("app.mpisee"),
         Fact::Library.record("Some MPI"),
+        Fact::Job.record("Slurm 61.0"),
     ];
     let (operation, memory) = (Operation::Allreduce as u16, Memory::Host);
     let key = CallKey { communicator: 0, region: 0, operation, size_class: 7, memory }.pack();
@@ -135,6 +136,7 @@ fn what_is_left_of_a_run_becomes_a_profile() {
         Some("ranks 0,2 ended without MPI_Finalize; rank 1 left no segment here")
     );
     assert_eq!((run.command.join("|").as_str(), run.mpi.library.as_str()), ("./app|two words", "Some MPI"));
+    assert_eq!(run.job.as_deref(), Some("Slurm 61.0"));
     assert_eq!((run.complete, run.ranks, run.nodes), (false, 3, 1));
     let comms: Vec<_> = profile.rows::<CommRow>().unwrap().map(Result::unwrap).collect();
     let comms: Vec<_> = comms.iter().map(|row| (row.comm.as_str(), row.members.to_string())).collect();

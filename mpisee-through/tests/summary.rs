@@ -134,7 +134,7 @@ fn json_has_the_run_and_units_in_its_names() {
     let expected_run = serde_json::json!({
         "profile": "app.mpisee", "command": ["./splatt", "cpd", "my tensor.tns"], "mpisee_version": "0.1.0",
         "mpi_library": "Open MPI v5.0.3", "mpi_flavour": "openmpi-5", "mpi_thread_level": "funneled",
-        "ranks": 8, "nodes": 2, "gpus": null, "start": "2025-06-01T12:00:00Z", "end": "2025-06-01T12:00:10Z",
+        "ranks": 8, "nodes": 2, "job": null, "gpus": null, "start": "2025-06-01T12:00:00Z", "end": "2025-06-01T12:00:10Z",
         "clock": "tsc", "wall_max_s": 12.5, "mpi_mean_s": 1.984625, "mpi_share_of_wall": 0.192_448_485,
         "profiler_mean_s": 0.0, "profiler_share_of_wall": 0.0, "profiler_call_ns": 0.0,
         "folded": false, "complete": true, "incomplete_because": null, "ended_in": [], "recording_was_off": false, "not_seen_calls": {},
@@ -324,4 +324,16 @@ fn the_profilers_own_price_is_among_the_first_lines() {
     let ran = builder.write().run(&["app.mpisee"]);
     let price = "Profiler   0.005000 s (mean over ranks), 0.05 % of wall time; 17 ns a call\n";
     assert!(ran.stdout.starts_with(&format!("{RUN}{price}")), "{}", ran.stdout);
+}
+
+#[test]
+fn the_job_of_a_batch_system_is_among_the_first_lines() {
+    let mut builder = splatt();
+    builder.run.job = Some("Slurm 61_4.0".to_owned());
+    let ran = builder.write().run(&["app.mpisee"]);
+    let lines: Vec<&str> = ran.stdout.lines().skip(2).take(3).collect();
+    assert_eq!(
+        lines,
+        ["Ranks      8 on 2 nodes", "Job        Slurm 61_4.0", "Start      2025-06-01T12:00:00Z"]
+    );
 }

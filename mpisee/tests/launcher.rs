@@ -270,7 +270,10 @@ fn what_is_undecided_runs_unprofiled_and_rank_0_says_how_to_decide() {
     let script = installed.file("app.sh", script("env"), 0o755);
     let run = installed.mpisee(&[&script]).run();
     assert_eq!(run.variable("LD_PRELOAD"), None);
-    assert!(run.stderr.starts_with(&format!("mpisee: {script} is a script, and no MPI launcher")), "{run:?}");
+    assert!(
+        run.stderr.starts_with(&format!("mpisee: {script} is a script, and nothing tells which MPI")),
+        "{run:?}"
+    );
     assert!(run.stderr.ends_with("say which with --flavour (mpich-4.0, openmpi-4.1)\n"), "{run:?}");
     let run = installed.mpisee(&["env"]).variable("SLURM_PROCID", "0").run();
     assert!(run.stderr.starts_with("mpisee: env is not linked with MPI"), "{run:?}");

@@ -134,6 +134,22 @@ fn assert_locality(profile: &Path) {
 }
 
 #[test]
+fn what_starts_ranks_on_a_node_is_none_whatever_it_was_told_itself() {
+    let Some(cluster) = Cluster::begin(3) else { return };
+    on_each_mpi(|mpi| {
+        let folder = tempfile::tempdir_in(cluster.folder()).expect("a temporary folder");
+        let mut command = mpi.launcher(6, &[]);
+        cluster.launch(mpi, &mut command, 2);
+        command.env("NODES_STEP", "7.0").arg(dist().join("bin/mpisee")).arg(mpi.compile("on_nodes"));
+        let output = within(LIMIT, &mut cluster.on("login", command.current_dir(folder.path())));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        assert_counted(&Tables::read(&folder.path().join("on_nodes.mpisee"), &said));
+        assert_no_segments(&cluster);
+    });
+}
+
+#[test]
 fn ranks_of_all_nodes_write_into_one_directory() {
     let Some(cluster) = Cluster::begin(3) else { return };
     on_each_mpi(|mpi| {

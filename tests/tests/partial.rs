@@ -151,6 +151,46 @@ fn scripts_that_stay_around_all_ranks_leave_out_none() {
     });
 }
 
+#[test]
+fn a_rank_that_the_launcher_was_told_itself_leaves_out_none() {
+    on_each_mpi(|mpi| {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let mut command = mpi.launcher(4, &[]);
+        // A launcher in a step of Slurm with PMI-2, which its ranks are told of, too.
+        command.env("PMI_RANK", "0").env("PMI_JOBID", "7.0");
+        profiler(&mut command).arg(mpi.compile("partial"));
+        let said = run_as_plain(&mut command, folder.path(), 4);
+        assert_eq!(said.len(), 1, "{said:?}");
+        assert!(Tables::read(&folder.path().join("test.mpisee"), "").run.complete);
+    });
+}
+
+/// A script around each rank: odd ones are in a container, from which no processes outside are seen.
+const ODD_APART: &str = "case ${PMIX_RANK-$PMI_RANK} in
+    1 | 3) exec unshare --user --map-root-user --pid --fork --mount-proc \"$0\" \"$@\" ;;
+    *) exec \"$0\" \"$@\" ;;
+esac";
+
+#[test]
+fn ranks_in_containers_and_outside_wait_for_each_other() {
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--user", "--map-root-user", "--pid", "--fork", "--mount-proc", "true"]);
+    if !unshare.output().is_ok_and(|output| output.status.success()) {
+        eprintln!("skipped: no namespaces can be made here");
+        return;
+    }
+    on_each_mpi(|mpi| {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let mut command = mpi.launcher(4, &[]);
+        // Shared memory asks for one numbering of processes.
+        command.env("OMPI_MCA_btl", "tcp,self").env("UCX_TLS", "tcp,self");
+        profiler(command.args(["sh", "-c", ODD_APART])).arg(mpi.compile("partial"));
+        let said = run_as_plain(&mut command, folder.path(), 4);
+        assert_eq!(said.len(), 1, "{said:?}");
+        assert!(Tables::read(&folder.path().join("test.mpisee"), "").run.complete);
+    });
+}
+
 /// A command of 6 ranks on the nodes, on which those that `is_profiled` in the shell says get the profiler.
 fn on_nodes(cluster: &Cluster, mpi: &Mpi, is_profiled: &str) -> Command {
     let mut command = mpi.launcher(6, &[]);

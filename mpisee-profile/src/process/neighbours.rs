@@ -1,7 +1,9 @@
 //! The ranks of a world that are on one node, and whether a library is in them: from `/proc`, without a word between
 //! them.
 
-use super::{PMIX, RANKS, SLURM, SLURM_PMI, environment_of, launcher, look_at, value_in};
+use super::{
+    PMIX, RANKS, SLURM, SLURM_PMI, environment_of, launcher, look_at, namespace, namespace_of, value_in,
+};
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -11,28 +13,45 @@ const MOST_PROCESSES: usize = 1 << 16;
 
 /// The ranks of the own world whose processes are on this node, by rank, and whether `library` is in the process that
 /// uses MPI; a rank whose process may not be looked at counts as having it. Only the own rank is in it where the launcher
-/// does not tell ranks or is out of sight.
+/// does not tell ranks or is out of sight. A rank that has it in a container with processes of its own is none of them.
 pub fn neighbours(own_rank: u32, library: &str) -> BTreeMap<u32, bool> {
-    let mut ranks: BTreeMap<u32, Loaded> = BTreeMap::new();
     let told = |name: &&str| std::env::var(name).is_ok_and(|value| value == own_rank.to_string());
-    if let Some(variable) = RANKS.into_iter().find(told) {
+    let mut told: Vec<_> = RANKS.into_iter().filter(told).map(|name| (name, BTreeMap::new())).collect();
+    if !told.is_empty() {
         let (job, start) = (Job::own(), Start::own());
         walk_descendants(launcher(), |pid| {
             let environment = environment_of(pid);
-            let Some(rank) = job.rank_in(&environment, variable) else { return true };
-            if look_at(pid).is_none_or(|seen| seen.ended) {
+            let is_one =
+                job.has(&environment) && told.iter().any(|(name, _)| rank_in(&environment, name).is_some());
+            if !is_one || look_at(pid).is_none_or(|seen| seen.ended) {
                 return true;
             }
             // PERF: to list what is mapped takes more than ten times as long as the rest.
             let is_alike = Start::of(pid, &environment).is_some_and(|other| Some(other) == start);
             let loaded = if is_alike { Loaded::ALL } else { Loaded::of(pid, library) };
-            ranks.entry(rank).and_modify(|all| *all = all.and(loaded)).or_insert(loaded);
+            let is_apart = namespace_of(pid).is_some_and(|other| other != namespace());
+            let loaded = Loaded { is_apart, ..loaded };
+            for (variable, ranks) in &mut told {
+                if let Some(rank) = rank_in(&environment, variable) {
+                    let of_rank = ranks.entry(rank).or_insert(loaded);
+                    *of_rank = of_rank.and(loaded);
+                }
+            }
             // What a rank itself has started is none.
             !loaded.has_mpi
         });
     }
-    let seen = ranks.into_iter().map(|(rank, loaded)| (rank, loaded.is_in));
+    let mut seen = most(told.into_iter().map(|(_, ranks)| ranks));
+    // Such a rank does not see this one: who took it for a neighbour would know more than it does.
+    seen.retain(|_, loaded| !(loaded.is_in && loaded.is_apart));
+    let seen = seen.into_iter().map(|(rank, loaded)| (rank, loaded.is_in));
     seen.chain([(own_rank, true)]).collect()
+}
+
+/// The ranks by the variable that tells them apart: another, which their launcher itself was told by the one that
+/// started it, is the same in all of them, and on one of them it is its rank by chance.
+fn most<T>(by_variable: impl DoubleEndedIterator<Item = BTreeMap<u32, T>>) -> BTreeMap<u32, T> {
+    by_variable.rev().max_by_key(BTreeMap::len).unwrap_or_default()
 }
 
 /// What a process was started with. Of two that are alike one has loaded what the other has.
@@ -64,10 +83,12 @@ struct Loaded {
     has_mpi: bool,
     /// The library that is asked for.
     is_in: bool,
+    /// Whether it is among processes that see no others, as in a container.
+    is_apart: bool,
 }
 
 impl Loaded {
-    const ALL: Loaded = Loaded { has_mpi: true, is_in: true };
+    const ALL: Loaded = Loaded { has_mpi: true, is_in: true, is_apart: false };
 
     /// One that may not be looked at counts as having all.
     fn of(pid: u32, library: &str) -> Loaded {
@@ -79,7 +100,7 @@ impl Loaded {
 
     /// From `/proc/PID/maps` (proc(5)).
     fn from_maps(maps: &str, library: &str) -> Loaded {
-        let mut loaded = Loaded { has_mpi: false, is_in: false };
+        let mut loaded = Loaded { has_mpi: false, is_in: false, is_apart: false };
         for line in maps.lines() {
             let path = line.find('/').map_or("", |at| &line[at..]);
             let path = path.strip_suffix(" (deleted)").unwrap_or(path);
@@ -96,7 +117,9 @@ impl Loaded {
         match (self.has_mpi, other.has_mpi) {
             (true, false) => self,
             (false, true) => other,
-            _ => Loaded { is_in: self.is_in || other.is_in, ..self },
+            _ => {
+                Loaded { is_in: self.is_in || other.is_in, is_apart: self.is_apart || other.is_apart, ..self }
+            }
         }
     }
 }
@@ -113,13 +136,15 @@ impl Job {
         Job { variables: variables.collect() }
     }
 
-    /// The rank that an environment tells, if it is of this job.
-    fn rank_in(&self, environment: &[u8], variable: &str) -> Option<u32> {
-        let is_of_job =
-            self.variables.iter().all(|(name, own)| value_in(environment, name) == Some(own.as_slice()));
-        let rank = String::from_utf8_lossy(value_in(environment, variable)?).parse().ok()?;
-        is_of_job.then_some(rank)
+    /// Whether an environment is that of a process of this job.
+    fn has(&self, environment: &[u8]) -> bool {
+        self.variables.iter().all(|(name, own)| value_in(environment, name) == Some(own.as_slice()))
     }
+}
+
+/// The rank that an environment tells.
+fn rank_in(environment: &[u8], variable: &str) -> Option<u32> {
+    String::from_utf8_lossy(value_in(environment, variable)?).parse().ok()
 }
 
 /// Looks at the processes below one; at those below another only if `look` says so of that.
@@ -169,7 +194,7 @@ mod tests {
 
     #[test]
     fn of_a_rank_the_process_with_mpi_counts() {
-        let loaded = |has_mpi, is_in| Loaded { has_mpi, is_in };
+        let loaded = |has_mpi, is_in| Loaded { has_mpi, is_in, is_apart: false };
         assert!(!loaded(false, true).and(loaded(true, false)).is_in);
         assert!(loaded(true, true).and(loaded(false, false)).is_in);
         assert!(loaded(false, true).and(loaded(false, false)).is_in);
@@ -178,11 +203,20 @@ mod tests {
     #[test]
     fn ranks_of_other_jobs_are_no_neighbours() {
         let job = Job { variables: vec![("PMIX_NAMESPACE", b"7".to_vec())] };
-        let rank = |environment: &[u8]| job.rank_in(environment, "PMIX_RANK");
-        assert_eq!(rank(b"A=1\0PMIX_RANK=12\0PMIX_NAMESPACE=7\0"), Some(12));
-        assert_eq!(rank(b"PMIX_RANK=12\0PMIX_NAMESPACE=71\0"), None);
-        assert_eq!(rank(b"PMIX_RANK=12\0"), None);
-        assert_eq!(rank(b"PMIX_NAMESPACE=7\0"), None);
+        assert!(job.has(b"A=1\0PMIX_RANK=12\0PMIX_NAMESPACE=7\0"));
+        assert!(!job.has(b"PMIX_RANK=12\0PMIX_NAMESPACE=71\0"));
+        assert!(!job.has(b"PMIX_RANK=12\0"));
+        assert_eq!(rank_in(b"A=1\0PMIX_RANK=12\0", "PMIX_RANK"), Some(12));
+        assert_eq!(rank_in(b"PMIX_NAMESPACE=7\0", "PMIX_RANK"), None);
+    }
+
+    #[test]
+    fn a_rank_that_all_inherit_tells_nobody_apart() {
+        let of = |ranks: &[u32]| ranks.iter().map(|&rank| (rank, ())).collect::<BTreeMap<_, _>>();
+        assert_eq!(most([of(&[0]), of(&[0, 1, 2])].into_iter()), of(&[0, 1, 2]));
+        assert_eq!(most([of(&[0, 1, 2]), of(&[0])].into_iter()), of(&[0, 1, 2]));
+        assert_eq!(most([of(&[0, 1]), of(&[2, 3])].into_iter()), of(&[0, 1]));
+        assert_eq!(most(std::iter::empty::<BTreeMap<u32, ()>>()), of(&[]));
     }
 
     #[test]

@@ -20,6 +20,8 @@ pub enum Fact {
     Note = 6,
     /// Above how many ranks the profile has sums over ranks.
     Fold = 7,
+    /// The job of a batch system, as in `run.json`.
+    Job = 8,
 }
 
 impl Fact {

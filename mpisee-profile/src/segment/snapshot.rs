@@ -108,6 +108,8 @@ pub struct Program {
     pub flavour: String,
     /// As in `run.json`.
     pub thread_level: String,
+    /// The job of a batch system, as in `run.json`.
+    pub job: Option<String>,
     /// Sentences for `run.json`.
     pub notes: Vec<String>,
     /// Above how many ranks the profile was to have sums over ranks; `None` if it does not say.
@@ -391,6 +393,7 @@ impl Program {
             which if which == Fact::ThreadLevel as u32 => self.thread_level = text,
             which if which == Fact::Note as u32 => self.notes.push(text),
             which if which == Fact::Fold as u32 => self.fold = text.parse().ok(),
+            which if which == Fact::Job as u32 => self.job = Some(text),
             _ => {}
         }
     }

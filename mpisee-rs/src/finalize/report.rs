@@ -7,6 +7,7 @@ use super::together::Failure;
 use crate::by_hand::{FLAVOUR, was_spawned};
 use crate::process::Process;
 use mpisee_profile::nodes::Nodes;
+use mpisee_profile::process::batch_job;
 use mpisee_profile::run::{MpiInfo, ProfilerInfo, RunInfo, rfc3339};
 use mpisee_profile::segment::NotSeen;
 use mpisee_profile::segment::log::Fact;
@@ -24,6 +25,7 @@ pub fn run_info(process: &Process, survey: &Survey, own: &Own, nodes: &Nodes) ->
             thread_level: process.thread_level.to_owned(),
         },
         command: command_line(),
+        job: batch_job(),
         start: rfc3339(process.start_realtime_ns),
         end: rfc3339(own.end_realtime_ns),
         ranks: process.world_size,
@@ -127,6 +129,9 @@ pub fn log_facts(process: &Process) {
     log(Fact::Flavour, FLAVOUR);
     log(Fact::ThreadLevel, process.thread_level);
     log(Fact::Fold, &process.options.fold.to_string());
+    if let Some(job) = batch_job() {
+        log(Fact::Job, &job);
+    }
     notes(process).for_each(|note| {
         log(Fact::Note, &note);
     });

@@ -209,8 +209,8 @@ impl fmt::Display for Message<'_> {
             ),
             Reason::Undecided { script } => write!(
                 f,
-                "{program} is {}, and no MPI launcher started it, so it runs unprofiled; if it uses MPI, say \
-                 which with --flavour ({names})",
+                "{program} is {}, and nothing tells which MPI started it, so it runs unprofiled; if it uses MPI, \
+                 say which with --flavour ({names})",
                 if *script { "a script" } else { "not linked with MPI" }
             ),
         }

@@ -120,12 +120,13 @@ impl Writing {
     fn begin(world: &World, wish: Wish, first: &Snapshot) -> Result<Self> {
         let nodes = Nodes::new(world.nodes());
         let fold = wish.fold.or(first.program.fold).unwrap_or(Options::default().fold);
-        let Program { command, library, flavour, thread_level, notes, .. } = first.program.clone();
+        let Program { command, library, flavour, thread_level, job, notes, .. } = first.program.clone();
         let run = RunInfo {
             format_version: FORMAT_VERSION,
             mpisee_version: env!("CARGO_PKG_VERSION").to_owned(),
             mpi: MpiInfo { library, flavour, thread_level },
             command,
+            job,
             start: rfc3339(first.start_realtime_ns),
             ranks: world.size(),
             nodes: nodes.count(),

@@ -20,6 +20,8 @@ pub struct RunSummary<'a> {
     mpi_thread_level: &'a str,
     ranks: u32,
     nodes: u32,
+    /// The job of a batch system.
+    job: Option<&'a str>,
     /// On how many kernels were launched; none where kernels were not traced, and in profiles of sums.
     gpus: Option<NonZero<usize>>,
     start: &'a str,
@@ -59,6 +61,7 @@ impl<'a> RunSummary<'a> {
             mpi_thread_level: &run.mpi.thread_level,
             ranks: run.ranks,
             nodes: run.nodes,
+            job: run.job.as_deref(),
             gpus: NonZero::new(processes.ranks.iter().flat_map(RankRow::gpus).collect::<HashSet<_>>().len()),
             start: &run.start,
             end: &run.end,
@@ -104,6 +107,10 @@ impl<'a> RunSummary<'a> {
                 self.profiler_call_ns
             );
             lines.push(("Profiler", price));
+        }
+        if let Some(job) = self.job {
+            let after_ranks = 3;
+            lines.insert(after_ranks, ("Job", job.to_owned()));
         }
         lines
     }
