@@ -103,7 +103,7 @@ unsafe fn module_loaded(state: &mut State, data: &ModuleData) {
 unsafe fn kernel_launch(state: &mut State, functions: &Functions, data: &LaunchData) {
     // SAFETY: the driver's name of the kernel, valid for the time of the callback.
     let Some(name) = (unsafe { driver::text(data.function_name) }) else { return };
-    // If the context was not made, other than by an error of the driver, this is not reached.
+    // Of a context that could not be made no second event tells.
     MAKES_CONTEXT.set(false);
     let (context, stream, module) = (number(data.context), number(data.stream_handle), number(data.module));
     if !state.tracer.knows_context(context) {

@@ -84,9 +84,7 @@ impl Sanitizer {
             );
         if enabled { Ok(shared) } else { Err("its callbacks cannot be switched on".to_owned()) }
     }
-}
 
-impl Sanitizer {
     /// The stream of a queue. Without one it is the NULL stream of the queue's context: to the Sanitizer null is that of the
     /// context that the thread happens to have, which need not be the same.
     fn stream(&self, queue: Queue) -> Handle {
