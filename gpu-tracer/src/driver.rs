@@ -365,7 +365,7 @@ pub fn size_of_mapping(address: u64) -> u64 {
     let (mut base, mut bytes) = (0, 0);
     // SAFETY: both results are written.
     let status = unsafe { get_range(&raw mut base, &raw mut bytes, address) };
-    let end: u64 = if status == 0 { base + bytes as u64 } else { 0 };
+    let end: u64 = if status == 0 { base.saturating_add(bytes as u64) } else { 0 };
     end.saturating_sub(address)
 }
 

@@ -117,7 +117,7 @@ fn launcher() -> u32 {
     let names = RANKS.into_iter().chain(PMIX).chain(SLURM_PMI);
     let own: Vec<(&str, Vec<u8>)> =
         names.filter_map(|name| Some((name, std::env::var_os(name)?.into_encoded_bytes()))).collect();
-    let is_of_this_rank = |pid| is_of_rank(&own, &environment_of(pid), &command_of(pid));
+    let is_of_this_rank = |pid| is_of_rank(&own, &environment_of(pid), || command_of(pid));
     const MOST_STEPS: u32 = 16;
     let mut pid = std::os::unix::process::parent_id();
     for _ in 0..MOST_STEPS {
@@ -131,11 +131,11 @@ fn launcher() -> u32 {
 
 /// Whether a process with that environment and command is one of the rank that was told `own`. Where launchers start
 /// each other, the inner one was told a rank by the outer one, and its ranks inherit what it does not tell them itself.
-fn is_of_rank(own: &[(&str, Vec<u8>)], environment: &[u8], command: &[u8]) -> bool {
+fn is_of_rank(own: &[(&str, Vec<u8>)], environment: &[u8], command: impl FnOnce() -> Vec<u8>) -> bool {
     let mut all = own.iter();
     !own.is_empty()
         && all.all(|(name, value)| value_in(environment, name) == Some(value.as_slice()))
-        && hydra(command).is_none()
+        && hydra(&command()).is_none()
 }
 
 /// The words of the command of a process, each ended by 0; empty if it is gone.
@@ -214,7 +214,7 @@ mod tests {
         let own =
             [("PMI_RANK", b"1".to_vec()), ("SLURM_PROCID", b"1".to_vec()), ("PMI_JOBID", b"7.0".to_vec())];
         let is_of_it =
-            |environment: &str, command: &str| is_of_rank(&own, &told(environment), &told(command));
+            |environment: &str, command: &str| is_of_rank(&own, &told(environment), || told(command));
         assert!(is_of_it("A=1 PMI_RANK=1 PMI_JOBID=7.0 SLURM_PROCID=1", "sh script"));
         assert!(!is_of_it("A=1 PMI_RANK=0 PMI_JOBID=7.0 SLURM_PROCID=1", "proxy"));
         assert!(!is_of_it("A=1 PMI_JOBID=7.0 SLURM_PROCID=1", "proxy"));
@@ -222,7 +222,7 @@ mod tests {
         // By chance both are the same.
         let proxy = "proxy --control-port n1:43227 --pgid 0 --proxy-id 1 ";
         assert!(!is_of_it("A=1 PMI_RANK=1 PMI_JOBID=7.0 SLURM_PROCID=1", proxy));
-        assert!(!is_of_rank(&[], &told("A=1"), b""));
+        assert!(!is_of_rank(&[], &told("A=1"), Vec::new));
     }
 
     #[test]

@@ -104,14 +104,13 @@ unsafe extern "C" fn call(context: *mut c_void, is_exit: c_int, what: u32, param
         OF_GRAPH.with_borrow_mut(HashMap::clear);
         return;
     }
-    let known = Call::of(what);
     let is_time = match what {
         what::LAUNCH
         | what::GRAPH_KERNEL
         | what::GRAPH_LAUNCH
         | what::UNLOAD_MODULE
         | what::UNLOAD_LIBRARY => !is_exit,
-        _ => is_exit != known.is_some_and(Call::frees),
+        _ => is_exit != Call::of(what).is_some_and(Call::frees),
     };
     if context == 0 || !is_time {
         return;
@@ -124,43 +123,8 @@ unsafe extern "C" fn call(context: *mut c_void, is_exit: c_int, what: u32, param
     }
     // Without the tracer's lock, which the thread in there may need.
     let is_alone = may_count && listener.gate.enter();
-    listener.shared.event(|state| {
-        let Some(device) = listener.device(state, context) else { return };
-        // SAFETY: the parameters are those that nvbit/tool.cpp gives for the call.
-        unsafe {
-            if let Some(known) = known {
-                driver::take(state, known, parameters, device);
-                return;
-            }
-            match what {
-                what::LAUNCH => listener.launch(state, context, &*parameters.cast(), is_alone),
-                what::GRAPH_KERNEL => {
-                    let launch = &*parameters.cast::<Launch>();
-                    listener.prepare_in_graph(state, context, number(launch.function));
-                }
-                what::GRAPH_LAUNCH => listener.launch_graph(state, &*parameters.cast()),
-                what::UNLOAD_MODULE => listener.unload(state, parameters.addr() as u64),
-                what::UNLOAD_LIBRARY => {
-                    let library = parameters.addr() as u64;
-                    let module = listener
-                        .nvbit
-                        .driver
-                        .within(context, || listener.nvbit.driver.module_of_library(library));
-                    if let Some(module) = module.flatten() {
-                        listener.unload(state, module);
-                    }
-                }
-                what::WAITED_STREAM => {
-                    let launch = &*parameters.cast::<Launch>();
-                    let stream = stream_number(number(launch.stream), launch.is_per_thread != 0);
-                    state.tracer.synchronized(context, Some(stream));
-                }
-                what::WAITED_CONTEXT => state.tracer.synchronized(context, None),
-                what::WAITED => state.tracer.progressed(context),
-                _ => {}
-            }
-        }
-    });
+    // SAFETY: the parameters are those that nvbit/tool.cpp gives for the call.
+    listener.shared.event(|state| unsafe { listener.called(state, context, what, parameters, is_alone) });
 }
 
 thread_local! {
@@ -204,6 +168,53 @@ impl Listener {
         devices.insert(context, device);
         state.tracer.context_created(context, device);
         Some(device)
+    }
+
+    /// A call of the driver, at its time; `is_alone` is of launches.
+    ///
+    /// # Safety
+    /// The parameters are those that nvbit/tool.cpp gives for the call.
+    unsafe fn called(
+        &self,
+        state: &mut State,
+        context: u64,
+        what: u32,
+        parameters: *const c_void,
+        is_alone: bool,
+    ) {
+        let Some(device) = self.device(state, context) else { return };
+        // SAFETY: as the caller says.
+        unsafe {
+            if let Some(known) = Call::of(what) {
+                driver::take(state, known, parameters, device);
+                return;
+            }
+            match what {
+                what::LAUNCH => self.launch(state, context, &*parameters.cast(), is_alone),
+                what::GRAPH_KERNEL => {
+                    let launch = &*parameters.cast::<Launch>();
+                    self.prepare_in_graph(state, context, number(launch.function));
+                }
+                what::GRAPH_LAUNCH => self.launch_graph(state, &*parameters.cast()),
+                what::UNLOAD_MODULE => self.unload(state, parameters.addr() as u64),
+                what::UNLOAD_LIBRARY => {
+                    let library = parameters.addr() as u64;
+                    let driver = &self.nvbit.driver;
+                    let module = driver.within(context, || driver.module_of_library(library));
+                    if let Some(module) = module.flatten() {
+                        self.unload(state, module);
+                    }
+                }
+                what::WAITED_STREAM => {
+                    let launch = &*parameters.cast::<Launch>();
+                    let stream = stream_number(number(launch.stream), launch.is_per_thread != 0);
+                    state.tracer.synchronized(context, Some(stream));
+                }
+                what::WAITED_CONTEXT => state.tracer.synchronized(context, None),
+                what::WAITED => state.tracer.progressed(context),
+                _ => {}
+            }
+        }
     }
 
     /// Whether a launch of a kernel would count anything.

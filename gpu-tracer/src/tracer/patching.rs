@@ -114,13 +114,12 @@ impl Tracer {
         let mut is_done = false;
         for (&module, it) in self.modules.iter_mut().filter(|(_, it)| it.context == context) {
             if it.patched == Patched::Now {
-                let is_out = self.backend.unpatch(module);
-                if is_out {
-                    trace!("patches are out module={module:#x}");
-                }
                 // What cannot be taken out goes on counting.
-                it.patched = if is_out { Patched::Never } else { Patched::Now };
-                is_done |= is_out;
+                if self.backend.unpatch(module) {
+                    trace!("patches are out module={module:#x}");
+                    it.patched = Patched::Never;
+                    is_done = true;
+                }
             }
         }
         known.patience.times += u32::from(is_done);

@@ -18,7 +18,7 @@ pub fn neighbours(own_rank: u32, library: &str) -> BTreeMap<u32, bool> {
     let told = |name: &&str| std::env::var(name).is_ok_and(|value| value == own_rank.to_string());
     let mut told: Vec<_> = RANKS.into_iter().filter(told).map(|name| (name, BTreeMap::new())).collect();
     if !told.is_empty() {
-        let (job, start) = (Job::own(), Start::own());
+        let (job, start, namespace) = (Job::own(), Start::own(), namespace());
         walk_descendants(launcher(), |pid| {
             let environment = environment_of(pid);
             let is_one =
@@ -29,7 +29,7 @@ pub fn neighbours(own_rank: u32, library: &str) -> BTreeMap<u32, bool> {
             // PERF: to list what is mapped takes more than ten times as long as the rest.
             let is_alike = Start::of(pid, &environment).is_some_and(|other| Some(other) == start);
             let loaded = if is_alike { Loaded::ALL } else { Loaded::of(pid, library) };
-            let is_apart = namespace_of(pid).is_some_and(|other| other != namespace());
+            let is_apart = namespace_of(pid).is_some_and(|other| other != namespace);
             let loaded = Loaded { is_apart, ..loaded };
             for (variable, ranks) in &mut told {
                 if let Some(rank) = rank_in(&environment, variable) {

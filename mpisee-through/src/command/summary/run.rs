@@ -88,6 +88,9 @@ impl<'a> RunSummary<'a> {
             ("Command", self.command.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")),
             ("MPI", format!("{} (flavour {})", self.mpi_library, self.mpi_flavour)),
             ("Ranks", self.places()),
+        ];
+        lines.extend(self.job.map(|job| ("Job", job.to_owned())));
+        lines.extend([
             ("Start", self.start.to_owned()),
             ("Wall time", format!("{} s (longest rank)", seconds(self.wall_max_s))),
             (
@@ -98,7 +101,7 @@ impl<'a> RunSummary<'a> {
                     100.0 * self.mpi_share_of_wall
                 ),
             ),
-        ];
+        ]);
         if self.profiler_call_ns > 0.0 {
             let price = format!(
                 "{} s (mean over ranks), {:.2} % of wall time; {:.0} ns a call",
@@ -107,10 +110,6 @@ impl<'a> RunSummary<'a> {
                 self.profiler_call_ns
             );
             lines.push(("Profiler", price));
-        }
-        if let Some(job) = self.job {
-            let after_ranks = 3;
-            lines.insert(after_ranks, ("Job", job.to_owned()));
         }
         lines
     }
