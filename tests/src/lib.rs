@@ -199,8 +199,9 @@ impl Mpi {
             return program.clone();
         }
         let folder = root().join("target/test-programs").join(&self.name);
-        std::fs::create_dir_all(&folder).expect("target can be written");
         let program = folder.join(name);
+        std::fs::create_dir_all(program.parent().expect("it is below the folder"))
+            .expect("target can be written");
         // Test binaries run one after the other, but two may be built by one call of cargo.
         let fresh = folder.join(format!("{name}.{}", std::process::id()));
         let output = compiler

@@ -1,0 +1,185 @@
+//! The segment's file: made so that nobody can plant another in its place, and grown with its room reserved.
+
+use mpisee_profile::segment::file_name;
+use std::ffi::{CString, c_int};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::ptr;
+
+/// How often a system call that a signal interrupts is made again, and another name is tried.
+const MOST_TRIES: u32 = 100;
+
+/// The file, which is open only while it grows.
+pub struct SharedFile {
+    /// Its name.
+    pub path: PathBuf,
+    /// Device and inode, which tell it from a file that took its name.
+    identity: (u64, u64),
+    /// The process that made it.
+    owner: u32,
+}
+
+/// Why no extent was mapped.
+pub enum Refusal {
+    /// The file cannot grow; private memory may do.
+    File(io::Error),
+    /// The process may not have more address space, or not more locked memory.
+    Space(io::Error),
+}
+
+/// Makes a file of a name that nobody can foresee; whatever has that name already is left alone.
+pub fn create_file(directory: &Path, mut number: impl FnMut() -> u64) -> io::Result<SharedFile> {
+    // SAFETY: getuid cannot fail.
+    let user = unsafe { libc::getuid() };
+    let pid = std::process::id();
+    let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL;
+    for _ in 0..MOST_TRIES {
+        let path = directory.join(file_name(user, pid, number()));
+        match open(&path, flags) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+            Ok(file) => {
+                // The application's mask may take the owner's rights, too, and the file is opened again to grow.
+                // SAFETY: the descriptor is open.
+                unsafe { libc::fchmod(file.as_raw_fd(), 0o600) };
+                return Ok(SharedFile { identity: identity(&file)?, path, owner: pid });
+            }
+        }
+    }
+    Err(io::Error::from_raw_os_error(libc::EEXIST))
+}
+
+impl SharedFile {
+    /// Reserves `from..to` in the file and maps it. The file is opened anew each time: a descriptor that is
+    /// kept may be closed by the application, which closes all there are, and then stand for a file of its own.
+    pub fn map(&self, from: usize, to: usize) -> Result<*mut u8, Refusal> {
+        let file = self.reserve(from, to).map_err(Refusal::File)?;
+        map(to - from, libc::MAP_SHARED, file.as_raw_fd(), from).map_err(|error| match error.raw_os_error() {
+            // EAGAIN is for what `mlockall` would have locked, beyond the limit.
+            Some(libc::ENOMEM | libc::EAGAIN) => Refusal::Space(error),
+            _ => Refusal::File(error),
+        })
+    }
+
+    fn reserve(&self, from: usize, to: usize) -> io::Result<OwnedFd> {
+        let file = open(&self.path, libc::O_RDWR)?;
+        if identity(&file)? != self.identity {
+            return Err(io::Error::other("another file took its name"));
+        }
+        // Who tries to go beyond this limit is sent a signal that ends the program.
+        if to as u64 > limit_of(libc::RLIMIT_FSIZE) {
+            return Err(io::Error::from_raw_os_error(libc::EFBIG));
+        }
+        // Room that is promised but not there would become a SIGBUS later.
+        let allocate = || {
+            // SAFETY: the descriptor is open for writing.
+            unsafe { libc::posix_fallocate(file.as_raw_fd(), from as i64, (to - from) as i64) }
+        };
+        // A timer of the application may interrupt it.
+        let code = (0..MOST_TRIES).map(|_| allocate()).find(|&code| code != libc::EINTR);
+        match code.unwrap_or(libc::EINTR) {
+            0 => Ok(file),
+            code => Err(io::Error::from_raw_os_error(code)),
+        }
+    }
+
+    /// Removes the file. Only the process that made it may.
+    pub fn remove(&self) {
+        if self.owner == std::process::id() && self.is_there() {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+
+    /// Whether its name still leads to it.
+    fn is_there(&self) -> bool {
+        use std::os::unix::fs::MetadataExt;
+        std::fs::symlink_metadata(&self.path)
+            .is_ok_and(|metadata| (metadata.dev(), metadata.ino()) == self.identity)
+    }
+}
+
+/// Memory of no file, zero at first.
+pub fn map_private(bytes: usize) -> io::Result<*mut u8> {
+    map(bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
+}
+
+fn map(bytes: usize, kind: c_int, file: c_int, offset: usize) -> io::Result<*mut u8> {
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: a new mapping at an address of the kernel's choice.
+    let base = unsafe { libc::mmap(ptr::null_mut(), bytes, access, kind, file, offset as libc::off_t) };
+    if base == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(base.cast()) }
+}
+
+/// The limit on a resource as it is now.
+pub fn limit_of(resource: libc::__rlimit_resource_t) -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: the limit is written, or left as it is.
+    unsafe { libc::getrlimit(resource, &raw mut limit) };
+    limit.rlim_cur
+}
+
+fn open(path: &Path, flags: c_int) -> io::Result<OwnedFd> {
+    let name = CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: `name` ends in a zero.
+    let descriptor = unsafe { libc::open(name.as_ptr(), flags | libc::O_NOFOLLOW | libc::O_CLOEXEC, 0o600) };
+    if descriptor < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor is new and nobody else's.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+}
+
+fn identity(file: &OwnedFd) -> io::Result<(u64, u64)> {
+    // SAFETY: a stat of zeros is valid, and fstat fills it.
+    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: the descriptor is open and `stat` valid for writing.
+    if unsafe { libc::fstat(file.as_raw_fd(), &raw mut stat) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok((stat.st_dev, stat.st_ino))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{MetadataExt, symlink};
+
+    #[test]
+    fn whatever_has_the_name_is_left_alone_and_another_is_taken() {
+        let scratch = std::env::temp_dir().join(format!("mpisee-planted-{}", std::process::id()));
+        std::fs::create_dir(&scratch).unwrap();
+        // SAFETY: getuid cannot fail.
+        let user = unsafe { libc::getuid() };
+        let path = |number: u64| scratch.join(file_name(user, std::process::id(), number));
+        let victim = scratch.join("victim");
+        std::fs::write(&victim, "as it was").unwrap();
+        symlink(&victim, path(1)).unwrap();
+        symlink(scratch.join("nowhere"), path(2)).unwrap();
+        std::fs::hard_link(&victim, path(3)).unwrap();
+        std::fs::create_dir(path(4)).unwrap();
+        let pipe = CString::new(path(5).as_os_str().as_bytes()).unwrap();
+        // SAFETY: the name ends in a zero.
+        let code = unsafe { libc::mkfifo(pipe.as_ptr(), 0o666) };
+        assert_eq!(code, 0);
+        std::fs::write(path(6), "planted").unwrap();
+
+        let mut numbers = 1..;
+        let file = create_file(&scratch, || numbers.next().unwrap()).unwrap();
+        assert_eq!(file.path, path(7));
+        let metadata = std::fs::symlink_metadata(&file.path).unwrap();
+        assert_eq!((metadata.mode() & 0o7777, metadata.is_file()), (0o600, true));
+        assert_eq!(std::fs::read_to_string(&victim).unwrap(), "as it was");
+        assert!(!scratch.join("nowhere").exists());
+        assert!(create_file(&scratch, || 6).is_err(), "it does not try for ever");
+
+        // One that took the name since is neither written nor removed.
+        // (While it is mapped, no other file gets its number.)
+        std::fs::rename(path(6), &file.path).unwrap();
+        assert!(matches!(file.map(0, 1 << 16), Err(Refusal::File(_))));
+        file.remove();
+        assert_eq!(std::fs::read_to_string(&file.path).unwrap(), "planted");
+        std::fs::remove_dir_all(&scratch).unwrap();
+    }
+}

@@ -1,0 +1,80 @@
+//! Address space belongs to the program: the profiler maps what it uses, and goes without where it may not map more.
+
+use mpisee_tests::{Finished, Mpi, Run, Tables, dist, on_each_mpi, within};
+use std::time::Duration;
+
+const COMMS: u64 = 150;
+const KINDS: u64 = 14;
+/// Each communicator gets each kind of message twice.
+const BROADCASTS: u64 = 2 * COMMS * KINDS;
+const NO_ROOM: &str = "calls for which no memory was left";
+
+fn run<'m>(mpi: &'m Mpi, trouble: &str) -> Run<'m> {
+    Run::new(mpi, "hostile/address_space").ranks(1).argument(trouble)
+}
+
+/// MiB of address space after `MPI_Init`.
+fn mib_after_init(finished: &Finished) -> u64 {
+    let size = finished.stdout.lines().find_map(|line| line.strip_prefix("VmSize "));
+    size.expect("it prints its size").parse::<u64>().expect("a number") >> 10
+}
+
+fn broadcasts(tables: &Tables) -> u64 {
+    tables.sum_where(|row| row.call == "MPI_Bcast").calls
+}
+
+#[test]
+fn the_profiler_takes_little_address_space() {
+    on_each_mpi(|mpi| {
+        let (plain, profiled) = (run(mpi, "none").plain(), run(mpi, "none").profiled());
+        let [plain, with] = [&plain, &profiled].map(mib_after_init);
+        assert!(with < plain + 64, "{plain} MiB without the profiler, {with} MiB with it");
+        assert_eq!(broadcasts(profiled.tables()), BROADCASTS);
+    });
+}
+
+#[test]
+fn a_limit_after_init_leaves_the_program_its_memory() {
+    on_each_mpi(|mpi| {
+        let finished = run(mpi, "limit").ranks(2).profiled();
+        assert!(finished.stdout.contains("256 MiB: ok\n"), "{}", finished.stdout);
+        assert_eq!(broadcasts(finished.tables()), 2 * BROADCASTS);
+        assert!(finished.tables().run.not_seen.is_empty(), "{:?}", finished.tables().run.not_seen);
+        finished.check();
+    });
+}
+
+#[test]
+fn a_tight_limit_from_the_start_is_room_enough() {
+    on_each_mpi(|mpi| {
+        let plain = mib_after_init(&run(mpi, "none").plain());
+        // The program's 256 MiB, and some more for the profiler and what MPI allocates later.
+        let kib = (plain + 256 + 64) << 10;
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let mut command = mpi.launcher(1, &[]);
+        command.args(["sh", "-c", &format!("ulimit -v {kib}; exec \"$0\" \"$@\"")]);
+        command.arg(dist().join("bin/mpisee")).args(["--output", "test.mpisee"]);
+        command.arg(mpi.compile("hostile/address_space")).arg("none").current_dir(folder.path());
+        let output = within(Duration::from_secs(120), &mut command);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        assert!(String::from_utf8_lossy(&output.stdout).contains("256 MiB: ok\n"));
+        let tables = Tables::read(&folder.path().join("test.mpisee"), &said);
+        assert_eq!(broadcasts(&tables), BROADCASTS, "{:?}", tables.run.not_seen);
+    });
+}
+
+#[test]
+fn without_address_space_calls_are_not_seen_until_there_is_some_again() {
+    on_each_mpi(|mpi| {
+        let finished = run(mpi, "exhaust").profiled();
+        let said = &finished.stderr;
+        assert_eq!(said.matches("no address space for further counters (").count(), 1, "{said}");
+        assert!(!said.contains("cannot grow"), "{said}");
+        let tables = finished.tables();
+        let unseen = tables.run.not_seen.get(NO_ROOM).copied().unwrap_or(0);
+        assert!(unseen > 0 && unseen < BROADCASTS / 2 + COMMS * KINDS, "{unseen}");
+        assert_eq!(broadcasts(tables) + unseen, BROADCASTS);
+        assert!(broadcasts(tables) > BROADCASTS / 2, "{unseen} not seen");
+    });
+}
