@@ -84,8 +84,8 @@ pub struct Options {
     pub gpu_records: Option<PathBuf>,
     /// `libsanitizer-public.so` of CUDA; `None` is where the launcher finds it.
     pub gpu_sanitizer: Option<PathBuf>,
-    /// Whether ranks on other nodes may be without the profiler.
-    pub partial: bool,
+    /// Seconds that a rank waits in `MPI_Finalize` for ranks of which it does not know whether they have the profiler.
+    pub wait_s: u64,
 }
 
 impl Default for Options {
@@ -106,7 +106,7 @@ impl Default for Options {
             gpu_sample: 1,
             gpu_records: None,
             gpu_sanitizer: None,
-            partial: false,
+            wait_s: 300,
         }
     }
 }
@@ -304,12 +304,15 @@ pub const SETTINGS: &[Setting] = &[
         },
     },
     Setting {
-        variable: "MPISEE_PARTIAL",
-        option: "partial",
-        value: "on|off",
-        default: "off",
-        help: "Ranks on other nodes may run without the profiler: each node writes a profile of its own",
-        apply: |options, text| on_or_off(text).map(|on| options.partial = on),
+        variable: "MPISEE_WAIT",
+        option: "wait",
+        value: "SECONDS",
+        default: "300",
+        help: "Wait in MPI_Finalize for ranks on other nodes, which may run without the profiler; then each node writes a profile",
+        apply: |options, text| {
+            options.wait_s = text.parse().map_err(|_| "is not a number of seconds".to_owned())?;
+            Ok(())
+        },
     },
 ];
 

@@ -6,10 +6,8 @@
 use std::os::unix::fs::MetadataExt;
 
 mod batch;
-mod neighbours;
 
 pub use batch::batch_job;
-pub use neighbours::neighbours;
 
 /// A process as `/proc` shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,12 +47,7 @@ pub fn boot() -> u64 {
 /// A number for the processes among which this one has its number: a container may count its own, pid_namespaces(7).
 /// 0 if it is unknown.
 pub fn namespace() -> u64 {
-    namespace_of("self").unwrap_or(0)
-}
-
-/// The same of a process by its number; `None` if it may not be looked at.
-fn namespace_of(pid: impl std::fmt::Display) -> Option<u64> {
-    Some(std::fs::metadata(format!("/proc/{pid}/ns/pid")).ok()?.ino())
+    std::fs::metadata("/proc/self/ns/pid").map_or(0, |file| file.ino())
 }
 
 /// What Open MPI and others with PMIx tell all processes of a job: its number there, and where its launcher listens,
@@ -111,22 +104,46 @@ fn is_first(variable: impl Fn(&str) -> Option<String>) -> bool {
     told.next().is_none_or(|rank| rank == "0")
 }
 
+/// Where launchers tell a process how many ranks of its world are on its node.
+const LOCAL_SIZES: [&str; 3] = ["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "PALS_LOCAL_SIZE"];
+
+/// Ranks of the own world on this node, as the launcher reports. `None` if it does not, or where it cannot be seen from here,
+/// as from a container: then other ranks of the node may be out of sight as well.
+pub fn local_size() -> Option<u32> {
+    let size = LOCAL_SIZES.iter().find_map(|name| std::env::var(name).ok()?.parse().ok())?;
+    let is_in_sight = !RankEnvironment::own().is_of(launcher());
+    is_in_sight.then_some(size)
+}
+
 /// The process that started the ranks of this node: the nearest above this one that was not told this rank itself, as
 /// scripts around the program are.
 fn launcher() -> u32 {
-    let names = RANKS.into_iter().chain(PMIX).chain(SLURM_PMI);
-    let own: Vec<(&str, Vec<u8>)> =
-        names.filter_map(|name| Some((name, std::env::var_os(name)?.into_encoded_bytes()))).collect();
-    let is_of_this_rank = |pid| is_of_rank(&own, &environment_of(pid), || command_of(pid));
+    let own = RankEnvironment::own();
     const MOST_STEPS: u32 = 16;
     let mut pid = std::os::unix::process::parent_id();
     for _ in 0..MOST_STEPS {
         match look_at(pid) {
-            Some(seen) if seen.parent > 1 && is_of_this_rank(pid) => pid = seen.parent,
+            Some(seen) if seen.parent > 1 && own.is_of(pid) => pid = seen.parent,
             _ => break,
         }
     }
     pid
+}
+
+/// The variables by which the launcher tells a rank from others.
+struct RankEnvironment(Vec<(&'static str, Vec<u8>)>);
+
+impl RankEnvironment {
+    fn own() -> Self {
+        let names = RANKS.into_iter().chain(PMIX).chain(SLURM_PMI);
+        let set = names.filter_map(|name| Some((name, std::env::var_os(name)?.into_encoded_bytes())));
+        RankEnvironment(set.collect())
+    }
+
+    /// Whether a process is one of this rank.
+    fn is_of(&self, pid: u32) -> bool {
+        is_of_rank(&self.0, &environment_of(pid), || command_of(pid))
+    }
 }
 
 /// Whether a process with that environment and command is one of the rank that was told `own`. Where launchers start

@@ -244,7 +244,7 @@ pub fn is_folded(comm: &str) -> bool {
 /// Whether the name is that of a row which stands for communicators of different members, `W_s+`: its members are all
 /// processes that were in one of them.
 pub fn is_of_changing_members(comm: &str) -> bool {
-    comm.ends_with('+') && !last_step(comm).bytes().any(|byte| byte.is_ascii_digit() || byte == b'?')
+    comm.ends_with('+') && !last_step(comm).bytes().any(|byte| byte.is_ascii_digit())
 }
 
 fn last_step(comm: &str) -> &str {
@@ -319,11 +319,15 @@ pub struct CommRow {
     pub nodes: u32,
     /// 1 if the application freed it, or all that the row stands for.
     pub freed: u8,
+    /// Of an intercommunicator that `MPI_Intercomm_create` made, the communicators whose groups it has: `W_s1.0|W_s1.1`; else
+    /// empty.
+    #[serde(default)]
+    pub between: String,
 }
 
 impl Row for CommRow {
     const FILE: &'static str = "comms.csv";
-    const OPTIONAL: &'static [&'static str] = &["count"];
+    const OPTIONAL: &'static [&'static str] = &["between", "count"];
 }
 
 /// `calls.csv`: one row per communicator, rank, region, operation, size class and kind of memory.
@@ -554,7 +558,7 @@ mod tests {
             ("W_s12+.0", true, false),
             ("W_d7+", true, false),
             ("W_d7+_d9", false, false),
-            ("W_i?+", true, false),
+            ("W_g1+.0-0123456z", true, false),
             ("W_s+", true, true),
             ("F+", true, true),
             ("W_s+_d8", false, false),

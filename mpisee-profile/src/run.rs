@@ -26,8 +26,9 @@ pub struct ProfilerInfo {
     pub time_s: f64,
     /// The same by the wall time of all ranks, from 0 to 1.
     pub share_of_wall: f64,
-    /// How rows got into the files: `tree`, to rank 0, which wrote them; `mpi-io`, each rank wrote its own; or `recover`,
-    /// from segments.
+    /// How rows got into the files: `node`, from the segments of a node's ranks, by the last that came to the end of MPI;
+    /// `tree`, by messages to rank 0, which wrote them; `mpi-io`, each rank wrote its own; or `recover`, from segments that
+    /// ranks left.
     #[serde(default)]
     pub collected: String,
 }
@@ -111,6 +112,10 @@ pub struct RunInfo {
     pub recording_was_off: bool,
     /// Calls that are in no table, by reason, summed over ranks; see [`crate::segment::NotSeen`].
     pub not_seen: BTreeMap<String, u64>,
+    /// Whether every name of a communicator stands for the same members on all of them; none where that was not verified,
+    /// as some ranks are missing.
+    #[serde(default)]
+    pub names_agree: Option<bool>,
     /// What the profiler took of the run.
     #[serde(default)]
     pub profiler: ProfilerInfo,

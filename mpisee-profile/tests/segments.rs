@@ -75,7 +75,6 @@ fn valid() -> Words {
             (Key::region(2), [2, 3000, 7, 0, 0, 0]),
         ])
         .log(&[
-            Record::Numbered { id: 2, n: 4 },
             Record::ParentName { id: 3, name: "W_d1".to_owned() },
             Record::Label { id: 2, text: "rows".to_owned() },
             Record::Topology { id: 2, text: "cart dims=5 periods=0".to_owned() },

@@ -8,11 +8,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 static USE_COUNTER: AtomicBool = AtomicBool::new(false);
 
-/// Chooses the clock, before anything is timed. Returns whether it is the time-stamp counter.
-pub fn choose(choice: ClockChoice) -> bool {
-    let counter = choice == ClockChoice::Auto && counter::is_reliable();
-    USE_COUNTER.store(counter, Ordering::Relaxed);
-    counter
+/// Chooses the clock, before anything is timed.
+pub fn choose(choice: ClockChoice) {
+    USE_COUNTER.store(choice == ClockChoice::Auto && counter::is_reliable(), Ordering::Relaxed);
+}
+
+/// Whether it is the time-stamp counter.
+pub fn is_tsc() -> bool {
+    USE_COUNTER.load(Ordering::Relaxed)
 }
 
 /// Now, in ticks.

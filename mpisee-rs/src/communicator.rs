@@ -21,20 +21,9 @@ pub struct Communicator {
     pub topology: Option<Kind>,
     /// For each out-neighbour of its topology whether it is a process, that is not `MPI_PROC_NULL`.
     out_neighbours: *const [bool],
-    /// Of an intercommunicator, and of one with processes that need not have the profiler: a number larger than those of all
-    /// names below it, equal on all members.
-    pub next_number: u32,
-    /// Of an intercommunicator: whether the own group is the one with the smallest world rank.
-    pub own_group_first: bool,
-    /// Whether it has processes of other worlds, or of this one that have no profiler. Nothing is ever agreed with
-    /// them.
-    pub has_outsiders: bool,
-    /// How often it was shrunk (`MPIX_Comm_shrink`), which all survivors count alike.
-    pub shrinks: u32,
 }
 
-/// The number of a communicator of which the segment had no room to tell. It is kept, since agreements on
-/// names need every member, but calls on it are not seen.
+/// The number of a communicator for which the segment had no room. Calls on it are not seen, nor on what is made of it.
 pub const UNLOGGED: u32 = u32::MAX;
 
 // SAFETY: the handle is a name; the neighbours are read-only and live as long as the communicator.
@@ -43,19 +32,7 @@ unsafe impl Send for Communicator {}
 impl Communicator {
     pub fn new(id: u32, comm: Comm, rank: u32, size: u32) -> Self {
         let out_neighbours = std::ptr::slice_from_raw_parts(std::ptr::dangling(), 0);
-        Communicator {
-            id,
-            rank,
-            size,
-            remote_size: 0,
-            comm,
-            topology: None,
-            out_neighbours,
-            next_number: 0,
-            own_group_first: true,
-            has_outsiders: false,
-            shrinks: 0,
-        }
+        Communicator { id, rank, size, remote_size: 0, comm, topology: None, out_neighbours }
     }
 
     /// With the out-neighbours of a topology.
@@ -78,23 +55,6 @@ impl Communicator {
     #[inline]
     pub fn is_logged(&self) -> bool {
         self.id != UNLOGGED
-    }
-
-    /// With a larger number for the names below it.
-    pub fn with_next_number(&self, next_number: u32) -> Self {
-        Communicator { next_number, ..*self }
-    }
-
-    /// When it was shrunk once more.
-    pub fn shrunk(&self) -> Self {
-        Communicator { shrinks: self.shrinks + 1, ..*self }
-    }
-
-    /// Whether the number of the next name below it is kept with it: its members know the number without a
-    /// word between them, since all of them make the same calls on it.
-    #[inline]
-    pub fn keeps_next_number(&self) -> bool {
-        self.is_inter() || self.has_outsiders
     }
 
     /// Whether it has two groups.

@@ -69,10 +69,10 @@ impl Counters {
     fn insert(&self, segment: &Segment, key: Key) -> Option<&'static Slot> {
         let slot = if is_passing(key) {
             let process = process::process()?;
-            self.slot_of_row(segment, process.folding.lasting(process, key)?)?
+            self.slot_of_row(segment, process.row_sharing.lasting(process, key)?)?
         } else {
             let world_rank = match process::process() {
-                Some(process) => process.folding.world_rank(process, key).ok()?,
+                Some(process) => process.row_sharing.world_rank(process, key).ok()?,
                 None => None,
             };
             self.slot_with(segment, key, world_rank.map_or(0, |rank| u64::from(rank) + 1))?

@@ -1,14 +1,23 @@
-//! At `MPI_Finalize`: every rank makes its rows, rank 0 writes them. In a run that outlives some of its processes
-//! the first of the others does, and says who is missing.
+//! The profile at the end of MPI.
+//!
+//! Where all ranks are on one node the last that comes to the end writes it from the segments of all (`node.rs`): nobody
+//! waits, and nobody sends a message. So it is, too, with the ranks that have an active profiler where the node's segments
+//! show that some have none: every rank there sees the same segments.
+//!
+//! Otherwise the ranks meet by one collective operation over the world, which can take no message of the program's. A rank
+//! on another node may have no profiler, and never come: after `MPISEE_WAIT` the ranks of a node go on by themselves. Those
+//! that met make their rows, and rank 0 writes them; in a run that outlives some of its processes the first of the others
+//! does, and says who is missing.
 //!
 //! Rows travel as CSV text through a tree (`tree.rs`), in pieces of limited size. Each rank keeps its own until the first
 //! one has told that the profile is written; until then its segment stays, too.
 
-use crate::abi::Comm;
+use crate::abi::is_fault_tolerant;
+use crate::by_hand::sessions_are_over;
 use crate::clock;
+use crate::generated::pmpi;
 use crate::gpu;
 use crate::message::say;
-use crate::naming;
 use crate::process::{self, Process};
 use crate::segment;
 use mpisee_profile::files::{FoldedFiles, ProfileFiles, Shared, TABLES, not_shared, parts};
@@ -17,7 +26,8 @@ use mpisee_profile::nodes::Nodes;
 use mpisee_profile::process as identity;
 use mpisee_profile::rows::Seconds;
 use mpisee_profile::segment::layout::{Header, price};
-use mpisee_profile::segment::tables::{Moment, call_ns};
+use mpisee_profile::segment::snapshot::End;
+use mpisee_profile::segment::tables::{Moment, call_ns, membership_sum};
 use mpisee_profile::segment::{NotSeen, RankTables, Snapshot};
 use mpisee_profile::writer::since_taken;
 use mpisee_profile::{Folded, ProfileError, RankSet};
@@ -26,6 +36,7 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
 mod link;
+mod node;
 mod order;
 mod place;
 mod report;
@@ -35,45 +46,75 @@ mod together;
 mod tree;
 
 use link::Link;
+use mpisee_collect::output::Places;
 use order::Order;
-use place::Places;
 pub use report::log_facts;
 use survey::Survey;
 use together::Failure;
 use tree::{Ranks, Tree};
 
-/// Writes the profile, together with all other ranks.
+/// Writes the profile in `MPI_Finalize`, or leaves what the rank counted for another to write.
 pub fn write_profile() {
-    if let Some(process) = process::process() {
-        write_over(process, Link::open);
+    let Some(process) = process::process() else { return };
+    let _held = crate::file_limit::hold();
+    let end = end_of(process);
+    process.segment.note_moment();
+    if !(meets_by_messages(process) && write_over(process, end)) {
+        node::arrive(process, end);
     }
 }
 
-/// The same through a communicator of all processes, which is freed then: where there is no world.
-pub fn write_profile_through(comm: Comm) {
-    if let Some(process) = process::process() {
-        let mut comm = Some(comm);
-        write_over(process, |process| match comm.take() {
-            Some(comm) => Link::through(process, comm),
-            None => Link::open(process),
-        });
+/// Whether the ranks collect the profile by messages: what decides it is the same on all ranks of this node.
+fn meets_by_messages(process: &Process) -> bool {
+    let roll = node::roll(process);
+    let (there, size) = (roll.entries.len() as u64, u64::from(process.world_size));
+    let is_lacking = there < u64::from(roll.local_size()) && !roll.has_foreign;
+    if there == size {
+        return is_fault_tolerant() || roll.wants_messages();
     }
+    !is_lacking && process.options.wait_s > 0
+}
+
+/// At the exit of a process that came to the end of MPI by another way: its sessions are over, or it called
+/// `PMPI_Finalize`. Counts of a process that ends without are for `mpisee-through recover`.
+pub extern "C" fn at_exit() {
+    let Some(process) = process::process().filter(|_| process::is_tracking()) else { return };
+    let is_over =
+        if process.has_world.load(Ordering::Relaxed) { is_finalized() } else { sessions_are_over() };
+    if is_over && process::end() {
+        let arrive = || {
+            let _held = crate::file_limit::hold();
+            node::arrive(process, end_of(process));
+        };
+        if catch_unwind(AssertUnwindSafe(arrive)).is_err() {
+            say(format_args!("writing the profile failed inside the profiler"));
+        }
+    }
+}
+
+fn is_finalized() -> bool {
+    let mut flag = 0;
+    // SAFETY: the flag is written; the call may be made at any time.
+    unsafe { pmpi::MPI_Finalized.get()(&raw mut flag) };
+    flag != 0
+}
+
+fn end_of(process: &Process) -> End {
+    let moment = clock::moment();
+    let is_unsteady = !clock::is_steady(start_of(process.segment.header()), moment);
+    End { moment, realtime_ns: clock::realtime_ns(), is_unsteady }
 }
 
 /// How often the profile is collected anew, because a rank died meanwhile.
 const MOST_DEATHS: usize = 8;
 
-fn write_over(process: &Process, mut open: impl FnMut(&Process) -> Link) {
-    let _held = crate::file_limit::hold();
-    let end = clock::moment();
-    let end_realtime_ns = clock::realtime_ns();
-    naming::finish_duplications(process, true);
-    process.segment.note_moment();
+/// Collects the profile by messages; `false` if not all ranks came.
+fn write_over(process: &Process, end: End) -> bool {
     let mut told = None;
     for _ in 0..MOST_DEATHS {
-        let link = open(process);
+        let Some(link) = Link::open(process) else { return false };
         let absent = link.absent(process);
-        let own = Own { end, end_realtime_ns, ..own_rows(process, end, &absent) };
+        let own = own_rows(process, end, &absent);
         let is_over = collect(process, &link, own, absent, &mut told);
         link.close();
         if is_over {
@@ -84,6 +125,7 @@ fn write_over(process: &Process, mut open: impl FnMut(&Process) -> Link) {
         process.segment.remove();
         gpu::remove(process);
     }
+    true
 }
 
 /// What a rank contributes.
@@ -99,11 +141,10 @@ pub struct Own {
     call_ns: f64,
     /// What `MPI_Init` took longer.
     init_ns: u64,
-    /// When it entered `MPI_Finalize`.
-    end: Moment,
-    end_realtime_ns: u64,
-    /// Whether the clock jumped.
-    is_unsteady: bool,
+    /// When it entered `MPI_Finalize`; `None` if its counters cannot be read.
+    end: Option<End>,
+    /// As [`membership_sum`].
+    names: u64,
 }
 
 impl Own {
@@ -118,21 +159,20 @@ fn start_of(header: &Header) -> Moment {
     Moment { monotonic_ns: header.start_monotonic_ns.load(relaxed), ticks: header.start_ticks.load(relaxed) }
 }
 
-fn own_rows(process: &Process, end: Moment, absent: &RankSet) -> Own {
+fn own_rows(process: &Process, end: End, absent: &RankSet) -> Own {
     let made = catch_unwind(AssertUnwindSafe(|| {
         let snapshot = Snapshot::read(&process.segment).map_err(|error| error.to_string())?;
-        let tables = RankTables::without(absent, &snapshot, end).with_kernels(gpu::parts(process));
+        let tables = RankTables::without(absent, &snapshot, end.moment).with_kernels(gpu::parts(process));
         let ns = |seconds: Seconds| (seconds.0 * 1e9) as u64;
         Ok(Own {
             wall_ns: ns(tables.rank.wall_s),
             profiler_ns: ns(tables.rank.profiler_s),
-            call_ns: call_ns(&snapshot, end),
+            call_ns: call_ns(&snapshot, end.moment),
             init_ns: snapshot.price[price::INIT_NS],
             parts: Some(parts(&tables)),
             kernels: tables.gpu,
-            end,
-            end_realtime_ns: 0,
-            is_unsteady: !clock::is_steady(start_of(process.segment.header()), end),
+            end: Some(end),
+            names: membership_sum(&snapshot),
         })
     }));
     made.unwrap_or_else(|_| Err("an error inside the profiler".to_owned())).unwrap_or_else(|why| {
@@ -183,7 +223,7 @@ fn survey_of(process: &Process, link: &Link, own: &Own) -> Survey {
     let not_seen = NotSeen::ALL.iter().map(|&reason| header.not_seen[reason as usize].load(relaxed));
     let rest = [
         header.recording_was_off.load(relaxed),
-        u64::from(own.is_unsteady),
+        u64::from(own.end.is_some_and(|end| end.is_unsteady)),
         own.wall_ns,
         own.profiler_ns,
         u64::from(!process.segment.is_in_file()),
@@ -192,7 +232,7 @@ fn survey_of(process: &Process, link: &Link, own: &Own) -> Survey {
     let mut counts = not_seen.chain(rest).chain(lengths);
     let counts = std::array::from_fn(|_| counts.next().expect("as many sums as places"));
     let host = header.host.iter().flat_map(|word| word.load(relaxed).to_ne_bytes());
-    let mut survey = Survey::of_one(counts, identity::host_number(host));
+    let mut survey = Survey::of_one(counts, own.names, identity::host_number(host));
     if own.parts.is_none() {
         survey.lost.push(link.rank..link.rank + 1);
     }
@@ -225,7 +265,8 @@ struct Writing<'l> {
 
 impl<'l> Writing<'l> {
     fn new(process: &Process, link: &'l Link, survey: Survey, absent: RankSet) -> Self {
-        let places = Places::new(process, &report::command_line());
+        let wanted = place::wanted(process, &report::command_line());
+        let places = Places::new(wanted, PathBuf::new(), process.options.segments.clone());
         let (lost, failures) = (Vec::new(), Vec::new());
         Writing {
             link,
@@ -360,7 +401,8 @@ impl<'l> Writing<'l> {
             lost.union(&self.link.in_world(ranks.start, ranks.end - ranks.start))
         });
         let mut run = report::run_info(process, &self.survey, own, &nodes(self.link, &self.survey));
-        report::note_missing(&mut run, process.companions.why_incomplete(), &self.absent, &lost);
+        report::note_missing(&mut run, &self.absent, &lost);
+        run.names_agree = run.complete.then_some(self.survey.names == 0);
         match self.shared {
             Some(Ok(())) => report::note_shared(&mut run),
             Some(Err(why)) => report::note_not_shared(&mut run, why),

@@ -50,14 +50,21 @@ pub unsafe fn name_memory(named: &Named) {
     }
 }
 
+/// Completes the file with what this rank's kernels accessed.
+pub fn complete(process: &Process) {
+    if process.options.gpu
+        && let Some((collect, _)) = TRACER.get()
+    {
+        collect();
+    }
+}
+
 /// What this rank's kernels accessed; nothing if they were not traced.
 pub fn parts(process: &Process) -> Vec<Part> {
     if !process.options.gpu {
         return Vec::new();
     }
-    if let Some((collect, _)) = TRACER.get() {
-        collect();
-    }
+    complete(process);
     match GpuFile::read(&path(process)) {
         Ok(file) => file.map_or(Vec::new(), |file| gpu::parts(&file, process.world_rank)),
         Err(error) => {

@@ -16,7 +16,6 @@ mod argument;
 mod by_hand;
 mod clock;
 mod communicator;
-mod companions;
 mod counters;
 mod file_limit;
 mod finalize;

@@ -1,28 +1,29 @@
-//! Names of communicators: what must be agreed so that they are equal on all members.
+//! Names of communicators, equal on all members without a message between them.
 //!
-//! A name is `<parent's name>_<letter><n>[.<r>]`, after section III-A of the mpisee paper. `n` is the largest
-//! count, over the parent's processes, of communicators that a process has been part of; then every member
-//! sets its own count to n+1. So the names below one parent differ: each agreement on it has a larger n
-//! than the last. `r`, the smallest parent rank of the members, tells apart those of one call.
+//! A name is `<parent's name>_<letter><n>[.<r>]`, after section III-A of the mpisee paper. All members of a communicator
+//! make the same collective calls on it in the same order, so each counts them, whether they succeed or not, and while
+//! recording is off, too: `n` is the ordinal of the creating call on its parent. (The paper agrees on a number by an
+//! Allreduce. Whatever a rank decides to join alone can hang a correct program.) `r`, the smallest parent rank of the
+//! members, tells apart those of one call; it is known from the groups.
 //!
-//! A communicator may have processes of other worlds, which need not have the profiler: to wait for their answer
-//! could be to wait for ever. There the number is counted on each member, which makes the same calls on it as all
-//! others, and the processes of one world have the same names.
+//! `MPI_Comm_create_group`, `MPI_Comm_create_from_group`, `MPI_Intercomm_create` and connections within one world are not
+//! collective over one parent. All members know their groups and, but for connections, the tag: the name ends in a digest
+//! of these, `W_g1.0-5e1c09tz`, and `n` is the ordinal of that very creation. Intercommunicators are below `W`, whatever
+//! their groups were made of; `comms.csv` lists both.
+//!
+//! A member whose call did not come through us cannot count it, and its names do not belong together with those of the
+//! others. The members' hash is kept with the name, so that readers notice ([`membership_sum`]).
 //!
 //! A program may create and free communicators without end, and what is kept of each must end. Communicators are alike
-//! if parent, creating call, and members in their order are the same: then each member has been part of all of them, and
-//! counts them alike, without a word. The first `MPISEE_ALIKE` have a row each. The next makes a row for itself
-//! and all that follow, `W_s1001+.0`, and those give the agreed number back, since no name has it: so numbers do not
-//! grow with them, and say how many rows there are. This holds wherever the agreement is, over the parent, over
-//! the new communicator, by the leaders of an intercommunicator, or nowhere. `MPI_Comm_idup` counts when it starts,
-//! in the order in which all start; those that complete may come in any. What is below a row of many is below the
-//! name of the row, so that numbers kept with a communicator are kept for its row ([`folding`]).
+//! if parent, creating call, tag and members in their order are the same: then each member has been part of all of them.
+//! The first `MPISEE_ALIKE` have a row each. The next makes a row for itself and all that follow, `W_s1001+.0`. Threads
+//! may use communicators of one row in any order, so that ordinals below it tell nothing: those have one row per letter,
+//! `W_s1001+.0_d+`. Where members change with each call, or a communicator is made of the last one again and again, there
+//! is no end of kinds, and new ones share a row per parent and letter, `W_s+`, too. Members of such a row differ, and so its
+//! communicators have numbers that pass: [`crate::counters`] resolves each, when it is first seen, to the slot of the row, in
+//! which peers are world ranks.
 //!
-//! Where members change with each call, or a communicator is made of the last one again and again, there is no end
-//! of kinds. When the agreed number exceeds 64 times `MPISEE_ALIKE`, or the generation 32, new kinds go into one row per
-//! parent and letter, `W_s+`, and their children into the same; all members see the same number. Those have different
-//! members, and so numbers that pass: [`crate::counters`] resolves each, when it first meets it, to the slot of
-//! the row, in which peers are world ranks.
+//! [`membership_sum`]: mpisee_profile::segment::tables::membership_sum
 
 use crate::abi::{Comm, Group, Raw, constant};
 use crate::communicator::{Communicator, UNLOGGED};
@@ -30,229 +31,218 @@ use crate::generated::pmpi;
 use crate::price::Naming;
 use crate::process::{self, COMMUNICATORS, Process};
 use crate::topology::{self, Topology};
-use mpisee_profile::segment::log::{Created, NONE, OUTSIDE, Record, Runs};
+use mpisee_profile::rows::is_one_per_process;
+use mpisee_profile::segment::log::{Created, NONE, Runs};
+use mpisee_profile::segment::tables::hash;
 use std::ffi::c_int;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
 
-mod birth;
+mod creation_kind;
 mod duplication;
-mod folding;
-mod unlisted;
+mod elided;
+mod membership;
+mod row_sharing;
 
-pub use birth::Birth;
-use birth::TopologyFrom;
-pub use duplication::{
-    abandon_duplication, duplicated, finish_duplications, has_duplicated, start_duplication,
-};
-pub use folding::Folding;
-use folding::{Kin, Newborn};
-
-/// The parent as this process knows it.
-pub enum Parent<'p> {
-    /// It is a member.
-    Known(&'p Communicator),
-    /// It was told the parent's name, and the smallest rank there.
-    Named(&'p str, u32),
-    /// There is none.
-    None,
-}
+pub use creation_kind::CreationKind;
+use creation_kind::TopologyFrom;
+pub use duplication::{duplicated, has_duplicated, start_duplication};
+pub use membership::Members;
+use membership::smallest_rank_in;
+use row_sharing::NewCommunicator;
+pub use row_sharing::{RowChoice, RowSharing};
 
 /// The numbers of `MPI_COMM_WORLD` and `MPI_COMM_SELF`, which are the first in the log.
 pub const WORLD: u32 = 0;
 /// See [`WORLD`].
 pub const ITSELF: u32 = 1;
 
-/// A number that was agreed on.
-#[derive(Clone, Copy)]
+/// Ordinals of a creating call on its parent, from 1.
+#[derive(Clone, Copy, Default)]
 pub struct Number {
-    /// The number.
+    /// Among all creating calls.
     pub n: u32,
-    /// The own count before.
-    before: u32,
+    /// Among those with the same letter.
+    pub of_letter: u32,
 }
 
-impl Number {
-    /// Takes note of an agreement: the own count grows.
-    pub fn agreed(process: &Process, n: u32) -> Number {
-        Number { n, before: process.communicators_so_far.fetch_max(n + 1, Ordering::Relaxed) }
-    }
-
-    /// One that came about without the count.
-    pub fn of_another_count(n: u32) -> Number {
-        Number { n, before: u32::MAX }
-    }
-
-    /// The second agreement on the same communicator, after `first`.
-    pub fn or_before(self, first: Number) -> Number {
-        Number { before: self.before.min(first.before), ..self }
-    }
-
-    /// No communicator of this process has it as its name. Another process of the same call may have one; then that one's
-    /// count keeps it from coming again, and that process takes part in all agreements on names below this parent
-    /// that could be the same.
-    pub fn give_back(self, process: &Process) {
-        if self.before <= self.n {
-            // Not if another thread has counted on from there.
-            let (relaxed, so_far) = (Ordering::Relaxed, &process.communicators_so_far);
-            let _ = so_far.compare_exchange(self.n + 1, self.before, relaxed, relaxed);
-        }
-    }
+/// Numbers a creating call on `parent`, before it is made.
+pub fn number(process: &Process, parent: &Communicator, kind: CreationKind) -> Number {
+    process.row_sharing.number(parent.id, kind.letter)
 }
 
-/// The processes' agreement on the number of the communicators about to be created below `parent`.
-pub fn agree(process: &Process, parent: &Communicator) -> Number {
-    finish_duplications(process, false);
-    let n = if parent.has_outsiders {
-        next_number(process, parent)
-    } else {
-        largest(process, parent, process.so_far())
-    };
-    agreed(process, parent, n)
-}
-
-/// Takes note of an agreement, on every member of the parent.
-fn agreed(process: &Process, parent: &Communicator, n: u32) -> Number {
-    if parent.keeps_next_number() {
-        COMMUNICATORS.insert(parent.with_next_number(n + 1));
-        process.folding.note_next_number(parent.id, n + 1);
-    }
-    Number::agreed(process, n)
-}
-
-/// The next number below a communicator that keeps it.
-fn next_number(process: &Process, parent: &Communicator) -> u32 {
-    process.folding.next_number(parent.id, parent.next_number)
-}
-
-/// The largest `own` over all processes of `comm`, on all of them.
-pub fn largest(process: &Process, comm: &Communicator, own: u32) -> u32 {
-    largest_over(process, comm.comm, comm.is_inter(), comm.size, own)
-}
-
-/// The agreement on the number of a communicator that was just created, over itself: at least `own`. All its
-/// processes are of this world.
-pub fn agree_within(process: &Process, comm: Comm, own: u32) -> Number {
-    Number::agreed(process, largest_over(process, comm, is_inter(comm), process::size(comm), own))
-}
-
-fn largest_over(process: &Process, comm: Comm, is_inter: bool, size: u32, own: u32) -> u32 {
-    match is_inter {
-        false if size == 1 => own,
-        false => allreduce_max(process, comm, own),
-        // The result comes from the other group: once its maximum, then ours as it came to them.
-        true => {
-            let theirs = allreduce_max(process, comm, own);
-            allreduce_max(process, comm, theirs).max(theirs)
-        }
-    }
-}
-
-/// `PMPI_Allreduce(MPI_MAX)` of one number.
-fn allreduce_max(process: &Process, comm: Comm, own: u32) -> u32 {
-    let _price = Naming::begin(process);
-    let own = own as c_int;
-    let mut most = own;
-    let (int, max) = (Raw::new(process.predefined.int), Raw::new(process.predefined.max));
-    let (from, to) = ((&raw const own).cast(), (&raw mut most).cast());
-    // SAFETY: both buffers hold one int; all processes of the communicator are in the same creating call.
-    unsafe { pmpi::MPI_Allreduce.get()(from, to, 1, int, max, Raw::new(comm)) };
-    most.max(own) as u32
-}
-
-/// Enters a new communicator: its members, its place in the tree, its topology.
-pub fn enter(process: &Process, comm: Comm, parent: &Parent<'_>, birth: Birth, number: Number) -> u32 {
-    enter_as(process, comm, parent, birth, number, None)
-}
-
-/// The same, where it may be decided already which row it is counted in.
-fn enter_as(
+/// Enters a communicator that a collective call on `parent` created.
+pub fn enter(
     process: &Process,
     comm: Comm,
-    parent: &Parent<'_>,
-    birth: Birth,
+    parent: &Communicator,
+    kind: CreationKind,
     number: Number,
-    kin: Option<Kin>,
 ) -> u32 {
     let _price = Naming::begin(process);
-    let Described { mut communicator, created, topology } = describe(process, comm, parent, birth, number.n);
-    let text = topology.as_ref().map(|topology| topology.text.as_str());
-    let newborn = Newborn { comm, parent, birth, created, topology: text };
-    let kin = kin.unwrap_or_else(|| process.folding.decide(process, &newborn));
-    communicator.id = process.folding.enter(process, kin, newborn);
-    if !kin.needs_number() {
-        number.give_back(process);
-    }
-    if let Some(topology) = topology {
-        communicator = communicator.with_neighbours(topology.out_neighbours);
-    }
-    COMMUNICATORS.insert(communicator);
-    communicator.id
+    describe(process, comm, Some(parent), kind, number).enter(process, comm, kind, number, None)
 }
 
-/// What there is to say of a communicator.
+/// Enters a communicator that is named by its members and a `tag`, which all of them know. An intracommunicator is below
+/// `parent`, or has none; an intercommunicator is below `W`, and `parent` is what its own group was made of.
+pub fn enter_by_members(
+    process: &Process,
+    comm: Comm,
+    parent: Option<&Communicator>,
+    kind: CreationKind,
+    tag: &[u8],
+) -> u32 {
+    let _price = Naming::begin(process);
+    let mut described = describe(process, comm, parent, kind, Number::default());
+    let Created { parent: parent_id, local, r, code, .. } = &mut described.created;
+    if described.members.remote.is_some() {
+        *r = described.members.smallest();
+        if parent.is_some() {
+            *local = std::mem::replace(parent_id, WORLD);
+        }
+    } else if parent.is_none() {
+        *r = described.members.smallest();
+    }
+    // 0 stands for none.
+    *code = hash(tag, described.members.hash).max(1);
+    described.enter(process, comm, kind, Number::default(), None)
+}
+
+/// A communicator and what there is to log of it.
 struct Described {
     communicator: Communicator,
     created: Created,
+    members: Arc<Members>,
     topology: Option<Topology>,
+    /// Whether there was room for all of its ancestors.
+    is_seen: bool,
 }
 
-fn describe(process: &Process, comm: Comm, parent: &Parent<'_>, birth: Birth, n: u32) -> Described {
-    let rank = process::rank(comm);
-    let members = Membership::of(process, comm);
+impl Described {
+    fn new(&self, comm: Comm, kind: CreationKind, number: Number) -> NewCommunicator<'_> {
+        NewCommunicator {
+            comm,
+            kind,
+            number,
+            created: self.created.clone(),
+            members: self.members.clone(),
+            topology: self.topology.as_ref().map(|topology| topology.text.as_str()),
+        }
+    }
+
+    /// Enters it into its row, which may be chosen already, and into the table.
+    fn enter(
+        self,
+        process: &Process,
+        comm: Comm,
+        kind: CreationKind,
+        number: Number,
+        choice: Option<RowChoice>,
+    ) -> u32 {
+        let new = self.new(comm, kind, number);
+        let choice = match choice {
+            Some(choice) => choice,
+            None if self.is_seen => process.row_sharing.choose(process, &new),
+            None => RowChoice::Unseen,
+        };
+        let id = process.row_sharing.enter(process, choice, &new);
+        let mut communicator = self.communicator;
+        communicator.id = id;
+        if let Some(topology) = self.topology {
+            communicator = communicator.with_neighbours(topology.out_neighbours);
+        }
+        COMMUNICATORS.insert(communicator);
+        id
+    }
+}
+
+fn describe(
+    process: &Process,
+    comm: Comm,
+    parent: Option<&Communicator>,
+    kind: CreationKind,
+    number: Number,
+) -> Described {
+    let parent_members = parent.and_then(|parent| process.row_sharing.members(parent.id));
+    let members = match (&parent_members, kind.topology) {
+        // A duplicate has its parent's members in their order.
+        (Some(members), TopologyFrom::Parent) => members.clone(),
+        _ => Arc::new(Members::of(process, comm)),
+    };
+    let rank = match (parent, kind.topology) {
+        (Some(parent), TopologyFrom::Parent) => parent.rank,
+        _ => process::rank(comm),
+    };
     let mut communicator = Communicator::new(UNLOGGED, comm, rank, members.own.len() as u32);
     communicator.remote_size = members.remote.as_ref().map_or(0, Runs::len) as u32;
-    communicator.next_number = n.wrapping_add(1);
-    communicator.own_group_first = members.own_comes_first();
-    communicator.has_outsiders = members.has_outsiders();
-    let r = match parent {
-        _ if !birth.several => NONE,
-        Parent::Named(_, r) => *r,
-        Parent::None => members.smallest(),
-        Parent::Known(parent) => smallest_rank_in(parent, comm, members.remote.is_some()),
-    };
-    let kind = match (birth.topology, parent) {
+    let topology_kind = match (kind.topology, parent) {
         (TopologyFrom::Call(kind), _) => Some(kind),
-        (TopologyFrom::Parent, Parent::Known(parent)) => parent.topology,
+        (TopologyFrom::Parent, Some(parent)) => parent.topology,
         _ => None,
     };
-    let topology = kind.and_then(|kind| topology::of(comm, rank, kind));
-    communicator.topology = kind.filter(|_| topology.is_some());
-    let created = Created {
-        id: 0,
-        parent: match parent {
-            Parent::Known(parent) => process.folding.row_of(parent.id).unwrap_or(NONE),
-            Parent::Named(..) | Parent::None => NONE,
-        },
-        letter: birth.letter,
-        n,
-        r,
-        operation: birth.operation.map_or(NONE, |operation| operation as u32),
-        rank,
-        reorder: birth.reorder.map_or(NONE, u32::from),
-        group: members.own,
-        remote: members.remote,
+    let topology = topology_kind.and_then(|kind| topology::of(comm, rank, kind));
+    communicator.topology = topology_kind.filter(|_| topology.is_some());
+    let r = match (parent, &parent_members) {
+        (Some(parent), Some(parent_members)) if kind.several => {
+            smallest_rank_in(parent, parent_members, comm, &members)
+        }
+        _ => NONE,
     };
-    Described { communicator, created, topology }
+    let created = Created {
+        parent: parent.and_then(|parent| process.row_sharing.row_of(parent.id)).unwrap_or(NONE),
+        letter: kind.letter,
+        n: number.n,
+        r,
+        members: members.hash,
+        operation: kind.operation.map_or(NONE, |operation| operation as u32),
+        reorder: kind.reorder.map_or(NONE, u32::from),
+        group: members.own.clone(),
+        remote: members.remote.clone(),
+        ..Created::with_world(0, rank, Runs::default())
+    };
+    let is_seen = parent.is_none_or(Communicator::is_logged);
+    Described { communicator, created, members, topology, is_seen }
+}
+
+/// Enters an intercommunicator that a collective call on `parent`, its own group, made with processes that were spawned or
+/// connected to. Those of another world have a name of their own for it; where both groups are of this world they have one.
+pub fn enter_connection(
+    process: &Process,
+    comm: Comm,
+    parent: &Communicator,
+    kind: CreationKind,
+    number: Number,
+) -> u32 {
+    let members = Members::of(process, comm);
+    if !members.has_outsiders() {
+        return enter_by_members(process, comm, Some(parent), kind, &[]);
+    }
+    let _price = Naming::begin(process);
+    let mut described = describe(process, comm, Some(parent), kind, number);
+    // Each process has a communicator of the parent's name.
+    let row = process.row_sharing.row_of(parent.id).unwrap_or(WORLD);
+    if is_one_per_process(&process.row_sharing.name(&process.segment, row)) {
+        described.created.r = members.smallest();
+    }
+    described.enter(process, comm, kind, number, None)
 }
 
 /// The intercommunicator with the processes that spawned this world, which comes with it. Its name is `P`: the
-/// other side has one below the communicator that spawned, and cannot be asked for it.
+/// other side has one below the communicator that spawned, and cannot be queried for it.
 pub fn enter_parent(process: &Process, comm: Comm) {
-    let birth = Birth { letter: Birth::MET, ..Birth::WITH_WORLD };
-    enter(process, comm, &Parent::None, birth, Number::of_another_count(0));
+    let kind = CreationKind { letter: CreationKind::MET, ..CreationKind::WITH_WORLD };
+    describe(process, comm, None, kind, Number::default()).enter(
+        process,
+        comm,
+        kind,
+        Number::default(),
+        None,
+    );
 }
 
-/// Tells the log of `MPI_COMM_WORLD` or `MPI_COMM_SELF`.
+/// Writes `MPI_COMM_WORLD` or `MPI_COMM_SELF` to the log.
 pub fn log_predefined(process: &Process, rank: u32, members: Runs) {
-    let created = Created::with_world(0, rank, members);
-    process.folding.enter_predefined(process, Birth::WITH_WORLD, created);
-}
-
-/// Writes to the log about a communicator of which it tells.
-pub fn log_about(process: &Process, id: u32, record: impl FnOnce(u32) -> Record) {
-    if id != UNLOGGED {
-        process.segment.log(&record(id));
-    }
+    let created = Created::with_world(0, rank, members.clone());
+    process.row_sharing.enter_predefined(process, created, Members::new(members, None));
 }
 
 fn is_inter(comm: Comm) -> bool {
@@ -311,63 +301,6 @@ fn size_of_group(group: Group) -> u32 {
     size as u32
 }
 
-/// The world ranks of a communicator's processes.
-pub struct Membership {
-    /// The own group, in its order.
-    pub own: Runs,
-    /// The other group of an intercommunicator.
-    remote: Option<Runs>,
-    /// Whether there are processes of this world that have no profiler, or may have none.
-    has_strangers: bool,
-}
-
-impl Membership {
-    /// Asks MPI, without communication.
-    pub fn of(process: &Process, comm: Comm) -> Membership {
-        let mut has_strangers = false;
-        let mut world_ranks = |remote: bool| {
-            let group = group_of(comm, remote);
-            let mut members = Runs::default();
-            translate(group, size_of_group(group), process.world_group, |rank| {
-                let rank = u32::try_from(rank);
-                has_strangers |= rank.is_ok_and(|rank| !process.companions.has(rank));
-                members.push(rank.unwrap_or(OUTSIDE));
-            });
-            free_group(group);
-            members
-        };
-        let own = world_ranks(false);
-        let remote = is_inter(comm).then(|| world_ranks(true));
-        Membership { own, remote, has_strangers }
-    }
-
-    /// Whether there are processes with which nothing may be agreed: of other worlds, or without the profiler.
-    pub fn has_outsiders(&self) -> bool {
-        self.has_strangers
-            || self.own.outsiders() > 0
-            || self.remote.as_ref().is_some_and(|remote| remote.outsiders() > 0)
-    }
-
-    /// Whether the own group is the one with the smallest world rank; one of another world has none.
-    pub fn own_comes_first(&self) -> bool {
-        self.remote.as_ref().is_none_or(|remote| self.own.comes_before(remote))
-    }
-
-    /// The smallest world rank.
-    pub fn smallest(&self) -> u32 {
-        self.remote.iter().chain([&self.own]).filter_map(Runs::min).min().unwrap_or(NONE)
-    }
-}
-
-/// Whether nothing may be agreed with the process with that rank in `comm`, of an intercommunicator in its other group:
-/// it is of another world, or some of this world have no profiler, and nobody knows for whom it would speak.
-pub fn is_outside(process: &Process, comm: Comm, rank: c_int) -> bool {
-    let group = group_of(comm, is_inter(comm));
-    let translated = world_rank_in(process, group, rank);
-    free_group(group);
-    translated < 0 || process.companions.is_partial()
-}
-
 /// The rank in the world of the process with that rank in `group`; negative if it has none.
 fn world_rank_in(process: &Process, group: Group, rank: c_int) -> c_int {
     let mut translated = constant::UNDEFINED;
@@ -378,21 +311,4 @@ fn world_rank_in(process: &Process, group: Group, rank: c_int) -> c_int {
         translate(Raw::new(group), 1, from, Raw::new(process.world_group), to)
     };
     translated
-}
-
-/// The smallest rank, in the parent, of the new communicator's processes; below an intercommunicator those
-/// count that are in its group with the smallest world rank, so that both sides see the same.
-fn smallest_rank_in(parent: &Communicator, comm: Comm, is_inter: bool) -> u32 {
-    let from_remote = !parent.own_group_first;
-    let group = group_of(comm, from_remote && is_inter);
-    let parent_group = group_of(parent.comm, from_remote && parent.is_inter());
-    let mut least = NONE;
-    translate(group, size_of_group(group), parent_group, |rank| {
-        if let Ok(rank) = u32::try_from(rank) {
-            least = least.min(rank);
-        }
-    });
-    free_group(parent_group);
-    free_group(group);
-    least
 }

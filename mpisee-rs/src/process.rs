@@ -2,16 +2,15 @@
 
 use crate::abi::{self, Comm, Group, Predefined};
 use crate::communicator::Communicators;
-use crate::companions::Companions;
 use crate::generated::pmpi;
-use crate::naming::Folding;
+use crate::naming::RowSharing;
 use crate::region::Regions;
 use crate::request::Requests;
 use crate::segment::Segment;
 use mpisee_profile::options::Options;
 use mpisee_profile::segment::NotSeen;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 /// What the shims do.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -60,8 +59,6 @@ pub struct Process {
     pub has_world: AtomicBool,
     pub world_rank: u32,
     pub world_size: u32,
-    /// Which of the world's ranks have the profiler.
-    pub companions: Companions,
     pub start_realtime_ns: u64,
     pub library_version: String,
     pub tells_of_combined_receives: bool,
@@ -70,22 +67,13 @@ pub struct Process {
     /// Sentences for `run.json`.
     pub notes: Vec<String>,
     pub regions: Regions,
-    pub folding: Folding,
-    /// How many communicators the process has been part of, which names are made from.
-    pub communicators_so_far: AtomicU32,
+    pub row_sharing: RowSharing,
 }
 
 // SAFETY: handles of MPI are names of the library's objects, never dereferenced here.
 unsafe impl Send for Process {}
 // SAFETY: as above; everything else in it is `Sync`.
 unsafe impl Sync for Process {}
-
-impl Process {
-    /// How many communicators the process has been part of.
-    pub fn so_far(&self) -> u32 {
-        self.communicators_so_far.load(Ordering::Relaxed)
-    }
-}
 
 static PROCESS: OnceLock<Process> = OnceLock::new();
 /// The communicators that are alive.

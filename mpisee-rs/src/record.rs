@@ -3,9 +3,10 @@
 use crate::abi::{Comm, Raw, Request, STATUS_IGNORE, Status, constant};
 use crate::argument::Place;
 use crate::clock;
-use crate::communicator::Known;
+use crate::communicator::{Communicator, Known};
 use crate::counters::{add, update};
 use crate::meaning::completion::Scratch;
+use crate::naming::{self, CreationKind, Number};
 use crate::process::{self, COMMUNICATORS, Process, REQUESTS};
 use crate::request::Started;
 use crate::thread::{Inside, Thread};
@@ -79,25 +80,23 @@ impl Call {
         COMMUNICATORS.known(comm).filter(Known::is_logged)
     }
 
+    /// The ordinal of a creating call on its parent.
+    pub fn number(&self, parent: Option<&Communicator>, kind: CreationKind) -> Number {
+        let mut number = Number::default();
+        self.record(|recorder| {
+            if let Some(parent) = parent {
+                number = naming::number(recorder.process, parent, kind);
+            }
+        });
+        number
+    }
+
     /// Makes the call to MPI; returns its result and how long it took, in ticks. Meanwhile the segment says that the
     /// thread is in `operation` on the communicator with that number.
     #[inline]
     pub fn time<R>(&self, operation: Operation, communicator: u32, call: impl FnOnce() -> R) -> (R, u64) {
         let start = clock::ticks();
         self.inside.thread.say(now::Call::Counted(operation), communicator, start);
-        let result = call();
-        (result, clock::since(start))
-    }
-
-    /// Says that the thread is in `operation` from here on, before the call to MPI: where something must be agreed
-    /// first, that may be what it waits for.
-    pub fn begin(&self, operation: Operation, communicator: u32) {
-        self.inside.thread.say(now::Call::Counted(operation), communicator, clock::ticks());
-    }
-
-    /// As [`Call::time`], after [`Call::begin`].
-    pub fn time_begun<R>(&self, call: impl FnOnce() -> R) -> (R, u64) {
-        let start = clock::ticks();
         let result = call();
         (result, clock::since(start))
     }

@@ -196,6 +196,13 @@ impl Segment {
     }
 }
 
+impl Drop for Segment {
+    /// Of a profiler that did not start after all.
+    fn drop(&mut self) {
+        self.remove();
+    }
+}
+
 impl Source for Segment {
     fn words(&self) -> usize {
         self.header().used.load(Ordering::Acquire) as usize / 8

@@ -15,7 +15,6 @@ mod output;
 mod picture;
 mod recorded;
 mod scan;
-mod segments;
 mod shades;
 mod shape;
 mod sheet;

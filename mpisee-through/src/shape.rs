@@ -272,6 +272,7 @@ mod tests {
             reorder: None,
             nodes,
             freed: 0,
+            between: String::new(),
         }
     }
 

@@ -93,6 +93,7 @@ impl Folded {
                 reorder: about.reorder,
                 nodes: if is_one_per_process(family) { 1 } else { count_nodes(comm, &nodes) },
                 freed: about.freed,
+                between: String::new(),
             }
         };
         self.comms.iter().zip(names).map(row).collect()

@@ -22,6 +22,8 @@ pub enum Fact {
     Fold = 7,
     /// The job of a batch system, as in `run.json`.
     Job = 8,
+    /// Where the profile was to be and the working directory, from the root on, with a zero between them.
+    Wanted = 9,
 }
 
 impl Fact {

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 /// The first word of a segment, written last when it is made.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"mpisee\0\x01");
 /// Version of the layout.
-pub const VERSION: u64 = 6;
+pub const VERSION: u64 = 7;
 /// Bytes of a host name that are kept.
 pub const HOST_BYTES: usize = 64;
 
@@ -60,7 +60,31 @@ pub struct Header {
     pub before_ticks: AtomicU64,
     /// When something was last counted or logged for the first time, in ticks.
     pub last_ticks: AtomicU64,
-    spare: [AtomicU64; 15],
+    /// How far the process is, see [`state`].
+    pub state: AtomicU64,
+    /// Ranks of this node, as the launcher reports; 0 if it does not.
+    pub local_size: AtomicU64,
+    /// 1 if the ranks are to collect the profile by messages, see [`crate::options::Collect`].
+    pub by_messages: AtomicU64,
+    /// The begin of `MPI_Finalize`, nanoseconds since 1970, UTC; this and the next two once the process has arrived.
+    pub end_realtime_ns: AtomicU64,
+    /// The same moment on the monotonic clock.
+    pub end_monotonic_ns: AtomicU64,
+    /// The same moment in ticks.
+    pub end_ticks: AtomicU64,
+    /// 1 if the clock jumped.
+    pub is_unsteady: AtomicU64,
+    spare: [AtomicU64; 8],
+}
+
+/// How far the process of a segment is: [`Header::state`].
+pub mod state {
+    /// About to call `MPI_Init`; nothing but the fields of [`crate::process`] is set.
+    pub const STARTING: u64 = 1;
+    /// Recording, or tracking.
+    pub const ACTIVE: u64 = 2;
+    /// At the end of MPI, with all that it counted in the segment.
+    pub const ARRIVED: u64 = 3;
 }
 
 /// Bytes of the header.

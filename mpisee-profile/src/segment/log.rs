@@ -14,10 +14,17 @@ pub struct Created {
     pub parent: u32,
     /// The letter of the creating call; 0 for `W` and `S`.
     pub letter: u8,
-    /// The agreed number; [`NONE`] while the agreement is on its way.
+    /// The ordinal of the creating call on the parent, from 1; where [`Created::code`] is not 0, of that very creation.
+    /// [`NONE`] for `W`, `S` and rows of communicators with different members.
     pub n: u32,
     /// The smallest parent rank of the members, or [`NONE`] for calls that create only one.
     pub r: u32,
+    /// Digest of the groups and tag of a creation that is not collective over one parent; 0 for all others.
+    pub code: u64,
+    /// Hash of the members in their order, equal on all of them; see [`super::tables::membership_sum`].
+    pub members: u64,
+    /// Of an intercommunicator made of two communicators: the number of this process's; else [`NONE`].
+    pub local: u32,
     /// `Operation as u16` of the creating call; [`NONE`] for `W` and `S`.
     pub operation: u32,
     /// This process's rank in it.
@@ -39,6 +46,9 @@ impl Created {
             letter: 0,
             n: NONE,
             r: NONE,
+            code: 0,
+            members: 0,
+            local: NONE,
             operation: NONE,
             rank,
             reorder: NONE,
@@ -64,9 +74,25 @@ impl Created {
 
     /// As in its record, see [`decode_created`].
     fn numbers(&self) -> Vec<u32> {
-        let Created { id, parent, letter, n, r, operation, rank, reorder, group, remote } = self;
+        let Created {
+            id,
+            parent,
+            letter,
+            n,
+            r,
+            code,
+            members,
+            local,
+            operation,
+            rank,
+            reorder,
+            group,
+            remote,
+        } = self;
         let runs = |runs: &Runs| runs.0.len() as u32;
-        let mut numbers = vec![*id, *parent, u32::from(*letter), *n, *r, *operation, *rank, *reorder];
+        let mut numbers = vec![*id, *parent, u32::from(*letter), *n, *r];
+        numbers.extend([code, members].into_iter().flat_map(|word| [*word as u32, (word >> 32) as u32]));
+        numbers.extend([*local, *operation, *rank, *reorder]);
         numbers.extend([runs(group), remote.as_ref().map_or(NONE, runs)]);
         let all = std::iter::once(group).chain(remote).flat_map(|runs| &runs.0);
         numbers.extend(all.flat_map(|run| [run.first, run.count, run.stride as u32]));
@@ -121,6 +147,19 @@ impl Run {
 
     fn nth(&self, index: u32) -> u32 {
         self.first.wrapping_add((self.stride as u32).wrapping_mul(index))
+    }
+
+    fn position(&self, rank: u32) -> Option<u32> {
+        if self.mark().is_some() || self.count == 0 {
+            return None;
+        }
+        let distance = i64::from(rank) - i64::from(self.first);
+        let at = match i64::from(self.stride) {
+            0 => distance,
+            stride if distance % stride == 0 => distance / stride,
+            _ => return None,
+        };
+        u32::try_from(at).ok().filter(|&at| at < self.count)
     }
 
     fn iter(&self) -> impl Iterator<Item = u32> + use<> {
@@ -235,9 +274,42 @@ impl Runs {
         self.0.iter().filter(|run| run.count > 0 && run.mark().is_none()).filter_map(least).min()
     }
 
-    /// Whether this group has a smaller world rank than the other; a group of another world has none.
+    /// Whether this group has a smaller world rank than the other; a group of another world has none. Of a group that is not
+    /// listed the first member counts, since every member knows that one.
     pub fn comes_before(&self, other: &Runs) -> bool {
-        self.min().unwrap_or(OUTSIDE) < other.min().unwrap_or(OUTSIDE)
+        let key = |runs: &Runs| match runs.unlisted() {
+            0 => runs.min(),
+            _ => runs.first_insider().and_then(|at| runs.get(at)),
+        };
+        key(self).unwrap_or(OUTSIDE) < key(other).unwrap_or(OUTSIDE)
+    }
+
+    /// The list of a member that does not keep it: `size` processes of this world, of which it knows the first and `itself`.
+    pub fn elided(size: u32, first: u32, itself: Option<u32>) -> Runs {
+        let mut runs: Runs =
+            [Some(first), itself.filter(|&rank| rank != first)].into_iter().flatten().collect();
+        let rest = size - runs.len() as u32;
+        runs.0.extend(Some(Run { first: UNLISTED, count: rest, stride: 0 }).filter(|run| run.count > 0));
+        runs
+    }
+
+    /// Where a world rank is in the order.
+    pub fn position(&self, rank: u32) -> Option<u32> {
+        let mut before = 0;
+        for run in &self.0 {
+            if let Some(at) = run.position(rank) {
+                return Some(before + at);
+            }
+            before += run.count;
+        }
+        None
+    }
+
+    /// Whether the world ranks ascend.
+    pub fn is_ascending(&self) -> bool {
+        let ascends = |run: &Run| run.mark().is_none() && (run.count == 1 || run.stride > 0);
+        let follows = |pair: &[Run]| pair[0].nth(pair[0].count.saturating_sub(1)) < pair[1].first;
+        self.0.iter().all(ascends) && self.0.windows(2).all(follows)
     }
 
     /// How many processes are of other worlds.
@@ -287,13 +359,6 @@ impl FromIterator<u32> for Runs {
 pub enum Record {
     /// A communicator came to be.
     Created(Created),
-    /// The agreement on a communicator's number ended.
-    Numbered {
-        /// The communicator.
-        id: u32,
-        /// The agreed number.
-        n: u32,
-    },
     /// The parent of a communicator, where this process is no member of it.
     ParentName {
         /// The communicator.
@@ -347,7 +412,6 @@ pub enum Record {
 }
 
 const CREATED: u32 = 1;
-const NUMBERED: u32 = 2;
 const PARENT_NAME: u32 = 3;
 const LABEL: u32 = 4;
 const TOPOLOGY: u32 = 5;
@@ -361,7 +425,6 @@ impl Record {
     pub fn encode(&self) -> Vec<u64> {
         let (kind, numbers, text) = match self {
             Record::Created(created) => (CREATED, created.numbers(), ""),
-            Record::Numbered { id, n } => (NUMBERED, vec![*id, *n], ""),
             Record::ParentName { id, name } => (PARENT_NAME, vec![*id], name.as_str()),
             Record::Label { id, text } => (LABEL, vec![*id], text.as_str()),
             Record::Topology { id, text } => (TOPOLOGY, vec![*id], text.as_str()),
@@ -392,7 +455,6 @@ impl Record {
         let mut rest = payload.as_slice();
         let record = match head as u32 {
             CREATED => Record::Created(decode_created(&mut rest)?),
-            NUMBERED => Record::Numbered { id: number(&mut rest)?, n: number(&mut rest)? },
             PARENT_NAME => Record::ParentName { id: number(&mut rest)?, name: text(rest) },
             LABEL => Record::Label { id: number(&mut rest)?, text: text(rest) },
             TOPOLOGY => Record::Topology { id: number(&mut rest)?, text: text(rest) },
@@ -419,12 +481,14 @@ fn text(bytes: &[u8]) -> String {
 fn decode_created(bytes: &mut &[u8]) -> Option<Created> {
     let mut next = || number(bytes);
     let (id, parent, letter, n, r) = (next()?, next()?, next()?, next()?, next()?);
-    let (operation, rank, reorder) = (next()?, next()?, next()?);
+    let mut word = || Some(u64::from(next()?) | u64::from(next()?) << 32);
+    let (code, members) = (word()?, word()?);
+    let (local, operation, rank, reorder) = (next()?, next()?, next()?, next()?);
     let (runs, remote_runs) = (next()?, next()?);
     let group = decode_runs(bytes, runs)?;
     let remote = if remote_runs == NONE { None } else { Some(decode_runs(bytes, remote_runs)?) };
     let letter = u8::try_from(letter).ok()?;
-    Some(Created { id, parent, letter, n, r, operation, rank, reorder, group, remote })
+    Some(Created { id, parent, letter, n, r, code, members, local, operation, rank, reorder, group, remote })
 }
 
 fn decode_runs(bytes: &mut &[u8], count: u32) -> Option<Runs> {
@@ -470,6 +534,11 @@ mod tests {
             for (index, rank) in ranks.iter().enumerate() {
                 prop_assert_eq!(runs.get(index as u32), Some(*rank));
             }
+            for rank in 0..50 {
+                let first = ranks.iter().position(|&other| other == rank).map(|at| at as u32);
+                prop_assert_eq!(runs.position(rank), first);
+            }
+            prop_assert_eq!(runs.is_ascending(), ranks.is_sorted_by(|one, next| one < next));
             prop_assert_eq!(runs.get(ranks.len() as u32), None);
             prop_assert_eq!(runs.min(), ranks.iter().copied().min());
             prop_assert_eq!(runs.to_set(), ranks.into_iter().collect::<RankSet>());
@@ -492,8 +561,8 @@ mod tests {
         fn a_record_leads_back(id: u32, parent: u32, text in "\\PC{0,40}", ranks in proptest::collection::vec(0u32..99, 1..9)) {
             let group: Runs = ranks.iter().copied().collect();
             let created = Created {
-                id, parent, letter: b's', n: 7, r: NONE, operation: 3, rank: 1, reorder: 0,
-                group: group.clone(), remote: Some(group),
+                id, parent, letter: b's', n: 7, r: NONE, code: u64::from(id) << 20, members: u64::MAX - 7, local: 2,
+                operation: 3, rank: 1, reorder: 0, group: group.clone(), remote: Some(group),
             };
             for record in [
                 Record::Created(created),
@@ -559,7 +628,7 @@ mod tests {
         let bytes = |created: &Created| Record::Created(created.clone()).encode().len() * 8;
         assert!(bytes(&whole) > 6_000_000, "{}", bytes(&whole));
         let condensed = whole.condensed(1024).expect("it has no order");
-        assert_eq!((bytes(&condensed), condensed.group.len()), (72, RANKS.into()));
+        assert_eq!((bytes(&condensed), condensed.group.len()), (88, RANKS.into()));
         let regular = Created::with_world(2, 7, Runs::first(RANKS));
         assert_eq!(regular.condensed(1024), None);
     }

@@ -12,6 +12,7 @@ use crate::error::ProfileError;
 use crate::rows::MOST_PROCESSES;
 use std::collections::HashMap;
 use std::mem::offset_of;
+use std::path::PathBuf;
 
 /// The words of a segment: mapped and changing, or read from a file.
 pub trait Source {
@@ -114,6 +115,19 @@ pub struct Program {
     pub notes: Vec<String>,
     /// Above how many ranks the profile was to have sums over ranks; `None` if it does not say.
     pub fold: Option<u32>,
+    /// Where the profile was to be, from the root on, and the working directory; known once the process has arrived.
+    pub wanted: Option<[PathBuf; 2]>,
+}
+
+/// The end of MPI in a process.
+#[derive(Clone, Copy, Debug)]
+pub struct End {
+    /// On the process's clocks.
+    pub moment: Moment,
+    /// Nanoseconds since 1970, UTC.
+    pub realtime_ns: u64,
+    /// Whether the clock jumped since the begin.
+    pub is_unsteady: bool,
 }
 
 /// The content of a segment at one moment.
@@ -151,6 +165,14 @@ pub struct Snapshot {
     pub namespace: u64,
     /// Bytes of the segment that are in private memory, and not in its file: it had no room for them.
     pub private_bytes: u64,
+    /// How far the process is, see [`layout::state`].
+    pub state: u64,
+    /// Ranks of its node, as its launcher reports; 0 if it does not.
+    pub local_size: u32,
+    /// Whether it is to collect the profile by messages between the ranks.
+    pub by_messages: bool,
+    /// When it came to the end of MPI, if it did.
+    pub end: Option<End>,
     /// A moment before recording began.
     before: Moment,
     /// When something was last counted or logged for the first time.
@@ -225,6 +247,17 @@ impl Snapshot {
             boot: field(offset_of!(Header, boot)),
             namespace: field(offset_of!(Header, namespace)),
             private_bytes: field(offset_of!(Header, used)).saturating_sub(field(offset_of!(Header, shared))),
+            state: field(offset_of!(Header, state)),
+            local_size: narrow(offset_of!(Header, local_size))?,
+            by_messages: field(offset_of!(Header, by_messages)) != 0,
+            end: (field(offset_of!(Header, state)) == layout::state::ARRIVED).then(|| End {
+                moment: Moment {
+                    monotonic_ns: field(offset_of!(Header, end_monotonic_ns)),
+                    ticks: field(offset_of!(Header, end_ticks)),
+                },
+                realtime_ns: field(offset_of!(Header, end_realtime_ns)),
+                is_unsteady: field(offset_of!(Header, is_unsteady)) != 0,
+            }),
             before: Moment {
                 monotonic_ns: field(offset_of!(Header, before_monotonic_ns)),
                 ticks: field(offset_of!(Header, before_ticks)),
@@ -239,10 +272,13 @@ impl Snapshot {
         Ok((snapshot, field(offset_of!(Header, used))))
     }
 
-    /// The last moment that is known of a process that ended without a word: when something was last counted
+    /// The end of MPI in a process; if it ended without, the last moment that is known of it: when something was last counted
     /// or logged for the first time, the begin of the call in which it was, or the begin and the time in its
     /// calls, whichever is later. It ran at least until then.
     pub fn last_known(&self) -> Moment {
+        if let Some(end) = self.end {
+            return end.moment;
+        }
         let begun = self.now.iter().map(|now| now.since_ticks).max();
         let mut ticks = self.last_ticks.max(self.start_ticks).max(begun.unwrap_or(0));
         // Calls of several threads at once may take more than the time that passed.
@@ -364,7 +400,6 @@ impl Snapshot {
                 self.regions.push(Region { parent, name });
             }
             Record::Fact { which, text } => self.program.learn(which, text),
-            Record::Numbered { id, n } => self.communicator(id)?.created.n = n,
             Record::ParentName { id, name } => self.communicator(id)?.parent_name = Some(name),
             Record::Label { id, text } => self.communicator(id)?.label = text,
             Record::Topology { id, text } => self.communicator(id)?.topology = text,
@@ -394,6 +429,10 @@ impl Program {
             which if which == Fact::Note as u32 => self.notes.push(text),
             which if which == Fact::Fold as u32 => self.fold = text.parse().ok(),
             which if which == Fact::Job as u32 => self.job = Some(text),
+            which if which == Fact::Wanted as u32 => {
+                let paths = text.split_once('\0');
+                self.wanted = paths.map(|(wanted, folder)| [wanted, folder].map(PathBuf::from));
+            }
             _ => {}
         }
     }

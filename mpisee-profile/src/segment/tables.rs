@@ -57,7 +57,8 @@ impl RankTables {
     pub fn without(absent: &RankSet, snapshot: &Snapshot, end: Moment) -> RankTables {
         RankTables::reporting(snapshot, end, |communicator, name| {
             let Communicator { created, topology, .. } = communicator;
-            reports(created, absent) || is_unlisted(created) || is_reported_by_all(name, topology)
+            let is_merged = is_unlisted(created) || is_reported_by_all(name, topology);
+            is_merged || reports(created, absent) || reports_side(created, absent)
         })
     }
 
@@ -203,8 +204,9 @@ fn parent_name<'n>(communicator: &'n Communicator, names: &'n [String]) -> &'n s
 }
 
 /// `<parent's name>_<letter><n>[.<r>]`; `F<n>.<r>` for one that was created from a group and has no parent; `P`
-/// for the one with the processes that spawned this world. A row of like ones has a `+` after the number of the first
-/// of them, and no number where their members differ.
+/// for the one with the processes that spawned this world. What is not collective over one parent ends in `-` and the
+/// digest of its groups and tag. A row of like ones has a `+` after the number of the first of them, and no number where
+/// their members differ.
 fn name(parent: &str, created: &Created, folded: Option<Folded>) -> String {
     let letter = char::from(created.letter);
     let plus = if folded.is_some() { "+" } else { "" };
@@ -214,15 +216,47 @@ fn name(parent: &str, created: &Created, folded: Option<Folded>) -> String {
     if letter == 'p' && parent.is_empty() {
         return "P".to_owned();
     }
-    if letter == 'f' && parent.is_empty() {
-        return format!("F{}{plus}.{}", created.n, created.r);
-    }
+    let step = if letter == 'f' && parent.is_empty() { "F".to_owned() } else { format!("{parent}_{letter}") };
+    let code = if created.code == 0 { String::new() } else { format!("-{}", digits(created.code)) };
     match (created.n, created.r) {
-        // A rank that was killed before the agreement ended cannot know the number.
-        (NONE, _) => format!("{parent}_{letter}?{plus}"),
-        (n, NONE) => format!("{parent}_{letter}{n}{plus}"),
-        (n, r) => format!("{parent}_{letter}{n}{plus}.{r}"),
+        (n, NONE) => format!("{step}{n}{plus}{code}"),
+        (n, r) => format!("{step}{n}{plus}.{r}{code}"),
     }
+}
+
+/// The lowest 40 bits in digits of base 32, as D. Crockford has them: no letter that can be taken for another.
+fn digits(code: u64) -> String {
+    const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+    (0..8).rev().map(|place| char::from(DIGITS[(code >> (5 * place)) as usize % 32])).collect()
+}
+
+/// What the members of the communicators of one process contribute to a sum over all ranks, which is 0, modulo 2^64, if
+/// every name stands for the same members on all of them: each member adds a hash of name and members, and the one that
+/// reports the communicator takes away as many as there are members. Another sum shows that names do not belong together;
+/// 0 in spite of that is as likely as two equal hashes of 64 bits.
+pub fn membership_sum(snapshot: &Snapshot) -> u64 {
+    let all = snapshot.communicators.iter().zip(names(snapshot));
+    let one_name = all.filter(|(communicator, _)| {
+        communicator.created.letter != 0 && communicator.folded != Some(Folded::Changing)
+    });
+    let terms = one_name.map(|(communicator, name)| {
+        let created = &communicator.created;
+        let term = hash(name.as_bytes(), created.members);
+        let groups = std::iter::once(&created.group).chain(&created.remote);
+        let members: u64 = groups.map(|group| group.len() - u64::from(group.outsiders())).sum();
+        let counted = if reports(created, &RankSet::default()) { members } else { 0 };
+        term.wrapping_sub(term.wrapping_mul(counted))
+    });
+    terms.fold(0, u64::wrapping_add)
+}
+
+/// FNV-1a of 64 bits from a seed, and the mixing of MurmurHash3 (A. Appleby) over it.
+pub fn hash(bytes: &[u8], seed: u64) -> u64 {
+    let start = 0xcbf2_9ce4_8422_2325 ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let hash = bytes.iter().fold(start, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+    let mixed = (hash ^ hash >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    let mixed = (mixed ^ mixed >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    mixed ^ mixed >> 33
 }
 
 /// Nanoseconds that a recorded call of the simplest kind costs beyond the call itself.
@@ -379,9 +413,19 @@ fn comms(
             // Only the writer of the profile knows every rank's host.
             nodes: 0,
             freed: u8::from(freed),
+            between: between(created, names),
         });
     }
     rows
+}
+
+/// The communicators whose groups those of an intercommunicator are, as far as this process knows: its own.
+fn between(created: &Created, names: &[String]) -> String {
+    let Some(own) = names.get(created.local as usize) else { return String::new() };
+    match &created.remote {
+        Some(remote) if remote.comes_before(&created.group) => format!("|{own}"),
+        _ => format!("{own}|"),
+    }
 }
 
 /// For how many communicators the row stands, and whether all were freed. Of those with changing members each is
@@ -465,11 +509,16 @@ pub fn reports(created: &Created, absent: &RankSet) -> bool {
         && remote.as_ref().is_none_or(|remote| there(group).comes_before(&there(remote)))
 }
 
+/// Whether this process reports its side of an intercommunicator made of two communicators.
+fn reports_side(created: &Created, absent: &RankSet) -> bool {
+    created.local != NONE && reports(&Created { remote: None, ..created.clone() }, absent)
+}
+
 /// Whether every member reports the communicator, and [`merge`] makes one row of the reports: those that
 /// each process has for itself, those of which a process knows only its own degrees, those that stand for
 /// communicators of changing members, and those of which no member keeps a list: each says that itself is in it.
 pub fn is_merged(row: &CommRow) -> bool {
-    row.members.is_condensed() || is_reported_by_all(&row.comm, &row.topology)
+    row.members.is_condensed() || !row.between.is_empty() || is_reported_by_all(&row.comm, &row.topology)
 }
 
 fn is_reported_by_all(name: &str, topology: &str) -> bool {
@@ -490,6 +539,18 @@ pub fn merge(row: &mut CommRow, other: &CommRow) {
         row.label.clear();
     }
     row.topology = merge_degrees(&row.topology, &other.topology);
+    row.between = merge_between(&row.between, &other.between);
+}
+
+/// `W_s1.0|` and `|W_s1.1` make `W_s1.0|W_s1.1`.
+fn merge_between(one: &str, other: &str) -> String {
+    let halves =
+        |text: &str| text.split_once('|').map(|(first, second)| (first.to_owned(), second.to_owned()));
+    let (Some(one_halves), Some(other_halves)) = (halves(one), halves(other)) else {
+        return if one.is_empty() { other.to_owned() } else { one.to_owned() };
+    };
+    let either = |one: String, other: String| if one.is_empty() { other } else { one };
+    format!("{}|{}", either(one_halves.0, other_halves.0), either(one_halves.1, other_halves.1))
 }
 
 /// `dist_graph in=2 out=1-2` and `dist_graph in=3 out=1` make `dist_graph in=2-3 out=1-2`.

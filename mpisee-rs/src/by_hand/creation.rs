@@ -1,12 +1,12 @@
 //! Creation, naming and destruction of communicators (MPI 4.1, chapters 7 and 8).
 //!
-//! The members agree on the number in the new name before the communicator is created, also while recording
-//! is off: ranks may differ in that. The time of the agreement is not the call's.
+//! A call that is collective over a communicator is numbered there before it is made, also while recording is off: ranks
+//! may differ in that, and a call may fail on some of them.
 
 use crate::abi::{Comm, Raw, Request, constant};
 use crate::argument::{Place, Text};
 use crate::communicator::Communicator;
-use crate::naming::{self, Birth, Membership, Number, Parent};
+use crate::naming::{self, CreationKind, Number};
 use crate::process::{self, COMMUNICATORS, Process, REQUESTS};
 use crate::record::{Call, Recorder};
 use crate::request::{self, Started};
@@ -32,7 +32,7 @@ pub unsafe fn create(
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { agree_and_create(Birth::by(operation), parent, new, make) }
+    unsafe { create_as(CreationKind::by(operation), parent, new, make) }
 }
 
 /// The same, where the application says whether the ranks may be in another order.
@@ -47,57 +47,47 @@ pub unsafe fn create_in_order(
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { agree_and_create(Birth::by(operation).reordering(reorder != 0), parent, new, make) }
+    unsafe { create_as(CreationKind::by(operation).reordering(reorder != 0), parent, new, make) }
 }
 
-unsafe fn agree_and_create(
-    birth: Birth,
+unsafe fn create_as(
+    kind: CreationKind,
     parent: Raw<Comm>,
     new: Place<Comm>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let Some(call) = Call::tracked() else { return make() };
-    let parent = COMMUNICATORS.get(parent.get());
-    if let Some(operation) = birth.operation {
-        call.begin(operation, number_of(parent.as_ref()));
+    // SAFETY: the caller's promise.
+    unsafe {
+        create_on(kind, COMMUNICATORS.get(parent.get()), new, make, |recorder, comm, parent, number| {
+            naming::enter(recorder.process, comm, parent, kind, number);
+        })
     }
-    let mut number = None;
-    call.record(|recorder| {
-        if let Some(parent) = &parent {
-            number = Some(naming::agree(recorder.process, parent));
-        }
-    });
-    let (code, ticks) = call.time_begun(make);
-    call.record(|recorder| {
-        // SAFETY: the caller's promise.
-        unsafe { note_created(recorder, birth, parent.as_ref(), number, new, code, ticks) };
-    });
-    code
 }
 
-unsafe fn note_created(
-    recorder: &Recorder,
-    birth: Birth,
-    parent: Option<&Communicator>,
-    number: Option<Number>,
+/// A call that creates a communicator and is collective over `parent`; `enter` enters what it created.
+///
+/// # Safety
+/// See [`create`].
+pub unsafe fn create_on(
+    kind: CreationKind,
+    parent: Option<Communicator>,
     new: Place<Comm>,
-    code: c_int,
-    ticks: u64,
-) {
-    // Whose parent is unknown has no name: calls on it are not seen, either.
-    let (Some(parent), Some(number)) = (parent, number) else {
-        return process::not_seen(NotSeen::UnknownCommunicator);
-    };
-    if let Some(operation) = birth.operation {
+    make: impl FnOnce() -> c_int,
+    enter: impl FnOnce(&Recorder, Comm, &Communicator, Number),
+) -> c_int {
+    let (Some(call), Some(operation)) = (Call::tracked(), kind.operation) else { return make() };
+    let number = call.number(parent.as_ref(), kind);
+    let (code, ticks) = call.time(operation, number_of(parent.as_ref()), make);
+    call.record(|recorder| {
+        // What has an unknown parent has no name: calls on it are not seen, either.
+        let Some(parent) = &parent else { return process::not_seen(NotSeen::UnknownCommunicator) };
         recorder.count_time(parent.id, operation, ticks);
-    }
-    // SAFETY: a call that succeeded has stored a communicator, or `MPI_COMM_NULL` where there is none.
-    match unsafe { created(recorder.process, code, new) } {
-        Some(comm) => {
-            naming::enter(recorder.process, comm, &Parent::Known(parent), birth, number);
+        // SAFETY: a call that succeeded has stored a communicator, or `MPI_COMM_NULL` where there is none.
+        if let Some(comm) = unsafe { created(recorder.process, code, new) } {
+            enter(recorder, comm, parent, number);
         }
-        None => number.give_back(recorder.process),
-    }
+    });
+    code
 }
 
 /// The communicator that a call created for this process.
@@ -112,11 +102,17 @@ pub unsafe fn created(process: &Process, code: c_int, new: Place<Comm>) -> Optio
     Some(unsafe { new.handle() }).filter(|&comm| comm != process.predefined.comm_null)
 }
 
-/// `MPI_Comm_create_group` is collective over the new communicator alone, so its members agree on it.
+/// `MPI_Comm_create_group` is collective over the new communicator alone, which is named by its members and the tag:
+/// threads may make several of one parent at once, with different tags.
 ///
 /// # Safety
 /// See [`create`].
-pub unsafe fn comm_create_group(comm: Raw<Comm>, new: Place<Comm>, make: impl FnOnce() -> c_int) -> c_int {
+pub unsafe fn comm_create_group(
+    comm: Raw<Comm>,
+    tag: c_int,
+    new: Place<Comm>,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
     let Some(call) = Call::tracked() else { return make() };
     let parent = COMMUNICATORS.get(comm.get());
     let (code, ticks) = call.time(Operation::CommCreateGroup, number_of(parent.as_ref()), make);
@@ -125,19 +121,15 @@ pub unsafe fn comm_create_group(comm: Raw<Comm>, new: Place<Comm>, make: impl Fn
         let Some(parent) = &parent else { return process::not_seen(NotSeen::UnknownCommunicator) };
         recorder.count_time(parent.id, Operation::CommCreateGroup, ticks);
         // SAFETY: the caller's promise.
-        let Some(comm) = (unsafe { created(process, code, new) }) else { return };
-        // With processes of other worlds nothing is agreed, and some of the parent's know nothing of this: there
-        // is no number, and the communicator stays unknown.
-        if !(parent.has_outsiders && Membership::of(process, comm).has_outsiders()) {
-            let number = naming::agree_within(process, comm, process.so_far());
-            let birth = Birth::by(Operation::CommCreateGroup);
-            naming::enter(process, comm, &Parent::Known(parent), birth, number);
+        if let Some(comm) = unsafe { created(process, code, new) } {
+            let kind = CreationKind::by(Operation::CommCreateGroup);
+            naming::enter_by_members(process, comm, Some(parent), kind, &tag.to_ne_bytes());
         }
     });
     code
 }
 
-/// A duplication whose agreement goes on beside it and ends with its request.
+/// A duplication that ends with its request.
 ///
 /// # Safety
 /// See [`create`].
@@ -150,21 +142,15 @@ pub unsafe fn start_duplicate(
 ) -> c_int {
     let Some(call) = Call::tracked() else { return make() };
     let parent = COMMUNICATORS.get(comm.get());
-    call.begin(operation, number_of(parent.as_ref()));
-    let mut number = None;
+    let number = call.number(parent.as_ref(), CreationKind::by(operation));
+    let (code, ticks) = call.time(operation, number_of(parent.as_ref()), make);
     call.record(|recorder| {
-        number =
-            parent.as_ref().map(|parent| naming::start_duplication(recorder.process, parent, operation, new));
-    });
-    let (code, ticks) = call.time_begun(make);
-    call.record(|recorder| {
-        let (Some(parent), Some(number)) = (&parent, number) else {
-            return process::not_seen(NotSeen::UnknownCommunicator);
-        };
+        let Some(parent) = &parent else { return process::not_seen(NotSeen::UnknownCommunicator) };
         recorder.count_time(parent.id, operation, ticks);
         if code != constant::SUCCESS {
-            return naming::abandon_duplication(number);
+            return;
         }
+        let number = naming::start_duplication(recorder.process, parent, operation, number, new);
         let counted = recorder.counted(parent.id, operation, 0, 0, ticks);
         let started = Started::once(request::Kind::Duplication(number), counted, 0);
         // SAFETY: the call succeeded, so it stored a request.
@@ -173,27 +159,20 @@ pub unsafe fn start_duplicate(
     code
 }
 
-/// `MPIX_Comm_shrink`: a communicator of the processes that are still there. Some may not be, and more may go at
-/// any time, so that nothing is agreed: each counts how often the parent was shrunk.
+/// `MPIX_Comm_shrink`: a communicator of the processes that are still there, numbered by how often the parent was shrunk:
+/// other creating calls may fail on some of them and be made again.
 ///
 /// # Safety
 /// See [`create`].
 pub unsafe fn comm_shrink(comm: Raw<Comm>, new: Place<Comm>, make: impl FnOnce() -> c_int) -> c_int {
-    let Some(call) = Call::tracked() else { return make() };
-    let parent = COMMUNICATORS.get(comm.get());
-    let mut number = None;
-    if let (Some(parent), Some(process)) = (parent, process::process()) {
-        COMMUNICATORS.insert(parent.shrunk());
-        let n = process.folding.count_shrink(parent.id, parent.shrinks + 1);
-        number = Some(Number::of_another_count(n));
+    let kind = CreationKind::by(Operation::CommShrink);
+    // SAFETY: the caller's promise.
+    unsafe {
+        create_on(kind, COMMUNICATORS.get(comm.get()), new, make, |recorder, comm, parent, number| {
+            let number = Number { n: number.of_letter, ..number };
+            naming::enter(recorder.process, comm, parent, kind, number);
+        })
     }
-    let (code, ticks) = call.time(Operation::CommShrink, number_of(parent.as_ref()), make);
-    call.record(|recorder| {
-        let birth = Birth::by(Operation::CommShrink);
-        // SAFETY: the caller's promise.
-        unsafe { note_created(recorder, birth, parent.as_ref(), number, new, code, ticks) };
-    });
-    code
 }
 
 /// A call that ends a communicator.
@@ -208,6 +187,9 @@ pub unsafe fn free(operation: Operation, comm: Place<Comm>, make: impl FnOnce() 
     // communicator. A call from inside of MPI, as a delete callback makes, frees all the same.
     // SAFETY: the communicator is valid, the caller says.
     let handle = unsafe { comm.handle() };
+    if process::process().is_some_and(|process| handle == process.predefined.comm_null) {
+        return make(); // An error of the program's that MPI reports.
+    }
     let freed = COMMUNICATORS.get(handle);
     COMMUNICATORS.forget(handle);
     let call = Call::tracked();
@@ -226,7 +208,7 @@ pub unsafe fn free(operation: Operation, comm: Place<Comm>, make: impl FnOnce() 
         return code;
     }
     if let Some(process) = process::process() {
-        process.folding.free(&process.segment, freed.id);
+        process.row_sharing.free(&process.segment, freed.id);
     }
     if let Some(call) = call {
         call.record(|recorder| recorder.count_time(freed.id, operation, ticks));
@@ -248,7 +230,7 @@ pub unsafe fn comm_set_name(comm: Raw<Comm>, name: Text, make: impl FnOnce() -> 
             if let Some(communicator) = COMMUNICATORS.get(comm.get()) {
                 // SAFETY: the call took the name.
                 let text = unsafe { name.read() };
-                recorder.process.folding.label(&recorder.process.segment, communicator.id, text);
+                recorder.process.row_sharing.label(&recorder.process.segment, communicator.id, text);
             }
         });
     }

@@ -1,25 +1,24 @@
 //! Begin and end of MPI.
 
 use super::dynamic;
-use super::session::place_in;
+use super::session::rank_in;
 use crate::abi::{self, Group, Raw, Status, constant};
 use crate::clock;
 use crate::communicator::Communicator;
-use crate::companions::Companions;
 use crate::finalize;
 use crate::fit;
 use crate::generated::pmpi;
 use crate::meaning;
 use crate::message::{self, say};
-use crate::naming::{self, Folding};
+use crate::naming::{self, RowSharing};
 use crate::price;
 use crate::process::{self, COMMUNICATORS, Mode, Process, REQUESTS};
 use crate::region::Regions;
 use crate::segment::{self, Segment};
 use crate::thread::Inside;
-use mpisee_profile::options::Options;
+use mpisee_profile::options::{Collect, Options};
 use mpisee_profile::process as identity;
-use mpisee_profile::segment::layout::HOST_BYTES;
+use mpisee_profile::segment::layout::{HOST_BYTES, Header, state};
 use mpisee_profile::segment::log::Runs;
 use mpisee_profile::segment::now::{self, UNKNOWN};
 use mpisee_profile::segment::tables::Moment;
@@ -27,7 +26,7 @@ use std::ffi::{CStr, c_int};
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The flavour that this library was built as.
 pub const FLAVOUR: &str = env!("MPISEE_FLAVOUR");
@@ -37,8 +36,9 @@ pub const FLAVOUR: &str = env!("MPISEE_FLAVOUR");
 /// # Safety
 /// `make` makes the application's call; so for every function here.
 pub unsafe fn init(make: impl FnOnce() -> c_int) -> c_int {
+    let started = begin();
     let code = make();
-    start_if(code);
+    start_if(code, started);
     code
 }
 
@@ -47,9 +47,8 @@ pub unsafe fn init(make: impl FnOnce() -> c_int) -> c_int {
 /// # Safety
 /// See [`init`].
 pub unsafe fn init_thread(make: impl FnOnce() -> c_int) -> c_int {
-    let code = make();
-    start_if(code);
-    code
+    // SAFETY: the caller's promise.
+    unsafe { init(make) }
 }
 
 /// `MPI_Finalize`: the profile is written while MPI still works.
@@ -81,24 +80,73 @@ fn say_place(call: now::Call, communicator: u32) -> Option<Inside> {
     Some(inside)
 }
 
-fn start_if(code: c_int) {
-    if code == constant::SUCCESS {
-        guarded(|| match process::process() {
-            Some(process) => enter_world(process),
-            None => start(None),
-        });
+/// A profiler that is about to start.
+struct Started {
+    version: String,
+    options: Options,
+    complaints: Vec<String>,
+    segment: Segment,
+    /// Why the segment is not in a file, if it is not.
+    complaint: Option<String>,
+    before: Moment,
+}
+
+/// Makes the segment before `MPI_Init`, which no rank leaves before all have entered it: so whoever comes to the end of MPI
+/// finds the segments of all active profilers on the node.
+fn begin() -> Option<Started> {
+    let started = || {
+        let version = library_version();
+        // A library that cannot say its version only plays MPI, in one process.
+        if process::process().is_some() || !abi::library_is_of_family(&version) {
+            return None;
+        }
+        let (options, complaints) = Options::of_process();
+        clock::choose(options.clock);
+        let before = clock::moment();
+        let Some((segment, complaint)) = Segment::create(&options.segments) else {
+            say(format_args!("no memory for counters: nothing is recorded on this rank"));
+            return None;
+        };
+        mark_starting(segment.header(), &options);
+        Some(Started { version, options, complaints, segment, complaint, before })
+    };
+    catch_unwind(started).ok().flatten()
+}
+
+/// Writes the begin of the segment, by which other ranks recognise an active profiler. The job of a world with several
+/// ranks: only those look for each other.
+fn mark_starting(header: &Header, options: &Options) {
+    let set = |field: &AtomicU64, value: u64| field.store(value, Ordering::Relaxed);
+    set(&header.pid, u64::from(std::process::id()));
+    set(&header.job, identity::job(u32::MAX));
+    set(&header.process_start, identity::look_at(std::process::id()).map_or(0, |seen| seen.start));
+    set(&header.boot, identity::boot());
+    set(&header.namespace, identity::namespace());
+    set(&header.local_size, u64::from(identity::local_size().unwrap_or(0)));
+    set(&header.by_messages, u64::from(options.collect != Collect::Auto));
+    set(&header.start_realtime_ns, clock::realtime_ns());
+    set(&header.state, state::STARTING);
+    segment::publish(header);
+}
+
+fn start_if(code: c_int, started: Option<Started>) {
+    if code != constant::SUCCESS {
+        return;
     }
+    guarded(|| match (process::process(), started) {
+        (Some(process), _) => enter_world(process),
+        (None, Some(started)) => start(started, None),
+        (None, None) => tell_if_misfit(),
+    });
 }
 
 /// Begins to record a process that has a session, whose group of all processes `world` finds.
 pub fn start_without_world(world: impl FnOnce() -> Option<Group>) {
     guarded(|| {
         // No function of MPI may be handed a handle before it is known that the library fits.
-        let version = library_version();
-        if !abi::library_is_of_family(&version) {
-            tell_misfit(&version);
-        } else if let Some(group) = world() {
-            start(Some(group));
+        let Some(started) = begin() else { return tell_if_misfit() };
+        if let Some(group) = world() {
+            start(started, Some(group));
         }
     });
 }
@@ -117,13 +165,16 @@ fn enter_world(process: &Process) {
             (naming::WORLD, process.predefined.world, process.world_rank, process.world_size),
             (naming::ITSELF, process.predefined.itself, 0, 1),
         ] {
-            let mut communicator = Communicator::new(id, comm, rank, size);
-            communicator.has_outsiders = id == naming::WORLD && process.companions.is_partial();
-            communicator.next_number = process.so_far();
-            COMMUNICATORS.insert(communicator);
+            COMMUNICATORS.insert(Communicator::new(id, comm, rank, size));
         }
-        process.companions.meet(process);
         dynamic::note_parent(process);
+    }
+}
+
+fn tell_if_misfit() {
+    let version = library_version();
+    if !abi::library_is_of_family(&version) {
+        tell_misfit(&version);
     }
 }
 
@@ -141,26 +192,18 @@ fn tell_misfit(version: &str) {
     }
 }
 
-/// Begins to record; without a world it is told which processes there are.
-fn start(sessions_alone: Option<Group>) {
+/// Begins to record; `sessions_alone` is the group of all processes where there is no world.
+fn start(started: Started, sessions_alone: Option<Group>) {
     let began_ns = clock::monotonic_ns();
     let has_world = sessions_alone.is_none();
     message::announce_panics();
-    let version = library_version();
-    let predefined = if abi::library_is_of_family(&version) { abi::resolve(has_world) } else { None };
-    let predefined = predefined.filter(|&predefined| status_is_understood(predefined));
+    let Started { version, options, complaints, segment, complaint, before } = started;
+    let predefined = abi::resolve(has_world).filter(|&predefined| status_is_understood(predefined));
     let Some(predefined) = predefined else {
         return tell_misfit(&version);
     };
-    let (options, complaints) = Options::of_process();
-    let ticks_are_tsc = clock::choose(options.clock);
-    let before = clock::moment();
-    let Some((segment, complaint)) = Segment::create(&options.segments) else {
-        say(format_args!("no memory for counters: nothing is recorded on this rank"));
-        return;
-    };
     let world_group = sessions_alone.unwrap_or_else(|| naming::group_of(predefined.world, false));
-    let (world_rank, world_size) = place_in(world_group);
+    let (world_rank, world_size) = rank_in(world_group);
     if world_rank == 0 {
         complaints.iter().chain(&complaint).for_each(|complaint| say(format_args!("{complaint}")));
     }
@@ -168,8 +211,7 @@ fn start(sessions_alone: Option<Group>) {
     // Each session has a level of its own; the careful one holds.
     let thread_level = if has_world { thread_level() } else { "multiple" };
     let record = options.record;
-    let companions = Companions::find(&options, world_rank, world_size);
-    let folding = Folding::new(&options);
+    let row_sharing = RowSharing::new(&options);
     let installed = process::install(Process {
         options,
         predefined,
@@ -178,16 +220,14 @@ fn start(sessions_alone: Option<Group>) {
         has_world: AtomicBool::new(false),
         world_rank,
         world_size,
-        companions,
         start_realtime_ns: clock::realtime_ns(),
         tells_of_combined_receives: tells_of_combined_receives(has_world, predefined),
         library_version: version,
         thread_level,
-        ticks_are_tsc,
+        ticks_are_tsc: clock::is_tsc(),
         notes: complaint.into_iter().chain(unfit).collect(),
         regions: Regions::new(),
-        folding,
-        communicators_so_far: AtomicU32::new(1),
+        row_sharing,
     });
     let Some(process) = process::process().filter(|_| installed) else { return };
     if thread_level == "multiple" {
@@ -195,8 +235,12 @@ fn start(sessions_alone: Option<Group>) {
     }
     naming::log_predefined(process, world_rank, Runs::first(world_size));
     naming::log_predefined(process, 0, [world_rank].into_iter().collect());
-    // SAFETY: the handler only stores to an atomic, as one that runs between fork and exec may.
-    unsafe { libc::pthread_atfork(None, None, Some(in_forked_child)) };
+    // SAFETY: the first handler only stores to an atomic, as one that runs between fork and exec may; the second is there
+    // until the process ends.
+    unsafe {
+        libc::pthread_atfork(None, None, Some(in_forked_child));
+        libc::atexit(finalize::at_exit);
+    }
     process::set_mode(Mode::Tracking);
     if has_world {
         enter_world(process);
@@ -230,8 +274,7 @@ pub fn switch(process: &Process, on: bool) {
 
 fn fill_header(process: &Process, before: Moment) {
     let header = process.segment.header();
-    let set = |field: &std::sync::atomic::AtomicU64, value: u64| field.store(value, Ordering::Relaxed);
-    set(&header.pid, u64::from(std::process::id()));
+    let set = |field: &AtomicU64, value: u64| field.store(value, Ordering::Relaxed);
     set(&header.world_rank, u64::from(process.world_rank));
     set(&header.world_size, u64::from(process.world_size));
     set(&header.ticks_are_tsc, u64::from(process.ticks_are_tsc));
@@ -239,17 +282,16 @@ fn fill_header(process: &Process, before: Moment) {
     for (word, bytes) in header.host.iter().zip(host_name().chunks_exact(8)) {
         set(word, u64::from_ne_bytes(bytes.try_into().expect("chunks of 8 bytes")));
     }
-    set(&header.job, identity::job(process.world_size));
-    set(&header.process_start, identity::look_at(std::process::id()).map_or(0, |seen| seen.start));
-    set(&header.boot, identity::boot());
-    set(&header.namespace, identity::namespace());
+    if process.world_size == 1 {
+        set(&header.job, identity::job(1));
+    }
     set(&header.before_monotonic_ns, before.monotonic_ns);
     set(&header.before_ticks, before.ticks);
     let now = clock::moment();
     set(&header.start_monotonic_ns, now.monotonic_ns);
     set(&header.start_ticks, now.ticks);
     set(&header.last_ticks, now.ticks);
-    segment::publish(header);
+    header.state.store(state::ACTIVE, Ordering::Release);
 }
 
 fn host_name() -> [u8; HOST_BYTES] {

@@ -33,4 +33,4 @@ pub use pcontrol::pcontrol;
 #[allow(unused_imports)]
 pub use persistent::{start, startall};
 #[allow(unused_imports)]
-pub use session::{create_from_group, session_finalize, session_init};
+pub use session::{create_from_group, session_finalize, session_init, sessions_are_over};

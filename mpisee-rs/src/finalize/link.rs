@@ -7,7 +7,7 @@ use crate::abi::{
     received_bytes,
 };
 use crate::generated::pmpi;
-use crate::naming::Membership;
+use crate::naming::Members;
 use crate::process::{self, Process};
 use mpisee_profile::RankSet;
 use mpisee_profile::pieces::PIECE;
@@ -26,6 +26,8 @@ pub struct Link {
     pub rank: u32,
     /// The world ranks of its processes, in its order: of all, but in a run that outlives some.
     members: Runs,
+    /// The longest wait for the others.
+    wait: Duration,
     byte: Raw<Datatype>,
     null: Request,
     /// Whether something did not get through.
@@ -49,15 +51,8 @@ impl Link {
     /// asks for it, and which programs it hangs in depends on how many there are: so none is made at init, either.
     ///
     /// Where a receive may be open the world's processes get a communicator of their own; where the run may go on
-    /// without some processes, those that are still there; and where some of the world have no profiler, those that
-    /// have it have one since `MPI_Init`.
-    pub fn open(process: &Process) -> Link {
-        if process.companions.is_partial() {
-            return match process.companions.communicator() {
-                Some(comm) => Link::of(process, comm, Hold::Own),
-                None => Link::lent(process, process.predefined.itself),
-            };
-        }
+    /// without some processes, those that are still there. `None` if not all ranks came.
+    pub fn open(process: &Process) -> Option<Link> {
         let world = process.predefined.world;
         if is_fault_tolerant() {
             let shrink = |world: Raw<Comm>, comm: *mut Comm| {
@@ -65,25 +60,27 @@ impl Link {
                 unsafe { pmpi::MPIX_Comm_shrink.get()(world, comm) }
             };
             let lent = Link::lent(process, world);
-            return lent.made(process, shrink).unwrap_or(lent);
+            return Some(lent.made(process, shrink).unwrap_or(lent));
         }
         let link = Link::lent(process, world);
+        // What was started while recording was off is not known.
+        let header = process.segment.header();
         let may_receive = !process::REQUESTS.is_empty()
-            || process.segment.header().not_seen.iter().any(|count| count.load(Ordering::Relaxed) > 0);
-        if link.size() < 2 || !link.any(process, may_receive) {
-            return link;
+            || header.recording_was_off.load(Ordering::Relaxed) > 0
+            || header.not_seen.iter().any(|count| count.load(Ordering::Relaxed) > 0);
+        let Some(one_receives) = link.most(process, c_int::from(may_receive)) else {
+            link.give_back();
+            return None;
+        };
+        if one_receives == 0 {
+            return Some(link);
         }
         let create = |world: Raw<Comm>, comm: *mut Comm| {
             // SAFETY: communicator and group are valid, the new communicator is written. Unlike a duplicate it has
             // none of the attributes that the program gave the world, which would run code of the program.
             unsafe { pmpi::MPI_Comm_create.get()(world, Raw::new(process.world_group), comm) }
         };
-        link.made(process, create).unwrap_or(link)
-    }
-
-    /// A communicator that is given away.
-    pub fn through(process: &Process, comm: Comm) -> Link {
-        Link::of(process, comm, Hold::Own)
+        Some(link.made(process, create).unwrap_or(link))
     }
 
     fn lent(process: &Process, comm: Comm) -> Link {
@@ -114,11 +111,15 @@ impl Link {
     }
 
     fn of(process: &Process, comm: Comm, hold: Hold) -> Link {
+        let is_whole = process::size(comm) == process.world_size;
+        let members = if is_whole { Runs::first(process.world_size) } else { Members::of(process, comm).own };
+        let wait = Duration::from_secs(process.options.wait_s);
         Link {
             comm,
             hold,
             rank: process::rank(comm),
-            members: Membership::of(process, comm).own,
+            members,
+            wait,
             byte: Raw::new(process.predefined.byte),
             null: process.predefined.request_null,
             is_broken: Cell::new(false),
@@ -128,11 +129,6 @@ impl Link {
     /// The communicator.
     pub fn raw(&self) -> Raw<Comm> {
         Raw::new(self.comm)
-    }
-
-    /// Whether it holds on any rank.
-    fn any(&self, process: &Process, holds: bool) -> bool {
-        self.most(process, c_int::from(holds)).is_some_and(|most| most != 0)
     }
 
     /// The largest number that a rank gives; `None` if it does not get through. Nothing of the program can take what a
@@ -149,8 +145,9 @@ impl Link {
             let rank = process.world_rank;
             format!(
                 "rank {rank} has waited in MPI_Finalize for {} s: not all ranks have come; the profile is written when \
-                 they do",
-                PATIENCE.as_secs()
+                 they do, or, for each node by itself, after {} s (MPISEE_WAIT)",
+                PATIENCE.as_secs(),
+                self.wait.as_secs()
             )
         };
         // Two may say it, of which one has come if not both are missing.
@@ -300,6 +297,11 @@ impl Link {
                 return true;
             }
             pause.once();
+            if pause.is_long() && begun.elapsed() > self.wait {
+                // The request stays as it is: who has not come may never come.
+                self.is_broken.set(true);
+                return false;
+            }
             if pause.is_long()
                 && begun.elapsed() > PATIENCE
                 && let Some(sentence) = sentence.take()

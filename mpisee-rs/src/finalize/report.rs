@@ -6,6 +6,7 @@ use super::survey::{PROFILER_NS, RECORDING_WAS_OFF, Survey, UNSTEADY_CLOCK, WALL
 use super::together::Failure;
 use crate::by_hand::{FLAVOUR, was_spawned};
 use crate::process::Process;
+use mpisee_collect::profile::unsteady_clocks;
 use mpisee_profile::nodes::Nodes;
 use mpisee_profile::process::batch_job;
 use mpisee_profile::run::{MpiInfo, ProfilerInfo, RunInfo, rfc3339};
@@ -27,7 +28,7 @@ pub fn run_info(process: &Process, survey: &Survey, own: &Own, nodes: &Nodes) ->
         command: command_line(),
         job: batch_job(),
         start: rfc3339(process.start_realtime_ns),
-        end: rfc3339(own.end_realtime_ns),
+        end: rfc3339(own.end.map_or(0, |end| end.realtime_ns)),
         ranks: process.world_size,
         nodes: nodes.count(),
         folded: false,
@@ -37,8 +38,9 @@ pub fn run_info(process: &Process, survey: &Survey, own: &Own, nodes: &Nodes) ->
         clock: if process.ticks_are_tsc { "tsc" } else { "monotonic" }.to_owned(),
         recording_was_off: counts[RECORDING_WAS_OFF] > 0,
         not_seen: NotSeen::named(counts),
+        names_agree: None,
         profiler: profiler(own.call_ns, own.init_ns, counts),
-        notes: notes(process).chain(unsteady(counts)).collect(),
+        notes: notes(process).chain(unsteady_clocks(counts[UNSTEADY_CLOCK])).collect(),
     }
 }
 
@@ -48,11 +50,10 @@ pub fn in_numbers(ranks: u64) -> String {
 }
 
 /// Says which ranks are missing: those that ended, and those that were there and whose rows did not come.
-/// Where some ranks have no profiler, `partial` says so in place of `absent`.
-pub fn note_missing(run: &mut RunInfo, partial: Option<String>, absent: &RankSet, lost: &RankSet) {
+pub fn note_missing(run: &mut RunInfo, absent: &RankSet, lost: &RankSet) {
     let ended =
         (!absent.is_empty()).then(|| format!("{} ended before the profile was written", absent.named()));
-    let mut why: Vec<String> = partial.or(ended).into_iter().collect();
+    let mut why: Vec<String> = ended.into_iter().collect();
     if !lost.is_empty() {
         why.push(format!("the rows of {} did not arrive", lost.named()));
     }
@@ -86,18 +87,6 @@ fn profiler(call_ns: f64, init_ns: u64, counts: &[u64]) -> ProfilerInfo {
     let (wall_s, time_s) = (seconds(counts[WALL_NS]), seconds(counts[PROFILER_NS]));
     let share_of_wall = if wall_s > 0.0 { time_s / wall_s } else { 0.0 };
     ProfilerInfo { call_ns, init_s: seconds(init_ns), time_s, share_of_wall, collected: "tree".to_owned() }
-}
-
-/// A sentence on clocks, if one is due.
-fn unsteady(counts: &[u64]) -> Option<String> {
-    let ranks = counts[UNSTEADY_CLOCK];
-    (ranks > 0).then(|| {
-        format!(
-            "on {} the time-stamp counter jumped or did not keep pace with the monotonic clock, so that times there \
-             are wrong; MPISEE_CLOCK=monotonic does without it",
-            in_numbers(ranks)
-        )
-    })
 }
 
 fn notes(process: &Process) -> impl Iterator<Item = String> {

@@ -5,7 +5,7 @@ use super::tree::{Ranks, Tree};
 use crate::gpu;
 use crate::process::Process;
 use mpisee_profile::gpu::Part;
-use mpisee_profile::segment::tables::Moment;
+use mpisee_profile::segment::snapshot::End;
 use mpisee_profile::segment::{RankTables, Snapshot};
 use mpisee_profile::{Folded, RankSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,11 +24,11 @@ pub fn gather(
     process: &Process,
     link: &Link,
     tree: &Tree,
-    end: Moment,
+    end: Option<End>,
     kernels: &[Part],
     absent: &RankSet,
 ) -> (Folded, Vec<Ranks>) {
-    let own = match own_sums(process, end, kernels, absent) {
+    let own = match end.and_then(|end| own_sums(process, end, kernels, absent)) {
         Some(folded) => Sums { folded, lost: Vec::new() },
         None => Sums { folded: Folded::default(), lost: std::iter::once(link.rank..link.rank + 1).collect() },
     };
@@ -37,12 +37,12 @@ pub fn gather(
 }
 
 /// `None` if the counters cannot be read, which was said when rows were made of them.
-fn own_sums(process: &Process, end: Moment, kernels: &[Part], absent: &RankSet) -> Option<Folded> {
+fn own_sums(process: &Process, end: End, kernels: &[Part], absent: &RankSet) -> Option<Folded> {
     let made = catch_unwind(AssertUnwindSafe(|| {
         let snapshot = Snapshot::read(&process.segment).ok()?;
         let mut kernels = kernels.to_vec();
         gpu::tell_owners(process, &mut kernels);
-        let tables = RankTables::without(absent, &snapshot, end).with_kernels(kernels);
+        let tables = RankTables::without(absent, &snapshot, end.moment).with_kernels(kernels);
         Some(Folded::of(&snapshot, &tables, absent))
     }));
     made.ok().flatten()

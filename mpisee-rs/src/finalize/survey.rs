@@ -23,6 +23,8 @@ const SUMS: usize = LENGTHS + TABLES;
 pub struct Survey {
     /// The sums.
     pub counts: [u64; SUMS],
+    /// The sum of [`mpisee_profile::segment::tables::membership_sum`], modulo 2^64.
+    pub names: u64,
     /// How many neighbours are on one node, and what stands for its name.
     nodes: Vec<(u32, u64)>,
     /// The bytes of rows before those of each child, counted from the own ones.
@@ -33,8 +35,8 @@ pub struct Survey {
 
 impl Survey {
     /// Of one rank.
-    pub fn of_one(counts: [u64; SUMS], node: u64) -> Self {
-        Survey { counts, nodes: vec![(1, node)], before: Vec::new(), lost: Vec::new() }
+    pub fn of_one(counts: [u64; SUMS], names: u64, node: u64) -> Self {
+        Survey { counts, names, nodes: vec![(1, node)], before: Vec::new(), lost: Vec::new() }
     }
 
     /// Adds the ranks that follow, as [`Survey::encode`] has them, or says that they are lost.
@@ -45,6 +47,7 @@ impl Survey {
                 for (sum, count) in self.counts.iter_mut().zip(next.counts) {
                     *sum = sum.saturating_add(count);
                 }
+                self.names = self.names.wrapping_add(next.names);
                 for (ranks, node) in next.nodes {
                     self.add_node(ranks, node);
                 }
@@ -80,11 +83,12 @@ impl Survey {
         self.nodes.iter().map(|&(ranks, node)| (ranks, (node != NOWHERE).then_some(node)))
     }
 
-    /// As words of 8 bytes: the sums, how many runs of nodes, these, and the lost.
+    /// As words of 8 bytes: the sums, that of names, how many runs of nodes, these, and the lost.
     pub fn encode(&self) -> Vec<u8> {
         let nodes = self.nodes.iter().flat_map(|&(ranks, node)| [u64::from(ranks), node]);
         let lost = self.lost.iter().flat_map(|ranks| [u64::from(ranks.start), u64::from(ranks.end)]);
-        let words = self.counts.into_iter().chain([self.nodes.len() as u64]).chain(nodes).chain(lost);
+        let words =
+            self.counts.into_iter().chain([self.names, self.nodes.len() as u64]).chain(nodes).chain(lost);
         words.flat_map(u64::to_le_bytes).collect()
     }
 
@@ -95,6 +99,7 @@ impl Survey {
         for count in &mut counts {
             *count = words.next()?;
         }
+        let names = words.next()?;
         let runs = words.next()?;
         let mut nodes = Vec::new();
         for _ in 0..runs {
@@ -104,7 +109,7 @@ impl Survey {
         while let Some(start) = words.next() {
             lost.push(start as u32..words.next()? as u32);
         }
-        Some(Survey { counts, nodes, before: Vec::new(), lost })
+        Some(Survey { counts, names, nodes, before: Vec::new(), lost })
     }
 }
 
@@ -119,7 +124,7 @@ mod tests {
         let one = |node: u64| {
             let mut counts = [0; SUMS];
             counts[LENGTHS] = node;
-            Survey::of_one(counts, node)
+            Survey::of_one(counts, node.wrapping_neg(), node)
         };
         let mut upper = one(7);
         upper.add(Err(4..6));
@@ -128,6 +133,7 @@ mod tests {
         all.add(Ok(one(7).encode()));
         all.add(Ok(upper.encode()));
         assert_eq!(all.lengths()[0], 24);
+        assert_eq!(all.names, 24u64.wrapping_neg());
         assert_eq!([0, 1, 2].map(|n| all.before_child(n)[0]), [5, 10, 17]);
         assert_eq!(all.nodes().collect::<Vec<_>>(), [(2, Some(5)), (2, Some(7)), (2, None)]);
         assert_eq!(all.lost.iter().cloned().flatten().collect::<Vec<_>>(), [4, 5]);

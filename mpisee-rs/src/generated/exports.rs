@@ -1818,9 +1818,12 @@ pub unsafe extern "C-unwind" fn MPI_Comm_create_from_group(
     newcomm: *mut Comm,
 ) -> c_int {
     unsafe {
-        by_hand::create_from_group(Operation::CommCreateFromGroup, Place::c(newcomm), || {
-            pmpi::MPI_Comm_create_from_group.get()(group, stringtag, info, errhandler, newcomm)
-        })
+        by_hand::create_from_group(
+            Operation::CommCreateFromGroup,
+            Text::c(stringtag),
+            Place::c(newcomm),
+            || pmpi::MPI_Comm_create_from_group.get()(group, stringtag, info, errhandler, newcomm),
+        )
     }
 }
 
@@ -1833,7 +1836,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_create_group(
     newcomm: *mut Comm,
 ) -> c_int {
     unsafe {
-        by_hand::comm_create_group(comm, Place::c(newcomm), || {
+        by_hand::comm_create_group(comm, tag, Place::c(newcomm), || {
             pmpi::MPI_Comm_create_group.get()(comm, group, tag, newcomm)
         })
     }
@@ -4844,24 +4847,16 @@ pub unsafe extern "C-unwind" fn MPI_Intercomm_create(
     newintercomm: *mut Comm,
 ) -> c_int {
     unsafe {
-        by_hand::intercomm_create(
-            local_comm,
-            local_leader,
-            peer_comm,
-            remote_leader,
-            tag,
-            Place::c(newintercomm),
-            || {
-                pmpi::MPI_Intercomm_create.get()(
-                    local_comm,
-                    local_leader,
-                    peer_comm,
-                    remote_leader,
-                    tag,
-                    newintercomm,
-                )
-            },
-        )
+        by_hand::intercomm_create(local_comm, tag, Place::c(newintercomm), || {
+            pmpi::MPI_Intercomm_create.get()(
+                local_comm,
+                local_leader,
+                peer_comm,
+                remote_leader,
+                tag,
+                newintercomm,
+            )
+        })
     }
 }
 
@@ -4878,18 +4873,23 @@ pub unsafe extern "C-unwind" fn MPI_Intercomm_create_from_groups(
     newintercomm: *mut Comm,
 ) -> c_int {
     unsafe {
-        by_hand::create_from_group(Operation::IntercommCreateFromGroups, Place::c(newintercomm), || {
-            pmpi::MPI_Intercomm_create_from_groups.get()(
-                local_group,
-                local_leader,
-                remote_group,
-                remote_leader,
-                stringtag,
-                info,
-                errhandler,
-                newintercomm,
-            )
-        })
+        by_hand::create_from_group(
+            Operation::IntercommCreateFromGroups,
+            Text::c(stringtag),
+            Place::c(newintercomm),
+            || {
+                pmpi::MPI_Intercomm_create_from_groups.get()(
+                    local_group,
+                    local_leader,
+                    remote_group,
+                    remote_leader,
+                    stringtag,
+                    info,
+                    errhandler,
+                    newintercomm,
+                )
+            },
+        )
     }
 }
 

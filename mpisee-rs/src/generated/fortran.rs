@@ -2898,11 +2898,16 @@ unsafe fn mpi_comm_create_from_group_body(
         return unsafe { twin(group, stringtag, info, errhandler, newcomm, ierror, stringtag_length) };
     }
     unsafe {
-        by_hand::create_from_group(Operation::CommCreateFromGroup, Place::fortran(newcomm), || {
-            fortran::code(ierror, |ierror| {
-                twin(group, stringtag, info, errhandler, newcomm, ierror, stringtag_length)
-            })
-        })
+        by_hand::create_from_group(
+            Operation::CommCreateFromGroup,
+            Text::fortran(stringtag, stringtag_length),
+            Place::fortran(newcomm),
+            || {
+                fortran::code(ierror, |ierror| {
+                    twin(group, stringtag, info, errhandler, newcomm, ierror, stringtag_length)
+                })
+            },
+        )
     };
 }
 
@@ -2930,7 +2935,7 @@ unsafe fn mpi_comm_create_group_body(
         return unsafe { twin(comm, group, tag, newcomm, ierror) };
     }
     unsafe {
-        by_hand::comm_create_group(fortran::handle::<Comm>(comm), Place::fortran(newcomm), || {
+        by_hand::comm_create_group(fortran::handle::<Comm>(comm), *tag, Place::fortran(newcomm), || {
             fortran::code(ierror, |ierror| twin(comm, group, tag, newcomm, ierror))
         })
     };
@@ -6982,9 +6987,6 @@ unsafe fn mpi_intercomm_create_body(
     unsafe {
         by_hand::intercomm_create(
             fortran::handle::<Comm>(local_comm),
-            *local_leader,
-            fortran::handle::<Comm>(peer_comm),
-            *remote_leader,
             *tag,
             Place::fortran(newintercomm),
             || {
@@ -7049,22 +7051,27 @@ unsafe fn mpi_intercomm_create_from_groups_body(
         };
     }
     unsafe {
-        by_hand::create_from_group(Operation::IntercommCreateFromGroups, Place::fortran(newintercomm), || {
-            fortran::code(ierror, |ierror| {
-                twin(
-                    local_group,
-                    local_leader,
-                    remote_group,
-                    remote_leader,
-                    stringtag,
-                    info,
-                    errhandler,
-                    newintercomm,
-                    ierror,
-                    stringtag_length,
-                )
-            })
-        })
+        by_hand::create_from_group(
+            Operation::IntercommCreateFromGroups,
+            Text::fortran(stringtag, stringtag_length),
+            Place::fortran(newintercomm),
+            || {
+                fortran::code(ierror, |ierror| {
+                    twin(
+                        local_group,
+                        local_leader,
+                        remote_group,
+                        remote_leader,
+                        stringtag,
+                        info,
+                        errhandler,
+                        newintercomm,
+                        ierror,
+                        stringtag_length,
+                    )
+                })
+            },
+        )
     };
 }
 

@@ -64,7 +64,7 @@ impl<H: FromFortran> Handles<H> {
             |recorder, made| {
                 made.count_time(recorder);
                 if made.succeeded()
-                    && let Some(row) = recorder.process.folding.row_of(made.communicator)
+                    && let Some(row) = recorder.process.row_sharing.row_of(made.communicator)
                 {
                     // SAFETY: the call succeeded, so it stored a handle.
                     self.communicators.insert(abi::bits(unsafe { new.handle() }), row);

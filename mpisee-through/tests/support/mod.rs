@@ -94,6 +94,7 @@ impl Builder {
             reorder: None,
             nodes: 1,
             freed: 0,
+            between: String::new(),
         };
         change(&mut row);
         self.comms.push(row);

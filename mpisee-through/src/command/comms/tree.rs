@@ -166,6 +166,7 @@ mod tests {
             reorder: None,
             nodes: 1,
             freed: 0,
+            between: String::new(),
         };
         names.iter().map(row).collect()
     }

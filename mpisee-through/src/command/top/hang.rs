@@ -5,7 +5,7 @@
 //! root may; one that has not is yet to come.
 
 use super::job::{Job, Rank};
-use crate::segments::{Collected, Place, collected, is_collective, short_seconds};
+use mpisee_collect::segments::{Collected, Place, collected, is_collective, short_seconds};
 use mpisee_profile::RankSet;
 use mpisee_profile::segment::now::Call;
 use std::collections::BTreeMap;

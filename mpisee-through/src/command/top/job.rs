@@ -1,7 +1,7 @@
 //! A job as the segments of its ranks on this node show it at one moment.
 
-use crate::segments::{Clock, Place, Segment, World, of_snapshot};
 use anyhow::Result;
+use mpisee_collect::segments::{Clock, Place, Segment, World, of_snapshot};
 use mpisee_profile::rows::is_one_per_process;
 use mpisee_profile::segment::Snapshot;
 use mpisee_profile::segment::key::Meaning;
@@ -136,7 +136,8 @@ impl Job {
             comm.bytes = comm.bytes.wrapping_add(values[call::BYTES]);
             comm.time_s += clock.seconds(values[call::TICKS]);
             let operation = Operation::from_index(u64::from(key.operation));
-            if let Some(operation) = operation.filter(|&it| crate::segments::is_collective(Call::Counted(it)))
+            if let Some(operation) =
+                operation.filter(|&it| mpisee_collect::segments::is_collective(Call::Counted(it)))
             {
                 let completed = rank.completed.entry((name.clone(), operation)).or_default();
                 *completed = completed.wrapping_add(values[call::CALLS]);

@@ -7,11 +7,11 @@ mod screen;
 
 use super::Outcome;
 use crate::output::{self, Format, OutputArgs, printable};
-use crate::segments::{self, Skipped, World};
 use crate::units::parse_seconds;
 use anyhow::{Result, bail};
 use clap::Args;
 use job::Job;
+use mpisee_collect::segments::{self, Skipped, World};
 use mpisee_profile::process;
 use report::{Document, JobDocument, Report, SkippedDocument, SortKey};
 use std::io::{IsTerminal, Write};

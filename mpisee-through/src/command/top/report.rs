@@ -3,10 +3,10 @@
 use super::hang::{Hang, hangs, line};
 use super::job::Job;
 use crate::output::{Page, printable};
-use crate::segments::{Collected, Place, collected, short_seconds};
 use crate::sheet::{self, Sheet, Value};
 use crate::units::{natural_order, to_nine_decimals};
 use clap::ValueEnum;
+use mpisee_collect::segments::{Collected, Place, collected, short_seconds};
 use mpisee_profile::run::rfc3339;
 use serde::Serialize;
 

@@ -1,16 +1,15 @@
 //! `recover`: profiles of programs that ended without `MPI_Finalize`, from the segments that they left.
 
-mod profile;
-
 use super::Outcome;
 use crate::output::printable;
-use crate::segments::{self, Skipped, World};
 use anyhow::{Result, bail};
 use clap::Args;
+use mpisee_collect::profile::{self, Recovered, Wish};
+use mpisee_collect::segments::{self, Skipped, World};
 use mpisee_profile::RankSet;
 use mpisee_profile::run::rfc3339;
 use mpisee_profile::writer::since_taken;
-use profile::{Recovered, Wish};
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

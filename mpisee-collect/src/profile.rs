@@ -1,8 +1,7 @@
-//! From the segments of one world to its profile, as at `MPI_Finalize`, but without the processes.
+//! From the segments of one world to its profile: of ranks that came to the end of MPI, or that ended without.
 
 use crate::segments::{Clock, Collected, Place, Segment, World, collected, missing, of_snapshot};
-use crate::units::to_nine_decimals;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use mpisee_profile::files::{FoldedFiles, ProfileFiles, parts};
 use mpisee_profile::gpu::{Exports, Part};
 use mpisee_profile::nodes::Nodes;
@@ -11,7 +10,7 @@ use mpisee_profile::rows::{CommRow, Members, Seconds, is_of_changing_members, is
 use mpisee_profile::run::{EndedIn, MpiInfo, ProfilerInfo, RunInfo, rfc3339};
 use mpisee_profile::segment::layout::price;
 use mpisee_profile::segment::snapshot::Program;
-use mpisee_profile::segment::tables::{call_ns, is_merged, names};
+use mpisee_profile::segment::tables::{call_ns, is_merged, membership_sum, names};
 use mpisee_profile::segment::{NotSeen, RankTables, Snapshot};
 use mpisee_profile::writer::{from_csv, to_csv};
 use mpisee_profile::{FORMAT_VERSION, Folded, RankSet};
@@ -52,7 +51,12 @@ pub fn recover<'w>(world: &'w World, wish: Wish) -> Result<(Option<Recovered<'w>
             Ok((tables, snapshot)) => {
                 let writing = match &mut writing {
                     Some(writing) => writing,
-                    none => none.insert(Writing::begin(world, wish, &snapshot)?),
+                    none => none.insert(Writing::begin(
+                        world,
+                        self::wanted(wish.output, &snapshot.program),
+                        wish.fold,
+                        &snapshot,
+                    )?),
                 };
                 writing.add(&snapshot, tables)?;
                 recovered.push(segment);
@@ -71,10 +75,58 @@ pub fn recover<'w>(world: &'w World, wish: Wish) -> Result<(Option<Recovered<'w>
     Ok((recovered, unreadable))
 }
 
+/// The profile of ranks that came to the end of MPI.
+pub struct Written {
+    /// Where it is.
+    pub directory: PathBuf,
+    /// The ranks whose segment could not be read, and why.
+    pub unreadable: Vec<(u32, String)>,
+}
+
+/// Writes the profile of ranks that came to the end of MPI to `wanted`, or to a directory with a number after that name.
+/// `incomplete_because` says where the ranks are that are not among them.
+pub fn write(world: &World, wanted: &Path, incomplete_because: Option<&str>) -> Result<Written> {
+    let absent = missing(world.size(), world.segments().map(|segment| segment.header.world_rank));
+    let mut writing: Option<Writing> = None;
+    let mut unreadable = Vec::new();
+    let mut sum = 0u64;
+    for segment in world.segments() {
+        let rank = segment.header.world_rank;
+        match segment.read().and_then(|snapshot| Ok((arrived_tables(&absent, &snapshot, segment)?, snapshot)))
+        {
+            Ok((tables, snapshot)) => {
+                let writing = match &mut writing {
+                    Some(writing) => writing,
+                    none => none.insert(Writing::begin(world, wanted.to_owned(), None, &snapshot)?),
+                };
+                sum = sum.wrapping_add(membership_sum(&snapshot));
+                writing.add_arrived(&snapshot, tables, &absent)?;
+            }
+            Err(why) => unreadable.push((rank, format!("{why:#}"))),
+        }
+    }
+    let Some(writing) = writing else { bail!("no rank's segment can be read") };
+    let lost: RankSet = unreadable.iter().map(|&(rank, _)| rank).collect();
+    let lost_because =
+        (!lost.is_empty()).then(|| format!("the segments of {} could not be read", lost.named()));
+    let why: Vec<String> = incomplete_because.map(str::to_owned).into_iter().chain(lost_because).collect();
+    let agree = (absent.is_empty() && lost.is_empty()).then_some(sum == 0);
+    Ok(Written { directory: writing.finish_arrived(&why, agree)?, unreadable })
+}
+
+fn arrived_tables(absent: &RankSet, snapshot: &Snapshot, segment: &Segment) -> Result<RankTables> {
+    let tables = RankTables::without(absent, snapshot, snapshot.last_known());
+    with_kernels(tables, snapshot, segment)
+}
+
 /// The rows of a process, if they can be read again: a segment that was changed may hold what no profile can.
 fn tables_of(snapshot: &Snapshot, segment: &Segment) -> Result<RankTables> {
     let tables = RankTables::of_ended(snapshot);
     from_csv::<CommRow>(&to_csv(&tables.comms)).context("its communicators make no sense")?;
+    with_kernels(tables, snapshot, segment)
+}
+
+fn with_kernels(tables: RankTables, snapshot: &Snapshot, segment: &Segment) -> Result<RankTables> {
     // Counts of calls are worth having without those of kernels.
     let kernels = segment.gpu().unwrap_or_else(|why| {
         let text = format!("what its GPU kernels accessed is lost: {why:#}");
@@ -103,6 +155,8 @@ struct Writing {
     not_seen: Vec<u64>,
     wall_s: f64,
     end_realtime_ns: u64,
+    /// Ranks whose clock jumped.
+    unsteady: u64,
     last: Vec<Last>,
 }
 
@@ -117,9 +171,9 @@ struct Last {
 
 impl Writing {
     /// What `run.json` says of the whole comes from the first rank.
-    fn begin(world: &World, wish: Wish, first: &Snapshot) -> Result<Self> {
+    fn begin(world: &World, wanted: PathBuf, fold: Option<u32>, first: &Snapshot) -> Result<Self> {
         let nodes = Nodes::new(world.nodes());
-        let fold = wish.fold.or(first.program.fold).unwrap_or(Options::default().fold);
+        let fold = fold.or(first.program.fold).unwrap_or(Options::default().fold);
         let Program { command, library, flavour, thread_level, job, notes, .. } = first.program.clone();
         let run = RunInfo {
             format_version: FORMAT_VERSION,
@@ -139,7 +193,6 @@ impl Writing {
             notes,
             ..RunInfo::default()
         };
-        let wanted = wanted(wish.output, &first.program);
         let is_folded = world.size() > fold;
         Ok(Writing {
             owners: if is_folded { owners(world) } else { Exports::default() },
@@ -153,19 +206,41 @@ impl Writing {
             not_seen: vec![0; NotSeen::ALL.len()],
             wall_s: 0.0,
             end_realtime_ns: 0,
+            unsteady: 0,
             last: Vec::new(),
         })
     }
 
-    fn add(&mut self, snapshot: &Snapshot, mut tables: RankTables) -> Result<()> {
-        self.leave_new(&mut tables.comms);
-        let Seconds(wall_s) = tables.rank.wall_s;
-        self.wall_s += wall_s;
+    /// Adds what is summed over ranks.
+    fn add_sums(&mut self, snapshot: &Snapshot, tables: &RankTables) {
+        self.wall_s += tables.rank.wall_s.0;
         self.run.profiler.time_s += tables.rank.profiler_s.0;
         self.run.recording_was_off |= snapshot.recording_was_off;
         for (sum, count) in self.not_seen.iter_mut().zip(&snapshot.not_seen) {
             *sum = sum.saturating_add(*count);
         }
+    }
+
+    fn add_arrived(&mut self, snapshot: &Snapshot, mut tables: RankTables, absent: &RankSet) -> Result<()> {
+        self.add_sums(snapshot, &tables);
+        self.unsteady += u64::from(snapshot.end.is_some_and(|end| end.is_unsteady));
+        if self.end_realtime_ns == 0 {
+            self.end_realtime_ns = snapshot.end.map_or(0, |end| end.realtime_ns);
+        }
+        match &mut self.files {
+            Files::Rows(files) => files.append(&parts(&tables))?,
+            Files::Sums(_, folded) => {
+                self.owners.tell_all(&mut tables.gpu);
+                folded.merge(Folded::of(snapshot, &tables, absent));
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, snapshot: &Snapshot, mut tables: RankTables) -> Result<()> {
+        self.leave_new(&mut tables.comms);
+        let Seconds(wall_s) = tables.rank.wall_s;
+        self.add_sums(snapshot, &tables);
         let end = snapshot.start_realtime_ns.saturating_add((wall_s * 1e9) as u64);
         self.end_realtime_ns = self.end_realtime_ns.max(end);
         let clock = Clock::of_ended(snapshot, snapshot.last_known().ticks);
@@ -205,13 +280,30 @@ impl Writing {
         });
     }
 
-    fn finish(mut self, world: &World, recovered: &[&Segment]) -> Result<(PathBuf, Vec<EndedIn>)> {
+    /// Completes what `run.json` says of all ranks together.
+    fn sum_up(&mut self, collected: &str) {
         self.run.end = rfc3339(self.end_realtime_ns);
         self.run.not_seen = NotSeen::named(&self.not_seen);
-        "recover".clone_into(&mut self.run.profiler.collected);
+        collected.clone_into(&mut self.run.profiler.collected);
         if self.wall_s > 0.0 {
             self.run.profiler.share_of_wall = self.run.profiler.time_s / self.wall_s;
         }
+    }
+
+    fn finish_arrived(mut self, incomplete_because: &[String], names_agree: Option<bool>) -> Result<PathBuf> {
+        self.sum_up("node");
+        self.run.complete = incomplete_because.is_empty();
+        self.run.incomplete_because = (!self.run.complete).then(|| incomplete_because.join("; "));
+        self.run.names_agree = names_agree;
+        self.run.notes.extend(unsteady_clocks(self.unsteady));
+        Ok(match self.files {
+            Files::Rows(files) => files.finish(&self.run)?,
+            Files::Sums(files, folded) => files.finish(&folded, &self.run)?,
+        })
+    }
+
+    fn finish(mut self, world: &World, recovered: &[&Segment]) -> Result<(PathBuf, Vec<EndedIn>)> {
+        self.sum_up("recover");
         self.run.incomplete_because = Some(why_incomplete(world, recovered));
         self.run.ended_in = ended_in(&mut self.last);
         self.run.notes.push(
@@ -226,6 +318,22 @@ impl Writing {
             self.run.ended_in,
         ))
     }
+}
+
+/// A sentence on clocks, if some jumped.
+pub fn unsteady_clocks(ranks: u64) -> Option<String> {
+    let noun = if ranks == 1 { "rank" } else { "ranks" };
+    (ranks > 0).then(|| {
+        format!(
+            "on {ranks} {noun} the time-stamp counter jumped or did not keep pace with the monotonic clock, so that times \
+             there are wrong; MPISEE_CLOCK=monotonic does without it"
+        )
+    })
+}
+
+/// Rounds to nine decimals, for seconds nanoseconds.
+fn to_nine_decimals(seconds: f64) -> f64 {
+    (seconds * 1e9).round() / 1e9
 }
 
 /// Who exported memory to other processes, of all ranks: rows are summed up as they come, and the owner's may come later.

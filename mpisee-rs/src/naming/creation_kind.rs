@@ -1,12 +1,12 @@
-//! How a communicator comes to be, as far as its name and its row tell of it.
+//! Kinds of creation: what the name and the row of a communicator tell of the call that made it.
 
 use crate::topology::Kind;
 use mpisee_profile::Operation;
 
-/// How a communicator comes to be.
+/// A kind of creation.
 #[derive(Clone, Copy)]
-pub struct Birth {
-    /// Of the creating call, in the name.
+pub struct CreationKind {
+    /// The creating call, in the name.
     pub letter: u8,
     /// The creating call; `None` for what comes with the world.
     pub operation: Option<Operation>,
@@ -17,8 +17,8 @@ pub struct Birth {
     pub topology: TopologyFrom,
 }
 
-/// Where a communicator gets its topology from. Only one that the standard gives it is asked for: Open MPI 4.1
-/// lets communicators that should have none inherit a damaged one, and divides by zero when asked about it.
+/// Where a communicator gets its topology from. Only one that the standard gives it is queried: Open MPI 4.1
+/// lets communicators that should have none inherit a damaged one, and divides by zero when it is queried.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum TopologyFrom {
     /// It has none.
@@ -29,13 +29,18 @@ pub enum TopologyFrom {
     Call(Kind),
 }
 
-impl Birth {
-    /// Of communicators that no call creates.
-    pub const WITH_WORLD: Birth =
-        Birth { letter: 0, operation: None, several: false, reorder: None, topology: TopologyFrom::Nothing };
+impl CreationKind {
+    /// Communicators that no call creates.
+    pub const WITH_WORLD: CreationKind = CreationKind {
+        letter: 0,
+        operation: None,
+        several: false,
+        reorder: None,
+        topology: TopologyFrom::Nothing,
+    };
 
-    /// By a call of `operation`.
-    pub const fn by(operation: Operation) -> Birth {
+    /// Creation by `operation`.
+    pub const fn by(operation: Operation) -> CreationKind {
         let (letter, several, topology) = match operation {
             Operation::CommDup | Operation::CommDupWithInfo => (b'd', false, TopologyFrom::Parent),
             Operation::CommIdup | Operation::CommIdupWithInfo => (b'i', false, TopologyFrom::Parent),
@@ -62,19 +67,14 @@ impl Birth {
             // No other call creates one.
             _ => (b'?', false, TopologyFrom::Nothing),
         };
-        Birth { letter, operation: Some(operation), several, reorder: None, topology }
+        CreationKind { letter, operation: Some(operation), several, reorder: None, topology }
     }
 
-    /// The letter of communicators with processes of other worlds that were spawned or met.
+    /// The letter of communicators with processes that were spawned or connected to.
     pub const MET: u8 = b'p';
 
-    /// One call may create several, which that by itself does not tell.
-    pub const fn one_of_several(self) -> Birth {
-        Birth { several: true, ..self }
-    }
-
-    /// With what the application asked for.
-    pub const fn reordering(self, reorder: bool) -> Birth {
-        Birth { reorder: Some(reorder), ..self }
+    /// With the program's choice whether MPI may reorder ranks.
+    pub const fn reordering(self, reorder: bool) -> CreationKind {
+        CreationKind { reorder: Some(reorder), ..self }
     }
 }

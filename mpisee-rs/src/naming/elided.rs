@@ -1,7 +1,7 @@
-//! Communicators whose members have no order that a short list could tell.
+//! Member lists that do not compress into rank ranges.
 //!
-//! No process keeps a list of those: it holds MPI's group, which has no further copy as long as the communicator lives,
-//! and asks it for the rank in the world of a peer, when a thread first meets that. From then on it is in the slot.
+//! No process keeps such a list: it holds MPI's group, which has no further copy as long as the communicator lives, and
+//! translates the rank of a peer when a thread first sees it. From then on the world rank is in the slot.
 
 use super::{free_group, group_of, is_inter, world_rank_in};
 use crate::abi::{Comm, Group};
@@ -12,7 +12,7 @@ use std::collections::HashMap;
 
 /// The groups with whose processes those of each communicator communicate, by the number under which it is counted.
 #[derive(Default)]
-pub struct Unlisted {
+pub struct Elided {
     held: HashMap<u32, Held>,
 }
 
@@ -23,9 +23,9 @@ struct Held {
 }
 
 // SAFETY: handles of MPI are names of the library's objects, never dereferenced here.
-unsafe impl Send for Unlisted {}
+unsafe impl Send for Elided {}
 
-impl Unlisted {
+impl Elided {
     /// A communicator came to be.
     pub fn enter(&mut self, number: u32, comm: Comm) {
         let held = self.held.entry(number);

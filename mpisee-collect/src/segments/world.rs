@@ -36,6 +36,11 @@ pub fn worlds(mut segments: Vec<Segment>) -> Vec<World> {
 }
 
 impl World {
+    /// Of segments that are known to be of one world, one per rank.
+    pub fn of(segments: impl IntoIterator<Item = Segment>) -> World {
+        World { by_rank: segments.into_iter().map(|segment| (segment.header.world_rank, segment)).collect() }
+    }
+
     /// All segments, by rank.
     pub fn segments(&self) -> impl Iterator<Item = &Segment> {
         self.by_rank.values()

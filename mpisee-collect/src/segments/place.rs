@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 /// A call in which a thread is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Place {
+    /// The call.
     pub call: Call,
     /// The number of its communicator in the process, and the name; `None` where it is not known.
     pub comm: Option<(u32, String)>,
@@ -89,6 +90,7 @@ pub fn is_collective(call: Call) -> bool {
 /// Ranks that are in the same place.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Collected {
+    /// The ranks.
     pub ranks: RankSet,
     /// Whether their processes ended.
     pub ended: bool,

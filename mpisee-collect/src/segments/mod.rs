@@ -8,12 +8,15 @@ use anyhow::{Context, Result, bail};
 use mpisee_profile::gpu::{self, GpuFile, Part};
 use mpisee_profile::options::{Options, SETTINGS};
 use mpisee_profile::process;
-use mpisee_profile::segment::layout::HEADER_BYTES;
+use mpisee_profile::segment::layout::state::STARTING;
+use mpisee_profile::segment::layout::{HEADER_BYTES, Header};
+use mpisee_profile::segment::snapshot::Source;
 use mpisee_profile::segment::tables::names_can_be;
-use mpisee_profile::segment::{Snapshot, owner_of};
+use mpisee_profile::segment::{Snapshot, file_name, owner_of};
 use std::collections::HashSet;
 use std::fs::{File, Metadata, OpenOptions};
-use std::io::Read;
+use std::io::{Read, Write};
+use std::mem::offset_of;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -38,6 +41,8 @@ pub struct Segment {
     user: u32,
     /// Device and inode, by which the file is known again.
     identity: (u64, u64),
+    /// The copy of a segment that found no room for all of it.
+    copy: Option<PathBuf>,
 }
 
 /// A file that is skipped, and why.
@@ -130,6 +135,9 @@ fn look_at(path: &Path, user: u32, pid: u32, others_ended: bool) -> Result<Looke
         }
     }
     let (header, used) = Snapshot::read_header(words.as_slice())?;
+    if header.state == STARTING {
+        return empty(format!("process {pid} was in MPI_Init when it wrote the begin of it"));
+    }
     let used = used.saturating_sub(header.private_bytes);
     if header.pid != pid {
         bail!("its name is that of process {pid}, and it says that it is of process {}", header.pid);
@@ -156,7 +164,24 @@ fn look_at(path: &Path, user: u32, pid: u32, others_ended: bool) -> Result<Looke
         && process::look_at(pid).is_some_and(|seen| !seen.ended && seen.start == header.process_start);
     let path = path.to_owned();
     let identity = identity(&metadata);
-    Ok(Looked::Segment(Box::new(Segment { path, header, is_running, used, user, identity })))
+    Ok(Looked::Segment(Box::new(Segment { path, header, is_running, used, user, identity, copy: None })))
+}
+
+/// The begin of a segment.
+pub(crate) struct HeaderRead {
+    /// What it says.
+    pub header: Snapshot,
+    /// Bytes in use.
+    pub used: u64,
+    metadata: Metadata,
+}
+
+/// Reads the header of a segment of `user`.
+pub(crate) fn header_of(path: &Path, user: u32) -> Result<HeaderRead> {
+    let (file, metadata) = open(path, user)?;
+    let words = read(file, HEADER_BYTES as u64)?;
+    let (header, used) = Snapshot::read_header(words.as_slice())?;
+    Ok(HeaderRead { header, used, metadata })
 }
 
 /// Opens a file that is the user's alone. Neither follows a link nor waits for the other end of a pipe.
@@ -194,11 +219,68 @@ fn read(file: File, bytes: u64) -> Result<Vec<u64>> {
     Ok(words_of(&content))
 }
 
+/// Folders for copies of segments that found no room, tried in turn.
+const COPY_FOLDERS: [&str; 2] = ["/tmp", "/var/tmp"];
+
+fn copy_path(folder: &str, header: &Snapshot, user: u32) -> PathBuf {
+    Path::new(folder).join(file_name(user, header.pid, header.process_start))
+}
+
+fn find_copy(header: &Snapshot, user: u32) -> Option<(PathBuf, HeaderRead)> {
+    let copies = COPY_FOLDERS.iter().map(|folder| copy_path(folder, header, user));
+    let mut read = copies.filter_map(|path| Some((header_of(&path, user).ok()?, path)));
+    let is_of_process = |copy: &Snapshot| {
+        (copy.pid, copy.process_start, copy.boot) == (header.pid, header.process_start, header.boot)
+    };
+    read.find(|(copy, _)| is_of_process(&copy.header)).map(|(copy, path)| (path, copy))
+}
+
+/// Saves a copy of the own segment, a part of which is in private memory, where there is room.
+pub fn save_copy(segment: &impl Source) -> Result<()> {
+    let (header, _) = Snapshot::read_header(segment)?;
+    let mut words: Vec<u64> = (0..segment.words()).map(|index| segment.word(index)).collect();
+    words[offset_of!(Header, shared) / 8] = words[offset_of!(Header, used) / 8];
+    let bytes: Vec<u8> = words.into_iter().flat_map(u64::to_ne_bytes).collect();
+    let user = own_user()?;
+    let mut failure = None;
+    for path in COPY_FOLDERS.iter().map(|folder| copy_path(folder, &header, user)) {
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
+        let written = options.open(&path).and_then(|mut file| file.write_all(&bytes));
+        match written {
+            Ok(()) => return Ok(()),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => failure = Some(error),
+            Err(error) => {
+                let _ = std::fs::remove_file(&path);
+                failure = Some(error);
+            }
+        }
+    }
+    Err(failure.map_or_else(|| anyhow::anyhow!("there is no folder for it"), Into::into))
+}
+
 impl Segment {
+    /// The segment of a process at the end of MPI, which writes to it no more.
+    pub fn of_arrived(path: &Path, user: u32) -> Result<Segment> {
+        let HeaderRead { header, used, metadata } = header_of(path, user)?;
+        let identity = identity(&metadata);
+        if header.private_bytes > 0
+            && let Some((copy, HeaderRead { header, used, .. })) = find_copy(&header, user)
+        {
+            let (path, copy) = (path.to_owned(), Some(copy));
+            return Ok(Segment { path, header, is_running: false, used, user, identity, copy });
+        }
+        let used = used.saturating_sub(header.private_bytes);
+        if used > metadata.len() {
+            bail!("it is cut off: it has {} bytes and says that {used} are in use", metadata.len());
+        }
+        Ok(Segment { path: path.to_owned(), header, is_running: false, used, user, identity, copy: None })
+    }
+
     /// All that it says.
     pub fn read(&self) -> Result<Snapshot> {
-        let (file, metadata) = open(&self.path, self.user)?;
-        if identity(&metadata) != self.identity {
+        let (file, metadata) = open(self.copy.as_ref().unwrap_or(&self.path), self.user)?;
+        if self.copy.is_none() && identity(&metadata) != self.identity {
             bail!("another file took its name");
         }
         let words = read(file, self.used)?;
@@ -255,6 +337,9 @@ impl Segment {
     /// Deletes the file, and the one of its GPU kernels.
     pub fn remove(&self) -> Result<()> {
         let _ = std::fs::remove_file(self.gpu_path());
+        if let Some(copy) = &self.copy {
+            let _ = std::fs::remove_file(copy);
+        }
         let cannot = || format!("cannot remove '{}'", self.path.display());
         let metadata = std::fs::symlink_metadata(&self.path).with_context(cannot)?;
         if identity(&metadata) != self.identity {

@@ -1,0 +1,63 @@
+//! Where a profile goes.
+
+use mpisee_profile::ProfileError;
+use std::io::{Error, ErrorKind};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// The places for a profile that are left: the one that was asked for, and others if it cannot be there.
+pub struct Places {
+    left: std::vec::IntoIter<PathBuf>,
+    /// The file systems that are full or read-only, by device number.
+    useless: Vec<u64>,
+}
+
+impl Places {
+    /// `wanted`; else the same name in `folder`, the working directory, where users look first and which most often is on a
+    /// file system that lasts; in `$TMPDIR`; in `/tmp`; and beside the segments, in memory, which lasts least.
+    pub fn new(wanted: PathBuf, folder: PathBuf, segments: PathBuf) -> Self {
+        let name = wanted.file_name().unwrap_or_else(|| "profile.mpisee".as_ref()).to_owned();
+        let temporary = std::env::var_os("TMPDIR").filter(|path| !path.is_empty()).map(PathBuf::from);
+        let folders = [Some(folder), temporary, Some(PathBuf::from("/tmp")), Some(segments)];
+        let mut all = vec![wanted];
+        for folder in folders.into_iter().flatten() {
+            let place = folder.join(&name);
+            if !all.contains(&place) {
+                all.push(place);
+            }
+        }
+        Places { left: all.into_iter(), useless: Vec::new() }
+    }
+
+    /// Remembers why a profile could not be written at `place`: where a file system has no room, or none to write, no
+    /// other place on it is tried.
+    pub fn note(&mut self, place: &Path, error: &ProfileError) {
+        let is_of_file_system = |error: &Error| {
+            [ErrorKind::StorageFull, ErrorKind::QuotaExceeded, ErrorKind::ReadOnlyFilesystem]
+                .contains(&error.kind())
+        };
+        if let ProfileError::File { source, .. } = error
+            && is_of_file_system(source)
+        {
+            self.useless.extend(device(place));
+        }
+    }
+}
+
+impl Iterator for Places {
+    type Item = PathBuf;
+
+    fn next(&mut self) -> Option<PathBuf> {
+        let useless = &self.useless;
+        self.left.find(|place| device(place).is_none_or(|device| !useless.contains(&device)))
+    }
+}
+
+/// The number of the file system on which the directory would be.
+fn device(place: &Path) -> Option<u64> {
+    let folder = match place.parent()? {
+        folder if folder.as_os_str().is_empty() => Path::new("."),
+        folder => folder,
+    };
+    Some(std::fs::metadata(folder).ok()?.dev())
+}

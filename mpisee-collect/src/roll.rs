@@ -1,0 +1,114 @@
+//! The roll of a node: which ranks of a world have an active profiler there, by the segments that they keep.
+//!
+//! A profiler makes its segment before `MPI_Init`, which no rank leaves before all have entered it. So every rank that reads
+//! the roll at the end of MPI finds the same ranks on it, without a message between them.
+
+use crate::segments::{HeaderRead, header_of};
+use mpisee_profile::process;
+use mpisee_profile::segment::layout::state::{ARRIVED, STARTING};
+use mpisee_profile::segment::{Snapshot, owner_of};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// The longest wait for processes that are still in `MPI_Init` to say which rank they are.
+const MOST_STARTING: Duration = Duration::from_secs(5);
+/// The pause between two looks at them.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// A rank with an active profiler.
+#[derive(Debug)]
+pub struct Entry {
+    /// Its segment.
+    pub path: PathBuf,
+    /// What the header says.
+    pub header: Snapshot,
+}
+
+/// The ranks of one world on this node.
+#[derive(Debug, Default)]
+pub struct Roll {
+    /// Those of this process's namespace, by rank.
+    pub entries: BTreeMap<u32, Entry>,
+    /// Whether processes of another namespace, as in a container, may be of this world.
+    pub has_foreign: bool,
+    /// Whether processes of this job are still in `MPI_Init`.
+    has_starting: bool,
+}
+
+impl Roll {
+    /// Reads the segments in `directory` that are of the same world as `own`; waits a moment for those of which the rank is
+    /// not known yet.
+    pub fn call(directory: &Path, own: &Snapshot, user: u32) -> Roll {
+        let begin = Instant::now();
+        loop {
+            let roll = Roll::read(directory, own, user);
+            if !roll.has_starting || begin.elapsed() > MOST_STARTING {
+                return roll;
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    fn read(directory: &Path, own: &Snapshot, user: u32) -> Roll {
+        let mut roll = Roll::default();
+        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let owner = path.file_name().and_then(|name| owner_of(name.to_str()?));
+            let Some((_, pid)) = owner.filter(|&(owner, _)| owner == user) else { continue };
+            if let Ok(HeaderRead { header, .. }) = header_of(&path, user)
+                && header.pid == pid
+            {
+                roll.enter(own, path, header);
+            }
+        }
+        roll
+    }
+
+    fn enter(&mut self, own: &Snapshot, path: PathBuf, header: Snapshot) {
+        if header.boot != own.boot {
+            return;
+        }
+        if header.namespace != own.namespace {
+            self.has_foreign |= header.world_size == own.world_size && header.state != ARRIVED;
+            return;
+        }
+        let is_alive = || is_alive(&header);
+        if header.job != own.job || header.state != ARRIVED && !is_alive() {
+            return;
+        }
+        if header.state == STARTING {
+            self.has_starting = true;
+        } else if header.world_size == own.world_size {
+            let is_later = |known: &Entry| known.header.start_realtime_ns >= header.start_realtime_ns;
+            // A job of the same number that was killed may have left its segments.
+            if !self.entries.get(&header.world_rank).is_some_and(is_later) {
+                self.entries.insert(header.world_rank, Entry { path, header });
+            }
+        }
+    }
+
+    /// Ranks of this node, as the launcher reported to any of them; 0 if to none.
+    pub fn local_size(&self) -> u32 {
+        self.headers().map(|header| header.local_size).max().unwrap_or(0)
+    }
+
+    /// Whether any rank is to collect the profile by messages.
+    pub fn wants_messages(&self) -> bool {
+        self.headers().any(|header| header.by_messages)
+    }
+
+    /// Whether every rank on the roll is at the end of MPI.
+    pub fn has_arrived(&self) -> bool {
+        !self.has_starting && self.headers().all(|header| header.state == ARRIVED)
+    }
+
+    fn headers(&self) -> impl Iterator<Item = &Snapshot> {
+        self.entries.values().map(|entry| &entry.header)
+    }
+}
+
+/// Whether the process of a segment runs, as far as can be seen from here.
+fn is_alive(header: &Snapshot) -> bool {
+    process::look_at(header.pid).is_some_and(|seen| !seen.ended && seen.start == header.process_start)
+}

@@ -1,0 +1,189 @@
+//! The profile of a node's ranks, written from their segments by the last of them that comes to the end of MPI.
+//!
+//! No rank waits for another here, and none sends a message: each leaves its segment with all that it counted and goes on.
+
+use super::End;
+use super::report::in_numbers;
+use crate::gpu;
+use crate::message::say;
+use crate::process::Process;
+use crate::segment::Segment;
+use mpisee_collect::output::Places;
+use mpisee_collect::profile::{self, Written};
+use mpisee_collect::roll::Roll;
+use mpisee_collect::segments::{Segment as Left, World, missing, own_user, save_copy};
+use mpisee_profile::segment::Snapshot;
+use mpisee_profile::segment::layout::state;
+use mpisee_profile::segment::log::Fact;
+use mpisee_profile::writer::since_taken;
+use mpisee_profile::{ProfileError, RankSet};
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+
+/// The ranks of this process's world that have an active profiler on this node.
+pub fn roll(process: &Process) -> Roll {
+    match (Snapshot::read_header(&process.segment), own_user()) {
+        (Ok((own, _)), Ok(user)) if process.segment.is_in_file() => {
+            Roll::call(&process.options.segments, &own, user)
+        }
+        _ => Roll::default(),
+    }
+}
+
+/// Leaves the own counts in the segment, and writes the profile if all other ranks of the node have done so.
+pub fn arrive(process: &Process, end: End) {
+    gpu::complete(process);
+    log_wanted(process);
+    if !save_private(&process.segment) {
+        say(format_args!(
+            "rank {}: part of what it counted found no room in a file and is lost",
+            process.world_rank
+        ));
+    }
+    mark_arrived(process, end);
+    let roll = roll(process);
+    if roll.entries.is_empty() {
+        return say(format_args!(
+            "no profile of rank {}: its counters are in private memory, and not all ranks came to collect them",
+            process.world_rank
+        ));
+    }
+    if roll.has_arrived()
+        && let Some(_writes) = lock(&roll)
+    {
+        write(process, &roll);
+    }
+}
+
+fn mark_arrived(process: &Process, end: End) {
+    let header = process.segment.header();
+    let relaxed = Ordering::Relaxed;
+    header.end_realtime_ns.store(end.realtime_ns, relaxed);
+    header.end_monotonic_ns.store(end.moment.monotonic_ns, relaxed);
+    header.end_ticks.store(end.moment.ticks, relaxed);
+    header.is_unsteady.store(u64::from(end.is_unsteady), relaxed);
+    // Of two ranks that arrive at once each sees the other, or one sees both.
+    header.state.store(state::ARRIVED, Ordering::SeqCst);
+    std::sync::atomic::fence(Ordering::SeqCst);
+}
+
+/// Where the profile shall be, for the rank that writes it: the first rank's words hold.
+fn log_wanted(process: &Process) {
+    let folder = std::env::current_dir().unwrap_or_default();
+    let wanted = folder.join(super::place::wanted(process, &super::report::command_line()));
+    let text = format!("{}\0{}", wanted.display(), folder.display());
+    process.segment.log(&Fact::Wanted.record(text));
+}
+
+/// The right to write, which one process gets: a lock on the first rank's segment, as long as that is there.
+fn lock(roll: &Roll) -> Option<File> {
+    let path = &roll.entries.values().next()?.path;
+    let file = File::open(path).ok()?;
+    // SAFETY: the descriptor is open.
+    let is_locked = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0;
+    // Who had it before has written the profile and removed the file.
+    let is_there = || {
+        let (there, own) = (std::fs::symlink_metadata(path).ok()?, file.metadata().ok()?);
+        ((there.dev(), there.ino()) == (own.dev(), own.ino())).then_some(())
+    };
+    (is_locked && is_there().is_some()).then_some(file)
+}
+
+fn write(process: &Process, roll: &Roll) {
+    let Ok(user) = own_user() else { return };
+    let segments = roll.entries.values().map(|entry| Left::of_arrived(&entry.path, user));
+    let world = World::of(segments.filter_map(Result::ok));
+    let absent = missing(process.world_size, world.segments().map(|segment| segment.header.world_rank));
+    let why = (!absent.is_empty()).then(|| why_absent(process, roll, &absent));
+    let [wanted, folder] = first_wanted(process, &world);
+    let mut places = Places::new(wanted.clone(), folder, process.options.segments.clone());
+    let mut failures = Vec::new();
+    while let Some(place) = places.next() {
+        match profile::write(&world, &place, why.as_deref()) {
+            Ok(written) => {
+                world.segments().for_each(|segment| drop(segment.remove()));
+                return say_written(process, &world, &written, &place, why.as_deref(), &failures);
+            }
+            Err(error) => {
+                if let Some(error) = error.downcast_ref::<ProfileError>() {
+                    places.note(&place, error);
+                }
+                failures.push(format!("{error:#}"));
+            }
+        }
+    }
+    let segments = process.options.segments.display();
+    let first = failures.first().map_or("", String::as_str);
+    say(format_args!(
+        "no profile: {first}, nor at any other place; what the ranks counted is kept in {segments}; where there is \
+         room, run: mpisee-through recover {segments}"
+    ));
+}
+
+/// Where the first rank wants the profile, and its working directory.
+fn first_wanted(process: &Process, world: &World) -> [PathBuf; 2] {
+    let first = world.segments().next().and_then(|segment| segment.read().ok());
+    first.and_then(|snapshot| snapshot.program.wanted).unwrap_or_else(|| {
+        let wanted = super::place::wanted(process, &super::report::command_line());
+        [wanted, std::env::current_dir().unwrap_or_default()]
+    })
+}
+
+/// Why ranks are absent, as far as the node tells.
+fn why_absent(process: &Process, roll: &Roll, absent: &RankSet) -> String {
+    let ranks = absent.named();
+    let here = u64::from(roll.local_size());
+    let are_elsewhere = here > 0 && here < u64::from(process.world_size);
+    let has_lacking = here > roll.entries.len() as u64;
+    match (has_lacking, are_elsewhere) {
+        (true, false) => format!("{ranks} ran without an active profiler"),
+        (false, true) => format!("{ranks} ran on other nodes"),
+        _ => format!("{ranks} ran without an active profiler, or on other nodes"),
+    }
+}
+
+fn say_written(
+    process: &Process,
+    world: &World,
+    written: &Written,
+    place: &Path,
+    why_absent: Option<&str>,
+    failures: &[String],
+) {
+    for (rank, why) in &written.unreadable {
+        say(format_args!("rank {rank}: {why}; its counts are not in the profile"));
+    }
+    if process.options.quiet && failures.is_empty() {
+        return;
+    }
+    let ranks = in_numbers(world.segments().count() as u64 - written.unreadable.len() as u64);
+    let of = why_absent.map_or(String::new(), |why| format!(" of {} ({why})", process.world_size));
+    let since = since_taken(place, &written.directory);
+    let short = shortened(&written.directory);
+    let directory = short.display();
+    match failures.first() {
+        Some(why) => say(format_args!(
+            "{why}: the profile of {ranks}{of} is in {0} instead{since}; read it with: mpisee-through {0}",
+            written.directory.display()
+        )),
+        None => say(format_args!(
+            "profile of {ranks}{of} in {directory}{since}; read it with: mpisee-through {directory}"
+        )),
+    }
+}
+
+/// The path from the working directory, for something below it.
+fn shortened(path: &Path) -> PathBuf {
+    let folder = std::env::current_dir().unwrap_or_default();
+    path.strip_prefix(folder).map_or_else(|_| path.to_owned(), Path::to_owned)
+}
+
+/// Saves a copy of the segment where parts of it are in private memory; `false` if that fails.
+fn save_private(segment: &Segment) -> bool {
+    let header = segment.header();
+    let (used, shared) = (header.used.load(Ordering::Relaxed), header.shared.load(Ordering::Relaxed));
+    used == shared || !segment.is_in_file() || save_copy(segment).is_ok()
+}

@@ -1,0 +1,155 @@
+//! Members of a communicator: their world ranks, in its order.
+
+use super::{free_group, group_of, is_inter, size_of_group, translate};
+use crate::abi::{Comm, Group};
+use crate::communicator::Communicator;
+use crate::process::Process;
+use mpisee_profile::segment::log::{NONE, OUTSIDE, Runs};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// The members of a communicator.
+#[derive(Debug)]
+pub struct Members {
+    /// The own group, in its order.
+    pub own: Runs,
+    /// The other group of an intercommunicator.
+    pub remote: Option<Runs>,
+    /// Hash of both groups, equal on all members of this world.
+    pub hash: u64,
+}
+
+impl Members {
+    /// Of groups in their order.
+    pub fn new(own: Runs, remote: Option<Runs>) -> Members {
+        let mut members = Members { own, remote, hash: 0 };
+        members.hash = members.hashed();
+        members
+    }
+
+    /// Of a communicator, by MPI's groups, without communication.
+    pub fn of(process: &Process, comm: Comm) -> Members {
+        let world_ranks = |remote: bool| {
+            let group = group_of(comm, remote);
+            let itself = (!remote).then_some(process.world_rank);
+            let list = list(process, group, itself);
+            free_group(group);
+            list
+        };
+        Members::new(world_ranks(false), is_inter(comm).then(|| world_ranks(true)))
+    }
+
+    fn hashed(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        let (first, second) = match &self.remote {
+            Some(remote) if !self.own_comes_first() => (remote, Some(&self.own)),
+            remote => (&self.own, remote.as_ref()),
+        };
+        for group in std::iter::once(first).chain(second) {
+            match group.unlisted() {
+                0 => group.hash(&mut hasher),
+                // Each member knows itself as well; all of them know the first.
+                _ => (group.len(), group.get(0)).hash(&mut hasher),
+            }
+        }
+        hasher.finish()
+    }
+
+    fn groups(&self) -> impl Iterator<Item = &Runs> {
+        std::iter::once(&self.own).chain(&self.remote)
+    }
+
+    /// Whether there are processes of other worlds.
+    pub fn has_outsiders(&self) -> bool {
+        self.groups().any(|group| group.outsiders() > 0)
+    }
+
+    /// Whether this process keeps no list of who is in it.
+    pub fn is_elided(&self) -> bool {
+        self.groups().any(|group| group.unlisted() > 0)
+    }
+
+    /// Whether the own group is the one with the smallest world rank; one of another world has none.
+    pub fn own_comes_first(&self) -> bool {
+        self.remote.as_ref().is_none_or(|remote| self.own.comes_before(remote))
+    }
+
+    /// The smallest world rank.
+    pub fn smallest(&self) -> u32 {
+        self.groups().filter_map(Runs::min).min().unwrap_or(NONE)
+    }
+
+    /// The group with the smallest world rank.
+    fn first_group(&self) -> (&Runs, bool) {
+        match &self.remote {
+            Some(remote) if !self.own_comes_first() => (remote, true),
+            _ => (&self.own, false),
+        }
+    }
+}
+
+/// The world ranks of a group, of which `itself` may be one.
+fn list(process: &Process, group: Group, itself: Option<u32>) -> Runs {
+    let _ = itself;
+    let mut members = Runs::default();
+    translate(group, size_of_group(group), process.world_group, |rank| {
+        members.push(u32::try_from(rank).unwrap_or(OUTSIDE));
+    });
+    members
+}
+
+/// The smallest rank, in the parent, of a communicator's members, equal on all of them. Below an intercommunicator those
+/// members count that are in its group with the smallest world rank. Where either list is elided it is the rank of the
+/// first member.
+pub fn smallest_rank_in(
+    parent: &Communicator,
+    parent_members: &Members,
+    comm: Comm,
+    members: &Members,
+) -> u32 {
+    let (of_parent, is_remote) = parent_members.first_group();
+    // The members of an intercommunicator's child that were in that group of the parent.
+    let of_child = match &members.remote {
+        Some(remote) if is_remote => remote,
+        _ => &members.own,
+    };
+    if members.is_elided()
+        || parent_members.is_elided()
+        || members.has_outsiders()
+        || parent_members.has_outsiders()
+    {
+        let is_elided = members.is_elided() || parent_members.is_elided();
+        let child_remote = is_remote && members.remote.is_some();
+        return smallest_translated(parent, comm, is_remote, child_remote, is_elided);
+    }
+    if of_parent.is_ascending() {
+        let first = of_child.min();
+        // Of a merged intercommunicator, only a part is in that group.
+        if let Some(at) = first.and_then(|first| of_parent.position(first)) {
+            return at;
+        }
+    }
+    let set = of_child.to_set();
+    of_parent.iter().position(|rank| set.contains(rank)).map_or(NONE, |at| at as u32)
+}
+
+/// The same by MPI's groups: of all members, or of the first alone.
+fn smallest_translated(
+    parent: &Communicator,
+    comm: Comm,
+    parent_remote: bool,
+    child_remote: bool,
+    first_alone: bool,
+) -> u32 {
+    let group = group_of(comm, child_remote);
+    let parent_group = group_of(parent.comm, parent_remote && parent.is_inter());
+    let size = if first_alone { 1 } else { size_of_group(group) };
+    let mut least = NONE;
+    translate(group, size, parent_group, |rank| {
+        if let Ok(rank) = u32::try_from(rank) {
+            least = least.min(rank);
+        }
+    });
+    free_group(parent_group);
+    free_group(group);
+    least
+}
