@@ -26,6 +26,9 @@ const MOST_GROWTH: usize = 1 << 20;
 const LOG_CHUNK_BYTES: usize = 1 << 13;
 /// A chunk of counters is this large at least: 15 slots.
 const LEAST_COUNTERS_BYTES: usize = 1 << 10;
+/// Requests of which one is tried, while there is no address space: the program may free some, but a try takes system
+/// calls, and each call that is not counted makes a request.
+const REQUESTS_PER_TRY: u64 = 256;
 
 /// The segment. Its memory stays mapped until the process ends.
 pub struct Segment {
@@ -216,12 +219,11 @@ impl Source for Segment {
 }
 
 impl Growth {
-    /// Maps a further extent, of at least `least` bytes; `None` if there is no address space. Then it is tried again at
-    /// the 2nd, 4th, 8th … request from there: the program may free memory, but each try costs system calls.
+    /// Maps a further extent, of at least `least` bytes; `None` if there is no address space.
     fn extend(&mut self, extents: &Extents, least: usize) -> Option<()> {
         if self.refused > 0 {
             self.refused += 1;
-            if !self.refused.is_power_of_two() {
+            if !self.refused.is_multiple_of(REQUESTS_PER_TRY) {
                 return None;
             }
         }

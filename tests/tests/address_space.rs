@@ -36,9 +36,9 @@ fn the_profiler_takes_little_address_space() {
 #[test]
 fn a_limit_after_init_leaves_the_program_its_memory() {
     on_each_mpi(|mpi| {
-        let finished = run(mpi, "limit").ranks(2).profiled();
+        let finished = run(mpi, "limit").profiled();
         assert!(finished.stdout.contains("256 MiB: ok\n"), "{}", finished.stdout);
-        assert_eq!(broadcasts(finished.tables()), 2 * BROADCASTS);
+        assert_eq!(broadcasts(finished.tables()), BROADCASTS);
         assert!(finished.tables().run.not_seen.is_empty(), "{:?}", finished.tables().run.not_seen);
         finished.check();
     });
@@ -73,8 +73,8 @@ fn without_address_space_calls_are_not_seen_until_there_is_some_again() {
         assert!(!said.contains("cannot grow"), "{said}");
         let tables = finished.tables();
         let unseen = tables.run.not_seen.get(NO_ROOM).copied().unwrap_or(0);
-        assert!(unseen > 0 && unseen < BROADCASTS / 2 + COMMS * KINDS, "{unseen}");
+        // Of the second time what the profiler needs to find out that there is address space again.
+        assert!(unseen > 0 && unseen <= COMMS * KINDS + 256, "{unseen}");
         assert_eq!(broadcasts(tables) + unseen, BROADCASTS);
-        assert!(broadcasts(tables) > BROADCASTS / 2, "{unseen} not seen");
     });
 }

@@ -1,5 +1,4 @@
 use super::*;
-use mpisee_profile::segment::layout::SLOT_BYTES;
 use std::path::PathBuf;
 
 struct Folder(PathBuf);
@@ -142,7 +141,7 @@ fn without_the_file_growth_goes_on_in_private_memory_and_the_file_is_whole() {
 }
 
 #[test]
-fn without_address_space_chunks_are_refused_and_tried_again_ever_more_seldom() {
+fn without_address_space_chunks_are_refused_and_now_and_then_tried_again() {
     let folder = Folder::new("refused");
     let segment = folder.segment();
     let before = {
@@ -156,9 +155,9 @@ fn without_address_space_chunks_are_refused_and_tried_again_ever_more_seldom() {
     assert!(growth.has_said_refused && growth.full.is_none(), "the file is not to blame");
     (growth.mapped, growth.used) = (before, before);
     drop(growth);
-    // Five requests so far: it is tried again with the eighth.
-    let granted: Vec<bool> = (0..4).map(|_| segment.counters(SLOT_BYTES * 64).is_some()).collect();
-    assert_eq!(granted, [false, false, true, true]);
+    let granted = (5..).find(|_| segment.counters(1 << 12).is_some());
+    assert_eq!(granted, Some(REQUESTS_PER_TRY - 1), "one of these is tried");
+    assert!(segment.counters(1 << 12).is_some());
     segment.remove();
 }
 

@@ -1,6 +1,6 @@
 /* Takes the address space away, once MPI has it all: address_space TROUBLE, with `none`, `limit` (8 GiB for the process
- * from then on), `exhaust` (not a byte more, while COMMS communicators get their first messages, then as before; for one
- * process). Prints the process's size in KiB after MPI_Init, and whether 256 MiB can be had under the limit.
+ * from then on), `exhaust` (not a byte more, while COMMS communicators get their first messages, then as before). For one
+ * process. Prints the process's size in KiB after MPI_Init, and whether 256 MiB can be had under the limit.
  */
 #include "../p2p.h"
 #include <malloc.h>
