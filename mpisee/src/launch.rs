@@ -7,6 +7,7 @@ use crate::failure::Failure;
 use crate::flavours::{Flavour, Installation, LIBRARY};
 use crate::gpu::Asked;
 use crate::program::Program;
+use crate::sanitizer::{self, Arrangement};
 use crate::signals;
 use mpisee_profile::options::{Options, variables};
 use mpisee_profile::process;
@@ -51,7 +52,12 @@ pub fn launch(run: Run) -> Result<Infallible, Failure> {
             run.program.display()
         )),
         Ok(Flavour { profiler, .. }) => {
-            command.env("LD_PRELOAD", preload(profiler, &std::env::var_os("LD_PRELOAD").unwrap_or_default()));
+            let inherited = |name: &str| std::env::var_os(name).unwrap_or_default();
+            let arrangement = Arrangement::of(&program.kind);
+            command.env("LD_PRELOAD", preload(profiler, &arrangement, &inherited("LD_PRELOAD")));
+            if arrangement == Arrangement::Option {
+                command.env(sanitizer::OPTIONS, sanitizer::options(&inherited(sanitizer::OPTIONS)));
+            }
             let options = options(&run.variables);
             let asked = Asked { folder: &installation.folder, options: &options, variable: &variable };
             match options.gpu.then(|| asked.prepare()) {
@@ -88,16 +94,22 @@ fn separates(byte: &u8) -> bool {
     *byte == b' ' || *byte == b':'
 }
 
-fn can_be_preloaded(profiler: &Path) -> bool {
-    !profiler.as_os_str().as_bytes().iter().any(separates)
+/// Whether LD_PRELOAD can hold a path.
+pub fn can_be_preloaded(library: &Path) -> bool {
+    !library.as_os_str().as_bytes().iter().any(separates)
 }
 
 /// LD_PRELOAD with the profiler before what was there, and without another profiler: with two of them,
-/// every call would count twice.
-fn preload(profiler: &Path, before: &OsStr) -> OsString {
+/// every call would count twice. A sanitizer's runtime that insists on being first goes before the profiler.
+fn preload(profiler: &Path, arrangement: &Arrangement, before: &OsStr) -> OsString {
     let before = before.as_bytes().split(separates).filter(|entry| !entry.is_empty()).map(OsStr::from_bytes);
     let others = before.filter(|entry| Path::new(entry).file_name() != Some(OsStr::new(LIBRARY)));
-    let entries: Vec<_> = std::iter::once(profiler.as_os_str()).chain(others).collect();
+    let (mut first, others): (Vec<&OsStr>, Vec<&OsStr>) =
+        others.partition(|entry| sanitizer::is_runtime(entry));
+    if let (Arrangement::First(runtime), true) = (arrangement, first.is_empty()) {
+        first.push(runtime);
+    }
+    let entries: Vec<_> = first.into_iter().chain([profiler.as_os_str()]).chain(others).collect();
     entries.join(OsStr::new(":"))
 }
 
@@ -107,10 +119,22 @@ mod tests {
 
     #[test]
     fn the_profiler_goes_first_and_is_there_once() {
-        let with = |before: &str| preload(Path::new("/a/libmpisee.so"), before.as_ref());
+        let with = |before: &str| preload(Path::new("/a/libmpisee.so"), &Arrangement::None, before.as_ref());
         assert_eq!(with(""), "/a/libmpisee.so");
         assert_eq!(with("/x/libx.so liby.so"), "/a/libmpisee.so:/x/libx.so:liby.so");
         assert_eq!(with("/b/libmpisee.so:/x/libx.so"), "/a/libmpisee.so:/x/libx.so");
+    }
+
+    #[test]
+    fn a_runtime_that_insists_goes_before_the_profiler_once() {
+        let first = Arrangement::First("/l/libasan.so.5".into());
+        let with =
+            |arrangement, before: &str| preload(Path::new("/a/libmpisee.so"), arrangement, before.as_ref());
+        assert_eq!(with(&first, "liby.so"), "/l/libasan.so.5:/a/libmpisee.so:liby.so");
+        assert_eq!(with(&first, "liby.so libasan.so.5"), "libasan.so.5:/a/libmpisee.so:liby.so");
+        // For an extension of Python the user preloads it.
+        let none = Arrangement::None;
+        assert_eq!(with(&none, "/l/libasan.so.8:liby.so"), "/l/libasan.so.8:/a/libmpisee.so:liby.so");
     }
 
     #[test]

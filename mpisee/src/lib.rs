@@ -11,6 +11,7 @@ mod flavours;
 mod gpu;
 mod launch;
 mod program;
+mod sanitizer;
 mod signals;
 
 use cli::Wanted;

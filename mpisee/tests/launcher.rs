@@ -245,6 +245,26 @@ fn what_the_program_is_linked_with_decides_also_through_another_library() {
 }
 
 #[test]
+fn a_runtime_that_insists_on_being_first_is_arranged_with() {
+    let installed = Installation::of(&[OPEN_MPI]);
+    let print = "#include <stdio.h>\n#include <stdlib.h>\nint checks(void);\n\
+                 int main(void) { const char *options = getenv(\"ASAN_OPTIONS\");\n\
+                 printf(\"%s %s\\n\", getenv(\"LD_PRELOAD\"), options ? options : \"\"); return checks(); }";
+    let profiler = installed.profiler(OPEN_MPI);
+    let old = installed.library("libasan.so.5", "int checks(void) { return 0; }", &[]);
+    let program = installed.program("old", print, &[&old]);
+    let run = installed.mpisee(&[&program]).variable("LD_PRELOAD", "libnowhere.so").run();
+    assert_eq!(run.stdout, format!("{old}:{profiler}:libnowhere.so \n"), "{run:?}");
+
+    // One that knows the option need not be preloaded, so that the program's children are spared.
+    let source = "const char *option = \"verify_asan_link_order\"; int checks(void) { return 0; }";
+    let new = installed.library("libasan.so.8", source, &[]);
+    let program = installed.program("new", print, &[&new]);
+    let run = installed.mpisee(&[&program]).variable("ASAN_OPTIONS", "detect_leaks=0").run();
+    assert_eq!(run.stdout, format!("{profiler} verify_asan_link_order=0:detect_leaks=0\n"), "{run:?}");
+}
+
+#[test]
 fn a_static_program_is_said_to_be_one() {
     let installed = Installation::of(&[OPEN_MPI]);
     let program = installed.program("app", "int main(void) { return 7; }", &["-static"]);
