@@ -40,6 +40,7 @@ use std::sync::Arc;
 mod creation_kind;
 mod duplication;
 mod elided;
+mod members;
 mod membership;
 mod row_sharing;
 
@@ -187,7 +188,7 @@ fn describe(
         }
         _ => NONE,
     };
-    let created = Created {
+    let mut created = Created {
         parent: parent.and_then(|parent| process.row_sharing.row_of(parent.id)).unwrap_or(NONE),
         letter: kind.letter,
         n: number.n,
@@ -199,6 +200,11 @@ fn describe(
         remote: members.remote.clone(),
         ..Created::with_world(0, rank, Runs::default())
     };
+    let mut members = members;
+    if let Some(condensed) = created.condensed(process.options.listed as usize) {
+        members = Arc::new(members.condensed(&condensed));
+        created = condensed;
+    }
     let is_seen = parent.is_none_or(Communicator::is_logged);
     Described { communicator, created, members, topology, is_seen }
 }

@@ -218,6 +218,11 @@ impl Runs {
         self.0.iter().map(|run| u64::from(run.count)).sum()
     }
 
+    /// The number of runs.
+    pub fn run_count(&self) -> usize {
+        self.0.len()
+    }
+
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -211,7 +211,7 @@ fn start(started: Started, sessions_alone: Option<Group>) {
     // Each session has a level of its own; the careful one holds.
     let thread_level = if has_world { thread_level() } else { "multiple" };
     let record = options.record;
-    let row_sharing = RowSharing::new(&options);
+    let row_sharing = RowSharing::new();
     let installed = process::install(Process {
         options,
         predefined,

@@ -1,10 +1,11 @@
 //! Members of a communicator: their world ranks, in its order.
 
+use super::members::{self, Listed};
 use super::{free_group, group_of, is_inter, size_of_group, translate};
 use crate::abi::{Comm, Group};
 use crate::communicator::Communicator;
 use crate::process::Process;
-use mpisee_profile::segment::log::{NONE, OUTSIDE, Runs};
+use mpisee_profile::segment::log::{Created, NONE, OUTSIDE, Runs};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// The members of a communicator.
@@ -16,14 +17,26 @@ pub struct Members {
     pub remote: Option<Runs>,
     /// Hash of both groups, equal on all members of this world.
     pub hash: u64,
+    /// Whether the hash is that of all members in their order.
+    pub is_exact: bool,
 }
+
+/// Comparisons that translating a list without order may take, in MPI libraries that compare each member with each process
+/// of the world: some milliseconds.
+const MOST_COMPARISONS: u64 = 1 << 22;
 
 impl Members {
     /// Of groups in their order.
     pub fn new(own: Runs, remote: Option<Runs>) -> Members {
-        let mut members = Members { own, remote, hash: 0 };
+        let mut members = Members { own, remote, hash: 0, is_exact: true };
         members.hash = members.hashed();
+        members.is_exact = !members.is_elided();
         members
+    }
+
+    /// The same members as they are logged where no list of them is kept.
+    pub fn condensed(&self, logged: &Created) -> Members {
+        Members { own: logged.group.clone(), remote: logged.remote.clone(), ..*self }
     }
 
     /// Of a communicator, by MPI's groups, without communication.
@@ -89,12 +102,23 @@ impl Members {
 
 /// The world ranks of a group, of which `itself` may be one.
 fn list(process: &Process, group: Group, itself: Option<u32>) -> Runs {
-    let _ = itself;
-    let mut members = Runs::default();
-    translate(group, size_of_group(group), process.world_group, |rank| {
-        members.push(u32::try_from(rank).unwrap_or(OUTSIDE));
-    });
-    members
+    let (size, world_size) = (size_of_group(group), process.world_size);
+    let most_runs = process.options.listed as usize;
+    match members::list(group, size, process.world_group, world_size, most_runs) {
+        Listed::Runs(runs) => runs,
+        Listed::Elided { size, first }
+            if first != OUTSIDE && u64::from(size) * u64::from(world_size) > MOST_COMPARISONS =>
+        {
+            Runs::elided(size, first, itself)
+        }
+        Listed::Elided { .. } => {
+            let mut members = Runs::default();
+            translate(group, size, process.world_group, |rank| {
+                members.push(u32::try_from(rank).unwrap_or(OUTSIDE));
+            });
+            members
+        }
+    }
 }
 
 /// The smallest rank, in the parent, of a communicator's members, equal on all of them. Below an intercommunicator those

@@ -15,7 +15,6 @@ use crate::process::Process;
 use crate::segment::Segment;
 use crate::topology::Kind;
 use mpisee_profile::RankSet;
-use mpisee_profile::options::Options;
 use mpisee_profile::segment::key::{FIRST_PASSING, MOST_COMMUNICATORS, Meaning};
 use mpisee_profile::segment::layout::folded;
 use mpisee_profile::segment::log::{Created, NONE, OUTSIDE, Record};
@@ -60,8 +59,6 @@ struct State {
     degrees: HashMap<u32, String>,
     /// Those whose members are not listed here.
     elided: Elided,
-    /// The longest list of members that is kept, in runs.
-    most_runs: usize,
     names: HashMap<u32, String>,
     counters: Counters,
 }
@@ -152,7 +149,7 @@ pub enum RowChoice {
 }
 
 impl RowSharing {
-    pub fn new(options: &Options) -> Self {
+    pub fn new() -> Self {
         RowSharing {
             state: Mutex::new(State {
                 rows: Vec::new(),
@@ -165,7 +162,6 @@ impl RowSharing {
                 labels: HashMap::new(),
                 degrees: HashMap::new(),
                 elided: Elided::default(),
-                most_runs: options.listed as usize,
                 names: HashMap::new(),
                 counters: Counters::new(),
             }),
@@ -227,7 +223,7 @@ impl RowSharing {
             return RowChoice::Single { n };
         }
         // An elided list does not tell whether the order of the members is the same.
-        if new.members.is_elided() {
+        if !new.members.is_exact {
             return state.changing(segment, generation, new);
         }
         let created = Created { n, ..new.created.clone() };
@@ -448,7 +444,7 @@ impl State {
         created: Created,
     ) -> Option<u32> {
         let id = self.rows.len() as u32;
-        let created = Created { id, ..created.condensed(self.most_runs).unwrap_or(created) };
+        let created = Created { id, ..created };
         if id >= FIRST_PASSING || !segment.log(&Record::Created(created)) {
             return None;
         }
