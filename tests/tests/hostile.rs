@@ -420,6 +420,10 @@ fn two_sessions_without_a_profile() {
             return;
         }
         for (argument, ranks) in [("threads", 1), ("threads", 1), ("threads", 1), ("again", 2)] {
+            // MPICH 4.0 cannot begin again.
+            if argument == "again" && mpi.name.starts_with("mpich-4.0") {
+                continue;
+            }
             let place = Place::new();
             let case = case("two_sessions", ranks).argument(argument);
             let plain = case.prepare(mpi, &place).plain();
