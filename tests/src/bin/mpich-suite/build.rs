@@ -59,7 +59,6 @@ impl Suite {
             // A test that spawns others needs all of the directory's programs.
             if directory.ends_with("spawn") {
                 programs.insert("all");
-                programs.insert("check-am");
             }
             let mut make = make(self.jobs);
             make.arg("TESTS=").args(programs);

@@ -8,8 +8,17 @@ use std::path::Path;
 use std::sync::Mutex;
 
 /// The columns of the table: verdicts as they stand in the results, and one for what `mpisee-through check` found.
-const COLUMNS: [&str; 8] =
-    ["same", "fails alike", "hangs alike", "not built", "left out", "unsteady", "DIFFERS", "CHECK"];
+const COLUMNS: [&str; 9] = [
+    "same",
+    "fails alike",
+    "hangs alike",
+    "not built",
+    "left out",
+    "unsteady",
+    "SOMETIMES",
+    "DIFFERS",
+    "CHECK",
+];
 
 /// The results of this and of earlier runs.
 pub struct Results {
@@ -59,7 +68,11 @@ impl Results {
 }
 
 fn is_difference(row: &Value) -> bool {
-    row["verdict"] == "DIFFERS" || !row["check"].as_array().is_none_or(Vec::is_empty)
+    is_different(row) || !row["check"].as_array().is_none_or(Vec::is_empty)
+}
+
+fn is_different(row: &Value) -> bool {
+    row["verdict"] == "DIFFERS" || row["verdict"] == "SOMETIMES"
 }
 
 fn print_table(mpi: &str, rows: &[&Value]) {
@@ -89,7 +102,7 @@ fn print_table(mpi: &str, rows: &[&Value]) {
 
 fn print_difference(row: &Value) {
     println!("\n{} {}: {}", text(&row["mpi"]), text(&row["test"]), text(&row["verdict"]));
-    if row["verdict"] == "DIFFERS" {
+    if is_different(row) {
         for side in ["without", "with"] {
             for outcome in row[side].as_array().into_iter().flatten() {
                 println!("  {side}: exit code {}, {} s", outcome["code"], outcome["seconds"]);
