@@ -13,6 +13,9 @@ const LIMIT: Duration = Duration::from_secs(1800);
 /// gfortran takes the untyped buffers of mpif.h for errors.
 const FORTRAN_FLAGS: &str = "-w -O1 -fallow-argument-mismatch";
 
+/// Open MPI's mpi.h turns functions of MPI 1 into errors, but its library has them.
+const FLAGS: &str = "-DOMPI_OMIT_MPI1_COMPAT_DECLS=0";
+
 /// The suite configured for an MPI, in a directory of its own.
 pub struct Suite {
     /// Where the programs are.
@@ -30,6 +33,7 @@ impl Suite {
             let mut configure = Command::new("sh");
             configure.arg(f08_configure(source, work)).arg(format!("--srcdir={}", source.display()));
             configure.args(["--disable-shared", "--enable-fortran=all", "--enable-threads=multiple"]);
+            configure.arg(format!("CPPFLAGS={FLAGS}"));
             configure.args(["FFLAGS", "FCFLAGS"].map(|name| format!("{name}={FORTRAN_FLAGS}")));
             let wrappers =
                 [("MPICC", "mpicc"), ("MPICXX", "mpicxx"), ("MPIF77", "mpif77"), ("MPIFC", "mpifort")];
