@@ -100,6 +100,8 @@ impl Setting<'_> {
         let segments = tempfile::tempdir_in("/dev/shm").expect("a temporary folder in memory");
         self.link_programs(test, scratch.path());
         let mut command = self.command(test, profiled, &segments);
+        // Open MPI's launchers that run at once get in each other's way where they share this folder.
+        command.env("OMPI_MCA_orte_tmpdir_base", scratch.path());
         command.current_dir(scratch.path());
         command.env(MARK, scratch.path());
         let printed = scratch.path().join("printed-by-all");
