@@ -164,7 +164,7 @@ impl Setting<'_> {
             }
             // Time that others on a busy machine took is no time that the program had, within reason.
             let elapsed = begin.elapsed();
-            if elapsed > limit && (elapsed > limit * 4 || elapsed > limit + starved(scratch)) {
+            if elapsed > limit && (elapsed > limit * 2 || elapsed > limit + starved(scratch)) {
                 break None;
             }
             std::thread::sleep(Duration::from_millis(if elapsed > limit { 1000 } else { 10 }));

@@ -53,6 +53,9 @@ struct Arguments {
     /// Tests whose names contain this ("coll/allred 4"); may be given again (default: all)
     #[arg(long, value_name = "PART")]
     test: Vec<String>,
+    /// Leave out tests whose names contain this; may be given again
+    #[arg(long, value_name = "PART")]
+    without: Vec<String>,
     /// The lists of tests; testlist.dtp and testlist.cvar are further ones; may be given again
     #[arg(long, value_name = "NAME", default_value = "testlist")]
     list: Vec<String>,
@@ -146,6 +149,7 @@ fn wanted(setting: &Setting, directory: &Path, arguments: &Arguments, results: &
     let done = results.done(&setting.mpi.name);
     let is_wanted = |name: &String| {
         !done.contains(name)
+            && !arguments.without.iter().any(|part| name.contains(part))
             && (arguments.test.is_empty() || arguments.test.iter().any(|part| name.contains(part)))
     };
     let mut tests = list::read(&arguments.source, &setting.suite.build, directory, &arguments.list);
