@@ -162,9 +162,8 @@ impl Setting<'_> {
             if let Some(status) = child.try_wait().expect("it is our child") {
                 break status.code().or(status.signal().map(|signal| 128 + signal));
             }
-            // Time that others on a busy machine took is no time that the program had, within reason.
             let elapsed = begin.elapsed();
-            if elapsed > limit && (elapsed > limit * 2 || elapsed > limit + starved(scratch)) {
+            if elapsed > limit * 2 || (elapsed > limit && is_late(scratch, elapsed, limit)) {
                 break None;
             }
             std::thread::sleep(Duration::from_millis(if elapsed > limit { 1000 } else { 10 }));
@@ -252,13 +251,14 @@ fn marked(scratch: &Path) -> Vec<u32> {
         .collect()
 }
 
-/// How long the process that waited longest for a core has done so.
-fn starved(scratch: &Path) -> Duration {
+/// Whether a run takes longer than it may even without the time for which a process of it waited for a core that
+/// others had. A run whose processes have just ended is not late.
+fn is_late(scratch: &Path, elapsed: Duration, limit: Duration) -> bool {
     let waited = marked(scratch).into_iter().filter_map(|process| {
         let times = std::fs::read_to_string(format!("/proc/{process}/schedstat")).ok()?;
         times.split_whitespace().nth(1)?.parse().ok()
     });
-    Duration::from_nanos(waited.max().unwrap_or_default())
+    waited.max().is_some_and(|waited_ns| elapsed > limit + Duration::from_nanos(waited_ns))
 }
 
 fn lines(bytes: &[u8]) -> Vec<String> {
