@@ -12,6 +12,9 @@ mod shared;
 
 use shared::SharedHandles;
 
+/// In place of the address of a request that is not known.
+const NO_PLACE: usize = 0;
+
 /// What a request stands for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -147,8 +150,26 @@ impl Requests {
         if abi::is_shared_request(request) {
             self.shared.add(key, place.address(), started().owner());
         } else {
-            self.table.insert_with(key, started);
+            self.table.insert_or(key, started, |started| self.add_again(key, place, started));
         }
+    }
+
+    /// Adds a request whose handle another open one has. As a rule that one completed unseen, and its entry is out of
+    /// date. A handle that is no object of its own stands for both: all that it ever stands for is complete already.
+    #[cold]
+    #[inline(never)]
+    fn add_again(&self, key: u64, place: Place<Request>, started: Started) -> bool {
+        let has_bytes_to_come = started.kind.completion_tells() || started.persistent;
+        if has_bytes_to_come || !abi::learn_shared_request(key) {
+            return self.table.insert(key, started);
+        }
+        if let Some(first) = self.table.remove(key).filter(|first| first.active && !first.persistent) {
+            // Where the first one is kept is not known. Those that come after it are found by their places, so that it
+            // is the oldest of those that are not.
+            self.shared.add(key, NO_PLACE, first.owner());
+        }
+        self.shared.add(key, place.address(), started.owner());
+        true
     }
 
     /// What the request at `place` stands for. Not yet taken out: a test may leave it open.

@@ -168,6 +168,12 @@ impl<V: Copy + 'static> Table<V> {
     /// in larger pieces, waits for the processor's stores.
     #[inline(always)]
     pub fn insert_with(&self, key: u64, make: impl FnOnce() -> V) -> bool {
+        self.insert_or(key, make, |value| self.replace_or_insert(key, value))
+    }
+
+    /// As [`Table::insert_with`], but where there is an entry at `key` already, `again` decides what to do with the value.
+    #[inline(always)]
+    pub fn insert_or(&self, key: u64, make: impl FnOnce() -> V, again: impl FnOnce(V) -> bool) -> bool {
         let mut free = None;
         for number in 0..LEVELS {
             let Some(level) = self.level(number) else { break };
@@ -175,7 +181,7 @@ impl<V: Copy + 'static> Table<V> {
             for way in 0..WAYS {
                 let there = bucket.keys[way].load(Ordering::Acquire);
                 if there == key {
-                    return self.replace_or_insert(key, make());
+                    return again(make());
                 }
                 if there == 0 && free.is_none() {
                     free = Some((bucket, way));

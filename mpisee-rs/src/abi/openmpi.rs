@@ -29,8 +29,12 @@ pub const FORTRAN_STATUS_IGNORE: &[&CStr] = &[
 /// `MPI_COMBINER_NAMED`.
 pub const COMBINER_NAMED: c_int = 0;
 
-/// The request that stands for everything that was complete when it was started.
-static EMPTY_REQUEST: AtomicU64 = AtomicU64::new(0);
+/// The requests that stand for whatever was complete when it was started; 0 is none. `ompi_request_empty` is known from the
+/// start. Others are learnt, since nobody exports their names: pml/ucx has one for sends, Open MPI 5 may have another.
+static SHARED_REQUESTS: [AtomicU64; 4] = [const { AtomicU64::new(0) }; 4];
+/// The lowest of them, and how far above it the highest is.
+static LOWEST: AtomicU64 = AtomicU64::new(u64::MAX);
+static SPAN: AtomicU64 = AtomicU64::new(0);
 
 /// Whether the text of `MPI_Get_library_version` is that of a library with this binary interface.
 pub fn is_named_in(version: &str) -> bool {
@@ -43,7 +47,9 @@ pub fn resolve(_has_world: bool) -> Option<Predefined> {
         // The program's own copy of the object, if it was linked with one, is the one that counts.
         Some(from_bits(symbol::data(name)? as u64))
     }
-    EMPTY_REQUEST.store(address::<u64>(c"ompi_request_empty").unwrap_or(0), Ordering::Relaxed);
+    if let Some(empty) = address::<u64>(c"ompi_request_empty") {
+        learn(empty);
+    }
     Some(Predefined {
         world: address::<Comm>(c"ompi_mpi_comm_world")?,
         itself: address::<Comm>(c"ompi_mpi_comm_self")?,
@@ -83,9 +89,39 @@ from_fortran! {
 }
 
 /// Whether other requests may have the same handle at the same time.
+///
+/// PERF: as a rule no other request lies between the objects of libraries, so that one comparison tells.
 #[inline]
 pub fn is_shared_request(request: Request) -> bool {
-    super::bits(request) == EMPTY_REQUEST.load(Ordering::Relaxed)
+    let key = super::bits(request);
+    key.wrapping_sub(LOWEST.load(Ordering::Relaxed)) <= SPAN.load(Ordering::Relaxed) && is_learnt(key)
+}
+
+#[cold]
+#[inline(never)]
+fn is_learnt(key: u64) -> bool {
+    SHARED_REQUESTS.iter().any(|known| known.load(Ordering::Relaxed) == key)
+}
+
+/// Two open requests have this handle: from now on it is one of several requests, if it is not the address of an object
+/// that was made for one of them. Those are allocated; an object in a library's own data is there once for all.
+pub fn learn_shared_request(key: u64) -> bool {
+    symbol::is_static(std::ptr::without_provenance(key as usize)) && learn(key)
+}
+
+/// Keeps the handle; false if there is no room for it.
+fn learn(key: u64) -> bool {
+    let is_place = |place: &AtomicU64| {
+        let there = place.compare_exchange(0, key, Ordering::Relaxed, Ordering::Relaxed);
+        there.is_ok() || there == Err(key)
+    };
+    let found = SHARED_REQUESTS.iter().any(is_place);
+    let known = || SHARED_REQUESTS.iter().map(|known| known.load(Ordering::Relaxed)).filter(|&key| key != 0);
+    let (lowest, highest) = (known().min().unwrap_or(u64::MAX), known().max().unwrap_or(0));
+    // In this order no handle that was known is unknown for a moment.
+    SPAN.store(highest.saturating_sub(lowest), Ordering::Release);
+    LOWEST.store(lowest, Ordering::Release);
+    found
 }
 
 /// The bytes that arrived, from the status of a completed receive, or that a completed access to a file

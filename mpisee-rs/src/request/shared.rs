@@ -279,6 +279,20 @@ mod tests {
     }
 
     #[test]
+    fn one_whose_place_is_unknown_is_the_one_that_no_place_tells() {
+        for last_first in [false, true] {
+            let open = SharedHandles::new();
+            open.add(9, crate::request::NO_PLACE, of(1));
+            open.add(9, 200, of(2));
+            let mut taken = [(100, 1), (200, 2)];
+            if last_first {
+                taken.reverse();
+            }
+            assert!(taken.iter().all(|&(place, expected)| take(&open, 9, place) == Some(expected)));
+        }
+    }
+
+    #[test]
     fn another_handle_is_not_taken() {
         let open = SharedHandles::new();
         open.add(9, 100, of(1));
