@@ -33,6 +33,7 @@ mod region;
 mod request;
 mod segment;
 mod slot;
+mod stack;
 mod symbol;
 mod sync;
 mod table;

@@ -5,20 +5,18 @@ use crate::argument::Place;
 use crate::clock;
 use crate::communicator::{Communicator, Known};
 use crate::counters::{add, update};
-use crate::meaning::completion::Scratch;
 use crate::naming::{self, CreationKind, Number};
 use crate::process::{self, COMMUNICATORS, Process, REQUESTS};
 use crate::request::Started;
-use crate::thread::{Inside, Thread};
+use crate::thread::{Borrowed, Inside, Thread};
 use mpisee_profile::Operation;
 use mpisee_profile::rows::Memory;
 use mpisee_profile::segment::key::size_class;
 use mpisee_profile::segment::layout::{call, peer};
 use mpisee_profile::segment::now::{self, UNKNOWN};
 use mpisee_profile::segment::{CallKey, Key, NotSeen, PeerKey};
-use std::cell::RefMut;
 use std::ffi::c_int;
-use std::mem::MaybeUninit;
+use std::mem::{self, MaybeUninit};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -97,7 +95,7 @@ impl Call {
     pub fn time<R>(&self, operation: Operation, communicator: u32, call: impl FnOnce() -> R) -> (R, u64) {
         let start = clock::ticks();
         self.inside.thread.say(now::Call::Counted(operation), communicator, start);
-        let result = call();
+        let result = returning(call);
         (result, clock::since(start))
     }
 
@@ -116,10 +114,9 @@ impl Call {
         self.process.predefined.request_null
     }
 
-    /// The thread's room for arrays; `None` if a call never came back from where it was used, as after a
-    /// longjmp out of an error handler.
-    pub fn scratch(&self) -> Option<RefMut<'static, Scratch>> {
-        self.inside.thread.scratch.try_borrow_mut().ok()
+    /// The thread's room for arrays.
+    pub fn scratch(&self) -> Borrowed {
+        self.inside.thread.scratch()
     }
 
     /// Records. A failure in here is ours alone: it is counted and the application goes on.
@@ -130,6 +127,24 @@ impl Call {
             process::not_seen(NotSeen::InternalError);
         }
     }
+}
+
+/// Makes a call. One that an exception of C++ leaves, thrown by an error handler, is in no table.
+#[inline(always)]
+fn returning<R>(call: impl FnOnce() -> R) -> R {
+    struct Thrown;
+    impl Drop for Thrown {
+        #[cold]
+        fn drop(&mut self) {
+            if process::is_recording() {
+                process::not_seen(NotSeen::CallLeft);
+            }
+        }
+    }
+    let thrown = Thrown;
+    let result = call();
+    mem::forget(thrown);
+    result
 }
 
 /// A call as it was made.

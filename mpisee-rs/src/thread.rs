@@ -1,11 +1,15 @@
 //! What each thread that calls MPI has for itself: its counters, and whether it is inside a call already.
 
 use crate::counters::Counters;
+use crate::meaning::completion::Scratch;
 use crate::process::{self, Process};
+use crate::stack::{self, Nesting};
 use crate::sync::own_value;
 use mpisee_profile::segment::layout::Slot;
 use mpisee_profile::segment::{Key, NotSeen, now};
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
+use std::mem::ManuallyDrop;
+use std::ops::{Deref, DerefMut};
 use std::ptr;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
@@ -16,7 +20,8 @@ pub struct Thread {
     /// MPI that we are recording: what the library then calls through exported names is not the application's.
     now: &'static Slot,
     pub counters: Counters,
-    pub scratch: RefCell<crate::meaning::completion::Scratch>,
+    /// Empty while a call uses it. A call that is left by a longjmp never puts it back; the next one gets a new one.
+    scratch: Cell<Option<Box<Scratch>>>,
 }
 
 thread_local! {
@@ -29,7 +34,7 @@ struct Lease(Cell<Option<&'static Thread>>);
 /// States that no thread has.
 static IDLE: Mutex<Vec<&'static Thread>> = Mutex::new(Vec::new());
 
-// SAFETY: `Cell` and `RefCell` in it are used by one thread at a time: the one that leases it, and from one
+// SAFETY: each `Cell` in it is used by one thread at a time: the one that leases it, and from one
 // lease to the next the mutex of `IDLE` orders them.
 unsafe impl Sync for Thread {}
 // SAFETY: as above.
@@ -64,6 +69,42 @@ impl Thread {
         values[now::SINCE].store(since, Ordering::Release);
         values[now::PLACE].store(now::pack(call, communicator), Ordering::Release);
     }
+
+    /// The thread's room for arrays, until the result is dropped.
+    #[inline]
+    pub fn scratch(&'static self) -> Borrowed {
+        Borrowed { home: &self.scratch, scratch: ManuallyDrop::new(self.scratch.take().unwrap_or_default()) }
+    }
+}
+
+/// A thread's [`Scratch`] while a call uses it.
+pub struct Borrowed {
+    home: &'static Cell<Option<Box<Scratch>>>,
+    scratch: ManuallyDrop<Box<Scratch>>,
+}
+
+impl Deref for Borrowed {
+    type Target = Scratch;
+
+    #[inline]
+    fn deref(&self) -> &Scratch {
+        &self.scratch
+    }
+}
+
+impl DerefMut for Borrowed {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Scratch {
+        &mut self.scratch
+    }
+}
+
+impl Drop for Borrowed {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: nothing uses the field after this.
+        self.home.set(Some(unsafe { ManuallyDrop::take(&mut self.scratch) }));
+    }
 }
 
 /// Proof that the thread is in a call of the application, and not inside another one.
@@ -86,7 +127,7 @@ impl Inside {
     #[inline]
     fn of(thread: &'static Thread) -> Option<Inside> {
         let place = &thread.now.values[now::PLACE];
-        if own_value(place) != now::NOWHERE {
+        if own_value(place) != now::NOWHERE && !left_the_last_call() {
             return None;
         }
         place.store(now::ABOUT_TO_SAY, Ordering::Relaxed);
@@ -105,7 +146,7 @@ impl Inside {
             let now = counters.new_slot(&process.segment, Key::NOW);
             // Without room in the segment nobody else is told.
             let now = now.unwrap_or_else(|| Box::leak(Box::default()));
-            Box::leak(Box::new(Thread { now, counters, scratch: RefCell::default() }))
+            Box::leak(Box::new(Thread { now, counters, scratch: Cell::default() }))
         });
         // The main thread's local storage ends before the destructors of a C++ program, which may still call
         // MPI; it keeps its state, which nobody could take over anyway.
@@ -119,6 +160,23 @@ impl Inside {
         current::set(thread);
         Inside::of(thread)
     }
+}
+
+/// Whether the call in which the thread seems to be has ended without a word, as a longjmp out of an error handler ends
+/// it. One that goes on is the outer one of a call that begins: by the MPI library, or by a callback of the program, whose
+/// calls are in no table.
+#[cold]
+#[inline(never)]
+fn left_the_last_call() -> bool {
+    let nesting = stack::nesting();
+    if process::is_recording() {
+        match nesting {
+            Nesting::ByLibrary => {}
+            Nesting::ByProgram => process::not_seen(NotSeen::CallInCallback),
+            Nesting::Left => process::not_seen(NotSeen::CallLeft),
+        }
+    }
+    nesting == Nesting::Left
 }
 
 impl Drop for Inside {

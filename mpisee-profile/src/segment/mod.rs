@@ -64,11 +64,18 @@ pub enum NotSeen {
     NoRoom,
     /// A call whose recording failed inside the profiler.
     InternalError,
+    /// A receive with less room than its message: MPI drops the message and reports the error.
+    TruncatedReceive,
+    /// A call made by a callback of the program, as an error handler or a copy function of an attribute, while the MPI
+    /// call that called the callback goes on.
+    CallInCallback,
+    /// A call that never returned to the program: its error handler left it by longjmp or an exception.
+    CallLeft,
 }
 
 impl NotSeen {
     /// Every reason, in the order of the header's counters.
-    pub const ALL: [NotSeen; 10] = [
+    pub const ALL: [NotSeen; 13] = [
         NotSeen::UnknownCommunicator,
         NotSeen::UnknownWindow,
         NotSeen::UnknownFile,
@@ -79,6 +86,9 @@ impl NotSeen {
         NotSeen::EndingThread,
         NotSeen::NoRoom,
         NotSeen::InternalError,
+        NotSeen::TruncatedReceive,
+        NotSeen::CallInCallback,
+        NotSeen::CallLeft,
     ];
 
     /// `counts`, in the order of the header's counters, by the keys of `run.json`; those that are not 0.
@@ -102,6 +112,9 @@ impl NotSeen {
             NotSeen::EndingThread => "calls by ending threads",
             NotSeen::NoRoom => "calls for which no memory was left",
             NotSeen::InternalError => "calls whose recording failed",
+            NotSeen::TruncatedReceive => "receives with less room than their message",
+            NotSeen::CallInCallback => "calls inside callbacks of other calls",
+            NotSeen::CallLeft => "calls that an error handler left without a return",
         }
     }
 }

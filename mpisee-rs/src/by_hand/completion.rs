@@ -65,7 +65,7 @@ unsafe fn one(
     let status = if status == STATUS_IGNORE && given.needs_status() { own.as_mut_ptr() } else { status };
     let ((code, completed), ticks) = call.time(operation, REQUESTS.communicator_of(&given), || make(status));
     call.record(|recorder| {
-        let mut scratch = recorder.thread.scratch.borrow_mut();
+        let mut scratch = recorder.thread.scratch();
         let (mut completion, ..) = scratch.completion(recorder, operation);
         if completed {
             let filled = code == constant::SUCCESS && given.needs_status();
@@ -100,7 +100,7 @@ unsafe fn many(
     make: impl FnOnce(*mut Status) -> (c_int, Outcome),
 ) -> c_int {
     let Some(call) = Call::completing() else { return make(statuses).0 };
-    let Some(mut scratch) = call.scratch() else { return make(statuses).0 };
+    let mut scratch = call.scratch();
     let mut needs_status = false;
     call.record(|recorder| {
         let count = usize::try_from(count).unwrap_or(0);
@@ -314,7 +314,7 @@ pub unsafe fn request_get_status(request: Raw<Request>, make: impl FnOnce() -> c
     let (operation, communicator) = (Operation::RequestGetStatus, REQUESTS.communicator_of(&given));
     let (code, ticks) = call.time(operation, communicator, make);
     call.record(|recorder| {
-        let mut scratch = recorder.thread.scratch.borrow_mut();
+        let mut scratch = recorder.thread.scratch();
         let (mut completion, ..) = scratch.completion(recorder, operation);
         completion.asked(std::slice::from_ref(&given));
         completion.charge(ticks);
@@ -340,7 +340,7 @@ pub unsafe fn look_at_many(
         let count = usize::try_from(count).unwrap_or(0);
         // SAFETY: the array has `count` requests, which the call left as they were.
         let given = (0..count).map(|at| unsafe { given(call.request_null(), requests.at(at)) });
-        let mut scratch = recorder.thread.scratch.borrow_mut();
+        let mut scratch = recorder.thread.scratch();
         scratch.reset(0);
         scratch.given.extend(given);
         let (mut completion, given, _) = scratch.completion(recorder, operation);
