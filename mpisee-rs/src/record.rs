@@ -205,8 +205,8 @@ pub fn noted(
     code
 }
 
-/// The same for a call whose status says what came, also when the application ignores it. What is noted gets the status
-/// if the call succeeded.
+/// The same for a call whose status says what came, also when the application ignores it. What is noted gets the status,
+/// which is filled if the call succeeded.
 ///
 /// # Safety
 /// A call that succeeds fills the status that `make` gives it.
@@ -216,7 +216,7 @@ pub unsafe fn noted_with_status(
     find: impl FnOnce(&Call) -> Option<u32>,
     status: *mut Status,
     make: impl FnOnce(*mut Status) -> c_int,
-    note: impl FnOnce(&Recorder, &Made, Option<&Status>),
+    note: impl FnOnce(&Recorder, &Made, *const Status),
 ) -> c_int {
     let Some(call) = Call::counted() else { return make(status) };
     let Some(communicator) = find(&call) else { return call.unseen(operation, || make(status)) };
@@ -225,9 +225,7 @@ pub unsafe fn noted_with_status(
     let (code, ticks) = call.time(operation, communicator, || make(status));
     call.record(|recorder| {
         let made = Made { operation, communicator, code, ticks };
-        // SAFETY: the caller's promise. A status of Fortran is aligned as an integer is.
-        let filled = made.succeeded().then(|| unsafe { status.read_unaligned() });
-        note(recorder, &made, filled.as_ref());
+        note(recorder, &made, status);
     });
     code
 }

@@ -2,6 +2,7 @@
 
 use crate::abi::{self, Request};
 use crate::argument::Place;
+use crate::process;
 use crate::record::Counted;
 use crate::table::{Found, Table};
 use mpisee_profile::Operation;
@@ -64,6 +65,8 @@ pub struct Started {
     pub reclassed: bool,
     /// Whether the application asked to cancel it.
     pub cancelled: bool,
+    /// Whether `MPI_Request_get_status` has reported to the application that it is complete.
+    pub seen_complete: bool,
 }
 
 /// Whose a request was, and for what.
@@ -191,6 +194,11 @@ impl Requests {
         Given::Known(Known { found, needs_status, persistent: started.persistent })
     }
 
+    /// Whether a handle is `MPI_REQUEST_NULL`.
+    pub fn is_null(&self, request: Request) -> bool {
+        process::process().is_none_or(|process| request == process.predefined.request_null)
+    }
+
     /// The number of the communicator of an active request; one whose handle stands for several tells none.
     #[inline]
     pub fn communicator_of(&self, given: &Given) -> u32 {
@@ -227,10 +235,40 @@ impl Requests {
         self.change(&known.found, Started { cancelled: true, ..self.table.value(&known.found) });
     }
 
-    /// An active request that the application asked to cancel.
-    pub fn cancelled(&self, given: &Given) -> Option<Started> {
+    /// An active request, if its status or its end tells more than is known of it.
+    pub fn untold(&self, given: &Given) -> Option<Started> {
         let Given::Known(known) = given else { return None };
-        Some(self.table.value(&known.found)).filter(|started| started.cancelled)
+        Some(self.table.value(&known.found))
+            .filter(|started| known.needs_status || matches!(started.kind, Kind::Duplication(_)))
+    }
+
+    /// `MPI_Request_get_status` has reported to the application that a request is complete.
+    pub fn seen_complete(&self, given: &Given) {
+        if let Given::Known(known) = given {
+            let started = self.table.value(&known.found);
+            self.change(&known.found, Started { seen_complete: true, ..started });
+        }
+    }
+
+    /// The number of the `MPI_Comm_idup` that an open request stands for.
+    pub fn duplication(&self, given: &Given) -> Option<u32> {
+        match self.owner(given)?.kind {
+            Kind::Duplication(number) => Some(number),
+            _ => None,
+        }
+    }
+
+    /// The communicator that an `MPI_Comm_idup` makes is known before the request completes, of which nothing is left to
+    /// learn: the number of the duplication may be another's by then.
+    pub fn duplicated(&self, given: &Given) {
+        match given {
+            Given::Known(known) => {
+                let started = self.table.value(&known.found);
+                self.change(&known.found, Started { kind: Kind::Collective, ..started });
+            }
+            Given::Shared(key, place) => self.shared.change_kind(*key, *place, Kind::Collective),
+            Given::Nothing | Given::Unknown => {}
+        }
     }
 
     /// Takes a completed request out, of which `settle` tells the rest; a persistent one stays, inactive.
@@ -243,7 +281,10 @@ impl Requests {
     ) -> R {
         let started = kept.copied().unwrap_or_else(|| self.table.value(&known.found));
         if started.persistent {
-            self.change(&known.found, Started { active: false, cancelled: false, ..started });
+            self.change(
+                &known.found,
+                Started { active: false, cancelled: false, seen_complete: false, ..started },
+            );
         } else {
             self.table.remove_found(&known.found);
         }
@@ -315,6 +356,7 @@ impl Started {
             recorded: true,
             reclassed: true,
             cancelled: false,
+            seen_complete: false,
         }
     }
 

@@ -25,6 +25,12 @@ pub mod constant {
     pub const ERR_IN_STATUS: c_int = mpi_sys::MPI_ERR_IN_STATUS as c_int;
     /// `MPI_ERR_PENDING`.
     pub const ERR_PENDING: c_int = mpi_sys::MPI_ERR_PENDING as c_int;
+    /// `MPI_ERR_TRUNCATE`.
+    pub const ERR_TRUNCATE: c_int = mpi_sys::MPI_ERR_TRUNCATE as c_int;
+    /// `MPI_ERR_REQUEST`.
+    pub const ERR_REQUEST: c_int = mpi_sys::MPI_ERR_REQUEST as c_int;
+    /// `MPI_ERR_ARG`.
+    pub const ERR_ARG: c_int = mpi_sys::MPI_ERR_ARG as c_int;
     /// `MPI_PROC_NULL`.
     pub const PROC_NULL: c_int = mpi_sys::MPI_PROC_NULL;
     /// `MPI_ROOT`.

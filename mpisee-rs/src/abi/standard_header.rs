@@ -47,6 +47,12 @@ pub mod constant {
     pub const ERR_IN_STATUS: c_int = 19;
     /// `MPI_ERR_PENDING`.
     pub const ERR_PENDING: c_int = 18;
+    /// `MPI_ERR_TRUNCATE`.
+    pub const ERR_TRUNCATE: c_int = 15;
+    /// `MPI_ERR_REQUEST`.
+    pub const ERR_REQUEST: c_int = 7;
+    /// `MPI_ERR_ARG`.
+    pub const ERR_ARG: c_int = 13;
     /// `MPI_PROC_NULL`.
     pub const PROC_NULL: c_int = -3;
     /// `MPI_ROOT`.

@@ -7,6 +7,7 @@ use crate::abi::{Raw, Request, STATUS_IGNORE, Status, constant};
 use crate::argument::{Indices, Place};
 use crate::generated::pmpi;
 use crate::meaning::completion::{self, Scratch, freed, given, settle};
+use crate::naming;
 use crate::process::REQUESTS;
 use crate::record::{Call, Recorder};
 use crate::request::Given;
@@ -14,6 +15,10 @@ use mpisee_profile::Operation;
 use mpisee_profile::segment::now::UNKNOWN;
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
+
+/// Whether `MPI_Request_get_status` raises no error for a request that has failed. In MPICH it does, so that the error
+/// handler might end a program that goes on without the profiler; only what the program has looked at itself is safe there.
+const LOOKS_IN_SILENCE: bool = cfg!(mpi_family = "openmpi");
 
 /// `MPI_Wait` (MPI 4.1, 3.7.3).
 ///
@@ -43,13 +48,13 @@ pub unsafe fn test(
     let make = |status| {
         let code = make(status);
         // SAFETY: a call that succeeds writes the flag.
-        (code, code != constant::SUCCESS || unsafe { *flag } != 0)
+        (code, code == constant::SUCCESS && unsafe { *flag } != 0)
     };
     // SAFETY: the caller's promise.
     unsafe { one(Operation::Test, request, status, make) }
 }
 
-/// A call on one request; `make` tells whether it completed.
+/// A call on one request; `make` tells whether one that succeeded completed it.
 #[inline]
 unsafe fn one(
     operation: Operation,
@@ -67,9 +72,12 @@ unsafe fn one(
     call.record(|recorder| {
         let mut scratch = recorder.thread.scratch();
         let (mut completion, ..) = scratch.completion(recorder, operation);
-        if completed {
-            let filled = code == constant::SUCCESS && given.needs_status();
-            completion.completed(&given, kept.as_ref(), filled.then_some(status.cast_const()));
+        let filled = given.needs_status().then_some(status.cast_const());
+        if code == constant::SUCCESS && completed {
+            completion.completed(&given, kept.as_ref(), filled);
+        // SAFETY: the place is not null.
+        } else if code != constant::SUCCESS && unsafe { ended_with(code, &given, request) } {
+            completion.failed(&given, kept.as_ref(), code, filled);
         } else {
             completion.asked(std::slice::from_ref(&given));
         }
@@ -78,8 +86,23 @@ unsafe fn one(
     code
 }
 
+/// Whether a call that failed with `code` ended the request at `place` all the same. MPI sets it to null then, but for a
+/// persistent one: that has failed unless MPI refused the call.
+///
+/// # Safety
+/// There is a request at `place`.
+#[cold]
+unsafe fn ended_with(code: c_int, given: &Given, place: Place<Request>) -> bool {
+    if given.is_persistent() {
+        return !is_refusal(code);
+    }
+    // SAFETY: the caller's promise.
+    REQUESTS.is_null(unsafe { place.handle() })
+}
+
 /// What a call on an array of requests completed: by index, or all of it.
 enum Outcome {
+    /// All requests; if the call failed, those that it set to null.
     All,
     Nothing,
     /// The request of this index; its status is the only one.
@@ -103,7 +126,7 @@ unsafe fn many(
     let mut scratch = call.scratch();
     let mut needs_status = false;
     call.record(|recorder| {
-        let count = usize::try_from(count).unwrap_or(0);
+        let count = length(count, requests);
         let null = recorder.process.predefined.request_null;
         scratch.reset(count);
         // SAFETY: the array has `count` requests.
@@ -118,10 +141,16 @@ unsafe fn many(
     let statuses = if ignored && needs_status { scratch.statuses.as_mut_ptr().cast() } else { statuses };
     let ((code, outcome), ticks) = call.time(operation, first_of(&scratch.given), || make(statuses));
     call.record(|recorder| {
+        let answer = Answer { code, requests, statuses };
         // SAFETY: the call has ended; it filled what `outcome` says.
-        unsafe { record(recorder, &mut scratch, operation, code, requests, statuses, outcome) }.charge(ticks);
+        unsafe { record(recorder, &mut scratch, operation, answer, outcome) }.charge(ticks);
     });
     code
+}
+
+/// How many requests the array has; none where MPI is about to refuse it.
+fn length(count: c_int, requests: Place<Request>) -> usize {
+    if requests.is_null() { 0 } else { usize::try_from(count).unwrap_or(0) }
 }
 
 /// The communicator of the first active request.
@@ -133,64 +162,123 @@ fn first_of(given: &[Given]) -> u32 {
 /// Whether an error says that a request is neither complete nor failed. MPICH from 5.0 on has codes of its own in
 /// that class.
 fn is_pending(error: c_int) -> bool {
-    let mut class = error;
-    if error != constant::SUCCESS && error != constant::ERR_PENDING {
-        // SAFETY: the class is written.
-        unsafe { pmpi::MPI_Error_class.get()(error, &raw mut class) };
-    }
-    class == constant::ERR_PENDING
+    completion::class_of(error) == constant::ERR_PENDING
 }
 
+/// Whether an error says that MPI refused the arguments of a call and has completed nothing.
+fn is_refusal(error: c_int) -> bool {
+    matches!(completion::class_of(error), constant::ERR_REQUEST | constant::ERR_ARG)
+}
+
+/// What a call on an array of requests left behind.
+#[derive(Clone, Copy)]
+struct Answer {
+    code: c_int,
+    requests: Place<Request>,
+    statuses: *const Status,
+}
+
+impl Answer {
+    /// Whether each status tells whether its operation succeeded.
+    fn tells(&self) -> bool {
+        let has_statuses = !self.statuses.is_null() && self.statuses != STATUS_IGNORE.cast_const();
+        self.code == constant::ERR_IN_STATUS && has_statuses
+    }
+
+    /// The error of the operation whose status is at `at`. Of a call that failed without statuses it is not known which of
+    /// its operations failed.
+    ///
+    /// # Safety
+    /// The call filled the status if it said that the statuses tell.
+    unsafe fn error(&self, at: usize) -> c_int {
+        match self.code {
+            // SAFETY: the caller's promise. A status of Fortran is aligned as an integer is.
+            constant::ERR_IN_STATUS if self.tells() => unsafe {
+                self.statuses.add(at).read_unaligned().MPI_ERROR
+            },
+            constant::ERR_IN_STATUS => constant::SUCCESS,
+            code => code,
+        }
+    }
+
+    /// The status at `at`, if it is filled and of use. An error of its own, of none of the statuses, has a call that
+    /// completes one request: its status is the only one.
+    fn status(&self, given: &Given, at: usize) -> Option<*const Status> {
+        let at = if self.code == constant::SUCCESS || self.tells() { at } else { 0 };
+        let is_filled = self.code != constant::ERR_IN_STATUS || self.tells();
+        (is_filled && given.needs_status()).then(|| self.statuses.wrapping_add(at))
+    }
+
+    /// Whether a request is open after a call that failed.
+    ///
+    /// # Safety
+    /// The array has a request at `index`; as for [`Answer::error`].
+    unsafe fn is_open(&self, given: &Given, index: usize) -> bool {
+        // The handle of a persistent request tells nothing. Of others it tells more than the status: MPICH from 5.0 on may
+        // leave requests of a failed MPI_Testall that are complete.
+        // SAFETY: the caller's promise.
+        unsafe {
+            if self.tells() && given.is_persistent() {
+                is_pending(self.error(index))
+            } else {
+                !REQUESTS.is_null(self.requests.at(index).handle())
+            }
+        }
+    }
+}
+
+/// # Safety
+/// The call has ended with `answer`, and left what `outcome` says.
 unsafe fn record<'s>(
     recorder: &'s Recorder,
     scratch: &'s mut Scratch,
     operation: Operation,
-    code: c_int,
-    requests: Place<Request>,
-    statuses: *const Status,
+    answer: Answer,
     outcome: Outcome,
 ) -> completion::Completion<'s> {
     let (mut completion, given, kept) = scratch.completion(recorder, operation);
-    let tells = code == constant::ERR_IN_STATUS && !statuses.is_null() && statuses != STATUS_IGNORE;
-    // SAFETY: the call filled the status at `at`, since it said that the statuses tell what succeeded.
-    let error = |at: usize| unsafe { statuses.add(at).read_unaligned() }.MPI_ERROR;
-    let useful = |given: &Given, at: usize| {
-        let succeeded = || code == constant::SUCCESS || tells && error(at) == constant::SUCCESS;
-        (given.needs_status() && succeeded()).then(|| statuses.wrapping_add(at))
+    let mut any = true;
+    let mut ended = |index: usize, given: &Given, at: usize| {
+        let (kept, status) = (kept.get(index).and_then(Option::as_ref), answer.status(given, at));
+        // SAFETY: the caller's promise.
+        match unsafe { answer.error(at) } {
+            constant::SUCCESS => completion.completed(given, kept, status),
+            error => completion.failed(given, kept, error, status),
+        }
     };
-    let kept = |index: usize| kept.get(index).and_then(Option::as_ref);
-    // SAFETY: the array has as many requests as were looked at; of those that completed only null is left.
-    let handle = |at: usize| unsafe { requests.at(at).handle() };
     match outcome {
+        Outcome::All if answer.code == constant::SUCCESS => {
+            given.iter().enumerate().for_each(|(index, given)| ended(index, given, index));
+        }
         Outcome::All => {
+            any = false;
             for (index, given) in given.iter().enumerate() {
-                let open = match code {
-                    constant::SUCCESS => false,
-                    // The handle of a persistent request tells nothing. Of others it tells more than the status:
-                    // MPICH from 5.0 on may leave requests of a failed MPI_Testall that are complete.
-                    _ if tells && given.is_persistent() => is_pending(error(index)),
-                    _ => handle(index) != recorder.process.predefined.request_null,
-                };
-                if !open {
-                    completion.completed(given, kept(index), useful(given, index));
+                let is_active = !matches!(given, Given::Nothing);
+                // SAFETY: the array has as many requests as were looked at.
+                if is_active && !unsafe { answer.is_open(given, index) } {
+                    ended(index, given, index);
+                    any = true;
                 }
             }
         }
         Outcome::One(index) => {
             if let Some(given) = given.get(index) {
-                completion.completed(given, kept(index), useful(given, 0));
+                ended(index, given, 0);
             }
         }
         Outcome::Some(indices, count) => {
-            for at in 0..count {
+            for at in 0..count.min(given.len()) {
                 // SAFETY: the call stored `count` indices.
                 let index = unsafe { indices.index(at) };
                 if let Some((index, given)) = index.and_then(|index| Some((index, given.get(index)?))) {
-                    completion.completed(given, kept(index), useful(given, at));
+                    ended(index, given, at);
                 }
             }
         }
-        Outcome::Nothing => completion.asked(given),
+        Outcome::Nothing => any = false,
+    }
+    if !any {
+        completion.asked(given);
     }
     completion
 }
@@ -242,8 +330,11 @@ pub unsafe fn waitany(
     status: *mut Status,
     make: impl FnOnce(*mut Status) -> c_int,
 ) -> c_int {
-    // SAFETY: the call writes the index.
-    let make = |status| (make(status), unsafe { outcome_at(index) });
+    let make = |status| {
+        let code = make(status);
+        // SAFETY: a call that succeeds writes the index.
+        (code, if code == constant::SUCCESS { unsafe { outcome_at(index) } } else { Outcome::All })
+    };
     // SAFETY: the caller's promise.
     unsafe { many(Operation::Waitany, count, requests, status, make) }
 }
@@ -262,11 +353,11 @@ pub unsafe fn testany(
 ) -> c_int {
     let make = |status| {
         let code = make(status);
-        // SAFETY: the call writes flag and index.
-        unsafe {
-            let completed = code != constant::SUCCESS || *flag != 0;
-            (code, if completed { outcome_at(index) } else { Outcome::Nothing })
+        if code != constant::SUCCESS {
+            return (code, Outcome::All);
         }
+        // SAFETY: a call that succeeds writes flag and index.
+        (code, unsafe { if *flag != 0 { outcome_at(index) } else { Outcome::Nothing } })
     };
     // SAFETY: the caller's promise.
     unsafe { many(Operation::Testany, count, requests, status, make) }
@@ -294,7 +385,10 @@ pub unsafe fn some(
 ) -> c_int {
     let make = |statuses| {
         let code = make(statuses);
-        // SAFETY: the call writes the count and as many indices.
+        if code != constant::SUCCESS && code != constant::ERR_IN_STATUS {
+            return (code, Outcome::All);
+        }
+        // SAFETY: a call that succeeds, or says that the statuses tell, writes the count and as many indices.
         let count = unsafe { *outcount };
         let outcome = if count > 0 { Outcome::Some(indices, count as usize) } else { Outcome::Nothing };
         (code, outcome)
@@ -307,13 +401,22 @@ pub unsafe fn some(
 ///
 /// # Safety
 /// See [`wait`].
-pub unsafe fn request_get_status(request: Raw<Request>, make: impl FnOnce() -> c_int) -> c_int {
-    let Some(call) = Call::counted() else { return make() };
+pub unsafe fn request_get_status(
+    request: Raw<Request>,
+    flag: *const c_int,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    let Some(call) = Call::completing() else { return make() };
     // Where the application keeps it is unknown, since it was passed by value.
     let given = REQUESTS.given(request.get(), Place::c(std::ptr::null()), call.request_null());
     let (operation, communicator) = (Operation::RequestGetStatus, REQUESTS.communicator_of(&given));
     let (code, ticks) = call.time(operation, communicator, make);
     call.record(|recorder| {
+        // SAFETY: a call that succeeds writes the flag.
+        if code == constant::SUCCESS && unsafe { *flag } != 0 {
+            REQUESTS.seen_complete(&given);
+            enter_duplicate(recorder, request.get(), &given);
+        }
         let mut scratch = recorder.thread.scratch();
         let (mut completion, ..) = scratch.completion(recorder, operation);
         completion.asked(std::slice::from_ref(&given));
@@ -332,22 +435,39 @@ pub unsafe fn look_at_many(
     requests: Place<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let Some(call) = Call::counted() else { return make() };
+    let Some(call) = Call::completing() else { return make() };
+    let count = length(count, requests);
     // SAFETY: the array has `count` requests.
     let first = (count > 0).then(|| unsafe { given(call.request_null(), requests) });
     let (code, ticks) = call.time(operation, first_of(first.as_slice()), make);
     call.record(|recorder| {
-        let count = usize::try_from(count).unwrap_or(0);
-        // SAFETY: the array has `count` requests, which the call left as they were.
-        let given = (0..count).map(|at| unsafe { given(call.request_null(), requests.at(at)) });
         let mut scratch = recorder.thread.scratch();
         scratch.reset(0);
-        scratch.given.extend(given);
+        for at in 0..count {
+            // SAFETY: the array has `count` requests, which the call left as they were.
+            let (handle, given) =
+                unsafe { (requests.at(at).handle(), given(call.request_null(), requests.at(at))) };
+            if code == constant::SUCCESS {
+                enter_duplicate(recorder, handle, &given);
+            }
+            scratch.given.push(given);
+        }
         let (mut completion, given, _) = scratch.completion(recorder, operation);
         completion.asked(given);
         completion.charge(ticks);
     });
     code
+}
+
+/// The program may use the new communicator of an `MPI_Comm_idup` as soon as a test that leaves the request as it is has
+/// reported it complete.
+fn enter_duplicate(recorder: &Recorder, request: Request, given: &Given) {
+    if let Some(number) = REQUESTS.duplication(given)
+        && status_of(request).is_some_and(|status| status.MPI_ERROR == constant::SUCCESS)
+    {
+        naming::duplicated(recorder, number);
+        REQUESTS.duplicated(given);
+    }
 }
 
 /// `MPI_Request_free`: an active operation goes on, and nobody learns of its end.
@@ -358,14 +478,19 @@ pub unsafe fn request_free(request: Place<Request>, make: impl FnOnce() -> c_int
     let Some(call) = Call::tracked().filter(|_| !request.is_null()) else { return make() };
     // SAFETY: the request is valid, the caller says.
     let (handle, given) = unsafe { (request.handle(), given(call.request_null(), request)) };
-    let cancelled = REQUESTS.cancelled(&given);
-    let ended = cancelled.and_then(|started| Some((started, status_of(handle)?)));
+    // Afterwards nobody could ask any more what a complete receive got, or whether a cancelled request was in time.
+    let untold = REQUESTS.untold(&given);
+    let untold = untold.filter(|it| it.seen_complete || it.cancelled || LOOKS_IN_SILENCE);
+    let ended = untold.and_then(|started| Some((started, status_of(handle)?)));
     let communicator = REQUESTS.communicator_of(&given);
     let (code, ticks) = call.time(Operation::RequestFree, communicator, make);
     call.record(|recorder| {
         if code == constant::SUCCESS {
             if let Some((started, status)) = ended.as_ref().filter(|(started, _)| started.recorded) {
-                settle(recorder, started, Some(status));
+                match status.MPI_ERROR {
+                    constant::SUCCESS => settle(recorder, started, Some(status)),
+                    error => completion::settle_failed(recorder, started, error, Some(status)),
+                }
             }
             let owner = REQUESTS.forget(handle, request);
             freed(recorder, Operation::RequestFree, owner, ended.is_some(), ticks);
@@ -374,15 +499,17 @@ pub unsafe fn request_free(request: Place<Request>, make: impl FnOnce() -> c_int
     code
 }
 
-/// The status of an open request if its operation has ended. Of one that was cancelled the program may have learnt so
-/// by `MPI_Request_get_status`, and then frees it.
+/// The status of an open request if its operation has ended; without an error in it, the operation succeeded. The program
+/// may have learnt so by `MPI_Request_get_status`, and then frees the request.
 fn status_of(request: Request) -> Option<Status> {
-    let (mut ended, mut status) = (0, MaybeUninit::uninit());
+    // SAFETY: a status consists of numbers, for which 0 is valid.
+    let mut status: Status = unsafe { std::mem::zeroed() };
+    status.MPI_ERROR = constant::SUCCESS;
+    let mut ended = 0;
     // SAFETY: the request is open; the call writes the flag, and the status if the operation has ended.
-    unsafe {
-        let code = pmpi::MPI_Request_get_status.get()(Raw::new(request), &raw mut ended, status.as_mut_ptr());
-        (code == constant::SUCCESS && ended != 0).then(|| status.assume_init())
-    }
+    let code =
+        unsafe { pmpi::MPI_Request_get_status.get()(Raw::new(request), &raw mut ended, &raw mut status) };
+    (code == constant::SUCCESS && ended != 0).then_some(status)
 }
 
 /// `MPI_Cancel` (MPI 4.1, 3.8.4): whether it was in time is known when the request completes.

@@ -37,13 +37,13 @@ unsafe fn start_many(
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(call) = Call::tracked() else { return make() };
+    let is_array = count > 0 && !requests.is_null();
     // SAFETY: the array has `count` requests.
-    let first =
-        (count > 0).then(|| unsafe { requests.handle() }).and_then(|first| REQUESTS.persistent(first));
+    let first = is_array.then(|| unsafe { requests.handle() }).and_then(|first| REQUESTS.persistent(first));
     let communicator = first.map_or(UNKNOWN, |(_, started)| started.counted.communicator());
     let (code, ticks) = call.time(operation, communicator, make);
     call.record(|recorder| {
-        if code != constant::SUCCESS {
+        if code != constant::SUCCESS || !is_array {
             return;
         }
         // SAFETY: the array has `count` requests, which the call left as they were.

@@ -6746,7 +6746,9 @@ pub unsafe extern "C-unwind" fn MPI_Request_get_status(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        by_hand::request_get_status(request, || pmpi::MPI_Request_get_status.get()(request, flag, status))
+        by_hand::request_get_status(request, flag, || {
+            pmpi::MPI_Request_get_status.get()(request, flag, status)
+        })
     }
 }
 

@@ -9207,7 +9207,7 @@ unsafe fn mpi_request_get_status_body(
         return unsafe { twin(request, flag, status, ierror) };
     }
     unsafe {
-        by_hand::request_get_status(fortran::handle::<Request>(request), || {
+        by_hand::request_get_status(fortran::handle::<Request>(request), flag, || {
             fortran::code(ierror, |ierror| twin(request, flag, status, ierror))
         })
     };

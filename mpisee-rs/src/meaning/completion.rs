@@ -4,7 +4,7 @@
 //! equally among them; a test that completes nothing, to those of the requests that it was asked about.
 //! So a rank's MPI time is never counted twice.
 
-use crate::abi::{Request, Status, received_bytes};
+use crate::abi::{Request, Status, constant, received_bytes};
 use crate::argument::Place;
 use crate::generated::pmpi;
 use crate::naming;
@@ -14,6 +14,7 @@ use crate::request::{Given, Kind, Owner, Started};
 use mpisee_profile::Operation;
 use mpisee_profile::segment::NotSeen;
 use mpisee_profile::segment::key::FIRST_PASSING;
+use std::ffi::c_int;
 use std::mem::MaybeUninit;
 
 /// Room that a thread uses again with each call.
@@ -136,6 +137,28 @@ impl Completion<'_> {
         }
     }
 
+    /// The operation of this request ended with an error, of which `status` may tell more, as of a success.
+    #[cold]
+    pub fn failed(
+        &mut self,
+        given: &Given,
+        kept: Option<&Started>,
+        error: c_int,
+        status: Option<*const Status>,
+    ) {
+        let Given::Known(known) = given else { return self.completed(given, kept, None) };
+        let recorded = REQUESTS.complete(known, kept, |started| {
+            if started.recorded {
+                self.charged.add(started.counted.communicator());
+                settle_failed(self.recorder, started, error, status);
+            }
+            started.recorded
+        });
+        if !recorded {
+            self.count_unknown(given);
+        }
+    }
+
     /// The call completed nothing: it was asked about these.
     pub fn asked(&mut self, given: &[Given]) {
         for given in given {
@@ -230,6 +253,49 @@ fn settle_untold(recorder: &Recorder, kind: Kind) {
         Kind::Duplication(number) => naming::duplicated(recorder, number),
         _ => {}
     }
+}
+
+/// An operation ended with an error, and so did what it started.
+#[cold]
+pub fn settle_failed(recorder: &Recorder, started: &Started, error: c_int, status: Option<*const Status>) {
+    match started.kind {
+        Kind::Receive | Kind::SendReceive if is_truncation(error) => {
+            let status =
+                status.filter(|_| recorder.process.tells_of_combined_receives || !started.is_combined());
+            count_truncated(recorder, started.counted.communicator(), status);
+        }
+        Kind::Duplication(number) => naming::abandon_duplication(number),
+        _ => {}
+    }
+}
+
+/// Counts a message that was longer than the room for it: MPI has taken it off the sender all the same. From whom it came is
+/// in the status, how long it was is not: Open MPI tells its length as a rule, MPICH 0.
+#[cold]
+pub fn count_truncated(recorder: &Recorder, communicator: u32, status: Option<*const Status>) {
+    process::not_seen(NotSeen::TruncatedReceive);
+    if let Some(status) = status {
+        // SAFETY: both MPIs fill the status of a receive that took a message. One of Fortran is aligned as an integer is.
+        let source = unsafe { status.read_unaligned() }.MPI_SOURCE;
+        recorder.received(communicator, source, 0);
+    }
+}
+
+/// Whether an error says that a message was longer than the room for it.
+#[cold]
+pub fn is_truncation(error: c_int) -> bool {
+    class_of(error) == constant::ERR_TRUNCATE
+}
+
+/// The class of an error.
+#[cold]
+pub fn class_of(error: c_int) -> c_int {
+    let mut class = error;
+    if error != constant::SUCCESS {
+        // SAFETY: the class is written.
+        unsafe { pmpi::MPI_Error_class.get()(error, &raw mut class) };
+    }
+    class
 }
 
 /// A cancelled send takes its message back; of anything else nothing was counted.

@@ -56,8 +56,9 @@ pub unsafe fn transfer(
     status: *mut Status,
     make: impl FnOnce(*mut Status) -> c_int,
 ) -> c_int {
-    let note = |recorder: &Recorder, made: &Made, status: Option<&Status>| {
-        let bytes = status.map_or(0, received_bytes);
+    let note = |recorder: &Recorder, made: &Made, status: *const Status| {
+        // SAFETY: a call that succeeded filled the status. One of Fortran is aligned as an integer is.
+        let bytes = if made.succeeded() { received_bytes(&unsafe { status.read_unaligned() }) } else { 0 };
         made.count(recorder, bytes, bytes);
     };
     // SAFETY: the caller's promise.

@@ -92,8 +92,9 @@ unsafe fn probe(
 
 /// The communicator of a message that is about to be received.
 unsafe fn communicator_of(message: Place<Message>) -> Option<u32> {
-    // SAFETY: the caller's promise.
-    let communicator = MESSAGES.get(abi::bits(unsafe { message.handle() }));
+    // SAFETY: the caller's promise. MPI refuses a null pointer.
+    let handle = (!message.is_null()).then(|| unsafe { message.handle() });
+    let communicator = handle.and_then(|handle| MESSAGES.get(abi::bits(handle)));
     if communicator.is_none() {
         process::not_seen(NotSeen::UnknownCommunicator);
     }

@@ -1,5 +1,6 @@
 //! Point-to-point communication and probes.
 
+use super::completion::{count_truncated, is_truncation};
 use super::volume::{Block, Number};
 use crate::abi::{Comm, Raw, Request, Status, constant, received_bytes};
 use crate::argument::Place;
@@ -61,10 +62,15 @@ pub unsafe fn receive(
 
 /// Counts a receive with the message of which the status speaks.
 #[inline]
-pub fn note_received(recorder: &Recorder, made: &Made, status: Option<&Status>) {
-    let bytes = status.map_or(0, received_bytes);
-    if let Some(status) = status {
+pub fn note_received(recorder: &Recorder, made: &Made, status: *const Status) {
+    let mut bytes = 0;
+    if made.succeeded() {
+        // SAFETY: the call succeeded, so it filled the status. One of Fortran is aligned as an integer is.
+        let status = unsafe { status.read_unaligned() };
+        bytes = received_bytes(&status);
         recorder.received(made.communicator, status.MPI_SOURCE, bytes);
+    } else if is_truncation(made.code) {
+        count_truncated(recorder, made.communicator, Some(status));
     }
     made.count(recorder, bytes, bytes);
 }
@@ -82,12 +88,19 @@ pub unsafe fn send_receive<C: Number>(
     status: *mut Status,
     make: impl FnOnce(*mut Status) -> c_int,
 ) -> c_int {
-    let note = |recorder: &Recorder, made: &Made, status: Option<&Status>| {
+    let note = |recorder: &Recorder, made: &Made, status: *const Status| {
         let mut bytes = 0;
-        if let Some(status) = status {
-            let (sent, received) = (bytes_of(made, dest, block), received_bytes(status));
+        if made.succeeded() {
+            // SAFETY: the call succeeded, so it filled the status. One of Fortran is aligned as an integer is.
+            let status = unsafe { status.read_unaligned() };
+            let (sent, received) = (bytes_of(made, dest, block), received_bytes(&status));
             recorder.exchanged(made.communicator, dest, sent, status.MPI_SOURCE, received);
             bytes = sent + received;
+        } else if is_truncation(made.code) {
+            // The half that sends is not touched by the failure of the other one.
+            bytes = if dest == constant::PROC_NULL { 0 } else { block.bytes() };
+            recorder.sent(made.communicator, dest, 1, bytes);
+            count_truncated(recorder, made.communicator, Some(status));
         }
         made.count(recorder, bytes, bytes);
     };

@@ -3,7 +3,7 @@
 //! variable holds now is what was last stored there. Those that it moved elsewhere are taken in the order in
 //! which they began, first those of the same thread. Nothing is left to learn of them but whose they were.
 
-use super::Owner;
+use super::{Kind, Owner};
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -81,6 +81,15 @@ impl SharedHandles {
     /// The same, and it is open no longer.
     pub fn take(&self, key: u64, place: usize) -> Option<Owner> {
         self.with(|entries| entries.find(key, place, self.thread()).map(|at| entries.remove(at)))
+    }
+
+    /// Changes what the request at `place` stands for.
+    pub fn change_kind(&self, key: u64, place: usize, kind: Kind) {
+        self.with(|entries| {
+            if let Some(at) = entries.find(key, place, self.thread()) {
+                entries.nodes[at as usize].owner.kind = kind;
+            }
+        });
     }
 
     /// What tells the calling thread from others, where there are others.
@@ -235,7 +244,6 @@ impl Entries {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::Kind;
 
     fn of(communicator: u32) -> Owner {
         Owner { communicator, kind: Kind::Send, active: true, recorded: true }

@@ -159,13 +159,15 @@ fn check_all(profile: &Profile, findings: &mut Findings) -> Result<()> {
 
 /// Why sent and received may differ without a mistake in the profile.
 fn traffic_explanation(run: &RunInfo) -> Option<&'static str> {
-    let untold = run.not_seen.get(NotSeen::UntoldReceive.name());
+    let counts = |reason: NotSeen| run.not_seen.get(reason.name()).is_some_and(|&receives| receives > 0);
     if !run.complete {
         Some("the profile is incomplete")
     } else if run.recording_was_off {
         Some("recording was off for a part of the run")
-    } else if untold.is_some_and(|&receives| receives > 0) {
+    } else if counts(NotSeen::UntoldReceive) {
         Some("there were receives of which the MPI library does not tell what came")
+    } else if counts(NotSeen::TruncatedReceive) {
+        Some("there were receives with less room than their message, which is in no table")
     } else {
         None
     }
