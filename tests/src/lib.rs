@@ -185,6 +185,16 @@ impl Mpi {
         self.compile_by(compiler, &source, name, arguments)
     }
 
+    /// Compiles `tests/programs/NAME.cpp`; `None` where the wrapper for C++ or its compiler is missing.
+    pub fn compile_cpp(&self, name: &str) -> Option<PathBuf> {
+        let file = self.mpicc.file_name().expect("mpicc is a file").to_string_lossy();
+        let mpicxx = self.mpicc.with_file_name(file.replacen("mpicc", "mpicxx", 1));
+        let works = Command::new(&mpicxx).arg("--version").output().is_ok_and(|it| it.status.success());
+        let mut compiler = Command::new(&mpicxx);
+        compiler.args(["-O1", "-g", "-Wall"]);
+        works.then(|| self.compile_by(compiler, &format!("{name}.cpp"), &format!("{name}-cpp"), &[]))
+    }
+
     /// Where the wrapper would have a compiler look for headers.
     pub fn include_flags(&self) -> Vec<String> {
         let output = Command::new(&self.mpicc).arg("-show").output().expect("the wrapper starts");

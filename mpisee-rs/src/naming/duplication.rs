@@ -55,11 +55,19 @@ pub fn has_duplicated() -> bool {
     !DUPLICATIONS.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
 }
 
+fn take(number: u32) -> Option<Duplication> {
+    let mut duplications = DUPLICATIONS.lock().unwrap_or_else(PoisonError::into_inner);
+    duplications.get_mut(number as usize).and_then(Option::take)
+}
+
+/// Forgets a duplication that failed.
+pub fn abandon_duplication(number: u32) {
+    drop(take(number));
+}
+
 /// Enters the duplicate of a request that completed, unless that was done before.
 pub fn duplicated(recorder: &Recorder, number: u32) {
-    let mut duplications = DUPLICATIONS.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some(done) = duplications.get_mut(number as usize).and_then(Option::take) else { return };
-    drop(duplications);
+    let Some(done) = take(number) else { return };
     // SAFETY: the standard has the application keep the place until now, and the library filled it.
     let comm = unsafe { done.place.handle() };
     let process = recorder.process;
