@@ -31,7 +31,7 @@ EXAMPLES:
 ///
 /// ranks: ranks.csv has every rank of MPI_COMM_WORLD once.
 /// names: names of communicators are unique, a name begins with its parent's, the parent exists, and
-/// the size is the number of members.
+/// the size is the number of members; every name stands for the same members on all of them, as run.json says.
 /// rows: communicators and ranks of calls.csv, peers.csv and outside.csv are in comms.csv and its members; ranks of
 /// gpu.csv are those of the run, and its bytes those of the accesses.
 /// traffic: on every communicator, what a rank sent to another is what the other received from it.
@@ -41,9 +41,10 @@ EXAMPLES:
 /// Where rows are sums over ranks, each of these is checked of the sums.
 ///
 /// Traffic that differs is no error of the profile where run.json says that recording was off for a
-/// part of the run, that the profile is incomplete, or that the MPI library did not tell what some
-/// receives received; nor is a missing rank, or a communicator that only missing ranks know, in an
-/// incomplete profile.
+/// part of the run, that the profile is incomplete, or that some messages are in no table: of receives that
+/// were freed before they completed, that had less room than their message, or of which the MPI library does
+/// not say what came, and of calls in callbacks; nor is a missing rank, or a communicator that only missing
+/// ranks know, in an incomplete profile.
 /// Such differences are shown as explained and leave the exit code 0.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, verbatim_doc_comment)]
@@ -121,6 +122,7 @@ pub fn run(args: &CheckArgs) -> Result<Outcome> {
 /// Each table is read once; `calls.csv` and `peers.csv` are not held.
 fn check_all(profile: &Profile, findings: &mut Findings) -> Result<()> {
     let run = profile.run();
+    check_agreement(run, findings);
     if run.folded {
         return folded::check_all(profile, findings);
     }
@@ -157,18 +159,38 @@ fn check_all(profile: &Profile, findings: &mut Findings) -> Result<()> {
     gpu::check(profile, |rank| present.contains(&rank), findings)
 }
 
+/// Members of a communicator count its creating calls each for itself, so that one which made a call out of the profiler's
+/// sight has other names than the rest.
+fn check_agreement(run: &RunInfo, findings: &mut Findings) {
+    if run.names_agree == Some(false) {
+        findings.differs(Check::Names, || {
+            "names do not stand for the same members on all ranks: some rank made a communicator by a call that was not \
+             seen (by PMPI_, by dlsym, in a callback, or left by a longjmp)"
+                .to_owned()
+        });
+    }
+}
+
+/// Calls that move messages and are in no table, and what `check` says of them.
+const UNCOUNTED: [(NotSeen, &str); 5] = [
+    (NotSeen::UntoldReceive, "there were receives of which the MPI library does not tell what came"),
+    (NotSeen::FreedReceive, "there were receives whose request was freed before they completed"),
+    (
+        NotSeen::TruncatedReceive,
+        "there were receives with less room than their message, the bytes of which are in no table",
+    ),
+    (NotSeen::CallInCallback, "there were calls inside callbacks, which are in no table"),
+    (NotSeen::CallLeft, "there were calls that an error handler left, which are in no table"),
+];
+
 /// Why sent and received may differ without a mistake in the profile.
 fn traffic_explanation(run: &RunInfo) -> Option<&'static str> {
-    let counts = |reason: NotSeen| run.not_seen.get(reason.name()).is_some_and(|&receives| receives > 0);
+    let counts = |reason: NotSeen| run.not_seen.get(reason.name()).is_some_and(|&calls| calls > 0);
     if !run.complete {
         Some("the profile is incomplete")
     } else if run.recording_was_off {
         Some("recording was off for a part of the run")
-    } else if counts(NotSeen::UntoldReceive) {
-        Some("there were receives of which the MPI library does not tell what came")
-    } else if counts(NotSeen::TruncatedReceive) {
-        Some("there were receives with less room than their message, which is in no table")
     } else {
-        None
+        UNCOUNTED.into_iter().find(|&(reason, _)| counts(reason)).map(|(_, why)| why)
     }
 }

@@ -43,6 +43,7 @@ pub struct RunSummary<'a> {
     incomplete_because: Option<&'a str>,
     ended_in: &'a [EndedIn],
     recording_was_off: bool,
+    names_agree: Option<bool>,
     not_seen_calls: &'a BTreeMap<String, u64>,
     notes: &'a [String],
 }
@@ -77,6 +78,7 @@ impl<'a> RunSummary<'a> {
             incomplete_because: run.incomplete_because.as_deref(),
             ended_in: &run.ended_in,
             recording_was_off: run.recording_was_off,
+            names_agree: run.names_agree,
             not_seen_calls: &run.not_seen,
             notes: &run.notes,
         }
@@ -131,6 +133,13 @@ impl<'a> RunSummary<'a> {
         if self.folded {
             sentences.push(
                 "Rows are sums over ranks, and like communicators are one row (how many × size).".to_owned(),
+            );
+        }
+        if self.names_agree == Some(false) {
+            sentences.push(
+                "Names of communicators do not stand for the same members on all ranks: some rank made one by a call that \
+                 was not seen."
+                    .to_owned(),
             );
         }
         if self.recording_was_off {
