@@ -37,4 +37,4 @@ pub use reader::Profile;
 pub use run::RunInfo;
 
 /// Version of the profile directory's format, in `run.json`. Every version ever written stays readable.
-pub const FORMAT_VERSION: u32 = 2;
+pub const FORMAT_VERSION: u32 = 3;

@@ -75,7 +75,6 @@ fn valid() -> Words {
             (Key::region(2), [2, 3000, 7, 0, 0, 0]),
         ])
         .log(&[
-            Record::ParentName { id: 3, name: "W_d1".to_owned() },
             Record::Label { id: 2, text: "rows".to_owned() },
             Record::Topology { id: 2, text: "cart dims=5 periods=0".to_owned() },
             Record::Freed { id: 2 },
@@ -139,11 +138,11 @@ fn peers_are_known_and_members_counted_where_no_list_is_kept() {
 fn a_whole_segment_is_read() {
     let tables = read(valid().words()).unwrap();
     let names: Vec<&str> = tables.comms.iter().map(|row| row.comm.as_str()).collect();
-    assert_eq!(names, ["W", "S", "W_s4", "W_d1_x3", "W_s9"]);
+    assert_eq!(names, ["W", "S", "W_s3", "W_x3", "W_s9"]);
     assert_eq!(tables.comms[2].members.group.to_string(), "7-9,12,40");
     assert_eq!(tables.comms[3].size, 9);
     assert_eq!(tables.calls.len(), 1);
-    assert_eq!((tables.calls[0].comm.as_str(), tables.calls[0].calls), ("W_s4", 5));
+    assert_eq!((tables.calls[0].comm.as_str(), tables.calls[0].calls), ("W_s3", 5));
     assert_eq!(tables.peers.iter().map(|row| row.peer).collect::<Vec<_>>(), [8, 22]);
     assert_eq!(tables.comms[4].members.to_string(), "0,7~4");
     // What was called in the inner region was called in the outer one, too.

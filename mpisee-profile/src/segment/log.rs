@@ -10,7 +10,7 @@ use crate::RankSet;
 pub struct Created {
     /// Its number in this process, counted from 0: 0 is `W`, 1 is `S`.
     pub id: u32,
-    /// The parent's number; [`NONE`] for `W`, `S` and where [`Record::ParentName`] tells it.
+    /// The parent's number; [`NONE`] for `W`, `S` and what has no parent.
     pub parent: u32,
     /// The letter of the creating call; 0 for `W` and `S`.
     pub letter: u8,
@@ -155,7 +155,8 @@ impl Run {
         }
         let distance = i64::from(rank) - i64::from(self.first);
         let at = match i64::from(self.stride) {
-            0 => distance,
+            0 if distance == 0 => 0,
+            0 => return None,
             stride if distance % stride == 0 => distance / stride,
             _ => return None,
         };
@@ -364,13 +365,6 @@ impl FromIterator<u32> for Runs {
 pub enum Record {
     /// A communicator came to be.
     Created(Created),
-    /// The parent of a communicator, where this process is no member of it.
-    ParentName {
-        /// The communicator.
-        id: u32,
-        /// The parent's name.
-        name: String,
-    },
     /// The application named a communicator.
     Label {
         /// The communicator.
@@ -417,7 +411,6 @@ pub enum Record {
 }
 
 const CREATED: u32 = 1;
-const PARENT_NAME: u32 = 3;
 const LABEL: u32 = 4;
 const TOPOLOGY: u32 = 5;
 const FREED: u32 = 6;
@@ -430,7 +423,6 @@ impl Record {
     pub fn encode(&self) -> Vec<u64> {
         let (kind, numbers, text) = match self {
             Record::Created(created) => (CREATED, created.numbers(), ""),
-            Record::ParentName { id, name } => (PARENT_NAME, vec![*id], name.as_str()),
             Record::Label { id, text } => (LABEL, vec![*id], text.as_str()),
             Record::Topology { id, text } => (TOPOLOGY, vec![*id], text.as_str()),
             Record::Freed { id } => (FREED, vec![*id], ""),
@@ -460,7 +452,6 @@ impl Record {
         let mut rest = payload.as_slice();
         let record = match head as u32 {
             CREATED => Record::Created(decode_created(&mut rest)?),
-            PARENT_NAME => Record::ParentName { id: number(&mut rest)?, name: text(rest) },
             LABEL => Record::Label { id: number(&mut rest)?, text: text(rest) },
             TOPOLOGY => Record::Topology { id: number(&mut rest)?, text: text(rest) },
             FREED => Record::Freed { id: number(&mut rest)? },
@@ -633,7 +624,7 @@ mod tests {
         let bytes = |created: &Created| Record::Created(created.clone()).encode().len() * 8;
         assert!(bytes(&whole) > 6_000_000, "{}", bytes(&whole));
         let condensed = whole.condensed(1024).expect("it has no order");
-        assert_eq!((bytes(&condensed), condensed.group.len()), (88, RANKS.into()));
+        assert_eq!((bytes(&condensed), condensed.group.len()), (96, RANKS.into()));
         let regular = Created::with_world(2, 7, Runs::first(RANKS));
         assert_eq!(regular.condensed(1024), None);
     }

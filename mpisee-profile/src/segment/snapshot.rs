@@ -66,8 +66,6 @@ impl Source for [u64] {
 pub struct Communicator {
     /// How it was created.
     pub created: Created,
-    /// The parent's name, where this process is no member of the parent.
-    pub parent_name: Option<String>,
     /// The name that the application gave.
     pub label: String,
     /// As in the column of `comms.csv`.
@@ -386,7 +384,6 @@ impl Snapshot {
                 }
                 self.communicators.push(Communicator {
                     created,
-                    parent_name: None,
                     label: String::new(),
                     topology: String::new(),
                     freed: false,
@@ -400,7 +397,6 @@ impl Snapshot {
                 self.regions.push(Region { parent, name });
             }
             Record::Fact { which, text } => self.program.learn(which, text),
-            Record::ParentName { id, name } => self.communicator(id)?.parent_name = Some(name),
             Record::Label { id, text } => self.communicator(id)?.label = text,
             Record::Topology { id, text } => self.communicator(id)?.topology = text,
             Record::Freed { id } => self.communicator(id)?.freed = true,

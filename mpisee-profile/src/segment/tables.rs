@@ -155,10 +155,7 @@ pub fn names_can_be(snapshot: &Snapshot) -> Result<(), ProfileError> {
     let mut names: Vec<usize> = Vec::with_capacity(snapshot.communicators.len());
     for communicator in &snapshot.communicators {
         let of_parent = |parent: u32| names.get(parent as usize).copied().unwrap_or(0);
-        let parent = match &communicator.parent_name {
-            Some(name) => name.len(),
-            None => of_parent(communicator.created.parent),
-        };
+        let parent = of_parent(communicator.created.parent);
         names.push(parent + name("", &communicator.created, communicator.folded).len());
     }
     let mut paths: Vec<usize> = vec![0];
@@ -190,17 +187,14 @@ pub fn names(snapshot: &Snapshot) -> Vec<String> {
         names.push(match (created.id, created.letter) {
             (0, 0) => "W".to_owned(),
             (_, 0) => "S".to_owned(),
-            _ => name(parent_name(communicator, &names), created, communicator.folded),
+            _ => name(parent_name(created, &names), created, communicator.folded),
         });
     }
     names
 }
 
-fn parent_name<'n>(communicator: &'n Communicator, names: &'n [String]) -> &'n str {
-    match &communicator.parent_name {
-        Some(name) => name,
-        None => names.get(communicator.created.parent as usize).map_or("", String::as_str),
-    }
+fn parent_name<'n>(created: &Created, names: &'n [String]) -> &'n str {
+    names.get(created.parent as usize).map_or("", String::as_str)
 }
 
 /// `<parent's name>_<letter><n>[.<r>]`; `F<n>.<r>` for one that was created from a group and has no parent; `P`
@@ -397,11 +391,7 @@ fn comms(
         let (count, freed) = number_and_freed(snapshot, communicator);
         rows.push(CommRow {
             comm: name.clone(),
-            parent: if created.letter == 0 {
-                String::new()
-            } else {
-                parent_name(communicator, names).to_owned()
-            },
+            parent: if created.letter == 0 { String::new() } else { parent_name(created, names).to_owned() },
             created_by: Operation::from_index(u64::from(created.operation))
                 .map_or(String::new(), |operation| operation.name().to_owned()),
             size: size(created),
