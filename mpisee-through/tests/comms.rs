@@ -91,9 +91,9 @@ fn csv_has_the_columns_of_the_profile() {
     let profile = splatt().write();
     profile.run(&["comms", "app.mpisee", "--output", "csv", "--comm", "W_?[12]", "--comm", "W_??"]).prints(
         "\
-comm,parent,created_by,size,count,members,label,topology,reorder,nodes,freed,shape
-W_a1,W,MPI_Cart_create,8,1,0-7,,cart dims=4x2 periods=1x0,1,2,0,same processes
-W_x2,W,MPI_Intercomm_create,8,1,0-3|4-7,,,,2,0,between groups
+comm,parent,created_by,size,count,members,label,topology,reorder,nodes,freed,between,shape
+W_a1,W,MPI_Cart_create,8,1,0-7,,cart dims=4x2 periods=1x0,1,2,0,,same processes
+W_x2,W,MPI_Intercomm_create,8,1,0-3|4-7,,,,2,0,,between groups
 ",
     );
 }
@@ -105,12 +105,12 @@ fn json_tells_what_is_absent() {
     let document: serde_json::Value = serde_json::from_str(&ran.exits(0).stdout).unwrap();
     let expected = serde_json::json!([
         {"comm": "W", "parent": null, "created_by": null, "size": 8, "count": 1, "members": "0-7", "label": "",
-         "topology": "", "reorder": null, "nodes": 2, "freed": false, "shape": null},
+         "topology": "", "reorder": null, "nodes": 2, "freed": false, "between": null, "shape": null},
         {"comm": "W_a1", "parent": "W", "created_by": "MPI_Cart_create", "size": 8, "count": 1, "members": "0-7",
-         "label": "", "topology": "cart dims=4x2 periods=1x0", "reorder": true, "nodes": 2, "freed": false,
+         "label": "", "topology": "cart dims=4x2 periods=1x0", "reorder": true, "nodes": 2, "freed": false, "between": null,
          "shape": "same processes"},
         {"comm": "W_a1_s2.0", "parent": "W_a1", "created_by": "MPI_Comm_split", "size": 4, "count": 1,
-         "members": "0,2,4,6", "label": "rows", "topology": "", "reorder": null, "nodes": 2, "freed": true,
+         "members": "0,2,4,6", "label": "rows", "topology": "", "reorder": null, "nodes": 2, "freed": true, "between": null,
          "shape": "column of 4x2"},
     ]);
     let first: Vec<_> = document["communicators"].as_array().unwrap()[..3].to_vec();

@@ -267,6 +267,7 @@ struct CommDocument<'a> {
     reorder: Option<bool>,
     nodes: u32,
     freed: bool,
+    between: Option<&'a str>,
     shape: Option<String>,
 }
 
@@ -285,14 +286,20 @@ impl<'a> CommDocument<'a> {
             reorder: row.reorder.map(|reorder| reorder != 0),
             nodes: row.nodes,
             freed: row.freed != 0,
+            between: unless_empty(&row.between),
             shape: Some(shape.to_string()).filter(|text| !text.is_empty()),
         }
     }
 
     /// The same with the columns of the profile, where flags are 0 and 1.
     fn csv(&self) -> impl Serialize + use<'a> {
-        let flags = (self.reorder.map(u8::from), self.nodes, u8::from(self.freed), self.shape.clone());
+        let flags = (self.reorder.map(u8::from), self.nodes, u8::from(self.freed));
+        let rest = (self.between, self.shape.clone());
         let counts = (self.size, self.count);
-        ((self.comm, self.parent, self.created_by, counts, self.members, self.label, self.topology), flags)
+        (
+            (self.comm, self.parent, self.created_by, counts, self.members, self.label, self.topology),
+            flags,
+            rest,
+        )
     }
 }
