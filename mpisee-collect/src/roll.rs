@@ -32,6 +32,8 @@ pub struct Roll {
     pub entries: BTreeMap<u32, Entry>,
     /// Whether processes of another namespace, as in a container, may be of this world.
     pub has_foreign: bool,
+    /// Why not all segments could be read, for want of descriptors or memory: then ranks may be missing here.
+    pub failure: Option<String>,
     /// Whether processes of this job are still in `MPI_Init`.
     has_starting: bool,
 }
@@ -52,14 +54,19 @@ impl Roll {
 
     fn read(directory: &Path, own: &Snapshot, user: u32) -> Roll {
         let mut roll = Roll::default();
-        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        let entries = match std::fs::read_dir(directory) {
+            Ok(entries) => entries,
+            Err(error) => return Roll { failure: want(&error), ..roll },
+        };
+        for entry in entries.flatten() {
             let path = entry.path();
             let owner = path.file_name().and_then(|name| owner_of(name.to_str()?));
             let Some((_, pid)) = owner.filter(|&(owner, _)| owner == user) else { continue };
-            if let Ok(HeaderRead { header, .. }) = header_of(&path, user)
-                && header.pid == pid
-            {
-                roll.enter(own, path, header);
+            match header_of(&path, user) {
+                Ok(HeaderRead { header, .. }) if header.pid == pid => roll.enter(own, path, header),
+                Ok(_) => {}
+                // Whoever writes into the folder may have left something else by that name.
+                Err(why) => roll.failure = why.downcast_ref().and_then(want).or(roll.failure),
             }
         }
         roll
@@ -106,6 +113,12 @@ impl Roll {
     fn headers(&self) -> impl Iterator<Item = &Snapshot> {
         self.entries.values().map(|entry| &entry.header)
     }
+}
+
+/// The error, if it is for want of descriptors or memory.
+fn want(error: &std::io::Error) -> Option<String> {
+    let wants = [libc::EMFILE, libc::ENFILE, libc::ENOMEM];
+    error.raw_os_error().filter(|code| wants.contains(code)).map(|_| error.to_string())
 }
 
 /// Whether the process of a segment runs, as far as can be seen from here.

@@ -45,16 +45,30 @@ pub fn arrive(process: &Process, end: End) {
     }
     mark_arrived(process, end);
     let roll = roll(process);
-    if roll.entries.is_empty() {
-        return say(format_args!(
-            "no profile of rank {}: its counters are in private memory, and not all ranks came to collect them",
-            process.world_rank
-        ));
+    if roll.failure.is_some() || !roll.entries.contains_key(&process.world_rank) {
+        return say_unseen(process, &roll);
     }
     if roll.has_arrived()
         && let Some(_writes) = lock(&roll)
     {
         write(process, &roll);
+    }
+}
+
+/// Says why the own segment is not among those that the rank sees.
+fn say_unseen(process: &Process, roll: &Roll) {
+    let (rank, folder) = (process.world_rank, process.options.segments.display());
+    if !process.segment.is_in_file() {
+        say(format_args!(
+            "no profile of rank {rank}: its counters are in private memory, and not all ranks came to collect them"
+        ));
+    } else if let Some(why) = &roll.failure {
+        say(format_args!(
+            "rank {rank} cannot read the segments in {folder} ({why}); if no other rank writes the profile, run: \
+             mpisee-through recover {folder}"
+        ));
+    } else {
+        say(format_args!("no profile of rank {rank}: its segment in {folder} was removed"));
     }
 }
 
