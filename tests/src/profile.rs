@@ -68,6 +68,23 @@ impl Tables {
         found[0]
     }
 
+    /// The name of the communicator with that label.
+    #[track_caller]
+    pub fn labelled(&self, label: &str) -> &str {
+        let found: Vec<_> = self.comms.iter().filter(|row| row.label == label).collect();
+        assert_eq!(found.len(), 1, "communicators labelled {label}: {found:#?}");
+        &found[0].comm
+    }
+
+    /// The name of the communicator that has this name but for digests: `W_x1.0-qx8fzvcf_d1` for `W_x1.0_d1`.
+    #[track_caller]
+    pub fn named(&self, without_digests: &str) -> &str {
+        let is_it = |name: &&str| self::without_digests(name) == without_digests;
+        let found: Vec<_> = self.names().into_iter().filter(is_it).collect();
+        assert_eq!(found.len(), 1, "{without_digests} with any digests; there are {:?}", self.names());
+        found[0]
+    }
+
     /// All names.
     pub fn names(&self) -> Vec<&str> {
         self.comms.iter().map(|row| row.comm.as_str()).collect()
@@ -89,8 +106,48 @@ impl Tables {
     }
 }
 
+/// A name of communicators, or several with other text between, without the digests: `W_x1.0_d1` of
+/// `W_x1.0-qx8fzvcf_d1`. A `-` that no digest follows stays.
+pub fn without_digests(name: &str) -> String {
+    let is_digit = |byte: u8| byte.is_ascii_digit() || byte.is_ascii_lowercase() && !b"ilou".contains(&byte);
+    let mut parts = name.split('-');
+    let mut left = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (digits, rest) = part.split_at_checked(DIGITS).unwrap_or((part, ""));
+        let is_digest = digits.len() == DIGITS && digits.bytes().all(is_digit);
+        let ends = rest.is_empty() || rest.starts_with(['_', '|']);
+        if is_digest && ends {
+            left.push_str(rest);
+        } else {
+            left.push('-');
+            left.push_str(part);
+        }
+    }
+    left
+}
+
+/// Of a digest.
+const DIGITS: usize = 8;
+
 /// All rows of a table.
 pub fn rows<R: Row>(profile: &Profile) -> Vec<R> {
     let read = profile.rows().and_then(Iterator::collect);
     read.unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digests_end_steps_of_names() {
+        assert_eq!(without_digests("W_s1.0"), "W_s1.0");
+        assert_eq!(without_digests("W_x1.0-qx8fzvcf"), "W_x1.0");
+        assert_eq!(without_digests("W_x1.0-qx8fzvcf_d1_g1.0-00000001"), "W_x1.0_d1_g1.0");
+        assert_eq!(without_digests("W_g1.0-qx8fzvcf|W_g1.1-qx8fzvcf"), "W_g1.0|W_g1.1");
+        assert_eq!(without_digests("W_x11+.0-qx8fzvcf"), "W_x11+.0");
+        for not_one in ["W_x1.0-qx8fzvc", "W_x1.0-qx8fzvcl", "0-7", "W_x1.0-qx8fzvcf1"] {
+            assert_eq!(without_digests(not_one), not_one);
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! Communicators that are created and freed without end: what is kept of them ends, and every call is still counted.
-use mpisee_profile::rows::{CommRow, is_folded};
+use mpisee_profile::rows::{CommRow, is_folded, is_of_changing_members};
+use mpisee_tests::profile::without_digests;
 use mpisee_tests::{Finished, Mpi, Run, Tables, on_each_mpi, through, within};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -48,18 +49,20 @@ impl Churned {
     }
 
     /// Asserts that below `parent` there are as many rows as like communicators may have, and one row with a plus for
-    /// all others of the `total`, whose names end in `end`. Returns all of them.
+    /// all others of the `total`, whose names end in `end` but for digests. Returns all of them.
     fn assert_rows(&self, parent: &str, letter: char, end: &str, total: u64, members: &str) -> Vec<String> {
         let begin = format!("{parent}_{letter}");
         let rows = self.tables().comms.iter();
         let rows: Vec<_> = rows.filter(|row| row.parent == parent && row.comm.starts_with(&begin)).collect();
-        let rows: Vec<_> = rows.into_iter().filter(|row| row.comm.ends_with(end)).collect();
+        let rows: Vec<_> = rows.into_iter().filter(|row| without_digests(&row.comm).ends_with(end)).collect();
         let names: Vec<String> = rows.iter().map(|row| row.comm.clone()).collect();
         let (many, single): (Vec<&CommRow>, Vec<&CommRow>) =
             rows.iter().copied().partition(|row| is_folded(&row.comm));
         assert_eq!((many.len() as u64, single.len() as u64), (1, ALIKE), "{names:?}");
         assert_eq!(many[0].count, total - ALIKE, "{names:?}");
         assert!(single.iter().all(|row| row.count == 1));
+        let shared = format!("{begin}{}+{end}", ALIKE + 1);
+        assert_eq!(without_digests(&many[0].comm), shared, "the row is named after its first communicator");
         for row in &rows {
             assert_eq!(row.members.to_string(), members, "members of {}", row.comm);
             assert_eq!(row.freed, 1, "{}", row.comm);
@@ -147,21 +150,29 @@ fn parts_of_a_split_share_a_row_each_and_who_is_in_none_counts_none() {
 }
 
 #[test]
-fn children_of_a_row_of_many_are_below_it_and_share_one_in_turn() {
+fn children_of_a_row_of_many_are_below_it_and_share_one_per_letter() {
     const CYCLES: u64 = 300;
     on_each_mpi(|mpi| {
         let churned = churned(mpi, "child", 4, CYCLES);
         for (end, members, ranks) in [(".0", "0,2", [0, 2]), (".1", "1,3", [1, 3])] {
             let parents = churned.assert_rows("W", 's', end, CYCLES, members);
             let many = parents.iter().find(|name| is_folded(name)).unwrap();
-            let mut all = churned.assert_rows(many, 'd', "", CYCLES - ALIKE, members);
-            // The last row has both names, so neither.
-            let folded = churned.tables().comm(all.iter().find(|name| name.ends_with('+')).unwrap());
+            // Threads may use communicators of one row in any order: ordinals below it tell nothing.
+            let below: Vec<&CommRow> =
+                churned.tables().comms.iter().filter(|row| row.parent == *many).collect();
+            let [folded] = below[..] else { panic!("below {many}: {below:#?}") };
+            assert_eq!(folded.comm, format!("{many}_d+"));
+            assert!(is_of_changing_members(&folded.comm));
+            assert_eq!((folded.count, folded.freed, folded.size), (CYCLES - ALIKE, 1, 2));
+            assert_eq!(folded.members.to_string(), members);
+            assert_eq!(folded.created_by, "MPI_Comm_dup");
+            // It has both labels, so neither.
             assert_eq!(folded.label, "");
+            let mut all = vec![folded.comm.clone()];
             for parent in parents.iter().filter(|name| !name.contains('+')) {
                 let rows = churned.tables().comms.iter().filter(|row| row.parent == *parent);
                 let children: Vec<String> = rows.map(|row| row.comm.clone()).collect();
-                assert_eq!(children.len(), 1, "{children:?}");
+                assert_eq!(children, [format!("{parent}_d1")]);
                 assert!(["odd", "even"].contains(&churned.tables().comm(&children[0]).label.as_str()));
                 all.extend(children);
             }
@@ -177,12 +188,18 @@ fn groups_and_intercommunicators_share_rows() {
     on_each_mpi(|mpi| {
         let groups = churned(mpi, "group", 4, CYCLES);
         let names = groups.assert_rows("W", 'g', ".0", CYCLES, "0-2");
+        let digests: BTreeSet<&str> = names.iter().map(|name| name.split_once('-').unwrap().1).collect();
+        assert_eq!(digests.len(), 1, "{names:?}");
         groups.assert_traffic(&names, &[2, 1, 0], CYCLES);
         groups.assert_note(CYCLES - ALIKE, 1);
         groups.assert_bounded(4);
 
         let between = churned(mpi, "inter", 4, CYCLES);
         let names = between.assert_rows("W", 'x', ".0", CYCLES, "0-1|2-3");
+        // The same groups and tag each time: one digest for all of them.
+        let digests: BTreeSet<&str> = names.iter().map(|name| name.split_once('-').unwrap().1).collect();
+        assert_eq!(digests.len(), 1, "{names:?}");
+        assert!(names.iter().all(|name| between.tables().comm(name).between == "W_s1.0|W_s1.1"));
         for (rank, peer) in [(0, 2), (2, 0)] {
             let tables = between.tables();
             let sum: [u64; 4] = names
@@ -261,15 +278,18 @@ fn where_members_change_with_each_call_rows_end_and_peers_are_still_known() {
 #[test]
 fn names_do_not_grow_where_a_communicator_is_made_of_the_last_one() {
     const CYCLES: u64 = 2_000;
+    /// Generations below `W` that have rows of their own.
+    const GENERATIONS: usize = 32;
     on_each_mpi(|mpi| {
         let churned = churned(mpi, "chain", 2, CYCLES);
         let tables = churned.tables();
         let longest = tables.names().into_iter().max_by_key(|name| name.len()).unwrap();
-        assert!(longest.ends_with("_d32_d+"), "{longest}");
+        assert_eq!(longest, format!("W{}_d+", "_d1".repeat(GENERATIONS)));
         let names: Vec<String> =
             tables.names().into_iter().filter(|name| name.starts_with("W_")).map(str::to_owned).collect();
         // One came before the cycles.
         assert_eq!(names.iter().map(|name| tables.comm(name).count).sum::<u64>(), CYCLES + 1);
+        assert_eq!(tables.comm(longest).count, CYCLES + 1 - GENERATIONS as u64);
         assert_eq!(tables.comm(longest).members.to_string(), "0-1");
         let calls = |call: &str| tables.sum_where(|row| row.call == call && row.rank == 0);
         assert_eq!(calls("MPI_Allreduce").calls, CYCLES);

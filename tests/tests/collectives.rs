@@ -146,13 +146,6 @@ fn collective_calls(tables: &Tables) -> u64 {
     tables.sum_where(|row| known.contains(row.call.as_str())).calls
 }
 
-/// The name of the communicator with that label.
-fn labelled<'t>(tables: &'t Tables, label: &str) -> &'t str {
-    let found: Vec<_> = tables.comms.iter().filter(|row| row.label == label).collect();
-    assert_eq!(found.len(), 1, "communicators labelled {label}: {found:#?}");
-    &found[0].comm
-}
-
 #[test]
 fn each_process_records_its_part_of_every_collective() {
     on_each_mpi(|mpi| {
@@ -170,14 +163,14 @@ fn each_process_records_its_part_of_every_collective() {
             }
         };
         on_communicator("W", &[0, 1, 2, 3], 1, false);
-        on_communicator(labelled(tables, "in place"), &[0, 1, 2, 3], 1, true);
+        on_communicator(tables.labelled("in place"), &[0, 1, 2, 3], 1, true);
         // Two bytes of four: it is data that is counted, not holes.
-        on_communicator(labelled(tables, "derived"), &[0, 1, 2, 3], 2, false);
-        on_communicator(labelled(tables, "some"), &[3, 2, 0], 1, false);
+        on_communicator(tables.labelled("derived"), &[0, 1, 2, 3], 2, false);
+        on_communicator(tables.labelled("some"), &[3, 2, 0], 1, false);
         for rank in 0..4 {
             on_communicator("S", &[rank], 1, false);
-            on_communicator(labelled(tables, "alone"), &[rank], 1, false);
-            on_communicator(labelled(tables, "alone in place"), &[rank], 1, true);
+            on_communicator(tables.labelled("alone"), &[rank], 1, false);
+            on_communicator(tables.labelled("alone in place"), &[rank], 1, true);
         }
         // 27 processes in communicators, and nothing besides.
         assert_eq!(collective_calls(tables), 27 * 2 * INSIDE.len() as u64);
@@ -194,9 +187,9 @@ fn the_parts_add_up_to_the_lower_bound() {
             for call in [blocking, nonblocking] {
                 let bytes = |comm: &str| tables.sum(comm, call).bytes;
                 assert_eq!(bytes("W"), sum(4, false), "{call}");
-                assert_eq!(bytes(labelled(tables, "in place")), sum(4, true), "{call} in place");
-                assert_eq!(bytes(labelled(tables, "derived")), 2 * sum(4, false), "{call} of derived data");
-                assert_eq!(bytes(labelled(tables, "some")), sum(3, false), "{call} of three processes");
+                assert_eq!(bytes(tables.labelled("in place")), sum(4, true), "{call} in place");
+                assert_eq!(bytes(tables.labelled("derived")), 2 * sum(4, false), "{call} of derived data");
+                assert_eq!(bytes(tables.labelled("some")), sum(3, false), "{call} of three processes");
                 assert_eq!(bytes("S"), 4 * sum(1, false), "{call} on MPI_COMM_SELF of four processes");
             }
         }
@@ -242,7 +235,7 @@ fn in_a_neighbourhood_only_what_goes_to_processes_counts() {
         let tables = finished.tables();
         let mut calls = 0;
         for &(label, neighbours) in NEIGHBOURS {
-            let comm = labelled(tables, label);
+            let comm = tables.labelled(label);
             for &(blocking, nonblocking, edge) in TO_NEIGHBOURS {
                 if ["adjacent", "dist"].contains(&label) && blocking == "MPI_Neighbor_alltoallw" {
                     continue; // the program says why

@@ -1,10 +1,11 @@
 //! Names and descriptions of communicators: equal on all members, unique in the run, whatever creates them.
 use mpisee_profile::rows::CommRow;
+use mpisee_tests::profile::without_digests;
 use mpisee_tests::{Mpi, Run, Tables, on_each_mpi};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::SystemTime;
 
-/// The row as a line: all columns but the number of nodes.
+/// The row as a line: all columns but the number of nodes, without digests.
 fn line(row: &CommRow) -> String {
     let members = match &row.members.remote {
         Some(remote) => format!("{}|{remote}", row.members.group),
@@ -12,44 +13,43 @@ fn line(row: &CommRow) -> String {
     };
     let reorder = row.reorder.map(|reorder| reorder.to_string()).unwrap_or_default();
     let freed = if row.freed == 1 { "freed" } else { "" };
-    [&row.label, &row.comm, &row.parent, &row.created_by, &row.size.to_string(), &members, &row.topology]
-        .map(String::as_str)
-        .into_iter()
-        .chain([reorder.as_str(), freed])
-        .collect::<Vec<_>>()
-        .join("; ")
+    let [comm, parent, between] = [&row.comm, &row.parent, &row.between].map(|name| without_digests(name));
+    let size = row.size.to_string();
+    let described = [&row.label, &comm, &parent, &row.created_by, &size, &members, &row.topology];
+    described.map(String::as_str).into_iter().chain([&reorder, freed, &between]).collect::<Vec<_>>().join("; ")
 }
 
-/// What `creations.c` creates: label, name, parent, creating call, size, members, topology, reorder, freed.
+/// What `creations.c` creates: label, name without digests, parent, creating call, size, members, topology, reorder, freed,
+/// between.
 const CREATIONS: &str = "\
-all; W; ; ; 5; 0-4; ; ; 
-; S; ; ; 1; 0-4; ; ; 
-dup; W_d1; W; MPI_Comm_dup; 5; 0-4; ; ; freed
-dup with info; W_d2; W; MPI_Comm_dup_with_info; 5; 0-4; ; ; 
-split of 0 and 3; W_s3.0; W; MPI_Comm_split; 2; 0,3; ; ; 
-split of 1 and 4; W_s3.1; W; MPI_Comm_split; 2; 1,4; ; ; 
-split type; W_t4.1; W; MPI_Comm_split_type; 4; 1-4; ; ; 
-create of 1 and 3; W_c5.1; W; MPI_Comm_create; 2; 1,3; ; ; 
-create of 4 and 2; W_c5.2; W; MPI_Comm_create; 2; 2,4; ; ; 
-create group of 1 and 3; W_g6.1; W; MPI_Comm_create_group; 2; 1,3; ; ; 
-create group of 2 and 4; W_g6.2; W; MPI_Comm_create_group; 2; 2,4; ; ; 
-cart; W_a7; W; MPI_Cart_create; 4; 0-3; cart dims=2x2 periods=1x0; 0; 
-first row; W_a7_b8.0; W_a7; MPI_Cart_sub; 2; 0-1; cart dims=2 periods=0; ; 
-second row; W_a7_b8.2; W_a7; MPI_Cart_sub; 2; 2-3; cart dims=2 periods=0; ; 
-graph; W_r9; W; MPI_Graph_create; 4; 0-3; graph degree=1-3; 1; 
-dist graph; W_n10; W; MPI_Dist_graph_create; 5; 0-4; dist_graph in=1 out=1; 0; 
-dist graph adjacent; W_j11; W; MPI_Dist_graph_create_adjacent; 5; 0-4; dist_graph in=1 out=1; 1; 
-dup of self; S_d12; S; MPI_Comm_dup; 1; 0-4; ; ; 
-idup; W_i13; W; MPI_Comm_idup; 5; 0-4; ; ; 
-0, 3 and 4; W_s14.0; W; MPI_Comm_split; 3; 0,3-4; ; ; 
-1 and 2; W_s14.1; W; MPI_Comm_split; 2; 1-2; ; ; 
-between; W_x15.1; W; MPI_Intercomm_create; 5; 0,3-4|1-2; ; ; freed
-dup of between; W_x15.1_d16; W_x15.1; MPI_Comm_dup; 5; 0,3-4|1-2; ; ; 
-idup of between; W_x15.1_i17; W_x15.1; MPI_Comm_idup; 5; 0,3-4|1-2; ; ; 
-2 with 0; W_x15.1_s18.0; W_x15.1; MPI_Comm_split; 2; 0|2; ; ; 
-1 with 3 and 4; W_x15.1_s18.1; W_x15.1; MPI_Comm_split; 3; 1|3-4; ; ; 
-2 with 0 and 4; W_x15.1_c19.0; W_x15.1; MPI_Comm_create; 3; 0,4|2; ; ; 
-merged; W_x15.1_m20; W_x15.1; MPI_Intercomm_merge; 5; 0-4; ; ; 
+all; W; ; ; 5; 0-4; ; ; ; 
+; S; ; ; 1; 0-4; ; ; ; 
+dup; W_d1; W; MPI_Comm_dup; 5; 0-4; ; ; freed; 
+dup with info; W_d2; W; MPI_Comm_dup_with_info; 5; 0-4; ; ; ; 
+split of 0 and 3; W_s3.0; W; MPI_Comm_split; 2; 0,3; ; ; ; 
+split of 1 and 4; W_s3.1; W; MPI_Comm_split; 2; 1,4; ; ; ; 
+split type; W_t4.1; W; MPI_Comm_split_type; 4; 1-4; ; ; ; 
+create of 1 and 3; W_c5.1; W; MPI_Comm_create; 2; 1,3; ; ; ; 
+create of 4 and 2; W_c5.2; W; MPI_Comm_create; 2; 2,4; ; ; ; 
+create group of 1 and 3; W_g1.1; W; MPI_Comm_create_group; 2; 1,3; ; ; ; 
+create group of 2 and 4; W_g1.2; W; MPI_Comm_create_group; 2; 2,4; ; ; ; 
+cart; W_a6; W; MPI_Cart_create; 4; 0-3; cart dims=2x2 periods=1x0; 0; ; 
+first row; W_a6_b1.0; W_a6; MPI_Cart_sub; 2; 0-1; cart dims=2 periods=0; ; ; 
+second row; W_a6_b1.2; W_a6; MPI_Cart_sub; 2; 2-3; cart dims=2 periods=0; ; ; 
+graph; W_r7; W; MPI_Graph_create; 4; 0-3; graph degree=1-3; 1; ; 
+dist graph; W_n8; W; MPI_Dist_graph_create; 5; 0-4; dist_graph in=1 out=1; 0; ; 
+dist graph adjacent; W_j9; W; MPI_Dist_graph_create_adjacent; 5; 0-4; dist_graph in=1 out=1; 1; ; 
+dup of self; S_d1; S; MPI_Comm_dup; 1; 0-4; ; ; ; 
+idup; W_i10; W; MPI_Comm_idup; 5; 0-4; ; ; ; 
+0, 3 and 4; W_s11.0; W; MPI_Comm_split; 3; 0,3-4; ; ; ; 
+1 and 2; W_s11.1; W; MPI_Comm_split; 2; 1-2; ; ; ; 
+between; W_x1.0; W; MPI_Intercomm_create; 5; 0,3-4|1-2; ; ; freed; W_s11.0|W_s11.1
+dup of between; W_x1.0_d1; W_x1.0; MPI_Comm_dup; 5; 0,3-4|1-2; ; ; ; 
+idup of between; W_x1.0_i2; W_x1.0; MPI_Comm_idup; 5; 0,3-4|1-2; ; ; ; 
+2 with 0; W_x1.0_s3.0; W_x1.0; MPI_Comm_split; 2; 0|2; ; ; ; 
+1 with 3 and 4; W_x1.0_s3.1; W_x1.0; MPI_Comm_split; 3; 1|3-4; ; ; ; 
+2 with 0 and 4; W_x1.0_c4.0; W_x1.0; MPI_Comm_create; 3; 0,4|2; ; ; ; 
+merged; W_x1.0_m5; W_x1.0; MPI_Intercomm_merge; 5; 0-4; ; ; ; 
 ";
 
 /// Whether `MPI_Comm_group` of a grid has processes that are not in the grid, as in MPICH 5.0.2, also without the profiler.
@@ -73,7 +73,17 @@ fn every_creating_call_gives_a_communicator_its_name_and_description() {
         let missing: Vec<_> = expected.difference(&found).collect();
         let unexpected: Vec<_> = found.difference(&expected).collect();
         assert!(missing.is_empty() && unexpected.is_empty(), "not {unexpected:#?} but {missing:#?}");
-        assert_eq!(finished.tables().comms.len(), expected.len());
+        let tables = finished.tables();
+        assert_eq!(tables.comms.len(), expected.len());
+        for name in tables.names() {
+            for step in name.split('_') {
+                let is_by_members = step.starts_with(['g', 'x']);
+                assert_eq!(step != without_digests(step), is_by_members, "digest of {step} in {name}");
+            }
+        }
+        let digests = ["W_g1.1", "W_g1.2"].map(|name| tables.named(name).split_once('-').unwrap().1);
+        assert_ne!(digests[0], digests[1], "of other members");
+        assert_eq!(tables.run.names_agree, Some(true));
         finished.check();
     });
 }
@@ -84,7 +94,7 @@ fn creating_is_a_call_on_the_parent_and_freeing_one_on_itself() {
         let finished = Run::new(mpi, "creations").ranks(5).profiled();
         let tables = finished.tables();
         let calls = |comm: &str, call: &str| {
-            let sum = tables.sum(comm, call);
+            let sum = tables.sum(tables.named(comm), call);
             assert_eq!(sum.bytes, 0, "{call} on {comm}");
             sum.calls
         };
@@ -98,18 +108,18 @@ fn creating_is_a_call_on_the_parent_and_freeing_one_on_itself() {
         assert_eq!(calls("W", "MPI_Comm_create"), 5);
         assert_eq!(calls("W", "MPI_Comm_create_group"), 4);
         assert_eq!(calls("W", "MPI_Cart_create"), 5);
-        assert_eq!(calls("W_a7", "MPI_Cart_sub"), 4);
+        assert_eq!(calls("W_a6", "MPI_Cart_sub"), 4);
         assert_eq!(calls("W", "MPI_Graph_create"), 5);
         assert_eq!(calls("W", "MPI_Dist_graph_create"), 5);
         assert_eq!(calls("W", "MPI_Dist_graph_create_adjacent"), 5);
         assert_eq!(calls("S", "MPI_Comm_dup"), 5);
         // On the local communicator, of which there is one on either side.
-        assert_eq!(calls("W_s14.0", "MPI_Intercomm_create"), 3);
-        assert_eq!(calls("W_s14.1", "MPI_Intercomm_create"), 2);
-        assert_eq!(calls("W_x15.1", "MPI_Comm_split"), 5);
-        assert_eq!(calls("W_x15.1", "MPI_Comm_create"), 5);
-        assert_eq!(calls("W_x15.1", "MPI_Intercomm_merge"), 5);
-        assert_eq!(calls("W_x15.1", "MPI_Comm_free"), 5);
+        assert_eq!(calls("W_s11.0", "MPI_Intercomm_create"), 3);
+        assert_eq!(calls("W_s11.1", "MPI_Intercomm_create"), 2);
+        assert_eq!(calls("W_x1.0", "MPI_Comm_split"), 5);
+        assert_eq!(calls("W_x1.0", "MPI_Comm_create"), 5);
+        assert_eq!(calls("W_x1.0", "MPI_Intercomm_merge"), 5);
+        assert_eq!(calls("W_x1.0", "MPI_Comm_free"), 5);
     });
 }
 
@@ -119,12 +129,12 @@ fn the_example_of_the_paper_has_the_names_of_the_paper() {
         let finished = Run::new(mpi, "names_of_the_paper").profiled();
         let tables = finished.tables();
         let names: BTreeSet<&str> = tables.names().into_iter().collect();
-        let expected = ["S", "W", "W_a1", "W_a1_s2.0", "W_a1_s2.0_d3", "W_a1_s2.2", "W_a1_s2.2_c3.0"]
+        let expected = ["S", "W", "W_a1", "W_a1_s1.0", "W_a1_s1.0_d1", "W_a1_s1.2", "W_a1_s1.2_c1.0"]
             .into_iter()
             .collect();
         assert_eq!(names, expected);
-        assert_eq!(tables.sum("W_a1_s2.0_d3", "MPI_Barrier").calls, 2);
-        assert_eq!(tables.sum("W_a1_s2.2_c3.0", "MPI_Barrier").calls, 2);
+        assert_eq!(tables.sum("W_a1_s1.0_d1", "MPI_Barrier").calls, 2);
+        assert_eq!(tables.sum("W_a1_s1.2_c1.0", "MPI_Barrier").calls, 2);
         finished.check();
     });
 }
@@ -134,9 +144,9 @@ fn names_stay_unique_when_the_busiest_process_takes_no_part() {
     on_each_mpi(|mpi| {
         let finished = Run::new(mpi, "busiest_leaves").profiled();
         let tables = finished.tables();
-        // Process 3 had been part of five more than the others.
+        // Process 3 had been part of five more than the others, on its own MPI_COMM_SELF.
         let splits: Vec<_> = tables.names().into_iter().filter(|name| name.starts_with("W_")).collect();
-        assert_eq!(splits, ["W_s6.0", "W_s7.0", "W_s8.0"]);
+        assert_eq!(splits, ["W_s1.0", "W_s2.0", "W_s3.0"]);
         for name in splits {
             assert_eq!(tables.sum(name, "MPI_Barrier").calls, 3);
         }
@@ -189,7 +199,7 @@ fn idup_does_not_wait_for_the_others() {
         assert_eq!(labelled("one"), ["W_i1"]);
         let two: BTreeSet<_> = labelled("two").into_iter().collect();
         assert_eq!(two, ["W_i2", "W_i3"].into_iter().collect());
-        assert_eq!(labelled("between"), ["W_x5.0_i6"]);
+        assert_eq!(labelled("between"), [tables.named("W_x1.0_i1")]);
         assert_eq!(tables.sum("W", "MPI_Comm_idup").calls, 6);
         assert_eq!(tables.sum("W", "MPI_Wait").calls, 6);
         finished.check();
@@ -197,7 +207,7 @@ fn idup_does_not_wait_for_the_others() {
 }
 
 #[test]
-fn names_are_agreed_also_where_recording_is_off() {
+fn names_are_equal_also_where_recording_is_off() {
     on_each_mpi(|mpi| {
         let finished = Run::new(mpi, "recording_off_here_and_there").profiled();
         let tables = finished.tables();
@@ -217,6 +227,24 @@ fn names_are_agreed_also_where_recording_is_off() {
             assert_eq!(tables.sum("W", call).calls, 3 + 1, "{call}");
         }
         assert!(tables.run.recording_was_off);
+        assert_eq!(tables.run.names_agree, Some(true));
+        finished.check();
+    });
+}
+
+#[test]
+fn a_communicator_that_one_member_makes_past_the_profiler_is_reported() {
+    on_each_mpi(|mpi| {
+        let finished = Run::new(mpi, "past_the_profiler").profiled();
+        let run = &finished.tables().run;
+        assert!(run.complete, "{:?}", run.incomplete_because);
+        assert_eq!(run.names_agree, Some(false));
+
+        // Who makes all of its communicators so has no names, and none that others have is wrong.
+        let finished = Run::new(mpi, "past_the_profiler").argument("all").profiled();
+        let tables = finished.tables();
+        assert_eq!(tables.run.names_agree, Some(true));
+        assert_eq!(tables.names().len(), 2, "{:?}", tables.names());
         finished.check();
     });
 }
@@ -234,14 +262,14 @@ fn self_and_intercommunicators_are_counted_like_any_other() {
             assert_eq!((on_self("MPI_Sendrecv").calls, on_self("MPI_Sendrecv").bytes), (1, 2 * 257));
             assert_eq!(tables.peer("S", rank, rank), [1, 257, 1, 257]);
         }
-        let between = tables.comm("W_x2.0");
+        let between = tables.comm(tables.named("W_x1.0"));
         assert_eq!((between.size, between.created_by.as_str()), (4, "MPI_Intercomm_create"));
-        assert_eq!(tables.sum("W_x2.0", "MPI_Barrier").calls, 4);
-        assert_eq!(tables.sum("W_x2.0", "MPI_Intercomm_merge").calls, 4);
-        let merged = tables.comm("W_x2.0_m3");
-        assert_eq!((merged.size, merged.parent.as_str()), (4, "W_x2.0"));
-        assert_eq!(tables.sum("W_x2.0_m3", "MPI_Barrier").calls, 4);
-        assert_eq!(tables.sum("W_x2.0_m3", "MPI_Bcast").bytes, 3 * 521);
+        assert_eq!(tables.sum(&between.comm, "MPI_Barrier").calls, 4);
+        assert_eq!(tables.sum(&between.comm, "MPI_Intercomm_merge").calls, 4);
+        let merged = tables.comm(tables.named("W_x1.0_m1"));
+        assert_eq!((merged.size, merged.parent.as_str()), (4, between.comm.as_str()));
+        assert_eq!(tables.sum(&merged.comm, "MPI_Barrier").calls, 4);
+        assert_eq!(tables.sum(&merged.comm, "MPI_Bcast").bytes, 3 * 521);
         assert!(tables.comms.iter().all(|row| row.freed == u8::from(row.comm.starts_with("W_"))));
         finished.check();
     });
@@ -329,6 +357,7 @@ fn assert_names_of_a_tree(mpi: &Mpi, seed: u64) {
     let run = Run::new(mpi, "tree_of_communicators").ranks(ranks).argument(seed).argument(40);
     let finished = run.profiled();
     assert_one_name_each(finished.tables(), &known(finished.folder.path(), ranks));
+    assert_eq!(finished.tables().run.names_agree, Some(true));
     finished.check();
 }
 
