@@ -16,7 +16,12 @@ fn line(row: &CommRow) -> String {
     let [comm, parent, between] = [&row.comm, &row.parent, &row.between].map(|name| without_digests(name));
     let size = row.size.to_string();
     let described = [&row.label, &comm, &parent, &row.created_by, &size, &members, &row.topology];
-    described.map(String::as_str).into_iter().chain([&reorder, freed, &between]).collect::<Vec<_>>().join("; ")
+    described
+        .map(String::as_str)
+        .into_iter()
+        .chain([&reorder, freed, &between])
+        .collect::<Vec<_>>()
+        .join("; ")
 }
 
 /// What `creations.c` creates: label, name without digests, parent, creating call, size, members, topology, reorder, freed,
