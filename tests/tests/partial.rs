@@ -70,7 +70,7 @@ fn assert_counted(tables: &Tables, ranks: &[u32]) {
         assert_calls(tables, "W_i2", rank, &[("MPI_Allreduce", 1, 4), ("MPI_Comm_free", 1, 0)]);
         let pair = format!("W_s3.{}", rank / 2 * 2);
         assert_calls(tables, &pair, rank, &[("MPI_Comm_dup", 1, 0), ("MPI_Comm_free", 1, 0)]);
-        let copy = format!("{pair}_d4");
+        let copy = format!("{pair}_d1");
         assert_calls(tables, &copy, rank, &[("MPI_Allreduce", 1, 4), ("MPI_Comm_free", 1, 0)]);
         assert_eq!(tables.peer("W", rank, (rank + 1) % 4)[..2], [1, u64::from(1000 + rank)]);
         assert_eq!(tables.peer("W", rank, last)[2..], [1, u64::from(1000 + last)]);
@@ -87,6 +87,13 @@ fn assert_readable(profile: &Path, why: &str) {
         assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
         assert!(said.contains(&format!("The profile is incomplete: {why}.")), "{said}");
     }
+}
+
+/// Asserts that one line says which ranks are in the profile, and why the others are not.
+#[track_caller]
+fn assert_said(said: &[String], ranks: &str, why: &str) {
+    let begin = format!("mpisee: profile of {ranks} ({why}) in test.mpisee; read it with: ");
+    assert!(said.len() == 1 && said[0].starts_with(&begin), "{said:?}");
 }
 
 /// The command that profiles a program.
@@ -108,13 +115,13 @@ fn a_part_of_the_run_is_profiled() {
                 profiler(command.arg(&program).args([":", "-n", "2"])).arg(&program);
             }
             let said = run_as_plain(&mut command, folder.path(), 4);
-            let expected = format!(
-                "mpisee: ranks {others} run without the profiler: the profile will be of 2 of 4 ranks"
-            );
-            assert_eq!((said.len(), &said[0]), (2, &expected), "{said:?}");
+            let why = format!("ranks {others} ran without an active profiler");
+            assert_said(&said, "2 ranks of 4", &why);
             let profile = folder.path().join("test.mpisee");
-            assert_counted(&Tables::read(&profile, ""), &ranks);
-            assert_readable(&profile, &format!("ranks {others} ran without the profiler"));
+            let tables = Tables::read(&profile, "");
+            assert_counted(&tables, &ranks);
+            assert_eq!(tables.run.profiler.collected, "node");
+            assert_readable(&profile, &why);
         }
     });
 }
@@ -126,14 +133,10 @@ fn a_script_profiles_the_first_rank_alone() {
         let mut command = mpi.launcher(4, &[]);
         profiler(command.args(["sh", "-c", FIRST_ALONE])).arg(mpi.compile("partial"));
         let said = run_as_plain(&mut command, folder.path(), 4);
-        assert_eq!(said.len(), 2, "{said:?}");
-        assert_eq!(
-            said[0],
-            "mpisee: ranks 1-3 run without the profiler: the profile will be of 1 of 4 ranks"
-        );
+        assert_said(&said, "1 rank of 4", "ranks 1-3 ran without an active profiler");
         let profile = folder.path().join("test.mpisee");
         assert_counted(&Tables::read(&profile, ""), &[0]);
-        assert_readable(&profile, "ranks 1-3 ran without the profiler");
+        assert_readable(&profile, "ranks 1-3 ran without an active profiler");
     });
 }
 
@@ -172,7 +175,7 @@ const ODD_APART: &str = "case ${PMIX_RANK-$PMI_RANK} in
 esac";
 
 #[test]
-fn ranks_in_containers_and_outside_wait_for_each_other() {
+fn ranks_in_containers_and_outside_meet_by_messages() {
     let mut unshare = Command::new("unshare");
     unshare.args(["--user", "--map-root-user", "--pid", "--fork", "--mount-proc", "true"]);
     if !unshare.output().is_ok_and(|output| output.status.success()) {
@@ -187,7 +190,9 @@ fn ranks_in_containers_and_outside_wait_for_each_other() {
         profiler(command.args(["sh", "-c", ODD_APART])).arg(mpi.compile("partial"));
         let said = run_as_plain(&mut command, folder.path(), 4);
         assert_eq!(said.len(), 1, "{said:?}");
-        assert!(Tables::read(&folder.path().join("test.mpisee"), "").run.complete);
+        let run = Tables::read(&folder.path().join("test.mpisee"), "").run;
+        assert!(run.complete);
+        assert_eq!((run.profiler.collected.as_str(), run.names_agree), ("tree", Some(true)));
     });
 }
 
@@ -208,10 +213,11 @@ fn on_several_nodes_a_script_profiles_the_first_rank_alone() {
         let mut command = on_nodes(&cluster, mpi, "[ \"${PMIX_RANK-$PMI_RANK}\" = 0 ]");
         command.current_dir(folder.path());
         let said = run_as_plain(&mut cluster.on("login", &command), folder.path(), 6);
-        assert_eq!(said.len(), 2, "{said:?}");
+        // One rank of its node lacks it, so that rank 0 does not wait for those of other nodes.
+        let why = "ranks 1-5 ran without an active profiler, or on other nodes";
+        assert_said(&said, "1 rank of 6", why);
         let tables = Tables::read(&folder.path().join("test.mpisee"), "");
         assert_eq!(tables.ranks.iter().map(|row| row.rank).collect::<Vec<_>>(), [0]);
-        let why = "rank 1 ran without the profiler; ranks 2-5 ran on other nodes";
         assert_readable(&folder.path().join("test.mpisee"), why);
     });
 }
@@ -231,14 +237,14 @@ fn where_one_node_has_the_profiler_that_is_said_and_an_option_helps() {
             .stderr(std::fs::File::create(&file).expect("the folder can be written"));
         let mut waiting = Staying(entered.spawn().expect("nsenter starts"));
         let said = || std::fs::read_to_string(&file).expect("it can be read");
-        let sentence = "rank 0 has waited 10 s in MPI_Init for ranks on other nodes; ";
+        let sentence = "rank 0 has waited in MPI_Finalize for 10 s: not all ranks have come; ";
         until("a rank that waits long says so", || said().contains(sentence));
         waiting.end(SIGKILL);
 
-        let mut command = on_nodes(&cluster, mpi, "export MPISEE_PARTIAL=on; [ $(hostname) = n1 ]");
+        let mut command = on_nodes(&cluster, mpi, "export MPISEE_WAIT=3; [ $(hostname) = n1 ]");
         command.current_dir(folder.path());
         let said = run_as_plain(&mut cluster.on("login", &command), folder.path(), 6);
-        assert_eq!(said[0], "mpisee: ranks 2-5 run on other nodes: the profile will be of 2 of 6 ranks");
+        assert_said(&said, "2 ranks of 6", "ranks 2-5 ran on other nodes");
         let profile = folder.path().join("test.mpisee");
         let tables = Tables::read(&profile, "");
         assert_eq!(tables.ranks.iter().map(|row| row.rank).collect::<Vec<_>>(), [0, 1]);
@@ -247,16 +253,50 @@ fn where_one_node_has_the_profiler_that_is_said_and_an_option_helps() {
 }
 
 #[test]
-fn with_that_option_each_node_writes_a_profile() {
+fn each_node_writes_a_profile_where_the_ranks_do_not_meet() {
     let Some(cluster) = Cluster::begin(3) else { return };
     on_each_mpi(|mpi| {
-        let run = Run::new(mpi, "partial").ranks(6).on(&cluster).options(&["--partial", "on"]);
+        // The last rank lacks it, so that those of other nodes wait for it in vain, or not at all.
+        for wait in [3, 0] {
+            let folder = tempfile::tempdir_in(cluster.folder()).expect("a temporary folder");
+            let is_profiled = format!("export MPISEE_WAIT={wait}; [ \"${{PMIX_RANK-$PMI_RANK}}\" != 5 ]");
+            let mut command = on_nodes(&cluster, mpi, &is_profiled);
+            command.current_dir(folder.path());
+            let said = run_as_plain(&mut cluster.on("login", &command), folder.path(), 6);
+            assert_eq!(said.len(), 3, "{wait}: {said:?}");
+            let mut seen = Vec::new();
+            for name in ["test.mpisee", "test-2.mpisee", "test-3.mpisee"] {
+                let profile = folder.path().join(name);
+                let tables = Tables::read(&profile, "");
+                let ranks: Vec<u32> = tables.ranks.iter().map(|row| row.rank).collect();
+                assert_eq!((tables.run.ranks, tables.run.nodes, tables.run.complete), (6, 1, false));
+                assert_eq!((tables.run.profiler.collected.as_str(), tables.run.names_agree), ("node", None));
+                let why = match ranks[0] {
+                    0 => "ranks 2-5 ran on other nodes",
+                    2 => "ranks 0-1,4-5 ran on other nodes",
+                    _ => "ranks 0-3,5 ran without an active profiler, or on other nodes",
+                };
+                assert_readable(&profile, why);
+                seen.extend(ranks);
+            }
+            seen.sort_unstable();
+            assert_eq!(seen, [0, 1, 2, 3, 4]);
+        }
+    });
+}
+
+#[test]
+fn a_wait_of_0_makes_a_profile_of_each_node_at_once() {
+    let Some(cluster) = Cluster::begin(3) else { return };
+    on_each_mpi(|mpi| {
+        let run = Run::new(mpi, "partial").ranks(6).on(&cluster).options(&["--wait", "0"]);
         let finished = run.profiled();
         let mut seen = Vec::new();
         for name in ["test.mpisee", "test-2.mpisee", "test-3.mpisee"] {
             let tables = Tables::read(&finished.folder.path().join(name), &finished.stderr);
             seen.extend(tables.ranks.iter().map(|row| row.rank));
             assert_eq!((tables.ranks.len(), tables.run.nodes), (2, 1));
+            assert_eq!((tables.run.profiler.collected.as_str(), tables.run.complete), ("node", false));
         }
         seen.sort_unstable();
         assert_eq!(seen, [0, 1, 2, 3, 4, 5]);
