@@ -98,6 +98,7 @@ contains
     call MPI_Comm_group(MPI_COMM_WORLD, world ERR)
     call MPI_Group_incl(world, 3, [3, 1, 2], group ERR)
     call MPI_Comm_create_group(MPI_COMM_WORLD, group, 12, some ERR)
+    call MPI_Comm_set_name(some, 'some of all' ERR)
     call MPI_Barrier(some ERR)
     call MPI_Comm_free(some ERR)
     call MPI_Group_free(group ERR)

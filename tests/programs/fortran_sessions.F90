@@ -19,8 +19,10 @@ program sessions
   call MPI_Group_incl(everyone, 2, [1 - mod(rank, 2), 3 - mod(rank, 2)], theirs ERR)
   call MPI_Comm_create_from_group(mine, merge('even', 'odd ', mod(rank, 2) == 0), MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &
                                   half ERR)
+  call MPI_Comm_set_name(half, merge('evens', 'odds ', mod(rank, 2) == 0) ERR)
   call MPI_Barrier(half ERR)
   call MPI_Intercomm_create_from_groups(mine, 0, theirs, 0, 'both', MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, both ERR)
+  call MPI_Comm_set_name(both, 'both' ERR)
   a = rank
   call MPI_Sendrecv(a, 11, MPI_INTEGER, rank / 2, 2, b, 20, MPI_INTEGER, rank / 2, 2, both, MPI_STATUS_IGNORE ERR)
   if (any(b(:11) /= rank + 1 - 2 * mod(rank, 2))) error stop 2
