@@ -58,8 +58,10 @@ int main(int argc, char **argv) {
     MPI_Group_incl(everyone, 2, mine, &half_group);
     MPI_Group_incl(everyone, 2, theirs, &other_group);
     half = from_group(half_group, rank % 2 ? "odd" : "even");
+    MPI_Comm_set_name(half, rank % 2 ? "odd" : "even");
     MPI_Allreduce(out, in, 4001, MPI_BYTE, MPI_BOR, half);
     MPI_Intercomm_create_from_groups(half_group, 0, other_group, 0, "both", MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &both);
+    MPI_Comm_set_name(both, "both");
     MPI_Sendrecv(out, 8009, MPI_BYTE, rank / 2, 2, in, sizeof in, MPI_BYTE, rank / 2, 2, both, MPI_STATUS_IGNORE);
     MPI_Comm_free(&both);
     MPI_Session_finalize(&second);
