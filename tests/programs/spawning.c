@@ -76,7 +76,7 @@ static void others(MPI_Comm inter, int is_child) {
     MPI_Intercomm_create(MPI_COMM_WORLD, 0, all, is_child ? CHILDREN : 0, 5, &between);
     if (rank == 1) MPI_Send(data, 71, MPI_BYTE, 1, 3, between);
     if (rank == 1) MPI_Recv(data, 71, MPI_BYTE, 1, 3, between, MPI_STATUS_IGNORE);
-    /* A group of both worlds, made by its members alone. Nobody can number it: it stays unknown. */
+    /* A group of both worlds, made by its members alone. */
     MPI_Group group, two;
     MPI_Comm_group(all, &group);
     MPI_Group_incl(group, 2, (int[]){0, CHILDREN}, &two);
