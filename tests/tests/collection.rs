@@ -18,7 +18,7 @@ struct Left {
 
 impl Left {
     /// Runs `no_place HOW`; `None`, with a sentence, where it may not mount anything.
-    fn by(mpi: &Mpi, how: &str, output: &str) -> Option<Left> {
+    fn by(mpi: &Mpi, collect: &str, how: &str, output: &str) -> Option<Left> {
         let folder = tempfile::tempdir().expect("a temporary folder");
         for name in ["out", "segments", "temporary"] {
             std::fs::create_dir(folder.path().join(name)).expect("it is empty");
@@ -28,7 +28,7 @@ impl Left {
         let mut command = mpi.launcher(RANKS, &[("TEMPORARY".to_owned(), temporary)]);
         command
             .arg(dist().join("bin/mpisee"))
-            .args(["--output", output])
+            .args(["--output", output, "--collect", collect])
             .arg("--segments")
             .arg(path("segments"));
         command.arg(mpi.compile("no_place")).arg(how).arg(path("out")).arg(path("segments"));
@@ -58,17 +58,27 @@ impl Left {
     }
 
     /// Asserts that the profile is whole and lies there, and that it was said; that no segment is left.
-    fn assert_in(&self, directory: &Path, why: &str) {
+    fn assert_in(&self, directory: &Path, why: &str, collected: &str) {
         let said = self.said();
         let place = format!("is in {} instead; read it with: mpisee-through", directory.display());
         assert!(said.contains(why) && said.contains(&place), "{said}");
         let tables = Tables::read(directory, &self.stderr);
         assert!(tables.run.complete);
+        assert_eq!(tables.run.profiler.collected, collected);
         assert_counted(&tables);
         let checked = through(&["check", &directory.display().to_string()]);
         assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
         assert_eq!(self.segments(), 0);
     }
+}
+
+/// Runs `test` under every MPI with each value of `--collect`, and what `run.json` then says.
+fn by_each_way(test: impl Fn(&Mpi, &str, &str)) {
+    on_each_mpi(|mpi| {
+        for (collect, collected) in [("auto", "node"), ("tree", "tree")] {
+            test(mpi, collect, collected);
+        }
+    });
 }
 
 /// Asserts that every call is there, once.
@@ -86,32 +96,32 @@ fn assert_counted(tables: &Tables) {
 
 #[test]
 fn where_the_file_system_is_full_the_profile_goes_to_the_working_directory() {
-    on_each_mpi(|mpi| {
-        let Some(left) = Left::by(mpi, "full", "out/test.mpisee") else { return };
-        left.assert_in(&left.path("test.mpisee"), "No space left on device");
+    by_each_way(|mpi, collect, collected| {
+        let Some(left) = Left::by(mpi, collect, "full", "out/test.mpisee") else { return };
+        left.assert_in(&left.path("test.mpisee"), "No space left on device", collected);
     });
 }
 
 #[test]
 fn where_the_file_system_is_read_only_the_profile_goes_to_the_working_directory() {
-    on_each_mpi(|mpi| {
-        let Some(left) = Left::by(mpi, "read-only", "out/test.mpisee") else { return };
-        left.assert_in(&left.path("test.mpisee"), "Read-only file system");
+    by_each_way(|mpi, collect, collected| {
+        let Some(left) = Left::by(mpi, collect, "read-only", "out/test.mpisee") else { return };
+        left.assert_in(&left.path("test.mpisee"), "Read-only file system", collected);
     });
 }
 
 #[test]
 fn where_the_working_directory_is_gone_the_profile_goes_to_a_temporary_one() {
-    on_each_mpi(|mpi| {
-        let Some(left) = Left::by(mpi, "gone", "test.mpisee") else { return };
-        left.assert_in(&left.path("temporary/test.mpisee"), "No such file or directory");
+    by_each_way(|mpi, collect, collected| {
+        let Some(left) = Left::by(mpi, collect, "gone", "test.mpisee") else { return };
+        left.assert_in(&left.path("temporary/test.mpisee"), "No such file or directory", collected);
     });
 }
 
 #[test]
 fn where_there_is_no_place_at_all_the_segments_are_kept_and_recovered() {
-    on_each_mpi(|mpi| {
-        let Some(left) = Left::by(mpi, "nowhere", "out/test.mpisee") else { return };
+    by_each_way(|mpi, collect, _| {
+        let Some(left) = Left::by(mpi, collect, "nowhere", "out/test.mpisee") else { return };
         let segments = left.path("segments").display().to_string();
         let said = left.said();
         assert!(
@@ -128,11 +138,13 @@ fn where_there_is_no_place_at_all_the_segments_are_kept_and_recovered() {
 }
 
 #[test]
-fn rows_come_through_the_tree_in_the_order_of_ranks() {
+fn rows_come_in_the_order_of_ranks() {
     on_each_mpi(|mpi| {
-        for ranks in [1, 3, 16] {
-            let finished = Run::new(mpi, "in_order").ranks(ranks).profiled();
+        for (ranks, collect) in [(1, "tree"), (3, "tree"), (16, "tree"), (3, "auto")] {
+            let finished = collected(mpi, "in_order", ranks, collect).profiled();
             let tables = finished.check().tables();
+            assert_eq!(how(tables), (if collect == "tree" { "tree" } else { "node" }, &[][..]));
+            assert_eq!(tables.run.names_agree, Some(true));
             let of: Vec<u32> = tables.ranks.iter().map(|row| row.rank).collect();
             assert_eq!(of, (0..ranks).collect::<Vec<_>>());
             assert!(tables.calls.is_sorted_by_key(|row| row.rank));
@@ -179,7 +191,7 @@ fn how(tables: &Tables) -> (&str, &[String]) {
 }
 
 #[test]
-fn what_all_ranks_write_is_what_comes_through_the_tree() {
+fn what_all_ranks_write_is_what_comes_through_the_tree_and_what_one_reads_from_segments() {
     on_each_mpi(|mpi| {
         for (program, ranks) in [("in_order", 1), ("in_order", 6), ("collectives", 4)] {
             let through_tree = collected(mpi, program, ranks, "tree").profiled();
@@ -190,6 +202,11 @@ fn what_all_ranks_write_is_what_comes_through_the_tree() {
             assert_eq!(how(together), ("mpi-io", &[][..]));
             assert!(together.run.complete);
             assert_eq!(counted(together), counted(through_tree), "{program} on {ranks}");
+            let from_segments = collected(mpi, program, ranks, "auto").profiled();
+            let from_segments = from_segments.check().tables();
+            assert_eq!(how(from_segments), ("node", &[][..]));
+            assert!(from_segments.run.complete);
+            assert_eq!(counted(from_segments), counted(through_tree), "{program} on {ranks}");
         }
     });
 }
