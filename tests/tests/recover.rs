@@ -298,7 +298,7 @@ fn above_the_limit_of_the_run_sums_over_ranks_are_recovered() {
         // What the roots send to two others each: four copies with rows of their own, and the rest in one.
         let (copies, bytes) = (6 * 12, 4 * (401..=412).sum::<u64>());
         assert_eq!(of(&|comm| comm.starts_with("W_s1.*_d"), "MPI_Bcast"), (copies, bytes));
-        assert_eq!(of(&|comm| comm == "W_j8", "MPI_Sendrecv"), (6, 2 * (503..509).sum::<u64>()));
+        assert_eq!(of(&|comm| comm == "W_j2", "MPI_Sendrecv"), (6, 2 * (503..509).sum::<u64>()));
 
         for path in place.left().iter().filter(|path| [0, 4].contains(&rank_of(path))) {
             std::fs::remove_file(path).expect("it is there");
