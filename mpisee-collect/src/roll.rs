@@ -1,18 +1,21 @@
 //! The roll of a node: which ranks of a world have an active profiler there, by the segments that they keep.
 //!
-//! A profiler makes its segment before `MPI_Init`, which no rank leaves before all have entered it. So every rank that reads
-//! the roll at the end of MPI finds the same ranks on it, without a message between them.
+//! A profiler makes its segment before `MPI_Init`, which no rank leaves before all have entered it: MPI does not promise that,
+//! and the MPI libraries do so unless they are told otherwise. So every rank that reads the roll at the end of MPI finds the
+//! same ranks on it, without a message between them.
 
 use crate::segments::{HeaderRead, header_of};
 use mpisee_profile::process;
 use mpisee_profile::segment::layout::state::{ARRIVED, STARTING};
 use mpisee_profile::segment::{Snapshot, owner_of};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// The longest wait for processes that are still in `MPI_Init` to say which rank they are.
 const MOST_STARTING: Duration = Duration::from_secs(5);
+/// Nanoseconds between the begin of two processes of one world.
+const MOST_APART_NS: u64 = 60_000_000_000;
 /// The pause between two looks at them.
 const PAUSE: Duration = Duration::from_millis(1);
 
@@ -30,6 +33,8 @@ pub struct Entry {
 pub struct Roll {
     /// Those of this process's namespace, by rank.
     pub entries: BTreeMap<u32, Entry>,
+    /// Ranks whose process ended without coming to the end of MPI.
+    pub ended: BTreeSet<u32>,
     /// Whether processes of another namespace, as in a container, may be of this world.
     pub has_foreign: bool,
     /// Why not all segments could be read, for want of descriptors or memory: then ranks may be missing here.
@@ -77,14 +82,18 @@ impl Roll {
             return;
         }
         if header.namespace != own.namespace {
-            self.has_foreign |= header.world_size == own.world_size && header.state != ARRIVED;
+            // Its job may be unknown there, and whether it runs is unknown here: one that began with this process counts.
+            let apart_ns = header.start_realtime_ns.abs_diff(own.start_realtime_ns);
+            self.has_foreign |= header.world_size == own.world_size && apart_ns < MOST_APART_NS;
             return;
         }
         let is_alive = || is_alive(&header);
-        if header.job != own.job || header.state != ARRIVED && !is_alive() {
+        if header.job != own.job {
             return;
         }
-        if header.state == STARTING {
+        if header.state != ARRIVED && !is_alive() {
+            self.ended.extend((header.world_size == own.world_size).then_some(header.world_rank));
+        } else if header.state == STARTING {
             self.has_starting = true;
         } else if header.world_size == own.world_size {
             let is_later = |known: &Entry| known.header.start_realtime_ns >= header.start_realtime_ns;

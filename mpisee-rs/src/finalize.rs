@@ -67,11 +67,19 @@ pub fn write_profile() {
 /// Whether the ranks collect the profile by messages: what decides it is the same on all ranks of this node.
 fn meets_by_messages(process: &Process) -> bool {
     let roll = node::roll(process);
-    if roll.failure.is_some() {
-        return false; // The other ranks see all segments, and go on.
+    let is_missing = !roll.entries.contains_key(&process.world_rank);
+    if roll.failure.is_some() || is_missing && process.segment.is_in_file() {
+        return false; // The other ranks see their segments, and go on.
     }
-    let (there, size) = (roll.entries.len() as u64, u64::from(process.world_size));
-    let is_lacking = there < u64::from(roll.local_size()) && !roll.has_foreign;
+    let (mut there, size) = (roll.entries.len() as u64, u64::from(process.world_size));
+    if is_fault_tolerant() {
+        there += roll.ended.len() as u64;
+    }
+    let own_local_size = process.segment.header().local_size.load(Ordering::Relaxed);
+    let local_size = u64::from(roll.local_size()).max(own_local_size);
+    // A rank without a segment in a file sees whether others have theirs.
+    let is_seen = !is_missing || there > 0;
+    let is_lacking = is_seen && there < local_size && !roll.has_foreign;
     if there == size {
         return is_fault_tolerant() || roll.wants_messages();
     }
@@ -128,7 +136,8 @@ fn write_over(process: &Process, end: End) -> bool {
         process.segment.remove();
         gpu::remove(process);
     }
-    true
+    // Who comes when the others have given up hears nothing.
+    told.is_some()
 }
 
 /// What a rank contributes.

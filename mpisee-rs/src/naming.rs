@@ -130,6 +130,10 @@ impl Described {
         }
     }
 
+    fn choose(&self, process: &Process, new: &NewCommunicator) -> RowChoice {
+        if self.is_seen { process.row_sharing.choose(process, new) } else { RowChoice::Unseen }
+    }
+
     /// Enters it into its row, which may be chosen already, and into the table.
     fn enter(
         self,
@@ -140,11 +144,7 @@ impl Described {
         choice: Option<RowChoice>,
     ) -> u32 {
         let new = self.new(comm, kind, number);
-        let choice = match choice {
-            Some(choice) => choice,
-            None if self.is_seen => process.row_sharing.choose(process, &new),
-            None => RowChoice::Unseen,
-        };
+        let choice = choice.unwrap_or_else(|| self.choose(process, &new));
         let id = process.row_sharing.enter(process, choice, &new);
         let mut communicator = self.communicator;
         communicator.id = id;
@@ -287,7 +287,7 @@ fn translate(group: Group, size: u32, target: Group, mut take: impl FnMut(c_int)
         from[..count].iter_mut().zip(first..).for_each(|(place, rank)| *place = rank as c_int);
         let (ranks, translated) = (from.as_ptr(), to.as_mut_ptr());
         // SAFETY: `count` ranks of the group are read, as many written.
-        unsafe {
+        let code = unsafe {
             pmpi::MPI_Group_translate_ranks.get()(
                 Raw::new(group),
                 count as c_int,
@@ -296,6 +296,9 @@ fn translate(group: Group, size: u32, target: Group, mut take: impl FnMut(c_int)
                 translated,
             )
         };
+        if code != constant::SUCCESS {
+            to.fill(constant::UNDEFINED);
+        }
         to[..count].iter().for_each(|&rank| take(rank));
     }
 }

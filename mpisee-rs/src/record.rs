@@ -3,7 +3,7 @@
 use crate::abi::{Comm, Raw, Request, STATUS_IGNORE, Status, constant};
 use crate::argument::Place;
 use crate::clock;
-use crate::communicator::{Communicator, Known};
+use crate::communicator::{Communicator, Known, UNLOGGED};
 use crate::counters::{add, update};
 use crate::naming::{self, CreationKind, Number};
 use crate::process::{self, COMMUNICATORS, Process, REQUESTS};
@@ -277,7 +277,9 @@ impl Recorder {
 
     /// Counts a call with its time alone, while recording is on.
     pub fn count_time(&self, communicator: u32, operation: Operation, ticks: u64) {
-        if process::is_recording() {
+        if communicator == UNLOGGED {
+            process::not_seen(NotSeen::UnknownCommunicator);
+        } else if process::is_recording() {
             self.count(communicator, operation, 0, 0, ticks);
         }
     }

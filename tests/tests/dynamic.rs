@@ -80,10 +80,8 @@ fn assert_outside(rows: &[OutsideRow], expected: &[(&str, u32, u32, [u64; 4])]) 
             (without_digests(&row.comm), row.rank, row.peer_in_comm, traffic)
         })
         .collect();
-    let mut expected: Vec<_> = expected
-        .iter()
-        .map(|&(comm, rank, peer, traffic)| (comm.to_owned(), rank, peer, traffic))
-        .collect();
+    let mut expected: Vec<_> =
+        expected.iter().map(|&(comm, rank, peer, traffic)| (comm.to_owned(), rank, peer, traffic)).collect();
     got.sort_unstable();
     expected.sort_unstable();
     assert_eq!(got, expected, "left: got, right: expected");

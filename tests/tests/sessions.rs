@@ -72,6 +72,11 @@ fn without_a_communicator_of_all_there_is_a_profile_and_nobody_waits() {
             assert_eq!(tables.comm(comm).members.to_string(), rank.to_string());
             assert_eq!(tables.of_rank(comm, "MPI_Bcast", rank).calls, 1);
         }
-        assert_eq!(finished.stderr.matches("mpisee: profile of 3 ranks in ").count(), 1, "{}", finished.stderr);
+        assert_eq!(
+            finished.stderr.matches("mpisee: profile of 3 ranks in ").count(),
+            1,
+            "{}",
+            finished.stderr
+        );
     });
 }

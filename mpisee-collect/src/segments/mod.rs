@@ -164,6 +164,20 @@ fn look_at(path: &Path, user: u32, pid: u32, others_ended: bool) -> Result<Looke
         && process::look_at(pid).is_some_and(|seen| !seen.ended && seen.start == header.process_start);
     let path = path.to_owned();
     let identity = identity(&metadata);
+    if header.private_bytes > 0
+        && let Some((copy, HeaderRead { header, used, .. })) = find_copy(&header, user)
+    {
+        let copy = Some(copy);
+        return Ok(Looked::Segment(Box::new(Segment {
+            path,
+            header,
+            is_running,
+            used,
+            user,
+            identity,
+            copy,
+        })));
+    }
     Ok(Looked::Segment(Box::new(Segment { path, header, is_running, used, user, identity, copy: None })))
 }
 
@@ -235,20 +249,21 @@ fn find_copy(header: &Snapshot, user: u32) -> Option<(PathBuf, HeaderRead)> {
     read.find(|(copy, _)| is_of_process(&copy.header)).map(|(copy, path)| (path, copy))
 }
 
-/// Saves a copy of the own segment, a part of which is in private memory, where there is room.
-pub fn save_copy(segment: &impl Source) -> Result<()> {
+/// Saves a copy of the own segment, which is not all in its file, where there is room; returns the folder.
+pub fn save_copy(segment: &impl Source) -> Result<&'static Path> {
     let (header, _) = Snapshot::read_header(segment)?;
     let mut words: Vec<u64> = (0..segment.words()).map(|index| segment.word(index)).collect();
     words[offset_of!(Header, shared) / 8] = words[offset_of!(Header, used) / 8];
     let bytes: Vec<u8> = words.into_iter().flat_map(u64::to_ne_bytes).collect();
     let user = own_user()?;
     let mut failure = None;
-    for path in COPY_FOLDERS.iter().map(|folder| copy_path(folder, &header, user)) {
+    for folder in COPY_FOLDERS {
+        let path = copy_path(folder, &header, user);
         let mut options = OpenOptions::new();
         options.write(true).create_new(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
         let written = options.open(&path).and_then(|mut file| file.write_all(&bytes));
         match written {
-            Ok(()) => return Ok(()),
+            Ok(()) => return Ok(Path::new(folder)),
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => failure = Some(error),
             Err(error) => {
                 let _ = std::fs::remove_file(&path);

@@ -299,6 +299,11 @@ impl Runs {
         runs
     }
 
+    /// The runs as numbers: first rank, how many, distance.
+    pub fn words(&self) -> impl Iterator<Item = u32> + '_ {
+        self.0.iter().flat_map(|run| [run.first, run.count, run.stride as u32])
+    }
+
     /// Where a world rank is in the order.
     pub fn position(&self, rank: u32) -> Option<u32> {
         let mut before = 0;

@@ -14,6 +14,7 @@ use mpisee_profile::Operation;
 use mpisee_profile::segment::NotSeen;
 use mpisee_profile::segment::now::UNKNOWN;
 use std::ffi::c_int;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// The number of a communicator, as far as it has one.
 pub fn number_of(communicator: Option<&Communicator>) -> u32 {
@@ -207,13 +208,18 @@ pub unsafe fn free(operation: Operation, comm: Place<Comm>, make: impl FnOnce() 
         COMMUNICATORS.insert(freed);
         return code;
     }
-    if let Some(process) = process::process() {
-        process.row_sharing.free(&process.segment, freed.id);
+    let release = || {
+        if let Some(process) = process::process() {
+            process.row_sharing.free(&process.segment, freed.id);
+        }
+        freed.release();
+    };
+    if catch_unwind(AssertUnwindSafe(release)).is_err() {
+        process::not_seen(NotSeen::InternalError);
     }
     if let Some(call) = call {
         call.record(|recorder| recorder.count_time(freed.id, operation, ticks));
     }
-    freed.release();
     code
 }
 

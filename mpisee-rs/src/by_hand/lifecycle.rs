@@ -89,11 +89,14 @@ struct Started {
     /// Why the segment is not in a file, if it is not.
     complaint: Option<String>,
     before: Moment,
+    /// Nanoseconds that this took.
+    spent_ns: u64,
 }
 
 /// Makes the segment before `MPI_Init`, which no rank leaves before all have entered it: so whoever comes to the end of MPI
 /// finds the segments of all active profilers on the node.
 fn begin() -> Option<Started> {
+    let began_ns = clock::monotonic_ns();
     let started = || {
         let version = library_version();
         // A library that cannot say its version only plays MPI, in one process.
@@ -108,7 +111,8 @@ fn begin() -> Option<Started> {
             return None;
         };
         mark_starting(segment.header(), &options);
-        Some(Started { version, options, complaints, segment, complaint, before })
+        let spent_ns = clock::monotonic_ns().saturating_sub(began_ns);
+        Some(Started { version, options, complaints, segment, complaint, before, spent_ns })
     };
     catch_unwind(started).ok().flatten()
 }
@@ -197,7 +201,7 @@ fn start(started: Started, sessions_alone: Option<Group>) {
     let began_ns = clock::monotonic_ns();
     let has_world = sessions_alone.is_none();
     message::announce_panics();
-    let Started { version, options, complaints, segment, complaint, before } = started;
+    let Started { version, options, complaints, segment, complaint, before, spent_ns } = started;
     let predefined = abi::resolve(has_world).filter(|&predefined| status_is_understood(predefined));
     let Some(predefined) = predefined else {
         return tell_misfit(&version);
@@ -248,7 +252,7 @@ fn start(started: Started, sessions_alone: Option<Group>) {
     price::find_out(process);
     finalize::log_facts(process);
     fill_header(process, before);
-    price::note_init(process, began_ns);
+    price::note_init(process, began_ns.saturating_sub(spent_ns));
     switch(process, record);
 }
 

@@ -26,15 +26,16 @@ use std::sync::atomic::Ordering;
 /// The ranks of this process's world that have an active profiler on this node.
 pub fn roll(process: &Process) -> Roll {
     match (Snapshot::read_header(&process.segment), own_user()) {
-        (Ok((own, _)), Ok(user)) if process.segment.is_in_file() => {
-            Roll::call(&process.options.segments, &own, user)
-        }
+        (Ok((own, _)), Ok(user)) => Roll::call(&process.options.segments, &own, user),
         _ => Roll::default(),
     }
 }
 
 /// Leaves the own counts in the segment, and writes the profile if all other ranks of the node have done so.
 pub fn arrive(process: &Process, end: End) {
+    if !process.segment.is_in_file() {
+        return leave_copy(process, end);
+    }
     gpu::complete(process);
     log_wanted(process);
     if !save_private(&process.segment) {
@@ -45,8 +46,8 @@ pub fn arrive(process: &Process, end: End) {
     }
     mark_arrived(process, end);
     let roll = roll(process);
-    if roll.failure.is_some() || !roll.entries.contains_key(&process.world_rank) {
-        return say_unseen(process, &roll);
+    if roll.failure.is_some() {
+        return say_unread(process, &roll);
     }
     if roll.has_arrived()
         && let Some(_writes) = lock(&roll)
@@ -55,21 +56,32 @@ pub fn arrive(process: &Process, end: End) {
     }
 }
 
-/// Says why the own segment is not among those that the rank sees.
-fn say_unseen(process: &Process, roll: &Roll) {
+/// Saves the counters of a rank that has no segment in a file, for others to find.
+fn leave_copy(process: &Process, end: End) {
     let (rank, folder) = (process.world_rank, process.options.segments.display());
-    if !process.segment.is_in_file() {
-        say(format_args!(
-            "no profile of rank {rank}: its counters are in private memory, and not all ranks came to collect them"
-        ));
-    } else if let Some(why) = &roll.failure {
-        say(format_args!(
-            "rank {rank} cannot read the segments in {folder} ({why}); if no other rank writes the profile, run: \
-             mpisee-through recover {folder}"
-        ));
-    } else {
-        say(format_args!("no profile of rank {rank}: its segment in {folder} was removed"));
+    gpu::complete(process);
+    log_wanted(process);
+    mark_arrived(process, end);
+    match save_copy(&process.segment) {
+        Ok(copies) => say(format_args!(
+            "rank {rank} found no room for a segment in {folder}: what it counted is in {0}; for one profile, run: \
+             mpisee-through recover {folder} {0}",
+            copies.display()
+        )),
+        Err(why) => {
+            say(format_args!("no profile of rank {rank}: it found no room for its counters ({why:#})"));
+        }
     }
+}
+
+/// Says that this rank cannot tell whether all others have arrived.
+fn say_unread(process: &Process, roll: &Roll) {
+    let (rank, folder) = (process.world_rank, process.options.segments.display());
+    let why = roll.failure.as_deref().unwrap_or_default();
+    say(format_args!(
+        "rank {rank} cannot read the segments in {folder} ({why}); if no other rank writes the profile, run: \
+         mpisee-through recover {folder}"
+    ));
 }
 
 fn mark_arrived(process: &Process, end: End) {
@@ -148,6 +160,10 @@ fn first_wanted(process: &Process, world: &World) -> [PathBuf; 2] {
 
 /// Why ranks are absent, as far as the node tells.
 fn why_absent(process: &Process, roll: &Roll, absent: &RankSet) -> String {
+    let ended: RankSet = roll.ended.iter().copied().filter(|&rank| absent.contains(rank)).collect();
+    if ended.len() == absent.len() {
+        return format!("{} ended before the profile was written", ended.named());
+    }
     let ranks = absent.named();
     let here = u64::from(roll.local_size());
     let are_elsewhere = here > 0 && here < u64::from(process.world_size);

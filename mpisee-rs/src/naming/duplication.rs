@@ -39,7 +39,7 @@ pub fn start_duplication(
     let kind = CreationKind::by(operation);
     // The duplicate will be what its parent is.
     let described = describe(process, parent.comm, Some(parent), kind, number);
-    let choice = process.row_sharing.choose(process, &described.new(parent.comm, kind, number));
+    let choice = described.choose(process, &described.new(parent.comm, kind, number));
     let started = Duplication { parent: *parent, kind, number, place, choice };
     let mut duplications = DUPLICATIONS.lock().unwrap_or_else(PoisonError::into_inner);
     let free = duplications.iter().position(Option::is_none);

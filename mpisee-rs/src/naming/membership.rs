@@ -6,7 +6,7 @@ use crate::abi::{Comm, Group};
 use crate::communicator::Communicator;
 use crate::process::Process;
 use mpisee_profile::segment::log::{Created, NONE, OUTSIDE, Runs};
-use std::hash::{DefaultHasher, Hash, Hasher};
+use mpisee_profile::segment::tables::hash;
 
 /// The members of a communicator.
 #[derive(Debug)]
@@ -52,19 +52,20 @@ impl Members {
     }
 
     fn hashed(&self) -> u64 {
-        let mut hasher = DefaultHasher::new();
         let (first, second) = match &self.remote {
             Some(remote) if !self.own_comes_first() => (remote, Some(&self.own)),
             remote => (&self.own, remote.as_ref()),
         };
+        let mut bytes = Vec::new();
         for group in std::iter::once(first).chain(second) {
+            bytes.extend(group.len().to_le_bytes());
             match group.unlisted() {
-                0 => group.hash(&mut hasher),
+                0 => bytes.extend(group.words().flat_map(u32::to_le_bytes)),
                 // Each member knows itself as well; all of them know the first.
-                _ => (group.len(), group.get(0)).hash(&mut hasher),
+                _ => bytes.extend(group.get(0).unwrap_or(OUTSIDE).to_le_bytes()),
             }
         }
-        hasher.finish()
+        hash(&bytes, 0)
     }
 
     fn groups(&self) -> impl Iterator<Item = &Runs> {
