@@ -69,8 +69,8 @@ fn without_digests(comm: &str) -> String {
     parts.fold(first, |name, part| format!("{name}-{}", &part[DIGEST..]))
 }
 
-/// Asserts that `outside.csv` has these rows: communicator, without digests, rank, rank of the other in it, then messages and bytes
-/// sent, messages and bytes received.
+/// Asserts that `outside.csv` has these rows: communicator without digests, rank, rank of the other in it, then messages
+/// and bytes sent, messages and bytes received.
 #[track_caller]
 fn assert_outside(rows: &[OutsideRow], expected: &[(&str, u32, u32, [u64; 4])]) {
     let mut got: Vec<(String, u32, u32, [u64; 4])> = rows
@@ -376,7 +376,7 @@ fn parts_of_one_world_that_meet_have_one_name() {
                 [("MPI_Sendrecv", 1, both), ("MPI_Intercomm_merge", 1, 0), ("MPI_Comm_disconnect", 1, 0)];
             assert_calls(tables, halves, rank, &inter);
         }
-        assert_eq!(tables.sum("W_p1.0-_m1", "MPI_Allreduce").bytes, 4 * 101);
+        assert_eq!(tables.sum(&format!("{halves}_m1"), "MPI_Allreduce").bytes, 4 * 101);
         for (rank, peer) in [(0, 1), (1, 0), (2, 3), (3, 2)] {
             let (sent, received) = (1000 + u64::from(rank), 1000 + u64::from(peer));
             assert_eq!(tables.peer(halves, rank, peer), [1, sent, 1, received]);
