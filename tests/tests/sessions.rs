@@ -64,7 +64,7 @@ fn without_a_communicator_of_all_there_is_a_profile_and_nobody_waits() {
         let tables = finished.check().tables();
         assert_eq!((tables.run.complete, tables.run.names_agree), (true, Some(true)));
         assert_eq!(tables.ranks.iter().map(|row| row.rank).collect::<Vec<_>>(), [0, 1, 2]);
-        let mut names = tables.names();
+        let mut names: Vec<&str> = tables.names().into_iter().filter(|name| name.starts_with('F')).collect();
         names.sort_unstable();
         assert_eq!(names.len(), 3, "{names:?}");
         for (rank, comm) in (0..).zip(names) {
