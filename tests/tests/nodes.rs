@@ -18,6 +18,7 @@ const HOSTS: [&str; 6] = ["n1", "n1", "n2", "n2", "n3", "n3"];
 /// Asserts that the profile is that of `on_nodes` on 6 ranks of 3 nodes.
 fn assert_counted(tables: &Tables) {
     assert_eq!((tables.run.ranks, tables.run.nodes, tables.run.complete), (6, 3, true));
+    assert_eq!(tables.run.names_agree, Some(true));
     let hosts: Vec<(u32, &str)> = tables.ranks.iter().map(|row| (row.rank, row.host.as_str())).collect();
     assert_eq!(hosts, (0..).zip(HOSTS).collect::<Vec<_>>());
     let comms = [
@@ -97,6 +98,7 @@ fn counts_are_those_of_one_node_and_the_tables_know_the_nodes() {
             (0..).zip(HOSTS).map(|(rank, host)| format!("rank {rank} is on {host}")).collect();
         assert_eq!(printed, expected);
         assert_counted(finished.tables());
+        assert_eq!(finished.tables().run.profiler.collected, "tree");
         finished.check();
         assert_no_segments(&cluster);
         assert_locality(&finished.directory());
@@ -146,6 +148,20 @@ fn what_starts_ranks_on_a_node_is_none_whatever_it_was_told_itself() {
         assert!(output.status.success(), "{said}");
         assert_counted(&Tables::read(&folder.path().join("on_nodes.mpisee"), &said));
         assert_no_segments(&cluster);
+    });
+}
+
+#[test]
+fn segments_of_all_nodes_may_be_in_one_folder() {
+    let Some(cluster) = Cluster::begin(3) else { return };
+    on_each_mpi(|mpi| {
+        let segments = tempfile::tempdir_in(cluster.folder()).expect("a temporary folder");
+        let folder = segments.path().display().to_string();
+        let run = Run::new(mpi, "on_nodes").ranks(6).on(&cluster).options(&["--segments", &folder]);
+        let finished = run.profiled();
+        assert_counted(finished.check().tables());
+        assert_eq!(finished.tables().run.profiler.collected, "tree");
+        assert_eq!(std::fs::read_dir(segments.path()).expect("it is there").count(), 0);
     });
 }
 
