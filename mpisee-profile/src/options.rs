@@ -340,13 +340,25 @@ impl Setting {
     }
 }
 
+/// Variables of the environment with which this process began, as far as they are not among `now`: a program may clear its
+/// environment, and ranks must agree on where their segments are.
+fn cleared(now: &[(String, String)]) -> Vec<(String, String)> {
+    let started = std::fs::read("/proc/self/environ").unwrap_or_default();
+    let pairs = started.split(|&byte| byte == 0).filter_map(|pair| {
+        let (name, value) = std::str::from_utf8(pair).ok()?.split_once('=')?;
+        Some((name.to_owned(), value.to_owned()))
+    });
+    pairs.filter(|(name, _)| !now.iter().any(|(known, _)| known == name)).collect()
+}
+
 /// Variables that are for who works on the GPU tracer: docs/gpu.md has the one, bench/gpu_cost.cu the other.
 const NO_OPTIONS: [&str; 2] = ["MPISEE_GPU_TRACE", "MPISEE_GPU_EMPTY"];
 
 impl Options {
     /// The values for this process; see [`Options::from_environment`].
     pub fn of_process() -> (Self, Vec<String>) {
-        Options::from_environment(variables())
+        let now: Vec<_> = variables().collect();
+        Options::from_environment(cleared(&now).into_iter().chain(now))
     }
 
     /// Reads the `MPISEE_…` variables among `environment`. Each complaint is a whole sentence; the
@@ -372,6 +384,13 @@ impl Options {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cleared_environment_is_that_of_the_start() {
+        let now: Vec<_> = variables().collect();
+        assert_eq!(cleared(&now), []);
+        assert!(cleared(&[]).contains(&("PATH".to_owned(), std::env::var("PATH").unwrap())));
+    }
 
     fn read(pairs: &[(&str, &str)]) -> (Options, Vec<String>) {
         Options::from_environment(pairs.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())))
