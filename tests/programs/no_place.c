@@ -1,7 +1,7 @@
-// Rank 0 finds no place for the profile where it is wanted: no_place HOW OUT SEGMENTS. HOW is
+// No rank finds a place for the profile where it is wanted: no_place HOW OUT SEGMENTS. HOW is
 //   full       OUT is a file system with hardly any room
 //   read-only  OUT can be read alone
-//   gone       the working directory was removed
+//   gone       the working directory of rank 0 was removed
 //   nowhere    nothing can be made in the working directory, in the temporary ones and in SEGMENTS
 // TEMPORARY in the environment becomes TMPDIR. Before, each rank makes COPIES duplicates of the world, and on the nth
 // one broadcast of 2000 + n bytes and n barriers. Exits with 77 if it may not mount what it needs.
@@ -25,12 +25,19 @@ static int small(const char *where, const char *options, unsigned long flags) {
     return mount("none", where, "tmpfs", flags, options) == 0;
 }
 
-static int prepare(const char *how, const char *out, const char *segments) {
+static int read_only(const char *where) {
+    return mount(where, where, NULL, MS_BIND, NULL) == 0 &&
+           mount(NULL, where, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY, NULL) == 0;
+}
+
+static int go(void) { return mkdir("going", 0700) == 0 && chdir("going") == 0 && rmdir("../going") == 0; }
+
+static int prepare(int rank, const char *how, const char *out, const char *segments) {
     if (strcmp(how, "full") == 0) return own_mounts() && small(out, "size=16k", 0);
     if (strcmp(how, "read-only") == 0) return own_mounts() && small(out, "size=64k", MS_RDONLY);
-    if (strcmp(how, "gone") == 0) return mkdir("going", 0700) == 0 && chdir("going") == 0 && rmdir("../going") == 0;
+    if (strcmp(how, "gone") == 0) return rank > 0 || go();
     setenv("TMPDIR", "/proc", 1);
-    return own_mounts() && chdir("/proc") == 0 && small(segments, "size=64k", MS_RDONLY) &&
+    return own_mounts() && chdir("/proc") == 0 && read_only(segments) &&
            small("/tmp", "size=64k", MS_RDONLY);
 }
 
@@ -46,11 +53,9 @@ int main(int argc, char **argv) {
         MPI_Bcast(data, 2000 + n, MPI_BYTE, 0, copy);
         for (int i = 0; i < n; i++) MPI_Barrier(copy);
     }
-    if (rank == 0) {
-        if (getenv("TEMPORARY")) setenv("TMPDIR", getenv("TEMPORARY"), 1);
-        ready = prepare(argv[1], argv[2], argv[3]);
-    }
-    MPI_Bcast(&ready, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    if (getenv("TEMPORARY")) setenv("TMPDIR", getenv("TEMPORARY"), 1);
+    ready = prepare(rank, argv[1], argv[2], argv[3]);
+    MPI_Allreduce(MPI_IN_PLACE, &ready, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
     MPI_Finalize();
     return ready ? 0 : 77;
 }
