@@ -42,7 +42,7 @@ impl World {
     }
 
     /// All segments, by rank.
-    pub fn segments(&self) -> impl Iterator<Item = &Segment> {
+    pub fn segments(&self) -> impl DoubleEndedIterator<Item = &Segment> {
         self.by_rank.values()
     }
 

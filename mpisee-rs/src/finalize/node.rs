@@ -49,7 +49,9 @@ pub fn arrive(process: &Process, end: End) {
     if roll.failure.is_some() {
         return say_unread(process, &roll);
     }
-    if roll.has_arrived()
+    // Without the own one the profile is written already.
+    if roll.entries.contains_key(&process.world_rank)
+        && roll.has_arrived()
         && let Some(_writes) = lock(&roll)
     {
         write(process, &roll);
@@ -130,7 +132,8 @@ fn write(process: &Process, roll: &Roll) {
     while let Some(place) = places.next() {
         match profile::write(&world, &place, why.as_deref()) {
             Ok(written) => {
-                world.segments().for_each(|segment| drop(segment.remove()));
+                // The first one has the lock, which others look for.
+                world.segments().rev().for_each(|segment| drop(segment.remove()));
                 return say_written(process, &world, &written, &place, why.as_deref(), &failures);
             }
             Err(error) => {

@@ -26,9 +26,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Kinds of communicators with rows of their own below one parent, for each communicator that `MPISEE_ALIKE` allows of a
 /// kind; beyond it new kinds share a row. In a tree of communicators the product over its levels counts.
 const KINDS_PER_ALIKE: u64 = 8;
-/// The most rows of one process, for each communicator that `MPISEE_ALIKE` allows of a kind: a bound on its memory, some 500
-/// bytes a row, where members of each communicator differ.
-const ROWS_PER_ALIKE: u32 = 64;
+/// The most rows of communicators named by their members on one process, for each communicator that `MPISEE_ALIKE` allows of a
+/// kind. Members of a new group have no ordinal in common, so that each process bounds its memory by itself, some 500 bytes
+/// a row.
+const NAMED_BY_MEMBERS_PER_ALIKE: u32 = 64;
+/// The most rows of one process, likewise.
+const ROWS_PER_ALIKE: u32 = 256;
 /// Generations below `W` that have rows of their own. A name has all of its ancestors.
 const MOST_GENERATIONS: u32 = 32;
 /// Freed communicators of changing members that are remembered, since requests on them may still be open.
@@ -47,6 +50,8 @@ struct State {
     /// Creating calls by parent row and letter.
     calls: HashMap<(u32, u8), u32>,
     families: HashMap<FamilyKey, Family>,
+    /// Rows of single communicators that are named by their members.
+    named_by_members: u32,
     /// The rows for communicators of changing members, by parent row and letter.
     changing: HashMap<(u32, u8), u32>,
     /// Communicators of changing members, by their passing number.
@@ -155,6 +160,7 @@ impl RowSharing {
                 rows: Vec::new(),
                 calls: HashMap::new(),
                 families: HashMap::new(),
+                named_by_members: 0,
                 changing: HashMap::new(),
                 passing: HashMap::new(),
                 next_passing: FIRST_PASSING,
@@ -207,7 +213,9 @@ impl RowSharing {
         let alike = process.options.alike;
         let is_over = weight > KINDS_PER_ALIKE * u64::from(alike)
             || generation > MOST_GENERATIONS
-            || state.rows.len() >= alike.saturating_mul(ROWS_PER_ALIKE) as usize;
+            || state.rows.len() >= alike.saturating_mul(ROWS_PER_ALIKE) as usize
+            || new.created.code != 0
+                && state.named_by_members >= alike.saturating_mul(NAMED_BY_MEMBERS_PER_ALIKE);
         let key = FamilyKey::of(new);
         if is_over && !state.families.contains_key(&key) {
             return state.changing(segment, generation, new);
@@ -220,6 +228,7 @@ impl RowSharing {
         }
         if family.single < alike && !is_over {
             family.single += 1;
+            state.named_by_members += u32::from(new.created.code != 0);
             return RowChoice::Single { n };
         }
         // An elided list does not tell whether the order of the members is the same.
