@@ -1,7 +1,7 @@
 // No rank finds a place for the profile where it is wanted: no_place HOW OUT SEGMENTS. HOW is
 //   full       OUT is a file system with hardly any room
 //   read-only  OUT can be read alone
-//   gone       the working directory of rank 0 was removed
+//   gone       the working directory was removed
 //   nowhere    nothing can be made in the working directory, in the temporary ones and in SEGMENTS
 // TEMPORARY in the environment becomes TMPDIR. Before, each rank makes COPIES duplicates of the world, and on the nth
 // one broadcast of 2000 + n bytes and n barriers. Exits with 77 if it may not mount what it needs.
@@ -30,12 +30,18 @@ static int read_only(const char *where) {
            mount(NULL, where, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY, NULL) == 0;
 }
 
-static int go(void) { return mkdir("going", 0700) == 0 && chdir("going") == 0 && rmdir("../going") == 0; }
+/* Each into a directory of its own, which is removed. */
+static int go(int rank) {
+    char name[32], outside[36];
+    snprintf(name, sizeof name, "going-%d", rank);
+    snprintf(outside, sizeof outside, "../%s", name);
+    return mkdir(name, 0700) == 0 && chdir(name) == 0 && rmdir(outside) == 0;
+}
 
 static int prepare(int rank, const char *how, const char *out, const char *segments) {
     if (strcmp(how, "full") == 0) return own_mounts() && small(out, "size=16k", 0);
     if (strcmp(how, "read-only") == 0) return own_mounts() && small(out, "size=64k", MS_RDONLY);
-    if (strcmp(how, "gone") == 0) return rank > 0 || go();
+    if (strcmp(how, "gone") == 0) return go(rank);
     setenv("TMPDIR", "/proc", 1);
     return own_mounts() && chdir("/proc") == 0 && read_only(segments) &&
            small("/tmp", "size=64k", MS_RDONLY);
