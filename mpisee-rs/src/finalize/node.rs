@@ -194,8 +194,8 @@ fn say_written(
     }
     let ranks = in_numbers(world.segments().count() as u64 - written.unreadable.len() as u64);
     let of = why_absent.map_or(String::new(), |why| format!(" of {} ({why})", process.world_size));
-    let since = since_taken(place, &written.directory);
     let short = shortened(&written.directory);
+    let since = since_taken(&shortened(place), &short);
     let directory = short.display();
     match failures.first() {
         Some(why) => say(format_args!(
