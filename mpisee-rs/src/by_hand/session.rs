@@ -59,7 +59,7 @@ pub unsafe fn session_finalize(session: Place<Session>, make: impl FnOnce() -> c
     code
 }
 
-/// Whether the program had sessions alone, and finalized all of them.
+/// True if no session is open.
 pub fn sessions_are_over() -> bool {
     OPEN.load(Ordering::Relaxed) == 0
 }

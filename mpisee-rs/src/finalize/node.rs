@@ -111,7 +111,9 @@ fn lock(roll: &Roll) -> Option<File> {
     let path = &roll.entries.values().next()?.path;
     let file = File::open(path).ok()?;
     // SAFETY: the descriptor is open.
-    let is_locked = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0;
+    let code = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) };
+    // A file system without locks keeps nobody from writing.
+    let is_locked = code == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::EWOULDBLOCK);
     // Who had it before has written the profile and removed the file.
     let is_there = || {
         let (there, own) = (std::fs::symlink_metadata(path).ok()?, file.metadata().ok()?);
