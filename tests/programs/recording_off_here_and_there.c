@@ -1,5 +1,5 @@
 /* Recording is switched off on process 0 alone while communicators are created; then on all but process 0. Their
- * names must be agreed all the same.
+ * names must be the same all the same.
  */
 #include <mpi.h>
 
