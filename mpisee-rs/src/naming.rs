@@ -119,7 +119,7 @@ struct Described {
 }
 
 impl Described {
-    fn new(&self, comm: Comm, kind: CreationKind, number: Number) -> NewCommunicator<'_> {
+    fn about(&self, comm: Comm, kind: CreationKind, number: Number) -> NewCommunicator<'_> {
         NewCommunicator {
             comm,
             kind,
@@ -143,7 +143,7 @@ impl Described {
         number: Number,
         choice: Option<RowChoice>,
     ) -> u32 {
-        let new = self.new(comm, kind, number);
+        let new = self.about(comm, kind, number);
         let choice = choice.unwrap_or_else(|| self.choose(process, &new));
         let id = process.row_sharing.enter(process, choice, &new);
         let mut communicator = self.communicator;

@@ -193,6 +193,12 @@ impl Segment {
         self.growth.lock().unwrap_or_else(PoisonError::into_inner).file.is_some()
     }
 
+    /// Whether the file can be found by its name.
+    pub fn is_there(&self) -> bool {
+        let growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
+        growth.file.as_ref().is_some_and(SharedFile::is_there)
+    }
+
     /// Removes the file. Only the process that made it may.
     pub fn remove(&self) {
         self.growth.lock().unwrap_or_else(PoisonError::into_inner).remove();

@@ -44,7 +44,16 @@ pub fn arrive(process: &Process, end: End) {
             process.world_rank
         ));
     }
+    // From now on the rank that writes the profile may remove it.
+    let was_there = process.segment.is_there();
     mark_arrived(process, end);
+    if !was_there {
+        return say(format_args!(
+            "no profile of rank {}: its segment in {} was removed or cannot be reached",
+            process.world_rank,
+            process.options.segments.display()
+        ));
+    }
     let roll = roll(process);
     if roll.failure.is_some() {
         return say_unread(process, &roll);

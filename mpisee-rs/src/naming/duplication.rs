@@ -39,7 +39,7 @@ pub fn start_duplication(
     let kind = CreationKind::by(operation);
     // The duplicate will be what its parent is.
     let described = describe(process, parent.comm, Some(parent), kind, number);
-    let choice = described.choose(process, &described.new(parent.comm, kind, number));
+    let choice = described.choose(process, &described.about(parent.comm, kind, number));
     let started = Duplication { parent: *parent, kind, number, place, choice };
     let mut duplications = DUPLICATIONS.lock().unwrap_or_else(PoisonError::into_inner);
     let free = duplications.iter().position(Option::is_none);
@@ -62,7 +62,7 @@ fn take(number: u32) -> Option<Duplication> {
 
 /// Forgets a duplication that failed.
 pub fn abandon_duplication(number: u32) {
-    drop(take(number));
+    let _ = take(number);
 }
 
 /// Enters the duplicate of a request that completed, unless that was done before.

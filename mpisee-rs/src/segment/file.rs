@@ -93,7 +93,7 @@ impl SharedFile {
     }
 
     /// Whether its name still leads to it.
-    fn is_there(&self) -> bool {
+    pub fn is_there(&self) -> bool {
         use std::os::unix::fs::MetadataExt;
         std::fs::symlink_metadata(&self.path)
             .is_ok_and(|metadata| (metadata.dev(), metadata.ino()) == self.identity)
