@@ -13,7 +13,8 @@ pub fn family_of(comm: &str, size: u32) -> String {
     if comm.contains('.') && !is_of_changing_members(comm) { format!("{pattern}@{size}") } else { pattern }
 }
 
-/// The name with `*` for each number that tells apart what one call made.
+/// The name with `*` for each number that tells apart what one call made. Creations that a digest tells apart have nothing in
+/// common by their names.
 pub fn pattern_of(comm: &str) -> String {
     let mut pattern = String::with_capacity(comm.len() + 8);
     for (number, step) in comm.split('_').enumerate() {
@@ -21,11 +22,11 @@ pub fn pattern_of(comm: &str) -> String {
             pattern.push('_');
         }
         match step.split_once('.') {
-            Some((made, _)) => {
+            Some((made, rank)) if !rank.contains('-') => {
                 pattern.push_str(made);
                 pattern.push_str(".*");
             }
-            None => pattern.push_str(step),
+            _ => pattern.push_str(step),
         }
     }
     pattern
