@@ -13,6 +13,8 @@ int main(int argc, char **argv) {
     int free_receive = !strcmp(argv[1], "receive");
     for (int i = 0; i < 100; i++) {
         if (rank == 0) {
+            /* Not before the receive is freed, which may be asked for its message if that is there. */
+            if (free_receive) MPI_Barrier(MPI_COMM_WORLD);
             MPI_Isend(data, SENT, MPI_BYTE, 1, 0, MPI_COMM_WORLD, &request);
             if (free_receive)
                 MPI_Wait(&request, MPI_STATUS_IGNORE);
@@ -30,6 +32,7 @@ int main(int argc, char **argv) {
             if (free_receive) {
                 MPI_Irecv(data, sizeof data, MPI_BYTE, 0, 0, MPI_COMM_WORLD, &request);
                 MPI_Request_free(&request);
+                MPI_Barrier(MPI_COMM_WORLD);
             } else {
                 MPI_Recv(data, sizeof data, MPI_BYTE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
             }
