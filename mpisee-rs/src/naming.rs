@@ -201,7 +201,9 @@ fn describe(
         ..Created::with_world(0, rank, Runs::default())
     };
     let mut members = members;
-    if let Some(condensed) = created.condensed(process.options.listed as usize) {
+    if !members.is_elided()
+        && let Some(condensed) = created.condensed(process.options.listed as usize)
+    {
         members = Arc::new(members.condensed(&condensed));
         created = condensed;
     }

@@ -73,7 +73,7 @@ fn eight_threads_that_call_everything_at_once_are_counted_exactly() {
             assert_calls(tables, "W_d1", rank, &on_common);
             assert_eq!(tables.peer("W_d1", rank, 1 - rank), [all, sum(3001), all, sum(3001)]);
             for thread in 0..threads {
-                let (comm, bytes) = (format!("W_d1_d{}", thread + 2), rounds * (211 + thread));
+                let (comm, bytes) = (format!("W_d1_d{}", thread + 1), rounds * (211 + thread));
                 let own = [
                     ("MPI_Allreduce", rounds, rounds * 16),
                     ("MPI_Isend", rounds, bytes),

@@ -123,8 +123,8 @@ fn list(process: &Process, group: Group, itself: Option<u32>) -> Runs {
 }
 
 /// The smallest rank, in the parent, of a communicator's members, equal on all of them. Below an intercommunicator those
-/// members count that are in its group with the smallest world rank. Where either list is elided it is the rank of the
-/// first member.
+/// members count that are in its group with the smallest world rank. Where either list is elided and too long to be
+/// translated it is the rank of the first member.
 pub fn smallest_rank_in(
     parent: &Communicator,
     parent_members: &Members,
@@ -167,7 +167,8 @@ fn smallest_translated(
 ) -> u32 {
     let group = group_of(comm, child_remote);
     let parent_group = group_of(parent.comm, parent_remote && parent.is_inter());
-    let size = if first_alone { 1 } else { size_of_group(group) };
+    let comparisons = u64::from(size_of_group(group)) * u64::from(size_of_group(parent_group));
+    let size = if first_alone && comparisons > MOST_COMPARISONS { 1 } else { size_of_group(group) };
     let mut least = NONE;
     translate(group, size, parent_group, |rank| {
         if let Ok(rank) = u32::try_from(rank) {
