@@ -311,7 +311,7 @@ fn sums_over_ranks_have_what_the_rows_have_and_are_told_in_every_view() {
 
 /// Each rank has segments in a folder of its own, as in containers that share nothing.
 const APART: &str = r#"export MPISEE_SEGMENTS=$PWD/segments/${OMPI_COMM_WORLD_RANK:-$PMI_RANK}
-mkdir $MPISEE_SEGMENTS; exec "$0" "$@""#;
+mkdir $MPISEE_SEGMENTS; unset OMPI_COMM_WORLD_LOCAL_SIZE MPI_LOCALNRANKS; exec "$0" "$@""#;
 
 #[test]
 fn an_owner_whose_file_cannot_be_seen_is_unknown_in_sums() {
