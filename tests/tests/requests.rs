@@ -305,8 +305,8 @@ fn a_receive_that_is_freed_while_active_is_counted_as_not_seen() {
         // What those receives got is in no table, so that the traffic cannot be even.
         let check = through(&["check", &finished.directory().display().to_string()]);
         let said = String::from_utf8_lossy(&check.stdout);
-        assert_eq!(check.status.code(), Some(1), "{said}");
-        assert!(said.contains("sent") && said.contains("received"), "{said}");
+        assert_eq!(check.status.code(), Some(0), "{said}");
+        assert!(said.contains("there were receives whose request was freed before they completed"), "{said}");
     });
 }
 
