@@ -70,6 +70,12 @@ unsafe fn one(
     let status = if status == STATUS_IGNORE && given.needs_status() { own.as_mut_ptr() } else { status };
     let ((code, completed), ticks) = call.time(operation, REQUESTS.communicator_of(&given), || make(status));
     call.record(|recorder| {
+        if code == constant::SUCCESS
+            && !completed
+            && completion::asked_in_vain(recorder, operation, &given, ticks)
+        {
+            return;
+        }
         let mut scratch = recorder.thread.scratch();
         let (mut completion, ..) = scratch.completion(recorder, operation);
         let filled = given.needs_status().then_some(status.cast_const());

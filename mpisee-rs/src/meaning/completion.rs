@@ -198,6 +198,18 @@ impl Completion<'_> {
     }
 }
 
+/// Charges a call that did not complete the one request that it was asked about. False if nothing is known of that.
+///
+/// PERF: programs poll, so that most tests are of this kind.
+#[inline]
+pub fn asked_in_vain(recorder: &Recorder, operation: Operation, given: &Given, ticks: u64) -> bool {
+    let Some(owner) = REQUESTS.owner(given).filter(|owner| owner.recorded) else { return false };
+    if process::is_recording() {
+        recorder.count(owner.communicator, operation, 0, 0, ticks);
+    }
+    true
+}
+
 /// Counts a request of unknown origin; what starts and ends while recording is off is nobody's business.
 pub fn count_unknown(given: &Given) {
     if !matches!(given, Given::Nothing) && process::is_recording() {
