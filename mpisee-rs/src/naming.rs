@@ -30,7 +30,7 @@ use crate::communicator::{Communicator, UNLOGGED};
 use crate::generated::pmpi;
 use crate::price::Naming;
 use crate::process::{self, COMMUNICATORS, Process};
-use crate::topology::{self, Topology};
+use crate::topology;
 use mpisee_profile::rows::is_one_per_process;
 use mpisee_profile::segment::log::{Created, NONE, Runs};
 use mpisee_profile::segment::tables::hash;
@@ -80,7 +80,7 @@ pub fn enter(
     number: Number,
 ) -> u32 {
     let _price = Naming::begin(process);
-    describe(process, comm, Some(parent), kind, number).enter(process, comm, kind, number, None)
+    describe(process, comm, Some(parent), kind, number).enter(process, None)
 }
 
 /// Enters a communicator that is named by its members and a `tag`, which all of them know. An intracommunicator is below
@@ -93,66 +93,48 @@ pub fn enter_by_members(
     tag: &[u8],
 ) -> u32 {
     let _price = Naming::begin(process);
-    let mut described = describe(process, comm, parent, kind, Number::default());
-    let Created { parent: parent_id, local, r, code, .. } = &mut described.created;
-    if described.members.remote.is_some() {
-        *r = described.members.smallest();
-        if parent.is_some() {
-            *local = std::mem::replace(parent_id, WORLD);
-        }
-    } else if parent.is_none() {
-        *r = described.members.smallest();
-    }
-    // 0 stands for none.
-    *code = hash(tag, described.members.hash).max(1);
-    described.enter(process, comm, kind, Number::default(), None)
+    describe(process, comm, parent, kind, Number::default()).named_by_members(tag).enter(process, None)
 }
 
 /// A communicator and what there is to log of it.
 struct Described {
     communicator: Communicator,
-    created: Created,
-    members: Arc<Members>,
-    topology: Option<Topology>,
+    new: NewCommunicator,
     /// Whether there was room for all of its ancestors.
     is_seen: bool,
 }
 
 impl Described {
-    fn about(&self, comm: Comm, kind: CreationKind, number: Number) -> NewCommunicator<'_> {
-        NewCommunicator {
-            comm,
-            kind,
-            number,
-            created: self.created.clone(),
-            members: self.members.clone(),
-            topology: self.topology.as_ref().map(|topology| topology.text.as_str()),
+    fn named_by_members(mut self, tag: &[u8]) -> Described {
+        let NewCommunicator { created, members, .. } = &mut self.new;
+        let has_parent = created.parent != NONE;
+        if members.remote.is_some() {
+            created.r = members.smallest();
+            if has_parent {
+                created.local = std::mem::replace(&mut created.parent, WORLD);
+            }
+        } else if !has_parent {
+            created.r = members.smallest();
         }
+        // 0 stands for none.
+        created.code = hash(tag, members.hash).max(1);
+        self
     }
 
-    fn choose(&self, process: &Process, new: &NewCommunicator) -> RowChoice {
-        if self.is_seen { process.row_sharing.choose(process, new) } else { RowChoice::Unseen }
+    fn choose(&self, process: &Process) -> RowChoice {
+        if self.is_seen { process.row_sharing.choose(process, &self.new) } else { RowChoice::Unseen }
     }
 
     /// Enters it into its row, which may be chosen already, and into the table.
-    fn enter(
-        self,
-        process: &Process,
-        comm: Comm,
-        kind: CreationKind,
-        number: Number,
-        choice: Option<RowChoice>,
-    ) -> u32 {
-        let new = self.about(comm, kind, number);
-        let choice = choice.unwrap_or_else(|| self.choose(process, &new));
-        let id = process.row_sharing.enter(process, choice, &new);
-        let mut communicator = self.communicator;
-        communicator.id = id;
-        if let Some(topology) = self.topology {
-            communicator = communicator.with_neighbours(topology.out_neighbours);
+    fn enter(self, process: &Process, choice: Option<RowChoice>) -> u32 {
+        let Described { mut communicator, mut new, is_seen } = self;
+        if let Some(topology) = &mut new.topology {
+            communicator = communicator.with_neighbours(std::mem::take(&mut topology.out_neighbours));
         }
+        let choice = if is_seen { choice } else { Some(RowChoice::Unseen) };
+        communicator.id = process.row_sharing.enter(process, choice, new);
         COMMUNICATORS.insert(communicator);
-        id
+        communicator.id
     }
 }
 
@@ -163,15 +145,16 @@ fn describe(
     kind: CreationKind,
     number: Number,
 ) -> Described {
-    let parent_members = parent.and_then(|parent| process.row_sharing.members(parent.id));
-    let members = match (&parent_members, kind.topology) {
+    let known_parent = parent.and_then(|parent| process.row_sharing.known(parent.id));
+    let (parent_row, parent_members) = known_parent.unzip();
+    let (members, rank) = match (parent, &parent_members, kind.topology) {
         // A duplicate has its parent's members in their order.
-        (Some(members), TopologyFrom::Parent) => members.clone(),
-        _ => Arc::new(Members::of(process, comm)),
-    };
-    let rank = match (parent, kind.topology) {
-        (Some(parent), TopologyFrom::Parent) => parent.rank,
-        _ => process::rank(comm),
+        (Some(parent), Some(members), TopologyFrom::Parent) => (members.clone(), parent.rank),
+        _ => {
+            let members = Arc::new(Members::of(process, comm, kind.is_inter(parent)));
+            let rank = if members.is_single() { 0 } else { process::rank(comm) };
+            (members, rank)
+        }
     };
     let mut communicator = Communicator::new(UNLOGGED, comm, rank, members.own.len() as u32);
     communicator.remote_size = members.remote.as_ref().map_or(0, Runs::len) as u32;
@@ -188,8 +171,8 @@ fn describe(
         }
         _ => NONE,
     };
-    let mut created = Created {
-        parent: parent.and_then(|parent| process.row_sharing.row_of(parent.id)).unwrap_or(NONE),
+    let created = Created {
+        parent: parent_row.unwrap_or(NONE),
         letter: kind.letter,
         n: number.n,
         r,
@@ -200,15 +183,10 @@ fn describe(
         remote: members.remote.clone(),
         ..Created::with_world(0, rank, Runs::default())
     };
-    let mut members = members;
-    if !members.is_elided()
-        && let Some(condensed) = created.condensed(process.options.listed as usize)
-    {
-        members = Arc::new(members.condensed(&condensed));
-        created = condensed;
-    }
     let is_seen = parent.is_none_or(Communicator::is_logged);
-    Described { communicator, created, members, topology, is_seen }
+    let mut new = NewCommunicator { comm, kind, number, created, members, topology };
+    new.condense(process.options.listed as usize);
+    Described { communicator, new, is_seen }
 }
 
 /// Enters an intercommunicator that a collective call on `parent`, its own group, made with processes that were spawned or
@@ -220,31 +198,25 @@ pub fn enter_connection(
     kind: CreationKind,
     number: Number,
 ) -> u32 {
-    let members = Members::of(process, comm);
-    if !members.has_outsiders() {
-        return enter_by_members(process, comm, Some(parent), kind, &[]);
-    }
     let _price = Naming::begin(process);
     let mut described = describe(process, comm, Some(parent), kind, number);
+    if !described.new.members.has_outsiders() {
+        described.new.number = Number::default();
+        return described.named_by_members(&[]).enter(process, None);
+    }
     // Each process has a communicator of the parent's name.
     let row = process.row_sharing.row_of(parent.id).unwrap_or(WORLD);
     if is_one_per_process(&process.row_sharing.name(&process.segment, row)) {
-        described.created.r = members.smallest();
+        described.new.created.r = described.new.members.smallest();
     }
-    described.enter(process, comm, kind, number, None)
+    described.enter(process, None)
 }
 
 /// The intercommunicator with the processes that spawned this world, which comes with it. Its name is `P`: the
 /// other side has one below the communicator that spawned, and cannot be queried for it.
 pub fn enter_parent(process: &Process, comm: Comm) {
     let kind = CreationKind { letter: CreationKind::MET, ..CreationKind::WITH_WORLD };
-    describe(process, comm, None, kind, Number::default()).enter(
-        process,
-        comm,
-        kind,
-        Number::default(),
-        None,
-    );
+    describe(process, comm, None, kind, Number::default()).enter(process, None);
 }
 
 /// Writes `MPI_COMM_WORLD` or `MPI_COMM_SELF` to the log.

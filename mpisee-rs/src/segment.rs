@@ -49,6 +49,8 @@ struct Growth {
     /// Requests for an extent since address space ran out, the first included.
     refused: u64,
     log: Option<&'static ChunkHeader>,
+    /// Room for the words of a record.
+    record: Vec<u64>,
     has_said_full: bool,
     has_said_refused: bool,
 }
@@ -65,6 +67,7 @@ impl Segment {
             full: None,
             refused: 0,
             log: None,
+            record: Vec::new(),
             has_said_full: false,
             has_said_refused: false,
         };
@@ -105,8 +108,18 @@ impl Segment {
 
     /// Appends to the log; false if there is no room.
     pub fn log(&self, record: &Record) -> bool {
-        let words = record.encode();
         let mut growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut words = std::mem::take(&mut growth.record);
+        record.encode_to(&mut words);
+        let is_logged = self.append(&mut growth, &words);
+        growth.record = words;
+        drop(growth);
+        self.note_moment();
+        is_logged
+    }
+
+    /// Appends a record to the log; false if there is no room.
+    fn append(&self, growth: &mut Growth, words: &[u64]) -> bool {
         let room = |chunk: &ChunkHeader| {
             let body = chunk.bytes.load(Ordering::Relaxed) - CHUNK_HEADER_BYTES as u64;
             body - chunk.used.load(Ordering::Relaxed)
@@ -116,7 +129,7 @@ impl Segment {
             Some(chunk) => chunk,
             None => {
                 let least = (CHUNK_HEADER_BYTES + bytes).next_multiple_of(64);
-                let Some(chunk) = self.chunk(&mut growth, LOG, least, LOG_CHUNK_BYTES.max(least)) else {
+                let Some(chunk) = self.chunk(growth, LOG, least, LOG_CHUNK_BYTES.max(least)) else {
                     return false;
                 };
                 growth.log = Some(chunk);
@@ -131,7 +144,6 @@ impl Segment {
             place.store(*word, Ordering::Relaxed);
         }
         chunk.used.store(used + bytes as u64, Ordering::Release);
-        self.note_moment();
         true
     }
 

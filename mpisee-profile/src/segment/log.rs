@@ -4,6 +4,7 @@
 
 pub use super::fact::Fact;
 use crate::RankSet;
+use smallvec::{SmallVec, smallvec};
 
 /// A communicator as its creation was seen by this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,8 +73,8 @@ impl Created {
         })
     }
 
-    /// As in its record, see [`decode_created`].
-    fn numbers(&self) -> Vec<u32> {
+    /// As [`decode_created`] reads it.
+    fn write(&self, to: &mut Writer<'_>) {
         let Created {
             id,
             parent,
@@ -90,13 +91,13 @@ impl Created {
             remote,
         } = self;
         let runs = |runs: &Runs| runs.0.len() as u32;
-        let mut numbers = vec![*id, *parent, u32::from(*letter), *n, *r];
-        numbers.extend([code, members].into_iter().flat_map(|word| [*word as u32, (word >> 32) as u32]));
-        numbers.extend([*local, *operation, *rank, *reorder]);
-        numbers.extend([runs(group), remote.as_ref().map_or(NONE, runs)]);
-        let all = std::iter::once(group).chain(remote).flat_map(|runs| &runs.0);
-        numbers.extend(all.flat_map(|run| [run.first, run.count, run.stride as u32]));
-        numbers
+        let (code, members) =
+            ([*code as u32, (code >> 32) as u32], [*members as u32, (members >> 32) as u32]);
+        to.numbers([*id, *parent, u32::from(*letter), *n, *r, code[0], code[1], members[0], members[1]]);
+        to.numbers([*local, *operation, *rank, *reorder, runs(group), remote.as_ref().map_or(NONE, runs)]);
+        for run in std::iter::once(group).chain(remote).flat_map(|runs| &runs.0) {
+            to.numbers([run.first, run.count, run.stride as u32]);
+        }
     }
 }
 
@@ -121,7 +122,7 @@ const FEWEST_UNLISTED: u64 = 4;
 /// A list of world ranks in a given order, as arithmetic runs. Processes of other worlds are [`OUTSIDE`], and those of
 /// which it is not told who they are [`UNLISTED`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Runs(Vec<Run>);
+pub struct Runs(SmallVec<[Run; 2]>);
 
 /// `first`, `first + stride`, …, `count` of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -181,7 +182,7 @@ impl Run {
 impl Runs {
     /// `0..count`.
     pub fn first(count: u32) -> Self {
-        Runs(vec![Run { first: 0, count, stride: 1 }])
+        Runs(smallvec![Run { first: 0, count, stride: 1 }])
     }
 
     /// `first`, `first + stride`, …, `count` of them, and the next such run.
@@ -265,7 +266,7 @@ impl Runs {
         let unlisted = self.len() as u32 - outsiders - known.len() as u32;
         let marks = |first, count| Some(Run { first, count, stride: 0 }).filter(|run| run.count > 0);
         let mut runs: Runs = known.into_iter().collect();
-        runs.0.splice(..0, marks(OUTSIDE, before));
+        runs.0.insert_many(0, marks(OUTSIDE, before));
         runs.0.extend(marks(UNLISTED, unlisted));
         runs.0.extend(marks(OUTSIDE, outsiders - before));
         runs
@@ -426,24 +427,30 @@ const FOLDED: u32 = 9;
 impl Record {
     /// The words of the record.
     pub fn encode(&self) -> Vec<u64> {
-        let (kind, numbers, text) = match self {
-            Record::Created(created) => (CREATED, created.numbers(), ""),
-            Record::Label { id, text } => (LABEL, vec![*id], text.as_str()),
-            Record::Topology { id, text } => (TOPOLOGY, vec![*id], text.as_str()),
-            Record::Freed { id } => (FREED, vec![*id], ""),
-            Record::Folded { id, changing } => (FOLDED, vec![*id, u32::from(*changing)], ""),
-            Record::Fact { which, text } => (FACT, vec![*which], text.as_str()),
-            Record::Region { id, parent, name } => (REGION, vec![*id, *parent], name.as_str()),
-        };
-        let mut payload: Vec<u8> = numbers.into_iter().flat_map(u32::to_ne_bytes).collect();
-        payload.extend(text.as_bytes());
-        let mut words = vec![u64::from(kind) | (payload.len() as u64) << 32];
-        words.extend(payload.chunks(8).map(|bytes| {
-            let mut word = [0; 8];
-            word[..bytes.len()].copy_from_slice(bytes);
-            u64::from_ne_bytes(word)
-        }));
+        let mut words = Vec::new();
+        self.encode_to(&mut words);
         words
+    }
+
+    /// Replaces `words` by those of the record.
+    pub fn encode_to(&self, words: &mut Vec<u64>) {
+        words.clear();
+        words.push(0);
+        let mut writer = Writer { words, first: None, bytes: 0 };
+        let kind = match self {
+            Record::Created(created) => {
+                created.write(&mut writer);
+                CREATED
+            }
+            Record::Label { id, text } => writer.labelled(LABEL, [*id], text),
+            Record::Topology { id, text } => writer.labelled(TOPOLOGY, [*id], text),
+            Record::Freed { id } => writer.labelled(FREED, [*id], ""),
+            Record::Folded { id, changing } => writer.labelled(FOLDED, [*id, u32::from(*changing)], ""),
+            Record::Fact { which, text } => writer.labelled(FACT, [*which], text),
+            Record::Region { id, parent, name } => writer.labelled(REGION, [*id, *parent], name),
+        };
+        let bytes = writer.end();
+        words[0] = u64::from(kind) | bytes << 32;
     }
 
     /// Reads the record at the begin of `words`, and how many words it takes. `None` if it is cut off or
@@ -466,6 +473,56 @@ impl Record {
             _ => return None,
         };
         Some((record, count))
+    }
+}
+
+/// Writes numbers, then text, as bytes without gaps, into words.
+///
+/// PERF: a program may create communicators in a loop; nothing is collected elsewhere first.
+struct Writer<'w> {
+    words: &'w mut Vec<u64>,
+    /// The first half of the next word.
+    first: Option<[u8; 4]>,
+    bytes: u64,
+}
+
+impl Writer<'_> {
+    fn half(&mut self, bytes: [u8; 4]) {
+        match self.first.take() {
+            None => self.first = Some(bytes),
+            Some(first) => {
+                let mut word = [0; 8];
+                word[..4].copy_from_slice(&first);
+                word[4..].copy_from_slice(&bytes);
+                self.words.push(u64::from_ne_bytes(word));
+            }
+        }
+    }
+
+    fn numbers<const COUNT: usize>(&mut self, numbers: [u32; COUNT]) {
+        self.words.reserve(COUNT);
+        numbers.into_iter().for_each(|number| self.half(number.to_ne_bytes()));
+        self.bytes += 4 * COUNT as u64;
+    }
+
+    /// Numbers and a text; returns the `kind`.
+    fn labelled<const COUNT: usize>(&mut self, kind: u32, numbers: [u32; COUNT], text: &str) -> u32 {
+        self.numbers(numbers);
+        for bytes in text.as_bytes().chunks(4) {
+            let mut half = [0; 4];
+            half[..bytes.len()].copy_from_slice(bytes);
+            self.half(half);
+        }
+        self.bytes += text.len() as u64;
+        kind
+    }
+
+    /// Fills the last word; returns how many bytes there are.
+    fn end(mut self) -> u64 {
+        if self.first.is_some() {
+            self.half([0; 4]);
+        }
+        self.bytes
     }
 }
 

@@ -112,7 +112,8 @@ impl Link {
 
     fn of(process: &Process, comm: Comm, hold: Hold) -> Link {
         let is_whole = process::size(comm) == process.world_size;
-        let members = if is_whole { Runs::first(process.world_size) } else { Members::of(process, comm).own };
+        let members =
+            if is_whole { Runs::first(process.world_size) } else { Members::of(process, comm, false).own };
         let wait = Duration::from_secs(process.options.wait_s);
         Link {
             comm,

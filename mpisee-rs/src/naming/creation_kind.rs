@@ -1,5 +1,6 @@
 //! Kinds of creation: what the name and the row of a communicator tell of the call that made it.
 
+use crate::communicator::Communicator;
 use crate::topology::Kind;
 use mpisee_profile::Operation;
 
@@ -72,6 +73,15 @@ impl CreationKind {
 
     /// The letter of communicators with processes that were spawned or connected to.
     pub const MET: u8 = b'p';
+
+    /// Whether what it creates has two groups.
+    pub fn is_inter(&self, parent: Option<&Communicator>) -> bool {
+        match self.operation {
+            Some(Operation::IntercommCreate | Operation::IntercommCreateFromGroups) => true,
+            Some(Operation::IntercommMerge) => false,
+            _ => self.letter == Self::MET || parent.is_some_and(Communicator::is_inter),
+        }
+    }
 
     /// With the program's choice whether MPI may reorder ranks.
     pub const fn reordering(self, reorder: bool) -> CreationKind {

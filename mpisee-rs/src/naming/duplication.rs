@@ -39,7 +39,7 @@ pub fn start_duplication(
     let kind = CreationKind::by(operation);
     // The duplicate will be what its parent is.
     let described = describe(process, parent.comm, Some(parent), kind, number);
-    let choice = described.choose(process, &described.about(parent.comm, kind, number));
+    let choice = described.choose(process);
     let started = Duplication { parent: *parent, kind, number, place, choice };
     let mut duplications = DUPLICATIONS.lock().unwrap_or_else(PoisonError::into_inner);
     let free = duplications.iter().position(Option::is_none);
@@ -72,6 +72,5 @@ pub fn duplicated(recorder: &Recorder, number: u32) {
     let comm = unsafe { done.place.handle() };
     let process = recorder.process;
     let _price = Naming::begin(process);
-    let described = describe(process, comm, Some(&done.parent), done.kind, done.number);
-    described.enter(process, comm, done.kind, done.number, Some(done.choice));
+    describe(process, comm, Some(&done.parent), done.kind, done.number).enter(process, Some(done.choice));
 }

@@ -8,66 +8,89 @@ use crate::abi::{Comm, Group};
 use crate::meaning;
 use crate::process::{Process, REQUESTS};
 use mpisee_profile::segment::log::OUTSIDE;
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
 
 /// The groups with whose processes those of each communicator communicate, by the number under which it is counted.
 #[derive(Default)]
 pub struct Elided {
-    held: HashMap<u32, Held>,
+    held: FxHashMap<u32, Held>,
 }
 
 struct Held {
-    peers: Group,
+    peers: Arc<Peers>,
     /// Communicators that the program has not freed. Those of one row have the same members.
     alive: u32,
 }
 
+/// A copy of the group with whose processes those of a communicator communicate.
+pub struct Peers(Group);
+
 // SAFETY: handles of MPI are names of the library's objects, never dereferenced here.
-unsafe impl Send for Elided {}
+unsafe impl Send for Peers {}
+// SAFETY: as above; MPI translates ranks of one group for several threads at once, and it is freed by the last that has it.
+unsafe impl Sync for Peers {}
 
-impl Elided {
-    /// A communicator came to be.
-    pub fn enter(&mut self, number: u32, comm: Comm) {
-        let held = self.held.entry(number);
-        held.or_insert_with(|| Held { peers: group_of(comm, is_inter(comm)), alive: 0 }).alive += 1;
-    }
-
-    /// The program freed one. What it left open may still bring peers that were not met; where nothing is open, the groups
-    /// of what was freed are let go.
-    pub fn free(&mut self, number: u32) {
-        if self.held.is_empty() {
-            return;
-        }
-        // Another thread may have taken a request out and not counted it yet: then the next time is early enough.
-        let is_shared = REQUESTS.is_shared();
-        if is_shared {
-            self.let_go();
-        }
-        if let Some(held) = self.held.get_mut(&number) {
-            held.alive = held.alive.saturating_sub(1);
-        }
-        if !is_shared {
-            self.let_go();
-        }
-    }
-
-    fn let_go(&mut self) {
-        let is_open = || !REQUESTS.is_empty() || meaning::may_bring_peers();
-        if self.held.values().all(|held| held.alive > 0) || is_open() {
-            return;
-        }
-        self.held.retain(|_, held| {
-            if held.alive == 0 {
-                free_group(held.peers);
-            }
-            held.alive > 0
-        });
+impl Peers {
+    /// Those of a communicator.
+    pub fn of(comm: Comm) -> Arc<Peers> {
+        Arc::new(Peers(group_of(comm, is_inter(comm))))
     }
 
     /// The rank in the world of a peer, or [`OUTSIDE`].
-    pub fn world_rank(&self, process: &Process, number: u32, peer: u32) -> Option<u32> {
-        let held = self.held.get(&number)?;
-        let rank = world_rank_in(process, held.peers, i32::try_from(peer).ok()?);
+    pub fn world_rank(&self, process: &Process, peer: u32) -> Option<u32> {
+        let rank = world_rank_in(process, self.0, i32::try_from(peer).ok()?);
         Some(u32::try_from(rank).unwrap_or(OUTSIDE))
+    }
+}
+
+impl Drop for Peers {
+    fn drop(&mut self) {
+        free_group(self.0);
+    }
+}
+
+impl Elided {
+    /// A communicator came to be. Returns its peers if others are held for its number.
+    pub fn enter(&mut self, number: u32, peers: Arc<Peers>) -> Option<Arc<Peers>> {
+        match self.held.entry(number) {
+            Entry::Occupied(mut held) => {
+                held.get_mut().alive += 1;
+                Some(peers)
+            }
+            Entry::Vacant(place) => {
+                place.insert(Held { peers, alive: 1 });
+                None
+            }
+        }
+    }
+
+    /// The program freed one. What it left open may still bring peers that were not met; where nothing is open, the groups
+    /// of what was freed are let go, and returned.
+    pub fn free(&mut self, number: u32) -> Vec<Arc<Peers>> {
+        if self.held.is_empty() {
+            return Vec::new();
+        }
+        // Another thread may have taken a request out and not counted it yet: then the next time is early enough.
+        let is_shared = REQUESTS.is_shared();
+        let before = if is_shared { self.let_go() } else { Vec::new() };
+        if let Some(held) = self.held.get_mut(&number) {
+            held.alive = held.alive.saturating_sub(1);
+        }
+        if is_shared { before } else { self.let_go() }
+    }
+
+    fn let_go(&mut self) -> Vec<Arc<Peers>> {
+        let is_open = || !REQUESTS.is_empty() || meaning::may_bring_peers();
+        if self.held.values().all(|held| held.alive > 0) || is_open() {
+            return Vec::new();
+        }
+        self.held.extract_if(|_, held| held.alive == 0).map(|(_, held)| held.peers).collect()
+    }
+
+    /// The peers of a communicator.
+    pub fn peers(&self, number: u32) -> Option<Arc<Peers>> {
+        self.held.get(&number).map(|held| held.peers.clone())
     }
 }

@@ -1,12 +1,12 @@
 //! Members of a communicator: their world ranks, in its order.
 
 use super::members::{self, Listed};
-use super::{free_group, group_of, is_inter, size_of_group, translate};
+use super::{free_group, group_of, size_of_group, translate};
 use crate::abi::{Comm, Group};
 use crate::communicator::Communicator;
-use crate::process::Process;
+use crate::process::{self, Process};
 use mpisee_profile::segment::log::{Created, NONE, OUTSIDE, Runs};
-use mpisee_profile::segment::tables::hash;
+use mpisee_profile::segment::tables::Hash;
 
 /// The members of a communicator.
 #[derive(Debug)]
@@ -40,7 +40,10 @@ impl Members {
     }
 
     /// Of a communicator, by MPI's groups, without communication.
-    pub fn of(process: &Process, comm: Comm) -> Members {
+    pub fn of(process: &Process, comm: Comm, is_inter: bool) -> Members {
+        if !is_inter && process::size(comm) == 1 {
+            return Members::new([process.world_rank].into_iter().collect(), None);
+        }
         let world_ranks = |remote: bool| {
             let group = group_of(comm, remote);
             let itself = (!remote).then_some(process.world_rank);
@@ -48,7 +51,7 @@ impl Members {
             free_group(group);
             list
         };
-        Members::new(world_ranks(false), is_inter(comm).then(|| world_ranks(true)))
+        Members::new(world_ranks(false), is_inter.then(|| world_ranks(true)))
     }
 
     fn hashed(&self) -> u64 {
@@ -56,20 +59,19 @@ impl Members {
             Some(remote) if !self.own_comes_first() => (remote, Some(&self.own)),
             remote => (&self.own, remote.as_ref()),
         };
-        let mut bytes = Vec::new();
-        for group in std::iter::once(first).chain(second) {
-            bytes.extend(group.len().to_le_bytes());
-            match group.unlisted() {
-                0 => bytes.extend(group.words().flat_map(u32::to_le_bytes)),
-                // Each member knows itself as well; all of them know the first.
-                _ => bytes.extend(group.get(0).unwrap_or(OUTSIDE).to_le_bytes()),
-            }
-        }
-        hash(&bytes, 0)
+        let mut hash = Hash::new(0);
+        add_group(&mut hash, first);
+        second.into_iter().for_each(|second| add_group(&mut hash, second));
+        hash.end()
     }
 
     fn groups(&self) -> impl Iterator<Item = &Runs> {
         std::iter::once(&self.own).chain(&self.remote)
+    }
+
+    /// Whether it is this process alone.
+    pub fn is_single(&self) -> bool {
+        self.remote.is_none() && self.own.len() == 1
     }
 
     /// Whether there are processes of other worlds.
@@ -99,6 +101,16 @@ impl Members {
             _ => (&self.own, false),
         }
     }
+}
+
+/// Takes a group into the hash: how many there are, and who they are in their order. Each member of a group without a list
+/// knows itself as well; all of them know the first.
+fn add_group(hash: &mut Hash, group: &Runs) {
+    hash.add(&group.len().to_le_bytes());
+    if group.unlisted() > 0 {
+        return hash.add(&group.get(0).unwrap_or(OUTSIDE).to_le_bytes());
+    }
+    group.words().for_each(|word| hash.add(&word.to_le_bytes()));
 }
 
 /// The world ranks of a group, of which `itself` may be one.

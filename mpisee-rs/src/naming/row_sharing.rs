@@ -5,7 +5,7 @@
 //! [`super`].
 
 use super::creation_kind::TopologyFrom;
-use super::elided::Elided;
+use super::elided::{Elided, Peers};
 use super::membership::Members;
 use super::{CreationKind, Number};
 use crate::abi::Comm;
@@ -13,14 +13,15 @@ use crate::communicator::UNLOGGED;
 use crate::counters::{Counters, add, update};
 use crate::process::Process;
 use crate::segment::Segment;
-use crate::topology::Kind;
+use crate::topology::{Kind, Topology};
 use mpisee_profile::RankSet;
 use mpisee_profile::segment::key::{FIRST_PASSING, MOST_COMMUNICATORS, Meaning};
 use mpisee_profile::segment::layout::folded;
 use mpisee_profile::segment::log::{Created, NONE, OUTSIDE, Record};
 use mpisee_profile::segment::{CallKey, Key, PeerKey, tables};
-use std::collections::{HashMap, VecDeque};
-use std::hash::{DefaultHasher, Hash, Hasher};
+use rustc_hash::{FxHashMap, FxHasher};
+use std::collections::VecDeque;
+use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Kinds of communicators with rows of their own below one parent, for each communicator that `MPISEE_ALIKE` allows of a
@@ -48,23 +49,23 @@ struct State {
     /// Those in the log, by number.
     rows: Vec<Row>,
     /// Creating calls by parent row and letter.
-    calls: HashMap<(u32, u8), u32>,
-    families: HashMap<FamilyKey, Family>,
+    calls: FxHashMap<(u32, u8), u32>,
+    families: FxHashMap<FamilyKey, Family>,
     /// Rows of single communicators that are named by their members.
     named_by_members: u32,
     /// The rows for communicators of changing members, by parent row and letter.
-    changing: HashMap<(u32, u8), u32>,
+    changing: FxHashMap<(u32, u8), u32>,
     /// Communicators of changing members, by their passing number.
-    passing: HashMap<u32, Passing>,
+    passing: FxHashMap<u32, Passing>,
     next_passing: u32,
     /// Those that were freed, in that order.
     freed: VecDeque<u32>,
-    labels: HashMap<u32, Label>,
+    labels: FxHashMap<u32, Label>,
     /// Degrees of distributed graphs as far as they are known, by row.
-    degrees: HashMap<u32, String>,
+    degrees: FxHashMap<u32, String>,
     /// Those whose members are not listed here.
     elided: Elided,
-    names: HashMap<u32, String>,
+    names: FxHashMap<u32, String>,
     counters: Counters,
 }
 
@@ -77,6 +78,20 @@ struct Row {
     /// Creating calls on the communicator.
     creations: u32,
     members: Arc<Members>,
+}
+
+impl Row {
+    fn new(generation: u32, weight: u64, sharing: Sharing, members: Arc<Members>) -> Row {
+        Row { generation, sharing, weight, creations: 0, members }
+    }
+}
+
+/// Where a communicator is below its parent.
+struct Place {
+    generation: u32,
+    weight: u64,
+    /// Whether the parent's row stands for several.
+    below: Sharing,
 }
 
 /// Communicators in a row.
@@ -127,14 +142,32 @@ struct Label {
 }
 
 /// A communicator about to be entered.
-pub struct NewCommunicator<'n> {
+pub struct NewCommunicator {
     /// Its handle; while the choice comes before it, as with `MPI_Comm_idup`, that of the parent.
     pub comm: Comm,
     pub kind: CreationKind,
     pub number: Number,
+    /// What will be logged, but for its number.
     pub created: Created,
     pub members: Arc<Members>,
-    pub topology: Option<&'n str>,
+    pub topology: Option<Topology>,
+}
+
+impl NewCommunicator {
+    /// Forgets a list of members that takes more than `most` runs.
+    pub fn condense(&mut self, most: usize) {
+        if self.members.is_elided() {
+            return;
+        }
+        if let Some(condensed) = self.created.condensed(most) {
+            self.members = Arc::new(self.members.condensed(&condensed));
+            self.created = condensed;
+        }
+    }
+
+    fn topology(&self) -> Option<&str> {
+        self.topology.as_ref().map(|topology| topology.text.as_str())
+    }
 }
 
 /// First message from a peer of a freed communicator.
@@ -158,17 +191,17 @@ impl RowSharing {
         RowSharing {
             state: Mutex::new(State {
                 rows: Vec::new(),
-                calls: HashMap::new(),
-                families: HashMap::new(),
+                calls: FxHashMap::default(),
+                families: FxHashMap::default(),
                 named_by_members: 0,
-                changing: HashMap::new(),
-                passing: HashMap::new(),
+                changing: FxHashMap::default(),
+                passing: FxHashMap::default(),
                 next_passing: FIRST_PASSING,
                 freed: VecDeque::new(),
-                labels: HashMap::new(),
-                degrees: HashMap::new(),
+                labels: FxHashMap::default(),
+                degrees: FxHashMap::default(),
                 elided: Elided::default(),
-                names: HashMap::new(),
+                names: FxHashMap::default(),
                 counters: Counters::new(),
             }),
         }
@@ -193,108 +226,53 @@ impl RowSharing {
 
     /// Chooses the row of a new communicator, by what all its members know alike.
     pub fn choose(&self, process: &Process, new: &NewCommunicator) -> RowChoice {
-        let segment = &process.segment;
-        let mut state = self.state();
-        let parent = new.created.parent;
-        let (generation, weight, sharing) = match state.rows.get(parent as usize) {
-            Some(row) => (
-                row.generation + 1,
-                row.weight.saturating_mul(u64::from(new.number.of_letter.max(1))),
-                row.sharing,
-            ),
-            None => (1, 1, Sharing::Single),
-        };
-        match sharing {
-            Sharing::Single => {}
-            // Communicators of one row may be used by threads in any order, so that ordinals below it tell nothing.
-            Sharing::Alike => return state.changing(segment, generation, new),
-            Sharing::Changing => return RowChoice::Changing { row: parent },
-        }
-        let alike = process.options.alike;
-        let is_over = weight > KINDS_PER_ALIKE * u64::from(alike)
-            || generation > MOST_GENERATIONS
-            || state.rows.len() >= alike.saturating_mul(ROWS_PER_ALIKE) as usize
-            || new.created.code != 0
-                && state.named_by_members >= alike.saturating_mul(NAMED_BY_MEMBERS_PER_ALIKE);
-        let key = FamilyKey::of(new);
-        if is_over && !state.families.contains_key(&key) {
-            return state.changing(segment, generation, new);
-        }
-        let family = state.families.entry(key).or_default();
-        family.created += 1;
-        let n = if new.created.code == 0 { new.number.n } else { family.created };
-        if let Some(row) = family.row {
-            return RowChoice::Alike { row };
-        }
-        if family.single < alike && !is_over {
-            family.single += 1;
-            state.named_by_members += u32::from(new.created.code != 0);
-            return RowChoice::Single { n };
-        }
-        // An elided list does not tell whether the order of the members is the same.
-        if !new.members.is_exact {
-            return state.changing(segment, generation, new);
-        }
-        let created = Created { n, ..new.created.clone() };
-        let Some(row) = state.log_created(segment, generation, weight, Sharing::Alike, new, created) else {
-            return RowChoice::Unseen;
-        };
-        segment.log(&Record::Folded { id: row, changing: false });
-        state.families.entry(FamilyKey::of(new)).or_default().row = Some(row);
-        RowChoice::Alike { row }
+        self.state().choose(process, new)
     }
 
-    /// Enters a new communicator into the row that was chosen; returns its number.
-    pub fn enter(&self, process: &Process, choice: RowChoice, new: &NewCommunicator) -> u32 {
+    /// Enters a new communicator into its row, which may be chosen already; returns its number.
+    pub fn enter(&self, process: &Process, choice: Option<RowChoice>, new: NewCommunicator) -> u32 {
         let segment = &process.segment;
+        // MPI is not called under the lock: another thread may be inside of MPI and wait for the lock in a callback.
+        let peers = new.members.is_elided().then(|| Peers::of(new.comm));
         let mut state = self.state();
+        let choice = choice.unwrap_or_else(|| state.choose(process, &new));
         let id = match choice {
             RowChoice::Single { n } => {
-                let (generation, weight) = match state.rows.get(new.created.parent as usize) {
-                    Some(row) => (
-                        row.generation + 1,
-                        row.weight.saturating_mul(u64::from(new.number.of_letter.max(1))),
-                    ),
-                    None => (1, 1),
-                };
-                let created = Created { n, ..new.created.clone() };
-                let id = state.log_created(segment, generation, weight, Sharing::Single, new, created);
-                id.unwrap_or(UNLOGGED)
+                let Place { generation, weight, .. } = state.place_of(&new);
+                let created = Created { n, ..new.created };
+                let row = Row::new(generation, weight, Sharing::Single, new.members);
+                state.log_created(segment, row, new.topology.as_ref(), created).unwrap_or(UNLOGGED)
             }
             RowChoice::Alike { row } => {
                 state.count_created(segment, row, &new.created);
-                state.widen_degrees(segment, row, new.topology);
+                state.widen_degrees(segment, row, new.topology());
                 row
             }
-            RowChoice::Changing { row } => state.pass(segment, row, new),
+            RowChoice::Changing { row } => state.pass(segment, row, &new),
             RowChoice::Unseen => UNLOGGED,
         };
-        if new.members.is_elided() && id != UNLOGGED {
-            state.elided.enter(id, new.comm);
-        }
+        let unneeded = match peers {
+            Some(peers) if id != UNLOGGED => state.elided.enter(id, peers),
+            peers => peers,
+        };
+        drop(state);
+        drop(unneeded);
         id
     }
 
     /// Enters a communicator that comes with the world.
     pub fn enter_predefined(&self, process: &Process, created: Created, members: Members) {
-        let new = NewCommunicator {
-            comm: process.predefined.world,
-            kind: CreationKind::WITH_WORLD,
-            number: Number::default(),
-            created: created.clone(),
-            members: Arc::new(members),
-            topology: None,
-        };
-        self.state().log_created(&process.segment, 0, 1, Sharing::Single, &new, created);
+        let row = Row::new(0, 1, Sharing::Single, Arc::new(members));
+        self.state().log_created(&process.segment, row, None, created);
     }
 
-    /// The members of a communicator that is in the log.
-    pub fn members(&self, id: u32) -> Option<Arc<Members>> {
+    /// The row of a communicator that is in the log, and its members.
+    pub fn known(&self, id: u32) -> Option<(u32, Arc<Members>)> {
         let state = self.state();
-        match state.passing.get(&id) {
-            Some(passing) => Some(passing.members.clone()),
-            None => state.rows.get(id as usize).map(|row| row.members.clone()),
+        if id >= FIRST_PASSING {
+            return state.passing.get(&id).map(|passing| (passing.row, passing.members.clone()));
         }
+        state.rows.get(id as usize).map(|row| (id, row.members.clone()))
     }
 
     /// The row of a communicator, which is in the log.
@@ -304,21 +282,19 @@ impl RowSharing {
 
     /// What is counted under `key` in the log's numbers, if the communicator is known.
     pub fn lasting(&self, process: &Process, key: Key) -> Option<Key> {
-        let state = self.state();
         match key.meaning()? {
             Meaning::Call(call) => {
-                let communicator = state.passing.get(&call.communicator)?.row;
+                let communicator = self.state().passing.get(&call.communicator)?.row;
                 Some(CallKey { communicator, ..call }.pack())
             }
             Meaning::Peer(peer) => {
-                let passing = state.passing.get(&peer.communicator)?;
-                let members = &passing.members;
+                let (communicator, members) = self.known(peer.communicator)?;
                 let world_rank = match members.is_elided() {
                     false => members.remote.as_ref().unwrap_or(&members.own).get(peer.peer),
-                    true => state.elided.world_rank(process, peer.communicator, peer.peer),
+                    true => self.elided_rank(process, peer),
                 };
                 let world_rank = world_rank.filter(|&rank| rank != OUTSIDE)?;
-                Some(PeerKey { communicator: passing.row, peer: world_rank }.pack())
+                Some(PeerKey { communicator, peer: world_rank }.pack())
             }
             Meaning::Region(_) | Meaning::Folded(_) => Some(key),
         }
@@ -327,41 +303,35 @@ impl RowSharing {
     /// The rank in the world of a peer, for readers of its slot: `Ok(None)` where they know that from the list of members,
     /// an error where nobody can tell any more.
     pub fn world_rank(&self, process: &Process, key: Key) -> Result<Option<u32>, Unknown> {
-        let Some(Meaning::Peer(PeerKey { communicator, peer })) = key.meaning() else { return Ok(None) };
-        let state = self.state();
-        match state.rows.get(communicator as usize) {
-            Some(row) if row.members.is_elided() => {
-                state.elided.world_rank(process, communicator, peer).map(Some).ok_or(Unknown)
-            }
-            _ => Ok(None),
+        let Some(Meaning::Peer(peer)) = key.meaning() else { return Ok(None) };
+        let row_is_elided = |row: &Row| row.members.is_elided();
+        if !self.state().rows.get(peer.communicator as usize).is_some_and(row_is_elided) {
+            return Ok(None);
         }
+        self.elided_rank(process, peer).map(Some).ok_or(Unknown)
+    }
+
+    /// The rank in the world of a peer in a communicator whose members are not listed.
+    fn elided_rank(&self, process: &Process, peer: PeerKey) -> Option<u32> {
+        let peers = self.state().elided.peers(peer.communicator)?;
+        peers.world_rank(process, peer.peer)
     }
 
     /// The program freed a communicator.
     pub fn free(&self, segment: &Segment, id: u32) {
         let mut state = self.state();
         let Some(row) = state.row_of(id) else { return };
-        state.elided.free(id);
-        if state.rows[row as usize].sharing == Sharing::Single {
-            segment.log(&Record::Freed { id });
-            return;
-        }
-        if id >= FIRST_PASSING {
-            state.freed.push_back(id);
-            if state.freed.len() > MOST_FREED
-                && let Some(oldest) = state.freed.pop_front()
-            {
-                state.passing.remove(&oldest);
-            }
-        }
-        state.count(segment, row, &[(folded::FREED, 1)]);
+        let unneeded = state.elided.free(id);
+        state.note_freed(segment, row, id);
+        drop(state);
+        drop(unneeded);
     }
 
     /// The program named a communicator. The label of a row that stands for several is the name that all of them have.
     pub fn label(&self, segment: &Segment, id: u32, text: String) {
         let Some(row) = self.row_of(id) else { return };
         let mut state = self.state();
-        let mut hasher = DefaultHasher::new();
+        let mut hasher = FxHasher::default();
         text.hash(&mut hasher);
         let hash = hasher.finish();
         let is_shared = state.rows[row as usize].sharing != Sharing::Single;
@@ -397,6 +367,64 @@ impl State {
         }
     }
 
+    /// Where a new communicator is below its parent.
+    fn place_of(&self, new: &NewCommunicator) -> Place {
+        let Some(parent) = self.rows.get(new.created.parent as usize) else {
+            return Place { generation: 1, weight: 1, below: Sharing::Single };
+        };
+        let of_letter = u64::from(new.number.of_letter.max(1));
+        Place {
+            generation: parent.generation + 1,
+            weight: parent.weight.saturating_mul(of_letter),
+            below: parent.sharing,
+        }
+    }
+
+    /// As [`RowSharing::choose`].
+    fn choose(&mut self, process: &Process, new: &NewCommunicator) -> RowChoice {
+        let segment = &process.segment;
+        let Place { generation, weight, below } = self.place_of(new);
+        match below {
+            Sharing::Single => {}
+            // Communicators of one row may be used by threads in any order, so that ordinals below it tell nothing.
+            Sharing::Alike => return self.changing(segment, generation, new),
+            Sharing::Changing => return RowChoice::Changing { row: new.created.parent },
+        }
+        let alike = process.options.alike;
+        let is_over = weight > KINDS_PER_ALIKE * u64::from(alike)
+            || generation > MOST_GENERATIONS
+            || self.rows.len() >= alike.saturating_mul(ROWS_PER_ALIKE) as usize
+            || new.created.code != 0
+                && self.named_by_members >= alike.saturating_mul(NAMED_BY_MEMBERS_PER_ALIKE);
+        let key = FamilyKey::of(new);
+        if is_over && !self.families.contains_key(&key) {
+            return self.changing(segment, generation, new);
+        }
+        let family = self.families.entry(key).or_default();
+        family.created += 1;
+        let n = if new.created.code == 0 { new.number.n } else { family.created };
+        if let Some(row) = family.row {
+            return RowChoice::Alike { row };
+        }
+        if family.single < alike && !is_over {
+            family.single += 1;
+            self.named_by_members += u32::from(new.created.code != 0);
+            return RowChoice::Single { n };
+        }
+        // An elided list does not tell whether the order of the members is the same.
+        if !new.members.is_exact {
+            return self.changing(segment, generation, new);
+        }
+        let created = Created { n, ..new.created.clone() };
+        let row = Row::new(generation, weight, Sharing::Alike, new.members.clone());
+        let Some(row) = self.log_created(segment, row, new.topology.as_ref(), created) else {
+            return RowChoice::Unseen;
+        };
+        segment.log(&Record::Folded { id: row, changing: false });
+        self.families.entry(FamilyKey::of(new)).or_default().row = Some(row);
+        RowChoice::Alike { row }
+    }
+
     /// The row for communicators of changing members below a parent.
     fn changing(&mut self, segment: &Segment, generation: u32, new: &NewCommunicator) -> RowChoice {
         let key = (new.created.parent, new.kind.letter);
@@ -416,15 +444,8 @@ impl State {
             remote: None,
             ..created.clone()
         };
-        let first = NewCommunicator {
-            topology: None,
-            members: new.members.clone(),
-            created: created.clone(),
-            ..*new
-        };
-        let Some(row) = self.log_created(segment, generation, 1, Sharing::Changing, &first, created) else {
-            return RowChoice::Unseen;
-        };
+        let row = Row::new(generation, 1, Sharing::Changing, new.members.clone());
+        let Some(row) = self.log_created(segment, row, None, created) else { return RowChoice::Unseen };
         segment.log(&Record::Folded { id: row, changing: true });
         self.changing.insert(key, row);
         RowChoice::Changing { row }
@@ -446,10 +467,8 @@ impl State {
     fn log_created(
         &mut self,
         segment: &Segment,
-        generation: u32,
-        weight: u64,
-        sharing: Sharing,
-        new: &NewCommunicator,
+        row: Row,
+        topology: Option<&Topology>,
         created: Created,
     ) -> Option<u32> {
         let id = self.rows.len() as u32;
@@ -457,11 +476,10 @@ impl State {
         if id >= FIRST_PASSING || !segment.log(&Record::Created(created)) {
             return None;
         }
-        if let Some(topology) = new.topology {
-            segment.log(&Record::Topology { id, text: topology.to_owned() });
+        if let Some(Topology { text, .. }) = topology {
+            segment.log(&Record::Topology { id, text: text.clone() });
         }
-        let members = new.members.clone();
-        self.rows.push(Row { generation, sharing, weight, creations: 0, members });
+        self.rows.push(row);
         Some(id)
     }
 
@@ -474,6 +492,22 @@ impl State {
             known.clone_from(&widened);
             segment.log(&Record::Topology { id: row, text: widened });
         }
+    }
+
+    fn note_freed(&mut self, segment: &Segment, row: u32, id: u32) {
+        if self.rows[row as usize].sharing == Sharing::Single {
+            segment.log(&Record::Freed { id });
+            return;
+        }
+        if id >= FIRST_PASSING {
+            self.freed.push_back(id);
+            if self.freed.len() > MOST_FREED
+                && let Some(oldest) = self.freed.pop_front()
+            {
+                self.passing.remove(&oldest);
+            }
+        }
+        self.count(segment, row, &[(folded::FREED, 1)]);
     }
 
     fn count_created(&mut self, segment: &Segment, row: u32, created: &Created) {
@@ -489,7 +523,7 @@ impl State {
 }
 
 impl FamilyKey {
-    fn of(new: &NewCommunicator<'_>) -> FamilyKey {
+    fn of(new: &NewCommunicator) -> FamilyKey {
         let Created { parent, operation, r, reorder, code, .. } = new.created;
         // Of a distributed graph each process knows its own degrees.
         let is_known_to_all = matches!(new.kind.topology, TopologyFrom::Call(Kind::Cart | Kind::Graph));
@@ -498,7 +532,7 @@ impl FamilyKey {
             operation,
             r,
             reorder,
-            topology: new.topology.filter(|_| is_known_to_all).map(str::to_owned),
+            topology: new.topology().filter(|_| is_known_to_all).map(str::to_owned),
             members: new.members.hash,
             code,
         }
