@@ -85,6 +85,16 @@ impl Mpi {
         found
     }
 
+    /// Whether a test is to leave this MPI out, which is one of those that begin so, and cannot do what the test is about,
+    /// without the profiler either; says why.
+    pub fn is_left_out(&self, beginnings: &[&str], why: &str) -> bool {
+        let is_one = beginnings.iter().any(|begin| self.name.starts_with(begin));
+        if is_one {
+            eprintln!("left out: {why}");
+        }
+        is_one
+    }
+
     fn is_meant_by(&self, word: &str) -> bool {
         let is_wheel = self.mpicc.starts_with(python::environments());
         match word {

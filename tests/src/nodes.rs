@@ -121,6 +121,9 @@ impl Cluster {
         }
         let slots: Vec<String> = names.iter().map(|name| format!("{name}:{ranks_per_node}")).collect();
         command.args(["--host", &slots.join(",")]);
+        if !mpi.name.starts_with("openmpi-4") {
+            command.args(["--map-by", &format!("ppr:{ranks_per_node}:node:OVERSUBSCRIBE")]);
+        }
         let of_version: [(&str, &str); 3] = if mpi.name.starts_with("openmpi-4") {
             [("plm_rsh_agent", &agent), ("oob_tcp_if_include", NETWORK), ("btl", "tcp,vader,self")]
         } else {

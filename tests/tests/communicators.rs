@@ -59,11 +59,7 @@ merged; W_x1.0_m5; W_x1.0; MPI_Intercomm_merge; 5; 0-4; ; ; ;
 
 /// Whether `MPI_Comm_group` of a grid has processes that are not in the grid, as in MPICH 5.0.2, also without the profiler.
 fn has_wrong_groups(mpi: &Mpi) -> bool {
-    let is_wrong = mpi.name.starts_with("mpich-5.0") || mpi.family == "standard";
-    if is_wrong {
-        eprintln!("left out: MPI_Comm_group of a grid is wrong");
-    }
-    is_wrong
+    mpi.is_left_out(&["mpich-5.0", "mpiabi"], "MPI_Comm_group of a grid is wrong")
 }
 
 #[test]

@@ -248,6 +248,9 @@ fn late_finalize() {
 #[test]
 fn refused_completions() {
     on_each_mpi(|mpi| {
+        if mpi.is_left_out(&["mpiabi"], "null arrays end the program") {
+            return;
+        }
         for argument in ["some", "null", "any"] {
             case("refused_completions", 1).argument(argument).run(mpi);
         }

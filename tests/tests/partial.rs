@@ -183,6 +183,9 @@ fn ranks_in_containers_and_outside_meet_by_messages() {
         return;
     }
     on_each_mpi(|mpi| {
+        if mpi.is_left_out(&["mpich-5", "mpiabi"], "it reads memory of processes in containers in vain") {
+            return;
+        }
         let folder = tempfile::tempdir().expect("a temporary folder");
         let mut command = mpi.launcher(4, &[]);
         // Shared memory asks for one numbering of processes.
@@ -194,6 +197,11 @@ fn ranks_in_containers_and_outside_meet_by_messages() {
         assert!(run.complete);
         assert_eq!((run.profiler.collected.as_str(), run.names_agree), ("tree", Some(true)));
     });
+}
+
+/// Whether the MPI cannot run the program on several nodes.
+fn is_for_one_node(mpi: &Mpi) -> bool {
+    mpi.is_left_out(&["mpich-5", "mpiabi"], "it does not get through between nodes that are played")
 }
 
 /// A command of 6 ranks on the nodes, on which those that `is_profiled` in the shell says get the profiler.
@@ -211,6 +219,9 @@ fn on_nodes(cluster: &Cluster, mpi: &Mpi, is_profiled: &str) -> Command {
 fn on_several_nodes_a_script_profiles_the_first_rank_alone() {
     let Some(cluster) = Cluster::begin(3) else { return };
     on_each_mpi(|mpi| {
+        if is_for_one_node(mpi) {
+            return;
+        }
         let folder = tempfile::tempdir_in(cluster.folder()).expect("a temporary folder");
         let mut command = on_nodes(&cluster, mpi, "[ \"${PMIX_RANK-$PMI_RANK}\" = 0 ]");
         command.current_dir(folder.path());
@@ -228,6 +239,9 @@ fn on_several_nodes_a_script_profiles_the_first_rank_alone() {
 fn where_one_node_has_the_profiler_that_is_said_and_an_option_helps() {
     let Some(cluster) = Cluster::begin(3) else { return };
     on_each_mpi(|mpi| {
+        if is_for_one_node(mpi) {
+            return;
+        }
         let folder = tempfile::tempdir_in(cluster.folder()).expect("a temporary folder");
         let mut command = on_nodes(&cluster, mpi, "[ $(hostname) = n1 ]");
         command.current_dir(folder.path());
@@ -258,6 +272,9 @@ fn where_one_node_has_the_profiler_that_is_said_and_an_option_helps() {
 fn each_node_writes_a_profile_where_the_ranks_do_not_meet() {
     let Some(cluster) = Cluster::begin(3) else { return };
     on_each_mpi(|mpi| {
+        if is_for_one_node(mpi) {
+            return;
+        }
         // The last rank lacks it, so that those of other nodes wait for it in vain, or not at all.
         for wait in [3, 0] {
             let folder = tempfile::tempdir_in(cluster.folder()).expect("a temporary folder");
@@ -291,6 +308,9 @@ fn each_node_writes_a_profile_where_the_ranks_do_not_meet() {
 fn a_wait_of_0_makes_a_profile_of_each_node_at_once() {
     let Some(cluster) = Cluster::begin(3) else { return };
     on_each_mpi(|mpi| {
+        if is_for_one_node(mpi) {
+            return;
+        }
         let run = Run::new(mpi, "partial").ranks(6).on(&cluster).options(&["--wait", "0"]);
         let finished = run.profiled();
         let mut seen = Vec::new();

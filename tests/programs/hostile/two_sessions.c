@@ -54,7 +54,8 @@ int main(int argc, char **argv) {
         use(first, 100);
     }
     for (int i = 0; i < 2 && !is(argc, argv, "again"); i++) MPI_Session_finalize(&sessions[i]);
-    puts("done");
+    /* In one piece, since the launcher may let lines of two ranks run into each other. */
+    write(1, "done\n", 5);
     return 0;
 }
 #else
