@@ -36,6 +36,11 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Whether a message comes with it.
+    pub fn is_receive(self) -> bool {
+        matches!(self, Kind::Receive | Kind::SendReceive)
+    }
+
     /// Whether its completion tells how many bytes came, or went to a file.
     #[inline]
     pub fn completion_tells(self) -> bool {

@@ -33,6 +33,9 @@ fn assert_not_seen(finished: &Finished, expected: &[(NotSeen, u64)]) {
 #[test]
 fn refused_completions_leave_requests_open_and_results_unread() {
     on_each_mpi(|mpi| {
+        if mpi.is_left_out(&["mpiabi"], "null arrays end the program") {
+            return;
+        }
         let finished = compared(|| Run::new(mpi, "hostile/refused_each_way").ranks(1));
         let tables = finished.tables();
         assert_eq!(tables.of_rank("S", "MPI_Irecv", 0).bytes, 1931);
@@ -90,8 +93,12 @@ fn receives_that_were_seen_complete_and_then_freed_have_their_messages() {
     on_each_mpi(|mpi| {
         let finished = compared(|| Run::new(mpi, "hostile/freed_when_complete").ranks(2));
         let bytes = 4001 + 4011 + 4021;
-        assert_peers(finished.tables(), &[("W", 1, 0, [3, bytes, 0, 0]), ("W", 0, 1, [0, 0, 3, bytes])]);
-        assert_all_seen(finished.tables());
+        // MPICH 5.0 tells of a persistent receive once that it is complete, and then nothing more.
+        let is_told_once = mpi.name.starts_with("mpich-5.0") || mpi.family == "standard";
+        let received = if is_told_once { [0, 0, 2, 4001 + 4021] } else { [0, 0, 3, bytes] };
+        assert_peers(finished.tables(), &[("W", 1, 0, [3, bytes, 0, 0]), ("W", 0, 1, received)]);
+        let not_seen = [(NotSeen::FreedReceive, 1)];
+        assert_not_seen(&finished, if is_told_once { &not_seen } else { &[] });
         finished.check();
     });
 }
@@ -99,7 +106,10 @@ fn receives_that_were_seen_complete_and_then_freed_have_their_messages() {
 #[test]
 fn truncated_messages_are_counted_without_bytes_and_explained() {
     on_each_mpi(|mpi| {
-        let finished = compared(|| Run::new(mpi, "hostile/truncated_each_way").ranks(2));
+        let run = || Run::new(mpi, "hostile/truncated_each_way").ranks(2);
+        // Open MPI 5.0 reports no error of MPI_Waitall without statuses if the receive was over before; the profiler needs
+        // the statuses.
+        let finished = if mpi.name.starts_with("openmpi-5.0") { run().profiled() } else { compared(run) };
         let tables = finished.tables();
         assert_not_seen(&finished, &[(NotSeen::TruncatedReceive, 8)]);
         assert_eq!(tables.peer("W", 1, 0), [9, 8 * 44 + 31, 1, 29]);

@@ -488,6 +488,9 @@ pub unsafe fn request_free(request: Place<Request>, make: impl FnOnce() -> c_int
     let untold = REQUESTS.untold(&given);
     let untold = untold.filter(|it| it.seen_complete || it.cancelled || LOOKS_IN_SILENCE);
     let ended = untold.and_then(|started| Some((started, status_of(handle)?)));
+    // MPICH 5.0 tells of a persistent receive once that it is complete, and from then on that it is inactive.
+    let is_empty = |status: &Status| status.MPI_SOURCE < 0 && status.MPI_SOURCE != constant::PROC_NULL;
+    let ended = ended.filter(|(started, status)| !(started.kind.is_receive() && is_empty(status)));
     let communicator = REQUESTS.communicator_of(&given);
     let (code, ticks) = call.time(Operation::RequestFree, communicator, make);
     call.record(|recorder| {
