@@ -13,7 +13,7 @@ Command    ./splatt cpd 'my tensor.tns'
 MPI        Open MPI v5.0.3 (flavour openmpi-5)
 Ranks      8 on 2 nodes
 Start      2025-06-01T12:00:00Z
-Wall time  12.500000 s (longest rank)
+Wall time  10.312500 s (mean over ranks), 12.500000 s (longest rank)
 MPI time   1.984625 s (mean over ranks), 19.2 % of wall time
 ";
 
@@ -135,7 +135,7 @@ fn json_has_the_run_and_units_in_its_names() {
         "profile": "app.mpisee", "command": ["./splatt", "cpd", "my tensor.tns"], "mpisee_version": "0.1.0",
         "mpi_library": "Open MPI v5.0.3", "mpi_flavour": "openmpi-5", "mpi_thread_level": "funneled",
         "ranks": 8, "nodes": 2, "job": null, "gpus": null, "start": "2025-06-01T12:00:00Z", "end": "2025-06-01T12:00:10Z",
-        "clock": "tsc", "wall_max_s": 12.5, "mpi_mean_s": 1.984625, "mpi_share_of_wall": 0.192_448_485,
+        "clock": "tsc", "wall_mean_s": 10.3125, "wall_max_s": 12.5, "mpi_mean_s": 1.984625, "mpi_share_of_wall": 0.192_448_485,
         "profiler_mean_s": 0.0, "profiler_share_of_wall": 0.0, "profiler_call_ns": 0.0,
         "folded": false, "complete": true, "incomplete_because": null, "ended_in": [], "recording_was_off": false, "names_agree": null, "not_seen_calls": {},
         "notes": [],

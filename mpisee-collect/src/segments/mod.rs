@@ -45,6 +45,17 @@ pub struct Segment {
     copy: Option<PathBuf>,
 }
 
+/// A segment without counts.
+#[derive(Debug)]
+pub struct Empty {
+    /// The file.
+    pub path: PathBuf,
+    /// Why there are none.
+    pub why: String,
+    /// Whether its process has ended, so that nothing will come into it.
+    pub has_ended: bool,
+}
+
 /// A file that is skipped, and why.
 pub type Skipped = (PathBuf, String);
 
@@ -55,8 +66,8 @@ pub struct Found {
     pub segments: Vec<Segment>,
     /// Files of that name which are none, and why.
     pub unreadable: Vec<Skipped>,
-    /// Files in which nothing is, and why.
-    pub empty: Vec<Skipped>,
+    /// Files in which no counts are.
+    pub empty: Vec<Empty>,
 }
 
 /// The directory in which the library makes segments.
@@ -106,37 +117,39 @@ pub fn find(directory: &Path, user: u32, others_ended: bool) -> Result<Found> {
         }
         match look_at(&path, user, pid, others_ended) {
             Ok(Looked::Segment(segment)) => found.segments.push(*segment),
-            Ok(Looked::Empty(why)) => found.empty.push((path, why)),
+            Ok(Looked::Empty { why, has_ended }) => found.empty.push(Empty { path, why, has_ended }),
             // It was there a moment ago: a program that ends removes its segments.
             Err(_) if std::fs::symlink_metadata(&path).is_err() => {}
             Err(why) => found.unreadable.push((path, format!("{why:#}"))),
         }
     }
     found.unreadable.sort();
-    found.empty.sort();
+    found.empty.sort_by(|one, other| one.path.cmp(&other.path));
     Ok(found)
 }
 
 /// What a file of a segment's name is.
 enum Looked {
     Segment(Box<Segment>),
-    Empty(String),
+    Empty { why: String, has_ended: bool },
 }
 
 fn look_at(path: &Path, user: u32, pid: u32, others_ended: bool) -> Result<Looked> {
-    let empty = |why: String| Ok(Looked::Empty(why));
     let (file, metadata) = open(path, user)?;
     let words = read(file, HEADER_BYTES as u64)?;
     // The first word is written last.
     if words.first().is_none_or(|&word| word == 0) && words.iter().all(|&word| word == 0) {
-        match process::look_at(pid) {
-            Some(_) => return empty(format!("nothing is in it; process {pid} may be about to begin it")),
-            None => return empty(format!("nothing is in it; process {pid} ended before it began to record")),
-        }
+        let has_ended = process::look_at(pid).is_none_or(|seen| seen.ended);
+        let what = if has_ended { "ended before it began to record" } else { "may be about to begin it" };
+        return Ok(Looked::Empty { why: format!("nothing is in it; process {pid} {what}"), has_ended });
     }
     let (header, used) = Snapshot::read_header(words.as_slice())?;
     if header.state == STARTING {
-        return empty(format!("process {pid} was in MPI_Init when it wrote the begin of it"));
+        let is_here = header.boot == process::boot() && header.namespace == process::namespace();
+        let runs = |seen: process::Seen| !seen.ended && seen.start == header.process_start;
+        let has_ended = if is_here { !process::look_at(pid).is_some_and(runs) } else { others_ended };
+        let what = if has_ended { "ended in MPI_Init" } else { "is in MPI_Init" };
+        return Ok(Looked::Empty { why: format!("nothing is in it; process {pid} {what}"), has_ended });
     }
     let used = used.saturating_sub(header.private_bytes);
     if header.pid != pid {

@@ -15,6 +15,7 @@ pub mod ranks;
 pub mod recover;
 pub mod regions;
 pub mod sizes;
+mod skipped;
 pub mod summary;
 pub mod top;
 

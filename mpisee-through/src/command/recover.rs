@@ -1,17 +1,17 @@
 //! `recover`: profiles of programs that ended without `MPI_Finalize`, from the segments that they left.
 
-use super::Outcome;
+use super::{Outcome, skipped};
 use crate::output::printable;
 use anyhow::{Result, bail};
 use clap::Args;
 use mpisee_collect::profile::{self, Recovered, Wish};
-use mpisee_collect::segments::{self, Skipped, World};
+use mpisee_collect::segments::{self, Empty, Skipped, World};
 use mpisee_profile::RankSet;
 use mpisee_profile::run::rfc3339;
 use mpisee_profile::writer::since_taken;
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 const EXAMPLES: &str = "\
@@ -43,7 +43,8 @@ pub struct RecoverArgs {
     #[arg(long, value_name = "RANKS")]
     fold: Option<u32>,
 
-    /// Remove the segments that were recovered, unless other processes of the run go on
+    /// Remove the segments that were recovered, unless other processes of the run go on, and those of
+    /// ended processes that hold no counts
     #[arg(long)]
     clean: bool,
 
@@ -72,21 +73,24 @@ pub fn run(args: &RecoverArgs) -> Result<Outcome> {
         Some(user) => user,
         None => segments::own_user()?,
     };
-    let (worlds, unreadable) = find_worlds(&directories, user, args.ended)?;
-    let mut failures = 0;
-    for (path, why) in &unreadable {
-        skip(path, why);
-        failures += 1;
+    let (worlds, mut unreadable, empty) = find_worlds(&directories, user, args.ended)?;
+    for Empty { path, why, has_ended } in empty {
+        if args.clean && has_ended && std::fs::remove_file(&path).is_ok() {
+            say(&format!("'{}' is removed: {why}", path.display()))?;
+        } else {
+            unreadable.push((path, why));
+        }
     }
+    skipped::tell(&unreadable);
+    let mut failures = unreadable.len();
     let mut is_left = false;
     for world in &worlds {
         tell_running(world)?;
         let (recovered, unreadable) =
             profile::recover(world, Wish { output: args.output.as_deref(), fold: args.fold })?;
-        for (segment, why) in &unreadable {
-            skip(&segment.path, why);
-            failures += 1;
-        }
+        failures += unreadable.len();
+        let unreadable = unreadable.into_iter().map(|(segment, why)| (segment.path.clone(), why));
+        skipped::tell(&unreadable.collect::<Vec<_>>());
         if let Some(recovered) = recovered {
             tell_recovered(world, &recovered)?;
             let goes_on = world.running().next().is_some();
@@ -113,7 +117,11 @@ pub fn run(args: &RecoverArgs) -> Result<Outcome> {
 
 /// The worlds of which there are segments, and the files that are none. Where one rank is killed the launcher kills the
 /// others, and may be gone before they are: they get a moment.
-fn find_worlds(directories: &[PathBuf], user: u32, others_ended: bool) -> Result<(Vec<World>, Vec<Skipped>)> {
+fn find_worlds(
+    directories: &[PathBuf],
+    user: u32,
+    others_ended: bool,
+) -> Result<(Vec<World>, Vec<Skipped>, Vec<Empty>)> {
     const MOST_WAITING: Duration = Duration::from_secs(2);
     let begin = Instant::now();
     loop {
@@ -124,9 +132,7 @@ fn find_worlds(directories: &[PathBuf], user: u32, others_ended: bool) -> Result
         let worlds = segments::worlds(found.segments);
         let is_ending = |world: &World| world.ended().next().is_some() && world.running().next().is_some();
         if !worlds.iter().any(is_ending) || begin.elapsed() > MOST_WAITING {
-            let mut unreadable = found.unreadable;
-            unreadable.extend(found.empty);
-            return Ok((worlds, unreadable));
+            return Ok((worlds, found.unreadable, found.empty));
         }
         std::thread::sleep(Duration::from_millis(50));
     }
@@ -168,10 +174,4 @@ fn tell_recovered(world: &World, recovered: &Recovered) -> Result<()> {
 
 fn say(sentence: &str) -> Result<()> {
     Ok(writeln!(std::io::stdout(), "{}", printable(sentence))?)
-}
-
-fn skip(path: &Path, why: &str) {
-    // Nobody is left to tell if stderr is closed too.
-    let sentence = format!("mpisee-through: '{}' is skipped: {why}", path.display());
-    let _ = writeln!(std::io::stderr(), "{}", printable(&sentence));
 }

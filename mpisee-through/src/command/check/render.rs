@@ -29,7 +29,12 @@ fn text(profile: &Profile, findings: &Findings) -> String {
             _ => "DIFFERS",
         };
         let claim = if profile.run().folded { check.claim_of_sums() } else { check.claim() };
-        text += &format!("{mark:<9}  {:<7}  {claim}\n", check.name());
+        let within = match (check, findings.skipped, profile.run().folded) {
+            (Check::Time, None, false) => ", within its wall time",
+            (Check::Time, None, true) => ", within their wall time",
+            _ => "",
+        };
+        text += &format!("{mark:<9}  {:<7}  {claim}{within}\n", check.name());
     }
     if !profile.run().complete {
         let why = profile.run().incomplete_because.as_deref().unwrap_or("run.json does not say why");

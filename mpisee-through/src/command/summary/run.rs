@@ -28,6 +28,7 @@ pub struct RunSummary<'a> {
     end: &'a str,
     clock: &'a str,
     /// Of the rank that took longest.
+    wall_mean_s: f64,
     wall_max_s: f64,
     /// Mean over ranks.
     mpi_mean_s: f64,
@@ -67,6 +68,7 @@ impl<'a> RunSummary<'a> {
             start: &run.start,
             end: &run.end,
             clock: &run.clock,
+            wall_mean_s: to_nine_decimals(wall_s / processes.count().max(1) as f64),
             wall_max_s: to_nine_decimals(processes.wall_max_s()),
             mpi_mean_s: to_nine_decimals(mpi_s / processes.count().max(1) as f64),
             mpi_share_of_wall: if wall_s > 0.0 { to_nine_decimals(mpi_s / wall_s) } else { 0.0 },
@@ -94,7 +96,14 @@ impl<'a> RunSummary<'a> {
         lines.extend(self.job.map(|job| ("Job", job.to_owned())));
         lines.extend([
             ("Start", self.start.to_owned()),
-            ("Wall time", format!("{} s (longest rank)", seconds(self.wall_max_s))),
+            (
+                "Wall time",
+                format!(
+                    "{} s (mean over ranks), {} s (longest rank)",
+                    seconds(self.wall_mean_s),
+                    seconds(self.wall_max_s)
+                ),
+            ),
             (
                 "MPI time",
                 format!(

@@ -5,7 +5,7 @@ mod job;
 mod report;
 mod screen;
 
-use super::Outcome;
+use super::{Outcome, skipped};
 use crate::output::{self, Format, OutputArgs, printable};
 use crate::units::parse_seconds;
 use anyhow::{Result, bail};
@@ -13,6 +13,7 @@ use clap::Args;
 use job::Job;
 use mpisee_collect::segments::{self, Skipped, World};
 use mpisee_profile::process;
+use mpisee_profile::segment::owner_of;
 use report::{Document, JobDocument, Report, SkippedDocument, SortKey};
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -136,26 +137,18 @@ fn written(args: &TopArgs, watch: &Watch, first: &Seen, second: Seen) -> Result<
             })
         }
         Format::Csv => {
-            tell_skipped(&second.skipped);
+            skipped::tell(&second.skipped);
             match second.jobs.as_slice() {
                 [job] => report(job).sheet().csv(),
                 jobs => bail!("{} jobs run here; name a process of one, or take --output json", jobs.len()),
             }
         }
         Format::Table => {
-            tell_skipped(&second.skipped);
+            skipped::tell(&second.skipped);
             let page = args.output.page();
             let texts: Vec<String> = second.jobs.iter().map(|job| report(job).text(job, page)).collect();
             Ok(texts.join("\n").into_bytes())
         }
-    }
-}
-
-fn tell_skipped(skipped: &[Skipped]) {
-    for (path, why) in skipped {
-        let sentence = format!("mpisee-through: '{}' is skipped: {why}", path.display());
-        // Nobody is left to tell if stderr is closed too.
-        let _ = writeln!(std::io::stderr(), "{}", printable(&sentence));
     }
 }
 
@@ -188,6 +181,7 @@ impl Watch {
     fn look(&self) -> Result<Seen> {
         let found = segments::find(&self.directory, self.user, false)?;
         let mut skipped = found.unreadable;
+        skipped.retain(|(path, _)| self.may_be_wanted(path));
         let (mut jobs, mut left_behind) = (Vec::new(), 0);
         for world in segments::worlds(found.segments) {
             if world.running().next().is_none() {
@@ -207,6 +201,13 @@ impl Watch {
     fn is_wanted(&self, world: &World) -> bool {
         let Some(wanted) = self.pid else { return true };
         world.running().any(|segment| is_or_is_below(segment.header.pid, wanted))
+    }
+
+    /// Whether a file may be of the process asked for, by its name.
+    fn may_be_wanted(&self, path: &Path) -> bool {
+        let Some(wanted) = self.pid else { return true };
+        let owner = path.file_name().and_then(|name| owner_of(name.to_str()?));
+        owner.is_some_and(|(_, pid)| is_or_is_below(pid, wanted))
     }
 
     /// Why there is nothing to show.
