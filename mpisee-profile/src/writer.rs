@@ -6,7 +6,7 @@ use crate::run::RunInfo;
 use std::cell::RefCell;
 use std::fs::File;
 use std::io::{BufWriter, ErrorKind, Seek, Write};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// A profile directory being written. `run.json` comes last: without it the directory is no profile, and is removed
@@ -33,6 +33,7 @@ impl ProfileWriter {
             };
             match std::fs::DirBuilder::new().mode(0o777).create(&directory) {
                 Ok(()) => {
+                    let_owner(&directory, 0o700);
                     return Ok(ProfileWriter { directory, files: RefCell::default(), is_finished: false });
                 }
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
@@ -56,7 +57,7 @@ impl ProfileWriter {
     /// Creates the file of a table and writes its header row.
     pub fn table<R: Row>(&self) -> Result<TableWriter, ProfileError> {
         let path = self.directory.join(R::FILE);
-        let file = File::create_new(&path).map_err(|source| ProfileError::File {
+        let file = create_file(&path).map_err(|source| ProfileError::File {
             path: path.clone(),
             action: "create",
             source,
@@ -71,7 +72,7 @@ impl ProfileWriter {
     pub(crate) fn passing_file(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, ProfileError> {
         let path = self.directory.join(name);
         let failed = |source| ProfileError::File { path: path.clone(), action: "create", source };
-        let mut file = File::create_new(&path).map_err(failed)?;
+        let mut file = create_file(&path).map_err(failed)?;
         self.files.borrow_mut().push(path.clone());
         file.write_all(bytes).map_err(failed)?;
         Ok(path)
@@ -86,7 +87,7 @@ impl ProfileWriter {
         text.push('\n');
         self.files.get_mut().push(path.clone());
         let write = || {
-            let mut file = File::create_new(&path)?;
+            let mut file = create_file(&path)?;
             file.write_all(text.as_bytes())?;
             hand_over(&file)
         };
@@ -104,6 +105,22 @@ impl Drop for ProfileWriter {
             }
             let _ = std::fs::remove_dir(&self.directory);
         }
+    }
+}
+
+fn create_file(path: &Path) -> std::io::Result<File> {
+    let file = File::create_new(path)?;
+    let_owner(path, 0o600);
+    Ok(file)
+}
+
+/// Gives the owner the rights that the program's file mode creation mask has taken: nobody could read the profile.
+fn let_owner(path: &Path, rights: u32) {
+    let Ok(metadata) = std::fs::symlink_metadata(path) else { return };
+    let mode = metadata.permissions().mode();
+    if mode & rights != rights {
+        // What fails here fails again, and is said, where the file is used.
+        let _ = std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode & 0o777 | rights));
     }
 }
 

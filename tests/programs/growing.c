@@ -1,13 +1,14 @@
 /* Makes its counters grow under trouble: growing TROUBLE END. After the first calls there is trouble: `fill PATH` (the
  * file system gets full), `limit` (files may not grow), `timer` (signals interrupt whatever can be interrupted), `space`
- * (little address space, from before MPI_Init on), `none`. Then come many communicators, each with calls of its own.
- * END is `finalize` or `kill`.
+ * (little address space, from before MPI_Init on), `mask` (files that are made have no rights), `none`. Then come many
+ * communicators, each with calls of its own. END is `finalize` or `kill`.
  */
 #include "p2p.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -37,6 +38,7 @@ int main(int argc, char **argv) {
     begin(&argc, &argv);
     MPI_Allreduce(out, in, 359, MPI_BYTE, MPI_BOR, MPI_COMM_WORLD);
     if (strcmp(trouble, "fill") == 0 && rank == 0) fill(argv[2]);
+    if (strcmp(trouble, "mask") == 0) umask(0777);
     if (strcmp(trouble, "limit") == 0) limit(RLIMIT_FSIZE, 1000);
     if (strcmp(trouble, "timer") == 0) {
         struct sigaction action = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};

@@ -3,6 +3,7 @@
 //! a program that is killed what the segment had room for is recovered.
 
 use mpisee_tests::{Mpi, Tables, dist, on_each_mpi, through, within};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::time::Duration;
@@ -189,6 +190,20 @@ fn a_limit_on_files_does_not_end_the_program() {
         assert_eq!(said.matches(" cannot grow (File too large").count(), RANKS as usize, "{said}");
         // The profile consists of files, too.
         assert!(said.contains("mpisee: no profile: ") && said.contains("calls.csv"), "{said}");
+    });
+}
+
+#[test]
+fn a_mask_that_takes_all_rights_leaves_the_owner_theirs() {
+    on_each_mpi(|mpi| {
+        let place = Place::new();
+        place.assert_whole(&place.run(mpi, None, "", &["mask", "finalize"]));
+        let mode = |path: &str| std::fs::metadata(path).expect("it was written").permissions().mode();
+        let profile = place.path("test.mpisee");
+        assert_eq!(mode(&profile) & 0o777, 0o700);
+        for file in ["run.json", "ranks.csv", "calls.csv"] {
+            assert_eq!(mode(&format!("{profile}/{file}")) & 0o777, 0o600, "{file}");
+        }
     });
 }
 
