@@ -168,13 +168,13 @@ const COMMANDS: [&str; 22] = [
     "advise {}",
     "check {}",
     "diff {} {}",
-    "summary --output json {}",
-    "ops --output csv --kind p2p --size 64- {}",
-    "comms --comm W* --output csv {}",
+    "summary --format json {}",
+    "ops --format csv --kind p2p --size 64- {}",
+    "comms --comm W* --format csv {}",
     "gpu {}",
     "gpu --by device --detail {}",
     "gpu --by object --of accesses {}",
-    "gpu --annotate --output json {}",
+    "gpu --annotate --format json {}",
 ];
 
 /// A whole profile, through a command of mpisee-through: the first byte says which.

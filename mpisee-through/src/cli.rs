@@ -4,10 +4,12 @@ use crate::command::{
     Outcome, advise, check, comms, diff, efficiency, expect, gpu, gpu_records, locality, matrix, ops, ranks,
     recover, regions, sizes, summary, top,
 };
-use anyhow::Result;
+use crate::matched;
+use anyhow::{Result, bail};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
 
 /// Shows what an MPI program communicated, per communicator, from the profile that mpisee left.
 ///
@@ -71,7 +73,7 @@ pub fn command() -> clap::Command {
 
 /// Parses the command line, runs the command and says how it went.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> Result<Outcome> {
-    let cli = match Cli::try_parse_from(with_command(arguments)) {
+    let cli = match Cli::try_parse_from(with_command(arguments)?) {
         Ok(cli) => cli,
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
             error.print()?;
@@ -100,19 +102,60 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Result<Outcome> {
     }
 }
 
-/// Puts `summary` where no command is named, so that its options work without it too.
-fn with_command(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
+/// Puts the command first, in small letters; `summary` where none is named, so that its options work without it too.
+fn with_command(arguments: impl Iterator<Item = OsString>) -> Result<Vec<OsString>> {
     let mut arguments: Vec<OsString> = arguments.collect();
-    let stands_alone = |first: &str| {
-        ["-h", "--help", "-V", "--version"].contains(&first)
-            || Cli::command().get_subcommands().any(|command| command.get_name() == first)
+    let Some(first) = arguments.get(1).cloned() else {
+        arguments.push("--help".into());
+        return Ok(arguments);
     };
-    match arguments.get(1).map(|first| first.to_str()) {
-        None => arguments.push("--help".into()),
-        Some(Some(first)) if stands_alone(first) => {}
-        Some(_) => arguments.insert(1, "summary".into()),
+    if ["-h", "--help", "-V", "--version"].iter().any(|&alone| first == alone) {
+        return Ok(arguments);
     }
-    arguments
+    if let Some(command) = command_called(&first) {
+        arguments[1] = command.into();
+    } else if let Some(command) =
+        arguments.get(2).filter(|_| is_a_path(&first)).and_then(|it| command_called(it))
+    {
+        // `app.mpisee advise`
+        arguments.remove(2);
+        arguments.insert(1, command.into());
+    } else {
+        need_profile(&first)?;
+        arguments.insert(1, "summary".into());
+    }
+    Ok(arguments)
+}
+
+/// The command of that name, in capitals or not.
+fn command_called(word: &OsStr) -> Option<String> {
+    let name = word.to_str()?.to_lowercase();
+    Cli::command().get_subcommands().any(|command| command.get_name() == name).then_some(name)
+}
+
+fn is_a_path(word: &OsStr) -> bool {
+    Path::new(word).exists()
+}
+
+/// Says which command is meant by a word that looks like one: neither an option nor a path.
+fn need_profile(word: &OsStr) -> Result<()> {
+    let Some(text) = word.to_str() else { return Ok(()) };
+    const FEWEST_LETTERS: usize = 3;
+    if text.starts_with('-')
+        || text.contains(['/', '.'])
+        || text.chars().count() < FEWEST_LETTERS
+        || is_a_path(word)
+    {
+        return Ok(());
+    }
+    let command = Cli::command();
+    let names = command.get_subcommands().map(|command| command.get_name());
+    match matched::similar(text, names).first() {
+        Some(meant) => {
+            bail!("there is no command '{text}', and no profile of that name; did you mean '{meant}'?")
+        }
+        None => Ok(()),
+    }
 }
 
 /// Clap's report on one line, without the usage.
@@ -140,7 +183,12 @@ mod tests {
 
     fn completed(arguments: &[&str]) -> Vec<String> {
         let given = std::iter::once("mpisee-through").chain(arguments.iter().copied()).map(OsString::from);
-        with_command(given).into_iter().skip(1).map(|argument| argument.into_string().unwrap()).collect()
+        with_command(given)
+            .unwrap()
+            .into_iter()
+            .skip(1)
+            .map(|argument| argument.into_string().unwrap())
+            .collect()
     }
 
     #[test]
@@ -154,6 +202,12 @@ mod tests {
         assert_eq!(completed(&["--all", "app.mpisee"]), ["summary", "--all", "app.mpisee"]);
         assert_eq!(completed(&["comms", "app.mpisee"]), ["comms", "app.mpisee"]);
         assert_eq!(completed(&["--version"]), ["--version"]);
+        assert_eq!(completed(&["Comms", "app.mpisee"]), ["comms", "app.mpisee"]);
+        assert_eq!(
+            completed(&["src", "advise", "--all"]),
+            ["advise", "src", "--all"],
+            "a path and a command"
+        );
         assert_eq!(completed(&[]), ["--help"]);
     }
 

@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 use mpisee_profile::glob::Glob;
 use mpisee_profile::rows::{CommRow, Members, Memory};
 use mpisee_profile::{Kind, Operation, RankSet};
+use std::convert::Infallible;
 
 /// Chooses communicators.
 #[derive(Clone, Debug, Default, Args)]
@@ -75,12 +76,12 @@ pub struct CallFilter {
     pub comms: CommFilter,
 
     /// Only operations of these kinds, separated by commas (default: all)
-    #[arg(long, value_name = "KIND", value_delimiter = ',', value_parser = kind_parser())]
+    #[arg(long, value_name = "KIND", value_delimiter = ',', value_parser = kind_parser(), ignore_case = true)]
     kind: Vec<Kind>,
 
-    /// Only operations whose name matches, with or without MPI_; * is any text, ? any character;
-    /// may be repeated (default: all)
-    #[arg(long, value_name = "GLOB")]
+    /// Only operations whose name matches, with or without MPI_, in capitals or not; * is any text,
+    /// ? any character; may be repeated (default: all)
+    #[arg(long, value_name = "GLOB", value_parser = parse_lowercase)]
     call: Vec<Glob>,
 
     /// Only messages of these sizes in bytes: 1k-64k, 1k-, -64k; sizes are recorded in classes
@@ -113,8 +114,10 @@ impl CallFilter {
         let kind = Operation::from_name(call).map(Operation::kind);
         // An operation that this program does not know has no kind, so it is of none of those asked for.
         let kind_fits = self.kind.is_empty() || kind.is_some_and(|kind| self.kind.contains(&kind));
-        let short = call.strip_prefix("MPI_").unwrap_or(call);
-        let name_fits = |glob: &Glob| glob.matches(call) || glob.matches(short);
+        // The patterns are in small letters, see `parse_lowercase`.
+        let call = call.to_lowercase();
+        let short = call.strip_prefix("mpi_").unwrap_or(&call);
+        let name_fits = |glob: &Glob| glob.matches(&call) || glob.matches(short);
         kind_fits && (self.call.is_empty() || self.call.iter().any(name_fits))
     }
 
@@ -205,8 +208,17 @@ fn kind_parser() -> impl TypedValueParser<Value = Kind> {
     }
     let names: Vec<&'static str> = kinds.iter().map(|&kind| kind_name(kind)).collect();
     PossibleValuesParser::new(names).try_map(move |name| {
-        kinds.iter().copied().find(|&kind| kind_name(kind) == name).ok_or("not a kind of operation")
+        kinds
+            .iter()
+            .copied()
+            .find(|&kind| kind_name(kind).eq_ignore_ascii_case(&name))
+            .ok_or("not a kind of operation")
     })
+}
+
+/// A pattern for names that are compared without regard to case.
+fn parse_lowercase(text: &str) -> Result<Glob, Infallible> {
+    Ok(Glob::new(&text.to_lowercase()))
 }
 
 fn parse_ranks(text: &str) -> Result<RankSet, String> {
@@ -226,14 +238,14 @@ mod tests {
     fn calls_are_chosen_by_kind_and_name() {
         let filter = CallFilter {
             kind: vec![Kind::Collective],
-            call: globs(&["All*", "MPI_Send"]),
+            call: globs(&["all*", "mpi_send"]),
             ..CallFilter::default()
         };
         assert!(filter.takes_call("MPI_Allreduce"));
         assert!(!filter.takes_call("MPI_Send"), "of another kind");
         assert!(!filter.takes_call("MPI_Bcast"), "of another name");
         assert!(!filter.takes_call("MPI_Allnew"), "of no known kind");
-        let any_kind = CallFilter { call: globs(&["All*"]), ..CallFilter::default() };
+        let any_kind = CallFilter { call: globs(&["all*"]), ..CallFilter::default() };
         assert!(any_kind.takes_call("MPI_Allnew"));
     }
 

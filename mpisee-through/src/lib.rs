@@ -10,6 +10,7 @@ mod command;
 mod filter;
 mod group;
 mod load;
+mod matched;
 mod names;
 mod output;
 mod picture;

@@ -1,15 +1,47 @@
 //! Opens a profile and holds its small tables; the large ones are streamed by those who need them.
 
 use crate::filter::CommFilter;
-use anyhow::{Result, bail};
+use crate::matched;
+use crate::units::natural_order;
+use anyhow::{Result, anyhow, bail};
 use mpisee_profile::rows::{CommRow, Members, NodeRow, RankRow, Row};
 use mpisee_profile::{Profile, ProfileError};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-/// Opens the profile directory.
+/// Opens the profile directory; where there is none, says which ones lie nearby.
 pub fn open(directory: &Path) -> Result<Profile> {
-    Ok(Profile::open(directory)?)
+    Profile::open(directory).map_err(|error| match nearby(directory) {
+        Some(names) if !directory.exists() => anyhow!("{error}; nearby {names}"),
+        _ => error.into(),
+    })
+}
+
+/// The profiles in the folder where one is missing: those of similar names, else all, if they are few.
+fn nearby(directory: &Path) -> Option<String> {
+    const MOST: usize = 4;
+    let parent = directory.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let entries = std::fs::read_dir(parent.unwrap_or(Path::new("."))).ok()?;
+    let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let mut profiles: Vec<String> = names.filter(|name| name.ends_with(".mpisee")).collect();
+    profiles.sort_by(|one, other| natural_order(one, other));
+    let wanted = directory.file_name()?.to_string_lossy();
+    let stem = |name: &str| name.trim_end_matches(".mpisee").to_owned();
+    let stems: Vec<String> = profiles.iter().map(|name| stem(name)).collect();
+    let similar = matched::similar(&stem(&wanted), stems.iter().map(String::as_str));
+    let shown: Vec<String> = match similar.as_slice() {
+        [] => profiles,
+        similar => similar.iter().map(|stem| format!("{stem}.mpisee")).collect(),
+    };
+    match shown.len() {
+        0 => None,
+        1 => Some(format!("is '{}'", shown[0])),
+        count => {
+            let more = if count > MOST { format!(" and {} more", count - MOST) } else { String::new() };
+            let names: Vec<String> = shown.iter().take(MOST).map(|name| format!("'{name}'")).collect();
+            Some(format!("are {}{more}", names.join(", ")))
+        }
+    }
 }
 
 /// All rows of a table that is small enough to hold.

@@ -24,13 +24,23 @@ pub enum Format {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Output")]
 pub struct OutputArgs {
-    /// What to write
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Format::Table)]
-    output: Format,
+    /// What to write (default: what the name of the file ends in, .csv or .json, else a table)
+    #[arg(long, value_name = "FORMAT", value_enum)]
+    format: Option<Format>,
 
     /// Where to write, - for standard output
-    #[arg(short = 'o', long = "file", value_name = "FILE", default_value = "-")]
-    file: PathBuf,
+    #[arg(short = 'o', long, value_name = "FILE", default_value = "-", value_parser = parse_file)]
+    output: PathBuf,
+}
+
+/// A file, for which nobody takes the name of a format by mistake.
+fn parse_file(text: &str) -> Result<PathBuf, String> {
+    match Format::from_str(text, false) {
+        Ok(_) => Err(format!(
+            "is no file: --format {text} chooses the format; write ./{text} for a file of that name"
+        )),
+        Err(_) => Ok(PathBuf::from(text)),
+    }
 }
 
 /// How many entries a table shows unless asked otherwise.
@@ -39,12 +49,16 @@ const SHOWN_IN_TABLE: usize = 10;
 impl OutputArgs {
     /// What to write.
     pub fn format(&self) -> Format {
-        self.output
+        self.format.unwrap_or_else(|| match self.output.extension().and_then(|ending| ending.to_str()) {
+            Some("csv") => Format::Csv,
+            Some("json") => Format::Json,
+            _ => Format::Table,
+        })
     }
 
     /// How many entries to show: what is asked for, else a screenful in tables and everything for scripts.
     pub fn limit(&self, top: Option<usize>, all: bool) -> usize {
-        match (top, self.output) {
+        match (top, self.format()) {
             _ if all => usize::MAX,
             (Some(top), _) => top,
             (None, Format::Table) => SHOWN_IN_TABLE,
@@ -67,12 +81,13 @@ impl OutputArgs {
             let mut stdout = std::io::stdout().lock();
             return stdout.write_all(result).and_then(|()| stdout.flush()).context("cannot write the output");
         }
-        std::fs::write(&self.file, result).with_context(|| format!("cannot write '{}'", self.file.display()))
+        std::fs::write(&self.output, result)
+            .with_context(|| format!("cannot write '{}'", self.output.display()))
     }
 
     /// Whether the result goes to standard output.
     pub fn is_stdout(&self) -> bool {
-        self.file.as_os_str() == "-"
+        self.output.as_os_str() == "-"
     }
 }
 

@@ -33,7 +33,7 @@ const ALL: [u32; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
 /// Rules and what they are about, the most costly first.
 #[track_caller]
 fn finds(builder: &Builder, expected: &[&str]) {
-    let ran = builder.write().run(&["advise", "app.mpisee", "--output", "csv"]);
+    let ran = builder.write().run(&["advise", "app.mpisee", "--format", "csv"]);
     let mut reader = csv::Reader::from_reader(ran.exits(0).stdout.as_bytes());
     let found: Vec<String> =
         reader.records().map(Result::unwrap).map(|row| format!("{} {}", &row[0], &row[1])).collect();

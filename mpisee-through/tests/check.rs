@@ -254,12 +254,12 @@ fn scripts_get_every_difference() {
         builder = builder.peer("W", 0, rank, (1, 101), (0, 0));
     }
     let profile = builder.write();
-    let csv = profile.run(&["check", "app.mpisee", "--output", "csv"]);
+    let csv = profile.run(&["check", "app.mpisee", "--format", "csv"]);
     assert_eq!(csv.exits(1).stdout.lines().count(), 1 + 2 + 8, "{}", csv.stdout);
     let first = "check,outcome,difference\ntraffic,differs,\"on W, 11 messages (1111 bytes) were sent";
     assert!(csv.stdout.starts_with(first), "{}", csv.stdout);
 
-    let json = profile.run(&["check", "app.mpisee", "--output", "json", "--top", "1"]);
+    let json = profile.run(&["check", "app.mpisee", "--format", "json", "--top", "1"]);
     let document: serde_json::Value = serde_json::from_str(&json.exits(1).stdout).unwrap();
     assert_eq!(document["holds"], false);
     assert_eq!(document["complete"], true);

@@ -58,8 +58,8 @@ W                                    24  0-23                      1  no
 Like communicators are one line (how many × size); --unfold shows each.
 ",
     );
-    assert_eq!(lines(&["comms", "app.mpisee", "--output", "csv"]), 1 + 49);
-    assert_eq!(lines(&["comms", "app.mpisee", "--output", "csv", "--top", "2"]), 1 + 5);
+    assert_eq!(lines(&["comms", "app.mpisee", "--format", "csv"]), 1 + 49);
+    assert_eq!(lines(&["comms", "app.mpisee", "--format", "csv", "--top", "2"]), 1 + 5);
 }
 
 #[test]
@@ -83,13 +83,14 @@ W                                    8  0-7                             2       
 └─ W_a1          MPI_Cart_create     8  0-7         same processes      2         cart dims=4x2 periods=1x0  yes      no
    └─ W_a1_s2.0  MPI_Comm_split      4  0, 2, 4, 6  column of 4x2       2  rows                                       yes
 ");
-    profile.run(&["comms", "app.mpisee", "--comm", "X"]).prints("No communicator matches the filters.\n");
+    let words = ["no communicator matches the filters; the profile has W, W_a1, W_x2, W_a1_s2.0"];
+    profile.run(&["comms", "app.mpisee", "--comm", "X"]).fails_with(&words);
 }
 
 #[test]
 fn csv_has_the_columns_of_the_profile() {
     let profile = splatt().write();
-    profile.run(&["comms", "app.mpisee", "--output", "csv", "--comm", "W_?[12]", "--comm", "W_??"]).prints(
+    profile.run(&["comms", "app.mpisee", "--format", "csv", "--comm", "W_?[12]", "--comm", "W_??"]).prints(
         "\
 comm,parent,created_by,size,count,members,label,topology,reorder,nodes,freed,between,shape
 W_a1,W,MPI_Cart_create,8,1,0-7,,cart dims=4x2 periods=1x0,1,2,0,,same processes
@@ -101,7 +102,7 @@ W_x2,W,MPI_Intercomm_create,8,1,0-3|4-7,,,,2,0,,between groups
 #[test]
 fn json_tells_what_is_absent() {
     let profile = splatt().write();
-    let ran = profile.run(&["comms", "app.mpisee", "--output", "json"]);
+    let ran = profile.run(&["comms", "app.mpisee", "--format", "json"]);
     let document: serde_json::Value = serde_json::from_str(&ran.exits(0).stdout).unwrap();
     let expected = serde_json::json!([
         {"comm": "W", "parent": null, "created_by": null, "size": 8, "count": 1, "members": "0-7", "label": "",

@@ -64,7 +64,7 @@ S     MPI_Comm_dup        8        8         0         0   0.000250   0.000250  
 5 more rows are left out; --all shows all, --top N the first N.
 ",
     );
-    diff(&splatt(), &changed(), &["--output", "csv", "--comm", "W", "--call", "*reduce"]).prints("\
+    diff(&splatt(), &changed(), &["--format", "csv", "--comm", "W", "--call", "*reduce"]).prints("\
 comm,comm_after,call,calls_before,calls_after,bytes_before,bytes_after,mean_before_s,mean_after_s,time_change,spread_s,within_spread
 W,,MPI_Allreduce,80,120,640,960,0.250000000,0.375000000,0.500000000,0.330718914,~
 ");
@@ -220,7 +220,7 @@ proptest! {
             side.0 += calls;
             side.1[rank as usize] += time_s;
         }
-        let ran = diff(&runs[0], &runs[1], &["--output", "csv"]);
+        let ran = diff(&runs[0], &runs[1], &["--format", "csv"]);
         let mut reader = csv::Reader::from_reader(ran.exits(0).stdout.as_bytes());
         let mut seen = 0;
         for row in reader.deserialize::<BTreeMap<String, String>>() {

@@ -47,7 +47,7 @@ W_s1.4            2   1.500000    1.9          33.3
 (ended early)     -   2.000000    2.5             -
 ",
     );
-    profile.run(&["efficiency", "app.mpisee", "--output", "csv"]).prints(
+    profile.run(&["efficiency", "app.mpisee", "--format", "csv"]).prints(
         "\
 region,ranks,runtime_s,useful_mean_s,useful_max_s,parallel_efficiency,load_balance,communication_efficiency
 (run),8,10.000000000,5.937500000,9.000000000,0.593750000,0.659722222,0.900000000
@@ -55,7 +55,7 @@ solver,8,6.000000000,2.375000000,5.000000000,0.395833333,0.475000000,0.833333333
 solver/halo,1,0.500000000,0.250000000,0.250000000,0.500000000,1.000000000,0.500000000
 ",
     );
-    profile.run(&["efficiency", "app.mpisee", "--loss", "--output", "csv"]).prints(
+    profile.run(&["efficiency", "app.mpisee", "--loss", "--format", "csv"]).prints(
         "\
 comm,size,time_s,loss,above_least
 W,8,29.000000000,0.362500000,0.724137931
@@ -83,7 +83,7 @@ W          8      2  29.000000    42.9  8000    0.0        6400  -
 W_s1.4     2      2   1.500000     0.0     0      -       10000  a node
 W_s1.0     2      1   0.000000   100.0  2000  100.0           0  -
 ");
-    profile.run(&["locality", "app.mpisee", "--scattered", "--output", "csv"]).prints(
+    profile.run(&["locality", "app.mpisee", "--scattered", "--format", "csv"]).prints(
         "\
 comm,size,nodes,time_s,pairs_inside,p2p_bytes,p2p_inside,collective_bytes,fits_a_node
 W_s1.4,2,2,1.500000000,0.000000000,0,,10000,a node

@@ -139,7 +139,7 @@ fn help_has_examples() {
 fn a_reader_that_has_seen_enough_is_no_error_of_any_command() {
     let profile = splatt().write();
     for command in COMMANDS {
-        let mut child = profile.command(&[command, "app.mpisee", "--output", "json"]);
+        let mut child = profile.command(&[command, "app.mpisee", "--format", "json"]);
         let mut child = child.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         // Nobody reads at all.
         drop(child.stdout.take());
@@ -152,12 +152,58 @@ fn a_reader_that_has_seen_enough_is_no_error_of_any_command() {
 fn a_format_is_one_of_three() {
     let profile = splatt().write();
     for command in COMMANDS {
-        profile.run(&[command, "app.mpisee", "--output", "xml"]).fails_with(&["'xml'", "table, csv, json"]);
-        let ran = profile.run(&[command, "app.mpisee", "--output", "json"]);
+        profile.run(&[command, "app.mpisee", "--format", "xml"]).fails_with(&["'xml'", "table, csv, json"]);
+        let ran = profile.run(&[command, "app.mpisee", "--format", "json"]);
         serde_json::from_str::<serde_json::Value>(&ran.exits(0).stdout).unwrap();
-        let ran = profile.run(&[command, "app.mpisee", "--output", "csv"]);
+        let ran = profile.run(&[command, "app.mpisee", "--format", "csv"]);
         let mut reader = csv::Reader::from_reader(ran.exits(0).stdout.as_bytes());
         assert!(reader.headers().unwrap().len() > 1, "{command}");
         assert!(reader.records().all(|record| record.is_ok()), "{command}");
     }
+}
+
+#[test]
+fn the_ending_of_the_file_is_its_format() {
+    let profile = splatt().write();
+    for (name, begin) in [("a.csv", "call,kind,"), ("a.json", "{\n"), ("a.txt", "CALL "), ("a", "CALL ")] {
+        profile.run(&["ops", "app.mpisee", "-o", name]).prints("");
+        let text = std::fs::read_to_string(profile.beside().join(name)).unwrap();
+        assert!(text.starts_with(begin), "{name}: {text}");
+    }
+    profile.run(&["ops", "app.mpisee", "-o", "b.csv", "--format", "json"]).prints("");
+    assert!(std::fs::read_to_string(profile.beside().join("b.csv")).unwrap().starts_with('{'));
+    let words = ["'csv'", "is no file: --format csv chooses the format; write ./csv for a file of that name"];
+    profile.run(&["ops", "app.mpisee", "--output", "csv"]).fails_with(&words);
+}
+
+#[test]
+fn a_command_may_come_after_the_profile_and_in_capitals() {
+    let profile = splatt().write();
+    let expected = profile.run(&["ops", "app.mpisee", "--sort", "name"]).exits(0).stdout.clone();
+    profile.run(&["app.mpisee", "ops", "--sort", "name"]).prints(&expected);
+    profile.run(&["OPS", "app.mpisee", "--sort", "name"]).prints(&expected);
+    let words = ["there is no command 'advice', and no profile of that name; did you mean 'advise'?"];
+    profile.run(&["advice", "app.mpisee"]).fails_with(&words);
+}
+
+#[test]
+fn profiles_nearby_are_named_where_one_is_missing() {
+    let profile = splatt().write();
+    profile.run(&["ap.mpisee"]).fails_with(&["'ap.mpisee'", "nearby is 'app.mpisee'"]);
+    profile.run(&["app"]).fails_with(&["'app'", "nearby is 'app.mpisee'"]);
+    let whole = profile.beside().join("ops.mpisee");
+    profile.run(&["ops", whole.to_str().unwrap()]).fails_with(&["nearby is 'app.mpisee'"]);
+    std::fs::create_dir(profile.beside().join("other.mpisee")).unwrap();
+    profile.run(&["ops", "something"]).fails_with(&["nearby are 'app.mpisee', 'other.mpisee'"]);
+}
+
+#[test]
+fn operations_and_kinds_are_matched_in_capitals_or_not() {
+    let profile = splatt().write();
+    let expected = profile.run(&["ops", "app.mpisee", "--call", "MPI_Allreduce"]).exits(0).stdout.clone();
+    for call in ["allreduce", "mpi_ALLREDUCE", "AllR*"] {
+        profile.run(&["ops", "app.mpisee", "--call", call]).prints(&expected);
+    }
+    let expected = profile.run(&["ops", "app.mpisee", "--kind", "p2p"]).exits(0).stdout.clone();
+    profile.run(&["ops", "app.mpisee", "--kind", "P2P"]).prints(&expected);
 }

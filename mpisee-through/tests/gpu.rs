@@ -53,7 +53,7 @@ RANK      OWNER  ACCESSES  LOADED  STORED  ATOMIC  SHARE%  MPI SENT  MPI RECEIVE
    1       host         3       0       0      24     0.0         -             -
 ",
     );
-    profile(STENCIL).run(&["gpu", "app.mpisee", "--ranks", "0", "--output", "csv"]).prints(
+    profile(STENCIL).run(&["gpu", "app.mpisee", "--ranks", "0", "--format", "csv"]).prints(
         "\
 rank,owner,accesses,loaded_bytes,stored_bytes,atomic_bytes,share,mpi_sent_bytes,mpi_received_bytes
 0,1,740,400,5120,0,1.000000000,1000,0
@@ -195,7 +195,7 @@ LAUNCHED BY          KERNEL     ACCESSES  LOADED  STORED  ATOMIC  SHARE%
 (no Python)          backward         15      60       0       0     4.1
 ",
     );
-    let csv = ["--launch", "*train.py:41", "--output", "csv"];
+    let csv = ["--launch", "*train.py:41", "--format", "csv"];
     profile.run(&[&by_launch[..], &csv[..]].concat()).prints(
         "\
 launched,kernel,accesses,loaded_bytes,stored_bytes,atomic_bytes,share
@@ -285,7 +285,7 @@ ACCESSES  LOADED  STORED  ATOMIC  SHARE%  LINE
                                             43  │     line 43;
 ",
     );
-    let csv = ["gpu", "app.mpisee", "--annotate", "--output", "csv", "--source", "src", "--top", "2"];
+    let csv = ["gpu", "app.mpisee", "--annotate", "--format", "csv", "--source", "src", "--top", "2"];
     stencil.run(&csv).prints(
         "\
 file,line,text,accesses,loaded_bytes,stored_bytes,atomic_bytes,share

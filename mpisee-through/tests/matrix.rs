@@ -121,7 +121,7 @@ FROM  TO  MESSAGES  BYTES  SHARE%
    5   4         7      0     0.0
 ",
     );
-    let csv = ["matrix", "app.mpisee", "--ranks", "0-2", "--output", "csv"];
+    let csv = ["matrix", "app.mpisee", "--ranks", "0-2", "--format", "csv"];
     profile.run(&csv).prints(
         "\
 from,to,messages,bytes,share
@@ -199,7 +199,7 @@ proptest! {
         let by = if by_node { "node" } else { "rank" };
         let ran = builder.write().run(&[
             "matrix", "app.mpisee", "--comm", "W", "--comm", "W_d1", "--by", by, "--fields", &fields,
-            "--output", "csv",
+            "--format", "csv",
         ]);
         let mut found: BTreeMap<(u32, u32), (u64, u64)> = BTreeMap::new();
         for record in csv::Reader::from_reader(ran.exits(0).stdout.as_bytes()).records() {

@@ -22,20 +22,22 @@ CALL           KIND        COMMS   Mean[s]    Min[s]    Max[s]  Time%     Volume
 MPI_Alltoallv  collective      1  1.437500  1.000000  1.875000   88.5  22.89 MiB      24     479166.67   1875000.00
 MPI_Bcast      collective      1  0.187500  0.000000  0.500000   11.5      606 B       6     250000.00    500000.00
 ");
-    profile.run(&["ops", "app.mpisee", "--ranks", "1-2", "--call", "Send", "--output", "csv"]).prints(
+    profile.run(&["ops", "app.mpisee", "--ranks", "1-2", "--call", "send", "--format", "csv"]).prints(
         "\
 call,kind,comms,mean_s,min_s,max_s,share_of_time,bytes,calls,per_call_s,longest_s
 MPI_Send,p2p,1,0.062500000,0.000000000,0.125000000,1.000000000,404,4,0.031250000,0.125000000
 ",
     );
-    profile.run(&["ops", "app.mpisee", "--call", "X"]).prints("No operation matches the filters.\n");
+    let words =
+        ["no operation matches the filters; the profile has MPI_Alltoallv, ", " on W_a1, W, W_a1_s2.0, S"];
+    profile.run(&["ops", "app.mpisee", "--call", "X"]).fails_with(&words);
 }
 
 #[test]
 fn operations_are_sorted_as_asked() {
     let profile = splatt().write();
     let order = |key: &str| -> Vec<String> {
-        let ran = profile.run(&["ops", "app.mpisee", "--output", "csv", "--sort", key]);
+        let ran = profile.run(&["ops", "app.mpisee", "--format", "csv", "--sort", key]);
         let mut reader = csv::Reader::from_reader(ran.exits(0).stdout.as_bytes());
         reader.records().map(|row| row.unwrap()[0].replace("MPI_", "")).collect()
     };
@@ -71,7 +73,7 @@ RANK  HOST     Wall[s]    MPI[s]  MPI%  Volume  #Calls  MOST TIME IN  ON        
    4  node0  10.000000  0.500000   5.0     202       2  MPI_Bcast     W_a1_s2.0  0.500000
 ",
     );
-    profile.run(&["ranks", "app.mpisee", "--ranks", "5,9", "--output", "csv"]).prints(
+    profile.run(&["ranks", "app.mpisee", "--ranks", "5,9", "--format", "csv"]).prints(
         "\
 rank,host,wall_s,mpi_s,share_of_wall,bytes,calls,busiest_call,busiest_comm,busiest_s
 5,node0,10.000000000,2.625250000,0.262525000,3000501,18,MPI_Alltoallv,W_a1,1.625000000
@@ -113,7 +115,7 @@ REGION  RANKS  ENTRIES   Wall[s]    Max[s]    MPI[s]  MPI%  Volume  #Calls
 solver      2        6  6.000000  8.000000  0.375000   6.2    1010      10
 ",
     );
-    profile.run(&["regions", "app.mpisee", "--output", "csv", "--region", "", "--region", "set*"]).prints(
+    profile.run(&["regions", "app.mpisee", "--format", "csv", "--region", "", "--region", "set*"]).prints(
         "\
 region,ranks,entries,wall_mean_s,wall_max_s,mpi_mean_s,share_of_wall,bytes,calls
 \"setup, once\",1,1,0.500000000,0.500000000,0.000000000,0.000000000,0,0
@@ -156,7 +158,7 @@ MPI_Allreduce  120 calls, 195.94 KiB, 2.125000 s over all ranks
   4 KiB - <8 KiB  195.31 KiB  ████████████████████████████████████████
 ",
     );
-    profile.run(&["sizes", "app.mpisee", "--output", "csv", "--call", "*reduce"]).prints(
+    profile.run(&["sizes", "app.mpisee", "--format", "csv", "--call", "*reduce"]).prints(
         "\
 call,size_min,size_max,calls,bytes,time_s
 MPI_Allreduce,0,0,1,0,0.500000000
@@ -164,14 +166,14 @@ MPI_Allreduce,8,15,80,640,2.000000000
 MPI_Allreduce,4096,8191,40,200000,0.125000000
 ",
     );
-    profile.run(&["sizes", "app.mpisee", "--comm", "X"]).prints("No operation matches the filters.\n");
+    profile.run(&["sizes", "app.mpisee", "--comm", "X"]).fails_with(&["no operation matches the filters"]);
 }
 
 #[test]
 fn json_has_lists_and_what_limits_them() {
     let profile = with_regions().with(|profile| profile.run.recording_was_off = true).write();
     let list = |command: &str, name: &str| {
-        let ran = profile.run(&[command, "app.mpisee", "--output", "json", "--top", "1"]);
+        let ran = profile.run(&[command, "app.mpisee", "--format", "json", "--top", "1"]);
         let document: serde_json::Value = serde_json::from_str(&ran.exits(0).stdout).unwrap();
         assert_eq!(document["caveats"][0], "Recording was off for a part of the run on some rank.");
         assert_eq!(document["partial_because"], serde_json::Value::Null);

@@ -64,7 +64,7 @@ proptest! {
         let profile = builder.write();
         profile.run(&["check", "app.mpisee"]).exits(0);
 
-        let ran = profile.run(&["app.mpisee", "--output", "csv"]);
+        let ran = profile.run(&["app.mpisee", "--format", "csv"]);
         let mut found = BTreeMap::new();
         let mut order: Vec<String> = Vec::new();
         for record in csv::Reader::from_reader(ran.exits(0).stdout.as_bytes()).records() {
@@ -119,7 +119,7 @@ proptest! {
             .map(|&(comm, from, to)| format!("on {}, rank {from} sent to rank {to} ", COMMS[comm].0))
             .collect();
 
-        let ran = builder.write().run(&["check", "app.mpisee", "--output", "csv"]);
+        let ran = builder.write().run(&["check", "app.mpisee", "--format", "csv"]);
         ran.exits(i32::from(!expected.is_empty()));
         let mut found: Vec<String> = Vec::new();
         for record in csv::Reader::from_reader(ran.stdout.as_bytes()).records() {
@@ -149,7 +149,7 @@ proptest! {
         builder.comms.reverse();
         let profile = builder.write();
         let names = |arguments: &[&str]| -> Vec<(String, String)> {
-            let ran = profile.run(&[&["comms", "app.mpisee", "--output", "csv"], arguments].concat());
+            let ran = profile.run(&[&["comms", "app.mpisee", "--format", "csv"], arguments].concat());
             let mut reader = csv::Reader::from_reader(ran.exits(0).stdout.as_bytes());
             reader.records().map(Result::unwrap).map(|row| (row[0].to_owned(), row[1].to_owned())).collect()
         };

@@ -48,7 +48,7 @@ fn built(rows: &[Small], walls: &[u32]) -> Builder {
 
 /// The rows of a CSV output, by the columns named.
 fn table(profile: &Written, arguments: &[&str]) -> Vec<BTreeMap<String, String>> {
-    let ran = profile.run(&[arguments, &["--output", "csv"]].concat());
+    let ran = profile.run(&[arguments, &["--format", "csv"]].concat());
     let mut reader = csv::Reader::from_reader(ran.exits(0).stdout.as_bytes());
     reader.deserialize().map(Result::unwrap).collect()
 }

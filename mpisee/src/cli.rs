@@ -20,6 +20,9 @@ EXAMPLES:
   Python       mpirun -n 4 mpisee python3 app.py
   no launcher  mpisee --flavour openmpi-4.1 ./app.sh";
 
+/// The name of `-q`, which takes no value.
+const SILENT: &str = "silent";
+
 /// What the command line asks for.
 pub enum Wanted {
     /// `--flavours`
@@ -56,6 +59,13 @@ pub fn command() -> Command {
         .max_term_width(100)
         .args(SETTINGS.iter().map(argument))
         .arg(
+            Arg::new(SILENT)
+                .short('q')
+                .action(ArgAction::SetTrue)
+                .conflicts_with("quiet")
+                .help("The same as --quiet on"),
+        )
+        .arg(
             Arg::new("flavour")
                 .long("flavour")
                 .value_name("NAME")
@@ -87,6 +97,7 @@ fn argument(setting: &'static Setting) -> Arg {
         }
         None => Arg::new(setting.option),
     };
+    let argument = if setting.option == "output" { argument.short('o') } else { argument };
     argument
         .long(setting.option)
         .value_name(setting.value)
@@ -98,7 +109,10 @@ fn wanted(matches: &ArgMatches) -> Wanted {
     if matches.get_flag("flavours") {
         return Wanted::Flavours;
     }
-    let given = |setting: &Setting| matches.get_one::<String>(setting.option).cloned();
+    let given = |setting: &Setting| match setting.option {
+        "quiet" if matches.get_flag(SILENT) => Some("on".to_owned()),
+        option => matches.get_one::<String>(option).cloned(),
+    };
     let mut words = matches.get_many::<OsString>("program").unwrap_or_default().cloned();
     Wanted::Run(Run {
         flavour: matches.get_one("flavour").cloned(),
@@ -140,6 +154,15 @@ mod tests {
             let run = read(&[&format!("--{}={}", setting.option, setting.default), "app"]).unwrap();
             assert_eq!(run.variables, [(setting.variable, setting.default.to_owned())]);
         }
+    }
+
+    #[test]
+    fn the_most_used_options_have_letters() {
+        let run = read(&["-q", "-o", "a.mpisee", "./app", "-q"]).unwrap();
+        let expected = [("MPISEE_OUTPUT", "a.mpisee".to_owned()), ("MPISEE_QUIET", "on".to_owned())];
+        assert_eq!(run.variables, expected);
+        assert_eq!(run.arguments, ["-q"]);
+        assert!(read(&["-q", "--quiet", "off", "./app"]).is_err());
     }
 
     #[test]

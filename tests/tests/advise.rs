@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 /// The rules that find something, with the communicators that it is about.
 fn found(finished: &Finished) -> BTreeSet<(String, String)> {
     let profile = finished.directory().display().to_string();
-    let output = through(&["advise", "--output", "json", &profile]);
+    let output = through(&["advise", "--format", "json", &profile]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
     let findings = document["findings"].as_array().expect("a list of findings");

@@ -18,9 +18,9 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_secs(60);
 /// Also writes down every access.
 const RECORDS: [&str; 2] = ["--gpu-records", "records"];
-const BY_OBJECT: [&str; 4] = ["--by", "object", "--output", "csv"];
+const BY_OBJECT: [&str; 4] = ["--by", "object", "--format", "csv"];
 /// Where in an object accesses are.
-const BY_ADDRESS: [&str; 6] = ["--by", "address", "--records", "records", "--output", "csv"];
+const BY_ADDRESS: [&str; 6] = ["--by", "address", "--records", "records", "--format", "csv"];
 
 /// The driver that only pretends, compiled; it is its own Sanitizer.
 fn driver() -> &'static Path {
@@ -169,7 +169,7 @@ fn a_stencil_is_told_by_pairs_objects_lines_and_devices() {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 
         // Rank r stores (5 + r) x 32 x 8 bytes and loads (2 + r) x 32 x 4.
-        let csv = ["--output", "csv"];
+        let csv = ["--format", "csv"];
         let by_rank = ask(prefix, &[&["--by", "rank", "--peer-device", "GPU*"], &csv[..]].concat());
         assert_eq!(
             by_rank,
@@ -267,7 +267,7 @@ fn sums_over_ranks_have_what_the_rows_have_and_are_told_in_every_view() {
         let run = Profile::open(folded.join("test.mpisee")).expect("it was written").run().clone();
         assert_eq!((run.folded, run.notes), (true, Vec::new()));
 
-        let csv = |by: &str| ask(folded, &["--by", by, "--output", "csv"]);
+        let csv = |by: &str| ask(folded, &["--by", by, "--format", "csv"]);
         assert_eq!(
             csv("rank"),
             "owner_offset,accesses,loaded_bytes,stored_bytes,atomic_bytes,share,mpi_sent_bytes,mpi_received_bytes\n\
@@ -285,7 +285,7 @@ fn sums_over_ranks_have_what_the_rows_have_and_are_told_in_every_view() {
         let made = line_with("= make_cells");
         assert!(csv("object").contains(&format!(" < main at gpu_stencil.c:{made},+1,512,640,2816,0,")));
         for by in ["line", "kernel", "access"] {
-            assert_eq!(csv(by), ask(by_rank.path(), &["--by", by, "--output", "csv"]), "{by}");
+            assert_eq!(csv(by), ask(by_rank.path(), &["--by", by, "--format", "csv"]), "{by}");
         }
         let sources = root().join("gpu-tracer/tests/modules").display().to_string();
         let annotate = ["--annotate", "--source", &sources];
@@ -577,7 +577,7 @@ fn kernels_that_python_launched_have_its_lines() {
             assert_eq!(profile.run().notes, Vec::<String>::new());
 
             // Of 3 x 12 warps of 8 bytes a lane, and of those with the other lines.
-            let csv = ["--output", "csv"];
+            let csv = ["--format", "csv"];
             let launches = ask(prefix, &[&["--by", "launch"], &csv[..]].concat());
             let second = format!("\n{},copy,1152,0,9216,0,", lines[1]);
             assert!(launches.contains(&second), "{second}\n{launches}");

@@ -129,7 +129,7 @@ fn file_operations_are_a_kind_of_their_own() {
     on_each_mpi(|mpi| {
         let finished = Run::new(mpi, "files").ranks(1).profiled();
         let directory = finished.directory().display().to_string();
-        let output = through(&[&directory, "--kind", "io", "--all", "--output", "csv"]);
+        let output = through(&[&directory, "--kind", "io", "--all", "--format", "csv"]);
         let said = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         assert!(said.contains("MPI_File_iread") && said.contains("MPI_File_close"), "{said}");

@@ -80,7 +80,7 @@ fn assert_no_segments(cluster: &Cluster) {
 fn rows(arguments: &[&str], profile: &Path) -> Vec<Vec<String>> {
     let profile = profile.display().to_string();
     let mut all = arguments.to_vec();
-    all.extend([profile.as_str(), "--output", "csv"]);
+    all.extend([profile.as_str(), "--format", "csv"]);
     let output = through(&all);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -224,7 +224,7 @@ fn top_shows_the_ranks_of_its_node_and_knows_of_the_others() {
         until_arrived(folder.path(), 6);
         for (host, ranks) in cluster.names().zip(["0-1", "2-3", "4-5"]) {
             let mut top = Command::new(dist().join("bin/mpisee-through"));
-            let said = cluster.run(&host, top.args(["top", "--output", "json"]));
+            let said = cluster.run(&host, top.args(["top", "--format", "json"]));
             let found: serde_json::Value = serde_json::from_str(&said).expect("it is JSON");
             let jobs = found["jobs"].as_array().expect("a list");
             assert_eq!(jobs.len(), 1, "{said}");

@@ -135,7 +135,7 @@ fn one_sided_operations_are_a_kind_of_their_own() {
     on_each_mpi(|mpi| {
         let finished = run(mpi, "windows").profiled();
         let directory = finished.directory().display().to_string();
-        let output = through(&[&directory, "--kind", "one-sided", "--all", "--output", "csv"]);
+        let output = through(&[&directory, "--kind", "one-sided", "--all", "--format", "csv"]);
         let said = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         assert!(said.contains("MPI_Put") && said.contains("MPI_Win_free"), "{said}");

@@ -33,7 +33,7 @@ impl Waiting {
     }
 
     fn json(&self, which: Option<&str>) -> Value {
-        let output = self.top(which, &["--output", "json"]);
+        let output = self.top(which, &["--format", "json"]);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         serde_json::from_slice(&output.stdout).expect("it is JSON")
     }

@@ -133,7 +133,7 @@ fn who_is_missing_is_said_as_far_as_the_node_knows() {
         let mut staying = Staying::start(&mut command);
         let mut job = Value::Null;
         let look = |job: &mut Value| {
-            let arguments = ["top", "--interval", "100ms", "--hang", "300ms", "--output", "json"];
+            let arguments = ["top", "--interval", "100ms", "--hang", "300ms", "--format", "json"];
             let output = place.through(&arguments);
             *job = serde_json::from_slice::<Value>(&output.stdout)
                 .map_or(Value::Null, |mut all| all["jobs"][0].take());

@@ -165,7 +165,7 @@ pub fn compare(rows: u64, rounds: usize) -> Result<()> {
     let ours = || -> Result<f64> {
         let mut command = Command::new(root().join("target/release/mpisee-through"));
         let start = Instant::now();
-        succeed(command.arg("summary").arg(&profile).args(["--output", "csv", "--file", "/dev/null"]))?;
+        succeed(command.arg("summary").arg(&profile).args(["--format", "csv", "--output", "/dev/null"]))?;
         Ok(start.elapsed().as_secs_f64())
     };
     let theirs = |name: &str| -> Result<f64> {

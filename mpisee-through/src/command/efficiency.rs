@@ -16,8 +16,8 @@ use std::path::PathBuf;
 const EXAMPLES: &str = "\
 EXAMPLES:
   mpisee-through efficiency app.mpisee                        the run, its regions, the communicators' parts
-  mpisee-through efficiency app.mpisee --output csv           run and regions, for other programs
-  mpisee-through efficiency app.mpisee --loss --output csv    the communicators' parts";
+  mpisee-through efficiency app.mpisee --format csv           run and regions, for other programs
+  mpisee-through efficiency app.mpisee --loss --format csv    the communicators' parts";
 
 /// Parallel efficiency, load balance and communication efficiency, and what each communicator costs.
 ///

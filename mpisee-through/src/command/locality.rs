@@ -19,7 +19,7 @@ const EXAMPLES: &str = "\
 EXAMPLES:
   mpisee-through locality app.mpisee                   communicators with most time
   mpisee-through locality app.mpisee --scattered       those that would fit a node and are on several
-  mpisee-through locality app.mpisee --comm 'W_s2.*' --output csv";
+  mpisee-through locality app.mpisee --comm 'W_s2.*' --format csv";
 
 /// What of each communicator is inside of a node and what goes across nodes.
 ///

@@ -4,6 +4,7 @@ use super::Outcome;
 use crate::filter::{CallFilter, kind_name};
 use crate::group::{self, By, Cell, seconds};
 use crate::load::{self, Processes};
+use crate::matched;
 use crate::output::OutputArgs;
 use crate::sheet::{self, Answer, Sheet, Shown, Value};
 use crate::units::natural_order;
@@ -18,7 +19,7 @@ EXAMPLES:
   mpisee-through ops app.mpisee                       where the MPI time goes, by operation
   mpisee-through ops app.mpisee --comm 'W_s2.*'       on some communicators
   mpisee-through ops app.mpisee --kind collective --sort calls
-  mpisee-through ops app.mpisee --region 'solver*' --output csv";
+  mpisee-through ops app.mpisee --region 'solver*' --format csv";
 
 /// The operations over all communicators: time over ranks, share of the MPI time, volume, calls.
 ///
@@ -106,7 +107,9 @@ pub fn run(args: &OpsArgs) -> Result<Outcome> {
         order.then_with(|| natural_order(left, right))
     });
     let all_ns = calls.iter().map(|(_, (_, cell))| cell.time_ns).fold(0, u128::saturating_add);
-    let mut rows = calls.iter().map(|(call, (comms, cell))| row(call, *comms, cell, ranks, all_ns)).collect();
+    let mut rows: Vec<Vec<Value>> =
+        calls.iter().map(|(call, (comms, cell))| row(call, *comms, cell, ranks, all_ns)).collect();
+    matched::need_operation(&profile, &processes, &args.filter, rows.is_empty())?;
     let closing = args.shown.cut(&args.output, &mut rows, args.filter.nothing());
     let sheet = Sheet { name: "operations", heads: HEADS.to_vec(), rows };
     let mut answer = Answer::new(&profile, sheet, groups.cut_off);

@@ -20,7 +20,7 @@ EXAMPLES:
   mpisee-through ranks app.mpisee                         the ranks with most time in MPI
   mpisee-through ranks app.mpisee --sort wait --top 5     those with least: the others may wait for them
   mpisee-through ranks app.mpisee --comm 'W_s2.*' --all   time on some communicators, every rank
-  mpisee-through ranks app.mpisee --output csv            for other programs";
+  mpisee-through ranks app.mpisee --format csv            for other programs";
 
 /// The processes: where they ran, their time in MPI, volume, calls, and the operation that took most of it.
 ///

@@ -17,7 +17,7 @@ const EXAMPLES: &str = "\
 EXAMPLES:
   mpisee-through regions app.mpisee                        all regions, by wall time
   mpisee-through regions app.mpisee --kind collective      how much of them is in collectives
-  mpisee-through regions app.mpisee --region 'solver*' --output csv";
+  mpisee-through regions app.mpisee --region 'solver*' --format csv";
 
 /// The named regions: wall time over ranks, and the MPI calls in them. solver/halo is the region halo in solver.
 ///

@@ -4,6 +4,7 @@ use super::Outcome;
 use crate::filter::CallFilter;
 use crate::group::{self, By, Cell, Groups, Key};
 use crate::load::{self, Processes};
+use crate::matched;
 use crate::output::{OutputArgs, Page};
 use crate::sheet::{self, Answer, Sheet, Value};
 use crate::units::{count, human_bytes, natural_order, seconds};
@@ -16,7 +17,7 @@ EXAMPLES:
   mpisee-through sizes app.mpisee                          calls by message size, per operation
   mpisee-through sizes app.mpisee --by time                where the time of an operation goes
   mpisee-through sizes app.mpisee --comm W --call '*send'  some operations on one communicator
-  mpisee-through sizes app.mpisee --output csv             for other programs";
+  mpisee-through sizes app.mpisee --format csv             for other programs";
 
 /// Message sizes: a histogram of each operation, the one with most time first.
 ///
@@ -88,6 +89,7 @@ pub fn run(args: &SizesArgs) -> Result<Outcome> {
         let order = total(right).cmp(&total(left));
         order.then_with(|| natural_order(groups.call(&left[0].0), groups.call(&right[0].0)))
     });
+    matched::need_operation(&profile, &processes, &args.filter, operations.is_empty())?;
     let shown = args.output.limit(args.top, args.all).min(operations.len());
     let left_out = operations.len() - shown;
     operations.truncate(shown);

@@ -66,7 +66,7 @@ fn allocations_are_told_by_their_calls_while_the_program_is_what_ran() {
     std::fs::write(profile.directory.join("gpu.csv"), format!("{HEADER}{row}")).unwrap();
     let binaries = format!("file,build_id\n{},{}\n", program.display(), build_id(&program));
     std::fs::write(profile.directory.join("binaries.csv"), binaries).unwrap();
-    let by_object = ["gpu", "app.mpisee", "--by", "object", "--output", "csv"];
+    let by_object = ["gpu", "app.mpisee", "--by", "object", "--format", "csv"];
     let csv = "object,owner,accesses,loaded_bytes,stored_bytes,atomic_bytes,share\n";
     let told =
         "take at stack.cc:16 < grid::fill at stack.cc:19 < main at stack.cc:23,host,1,4,0,0,1.000000000";
@@ -187,7 +187,7 @@ ghost cells    4096     64  128         8       0      64       0     8.3  GPU-a
 10 more rows are left out; --all shows all, --top N the first N.
 ",
     );
-    with(&["--output", "csv", "--object", "flags"]).prints(
+    with(&["--format", "csv", "--object", "flags"]).prints(
         "\
 object,object_bytes,begin,end,accesses,loaded_bytes,stored_bytes,atomic_bytes,share,devices,lines
 flags,64,0,16,30,0,0,120,0.750000000,GPU-b,stencil.cu:77
@@ -196,7 +196,7 @@ flags,64,48,64,10,0,0,40,0.250000000,GPU-b,stencil.cu:77
     );
     // Of memory of another process its device is known from its owner's file alone. Two warps are 16 parts of 16 bytes
     // each, and the copy from 1000 to 1100 is in 7.
-    let ran = with(&["--output", "csv", "--peer-device", "GPU-b"]);
+    let ran = with(&["--format", "csv", "--peer-device", "GPU-b"]);
     let lines: Vec<&str> = ran.exits(0).stdout.lines().skip(1).collect();
     assert!(lines.len() == 2 * 16 + 7 && lines.iter().all(|line| line.starts_with("ghost cells,4096,")));
     with(&["--object", "ghost*", "--fold", "8x64x8", "--top", "1"]).prints(
@@ -245,7 +245,7 @@ ghost cells    4096    0       0      0    8         1       0       8       0  
     // Nobody says whose memory it is: it is told by the call that mapped it.
     std::fs::write(&file, bytes).unwrap();
     std::fs::remove_file(stencil.beside().join("records/node0-1001.zst")).unwrap();
-    let ran = with(&["--output", "csv"]);
+    let ran = with(&["--format", "csv"]);
     let objects: BTreeSet<&str> =
         ran.exits(0).stdout.lines().skip(1).filter_map(|line| line.split(',').next()).collect();
     assert_eq!(objects, ["app+0x99"].into());

@@ -18,7 +18,7 @@ use std::path::PathBuf;
 const EXAMPLES: &str = "\
 EXAMPLES:
   mpisee-through advise app.mpisee                             what to look at first
-  mpisee-through advise app.mpisee --output json               for other programs
+  mpisee-through advise app.mpisee --format json               for other programs
   mpisee-through advise app.mpisee --write-rules rules.conf    a rules file for Open MPI to try";
 
 /// What costs most and what to try, in plain words; each finding with its evidence and the rule's threshold.

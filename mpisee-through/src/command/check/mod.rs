@@ -25,7 +25,7 @@ const EXAMPLES: &str = "\
 EXAMPLES:
   mpisee-through check app.mpisee                  exit code 1 and differences, or 0
   mpisee-through check app.mpisee --all            every difference
-  mpisee-through check app.mpisee --output json    for other programs";
+  mpisee-through check app.mpisee --format json    for other programs";
 
 /// Does the profile agree with itself? Exit code 1 and the differences if not.
 ///

@@ -6,6 +6,7 @@ mod tree;
 use super::Outcome;
 use crate::filter::CommFilter;
 use crate::load;
+use crate::matched;
 use crate::output::{self, Column, Format, OutputArgs, Page, printable};
 use crate::shape::{self, Shape};
 use anyhow::Result;
@@ -23,7 +24,7 @@ EXAMPLES:
   mpisee-through comms app.mpisee --unfold --all       every communicator
   mpisee-through comms app.mpisee --comm 'W_c1*'       some of them, with their ancestors
   mpisee-through comms app.mpisee --ranks 5            those that rank 5 is in
-  mpisee-through comms app.mpisee --output csv         every row, for other programs";
+  mpisee-through comms app.mpisee --format csv         every row, for other programs";
 
 /// The tree of communicators: who created what, who is in it.
 ///
@@ -69,6 +70,7 @@ pub fn run(args: &CommsArgs) -> Result<Outcome> {
         .iter()
         .map(|row| args.filter.takes_comm(&row.comm, Some(row)) && args.filter.takes_members(&row.members))
         .collect();
+    matched::need_communicator(&rows, &args.filter, !matches.contains(&true))?;
     let tree = Tree::of_rows(&rows);
     let limit = args.output.limit(args.top, args.all);
     let text = match args.output.format() {
@@ -114,10 +116,7 @@ fn table(drawing: &Drawing<'_>, limit: usize, args: &CommsArgs) -> String {
     let parents = drawing.families.iter().map(|family| family.parent).collect();
     let lines = Tree::new(names, parents).lines(&vec![true; drawing.families.len()], limit);
     if lines.is_empty() {
-        return match args.filter.is_on() {
-            true => "No communicator matches the filters.\n".to_owned(),
-            false => "The profile has no communicators.\n".to_owned(),
-        };
+        return "The profile has no communicators.\n".to_owned();
     }
     let mut text = drawn(drawing, &lines, args.output.page());
     if lines.iter().any(|line| line.left_out > 0) {

@@ -41,7 +41,7 @@ EXAMPLES:
   mpisee-through gpu app.mpisee --annotate --image source.svg    the same as a picture
   mpisee-through gpu app.mpisee --by line --line '*halo.cu:41' --detail    all about one line
   mpisee-through gpu app.mpisee --by launch             which lines of Python launched the kernels
-  mpisee-through gpu app.mpisee --by kernel --ranks 3 --output csv";
+  mpisee-through gpu app.mpisee --by kernel --ranks 3 --format csv";
 
 /// What GPU kernels accessed on other devices, in other ranks and on the host.
 ///

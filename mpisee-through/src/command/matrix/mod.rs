@@ -25,7 +25,7 @@ EXAMPLES:
   mpisee-through matrix app.mpisee --by node --of messages  messages between nodes
   mpisee-through matrix app.mpisee --comm W_a1              on one communicator, its members only
   mpisee-through matrix app.mpisee --image traffic.svg      a picture, .svg or .png
-  mpisee-through matrix app.mpisee --output csv             every pair, for other programs";
+  mpisee-through matrix app.mpisee --format csv             every pair, for other programs";
 
 /// Who sends to whom: a grid of senders (down) and receivers (across), and the pairs with most traffic.
 ///

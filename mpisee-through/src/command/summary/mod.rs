@@ -7,6 +7,7 @@ use super::Outcome;
 use crate::aggregate::{self, CommSum, OperationSum};
 use crate::filter::CallFilter;
 use crate::load::{self, Processes};
+use crate::matched;
 use crate::output::{Format, OutputArgs};
 use crate::units::natural_order;
 use anyhow::Result;
@@ -21,7 +22,7 @@ EXAMPLES:
   mpisee-through summary app.mpisee --all --sort volume       all of them, by bytes
   mpisee-through summary app.mpisee --comm 'W_s2.*' --call 'All*'
   mpisee-through summary app.mpisee --kind p2p --size 64k-    large point-to-point messages
-  mpisee-through summary app.mpisee --output csv -o app.csv   every row, for other programs";
+  mpisee-through summary app.mpisee --format csv -o app.csv   every row, for other programs";
 
 /// The run, and per communicator its operations: time, volume, calls.
 ///
@@ -84,6 +85,9 @@ pub fn run(args: &SummaryArgs) -> Result<Outcome> {
     let profile = load::open(&args.profile)?;
     let processes = Processes::load(&profile)?;
     let mut aggregate = aggregate::aggregate(&profile, &processes, &args.filter)?;
+    if aggregate.cut_off.is_none() {
+        matched::need_operation(&profile, &processes, &args.filter, aggregate.comms.is_empty())?;
+    }
     sort(&mut aggregate.comms, args.sort);
     let shown = args.output.limit(args.top, args.all).min(aggregate.comms.len());
     let (comms, left_out) = aggregate.comms.split_at(shown);

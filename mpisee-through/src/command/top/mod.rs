@@ -24,7 +24,7 @@ EXAMPLES:
   mpisee-through top                      the jobs of this node, until q is pressed
   mpisee-through top 4711                 the one to which process 4711 belongs, or which it started
   mpisee-through top --once               the same as text, once
-  mpisee-through top --output json        for scripts
+  mpisee-through top --format json        for scripts
   mpisee-through top /local/shm           from where --segments of mpisee led
 KEYS:
   q, Esc  quit      p, blank  pause      t, c, b, n  sort by time, calls, bytes, name
@@ -140,7 +140,7 @@ fn written(args: &TopArgs, watch: &Watch, first: &Seen, second: Seen) -> Result<
             skipped::tell(&second.skipped);
             match second.jobs.as_slice() {
                 [job] => report(job).sheet().csv(),
-                jobs => bail!("{} jobs run here; name a process of one, or take --output json", jobs.len()),
+                jobs => bail!("{} jobs run here; name a process of one, or take --format json", jobs.len()),
             }
         }
         Format::Table => {
