@@ -10,7 +10,7 @@ use mpisee_profile::gpu::{Access, Record, Values};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// Beyond so many, launches of a kernel by different lines are one, so that there is room for kernels.
+/// The most launching lines that a kernel has rows for; launches by further lines share one, so that there is room for kernels.
 const MOST_LAUNCHES_WITH_LINES: u32 = MOST_KERNELS / 2;
 
 /// A kernel of a module.

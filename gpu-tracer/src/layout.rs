@@ -38,12 +38,12 @@ pub struct Table {
 }
 
 impl Table {
-    /// The begin of a table of so many counters, a power of two.
+    /// The begin of a table of N counters, N a power of two.
     pub fn new(slots: usize) -> Self {
         Table { slots: slots as u64, lost: 0, spare: [0; 2] }
     }
 
-    /// Bytes of a table of so many counters.
+    /// Bytes of a table of N counters.
     pub fn bytes(slots: usize) -> usize {
         size_of::<Table>() + slots * size_of::<Counter>()
     }
@@ -132,7 +132,7 @@ pub struct Records {
 }
 
 impl Records {
-    /// Bytes of so many records in each half.
+    /// Bytes of N records in each half.
     pub fn bytes(capacity: usize) -> usize {
         size_of::<Records>() + 2 * capacity * size_of::<Record>()
     }

@@ -38,7 +38,7 @@ const BETWEEN_COLLECTIONS: Duration = Duration::from_millis(20);
 pub struct Settings {
     /// Which kernels count, by their mangled names.
     pub kernels: Glob,
-    /// One warp in so many is counted.
+    /// N, where one warp in N is counted.
     pub sample: u32,
     /// Counters of a context; a power of two.
     pub slots: usize,

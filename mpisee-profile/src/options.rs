@@ -64,9 +64,9 @@ pub struct Options {
     pub clock: ClockChoice,
     /// Of communicators with the same parent, creating call and members, how many have a row each.
     pub alike: u32,
-    /// Up to so many runs, see [`crate::segment::log::Runs`], each member keeps a list of who is in a communicator.
+    /// Runs, see [`crate::segment::log::Runs`], up to which each member stores the list of a communicator's members.
     pub listed: u32,
-    /// Above so many ranks the profile has sums over ranks instead of rows of each.
+    /// Ranks above which the profile is aggregated over ranks.
     pub fold: u32,
     /// How rows are collected.
     pub collect: Collect,
@@ -78,7 +78,7 @@ pub struct Options {
     pub gpu_back_end: GpuBackEnd,
     /// Which kernels, by name.
     pub gpu_kernels: String,
-    /// One warp in so many is counted.
+    /// N, where one warp in N is counted.
     pub gpu_sample: u32,
     /// The folder for records of every access; `None`: there are none.
     pub gpu_records: Option<PathBuf>,
@@ -156,7 +156,7 @@ pub const SETTINGS: &[Setting] = &[
         option: "clock",
         value: "auto|monotonic",
         default: "auto",
-        help: "What measures time: the time-stamp counter where it is reliable, or the monotonic clock",
+        help: "Clock that measures time: the time-stamp counter if it is reliable, else the monotonic clock",
         apply: |options, text| {
             options.clock = match text {
                 "auto" => ClockChoice::Auto,
@@ -171,7 +171,7 @@ pub const SETTINGS: &[Setting] = &[
         option: "alike",
         value: "N",
         default: "1000",
-        help: "So many communicators of one parent, call and group get a row each; further ones share one",
+        help: "Communicators of one kind (parent, creating call, group) that get a row each; further ones share one",
         apply: |options, text| match text.parse() {
             Ok(alike @ 1..=1_000_000) => {
                 options.alike = alike;
@@ -183,9 +183,9 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         variable: "MPISEE_LISTED",
         option: "listed",
-        value: "RUNS",
+        value: "N",
         default: "1024",
-        help: "Members of a communicator that are no more than so many runs of ranks at one distance are listed by each of them",
+        help: "Store a communicator's members on each rank up to N rank ranges (a:b:stride)",
         apply: |options, text| {
             options.listed = text.parse().map_err(|_| "is not a number of runs".to_owned())?;
             Ok(())
@@ -194,9 +194,9 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         variable: "MPISEE_FOLD",
         option: "fold",
-        value: "RANKS",
+        value: "N",
         default: "4096",
-        help: "Above so many ranks the profile has sums over ranks, and like communicators as one, instead of rows of each",
+        help: "Aggregate over ranks, and over communicators of one shape, in jobs with more than N ranks",
         apply: |options, text| {
             options.fold = text.parse().map_err(|_| "is not a number of ranks".to_owned())?;
             Ok(())
@@ -207,7 +207,7 @@ pub const SETTINGS: &[Setting] = &[
         option: "collect",
         value: "auto|tree|mpi-io",
         default: "auto",
-        help: "How rows are written: by rank 0, to which they come through a tree, or by all ranks with MPI-IO",
+        help: "How a job on several nodes writes its rows: rank 0 gathers them through a tree, or all ranks use MPI-IO",
         apply: |options, text| {
             options.collect = match text {
                 "auto" => Collect::Auto,
@@ -223,7 +223,7 @@ pub const SETTINGS: &[Setting] = &[
         option: "quiet",
         value: "on|off",
         default: "off",
-        help: "Do not say at the end where the profile is",
+        help: "Print nothing on success",
         apply: |options, text| on_or_off(text).map(|on| options.quiet = on),
     },
     Setting {
@@ -239,7 +239,7 @@ pub const SETTINGS: &[Setting] = &[
         option: "gpu-backend",
         value: "sanitizer|nvbit",
         default: "sanitizer",
-        help: "What gets into kernels: CUDA's Sanitizer, or NVBit where mpisee was built with it; neither yet tried on a GPU",
+        help: "Tool that instruments kernels: CUDA's Sanitizer, or NVBit if mpisee was built with it; neither yet tried on a GPU",
         apply: |options, text| {
             options.gpu_back_end = match text {
                 "sanitizer" => GpuBackEnd::Sanitizer,
@@ -279,7 +279,7 @@ pub const SETTINGS: &[Setting] = &[
         option: "gpu-records",
         value: "DIR",
         default: "off",
-        help: "Also write down every access, each process to a file in DIR; large and slow; not yet tried on a GPU",
+        help: "Write a record of every access to DIR, a file per process; large and slow; not yet tried on a GPU",
         apply: |options, text| {
             if text.is_empty() {
                 return Err("is neither off nor the name of a directory".to_owned());

@@ -1,7 +1,6 @@
-//! Processes as others know them again: which job one is of, and whether it still runs.
+//! Process identity: job and liveness.
 //!
-//! Nothing is asked of MPI here: a job is told by what its launcher puts into the environment, or by the launcher's own
-//! process.
+//! MPI is not queried here: the launcher's variables in the environment, or the launcher's own process, identify the job.
 
 use std::os::unix::fs::MetadataExt;
 

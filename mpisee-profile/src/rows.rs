@@ -460,7 +460,7 @@ pub struct GpuRow {
     pub accesses: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// One warp in so many was counted.
+    /// N, where one warp in N was counted.
     pub sampled: u32,
     /// The standard error of `accesses`; 0 if every warp was counted.
     pub error: f64,

@@ -67,7 +67,7 @@ pub fn since(start: u64) -> u64 {
 
 /// Steps back that are no mere difference between cores.
 static STEPS_BACK: AtomicU64 = AtomicU64::new(0);
-/// Two cores may differ by so many ticks, some microseconds.
+/// Ticks by which two cores may differ, some microseconds.
 const LITTLE: u64 = 1 << 14;
 
 #[cold]

@@ -129,7 +129,7 @@ impl Times {
         }
     }
 
-    /// The time of the rank that has least, of so many; one without rows has none.
+    /// The least time of a rank; a rank without rows has none.
     pub fn least_ns(&self, of: u64) -> Option<u64> {
         let least_ns = match self {
             Times::Each(times) => times.min_ns(),
@@ -160,7 +160,7 @@ impl Times {
         }
     }
 
-    /// The standard deviation over so many ranks, whose mean is this; a rank without rows has no time.
+    /// The standard deviation over `of` ranks with this mean; a rank without rows has no time.
     pub fn deviation_s(&self, of: u64, mean_s: f64) -> Option<f64> {
         let (with_rows, squares) = match self {
             Times::Each(times) => {

@@ -255,7 +255,7 @@ impl Shown {
         output.limit(self.top, self.all)
     }
 
-    /// How many there are in a picture: what is asked for, else so many; `most` at most.
+    /// Rows in a picture: as many as the user wants, else `unless_asked`; `most` at most.
     pub fn in_picture(&self, unless_asked: usize, most: usize) -> usize {
         let asked = if self.all { most } else { self.top.unwrap_or(unless_asked) };
         asked.min(most)

@@ -23,7 +23,7 @@ const CALLS: [&str; 10] = [
     "MPI_Waitall",
     "MPI_Sendrecv",
 ];
-/// Rows of a rank: each operation in each region on each of five communicators, in so many size classes.
+/// Rows of a rank: each operation in each region on each of five communicators, in this number of size classes.
 const SIZE_CLASSES: u32 = 16;
 const ROWS_OF_RANK: u64 = 5 * (REGIONS.len() * CALLS.len()) as u64 * SIZE_CLASSES as u64;
 

@@ -31,7 +31,7 @@ fn compile_with(flavour: &Flavour, name: &str, arguments: &[&str]) -> Result<Pat
     Ok(program)
 }
 
-/// `mpirun` on so many ranks, and `mpisee` where a profile is wanted; what follows is the program.
+/// `mpirun` on N ranks, and `mpisee` where a profile is wanted; what follows is the program.
 pub fn launcher(flavour: &Flavour, ranks: u32, profile: Option<&Path>) -> Command {
     let name = flavour.mpicc.file_name().unwrap_or_default().to_string_lossy().replacen("mpicc", "mpirun", 1);
     let mut command = Command::new(flavour.mpicc.with_file_name(name));

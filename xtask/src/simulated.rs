@@ -49,7 +49,7 @@ struct Comm {
 }
 
 impl Program {
-    /// A program of so many processes, each in so many communicators.
+    /// A program of `ranks` processes, each in `communicators` communicators.
     pub fn new(ranks: u32, communicators: u32) -> Result<Self> {
         ensure!(ranks > 0, "a program has at least one rank");
         ensure!(communicators >= FEWEST, "a process is in at least {FEWEST} communicators here");

@@ -45,7 +45,7 @@ pub struct Layout {
 /// How a frame tells which instruction it is at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Instruction {
-    /// Its number is at this offset, and each has so many bytes (up to 3.10).
+    /// Its number is at this offset, and its bytes (up to 3.10).
     Number {
         /// Of a frame.
         at: u64,

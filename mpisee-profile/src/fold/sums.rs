@@ -36,7 +36,7 @@ impl Spread {
         }
     }
 
-    /// The standard deviation over so many ranks.
+    /// The standard deviation over `ranks` ranks.
     pub fn deviation(&self, ranks: u64) -> f64 {
         let ranks = u128::from(ranks.max(1));
         // ranks² × variance, without loss where it fits.

@@ -89,7 +89,7 @@ impl Place {
 /// What is told once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Record {
-    /// One warp in so many is counted; 1: every warp.
+    /// N, where one warp in N is counted; 1: every warp.
     Sampled(u32),
     /// A call stack, or what is known of it.
     Object {

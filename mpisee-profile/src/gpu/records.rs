@@ -43,7 +43,7 @@ pub fn file_name(host: &str, pid: u32) -> String {
 /// What is told once, before accesses that need it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Told {
-    /// One warp in so many is recorded; 1: every warp.
+    /// N, where one warp in N is recorded; 1: every warp.
     Sampled(u32),
     /// An instruction.
     Instruction {

@@ -361,7 +361,7 @@ pub struct GpuTotalRow {
     pub bytes_max: u64,
     /// The rank of that row, the first where there are several.
     pub bytes_max_rank: u32,
-    /// One warp in so many was counted.
+    /// N, where one warp in N was counted.
     pub sampled: u32,
     /// The standard error of `accesses`: the root of the sum of the squares of the rows'.
     pub error: f64,

@@ -61,7 +61,7 @@ pub fn note_missing(run: &mut RunInfo, absent: &RankSet, lost: &RankSet) {
     run.incomplete_because = (!why.is_empty()).then(|| why.join("; "));
 }
 
-/// Says that the sums of so many ranks could not be read, as those of another version of the library cannot.
+/// Says of how many ranks the sums could not be read, as those of another version of the library cannot.
 pub fn note_unreadable(run: &mut RunInfo, ranks: u64) {
     if ranks > 0 {
         let why = format!("what {} sent could not be read", in_numbers(ranks));

@@ -56,7 +56,7 @@ impl Failure {
     }
 }
 
-/// Whether all ranks are to write, as rank 0 decides it for a place and for so many bytes of rows of each table.
+/// Whether all ranks are to write, as rank 0 decides by the place and the bytes of each table's rows.
 pub fn is_wanted(process: &Process, place: &Path, lengths: &[u64; TABLES]) -> bool {
     match process.options.collect {
         Collect::Tree => false,
@@ -68,7 +68,7 @@ pub fn is_wanted(process: &Process, place: &Path, lengths: &[u64; TABLES]) -> bo
     }
 }
 
-/// From so many bytes of rows on all ranks write by themselves. For fewer the tree takes some seconds at most: a megabyte
+/// Bytes of rows from which all ranks write by themselves. For fewer the tree takes some seconds at most: a megabyte
 /// in 16 ms, with 32 ranks on two cores (docs/cost.md). A parallel file system may take as long to open five files for
 /// thousands of processes.
 const WORTH_BYTES: u64 = 256 << 20;

@@ -38,7 +38,7 @@ pub struct RecoverArgs {
     #[arg(short = 'o', long, value_name = "NAME.mpisee")]
     output: Option<PathBuf>,
 
-    /// Above so many ranks the profile has sums over ranks instead of rows of each (default: as the
+    /// Aggregate over ranks in runs of more than N ranks (default: as the
     /// program's would have had)
     #[arg(long, value_name = "RANKS")]
     fold: Option<u32>,

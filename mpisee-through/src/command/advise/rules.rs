@@ -99,7 +99,7 @@ fn dominating_in(
     })
 }
 
-/// Up to so many bytes a reduction is nothing but latency.
+/// Bytes up to which a reduction costs latency alone.
 const TINY_BYTES: u64 = 63;
 /// So many of them per member, and so much of the run, are worth a word.
 const TINY_CALLS: u64 = 1000;

@@ -5,7 +5,7 @@ use crate::units::natural_order;
 use mpisee_profile::rows::CommRow;
 use std::collections::HashMap;
 
-/// From so many on, like communicators become one line; fewer are as well shown one by one.
+/// The fewest like communicators that share a line; fewer are as well shown one by one.
 const FEWEST: usize = 3;
 
 /// Communicators that are alike, or a single one.

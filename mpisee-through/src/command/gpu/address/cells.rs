@@ -50,12 +50,12 @@ pub struct Division {
     pub element_bytes: u64,
     /// Elements in a row before they are put together.
     row_elements: u64,
-    /// So many rows, and so many columns, are one field.
+    /// Rows and columns of one field.
     together: (u64, u64),
 }
 
 impl Division {
-    /// Of an object of so many bytes.
+    /// The cells of an object of `bytes` bytes.
     pub fn of(grid: Grid, bytes: u64) -> Self {
         let (rows, columns, element_bytes) = match grid.fold {
             Some(Fold { rows, columns, element_bytes }) => {
