@@ -11,31 +11,31 @@ use std::marker::PhantomData;
 
 /// Where the application keeps a handle, or an array of them: in Fortran a handle is an integer, that need
 /// not be the one of C.
-pub struct Place<H> {
+pub struct HandlePtr<H> {
     address: *const u8,
     is_fortran: bool,
     handle: PhantomData<H>,
 }
 
-impl<H> Clone for Place<H> {
+impl<H> Clone for HandlePtr<H> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<H> Copy for Place<H> {}
+impl<H> Copy for HandlePtr<H> {}
 
-impl<H: FromFortran> Place<H> {
+impl<H: FromFortran> HandlePtr<H> {
     /// A handle of C.
     #[inline]
     pub fn c(place: *const H) -> Self {
-        Place { address: place.cast(), is_fortran: false, handle: PhantomData }
+        HandlePtr { address: place.cast(), is_fortran: false, handle: PhantomData }
     }
 
     /// A handle of Fortran.
     #[inline]
     pub fn fortran(place: *const Fint) -> Self {
-        Place { address: place.cast(), is_fortran: true, handle: PhantomData }
+        HandlePtr { address: place.cast(), is_fortran: true, handle: PhantomData }
     }
 
     /// The handle that is there now.
@@ -58,7 +58,7 @@ impl<H: FromFortran> Place<H> {
     #[inline]
     pub fn at(self, index: usize) -> Self {
         let width = if self.is_fortran { size_of::<Fint>() } else { size_of::<H>() };
-        Place { address: self.address.wrapping_add(index * width), ..self }
+        HandlePtr { address: self.address.wrapping_add(index * width), ..self }
     }
 
     /// What tells it from other places.

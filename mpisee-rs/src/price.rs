@@ -4,7 +4,7 @@
 
 use crate::clock;
 use crate::process::{Process, REQUESTS};
-use crate::record::{Call, Counted};
+use crate::record::{Call, CallSample};
 use mpisee_profile::Operation;
 use mpisee_profile::segment::Key;
 use mpisee_profile::segment::layout::price;
@@ -65,12 +65,12 @@ fn per_thousand(mut work: impl FnMut()) -> u64 {
 
 /// All of a recorded call but the call, and, with a `message`, what is counted for its peer.
 fn rehearse(process: &Process, message: bool) {
-    let Some(call) = Call::tracked() else { return };
+    let Some(call) = Call::if_tracking() else { return };
     let communicator = black_box(call.find(process.predefined.world));
     let id = communicator.map_or(UNKNOWN, |known| known.id());
     let (bytes, ticks) = call.time(Operation::Barrier, id, || black_box(1u64));
     call.record(|recorder| {
-        recorder.count_call(&Counted::rehearsed(Key::nothing(REHEARSED_CALL), bytes, ticks));
+        recorder.count_call(&CallSample::rehearsed(Key::nothing(REHEARSED_CALL), bytes, ticks));
         if message {
             recorder.count_sent(Key::nothing(REHEARSED_MESSAGE), 1, bytes);
         }

@@ -1,13 +1,13 @@
 //! Recording: from a call and its meaning to slots.
 
 use crate::abi::{Comm, Raw, Request, STATUS_IGNORE, Status, constant};
-use crate::argument::Place;
+use crate::argument::HandlePtr;
 use crate::clock;
 use crate::communicator::{Communicator, Known, UNLOGGED};
 use crate::counters::{add, update};
 use crate::naming::{self, CreationKind, Number};
 use crate::process::{self, COMMUNICATORS, Process, REQUESTS};
-use crate::request::Started;
+use crate::request::RequestState;
 use crate::thread::{Borrowed, Inside, Thread};
 use mpisee_profile::Operation;
 use mpisee_profile::rows::Memory;
@@ -29,20 +29,20 @@ pub struct Call {
 impl Call {
     /// The call, if calls are counted and it is not one that MPI makes for itself.
     #[inline]
-    pub fn counted() -> Option<Call> {
+    pub fn if_recording() -> Option<Call> {
         if process::is_recording() { Call::new() } else { None }
     }
 
     /// The call, also while recording is switched off: for what must be kept track of.
     #[inline]
-    pub fn tracked() -> Option<Call> {
+    pub fn if_tracking() -> Option<Call> {
         if process::is_tracking() { Call::new() } else { None }
     }
 
     /// A call that completes requests: also while recording is switched off, if any are open that were
     /// started before.
     #[inline]
-    pub fn completing() -> Option<Call> {
+    pub fn if_completing() -> Option<Call> {
         if process::is_recording() || process::is_tracking() && !REQUESTS.is_empty() {
             Call::new()
         } else {
@@ -165,7 +165,7 @@ impl Made {
 
     /// Counts it, as [`Recorder::count`].
     #[inline]
-    pub fn count(&self, recorder: &Recorder, message: u64, bytes: u64) -> Counted {
+    pub fn count(&self, recorder: &Recorder, message: u64, bytes: u64) -> CallSample {
         recorder.count(self.communicator, self.operation, message, bytes, self.ticks)
     }
 
@@ -180,7 +180,7 @@ impl Made {
     /// # Safety
     /// A call that succeeded has stored its request there.
     #[inline(always)]
-    pub unsafe fn keep(&self, request: Place<Request>, started: impl FnOnce() -> Started) {
+    pub unsafe fn keep(&self, request: HandlePtr<Request>, started: impl FnOnce() -> RequestState) {
         if self.succeeded() {
             // SAFETY: the caller's promise.
             unsafe { REQUESTS.add(request, started) };
@@ -191,7 +191,7 @@ impl Made {
 /// Makes the application's call and has it noted: if it is recorded at all, and `find` finds the number of its
 /// communicator.
 #[inline(always)]
-pub fn noted(
+pub fn record_call(
     call: Option<Call>,
     operation: Operation,
     find: impl FnOnce(&Call) -> Option<u32>,
@@ -211,14 +211,14 @@ pub fn noted(
 /// # Safety
 /// A call that succeeds fills the status that `make` gives it.
 #[inline(always)]
-pub unsafe fn noted_with_status(
+pub unsafe fn record_call_with_status(
     operation: Operation,
     find: impl FnOnce(&Call) -> Option<u32>,
     status: *mut Status,
     make: impl FnOnce(*mut Status) -> c_int,
     note: impl FnOnce(&Recorder, &Made, *const Status),
 ) -> c_int {
-    let Some(call) = Call::counted() else { return make(status) };
+    let Some(call) = Call::if_recording() else { return make(status) };
     let Some(communicator) = find(&call) else { return call.unseen(operation, || make(status)) };
     let mut own = MaybeUninit::<Status>::uninit();
     let status = if status == STATUS_IGNORE { own.as_mut_ptr() } else { status };
@@ -244,7 +244,7 @@ pub struct Recorder {
 
 /// One call as it goes into its slot.
 #[derive(Clone, Copy)]
-pub struct Counted {
+pub struct CallSample {
     /// Where it goes: communicator, region, operation, size class.
     key: Key,
     /// What this process contributes.
@@ -269,10 +269,10 @@ impl Recorder {
         message: u64,
         bytes: u64,
         ticks: u64,
-    ) -> Counted {
-        let counted = self.counted(communicator, operation, message, bytes, ticks);
-        self.count_call(&counted);
-        counted
+    ) -> CallSample {
+        let sample = self.sample(communicator, operation, message, bytes, ticks);
+        self.count_call(&sample);
+        sample
     }
 
     /// Counts a call with its time alone, while recording is on.
@@ -286,47 +286,47 @@ impl Recorder {
 
     /// A call in the current region, as it goes into its slot.
     #[inline]
-    pub fn counted(
+    pub fn sample(
         &self,
         communicator: u32,
         operation: Operation,
         message: u64,
         bytes: u64,
         ticks: u64,
-    ) -> Counted {
-        Counted::new(communicator, self.region(), operation, message, bytes, ticks)
+    ) -> CallSample {
+        CallSample::new(communicator, self.region(), operation, message, bytes, ticks)
     }
 
     /// Counts a call.
     #[inline]
-    pub fn count_call(&self, counted: &Counted) {
-        self.change(counted.key, |values| {
+    pub fn count_call(&self, sample: &CallSample) {
+        self.change(sample.key, |values| {
             add(&values[call::CALLS], 1);
-            add(&values[call::BYTES], counted.bytes);
-            add(&values[call::TICKS], counted.ticks);
+            add(&values[call::BYTES], sample.bytes);
+            add(&values[call::TICKS], sample.ticks);
             let relaxed = Ordering::Relaxed;
             let shortest = values[call::SHORTEST_PLUS_1].load(relaxed);
-            if counted.ticks < shortest.wrapping_sub(1) {
-                values[call::SHORTEST_PLUS_1].store(counted.ticks + 1, relaxed);
+            if sample.ticks < shortest.wrapping_sub(1) {
+                values[call::SHORTEST_PLUS_1].store(sample.ticks + 1, relaxed);
             }
-            if counted.ticks > values[call::LONGEST].load(relaxed) {
-                values[call::LONGEST].store(counted.ticks, relaxed);
+            if sample.ticks > values[call::LONGEST].load(relaxed) {
+                values[call::LONGEST].store(sample.ticks, relaxed);
             }
         });
     }
 
     /// Takes a call back that was counted before its message was known. Its shortest and longest stay.
-    pub fn uncount(&self, counted: &Counted) {
-        self.change(counted.key, |values| {
+    pub fn uncount(&self, sample: &CallSample) {
+        self.change(sample.key, |values| {
             add(&values[call::CALLS], 1u64.wrapping_neg());
-            add(&values[call::BYTES], counted.bytes.wrapping_neg());
-            add(&values[call::TICKS], counted.ticks.wrapping_neg());
+            add(&values[call::BYTES], sample.bytes.wrapping_neg());
+            add(&values[call::TICKS], sample.ticks.wrapping_neg());
         });
     }
 
     /// Adds bytes to a call that was counted; negative ones take away.
-    pub fn add_bytes(&self, counted: &Counted, bytes: u64) {
-        self.change(counted.key, |values| add(&values[call::BYTES], bytes));
+    pub fn add_bytes(&self, sample: &CallSample, bytes: u64) {
+        self.change(sample.key, |values| add(&values[call::BYTES], bytes));
     }
 
     /// Counts a message to `rank`, one in the communicator.
@@ -381,7 +381,7 @@ impl Recorder {
     }
 }
 
-impl Counted {
+impl CallSample {
     /// A call on a communicator in a region, both by their numbers.
     #[inline]
     pub fn new(
@@ -395,12 +395,12 @@ impl Counted {
         let size_class = size_class(message);
         let (operation, memory) = (operation as u16, Memory::Host);
         let key = CallKey { communicator, region, operation, size_class, memory }.pack();
-        Counted { key, bytes, ticks }
+        CallSample { key, bytes, ticks }
     }
 
     /// One that only shows what counting costs.
     pub fn rehearsed(key: Key, bytes: u64, ticks: u64) -> Self {
-        Counted { key, bytes, ticks }
+        CallSample { key, bytes, ticks }
     }
 
     /// The number of its communicator.
@@ -412,8 +412,8 @@ impl Counted {
     /// The same call in the class of a message of `message` bytes, all of which this process contributes;
     /// `None` if it is in that class.
     #[inline]
-    pub fn reclassed(&self, message: u64) -> Option<Counted> {
+    pub fn reclassed(&self, message: u64) -> Option<CallSample> {
         let key = self.key.with_size_class(size_class(message));
-        (key != self.key).then_some(Counted { key, bytes: message, ..*self })
+        (key != self.key).then_some(CallSample { key, bytes: message, ..*self })
     }
 }

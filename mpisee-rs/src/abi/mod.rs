@@ -18,8 +18,8 @@ mod family;
 mod header;
 
 pub use family::{
-    COMBINER_NAMED, FORTRAN_IN_PLACE, FORTRAN_STATUS_IGNORE, IN_PLACE, STATUS_IGNORE, is_fault_tolerant,
-    is_shared_request, learn_shared_request, received_bytes, resolve,
+    COMBINER_NAMED, FORTRAN_IN_PLACE, FORTRAN_STATUS_IGNORE, IN_PLACE, STATUS_IGNORE, is_aliased_request,
+    is_fault_tolerant, learn_aliased_request, received_bytes, resolve,
 };
 pub use header::*;
 

@@ -92,7 +92,7 @@ from_fortran! {
 ///
 /// PERF: as a rule no other request lies between the objects of libraries, so that one comparison tells.
 #[inline]
-pub fn is_shared_request(request: Request) -> bool {
+pub fn is_aliased_request(request: Request) -> bool {
     let key = super::bits(request);
     key.wrapping_sub(LOWEST.load(Ordering::Relaxed)) <= SPAN.load(Ordering::Relaxed) && is_learnt(key)
 }
@@ -105,7 +105,7 @@ fn is_learnt(key: u64) -> bool {
 
 /// Two open requests have this handle: from now on it is one of several requests, if it is not the address of an object
 /// that was made for one of them. Those are allocated; an object in a library's own data is there once for all.
-pub fn learn_shared_request(key: u64) -> bool {
+pub fn learn_aliased_request(key: u64) -> bool {
     symbol::is_static(std::ptr::without_provenance(key as usize)) && learn(key)
 }
 

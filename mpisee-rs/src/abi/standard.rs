@@ -93,14 +93,14 @@ fn complete_request() -> u64 {
 /// Whether other requests may have the same handle at the same time. MPICH, also where it has this
 /// interface, has one such handle per kind of request, all with 01 in the upper two of the handle's 32 bits.
 #[inline]
-pub fn is_shared_request(request: Request) -> bool {
+pub fn is_aliased_request(request: Request) -> bool {
     let complete = COMPLETE_REQUEST.load(Ordering::Relaxed);
     let (of_mpich, bits) = (complete >> 30 == 0b01, bits(request));
     bits == complete || of_mpich && bits >> 30 == 0b01
 }
 
-/// Nothing is learnt of such handles while the program runs: [`is_shared_request`] knows all of them.
-pub fn learn_shared_request(_key: u64) -> bool {
+/// Nothing is learnt of such handles while the program runs: [`is_aliased_request`] knows all of them.
+pub fn learn_aliased_request(_key: u64) -> bool {
     false
 }
 

@@ -4,13 +4,13 @@
 //! out of the table after it, once it is known which completed.
 
 use crate::abi::{Raw, Request, STATUS_IGNORE, Status, constant};
-use crate::argument::{Indices, Place};
+use crate::argument::{HandlePtr, Indices};
 use crate::generated::pmpi;
 use crate::meaning::completion::{self, Scratch, freed, given, settle};
 use crate::naming;
 use crate::process::REQUESTS;
 use crate::record::{Call, Recorder};
-use crate::request::Given;
+use crate::request::RequestRef;
 use mpisee_profile::Operation;
 use mpisee_profile::segment::now::UNKNOWN;
 use std::ffi::c_int;
@@ -26,7 +26,7 @@ const LOOKS_IN_SILENCE: bool = cfg!(mpi_family = "openmpi");
 /// The arguments are those of the application's call, and `make` makes it; so for every function here.
 #[inline]
 pub unsafe fn wait(
-    request: Place<Request>,
+    request: HandlePtr<Request>,
     status: *mut Status,
     make: impl FnOnce(*mut Status) -> c_int,
 ) -> c_int {
@@ -40,7 +40,7 @@ pub unsafe fn wait(
 /// See [`wait`].
 #[inline]
 pub unsafe fn test(
-    request: Place<Request>,
+    request: HandlePtr<Request>,
     flag: *const c_int,
     status: *mut Status,
     make: impl FnOnce(*mut Status) -> c_int,
@@ -58,11 +58,11 @@ pub unsafe fn test(
 #[inline]
 unsafe fn one(
     operation: Operation,
-    request: Place<Request>,
+    request: HandlePtr<Request>,
     status: *mut Status,
     make: impl FnOnce(*mut Status) -> (c_int, bool),
 ) -> c_int {
-    let Some(call) = Call::completing().filter(|_| !request.is_null()) else { return make(status).0 };
+    let Some(call) = Call::if_completing().filter(|_| !request.is_null()) else { return make(status).0 };
     // SAFETY: the request is valid, the caller says.
     let given = unsafe { given(call.request_null(), request) };
     let kept = REQUESTS.keep(&given);
@@ -98,7 +98,7 @@ unsafe fn one(
 /// # Safety
 /// There is a request at `place`.
 #[cold]
-unsafe fn ended_with(code: c_int, given: &Given, place: Place<Request>) -> bool {
+unsafe fn ended_with(code: c_int, given: &RequestRef, place: HandlePtr<Request>) -> bool {
     if given.is_persistent() {
         return !is_refusal(code);
     }
@@ -124,11 +124,11 @@ enum Outcome {
 unsafe fn many(
     operation: Operation,
     count: c_int,
-    requests: Place<Request>,
+    requests: HandlePtr<Request>,
     statuses: *mut Status,
     make: impl FnOnce(*mut Status) -> (c_int, Outcome),
 ) -> c_int {
-    let Some(call) = Call::completing() else { return make(statuses).0 };
+    let Some(call) = Call::if_completing() else { return make(statuses).0 };
     let mut scratch = call.scratch();
     let mut needs_status = false;
     call.record(|recorder| {
@@ -137,7 +137,7 @@ unsafe fn many(
         scratch.reset(count);
         // SAFETY: the array has `count` requests.
         scratch.given.extend((0..count).map(|index| unsafe { given(null, requests.at(index)) }));
-        needs_status = scratch.given.iter().any(Given::needs_status);
+        needs_status = scratch.given.iter().any(RequestRef::needs_status);
         if REQUESTS.is_shared() {
             let Scratch { given, kept, .. } = &mut *scratch;
             kept.extend(given.iter().map(|given| REQUESTS.keep(given)));
@@ -155,13 +155,13 @@ unsafe fn many(
 }
 
 /// How many requests the array has; none where MPI is about to refuse it.
-fn length(count: c_int, requests: Place<Request>) -> usize {
+fn length(count: c_int, requests: HandlePtr<Request>) -> usize {
     if requests.is_null() { 0 } else { usize::try_from(count).unwrap_or(0) }
 }
 
 /// The communicator of the first active request.
-fn first_of(given: &[Given]) -> u32 {
-    let active = given.iter().find(|given| !matches!(given, Given::Nothing));
+fn first_of(given: &[RequestRef]) -> u32 {
+    let active = given.iter().find(|given| !matches!(given, RequestRef::Nothing));
     active.map_or(UNKNOWN, |given| REQUESTS.communicator_of(given))
 }
 
@@ -180,7 +180,7 @@ fn is_refusal(error: c_int) -> bool {
 #[derive(Clone, Copy)]
 struct Answer {
     code: c_int,
-    requests: Place<Request>,
+    requests: HandlePtr<Request>,
     statuses: *const Status,
 }
 
@@ -209,7 +209,7 @@ impl Answer {
 
     /// The status at `at`, if it is filled and of use. An error of its own, of none of the statuses, has a call that
     /// completes one request: its status is the only one.
-    fn status(&self, given: &Given, at: usize) -> Option<*const Status> {
+    fn status(&self, given: &RequestRef, at: usize) -> Option<*const Status> {
         let at = if self.code == constant::SUCCESS || self.tells() { at } else { 0 };
         let is_filled = self.code != constant::ERR_IN_STATUS || self.tells();
         (is_filled && given.needs_status()).then(|| self.statuses.wrapping_add(at))
@@ -219,7 +219,7 @@ impl Answer {
     ///
     /// # Safety
     /// The array has a request at `index`; as for [`Answer::error`].
-    unsafe fn is_open(&self, given: &Given, index: usize) -> bool {
+    unsafe fn is_open(&self, given: &RequestRef, index: usize) -> bool {
         // The handle of a persistent request tells nothing. Of others it tells more than the status: MPICH from 5.0 on may
         // leave requests of a failed MPI_Testall that are complete.
         // SAFETY: the caller's promise.
@@ -244,7 +244,7 @@ unsafe fn record<'s>(
 ) -> completion::Completion<'s> {
     let (mut completion, given, kept) = scratch.completion(recorder, operation);
     let mut any = true;
-    let mut ended = |index: usize, given: &Given, at: usize| {
+    let mut ended = |index: usize, given: &RequestRef, at: usize| {
         let (kept, status) = (kept.get(index).and_then(Option::as_ref), answer.status(given, at));
         // SAFETY: the caller's promise.
         match unsafe { answer.error(at) } {
@@ -259,7 +259,7 @@ unsafe fn record<'s>(
         Outcome::All => {
             any = false;
             for (index, given) in given.iter().enumerate() {
-                let is_active = !matches!(given, Given::Nothing);
+                let is_active = !matches!(given, RequestRef::Nothing);
                 // SAFETY: the array has as many requests as were looked at.
                 if is_active && !unsafe { answer.is_open(given, index) } {
                     ended(index, given, index);
@@ -295,7 +295,7 @@ unsafe fn record<'s>(
 /// See [`wait`].
 pub unsafe fn waitall(
     count: c_int,
-    requests: Place<Request>,
+    requests: HandlePtr<Request>,
     statuses: *mut Status,
     make: impl FnOnce(*mut Status) -> c_int,
 ) -> c_int {
@@ -310,7 +310,7 @@ pub unsafe fn waitall(
 /// See [`wait`].
 pub unsafe fn testall(
     count: c_int,
-    requests: Place<Request>,
+    requests: HandlePtr<Request>,
     flag: *const c_int,
     statuses: *mut Status,
     make: impl FnOnce(*mut Status) -> c_int,
@@ -331,7 +331,7 @@ pub unsafe fn testall(
 /// See [`wait`].
 pub unsafe fn waitany(
     count: c_int,
-    requests: Place<Request>,
+    requests: HandlePtr<Request>,
     index: Indices,
     status: *mut Status,
     make: impl FnOnce(*mut Status) -> c_int,
@@ -351,7 +351,7 @@ pub unsafe fn waitany(
 /// See [`wait`].
 pub unsafe fn testany(
     count: c_int,
-    requests: Place<Request>,
+    requests: HandlePtr<Request>,
     index: Indices,
     flag: *const c_int,
     status: *mut Status,
@@ -383,7 +383,7 @@ unsafe fn outcome_at(index: Indices) -> Outcome {
 pub unsafe fn some(
     operation: Operation,
     incount: c_int,
-    requests: Place<Request>,
+    requests: HandlePtr<Request>,
     outcount: *const c_int,
     indices: Indices,
     statuses: *mut Status,
@@ -412,9 +412,9 @@ pub unsafe fn request_get_status(
     flag: *const c_int,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let Some(call) = Call::completing() else { return make() };
+    let Some(call) = Call::if_completing() else { return make() };
     // Where the application keeps it is unknown, since it was passed by value.
-    let given = REQUESTS.given(request.get(), Place::c(std::ptr::null()), call.request_null());
+    let given = REQUESTS.given(request.get(), HandlePtr::c(std::ptr::null()), call.request_null());
     let (operation, communicator) = (Operation::RequestGetStatus, REQUESTS.communicator_of(&given));
     let (code, ticks) = call.time(operation, communicator, make);
     call.record(|recorder| {
@@ -438,10 +438,10 @@ pub unsafe fn request_get_status(
 pub unsafe fn look_at_many(
     operation: Operation,
     count: c_int,
-    requests: Place<Request>,
+    requests: HandlePtr<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let Some(call) = Call::completing() else { return make() };
+    let Some(call) = Call::if_completing() else { return make() };
     let count = length(count, requests);
     // SAFETY: the array has `count` requests.
     let first = (count > 0).then(|| unsafe { given(call.request_null(), requests) });
@@ -467,7 +467,7 @@ pub unsafe fn look_at_many(
 
 /// The program may use the new communicator of an `MPI_Comm_idup` as soon as a test that leaves the request as it is has
 /// reported it complete.
-fn enter_duplicate(recorder: &Recorder, request: Request, given: &Given) {
+fn enter_duplicate(recorder: &Recorder, request: Request, given: &RequestRef) {
     if let Some(number) = REQUESTS.duplication(given)
         && status_of(request).is_some_and(|status| status.MPI_ERROR == constant::SUCCESS)
     {
@@ -480,8 +480,8 @@ fn enter_duplicate(recorder: &Recorder, request: Request, given: &Given) {
 ///
 /// # Safety
 /// See [`wait`].
-pub unsafe fn request_free(request: Place<Request>, make: impl FnOnce() -> c_int) -> c_int {
-    let Some(call) = Call::tracked().filter(|_| !request.is_null()) else { return make() };
+pub unsafe fn request_free(request: HandlePtr<Request>, make: impl FnOnce() -> c_int) -> c_int {
+    let Some(call) = Call::if_tracking().filter(|_| !request.is_null()) else { return make() };
     // SAFETY: the request is valid, the caller says.
     let (handle, given) = unsafe { (request.handle(), given(call.request_null(), request)) };
     // Afterwards nobody could ask any more what a complete receive got, or whether a cancelled request was in time.
@@ -525,8 +525,8 @@ fn status_of(request: Request) -> Option<Status> {
 ///
 /// # Safety
 /// See [`wait`].
-pub unsafe fn cancel(request: Place<Request>, make: impl FnOnce() -> c_int) -> c_int {
-    let Some(call) = Call::tracked().filter(|_| !request.is_null()) else { return make() };
+pub unsafe fn cancel(request: HandlePtr<Request>, make: impl FnOnce() -> c_int) -> c_int {
+    let Some(call) = Call::if_tracking().filter(|_| !request.is_null()) else { return make() };
     // SAFETY: the request is valid, the caller says.
     let given = unsafe { given(call.request_null(), request) };
     let (code, ticks) = call.time(Operation::Cancel, REQUESTS.communicator_of(&given), make);
@@ -535,7 +535,7 @@ pub unsafe fn cancel(request: Place<Request>, make: impl FnOnce() -> c_int) -> c
             return completion::count_unknown(&given);
         };
         // What was complete when it began, and so shares its handle, cannot be cancelled any more.
-        if let Given::Known(known) = &given
+        if let RequestRef::Known(known) = &given
             && code == constant::SUCCESS
         {
             REQUESTS.cancel(known);

@@ -4,12 +4,12 @@
 //! may differ in that, and a call may fail on some of them.
 
 use crate::abi::{Comm, Raw, Request, constant};
-use crate::argument::{Place, Text};
+use crate::argument::{HandlePtr, Text};
 use crate::communicator::Communicator;
 use crate::naming::{self, CreationKind, Number};
 use crate::process::{self, COMMUNICATORS, Process, REQUESTS};
 use crate::record::{Call, Recorder};
-use crate::request::{self, Started};
+use crate::request::{self, RequestState};
 use mpisee_profile::Operation;
 use mpisee_profile::segment::NotSeen;
 use mpisee_profile::segment::now::UNKNOWN;
@@ -29,7 +29,7 @@ pub fn number_of(communicator: Option<&Communicator>) -> u32 {
 pub unsafe fn create(
     operation: Operation,
     parent: Raw<Comm>,
-    new: Place<Comm>,
+    new: HandlePtr<Comm>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     // SAFETY: the caller's promise.
@@ -44,7 +44,7 @@ pub unsafe fn create_in_order(
     operation: Operation,
     parent: Raw<Comm>,
     reorder: c_int,
-    new: Place<Comm>,
+    new: HandlePtr<Comm>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     // SAFETY: the caller's promise.
@@ -54,7 +54,7 @@ pub unsafe fn create_in_order(
 unsafe fn create_as(
     kind: CreationKind,
     parent: Raw<Comm>,
-    new: Place<Comm>,
+    new: HandlePtr<Comm>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     // SAFETY: the caller's promise.
@@ -72,11 +72,11 @@ unsafe fn create_as(
 pub unsafe fn create_on(
     kind: CreationKind,
     parent: Option<Communicator>,
-    new: Place<Comm>,
+    new: HandlePtr<Comm>,
     make: impl FnOnce() -> c_int,
     enter: impl FnOnce(&Recorder, Comm, &Communicator, Number),
 ) -> c_int {
-    let (Some(call), Some(operation)) = (Call::tracked(), kind.operation) else { return make() };
+    let (Some(call), Some(operation)) = (Call::if_tracking(), kind.operation) else { return make() };
     let number = call.number(parent.as_ref(), kind);
     let (code, ticks) = call.time(operation, number_of(parent.as_ref()), make);
     call.record(|recorder| {
@@ -95,7 +95,7 @@ pub unsafe fn create_on(
 ///
 /// # Safety
 /// `new` is where the call stores it.
-pub unsafe fn created(process: &Process, code: c_int, new: Place<Comm>) -> Option<Comm> {
+pub unsafe fn created(process: &Process, code: c_int, new: HandlePtr<Comm>) -> Option<Comm> {
     if code != constant::SUCCESS {
         return None;
     }
@@ -111,10 +111,10 @@ pub unsafe fn created(process: &Process, code: c_int, new: Place<Comm>) -> Optio
 pub unsafe fn comm_create_group(
     comm: Raw<Comm>,
     tag: c_int,
-    new: Place<Comm>,
+    new: HandlePtr<Comm>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let Some(call) = Call::tracked() else { return make() };
+    let Some(call) = Call::if_tracking() else { return make() };
     let parent = COMMUNICATORS.get(comm.get());
     let (code, ticks) = call.time(Operation::CommCreateGroup, number_of(parent.as_ref()), make);
     call.record(|recorder| {
@@ -137,11 +137,11 @@ pub unsafe fn comm_create_group(
 pub unsafe fn start_duplicate(
     operation: Operation,
     comm: Raw<Comm>,
-    new: Place<Comm>,
-    request: Place<Request>,
+    new: HandlePtr<Comm>,
+    request: HandlePtr<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let Some(call) = Call::tracked() else { return make() };
+    let Some(call) = Call::if_tracking() else { return make() };
     let parent = COMMUNICATORS.get(comm.get());
     let number = call.number(parent.as_ref(), CreationKind::by(operation));
     let (code, ticks) = call.time(operation, number_of(parent.as_ref()), make);
@@ -152,8 +152,8 @@ pub unsafe fn start_duplicate(
             return;
         }
         let number = naming::start_duplication(recorder.process, parent, operation, number, new);
-        let counted = recorder.counted(parent.id, operation, 0, 0, ticks);
-        let started = Started::once(request::Kind::Duplication(number), counted, 0);
+        let sample = recorder.sample(parent.id, operation, 0, 0, ticks);
+        let started = RequestState::once(request::Kind::Duplication(number), sample, 0);
         // SAFETY: the call succeeded, so it stored a request.
         unsafe { REQUESTS.add(request, || started) };
     });
@@ -165,7 +165,7 @@ pub unsafe fn start_duplicate(
 ///
 /// # Safety
 /// See [`create`].
-pub unsafe fn comm_shrink(comm: Raw<Comm>, new: Place<Comm>, make: impl FnOnce() -> c_int) -> c_int {
+pub unsafe fn comm_shrink(comm: Raw<Comm>, new: HandlePtr<Comm>, make: impl FnOnce() -> c_int) -> c_int {
     let kind = CreationKind::by(Operation::CommShrink);
     // SAFETY: the caller's promise.
     unsafe {
@@ -180,7 +180,7 @@ pub unsafe fn comm_shrink(comm: Raw<Comm>, new: Place<Comm>, make: impl FnOnce()
 ///
 /// # Safety
 /// See [`create`].
-pub unsafe fn free(operation: Operation, comm: Place<Comm>, make: impl FnOnce() -> c_int) -> c_int {
+pub unsafe fn free(operation: Operation, comm: HandlePtr<Comm>, make: impl FnOnce() -> c_int) -> c_int {
     if !process::is_tracking() || comm.is_null() {
         return make();
     }
@@ -193,7 +193,7 @@ pub unsafe fn free(operation: Operation, comm: Place<Comm>, make: impl FnOnce() 
     }
     let freed = COMMUNICATORS.get(handle);
     COMMUNICATORS.forget(handle);
-    let call = Call::tracked();
+    let call = Call::if_tracking();
     let (code, ticks) = match &call {
         Some(call) => call.time(operation, number_of(freed.as_ref()), make),
         None => (make(), 0),
@@ -230,7 +230,7 @@ pub unsafe fn free(operation: Operation, comm: Place<Comm>, make: impl FnOnce() 
 pub unsafe fn comm_set_name(comm: Raw<Comm>, name: Text, make: impl FnOnce() -> c_int) -> c_int {
     let code = make();
     if code == constant::SUCCESS
-        && let Some(call) = Call::tracked()
+        && let Some(call) = Call::if_tracking()
     {
         call.record(|recorder| {
             if let Some(communicator) = COMMUNICATORS.get(comm.get()) {

@@ -6,7 +6,7 @@
 
 use super::creation::create_on;
 use crate::abi::{Comm, Raw, constant};
-use crate::argument::Place;
+use crate::argument::HandlePtr;
 use crate::communicator::Communicator;
 use crate::generated::pmpi;
 use crate::naming::{self, CreationKind, ITSELF};
@@ -31,7 +31,7 @@ pub fn was_spawned() -> bool {
 pub unsafe fn meet(
     operation: Operation,
     comm: Raw<Comm>,
-    new: Place<Comm>,
+    new: HandlePtr<Comm>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     // SAFETY: the caller's promise.
@@ -42,7 +42,7 @@ pub unsafe fn meet(
 ///
 /// # Safety
 /// See [`meet`].
-pub unsafe fn comm_join(new: Place<Comm>, make: impl FnOnce() -> c_int) -> c_int {
+pub unsafe fn comm_join(new: HandlePtr<Comm>, make: impl FnOnce() -> c_int) -> c_int {
     let itself = process::process().map(|process| Communicator::new(ITSELF, process.predefined.itself, 0, 1));
     // SAFETY: the caller's promise.
     unsafe { meet_over(Operation::CommJoin, itself, new, make) }
@@ -66,7 +66,7 @@ pub fn note_parent(process: &Process) {
 unsafe fn meet_over(
     operation: Operation,
     parent: Option<Communicator>,
-    new: Place<Comm>,
+    new: HandlePtr<Comm>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     let kind = CreationKind::by(operation);

@@ -2,7 +2,7 @@
 
 use super::creation::{created, number_of};
 use crate::abi::{Comm, Raw};
-use crate::argument::Place;
+use crate::argument::HandlePtr;
 use crate::naming::{self, CreationKind};
 use crate::process::{self, COMMUNICATORS};
 use crate::record::Call;
@@ -18,10 +18,10 @@ use std::ffi::c_int;
 pub unsafe fn intercomm_create(
     local: Raw<Comm>,
     tag: c_int,
-    new: Place<Comm>,
+    new: HandlePtr<Comm>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let Some(call) = Call::tracked() else { return make() };
+    let Some(call) = Call::if_tracking() else { return make() };
     let operation = Operation::IntercommCreate;
     let own = COMMUNICATORS.get(local.get());
     let (code, ticks) = call.time(operation, number_of(own.as_ref()), make);

@@ -81,7 +81,7 @@ fn say_place(call: now::Call, communicator: u32) -> Option<Inside> {
 }
 
 /// A profiler that is about to start.
-struct Started {
+struct RequestState {
     version: String,
     options: Options,
     complaints: Vec<String>,
@@ -95,7 +95,7 @@ struct Started {
 
 /// Makes the segment before `MPI_Init`, which no rank leaves before all have entered it: so whoever comes to the end of MPI
 /// finds the segments of all active profilers on the node.
-fn begin() -> Option<Started> {
+fn begin() -> Option<RequestState> {
     let began_ns = clock::monotonic_ns();
     let started = || {
         let version = library_version();
@@ -112,7 +112,7 @@ fn begin() -> Option<Started> {
         };
         mark_starting(segment.header(), &options);
         let spent_ns = clock::monotonic_ns().saturating_sub(began_ns);
-        Some(Started { version, options, complaints, segment, complaint, before, spent_ns })
+        Some(RequestState { version, options, complaints, segment, complaint, before, spent_ns })
     };
     catch_unwind(started).ok().flatten()
 }
@@ -133,7 +133,7 @@ fn mark_starting(header: &Header, options: &Options) {
     segment::publish(header);
 }
 
-fn start_if(code: c_int, started: Option<Started>) {
+fn start_if(code: c_int, started: Option<RequestState>) {
     if code != constant::SUCCESS {
         return;
     }
@@ -197,11 +197,11 @@ fn tell_misfit(version: &str) {
 }
 
 /// Begins to record; `sessions_alone` is the group of all processes where there is no world.
-fn start(started: Started, sessions_alone: Option<Group>) {
+fn start(started: RequestState, sessions_alone: Option<Group>) {
     let began_ns = clock::monotonic_ns();
     let has_world = sessions_alone.is_none();
     message::announce_panics();
-    let Started { version, options, complaints, segment, complaint, before, spent_ns } = started;
+    let RequestState { version, options, complaints, segment, complaint, before, spent_ns } = started;
     let predefined = abi::resolve(has_world).filter(|&predefined| status_is_understood(predefined));
     let Some(predefined) = predefined else {
         return tell_misfit(&version);

@@ -1,11 +1,11 @@
 //! `MPI_Start` and `MPI_Startall`: persistent requests become active.
 
 use crate::abi::{Request, constant};
-use crate::argument::Place;
+use crate::argument::HandlePtr;
 use crate::meaning::completion::shares;
 use crate::process::{self, REQUESTS};
 use crate::record::{Call, Recorder};
-use crate::request::{Kind, Started};
+use crate::request::{Kind, RequestState};
 use crate::table::Found;
 use mpisee_profile::Operation;
 use mpisee_profile::segment::NotSeen;
@@ -16,7 +16,7 @@ use std::ffi::c_int;
 ///
 /// # Safety
 /// The arguments are those of the application's call, and `make` makes it.
-pub unsafe fn start(request: Place<Request>, make: impl FnOnce() -> c_int) -> c_int {
+pub unsafe fn start(request: HandlePtr<Request>, make: impl FnOnce() -> c_int) -> c_int {
     // SAFETY: the caller's promise.
     unsafe { start_many(Operation::Start, 1, request, make) }
 }
@@ -25,7 +25,7 @@ pub unsafe fn start(request: Place<Request>, make: impl FnOnce() -> c_int) -> c_
 ///
 /// # Safety
 /// The arguments are those of the application's call, and `make` makes it.
-pub unsafe fn startall(count: c_int, requests: Place<Request>, make: impl FnOnce() -> c_int) -> c_int {
+pub unsafe fn startall(count: c_int, requests: HandlePtr<Request>, make: impl FnOnce() -> c_int) -> c_int {
     // SAFETY: the caller's promise.
     unsafe { start_many(Operation::Startall, count, requests, make) }
 }
@@ -33,14 +33,14 @@ pub unsafe fn startall(count: c_int, requests: Place<Request>, make: impl FnOnce
 unsafe fn start_many(
     operation: Operation,
     count: c_int,
-    requests: Place<Request>,
+    requests: HandlePtr<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let Some(call) = Call::tracked() else { return make() };
+    let Some(call) = Call::if_tracking() else { return make() };
     let is_array = count > 0 && !requests.is_null();
     // SAFETY: the array has `count` requests.
     let first = is_array.then(|| unsafe { requests.handle() }).and_then(|first| REQUESTS.persistent(first));
-    let communicator = first.map_or(UNKNOWN, |(_, started)| started.counted.communicator());
+    let communicator = first.map_or(UNKNOWN, |(_, started)| started.sample.communicator());
     let (code, ticks) = call.time(operation, communicator, make);
     call.record(|recorder| {
         if code != constant::SUCCESS || !is_array {
@@ -60,7 +60,7 @@ unsafe fn start_many(
             note_opened(recorder, operation, &opened, ticks);
         } else {
             for (found, started) in &opened {
-                REQUESTS.change(found, Started { active: true, recorded: false, ..*started });
+                REQUESTS.change(found, RequestState { active: true, recorded: false, ..*started });
             }
         }
     });
@@ -69,24 +69,32 @@ unsafe fn start_many(
 
 /// Counts one call on each communicator of the requests, its time split equally among them, and the bytes
 /// that they contribute. Those of the receives come to the same rows when they complete.
-fn note_opened(recorder: &Recorder, operation: Operation, opened: &[(Found<Started>, Started)], ticks: u64) {
+fn note_opened(
+    recorder: &Recorder,
+    operation: Operation,
+    opened: &[(Found<RequestState>, RequestState)],
+    ticks: u64,
+) {
     let mut communicators: Vec<u32> =
-        opened.iter().map(|(_, started)| started.counted.communicator()).collect();
+        opened.iter().map(|(_, started)| started.sample.communicator()).collect();
     communicators.sort_unstable();
     communicators.dedup();
     for (&communicator, ticks) in communicators.iter().zip(shares(communicators.len(), ticks)) {
         let here =
-            || opened.iter().filter(move |(_, started)| started.counted.communicator() == communicator);
+            || opened.iter().filter(move |(_, started)| started.sample.communicator() == communicator);
         let message: u64 = here().map(|(_, started)| started.message).sum();
         let bytes: u64 = here().map(|(_, started)| started.at_start).sum();
-        let counted = recorder.count(communicator, operation, message, bytes, ticks);
+        let sample = recorder.count(communicator, operation, message, bytes, ticks);
         for (found, template) in here() {
             if template.kind == Kind::Send {
                 recorder.sent(communicator, template.peer, 1, template.message);
             }
             // Only where the call started nothing else on the communicator can it be classed by what came.
             let reclassed = here().count() == 1;
-            REQUESTS.change(found, Started { active: true, recorded: true, reclassed, counted, ..*template });
+            REQUESTS.change(
+                found,
+                RequestState { active: true, recorded: true, reclassed, sample, ..*template },
+            );
         }
     }
 }

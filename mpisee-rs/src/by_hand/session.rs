@@ -11,7 +11,7 @@
 use super::creation::created;
 use super::lifecycle::start_without_world;
 use crate::abi::{self, Comm, Group, Raw, Session, constant};
-use crate::argument::{Place, Text};
+use crate::argument::{HandlePtr, Text};
 use crate::communicator::UNLOGGED;
 use crate::generated::pmpi;
 use crate::naming::{self, CreationKind};
@@ -33,7 +33,7 @@ static STARTING: Mutex<()> = Mutex::new(());
 ///
 /// # Safety
 /// The arguments are those of the application's call; so for every function here.
-pub unsafe fn session_init(session: Place<Session>, make: impl FnOnce() -> c_int) -> c_int {
+pub unsafe fn session_init(session: HandlePtr<Session>, make: impl FnOnce() -> c_int) -> c_int {
     let code = make();
     if code == constant::SUCCESS {
         OPEN.fetch_add(1, Ordering::Relaxed);
@@ -51,7 +51,7 @@ pub unsafe fn session_init(session: Place<Session>, make: impl FnOnce() -> c_int
 ///
 /// # Safety
 /// See [`session_init`].
-pub unsafe fn session_finalize(session: Place<Session>, make: impl FnOnce() -> c_int) -> c_int {
+pub unsafe fn session_finalize(session: HandlePtr<Session>, make: impl FnOnce() -> c_int) -> c_int {
     let code = make();
     if code == constant::SUCCESS && !session.is_null() && process::is_tracking() {
         OPEN.fetch_sub(1, Ordering::Relaxed);
@@ -82,10 +82,10 @@ pub fn world_of(session: Session) -> Option<Group> {
 pub unsafe fn create_from_group(
     operation: Operation,
     tag: Text,
-    new: Place<Comm>,
+    new: HandlePtr<Comm>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let Some(call) = Call::tracked() else { return make() };
+    let Some(call) = Call::if_tracking() else { return make() };
     let (code, ticks) = call.time(operation, UNKNOWN, make);
     call.record(|recorder| {
         // SAFETY: the caller's promise.

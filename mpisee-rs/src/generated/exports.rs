@@ -13,7 +13,7 @@ use crate::abi::{
     Aint, Comm, Count, Datatype, Errhandler, File, Group, Info, Message, Offset, Op, Raw, Request, Session,
     Status, Win,
 };
-use crate::argument::{Indices, Place, Text};
+use crate::argument::{HandlePtr, Indices, Text};
 use crate::meaning::volume::{self, Block, Blocks, TypedBlocks};
 use crate::{by_hand, meaning};
 use mpisee_profile::Operation;
@@ -37,7 +37,7 @@ pub unsafe extern "C-unwind" fn MPIX_Allgather_init(
             Operation::AllgatherInit,
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPIX_Allgather_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
@@ -66,7 +66,7 @@ pub unsafe extern "C-unwind" fn MPIX_Allgatherv_init(
             Operation::AllgathervInit,
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype)),
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPIX_Allgatherv_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request,
@@ -93,7 +93,7 @@ pub unsafe extern "C-unwind" fn MPIX_Allreduce_init(
             Operation::AllreduceInit,
             comm,
             |comm| volume::every_process(comm, Block(count, datatype)),
-            Place::c(request),
+            HandlePtr::c(request),
             || pmpi::MPIX_Allreduce_init.get()(sendbuf, recvbuf, count, datatype, op, comm, info, request),
         )
     }
@@ -117,7 +117,7 @@ pub unsafe extern "C-unwind" fn MPIX_Alltoall_init(
             Operation::AlltoallInit,
             comm,
             |comm| volume::alltoall(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPIX_Alltoall_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
@@ -149,7 +149,7 @@ pub unsafe extern "C-unwind" fn MPIX_Alltoallv_init(
             |comm| {
                 volume::alltoall(comm, sendbuf, Blocks(sendcounts, sendtype), Blocks(recvcounts, recvtype))
             },
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPIX_Alltoallv_init.get()(
                     sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
@@ -183,11 +183,11 @@ pub unsafe extern "C-unwind" fn MPIX_Alltoallw_init(
                 volume::alltoall(
                     comm,
                     sendbuf,
-                    TypedBlocks(sendcounts, Place::c(sendtypes)),
-                    TypedBlocks(recvcounts, Place::c(recvtypes)),
+                    TypedBlocks(sendcounts, HandlePtr::c(sendtypes)),
+                    TypedBlocks(recvcounts, HandlePtr::c(recvtypes)),
                 )
             },
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPIX_Alltoallw_init.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
@@ -210,7 +210,7 @@ pub unsafe extern "C-unwind" fn MPIX_Barrier_init(
             Operation::BarrierInit,
             comm,
             |comm| volume::nothing(comm),
-            Place::c(request),
+            HandlePtr::c(request),
             || pmpi::MPIX_Barrier_init.get()(comm, info, request),
         )
     }
@@ -232,7 +232,7 @@ pub unsafe extern "C-unwind" fn MPIX_Bcast_init(
             Operation::BcastInit,
             comm,
             |comm| volume::broadcast(comm, Block(count, datatype), root),
-            Place::c(request),
+            HandlePtr::c(request),
             || pmpi::MPIX_Bcast_init.get()(buffer, count, datatype, root, comm, info, request),
         )
     }
@@ -301,7 +301,7 @@ pub unsafe extern "C-unwind" fn MPIX_Comm_iagree(
             Operation::CommIagree,
             comm,
             |comm| volume::nothing(comm),
-            Place::c(request),
+            HandlePtr::c(request),
             || pmpi::MPIX_Comm_iagree.get()(comm, flag, request),
         )
     }
@@ -316,7 +316,9 @@ pub unsafe extern "C-unwind" fn MPIX_Comm_revoke(comm: Raw<Comm>) -> c_int {
 #[cfg(mpi = "MPIX_Comm_shrink")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPIX_Comm_shrink(comm: Raw<Comm>, newcomm: *mut Comm) -> c_int {
-    unsafe { by_hand::comm_shrink(comm, Place::c(newcomm), || pmpi::MPIX_Comm_shrink.get()(comm, newcomm)) }
+    unsafe {
+        by_hand::comm_shrink(comm, HandlePtr::c(newcomm), || pmpi::MPIX_Comm_shrink.get()(comm, newcomm))
+    }
 }
 
 #[cfg(mpi = "MPIX_Exscan_init")]
@@ -336,7 +338,7 @@ pub unsafe extern "C-unwind" fn MPIX_Exscan_init(
             Operation::ExscanInit,
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
-            Place::c(request),
+            HandlePtr::c(request),
             || pmpi::MPIX_Exscan_init.get()(sendbuf, recvbuf, count, datatype, op, comm, info, request),
         )
     }
@@ -363,7 +365,7 @@ pub unsafe extern "C-unwind" fn MPIX_Gather_init(
             |comm| {
                 volume::gather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
             },
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPIX_Gather_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request,
@@ -395,7 +397,7 @@ pub unsafe extern "C-unwind" fn MPIX_Gatherv_init(
             |comm| {
                 volume::gather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype), root)
             },
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPIX_Gatherv_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info,
@@ -424,7 +426,7 @@ pub unsafe extern "C-unwind" fn MPIX_Neighbor_allgather_init(
             Operation::NeighborAllgatherInit,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPIX_Neighbor_allgather_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
@@ -453,7 +455,7 @@ pub unsafe extern "C-unwind" fn MPIX_Neighbor_allgatherv_init(
             Operation::NeighborAllgathervInit,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPIX_Neighbor_allgatherv_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request,
@@ -481,7 +483,7 @@ pub unsafe extern "C-unwind" fn MPIX_Neighbor_alltoall_init(
             Operation::NeighborAlltoallInit,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPIX_Neighbor_alltoall_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
@@ -511,7 +513,7 @@ pub unsafe extern "C-unwind" fn MPIX_Neighbor_alltoallv_init(
             Operation::NeighborAlltoallvInit,
             comm,
             |comm| volume::neighbours(comm, Blocks(sendcounts, sendtype)),
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPIX_Neighbor_alltoallv_init.get()(
                     sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
@@ -541,8 +543,8 @@ pub unsafe extern "C-unwind" fn MPIX_Neighbor_alltoallw_init(
         meaning::prepare_collective(
             Operation::NeighborAlltoallwInit,
             comm,
-            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, Place::c(sendtypes))),
-            Place::c(request),
+            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, HandlePtr::c(sendtypes))),
+            HandlePtr::c(request),
             || {
                 pmpi::MPIX_Neighbor_alltoallw_init.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
@@ -571,7 +573,7 @@ pub unsafe extern "C-unwind" fn MPIX_Reduce_init(
             Operation::ReduceInit,
             comm,
             |comm| volume::reduce(comm, Block(count, datatype), root),
-            Place::c(request),
+            HandlePtr::c(request),
             || pmpi::MPIX_Reduce_init.get()(sendbuf, recvbuf, count, datatype, op, root, comm, info, request),
         )
     }
@@ -594,7 +596,7 @@ pub unsafe extern "C-unwind" fn MPIX_Reduce_scatter_block_init(
             Operation::ReduceScatterBlockInit,
             comm,
             |comm| volume::every_process(comm, Block(recvcount, datatype)),
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPIX_Reduce_scatter_block_init.get()(
                     sendbuf, recvbuf, recvcount, datatype, op, comm, info, request,
@@ -621,7 +623,7 @@ pub unsafe extern "C-unwind" fn MPIX_Reduce_scatter_init(
             Operation::ReduceScatterInit,
             comm,
             |comm| volume::own_block(comm, Blocks(recvcounts, datatype)),
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPIX_Reduce_scatter_init.get()(
                     sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request,
@@ -648,7 +650,7 @@ pub unsafe extern "C-unwind" fn MPIX_Scan_init(
             Operation::ScanInit,
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
-            Place::c(request),
+            HandlePtr::c(request),
             || pmpi::MPIX_Scan_init.get()(sendbuf, recvbuf, count, datatype, op, comm, info, request),
         )
     }
@@ -675,7 +677,7 @@ pub unsafe extern "C-unwind" fn MPIX_Scatter_init(
             |comm| {
                 volume::scatter(comm, recvbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
             },
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPIX_Scatter_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request,
@@ -707,7 +709,7 @@ pub unsafe extern "C-unwind" fn MPIX_Scatterv_init(
             |comm| {
                 volume::scatter(comm, recvbuf, Blocks(sendcounts, sendtype), Block(recvcount, recvtype), root)
             },
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPIX_Scatterv_init.get()(
                     sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info,
@@ -844,7 +846,7 @@ pub unsafe extern "C-unwind" fn MPI_Allgather_init(
             Operation::AllgatherInit,
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Allgather_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
@@ -872,7 +874,7 @@ pub unsafe extern "C-unwind" fn MPI_Allgather_init_c(
             Operation::AllgatherInit,
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Allgather_init_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
@@ -953,7 +955,7 @@ pub unsafe extern "C-unwind" fn MPI_Allgatherv_init(
             Operation::AllgathervInit,
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype)),
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Allgatherv_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request,
@@ -982,7 +984,7 @@ pub unsafe extern "C-unwind" fn MPI_Allgatherv_init_c(
             Operation::AllgathervInit,
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype)),
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Allgatherv_init_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request,
@@ -1049,7 +1051,7 @@ pub unsafe extern "C-unwind" fn MPI_Allreduce_init(
             Operation::AllreduceInit,
             comm,
             |comm| volume::every_process(comm, Block(count, datatype)),
-            Place::c(request),
+            HandlePtr::c(request),
             || pmpi::MPI_Allreduce_init.get()(sendbuf, recvbuf, count, datatype, op, comm, info, request),
         )
     }
@@ -1072,7 +1074,7 @@ pub unsafe extern "C-unwind" fn MPI_Allreduce_init_c(
             Operation::AllreduceInit,
             comm,
             |comm| volume::every_process(comm, Block(count, datatype)),
-            Place::c(request),
+            HandlePtr::c(request),
             || pmpi::MPI_Allreduce_init_c.get()(sendbuf, recvbuf, count, datatype, op, comm, info, request),
         )
     }
@@ -1138,7 +1140,7 @@ pub unsafe extern "C-unwind" fn MPI_Alltoall_init(
             Operation::AlltoallInit,
             comm,
             |comm| volume::alltoall(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Alltoall_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
@@ -1166,7 +1168,7 @@ pub unsafe extern "C-unwind" fn MPI_Alltoall_init_c(
             Operation::AlltoallInit,
             comm,
             |comm| volume::alltoall(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Alltoall_init_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
@@ -1256,7 +1258,7 @@ pub unsafe extern "C-unwind" fn MPI_Alltoallv_init(
             |comm| {
                 volume::alltoall(comm, sendbuf, Blocks(sendcounts, sendtype), Blocks(recvcounts, recvtype))
             },
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Alltoallv_init.get()(
                     sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
@@ -1289,7 +1291,7 @@ pub unsafe extern "C-unwind" fn MPI_Alltoallv_init_c(
             |comm| {
                 volume::alltoall(comm, sendbuf, Blocks(sendcounts, sendtype), Blocks(recvcounts, recvtype))
             },
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Alltoallv_init_c.get()(
                     sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
@@ -1321,8 +1323,8 @@ pub unsafe extern "C-unwind" fn MPI_Alltoallw(
                 volume::alltoall(
                     comm,
                     sendbuf,
-                    TypedBlocks(sendcounts, Place::c(sendtypes)),
-                    TypedBlocks(recvcounts, Place::c(recvtypes)),
+                    TypedBlocks(sendcounts, HandlePtr::c(sendtypes)),
+                    TypedBlocks(recvcounts, HandlePtr::c(recvtypes)),
                 )
             },
             || {
@@ -1355,8 +1357,8 @@ pub unsafe extern "C-unwind" fn MPI_Alltoallw_c(
                 volume::alltoall(
                     comm,
                     sendbuf,
-                    TypedBlocks(sendcounts, Place::c(sendtypes)),
-                    TypedBlocks(recvcounts, Place::c(recvtypes)),
+                    TypedBlocks(sendcounts, HandlePtr::c(sendtypes)),
+                    TypedBlocks(recvcounts, HandlePtr::c(recvtypes)),
                 )
             },
             || {
@@ -1391,11 +1393,11 @@ pub unsafe extern "C-unwind" fn MPI_Alltoallw_init(
                 volume::alltoall(
                     comm,
                     sendbuf,
-                    TypedBlocks(sendcounts, Place::c(sendtypes)),
-                    TypedBlocks(recvcounts, Place::c(recvtypes)),
+                    TypedBlocks(sendcounts, HandlePtr::c(sendtypes)),
+                    TypedBlocks(recvcounts, HandlePtr::c(recvtypes)),
                 )
             },
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Alltoallw_init.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
@@ -1429,11 +1431,11 @@ pub unsafe extern "C-unwind" fn MPI_Alltoallw_init_c(
                 volume::alltoall(
                     comm,
                     sendbuf,
-                    TypedBlocks(sendcounts, Place::c(sendtypes)),
-                    TypedBlocks(recvcounts, Place::c(recvtypes)),
+                    TypedBlocks(sendcounts, HandlePtr::c(sendtypes)),
+                    TypedBlocks(recvcounts, HandlePtr::c(recvtypes)),
                 )
             },
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Alltoallw_init_c.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
@@ -1469,7 +1471,7 @@ pub unsafe extern "C-unwind" fn MPI_Barrier_init(
             Operation::BarrierInit,
             comm,
             |comm| volume::nothing(comm),
-            Place::c(request),
+            HandlePtr::c(request),
             || pmpi::MPI_Barrier_init.get()(comm, info, request),
         )
     }
@@ -1529,7 +1531,7 @@ pub unsafe extern "C-unwind" fn MPI_Bcast_init(
             Operation::BcastInit,
             comm,
             |comm| volume::broadcast(comm, Block(count, datatype), root),
-            Place::c(request),
+            HandlePtr::c(request),
             || pmpi::MPI_Bcast_init.get()(buffer, count, datatype, root, comm, info, request),
         )
     }
@@ -1551,7 +1553,7 @@ pub unsafe extern "C-unwind" fn MPI_Bcast_init_c(
             Operation::BcastInit,
             comm,
             |comm| volume::broadcast(comm, Block(count, datatype), root),
-            Place::c(request),
+            HandlePtr::c(request),
             || pmpi::MPI_Bcast_init_c.get()(buffer, count, datatype, root, comm, info, request),
         )
     }
@@ -1608,7 +1610,7 @@ pub unsafe extern "C-unwind" fn MPI_Bsend_init(
             comm,
             dest,
             Block(count, datatype),
-            Place::c(request),
+            HandlePtr::c(request),
             || pmpi::MPI_Bsend_init.get()(buf, count, datatype, dest, tag, comm, request),
         )
     }
@@ -1631,7 +1633,7 @@ pub unsafe extern "C-unwind" fn MPI_Bsend_init_c(
             comm,
             dest,
             Block(count, datatype),
-            Place::c(request),
+            HandlePtr::c(request),
             || pmpi::MPI_Bsend_init_c.get()(buf, count, datatype, dest, tag, comm, request),
         )
     }
@@ -1675,7 +1677,7 @@ pub unsafe extern "C-unwind" fn MPI_Buffer_flush() -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Buffer_iflush(request: *mut Request) -> c_int {
     unsafe {
-        meaning::start_on_process(Operation::BufferIflush, Place::c(request), || {
+        meaning::start_on_process(Operation::BufferIflush, HandlePtr::c(request), || {
             pmpi::MPI_Buffer_iflush.get()(request)
         })
     }
@@ -1684,7 +1686,7 @@ pub unsafe extern "C-unwind" fn MPI_Buffer_iflush(request: *mut Request) -> c_in
 #[cfg(mpi = "MPI_Cancel")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Cancel(request: *mut Request) -> c_int {
-    unsafe { by_hand::cancel(Place::c(request), || pmpi::MPI_Cancel.get()(request)) }
+    unsafe { by_hand::cancel(HandlePtr::c(request), || pmpi::MPI_Cancel.get()(request)) }
 }
 
 #[cfg(mpi = "MPI_Cart_create")]
@@ -1698,7 +1700,7 @@ pub unsafe extern "C-unwind" fn MPI_Cart_create(
     comm_cart: *mut Comm,
 ) -> c_int {
     unsafe {
-        by_hand::create_in_order(Operation::CartCreate, comm_old, reorder, Place::c(comm_cart), || {
+        by_hand::create_in_order(Operation::CartCreate, comm_old, reorder, HandlePtr::c(comm_cart), || {
             pmpi::MPI_Cart_create.get()(comm_old, ndims, dims, periods, reorder, comm_cart)
         })
     }
@@ -1728,7 +1730,7 @@ pub unsafe extern "C-unwind" fn MPI_Cart_sub(
     newcomm: *mut Comm,
 ) -> c_int {
     unsafe {
-        by_hand::create(Operation::CartSub, comm, Place::c(newcomm), || {
+        by_hand::create(Operation::CartSub, comm, HandlePtr::c(newcomm), || {
             pmpi::MPI_Cart_sub.get()(comm, remain_dims, newcomm)
         })
     }
@@ -1744,7 +1746,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_accept(
     newcomm: *mut Comm,
 ) -> c_int {
     unsafe {
-        by_hand::meet(Operation::CommAccept, comm, Place::c(newcomm), || {
+        by_hand::meet(Operation::CommAccept, comm, HandlePtr::c(newcomm), || {
             pmpi::MPI_Comm_accept.get()(port_name, info, root, comm, newcomm)
         })
     }
@@ -1788,7 +1790,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_connect(
     newcomm: *mut Comm,
 ) -> c_int {
     unsafe {
-        by_hand::meet(Operation::CommConnect, comm, Place::c(newcomm), || {
+        by_hand::meet(Operation::CommConnect, comm, HandlePtr::c(newcomm), || {
             pmpi::MPI_Comm_connect.get()(port_name, info, root, comm, newcomm)
         })
     }
@@ -1802,7 +1804,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_create(
     newcomm: *mut Comm,
 ) -> c_int {
     unsafe {
-        by_hand::create(Operation::CommCreate, comm, Place::c(newcomm), || {
+        by_hand::create(Operation::CommCreate, comm, HandlePtr::c(newcomm), || {
             pmpi::MPI_Comm_create.get()(comm, group, newcomm)
         })
     }
@@ -1821,7 +1823,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_create_from_group(
         by_hand::create_from_group(
             Operation::CommCreateFromGroup,
             Text::c(stringtag),
-            Place::c(newcomm),
+            HandlePtr::c(newcomm),
             || pmpi::MPI_Comm_create_from_group.get()(group, stringtag, info, errhandler, newcomm),
         )
     }
@@ -1836,7 +1838,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_create_group(
     newcomm: *mut Comm,
 ) -> c_int {
     unsafe {
-        by_hand::comm_create_group(comm, tag, Place::c(newcomm), || {
+        by_hand::comm_create_group(comm, tag, HandlePtr::c(newcomm), || {
             pmpi::MPI_Comm_create_group.get()(comm, group, tag, newcomm)
         })
     }
@@ -1874,7 +1876,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_detach_buffer_c(
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Comm_disconnect(comm: *mut Comm) -> c_int {
     unsafe {
-        by_hand::free(Operation::CommDisconnect, Place::c(comm), || pmpi::MPI_Comm_disconnect.get()(comm))
+        by_hand::free(Operation::CommDisconnect, HandlePtr::c(comm), || pmpi::MPI_Comm_disconnect.get()(comm))
     }
 }
 
@@ -1882,7 +1884,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_disconnect(comm: *mut Comm) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Comm_dup(comm: Raw<Comm>, newcomm: *mut Comm) -> c_int {
     unsafe {
-        by_hand::create(Operation::CommDup, comm, Place::c(newcomm), || {
+        by_hand::create(Operation::CommDup, comm, HandlePtr::c(newcomm), || {
             pmpi::MPI_Comm_dup.get()(comm, newcomm)
         })
     }
@@ -1896,7 +1898,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_dup_with_info(
     newcomm: *mut Comm,
 ) -> c_int {
     unsafe {
-        by_hand::create(Operation::CommDupWithInfo, comm, Place::c(newcomm), || {
+        by_hand::create(Operation::CommDupWithInfo, comm, HandlePtr::c(newcomm), || {
             pmpi::MPI_Comm_dup_with_info.get()(comm, info, newcomm)
         })
     }
@@ -1911,7 +1913,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_flush_buffer(comm: Raw<Comm>) -> c_int 
 #[cfg(mpi = "MPI_Comm_free")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Comm_free(comm: *mut Comm) -> c_int {
-    unsafe { by_hand::free(Operation::CommFree, Place::c(comm), || pmpi::MPI_Comm_free.get()(comm)) }
+    unsafe { by_hand::free(Operation::CommFree, HandlePtr::c(comm), || pmpi::MPI_Comm_free.get()(comm)) }
 }
 
 #[cfg(mpi = "MPI_Comm_idup")]
@@ -1922,9 +1924,13 @@ pub unsafe extern "C-unwind" fn MPI_Comm_idup(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        by_hand::start_duplicate(Operation::CommIdup, comm, Place::c(newcomm), Place::c(request), || {
-            pmpi::MPI_Comm_idup.get()(comm, newcomm, request)
-        })
+        by_hand::start_duplicate(
+            Operation::CommIdup,
+            comm,
+            HandlePtr::c(newcomm),
+            HandlePtr::c(request),
+            || pmpi::MPI_Comm_idup.get()(comm, newcomm, request),
+        )
     }
 }
 
@@ -1940,8 +1946,8 @@ pub unsafe extern "C-unwind" fn MPI_Comm_idup_with_info(
         by_hand::start_duplicate(
             Operation::CommIdupWithInfo,
             comm,
-            Place::c(newcomm),
-            Place::c(request),
+            HandlePtr::c(newcomm),
+            HandlePtr::c(request),
             || pmpi::MPI_Comm_idup_with_info.get()(comm, info, newcomm, request),
         )
     }
@@ -1951,7 +1957,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_idup_with_info(
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Comm_iflush_buffer(comm: Raw<Comm>, request: *mut Request) -> c_int {
     unsafe {
-        meaning::start_plain(Operation::CommIflushBuffer, comm, Place::c(request), || {
+        meaning::start_plain(Operation::CommIflushBuffer, comm, HandlePtr::c(request), || {
             pmpi::MPI_Comm_iflush_buffer.get()(comm, request)
         })
     }
@@ -1960,7 +1966,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_iflush_buffer(comm: Raw<Comm>, request:
 #[cfg(mpi = "MPI_Comm_join")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Comm_join(fd: c_int, intercomm: *mut Comm) -> c_int {
-    unsafe { by_hand::comm_join(Place::c(intercomm), || pmpi::MPI_Comm_join.get()(fd, intercomm)) }
+    unsafe { by_hand::comm_join(HandlePtr::c(intercomm), || pmpi::MPI_Comm_join.get()(fd, intercomm)) }
 }
 
 #[cfg(mpi = "MPI_Comm_set_info")]
@@ -1990,7 +1996,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_spawn(
     array_of_errcodes: *mut c_int,
 ) -> c_int {
     unsafe {
-        by_hand::meet(Operation::CommSpawn, comm, Place::c(intercomm), || {
+        by_hand::meet(Operation::CommSpawn, comm, HandlePtr::c(intercomm), || {
             pmpi::MPI_Comm_spawn.get()(
                 command,
                 argv,
@@ -2019,7 +2025,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_spawn_multiple(
     array_of_errcodes: *mut c_int,
 ) -> c_int {
     unsafe {
-        by_hand::meet(Operation::CommSpawnMultiple, comm, Place::c(intercomm), || {
+        by_hand::meet(Operation::CommSpawnMultiple, comm, HandlePtr::c(intercomm), || {
             pmpi::MPI_Comm_spawn_multiple.get()(
                 count,
                 array_of_commands,
@@ -2044,7 +2050,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_split(
     newcomm: *mut Comm,
 ) -> c_int {
     unsafe {
-        by_hand::create(Operation::CommSplit, comm, Place::c(newcomm), || {
+        by_hand::create(Operation::CommSplit, comm, HandlePtr::c(newcomm), || {
             pmpi::MPI_Comm_split.get()(comm, color, key, newcomm)
         })
     }
@@ -2060,7 +2066,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_split_type(
     newcomm: *mut Comm,
 ) -> c_int {
     unsafe {
-        by_hand::create(Operation::CommSplitType, comm, Place::c(newcomm), || {
+        by_hand::create(Operation::CommSplitType, comm, HandlePtr::c(newcomm), || {
             pmpi::MPI_Comm_split_type.get()(comm, split_type, key, info, newcomm)
         })
     }
@@ -2110,7 +2116,7 @@ pub unsafe extern "C-unwind" fn MPI_Dist_graph_create(
             Operation::DistGraphCreate,
             comm_old,
             reorder,
-            Place::c(comm_dist_graph),
+            HandlePtr::c(comm_dist_graph),
             || {
                 pmpi::MPI_Dist_graph_create.get()(
                     comm_old,
@@ -2147,7 +2153,7 @@ pub unsafe extern "C-unwind" fn MPI_Dist_graph_create_adjacent(
             Operation::DistGraphCreateAdjacent,
             comm_old,
             reorder,
-            Place::c(comm_dist_graph),
+            HandlePtr::c(comm_dist_graph),
             || {
                 pmpi::MPI_Dist_graph_create_adjacent.get()(
                     comm_old,
@@ -2223,7 +2229,7 @@ pub unsafe extern "C-unwind" fn MPI_Exscan_init(
             Operation::ExscanInit,
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
-            Place::c(request),
+            HandlePtr::c(request),
             || pmpi::MPI_Exscan_init.get()(sendbuf, recvbuf, count, datatype, op, comm, info, request),
         )
     }
@@ -2246,7 +2252,7 @@ pub unsafe extern "C-unwind" fn MPI_Exscan_init_c(
             Operation::ExscanInit,
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
-            Place::c(request),
+            HandlePtr::c(request),
             || pmpi::MPI_Exscan_init_c.get()(sendbuf, recvbuf, count, datatype, op, comm, info, request),
         )
     }
@@ -2281,7 +2287,7 @@ pub unsafe extern "C-unwind" fn MPI_Fetch_and_op(
 #[cfg(mpi = "MPI_File_close")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_File_close(fh: *mut File) -> c_int {
-    unsafe { meaning::close_file(Operation::FileClose, Place::c(fh), || pmpi::MPI_File_close.get()(fh)) }
+    unsafe { meaning::close_file(Operation::FileClose, HandlePtr::c(fh), || pmpi::MPI_File_close.get()(fh)) }
 }
 
 #[cfg(mpi = "MPI_File_delete")]
@@ -2316,9 +2322,13 @@ pub unsafe extern "C-unwind" fn MPI_File_iread(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(Operation::FileIread, fh, Block(count, datatype), Place::c(request), || {
-            pmpi::MPI_File_iread.get()(fh, buf, count, datatype, request)
-        })
+        meaning::start_transfer(
+            Operation::FileIread,
+            fh,
+            Block(count, datatype),
+            HandlePtr::c(request),
+            || pmpi::MPI_File_iread.get()(fh, buf, count, datatype, request),
+        )
     }
 }
 
@@ -2332,9 +2342,13 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(Operation::FileIread, fh, Block(count, datatype), Place::c(request), || {
-            pmpi::MPI_File_iread_c.get()(fh, buf, count, datatype, request)
-        })
+        meaning::start_transfer(
+            Operation::FileIread,
+            fh,
+            Block(count, datatype),
+            HandlePtr::c(request),
+            || pmpi::MPI_File_iread_c.get()(fh, buf, count, datatype, request),
+        )
     }
 }
 
@@ -2352,7 +2366,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_all(
             Operation::FileIreadAll,
             fh,
             Block(count, datatype),
-            Place::c(request),
+            HandlePtr::c(request),
             || pmpi::MPI_File_iread_all.get()(fh, buf, count, datatype, request),
         )
     }
@@ -2372,7 +2386,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_all_c(
             Operation::FileIreadAll,
             fh,
             Block(count, datatype),
-            Place::c(request),
+            HandlePtr::c(request),
             || pmpi::MPI_File_iread_all_c.get()(fh, buf, count, datatype, request),
         )
     }
@@ -2389,9 +2403,13 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_at(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(Operation::FileIreadAt, fh, Block(count, datatype), Place::c(request), || {
-            pmpi::MPI_File_iread_at.get()(fh, offset, buf, count, datatype, request)
-        })
+        meaning::start_transfer(
+            Operation::FileIreadAt,
+            fh,
+            Block(count, datatype),
+            HandlePtr::c(request),
+            || pmpi::MPI_File_iread_at.get()(fh, offset, buf, count, datatype, request),
+        )
     }
 }
 
@@ -2406,9 +2424,13 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_at_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(Operation::FileIreadAt, fh, Block(count, datatype), Place::c(request), || {
-            pmpi::MPI_File_iread_at_c.get()(fh, offset, buf, count, datatype, request)
-        })
+        meaning::start_transfer(
+            Operation::FileIreadAt,
+            fh,
+            Block(count, datatype),
+            HandlePtr::c(request),
+            || pmpi::MPI_File_iread_at_c.get()(fh, offset, buf, count, datatype, request),
+        )
     }
 }
 
@@ -2427,7 +2449,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_at_all(
             Operation::FileIreadAtAll,
             fh,
             Block(count, datatype),
-            Place::c(request),
+            HandlePtr::c(request),
             || pmpi::MPI_File_iread_at_all.get()(fh, offset, buf, count, datatype, request),
         )
     }
@@ -2448,7 +2470,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_at_all_c(
             Operation::FileIreadAtAll,
             fh,
             Block(count, datatype),
-            Place::c(request),
+            HandlePtr::c(request),
             || pmpi::MPI_File_iread_at_all_c.get()(fh, offset, buf, count, datatype, request),
         )
     }
@@ -2468,7 +2490,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_shared(
             Operation::FileIreadShared,
             fh,
             Block(count, datatype),
-            Place::c(request),
+            HandlePtr::c(request),
             || pmpi::MPI_File_iread_shared.get()(fh, buf, count, datatype, request),
         )
     }
@@ -2488,7 +2510,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_shared_c(
             Operation::FileIreadShared,
             fh,
             Block(count, datatype),
-            Place::c(request),
+            HandlePtr::c(request),
             || pmpi::MPI_File_iread_shared_c.get()(fh, buf, count, datatype, request),
         )
     }
@@ -2504,9 +2526,13 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(Operation::FileIwrite, fh, Block(count, datatype), Place::c(request), || {
-            pmpi::MPI_File_iwrite.get()(fh, buf, count, datatype, request)
-        })
+        meaning::start_transfer(
+            Operation::FileIwrite,
+            fh,
+            Block(count, datatype),
+            HandlePtr::c(request),
+            || pmpi::MPI_File_iwrite.get()(fh, buf, count, datatype, request),
+        )
     }
 }
 
@@ -2520,9 +2546,13 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(Operation::FileIwrite, fh, Block(count, datatype), Place::c(request), || {
-            pmpi::MPI_File_iwrite_c.get()(fh, buf, count, datatype, request)
-        })
+        meaning::start_transfer(
+            Operation::FileIwrite,
+            fh,
+            Block(count, datatype),
+            HandlePtr::c(request),
+            || pmpi::MPI_File_iwrite_c.get()(fh, buf, count, datatype, request),
+        )
     }
 }
 
@@ -2540,7 +2570,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_all(
             Operation::FileIwriteAll,
             fh,
             Block(count, datatype),
-            Place::c(request),
+            HandlePtr::c(request),
             || pmpi::MPI_File_iwrite_all.get()(fh, buf, count, datatype, request),
         )
     }
@@ -2560,7 +2590,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_all_c(
             Operation::FileIwriteAll,
             fh,
             Block(count, datatype),
-            Place::c(request),
+            HandlePtr::c(request),
             || pmpi::MPI_File_iwrite_all_c.get()(fh, buf, count, datatype, request),
         )
     }
@@ -2581,7 +2611,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_at(
             Operation::FileIwriteAt,
             fh,
             Block(count, datatype),
-            Place::c(request),
+            HandlePtr::c(request),
             || pmpi::MPI_File_iwrite_at.get()(fh, offset, buf, count, datatype, request),
         )
     }
@@ -2602,7 +2632,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_at_c(
             Operation::FileIwriteAt,
             fh,
             Block(count, datatype),
-            Place::c(request),
+            HandlePtr::c(request),
             || pmpi::MPI_File_iwrite_at_c.get()(fh, offset, buf, count, datatype, request),
         )
     }
@@ -2623,7 +2653,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_at_all(
             Operation::FileIwriteAtAll,
             fh,
             Block(count, datatype),
-            Place::c(request),
+            HandlePtr::c(request),
             || pmpi::MPI_File_iwrite_at_all.get()(fh, offset, buf, count, datatype, request),
         )
     }
@@ -2644,7 +2674,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_at_all_c(
             Operation::FileIwriteAtAll,
             fh,
             Block(count, datatype),
-            Place::c(request),
+            HandlePtr::c(request),
             || pmpi::MPI_File_iwrite_at_all_c.get()(fh, offset, buf, count, datatype, request),
         )
     }
@@ -2664,7 +2694,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_shared(
             Operation::FileIwriteShared,
             fh,
             Block(count, datatype),
-            Place::c(request),
+            HandlePtr::c(request),
             || pmpi::MPI_File_iwrite_shared.get()(fh, buf, count, datatype, request),
         )
     }
@@ -2684,7 +2714,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_shared_c(
             Operation::FileIwriteShared,
             fh,
             Block(count, datatype),
-            Place::c(request),
+            HandlePtr::c(request),
             || pmpi::MPI_File_iwrite_shared_c.get()(fh, buf, count, datatype, request),
         )
     }
@@ -2700,7 +2730,7 @@ pub unsafe extern "C-unwind" fn MPI_File_open(
     fh: *mut File,
 ) -> c_int {
     unsafe {
-        meaning::open_file(Operation::FileOpen, comm, Place::c(fh), || {
+        meaning::open_file(Operation::FileOpen, comm, HandlePtr::c(fh), || {
             pmpi::MPI_File_open.get()(comm, filename, amode, info, fh)
         })
     }
@@ -3510,7 +3540,7 @@ pub unsafe extern "C-unwind" fn MPI_Gather_init(
             |comm| {
                 volume::gather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
             },
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Gather_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request,
@@ -3541,7 +3571,7 @@ pub unsafe extern "C-unwind" fn MPI_Gather_init_c(
             |comm| {
                 volume::gather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
             },
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Gather_init_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request,
@@ -3631,7 +3661,7 @@ pub unsafe extern "C-unwind" fn MPI_Gatherv_init(
             |comm| {
                 volume::gather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype), root)
             },
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Gatherv_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info,
@@ -3664,7 +3694,7 @@ pub unsafe extern "C-unwind" fn MPI_Gatherv_init_c(
             |comm| {
                 volume::gather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype), root)
             },
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Gatherv_init_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info,
@@ -3830,7 +3860,7 @@ pub unsafe extern "C-unwind" fn MPI_Graph_create(
     comm_graph: *mut Comm,
 ) -> c_int {
     unsafe {
-        by_hand::create_in_order(Operation::GraphCreate, comm_old, reorder, Place::c(comm_graph), || {
+        by_hand::create_in_order(Operation::GraphCreate, comm_old, reorder, HandlePtr::c(comm_graph), || {
             pmpi::MPI_Graph_create.get()(comm_old, nnodes, index, edges, reorder, comm_graph)
         })
     }
@@ -3868,7 +3898,7 @@ pub unsafe extern "C-unwind" fn MPI_Grequest_start(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_on_process(Operation::GrequestStart, Place::c(request), || {
+        meaning::start_on_process(Operation::GrequestStart, HandlePtr::c(request), || {
             pmpi::MPI_Grequest_start.get()(query_fn, free_fn, cancel_fn, extra_state, request)
         })
     }
@@ -3891,7 +3921,7 @@ pub unsafe extern "C-unwind" fn MPI_Iallgather(
             Operation::Iallgather,
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Iallgather.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request,
@@ -3918,7 +3948,7 @@ pub unsafe extern "C-unwind" fn MPI_Iallgather_c(
             Operation::Iallgather,
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Iallgather_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request,
@@ -3946,7 +3976,7 @@ pub unsafe extern "C-unwind" fn MPI_Iallgatherv(
             Operation::Iallgatherv,
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype)),
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Iallgatherv.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request,
@@ -3974,7 +4004,7 @@ pub unsafe extern "C-unwind" fn MPI_Iallgatherv_c(
             Operation::Iallgatherv,
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype)),
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Iallgatherv_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request,
@@ -4000,7 +4030,7 @@ pub unsafe extern "C-unwind" fn MPI_Iallreduce(
             Operation::Iallreduce,
             comm,
             |comm| volume::every_process(comm, Block(count, datatype)),
-            Place::c(request),
+            HandlePtr::c(request),
             || pmpi::MPI_Iallreduce.get()(sendbuf, recvbuf, count, datatype, op, comm, request),
         )
     }
@@ -4022,7 +4052,7 @@ pub unsafe extern "C-unwind" fn MPI_Iallreduce_c(
             Operation::Iallreduce,
             comm,
             |comm| volume::every_process(comm, Block(count, datatype)),
-            Place::c(request),
+            HandlePtr::c(request),
             || pmpi::MPI_Iallreduce_c.get()(sendbuf, recvbuf, count, datatype, op, comm, request),
         )
     }
@@ -4045,7 +4075,7 @@ pub unsafe extern "C-unwind" fn MPI_Ialltoall(
             Operation::Ialltoall,
             comm,
             |comm| volume::alltoall(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Ialltoall.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request,
@@ -4072,7 +4102,7 @@ pub unsafe extern "C-unwind" fn MPI_Ialltoall_c(
             Operation::Ialltoall,
             comm,
             |comm| volume::alltoall(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Ialltoall_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request,
@@ -4103,7 +4133,7 @@ pub unsafe extern "C-unwind" fn MPI_Ialltoallv(
             |comm| {
                 volume::alltoall(comm, sendbuf, Blocks(sendcounts, sendtype), Blocks(recvcounts, recvtype))
             },
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Ialltoallv.get()(
                     sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
@@ -4135,7 +4165,7 @@ pub unsafe extern "C-unwind" fn MPI_Ialltoallv_c(
             |comm| {
                 volume::alltoall(comm, sendbuf, Blocks(sendcounts, sendtype), Blocks(recvcounts, recvtype))
             },
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Ialltoallv_c.get()(
                     sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
@@ -4168,11 +4198,11 @@ pub unsafe extern "C-unwind" fn MPI_Ialltoallw(
                 volume::alltoall(
                     comm,
                     sendbuf,
-                    TypedBlocks(sendcounts, Place::c(sendtypes)),
-                    TypedBlocks(recvcounts, Place::c(recvtypes)),
+                    TypedBlocks(sendcounts, HandlePtr::c(sendtypes)),
+                    TypedBlocks(recvcounts, HandlePtr::c(recvtypes)),
                 )
             },
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Ialltoallw.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
@@ -4205,11 +4235,11 @@ pub unsafe extern "C-unwind" fn MPI_Ialltoallw_c(
                 volume::alltoall(
                     comm,
                     sendbuf,
-                    TypedBlocks(sendcounts, Place::c(sendtypes)),
-                    TypedBlocks(recvcounts, Place::c(recvtypes)),
+                    TypedBlocks(sendcounts, HandlePtr::c(sendtypes)),
+                    TypedBlocks(recvcounts, HandlePtr::c(recvtypes)),
                 )
             },
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Ialltoallw_c.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
@@ -4228,7 +4258,7 @@ pub unsafe extern "C-unwind" fn MPI_Ibarrier(comm: Raw<Comm>, request: *mut Requ
             Operation::Ibarrier,
             comm,
             |comm| volume::nothing(comm),
-            Place::c(request),
+            HandlePtr::c(request),
             || pmpi::MPI_Ibarrier.get()(comm, request),
         )
     }
@@ -4249,7 +4279,7 @@ pub unsafe extern "C-unwind" fn MPI_Ibcast(
             Operation::Ibcast,
             comm,
             |comm| volume::broadcast(comm, Block(count, datatype), root),
-            Place::c(request),
+            HandlePtr::c(request),
             || pmpi::MPI_Ibcast.get()(buffer, count, datatype, root, comm, request),
         )
     }
@@ -4270,7 +4300,7 @@ pub unsafe extern "C-unwind" fn MPI_Ibcast_c(
             Operation::Ibcast,
             comm,
             |comm| volume::broadcast(comm, Block(count, datatype), root),
-            Place::c(request),
+            HandlePtr::c(request),
             || pmpi::MPI_Ibcast_c.get()(buffer, count, datatype, root, comm, request),
         )
     }
@@ -4288,9 +4318,14 @@ pub unsafe extern "C-unwind" fn MPI_Ibsend(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_send(Operation::Ibsend, comm, dest, Block(count, datatype), Place::c(request), || {
-            pmpi::MPI_Ibsend.get()(buf, count, datatype, dest, tag, comm, request)
-        })
+        meaning::start_send(
+            Operation::Ibsend,
+            comm,
+            dest,
+            Block(count, datatype),
+            HandlePtr::c(request),
+            || pmpi::MPI_Ibsend.get()(buf, count, datatype, dest, tag, comm, request),
+        )
     }
 }
 
@@ -4306,9 +4341,14 @@ pub unsafe extern "C-unwind" fn MPI_Ibsend_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_send(Operation::Ibsend, comm, dest, Block(count, datatype), Place::c(request), || {
-            pmpi::MPI_Ibsend_c.get()(buf, count, datatype, dest, tag, comm, request)
-        })
+        meaning::start_send(
+            Operation::Ibsend,
+            comm,
+            dest,
+            Block(count, datatype),
+            HandlePtr::c(request),
+            || pmpi::MPI_Ibsend_c.get()(buf, count, datatype, dest, tag, comm, request),
+        )
     }
 }
 
@@ -4328,7 +4368,7 @@ pub unsafe extern "C-unwind" fn MPI_Iexscan(
             Operation::Iexscan,
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
-            Place::c(request),
+            HandlePtr::c(request),
             || pmpi::MPI_Iexscan.get()(sendbuf, recvbuf, count, datatype, op, comm, request),
         )
     }
@@ -4350,7 +4390,7 @@ pub unsafe extern "C-unwind" fn MPI_Iexscan_c(
             Operation::Iexscan,
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
-            Place::c(request),
+            HandlePtr::c(request),
             || pmpi::MPI_Iexscan_c.get()(sendbuf, recvbuf, count, datatype, op, comm, request),
         )
     }
@@ -4376,7 +4416,7 @@ pub unsafe extern "C-unwind" fn MPI_Igather(
             |comm| {
                 volume::gather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
             },
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Igather.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request,
@@ -4406,7 +4446,7 @@ pub unsafe extern "C-unwind" fn MPI_Igather_c(
             |comm| {
                 volume::gather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
             },
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Igather_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request,
@@ -4437,7 +4477,7 @@ pub unsafe extern "C-unwind" fn MPI_Igatherv(
             |comm| {
                 volume::gather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype), root)
             },
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Igatherv.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request,
@@ -4468,7 +4508,7 @@ pub unsafe extern "C-unwind" fn MPI_Igatherv_c(
             |comm| {
                 volume::gather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype), root)
             },
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Igatherv_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request,
@@ -4489,7 +4529,7 @@ pub unsafe extern "C-unwind" fn MPI_Improbe(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::immediate_matched_probe(Operation::Improbe, comm, flag, Place::c(message), || {
+        meaning::immediate_matched_probe(Operation::Improbe, comm, flag, HandlePtr::c(message), || {
             pmpi::MPI_Improbe.get()(source, tag, comm, flag, message, status)
         })
     }
@@ -4507,9 +4547,9 @@ pub unsafe extern "C-unwind" fn MPI_Imrecv(
     unsafe {
         meaning::start_receive_matched(
             Operation::Imrecv,
-            Place::c(message),
+            HandlePtr::c(message),
             Block(count, datatype),
-            Place::c(request),
+            HandlePtr::c(request),
             || pmpi::MPI_Imrecv.get()(buf, count, datatype, message, request),
         )
     }
@@ -4527,9 +4567,9 @@ pub unsafe extern "C-unwind" fn MPI_Imrecv_c(
     unsafe {
         meaning::start_receive_matched(
             Operation::Imrecv,
-            Place::c(message),
+            HandlePtr::c(message),
             Block(count, datatype),
-            Place::c(request),
+            HandlePtr::c(request),
             || pmpi::MPI_Imrecv_c.get()(buf, count, datatype, message, request),
         )
     }
@@ -4552,7 +4592,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_allgather(
             Operation::IneighborAllgather,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Ineighbor_allgather.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request,
@@ -4579,7 +4619,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_allgather_c(
             Operation::IneighborAllgather,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Ineighbor_allgather_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request,
@@ -4607,7 +4647,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_allgatherv(
             Operation::IneighborAllgatherv,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Ineighbor_allgatherv.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request,
@@ -4635,7 +4675,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_allgatherv_c(
             Operation::IneighborAllgatherv,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Ineighbor_allgatherv_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request,
@@ -4662,7 +4702,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_alltoall(
             Operation::IneighborAlltoall,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Ineighbor_alltoall.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request,
@@ -4689,7 +4729,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_alltoall_c(
             Operation::IneighborAlltoall,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Ineighbor_alltoall_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request,
@@ -4718,7 +4758,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_alltoallv(
             Operation::IneighborAlltoallv,
             comm,
             |comm| volume::neighbours(comm, Blocks(sendcounts, sendtype)),
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Ineighbor_alltoallv.get()(
                     sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
@@ -4748,7 +4788,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_alltoallv_c(
             Operation::IneighborAlltoallv,
             comm,
             |comm| volume::neighbours(comm, Blocks(sendcounts, sendtype)),
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Ineighbor_alltoallv_c.get()(
                     sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
@@ -4777,8 +4817,8 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_alltoallw(
         meaning::start_collective(
             Operation::IneighborAlltoallw,
             comm,
-            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, Place::c(sendtypes))),
-            Place::c(request),
+            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, HandlePtr::c(sendtypes))),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Ineighbor_alltoallw.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
@@ -4807,8 +4847,8 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_alltoallw_c(
         meaning::start_collective(
             Operation::IneighborAlltoallw,
             comm,
-            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, Place::c(sendtypes))),
-            Place::c(request),
+            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, HandlePtr::c(sendtypes))),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Ineighbor_alltoallw_c.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
@@ -4847,7 +4887,7 @@ pub unsafe extern "C-unwind" fn MPI_Intercomm_create(
     newintercomm: *mut Comm,
 ) -> c_int {
     unsafe {
-        by_hand::intercomm_create(local_comm, tag, Place::c(newintercomm), || {
+        by_hand::intercomm_create(local_comm, tag, HandlePtr::c(newintercomm), || {
             pmpi::MPI_Intercomm_create.get()(
                 local_comm,
                 local_leader,
@@ -4876,7 +4916,7 @@ pub unsafe extern "C-unwind" fn MPI_Intercomm_create_from_groups(
         by_hand::create_from_group(
             Operation::IntercommCreateFromGroups,
             Text::c(stringtag),
-            Place::c(newintercomm),
+            HandlePtr::c(newintercomm),
             || {
                 pmpi::MPI_Intercomm_create_from_groups.get()(
                     local_group,
@@ -4901,7 +4941,7 @@ pub unsafe extern "C-unwind" fn MPI_Intercomm_merge(
     newintracomm: *mut Comm,
 ) -> c_int {
     unsafe {
-        by_hand::create(Operation::IntercommMerge, intercomm, Place::c(newintracomm), || {
+        by_hand::create(Operation::IntercommMerge, intercomm, HandlePtr::c(newintracomm), || {
             pmpi::MPI_Intercomm_merge.get()(intercomm, high, newintracomm)
         })
     }
@@ -4938,7 +4978,7 @@ pub unsafe extern "C-unwind" fn MPI_Irecv(
             comm,
             source,
             Block(count, datatype),
-            Place::c(request),
+            HandlePtr::c(request),
             || pmpi::MPI_Irecv.get()(buf, count, datatype, source, tag, comm, request),
         )
     }
@@ -4961,7 +5001,7 @@ pub unsafe extern "C-unwind" fn MPI_Irecv_c(
             comm,
             source,
             Block(count, datatype),
-            Place::c(request),
+            HandlePtr::c(request),
             || pmpi::MPI_Irecv_c.get()(buf, count, datatype, source, tag, comm, request),
         )
     }
@@ -4984,7 +5024,7 @@ pub unsafe extern "C-unwind" fn MPI_Ireduce(
             Operation::Ireduce,
             comm,
             |comm| volume::reduce(comm, Block(count, datatype), root),
-            Place::c(request),
+            HandlePtr::c(request),
             || pmpi::MPI_Ireduce.get()(sendbuf, recvbuf, count, datatype, op, root, comm, request),
         )
     }
@@ -5007,7 +5047,7 @@ pub unsafe extern "C-unwind" fn MPI_Ireduce_c(
             Operation::Ireduce,
             comm,
             |comm| volume::reduce(comm, Block(count, datatype), root),
-            Place::c(request),
+            HandlePtr::c(request),
             || pmpi::MPI_Ireduce_c.get()(sendbuf, recvbuf, count, datatype, op, root, comm, request),
         )
     }
@@ -5029,7 +5069,7 @@ pub unsafe extern "C-unwind" fn MPI_Ireduce_scatter(
             Operation::IreduceScatter,
             comm,
             |comm| volume::own_block(comm, Blocks(recvcounts, datatype)),
-            Place::c(request),
+            HandlePtr::c(request),
             || pmpi::MPI_Ireduce_scatter.get()(sendbuf, recvbuf, recvcounts, datatype, op, comm, request),
         )
     }
@@ -5051,7 +5091,7 @@ pub unsafe extern "C-unwind" fn MPI_Ireduce_scatter_c(
             Operation::IreduceScatter,
             comm,
             |comm| volume::own_block(comm, Blocks(recvcounts, datatype)),
-            Place::c(request),
+            HandlePtr::c(request),
             || pmpi::MPI_Ireduce_scatter_c.get()(sendbuf, recvbuf, recvcounts, datatype, op, comm, request),
         )
     }
@@ -5073,7 +5113,7 @@ pub unsafe extern "C-unwind" fn MPI_Ireduce_scatter_block(
             Operation::IreduceScatterBlock,
             comm,
             |comm| volume::every_process(comm, Block(recvcount, datatype)),
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Ireduce_scatter_block.get()(
                     sendbuf, recvbuf, recvcount, datatype, op, comm, request,
@@ -5099,7 +5139,7 @@ pub unsafe extern "C-unwind" fn MPI_Ireduce_scatter_block_c(
             Operation::IreduceScatterBlock,
             comm,
             |comm| volume::every_process(comm, Block(recvcount, datatype)),
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Ireduce_scatter_block_c.get()(
                     sendbuf, recvbuf, recvcount, datatype, op, comm, request,
@@ -5121,9 +5161,14 @@ pub unsafe extern "C-unwind" fn MPI_Irsend(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_send(Operation::Irsend, comm, dest, Block(count, datatype), Place::c(request), || {
-            pmpi::MPI_Irsend.get()(buf, count, datatype, dest, tag, comm, request)
-        })
+        meaning::start_send(
+            Operation::Irsend,
+            comm,
+            dest,
+            Block(count, datatype),
+            HandlePtr::c(request),
+            || pmpi::MPI_Irsend.get()(buf, count, datatype, dest, tag, comm, request),
+        )
     }
 }
 
@@ -5139,9 +5184,14 @@ pub unsafe extern "C-unwind" fn MPI_Irsend_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_send(Operation::Irsend, comm, dest, Block(count, datatype), Place::c(request), || {
-            pmpi::MPI_Irsend_c.get()(buf, count, datatype, dest, tag, comm, request)
-        })
+        meaning::start_send(
+            Operation::Irsend,
+            comm,
+            dest,
+            Block(count, datatype),
+            HandlePtr::c(request),
+            || pmpi::MPI_Irsend_c.get()(buf, count, datatype, dest, tag, comm, request),
+        )
     }
 }
 
@@ -5161,7 +5211,7 @@ pub unsafe extern "C-unwind" fn MPI_Iscan(
             Operation::Iscan,
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
-            Place::c(request),
+            HandlePtr::c(request),
             || pmpi::MPI_Iscan.get()(sendbuf, recvbuf, count, datatype, op, comm, request),
         )
     }
@@ -5183,7 +5233,7 @@ pub unsafe extern "C-unwind" fn MPI_Iscan_c(
             Operation::Iscan,
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
-            Place::c(request),
+            HandlePtr::c(request),
             || pmpi::MPI_Iscan_c.get()(sendbuf, recvbuf, count, datatype, op, comm, request),
         )
     }
@@ -5209,7 +5259,7 @@ pub unsafe extern "C-unwind" fn MPI_Iscatter(
             |comm| {
                 volume::scatter(comm, recvbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
             },
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Iscatter.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request,
@@ -5239,7 +5289,7 @@ pub unsafe extern "C-unwind" fn MPI_Iscatter_c(
             |comm| {
                 volume::scatter(comm, recvbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
             },
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Iscatter_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request,
@@ -5270,7 +5320,7 @@ pub unsafe extern "C-unwind" fn MPI_Iscatterv(
             |comm| {
                 volume::scatter(comm, recvbuf, Blocks(sendcounts, sendtype), Block(recvcount, recvtype), root)
             },
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Iscatterv.get()(
                     sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request,
@@ -5301,7 +5351,7 @@ pub unsafe extern "C-unwind" fn MPI_Iscatterv_c(
             |comm| {
                 volume::scatter(comm, recvbuf, Blocks(sendcounts, sendtype), Block(recvcount, recvtype), root)
             },
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Iscatterv_c.get()(
                     sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request,
@@ -5323,9 +5373,14 @@ pub unsafe extern "C-unwind" fn MPI_Isend(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_send(Operation::Isend, comm, dest, Block(count, datatype), Place::c(request), || {
-            pmpi::MPI_Isend.get()(buf, count, datatype, dest, tag, comm, request)
-        })
+        meaning::start_send(
+            Operation::Isend,
+            comm,
+            dest,
+            Block(count, datatype),
+            HandlePtr::c(request),
+            || pmpi::MPI_Isend.get()(buf, count, datatype, dest, tag, comm, request),
+        )
     }
 }
 
@@ -5341,9 +5396,14 @@ pub unsafe extern "C-unwind" fn MPI_Isend_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_send(Operation::Isend, comm, dest, Block(count, datatype), Place::c(request), || {
-            pmpi::MPI_Isend_c.get()(buf, count, datatype, dest, tag, comm, request)
-        })
+        meaning::start_send(
+            Operation::Isend,
+            comm,
+            dest,
+            Block(count, datatype),
+            HandlePtr::c(request),
+            || pmpi::MPI_Isend_c.get()(buf, count, datatype, dest, tag, comm, request),
+        )
     }
 }
 
@@ -5371,7 +5431,7 @@ pub unsafe extern "C-unwind" fn MPI_Isendrecv(
             Block(sendcount, sendtype),
             source,
             Block(recvcount, recvtype),
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Isendrecv.get()(
                     sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source,
@@ -5406,7 +5466,7 @@ pub unsafe extern "C-unwind" fn MPI_Isendrecv_c(
             Block(sendcount, sendtype),
             source,
             Block(recvcount, recvtype),
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Isendrecv_c.get()(
                     sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source,
@@ -5438,7 +5498,7 @@ pub unsafe extern "C-unwind" fn MPI_Isendrecv_replace(
             Block(count, datatype),
             source,
             Block(count, datatype),
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Isendrecv_replace.get()(
                     buf, count, datatype, dest, sendtag, source, recvtag, comm, request,
@@ -5469,7 +5529,7 @@ pub unsafe extern "C-unwind" fn MPI_Isendrecv_replace_c(
             Block(count, datatype),
             source,
             Block(count, datatype),
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Isendrecv_replace_c.get()(
                     buf, count, datatype, dest, sendtag, source, recvtag, comm, request,
@@ -5491,9 +5551,14 @@ pub unsafe extern "C-unwind" fn MPI_Issend(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_send(Operation::Issend, comm, dest, Block(count, datatype), Place::c(request), || {
-            pmpi::MPI_Issend.get()(buf, count, datatype, dest, tag, comm, request)
-        })
+        meaning::start_send(
+            Operation::Issend,
+            comm,
+            dest,
+            Block(count, datatype),
+            HandlePtr::c(request),
+            || pmpi::MPI_Issend.get()(buf, count, datatype, dest, tag, comm, request),
+        )
     }
 }
 
@@ -5509,9 +5574,14 @@ pub unsafe extern "C-unwind" fn MPI_Issend_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_send(Operation::Issend, comm, dest, Block(count, datatype), Place::c(request), || {
-            pmpi::MPI_Issend_c.get()(buf, count, datatype, dest, tag, comm, request)
-        })
+        meaning::start_send(
+            Operation::Issend,
+            comm,
+            dest,
+            Block(count, datatype),
+            HandlePtr::c(request),
+            || pmpi::MPI_Issend_c.get()(buf, count, datatype, dest, tag, comm, request),
+        )
     }
 }
 
@@ -5525,7 +5595,7 @@ pub unsafe extern "C-unwind" fn MPI_Mprobe(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::matched_probe(Operation::Mprobe, comm, Place::c(message), || {
+        meaning::matched_probe(Operation::Mprobe, comm, HandlePtr::c(message), || {
             pmpi::MPI_Mprobe.get()(source, tag, comm, message, status)
         })
     }
@@ -5541,7 +5611,7 @@ pub unsafe extern "C-unwind" fn MPI_Mrecv(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::receive_matched(Operation::Mrecv, Place::c(message), status, |status| {
+        meaning::receive_matched(Operation::Mrecv, HandlePtr::c(message), status, |status| {
             pmpi::MPI_Mrecv.get()(buf, count, datatype, message, status)
         })
     }
@@ -5557,7 +5627,7 @@ pub unsafe extern "C-unwind" fn MPI_Mrecv_c(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::receive_matched(Operation::Mrecv, Place::c(message), status, |status| {
+        meaning::receive_matched(Operation::Mrecv, HandlePtr::c(message), status, |status| {
             pmpi::MPI_Mrecv_c.get()(buf, count, datatype, message, status)
         })
     }
@@ -5631,7 +5701,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_allgather_init(
             Operation::NeighborAllgatherInit,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Neighbor_allgather_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
@@ -5659,7 +5729,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_allgather_init_c(
             Operation::NeighborAllgatherInit,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Neighbor_allgather_init_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
@@ -5740,7 +5810,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_allgatherv_init(
             Operation::NeighborAllgathervInit,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Neighbor_allgatherv_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request,
@@ -5769,7 +5839,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_allgatherv_init_c(
             Operation::NeighborAllgathervInit,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Neighbor_allgatherv_init_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request,
@@ -5847,7 +5917,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoall_init(
             Operation::NeighborAlltoallInit,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Neighbor_alltoall_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
@@ -5875,7 +5945,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoall_init_c(
             Operation::NeighborAlltoallInit,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Neighbor_alltoall_init_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request,
@@ -5959,7 +6029,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallv_init(
             Operation::NeighborAlltoallvInit,
             comm,
             |comm| volume::neighbours(comm, Blocks(sendcounts, sendtype)),
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Neighbor_alltoallv_init.get()(
                     sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
@@ -5990,7 +6060,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallv_init_c(
             Operation::NeighborAlltoallvInit,
             comm,
             |comm| volume::neighbours(comm, Blocks(sendcounts, sendtype)),
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Neighbor_alltoallv_init_c.get()(
                     sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
@@ -6018,7 +6088,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallw(
         meaning::collective(
             Operation::NeighborAlltoallw,
             comm,
-            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, Place::c(sendtypes))),
+            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, HandlePtr::c(sendtypes))),
             || {
                 pmpi::MPI_Neighbor_alltoallw.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
@@ -6045,7 +6115,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallw_c(
         meaning::collective(
             Operation::NeighborAlltoallw,
             comm,
-            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, Place::c(sendtypes))),
+            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, HandlePtr::c(sendtypes))),
             || {
                 pmpi::MPI_Neighbor_alltoallw_c.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
@@ -6074,8 +6144,8 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallw_init(
         meaning::prepare_collective(
             Operation::NeighborAlltoallwInit,
             comm,
-            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, Place::c(sendtypes))),
-            Place::c(request),
+            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, HandlePtr::c(sendtypes))),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Neighbor_alltoallw_init.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
@@ -6105,8 +6175,8 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallw_init_c(
         meaning::prepare_collective(
             Operation::NeighborAlltoallwInit,
             comm,
-            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, Place::c(sendtypes))),
-            Place::c(request),
+            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, HandlePtr::c(sendtypes))),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Neighbor_alltoallw_init_c.get()(
                     sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
@@ -6191,7 +6261,7 @@ pub unsafe extern "C-unwind" fn MPI_Precv_init(
             source,
             partitions,
             Block(count, datatype),
-            Place::c(request),
+            HandlePtr::c(request),
             || pmpi::MPI_Precv_init.get()(buf, partitions, count, datatype, source, tag, comm, info, request),
         )
     }
@@ -6228,7 +6298,7 @@ pub unsafe extern "C-unwind" fn MPI_Psend_init(
             dest,
             partitions,
             Block(count, datatype),
-            Place::c(request),
+            HandlePtr::c(request),
             || pmpi::MPI_Psend_init.get()(buf, partitions, count, datatype, dest, tag, comm, info, request),
         )
     }
@@ -6310,7 +6380,7 @@ pub unsafe extern "C-unwind" fn MPI_Raccumulate(
             win,
             target_rank,
             Block(origin_count, origin_datatype),
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Raccumulate.get()(
                     origin_addr,
@@ -6349,7 +6419,7 @@ pub unsafe extern "C-unwind" fn MPI_Raccumulate_c(
             win,
             target_rank,
             Block(origin_count, origin_datatype),
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Raccumulate_c.get()(
                     origin_addr,
@@ -6421,7 +6491,7 @@ pub unsafe extern "C-unwind" fn MPI_Recv_init(
             comm,
             source,
             Block(count, datatype),
-            Place::c(request),
+            HandlePtr::c(request),
             || pmpi::MPI_Recv_init.get()(buf, count, datatype, source, tag, comm, request),
         )
     }
@@ -6444,7 +6514,7 @@ pub unsafe extern "C-unwind" fn MPI_Recv_init_c(
             comm,
             source,
             Block(count, datatype),
-            Place::c(request),
+            HandlePtr::c(request),
             || pmpi::MPI_Recv_init_c.get()(buf, count, datatype, source, tag, comm, request),
         )
     }
@@ -6510,7 +6580,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_init(
             Operation::ReduceInit,
             comm,
             |comm| volume::reduce(comm, Block(count, datatype), root),
-            Place::c(request),
+            HandlePtr::c(request),
             || pmpi::MPI_Reduce_init.get()(sendbuf, recvbuf, count, datatype, op, root, comm, info, request),
         )
     }
@@ -6534,7 +6604,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_init_c(
             Operation::ReduceInit,
             comm,
             |comm| volume::reduce(comm, Block(count, datatype), root),
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Reduce_init_c.get()(
                     sendbuf, recvbuf, count, datatype, op, root, comm, info, request,
@@ -6641,7 +6711,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_scatter_block_init(
             Operation::ReduceScatterBlockInit,
             comm,
             |comm| volume::every_process(comm, Block(recvcount, datatype)),
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Reduce_scatter_block_init.get()(
                     sendbuf, recvbuf, recvcount, datatype, op, comm, info, request,
@@ -6668,7 +6738,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_scatter_block_init_c(
             Operation::ReduceScatterBlockInit,
             comm,
             |comm| volume::every_process(comm, Block(recvcount, datatype)),
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Reduce_scatter_block_init_c.get()(
                     sendbuf, recvbuf, recvcount, datatype, op, comm, info, request,
@@ -6695,7 +6765,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_scatter_init(
             Operation::ReduceScatterInit,
             comm,
             |comm| volume::own_block(comm, Blocks(recvcounts, datatype)),
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Reduce_scatter_init.get()(
                     sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request,
@@ -6722,7 +6792,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_scatter_init_c(
             Operation::ReduceScatterInit,
             comm,
             |comm| volume::own_block(comm, Blocks(recvcounts, datatype)),
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Reduce_scatter_init_c.get()(
                     sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request,
@@ -6735,7 +6805,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_scatter_init_c(
 #[cfg(mpi = "MPI_Request_free")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Request_free(request: *mut Request) -> c_int {
-    unsafe { by_hand::request_free(Place::c(request), || pmpi::MPI_Request_free.get()(request)) }
+    unsafe { by_hand::request_free(HandlePtr::c(request), || pmpi::MPI_Request_free.get()(request)) }
 }
 
 #[cfg(mpi = "MPI_Request_get_status")]
@@ -6761,7 +6831,7 @@ pub unsafe extern "C-unwind" fn MPI_Request_get_status_all(
     array_of_statuses: *mut Status,
 ) -> c_int {
     unsafe {
-        by_hand::look_at_many(Operation::RequestGetStatusAll, count, Place::c(array_of_requests), || {
+        by_hand::look_at_many(Operation::RequestGetStatusAll, count, HandlePtr::c(array_of_requests), || {
             pmpi::MPI_Request_get_status_all.get()(count, array_of_requests, flag, array_of_statuses)
         })
     }
@@ -6777,7 +6847,7 @@ pub unsafe extern "C-unwind" fn MPI_Request_get_status_any(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        by_hand::look_at_many(Operation::RequestGetStatusAny, count, Place::c(array_of_requests), || {
+        by_hand::look_at_many(Operation::RequestGetStatusAny, count, HandlePtr::c(array_of_requests), || {
             pmpi::MPI_Request_get_status_any.get()(count, array_of_requests, index, flag, status)
         })
     }
@@ -6793,15 +6863,20 @@ pub unsafe extern "C-unwind" fn MPI_Request_get_status_some(
     array_of_statuses: *mut Status,
 ) -> c_int {
     unsafe {
-        by_hand::look_at_many(Operation::RequestGetStatusSome, incount, Place::c(array_of_requests), || {
-            pmpi::MPI_Request_get_status_some.get()(
-                incount,
-                array_of_requests,
-                outcount,
-                array_of_indices,
-                array_of_statuses,
-            )
-        })
+        by_hand::look_at_many(
+            Operation::RequestGetStatusSome,
+            incount,
+            HandlePtr::c(array_of_requests),
+            || {
+                pmpi::MPI_Request_get_status_some.get()(
+                    incount,
+                    array_of_requests,
+                    outcount,
+                    array_of_indices,
+                    array_of_statuses,
+                )
+            },
+        )
     }
 }
 
@@ -6824,7 +6899,7 @@ pub unsafe extern "C-unwind" fn MPI_Rget(
             win,
             target_rank,
             Block(origin_count, origin_datatype),
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Rget.get()(
                     origin_addr,
@@ -6861,7 +6936,7 @@ pub unsafe extern "C-unwind" fn MPI_Rget_c(
             win,
             target_rank,
             Block(origin_count, origin_datatype),
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Rget_c.get()(
                     origin_addr,
@@ -6904,7 +6979,7 @@ pub unsafe extern "C-unwind" fn MPI_Rget_accumulate(
             op,
             Block(origin_count, origin_datatype),
             Block(result_count, result_datatype),
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Rget_accumulate.get()(
                     origin_addr,
@@ -6951,7 +7026,7 @@ pub unsafe extern "C-unwind" fn MPI_Rget_accumulate_c(
             op,
             Block(origin_count, origin_datatype),
             Block(result_count, result_datatype),
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Rget_accumulate_c.get()(
                     origin_addr,
@@ -6992,7 +7067,7 @@ pub unsafe extern "C-unwind" fn MPI_Rput(
             win,
             target_rank,
             Block(origin_count, origin_datatype),
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Rput.get()(
                     origin_addr,
@@ -7029,7 +7104,7 @@ pub unsafe extern "C-unwind" fn MPI_Rput_c(
             win,
             target_rank,
             Block(origin_count, origin_datatype),
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Rput_c.get()(
                     origin_addr,
@@ -7098,7 +7173,7 @@ pub unsafe extern "C-unwind" fn MPI_Rsend_init(
             comm,
             dest,
             Block(count, datatype),
-            Place::c(request),
+            HandlePtr::c(request),
             || pmpi::MPI_Rsend_init.get()(buf, count, datatype, dest, tag, comm, request),
         )
     }
@@ -7121,7 +7196,7 @@ pub unsafe extern "C-unwind" fn MPI_Rsend_init_c(
             comm,
             dest,
             Block(count, datatype),
-            Place::c(request),
+            HandlePtr::c(request),
             || pmpi::MPI_Rsend_init_c.get()(buf, count, datatype, dest, tag, comm, request),
         )
     }
@@ -7184,7 +7259,7 @@ pub unsafe extern "C-unwind" fn MPI_Scan_init(
             Operation::ScanInit,
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
-            Place::c(request),
+            HandlePtr::c(request),
             || pmpi::MPI_Scan_init.get()(sendbuf, recvbuf, count, datatype, op, comm, info, request),
         )
     }
@@ -7207,7 +7282,7 @@ pub unsafe extern "C-unwind" fn MPI_Scan_init_c(
             Operation::ScanInit,
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
-            Place::c(request),
+            HandlePtr::c(request),
             || pmpi::MPI_Scan_init_c.get()(sendbuf, recvbuf, count, datatype, op, comm, info, request),
         )
     }
@@ -7290,7 +7365,7 @@ pub unsafe extern "C-unwind" fn MPI_Scatter_init(
             |comm| {
                 volume::scatter(comm, recvbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
             },
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Scatter_init.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request,
@@ -7321,7 +7396,7 @@ pub unsafe extern "C-unwind" fn MPI_Scatter_init_c(
             |comm| {
                 volume::scatter(comm, recvbuf, Block(sendcount, sendtype), Block(recvcount, recvtype), root)
             },
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Scatter_init_c.get()(
                     sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request,
@@ -7411,7 +7486,7 @@ pub unsafe extern "C-unwind" fn MPI_Scatterv_init(
             |comm| {
                 volume::scatter(comm, recvbuf, Blocks(sendcounts, sendtype), Block(recvcount, recvtype), root)
             },
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Scatterv_init.get()(
                     sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info,
@@ -7444,7 +7519,7 @@ pub unsafe extern "C-unwind" fn MPI_Scatterv_init_c(
             |comm| {
                 volume::scatter(comm, recvbuf, Blocks(sendcounts, sendtype), Block(recvcount, recvtype), root)
             },
-            Place::c(request),
+            HandlePtr::c(request),
             || {
                 pmpi::MPI_Scatterv_init_c.get()(
                     sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info,
@@ -7506,7 +7581,7 @@ pub unsafe extern "C-unwind" fn MPI_Send_init(
             comm,
             dest,
             Block(count, datatype),
-            Place::c(request),
+            HandlePtr::c(request),
             || pmpi::MPI_Send_init.get()(buf, count, datatype, dest, tag, comm, request),
         )
     }
@@ -7529,7 +7604,7 @@ pub unsafe extern "C-unwind" fn MPI_Send_init_c(
             comm,
             dest,
             Block(count, datatype),
-            Place::c(request),
+            HandlePtr::c(request),
             || pmpi::MPI_Send_init_c.get()(buf, count, datatype, dest, tag, comm, request),
         )
     }
@@ -7704,7 +7779,7 @@ pub unsafe extern "C-unwind" fn MPI_Session_detach_buffer_c(
 #[cfg(mpi = "MPI_Session_finalize")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Session_finalize(session: *mut Session) -> c_int {
-    unsafe { by_hand::session_finalize(Place::c(session), || pmpi::MPI_Session_finalize.get()(session)) }
+    unsafe { by_hand::session_finalize(HandlePtr::c(session), || pmpi::MPI_Session_finalize.get()(session)) }
 }
 
 #[cfg(mpi = "MPI_Session_flush_buffer")]
@@ -7722,7 +7797,7 @@ pub unsafe extern "C-unwind" fn MPI_Session_iflush_buffer(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_on_process(Operation::SessionIflushBuffer, Place::c(request), || {
+        meaning::start_on_process(Operation::SessionIflushBuffer, HandlePtr::c(request), || {
             pmpi::MPI_Session_iflush_buffer.get()(session, request)
         })
     }
@@ -7736,7 +7811,9 @@ pub unsafe extern "C-unwind" fn MPI_Session_init(
     session: *mut Session,
 ) -> c_int {
     unsafe {
-        by_hand::session_init(Place::c(session), || pmpi::MPI_Session_init.get()(info, errhandler, session))
+        by_hand::session_init(HandlePtr::c(session), || {
+            pmpi::MPI_Session_init.get()(info, errhandler, session)
+        })
     }
 }
 
@@ -7791,7 +7868,7 @@ pub unsafe extern "C-unwind" fn MPI_Ssend_init(
             comm,
             dest,
             Block(count, datatype),
-            Place::c(request),
+            HandlePtr::c(request),
             || pmpi::MPI_Ssend_init.get()(buf, count, datatype, dest, tag, comm, request),
         )
     }
@@ -7814,7 +7891,7 @@ pub unsafe extern "C-unwind" fn MPI_Ssend_init_c(
             comm,
             dest,
             Block(count, datatype),
-            Place::c(request),
+            HandlePtr::c(request),
             || pmpi::MPI_Ssend_init_c.get()(buf, count, datatype, dest, tag, comm, request),
         )
     }
@@ -7823,14 +7900,14 @@ pub unsafe extern "C-unwind" fn MPI_Ssend_init_c(
 #[cfg(mpi = "MPI_Start")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Start(request: *mut Request) -> c_int {
-    unsafe { by_hand::start(Place::c(request), || pmpi::MPI_Start.get()(request)) }
+    unsafe { by_hand::start(HandlePtr::c(request), || pmpi::MPI_Start.get()(request)) }
 }
 
 #[cfg(mpi = "MPI_Startall")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Startall(count: c_int, array_of_requests: *mut Request) -> c_int {
     unsafe {
-        by_hand::startall(count, Place::c(array_of_requests), || {
+        by_hand::startall(count, HandlePtr::c(array_of_requests), || {
             pmpi::MPI_Startall.get()(count, array_of_requests)
         })
     }
@@ -7844,7 +7921,9 @@ pub unsafe extern "C-unwind" fn MPI_Test(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        by_hand::test(Place::c(request), flag, status, |status| pmpi::MPI_Test.get()(request, flag, status))
+        by_hand::test(HandlePtr::c(request), flag, status, |status| {
+            pmpi::MPI_Test.get()(request, flag, status)
+        })
     }
 }
 
@@ -7857,9 +7936,13 @@ pub unsafe extern "C-unwind" fn MPI_Testall(
     array_of_statuses: *mut Status,
 ) -> c_int {
     unsafe {
-        by_hand::testall(count, Place::c(array_of_requests), flag, array_of_statuses, |array_of_statuses| {
-            pmpi::MPI_Testall.get()(count, array_of_requests, flag, array_of_statuses)
-        })
+        by_hand::testall(
+            count,
+            HandlePtr::c(array_of_requests),
+            flag,
+            array_of_statuses,
+            |array_of_statuses| pmpi::MPI_Testall.get()(count, array_of_requests, flag, array_of_statuses),
+        )
     }
 }
 
@@ -7873,7 +7956,7 @@ pub unsafe extern "C-unwind" fn MPI_Testany(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        by_hand::testany(count, Place::c(array_of_requests), Indices::c(index), flag, status, |status| {
+        by_hand::testany(count, HandlePtr::c(array_of_requests), Indices::c(index), flag, status, |status| {
             pmpi::MPI_Testany.get()(count, array_of_requests, index, flag, status)
         })
     }
@@ -7892,7 +7975,7 @@ pub unsafe extern "C-unwind" fn MPI_Testsome(
         by_hand::some(
             Operation::Testsome,
             incount,
-            Place::c(array_of_requests),
+            HandlePtr::c(array_of_requests),
             outcount,
             Indices::c(array_of_indices),
             array_of_statuses,
@@ -7912,7 +7995,7 @@ pub unsafe extern "C-unwind" fn MPI_Testsome(
 #[cfg(mpi = "MPI_Wait")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Wait(request: *mut Request, status: *mut Status) -> c_int {
-    unsafe { by_hand::wait(Place::c(request), status, |status| pmpi::MPI_Wait.get()(request, status)) }
+    unsafe { by_hand::wait(HandlePtr::c(request), status, |status| pmpi::MPI_Wait.get()(request, status)) }
 }
 
 #[cfg(mpi = "MPI_Waitall")]
@@ -7923,7 +8006,7 @@ pub unsafe extern "C-unwind" fn MPI_Waitall(
     array_of_statuses: *mut Status,
 ) -> c_int {
     unsafe {
-        by_hand::waitall(count, Place::c(array_of_requests), array_of_statuses, |array_of_statuses| {
+        by_hand::waitall(count, HandlePtr::c(array_of_requests), array_of_statuses, |array_of_statuses| {
             pmpi::MPI_Waitall.get()(count, array_of_requests, array_of_statuses)
         })
     }
@@ -7938,7 +8021,7 @@ pub unsafe extern "C-unwind" fn MPI_Waitany(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        by_hand::waitany(count, Place::c(array_of_requests), Indices::c(index), status, |status| {
+        by_hand::waitany(count, HandlePtr::c(array_of_requests), Indices::c(index), status, |status| {
             pmpi::MPI_Waitany.get()(count, array_of_requests, index, status)
         })
     }
@@ -7957,7 +8040,7 @@ pub unsafe extern "C-unwind" fn MPI_Waitsome(
         by_hand::some(
             Operation::Waitsome,
             incount,
-            Place::c(array_of_requests),
+            HandlePtr::c(array_of_requests),
             outcount,
             Indices::c(array_of_indices),
             array_of_statuses,
@@ -7985,7 +8068,7 @@ pub unsafe extern "C-unwind" fn MPI_Win_allocate(
     win: *mut Win,
 ) -> c_int {
     unsafe {
-        meaning::create_window(Operation::WinAllocate, comm, Place::c(win), || {
+        meaning::create_window(Operation::WinAllocate, comm, HandlePtr::c(win), || {
             pmpi::MPI_Win_allocate.get()(size, disp_unit, info, comm, baseptr, win)
         })
     }
@@ -8002,7 +8085,7 @@ pub unsafe extern "C-unwind" fn MPI_Win_allocate_c(
     win: *mut Win,
 ) -> c_int {
     unsafe {
-        meaning::create_window(Operation::WinAllocate, comm, Place::c(win), || {
+        meaning::create_window(Operation::WinAllocate, comm, HandlePtr::c(win), || {
             pmpi::MPI_Win_allocate_c.get()(size, disp_unit, info, comm, baseptr, win)
         })
     }
@@ -8019,7 +8102,7 @@ pub unsafe extern "C-unwind" fn MPI_Win_allocate_shared(
     win: *mut Win,
 ) -> c_int {
     unsafe {
-        meaning::create_window(Operation::WinAllocateShared, comm, Place::c(win), || {
+        meaning::create_window(Operation::WinAllocateShared, comm, HandlePtr::c(win), || {
             pmpi::MPI_Win_allocate_shared.get()(size, disp_unit, info, comm, baseptr, win)
         })
     }
@@ -8036,7 +8119,7 @@ pub unsafe extern "C-unwind" fn MPI_Win_allocate_shared_c(
     win: *mut Win,
 ) -> c_int {
     unsafe {
-        meaning::create_window(Operation::WinAllocateShared, comm, Place::c(win), || {
+        meaning::create_window(Operation::WinAllocateShared, comm, HandlePtr::c(win), || {
             pmpi::MPI_Win_allocate_shared_c.get()(size, disp_unit, info, comm, baseptr, win)
         })
     }
@@ -8065,7 +8148,7 @@ pub unsafe extern "C-unwind" fn MPI_Win_create(
     win: *mut Win,
 ) -> c_int {
     unsafe {
-        meaning::create_window(Operation::WinCreate, comm, Place::c(win), || {
+        meaning::create_window(Operation::WinCreate, comm, HandlePtr::c(win), || {
             pmpi::MPI_Win_create.get()(base, size, disp_unit, info, comm, win)
         })
     }
@@ -8082,7 +8165,7 @@ pub unsafe extern "C-unwind" fn MPI_Win_create_c(
     win: *mut Win,
 ) -> c_int {
     unsafe {
-        meaning::create_window(Operation::WinCreate, comm, Place::c(win), || {
+        meaning::create_window(Operation::WinCreate, comm, HandlePtr::c(win), || {
             pmpi::MPI_Win_create_c.get()(base, size, disp_unit, info, comm, win)
         })
     }
@@ -8096,7 +8179,7 @@ pub unsafe extern "C-unwind" fn MPI_Win_create_dynamic(
     win: *mut Win,
 ) -> c_int {
     unsafe {
-        meaning::create_window(Operation::WinCreateDynamic, comm, Place::c(win), || {
+        meaning::create_window(Operation::WinCreateDynamic, comm, HandlePtr::c(win), || {
             pmpi::MPI_Win_create_dynamic.get()(info, comm, win)
         })
     }
@@ -8145,7 +8228,7 @@ pub unsafe extern "C-unwind" fn MPI_Win_flush_local_all(win: Raw<Win>) -> c_int 
 #[cfg(mpi = "MPI_Win_free")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_free(win: *mut Win) -> c_int {
-    unsafe { meaning::free_window(Operation::WinFree, Place::c(win), || pmpi::MPI_Win_free.get()(win)) }
+    unsafe { meaning::free_window(Operation::WinFree, HandlePtr::c(win), || pmpi::MPI_Win_free.get()(win)) }
 }
 
 #[cfg(mpi = "MPI_Win_lock")]

@@ -9,7 +9,7 @@
 #![allow(clippy::undocumented_unsafe_blocks)]
 
 use crate::abi::{Comm, Count, Datatype, File, Message, Op, Request, Session, Win};
-use crate::argument::{Indices, Place, Text};
+use crate::argument::{HandlePtr, Indices, Text};
 use crate::fortran::{self, Fint};
 use crate::meaning::volume::{self, Block, Blocks, TypedBlocks};
 use crate::symbol::Symbol;
@@ -80,7 +80,7 @@ unsafe fn mpix_allgather_init_body(
                     Block(*recvcount, fortran::handle::<Datatype>(recvtype)),
                 )
             },
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(
@@ -147,7 +147,7 @@ unsafe fn mpix_allgatherv_init_body(
                     Blocks(recvcounts, fortran::handle::<Datatype>(recvtype)),
                 )
             },
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(
@@ -198,7 +198,7 @@ unsafe fn mpix_allreduce_init_body(
             Operation::AllreduceInit,
             fortran::handle::<Comm>(comm),
             |comm| volume::every_process(comm, Block(*count, fortran::handle::<Datatype>(datatype))),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(sendbuf, recvbuf, count, datatype, op, comm, info, request, ierror)
@@ -257,7 +257,7 @@ unsafe fn mpix_alltoall_init_body(
                     Block(*recvcount, fortran::handle::<Datatype>(recvtype)),
                 )
             },
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(
@@ -326,7 +326,7 @@ unsafe fn mpix_alltoallv_init_body(
                     Blocks(recvcounts, fortran::handle::<Datatype>(recvtype)),
                 )
             },
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(
@@ -391,11 +391,11 @@ unsafe fn mpix_alltoallw_init_body(
                 volume::alltoall(
                     comm,
                     fortran::buffer(sendbuf),
-                    TypedBlocks(sendcounts, Place::fortran(sendtypes)),
-                    TypedBlocks(recvcounts, Place::fortran(recvtypes)),
+                    TypedBlocks(sendcounts, HandlePtr::fortran(sendtypes)),
+                    TypedBlocks(recvcounts, HandlePtr::fortran(recvtypes)),
                 )
             },
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(
@@ -431,7 +431,7 @@ unsafe fn mpix_barrier_init_body(
             Operation::BarrierInit,
             fortran::handle::<Comm>(comm),
             |comm| volume::nothing(comm),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || fortran::code(ierror, |ierror| twin(comm, info, request, ierror)),
         )
     };
@@ -473,7 +473,7 @@ unsafe fn mpix_bcast_init_body(
             Operation::BcastInit,
             fortran::handle::<Comm>(comm),
             |comm| volume::broadcast(comm, Block(*count, fortran::handle::<Datatype>(datatype)), *root),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(buffer, count, datatype, root, comm, info, request, ierror)
@@ -637,7 +637,7 @@ unsafe fn mpix_comm_iagree_body(
             Operation::CommIagree,
             fortran::handle::<Comm>(comm),
             |comm| volume::nothing(comm),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || fortran::code(ierror, |ierror| twin(comm, flag, request, ierror)),
         )
     };
@@ -684,7 +684,7 @@ unsafe fn mpix_comm_shrink_body(
         return unsafe { twin(comm, newcomm, ierror) };
     }
     unsafe {
-        by_hand::comm_shrink(fortran::handle::<Comm>(comm), Place::fortran(newcomm), || {
+        by_hand::comm_shrink(fortran::handle::<Comm>(comm), HandlePtr::fortran(newcomm), || {
             fortran::code(ierror, |ierror| twin(comm, newcomm, ierror))
         })
     };
@@ -728,7 +728,7 @@ unsafe fn mpix_exscan_init_body(
             Operation::ExscanInit,
             fortran::handle::<Comm>(comm),
             |comm| volume::scan(comm, Block(*count, fortran::handle::<Datatype>(datatype))),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(sendbuf, recvbuf, count, datatype, op, comm, info, request, ierror)
@@ -792,7 +792,7 @@ unsafe fn mpix_gather_init_body(
                     *root,
                 )
             },
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(
@@ -862,7 +862,7 @@ unsafe fn mpix_gatherv_init_body(
                     *root,
                 )
             },
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(
@@ -921,7 +921,7 @@ unsafe fn mpix_neighbor_allgather_init_body(
             Operation::NeighborAllgatherInit,
             fortran::handle::<Comm>(comm),
             |comm| volume::neighbours(comm, Block(*sendcount, fortran::handle::<Datatype>(sendtype))),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(
@@ -985,7 +985,7 @@ unsafe fn mpix_neighbor_allgatherv_init_body(
             Operation::NeighborAllgathervInit,
             fortran::handle::<Comm>(comm),
             |comm| volume::neighbours(comm, Block(*sendcount, fortran::handle::<Datatype>(sendtype))),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(
@@ -1044,7 +1044,7 @@ unsafe fn mpix_neighbor_alltoall_init_body(
             Operation::NeighborAlltoallInit,
             fortran::handle::<Comm>(comm),
             |comm| volume::neighbours(comm, Block(*sendcount, fortran::handle::<Datatype>(sendtype))),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(
@@ -1110,7 +1110,7 @@ unsafe fn mpix_neighbor_alltoallv_init_body(
             Operation::NeighborAlltoallvInit,
             fortran::handle::<Comm>(comm),
             |comm| volume::neighbours(comm, Blocks(sendcounts, fortran::handle::<Datatype>(sendtype))),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(
@@ -1175,8 +1175,8 @@ unsafe fn mpix_neighbor_alltoallw_init_body(
         meaning::prepare_collective(
             Operation::NeighborAlltoallwInit,
             fortran::handle::<Comm>(comm),
-            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, Place::fortran(sendtypes))),
-            Place::fortran(request),
+            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, HandlePtr::fortran(sendtypes))),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(
@@ -1229,7 +1229,7 @@ unsafe fn mpix_reduce_init_body(
             Operation::ReduceInit,
             fortran::handle::<Comm>(comm),
             |comm| volume::reduce(comm, Block(*count, fortran::handle::<Datatype>(datatype)), *root),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(sendbuf, recvbuf, count, datatype, op, root, comm, info, request, ierror)
@@ -1281,7 +1281,7 @@ unsafe fn mpix_reduce_scatter_block_init_body(
             Operation::ReduceScatterBlockInit,
             fortran::handle::<Comm>(comm),
             |comm| volume::every_process(comm, Block(*recvcount, fortran::handle::<Datatype>(datatype))),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(sendbuf, recvbuf, recvcount, datatype, op, comm, info, request, ierror)
@@ -1333,7 +1333,7 @@ unsafe fn mpix_reduce_scatter_init_body(
             Operation::ReduceScatterInit,
             fortran::handle::<Comm>(comm),
             |comm| volume::own_block(comm, Blocks(recvcounts, fortran::handle::<Datatype>(datatype))),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request, ierror)
@@ -1381,7 +1381,7 @@ unsafe fn mpix_scan_init_body(
             Operation::ScanInit,
             fortran::handle::<Comm>(comm),
             |comm| volume::scan(comm, Block(*count, fortran::handle::<Datatype>(datatype))),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(sendbuf, recvbuf, count, datatype, op, comm, info, request, ierror)
@@ -1445,7 +1445,7 @@ unsafe fn mpix_scatter_init_body(
                     *root,
                 )
             },
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(
@@ -1515,7 +1515,7 @@ unsafe fn mpix_scatterv_init_body(
                     *root,
                 )
             },
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(
@@ -1720,7 +1720,7 @@ unsafe fn mpi_allgather_init_body(
                     Block(*recvcount, fortran::handle::<Datatype>(recvtype)),
                 )
             },
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(
@@ -1843,7 +1843,7 @@ unsafe fn mpi_allgatherv_init_body(
                     Blocks(recvcounts, fortran::handle::<Datatype>(recvtype)),
                 )
             },
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(
@@ -1933,7 +1933,7 @@ unsafe fn mpi_allreduce_init_body(
             Operation::AllreduceInit,
             fortran::handle::<Comm>(comm),
             |comm| volume::every_process(comm, Block(*count, fortran::handle::<Datatype>(datatype))),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(sendbuf, recvbuf, count, datatype, op, comm, info, request, ierror)
@@ -2044,7 +2044,7 @@ unsafe fn mpi_alltoall_init_body(
                     Block(*recvcount, fortran::handle::<Datatype>(recvtype)),
                 )
             },
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(
@@ -2174,7 +2174,7 @@ unsafe fn mpi_alltoallv_init_body(
                     Blocks(recvcounts, fortran::handle::<Datatype>(recvtype)),
                 )
             },
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(
@@ -2235,8 +2235,8 @@ unsafe fn mpi_alltoallw_body(
                 volume::alltoall(
                     comm,
                     fortran::buffer(sendbuf),
-                    TypedBlocks(sendcounts, Place::fortran(sendtypes)),
-                    TypedBlocks(recvcounts, Place::fortran(recvtypes)),
+                    TypedBlocks(sendcounts, HandlePtr::fortran(sendtypes)),
+                    TypedBlocks(recvcounts, HandlePtr::fortran(recvtypes)),
                 )
             },
             || {
@@ -2303,11 +2303,11 @@ unsafe fn mpi_alltoallw_init_body(
                 volume::alltoall(
                     comm,
                     fortran::buffer(sendbuf),
-                    TypedBlocks(sendcounts, Place::fortran(sendtypes)),
-                    TypedBlocks(recvcounts, Place::fortran(recvtypes)),
+                    TypedBlocks(sendcounts, HandlePtr::fortran(sendtypes)),
+                    TypedBlocks(recvcounts, HandlePtr::fortran(recvtypes)),
                 )
             },
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(
@@ -2369,7 +2369,7 @@ unsafe fn mpi_barrier_init_body(
             Operation::BarrierInit,
             fortran::handle::<Comm>(comm),
             |comm| volume::nothing(comm),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || fortran::code(ierror, |ierror| twin(comm, info, request, ierror)),
         )
     };
@@ -2441,7 +2441,7 @@ unsafe fn mpi_bcast_init_body(
             Operation::BcastInit,
             fortran::handle::<Comm>(comm),
             |comm| volume::broadcast(comm, Block(*count, fortran::handle::<Datatype>(datatype)), *root),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(buffer, count, datatype, root, comm, info, request, ierror)
@@ -2528,7 +2528,7 @@ unsafe fn mpi_bsend_init_body(
             fortran::handle::<Comm>(comm),
             *dest,
             Block(*count, fortran::handle::<Datatype>(datatype)),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || fortran::code(ierror, |ierror| twin(buf, count, datatype, dest, tag, comm, request, ierror)),
         )
     };
@@ -2611,7 +2611,7 @@ unsafe fn mpi_buffer_iflush_body(
         return unsafe { twin(request, ierror) };
     }
     unsafe {
-        meaning::start_on_process(Operation::BufferIflush, Place::fortran(request), || {
+        meaning::start_on_process(Operation::BufferIflush, HandlePtr::fortran(request), || {
             fortran::code(ierror, |ierror| twin(request, ierror))
         })
     };
@@ -2634,7 +2634,7 @@ unsafe fn mpi_cancel_body(
         return unsafe { twin(request, ierror) };
     }
     unsafe {
-        by_hand::cancel(Place::fortran(request), || fortran::code(ierror, |ierror| twin(request, ierror)))
+        by_hand::cancel(HandlePtr::fortran(request), || fortran::code(ierror, |ierror| twin(request, ierror)))
     };
 }
 
@@ -2672,7 +2672,7 @@ unsafe fn mpi_cart_create_body(
             Operation::CartCreate,
             fortran::handle::<Comm>(comm_old),
             *reorder,
-            Place::fortran(comm_cart),
+            HandlePtr::fortran(comm_cart),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(comm_old, ndims, dims, periods, reorder, comm_cart, ierror)
@@ -2728,9 +2728,12 @@ unsafe fn mpi_cart_sub_body(
         return unsafe { twin(comm, remain_dims, newcomm, ierror) };
     }
     unsafe {
-        by_hand::create(Operation::CartSub, fortran::handle::<Comm>(comm), Place::fortran(newcomm), || {
-            fortran::code(ierror, |ierror| twin(comm, remain_dims, newcomm, ierror))
-        })
+        by_hand::create(
+            Operation::CartSub,
+            fortran::handle::<Comm>(comm),
+            HandlePtr::fortran(newcomm),
+            || fortran::code(ierror, |ierror| twin(comm, remain_dims, newcomm, ierror)),
+        )
     };
 }
 
@@ -2764,11 +2767,16 @@ unsafe fn mpi_comm_accept_body(
         return unsafe { twin(port_name, info, root, comm, newcomm, ierror, port_name_length) };
     }
     unsafe {
-        by_hand::meet(Operation::CommAccept, fortran::handle::<Comm>(comm), Place::fortran(newcomm), || {
-            fortran::code(ierror, |ierror| {
-                twin(port_name, info, root, comm, newcomm, ierror, port_name_length)
-            })
-        })
+        by_hand::meet(
+            Operation::CommAccept,
+            fortran::handle::<Comm>(comm),
+            HandlePtr::fortran(newcomm),
+            || {
+                fortran::code(ierror, |ierror| {
+                    twin(port_name, info, root, comm, newcomm, ierror, port_name_length)
+                })
+            },
+        )
     };
 }
 
@@ -2831,11 +2839,16 @@ unsafe fn mpi_comm_connect_body(
         return unsafe { twin(port_name, info, root, comm, newcomm, ierror, port_name_length) };
     }
     unsafe {
-        by_hand::meet(Operation::CommConnect, fortran::handle::<Comm>(comm), Place::fortran(newcomm), || {
-            fortran::code(ierror, |ierror| {
-                twin(port_name, info, root, comm, newcomm, ierror, port_name_length)
-            })
-        })
+        by_hand::meet(
+            Operation::CommConnect,
+            fortran::handle::<Comm>(comm),
+            HandlePtr::fortran(newcomm),
+            || {
+                fortran::code(ierror, |ierror| {
+                    twin(port_name, info, root, comm, newcomm, ierror, port_name_length)
+                })
+            },
+        )
     };
 }
 
@@ -2858,9 +2871,12 @@ unsafe fn mpi_comm_create_body(
         return unsafe { twin(comm, group, newcomm, ierror) };
     }
     unsafe {
-        by_hand::create(Operation::CommCreate, fortran::handle::<Comm>(comm), Place::fortran(newcomm), || {
-            fortran::code(ierror, |ierror| twin(comm, group, newcomm, ierror))
-        })
+        by_hand::create(
+            Operation::CommCreate,
+            fortran::handle::<Comm>(comm),
+            HandlePtr::fortran(newcomm),
+            || fortran::code(ierror, |ierror| twin(comm, group, newcomm, ierror)),
+        )
     };
 }
 
@@ -2901,7 +2917,7 @@ unsafe fn mpi_comm_create_from_group_body(
         by_hand::create_from_group(
             Operation::CommCreateFromGroup,
             Text::fortran(stringtag, stringtag_length),
-            Place::fortran(newcomm),
+            HandlePtr::fortran(newcomm),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(group, stringtag, info, errhandler, newcomm, ierror, stringtag_length)
@@ -2935,7 +2951,7 @@ unsafe fn mpi_comm_create_group_body(
         return unsafe { twin(comm, group, tag, newcomm, ierror) };
     }
     unsafe {
-        by_hand::comm_create_group(fortran::handle::<Comm>(comm), *tag, Place::fortran(newcomm), || {
+        by_hand::comm_create_group(fortran::handle::<Comm>(comm), *tag, HandlePtr::fortran(newcomm), || {
             fortran::code(ierror, |ierror| twin(comm, group, tag, newcomm, ierror))
         })
     };
@@ -2989,7 +3005,7 @@ unsafe fn mpi_comm_disconnect_body(
         return unsafe { twin(comm, ierror) };
     }
     unsafe {
-        by_hand::free(Operation::CommDisconnect, Place::fortran(comm), || {
+        by_hand::free(Operation::CommDisconnect, HandlePtr::fortran(comm), || {
             fortran::code(ierror, |ierror| twin(comm, ierror))
         })
     };
@@ -3013,9 +3029,12 @@ unsafe fn mpi_comm_dup_body(
         return unsafe { twin(comm, newcomm, ierror) };
     }
     unsafe {
-        by_hand::create(Operation::CommDup, fortran::handle::<Comm>(comm), Place::fortran(newcomm), || {
-            fortran::code(ierror, |ierror| twin(comm, newcomm, ierror))
-        })
+        by_hand::create(
+            Operation::CommDup,
+            fortran::handle::<Comm>(comm),
+            HandlePtr::fortran(newcomm),
+            || fortran::code(ierror, |ierror| twin(comm, newcomm, ierror)),
+        )
     };
 }
 
@@ -3045,7 +3064,7 @@ unsafe fn mpi_comm_dup_with_info_body(
         by_hand::create(
             Operation::CommDupWithInfo,
             fortran::handle::<Comm>(comm),
-            Place::fortran(newcomm),
+            HandlePtr::fortran(newcomm),
             || fortran::code(ierror, |ierror| twin(comm, info, newcomm, ierror)),
         )
     };
@@ -3095,7 +3114,7 @@ unsafe fn mpi_comm_free_body(
         return unsafe { twin(comm, ierror) };
     }
     unsafe {
-        by_hand::free(Operation::CommFree, Place::fortran(comm), || {
+        by_hand::free(Operation::CommFree, HandlePtr::fortran(comm), || {
             fortran::code(ierror, |ierror| twin(comm, ierror))
         })
     };
@@ -3123,8 +3142,8 @@ unsafe fn mpi_comm_idup_body(
         by_hand::start_duplicate(
             Operation::CommIdup,
             fortran::handle::<Comm>(comm),
-            Place::fortran(newcomm),
-            Place::fortran(request),
+            HandlePtr::fortran(newcomm),
+            HandlePtr::fortran(request),
             || fortran::code(ierror, |ierror| twin(comm, newcomm, request, ierror)),
         )
     };
@@ -3157,8 +3176,8 @@ unsafe fn mpi_comm_idup_with_info_body(
         by_hand::start_duplicate(
             Operation::CommIdupWithInfo,
             fortran::handle::<Comm>(comm),
-            Place::fortran(newcomm),
-            Place::fortran(request),
+            HandlePtr::fortran(newcomm),
+            HandlePtr::fortran(request),
             || fortran::code(ierror, |ierror| twin(comm, info, newcomm, request, ierror)),
         )
     };
@@ -3189,7 +3208,7 @@ unsafe fn mpi_comm_iflush_buffer_body(
         meaning::start_plain(
             Operation::CommIflushBuffer,
             fortran::handle::<Comm>(comm),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || fortran::code(ierror, |ierror| twin(comm, request, ierror)),
         )
     };
@@ -3213,7 +3232,7 @@ unsafe fn mpi_comm_join_body(
         return unsafe { twin(fd, intercomm, ierror) };
     }
     unsafe {
-        by_hand::comm_join(Place::fortran(intercomm), || {
+        by_hand::comm_join(HandlePtr::fortran(intercomm), || {
             fortran::code(ierror, |ierror| twin(fd, intercomm, ierror))
         })
     };
@@ -3322,23 +3341,28 @@ unsafe fn mpi_comm_spawn_body(
         };
     }
     unsafe {
-        by_hand::meet(Operation::CommSpawn, fortran::handle::<Comm>(comm), Place::fortran(intercomm), || {
-            fortran::code(ierror, |ierror| {
-                twin(
-                    command,
-                    argv,
-                    maxprocs,
-                    info,
-                    root,
-                    comm,
-                    intercomm,
-                    array_of_errcodes,
-                    ierror,
-                    command_length,
-                    argv_length,
-                )
-            })
-        })
+        by_hand::meet(
+            Operation::CommSpawn,
+            fortran::handle::<Comm>(comm),
+            HandlePtr::fortran(intercomm),
+            || {
+                fortran::code(ierror, |ierror| {
+                    twin(
+                        command,
+                        argv,
+                        maxprocs,
+                        info,
+                        root,
+                        comm,
+                        intercomm,
+                        array_of_errcodes,
+                        ierror,
+                        command_length,
+                        argv_length,
+                    )
+                })
+            },
+        )
     };
 }
 
@@ -3404,7 +3428,7 @@ unsafe fn mpi_comm_spawn_multiple_body(
         by_hand::meet(
             Operation::CommSpawnMultiple,
             fortran::handle::<Comm>(comm),
-            Place::fortran(intercomm),
+            HandlePtr::fortran(intercomm),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(
@@ -3447,9 +3471,12 @@ unsafe fn mpi_comm_split_body(
         return unsafe { twin(comm, color, key, newcomm, ierror) };
     }
     unsafe {
-        by_hand::create(Operation::CommSplit, fortran::handle::<Comm>(comm), Place::fortran(newcomm), || {
-            fortran::code(ierror, |ierror| twin(comm, color, key, newcomm, ierror))
-        })
+        by_hand::create(
+            Operation::CommSplit,
+            fortran::handle::<Comm>(comm),
+            HandlePtr::fortran(newcomm),
+            || fortran::code(ierror, |ierror| twin(comm, color, key, newcomm, ierror)),
+        )
     };
 }
 
@@ -3477,7 +3504,7 @@ unsafe fn mpi_comm_split_type_body(
         by_hand::create(
             Operation::CommSplitType,
             fortran::handle::<Comm>(comm),
-            Place::fortran(newcomm),
+            HandlePtr::fortran(newcomm),
             || fortran::code(ierror, |ierror| twin(comm, split_type, key, info, newcomm, ierror)),
         )
     };
@@ -3586,7 +3613,7 @@ unsafe fn mpi_dist_graph_create_body(
             Operation::DistGraphCreate,
             fortran::handle::<Comm>(comm_old),
             *reorder,
-            Place::fortran(comm_dist_graph),
+            HandlePtr::fortran(comm_dist_graph),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(
@@ -3667,7 +3694,7 @@ unsafe fn mpi_dist_graph_create_adjacent_body(
             Operation::DistGraphCreateAdjacent,
             fortran::handle::<Comm>(comm_old),
             *reorder,
-            Place::fortran(comm_dist_graph),
+            HandlePtr::fortran(comm_dist_graph),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(
@@ -3766,7 +3793,7 @@ unsafe fn mpi_exscan_init_body(
             Operation::ExscanInit,
             fortran::handle::<Comm>(comm),
             |comm| volume::scan(comm, Block(*count, fortran::handle::<Datatype>(datatype))),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(sendbuf, recvbuf, count, datatype, op, comm, info, request, ierror)
@@ -3841,7 +3868,7 @@ unsafe fn mpi_file_close_body(
         return unsafe { twin(fh, ierror) };
     }
     unsafe {
-        meaning::close_file(Operation::FileClose, Place::fortran(fh), || {
+        meaning::close_file(Operation::FileClose, HandlePtr::fortran(fh), || {
             fortran::code(ierror, |ierror| twin(fh, ierror))
         })
     };
@@ -3946,7 +3973,7 @@ unsafe fn mpi_file_iread_body(
             Operation::FileIread,
             fortran::handle::<File>(fh),
             Block(*count, fortran::handle::<Datatype>(datatype)),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || fortran::code(ierror, |ierror| twin(fh, buf, count, datatype, request, ierror)),
         )
     };
@@ -3977,7 +4004,7 @@ unsafe fn mpi_file_iread_all_body(
             Operation::FileIreadAll,
             fortran::handle::<File>(fh),
             Block(*count, fortran::handle::<Datatype>(datatype)),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || fortran::code(ierror, |ierror| twin(fh, buf, count, datatype, request, ierror)),
         )
     };
@@ -4017,7 +4044,7 @@ unsafe fn mpi_file_iread_at_body(
             Operation::FileIreadAt,
             fortran::handle::<File>(fh),
             Block(*count, fortran::handle::<Datatype>(datatype)),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || fortran::code(ierror, |ierror| twin(fh, offset, buf, count, datatype, request, ierror)),
         )
     };
@@ -4061,7 +4088,7 @@ unsafe fn mpi_file_iread_at_all_body(
             Operation::FileIreadAtAll,
             fortran::handle::<File>(fh),
             Block(*count, fortran::handle::<Datatype>(datatype)),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || fortran::code(ierror, |ierror| twin(fh, offset, buf, count, datatype, request, ierror)),
         )
     };
@@ -4096,7 +4123,7 @@ unsafe fn mpi_file_iread_shared_body(
             Operation::FileIreadShared,
             fortran::handle::<File>(fh),
             Block(*count, fortran::handle::<Datatype>(datatype)),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || fortran::code(ierror, |ierror| twin(fh, buf, count, datatype, request, ierror)),
         )
     };
@@ -4127,7 +4154,7 @@ unsafe fn mpi_file_iwrite_body(
             Operation::FileIwrite,
             fortran::handle::<File>(fh),
             Block(*count, fortran::handle::<Datatype>(datatype)),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || fortran::code(ierror, |ierror| twin(fh, buf, count, datatype, request, ierror)),
         )
     };
@@ -4158,7 +4185,7 @@ unsafe fn mpi_file_iwrite_all_body(
             Operation::FileIwriteAll,
             fortran::handle::<File>(fh),
             Block(*count, fortran::handle::<Datatype>(datatype)),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || fortran::code(ierror, |ierror| twin(fh, buf, count, datatype, request, ierror)),
         )
     };
@@ -4198,7 +4225,7 @@ unsafe fn mpi_file_iwrite_at_body(
             Operation::FileIwriteAt,
             fortran::handle::<File>(fh),
             Block(*count, fortran::handle::<Datatype>(datatype)),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || fortran::code(ierror, |ierror| twin(fh, offset, buf, count, datatype, request, ierror)),
         )
     };
@@ -4242,7 +4269,7 @@ unsafe fn mpi_file_iwrite_at_all_body(
             Operation::FileIwriteAtAll,
             fortran::handle::<File>(fh),
             Block(*count, fortran::handle::<Datatype>(datatype)),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || fortran::code(ierror, |ierror| twin(fh, offset, buf, count, datatype, request, ierror)),
         )
     };
@@ -4277,7 +4304,7 @@ unsafe fn mpi_file_iwrite_shared_body(
             Operation::FileIwriteShared,
             fortran::handle::<File>(fh),
             Block(*count, fortran::handle::<Datatype>(datatype)),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || fortran::code(ierror, |ierror| twin(fh, buf, count, datatype, request, ierror)),
         )
     };
@@ -4313,7 +4340,7 @@ unsafe fn mpi_file_open_body(
         return unsafe { twin(comm, filename, amode, info, fh, ierror, filename_length) };
     }
     unsafe {
-        meaning::open_file(Operation::FileOpen, fortran::handle::<Comm>(comm), Place::fortran(fh), || {
+        meaning::open_file(Operation::FileOpen, fortran::handle::<Comm>(comm), HandlePtr::fortran(fh), || {
             fortran::code(ierror, |ierror| twin(comm, filename, amode, info, fh, ierror, filename_length))
         })
     };
@@ -5489,7 +5516,7 @@ unsafe fn mpi_gather_init_body(
                     *root,
                 )
             },
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(
@@ -5621,7 +5648,7 @@ unsafe fn mpi_gatherv_init_body(
                     *root,
                 )
             },
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(
@@ -5826,7 +5853,7 @@ unsafe fn mpi_graph_create_body(
             Operation::GraphCreate,
             fortran::handle::<Comm>(comm_old),
             *reorder,
-            Place::fortran(comm_graph),
+            HandlePtr::fortran(comm_graph),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(comm_old, nnodes, index, edges, reorder, comm_graph, ierror)
@@ -5908,7 +5935,7 @@ unsafe fn mpi_grequest_start_body(
         return unsafe { twin(query_fn, free_fn, cancel_fn, extra_state, request, ierror) };
     }
     unsafe {
-        meaning::start_on_process(Operation::GrequestStart, Place::fortran(request), || {
+        meaning::start_on_process(Operation::GrequestStart, HandlePtr::fortran(request), || {
             fortran::code(ierror, |ierror| twin(query_fn, free_fn, cancel_fn, extra_state, request, ierror))
         })
     };
@@ -5961,7 +5988,7 @@ unsafe fn mpi_iallgather_body(
                     Block(*recvcount, fortran::handle::<Datatype>(recvtype)),
                 )
             },
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request, ierror)
@@ -6020,7 +6047,7 @@ unsafe fn mpi_iallgatherv_body(
                     Blocks(recvcounts, fortran::handle::<Datatype>(recvtype)),
                 )
             },
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(
@@ -6069,7 +6096,7 @@ unsafe fn mpi_iallreduce_body(
             Operation::Iallreduce,
             fortran::handle::<Comm>(comm),
             |comm| volume::every_process(comm, Block(*count, fortran::handle::<Datatype>(datatype))),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(sendbuf, recvbuf, count, datatype, op, comm, request, ierror)
@@ -6126,7 +6153,7 @@ unsafe fn mpi_ialltoall_body(
                     Block(*recvcount, fortran::handle::<Datatype>(recvtype)),
                 )
             },
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request, ierror)
@@ -6190,7 +6217,7 @@ unsafe fn mpi_ialltoallv_body(
                     Blocks(recvcounts, fortran::handle::<Datatype>(recvtype)),
                 )
             },
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(
@@ -6253,11 +6280,11 @@ unsafe fn mpi_ialltoallw_body(
                 volume::alltoall(
                     comm,
                     fortran::buffer(sendbuf),
-                    TypedBlocks(sendcounts, Place::fortran(sendtypes)),
-                    TypedBlocks(recvcounts, Place::fortran(recvtypes)),
+                    TypedBlocks(sendcounts, HandlePtr::fortran(sendtypes)),
+                    TypedBlocks(recvcounts, HandlePtr::fortran(recvtypes)),
                 )
             },
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(
@@ -6292,7 +6319,7 @@ unsafe fn mpi_ibarrier_body(
             Operation::Ibarrier,
             fortran::handle::<Comm>(comm),
             |comm| volume::nothing(comm),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || fortran::code(ierror, |ierror| twin(comm, request, ierror)),
         )
     };
@@ -6332,7 +6359,7 @@ unsafe fn mpi_ibcast_body(
             Operation::Ibcast,
             fortran::handle::<Comm>(comm),
             |comm| volume::broadcast(comm, Block(*count, fortran::handle::<Datatype>(datatype)), *root),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || fortran::code(ierror, |ierror| twin(buffer, count, datatype, root, comm, request, ierror)),
         )
     };
@@ -6375,7 +6402,7 @@ unsafe fn mpi_ibsend_body(
             fortran::handle::<Comm>(comm),
             *dest,
             Block(*count, fortran::handle::<Datatype>(datatype)),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || fortran::code(ierror, |ierror| twin(buf, count, datatype, dest, tag, comm, request, ierror)),
         )
     };
@@ -6417,7 +6444,7 @@ unsafe fn mpi_iexscan_body(
             Operation::Iexscan,
             fortran::handle::<Comm>(comm),
             |comm| volume::scan(comm, Block(*count, fortran::handle::<Datatype>(datatype))),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(sendbuf, recvbuf, count, datatype, op, comm, request, ierror)
@@ -6477,7 +6504,7 @@ unsafe fn mpi_igather_body(
                     *root,
                 )
             },
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(
@@ -6545,7 +6572,7 @@ unsafe fn mpi_igatherv_body(
                     *root,
                 )
             },
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(
@@ -6592,7 +6619,7 @@ unsafe fn mpi_improbe_body(
             Operation::Improbe,
             fortran::handle::<Comm>(comm),
             flag,
-            Place::fortran(message),
+            HandlePtr::fortran(message),
             || fortran::code(ierror, |ierror| twin(source, tag, comm, flag, message, status, ierror)),
         )
     };
@@ -6621,9 +6648,9 @@ unsafe fn mpi_imrecv_body(
     unsafe {
         meaning::start_receive_matched(
             Operation::Imrecv,
-            Place::fortran(message),
+            HandlePtr::fortran(message),
             Block(*count, fortran::handle::<Datatype>(datatype)),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || fortran::code(ierror, |ierror| twin(buf, count, datatype, message, request, ierror)),
         )
     };
@@ -6673,7 +6700,7 @@ unsafe fn mpi_ineighbor_allgather_body(
             Operation::IneighborAllgather,
             fortran::handle::<Comm>(comm),
             |comm| volume::neighbours(comm, Block(*sendcount, fortran::handle::<Datatype>(sendtype))),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request, ierror)
@@ -6729,7 +6756,7 @@ unsafe fn mpi_ineighbor_allgatherv_body(
             Operation::IneighborAllgatherv,
             fortran::handle::<Comm>(comm),
             |comm| volume::neighbours(comm, Block(*sendcount, fortran::handle::<Datatype>(sendtype))),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(
@@ -6786,7 +6813,7 @@ unsafe fn mpi_ineighbor_alltoall_body(
             Operation::IneighborAlltoall,
             fortran::handle::<Comm>(comm),
             |comm| volume::neighbours(comm, Block(*sendcount, fortran::handle::<Datatype>(sendtype))),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request, ierror)
@@ -6847,7 +6874,7 @@ unsafe fn mpi_ineighbor_alltoallv_body(
             Operation::IneighborAlltoallv,
             fortran::handle::<Comm>(comm),
             |comm| volume::neighbours(comm, Blocks(sendcounts, fortran::handle::<Datatype>(sendtype))),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(
@@ -6910,8 +6937,8 @@ unsafe fn mpi_ineighbor_alltoallw_body(
         meaning::start_collective(
             Operation::IneighborAlltoallw,
             fortran::handle::<Comm>(comm),
-            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, Place::fortran(sendtypes))),
-            Place::fortran(request),
+            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, HandlePtr::fortran(sendtypes))),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(
@@ -6988,7 +7015,7 @@ unsafe fn mpi_intercomm_create_body(
         by_hand::intercomm_create(
             fortran::handle::<Comm>(local_comm),
             *tag,
-            Place::fortran(newintercomm),
+            HandlePtr::fortran(newintercomm),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(local_comm, local_leader, peer_comm, remote_leader, tag, newintercomm, ierror)
@@ -7054,7 +7081,7 @@ unsafe fn mpi_intercomm_create_from_groups_body(
         by_hand::create_from_group(
             Operation::IntercommCreateFromGroups,
             Text::fortran(stringtag, stringtag_length),
-            Place::fortran(newintercomm),
+            HandlePtr::fortran(newintercomm),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(
@@ -7097,7 +7124,7 @@ unsafe fn mpi_intercomm_merge_body(
         by_hand::create(
             Operation::IntercommMerge,
             fortran::handle::<Comm>(intercomm),
-            Place::fortran(newintracomm),
+            HandlePtr::fortran(newintracomm),
             || fortran::code(ierror, |ierror| twin(intercomm, high, newintracomm, ierror)),
         )
     };
@@ -7167,7 +7194,7 @@ unsafe fn mpi_irecv_body(
             fortran::handle::<Comm>(comm),
             *source,
             Block(*count, fortran::handle::<Datatype>(datatype)),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || fortran::code(ierror, |ierror| twin(buf, count, datatype, source, tag, comm, request, ierror)),
         )
     };
@@ -7211,7 +7238,7 @@ unsafe fn mpi_ireduce_body(
             Operation::Ireduce,
             fortran::handle::<Comm>(comm),
             |comm| volume::reduce(comm, Block(*count, fortran::handle::<Datatype>(datatype)), *root),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(sendbuf, recvbuf, count, datatype, op, root, comm, request, ierror)
@@ -7257,7 +7284,7 @@ unsafe fn mpi_ireduce_scatter_body(
             Operation::IreduceScatter,
             fortran::handle::<Comm>(comm),
             |comm| volume::own_block(comm, Blocks(recvcounts, fortran::handle::<Datatype>(datatype))),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(sendbuf, recvbuf, recvcounts, datatype, op, comm, request, ierror)
@@ -7307,7 +7334,7 @@ unsafe fn mpi_ireduce_scatter_block_body(
             Operation::IreduceScatterBlock,
             fortran::handle::<Comm>(comm),
             |comm| volume::every_process(comm, Block(*recvcount, fortran::handle::<Datatype>(datatype))),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(sendbuf, recvbuf, recvcount, datatype, op, comm, request, ierror)
@@ -7354,7 +7381,7 @@ unsafe fn mpi_irsend_body(
             fortran::handle::<Comm>(comm),
             *dest,
             Block(*count, fortran::handle::<Datatype>(datatype)),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || fortran::code(ierror, |ierror| twin(buf, count, datatype, dest, tag, comm, request, ierror)),
         )
     };
@@ -7396,7 +7423,7 @@ unsafe fn mpi_iscan_body(
             Operation::Iscan,
             fortran::handle::<Comm>(comm),
             |comm| volume::scan(comm, Block(*count, fortran::handle::<Datatype>(datatype))),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(sendbuf, recvbuf, count, datatype, op, comm, request, ierror)
@@ -7456,7 +7483,7 @@ unsafe fn mpi_iscatter_body(
                     *root,
                 )
             },
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(
@@ -7524,7 +7551,7 @@ unsafe fn mpi_iscatterv_body(
                     *root,
                 )
             },
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(
@@ -7574,7 +7601,7 @@ unsafe fn mpi_isend_body(
             fortran::handle::<Comm>(comm),
             *dest,
             Block(*count, fortran::handle::<Datatype>(datatype)),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || fortran::code(ierror, |ierror| twin(buf, count, datatype, dest, tag, comm, request, ierror)),
         )
     };
@@ -7634,7 +7661,7 @@ unsafe fn mpi_isendrecv_body(
             Block(*sendcount, fortran::handle::<Datatype>(sendtype)),
             *source,
             Block(*recvcount, fortran::handle::<Datatype>(recvtype)),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(
@@ -7694,7 +7721,7 @@ unsafe fn mpi_isendrecv_replace_body(
             Block(*count, fortran::handle::<Datatype>(datatype)),
             *source,
             Block(*count, fortran::handle::<Datatype>(datatype)),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(buf, count, datatype, dest, sendtag, source, recvtag, comm, request, ierror)
@@ -7741,7 +7768,7 @@ unsafe fn mpi_issend_body(
             fortran::handle::<Comm>(comm),
             *dest,
             Block(*count, fortran::handle::<Datatype>(datatype)),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || fortran::code(ierror, |ierror| twin(buf, count, datatype, dest, tag, comm, request, ierror)),
         )
     };
@@ -7771,7 +7798,7 @@ unsafe fn mpi_mprobe_body(
         meaning::matched_probe(
             Operation::Mprobe,
             fortran::handle::<Comm>(comm),
-            Place::fortran(message),
+            HandlePtr::fortran(message),
             || fortran::code(ierror, |ierror| twin(source, tag, comm, message, status, ierror)),
         )
     };
@@ -7800,7 +7827,7 @@ unsafe fn mpi_mrecv_body(
     unsafe {
         meaning::receive_matched(
             Operation::Mrecv,
-            Place::fortran(message),
+            HandlePtr::fortran(message),
             fortran::status(status),
             |chosen| {
                 fortran::code(ierror, |ierror| {
@@ -7906,7 +7933,7 @@ unsafe fn mpi_neighbor_allgather_init_body(
             Operation::NeighborAllgatherInit,
             fortran::handle::<Comm>(comm),
             |comm| volume::neighbours(comm, Block(*sendcount, fortran::handle::<Datatype>(sendtype))),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(
@@ -8023,7 +8050,7 @@ unsafe fn mpi_neighbor_allgatherv_init_body(
             Operation::NeighborAllgathervInit,
             fortran::handle::<Comm>(comm),
             |comm| volume::neighbours(comm, Block(*sendcount, fortran::handle::<Datatype>(sendtype))),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(
@@ -8131,7 +8158,7 @@ unsafe fn mpi_neighbor_alltoall_init_body(
             Operation::NeighborAlltoallInit,
             fortran::handle::<Comm>(comm),
             |comm| volume::neighbours(comm, Block(*sendcount, fortran::handle::<Datatype>(sendtype))),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(
@@ -8255,7 +8282,7 @@ unsafe fn mpi_neighbor_alltoallv_init_body(
             Operation::NeighborAlltoallvInit,
             fortran::handle::<Comm>(comm),
             |comm| volume::neighbours(comm, Blocks(sendcounts, fortran::handle::<Datatype>(sendtype))),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(
@@ -8316,7 +8343,7 @@ unsafe fn mpi_neighbor_alltoallw_body(
         meaning::collective(
             Operation::NeighborAlltoallw,
             fortran::handle::<Comm>(comm),
-            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, Place::fortran(sendtypes))),
+            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, HandlePtr::fortran(sendtypes))),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(
@@ -8381,8 +8408,8 @@ unsafe fn mpi_neighbor_alltoallw_init_body(
         meaning::prepare_collective(
             Operation::NeighborAlltoallwInit,
             fortran::handle::<Comm>(comm),
-            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, Place::fortran(sendtypes))),
-            Place::fortran(request),
+            |comm| volume::neighbours(comm, TypedBlocks(sendcounts, HandlePtr::fortran(sendtypes))),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(
@@ -8560,7 +8587,7 @@ unsafe fn mpi_precv_init_body(
             *source,
             *partitions,
             Block(*count.cast::<Count>(), fortran::handle::<Datatype>(datatype)),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(buf, partitions, count, datatype, source, tag, comm, info, request, ierror)
@@ -8638,7 +8665,7 @@ unsafe fn mpi_psend_init_body(
             *dest,
             *partitions,
             Block(*count.cast::<Count>(), fortran::handle::<Datatype>(datatype)),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(buf, partitions, count, datatype, dest, tag, comm, info, request, ierror)
@@ -8775,7 +8802,7 @@ unsafe fn mpi_raccumulate_body(
             fortran::handle::<Win>(win),
             *target_rank,
             Block(*origin_count, fortran::handle::<Datatype>(origin_datatype)),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(
@@ -8874,7 +8901,7 @@ unsafe fn mpi_recv_init_body(
             fortran::handle::<Comm>(comm),
             *source,
             Block(*count, fortran::handle::<Datatype>(datatype)),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || fortran::code(ierror, |ierror| twin(buf, count, datatype, source, tag, comm, request, ierror)),
         )
     };
@@ -8965,7 +8992,7 @@ unsafe fn mpi_reduce_init_body(
             Operation::ReduceInit,
             fortran::handle::<Comm>(comm),
             |comm| volume::reduce(comm, Block(*count, fortran::handle::<Datatype>(datatype)), *root),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(sendbuf, recvbuf, count, datatype, op, root, comm, info, request, ierror)
@@ -9099,7 +9126,7 @@ unsafe fn mpi_reduce_scatter_block_init_body(
             Operation::ReduceScatterBlockInit,
             fortran::handle::<Comm>(comm),
             |comm| volume::every_process(comm, Block(*recvcount, fortran::handle::<Datatype>(datatype))),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(sendbuf, recvbuf, recvcount, datatype, op, comm, info, request, ierror)
@@ -9151,7 +9178,7 @@ unsafe fn mpi_reduce_scatter_init_body(
             Operation::ReduceScatterInit,
             fortran::handle::<Comm>(comm),
             |comm| volume::own_block(comm, Blocks(recvcounts, fortran::handle::<Datatype>(datatype))),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request, ierror)
@@ -9178,7 +9205,7 @@ unsafe fn mpi_request_free_body(
         return unsafe { twin(request, ierror) };
     }
     unsafe {
-        by_hand::request_free(Place::fortran(request), || {
+        by_hand::request_free(HandlePtr::fortran(request), || {
             fortran::code(ierror, |ierror| twin(request, ierror))
         })
     };
@@ -9240,7 +9267,7 @@ unsafe fn mpi_request_get_status_all_body(
         by_hand::look_at_many(
             Operation::RequestGetStatusAll,
             *count,
-            Place::fortran(array_of_requests),
+            HandlePtr::fortran(array_of_requests),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(count, array_of_requests, flag, array_of_statuses, ierror)
@@ -9278,7 +9305,7 @@ unsafe fn mpi_request_get_status_any_body(
         by_hand::look_at_many(
             Operation::RequestGetStatusAny,
             *count,
-            Place::fortran(array_of_requests),
+            HandlePtr::fortran(array_of_requests),
             || fortran::code(ierror, |ierror| twin(count, array_of_requests, index, flag, status, ierror)),
         )
     };
@@ -9314,7 +9341,7 @@ unsafe fn mpi_request_get_status_some_body(
         by_hand::look_at_many(
             Operation::RequestGetStatusSome,
             *incount,
-            Place::fortran(array_of_requests),
+            HandlePtr::fortran(array_of_requests),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(incount, array_of_requests, outcount, array_of_indices, array_of_statuses, ierror)
@@ -9378,7 +9405,7 @@ unsafe fn mpi_rget_body(
             fortran::handle::<Win>(win),
             *target_rank,
             Block(*origin_count, fortran::handle::<Datatype>(origin_datatype)),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(
@@ -9467,7 +9494,7 @@ unsafe fn mpi_rget_accumulate_body(
             fortran::handle::<Op>(op),
             Block(*origin_count, fortran::handle::<Datatype>(origin_datatype)),
             Block(*result_count, fortran::handle::<Datatype>(result_datatype)),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(
@@ -9546,7 +9573,7 @@ unsafe fn mpi_rput_body(
             fortran::handle::<Win>(win),
             *target_rank,
             Block(*origin_count, fortran::handle::<Datatype>(origin_datatype)),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(
@@ -9644,7 +9671,7 @@ unsafe fn mpi_rsend_init_body(
             fortran::handle::<Comm>(comm),
             *dest,
             Block(*count, fortran::handle::<Datatype>(datatype)),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || fortran::code(ierror, |ierror| twin(buf, count, datatype, dest, tag, comm, request, ierror)),
         )
     };
@@ -9727,7 +9754,7 @@ unsafe fn mpi_scan_init_body(
             Operation::ScanInit,
             fortran::handle::<Comm>(comm),
             |comm| volume::scan(comm, Block(*count, fortran::handle::<Datatype>(datatype))),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(sendbuf, recvbuf, count, datatype, op, comm, info, request, ierror)
@@ -9848,7 +9875,7 @@ unsafe fn mpi_scatter_init_body(
                     *root,
                 )
             },
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(
@@ -9980,7 +10007,7 @@ unsafe fn mpi_scatterv_init_body(
                     *root,
                 )
             },
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || {
                 fortran::code(ierror, |ierror| {
                     twin(
@@ -10070,7 +10097,7 @@ unsafe fn mpi_send_init_body(
             fortran::handle::<Comm>(comm),
             *dest,
             Block(*count, fortran::handle::<Datatype>(datatype)),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || fortran::code(ierror, |ierror| twin(buf, count, datatype, dest, tag, comm, request, ierror)),
         )
     };
@@ -10285,7 +10312,7 @@ unsafe fn mpi_session_finalize_body(
         return unsafe { twin(session, ierror) };
     }
     unsafe {
-        by_hand::session_finalize(Place::fortran(session), || {
+        by_hand::session_finalize(HandlePtr::fortran(session), || {
             fortran::code(ierror, |ierror| twin(session, ierror))
         })
     };
@@ -10337,7 +10364,7 @@ unsafe fn mpi_session_iflush_buffer_body(
         return unsafe { twin(session, request, ierror) };
     }
     unsafe {
-        meaning::start_on_process(Operation::SessionIflushBuffer, Place::fortran(request), || {
+        meaning::start_on_process(Operation::SessionIflushBuffer, HandlePtr::fortran(request), || {
             fortran::code(ierror, |ierror| twin(session, request, ierror))
         })
     };
@@ -10359,7 +10386,7 @@ unsafe fn mpi_session_init_body(
     ierror: *mut Fint,
 ) {
     unsafe {
-        by_hand::session_init(Place::fortran(session), || {
+        by_hand::session_init(HandlePtr::fortran(session), || {
             fortran::code(ierror, |ierror| twin(info, errhandler, session, ierror))
         })
     };
@@ -10442,7 +10469,7 @@ unsafe fn mpi_ssend_init_body(
             fortran::handle::<Comm>(comm),
             *dest,
             Block(*count, fortran::handle::<Datatype>(datatype)),
-            Place::fortran(request),
+            HandlePtr::fortran(request),
             || fortran::code(ierror, |ierror| twin(buf, count, datatype, dest, tag, comm, request, ierror)),
         )
     };
@@ -10465,7 +10492,7 @@ unsafe fn mpi_start_body(
         return unsafe { twin(request, ierror) };
     }
     unsafe {
-        by_hand::start(Place::fortran(request), || fortran::code(ierror, |ierror| twin(request, ierror)))
+        by_hand::start(HandlePtr::fortran(request), || fortran::code(ierror, |ierror| twin(request, ierror)))
     };
 }
 
@@ -10487,7 +10514,7 @@ unsafe fn mpi_startall_body(
         return unsafe { twin(count, array_of_requests, ierror) };
     }
     unsafe {
-        by_hand::startall(*count, Place::fortran(array_of_requests), || {
+        by_hand::startall(*count, HandlePtr::fortran(array_of_requests), || {
             fortran::code(ierror, |ierror| twin(count, array_of_requests, ierror))
         })
     };
@@ -10512,7 +10539,7 @@ unsafe fn mpi_test_body(
         return unsafe { twin(request, flag, status, ierror) };
     }
     unsafe {
-        by_hand::test(Place::fortran(request), flag, fortran::status(status), |chosen| {
+        by_hand::test(HandlePtr::fortran(request), flag, fortran::status(status), |chosen| {
             fortran::code(ierror, |ierror| twin(request, flag, fortran::chosen(chosen, status), ierror))
         })
     };
@@ -10540,7 +10567,7 @@ unsafe fn mpi_testall_body(
     unsafe {
         by_hand::testall(
             *count,
-            Place::fortran(array_of_requests),
+            HandlePtr::fortran(array_of_requests),
             flag,
             fortran::status(array_of_statuses),
             |chosen| {
@@ -10575,7 +10602,7 @@ unsafe fn mpi_testany_body(
     unsafe {
         by_hand::testany(
             *count,
-            Place::fortran(array_of_requests),
+            HandlePtr::fortran(array_of_requests),
             Indices::fortran(index),
             flag,
             fortran::status(status),
@@ -10614,7 +10641,7 @@ unsafe fn mpi_testsome_body(
         by_hand::some(
             Operation::Testsome,
             *incount,
-            Place::fortran(array_of_requests),
+            HandlePtr::fortran(array_of_requests),
             outcount,
             Indices::fortran(array_of_indices),
             fortran::status(array_of_statuses),
@@ -10652,7 +10679,7 @@ unsafe fn mpi_wait_body(
         return unsafe { twin(request, status, ierror) };
     }
     unsafe {
-        by_hand::wait(Place::fortran(request), fortran::status(status), |chosen| {
+        by_hand::wait(HandlePtr::fortran(request), fortran::status(status), |chosen| {
             fortran::code(ierror, |ierror| twin(request, fortran::chosen(chosen, status), ierror))
         })
     };
@@ -10679,7 +10706,7 @@ unsafe fn mpi_waitall_body(
     unsafe {
         by_hand::waitall(
             *count,
-            Place::fortran(array_of_requests),
+            HandlePtr::fortran(array_of_requests),
             fortran::status(array_of_statuses),
             |chosen| {
                 fortran::code(ierror, |ierror| {
@@ -10712,7 +10739,7 @@ unsafe fn mpi_waitany_body(
     unsafe {
         by_hand::waitany(
             *count,
-            Place::fortran(array_of_requests),
+            HandlePtr::fortran(array_of_requests),
             Indices::fortran(index),
             fortran::status(status),
             |chosen| {
@@ -10750,7 +10777,7 @@ unsafe fn mpi_waitsome_body(
         by_hand::some(
             Operation::Waitsome,
             *incount,
-            Place::fortran(array_of_requests),
+            HandlePtr::fortran(array_of_requests),
             outcount,
             Indices::fortran(array_of_indices),
             fortran::status(array_of_statuses),
@@ -10810,7 +10837,7 @@ unsafe fn mpi_win_allocate_body(
         meaning::create_window(
             Operation::WinAllocate,
             fortran::handle::<Comm>(comm),
-            Place::fortran(win),
+            HandlePtr::fortran(win),
             || fortran::code(ierror, |ierror| twin(size, disp_unit, info, comm, baseptr, win, ierror)),
         )
     };
@@ -10859,7 +10886,7 @@ unsafe fn mpi_win_allocate_shared_body(
         meaning::create_window(
             Operation::WinAllocateShared,
             fortran::handle::<Comm>(comm),
-            Place::fortran(win),
+            HandlePtr::fortran(win),
             || fortran::code(ierror, |ierror| twin(size, disp_unit, info, comm, baseptr, win, ierror)),
         )
     };
@@ -10949,7 +10976,7 @@ unsafe fn mpi_win_create_body(
         meaning::create_window(
             Operation::WinCreate,
             fortran::handle::<Comm>(comm),
-            Place::fortran(win),
+            HandlePtr::fortran(win),
             || fortran::code(ierror, |ierror| twin(base, size, disp_unit, info, comm, win, ierror)),
         )
     };
@@ -10981,7 +11008,7 @@ unsafe fn mpi_win_create_dynamic_body(
         meaning::create_window(
             Operation::WinCreateDynamic,
             fortran::handle::<Comm>(comm),
-            Place::fortran(win),
+            HandlePtr::fortran(win),
             || fortran::code(ierror, |ierror| twin(info, comm, win, ierror)),
         )
     };
@@ -11150,7 +11177,7 @@ unsafe fn mpi_win_free_body(
         return unsafe { twin(win, ierror) };
     }
     unsafe {
-        meaning::free_window(Operation::WinFree, Place::fortran(win), || {
+        meaning::free_window(Operation::WinFree, HandlePtr::fortran(win), || {
             fortran::code(ierror, |ierror| twin(win, ierror))
         })
     };

@@ -2,11 +2,11 @@
 
 use super::volume::Volume;
 use crate::abi::{Comm, Raw, Request, constant};
-use crate::argument::Place;
+use crate::argument::HandlePtr;
 use crate::communicator::Communicator;
 use crate::process::REQUESTS;
 use crate::record::Call;
-use crate::request::{Kind, Started};
+use crate::request::{Kind, RequestState};
 use mpisee_profile::Operation;
 use std::ffi::c_int;
 
@@ -21,7 +21,7 @@ pub unsafe fn collective(
     volume: impl FnOnce(&Communicator) -> Volume,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let Some(call) = Call::counted() else { return make() };
+    let Some(call) = Call::if_recording() else { return make() };
     let Some(known) = call.communicator(comm) else { return call.unseen(operation, make) };
     let id = known.id();
     let (code, ticks) = call.time(operation, id, make);
@@ -42,20 +42,22 @@ pub unsafe fn start_collective(
     operation: Operation,
     comm: Raw<Comm>,
     volume: impl FnOnce(&Communicator) -> Volume,
-    request: Place<Request>,
+    request: HandlePtr<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let Some(call) = Call::counted() else { return make() };
+    let Some(call) = Call::if_recording() else { return make() };
     let Some(known) = call.communicator(comm) else { return call.unseen(operation, make) };
     let id = known.id();
     let (code, ticks) = call.time(operation, id, make);
     call.record(|recorder| {
         let communicator = known.get();
         let volume = volume_if(code, volume, &communicator);
-        let counted = recorder.count(id, operation, volume.message, volume.bytes, ticks);
+        let sample = recorder.count(id, operation, volume.message, volume.bytes, ticks);
         if code == constant::SUCCESS {
             // SAFETY: the call succeeded, so it stored a request.
-            unsafe { REQUESTS.add(request, || Started::once(Kind::Collective, counted, volume.message)) };
+            unsafe {
+                REQUESTS.add(request, || RequestState::once(Kind::Collective, sample, volume.message))
+            };
         }
     });
     code
@@ -70,10 +72,10 @@ pub unsafe fn prepare_collective(
     operation: Operation,
     comm: Raw<Comm>,
     volume: impl FnOnce(&Communicator) -> Volume,
-    request: Place<Request>,
+    request: HandlePtr<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let Some(call) = Call::tracked() else { return make() };
+    let Some(call) = Call::if_tracking() else { return make() };
     let Some(known) = call.communicator(comm) else { return call.unseen(operation, make) };
     let id = known.id();
     let (code, ticks) = call.time(operation, id, make);
@@ -82,8 +84,8 @@ pub unsafe fn prepare_collective(
         recorder.count_time(id, operation, ticks);
         if code == constant::SUCCESS {
             let Volume { message, bytes } = volume(&communicator);
-            let template = recorder.counted(id, operation, message, 0, 0);
-            let started = Started::persistent(Kind::Collective, template, message, bytes);
+            let template = recorder.sample(id, operation, message, 0, 0);
+            let started = RequestState::persistent(Kind::Collective, template, message, bytes);
             // SAFETY: the call succeeded, so it stored a request.
             unsafe { REQUESTS.add(request, || started) };
         }

@@ -5,12 +5,12 @@
 //! So a rank's MPI time is never counted twice.
 
 use crate::abi::{Request, Status, constant, received_bytes};
-use crate::argument::Place;
+use crate::argument::HandlePtr;
 use crate::generated::pmpi;
 use crate::naming;
 use crate::process::{self, REQUESTS};
 use crate::record::Recorder;
-use crate::request::{Given, Kind, Owner, Started};
+use crate::request::{Kind, Owner, RequestRef, RequestState};
 use mpisee_profile::Operation;
 use mpisee_profile::segment::NotSeen;
 use mpisee_profile::segment::key::FIRST_PASSING;
@@ -21,9 +21,9 @@ use std::mem::MaybeUninit;
 #[derive(Default)]
 pub struct Scratch {
     /// The requests of an array.
-    pub given: Vec<Given>,
+    pub given: Vec<RequestRef>,
     /// What [`crate::request::Requests::keep`] gave for each of them; empty where one thread calls MPI.
-    pub kept: Vec<Option<Started>>,
+    pub kept: Vec<Option<RequestState>>,
     /// Statuses in place of those that the application ignores.
     pub statuses: Vec<MaybeUninit<Status>>,
     charged: Charged,
@@ -101,7 +101,7 @@ impl Scratch {
         &'c mut self,
         recorder: &'c Recorder,
         operation: Operation,
-    ) -> (Completion<'c>, &'c [Given], &'c [Option<Started>]) {
+    ) -> (Completion<'c>, &'c [RequestRef], &'c [Option<RequestState>]) {
         self.charged.clear();
         let charged = &mut self.charged;
         (Completion { recorder, operation, charged, unknown: false }, &self.given, &self.kept)
@@ -109,22 +109,27 @@ impl Scratch {
 }
 
 impl Completion<'_> {
-    /// The call completed this request, of which `kept` was kept. `status` is filled if [`Given::needs_status`] asked
+    /// The call completed this request, of which `kept` was kept. `status` is filled if [`RequestRef::needs_status`] asked
     /// for it and the operation succeeded.
     #[inline]
-    pub fn completed(&mut self, given: &Given, kept: Option<&Started>, status: Option<*const Status>) {
+    pub fn completed(
+        &mut self,
+        given: &RequestRef,
+        kept: Option<&RequestState>,
+        status: Option<*const Status>,
+    ) {
         let is_known = match given {
-            Given::Nothing => true,
-            Given::Unknown => false,
-            Given::Known(known) => REQUESTS.complete(known, kept, |started| {
+            RequestRef::Nothing => true,
+            RequestRef::Unknown => false,
+            RequestRef::Known(known) => REQUESTS.complete(known, kept, |started| {
                 if started.recorded {
-                    self.charged.add(started.counted.communicator());
+                    self.charged.add(started.sample.communicator());
                     settle(self.recorder, started, status);
                 }
                 started.recorded
             }),
-            Given::Shared(key, place) => {
-                let owner = REQUESTS.complete_shared(*key, *place).filter(|owner| owner.recorded);
+            RequestRef::Aliased(key, place) => {
+                let owner = REQUESTS.complete_aliased(*key, *place).filter(|owner| owner.recorded);
                 if let Some(owner) = &owner {
                     self.charged.add(owner.communicator);
                     settle_untold(self.recorder, owner.kind);
@@ -141,15 +146,15 @@ impl Completion<'_> {
     #[cold]
     pub fn failed(
         &mut self,
-        given: &Given,
-        kept: Option<&Started>,
+        given: &RequestRef,
+        kept: Option<&RequestState>,
         error: c_int,
         status: Option<*const Status>,
     ) {
-        let Given::Known(known) = given else { return self.completed(given, kept, None) };
+        let RequestRef::Known(known) = given else { return self.completed(given, kept, None) };
         let recorded = REQUESTS.complete(known, kept, |started| {
             if started.recorded {
-                self.charged.add(started.counted.communicator());
+                self.charged.add(started.sample.communicator());
                 settle_failed(self.recorder, started, error, status);
             }
             started.recorded
@@ -160,7 +165,7 @@ impl Completion<'_> {
     }
 
     /// The call completed nothing: it was asked about these.
-    pub fn asked(&mut self, given: &[Given]) {
+    pub fn asked(&mut self, given: &[RequestRef]) {
         for given in given {
             match REQUESTS.owner(given) {
                 Some(owner) if owner.recorded => self.charged.add(owner.communicator),
@@ -169,8 +174,8 @@ impl Completion<'_> {
         }
     }
 
-    fn count_unknown(&mut self, given: &Given) {
-        self.unknown |= !matches!(given, Given::Nothing);
+    fn count_unknown(&mut self, given: &RequestRef) {
+        self.unknown |= !matches!(given, RequestRef::Nothing);
         count_unknown(given);
     }
 
@@ -202,7 +207,7 @@ impl Completion<'_> {
 ///
 /// PERF: programs poll, so that most tests are of this kind.
 #[inline]
-pub fn asked_in_vain(recorder: &Recorder, operation: Operation, given: &Given, ticks: u64) -> bool {
+pub fn asked_in_vain(recorder: &Recorder, operation: Operation, given: &RequestRef, ticks: u64) -> bool {
     let Some(owner) = REQUESTS.owner(given).filter(|owner| owner.recorded) else { return false };
     if process::is_recording() {
         recorder.count(owner.communicator, operation, 0, 0, ticks);
@@ -211,8 +216,8 @@ pub fn asked_in_vain(recorder: &Recorder, operation: Operation, given: &Given, t
 }
 
 /// Counts a request of unknown origin; what starts and ends while recording is off is nobody's business.
-pub fn count_unknown(given: &Given) {
-    if !matches!(given, Given::Nothing) && process::is_recording() {
+pub fn count_unknown(given: &RequestRef) {
+    if !matches!(given, RequestRef::Nothing) && process::is_recording() {
         process::not_seen(NotSeen::UnknownRequest);
     }
 }
@@ -225,7 +230,7 @@ pub fn shares(count: usize, ticks: u64) -> impl Iterator<Item = u64> {
 
 /// Writes down what was not known before a request completed. `status` is that of its success, if it was asked for.
 #[inline]
-pub fn settle(recorder: &Recorder, started: &Started, status: Option<*const Status>) {
+pub fn settle(recorder: &Recorder, started: &RequestState, status: Option<*const Status>) {
     let Some(status) =
         status.filter(|_| recorder.process.tells_of_combined_receives || !started.is_combined())
     else {
@@ -241,15 +246,15 @@ pub fn settle(recorder: &Recorder, started: &Started, status: Option<*const Stat
     // aligned as an integer is.
     let status = unsafe { status.read_unaligned() };
     let bytes = received_bytes(&status);
-    let counted = &started.counted;
+    let sample = &started.sample;
     if started.kind != Kind::Transfer {
-        recorder.received(counted.communicator(), status.MPI_SOURCE, bytes);
+        recorder.received(sample.communicator(), status.MPI_SOURCE, bytes);
     }
     // What the same call sent was counted with it.
-    match counted.reclassed(counted.bytes + bytes).filter(|_| started.reclassed) {
-        None => recorder.add_bytes(counted, bytes),
+    match sample.reclassed(sample.bytes + bytes).filter(|_| started.reclassed) {
+        None => recorder.add_bytes(sample, bytes),
         Some(reclassed) => {
-            recorder.uncount(counted);
+            recorder.uncount(sample);
             recorder.count_call(&reclassed);
         }
     }
@@ -269,12 +274,17 @@ fn settle_untold(recorder: &Recorder, kind: Kind) {
 
 /// An operation ended with an error, and so did what it started.
 #[cold]
-pub fn settle_failed(recorder: &Recorder, started: &Started, error: c_int, status: Option<*const Status>) {
+pub fn settle_failed(
+    recorder: &Recorder,
+    started: &RequestState,
+    error: c_int,
+    status: Option<*const Status>,
+) {
     match started.kind {
         Kind::Receive | Kind::SendReceive if is_truncation(error) => {
             let status =
                 status.filter(|_| recorder.process.tells_of_combined_receives || !started.is_combined());
-            count_truncated(recorder, started.counted.communicator(), status);
+            count_truncated(recorder, started.sample.communicator(), status);
         }
         Kind::Duplication(number) => naming::abandon_duplication(number),
         _ => {}
@@ -311,11 +321,11 @@ pub fn class_of(error: c_int) -> c_int {
 }
 
 /// A cancelled send takes its message back; of anything else nothing was counted.
-fn settle_cancelled(recorder: &Recorder, started: &Started) {
+fn settle_cancelled(recorder: &Recorder, started: &RequestState) {
     if started.kind == Kind::Send {
-        let (communicator, nothing) = (started.counted.communicator(), 0u64.wrapping_sub(started.message));
+        let (communicator, nothing) = (started.sample.communicator(), 0u64.wrapping_sub(started.message));
         recorder.sent(communicator, started.peer, 1u64.wrapping_neg(), nothing);
-        recorder.add_bytes(&started.counted, nothing);
+        recorder.add_bytes(&started.sample, nothing);
     }
 }
 
@@ -345,7 +355,7 @@ pub fn freed(recorder: &Recorder, operation: Operation, owner: Option<Owner>, en
 /// # Safety
 /// `place` holds a request.
 #[inline(always)]
-pub unsafe fn given(null: Request, place: Place<Request>) -> Given {
+pub unsafe fn given(null: Request, place: HandlePtr<Request>) -> RequestRef {
     // SAFETY: the caller's promise.
     REQUESTS.given(unsafe { place.handle() }, place, null)
 }

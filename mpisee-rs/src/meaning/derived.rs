@@ -1,9 +1,9 @@
 //! Windows and files: handles that stand for the communicator on which they were made.
 
 use crate::abi::{self, Comm, FromFortran, Raw, constant};
-use crate::argument::Place;
+use crate::argument::HandlePtr;
 use crate::process;
-use crate::record::{Call, noted};
+use crate::record::{Call, record_call};
 use crate::table::Table;
 use mpisee_profile::Operation;
 use mpisee_profile::segment::NotSeen;
@@ -53,11 +53,11 @@ impl<H: FromFortran> Handles<H> {
         &self,
         operation: Operation,
         comm: Raw<Comm>,
-        new: Place<H>,
+        new: HandlePtr<H>,
         make: impl FnOnce() -> c_int,
     ) -> c_int {
-        noted(
-            Call::tracked(),
+        record_call(
+            Call::if_tracking(),
             operation,
             |call| call.number_of(comm),
             make,
@@ -77,7 +77,12 @@ impl<H: FromFortran> Handles<H> {
     ///
     /// # Safety
     /// See [`Handles::create`].
-    pub unsafe fn free(&self, operation: Operation, handle: Place<H>, make: impl FnOnce() -> c_int) -> c_int {
+    pub unsafe fn free(
+        &self,
+        operation: Operation,
+        handle: HandlePtr<H>,
+        make: impl FnOnce() -> c_int,
+    ) -> c_int {
         if !process::is_tracking() || handle.is_null() {
             return make();
         }
@@ -86,7 +91,7 @@ impl<H: FromFortran> Handles<H> {
         // SAFETY: the handle is valid, the caller says.
         let key = abi::bits(unsafe { handle.handle() });
         let communicator = self.communicators.remove(key);
-        let call = Call::tracked();
+        let call = Call::if_tracking();
         let (code, ticks) = match &call {
             Some(call) => call.time(operation, communicator.unwrap_or(UNKNOWN), make),
             None => (make(), 0),
@@ -110,6 +115,6 @@ impl<H: FromFortran> Handles<H> {
     #[inline]
     pub unsafe fn plain(&self, operation: Operation, handle: Raw<H>, make: impl FnOnce() -> c_int) -> c_int {
         let find = |_: &Call| self.communicator_of(handle);
-        noted(Call::counted(), operation, find, make, |recorder, made| made.count_time(recorder))
+        record_call(Call::if_recording(), operation, find, make, |recorder, made| made.count_time(recorder))
     }
 }

@@ -4,9 +4,9 @@
 use super::derived::Handles;
 use super::volume::{Block, Number};
 use crate::abi::{Comm, File, Raw, Request, Status, received_bytes};
-use crate::argument::Place;
-use crate::record::{Call, Made, Recorder, noted, noted_with_status};
-use crate::request::{Kind, Started};
+use crate::argument::HandlePtr;
+use crate::record::{Call, Made, Recorder, record_call, record_call_with_status};
+use crate::request::{Kind, RequestState};
 use mpisee_profile::Operation;
 use mpisee_profile::segment::NotSeen;
 use std::ffi::c_int;
@@ -21,7 +21,7 @@ pub static FILES: Handles<File> = Handles::new(NotSeen::UnknownFile);
 pub unsafe fn open_file(
     operation: Operation,
     comm: Raw<Comm>,
-    file: Place<File>,
+    file: HandlePtr<File>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     // SAFETY: the caller's promise.
@@ -32,7 +32,7 @@ pub unsafe fn open_file(
 ///
 /// # Safety
 /// See [`open_file`].
-pub unsafe fn close_file(operation: Operation, file: Place<File>, make: impl FnOnce() -> c_int) -> c_int {
+pub unsafe fn close_file(operation: Operation, file: HandlePtr<File>, make: impl FnOnce() -> c_int) -> c_int {
     // SAFETY: the caller's promise.
     unsafe { FILES.free(operation, file, make) }
 }
@@ -62,7 +62,7 @@ pub unsafe fn transfer(
         made.count(recorder, bytes, bytes);
     };
     // SAFETY: the caller's promise.
-    unsafe { noted_with_status(operation, |_| FILES.communicator_of(file), status, make, note) }
+    unsafe { record_call_with_status(operation, |_| FILES.communicator_of(file), status, make, note) }
 }
 
 /// A read or write that goes on after the call, as `request`. Until it is complete it is classed by `block`.
@@ -73,19 +73,19 @@ pub unsafe fn start_transfer<C: Number>(
     operation: Operation,
     file: Raw<File>,
     block: Block<C>,
-    request: Place<Request>,
+    request: HandlePtr<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    noted(
-        Call::counted(),
+    record_call(
+        Call::if_recording(),
         operation,
         |_| FILES.communicator_of(file),
         make,
         |recorder, made| {
             let message = if made.succeeded() { block.bytes() } else { 0 };
-            let counted = made.count(recorder, message, 0);
+            let sample = made.count(recorder, message, 0);
             // SAFETY: the caller's promise.
-            unsafe { made.keep(request, || Started::once(Kind::Transfer, counted, message)) };
+            unsafe { made.keep(request, || RequestState::once(Kind::Transfer, sample, message)) };
         },
     )
 }

@@ -3,10 +3,10 @@
 use super::point_to_point::note_received;
 use super::volume::{Block, Number};
 use crate::abi::{self, Comm, Message, Raw, Request, Status, constant};
-use crate::argument::Place;
+use crate::argument::HandlePtr;
 use crate::process;
-use crate::record::{Call, noted, noted_with_status};
-use crate::request::{Kind, Started};
+use crate::record::{Call, record_call, record_call_with_status};
+use crate::request::{Kind, RequestState};
 use crate::table::Table;
 use mpisee_profile::Operation;
 use mpisee_profile::segment::NotSeen;
@@ -35,7 +35,7 @@ pub fn has_messages() -> bool {
 pub unsafe fn matched_probe(
     operation: Operation,
     comm: Raw<Comm>,
-    message: Place<Message>,
+    message: HandlePtr<Message>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     // SAFETY: the caller's promise; a call that succeeds stores a message.
@@ -50,7 +50,7 @@ pub unsafe fn immediate_matched_probe(
     operation: Operation,
     comm: Raw<Comm>,
     flag: *mut c_int,
-    message: Place<Message>,
+    message: HandlePtr<Message>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     let make = || {
@@ -65,10 +65,10 @@ pub unsafe fn immediate_matched_probe(
 unsafe fn probe(
     operation: Operation,
     comm: Raw<Comm>,
-    message: Place<Message>,
+    message: HandlePtr<Message>,
     make: impl FnOnce() -> (c_int, bool),
 ) -> c_int {
-    let Some(call) = Call::tracked() else { return make().0 };
+    let Some(call) = Call::if_tracking() else { return make().0 };
     let communicator = call.number_of(comm);
     let id = communicator.unwrap_or(UNKNOWN);
     let ((code, found), ticks) = call.time(operation, id, make);
@@ -91,7 +91,7 @@ unsafe fn probe(
 }
 
 /// The communicator of a message that is about to be received.
-unsafe fn communicator_of(message: Place<Message>) -> Option<u32> {
+unsafe fn communicator_of(message: HandlePtr<Message>) -> Option<u32> {
     // SAFETY: the caller's promise. MPI refuses a null pointer.
     let handle = (!message.is_null()).then(|| unsafe { message.handle() });
     let communicator = handle.and_then(|handle| MESSAGES.get(abi::bits(handle)));
@@ -107,14 +107,14 @@ unsafe fn communicator_of(message: Place<Message>) -> Option<u32> {
 /// See [`matched_probe`].
 pub unsafe fn receive_matched(
     operation: Operation,
-    message: Place<Message>,
+    message: HandlePtr<Message>,
     status: *mut Status,
     make: impl FnOnce(*mut Status) -> c_int,
 ) -> c_int {
     // SAFETY: the application's message is valid.
     let find = |_: &Call| unsafe { communicator_of(message) };
     // SAFETY: the caller's promise.
-    unsafe { noted_with_status(operation, find, status, make, note_received) }
+    unsafe { record_call_with_status(operation, find, status, make, note_received) }
 }
 
 /// `MPI_Imrecv`.
@@ -123,17 +123,17 @@ pub unsafe fn receive_matched(
 /// See [`matched_probe`].
 pub unsafe fn start_receive_matched<C: Number>(
     operation: Operation,
-    message: Place<Message>,
+    message: HandlePtr<Message>,
     block: Block<C>,
-    request: Place<Request>,
+    request: HandlePtr<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     // SAFETY: the application's message is valid.
     let find = |_: &Call| unsafe { communicator_of(message) };
-    noted(Call::counted(), operation, find, make, |recorder, made| {
+    record_call(Call::if_recording(), operation, find, make, |recorder, made| {
         let room = if made.succeeded() { block.bytes() } else { 0 };
-        let counted = made.count(recorder, room, 0);
+        let sample = made.count(recorder, room, 0);
         // SAFETY: the caller's promise.
-        unsafe { made.keep(request, || Started::once(Kind::Receive, counted, room)) };
+        unsafe { made.keep(request, || RequestState::once(Kind::Receive, sample, room)) };
     })
 }

@@ -3,10 +3,10 @@
 //! has its own; in name alone, so also in a process that has sessions and no such communicator.
 
 use crate::abi::Request;
-use crate::argument::Place;
+use crate::argument::HandlePtr;
 use crate::naming;
-use crate::record::{Call, noted};
-use crate::request::{Kind, Started};
+use crate::record::{Call, record_call};
+use crate::request::{Kind, RequestState};
 use mpisee_profile::Operation;
 use std::ffi::c_int;
 
@@ -15,8 +15,8 @@ use std::ffi::c_int;
 /// # Safety
 /// `make` makes the application's call.
 pub unsafe fn on_process(operation: Operation, make: impl FnOnce() -> c_int) -> c_int {
-    noted(
-        Call::counted(),
+    record_call(
+        Call::if_recording(),
         operation,
         |_| Some(naming::ITSELF),
         make,
@@ -32,18 +32,18 @@ pub unsafe fn on_process(operation: Operation, make: impl FnOnce() -> c_int) -> 
 /// `make` makes the application's call; `request` is where it stores the request.
 pub unsafe fn start_on_process(
     operation: Operation,
-    request: Place<Request>,
+    request: HandlePtr<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    noted(
-        Call::counted(),
+    record_call(
+        Call::if_recording(),
         operation,
         |_| Some(naming::ITSELF),
         make,
         |recorder, made| {
-            let counted = made.count(recorder, 0, 0);
+            let sample = made.count(recorder, 0, 0);
             // SAFETY: the caller's promise.
-            unsafe { made.keep(request, || Started::once(Kind::Collective, counted, 0)) };
+            unsafe { made.keep(request, || RequestState::once(Kind::Collective, sample, 0)) };
         },
     )
 }

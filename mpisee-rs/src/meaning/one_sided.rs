@@ -3,9 +3,9 @@
 use super::derived::Handles;
 use super::volume::{Block, Number};
 use crate::abi::{Comm, Op, Raw, Request, Win, constant};
-use crate::argument::Place;
-use crate::record::{Call, Made, Recorder, noted};
-use crate::request::{Kind, Started};
+use crate::argument::HandlePtr;
+use crate::record::{Call, Made, Recorder, record_call};
+use crate::request::{Kind, RequestState};
 use mpisee_profile::Operation;
 use mpisee_profile::segment::NotSeen;
 use std::ffi::c_int;
@@ -20,7 +20,7 @@ pub static WINDOWS: Handles<Win> = Handles::new(NotSeen::UnknownWindow);
 pub unsafe fn create_window(
     operation: Operation,
     comm: Raw<Comm>,
-    win: Place<Win>,
+    win: HandlePtr<Win>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     // SAFETY: the caller's promise.
@@ -31,7 +31,7 @@ pub unsafe fn create_window(
 ///
 /// # Safety
 /// See [`create_window`].
-pub unsafe fn free_window(operation: Operation, win: Place<Win>, make: impl FnOnce() -> c_int) -> c_int {
+pub unsafe fn free_window(operation: Operation, win: HandlePtr<Win>, make: impl FnOnce() -> c_int) -> c_int {
     // SAFETY: the caller's promise.
     unsafe { WINDOWS.free(operation, win, make) }
 }
@@ -86,7 +86,7 @@ pub unsafe fn start_access<C: Number>(
     win: Raw<Win>,
     target: c_int,
     block: Block<C>,
-    request: Place<Request>,
+    request: HandlePtr<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     // SAFETY: the caller's promise.
@@ -105,7 +105,7 @@ pub unsafe fn start_access_and_get<C: Number>(
     op: Raw<Op>,
     origin: Block<C>,
     result: Block<C>,
-    request: Place<Request>,
+    request: HandlePtr<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     let bytes = |recorder: &Recorder| accumulated(recorder, op, origin, result);
@@ -132,8 +132,8 @@ fn count(
     bytes: impl FnOnce(&Recorder) -> u64,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    noted(
-        Call::counted(),
+    record_call(
+        Call::if_recording(),
         operation,
         |_| WINDOWS.communicator_of(win),
         make,
@@ -153,19 +153,19 @@ unsafe fn start(
     win: Raw<Win>,
     target: c_int,
     bytes: impl FnOnce(&Recorder) -> u64,
-    request: Place<Request>,
+    request: HandlePtr<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    noted(
-        Call::counted(),
+    record_call(
+        Call::if_recording(),
         operation,
         |_| WINDOWS.communicator_of(win),
         make,
         |recorder, made| {
             let bytes = moved(made, target, || bytes(recorder));
-            let counted = made.count(recorder, bytes, bytes);
+            let sample = made.count(recorder, bytes, bytes);
             // SAFETY: the caller's promise.
-            unsafe { made.keep(request, || Started::once(Kind::Access, counted, bytes)) };
+            unsafe { made.keep(request, || RequestState::once(Kind::Access, sample, bytes)) };
         },
     )
 }

@@ -3,10 +3,10 @@
 use super::completion::{count_truncated, is_truncation};
 use super::volume::{Block, Number};
 use crate::abi::{Comm, Raw, Request, Status, constant, received_bytes};
-use crate::argument::Place;
+use crate::argument::HandlePtr;
 use crate::process::{self, REQUESTS};
-use crate::record::{Call, Counted, Made, Recorder, noted, noted_with_status};
-use crate::request::{Kind, Started};
+use crate::record::{Call, CallSample, Made, Recorder, record_call, record_call_with_status};
+use crate::request::{Kind, RequestState};
 use mpisee_profile::Operation;
 use mpisee_profile::segment::NotSeen;
 use std::ffi::c_int;
@@ -30,8 +30,8 @@ pub unsafe fn send<C: Number>(
     block: Block<C>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    noted(
-        Call::counted(),
+    record_call(
+        Call::if_recording(),
         operation,
         |call| call.number_of(comm),
         make,
@@ -57,7 +57,7 @@ pub unsafe fn receive(
     make: impl FnOnce(*mut Status) -> c_int,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { noted_with_status(operation, |call| call.number_of(comm), status, make, note_received) }
+    unsafe { record_call_with_status(operation, |call| call.number_of(comm), status, make, note_received) }
 }
 
 /// Counts a receive with the message of which the status speaks.
@@ -105,7 +105,7 @@ pub unsafe fn send_receive<C: Number>(
         made.count(recorder, bytes, bytes);
     };
     // SAFETY: the caller's promise.
-    unsafe { noted_with_status(operation, |call| call.number_of(comm), status, make, note) }
+    unsafe { record_call_with_status(operation, |call| call.number_of(comm), status, make, note) }
 }
 
 /// A call that counts with its time alone: a probe.
@@ -114,8 +114,8 @@ pub unsafe fn send_receive<C: Number>(
 /// See [`send`].
 #[inline]
 pub unsafe fn plain(operation: Operation, comm: Raw<Comm>, make: impl FnOnce() -> c_int) -> c_int {
-    noted(
-        Call::counted(),
+    record_call(
+        Call::if_recording(),
         operation,
         |call| call.number_of(comm),
         make,
@@ -132,18 +132,18 @@ pub unsafe fn plain(operation: Operation, comm: Raw<Comm>, make: impl FnOnce() -
 pub unsafe fn start_plain(
     operation: Operation,
     comm: Raw<Comm>,
-    request: Place<Request>,
+    request: HandlePtr<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    noted(
-        Call::counted(),
+    record_call(
+        Call::if_recording(),
         operation,
         |call| call.number_of(comm),
         make,
         |recorder, made| {
-            let counted = made.count(recorder, 0, 0);
+            let sample = made.count(recorder, 0, 0);
             // SAFETY: the caller's promise.
-            unsafe { made.keep(request, || Started::once(Kind::Collective, counted, 0)) };
+            unsafe { made.keep(request, || RequestState::once(Kind::Collective, sample, 0)) };
         },
     )
 }
@@ -158,21 +158,21 @@ pub unsafe fn start_send<C: Number>(
     comm: Raw<Comm>,
     dest: c_int,
     block: Block<C>,
-    request: Place<Request>,
+    request: HandlePtr<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    noted(
-        Call::counted(),
+    record_call(
+        Call::if_recording(),
         operation,
         |call| call.number_of(comm),
         make,
         |recorder, made| {
             let bytes = bytes_of(made, dest, block);
-            let counted = made.count(recorder, bytes, bytes);
+            let sample = made.count(recorder, bytes, bytes);
             if made.succeeded() {
                 recorder.sent(made.communicator, dest, 1, bytes);
             }
-            let started = || Started { peer: dest, ..Started::once(Kind::Send, counted, bytes) };
+            let started = || RequestState { peer: dest, ..RequestState::once(Kind::Send, sample, bytes) };
             // SAFETY: the caller's promise.
             unsafe { made.keep(request, started) };
         },
@@ -190,19 +190,19 @@ pub unsafe fn start_receive<C: Number>(
     comm: Raw<Comm>,
     source: c_int,
     block: Block<C>,
-    request: Place<Request>,
+    request: HandlePtr<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    noted(
-        Call::counted(),
+    record_call(
+        Call::if_recording(),
         operation,
         |call| call.number_of(comm),
         make,
         |recorder, made| {
             let room = bytes_of(made, source, block);
-            let counted = made.count(recorder, room, 0);
+            let sample = made.count(recorder, room, 0);
             // SAFETY: the caller's promise.
-            unsafe { made.keep(request, || Started::once(Kind::Receive, counted, room)) };
+            unsafe { made.keep(request, || RequestState::once(Kind::Receive, sample, room)) };
         },
     )
 }
@@ -219,23 +219,23 @@ pub unsafe fn start_send_receive<C: Number>(
     send: Block<C>,
     source: c_int,
     receive: Block<C>,
-    request: Place<Request>,
+    request: HandlePtr<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    noted(
-        Call::counted(),
+    record_call(
+        Call::if_recording(),
         operation,
         |call| call.number_of(comm),
         make,
         |recorder, made| {
             let sent = bytes_of(made, dest, send);
             let message = sent + bytes_of(made, source, receive);
-            let counted = made.count(recorder, message, sent);
+            let sample = made.count(recorder, message, sent);
             if made.succeeded() {
                 recorder.sent(made.communicator, dest, 1, sent);
             }
             // SAFETY: the caller's promise.
-            unsafe { made.keep(request, || Started::once(Kind::SendReceive, counted, message)) };
+            unsafe { made.keep(request, || RequestState::once(Kind::SendReceive, sample, message)) };
         },
     )
 }
@@ -249,7 +249,7 @@ pub unsafe fn prepare_send<C: Number>(
     comm: Raw<Comm>,
     dest: c_int,
     block: Block<C>,
-    request: Place<Request>,
+    request: HandlePtr<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     // SAFETY: the caller's promise.
@@ -265,7 +265,7 @@ pub unsafe fn prepare_receive<C: Number>(
     comm: Raw<Comm>,
     source: c_int,
     block: Block<C>,
-    request: Place<Request>,
+    request: HandlePtr<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     // SAFETY: the caller's promise.
@@ -283,11 +283,13 @@ pub unsafe fn prepare_partitioned_send<C: Number>(
     dest: c_int,
     partitions: c_int,
     block: Block<C>,
-    request: Place<Request>,
+    request: HandlePtr<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let started =
-        |template, bytes| Started { peer: dest, ..Started::persistent(Kind::Send, template, bytes, bytes) };
+    let started = |template, bytes| RequestState {
+        peer: dest,
+        ..RequestState::persistent(Kind::Send, template, bytes, bytes)
+    };
     // SAFETY: the caller's promise.
     unsafe { prepare(operation, comm, (dest, partitions, block), request, make, started) }
 }
@@ -302,10 +304,10 @@ pub unsafe fn prepare_partitioned_receive<C: Number>(
     source: c_int,
     partitions: c_int,
     block: Block<C>,
-    request: Place<Request>,
+    request: HandlePtr<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let started = |template, room| Started::persistent(Kind::Receive, template, room, 0);
+    let started = |template, room| RequestState::persistent(Kind::Receive, template, room, 0);
     // SAFETY: the caller's promise.
     unsafe { prepare(operation, comm, (source, partitions, block), request, make, started) }
 }
@@ -318,19 +320,19 @@ unsafe fn prepare<C: Number>(
     operation: Operation,
     comm: Raw<Comm>,
     (peer, partitions, block): (c_int, c_int, Block<C>),
-    request: Place<Request>,
+    request: HandlePtr<Request>,
     make: impl FnOnce() -> c_int,
-    started: impl FnOnce(Counted, u64) -> Started,
+    started: impl FnOnce(CallSample, u64) -> RequestState,
 ) -> c_int {
-    noted(
-        Call::tracked(),
+    record_call(
+        Call::if_tracking(),
         operation,
         |call| call.number_of(comm),
         make,
         |recorder, made| {
             made.count_time(recorder);
             let bytes = bytes_of(made, peer, block).wrapping_mul(partitions.number());
-            let template = recorder.counted(made.communicator, operation, bytes, 0, 0);
+            let template = recorder.sample(made.communicator, operation, bytes, 0, 0);
             // SAFETY: the caller's promise.
             unsafe { made.keep(request, || started(template, bytes)) };
         },
@@ -347,7 +349,7 @@ pub unsafe fn on_request(operation: Operation, request: Raw<Request>, make: impl
         if started.is_none() {
             process::not_seen(NotSeen::UnknownRequest);
         }
-        started.map(|started| started.counted.communicator())
+        started.map(|started| started.sample.communicator())
     };
-    noted(Call::counted(), operation, find, make, |recorder, made| made.count_time(recorder))
+    record_call(Call::if_recording(), operation, find, make, |recorder, made| made.count_time(recorder))
 }

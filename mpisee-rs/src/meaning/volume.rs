@@ -3,7 +3,7 @@
 
 use super::datatype;
 use crate::abi::{Datatype, IN_PLACE, Raw, constant};
-use crate::argument::Place;
+use crate::argument::HandlePtr;
 use crate::communicator::Communicator;
 use std::ffi::{c_int, c_void};
 
@@ -100,7 +100,7 @@ impl<C: Number> Part for Blocks<C> {
 
 /// `counts * datatypes`: a count and a datatype for each process.
 #[derive(Clone, Copy)]
-pub struct TypedBlocks<C>(pub *const C, pub Place<Datatype>);
+pub struct TypedBlocks<C>(pub *const C, pub HandlePtr<Datatype>);
 
 impl<C: Number> Part for TypedBlocks<C> {
     unsafe fn block(&self, rank: u32) -> u64 {

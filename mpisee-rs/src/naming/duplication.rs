@@ -2,7 +2,7 @@
 
 use super::{CreationKind, Naming, Number, describe};
 use crate::abi::Comm;
-use crate::argument::Place;
+use crate::argument::HandlePtr;
 use crate::communicator::Communicator;
 use crate::naming::RowChoice;
 use crate::process::Process;
@@ -16,7 +16,7 @@ struct Duplication {
     kind: CreationKind,
     number: Number,
     /// Where the application gets the handle; it stays valid until the request completes.
-    place: Place<Comm>,
+    place: HandlePtr<Comm>,
     /// The row, chosen when it starts, in the order that all members have.
     choice: RowChoice,
 }
@@ -33,7 +33,7 @@ pub fn start_duplication(
     parent: &Communicator,
     operation: Operation,
     number: Number,
-    place: Place<Comm>,
+    place: HandlePtr<Comm>,
 ) -> u32 {
     let _price = Naming::begin(process);
     let kind = CreationKind::by(operation);

@@ -87,7 +87,7 @@ impl Row {
 }
 
 /// Where a communicator is below its parent.
-struct Place {
+struct Position {
     generation: u32,
     weight: u64,
     /// Whether the parent's row stands for several.
@@ -238,7 +238,7 @@ impl RowSharing {
         let choice = choice.unwrap_or_else(|| state.choose(process, &new));
         let id = match choice {
             RowChoice::Single { n } => {
-                let Place { generation, weight, .. } = state.place_of(&new);
+                let Position { generation, weight, .. } = state.position_of(&new);
                 let created = Created { n, ..new.created };
                 let row = Row::new(generation, weight, Sharing::Single, new.members);
                 state.log_created(segment, row, new.topology.as_ref(), created).unwrap_or(UNLOGGED)
@@ -368,12 +368,12 @@ impl State {
     }
 
     /// Where a new communicator is below its parent.
-    fn place_of(&self, new: &NewCommunicator) -> Place {
+    fn position_of(&self, new: &NewCommunicator) -> Position {
         let Some(parent) = self.rows.get(new.created.parent as usize) else {
-            return Place { generation: 1, weight: 1, below: Sharing::Single };
+            return Position { generation: 1, weight: 1, below: Sharing::Single };
         };
         let of_letter = u64::from(new.number.of_letter.max(1));
-        Place {
+        Position {
             generation: parent.generation + 1,
             weight: parent.weight.saturating_mul(of_letter),
             below: parent.sharing,
@@ -383,7 +383,7 @@ impl State {
     /// As [`RowSharing::choose`].
     fn choose(&mut self, process: &Process, new: &NewCommunicator) -> RowChoice {
         let segment = &process.segment;
-        let Place { generation, weight, below } = self.place_of(new);
+        let Position { generation, weight, below } = self.position_of(new);
         match below {
             Sharing::Single => {}
             // Communicators of one row may be used by threads in any order, so that ordinals below it tell nothing.

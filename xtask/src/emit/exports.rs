@@ -32,7 +32,7 @@ const PREAMBLE: &str = r#"
 use super::pmpi;
 use crate::abi::{Comm, Count, Aint, Datatype, Errhandler, File, Group, Info, Message, Offset, Op, Raw,
 Request, Session, Status, Win};
-use crate::argument::{Indices, Place, Text};
+use crate::argument::{Indices, HandlePtr, Text};
 use crate::meaning::volume::{self, Block, Blocks, TypedBlocks};
 use crate::{by_hand, meaning};
 use mpisee_profile::Operation;
@@ -137,7 +137,7 @@ fn argument(function: &Function, expr: &Expr, language: Language) -> String {
 fn c_argument(param: &Param) -> String {
     let name = &param.name;
     match param.kind.as_str() {
-        _ if types::is_place(param) => format!("Place::c({name})"),
+        _ if types::is_place(param) => format!("HandlePtr::c({name})"),
         "INDEX" => format!("Indices::c({name})"),
         "STRING" => format!("Text::c({name})"),
         _ => name.clone(),

@@ -93,7 +93,7 @@ const PREAMBLE: &str = r#"
 #![allow(clippy::undocumented_unsafe_blocks)]
 
 use crate::abi::{Comm, Count, Datatype, File, Message, Op, Request, Session, Win};
-use crate::argument::{Indices, Place, Text};
+use crate::argument::{Indices, HandlePtr, Text};
 use crate::fortran::{self, Fint};
 use crate::meaning::volume::{self, Block, Blocks, TypedBlocks};
 use crate::symbol::Symbol;
@@ -208,7 +208,7 @@ fn params(function: &Function) -> Vec<(String, String)> {
 pub fn argument(param: &Param) -> String {
     let name = &param.name;
     match (param.kind.as_str(), types::handle(&param.kind)) {
-        _ if types::is_place(param) => format!("Place::fortran({name})"),
+        _ if types::is_place(param) => format!("HandlePtr::fortran({name})"),
         (_, Some(handle)) => format!("fortran::handle::<{handle}>({name})"),
         ("BUFFER", _) => format!("fortran::buffer({name})"),
         ("STATUS", _) => format!("fortran::status({name})"),

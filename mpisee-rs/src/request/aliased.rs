@@ -8,7 +8,7 @@ use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// The open requests whose handles are shared.
-pub struct SharedHandles {
+pub struct AliasedHandles {
     /// Whether several threads use it.
     shared: AtomicBool,
     lock: AtomicBool,
@@ -22,11 +22,11 @@ const MOST_KEPT: usize = 1 << 20;
 const LOOK_AHEAD: usize = 64;
 
 // SAFETY: the entries are used by one thread at a time: MPI allows only one, or the lock is taken.
-unsafe impl Sync for SharedHandles {}
+unsafe impl Sync for AliasedHandles {}
 
-impl SharedHandles {
+impl AliasedHandles {
     pub const fn new() -> Self {
-        SharedHandles {
+        AliasedHandles {
             shared: AtomicBool::new(false),
             lock: AtomicBool::new(false),
             entries: UnsafeCell::new(None),
@@ -249,13 +249,13 @@ mod tests {
         Owner { communicator, kind: Kind::Send, active: true, recorded: true }
     }
 
-    fn take(open: &SharedHandles, key: u64, place: usize) -> Option<u32> {
+    fn take(open: &AliasedHandles, key: u64, place: usize) -> Option<u32> {
         open.take(key, place).map(|owner| owner.communicator)
     }
 
     #[test]
     fn a_place_holds_what_was_last_stored_there() {
-        let open = SharedHandles::new();
+        let open = AliasedHandles::new();
         open.add(9, 100, of(1));
         open.add(9, 100, of(2));
         assert_eq!(take(&open, 9, 100), Some(2));
@@ -266,7 +266,7 @@ mod tests {
 
     #[test]
     fn what_was_moved_is_taken_in_the_order_of_its_begin() {
-        let open = SharedHandles::new();
+        let open = AliasedHandles::new();
         for communicator in 0..1000 {
             open.add(9, 100, of(communicator));
         }
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn many_places_are_found_in_any_order() {
-        let open = SharedHandles::new();
+        let open = AliasedHandles::new();
         for at in 0..1000 {
             open.add(9, at, of(at as u32));
         }
@@ -289,7 +289,7 @@ mod tests {
     #[test]
     fn one_whose_place_is_unknown_is_the_one_that_no_place_tells() {
         for last_first in [false, true] {
-            let open = SharedHandles::new();
+            let open = AliasedHandles::new();
             open.add(9, crate::request::NO_PLACE, of(1));
             open.add(9, 200, of(2));
             let mut taken = [(100, 1), (200, 2)];
@@ -302,7 +302,7 @@ mod tests {
 
     #[test]
     fn another_handle_is_not_taken() {
-        let open = SharedHandles::new();
+        let open = AliasedHandles::new();
         open.add(9, 100, of(1));
         assert_eq!(take(&open, 8, 300), None);
         assert_eq!(take(&open, 9, 300), Some(1));
