@@ -8,7 +8,7 @@ use mpisee_profile::nodes::Nodes;
 use mpisee_profile::options::Options;
 use mpisee_profile::rows::{CommRow, Members, Seconds, is_of_changing_members, is_one_per_process};
 use mpisee_profile::run::{EndedIn, MpiInfo, ProfilerInfo, RunInfo, rfc3339};
-use mpisee_profile::segment::layout::price;
+use mpisee_profile::segment::layout::overhead;
 use mpisee_profile::segment::snapshot::Program;
 use mpisee_profile::segment::tables::{call_ns, is_merged, membership_sum, names};
 use mpisee_profile::segment::{NotSeen, RankTables, Snapshot};
@@ -187,7 +187,7 @@ impl Writing {
             clock: if first.ticks_are_tsc { "tsc" } else { "monotonic" }.to_owned(),
             profiler: ProfilerInfo {
                 call_ns: call_ns(first, first.last_known()),
-                init_s: first.price[price::INIT_NS] as f64 * 1e-9,
+                init_s: first.overhead[overhead::INIT_NS] as f64 * 1e-9,
                 ..ProfilerInfo::default()
             },
             notes,

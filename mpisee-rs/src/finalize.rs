@@ -25,7 +25,7 @@ use mpisee_profile::gpu::Part;
 use mpisee_profile::nodes::Nodes;
 use mpisee_profile::process as identity;
 use mpisee_profile::rows::Seconds;
-use mpisee_profile::segment::layout::{Header, price};
+use mpisee_profile::segment::layout::{Header, overhead};
 use mpisee_profile::segment::snapshot::End;
 use mpisee_profile::segment::tables::{Moment, call_ns, membership_sum};
 use mpisee_profile::segment::{NotSeen, RankTables, Snapshot};
@@ -35,21 +35,21 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
-mod link;
+mod channel;
 mod node;
-mod order;
-mod place;
+mod output_dir;
+mod rank_summary;
 mod report;
+mod root_command;
 mod sums;
-mod survey;
 mod together;
 mod tree;
 
-use link::Link;
+use channel::Channel;
 use mpisee_collect::output::Places;
-use order::Order;
+use rank_summary::RankSummary;
 pub use report::log_facts;
-use survey::Survey;
+use root_command::RootCommand;
 use together::Failure;
 use tree::{Ranks, Tree};
 
@@ -123,16 +123,16 @@ const MOST_DEATHS: usize = 8;
 fn write_over(process: &Process, end: End) -> bool {
     let mut told = None;
     for _ in 0..MOST_DEATHS {
-        let Some(link) = Link::open(process) else { return false };
-        let absent = link.absent(process);
+        let Some(channel) = Channel::open(process) else { return false };
+        let absent = channel.absent(process);
         let own = own_rows(process, end, &absent);
-        let is_over = collect(process, &link, own, absent, &mut told);
-        link.close();
+        let is_over = collect(process, &channel, own, absent, &mut told);
+        channel.close();
         if is_over {
             break;
         }
     }
-    if matches!(told, Some(Order::Written)) {
+    if matches!(told, Some(RootCommand::Written)) {
         process.segment.remove();
         gpu::remove(process);
     }
@@ -180,7 +180,7 @@ fn own_rows(process: &Process, end: End, absent: &RankSet) -> Own {
             wall_ns: ns(tables.rank.wall_s),
             profiler_ns: ns(tables.rank.profiler_s),
             call_ns: call_ns(&snapshot, end.moment),
-            init_ns: snapshot.price[price::INIT_NS],
+            init_ns: snapshot.overhead[overhead::INIT_NS],
             parts: Some(parts(&tables)),
             kernels: tables.gpu,
             end: Some(end),
@@ -193,34 +193,40 @@ fn own_rows(process: &Process, end: End, absent: &RankSet) -> Own {
     })
 }
 
-/// Collects the profile over one link. `false` if it is to be done again over another; `told` is the last that was heard.
-fn collect(process: &Process, link: &Link, own: Own, absent: RankSet, told: &mut Option<Order>) -> bool {
-    let tree = Tree::over(link);
-    let survey = tree.gather(survey_of(process, link, &own), Survey::add, Survey::encode);
+/// Collects the profile over one channel. `false` if it is to be done again over another; `told` is the last that was heard.
+fn collect(
+    process: &Process,
+    channel: &Channel,
+    own: Own,
+    absent: RankSet,
+    told: &mut Option<RootCommand>,
+) -> bool {
+    let tree = Tree::over(channel);
+    let summary = tree.gather(survey_of(process, channel, &own), RankSummary::add, RankSummary::encode);
     if tree.is_root() {
-        let mut writing = Writing::new(process, link, survey, absent);
+        let mut writing = Writing::new(process, channel, summary, absent);
         return writing.lead(process, &tree, &own, told);
     }
     loop {
-        *told = Order::hear(&tree, &survey);
+        *told = RootCommand::hear(&tree, &summary);
         let is_over = match told {
-            Some(Order::Bring) => {
+            Some(RootCommand::Bring) => {
                 tree.relay(own.rows(), |_| ());
                 false
             }
-            Some(Order::Share(shared)) => {
+            Some(RootCommand::Share(shared)) => {
                 let rows = own.rows();
-                let is_written = together::write(process, link, shared, rows, || true).is_ok();
+                let is_written = together::write(process, channel, shared, rows, || true).is_ok();
                 tree.relay(if is_written { not_shared(rows) } else { rows }, |_| ());
                 false
             }
-            Some(Order::BringSums) => {
-                sums::gather(process, link, &tree, own.end, &own.kernels, &absent);
+            Some(RootCommand::BringSums) => {
+                sums::gather(process, channel, &tree, own.end, &own.kernels, &absent);
                 false
             }
-            Some(Order::Written | Order::Keep) | None => true,
+            Some(RootCommand::Written | RootCommand::Keep) | None => true,
         };
-        if !link.is_whole() {
+        if !channel.is_whole() {
             return false;
         }
         if is_over {
@@ -229,7 +235,7 @@ fn collect(process: &Process, link: &Link, own: Own, absent: RankSet, told: &mut
     }
 }
 
-fn survey_of(process: &Process, link: &Link, own: &Own) -> Survey {
+fn survey_of(process: &Process, channel: &Channel, own: &Own) -> RankSummary {
     let relaxed = Ordering::Relaxed;
     let header = process.segment.header();
     let not_seen = NotSeen::ALL.iter().map(|&reason| header.not_seen[reason as usize].load(relaxed));
@@ -244,11 +250,11 @@ fn survey_of(process: &Process, link: &Link, own: &Own) -> Survey {
     let mut counts = not_seen.chain(rest).chain(lengths);
     let counts = std::array::from_fn(|_| counts.next().expect("as many sums as places"));
     let host = header.host.iter().flat_map(|word| word.load(relaxed).to_ne_bytes());
-    let mut survey = Survey::of_one(counts, own.names, identity::host_number(host));
+    let mut summary = RankSummary::of_one(counts, own.names, identity::host_number(host));
     if own.parts.is_none() {
-        survey.lost.push(link.rank..link.rank + 1);
+        summary.lost.push(channel.rank..channel.rank + 1);
     }
-    survey
+    summary
 }
 
 /// The files that are being written.
@@ -261,8 +267,8 @@ enum Files {
 
 /// The profile, on the first rank.
 struct Writing<'l> {
-    link: &'l Link,
-    survey: Survey,
+    channel: &'l Channel,
+    summary: RankSummary,
     absent: RankSet,
     lost: Vec<Ranks>,
     places: Places,
@@ -276,13 +282,13 @@ struct Writing<'l> {
 }
 
 impl<'l> Writing<'l> {
-    fn new(process: &Process, link: &'l Link, survey: Survey, absent: RankSet) -> Self {
-        let wanted = place::wanted(process, &report::command_line());
+    fn new(process: &Process, channel: &'l Channel, summary: RankSummary, absent: RankSet) -> Self {
+        let wanted = output_dir::wanted(process, &report::command_line());
         let places = Places::new(wanted, PathBuf::new(), process.options.segments.clone());
         let (lost, failures) = (Vec::new(), Vec::new());
         Writing {
-            link,
-            survey,
+            channel,
+            summary,
             absent,
             lost,
             places,
@@ -294,25 +300,25 @@ impl<'l> Writing<'l> {
     }
 
     /// Tells all ranks what to do, until there is a profile or no place is left. `false` as [`collect`].
-    fn lead(&mut self, process: &Process, tree: &Tree, own: &Own, told: &mut Option<Order>) -> bool {
+    fn lead(&mut self, process: &Process, tree: &Tree, own: &Own, told: &mut Option<RootCommand>) -> bool {
         loop {
-            let is_written = matches!(told, Some(Order::Written));
+            let is_written = matches!(told, Some(RootCommand::Written));
             let mut files = if is_written { None } else { self.begin(process) };
             let order = match &mut files {
                 Some(Files::Rows(files)) => self.order(process, files),
-                Some(Files::Sums(..)) => Order::BringSums,
-                None if is_written => Order::Written,
-                None => Order::Keep,
+                Some(Files::Sums(..)) => RootCommand::BringSums,
+                None if is_written => RootCommand::Written,
+                None => RootCommand::Keep,
             };
-            *told = order.clone().tell(tree, &self.survey);
+            *told = order.clone().tell(tree, &self.summary);
             let brought = files.map(|files| match (files, &order) {
-                (Files::Rows(files), Order::Share(shared)) => {
+                (Files::Rows(files), RootCommand::Share(shared)) => {
                     self.share_rows(process, tree, own.rows(), *files, shared)
                 }
                 (Files::Rows(files), _) => self.take_rows(tree, own.rows(), *files),
                 (Files::Sums(files, _), _) => Ok(self.take_sums(process, tree, own, files)),
             });
-            if !self.link.is_whole() {
+            if !self.channel.is_whole() {
                 return false;
             }
             let Some(files) = brought else {
@@ -320,7 +326,7 @@ impl<'l> Writing<'l> {
                 return true;
             };
             if self.finish(process, own, files) {
-                *told = Some(Order::Written);
+                *told = Some(RootCommand::Written);
             }
         }
     }
@@ -332,7 +338,7 @@ impl<'l> Writing<'l> {
             let create = || match process.world_size > process.options.fold {
                 true => Ok(Files::Sums(FoldedFiles::create(&self.place)?, Box::default())),
                 false => {
-                    let nodes = nodes(self.link, &self.survey);
+                    let nodes = nodes(self.channel, &self.summary);
                     Ok(Files::Rows(Box::new(ProfileFiles::create(&self.place, nodes)?)))
                 }
             };
@@ -350,16 +356,16 @@ impl<'l> Writing<'l> {
     }
 
     /// How the rows are to get into the files.
-    fn order(&mut self, process: &Process, files: &mut ProfileFiles) -> Order {
-        let lengths = self.survey.lengths();
+    fn order(&mut self, process: &Process, files: &mut ProfileFiles) -> RootCommand {
+        let lengths = self.summary.lengths();
         // Where it failed once it is not tried again; what all ranks wrote at a place that was given up is gone.
         self.shared = self.shared.filter(Result::is_err);
         if self.shared.is_some() || !together::is_wanted(process, &self.place, &lengths) {
-            return Order::Bring;
+            return RootCommand::Bring;
         }
         match caught(|| files.share(&lengths, segment::unforeseen())) {
-            Ok(shared) => Order::Share(shared),
-            Err(_) => Order::Bring,
+            Ok(shared) => RootCommand::Share(shared),
+            Err(_) => RootCommand::Bring,
         }
     }
 
@@ -373,7 +379,7 @@ impl<'l> Writing<'l> {
         shared: &Shared,
     ) -> Result<Files, ProfileError> {
         let check = || caught(|| files.check_shared(shared)).is_ok();
-        let written = together::write(process, self.link, shared, own, check);
+        let written = together::write(process, self.channel, shared, own, check);
         self.shared = Some(written);
         let is_written = written.is_ok();
         let ended = caught(|| files.end_sharing(shared, is_written));
@@ -401,27 +407,27 @@ impl<'l> Writing<'l> {
 
     /// Takes the sums over all ranks.
     fn take_sums(&mut self, process: &Process, tree: &Tree, own: &Own, files: FoldedFiles) -> Files {
-        let (folded, lost) = sums::gather(process, self.link, tree, own.end, &own.kernels, &self.absent);
+        let (folded, lost) = sums::gather(process, self.channel, tree, own.end, &own.kernels, &self.absent);
         self.lost = lost;
         Files::Sums(files, Box::new(folded))
     }
 
     /// Writes what is left. Whether there is a profile now.
     fn finish(&mut self, process: &Process, own: &Own, files: Result<Files, ProfileError>) -> bool {
-        let lost = self.survey.lost.iter().chain(&self.lost);
+        let lost = self.summary.lost.iter().chain(&self.lost);
         let lost = lost.fold(RankSet::default(), |lost, ranks| {
-            lost.union(&self.link.in_world(ranks.start, ranks.end - ranks.start))
+            lost.union(&self.channel.in_world(ranks.start, ranks.end - ranks.start))
         });
-        let mut run = report::run_info(process, &self.survey, own, &nodes(self.link, &self.survey));
+        let mut run = report::run_info(process, &self.summary, own, &nodes(self.channel, &self.summary));
         report::note_missing(&mut run, &self.absent, &lost);
-        run.names_agree = run.complete.then_some(self.survey.names == 0);
+        run.names_agree = run.complete.then_some(self.summary.names == 0);
         match self.shared {
             Some(Ok(())) => report::note_shared(&mut run),
             Some(Err(why)) => report::note_not_shared(&mut run, why),
             None => {}
         }
         if let Ok(Files::Sums(_, folded)) = &files {
-            let expected = u64::from(self.link.size()).saturating_sub(lost.len());
+            let expected = u64::from(self.channel.size()).saturating_sub(lost.len());
             report::note_unreadable(&mut run, expected.saturating_sub(folded.ranks()));
         }
         let write = |files| match files {
@@ -436,29 +442,29 @@ impl<'l> Writing<'l> {
     }
 
     /// Says where the profile is, or what is to be done.
-    fn say_where(&self, process: &Process, order: &Order) {
+    fn say_where(&self, process: &Process, order: &RootCommand) {
         let ranks = report::in_numbers(u64::from(process.world_size) - self.absent.len());
         let why = self.failures.first().map_or(String::new(), ToString::to_string);
         match (&self.written, order) {
-            (Some(directory), Order::Written) if !self.failures.is_empty() => {
-                let directory = place::absolute(directory);
-                let since = since_taken(&place::absolute(&self.place), &directory);
+            (Some(directory), RootCommand::Written) if !self.failures.is_empty() => {
+                let directory = output_dir::absolute(directory);
+                let since = since_taken(&output_dir::absolute(&self.place), &directory);
                 let directory = directory.display();
                 say(format_args!(
                     "{why}: the profile of {ranks} is in {directory} instead{since}; read it with: \
                      mpisee-through {directory}"
                 ));
             }
-            (Some(directory), Order::Written) if !process.options.quiet => {
+            (Some(directory), RootCommand::Written) if !process.options.quiet => {
                 let since = since_taken(&self.place, directory);
                 let directory = directory.display();
                 say(format_args!(
                     "profile of {ranks} in {directory}{since}; read it with: mpisee-through {directory}"
                 ));
             }
-            (_, Order::Keep) => {
+            (_, RootCommand::Keep) => {
                 let segments = process.options.segments.display();
-                let without = self.survey.counts[survey::WITHOUT_SEGMENT];
+                let without = self.summary.counts[rank_summary::WITHOUT_SEGMENT];
                 let but = if without > 0 {
                     format!(", but for {without} that had no segment")
                 } else {
@@ -481,7 +487,7 @@ fn caught<T>(write: impl FnOnce() -> Result<T, ProfileError>) -> Result<T, Profi
 }
 
 /// The node of each rank.
-fn nodes(link: &Link, survey: &Survey) -> Nodes {
-    let each = survey.nodes().flat_map(|(ranks, node)| (0..ranks).map(move |_| node));
-    Nodes::new(link.world_ranks().zip(each).filter_map(|(rank, node)| Some((rank, 1, node?))))
+fn nodes(channel: &Channel, summary: &RankSummary) -> Nodes {
+    let each = summary.nodes().flat_map(|(ranks, node)| (0..ranks).map(move |_| node));
+    Nodes::new(channel.world_ranks().zip(each).filter_map(|(rank, node)| Some((rank, 1, node?))))
 }

@@ -28,7 +28,7 @@
 use crate::abi::{Comm, Group, Raw, constant};
 use crate::communicator::{Communicator, UNLOGGED};
 use crate::generated::pmpi;
-use crate::price::Naming;
+use crate::overhead::Naming;
 use crate::process::{self, COMMUNICATORS, Process};
 use crate::topology;
 use mpisee_profile::rows::is_one_per_process;
@@ -79,7 +79,7 @@ pub fn enter(
     kind: CreationKind,
     number: Number,
 ) -> u32 {
-    let _price = Naming::begin(process);
+    let _overhead = Naming::begin(process);
     describe(process, comm, Some(parent), kind, number).enter(process, None)
 }
 
@@ -92,7 +92,7 @@ pub fn enter_by_members(
     kind: CreationKind,
     tag: &[u8],
 ) -> u32 {
-    let _price = Naming::begin(process);
+    let _overhead = Naming::begin(process);
     describe(process, comm, parent, kind, Number::default()).named_by_members(tag).enter(process, None)
 }
 
@@ -198,7 +198,7 @@ pub fn enter_connection(
     kind: CreationKind,
     number: Number,
 ) -> u32 {
-    let _price = Naming::begin(process);
+    let _overhead = Naming::begin(process);
     let mut described = describe(process, comm, Some(parent), kind, number);
     if !described.new.members.has_outsiders() {
         described.new.number = Number::default();

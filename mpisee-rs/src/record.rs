@@ -399,7 +399,7 @@ impl CallSample {
     }
 
     /// One that only shows what counting costs.
-    pub fn rehearsed(key: Key, bytes: u64, ticks: u64) -> Self {
+    pub fn for_calibration(key: Key, bytes: u64, ticks: u64) -> Self {
         CallSample { key, bytes, ticks }
     }
 

@@ -125,7 +125,7 @@ impl Requests {
     }
 
     /// Starts, looks up and completes a request that is none, to see what that costs.
-    pub fn rehearse(&self) {
+    pub fn calibrate(&self) {
         const NO_REQUEST: u64 = 1;
         let sample = CallSample::new(0, 0, Operation::Irecv, 0, 0, 0);
         self.table.insert_with(NO_REQUEST, || RequestState::once(Kind::Receive, sample, 0));

@@ -43,8 +43,8 @@ pub struct Header {
     pub not_seen: [AtomicU64; 16],
     /// The host's name, padded with zeros.
     pub host: [AtomicU64; HOST_BYTES / 8],
-    /// What recording costs on this machine, see [`price`].
-    pub price: [AtomicU64; 5],
+    /// What recording costs on this machine, see [`overhead`].
+    pub overhead: [AtomicU64; 5],
     /// What the processes of one world have in common, and those of other worlds have not; see
     /// [`crate::process::job`].
     pub job: AtomicU64,
@@ -145,8 +145,8 @@ pub mod call {
     pub const LONGEST: usize = 4;
 }
 
-/// What [`Header::price`] holds, by place.
-pub mod price {
+/// What [`Header::overhead`] holds, by place.
+pub mod overhead {
     /// Ticks of a thousand calls, beyond those of the calls to MPI.
     pub const THOUSAND_CALLS: usize = 0;
     /// Ticks of a thousand messages that are counted for their peer, beyond those of the calls.

@@ -151,8 +151,8 @@ pub struct Snapshot {
     pub recording_was_off: bool,
     /// Calls not seen, by [`super::NotSeen`].
     pub not_seen: Vec<u64>,
-    /// What recording costs, by [`super::layout::price`].
-    pub price: [u64; 5],
+    /// What recording costs, by [`super::layout::overhead`].
+    pub overhead: [u64; 5],
     /// What the processes of one world have in common.
     pub job: u64,
     /// When the process was started, see [`crate::process::Seen`].
@@ -239,7 +239,7 @@ impl Snapshot {
             start_ticks: field(offset_of!(Header, start_ticks)),
             recording_was_off: field(offset_of!(Header, recording_was_off)) != 0,
             not_seen: (0..super::NotSeen::ALL.len()).map(|reason| field(reasons + reason * 8)).collect(),
-            price: std::array::from_fn(|which| field(offset_of!(Header, price) + which * 8)),
+            overhead: std::array::from_fn(|which| field(offset_of!(Header, overhead) + which * 8)),
             job: field(offset_of!(Header, job)),
             process_start: field(offset_of!(Header, process_start)),
             boot: field(offset_of!(Header, boot)),

@@ -1,7 +1,7 @@
 //! From a snapshot to the rows of the profile directory.
 
 use super::key::{CallKey, Key, Meaning, class_bounds};
-use super::layout::{call, folded, peer, price, region};
+use super::layout::{call, folded, overhead, peer, region};
 use super::log::{Created, NONE, OUTSIDE, Runs, UNLISTED};
 use super::snapshot::{Communicator, Folded, Snapshot, Source};
 use crate::gpu::Part;
@@ -275,7 +275,7 @@ pub fn hash(bytes: &[u8], seed: u64) -> u64 {
 
 /// Nanoseconds that a recorded call of the simplest kind costs beyond the call itself.
 pub fn call_ns(snapshot: &Snapshot, end: Moment) -> f64 {
-    seconds_per_tick(snapshot, end)(snapshot.price[price::THOUSAND_CALLS]).0 * 1e6
+    seconds_per_tick(snapshot, end)(snapshot.overhead[overhead::THOUSAND_CALLS]).0 * 1e6
 }
 
 /// Ticks that the profiler took of the application's time.
@@ -297,11 +297,11 @@ fn price_of(snapshot: &Snapshot) -> u64 {
             _ => {}
         }
     }
-    let of = |count: u64, which: usize| u128::from(count) * u128::from(snapshot.price[which]) / 1000;
-    let counted = of(calls, price::THOUSAND_CALLS)
-        + of(messages, price::THOUSAND_MESSAGES)
-        + of(requests, price::THOUSAND_REQUESTS);
-    u64::try_from(counted).unwrap_or(u64::MAX).saturating_add(snapshot.price[price::NAMING])
+    let of = |count: u64, which: usize| u128::from(count) * u128::from(snapshot.overhead[which]) / 1000;
+    let counted = of(calls, overhead::THOUSAND_CALLS)
+        + of(messages, overhead::THOUSAND_MESSAGES)
+        + of(requests, overhead::THOUSAND_REQUESTS);
+    u64::try_from(counted).unwrap_or(u64::MAX).saturating_add(snapshot.overhead[overhead::NAMING])
 }
 
 fn seconds_per_tick(snapshot: &Snapshot, end: Moment) -> impl Fn(u64) -> Seconds + use<> {

@@ -5,13 +5,13 @@ use super::session::rank_in;
 use crate::abi::{self, Group, Raw, Status, constant};
 use crate::clock;
 use crate::communicator::Communicator;
+use crate::compatibility;
 use crate::finalize;
-use crate::fit;
 use crate::generated::pmpi;
 use crate::meaning;
 use crate::message::{self, say};
 use crate::naming::{self, RowSharing};
-use crate::price;
+use crate::overhead;
 use crate::process::{self, COMMUNICATORS, Mode, Process, REQUESTS};
 use crate::region::Regions;
 use crate::segment::{self, Segment};
@@ -211,7 +211,7 @@ fn start(started: RequestState, sessions_alone: Option<Group>) {
     if world_rank == 0 {
         complaints.iter().chain(&complaint).for_each(|complaint| say(format_args!("{complaint}")));
     }
-    let unfit = fit::notes(&version);
+    let unfit = compatibility::notes(&version);
     // Each session has a level of its own; the careful one holds.
     let thread_level = if has_world { thread_level() } else { "multiple" };
     let record = options.record;
@@ -249,10 +249,10 @@ fn start(started: RequestState, sessions_alone: Option<Group>) {
     if has_world {
         enter_world(process);
     }
-    price::find_out(process);
+    overhead::find_out(process);
     finalize::log_facts(process);
     fill_header(process, before);
-    price::note_init(process, began_ns.saturating_sub(spent_ns));
+    overhead::note_init(process, began_ns.saturating_sub(spent_ns));
     switch(process, record);
 }
 

@@ -80,8 +80,7 @@ fn note_opened(
     communicators.sort_unstable();
     communicators.dedup();
     for (&communicator, ticks) in communicators.iter().zip(shares(communicators.len(), ticks)) {
-        let here =
-            || opened.iter().filter(move |(_, started)| started.sample.communicator() == communicator);
+        let here = || opened.iter().filter(move |(_, started)| started.sample.communicator() == communicator);
         let message: u64 = here().map(|(_, started)| started.message).sum();
         let bytes: u64 = here().map(|(_, started)| started.at_start).sum();
         let sample = recorder.count(communicator, operation, message, bytes, ticks);
@@ -91,10 +90,8 @@ fn note_opened(
             }
             // Only where the call started nothing else on the communicator can it be classed by what came.
             let reclassed = here().count() == 1;
-            REQUESTS.change(
-                found,
-                RequestState { active: true, recorded: true, reclassed, sample, ..*template },
-            );
+            REQUESTS
+                .change(found, RequestState { active: true, recorded: true, reclassed, sample, ..*template });
         }
     }
 }

@@ -110,7 +110,7 @@ fn mark_arrived(process: &Process, end: End) {
 /// Where the profile shall be, for the rank that writes it: the first rank's words hold.
 fn log_wanted(process: &Process) {
     let folder = std::env::current_dir().unwrap_or_default();
-    let wanted = folder.join(super::place::wanted(process, &super::report::command_line()));
+    let wanted = folder.join(super::output_dir::wanted(process, &super::report::command_line()));
     let text = format!("{}\0{}", wanted.display(), folder.display());
     process.segment.log(&Fact::Wanted.record(text));
 }
@@ -167,7 +167,7 @@ fn write(process: &Process, roll: &Roll) {
 fn first_wanted(process: &Process, world: &World) -> [PathBuf; 2] {
     let first = world.segments().next().and_then(|segment| segment.read().ok());
     first.and_then(|snapshot| snapshot.program.wanted).unwrap_or_else(|| {
-        let wanted = super::place::wanted(process, &super::report::command_line());
+        let wanted = super::output_dir::wanted(process, &super::report::command_line());
         [wanted, std::env::current_dir().unwrap_or_default()]
     })
 }

@@ -1,8 +1,8 @@
 //! What the profile says of the run as a whole.
 
 use super::Own;
-use super::place;
-use super::survey::{PROFILER_NS, RECORDING_WAS_OFF, Survey, UNSTEADY_CLOCK, WALL_NS};
+use super::output_dir;
+use super::rank_summary::{PROFILER_NS, RECORDING_WAS_OFF, RankSummary, UNSTEADY_CLOCK, WALL_NS};
 use super::together::Failure;
 use crate::by_hand::{FLAVOUR, was_spawned};
 use crate::process::Process;
@@ -15,8 +15,8 @@ use mpisee_profile::segment::log::Fact;
 use mpisee_profile::{FORMAT_VERSION, RankSet};
 
 /// `run.json`, but for what is missing.
-pub fn run_info(process: &Process, survey: &Survey, own: &Own, nodes: &Nodes) -> RunInfo {
-    let counts = &survey.counts;
+pub fn run_info(process: &Process, summary: &RankSummary, own: &Own, nodes: &Nodes) -> RunInfo {
+    let counts = &summary.counts;
     RunInfo {
         format_version: FORMAT_VERSION,
         mpisee_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -112,7 +112,7 @@ pub fn log_facts(process: &Process) {
         room = left;
         log(Fact::Argument, word);
     }
-    let wanted = place::wanted(process, &command);
+    let wanted = output_dir::wanted(process, &command);
     log(Fact::Profile, &wanted.file_name().unwrap_or_default().to_string_lossy());
     log(Fact::Library, &process.library_version);
     log(Fact::Flavour, FLAVOUR);

@@ -1,6 +1,6 @@
 //! Sums over ranks, in place of rows of each: what of a very large run gets to the first rank.
 
-use super::link::Link;
+use super::channel::Channel;
 use super::tree::{Ranks, Tree};
 use crate::gpu;
 use crate::process::Process;
@@ -22,7 +22,7 @@ struct Sums {
 /// Each rank adds what its children send to its own and sends one message, so that none has more than the sums of two.
 pub fn gather(
     process: &Process,
-    link: &Link,
+    channel: &Channel,
     tree: &Tree,
     end: Option<End>,
     kernels: &[Part],
@@ -30,7 +30,10 @@ pub fn gather(
 ) -> (Folded, Vec<Ranks>) {
     let own = match end.and_then(|end| own_sums(process, end, kernels, absent)) {
         Some(folded) => Sums { folded, lost: Vec::new() },
-        None => Sums { folded: Folded::default(), lost: std::iter::once(link.rank..link.rank + 1).collect() },
+        None => Sums {
+            folded: Folded::default(),
+            lost: std::iter::once(channel.rank..channel.rank + 1).collect(),
+        },
     };
     let all = tree.gather(own, add, encode);
     (all.folded, all.lost)

@@ -2,7 +2,7 @@
 //!
 //! Every failure is known to all ranks before the next collective call that one of them could leave out.
 
-use super::link::Link;
+use super::channel::Channel;
 use crate::abi::{Errhandler, File, Info, Offset, Raw, STATUS_IGNORE, constant, is_fault_tolerant};
 use crate::generated::pmpi;
 use crate::naming;
@@ -27,7 +27,7 @@ pub enum Failure {
     /// Some rank does not see the directory, has too many rows, or has an MPI that cannot do it.
     NotReady,
     /// The ranks could not agree.
-    Link,
+    Channel,
 }
 
 impl Failure {
@@ -40,14 +40,14 @@ impl Failure {
             Failure::NotReady => {
                 "some rank does not see the profile directory, or MPI-IO cannot be used there"
             }
-            Failure::Link => "the ranks could not agree",
+            Failure::Channel => "the ranks could not agree",
         }
     }
 
     fn of(number: Option<c_int>) -> Result<(), Failure> {
         match number {
             Some(0) => Ok(()),
-            None => Err(Failure::Link),
+            None => Err(Failure::Channel),
             Some(number) => {
                 let all = [Failure::Length, Failure::Write, Failure::Open];
                 Err(all.into_iter().find(|&why| why as c_int == number).unwrap_or(Failure::NotReady))
@@ -98,13 +98,13 @@ fn file_system(path: &Path) -> Option<u64> {
 /// Writes the own rows. All ranks call it, and all get the same result; `check` is asked on each when all have written.
 pub fn write(
     process: &Process,
-    link: &Link,
+    channel: &Channel,
     shared: &Shared,
     own: [&[u8]; TABLES],
     check: impl FnOnce() -> bool,
 ) -> Result<(), Failure> {
     let agree = |failure: Option<Failure>| {
-        Failure::of(link.most(process, failure.map_or(0, |failure| failure as c_int)))
+        Failure::of(channel.most(process, failure.map_or(0, |failure| failure as c_int)))
     };
     let hints = Hints::new();
     let is_ready = shared.is_seen() && can_write(own) && hints.is_some();
@@ -115,7 +115,7 @@ pub fn write(
         if shared.lengths[table] == 0 {
             continue;
         }
-        let file = open(process, link, &shared.path(name), &hints);
+        let file = open(process, channel, &shared.path(name), &hints);
         // Where only some have it open it cannot be closed, which takes all of them.
         agree(file.is_none().then_some(Failure::Open))?;
         if let Some(file) = file
@@ -152,13 +152,13 @@ fn write_and_close(process: &Process, mut file: File, begin: u64, own: &[u8]) ->
     codes.iter().all(|&code| code == constant::SUCCESS)
 }
 
-fn open(process: &Process, link: &Link, path: &Path, hints: &Hints) -> Option<File> {
+fn open(process: &Process, channel: &Channel, path: &Path, hints: &Hints) -> Option<File> {
     // The same on all ranks.
     let path = CString::new(path.as_os_str().as_bytes()).ok()?;
     let handler = Returning::set(process);
     let (mut file, mode, info) = (process.predefined.file_null, constant::MODE_WRONLY, Raw::new(hints.0));
     // SAFETY: the path ends in a zero, communicator and info are valid; the file is written by a call that succeeds.
-    let code = unsafe { pmpi::MPI_File_open.get()(link.raw(), path.as_ptr(), mode, info, &raw mut file) };
+    let code = unsafe { pmpi::MPI_File_open.get()(channel.raw(), path.as_ptr(), mode, info, &raw mut file) };
     drop(handler);
     (code == constant::SUCCESS).then_some(file)
 }
@@ -241,7 +241,7 @@ mod tests {
             assert!(Failure::of(Some(why as c_int)) == Err(why));
         }
         assert!(Failure::of(Some(0)) == Ok(()));
-        assert!(Failure::of(None) == Err(Failure::Link));
+        assert!(Failure::of(None) == Err(Failure::Channel));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! a rank are the ranks that follow it, so that what comes from below in the order of the children is in the order of
 //! ranks.
 
-use super::link::Link;
+use super::channel::Channel;
 use mpisee_profile::files::TABLES;
 use mpisee_profile::pieces::{PIECE, Pieces};
 use std::ffi::c_int;
@@ -19,23 +19,23 @@ const ROWS: c_int = 31_003;
 /// The first byte of the message after the last piece, which no piece begins with.
 const END: u8 = 0xff;
 
-/// Ranks of the link that follow each other.
+/// Ranks of the channel that follow each other.
 pub type Ranks = Range<u32>;
 
-/// The tree over a link.
+/// The tree over a channel.
 pub struct Tree<'l> {
-    link: &'l Link,
+    channel: &'l Channel,
 }
 
 impl<'l> Tree<'l> {
-    /// Over all ranks of the link.
-    pub fn over(link: &'l Link) -> Self {
-        Tree { link }
+    /// Over all ranks of the channel.
+    pub fn over(channel: &'l Channel) -> Self {
+        Tree { channel }
     }
 
     /// Whether this is the rank to which everything comes.
     pub fn is_root(&self) -> bool {
-        self.link.rank == 0
+        self.channel.rank == 0
     }
 
     /// Gathers one value, made of all ranks', to the first: each rank makes one of its own and those of its children,
@@ -46,12 +46,12 @@ impl<'l> Tree<'l> {
         mut take: impl FnMut(&mut T, Result<Vec<u8>, Ranks>),
         encode: impl FnOnce(&T) -> Vec<u8>,
     ) -> T {
-        let link = self.link;
-        let size = link.size();
-        for expected in link.expect(children(link.rank, size), UP) {
+        let channel = self.channel;
+        let size = channel.size();
+        for expected in channel.expect(children(channel.rank, size), UP) {
             let child = below(expected.from, size);
             let sentence = || {
-                let ranks = link.in_world(child.start, child.end - child.start);
+                let ranks = channel.in_world(child.start, child.end - child.start);
                 let of = if ranks.len() == 1 {
                     format!("rank {ranks} has not come")
                 } else {
@@ -59,19 +59,19 @@ impl<'l> Tree<'l> {
                 };
                 format!("waiting in MPI_Finalize for other ranks: {of}; the profile is written when they do")
             };
-            let is_root = link.rank == 0;
+            let is_root = channel.rank == 0;
             take(&mut own, expected.take(if is_root { Some(&sentence) } else { None }).ok_or(child));
         }
-        if let Some(parent) = parent(link.rank) {
+        if let Some(parent) = parent(channel.rank) {
             let sentence = || {
-                let root = link.in_world(0, 1);
+                let root = channel.in_world(0, 1);
                 format!(
                     "waiting in MPI_Finalize for other ranks: rank {root} has not come; the profile is written when it \
                      does"
                 )
             };
-            let sentence: super::link::Sentence = &sentence;
-            link.send_all(parent, UP, &encode(&own), (parent == 0).then_some(sentence));
+            let sentence: super::channel::Sentence = &sentence;
+            channel.send_all(parent, UP, &encode(&own), (parent == 0).then_some(sentence));
         }
         own
     }
@@ -83,21 +83,21 @@ impl<'l> Tree<'l> {
         said: Option<Vec<u8>>,
         for_child: impl Fn(&[u8], usize) -> Vec<u8>,
     ) -> Option<Vec<u8>> {
-        let link = self.link;
-        let heard = match parent(link.rank) {
+        let channel = self.channel;
+        let heard = match parent(channel.rank) {
             // An empty text is none.
             Some(parent) => {
-                let heard = link.expect(std::iter::once(parent), DOWN).pop()?.take(None);
+                let heard = channel.expect(std::iter::once(parent), DOWN).pop()?.take(None);
                 heard.filter(|heard| !heard.is_empty())
             }
             None => said,
         };
         // The longest way first.
-        let mut children: Vec<(usize, u32)> = children(link.rank, link.size()).enumerate().collect();
+        let mut children: Vec<(usize, u32)> = children(channel.rank, channel.size()).enumerate().collect();
         children.reverse();
         for (n, child) in children {
             let told = heard.as_deref().map(|heard| for_child(heard, n));
-            link.send_all(child, DOWN, &told.unwrap_or_default(), None);
+            channel.send_all(child, DOWN, &told.unwrap_or_default(), None);
         }
         heard
     }
@@ -106,21 +106,21 @@ impl<'l> Tree<'l> {
     /// than its own and two pieces of others. Returns the ranks whose rows did not come, or not all of them; of the own
     /// part of the tree where this is not the first.
     pub fn relay(&self, own: [&[u8]; TABLES], mut sink: impl FnMut(&[u8])) -> Vec<Ranks> {
-        let link = self.link;
+        let channel = self.channel;
         let mut lost = Vec::new();
-        let parent = parent(link.rank);
+        let parent = parent(channel.rank);
         let mut up = Pieces::new(|piece: &[u8]| match parent {
             // Where nobody takes them the children's rows are taken all the same, so that they do not wait.
             Some(parent) => {
-                link.send(parent, ROWS, piece);
+                channel.send(parent, ROWS, piece);
             }
             None => sink(piece),
         });
         up.put(own);
         let mut piece = Vec::with_capacity(PIECE);
-        for child in children(link.rank, link.size()) {
+        for child in children(channel.rank, channel.size()) {
             loop {
-                let came = link.receive(child, ROWS, &mut piece);
+                let came = channel.receive(child, ROWS, &mut piece);
                 match piece.split_first().filter(|_| came) {
                     Some((&END, told)) => {
                         lost.extend(decode(told));
@@ -129,7 +129,7 @@ impl<'l> Tree<'l> {
                     Some(_) => up.pass(&piece),
                     // No rank sends an empty piece.
                     None => {
-                        lost.push(below(child, link.size()));
+                        lost.push(below(child, channel.size()));
                         break;
                     }
                 }
@@ -137,7 +137,7 @@ impl<'l> Tree<'l> {
         }
         up.finish();
         if let Some(parent) = parent {
-            link.send(parent, ROWS, &encode(&lost));
+            channel.send(parent, ROWS, &encode(&lost));
         }
         lost
     }

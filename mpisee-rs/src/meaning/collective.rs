@@ -55,9 +55,7 @@ pub unsafe fn start_collective(
         let sample = recorder.count(id, operation, volume.message, volume.bytes, ticks);
         if code == constant::SUCCESS {
             // SAFETY: the call succeeded, so it stored a request.
-            unsafe {
-                REQUESTS.add(request, || RequestState::once(Kind::Collective, sample, volume.message))
-            };
+            unsafe { REQUESTS.add(request, || RequestState::once(Kind::Collective, sample, volume.message)) };
         }
     });
     code

@@ -35,7 +35,7 @@ pub fn start_duplication(
     number: Number,
     place: HandlePtr<Comm>,
 ) -> u32 {
-    let _price = Naming::begin(process);
+    let _overhead = Naming::begin(process);
     let kind = CreationKind::by(operation);
     // The duplicate will be what its parent is.
     let described = describe(process, parent.comm, Some(parent), kind, number);
@@ -71,6 +71,6 @@ pub fn duplicated(recorder: &Recorder, number: u32) {
     // SAFETY: the standard has the application keep the place until now, and the library filled it.
     let comm = unsafe { done.place.handle() };
     let process = recorder.process;
-    let _price = Naming::begin(process);
+    let _overhead = Naming::begin(process);
     describe(process, comm, Some(&done.parent), done.kind, done.number).enter(process, Some(done.choice));
 }

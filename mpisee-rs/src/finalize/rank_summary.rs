@@ -19,8 +19,8 @@ pub const LENGTHS: usize = WITHOUT_SEGMENT + 1;
 /// How many.
 const SUMS: usize = LENGTHS + TABLES;
 
-/// Of one rank, or of neighbouring ranks of the link.
-pub struct Survey {
+/// Of one rank, or of neighbouring ranks of the channel.
+pub struct RankSummary {
     /// The sums.
     pub counts: [u64; SUMS],
     /// The sum of [`mpisee_profile::segment::tables::membership_sum`], modulo 2^64.
@@ -33,16 +33,16 @@ pub struct Survey {
     pub lost: Vec<Ranks>,
 }
 
-impl Survey {
+impl RankSummary {
     /// Of one rank.
     pub fn of_one(counts: [u64; SUMS], names: u64, node: u64) -> Self {
-        Survey { counts, names, nodes: vec![(1, node)], before: Vec::new(), lost: Vec::new() }
+        RankSummary { counts, names, nodes: vec![(1, node)], before: Vec::new(), lost: Vec::new() }
     }
 
-    /// Adds the ranks that follow, as [`Survey::encode`] has them, or says that they are lost.
+    /// Adds the ranks that follow, as [`RankSummary::encode`] has them, or says that they are lost.
     pub fn add(&mut self, next: Result<Vec<u8>, Ranks>) {
         self.before.push(self.lengths());
-        match next.and_then(|bytes| Survey::decode(&bytes).ok_or(0..0)) {
+        match next.and_then(|bytes| RankSummary::decode(&bytes).ok_or(0..0)) {
             Ok(next) => {
                 for (sum, count) in self.counts.iter_mut().zip(next.counts) {
                     *sum = sum.saturating_add(count);
@@ -109,7 +109,7 @@ impl Survey {
         while let Some(start) = words.next() {
             lost.push(start as u32..words.next()? as u32);
         }
-        Some(Survey { counts, names, nodes, before: Vec::new(), lost })
+        Some(RankSummary { counts, names, nodes, before: Vec::new(), lost })
     }
 }
 
@@ -124,7 +124,7 @@ mod tests {
         let one = |node: u64| {
             let mut counts = [0; SUMS];
             counts[LENGTHS] = node;
-            Survey::of_one(counts, node.wrapping_neg(), node)
+            RankSummary::of_one(counts, node.wrapping_neg(), node)
         };
         let mut upper = one(7);
         upper.add(Err(4..6));

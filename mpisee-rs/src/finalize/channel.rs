@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// A communicator on which errors are returned.
-pub struct Link {
+pub struct Channel {
     comm: Comm,
     hold: Hold,
     /// The own rank in it.
@@ -45,58 +45,58 @@ enum Hold {
 /// What a rank says if it has waited long.
 pub type Sentence<'s> = &'s dyn Fn() -> String;
 
-impl Link {
+impl Channel {
     /// The world, where no rank has a receive open that could take what is not meant for it: another communicator would
     /// be one that the program did not ask for. Open MPI 4.1 may hang when it makes one after `MPI_Comm_idup`, whoever
     /// asks for it, and which programs it hangs in depends on how many there are: so none is made at init, either.
     ///
     /// Where a receive may be open the world's processes get a communicator of their own; where the run may go on
     /// without some processes, those that are still there. `None` if not all ranks came.
-    pub fn open(process: &Process) -> Option<Link> {
+    pub fn open(process: &Process) -> Option<Channel> {
         let world = process.predefined.world;
         if is_fault_tolerant() {
             let shrink = |world: Raw<Comm>, comm: *mut Comm| {
                 // SAFETY: the communicator is valid, the new one is written.
                 unsafe { pmpi::MPIX_Comm_shrink.get()(world, comm) }
             };
-            let lent = Link::lent(process, world);
+            let lent = Channel::lent(process, world);
             return Some(lent.made(process, shrink).unwrap_or(lent));
         }
-        let link = Link::lent(process, world);
+        let channel = Channel::lent(process, world);
         // What was started while recording was off is not known.
         let header = process.segment.header();
         let may_receive = !process::REQUESTS.is_empty()
             || header.recording_was_off.load(Ordering::Relaxed) > 0
             || header.not_seen.iter().any(|count| count.load(Ordering::Relaxed) > 0);
-        let Some(one_receives) = link.most(process, c_int::from(may_receive)) else {
-            link.give_back();
+        let Some(one_receives) = channel.most(process, c_int::from(may_receive)) else {
+            channel.give_back();
             return None;
         };
         if one_receives == 0 {
-            return Some(link);
+            return Some(channel);
         }
         let create = |world: Raw<Comm>, comm: *mut Comm| {
             // SAFETY: communicator and group are valid, the new communicator is written. Unlike a duplicate it has
             // none of the attributes that the program gave the world, which would run code of the program.
             unsafe { pmpi::MPI_Comm_create.get()(world, Raw::new(process.world_group), comm) }
         };
-        Some(link.made(process, create).unwrap_or(link))
+        Some(channel.made(process, create).unwrap_or(channel))
     }
 
-    fn lent(process: &Process, comm: Comm) -> Link {
+    fn lent(process: &Process, comm: Comm) -> Channel {
         let mut handler = MaybeUninit::uninit();
         let returning = Raw::new(process.predefined.errors_return);
-        // SAFETY: the communicator is valid; its handler is written, and put back when the link ends.
+        // SAFETY: the communicator is valid; its handler is written, and put back when the channel ends.
         let handler = unsafe {
             pmpi::MPI_Comm_get_errhandler.get()(Raw::new(comm), handler.as_mut_ptr());
             pmpi::MPI_Comm_set_errhandler.get()(Raw::new(comm), returning);
             handler.assume_init()
         };
-        Link::of(process, comm, Hold::Lent(handler))
+        Channel::of(process, comm, Hold::Lent(handler))
     }
 
     /// A communicator made of this one; `None` if that fails.
-    fn made(&self, process: &Process, create: impl FnOnce(Raw<Comm>, *mut Comm) -> c_int) -> Option<Link> {
+    fn made(&self, process: &Process, create: impl FnOnce(Raw<Comm>, *mut Comm) -> c_int) -> Option<Channel> {
         let null = process.predefined.comm_null;
         let mut comm = null;
         if create(Raw::new(self.comm), &raw mut comm) != constant::SUCCESS || bits(comm) == bits(null) {
@@ -107,15 +107,15 @@ impl Link {
             pmpi::MPI_Comm_set_errhandler.get()(Raw::new(comm), Raw::new(process.predefined.errors_return));
         }
         self.give_back();
-        Some(Link::of(process, comm, Hold::Own))
+        Some(Channel::of(process, comm, Hold::Own))
     }
 
-    fn of(process: &Process, comm: Comm, hold: Hold) -> Link {
+    fn of(process: &Process, comm: Comm, hold: Hold) -> Channel {
         let is_whole = process::size(comm) == process.world_size;
         let members =
             if is_whole { Runs::first(process.world_size) } else { Members::of(process, comm, false).own };
         let wait = Duration::from_secs(process.options.wait_s);
-        Link {
+        Channel {
             comm,
             hold,
             rank: process::rank(comm),
@@ -272,13 +272,13 @@ impl Link {
             && bytes.chunks(PIECE).all(|piece| self.send(to, tag, piece))
     }
 
-    /// Is ready for what [`Link::send_all`] sends from each of the ranks.
+    /// Is ready for what [`Channel::send_all`] sends from each of the ranks.
     pub fn expect(&self, from: impl Iterator<Item = u32>, tag: c_int) -> Vec<Expected<'_>> {
         let expect = |from| {
             // The number may come after everything here is over, if the request fails.
             let length = Box::leak(Box::new(0u64));
             let request = self.expect_number(from, tag, length);
-            Expected { link: self, from, tag, length, request }
+            Expected { channel: self, from, tag, length, request }
         };
         from.map(expect).collect()
     }
@@ -325,7 +325,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Something that is on its way from another rank.
 pub struct Expected<'l> {
-    link: &'l Link,
+    channel: &'l Channel,
     /// The other rank.
     pub from: u32,
     tag: c_int,
@@ -336,14 +336,14 @@ pub struct Expected<'l> {
 impl Expected<'_> {
     /// Waits for it; `None` if it does not get through.
     pub fn take(mut self, sentence: Option<Sentence>) -> Option<Vec<u8>> {
-        if !self.link.wait(&mut self.request, STATUS_IGNORE, sentence) {
+        if !self.channel.wait(&mut self.request, STATUS_IGNORE, sentence) {
             return None;
         }
         // SAFETY: the length was leaked for this request, which is over.
         let length = unsafe { *Box::from_raw(self.length) };
         let (mut all, mut piece) = (Vec::new(), Vec::new());
         while (all.len() as u64) < u64::from_le(length) {
-            if !self.link.receive(self.from, self.tag, &mut piece) {
+            if !self.channel.receive(self.from, self.tag, &mut piece) {
                 return None;
             }
             all.extend(&piece);
