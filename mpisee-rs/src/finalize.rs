@@ -12,14 +12,14 @@
 //! Rows travel as CSV text through a tree (`tree.rs`), in pieces of limited size. Each rank keeps its own until the first
 //! one has told that the profile is written; until then its segment stays, too.
 
-use crate::abi::is_fault_tolerant;
-use crate::by_hand::sessions_are_over;
-use crate::clock;
 use crate::generated::pmpi;
-use crate::gpu;
-use crate::message::say;
-use crate::process::{self, Process};
-use crate::segment;
+use crate::mpi::abi::is_fault_tolerant;
+use crate::state::gpu;
+use crate::state::process::{self, Process};
+use crate::storage::clock;
+use crate::storage::message::say;
+use crate::storage::segment;
+use crate::wrappers::sessions_are_over;
 use mpisee_profile::files::{FoldedFiles, ProfileFiles, Shared, TABLES, not_shared, parts};
 use mpisee_profile::gpu::Part;
 use mpisee_profile::nodes::Nodes;
@@ -56,7 +56,7 @@ use tree::{Ranks, Tree};
 /// Writes the profile in `MPI_Finalize`, or leaves what the rank counted for another to write.
 pub fn write_profile() {
     let Some(process) = process::process() else { return };
-    let _held = crate::file_limit::hold();
+    let _held = crate::storage::file_limit::hold();
     let end = end_of(process);
     process.segment.note_moment();
     if !(meets_by_messages(process) && write_over(process, end)) {
@@ -94,7 +94,7 @@ pub extern "C" fn at_exit() {
         if process.has_world.load(Ordering::Relaxed) { is_finalized() } else { sessions_are_over() };
     if is_over && process::end() {
         let arrive = || {
-            let _held = crate::file_limit::hold();
+            let _held = crate::storage::file_limit::hold();
             node::arrive(process, end_of(process));
         };
         if catch_unwind(AssertUnwindSafe(arrive)).is_err() {

@@ -20,17 +20,17 @@
 //! may use communicators of one row in any order, so that ordinals below it tell nothing: those have one row per letter,
 //! `W_s1001+.0_d+`. Where members change with each call, or a communicator is made of the last one again and again, there
 //! is no end of kinds, and new ones share a row per parent and letter, `W_s+`, too. Members of such a row differ, and so its
-//! communicators have numbers that pass: [`crate::counters`] resolves each, when it is first seen, to the slot of the row, in
+//! communicators have numbers that pass: [`crate::storage::counters`] resolves each, when it is first seen, to the slot of the row, in
 //! which peers are world ranks.
 //!
 //! [`membership_sum`]: mpisee_profile::segment::tables::membership_sum
 
-use crate::abi::{Comm, Group, Raw, constant};
-use crate::communicator::{Communicator, UNLOGGED};
 use crate::generated::pmpi;
-use crate::overhead::Naming;
-use crate::process::{self, COMMUNICATORS, Process};
-use crate::topology;
+use crate::mpi::abi::{Comm, Group, Raw, constant};
+use crate::mpi::topology;
+use crate::recording::overhead::Naming;
+use crate::state::communicator::{Communicator, UNLOGGED};
+use crate::state::process::{self, COMMUNICATORS, Process};
 use mpisee_profile::rows::is_one_per_process;
 use mpisee_profile::segment::log::{Created, NONE, Runs};
 use mpisee_profile::segment::tables::hash;

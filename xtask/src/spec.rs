@@ -68,14 +68,14 @@ pub enum Direction {
 /// What a call means.
 #[derive(Clone)]
 pub enum Meaning {
-    /// It has a body in `mpisee-rs/src/by_hand/`.
+    /// It has a body in `mpisee-rs/src/wrappers/`.
     ByHand {
         /// The body's name, where several functions have the same, which is told the operation; else the function's own.
         shared: Option<String>,
         /// Its arguments.
         args: Vec<Expr>,
     },
-    /// It is one of the meanings in `mpisee-rs/src/meaning/`.
+    /// It is one of the wrappers in `mpisee-rs/src/wrappers/` that several functions share.
     Verb {
         /// The function there.
         verb: String,

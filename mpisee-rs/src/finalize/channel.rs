@@ -2,13 +2,13 @@
 //!
 //! Every wait is a test of a request and a pause, so that a rank which waits for others leaves them the processor.
 
-use crate::abi::{
+use crate::generated::pmpi;
+use crate::mpi::abi::{
     Comm, Datatype, Errhandler, Raw, Request, STATUS_IGNORE, Status, bits, constant, is_fault_tolerant,
     received_bytes,
 };
-use crate::generated::pmpi;
 use crate::naming::Members;
-use crate::process::{self, Process};
+use crate::state::process::{self, Process};
 use mpisee_profile::RankSet;
 use mpisee_profile::pieces::PIECE;
 use mpisee_profile::segment::log::Runs;
@@ -307,7 +307,7 @@ impl Channel {
                 && begun.elapsed() > PATIENCE
                 && let Some(sentence) = sentence.take()
             {
-                crate::message::say(format_args!("{}", sentence()));
+                crate::storage::message::say(format_args!("{}", sentence()));
             }
         }
     }

@@ -4,10 +4,10 @@
 
 use super::End;
 use super::report::in_numbers;
-use crate::gpu;
-use crate::message::say;
-use crate::process::Process;
-use crate::segment::Segment;
+use crate::state::gpu;
+use crate::state::process::Process;
+use crate::storage::message::say;
+use crate::storage::segment::Segment;
 use mpisee_collect::output::Places;
 use mpisee_collect::profile::{self, Written};
 use mpisee_collect::roll::Roll;

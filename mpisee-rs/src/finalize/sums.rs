@@ -2,8 +2,8 @@
 
 use super::channel::Channel;
 use super::tree::{Ranks, Tree};
-use crate::gpu;
-use crate::process::Process;
+use crate::state::gpu;
+use crate::state::process::Process;
 use mpisee_profile::gpu::Part;
 use mpisee_profile::segment::snapshot::End;
 use mpisee_profile::segment::{RankTables, Snapshot};

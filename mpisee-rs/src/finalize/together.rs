@@ -3,10 +3,10 @@
 //! Every failure is known to all ranks before the next collective call that one of them could leave out.
 
 use super::channel::Channel;
-use crate::abi::{Errhandler, File, Info, Offset, Raw, STATUS_IGNORE, constant, is_fault_tolerant};
 use crate::generated::pmpi;
+use crate::mpi::abi::{Errhandler, File, Info, Offset, Raw, STATUS_IGNORE, constant, is_fault_tolerant};
 use crate::naming;
-use crate::process::Process;
+use crate::state::process::Process;
 use mpisee_profile::files::{SHARED, Shared, TABLES};
 use mpisee_profile::options::Collect;
 use std::ffi::{CStr, CString, c_int};

@@ -9,13 +9,13 @@
 #![allow(clippy::undocumented_unsafe_blocks)]
 
 use super::pmpi;
-use crate::abi::{
+use crate::mpi::abi::{
     Aint, Comm, Count, Datatype, Errhandler, File, Group, Info, Message, Offset, Op, Raw, Request, Session,
     Status, Win,
 };
-use crate::argument::{HandlePtr, Indices, Text};
-use crate::meaning::volume::{self, Block, Blocks, TypedBlocks};
-use crate::{by_hand, meaning};
+use crate::mpi::argument::{HandlePtr, Indices, Text};
+use crate::recording::volume::{self, Block, Blocks, TypedBlocks};
+use crate::wrappers;
 use mpisee_profile::Operation;
 use std::ffi::{c_char, c_int, c_void};
 
@@ -33,7 +33,7 @@ pub unsafe extern "C-unwind" fn MPIX_Allgather_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::AllgatherInit,
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
@@ -62,7 +62,7 @@ pub unsafe extern "C-unwind" fn MPIX_Allgatherv_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::AllgathervInit,
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype)),
@@ -89,7 +89,7 @@ pub unsafe extern "C-unwind" fn MPIX_Allreduce_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::AllreduceInit,
             comm,
             |comm| volume::every_process(comm, Block(count, datatype)),
@@ -113,7 +113,7 @@ pub unsafe extern "C-unwind" fn MPIX_Alltoall_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::AlltoallInit,
             comm,
             |comm| volume::alltoall(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
@@ -143,7 +143,7 @@ pub unsafe extern "C-unwind" fn MPIX_Alltoallv_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::AlltoallvInit,
             comm,
             |comm| {
@@ -176,7 +176,7 @@ pub unsafe extern "C-unwind" fn MPIX_Alltoallw_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::AlltoallwInit,
             comm,
             |comm| {
@@ -206,7 +206,7 @@ pub unsafe extern "C-unwind" fn MPIX_Barrier_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::BarrierInit,
             comm,
             |comm| volume::nothing(comm),
@@ -228,7 +228,7 @@ pub unsafe extern "C-unwind" fn MPIX_Bcast_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::BcastInit,
             comm,
             |comm| volume::broadcast(comm, Block(count, datatype), root),
@@ -246,7 +246,7 @@ pub unsafe extern "C-unwind" fn MPIX_Comm_ack_failed(
     num_acked: *mut c_int,
 ) -> c_int {
     unsafe {
-        meaning::plain(Operation::CommAckFailed, comm, || {
+        wrappers::plain(Operation::CommAckFailed, comm, || {
             pmpi::MPIX_Comm_ack_failed.get()(comm, num_to_ack, num_acked)
         })
     }
@@ -256,7 +256,7 @@ pub unsafe extern "C-unwind" fn MPIX_Comm_ack_failed(
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPIX_Comm_agree(comm: Raw<Comm>, flag: *mut c_int) -> c_int {
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::CommAgree,
             comm,
             |comm| volume::nothing(comm),
@@ -268,14 +268,14 @@ pub unsafe extern "C-unwind" fn MPIX_Comm_agree(comm: Raw<Comm>, flag: *mut c_in
 #[cfg(mpi = "MPIX_Comm_failure_ack")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPIX_Comm_failure_ack(comm: Raw<Comm>) -> c_int {
-    unsafe { meaning::plain(Operation::CommFailureAck, comm, || pmpi::MPIX_Comm_failure_ack.get()(comm)) }
+    unsafe { wrappers::plain(Operation::CommFailureAck, comm, || pmpi::MPIX_Comm_failure_ack.get()(comm)) }
 }
 
 #[cfg(mpi = "MPIX_Comm_failure_get_acked")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPIX_Comm_failure_get_acked(comm: Raw<Comm>, failedgrp: *mut Group) -> c_int {
     unsafe {
-        meaning::plain(Operation::CommFailureGetAcked, comm, || {
+        wrappers::plain(Operation::CommFailureGetAcked, comm, || {
             pmpi::MPIX_Comm_failure_get_acked.get()(comm, failedgrp)
         })
     }
@@ -285,7 +285,7 @@ pub unsafe extern "C-unwind" fn MPIX_Comm_failure_get_acked(comm: Raw<Comm>, fai
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPIX_Comm_get_failed(comm: Raw<Comm>, failedgrp: *mut Group) -> c_int {
     unsafe {
-        meaning::plain(Operation::CommGetFailed, comm, || pmpi::MPIX_Comm_get_failed.get()(comm, failedgrp))
+        wrappers::plain(Operation::CommGetFailed, comm, || pmpi::MPIX_Comm_get_failed.get()(comm, failedgrp))
     }
 }
 
@@ -297,7 +297,7 @@ pub unsafe extern "C-unwind" fn MPIX_Comm_iagree(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::CommIagree,
             comm,
             |comm| volume::nothing(comm),
@@ -310,14 +310,14 @@ pub unsafe extern "C-unwind" fn MPIX_Comm_iagree(
 #[cfg(mpi = "MPIX_Comm_revoke")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPIX_Comm_revoke(comm: Raw<Comm>) -> c_int {
-    unsafe { meaning::plain(Operation::CommRevoke, comm, || pmpi::MPIX_Comm_revoke.get()(comm)) }
+    unsafe { wrappers::plain(Operation::CommRevoke, comm, || pmpi::MPIX_Comm_revoke.get()(comm)) }
 }
 
 #[cfg(mpi = "MPIX_Comm_shrink")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPIX_Comm_shrink(comm: Raw<Comm>, newcomm: *mut Comm) -> c_int {
     unsafe {
-        by_hand::comm_shrink(comm, HandlePtr::c(newcomm), || pmpi::MPIX_Comm_shrink.get()(comm, newcomm))
+        wrappers::comm_shrink(comm, HandlePtr::c(newcomm), || pmpi::MPIX_Comm_shrink.get()(comm, newcomm))
     }
 }
 
@@ -334,7 +334,7 @@ pub unsafe extern "C-unwind" fn MPIX_Exscan_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::ExscanInit,
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
@@ -359,7 +359,7 @@ pub unsafe extern "C-unwind" fn MPIX_Gather_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::GatherInit,
             comm,
             |comm| {
@@ -391,7 +391,7 @@ pub unsafe extern "C-unwind" fn MPIX_Gatherv_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::GathervInit,
             comm,
             |comm| {
@@ -422,7 +422,7 @@ pub unsafe extern "C-unwind" fn MPIX_Neighbor_allgather_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::NeighborAllgatherInit,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
@@ -451,7 +451,7 @@ pub unsafe extern "C-unwind" fn MPIX_Neighbor_allgatherv_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::NeighborAllgathervInit,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
@@ -479,7 +479,7 @@ pub unsafe extern "C-unwind" fn MPIX_Neighbor_alltoall_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::NeighborAlltoallInit,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
@@ -509,7 +509,7 @@ pub unsafe extern "C-unwind" fn MPIX_Neighbor_alltoallv_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::NeighborAlltoallvInit,
             comm,
             |comm| volume::neighbours(comm, Blocks(sendcounts, sendtype)),
@@ -540,7 +540,7 @@ pub unsafe extern "C-unwind" fn MPIX_Neighbor_alltoallw_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::NeighborAlltoallwInit,
             comm,
             |comm| volume::neighbours(comm, TypedBlocks(sendcounts, HandlePtr::c(sendtypes))),
@@ -569,7 +569,7 @@ pub unsafe extern "C-unwind" fn MPIX_Reduce_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::ReduceInit,
             comm,
             |comm| volume::reduce(comm, Block(count, datatype), root),
@@ -592,7 +592,7 @@ pub unsafe extern "C-unwind" fn MPIX_Reduce_scatter_block_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::ReduceScatterBlockInit,
             comm,
             |comm| volume::every_process(comm, Block(recvcount, datatype)),
@@ -619,7 +619,7 @@ pub unsafe extern "C-unwind" fn MPIX_Reduce_scatter_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::ReduceScatterInit,
             comm,
             |comm| volume::own_block(comm, Blocks(recvcounts, datatype)),
@@ -646,7 +646,7 @@ pub unsafe extern "C-unwind" fn MPIX_Scan_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::ScanInit,
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
@@ -671,7 +671,7 @@ pub unsafe extern "C-unwind" fn MPIX_Scatter_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::ScatterInit,
             comm,
             |comm| {
@@ -703,7 +703,7 @@ pub unsafe extern "C-unwind" fn MPIX_Scatterv_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::ScattervInit,
             comm,
             |comm| {
@@ -723,7 +723,7 @@ pub unsafe extern "C-unwind" fn MPIX_Scatterv_init(
 #[cfg(mpi = "MPI_Abort")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Abort(comm: Raw<Comm>, errorcode: c_int) -> c_int {
-    unsafe { by_hand::abort(|| pmpi::MPI_Abort.get()(comm, errorcode)) }
+    unsafe { wrappers::abort(|| pmpi::MPI_Abort.get()(comm, errorcode)) }
 }
 
 #[cfg(mpi = "MPI_Accumulate")]
@@ -740,19 +740,25 @@ pub unsafe extern "C-unwind" fn MPI_Accumulate(
     win: Raw<Win>,
 ) -> c_int {
     unsafe {
-        meaning::access(Operation::Accumulate, win, target_rank, Block(origin_count, origin_datatype), || {
-            pmpi::MPI_Accumulate.get()(
-                origin_addr,
-                origin_count,
-                origin_datatype,
-                target_rank,
-                target_disp,
-                target_count,
-                target_datatype,
-                op,
-                win,
-            )
-        })
+        wrappers::access(
+            Operation::Accumulate,
+            win,
+            target_rank,
+            Block(origin_count, origin_datatype),
+            || {
+                pmpi::MPI_Accumulate.get()(
+                    origin_addr,
+                    origin_count,
+                    origin_datatype,
+                    target_rank,
+                    target_disp,
+                    target_count,
+                    target_datatype,
+                    op,
+                    win,
+                )
+            },
+        )
     }
 }
 
@@ -770,19 +776,25 @@ pub unsafe extern "C-unwind" fn MPI_Accumulate_c(
     win: Raw<Win>,
 ) -> c_int {
     unsafe {
-        meaning::access(Operation::Accumulate, win, target_rank, Block(origin_count, origin_datatype), || {
-            pmpi::MPI_Accumulate_c.get()(
-                origin_addr,
-                origin_count,
-                origin_datatype,
-                target_rank,
-                target_disp,
-                target_count,
-                target_datatype,
-                op,
-                win,
-            )
-        })
+        wrappers::access(
+            Operation::Accumulate,
+            win,
+            target_rank,
+            Block(origin_count, origin_datatype),
+            || {
+                pmpi::MPI_Accumulate_c.get()(
+                    origin_addr,
+                    origin_count,
+                    origin_datatype,
+                    target_rank,
+                    target_disp,
+                    target_count,
+                    target_datatype,
+                    op,
+                    win,
+                )
+            },
+        )
     }
 }
 
@@ -798,7 +810,7 @@ pub unsafe extern "C-unwind" fn MPI_Allgather(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::Allgather,
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
@@ -819,7 +831,7 @@ pub unsafe extern "C-unwind" fn MPI_Allgather_c(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::Allgather,
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
@@ -842,7 +854,7 @@ pub unsafe extern "C-unwind" fn MPI_Allgather_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::AllgatherInit,
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
@@ -870,7 +882,7 @@ pub unsafe extern "C-unwind" fn MPI_Allgather_init_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::AllgatherInit,
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
@@ -897,7 +909,7 @@ pub unsafe extern "C-unwind" fn MPI_Allgatherv(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::Allgatherv,
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype)),
@@ -923,7 +935,7 @@ pub unsafe extern "C-unwind" fn MPI_Allgatherv_c(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::Allgatherv,
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype)),
@@ -951,7 +963,7 @@ pub unsafe extern "C-unwind" fn MPI_Allgatherv_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::AllgathervInit,
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype)),
@@ -980,7 +992,7 @@ pub unsafe extern "C-unwind" fn MPI_Allgatherv_init_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::AllgathervInit,
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype)),
@@ -1005,7 +1017,7 @@ pub unsafe extern "C-unwind" fn MPI_Allreduce(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::Allreduce,
             comm,
             |comm| volume::every_process(comm, Block(count, datatype)),
@@ -1025,7 +1037,7 @@ pub unsafe extern "C-unwind" fn MPI_Allreduce_c(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::Allreduce,
             comm,
             |comm| volume::every_process(comm, Block(count, datatype)),
@@ -1047,7 +1059,7 @@ pub unsafe extern "C-unwind" fn MPI_Allreduce_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::AllreduceInit,
             comm,
             |comm| volume::every_process(comm, Block(count, datatype)),
@@ -1070,7 +1082,7 @@ pub unsafe extern "C-unwind" fn MPI_Allreduce_init_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::AllreduceInit,
             comm,
             |comm| volume::every_process(comm, Block(count, datatype)),
@@ -1092,7 +1104,7 @@ pub unsafe extern "C-unwind" fn MPI_Alltoall(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::Alltoall,
             comm,
             |comm| volume::alltoall(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
@@ -1113,7 +1125,7 @@ pub unsafe extern "C-unwind" fn MPI_Alltoall_c(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::Alltoall,
             comm,
             |comm| volume::alltoall(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
@@ -1136,7 +1148,7 @@ pub unsafe extern "C-unwind" fn MPI_Alltoall_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::AlltoallInit,
             comm,
             |comm| volume::alltoall(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
@@ -1164,7 +1176,7 @@ pub unsafe extern "C-unwind" fn MPI_Alltoall_init_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::AlltoallInit,
             comm,
             |comm| volume::alltoall(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
@@ -1192,7 +1204,7 @@ pub unsafe extern "C-unwind" fn MPI_Alltoallv(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::Alltoallv,
             comm,
             |comm| {
@@ -1221,7 +1233,7 @@ pub unsafe extern "C-unwind" fn MPI_Alltoallv_c(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::Alltoallv,
             comm,
             |comm| {
@@ -1252,7 +1264,7 @@ pub unsafe extern "C-unwind" fn MPI_Alltoallv_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::AlltoallvInit,
             comm,
             |comm| {
@@ -1285,7 +1297,7 @@ pub unsafe extern "C-unwind" fn MPI_Alltoallv_init_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::AlltoallvInit,
             comm,
             |comm| {
@@ -1316,7 +1328,7 @@ pub unsafe extern "C-unwind" fn MPI_Alltoallw(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::Alltoallw,
             comm,
             |comm| {
@@ -1350,7 +1362,7 @@ pub unsafe extern "C-unwind" fn MPI_Alltoallw_c(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::Alltoallw,
             comm,
             |comm| {
@@ -1386,7 +1398,7 @@ pub unsafe extern "C-unwind" fn MPI_Alltoallw_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::AlltoallwInit,
             comm,
             |comm| {
@@ -1424,7 +1436,7 @@ pub unsafe extern "C-unwind" fn MPI_Alltoallw_init_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::AlltoallwInit,
             comm,
             |comm| {
@@ -1450,7 +1462,7 @@ pub unsafe extern "C-unwind" fn MPI_Alltoallw_init_c(
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Barrier(comm: Raw<Comm>) -> c_int {
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::Barrier,
             comm,
             |comm| volume::nothing(comm),
@@ -1467,7 +1479,7 @@ pub unsafe extern "C-unwind" fn MPI_Barrier_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::BarrierInit,
             comm,
             |comm| volume::nothing(comm),
@@ -1487,7 +1499,7 @@ pub unsafe extern "C-unwind" fn MPI_Bcast(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::Bcast,
             comm,
             |comm| volume::broadcast(comm, Block(count, datatype), root),
@@ -1506,7 +1518,7 @@ pub unsafe extern "C-unwind" fn MPI_Bcast_c(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::Bcast,
             comm,
             |comm| volume::broadcast(comm, Block(count, datatype), root),
@@ -1527,7 +1539,7 @@ pub unsafe extern "C-unwind" fn MPI_Bcast_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::BcastInit,
             comm,
             |comm| volume::broadcast(comm, Block(count, datatype), root),
@@ -1549,7 +1561,7 @@ pub unsafe extern "C-unwind" fn MPI_Bcast_init_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::BcastInit,
             comm,
             |comm| volume::broadcast(comm, Block(count, datatype), root),
@@ -1570,7 +1582,7 @@ pub unsafe extern "C-unwind" fn MPI_Bsend(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        meaning::send(Operation::Bsend, comm, dest, Block(count, datatype), || {
+        wrappers::send(Operation::Bsend, comm, dest, Block(count, datatype), || {
             pmpi::MPI_Bsend.get()(buf, count, datatype, dest, tag, comm)
         })
     }
@@ -1587,7 +1599,7 @@ pub unsafe extern "C-unwind" fn MPI_Bsend_c(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        meaning::send(Operation::Bsend, comm, dest, Block(count, datatype), || {
+        wrappers::send(Operation::Bsend, comm, dest, Block(count, datatype), || {
             pmpi::MPI_Bsend_c.get()(buf, count, datatype, dest, tag, comm)
         })
     }
@@ -1605,7 +1617,7 @@ pub unsafe extern "C-unwind" fn MPI_Bsend_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_send(
+        wrappers::prepare_send(
             Operation::BsendInit,
             comm,
             dest,
@@ -1628,7 +1640,7 @@ pub unsafe extern "C-unwind" fn MPI_Bsend_init_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_send(
+        wrappers::prepare_send(
             Operation::BsendInit,
             comm,
             dest,
@@ -1642,20 +1654,20 @@ pub unsafe extern "C-unwind" fn MPI_Bsend_init_c(
 #[cfg(mpi = "MPI_Buffer_attach")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Buffer_attach(buffer: *mut c_void, size: c_int) -> c_int {
-    unsafe { meaning::on_process(Operation::BufferAttach, || pmpi::MPI_Buffer_attach.get()(buffer, size)) }
+    unsafe { wrappers::on_process(Operation::BufferAttach, || pmpi::MPI_Buffer_attach.get()(buffer, size)) }
 }
 
 #[cfg(mpi = "MPI_Buffer_attach_c")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Buffer_attach_c(buffer: *mut c_void, size: Count) -> c_int {
-    unsafe { meaning::on_process(Operation::BufferAttach, || pmpi::MPI_Buffer_attach_c.get()(buffer, size)) }
+    unsafe { wrappers::on_process(Operation::BufferAttach, || pmpi::MPI_Buffer_attach_c.get()(buffer, size)) }
 }
 
 #[cfg(mpi = "MPI_Buffer_detach")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Buffer_detach(buffer_addr: *mut c_void, size: *mut c_int) -> c_int {
     unsafe {
-        meaning::on_process(Operation::BufferDetach, || pmpi::MPI_Buffer_detach.get()(buffer_addr, size))
+        wrappers::on_process(Operation::BufferDetach, || pmpi::MPI_Buffer_detach.get()(buffer_addr, size))
     }
 }
 
@@ -1663,21 +1675,21 @@ pub unsafe extern "C-unwind" fn MPI_Buffer_detach(buffer_addr: *mut c_void, size
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Buffer_detach_c(buffer_addr: *mut c_void, size: *mut Count) -> c_int {
     unsafe {
-        meaning::on_process(Operation::BufferDetach, || pmpi::MPI_Buffer_detach_c.get()(buffer_addr, size))
+        wrappers::on_process(Operation::BufferDetach, || pmpi::MPI_Buffer_detach_c.get()(buffer_addr, size))
     }
 }
 
 #[cfg(mpi = "MPI_Buffer_flush")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Buffer_flush() -> c_int {
-    unsafe { meaning::on_process(Operation::BufferFlush, || pmpi::MPI_Buffer_flush.get()()) }
+    unsafe { wrappers::on_process(Operation::BufferFlush, || pmpi::MPI_Buffer_flush.get()()) }
 }
 
 #[cfg(mpi = "MPI_Buffer_iflush")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Buffer_iflush(request: *mut Request) -> c_int {
     unsafe {
-        meaning::start_on_process(Operation::BufferIflush, HandlePtr::c(request), || {
+        wrappers::start_on_process(Operation::BufferIflush, HandlePtr::c(request), || {
             pmpi::MPI_Buffer_iflush.get()(request)
         })
     }
@@ -1686,7 +1698,7 @@ pub unsafe extern "C-unwind" fn MPI_Buffer_iflush(request: *mut Request) -> c_in
 #[cfg(mpi = "MPI_Cancel")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Cancel(request: *mut Request) -> c_int {
-    unsafe { by_hand::cancel(HandlePtr::c(request), || pmpi::MPI_Cancel.get()(request)) }
+    unsafe { wrappers::cancel(HandlePtr::c(request), || pmpi::MPI_Cancel.get()(request)) }
 }
 
 #[cfg(mpi = "MPI_Cart_create")]
@@ -1700,7 +1712,7 @@ pub unsafe extern "C-unwind" fn MPI_Cart_create(
     comm_cart: *mut Comm,
 ) -> c_int {
     unsafe {
-        by_hand::create_in_order(Operation::CartCreate, comm_old, reorder, HandlePtr::c(comm_cart), || {
+        wrappers::create_in_order(Operation::CartCreate, comm_old, reorder, HandlePtr::c(comm_cart), || {
             pmpi::MPI_Cart_create.get()(comm_old, ndims, dims, periods, reorder, comm_cart)
         })
     }
@@ -1716,7 +1728,7 @@ pub unsafe extern "C-unwind" fn MPI_Cart_map(
     newrank: *mut c_int,
 ) -> c_int {
     unsafe {
-        meaning::plain(Operation::CartMap, comm, || {
+        wrappers::plain(Operation::CartMap, comm, || {
             pmpi::MPI_Cart_map.get()(comm, ndims, dims, periods, newrank)
         })
     }
@@ -1730,7 +1742,7 @@ pub unsafe extern "C-unwind" fn MPI_Cart_sub(
     newcomm: *mut Comm,
 ) -> c_int {
     unsafe {
-        by_hand::create(Operation::CartSub, comm, HandlePtr::c(newcomm), || {
+        wrappers::create(Operation::CartSub, comm, HandlePtr::c(newcomm), || {
             pmpi::MPI_Cart_sub.get()(comm, remain_dims, newcomm)
         })
     }
@@ -1746,7 +1758,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_accept(
     newcomm: *mut Comm,
 ) -> c_int {
     unsafe {
-        by_hand::meet(Operation::CommAccept, comm, HandlePtr::c(newcomm), || {
+        wrappers::meet(Operation::CommAccept, comm, HandlePtr::c(newcomm), || {
             pmpi::MPI_Comm_accept.get()(port_name, info, root, comm, newcomm)
         })
     }
@@ -1760,7 +1772,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_attach_buffer(
     size: c_int,
 ) -> c_int {
     unsafe {
-        meaning::plain(Operation::CommAttachBuffer, comm, || {
+        wrappers::plain(Operation::CommAttachBuffer, comm, || {
             pmpi::MPI_Comm_attach_buffer.get()(comm, buffer, size)
         })
     }
@@ -1774,7 +1786,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_attach_buffer_c(
     size: Count,
 ) -> c_int {
     unsafe {
-        meaning::plain(Operation::CommAttachBuffer, comm, || {
+        wrappers::plain(Operation::CommAttachBuffer, comm, || {
             pmpi::MPI_Comm_attach_buffer_c.get()(comm, buffer, size)
         })
     }
@@ -1790,7 +1802,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_connect(
     newcomm: *mut Comm,
 ) -> c_int {
     unsafe {
-        by_hand::meet(Operation::CommConnect, comm, HandlePtr::c(newcomm), || {
+        wrappers::meet(Operation::CommConnect, comm, HandlePtr::c(newcomm), || {
             pmpi::MPI_Comm_connect.get()(port_name, info, root, comm, newcomm)
         })
     }
@@ -1804,7 +1816,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_create(
     newcomm: *mut Comm,
 ) -> c_int {
     unsafe {
-        by_hand::create(Operation::CommCreate, comm, HandlePtr::c(newcomm), || {
+        wrappers::create(Operation::CommCreate, comm, HandlePtr::c(newcomm), || {
             pmpi::MPI_Comm_create.get()(comm, group, newcomm)
         })
     }
@@ -1820,7 +1832,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_create_from_group(
     newcomm: *mut Comm,
 ) -> c_int {
     unsafe {
-        by_hand::create_from_group(
+        wrappers::create_from_group(
             Operation::CommCreateFromGroup,
             Text::c(stringtag),
             HandlePtr::c(newcomm),
@@ -1838,7 +1850,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_create_group(
     newcomm: *mut Comm,
 ) -> c_int {
     unsafe {
-        by_hand::comm_create_group(comm, tag, HandlePtr::c(newcomm), || {
+        wrappers::comm_create_group(comm, tag, HandlePtr::c(newcomm), || {
             pmpi::MPI_Comm_create_group.get()(comm, group, tag, newcomm)
         })
     }
@@ -1852,7 +1864,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_detach_buffer(
     size: *mut c_int,
 ) -> c_int {
     unsafe {
-        meaning::plain(Operation::CommDetachBuffer, comm, || {
+        wrappers::plain(Operation::CommDetachBuffer, comm, || {
             pmpi::MPI_Comm_detach_buffer.get()(comm, buffer_addr, size)
         })
     }
@@ -1866,7 +1878,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_detach_buffer_c(
     size: *mut Count,
 ) -> c_int {
     unsafe {
-        meaning::plain(Operation::CommDetachBuffer, comm, || {
+        wrappers::plain(Operation::CommDetachBuffer, comm, || {
             pmpi::MPI_Comm_detach_buffer_c.get()(comm, buffer_addr, size)
         })
     }
@@ -1876,7 +1888,9 @@ pub unsafe extern "C-unwind" fn MPI_Comm_detach_buffer_c(
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Comm_disconnect(comm: *mut Comm) -> c_int {
     unsafe {
-        by_hand::free(Operation::CommDisconnect, HandlePtr::c(comm), || pmpi::MPI_Comm_disconnect.get()(comm))
+        wrappers::free(Operation::CommDisconnect, HandlePtr::c(comm), || {
+            pmpi::MPI_Comm_disconnect.get()(comm)
+        })
     }
 }
 
@@ -1884,7 +1898,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_disconnect(comm: *mut Comm) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Comm_dup(comm: Raw<Comm>, newcomm: *mut Comm) -> c_int {
     unsafe {
-        by_hand::create(Operation::CommDup, comm, HandlePtr::c(newcomm), || {
+        wrappers::create(Operation::CommDup, comm, HandlePtr::c(newcomm), || {
             pmpi::MPI_Comm_dup.get()(comm, newcomm)
         })
     }
@@ -1898,7 +1912,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_dup_with_info(
     newcomm: *mut Comm,
 ) -> c_int {
     unsafe {
-        by_hand::create(Operation::CommDupWithInfo, comm, HandlePtr::c(newcomm), || {
+        wrappers::create(Operation::CommDupWithInfo, comm, HandlePtr::c(newcomm), || {
             pmpi::MPI_Comm_dup_with_info.get()(comm, info, newcomm)
         })
     }
@@ -1907,13 +1921,13 @@ pub unsafe extern "C-unwind" fn MPI_Comm_dup_with_info(
 #[cfg(mpi = "MPI_Comm_flush_buffer")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Comm_flush_buffer(comm: Raw<Comm>) -> c_int {
-    unsafe { meaning::plain(Operation::CommFlushBuffer, comm, || pmpi::MPI_Comm_flush_buffer.get()(comm)) }
+    unsafe { wrappers::plain(Operation::CommFlushBuffer, comm, || pmpi::MPI_Comm_flush_buffer.get()(comm)) }
 }
 
 #[cfg(mpi = "MPI_Comm_free")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Comm_free(comm: *mut Comm) -> c_int {
-    unsafe { by_hand::free(Operation::CommFree, HandlePtr::c(comm), || pmpi::MPI_Comm_free.get()(comm)) }
+    unsafe { wrappers::free(Operation::CommFree, HandlePtr::c(comm), || pmpi::MPI_Comm_free.get()(comm)) }
 }
 
 #[cfg(mpi = "MPI_Comm_idup")]
@@ -1924,7 +1938,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_idup(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        by_hand::start_duplicate(
+        wrappers::start_duplicate(
             Operation::CommIdup,
             comm,
             HandlePtr::c(newcomm),
@@ -1943,7 +1957,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_idup_with_info(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        by_hand::start_duplicate(
+        wrappers::start_duplicate(
             Operation::CommIdupWithInfo,
             comm,
             HandlePtr::c(newcomm),
@@ -1957,7 +1971,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_idup_with_info(
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Comm_iflush_buffer(comm: Raw<Comm>, request: *mut Request) -> c_int {
     unsafe {
-        meaning::start_plain(Operation::CommIflushBuffer, comm, HandlePtr::c(request), || {
+        wrappers::start_plain(Operation::CommIflushBuffer, comm, HandlePtr::c(request), || {
             pmpi::MPI_Comm_iflush_buffer.get()(comm, request)
         })
     }
@@ -1966,20 +1980,20 @@ pub unsafe extern "C-unwind" fn MPI_Comm_iflush_buffer(comm: Raw<Comm>, request:
 #[cfg(mpi = "MPI_Comm_join")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Comm_join(fd: c_int, intercomm: *mut Comm) -> c_int {
-    unsafe { by_hand::comm_join(HandlePtr::c(intercomm), || pmpi::MPI_Comm_join.get()(fd, intercomm)) }
+    unsafe { wrappers::comm_join(HandlePtr::c(intercomm), || pmpi::MPI_Comm_join.get()(fd, intercomm)) }
 }
 
 #[cfg(mpi = "MPI_Comm_set_info")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Comm_set_info(comm: Raw<Comm>, info: Raw<Info>) -> c_int {
-    unsafe { meaning::plain(Operation::CommSetInfo, comm, || pmpi::MPI_Comm_set_info.get()(comm, info)) }
+    unsafe { wrappers::plain(Operation::CommSetInfo, comm, || pmpi::MPI_Comm_set_info.get()(comm, info)) }
 }
 
 #[cfg(mpi = "MPI_Comm_set_name")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Comm_set_name(comm: Raw<Comm>, comm_name: *const c_char) -> c_int {
     unsafe {
-        by_hand::comm_set_name(comm, Text::c(comm_name), || pmpi::MPI_Comm_set_name.get()(comm, comm_name))
+        wrappers::comm_set_name(comm, Text::c(comm_name), || pmpi::MPI_Comm_set_name.get()(comm, comm_name))
     }
 }
 
@@ -1996,7 +2010,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_spawn(
     array_of_errcodes: *mut c_int,
 ) -> c_int {
     unsafe {
-        by_hand::meet(Operation::CommSpawn, comm, HandlePtr::c(intercomm), || {
+        wrappers::meet(Operation::CommSpawn, comm, HandlePtr::c(intercomm), || {
             pmpi::MPI_Comm_spawn.get()(
                 command,
                 argv,
@@ -2025,7 +2039,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_spawn_multiple(
     array_of_errcodes: *mut c_int,
 ) -> c_int {
     unsafe {
-        by_hand::meet(Operation::CommSpawnMultiple, comm, HandlePtr::c(intercomm), || {
+        wrappers::meet(Operation::CommSpawnMultiple, comm, HandlePtr::c(intercomm), || {
             pmpi::MPI_Comm_spawn_multiple.get()(
                 count,
                 array_of_commands,
@@ -2050,7 +2064,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_split(
     newcomm: *mut Comm,
 ) -> c_int {
     unsafe {
-        by_hand::create(Operation::CommSplit, comm, HandlePtr::c(newcomm), || {
+        wrappers::create(Operation::CommSplit, comm, HandlePtr::c(newcomm), || {
             pmpi::MPI_Comm_split.get()(comm, color, key, newcomm)
         })
     }
@@ -2066,7 +2080,7 @@ pub unsafe extern "C-unwind" fn MPI_Comm_split_type(
     newcomm: *mut Comm,
 ) -> c_int {
     unsafe {
-        by_hand::create(Operation::CommSplitType, comm, HandlePtr::c(newcomm), || {
+        wrappers::create(Operation::CommSplitType, comm, HandlePtr::c(newcomm), || {
             pmpi::MPI_Comm_split_type.get()(comm, split_type, key, info, newcomm)
         })
     }
@@ -2084,7 +2098,7 @@ pub unsafe extern "C-unwind" fn MPI_Compare_and_swap(
     win: Raw<Win>,
 ) -> c_int {
     unsafe {
-        meaning::access(Operation::CompareAndSwap, win, target_rank, Block(1, datatype), || {
+        wrappers::access(Operation::CompareAndSwap, win, target_rank, Block(1, datatype), || {
             pmpi::MPI_Compare_and_swap.get()(
                 origin_addr,
                 compare_addr,
@@ -2112,7 +2126,7 @@ pub unsafe extern "C-unwind" fn MPI_Dist_graph_create(
     comm_dist_graph: *mut Comm,
 ) -> c_int {
     unsafe {
-        by_hand::create_in_order(
+        wrappers::create_in_order(
             Operation::DistGraphCreate,
             comm_old,
             reorder,
@@ -2149,7 +2163,7 @@ pub unsafe extern "C-unwind" fn MPI_Dist_graph_create_adjacent(
     comm_dist_graph: *mut Comm,
 ) -> c_int {
     unsafe {
-        by_hand::create_in_order(
+        wrappers::create_in_order(
             Operation::DistGraphCreateAdjacent,
             comm_old,
             reorder,
@@ -2183,7 +2197,7 @@ pub unsafe extern "C-unwind" fn MPI_Exscan(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::Exscan,
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
@@ -2203,7 +2217,7 @@ pub unsafe extern "C-unwind" fn MPI_Exscan_c(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::Exscan,
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
@@ -2225,7 +2239,7 @@ pub unsafe extern "C-unwind" fn MPI_Exscan_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::ExscanInit,
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
@@ -2248,7 +2262,7 @@ pub unsafe extern "C-unwind" fn MPI_Exscan_init_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::ExscanInit,
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
@@ -2270,7 +2284,7 @@ pub unsafe extern "C-unwind" fn MPI_Fetch_and_op(
     win: Raw<Win>,
 ) -> c_int {
     unsafe {
-        meaning::access(Operation::FetchAndOp, win, target_rank, Block(1, datatype), || {
+        wrappers::access(Operation::FetchAndOp, win, target_rank, Block(1, datatype), || {
             pmpi::MPI_Fetch_and_op.get()(
                 origin_addr,
                 result_addr,
@@ -2287,20 +2301,20 @@ pub unsafe extern "C-unwind" fn MPI_Fetch_and_op(
 #[cfg(mpi = "MPI_File_close")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_File_close(fh: *mut File) -> c_int {
-    unsafe { meaning::close_file(Operation::FileClose, HandlePtr::c(fh), || pmpi::MPI_File_close.get()(fh)) }
+    unsafe { wrappers::close_file(Operation::FileClose, HandlePtr::c(fh), || pmpi::MPI_File_close.get()(fh)) }
 }
 
 #[cfg(mpi = "MPI_File_delete")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_File_delete(filename: *const c_char, info: Raw<Info>) -> c_int {
-    unsafe { meaning::on_process(Operation::FileDelete, || pmpi::MPI_File_delete.get()(filename, info)) }
+    unsafe { wrappers::on_process(Operation::FileDelete, || pmpi::MPI_File_delete.get()(filename, info)) }
 }
 
 #[cfg(mpi = "MPI_File_get_position_shared")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_File_get_position_shared(fh: Raw<File>, offset: *mut Offset) -> c_int {
     unsafe {
-        meaning::on_file(Operation::FileGetPositionShared, fh, || {
+        wrappers::on_file(Operation::FileGetPositionShared, fh, || {
             pmpi::MPI_File_get_position_shared.get()(fh, offset)
         })
     }
@@ -2309,7 +2323,7 @@ pub unsafe extern "C-unwind" fn MPI_File_get_position_shared(fh: Raw<File>, offs
 #[cfg(mpi = "MPI_File_get_size")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_File_get_size(fh: Raw<File>, size: *mut Offset) -> c_int {
-    unsafe { meaning::on_file(Operation::FileGetSize, fh, || pmpi::MPI_File_get_size.get()(fh, size)) }
+    unsafe { wrappers::on_file(Operation::FileGetSize, fh, || pmpi::MPI_File_get_size.get()(fh, size)) }
 }
 
 #[cfg(mpi = "MPI_File_iread")]
@@ -2322,7 +2336,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iread(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(
+        wrappers::start_transfer(
             Operation::FileIread,
             fh,
             Block(count, datatype),
@@ -2342,7 +2356,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(
+        wrappers::start_transfer(
             Operation::FileIread,
             fh,
             Block(count, datatype),
@@ -2362,7 +2376,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_all(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(
+        wrappers::start_transfer(
             Operation::FileIreadAll,
             fh,
             Block(count, datatype),
@@ -2382,7 +2396,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_all_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(
+        wrappers::start_transfer(
             Operation::FileIreadAll,
             fh,
             Block(count, datatype),
@@ -2403,7 +2417,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_at(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(
+        wrappers::start_transfer(
             Operation::FileIreadAt,
             fh,
             Block(count, datatype),
@@ -2424,7 +2438,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_at_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(
+        wrappers::start_transfer(
             Operation::FileIreadAt,
             fh,
             Block(count, datatype),
@@ -2445,7 +2459,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_at_all(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(
+        wrappers::start_transfer(
             Operation::FileIreadAtAll,
             fh,
             Block(count, datatype),
@@ -2466,7 +2480,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_at_all_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(
+        wrappers::start_transfer(
             Operation::FileIreadAtAll,
             fh,
             Block(count, datatype),
@@ -2486,7 +2500,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_shared(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(
+        wrappers::start_transfer(
             Operation::FileIreadShared,
             fh,
             Block(count, datatype),
@@ -2506,7 +2520,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iread_shared_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(
+        wrappers::start_transfer(
             Operation::FileIreadShared,
             fh,
             Block(count, datatype),
@@ -2526,7 +2540,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(
+        wrappers::start_transfer(
             Operation::FileIwrite,
             fh,
             Block(count, datatype),
@@ -2546,7 +2560,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(
+        wrappers::start_transfer(
             Operation::FileIwrite,
             fh,
             Block(count, datatype),
@@ -2566,7 +2580,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_all(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(
+        wrappers::start_transfer(
             Operation::FileIwriteAll,
             fh,
             Block(count, datatype),
@@ -2586,7 +2600,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_all_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(
+        wrappers::start_transfer(
             Operation::FileIwriteAll,
             fh,
             Block(count, datatype),
@@ -2607,7 +2621,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_at(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(
+        wrappers::start_transfer(
             Operation::FileIwriteAt,
             fh,
             Block(count, datatype),
@@ -2628,7 +2642,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_at_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(
+        wrappers::start_transfer(
             Operation::FileIwriteAt,
             fh,
             Block(count, datatype),
@@ -2649,7 +2663,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_at_all(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(
+        wrappers::start_transfer(
             Operation::FileIwriteAtAll,
             fh,
             Block(count, datatype),
@@ -2670,7 +2684,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_at_all_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(
+        wrappers::start_transfer(
             Operation::FileIwriteAtAll,
             fh,
             Block(count, datatype),
@@ -2690,7 +2704,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_shared(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(
+        wrappers::start_transfer(
             Operation::FileIwriteShared,
             fh,
             Block(count, datatype),
@@ -2710,7 +2724,7 @@ pub unsafe extern "C-unwind" fn MPI_File_iwrite_shared_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_transfer(
+        wrappers::start_transfer(
             Operation::FileIwriteShared,
             fh,
             Block(count, datatype),
@@ -2730,7 +2744,7 @@ pub unsafe extern "C-unwind" fn MPI_File_open(
     fh: *mut File,
 ) -> c_int {
     unsafe {
-        meaning::open_file(Operation::FileOpen, comm, HandlePtr::c(fh), || {
+        wrappers::open_file(Operation::FileOpen, comm, HandlePtr::c(fh), || {
             pmpi::MPI_File_open.get()(comm, filename, amode, info, fh)
         })
     }
@@ -2739,7 +2753,9 @@ pub unsafe extern "C-unwind" fn MPI_File_open(
 #[cfg(mpi = "MPI_File_preallocate")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_File_preallocate(fh: Raw<File>, size: Offset) -> c_int {
-    unsafe { meaning::on_file(Operation::FilePreallocate, fh, || pmpi::MPI_File_preallocate.get()(fh, size)) }
+    unsafe {
+        wrappers::on_file(Operation::FilePreallocate, fh, || pmpi::MPI_File_preallocate.get()(fh, size))
+    }
 }
 
 #[cfg(mpi = "MPI_File_read")]
@@ -2752,7 +2768,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::transfer(Operation::FileRead, fh, status, |status| {
+        wrappers::transfer(Operation::FileRead, fh, status, |status| {
             pmpi::MPI_File_read.get()(fh, buf, count, datatype, status)
         })
     }
@@ -2768,7 +2784,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_c(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::transfer(Operation::FileRead, fh, status, |status| {
+        wrappers::transfer(Operation::FileRead, fh, status, |status| {
             pmpi::MPI_File_read_c.get()(fh, buf, count, datatype, status)
         })
     }
@@ -2784,7 +2800,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_all(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::transfer(Operation::FileReadAll, fh, status, |status| {
+        wrappers::transfer(Operation::FileReadAll, fh, status, |status| {
             pmpi::MPI_File_read_all.get()(fh, buf, count, datatype, status)
         })
     }
@@ -2800,7 +2816,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_all_c(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::transfer(Operation::FileReadAll, fh, status, |status| {
+        wrappers::transfer(Operation::FileReadAll, fh, status, |status| {
             pmpi::MPI_File_read_all_c.get()(fh, buf, count, datatype, status)
         })
     }
@@ -2815,7 +2831,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_all_begin(
     datatype: Raw<Datatype>,
 ) -> c_int {
     unsafe {
-        meaning::on_file(Operation::FileReadAllBegin, fh, || {
+        wrappers::on_file(Operation::FileReadAllBegin, fh, || {
             pmpi::MPI_File_read_all_begin.get()(fh, buf, count, datatype)
         })
     }
@@ -2830,7 +2846,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_all_begin_c(
     datatype: Raw<Datatype>,
 ) -> c_int {
     unsafe {
-        meaning::on_file(Operation::FileReadAllBegin, fh, || {
+        wrappers::on_file(Operation::FileReadAllBegin, fh, || {
             pmpi::MPI_File_read_all_begin_c.get()(fh, buf, count, datatype)
         })
     }
@@ -2844,7 +2860,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_all_end(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::transfer(Operation::FileReadAllEnd, fh, status, |status| {
+        wrappers::transfer(Operation::FileReadAllEnd, fh, status, |status| {
             pmpi::MPI_File_read_all_end.get()(fh, buf, status)
         })
     }
@@ -2861,7 +2877,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_at(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::transfer(Operation::FileReadAt, fh, status, |status| {
+        wrappers::transfer(Operation::FileReadAt, fh, status, |status| {
             pmpi::MPI_File_read_at.get()(fh, offset, buf, count, datatype, status)
         })
     }
@@ -2878,7 +2894,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_at_c(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::transfer(Operation::FileReadAt, fh, status, |status| {
+        wrappers::transfer(Operation::FileReadAt, fh, status, |status| {
             pmpi::MPI_File_read_at_c.get()(fh, offset, buf, count, datatype, status)
         })
     }
@@ -2895,7 +2911,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_at_all(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::transfer(Operation::FileReadAtAll, fh, status, |status| {
+        wrappers::transfer(Operation::FileReadAtAll, fh, status, |status| {
             pmpi::MPI_File_read_at_all.get()(fh, offset, buf, count, datatype, status)
         })
     }
@@ -2912,7 +2928,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_at_all_c(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::transfer(Operation::FileReadAtAll, fh, status, |status| {
+        wrappers::transfer(Operation::FileReadAtAll, fh, status, |status| {
             pmpi::MPI_File_read_at_all_c.get()(fh, offset, buf, count, datatype, status)
         })
     }
@@ -2928,7 +2944,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_at_all_begin(
     datatype: Raw<Datatype>,
 ) -> c_int {
     unsafe {
-        meaning::on_file(Operation::FileReadAtAllBegin, fh, || {
+        wrappers::on_file(Operation::FileReadAtAllBegin, fh, || {
             pmpi::MPI_File_read_at_all_begin.get()(fh, offset, buf, count, datatype)
         })
     }
@@ -2944,7 +2960,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_at_all_begin_c(
     datatype: Raw<Datatype>,
 ) -> c_int {
     unsafe {
-        meaning::on_file(Operation::FileReadAtAllBegin, fh, || {
+        wrappers::on_file(Operation::FileReadAtAllBegin, fh, || {
             pmpi::MPI_File_read_at_all_begin_c.get()(fh, offset, buf, count, datatype)
         })
     }
@@ -2958,7 +2974,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_at_all_end(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::transfer(Operation::FileReadAtAllEnd, fh, status, |status| {
+        wrappers::transfer(Operation::FileReadAtAllEnd, fh, status, |status| {
             pmpi::MPI_File_read_at_all_end.get()(fh, buf, status)
         })
     }
@@ -2974,7 +2990,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_ordered(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::transfer(Operation::FileReadOrdered, fh, status, |status| {
+        wrappers::transfer(Operation::FileReadOrdered, fh, status, |status| {
             pmpi::MPI_File_read_ordered.get()(fh, buf, count, datatype, status)
         })
     }
@@ -2990,7 +3006,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_ordered_c(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::transfer(Operation::FileReadOrdered, fh, status, |status| {
+        wrappers::transfer(Operation::FileReadOrdered, fh, status, |status| {
             pmpi::MPI_File_read_ordered_c.get()(fh, buf, count, datatype, status)
         })
     }
@@ -3005,7 +3021,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_ordered_begin(
     datatype: Raw<Datatype>,
 ) -> c_int {
     unsafe {
-        meaning::on_file(Operation::FileReadOrderedBegin, fh, || {
+        wrappers::on_file(Operation::FileReadOrderedBegin, fh, || {
             pmpi::MPI_File_read_ordered_begin.get()(fh, buf, count, datatype)
         })
     }
@@ -3020,7 +3036,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_ordered_begin_c(
     datatype: Raw<Datatype>,
 ) -> c_int {
     unsafe {
-        meaning::on_file(Operation::FileReadOrderedBegin, fh, || {
+        wrappers::on_file(Operation::FileReadOrderedBegin, fh, || {
             pmpi::MPI_File_read_ordered_begin_c.get()(fh, buf, count, datatype)
         })
     }
@@ -3034,7 +3050,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_ordered_end(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::transfer(Operation::FileReadOrderedEnd, fh, status, |status| {
+        wrappers::transfer(Operation::FileReadOrderedEnd, fh, status, |status| {
             pmpi::MPI_File_read_ordered_end.get()(fh, buf, status)
         })
     }
@@ -3050,7 +3066,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_shared(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::transfer(Operation::FileReadShared, fh, status, |status| {
+        wrappers::transfer(Operation::FileReadShared, fh, status, |status| {
             pmpi::MPI_File_read_shared.get()(fh, buf, count, datatype, status)
         })
     }
@@ -3066,7 +3082,7 @@ pub unsafe extern "C-unwind" fn MPI_File_read_shared_c(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::transfer(Operation::FileReadShared, fh, status, |status| {
+        wrappers::transfer(Operation::FileReadShared, fh, status, |status| {
             pmpi::MPI_File_read_shared_c.get()(fh, buf, count, datatype, status)
         })
     }
@@ -3075,14 +3091,14 @@ pub unsafe extern "C-unwind" fn MPI_File_read_shared_c(
 #[cfg(mpi = "MPI_File_seek")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_File_seek(fh: Raw<File>, offset: Offset, whence: c_int) -> c_int {
-    unsafe { meaning::on_file(Operation::FileSeek, fh, || pmpi::MPI_File_seek.get()(fh, offset, whence)) }
+    unsafe { wrappers::on_file(Operation::FileSeek, fh, || pmpi::MPI_File_seek.get()(fh, offset, whence)) }
 }
 
 #[cfg(mpi = "MPI_File_seek_shared")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_File_seek_shared(fh: Raw<File>, offset: Offset, whence: c_int) -> c_int {
     unsafe {
-        meaning::on_file(Operation::FileSeekShared, fh, || {
+        wrappers::on_file(Operation::FileSeekShared, fh, || {
             pmpi::MPI_File_seek_shared.get()(fh, offset, whence)
         })
     }
@@ -3092,20 +3108,20 @@ pub unsafe extern "C-unwind" fn MPI_File_seek_shared(fh: Raw<File>, offset: Offs
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_File_set_atomicity(fh: Raw<File>, flag: c_int) -> c_int {
     unsafe {
-        meaning::on_file(Operation::FileSetAtomicity, fh, || pmpi::MPI_File_set_atomicity.get()(fh, flag))
+        wrappers::on_file(Operation::FileSetAtomicity, fh, || pmpi::MPI_File_set_atomicity.get()(fh, flag))
     }
 }
 
 #[cfg(mpi = "MPI_File_set_info")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_File_set_info(fh: Raw<File>, info: Raw<Info>) -> c_int {
-    unsafe { meaning::on_file(Operation::FileSetInfo, fh, || pmpi::MPI_File_set_info.get()(fh, info)) }
+    unsafe { wrappers::on_file(Operation::FileSetInfo, fh, || pmpi::MPI_File_set_info.get()(fh, info)) }
 }
 
 #[cfg(mpi = "MPI_File_set_size")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_File_set_size(fh: Raw<File>, size: Offset) -> c_int {
-    unsafe { meaning::on_file(Operation::FileSetSize, fh, || pmpi::MPI_File_set_size.get()(fh, size)) }
+    unsafe { wrappers::on_file(Operation::FileSetSize, fh, || pmpi::MPI_File_set_size.get()(fh, size)) }
 }
 
 #[cfg(mpi = "MPI_File_set_view")]
@@ -3119,7 +3135,7 @@ pub unsafe extern "C-unwind" fn MPI_File_set_view(
     info: Raw<Info>,
 ) -> c_int {
     unsafe {
-        meaning::on_file(Operation::FileSetView, fh, || {
+        wrappers::on_file(Operation::FileSetView, fh, || {
             pmpi::MPI_File_set_view.get()(fh, disp, etype, filetype, datarep, info)
         })
     }
@@ -3128,7 +3144,7 @@ pub unsafe extern "C-unwind" fn MPI_File_set_view(
 #[cfg(mpi = "MPI_File_sync")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_File_sync(fh: Raw<File>) -> c_int {
-    unsafe { meaning::on_file(Operation::FileSync, fh, || pmpi::MPI_File_sync.get()(fh)) }
+    unsafe { wrappers::on_file(Operation::FileSync, fh, || pmpi::MPI_File_sync.get()(fh)) }
 }
 
 #[cfg(mpi = "MPI_File_write")]
@@ -3141,7 +3157,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::transfer(Operation::FileWrite, fh, status, |status| {
+        wrappers::transfer(Operation::FileWrite, fh, status, |status| {
             pmpi::MPI_File_write.get()(fh, buf, count, datatype, status)
         })
     }
@@ -3157,7 +3173,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_c(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::transfer(Operation::FileWrite, fh, status, |status| {
+        wrappers::transfer(Operation::FileWrite, fh, status, |status| {
             pmpi::MPI_File_write_c.get()(fh, buf, count, datatype, status)
         })
     }
@@ -3173,7 +3189,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_all(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::transfer(Operation::FileWriteAll, fh, status, |status| {
+        wrappers::transfer(Operation::FileWriteAll, fh, status, |status| {
             pmpi::MPI_File_write_all.get()(fh, buf, count, datatype, status)
         })
     }
@@ -3189,7 +3205,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_all_c(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::transfer(Operation::FileWriteAll, fh, status, |status| {
+        wrappers::transfer(Operation::FileWriteAll, fh, status, |status| {
             pmpi::MPI_File_write_all_c.get()(fh, buf, count, datatype, status)
         })
     }
@@ -3204,7 +3220,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_all_begin(
     datatype: Raw<Datatype>,
 ) -> c_int {
     unsafe {
-        meaning::on_file(Operation::FileWriteAllBegin, fh, || {
+        wrappers::on_file(Operation::FileWriteAllBegin, fh, || {
             pmpi::MPI_File_write_all_begin.get()(fh, buf, count, datatype)
         })
     }
@@ -3219,7 +3235,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_all_begin_c(
     datatype: Raw<Datatype>,
 ) -> c_int {
     unsafe {
-        meaning::on_file(Operation::FileWriteAllBegin, fh, || {
+        wrappers::on_file(Operation::FileWriteAllBegin, fh, || {
             pmpi::MPI_File_write_all_begin_c.get()(fh, buf, count, datatype)
         })
     }
@@ -3233,7 +3249,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_all_end(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::transfer(Operation::FileWriteAllEnd, fh, status, |status| {
+        wrappers::transfer(Operation::FileWriteAllEnd, fh, status, |status| {
             pmpi::MPI_File_write_all_end.get()(fh, buf, status)
         })
     }
@@ -3250,7 +3266,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_at(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::transfer(Operation::FileWriteAt, fh, status, |status| {
+        wrappers::transfer(Operation::FileWriteAt, fh, status, |status| {
             pmpi::MPI_File_write_at.get()(fh, offset, buf, count, datatype, status)
         })
     }
@@ -3267,7 +3283,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_at_c(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::transfer(Operation::FileWriteAt, fh, status, |status| {
+        wrappers::transfer(Operation::FileWriteAt, fh, status, |status| {
             pmpi::MPI_File_write_at_c.get()(fh, offset, buf, count, datatype, status)
         })
     }
@@ -3284,7 +3300,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_at_all(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::transfer(Operation::FileWriteAtAll, fh, status, |status| {
+        wrappers::transfer(Operation::FileWriteAtAll, fh, status, |status| {
             pmpi::MPI_File_write_at_all.get()(fh, offset, buf, count, datatype, status)
         })
     }
@@ -3301,7 +3317,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_at_all_c(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::transfer(Operation::FileWriteAtAll, fh, status, |status| {
+        wrappers::transfer(Operation::FileWriteAtAll, fh, status, |status| {
             pmpi::MPI_File_write_at_all_c.get()(fh, offset, buf, count, datatype, status)
         })
     }
@@ -3317,7 +3333,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_at_all_begin(
     datatype: Raw<Datatype>,
 ) -> c_int {
     unsafe {
-        meaning::on_file(Operation::FileWriteAtAllBegin, fh, || {
+        wrappers::on_file(Operation::FileWriteAtAllBegin, fh, || {
             pmpi::MPI_File_write_at_all_begin.get()(fh, offset, buf, count, datatype)
         })
     }
@@ -3333,7 +3349,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_at_all_begin_c(
     datatype: Raw<Datatype>,
 ) -> c_int {
     unsafe {
-        meaning::on_file(Operation::FileWriteAtAllBegin, fh, || {
+        wrappers::on_file(Operation::FileWriteAtAllBegin, fh, || {
             pmpi::MPI_File_write_at_all_begin_c.get()(fh, offset, buf, count, datatype)
         })
     }
@@ -3347,7 +3363,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_at_all_end(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::transfer(Operation::FileWriteAtAllEnd, fh, status, |status| {
+        wrappers::transfer(Operation::FileWriteAtAllEnd, fh, status, |status| {
             pmpi::MPI_File_write_at_all_end.get()(fh, buf, status)
         })
     }
@@ -3363,7 +3379,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_ordered(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::transfer(Operation::FileWriteOrdered, fh, status, |status| {
+        wrappers::transfer(Operation::FileWriteOrdered, fh, status, |status| {
             pmpi::MPI_File_write_ordered.get()(fh, buf, count, datatype, status)
         })
     }
@@ -3379,7 +3395,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_ordered_c(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::transfer(Operation::FileWriteOrdered, fh, status, |status| {
+        wrappers::transfer(Operation::FileWriteOrdered, fh, status, |status| {
             pmpi::MPI_File_write_ordered_c.get()(fh, buf, count, datatype, status)
         })
     }
@@ -3394,7 +3410,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_ordered_begin(
     datatype: Raw<Datatype>,
 ) -> c_int {
     unsafe {
-        meaning::on_file(Operation::FileWriteOrderedBegin, fh, || {
+        wrappers::on_file(Operation::FileWriteOrderedBegin, fh, || {
             pmpi::MPI_File_write_ordered_begin.get()(fh, buf, count, datatype)
         })
     }
@@ -3409,7 +3425,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_ordered_begin_c(
     datatype: Raw<Datatype>,
 ) -> c_int {
     unsafe {
-        meaning::on_file(Operation::FileWriteOrderedBegin, fh, || {
+        wrappers::on_file(Operation::FileWriteOrderedBegin, fh, || {
             pmpi::MPI_File_write_ordered_begin_c.get()(fh, buf, count, datatype)
         })
     }
@@ -3423,7 +3439,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_ordered_end(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::transfer(Operation::FileWriteOrderedEnd, fh, status, |status| {
+        wrappers::transfer(Operation::FileWriteOrderedEnd, fh, status, |status| {
             pmpi::MPI_File_write_ordered_end.get()(fh, buf, status)
         })
     }
@@ -3439,7 +3455,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_shared(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::transfer(Operation::FileWriteShared, fh, status, |status| {
+        wrappers::transfer(Operation::FileWriteShared, fh, status, |status| {
             pmpi::MPI_File_write_shared.get()(fh, buf, count, datatype, status)
         })
     }
@@ -3455,7 +3471,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_shared_c(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::transfer(Operation::FileWriteShared, fh, status, |status| {
+        wrappers::transfer(Operation::FileWriteShared, fh, status, |status| {
             pmpi::MPI_File_write_shared_c.get()(fh, buf, count, datatype, status)
         })
     }
@@ -3464,7 +3480,7 @@ pub unsafe extern "C-unwind" fn MPI_File_write_shared_c(
 #[cfg(mpi = "MPI_Finalize")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Finalize() -> c_int {
-    unsafe { by_hand::finalize(|| pmpi::MPI_Finalize.get()()) }
+    unsafe { wrappers::finalize(|| pmpi::MPI_Finalize.get()()) }
 }
 
 #[cfg(mpi = "MPI_Gather")]
@@ -3480,7 +3496,7 @@ pub unsafe extern "C-unwind" fn MPI_Gather(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::Gather,
             comm,
             |comm| {
@@ -3504,7 +3520,7 @@ pub unsafe extern "C-unwind" fn MPI_Gather_c(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::Gather,
             comm,
             |comm| {
@@ -3534,7 +3550,7 @@ pub unsafe extern "C-unwind" fn MPI_Gather_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::GatherInit,
             comm,
             |comm| {
@@ -3565,7 +3581,7 @@ pub unsafe extern "C-unwind" fn MPI_Gather_init_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::GatherInit,
             comm,
             |comm| {
@@ -3595,7 +3611,7 @@ pub unsafe extern "C-unwind" fn MPI_Gatherv(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::Gatherv,
             comm,
             |comm| {
@@ -3624,7 +3640,7 @@ pub unsafe extern "C-unwind" fn MPI_Gatherv_c(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::Gatherv,
             comm,
             |comm| {
@@ -3655,7 +3671,7 @@ pub unsafe extern "C-unwind" fn MPI_Gatherv_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::GathervInit,
             comm,
             |comm| {
@@ -3688,7 +3704,7 @@ pub unsafe extern "C-unwind" fn MPI_Gatherv_init_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::GathervInit,
             comm,
             |comm| {
@@ -3718,7 +3734,7 @@ pub unsafe extern "C-unwind" fn MPI_Get(
     win: Raw<Win>,
 ) -> c_int {
     unsafe {
-        meaning::access(Operation::Get, win, target_rank, Block(origin_count, origin_datatype), || {
+        wrappers::access(Operation::Get, win, target_rank, Block(origin_count, origin_datatype), || {
             pmpi::MPI_Get.get()(
                 origin_addr,
                 origin_count,
@@ -3746,7 +3762,7 @@ pub unsafe extern "C-unwind" fn MPI_Get_c(
     win: Raw<Win>,
 ) -> c_int {
     unsafe {
-        meaning::access(Operation::Get, win, target_rank, Block(origin_count, origin_datatype), || {
+        wrappers::access(Operation::Get, win, target_rank, Block(origin_count, origin_datatype), || {
             pmpi::MPI_Get_c.get()(
                 origin_addr,
                 origin_count,
@@ -3778,7 +3794,7 @@ pub unsafe extern "C-unwind" fn MPI_Get_accumulate(
     win: Raw<Win>,
 ) -> c_int {
     unsafe {
-        meaning::access_and_get(
+        wrappers::access_and_get(
             Operation::GetAccumulate,
             win,
             target_rank,
@@ -3822,7 +3838,7 @@ pub unsafe extern "C-unwind" fn MPI_Get_accumulate_c(
     win: Raw<Win>,
 ) -> c_int {
     unsafe {
-        meaning::access_and_get(
+        wrappers::access_and_get(
             Operation::GetAccumulate,
             win,
             target_rank,
@@ -3860,7 +3876,7 @@ pub unsafe extern "C-unwind" fn MPI_Graph_create(
     comm_graph: *mut Comm,
 ) -> c_int {
     unsafe {
-        by_hand::create_in_order(Operation::GraphCreate, comm_old, reorder, HandlePtr::c(comm_graph), || {
+        wrappers::create_in_order(Operation::GraphCreate, comm_old, reorder, HandlePtr::c(comm_graph), || {
             pmpi::MPI_Graph_create.get()(comm_old, nnodes, index, edges, reorder, comm_graph)
         })
     }
@@ -3876,7 +3892,7 @@ pub unsafe extern "C-unwind" fn MPI_Graph_map(
     newrank: *mut c_int,
 ) -> c_int {
     unsafe {
-        meaning::plain(Operation::GraphMap, comm, || {
+        wrappers::plain(Operation::GraphMap, comm, || {
             pmpi::MPI_Graph_map.get()(comm, nnodes, index, edges, newrank)
         })
     }
@@ -3885,7 +3901,9 @@ pub unsafe extern "C-unwind" fn MPI_Graph_map(
 #[cfg(mpi = "MPI_Grequest_complete")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Grequest_complete(request: Raw<Request>) -> c_int {
-    unsafe { meaning::on_process(Operation::GrequestComplete, || pmpi::MPI_Grequest_complete.get()(request)) }
+    unsafe {
+        wrappers::on_process(Operation::GrequestComplete, || pmpi::MPI_Grequest_complete.get()(request))
+    }
 }
 
 #[cfg(mpi = "MPI_Grequest_start")]
@@ -3898,7 +3916,7 @@ pub unsafe extern "C-unwind" fn MPI_Grequest_start(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_on_process(Operation::GrequestStart, HandlePtr::c(request), || {
+        wrappers::start_on_process(Operation::GrequestStart, HandlePtr::c(request), || {
             pmpi::MPI_Grequest_start.get()(query_fn, free_fn, cancel_fn, extra_state, request)
         })
     }
@@ -3917,7 +3935,7 @@ pub unsafe extern "C-unwind" fn MPI_Iallgather(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::Iallgather,
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
@@ -3944,7 +3962,7 @@ pub unsafe extern "C-unwind" fn MPI_Iallgather_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::Iallgather,
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
@@ -3972,7 +3990,7 @@ pub unsafe extern "C-unwind" fn MPI_Iallgatherv(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::Iallgatherv,
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype)),
@@ -4000,7 +4018,7 @@ pub unsafe extern "C-unwind" fn MPI_Iallgatherv_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::Iallgatherv,
             comm,
             |comm| volume::allgather(comm, sendbuf, Block(sendcount, sendtype), Blocks(recvcounts, recvtype)),
@@ -4026,7 +4044,7 @@ pub unsafe extern "C-unwind" fn MPI_Iallreduce(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::Iallreduce,
             comm,
             |comm| volume::every_process(comm, Block(count, datatype)),
@@ -4048,7 +4066,7 @@ pub unsafe extern "C-unwind" fn MPI_Iallreduce_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::Iallreduce,
             comm,
             |comm| volume::every_process(comm, Block(count, datatype)),
@@ -4071,7 +4089,7 @@ pub unsafe extern "C-unwind" fn MPI_Ialltoall(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::Ialltoall,
             comm,
             |comm| volume::alltoall(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
@@ -4098,7 +4116,7 @@ pub unsafe extern "C-unwind" fn MPI_Ialltoall_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::Ialltoall,
             comm,
             |comm| volume::alltoall(comm, sendbuf, Block(sendcount, sendtype), Block(recvcount, recvtype)),
@@ -4127,7 +4145,7 @@ pub unsafe extern "C-unwind" fn MPI_Ialltoallv(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::Ialltoallv,
             comm,
             |comm| {
@@ -4159,7 +4177,7 @@ pub unsafe extern "C-unwind" fn MPI_Ialltoallv_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::Ialltoallv,
             comm,
             |comm| {
@@ -4191,7 +4209,7 @@ pub unsafe extern "C-unwind" fn MPI_Ialltoallw(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::Ialltoallw,
             comm,
             |comm| {
@@ -4228,7 +4246,7 @@ pub unsafe extern "C-unwind" fn MPI_Ialltoallw_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::Ialltoallw,
             comm,
             |comm| {
@@ -4254,7 +4272,7 @@ pub unsafe extern "C-unwind" fn MPI_Ialltoallw_c(
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Ibarrier(comm: Raw<Comm>, request: *mut Request) -> c_int {
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::Ibarrier,
             comm,
             |comm| volume::nothing(comm),
@@ -4275,7 +4293,7 @@ pub unsafe extern "C-unwind" fn MPI_Ibcast(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::Ibcast,
             comm,
             |comm| volume::broadcast(comm, Block(count, datatype), root),
@@ -4296,7 +4314,7 @@ pub unsafe extern "C-unwind" fn MPI_Ibcast_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::Ibcast,
             comm,
             |comm| volume::broadcast(comm, Block(count, datatype), root),
@@ -4318,7 +4336,7 @@ pub unsafe extern "C-unwind" fn MPI_Ibsend(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_send(
+        wrappers::start_send(
             Operation::Ibsend,
             comm,
             dest,
@@ -4341,7 +4359,7 @@ pub unsafe extern "C-unwind" fn MPI_Ibsend_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_send(
+        wrappers::start_send(
             Operation::Ibsend,
             comm,
             dest,
@@ -4364,7 +4382,7 @@ pub unsafe extern "C-unwind" fn MPI_Iexscan(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::Iexscan,
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
@@ -4386,7 +4404,7 @@ pub unsafe extern "C-unwind" fn MPI_Iexscan_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::Iexscan,
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
@@ -4410,7 +4428,7 @@ pub unsafe extern "C-unwind" fn MPI_Igather(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::Igather,
             comm,
             |comm| {
@@ -4440,7 +4458,7 @@ pub unsafe extern "C-unwind" fn MPI_Igather_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::Igather,
             comm,
             |comm| {
@@ -4471,7 +4489,7 @@ pub unsafe extern "C-unwind" fn MPI_Igatherv(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::Igatherv,
             comm,
             |comm| {
@@ -4502,7 +4520,7 @@ pub unsafe extern "C-unwind" fn MPI_Igatherv_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::Igatherv,
             comm,
             |comm| {
@@ -4529,7 +4547,7 @@ pub unsafe extern "C-unwind" fn MPI_Improbe(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::immediate_matched_probe(Operation::Improbe, comm, flag, HandlePtr::c(message), || {
+        wrappers::immediate_matched_probe(Operation::Improbe, comm, flag, HandlePtr::c(message), || {
             pmpi::MPI_Improbe.get()(source, tag, comm, flag, message, status)
         })
     }
@@ -4545,7 +4563,7 @@ pub unsafe extern "C-unwind" fn MPI_Imrecv(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_receive_matched(
+        wrappers::start_receive_matched(
             Operation::Imrecv,
             HandlePtr::c(message),
             Block(count, datatype),
@@ -4565,7 +4583,7 @@ pub unsafe extern "C-unwind" fn MPI_Imrecv_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_receive_matched(
+        wrappers::start_receive_matched(
             Operation::Imrecv,
             HandlePtr::c(message),
             Block(count, datatype),
@@ -4588,7 +4606,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_allgather(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::IneighborAllgather,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
@@ -4615,7 +4633,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_allgather_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::IneighborAllgather,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
@@ -4643,7 +4661,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_allgatherv(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::IneighborAllgatherv,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
@@ -4671,7 +4689,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_allgatherv_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::IneighborAllgatherv,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
@@ -4698,7 +4716,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_alltoall(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::IneighborAlltoall,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
@@ -4725,7 +4743,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_alltoall_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::IneighborAlltoall,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
@@ -4754,7 +4772,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_alltoallv(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::IneighborAlltoallv,
             comm,
             |comm| volume::neighbours(comm, Blocks(sendcounts, sendtype)),
@@ -4784,7 +4802,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_alltoallv_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::IneighborAlltoallv,
             comm,
             |comm| volume::neighbours(comm, Blocks(sendcounts, sendtype)),
@@ -4814,7 +4832,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_alltoallw(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::IneighborAlltoallw,
             comm,
             |comm| volume::neighbours(comm, TypedBlocks(sendcounts, HandlePtr::c(sendtypes))),
@@ -4844,7 +4862,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_alltoallw_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::IneighborAlltoallw,
             comm,
             |comm| volume::neighbours(comm, TypedBlocks(sendcounts, HandlePtr::c(sendtypes))),
@@ -4862,7 +4880,7 @@ pub unsafe extern "C-unwind" fn MPI_Ineighbor_alltoallw_c(
 #[cfg(mpi = "MPI_Init")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Init(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int {
-    unsafe { by_hand::init(|| pmpi::MPI_Init.get()(argc, argv)) }
+    unsafe { wrappers::init(|| pmpi::MPI_Init.get()(argc, argv)) }
 }
 
 #[cfg(mpi = "MPI_Init_thread")]
@@ -4873,7 +4891,7 @@ pub unsafe extern "C-unwind" fn MPI_Init_thread(
     required: c_int,
     provided: *mut c_int,
 ) -> c_int {
-    unsafe { by_hand::init_thread(|| pmpi::MPI_Init_thread.get()(argc, argv, required, provided)) }
+    unsafe { wrappers::init_thread(|| pmpi::MPI_Init_thread.get()(argc, argv, required, provided)) }
 }
 
 #[cfg(mpi = "MPI_Intercomm_create")]
@@ -4887,7 +4905,7 @@ pub unsafe extern "C-unwind" fn MPI_Intercomm_create(
     newintercomm: *mut Comm,
 ) -> c_int {
     unsafe {
-        by_hand::intercomm_create(local_comm, tag, HandlePtr::c(newintercomm), || {
+        wrappers::intercomm_create(local_comm, tag, HandlePtr::c(newintercomm), || {
             pmpi::MPI_Intercomm_create.get()(
                 local_comm,
                 local_leader,
@@ -4913,7 +4931,7 @@ pub unsafe extern "C-unwind" fn MPI_Intercomm_create_from_groups(
     newintercomm: *mut Comm,
 ) -> c_int {
     unsafe {
-        by_hand::create_from_group(
+        wrappers::create_from_group(
             Operation::IntercommCreateFromGroups,
             Text::c(stringtag),
             HandlePtr::c(newintercomm),
@@ -4941,7 +4959,7 @@ pub unsafe extern "C-unwind" fn MPI_Intercomm_merge(
     newintracomm: *mut Comm,
 ) -> c_int {
     unsafe {
-        by_hand::create(Operation::IntercommMerge, intercomm, HandlePtr::c(newintracomm), || {
+        wrappers::create(Operation::IntercommMerge, intercomm, HandlePtr::c(newintracomm), || {
             pmpi::MPI_Intercomm_merge.get()(intercomm, high, newintracomm)
         })
     }
@@ -4957,7 +4975,7 @@ pub unsafe extern "C-unwind" fn MPI_Iprobe(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::plain(Operation::Iprobe, comm, || pmpi::MPI_Iprobe.get()(source, tag, comm, flag, status))
+        wrappers::plain(Operation::Iprobe, comm, || pmpi::MPI_Iprobe.get()(source, tag, comm, flag, status))
     }
 }
 
@@ -4973,7 +4991,7 @@ pub unsafe extern "C-unwind" fn MPI_Irecv(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_receive(
+        wrappers::start_receive(
             Operation::Irecv,
             comm,
             source,
@@ -4996,7 +5014,7 @@ pub unsafe extern "C-unwind" fn MPI_Irecv_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_receive(
+        wrappers::start_receive(
             Operation::Irecv,
             comm,
             source,
@@ -5020,7 +5038,7 @@ pub unsafe extern "C-unwind" fn MPI_Ireduce(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::Ireduce,
             comm,
             |comm| volume::reduce(comm, Block(count, datatype), root),
@@ -5043,7 +5061,7 @@ pub unsafe extern "C-unwind" fn MPI_Ireduce_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::Ireduce,
             comm,
             |comm| volume::reduce(comm, Block(count, datatype), root),
@@ -5065,7 +5083,7 @@ pub unsafe extern "C-unwind" fn MPI_Ireduce_scatter(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::IreduceScatter,
             comm,
             |comm| volume::own_block(comm, Blocks(recvcounts, datatype)),
@@ -5087,7 +5105,7 @@ pub unsafe extern "C-unwind" fn MPI_Ireduce_scatter_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::IreduceScatter,
             comm,
             |comm| volume::own_block(comm, Blocks(recvcounts, datatype)),
@@ -5109,7 +5127,7 @@ pub unsafe extern "C-unwind" fn MPI_Ireduce_scatter_block(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::IreduceScatterBlock,
             comm,
             |comm| volume::every_process(comm, Block(recvcount, datatype)),
@@ -5135,7 +5153,7 @@ pub unsafe extern "C-unwind" fn MPI_Ireduce_scatter_block_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::IreduceScatterBlock,
             comm,
             |comm| volume::every_process(comm, Block(recvcount, datatype)),
@@ -5161,7 +5179,7 @@ pub unsafe extern "C-unwind" fn MPI_Irsend(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_send(
+        wrappers::start_send(
             Operation::Irsend,
             comm,
             dest,
@@ -5184,7 +5202,7 @@ pub unsafe extern "C-unwind" fn MPI_Irsend_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_send(
+        wrappers::start_send(
             Operation::Irsend,
             comm,
             dest,
@@ -5207,7 +5225,7 @@ pub unsafe extern "C-unwind" fn MPI_Iscan(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::Iscan,
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
@@ -5229,7 +5247,7 @@ pub unsafe extern "C-unwind" fn MPI_Iscan_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::Iscan,
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
@@ -5253,7 +5271,7 @@ pub unsafe extern "C-unwind" fn MPI_Iscatter(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::Iscatter,
             comm,
             |comm| {
@@ -5283,7 +5301,7 @@ pub unsafe extern "C-unwind" fn MPI_Iscatter_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::Iscatter,
             comm,
             |comm| {
@@ -5314,7 +5332,7 @@ pub unsafe extern "C-unwind" fn MPI_Iscatterv(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::Iscatterv,
             comm,
             |comm| {
@@ -5345,7 +5363,7 @@ pub unsafe extern "C-unwind" fn MPI_Iscatterv_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::Iscatterv,
             comm,
             |comm| {
@@ -5373,7 +5391,7 @@ pub unsafe extern "C-unwind" fn MPI_Isend(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_send(
+        wrappers::start_send(
             Operation::Isend,
             comm,
             dest,
@@ -5396,7 +5414,7 @@ pub unsafe extern "C-unwind" fn MPI_Isend_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_send(
+        wrappers::start_send(
             Operation::Isend,
             comm,
             dest,
@@ -5424,7 +5442,7 @@ pub unsafe extern "C-unwind" fn MPI_Isendrecv(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_send_receive(
+        wrappers::start_send_receive(
             Operation::Isendrecv,
             comm,
             dest,
@@ -5459,7 +5477,7 @@ pub unsafe extern "C-unwind" fn MPI_Isendrecv_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_send_receive(
+        wrappers::start_send_receive(
             Operation::Isendrecv,
             comm,
             dest,
@@ -5491,7 +5509,7 @@ pub unsafe extern "C-unwind" fn MPI_Isendrecv_replace(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_send_receive(
+        wrappers::start_send_receive(
             Operation::IsendrecvReplace,
             comm,
             dest,
@@ -5522,7 +5540,7 @@ pub unsafe extern "C-unwind" fn MPI_Isendrecv_replace_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_send_receive(
+        wrappers::start_send_receive(
             Operation::IsendrecvReplace,
             comm,
             dest,
@@ -5551,7 +5569,7 @@ pub unsafe extern "C-unwind" fn MPI_Issend(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_send(
+        wrappers::start_send(
             Operation::Issend,
             comm,
             dest,
@@ -5574,7 +5592,7 @@ pub unsafe extern "C-unwind" fn MPI_Issend_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_send(
+        wrappers::start_send(
             Operation::Issend,
             comm,
             dest,
@@ -5595,7 +5613,7 @@ pub unsafe extern "C-unwind" fn MPI_Mprobe(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::matched_probe(Operation::Mprobe, comm, HandlePtr::c(message), || {
+        wrappers::matched_probe(Operation::Mprobe, comm, HandlePtr::c(message), || {
             pmpi::MPI_Mprobe.get()(source, tag, comm, message, status)
         })
     }
@@ -5611,7 +5629,7 @@ pub unsafe extern "C-unwind" fn MPI_Mrecv(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::receive_matched(Operation::Mrecv, HandlePtr::c(message), status, |status| {
+        wrappers::receive_matched(Operation::Mrecv, HandlePtr::c(message), status, |status| {
             pmpi::MPI_Mrecv.get()(buf, count, datatype, message, status)
         })
     }
@@ -5627,7 +5645,7 @@ pub unsafe extern "C-unwind" fn MPI_Mrecv_c(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::receive_matched(Operation::Mrecv, HandlePtr::c(message), status, |status| {
+        wrappers::receive_matched(Operation::Mrecv, HandlePtr::c(message), status, |status| {
             pmpi::MPI_Mrecv_c.get()(buf, count, datatype, message, status)
         })
     }
@@ -5645,7 +5663,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_allgather(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::NeighborAllgather,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
@@ -5670,7 +5688,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_allgather_c(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::NeighborAllgather,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
@@ -5697,7 +5715,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_allgather_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::NeighborAllgatherInit,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
@@ -5725,7 +5743,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_allgather_init_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::NeighborAllgatherInit,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
@@ -5752,7 +5770,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_allgatherv(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::NeighborAllgatherv,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
@@ -5778,7 +5796,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_allgatherv_c(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::NeighborAllgatherv,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
@@ -5806,7 +5824,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_allgatherv_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::NeighborAllgathervInit,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
@@ -5835,7 +5853,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_allgatherv_init_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::NeighborAllgathervInit,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
@@ -5861,7 +5879,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoall(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::NeighborAlltoall,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
@@ -5886,7 +5904,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoall_c(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::NeighborAlltoall,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
@@ -5913,7 +5931,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoall_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::NeighborAlltoallInit,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
@@ -5941,7 +5959,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoall_init_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::NeighborAlltoallInit,
             comm,
             |comm| volume::neighbours(comm, Block(sendcount, sendtype)),
@@ -5969,7 +5987,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallv(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::NeighborAlltoallv,
             comm,
             |comm| volume::neighbours(comm, Blocks(sendcounts, sendtype)),
@@ -5996,7 +6014,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallv_c(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::NeighborAlltoallv,
             comm,
             |comm| volume::neighbours(comm, Blocks(sendcounts, sendtype)),
@@ -6025,7 +6043,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallv_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::NeighborAlltoallvInit,
             comm,
             |comm| volume::neighbours(comm, Blocks(sendcounts, sendtype)),
@@ -6056,7 +6074,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallv_init_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::NeighborAlltoallvInit,
             comm,
             |comm| volume::neighbours(comm, Blocks(sendcounts, sendtype)),
@@ -6085,7 +6103,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallw(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::NeighborAlltoallw,
             comm,
             |comm| volume::neighbours(comm, TypedBlocks(sendcounts, HandlePtr::c(sendtypes))),
@@ -6112,7 +6130,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallw_c(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::NeighborAlltoallw,
             comm,
             |comm| volume::neighbours(comm, TypedBlocks(sendcounts, HandlePtr::c(sendtypes))),
@@ -6141,7 +6159,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallw_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::NeighborAlltoallwInit,
             comm,
             |comm| volume::neighbours(comm, TypedBlocks(sendcounts, HandlePtr::c(sendtypes))),
@@ -6172,7 +6190,7 @@ pub unsafe extern "C-unwind" fn MPI_Neighbor_alltoallw_init_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::NeighborAlltoallwInit,
             comm,
             |comm| volume::neighbours(comm, TypedBlocks(sendcounts, HandlePtr::c(sendtypes))),
@@ -6195,7 +6213,7 @@ pub unsafe extern "C-unwind" fn MPI_Parrived(
     flag: *mut c_int,
 ) -> c_int {
     unsafe {
-        meaning::on_request(Operation::Parrived, request, || {
+        wrappers::on_request(Operation::Parrived, request, || {
             pmpi::MPI_Parrived.get()(request, partition, flag)
         })
     }
@@ -6204,13 +6222,13 @@ pub unsafe extern "C-unwind" fn MPI_Parrived(
 #[cfg(mpi = "MPI_Pcontrol")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Pcontrol(level: c_int, extra: *const c_char) -> c_int {
-    unsafe { by_hand::pcontrol(level, extra, || pmpi::MPI_Pcontrol.get()(level, extra)) }
+    unsafe { wrappers::pcontrol(level, extra, || pmpi::MPI_Pcontrol.get()(level, extra)) }
 }
 
 #[cfg(mpi = "MPI_Pready")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Pready(partition: c_int, request: Raw<Request>) -> c_int {
-    unsafe { meaning::on_request(Operation::Pready, request, || pmpi::MPI_Pready.get()(partition, request)) }
+    unsafe { wrappers::on_request(Operation::Pready, request, || pmpi::MPI_Pready.get()(partition, request)) }
 }
 
 #[cfg(mpi = "MPI_Pready_list")]
@@ -6221,7 +6239,7 @@ pub unsafe extern "C-unwind" fn MPI_Pready_list(
     request: Raw<Request>,
 ) -> c_int {
     unsafe {
-        meaning::on_request(Operation::PreadyList, request, || {
+        wrappers::on_request(Operation::PreadyList, request, || {
             pmpi::MPI_Pready_list.get()(length, array_of_partitions, request)
         })
     }
@@ -6235,7 +6253,7 @@ pub unsafe extern "C-unwind" fn MPI_Pready_range(
     request: Raw<Request>,
 ) -> c_int {
     unsafe {
-        meaning::on_request(Operation::PreadyRange, request, || {
+        wrappers::on_request(Operation::PreadyRange, request, || {
             pmpi::MPI_Pready_range.get()(partition_low, partition_high, request)
         })
     }
@@ -6255,7 +6273,7 @@ pub unsafe extern "C-unwind" fn MPI_Precv_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_partitioned_receive(
+        wrappers::prepare_partitioned_receive(
             Operation::PrecvInit,
             comm,
             source,
@@ -6275,7 +6293,7 @@ pub unsafe extern "C-unwind" fn MPI_Probe(
     comm: Raw<Comm>,
     status: *mut Status,
 ) -> c_int {
-    unsafe { meaning::plain(Operation::Probe, comm, || pmpi::MPI_Probe.get()(source, tag, comm, status)) }
+    unsafe { wrappers::plain(Operation::Probe, comm, || pmpi::MPI_Probe.get()(source, tag, comm, status)) }
 }
 
 #[cfg(mpi = "MPI_Psend_init")]
@@ -6292,7 +6310,7 @@ pub unsafe extern "C-unwind" fn MPI_Psend_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_partitioned_send(
+        wrappers::prepare_partitioned_send(
             Operation::PsendInit,
             comm,
             dest,
@@ -6317,7 +6335,7 @@ pub unsafe extern "C-unwind" fn MPI_Put(
     win: Raw<Win>,
 ) -> c_int {
     unsafe {
-        meaning::access(Operation::Put, win, target_rank, Block(origin_count, origin_datatype), || {
+        wrappers::access(Operation::Put, win, target_rank, Block(origin_count, origin_datatype), || {
             pmpi::MPI_Put.get()(
                 origin_addr,
                 origin_count,
@@ -6345,7 +6363,7 @@ pub unsafe extern "C-unwind" fn MPI_Put_c(
     win: Raw<Win>,
 ) -> c_int {
     unsafe {
-        meaning::access(Operation::Put, win, target_rank, Block(origin_count, origin_datatype), || {
+        wrappers::access(Operation::Put, win, target_rank, Block(origin_count, origin_datatype), || {
             pmpi::MPI_Put_c.get()(
                 origin_addr,
                 origin_count,
@@ -6375,7 +6393,7 @@ pub unsafe extern "C-unwind" fn MPI_Raccumulate(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_access(
+        wrappers::start_access(
             Operation::Raccumulate,
             win,
             target_rank,
@@ -6414,7 +6432,7 @@ pub unsafe extern "C-unwind" fn MPI_Raccumulate_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_access(
+        wrappers::start_access(
             Operation::Raccumulate,
             win,
             target_rank,
@@ -6450,7 +6468,7 @@ pub unsafe extern "C-unwind" fn MPI_Recv(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::receive(Operation::Recv, comm, status, |status| {
+        wrappers::receive(Operation::Recv, comm, status, |status| {
             pmpi::MPI_Recv.get()(buf, count, datatype, source, tag, comm, status)
         })
     }
@@ -6468,7 +6486,7 @@ pub unsafe extern "C-unwind" fn MPI_Recv_c(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::receive(Operation::Recv, comm, status, |status| {
+        wrappers::receive(Operation::Recv, comm, status, |status| {
             pmpi::MPI_Recv_c.get()(buf, count, datatype, source, tag, comm, status)
         })
     }
@@ -6486,7 +6504,7 @@ pub unsafe extern "C-unwind" fn MPI_Recv_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_receive(
+        wrappers::prepare_receive(
             Operation::RecvInit,
             comm,
             source,
@@ -6509,7 +6527,7 @@ pub unsafe extern "C-unwind" fn MPI_Recv_init_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_receive(
+        wrappers::prepare_receive(
             Operation::RecvInit,
             comm,
             source,
@@ -6532,7 +6550,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::Reduce,
             comm,
             |comm| volume::reduce(comm, Block(count, datatype), root),
@@ -6553,7 +6571,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_c(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::Reduce,
             comm,
             |comm| volume::reduce(comm, Block(count, datatype), root),
@@ -6576,7 +6594,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::ReduceInit,
             comm,
             |comm| volume::reduce(comm, Block(count, datatype), root),
@@ -6600,7 +6618,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_init_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::ReduceInit,
             comm,
             |comm| volume::reduce(comm, Block(count, datatype), root),
@@ -6625,7 +6643,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_scatter(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::ReduceScatter,
             comm,
             |comm| volume::own_block(comm, Blocks(recvcounts, datatype)),
@@ -6645,7 +6663,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_scatter_c(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::ReduceScatter,
             comm,
             |comm| volume::own_block(comm, Blocks(recvcounts, datatype)),
@@ -6665,7 +6683,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_scatter_block(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::ReduceScatterBlock,
             comm,
             |comm| volume::every_process(comm, Block(recvcount, datatype)),
@@ -6685,7 +6703,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_scatter_block_c(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::ReduceScatterBlock,
             comm,
             |comm| volume::every_process(comm, Block(recvcount, datatype)),
@@ -6707,7 +6725,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_scatter_block_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::ReduceScatterBlockInit,
             comm,
             |comm| volume::every_process(comm, Block(recvcount, datatype)),
@@ -6734,7 +6752,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_scatter_block_init_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::ReduceScatterBlockInit,
             comm,
             |comm| volume::every_process(comm, Block(recvcount, datatype)),
@@ -6761,7 +6779,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_scatter_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::ReduceScatterInit,
             comm,
             |comm| volume::own_block(comm, Blocks(recvcounts, datatype)),
@@ -6788,7 +6806,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_scatter_init_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::ReduceScatterInit,
             comm,
             |comm| volume::own_block(comm, Blocks(recvcounts, datatype)),
@@ -6805,7 +6823,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce_scatter_init_c(
 #[cfg(mpi = "MPI_Request_free")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Request_free(request: *mut Request) -> c_int {
-    unsafe { by_hand::request_free(HandlePtr::c(request), || pmpi::MPI_Request_free.get()(request)) }
+    unsafe { wrappers::request_free(HandlePtr::c(request), || pmpi::MPI_Request_free.get()(request)) }
 }
 
 #[cfg(mpi = "MPI_Request_get_status")]
@@ -6816,7 +6834,7 @@ pub unsafe extern "C-unwind" fn MPI_Request_get_status(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        by_hand::request_get_status(request, flag, || {
+        wrappers::request_get_status(request, flag, || {
             pmpi::MPI_Request_get_status.get()(request, flag, status)
         })
     }
@@ -6831,7 +6849,7 @@ pub unsafe extern "C-unwind" fn MPI_Request_get_status_all(
     array_of_statuses: *mut Status,
 ) -> c_int {
     unsafe {
-        by_hand::look_at_many(Operation::RequestGetStatusAll, count, HandlePtr::c(array_of_requests), || {
+        wrappers::look_at_many(Operation::RequestGetStatusAll, count, HandlePtr::c(array_of_requests), || {
             pmpi::MPI_Request_get_status_all.get()(count, array_of_requests, flag, array_of_statuses)
         })
     }
@@ -6847,7 +6865,7 @@ pub unsafe extern "C-unwind" fn MPI_Request_get_status_any(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        by_hand::look_at_many(Operation::RequestGetStatusAny, count, HandlePtr::c(array_of_requests), || {
+        wrappers::look_at_many(Operation::RequestGetStatusAny, count, HandlePtr::c(array_of_requests), || {
             pmpi::MPI_Request_get_status_any.get()(count, array_of_requests, index, flag, status)
         })
     }
@@ -6863,7 +6881,7 @@ pub unsafe extern "C-unwind" fn MPI_Request_get_status_some(
     array_of_statuses: *mut Status,
 ) -> c_int {
     unsafe {
-        by_hand::look_at_many(
+        wrappers::look_at_many(
             Operation::RequestGetStatusSome,
             incount,
             HandlePtr::c(array_of_requests),
@@ -6894,7 +6912,7 @@ pub unsafe extern "C-unwind" fn MPI_Rget(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_access(
+        wrappers::start_access(
             Operation::Rget,
             win,
             target_rank,
@@ -6931,7 +6949,7 @@ pub unsafe extern "C-unwind" fn MPI_Rget_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_access(
+        wrappers::start_access(
             Operation::Rget,
             win,
             target_rank,
@@ -6972,7 +6990,7 @@ pub unsafe extern "C-unwind" fn MPI_Rget_accumulate(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_access_and_get(
+        wrappers::start_access_and_get(
             Operation::RgetAccumulate,
             win,
             target_rank,
@@ -7019,7 +7037,7 @@ pub unsafe extern "C-unwind" fn MPI_Rget_accumulate_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_access_and_get(
+        wrappers::start_access_and_get(
             Operation::RgetAccumulate,
             win,
             target_rank,
@@ -7062,7 +7080,7 @@ pub unsafe extern "C-unwind" fn MPI_Rput(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_access(
+        wrappers::start_access(
             Operation::Rput,
             win,
             target_rank,
@@ -7099,7 +7117,7 @@ pub unsafe extern "C-unwind" fn MPI_Rput_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_access(
+        wrappers::start_access(
             Operation::Rput,
             win,
             target_rank,
@@ -7133,7 +7151,7 @@ pub unsafe extern "C-unwind" fn MPI_Rsend(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        meaning::send(Operation::Rsend, comm, dest, Block(count, datatype), || {
+        wrappers::send(Operation::Rsend, comm, dest, Block(count, datatype), || {
             pmpi::MPI_Rsend.get()(buf, count, datatype, dest, tag, comm)
         })
     }
@@ -7150,7 +7168,7 @@ pub unsafe extern "C-unwind" fn MPI_Rsend_c(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        meaning::send(Operation::Rsend, comm, dest, Block(count, datatype), || {
+        wrappers::send(Operation::Rsend, comm, dest, Block(count, datatype), || {
             pmpi::MPI_Rsend_c.get()(buf, count, datatype, dest, tag, comm)
         })
     }
@@ -7168,7 +7186,7 @@ pub unsafe extern "C-unwind" fn MPI_Rsend_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_send(
+        wrappers::prepare_send(
             Operation::RsendInit,
             comm,
             dest,
@@ -7191,7 +7209,7 @@ pub unsafe extern "C-unwind" fn MPI_Rsend_init_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_send(
+        wrappers::prepare_send(
             Operation::RsendInit,
             comm,
             dest,
@@ -7213,7 +7231,7 @@ pub unsafe extern "C-unwind" fn MPI_Scan(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::Scan,
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
@@ -7233,7 +7251,7 @@ pub unsafe extern "C-unwind" fn MPI_Scan_c(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::Scan,
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
@@ -7255,7 +7273,7 @@ pub unsafe extern "C-unwind" fn MPI_Scan_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::ScanInit,
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
@@ -7278,7 +7296,7 @@ pub unsafe extern "C-unwind" fn MPI_Scan_init_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::ScanInit,
             comm,
             |comm| volume::scan(comm, Block(count, datatype)),
@@ -7301,7 +7319,7 @@ pub unsafe extern "C-unwind" fn MPI_Scatter(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::Scatter,
             comm,
             |comm| {
@@ -7329,7 +7347,7 @@ pub unsafe extern "C-unwind" fn MPI_Scatter_c(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::Scatter,
             comm,
             |comm| {
@@ -7359,7 +7377,7 @@ pub unsafe extern "C-unwind" fn MPI_Scatter_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::ScatterInit,
             comm,
             |comm| {
@@ -7390,7 +7408,7 @@ pub unsafe extern "C-unwind" fn MPI_Scatter_init_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::ScatterInit,
             comm,
             |comm| {
@@ -7420,7 +7438,7 @@ pub unsafe extern "C-unwind" fn MPI_Scatterv(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::Scatterv,
             comm,
             |comm| {
@@ -7449,7 +7467,7 @@ pub unsafe extern "C-unwind" fn MPI_Scatterv_c(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::Scatterv,
             comm,
             |comm| {
@@ -7480,7 +7498,7 @@ pub unsafe extern "C-unwind" fn MPI_Scatterv_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::ScattervInit,
             comm,
             |comm| {
@@ -7513,7 +7531,7 @@ pub unsafe extern "C-unwind" fn MPI_Scatterv_init_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::ScattervInit,
             comm,
             |comm| {
@@ -7541,7 +7559,7 @@ pub unsafe extern "C-unwind" fn MPI_Send(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        meaning::send(Operation::Send, comm, dest, Block(count, datatype), || {
+        wrappers::send(Operation::Send, comm, dest, Block(count, datatype), || {
             pmpi::MPI_Send.get()(buf, count, datatype, dest, tag, comm)
         })
     }
@@ -7558,7 +7576,7 @@ pub unsafe extern "C-unwind" fn MPI_Send_c(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        meaning::send(Operation::Send, comm, dest, Block(count, datatype), || {
+        wrappers::send(Operation::Send, comm, dest, Block(count, datatype), || {
             pmpi::MPI_Send_c.get()(buf, count, datatype, dest, tag, comm)
         })
     }
@@ -7576,7 +7594,7 @@ pub unsafe extern "C-unwind" fn MPI_Send_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_send(
+        wrappers::prepare_send(
             Operation::SendInit,
             comm,
             dest,
@@ -7599,7 +7617,7 @@ pub unsafe extern "C-unwind" fn MPI_Send_init_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_send(
+        wrappers::prepare_send(
             Operation::SendInit,
             comm,
             dest,
@@ -7627,12 +7645,19 @@ pub unsafe extern "C-unwind" fn MPI_Sendrecv(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::send_receive(Operation::Sendrecv, comm, dest, Block(sendcount, sendtype), status, |status| {
-            pmpi::MPI_Sendrecv.get()(
-                sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag,
-                comm, status,
-            )
-        })
+        wrappers::send_receive(
+            Operation::Sendrecv,
+            comm,
+            dest,
+            Block(sendcount, sendtype),
+            status,
+            |status| {
+                pmpi::MPI_Sendrecv.get()(
+                    sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source,
+                    recvtag, comm, status,
+                )
+            },
+        )
     }
 }
 
@@ -7653,12 +7678,19 @@ pub unsafe extern "C-unwind" fn MPI_Sendrecv_c(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::send_receive(Operation::Sendrecv, comm, dest, Block(sendcount, sendtype), status, |status| {
-            pmpi::MPI_Sendrecv_c.get()(
-                sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag,
-                comm, status,
-            )
-        })
+        wrappers::send_receive(
+            Operation::Sendrecv,
+            comm,
+            dest,
+            Block(sendcount, sendtype),
+            status,
+            |status| {
+                pmpi::MPI_Sendrecv_c.get()(
+                    sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source,
+                    recvtag, comm, status,
+                )
+            },
+        )
     }
 }
 
@@ -7676,7 +7708,7 @@ pub unsafe extern "C-unwind" fn MPI_Sendrecv_replace(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::send_receive(
+        wrappers::send_receive(
             Operation::SendrecvReplace,
             comm,
             dest,
@@ -7705,7 +7737,7 @@ pub unsafe extern "C-unwind" fn MPI_Sendrecv_replace_c(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        meaning::send_receive(
+        wrappers::send_receive(
             Operation::SendrecvReplace,
             comm,
             dest,
@@ -7728,7 +7760,7 @@ pub unsafe extern "C-unwind" fn MPI_Session_attach_buffer(
     size: c_int,
 ) -> c_int {
     unsafe {
-        meaning::on_process(Operation::SessionAttachBuffer, || {
+        wrappers::on_process(Operation::SessionAttachBuffer, || {
             pmpi::MPI_Session_attach_buffer.get()(session, buffer, size)
         })
     }
@@ -7742,7 +7774,7 @@ pub unsafe extern "C-unwind" fn MPI_Session_attach_buffer_c(
     size: Count,
 ) -> c_int {
     unsafe {
-        meaning::on_process(Operation::SessionAttachBuffer, || {
+        wrappers::on_process(Operation::SessionAttachBuffer, || {
             pmpi::MPI_Session_attach_buffer_c.get()(session, buffer, size)
         })
     }
@@ -7756,7 +7788,7 @@ pub unsafe extern "C-unwind" fn MPI_Session_detach_buffer(
     size: *mut c_int,
 ) -> c_int {
     unsafe {
-        meaning::on_process(Operation::SessionDetachBuffer, || {
+        wrappers::on_process(Operation::SessionDetachBuffer, || {
             pmpi::MPI_Session_detach_buffer.get()(session, buffer_addr, size)
         })
     }
@@ -7770,7 +7802,7 @@ pub unsafe extern "C-unwind" fn MPI_Session_detach_buffer_c(
     size: *mut Count,
 ) -> c_int {
     unsafe {
-        meaning::on_process(Operation::SessionDetachBuffer, || {
+        wrappers::on_process(Operation::SessionDetachBuffer, || {
             pmpi::MPI_Session_detach_buffer_c.get()(session, buffer_addr, size)
         })
     }
@@ -7779,14 +7811,14 @@ pub unsafe extern "C-unwind" fn MPI_Session_detach_buffer_c(
 #[cfg(mpi = "MPI_Session_finalize")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Session_finalize(session: *mut Session) -> c_int {
-    unsafe { by_hand::session_finalize(HandlePtr::c(session), || pmpi::MPI_Session_finalize.get()(session)) }
+    unsafe { wrappers::session_finalize(HandlePtr::c(session), || pmpi::MPI_Session_finalize.get()(session)) }
 }
 
 #[cfg(mpi = "MPI_Session_flush_buffer")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Session_flush_buffer(session: Raw<Session>) -> c_int {
     unsafe {
-        meaning::on_process(Operation::SessionFlushBuffer, || pmpi::MPI_Session_flush_buffer.get()(session))
+        wrappers::on_process(Operation::SessionFlushBuffer, || pmpi::MPI_Session_flush_buffer.get()(session))
     }
 }
 
@@ -7797,7 +7829,7 @@ pub unsafe extern "C-unwind" fn MPI_Session_iflush_buffer(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::start_on_process(Operation::SessionIflushBuffer, HandlePtr::c(request), || {
+        wrappers::start_on_process(Operation::SessionIflushBuffer, HandlePtr::c(request), || {
             pmpi::MPI_Session_iflush_buffer.get()(session, request)
         })
     }
@@ -7811,7 +7843,7 @@ pub unsafe extern "C-unwind" fn MPI_Session_init(
     session: *mut Session,
 ) -> c_int {
     unsafe {
-        by_hand::session_init(HandlePtr::c(session), || {
+        wrappers::session_init(HandlePtr::c(session), || {
             pmpi::MPI_Session_init.get()(info, errhandler, session)
         })
     }
@@ -7828,7 +7860,7 @@ pub unsafe extern "C-unwind" fn MPI_Ssend(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        meaning::send(Operation::Ssend, comm, dest, Block(count, datatype), || {
+        wrappers::send(Operation::Ssend, comm, dest, Block(count, datatype), || {
             pmpi::MPI_Ssend.get()(buf, count, datatype, dest, tag, comm)
         })
     }
@@ -7845,7 +7877,7 @@ pub unsafe extern "C-unwind" fn MPI_Ssend_c(
     comm: Raw<Comm>,
 ) -> c_int {
     unsafe {
-        meaning::send(Operation::Ssend, comm, dest, Block(count, datatype), || {
+        wrappers::send(Operation::Ssend, comm, dest, Block(count, datatype), || {
             pmpi::MPI_Ssend_c.get()(buf, count, datatype, dest, tag, comm)
         })
     }
@@ -7863,7 +7895,7 @@ pub unsafe extern "C-unwind" fn MPI_Ssend_init(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_send(
+        wrappers::prepare_send(
             Operation::SsendInit,
             comm,
             dest,
@@ -7886,7 +7918,7 @@ pub unsafe extern "C-unwind" fn MPI_Ssend_init_c(
     request: *mut Request,
 ) -> c_int {
     unsafe {
-        meaning::prepare_send(
+        wrappers::prepare_send(
             Operation::SsendInit,
             comm,
             dest,
@@ -7900,14 +7932,14 @@ pub unsafe extern "C-unwind" fn MPI_Ssend_init_c(
 #[cfg(mpi = "MPI_Start")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Start(request: *mut Request) -> c_int {
-    unsafe { by_hand::start(HandlePtr::c(request), || pmpi::MPI_Start.get()(request)) }
+    unsafe { wrappers::start(HandlePtr::c(request), || pmpi::MPI_Start.get()(request)) }
 }
 
 #[cfg(mpi = "MPI_Startall")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Startall(count: c_int, array_of_requests: *mut Request) -> c_int {
     unsafe {
-        by_hand::startall(count, HandlePtr::c(array_of_requests), || {
+        wrappers::startall(count, HandlePtr::c(array_of_requests), || {
             pmpi::MPI_Startall.get()(count, array_of_requests)
         })
     }
@@ -7921,7 +7953,7 @@ pub unsafe extern "C-unwind" fn MPI_Test(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        by_hand::test(HandlePtr::c(request), flag, status, |status| {
+        wrappers::test(HandlePtr::c(request), flag, status, |status| {
             pmpi::MPI_Test.get()(request, flag, status)
         })
     }
@@ -7936,7 +7968,7 @@ pub unsafe extern "C-unwind" fn MPI_Testall(
     array_of_statuses: *mut Status,
 ) -> c_int {
     unsafe {
-        by_hand::testall(
+        wrappers::testall(
             count,
             HandlePtr::c(array_of_requests),
             flag,
@@ -7956,7 +7988,7 @@ pub unsafe extern "C-unwind" fn MPI_Testany(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        by_hand::testany(count, HandlePtr::c(array_of_requests), Indices::c(index), flag, status, |status| {
+        wrappers::testany(count, HandlePtr::c(array_of_requests), Indices::c(index), flag, status, |status| {
             pmpi::MPI_Testany.get()(count, array_of_requests, index, flag, status)
         })
     }
@@ -7972,7 +8004,7 @@ pub unsafe extern "C-unwind" fn MPI_Testsome(
     array_of_statuses: *mut Status,
 ) -> c_int {
     unsafe {
-        by_hand::some(
+        wrappers::some(
             Operation::Testsome,
             incount,
             HandlePtr::c(array_of_requests),
@@ -7995,7 +8027,7 @@ pub unsafe extern "C-unwind" fn MPI_Testsome(
 #[cfg(mpi = "MPI_Wait")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Wait(request: *mut Request, status: *mut Status) -> c_int {
-    unsafe { by_hand::wait(HandlePtr::c(request), status, |status| pmpi::MPI_Wait.get()(request, status)) }
+    unsafe { wrappers::wait(HandlePtr::c(request), status, |status| pmpi::MPI_Wait.get()(request, status)) }
 }
 
 #[cfg(mpi = "MPI_Waitall")]
@@ -8006,7 +8038,7 @@ pub unsafe extern "C-unwind" fn MPI_Waitall(
     array_of_statuses: *mut Status,
 ) -> c_int {
     unsafe {
-        by_hand::waitall(count, HandlePtr::c(array_of_requests), array_of_statuses, |array_of_statuses| {
+        wrappers::waitall(count, HandlePtr::c(array_of_requests), array_of_statuses, |array_of_statuses| {
             pmpi::MPI_Waitall.get()(count, array_of_requests, array_of_statuses)
         })
     }
@@ -8021,7 +8053,7 @@ pub unsafe extern "C-unwind" fn MPI_Waitany(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        by_hand::waitany(count, HandlePtr::c(array_of_requests), Indices::c(index), status, |status| {
+        wrappers::waitany(count, HandlePtr::c(array_of_requests), Indices::c(index), status, |status| {
             pmpi::MPI_Waitany.get()(count, array_of_requests, index, status)
         })
     }
@@ -8037,7 +8069,7 @@ pub unsafe extern "C-unwind" fn MPI_Waitsome(
     array_of_statuses: *mut Status,
 ) -> c_int {
     unsafe {
-        by_hand::some(
+        wrappers::some(
             Operation::Waitsome,
             incount,
             HandlePtr::c(array_of_requests),
@@ -8068,7 +8100,7 @@ pub unsafe extern "C-unwind" fn MPI_Win_allocate(
     win: *mut Win,
 ) -> c_int {
     unsafe {
-        meaning::create_window(Operation::WinAllocate, comm, HandlePtr::c(win), || {
+        wrappers::create_window(Operation::WinAllocate, comm, HandlePtr::c(win), || {
             pmpi::MPI_Win_allocate.get()(size, disp_unit, info, comm, baseptr, win)
         })
     }
@@ -8085,7 +8117,7 @@ pub unsafe extern "C-unwind" fn MPI_Win_allocate_c(
     win: *mut Win,
 ) -> c_int {
     unsafe {
-        meaning::create_window(Operation::WinAllocate, comm, HandlePtr::c(win), || {
+        wrappers::create_window(Operation::WinAllocate, comm, HandlePtr::c(win), || {
             pmpi::MPI_Win_allocate_c.get()(size, disp_unit, info, comm, baseptr, win)
         })
     }
@@ -8102,7 +8134,7 @@ pub unsafe extern "C-unwind" fn MPI_Win_allocate_shared(
     win: *mut Win,
 ) -> c_int {
     unsafe {
-        meaning::create_window(Operation::WinAllocateShared, comm, HandlePtr::c(win), || {
+        wrappers::create_window(Operation::WinAllocateShared, comm, HandlePtr::c(win), || {
             pmpi::MPI_Win_allocate_shared.get()(size, disp_unit, info, comm, baseptr, win)
         })
     }
@@ -8119,7 +8151,7 @@ pub unsafe extern "C-unwind" fn MPI_Win_allocate_shared_c(
     win: *mut Win,
 ) -> c_int {
     unsafe {
-        meaning::create_window(Operation::WinAllocateShared, comm, HandlePtr::c(win), || {
+        wrappers::create_window(Operation::WinAllocateShared, comm, HandlePtr::c(win), || {
             pmpi::MPI_Win_allocate_shared_c.get()(size, disp_unit, info, comm, baseptr, win)
         })
     }
@@ -8128,13 +8160,13 @@ pub unsafe extern "C-unwind" fn MPI_Win_allocate_shared_c(
 #[cfg(mpi = "MPI_Win_attach")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_attach(win: Raw<Win>, base: *mut c_void, size: Aint) -> c_int {
-    unsafe { meaning::on_window(Operation::WinAttach, win, || pmpi::MPI_Win_attach.get()(win, base, size)) }
+    unsafe { wrappers::on_window(Operation::WinAttach, win, || pmpi::MPI_Win_attach.get()(win, base, size)) }
 }
 
 #[cfg(mpi = "MPI_Win_complete")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_complete(win: Raw<Win>) -> c_int {
-    unsafe { meaning::on_window(Operation::WinComplete, win, || pmpi::MPI_Win_complete.get()(win)) }
+    unsafe { wrappers::on_window(Operation::WinComplete, win, || pmpi::MPI_Win_complete.get()(win)) }
 }
 
 #[cfg(mpi = "MPI_Win_create")]
@@ -8148,7 +8180,7 @@ pub unsafe extern "C-unwind" fn MPI_Win_create(
     win: *mut Win,
 ) -> c_int {
     unsafe {
-        meaning::create_window(Operation::WinCreate, comm, HandlePtr::c(win), || {
+        wrappers::create_window(Operation::WinCreate, comm, HandlePtr::c(win), || {
             pmpi::MPI_Win_create.get()(base, size, disp_unit, info, comm, win)
         })
     }
@@ -8165,7 +8197,7 @@ pub unsafe extern "C-unwind" fn MPI_Win_create_c(
     win: *mut Win,
 ) -> c_int {
     unsafe {
-        meaning::create_window(Operation::WinCreate, comm, HandlePtr::c(win), || {
+        wrappers::create_window(Operation::WinCreate, comm, HandlePtr::c(win), || {
             pmpi::MPI_Win_create_c.get()(base, size, disp_unit, info, comm, win)
         })
     }
@@ -8179,7 +8211,7 @@ pub unsafe extern "C-unwind" fn MPI_Win_create_dynamic(
     win: *mut Win,
 ) -> c_int {
     unsafe {
-        meaning::create_window(Operation::WinCreateDynamic, comm, HandlePtr::c(win), || {
+        wrappers::create_window(Operation::WinCreateDynamic, comm, HandlePtr::c(win), || {
             pmpi::MPI_Win_create_dynamic.get()(info, comm, win)
         })
     }
@@ -8188,32 +8220,32 @@ pub unsafe extern "C-unwind" fn MPI_Win_create_dynamic(
 #[cfg(mpi = "MPI_Win_detach")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_detach(win: Raw<Win>, base: *const c_void) -> c_int {
-    unsafe { meaning::on_window(Operation::WinDetach, win, || pmpi::MPI_Win_detach.get()(win, base)) }
+    unsafe { wrappers::on_window(Operation::WinDetach, win, || pmpi::MPI_Win_detach.get()(win, base)) }
 }
 
 #[cfg(mpi = "MPI_Win_fence")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_fence(assert: c_int, win: Raw<Win>) -> c_int {
-    unsafe { meaning::on_window(Operation::WinFence, win, || pmpi::MPI_Win_fence.get()(assert, win)) }
+    unsafe { wrappers::on_window(Operation::WinFence, win, || pmpi::MPI_Win_fence.get()(assert, win)) }
 }
 
 #[cfg(mpi = "MPI_Win_flush")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_flush(rank: c_int, win: Raw<Win>) -> c_int {
-    unsafe { meaning::on_window(Operation::WinFlush, win, || pmpi::MPI_Win_flush.get()(rank, win)) }
+    unsafe { wrappers::on_window(Operation::WinFlush, win, || pmpi::MPI_Win_flush.get()(rank, win)) }
 }
 
 #[cfg(mpi = "MPI_Win_flush_all")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_flush_all(win: Raw<Win>) -> c_int {
-    unsafe { meaning::on_window(Operation::WinFlushAll, win, || pmpi::MPI_Win_flush_all.get()(win)) }
+    unsafe { wrappers::on_window(Operation::WinFlushAll, win, || pmpi::MPI_Win_flush_all.get()(win)) }
 }
 
 #[cfg(mpi = "MPI_Win_flush_local")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_flush_local(rank: c_int, win: Raw<Win>) -> c_int {
     unsafe {
-        meaning::on_window(Operation::WinFlushLocal, win, || pmpi::MPI_Win_flush_local.get()(rank, win))
+        wrappers::on_window(Operation::WinFlushLocal, win, || pmpi::MPI_Win_flush_local.get()(rank, win))
     }
 }
 
@@ -8221,14 +8253,14 @@ pub unsafe extern "C-unwind" fn MPI_Win_flush_local(rank: c_int, win: Raw<Win>) 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_flush_local_all(win: Raw<Win>) -> c_int {
     unsafe {
-        meaning::on_window(Operation::WinFlushLocalAll, win, || pmpi::MPI_Win_flush_local_all.get()(win))
+        wrappers::on_window(Operation::WinFlushLocalAll, win, || pmpi::MPI_Win_flush_local_all.get()(win))
     }
 }
 
 #[cfg(mpi = "MPI_Win_free")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_free(win: *mut Win) -> c_int {
-    unsafe { meaning::free_window(Operation::WinFree, HandlePtr::c(win), || pmpi::MPI_Win_free.get()(win)) }
+    unsafe { wrappers::free_window(Operation::WinFree, HandlePtr::c(win), || pmpi::MPI_Win_free.get()(win)) }
 }
 
 #[cfg(mpi = "MPI_Win_lock")]
@@ -8240,60 +8272,62 @@ pub unsafe extern "C-unwind" fn MPI_Win_lock(
     win: Raw<Win>,
 ) -> c_int {
     unsafe {
-        meaning::on_window(Operation::WinLock, win, || pmpi::MPI_Win_lock.get()(lock_type, rank, assert, win))
+        wrappers::on_window(Operation::WinLock, win, || {
+            pmpi::MPI_Win_lock.get()(lock_type, rank, assert, win)
+        })
     }
 }
 
 #[cfg(mpi = "MPI_Win_lock_all")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_lock_all(assert: c_int, win: Raw<Win>) -> c_int {
-    unsafe { meaning::on_window(Operation::WinLockAll, win, || pmpi::MPI_Win_lock_all.get()(assert, win)) }
+    unsafe { wrappers::on_window(Operation::WinLockAll, win, || pmpi::MPI_Win_lock_all.get()(assert, win)) }
 }
 
 #[cfg(mpi = "MPI_Win_post")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_post(group: Raw<Group>, assert: c_int, win: Raw<Win>) -> c_int {
-    unsafe { meaning::on_window(Operation::WinPost, win, || pmpi::MPI_Win_post.get()(group, assert, win)) }
+    unsafe { wrappers::on_window(Operation::WinPost, win, || pmpi::MPI_Win_post.get()(group, assert, win)) }
 }
 
 #[cfg(mpi = "MPI_Win_set_info")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_set_info(win: Raw<Win>, info: Raw<Info>) -> c_int {
-    unsafe { meaning::on_window(Operation::WinSetInfo, win, || pmpi::MPI_Win_set_info.get()(win, info)) }
+    unsafe { wrappers::on_window(Operation::WinSetInfo, win, || pmpi::MPI_Win_set_info.get()(win, info)) }
 }
 
 #[cfg(mpi = "MPI_Win_start")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_start(group: Raw<Group>, assert: c_int, win: Raw<Win>) -> c_int {
-    unsafe { meaning::on_window(Operation::WinStart, win, || pmpi::MPI_Win_start.get()(group, assert, win)) }
+    unsafe { wrappers::on_window(Operation::WinStart, win, || pmpi::MPI_Win_start.get()(group, assert, win)) }
 }
 
 #[cfg(mpi = "MPI_Win_sync")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_sync(win: Raw<Win>) -> c_int {
-    unsafe { meaning::on_window(Operation::WinSync, win, || pmpi::MPI_Win_sync.get()(win)) }
+    unsafe { wrappers::on_window(Operation::WinSync, win, || pmpi::MPI_Win_sync.get()(win)) }
 }
 
 #[cfg(mpi = "MPI_Win_test")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_test(win: Raw<Win>, flag: *mut c_int) -> c_int {
-    unsafe { meaning::on_window(Operation::WinTest, win, || pmpi::MPI_Win_test.get()(win, flag)) }
+    unsafe { wrappers::on_window(Operation::WinTest, win, || pmpi::MPI_Win_test.get()(win, flag)) }
 }
 
 #[cfg(mpi = "MPI_Win_unlock")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_unlock(rank: c_int, win: Raw<Win>) -> c_int {
-    unsafe { meaning::on_window(Operation::WinUnlock, win, || pmpi::MPI_Win_unlock.get()(rank, win)) }
+    unsafe { wrappers::on_window(Operation::WinUnlock, win, || pmpi::MPI_Win_unlock.get()(rank, win)) }
 }
 
 #[cfg(mpi = "MPI_Win_unlock_all")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_unlock_all(win: Raw<Win>) -> c_int {
-    unsafe { meaning::on_window(Operation::WinUnlockAll, win, || pmpi::MPI_Win_unlock_all.get()(win)) }
+    unsafe { wrappers::on_window(Operation::WinUnlockAll, win, || pmpi::MPI_Win_unlock_all.get()(win)) }
 }
 
 #[cfg(mpi = "MPI_Win_wait")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Win_wait(win: Raw<Win>) -> c_int {
-    unsafe { meaning::on_window(Operation::WinWait, win, || pmpi::MPI_Win_wait.get()(win)) }
+    unsafe { wrappers::on_window(Operation::WinWait, win, || pmpi::MPI_Win_wait.get()(win)) }
 }

@@ -8,12 +8,12 @@
 // the function that it called.
 #![allow(clippy::undocumented_unsafe_blocks)]
 
-use crate::abi::{Comm, Count, Datatype, File, Message, Op, Request, Session, Win};
-use crate::argument::{HandlePtr, Indices, Text};
-use crate::fortran::{self, Fint};
-use crate::meaning::volume::{self, Block, Blocks, TypedBlocks};
-use crate::symbol::Symbol;
-use crate::{by_hand, meaning};
+use crate::mpi::abi::{Comm, Count, Datatype, File, Message, Op, Request, Session, Win};
+use crate::mpi::argument::{HandlePtr, Indices, Text};
+use crate::mpi::fortran::{self, Fint};
+use crate::mpi::symbol::Symbol;
+use crate::recording::volume::{self, Block, Blocks, TypedBlocks};
+use crate::wrappers;
 use mpisee_profile::Operation;
 use std::ffi::{c_char, c_int, c_void};
 
@@ -69,7 +69,7 @@ unsafe fn mpix_allgather_init_body(
         };
     }
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::AllgatherInit,
             fortran::handle::<Comm>(comm),
             |comm| {
@@ -136,7 +136,7 @@ unsafe fn mpix_allgatherv_init_body(
         };
     }
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::AllgathervInit,
             fortran::handle::<Comm>(comm),
             |comm| {
@@ -194,7 +194,7 @@ unsafe fn mpix_allreduce_init_body(
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, comm, info, request, ierror) };
     }
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::AllreduceInit,
             fortran::handle::<Comm>(comm),
             |comm| volume::every_process(comm, Block(*count, fortran::handle::<Datatype>(datatype))),
@@ -246,7 +246,7 @@ unsafe fn mpix_alltoall_init_body(
         };
     }
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::AlltoallInit,
             fortran::handle::<Comm>(comm),
             |comm| {
@@ -315,7 +315,7 @@ unsafe fn mpix_alltoallv_init_body(
         };
     }
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::AlltoallvInit,
             fortran::handle::<Comm>(comm),
             |comm| {
@@ -384,7 +384,7 @@ unsafe fn mpix_alltoallw_init_body(
         };
     }
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::AlltoallwInit,
             fortran::handle::<Comm>(comm),
             |comm| {
@@ -427,7 +427,7 @@ unsafe fn mpix_barrier_init_body(
         return unsafe { twin(comm, info, request, ierror) };
     }
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::BarrierInit,
             fortran::handle::<Comm>(comm),
             |comm| volume::nothing(comm),
@@ -469,7 +469,7 @@ unsafe fn mpix_bcast_init_body(
         return unsafe { twin(buffer, count, datatype, root, comm, info, request, ierror) };
     }
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::BcastInit,
             fortran::handle::<Comm>(comm),
             |comm| volume::broadcast(comm, Block(*count, fortran::handle::<Datatype>(datatype)), *root),
@@ -502,7 +502,7 @@ unsafe fn mpix_comm_ack_failed_body(
         return unsafe { twin(comm, num_to_ack, num_acked, ierror) };
     }
     unsafe {
-        meaning::plain(Operation::CommAckFailed, fortran::handle::<Comm>(comm), || {
+        wrappers::plain(Operation::CommAckFailed, fortran::handle::<Comm>(comm), || {
             fortran::code(ierror, |ierror| twin(comm, num_to_ack, num_acked, ierror))
         })
     };
@@ -526,7 +526,7 @@ unsafe fn mpix_comm_agree_body(
         return unsafe { twin(comm, flag, ierror) };
     }
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::CommAgree,
             fortran::handle::<Comm>(comm),
             |comm| volume::nothing(comm),
@@ -556,7 +556,7 @@ unsafe fn mpix_comm_failure_ack_body(
         return unsafe { twin(comm, ierror) };
     }
     unsafe {
-        meaning::plain(Operation::CommFailureAck, fortran::handle::<Comm>(comm), || {
+        wrappers::plain(Operation::CommFailureAck, fortran::handle::<Comm>(comm), || {
             fortran::code(ierror, |ierror| twin(comm, ierror))
         })
     };
@@ -584,7 +584,7 @@ unsafe fn mpix_comm_failure_get_acked_body(
         return unsafe { twin(comm, failedgrp, ierror) };
     }
     unsafe {
-        meaning::plain(Operation::CommFailureGetAcked, fortran::handle::<Comm>(comm), || {
+        wrappers::plain(Operation::CommFailureGetAcked, fortran::handle::<Comm>(comm), || {
             fortran::code(ierror, |ierror| twin(comm, failedgrp, ierror))
         })
     };
@@ -608,7 +608,7 @@ unsafe fn mpix_comm_get_failed_body(
         return unsafe { twin(comm, failedgrp, ierror) };
     }
     unsafe {
-        meaning::plain(Operation::CommGetFailed, fortran::handle::<Comm>(comm), || {
+        wrappers::plain(Operation::CommGetFailed, fortran::handle::<Comm>(comm), || {
             fortran::code(ierror, |ierror| twin(comm, failedgrp, ierror))
         })
     };
@@ -633,7 +633,7 @@ unsafe fn mpix_comm_iagree_body(
         return unsafe { twin(comm, flag, request, ierror) };
     }
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::CommIagree,
             fortran::handle::<Comm>(comm),
             |comm| volume::nothing(comm),
@@ -660,7 +660,7 @@ unsafe fn mpix_comm_revoke_body(
         return unsafe { twin(comm, ierror) };
     }
     unsafe {
-        meaning::plain(Operation::CommRevoke, fortran::handle::<Comm>(comm), || {
+        wrappers::plain(Operation::CommRevoke, fortran::handle::<Comm>(comm), || {
             fortran::code(ierror, |ierror| twin(comm, ierror))
         })
     };
@@ -684,7 +684,7 @@ unsafe fn mpix_comm_shrink_body(
         return unsafe { twin(comm, newcomm, ierror) };
     }
     unsafe {
-        by_hand::comm_shrink(fortran::handle::<Comm>(comm), HandlePtr::fortran(newcomm), || {
+        wrappers::comm_shrink(fortran::handle::<Comm>(comm), HandlePtr::fortran(newcomm), || {
             fortran::code(ierror, |ierror| twin(comm, newcomm, ierror))
         })
     };
@@ -724,7 +724,7 @@ unsafe fn mpix_exscan_init_body(
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, comm, info, request, ierror) };
     }
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::ExscanInit,
             fortran::handle::<Comm>(comm),
             |comm| volume::scan(comm, Block(*count, fortran::handle::<Datatype>(datatype))),
@@ -780,7 +780,7 @@ unsafe fn mpix_gather_init_body(
         };
     }
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::GatherInit,
             fortran::handle::<Comm>(comm),
             |comm| {
@@ -850,7 +850,7 @@ unsafe fn mpix_gatherv_init_body(
         };
     }
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::GathervInit,
             fortran::handle::<Comm>(comm),
             |comm| {
@@ -917,7 +917,7 @@ unsafe fn mpix_neighbor_allgather_init_body(
         };
     }
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::NeighborAllgatherInit,
             fortran::handle::<Comm>(comm),
             |comm| volume::neighbours(comm, Block(*sendcount, fortran::handle::<Datatype>(sendtype))),
@@ -981,7 +981,7 @@ unsafe fn mpix_neighbor_allgatherv_init_body(
         };
     }
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::NeighborAllgathervInit,
             fortran::handle::<Comm>(comm),
             |comm| volume::neighbours(comm, Block(*sendcount, fortran::handle::<Datatype>(sendtype))),
@@ -1040,7 +1040,7 @@ unsafe fn mpix_neighbor_alltoall_init_body(
         };
     }
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::NeighborAlltoallInit,
             fortran::handle::<Comm>(comm),
             |comm| volume::neighbours(comm, Block(*sendcount, fortran::handle::<Datatype>(sendtype))),
@@ -1106,7 +1106,7 @@ unsafe fn mpix_neighbor_alltoallv_init_body(
         };
     }
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::NeighborAlltoallvInit,
             fortran::handle::<Comm>(comm),
             |comm| volume::neighbours(comm, Blocks(sendcounts, fortran::handle::<Datatype>(sendtype))),
@@ -1172,7 +1172,7 @@ unsafe fn mpix_neighbor_alltoallw_init_body(
         };
     }
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::NeighborAlltoallwInit,
             fortran::handle::<Comm>(comm),
             |comm| volume::neighbours(comm, TypedBlocks(sendcounts, HandlePtr::fortran(sendtypes))),
@@ -1225,7 +1225,7 @@ unsafe fn mpix_reduce_init_body(
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, root, comm, info, request, ierror) };
     }
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::ReduceInit,
             fortran::handle::<Comm>(comm),
             |comm| volume::reduce(comm, Block(*count, fortran::handle::<Datatype>(datatype)), *root),
@@ -1277,7 +1277,7 @@ unsafe fn mpix_reduce_scatter_block_init_body(
         return unsafe { twin(sendbuf, recvbuf, recvcount, datatype, op, comm, info, request, ierror) };
     }
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::ReduceScatterBlockInit,
             fortran::handle::<Comm>(comm),
             |comm| volume::every_process(comm, Block(*recvcount, fortran::handle::<Datatype>(datatype))),
@@ -1329,7 +1329,7 @@ unsafe fn mpix_reduce_scatter_init_body(
         return unsafe { twin(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request, ierror) };
     }
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::ReduceScatterInit,
             fortran::handle::<Comm>(comm),
             |comm| volume::own_block(comm, Blocks(recvcounts, fortran::handle::<Datatype>(datatype))),
@@ -1377,7 +1377,7 @@ unsafe fn mpix_scan_init_body(
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, comm, info, request, ierror) };
     }
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::ScanInit,
             fortran::handle::<Comm>(comm),
             |comm| volume::scan(comm, Block(*count, fortran::handle::<Datatype>(datatype))),
@@ -1433,7 +1433,7 @@ unsafe fn mpix_scatter_init_body(
         };
     }
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::ScatterInit,
             fortran::handle::<Comm>(comm),
             |comm| {
@@ -1503,7 +1503,7 @@ unsafe fn mpix_scatterv_init_body(
         };
     }
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::ScattervInit,
             fortran::handle::<Comm>(comm),
             |comm| {
@@ -1542,7 +1542,7 @@ unsafe fn mpi_abort_body(
     errorcode: *mut Fint,
     ierror: *mut Fint,
 ) {
-    unsafe { by_hand::abort(|| fortran::code(ierror, |ierror| twin(comm, errorcode, ierror))) };
+    unsafe { wrappers::abort(|| fortran::code(ierror, |ierror| twin(comm, errorcode, ierror))) };
 }
 
 exports! { mpi_abort_body(comm: *mut Fint, errorcode: *mut Fint, ierror: *mut Fint):
@@ -1594,7 +1594,7 @@ unsafe fn mpi_accumulate_body(
         };
     }
     unsafe {
-        meaning::access(
+        wrappers::access(
             Operation::Accumulate,
             fortran::handle::<Win>(win),
             *target_rank,
@@ -1651,7 +1651,7 @@ unsafe fn mpi_allgather_body(
         return unsafe { twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, ierror) };
     }
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::Allgather,
             fortran::handle::<Comm>(comm),
             |comm| {
@@ -1709,7 +1709,7 @@ unsafe fn mpi_allgather_init_body(
         };
     }
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::AllgatherInit,
             fortran::handle::<Comm>(comm),
             |comm| {
@@ -1769,7 +1769,7 @@ unsafe fn mpi_allgatherv_body(
         };
     }
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::Allgatherv,
             fortran::handle::<Comm>(comm),
             |comm| {
@@ -1832,7 +1832,7 @@ unsafe fn mpi_allgatherv_init_body(
         };
     }
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::AllgathervInit,
             fortran::handle::<Comm>(comm),
             |comm| {
@@ -1886,7 +1886,7 @@ unsafe fn mpi_allreduce_body(
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, comm, ierror) };
     }
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::Allreduce,
             fortran::handle::<Comm>(comm),
             |comm| volume::every_process(comm, Block(*count, fortran::handle::<Datatype>(datatype))),
@@ -1929,7 +1929,7 @@ unsafe fn mpi_allreduce_init_body(
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, comm, info, request, ierror) };
     }
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::AllreduceInit,
             fortran::handle::<Comm>(comm),
             |comm| volume::every_process(comm, Block(*count, fortran::handle::<Datatype>(datatype))),
@@ -1975,7 +1975,7 @@ unsafe fn mpi_alltoall_body(
         return unsafe { twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, ierror) };
     }
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::Alltoall,
             fortran::handle::<Comm>(comm),
             |comm| {
@@ -2033,7 +2033,7 @@ unsafe fn mpi_alltoall_init_body(
         };
     }
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::AlltoallInit,
             fortran::handle::<Comm>(comm),
             |comm| {
@@ -2095,7 +2095,7 @@ unsafe fn mpi_alltoallv_body(
         };
     }
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::Alltoallv,
             fortran::handle::<Comm>(comm),
             |comm| {
@@ -2163,7 +2163,7 @@ unsafe fn mpi_alltoallv_init_body(
         };
     }
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::AlltoallvInit,
             fortran::handle::<Comm>(comm),
             |comm| {
@@ -2228,7 +2228,7 @@ unsafe fn mpi_alltoallw_body(
         };
     }
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::Alltoallw,
             fortran::handle::<Comm>(comm),
             |comm| {
@@ -2296,7 +2296,7 @@ unsafe fn mpi_alltoallw_init_body(
         };
     }
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::AlltoallwInit,
             fortran::handle::<Comm>(comm),
             |comm| {
@@ -2337,7 +2337,7 @@ unsafe fn mpi_barrier_body(
         return unsafe { twin(comm, ierror) };
     }
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::Barrier,
             fortran::handle::<Comm>(comm),
             |comm| volume::nothing(comm),
@@ -2365,7 +2365,7 @@ unsafe fn mpi_barrier_init_body(
         return unsafe { twin(comm, info, request, ierror) };
     }
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::BarrierInit,
             fortran::handle::<Comm>(comm),
             |comm| volume::nothing(comm),
@@ -2396,7 +2396,7 @@ unsafe fn mpi_bcast_body(
         return unsafe { twin(buffer, count, datatype, root, comm, ierror) };
     }
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::Bcast,
             fortran::handle::<Comm>(comm),
             |comm| volume::broadcast(comm, Block(*count, fortran::handle::<Datatype>(datatype)), *root),
@@ -2437,7 +2437,7 @@ unsafe fn mpi_bcast_init_body(
         return unsafe { twin(buffer, count, datatype, root, comm, info, request, ierror) };
     }
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::BcastInit,
             fortran::handle::<Comm>(comm),
             |comm| volume::broadcast(comm, Block(*count, fortran::handle::<Datatype>(datatype)), *root),
@@ -2481,7 +2481,7 @@ unsafe fn mpi_bsend_body(
         return unsafe { twin(buf, count, datatype, dest, tag, comm, ierror) };
     }
     unsafe {
-        meaning::send(
+        wrappers::send(
             Operation::Bsend,
             fortran::handle::<Comm>(comm),
             *dest,
@@ -2523,7 +2523,7 @@ unsafe fn mpi_bsend_init_body(
         return unsafe { twin(buf, count, datatype, dest, tag, comm, request, ierror) };
     }
     unsafe {
-        meaning::prepare_send(
+        wrappers::prepare_send(
             Operation::BsendInit,
             fortran::handle::<Comm>(comm),
             *dest,
@@ -2549,7 +2549,7 @@ unsafe fn mpi_buffer_attach_body(
     ierror: *mut Fint,
 ) {
     unsafe {
-        meaning::on_process(Operation::BufferAttach, || {
+        wrappers::on_process(Operation::BufferAttach, || {
             fortran::code(ierror, |ierror| twin(buffer, size, ierror))
         })
     };
@@ -2575,7 +2575,7 @@ unsafe fn mpi_buffer_detach_body(
     ierror: *mut Fint,
 ) {
     unsafe {
-        meaning::on_process(Operation::BufferDetach, || {
+        wrappers::on_process(Operation::BufferDetach, || {
             fortran::code(ierror, |ierror| twin(buffer_addr, size, ierror))
         })
     };
@@ -2591,7 +2591,7 @@ exports! { mpi_buffer_detach_body(buffer_addr: *mut Fint, size: *mut Fint, ierro
 #[cfg(any(mpi = "mpi_buffer_flush_", mpi = "mpi_buffer_flush__", mpi = "mpi_buffer_flush_f08_"))]
 #[inline]
 unsafe fn mpi_buffer_flush_body(twin: unsafe extern "C-unwind" fn(*mut Fint), ierror: *mut Fint) {
-    unsafe { meaning::on_process(Operation::BufferFlush, || fortran::code(ierror, |ierror| twin(ierror))) };
+    unsafe { wrappers::on_process(Operation::BufferFlush, || fortran::code(ierror, |ierror| twin(ierror))) };
 }
 
 exports! { mpi_buffer_flush_body(ierror: *mut Fint):
@@ -2611,7 +2611,7 @@ unsafe fn mpi_buffer_iflush_body(
         return unsafe { twin(request, ierror) };
     }
     unsafe {
-        meaning::start_on_process(Operation::BufferIflush, HandlePtr::fortran(request), || {
+        wrappers::start_on_process(Operation::BufferIflush, HandlePtr::fortran(request), || {
             fortran::code(ierror, |ierror| twin(request, ierror))
         })
     };
@@ -2634,7 +2634,9 @@ unsafe fn mpi_cancel_body(
         return unsafe { twin(request, ierror) };
     }
     unsafe {
-        by_hand::cancel(HandlePtr::fortran(request), || fortran::code(ierror, |ierror| twin(request, ierror)))
+        wrappers::cancel(HandlePtr::fortran(request), || {
+            fortran::code(ierror, |ierror| twin(request, ierror))
+        })
     };
 }
 
@@ -2668,7 +2670,7 @@ unsafe fn mpi_cart_create_body(
         return unsafe { twin(comm_old, ndims, dims, periods, reorder, comm_cart, ierror) };
     }
     unsafe {
-        by_hand::create_in_order(
+        wrappers::create_in_order(
             Operation::CartCreate,
             fortran::handle::<Comm>(comm_old),
             *reorder,
@@ -2703,7 +2705,7 @@ unsafe fn mpi_cart_map_body(
         return unsafe { twin(comm, ndims, dims, periods, newrank, ierror) };
     }
     unsafe {
-        meaning::plain(Operation::CartMap, fortran::handle::<Comm>(comm), || {
+        wrappers::plain(Operation::CartMap, fortran::handle::<Comm>(comm), || {
             fortran::code(ierror, |ierror| twin(comm, ndims, dims, periods, newrank, ierror))
         })
     };
@@ -2728,7 +2730,7 @@ unsafe fn mpi_cart_sub_body(
         return unsafe { twin(comm, remain_dims, newcomm, ierror) };
     }
     unsafe {
-        by_hand::create(
+        wrappers::create(
             Operation::CartSub,
             fortran::handle::<Comm>(comm),
             HandlePtr::fortran(newcomm),
@@ -2767,7 +2769,7 @@ unsafe fn mpi_comm_accept_body(
         return unsafe { twin(port_name, info, root, comm, newcomm, ierror, port_name_length) };
     }
     unsafe {
-        by_hand::meet(
+        wrappers::meet(
             Operation::CommAccept,
             fortran::handle::<Comm>(comm),
             HandlePtr::fortran(newcomm),
@@ -2803,7 +2805,7 @@ unsafe fn mpi_comm_attach_buffer_body(
         return unsafe { twin(comm, buffer, size, ierror) };
     }
     unsafe {
-        meaning::plain(Operation::CommAttachBuffer, fortran::handle::<Comm>(comm), || {
+        wrappers::plain(Operation::CommAttachBuffer, fortran::handle::<Comm>(comm), || {
             fortran::code(ierror, |ierror| twin(comm, buffer, size, ierror))
         })
     };
@@ -2839,7 +2841,7 @@ unsafe fn mpi_comm_connect_body(
         return unsafe { twin(port_name, info, root, comm, newcomm, ierror, port_name_length) };
     }
     unsafe {
-        by_hand::meet(
+        wrappers::meet(
             Operation::CommConnect,
             fortran::handle::<Comm>(comm),
             HandlePtr::fortran(newcomm),
@@ -2871,7 +2873,7 @@ unsafe fn mpi_comm_create_body(
         return unsafe { twin(comm, group, newcomm, ierror) };
     }
     unsafe {
-        by_hand::create(
+        wrappers::create(
             Operation::CommCreate,
             fortran::handle::<Comm>(comm),
             HandlePtr::fortran(newcomm),
@@ -2914,7 +2916,7 @@ unsafe fn mpi_comm_create_from_group_body(
         return unsafe { twin(group, stringtag, info, errhandler, newcomm, ierror, stringtag_length) };
     }
     unsafe {
-        by_hand::create_from_group(
+        wrappers::create_from_group(
             Operation::CommCreateFromGroup,
             Text::fortran(stringtag, stringtag_length),
             HandlePtr::fortran(newcomm),
@@ -2951,7 +2953,7 @@ unsafe fn mpi_comm_create_group_body(
         return unsafe { twin(comm, group, tag, newcomm, ierror) };
     }
     unsafe {
-        by_hand::comm_create_group(fortran::handle::<Comm>(comm), *tag, HandlePtr::fortran(newcomm), || {
+        wrappers::comm_create_group(fortran::handle::<Comm>(comm), *tag, HandlePtr::fortran(newcomm), || {
             fortran::code(ierror, |ierror| twin(comm, group, tag, newcomm, ierror))
         })
     };
@@ -2981,7 +2983,7 @@ unsafe fn mpi_comm_detach_buffer_body(
         return unsafe { twin(comm, buffer_addr, size, ierror) };
     }
     unsafe {
-        meaning::plain(Operation::CommDetachBuffer, fortran::handle::<Comm>(comm), || {
+        wrappers::plain(Operation::CommDetachBuffer, fortran::handle::<Comm>(comm), || {
             fortran::code(ierror, |ierror| twin(comm, buffer_addr, size, ierror))
         })
     };
@@ -3005,7 +3007,7 @@ unsafe fn mpi_comm_disconnect_body(
         return unsafe { twin(comm, ierror) };
     }
     unsafe {
-        by_hand::free(Operation::CommDisconnect, HandlePtr::fortran(comm), || {
+        wrappers::free(Operation::CommDisconnect, HandlePtr::fortran(comm), || {
             fortran::code(ierror, |ierror| twin(comm, ierror))
         })
     };
@@ -3029,7 +3031,7 @@ unsafe fn mpi_comm_dup_body(
         return unsafe { twin(comm, newcomm, ierror) };
     }
     unsafe {
-        by_hand::create(
+        wrappers::create(
             Operation::CommDup,
             fortran::handle::<Comm>(comm),
             HandlePtr::fortran(newcomm),
@@ -3061,7 +3063,7 @@ unsafe fn mpi_comm_dup_with_info_body(
         return unsafe { twin(comm, info, newcomm, ierror) };
     }
     unsafe {
-        by_hand::create(
+        wrappers::create(
             Operation::CommDupWithInfo,
             fortran::handle::<Comm>(comm),
             HandlePtr::fortran(newcomm),
@@ -3091,7 +3093,7 @@ unsafe fn mpi_comm_flush_buffer_body(
         return unsafe { twin(comm, ierror) };
     }
     unsafe {
-        meaning::plain(Operation::CommFlushBuffer, fortran::handle::<Comm>(comm), || {
+        wrappers::plain(Operation::CommFlushBuffer, fortran::handle::<Comm>(comm), || {
             fortran::code(ierror, |ierror| twin(comm, ierror))
         })
     };
@@ -3114,7 +3116,7 @@ unsafe fn mpi_comm_free_body(
         return unsafe { twin(comm, ierror) };
     }
     unsafe {
-        by_hand::free(Operation::CommFree, HandlePtr::fortran(comm), || {
+        wrappers::free(Operation::CommFree, HandlePtr::fortran(comm), || {
             fortran::code(ierror, |ierror| twin(comm, ierror))
         })
     };
@@ -3139,7 +3141,7 @@ unsafe fn mpi_comm_idup_body(
         return unsafe { twin(comm, newcomm, request, ierror) };
     }
     unsafe {
-        by_hand::start_duplicate(
+        wrappers::start_duplicate(
             Operation::CommIdup,
             fortran::handle::<Comm>(comm),
             HandlePtr::fortran(newcomm),
@@ -3173,7 +3175,7 @@ unsafe fn mpi_comm_idup_with_info_body(
         return unsafe { twin(comm, info, newcomm, request, ierror) };
     }
     unsafe {
-        by_hand::start_duplicate(
+        wrappers::start_duplicate(
             Operation::CommIdupWithInfo,
             fortran::handle::<Comm>(comm),
             HandlePtr::fortran(newcomm),
@@ -3205,7 +3207,7 @@ unsafe fn mpi_comm_iflush_buffer_body(
         return unsafe { twin(comm, request, ierror) };
     }
     unsafe {
-        meaning::start_plain(
+        wrappers::start_plain(
             Operation::CommIflushBuffer,
             fortran::handle::<Comm>(comm),
             HandlePtr::fortran(request),
@@ -3232,7 +3234,7 @@ unsafe fn mpi_comm_join_body(
         return unsafe { twin(fd, intercomm, ierror) };
     }
     unsafe {
-        by_hand::comm_join(HandlePtr::fortran(intercomm), || {
+        wrappers::comm_join(HandlePtr::fortran(intercomm), || {
             fortran::code(ierror, |ierror| twin(fd, intercomm, ierror))
         })
     };
@@ -3256,7 +3258,7 @@ unsafe fn mpi_comm_set_info_body(
         return unsafe { twin(comm, info, ierror) };
     }
     unsafe {
-        meaning::plain(Operation::CommSetInfo, fortran::handle::<Comm>(comm), || {
+        wrappers::plain(Operation::CommSetInfo, fortran::handle::<Comm>(comm), || {
             fortran::code(ierror, |ierror| twin(comm, info, ierror))
         })
     };
@@ -3281,7 +3283,7 @@ unsafe fn mpi_comm_set_name_body(
         return unsafe { twin(comm, comm_name, ierror, comm_name_length) };
     }
     unsafe {
-        by_hand::comm_set_name(
+        wrappers::comm_set_name(
             fortran::handle::<Comm>(comm),
             Text::fortran(comm_name, comm_name_length),
             || fortran::code(ierror, |ierror| twin(comm, comm_name, ierror, comm_name_length)),
@@ -3341,7 +3343,7 @@ unsafe fn mpi_comm_spawn_body(
         };
     }
     unsafe {
-        by_hand::meet(
+        wrappers::meet(
             Operation::CommSpawn,
             fortran::handle::<Comm>(comm),
             HandlePtr::fortran(intercomm),
@@ -3425,7 +3427,7 @@ unsafe fn mpi_comm_spawn_multiple_body(
         };
     }
     unsafe {
-        by_hand::meet(
+        wrappers::meet(
             Operation::CommSpawnMultiple,
             fortran::handle::<Comm>(comm),
             HandlePtr::fortran(intercomm),
@@ -3471,7 +3473,7 @@ unsafe fn mpi_comm_split_body(
         return unsafe { twin(comm, color, key, newcomm, ierror) };
     }
     unsafe {
-        by_hand::create(
+        wrappers::create(
             Operation::CommSplit,
             fortran::handle::<Comm>(comm),
             HandlePtr::fortran(newcomm),
@@ -3501,7 +3503,7 @@ unsafe fn mpi_comm_split_type_body(
         return unsafe { twin(comm, split_type, key, info, newcomm, ierror) };
     }
     unsafe {
-        by_hand::create(
+        wrappers::create(
             Operation::CommSplitType,
             fortran::handle::<Comm>(comm),
             HandlePtr::fortran(newcomm),
@@ -3544,7 +3546,7 @@ unsafe fn mpi_compare_and_swap_body(
         };
     }
     unsafe {
-        meaning::access(
+        wrappers::access(
             Operation::CompareAndSwap,
             fortran::handle::<Win>(win),
             *target_rank,
@@ -3609,7 +3611,7 @@ unsafe fn mpi_dist_graph_create_body(
         };
     }
     unsafe {
-        by_hand::create_in_order(
+        wrappers::create_in_order(
             Operation::DistGraphCreate,
             fortran::handle::<Comm>(comm_old),
             *reorder,
@@ -3690,7 +3692,7 @@ unsafe fn mpi_dist_graph_create_adjacent_body(
         };
     }
     unsafe {
-        by_hand::create_in_order(
+        wrappers::create_in_order(
             Operation::DistGraphCreateAdjacent,
             fortran::handle::<Comm>(comm_old),
             *reorder,
@@ -3746,7 +3748,7 @@ unsafe fn mpi_exscan_body(
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, comm, ierror) };
     }
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::Exscan,
             fortran::handle::<Comm>(comm),
             |comm| volume::scan(comm, Block(*count, fortran::handle::<Datatype>(datatype))),
@@ -3789,7 +3791,7 @@ unsafe fn mpi_exscan_init_body(
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, comm, info, request, ierror) };
     }
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::ExscanInit,
             fortran::handle::<Comm>(comm),
             |comm| volume::scan(comm, Block(*count, fortran::handle::<Datatype>(datatype))),
@@ -3837,7 +3839,7 @@ unsafe fn mpi_fetch_and_op_body(
         };
     }
     unsafe {
-        meaning::access(
+        wrappers::access(
             Operation::FetchAndOp,
             fortran::handle::<Win>(win),
             *target_rank,
@@ -3868,7 +3870,7 @@ unsafe fn mpi_file_close_body(
         return unsafe { twin(fh, ierror) };
     }
     unsafe {
-        meaning::close_file(Operation::FileClose, HandlePtr::fortran(fh), || {
+        wrappers::close_file(Operation::FileClose, HandlePtr::fortran(fh), || {
             fortran::code(ierror, |ierror| twin(fh, ierror))
         })
     };
@@ -3890,7 +3892,7 @@ unsafe fn mpi_file_delete_body(
     filename_length: usize,
 ) {
     unsafe {
-        meaning::on_process(Operation::FileDelete, || {
+        wrappers::on_process(Operation::FileDelete, || {
             fortran::code(ierror, |ierror| twin(filename, info, ierror, filename_length))
         })
     };
@@ -3918,7 +3920,7 @@ unsafe fn mpi_file_get_position_shared_body(
         return unsafe { twin(fh, offset, ierror) };
     }
     unsafe {
-        meaning::on_file(Operation::FileGetPositionShared, fortran::handle::<File>(fh), || {
+        wrappers::on_file(Operation::FileGetPositionShared, fortran::handle::<File>(fh), || {
             fortran::code(ierror, |ierror| twin(fh, offset, ierror))
         })
     };
@@ -3942,7 +3944,7 @@ unsafe fn mpi_file_get_size_body(
         return unsafe { twin(fh, size, ierror) };
     }
     unsafe {
-        meaning::on_file(Operation::FileGetSize, fortran::handle::<File>(fh), || {
+        wrappers::on_file(Operation::FileGetSize, fortran::handle::<File>(fh), || {
             fortran::code(ierror, |ierror| twin(fh, size, ierror))
         })
     };
@@ -3969,7 +3971,7 @@ unsafe fn mpi_file_iread_body(
         return unsafe { twin(fh, buf, count, datatype, request, ierror) };
     }
     unsafe {
-        meaning::start_transfer(
+        wrappers::start_transfer(
             Operation::FileIread,
             fortran::handle::<File>(fh),
             Block(*count, fortran::handle::<Datatype>(datatype)),
@@ -4000,7 +4002,7 @@ unsafe fn mpi_file_iread_all_body(
         return unsafe { twin(fh, buf, count, datatype, request, ierror) };
     }
     unsafe {
-        meaning::start_transfer(
+        wrappers::start_transfer(
             Operation::FileIreadAll,
             fortran::handle::<File>(fh),
             Block(*count, fortran::handle::<Datatype>(datatype)),
@@ -4040,7 +4042,7 @@ unsafe fn mpi_file_iread_at_body(
         return unsafe { twin(fh, offset, buf, count, datatype, request, ierror) };
     }
     unsafe {
-        meaning::start_transfer(
+        wrappers::start_transfer(
             Operation::FileIreadAt,
             fortran::handle::<File>(fh),
             Block(*count, fortran::handle::<Datatype>(datatype)),
@@ -4084,7 +4086,7 @@ unsafe fn mpi_file_iread_at_all_body(
         return unsafe { twin(fh, offset, buf, count, datatype, request, ierror) };
     }
     unsafe {
-        meaning::start_transfer(
+        wrappers::start_transfer(
             Operation::FileIreadAtAll,
             fortran::handle::<File>(fh),
             Block(*count, fortran::handle::<Datatype>(datatype)),
@@ -4119,7 +4121,7 @@ unsafe fn mpi_file_iread_shared_body(
         return unsafe { twin(fh, buf, count, datatype, request, ierror) };
     }
     unsafe {
-        meaning::start_transfer(
+        wrappers::start_transfer(
             Operation::FileIreadShared,
             fortran::handle::<File>(fh),
             Block(*count, fortran::handle::<Datatype>(datatype)),
@@ -4150,7 +4152,7 @@ unsafe fn mpi_file_iwrite_body(
         return unsafe { twin(fh, buf, count, datatype, request, ierror) };
     }
     unsafe {
-        meaning::start_transfer(
+        wrappers::start_transfer(
             Operation::FileIwrite,
             fortran::handle::<File>(fh),
             Block(*count, fortran::handle::<Datatype>(datatype)),
@@ -4181,7 +4183,7 @@ unsafe fn mpi_file_iwrite_all_body(
         return unsafe { twin(fh, buf, count, datatype, request, ierror) };
     }
     unsafe {
-        meaning::start_transfer(
+        wrappers::start_transfer(
             Operation::FileIwriteAll,
             fortran::handle::<File>(fh),
             Block(*count, fortran::handle::<Datatype>(datatype)),
@@ -4221,7 +4223,7 @@ unsafe fn mpi_file_iwrite_at_body(
         return unsafe { twin(fh, offset, buf, count, datatype, request, ierror) };
     }
     unsafe {
-        meaning::start_transfer(
+        wrappers::start_transfer(
             Operation::FileIwriteAt,
             fortran::handle::<File>(fh),
             Block(*count, fortran::handle::<Datatype>(datatype)),
@@ -4265,7 +4267,7 @@ unsafe fn mpi_file_iwrite_at_all_body(
         return unsafe { twin(fh, offset, buf, count, datatype, request, ierror) };
     }
     unsafe {
-        meaning::start_transfer(
+        wrappers::start_transfer(
             Operation::FileIwriteAtAll,
             fortran::handle::<File>(fh),
             Block(*count, fortran::handle::<Datatype>(datatype)),
@@ -4300,7 +4302,7 @@ unsafe fn mpi_file_iwrite_shared_body(
         return unsafe { twin(fh, buf, count, datatype, request, ierror) };
     }
     unsafe {
-        meaning::start_transfer(
+        wrappers::start_transfer(
             Operation::FileIwriteShared,
             fortran::handle::<File>(fh),
             Block(*count, fortran::handle::<Datatype>(datatype)),
@@ -4340,9 +4342,12 @@ unsafe fn mpi_file_open_body(
         return unsafe { twin(comm, filename, amode, info, fh, ierror, filename_length) };
     }
     unsafe {
-        meaning::open_file(Operation::FileOpen, fortran::handle::<Comm>(comm), HandlePtr::fortran(fh), || {
-            fortran::code(ierror, |ierror| twin(comm, filename, amode, info, fh, ierror, filename_length))
-        })
+        wrappers::open_file(
+            Operation::FileOpen,
+            fortran::handle::<Comm>(comm),
+            HandlePtr::fortran(fh),
+            || fortran::code(ierror, |ierror| twin(comm, filename, amode, info, fh, ierror, filename_length)),
+        )
     };
 }
 
@@ -4364,7 +4369,7 @@ unsafe fn mpi_file_preallocate_body(
         return unsafe { twin(fh, size, ierror) };
     }
     unsafe {
-        meaning::on_file(Operation::FilePreallocate, fortran::handle::<File>(fh), || {
+        wrappers::on_file(Operation::FilePreallocate, fortran::handle::<File>(fh), || {
             fortran::code(ierror, |ierror| twin(fh, size, ierror))
         })
     };
@@ -4391,7 +4396,7 @@ unsafe fn mpi_file_read_body(
         return unsafe { twin(fh, buf, count, datatype, status, ierror) };
     }
     unsafe {
-        meaning::transfer(
+        wrappers::transfer(
             Operation::FileRead,
             fortran::handle::<File>(fh),
             fortran::status(status),
@@ -4425,7 +4430,7 @@ unsafe fn mpi_file_read_all_body(
         return unsafe { twin(fh, buf, count, datatype, status, ierror) };
     }
     unsafe {
-        meaning::transfer(
+        wrappers::transfer(
             Operation::FileReadAll,
             fortran::handle::<File>(fh),
             fortran::status(status),
@@ -4462,7 +4467,7 @@ unsafe fn mpi_file_read_all_begin_body(
         return unsafe { twin(fh, buf, count, datatype, ierror) };
     }
     unsafe {
-        meaning::on_file(Operation::FileReadAllBegin, fortran::handle::<File>(fh), || {
+        wrappers::on_file(Operation::FileReadAllBegin, fortran::handle::<File>(fh), || {
             fortran::code(ierror, |ierror| twin(fh, buf, count, datatype, ierror))
         })
     };
@@ -4491,7 +4496,7 @@ unsafe fn mpi_file_read_all_end_body(
         return unsafe { twin(fh, buf, status, ierror) };
     }
     unsafe {
-        meaning::transfer(
+        wrappers::transfer(
             Operation::FileReadAllEnd,
             fortran::handle::<File>(fh),
             fortran::status(status),
@@ -4530,7 +4535,7 @@ unsafe fn mpi_file_read_at_body(
         return unsafe { twin(fh, offset, buf, count, datatype, status, ierror) };
     }
     unsafe {
-        meaning::transfer(
+        wrappers::transfer(
             Operation::FileReadAt,
             fortran::handle::<File>(fh),
             fortran::status(status),
@@ -4573,7 +4578,7 @@ unsafe fn mpi_file_read_at_all_body(
         return unsafe { twin(fh, offset, buf, count, datatype, status, ierror) };
     }
     unsafe {
-        meaning::transfer(
+        wrappers::transfer(
             Operation::FileReadAtAll,
             fortran::handle::<File>(fh),
             fortran::status(status),
@@ -4611,7 +4616,7 @@ unsafe fn mpi_file_read_at_all_begin_body(
         return unsafe { twin(fh, offset, buf, count, datatype, ierror) };
     }
     unsafe {
-        meaning::on_file(Operation::FileReadAtAllBegin, fortran::handle::<File>(fh), || {
+        wrappers::on_file(Operation::FileReadAtAllBegin, fortran::handle::<File>(fh), || {
             fortran::code(ierror, |ierror| twin(fh, offset, buf, count, datatype, ierror))
         })
     };
@@ -4640,7 +4645,7 @@ unsafe fn mpi_file_read_at_all_end_body(
         return unsafe { twin(fh, buf, status, ierror) };
     }
     unsafe {
-        meaning::transfer(
+        wrappers::transfer(
             Operation::FileReadAtAllEnd,
             fortran::handle::<File>(fh),
             fortran::status(status),
@@ -4674,7 +4679,7 @@ unsafe fn mpi_file_read_ordered_body(
         return unsafe { twin(fh, buf, count, datatype, status, ierror) };
     }
     unsafe {
-        meaning::transfer(
+        wrappers::transfer(
             Operation::FileReadOrdered,
             fortran::handle::<File>(fh),
             fortran::status(status),
@@ -4711,7 +4716,7 @@ unsafe fn mpi_file_read_ordered_begin_body(
         return unsafe { twin(fh, buf, count, datatype, ierror) };
     }
     unsafe {
-        meaning::on_file(Operation::FileReadOrderedBegin, fortran::handle::<File>(fh), || {
+        wrappers::on_file(Operation::FileReadOrderedBegin, fortran::handle::<File>(fh), || {
             fortran::code(ierror, |ierror| twin(fh, buf, count, datatype, ierror))
         })
     };
@@ -4740,7 +4745,7 @@ unsafe fn mpi_file_read_ordered_end_body(
         return unsafe { twin(fh, buf, status, ierror) };
     }
     unsafe {
-        meaning::transfer(
+        wrappers::transfer(
             Operation::FileReadOrderedEnd,
             fortran::handle::<File>(fh),
             fortran::status(status),
@@ -4770,7 +4775,7 @@ unsafe fn mpi_file_read_shared_body(
         return unsafe { twin(fh, buf, count, datatype, status, ierror) };
     }
     unsafe {
-        meaning::transfer(
+        wrappers::transfer(
             Operation::FileReadShared,
             fortran::handle::<File>(fh),
             fortran::status(status),
@@ -4802,7 +4807,7 @@ unsafe fn mpi_file_seek_body(
         return unsafe { twin(fh, offset, whence, ierror) };
     }
     unsafe {
-        meaning::on_file(Operation::FileSeek, fortran::handle::<File>(fh), || {
+        wrappers::on_file(Operation::FileSeek, fortran::handle::<File>(fh), || {
             fortran::code(ierror, |ierror| twin(fh, offset, whence, ierror))
         })
     };
@@ -4827,7 +4832,7 @@ unsafe fn mpi_file_seek_shared_body(
         return unsafe { twin(fh, offset, whence, ierror) };
     }
     unsafe {
-        meaning::on_file(Operation::FileSeekShared, fortran::handle::<File>(fh), || {
+        wrappers::on_file(Operation::FileSeekShared, fortran::handle::<File>(fh), || {
             fortran::code(ierror, |ierror| twin(fh, offset, whence, ierror))
         })
     };
@@ -4855,7 +4860,7 @@ unsafe fn mpi_file_set_atomicity_body(
         return unsafe { twin(fh, flag, ierror) };
     }
     unsafe {
-        meaning::on_file(Operation::FileSetAtomicity, fortran::handle::<File>(fh), || {
+        wrappers::on_file(Operation::FileSetAtomicity, fortran::handle::<File>(fh), || {
             fortran::code(ierror, |ierror| twin(fh, flag, ierror))
         })
     };
@@ -4879,7 +4884,7 @@ unsafe fn mpi_file_set_info_body(
         return unsafe { twin(fh, info, ierror) };
     }
     unsafe {
-        meaning::on_file(Operation::FileSetInfo, fortran::handle::<File>(fh), || {
+        wrappers::on_file(Operation::FileSetInfo, fortran::handle::<File>(fh), || {
             fortran::code(ierror, |ierror| twin(fh, info, ierror))
         })
     };
@@ -4903,7 +4908,7 @@ unsafe fn mpi_file_set_size_body(
         return unsafe { twin(fh, size, ierror) };
     }
     unsafe {
-        meaning::on_file(Operation::FileSetSize, fortran::handle::<File>(fh), || {
+        wrappers::on_file(Operation::FileSetSize, fortran::handle::<File>(fh), || {
             fortran::code(ierror, |ierror| twin(fh, size, ierror))
         })
     };
@@ -4941,7 +4946,7 @@ unsafe fn mpi_file_set_view_body(
         return unsafe { twin(fh, disp, etype, filetype, datarep, info, ierror, datarep_length) };
     }
     unsafe {
-        meaning::on_file(Operation::FileSetView, fortran::handle::<File>(fh), || {
+        wrappers::on_file(Operation::FileSetView, fortran::handle::<File>(fh), || {
             fortran::code(ierror, |ierror| {
                 twin(fh, disp, etype, filetype, datarep, info, ierror, datarep_length)
             })
@@ -4966,7 +4971,7 @@ unsafe fn mpi_file_sync_body(
         return unsafe { twin(fh, ierror) };
     }
     unsafe {
-        meaning::on_file(Operation::FileSync, fortran::handle::<File>(fh), || {
+        wrappers::on_file(Operation::FileSync, fortran::handle::<File>(fh), || {
             fortran::code(ierror, |ierror| twin(fh, ierror))
         })
     };
@@ -4993,7 +4998,7 @@ unsafe fn mpi_file_write_body(
         return unsafe { twin(fh, buf, count, datatype, status, ierror) };
     }
     unsafe {
-        meaning::transfer(
+        wrappers::transfer(
             Operation::FileWrite,
             fortran::handle::<File>(fh),
             fortran::status(status),
@@ -5027,7 +5032,7 @@ unsafe fn mpi_file_write_all_body(
         return unsafe { twin(fh, buf, count, datatype, status, ierror) };
     }
     unsafe {
-        meaning::transfer(
+        wrappers::transfer(
             Operation::FileWriteAll,
             fortran::handle::<File>(fh),
             fortran::status(status),
@@ -5064,7 +5069,7 @@ unsafe fn mpi_file_write_all_begin_body(
         return unsafe { twin(fh, buf, count, datatype, ierror) };
     }
     unsafe {
-        meaning::on_file(Operation::FileWriteAllBegin, fortran::handle::<File>(fh), || {
+        wrappers::on_file(Operation::FileWriteAllBegin, fortran::handle::<File>(fh), || {
             fortran::code(ierror, |ierror| twin(fh, buf, count, datatype, ierror))
         })
     };
@@ -5093,7 +5098,7 @@ unsafe fn mpi_file_write_all_end_body(
         return unsafe { twin(fh, buf, status, ierror) };
     }
     unsafe {
-        meaning::transfer(
+        wrappers::transfer(
             Operation::FileWriteAllEnd,
             fortran::handle::<File>(fh),
             fortran::status(status),
@@ -5132,7 +5137,7 @@ unsafe fn mpi_file_write_at_body(
         return unsafe { twin(fh, offset, buf, count, datatype, status, ierror) };
     }
     unsafe {
-        meaning::transfer(
+        wrappers::transfer(
             Operation::FileWriteAt,
             fortran::handle::<File>(fh),
             fortran::status(status),
@@ -5179,7 +5184,7 @@ unsafe fn mpi_file_write_at_all_body(
         return unsafe { twin(fh, offset, buf, count, datatype, status, ierror) };
     }
     unsafe {
-        meaning::transfer(
+        wrappers::transfer(
             Operation::FileWriteAtAll,
             fortran::handle::<File>(fh),
             fortran::status(status),
@@ -5217,7 +5222,7 @@ unsafe fn mpi_file_write_at_all_begin_body(
         return unsafe { twin(fh, offset, buf, count, datatype, ierror) };
     }
     unsafe {
-        meaning::on_file(Operation::FileWriteAtAllBegin, fortran::handle::<File>(fh), || {
+        wrappers::on_file(Operation::FileWriteAtAllBegin, fortran::handle::<File>(fh), || {
             fortran::code(ierror, |ierror| twin(fh, offset, buf, count, datatype, ierror))
         })
     };
@@ -5246,7 +5251,7 @@ unsafe fn mpi_file_write_at_all_end_body(
         return unsafe { twin(fh, buf, status, ierror) };
     }
     unsafe {
-        meaning::transfer(
+        wrappers::transfer(
             Operation::FileWriteAtAllEnd,
             fortran::handle::<File>(fh),
             fortran::status(status),
@@ -5280,7 +5285,7 @@ unsafe fn mpi_file_write_ordered_body(
         return unsafe { twin(fh, buf, count, datatype, status, ierror) };
     }
     unsafe {
-        meaning::transfer(
+        wrappers::transfer(
             Operation::FileWriteOrdered,
             fortran::handle::<File>(fh),
             fortran::status(status),
@@ -5317,7 +5322,7 @@ unsafe fn mpi_file_write_ordered_begin_body(
         return unsafe { twin(fh, buf, count, datatype, ierror) };
     }
     unsafe {
-        meaning::on_file(Operation::FileWriteOrderedBegin, fortran::handle::<File>(fh), || {
+        wrappers::on_file(Operation::FileWriteOrderedBegin, fortran::handle::<File>(fh), || {
             fortran::code(ierror, |ierror| twin(fh, buf, count, datatype, ierror))
         })
     };
@@ -5346,7 +5351,7 @@ unsafe fn mpi_file_write_ordered_end_body(
         return unsafe { twin(fh, buf, status, ierror) };
     }
     unsafe {
-        meaning::transfer(
+        wrappers::transfer(
             Operation::FileWriteOrderedEnd,
             fortran::handle::<File>(fh),
             fortran::status(status),
@@ -5380,7 +5385,7 @@ unsafe fn mpi_file_write_shared_body(
         return unsafe { twin(fh, buf, count, datatype, status, ierror) };
     }
     unsafe {
-        meaning::transfer(
+        wrappers::transfer(
             Operation::FileWriteShared,
             fortran::handle::<File>(fh),
             fortran::status(status),
@@ -5402,7 +5407,7 @@ exports! { mpi_file_write_shared_body(fh: *mut Fint, buf: *const c_void, count: 
 #[cfg(any(mpi = "mpi_finalize_", mpi = "mpi_finalize__", mpi = "mpi_finalize_f08_"))]
 #[inline]
 unsafe fn mpi_finalize_body(twin: unsafe extern "C-unwind" fn(*mut Fint), ierror: *mut Fint) {
-    unsafe { by_hand::finalize(|| fortran::code(ierror, |ierror| twin(ierror))) };
+    unsafe { wrappers::finalize(|| fortran::code(ierror, |ierror| twin(ierror))) };
 }
 
 exports! { mpi_finalize_body(ierror: *mut Fint):
@@ -5441,7 +5446,7 @@ unsafe fn mpi_gather_body(
         };
     }
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::Gather,
             fortran::handle::<Comm>(comm),
             |comm| {
@@ -5504,7 +5509,7 @@ unsafe fn mpi_gather_init_body(
         };
     }
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::GatherInit,
             fortran::handle::<Comm>(comm),
             |comm| {
@@ -5567,7 +5572,7 @@ unsafe fn mpi_gatherv_body(
         };
     }
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::Gatherv,
             fortran::handle::<Comm>(comm),
             |comm| {
@@ -5636,7 +5641,7 @@ unsafe fn mpi_gatherv_init_body(
         };
     }
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::GathervInit,
             fortran::handle::<Comm>(comm),
             |comm| {
@@ -5707,7 +5712,7 @@ unsafe fn mpi_get_body(
         };
     }
     unsafe {
-        meaning::access(
+        wrappers::access(
             Operation::Get,
             fortran::handle::<Win>(win),
             *target_rank,
@@ -5789,7 +5794,7 @@ unsafe fn mpi_get_accumulate_body(
         };
     }
     unsafe {
-        meaning::access_and_get(
+        wrappers::access_and_get(
             Operation::GetAccumulate,
             fortran::handle::<Win>(win),
             *target_rank,
@@ -5849,7 +5854,7 @@ unsafe fn mpi_graph_create_body(
         return unsafe { twin(comm_old, nnodes, index, edges, reorder, comm_graph, ierror) };
     }
     unsafe {
-        by_hand::create_in_order(
+        wrappers::create_in_order(
             Operation::GraphCreate,
             fortran::handle::<Comm>(comm_old),
             *reorder,
@@ -5884,7 +5889,7 @@ unsafe fn mpi_graph_map_body(
         return unsafe { twin(comm, nnodes, index, edges, newrank, ierror) };
     }
     unsafe {
-        meaning::plain(Operation::GraphMap, fortran::handle::<Comm>(comm), || {
+        wrappers::plain(Operation::GraphMap, fortran::handle::<Comm>(comm), || {
             fortran::code(ierror, |ierror| twin(comm, nnodes, index, edges, newrank, ierror))
         })
     };
@@ -5908,7 +5913,7 @@ unsafe fn mpi_grequest_complete_body(
     ierror: *mut Fint,
 ) {
     unsafe {
-        meaning::on_process(Operation::GrequestComplete, || {
+        wrappers::on_process(Operation::GrequestComplete, || {
             fortran::code(ierror, |ierror| twin(request, ierror))
         })
     };
@@ -5935,7 +5940,7 @@ unsafe fn mpi_grequest_start_body(
         return unsafe { twin(query_fn, free_fn, cancel_fn, extra_state, request, ierror) };
     }
     unsafe {
-        meaning::start_on_process(Operation::GrequestStart, HandlePtr::fortran(request), || {
+        wrappers::start_on_process(Operation::GrequestStart, HandlePtr::fortran(request), || {
             fortran::code(ierror, |ierror| twin(query_fn, free_fn, cancel_fn, extra_state, request, ierror))
         })
     };
@@ -5977,7 +5982,7 @@ unsafe fn mpi_iallgather_body(
         };
     }
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::Iallgather,
             fortran::handle::<Comm>(comm),
             |comm| {
@@ -6036,7 +6041,7 @@ unsafe fn mpi_iallgatherv_body(
         };
     }
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::Iallgatherv,
             fortran::handle::<Comm>(comm),
             |comm| {
@@ -6092,7 +6097,7 @@ unsafe fn mpi_iallreduce_body(
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, comm, request, ierror) };
     }
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::Iallreduce,
             fortran::handle::<Comm>(comm),
             |comm| volume::every_process(comm, Block(*count, fortran::handle::<Datatype>(datatype))),
@@ -6142,7 +6147,7 @@ unsafe fn mpi_ialltoall_body(
         };
     }
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::Ialltoall,
             fortran::handle::<Comm>(comm),
             |comm| {
@@ -6206,7 +6211,7 @@ unsafe fn mpi_ialltoallv_body(
         };
     }
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::Ialltoallv,
             fortran::handle::<Comm>(comm),
             |comm| {
@@ -6273,7 +6278,7 @@ unsafe fn mpi_ialltoallw_body(
         };
     }
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::Ialltoallw,
             fortran::handle::<Comm>(comm),
             |comm| {
@@ -6315,7 +6320,7 @@ unsafe fn mpi_ibarrier_body(
         return unsafe { twin(comm, request, ierror) };
     }
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::Ibarrier,
             fortran::handle::<Comm>(comm),
             |comm| volume::nothing(comm),
@@ -6355,7 +6360,7 @@ unsafe fn mpi_ibcast_body(
         return unsafe { twin(buffer, count, datatype, root, comm, request, ierror) };
     }
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::Ibcast,
             fortran::handle::<Comm>(comm),
             |comm| volume::broadcast(comm, Block(*count, fortran::handle::<Datatype>(datatype)), *root),
@@ -6397,7 +6402,7 @@ unsafe fn mpi_ibsend_body(
         return unsafe { twin(buf, count, datatype, dest, tag, comm, request, ierror) };
     }
     unsafe {
-        meaning::start_send(
+        wrappers::start_send(
             Operation::Ibsend,
             fortran::handle::<Comm>(comm),
             *dest,
@@ -6440,7 +6445,7 @@ unsafe fn mpi_iexscan_body(
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, comm, request, ierror) };
     }
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::Iexscan,
             fortran::handle::<Comm>(comm),
             |comm| volume::scan(comm, Block(*count, fortran::handle::<Datatype>(datatype))),
@@ -6492,7 +6497,7 @@ unsafe fn mpi_igather_body(
         };
     }
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::Igather,
             fortran::handle::<Comm>(comm),
             |comm| {
@@ -6560,7 +6565,7 @@ unsafe fn mpi_igatherv_body(
         };
     }
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::Igatherv,
             fortran::handle::<Comm>(comm),
             |comm| {
@@ -6615,7 +6620,7 @@ unsafe fn mpi_improbe_body(
         return unsafe { twin(source, tag, comm, flag, message, status, ierror) };
     }
     unsafe {
-        meaning::immediate_matched_probe(
+        wrappers::immediate_matched_probe(
             Operation::Improbe,
             fortran::handle::<Comm>(comm),
             flag,
@@ -6646,7 +6651,7 @@ unsafe fn mpi_imrecv_body(
         return unsafe { twin(buf, count, datatype, message, request, ierror) };
     }
     unsafe {
-        meaning::start_receive_matched(
+        wrappers::start_receive_matched(
             Operation::Imrecv,
             HandlePtr::fortran(message),
             Block(*count, fortran::handle::<Datatype>(datatype)),
@@ -6696,7 +6701,7 @@ unsafe fn mpi_ineighbor_allgather_body(
         };
     }
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::IneighborAllgather,
             fortran::handle::<Comm>(comm),
             |comm| volume::neighbours(comm, Block(*sendcount, fortran::handle::<Datatype>(sendtype))),
@@ -6752,7 +6757,7 @@ unsafe fn mpi_ineighbor_allgatherv_body(
         };
     }
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::IneighborAllgatherv,
             fortran::handle::<Comm>(comm),
             |comm| volume::neighbours(comm, Block(*sendcount, fortran::handle::<Datatype>(sendtype))),
@@ -6809,7 +6814,7 @@ unsafe fn mpi_ineighbor_alltoall_body(
         };
     }
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::IneighborAlltoall,
             fortran::handle::<Comm>(comm),
             |comm| volume::neighbours(comm, Block(*sendcount, fortran::handle::<Datatype>(sendtype))),
@@ -6870,7 +6875,7 @@ unsafe fn mpi_ineighbor_alltoallv_body(
         };
     }
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::IneighborAlltoallv,
             fortran::handle::<Comm>(comm),
             |comm| volume::neighbours(comm, Blocks(sendcounts, fortran::handle::<Datatype>(sendtype))),
@@ -6934,7 +6939,7 @@ unsafe fn mpi_ineighbor_alltoallw_body(
         };
     }
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::IneighborAlltoallw,
             fortran::handle::<Comm>(comm),
             |comm| volume::neighbours(comm, TypedBlocks(sendcounts, HandlePtr::fortran(sendtypes))),
@@ -6960,7 +6965,7 @@ exports! { mpi_ineighbor_alltoallw_body(sendbuf: *const c_void, sendcounts: *mut
 #[cfg(any(mpi = "mpi_init_", mpi = "mpi_init__", mpi = "mpi_init_f08_"))]
 #[inline]
 unsafe fn mpi_init_body(twin: unsafe extern "C-unwind" fn(*mut Fint), ierror: *mut Fint) {
-    unsafe { by_hand::init(|| fortran::code(ierror, |ierror| twin(ierror))) };
+    unsafe { wrappers::init(|| fortran::code(ierror, |ierror| twin(ierror))) };
 }
 
 exports! { mpi_init_body(ierror: *mut Fint):
@@ -6977,7 +6982,7 @@ unsafe fn mpi_init_thread_body(
     provided: *mut Fint,
     ierror: *mut Fint,
 ) {
-    unsafe { by_hand::init_thread(|| fortran::code(ierror, |ierror| twin(required, provided, ierror))) };
+    unsafe { wrappers::init_thread(|| fortran::code(ierror, |ierror| twin(required, provided, ierror))) };
 }
 
 exports! { mpi_init_thread_body(required: *mut Fint, provided: *mut Fint, ierror: *mut Fint):
@@ -7012,7 +7017,7 @@ unsafe fn mpi_intercomm_create_body(
         };
     }
     unsafe {
-        by_hand::intercomm_create(
+        wrappers::intercomm_create(
             fortran::handle::<Comm>(local_comm),
             *tag,
             HandlePtr::fortran(newintercomm),
@@ -7078,7 +7083,7 @@ unsafe fn mpi_intercomm_create_from_groups_body(
         };
     }
     unsafe {
-        by_hand::create_from_group(
+        wrappers::create_from_group(
             Operation::IntercommCreateFromGroups,
             Text::fortran(stringtag, stringtag_length),
             HandlePtr::fortran(newintercomm),
@@ -7121,7 +7126,7 @@ unsafe fn mpi_intercomm_merge_body(
         return unsafe { twin(intercomm, high, newintracomm, ierror) };
     }
     unsafe {
-        by_hand::create(
+        wrappers::create(
             Operation::IntercommMerge,
             fortran::handle::<Comm>(intercomm),
             HandlePtr::fortran(newintracomm),
@@ -7151,7 +7156,7 @@ unsafe fn mpi_iprobe_body(
         return unsafe { twin(source, tag, comm, flag, status, ierror) };
     }
     unsafe {
-        meaning::plain(Operation::Iprobe, fortran::handle::<Comm>(comm), || {
+        wrappers::plain(Operation::Iprobe, fortran::handle::<Comm>(comm), || {
             fortran::code(ierror, |ierror| twin(source, tag, comm, flag, status, ierror))
         })
     };
@@ -7189,7 +7194,7 @@ unsafe fn mpi_irecv_body(
         return unsafe { twin(buf, count, datatype, source, tag, comm, request, ierror) };
     }
     unsafe {
-        meaning::start_receive(
+        wrappers::start_receive(
             Operation::Irecv,
             fortran::handle::<Comm>(comm),
             *source,
@@ -7234,7 +7239,7 @@ unsafe fn mpi_ireduce_body(
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, root, comm, request, ierror) };
     }
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::Ireduce,
             fortran::handle::<Comm>(comm),
             |comm| volume::reduce(comm, Block(*count, fortran::handle::<Datatype>(datatype)), *root),
@@ -7280,7 +7285,7 @@ unsafe fn mpi_ireduce_scatter_body(
         return unsafe { twin(sendbuf, recvbuf, recvcounts, datatype, op, comm, request, ierror) };
     }
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::IreduceScatter,
             fortran::handle::<Comm>(comm),
             |comm| volume::own_block(comm, Blocks(recvcounts, fortran::handle::<Datatype>(datatype))),
@@ -7330,7 +7335,7 @@ unsafe fn mpi_ireduce_scatter_block_body(
         return unsafe { twin(sendbuf, recvbuf, recvcount, datatype, op, comm, request, ierror) };
     }
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::IreduceScatterBlock,
             fortran::handle::<Comm>(comm),
             |comm| volume::every_process(comm, Block(*recvcount, fortran::handle::<Datatype>(datatype))),
@@ -7376,7 +7381,7 @@ unsafe fn mpi_irsend_body(
         return unsafe { twin(buf, count, datatype, dest, tag, comm, request, ierror) };
     }
     unsafe {
-        meaning::start_send(
+        wrappers::start_send(
             Operation::Irsend,
             fortran::handle::<Comm>(comm),
             *dest,
@@ -7419,7 +7424,7 @@ unsafe fn mpi_iscan_body(
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, comm, request, ierror) };
     }
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::Iscan,
             fortran::handle::<Comm>(comm),
             |comm| volume::scan(comm, Block(*count, fortran::handle::<Datatype>(datatype))),
@@ -7471,7 +7476,7 @@ unsafe fn mpi_iscatter_body(
         };
     }
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::Iscatter,
             fortran::handle::<Comm>(comm),
             |comm| {
@@ -7539,7 +7544,7 @@ unsafe fn mpi_iscatterv_body(
         };
     }
     unsafe {
-        meaning::start_collective(
+        wrappers::start_collective(
             Operation::Iscatterv,
             fortran::handle::<Comm>(comm),
             |comm| {
@@ -7596,7 +7601,7 @@ unsafe fn mpi_isend_body(
         return unsafe { twin(buf, count, datatype, dest, tag, comm, request, ierror) };
     }
     unsafe {
-        meaning::start_send(
+        wrappers::start_send(
             Operation::Isend,
             fortran::handle::<Comm>(comm),
             *dest,
@@ -7654,7 +7659,7 @@ unsafe fn mpi_isendrecv_body(
         };
     }
     unsafe {
-        meaning::start_send_receive(
+        wrappers::start_send_receive(
             Operation::Isendrecv,
             fortran::handle::<Comm>(comm),
             *dest,
@@ -7714,7 +7719,7 @@ unsafe fn mpi_isendrecv_replace_body(
         return unsafe { twin(buf, count, datatype, dest, sendtag, source, recvtag, comm, request, ierror) };
     }
     unsafe {
-        meaning::start_send_receive(
+        wrappers::start_send_receive(
             Operation::IsendrecvReplace,
             fortran::handle::<Comm>(comm),
             *dest,
@@ -7763,7 +7768,7 @@ unsafe fn mpi_issend_body(
         return unsafe { twin(buf, count, datatype, dest, tag, comm, request, ierror) };
     }
     unsafe {
-        meaning::start_send(
+        wrappers::start_send(
             Operation::Issend,
             fortran::handle::<Comm>(comm),
             *dest,
@@ -7795,7 +7800,7 @@ unsafe fn mpi_mprobe_body(
         return unsafe { twin(source, tag, comm, message, status, ierror) };
     }
     unsafe {
-        meaning::matched_probe(
+        wrappers::matched_probe(
             Operation::Mprobe,
             fortran::handle::<Comm>(comm),
             HandlePtr::fortran(message),
@@ -7825,7 +7830,7 @@ unsafe fn mpi_mrecv_body(
         return unsafe { twin(buf, count, datatype, message, status, ierror) };
     }
     unsafe {
-        meaning::receive_matched(
+        wrappers::receive_matched(
             Operation::Mrecv,
             HandlePtr::fortran(message),
             fortran::status(status),
@@ -7874,7 +7879,7 @@ unsafe fn mpi_neighbor_allgather_body(
         return unsafe { twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, ierror) };
     }
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::NeighborAllgather,
             fortran::handle::<Comm>(comm),
             |comm| volume::neighbours(comm, Block(*sendcount, fortran::handle::<Datatype>(sendtype))),
@@ -7929,7 +7934,7 @@ unsafe fn mpi_neighbor_allgather_init_body(
         };
     }
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::NeighborAllgatherInit,
             fortran::handle::<Comm>(comm),
             |comm| volume::neighbours(comm, Block(*sendcount, fortran::handle::<Datatype>(sendtype))),
@@ -7986,7 +7991,7 @@ unsafe fn mpi_neighbor_allgatherv_body(
         };
     }
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::NeighborAllgatherv,
             fortran::handle::<Comm>(comm),
             |comm| volume::neighbours(comm, Block(*sendcount, fortran::handle::<Datatype>(sendtype))),
@@ -8046,7 +8051,7 @@ unsafe fn mpi_neighbor_allgatherv_init_body(
         };
     }
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::NeighborAllgathervInit,
             fortran::handle::<Comm>(comm),
             |comm| volume::neighbours(comm, Block(*sendcount, fortran::handle::<Datatype>(sendtype))),
@@ -8099,7 +8104,7 @@ unsafe fn mpi_neighbor_alltoall_body(
         return unsafe { twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, ierror) };
     }
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::NeighborAlltoall,
             fortran::handle::<Comm>(comm),
             |comm| volume::neighbours(comm, Block(*sendcount, fortran::handle::<Datatype>(sendtype))),
@@ -8154,7 +8159,7 @@ unsafe fn mpi_neighbor_alltoall_init_body(
         };
     }
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::NeighborAlltoallInit,
             fortran::handle::<Comm>(comm),
             |comm| volume::neighbours(comm, Block(*sendcount, fortran::handle::<Datatype>(sendtype))),
@@ -8213,7 +8218,7 @@ unsafe fn mpi_neighbor_alltoallv_body(
         };
     }
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::NeighborAlltoallv,
             fortran::handle::<Comm>(comm),
             |comm| volume::neighbours(comm, Blocks(sendcounts, fortran::handle::<Datatype>(sendtype))),
@@ -8278,7 +8283,7 @@ unsafe fn mpi_neighbor_alltoallv_init_body(
         };
     }
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::NeighborAlltoallvInit,
             fortran::handle::<Comm>(comm),
             |comm| volume::neighbours(comm, Blocks(sendcounts, fortran::handle::<Datatype>(sendtype))),
@@ -8340,7 +8345,7 @@ unsafe fn mpi_neighbor_alltoallw_body(
         };
     }
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::NeighborAlltoallw,
             fortran::handle::<Comm>(comm),
             |comm| volume::neighbours(comm, TypedBlocks(sendcounts, HandlePtr::fortran(sendtypes))),
@@ -8405,7 +8410,7 @@ unsafe fn mpi_neighbor_alltoallw_init_body(
         };
     }
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::NeighborAlltoallwInit,
             fortran::handle::<Comm>(comm),
             |comm| volume::neighbours(comm, TypedBlocks(sendcounts, HandlePtr::fortran(sendtypes))),
@@ -8441,7 +8446,7 @@ unsafe fn mpi_parrived_body(
         return unsafe { twin(request, partition, flag, ierror) };
     }
     unsafe {
-        meaning::on_request(Operation::Parrived, fortran::handle::<Request>(request), || {
+        wrappers::on_request(Operation::Parrived, fortran::handle::<Request>(request), || {
             fortran::code(ierror, |ierror| twin(request, partition, flag, ierror))
         })
     };
@@ -8464,9 +8469,9 @@ unsafe fn mpi_pcontrol_body(
         return unsafe { twin(level, ierror) };
     }
     unsafe {
-        by_hand::pcontrol(*level, std::ptr::null(), || {
+        wrappers::pcontrol(*level, std::ptr::null(), || {
             twin(level, ierror);
-            crate::abi::constant::SUCCESS
+            crate::mpi::abi::constant::SUCCESS
         })
     };
 }
@@ -8489,7 +8494,7 @@ unsafe fn mpi_pready_body(
         return unsafe { twin(partition, request, ierror) };
     }
     unsafe {
-        meaning::on_request(Operation::Pready, fortran::handle::<Request>(request), || {
+        wrappers::on_request(Operation::Pready, fortran::handle::<Request>(request), || {
             fortran::code(ierror, |ierror| twin(partition, request, ierror))
         })
     };
@@ -8514,7 +8519,7 @@ unsafe fn mpi_pready_list_body(
         return unsafe { twin(length, array_of_partitions, request, ierror) };
     }
     unsafe {
-        meaning::on_request(Operation::PreadyList, fortran::handle::<Request>(request), || {
+        wrappers::on_request(Operation::PreadyList, fortran::handle::<Request>(request), || {
             fortran::code(ierror, |ierror| twin(length, array_of_partitions, request, ierror))
         })
     };
@@ -8539,7 +8544,7 @@ unsafe fn mpi_pready_range_body(
         return unsafe { twin(partition_low, partition_high, request, ierror) };
     }
     unsafe {
-        meaning::on_request(Operation::PreadyRange, fortran::handle::<Request>(request), || {
+        wrappers::on_request(Operation::PreadyRange, fortran::handle::<Request>(request), || {
             fortran::code(ierror, |ierror| twin(partition_low, partition_high, request, ierror))
         })
     };
@@ -8581,7 +8586,7 @@ unsafe fn mpi_precv_init_body(
         return unsafe { twin(buf, partitions, count, datatype, source, tag, comm, info, request, ierror) };
     }
     unsafe {
-        meaning::prepare_partitioned_receive(
+        wrappers::prepare_partitioned_receive(
             Operation::PrecvInit,
             fortran::handle::<Comm>(comm),
             *source,
@@ -8617,7 +8622,7 @@ unsafe fn mpi_probe_body(
         return unsafe { twin(source, tag, comm, status, ierror) };
     }
     unsafe {
-        meaning::plain(Operation::Probe, fortran::handle::<Comm>(comm), || {
+        wrappers::plain(Operation::Probe, fortran::handle::<Comm>(comm), || {
             fortran::code(ierror, |ierror| twin(source, tag, comm, status, ierror))
         })
     };
@@ -8659,7 +8664,7 @@ unsafe fn mpi_psend_init_body(
         return unsafe { twin(buf, partitions, count, datatype, dest, tag, comm, info, request, ierror) };
     }
     unsafe {
-        meaning::prepare_partitioned_send(
+        wrappers::prepare_partitioned_send(
             Operation::PsendInit,
             fortran::handle::<Comm>(comm),
             *dest,
@@ -8721,7 +8726,7 @@ unsafe fn mpi_put_body(
         };
     }
     unsafe {
-        meaning::access(
+        wrappers::access(
             Operation::Put,
             fortran::handle::<Win>(win),
             *target_rank,
@@ -8797,7 +8802,7 @@ unsafe fn mpi_raccumulate_body(
         };
     }
     unsafe {
-        meaning::start_access(
+        wrappers::start_access(
             Operation::Raccumulate,
             fortran::handle::<Win>(win),
             *target_rank,
@@ -8856,7 +8861,7 @@ unsafe fn mpi_recv_body(
         return unsafe { twin(buf, count, datatype, source, tag, comm, status, ierror) };
     }
     unsafe {
-        meaning::receive(Operation::Recv, fortran::handle::<Comm>(comm), fortran::status(status), |chosen| {
+        wrappers::receive(Operation::Recv, fortran::handle::<Comm>(comm), fortran::status(status), |chosen| {
             fortran::code(ierror, |ierror| {
                 twin(buf, count, datatype, source, tag, comm, fortran::chosen(chosen, status), ierror)
             })
@@ -8896,7 +8901,7 @@ unsafe fn mpi_recv_init_body(
         return unsafe { twin(buf, count, datatype, source, tag, comm, request, ierror) };
     }
     unsafe {
-        meaning::prepare_receive(
+        wrappers::prepare_receive(
             Operation::RecvInit,
             fortran::handle::<Comm>(comm),
             *source,
@@ -8939,7 +8944,7 @@ unsafe fn mpi_reduce_body(
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, root, comm, ierror) };
     }
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::Reduce,
             fortran::handle::<Comm>(comm),
             |comm| volume::reduce(comm, Block(*count, fortran::handle::<Datatype>(datatype)), *root),
@@ -8988,7 +8993,7 @@ unsafe fn mpi_reduce_init_body(
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, root, comm, info, request, ierror) };
     }
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::ReduceInit,
             fortran::handle::<Comm>(comm),
             |comm| volume::reduce(comm, Block(*count, fortran::handle::<Datatype>(datatype)), *root),
@@ -9032,7 +9037,7 @@ unsafe fn mpi_reduce_scatter_body(
         return unsafe { twin(sendbuf, recvbuf, recvcounts, datatype, op, comm, ierror) };
     }
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::ReduceScatter,
             fortran::handle::<Comm>(comm),
             |comm| volume::own_block(comm, Blocks(recvcounts, fortran::handle::<Datatype>(datatype))),
@@ -9075,7 +9080,7 @@ unsafe fn mpi_reduce_scatter_block_body(
         return unsafe { twin(sendbuf, recvbuf, recvcount, datatype, op, comm, ierror) };
     }
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::ReduceScatterBlock,
             fortran::handle::<Comm>(comm),
             |comm| volume::every_process(comm, Block(*recvcount, fortran::handle::<Datatype>(datatype))),
@@ -9122,7 +9127,7 @@ unsafe fn mpi_reduce_scatter_block_init_body(
         return unsafe { twin(sendbuf, recvbuf, recvcount, datatype, op, comm, info, request, ierror) };
     }
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::ReduceScatterBlockInit,
             fortran::handle::<Comm>(comm),
             |comm| volume::every_process(comm, Block(*recvcount, fortran::handle::<Datatype>(datatype))),
@@ -9174,7 +9179,7 @@ unsafe fn mpi_reduce_scatter_init_body(
         return unsafe { twin(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request, ierror) };
     }
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::ReduceScatterInit,
             fortran::handle::<Comm>(comm),
             |comm| volume::own_block(comm, Blocks(recvcounts, fortran::handle::<Datatype>(datatype))),
@@ -9205,7 +9210,7 @@ unsafe fn mpi_request_free_body(
         return unsafe { twin(request, ierror) };
     }
     unsafe {
-        by_hand::request_free(HandlePtr::fortran(request), || {
+        wrappers::request_free(HandlePtr::fortran(request), || {
             fortran::code(ierror, |ierror| twin(request, ierror))
         })
     };
@@ -9234,7 +9239,7 @@ unsafe fn mpi_request_get_status_body(
         return unsafe { twin(request, flag, status, ierror) };
     }
     unsafe {
-        by_hand::request_get_status(fortran::handle::<Request>(request), flag, || {
+        wrappers::request_get_status(fortran::handle::<Request>(request), flag, || {
             fortran::code(ierror, |ierror| twin(request, flag, status, ierror))
         })
     };
@@ -9264,7 +9269,7 @@ unsafe fn mpi_request_get_status_all_body(
         return unsafe { twin(count, array_of_requests, flag, array_of_statuses, ierror) };
     }
     unsafe {
-        by_hand::look_at_many(
+        wrappers::look_at_many(
             Operation::RequestGetStatusAll,
             *count,
             HandlePtr::fortran(array_of_requests),
@@ -9302,7 +9307,7 @@ unsafe fn mpi_request_get_status_any_body(
         return unsafe { twin(count, array_of_requests, index, flag, status, ierror) };
     }
     unsafe {
-        by_hand::look_at_many(
+        wrappers::look_at_many(
             Operation::RequestGetStatusAny,
             *count,
             HandlePtr::fortran(array_of_requests),
@@ -9338,7 +9343,7 @@ unsafe fn mpi_request_get_status_some_body(
         };
     }
     unsafe {
-        by_hand::look_at_many(
+        wrappers::look_at_many(
             Operation::RequestGetStatusSome,
             *incount,
             HandlePtr::fortran(array_of_requests),
@@ -9400,7 +9405,7 @@ unsafe fn mpi_rget_body(
         };
     }
     unsafe {
-        meaning::start_access(
+        wrappers::start_access(
             Operation::Rget,
             fortran::handle::<Win>(win),
             *target_rank,
@@ -9487,7 +9492,7 @@ unsafe fn mpi_rget_accumulate_body(
         };
     }
     unsafe {
-        meaning::start_access_and_get(
+        wrappers::start_access_and_get(
             Operation::RgetAccumulate,
             fortran::handle::<Win>(win),
             *target_rank,
@@ -9568,7 +9573,7 @@ unsafe fn mpi_rput_body(
         };
     }
     unsafe {
-        meaning::start_access(
+        wrappers::start_access(
             Operation::Rput,
             fortran::handle::<Win>(win),
             *target_rank,
@@ -9624,7 +9629,7 @@ unsafe fn mpi_rsend_body(
         return unsafe { twin(buf, count, datatype, dest, tag, comm, ierror) };
     }
     unsafe {
-        meaning::send(
+        wrappers::send(
             Operation::Rsend,
             fortran::handle::<Comm>(comm),
             *dest,
@@ -9666,7 +9671,7 @@ unsafe fn mpi_rsend_init_body(
         return unsafe { twin(buf, count, datatype, dest, tag, comm, request, ierror) };
     }
     unsafe {
-        meaning::prepare_send(
+        wrappers::prepare_send(
             Operation::RsendInit,
             fortran::handle::<Comm>(comm),
             *dest,
@@ -9707,7 +9712,7 @@ unsafe fn mpi_scan_body(
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, comm, ierror) };
     }
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::Scan,
             fortran::handle::<Comm>(comm),
             |comm| volume::scan(comm, Block(*count, fortran::handle::<Datatype>(datatype))),
@@ -9750,7 +9755,7 @@ unsafe fn mpi_scan_init_body(
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, comm, info, request, ierror) };
     }
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::ScanInit,
             fortran::handle::<Comm>(comm),
             |comm| volume::scan(comm, Block(*count, fortran::handle::<Datatype>(datatype))),
@@ -9800,7 +9805,7 @@ unsafe fn mpi_scatter_body(
         };
     }
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::Scatter,
             fortran::handle::<Comm>(comm),
             |comm| {
@@ -9863,7 +9868,7 @@ unsafe fn mpi_scatter_init_body(
         };
     }
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::ScatterInit,
             fortran::handle::<Comm>(comm),
             |comm| {
@@ -9926,7 +9931,7 @@ unsafe fn mpi_scatterv_body(
         };
     }
     unsafe {
-        meaning::collective(
+        wrappers::collective(
             Operation::Scatterv,
             fortran::handle::<Comm>(comm),
             |comm| {
@@ -9995,7 +10000,7 @@ unsafe fn mpi_scatterv_init_body(
         };
     }
     unsafe {
-        meaning::prepare_collective(
+        wrappers::prepare_collective(
             Operation::ScattervInit,
             fortran::handle::<Comm>(comm),
             |comm| {
@@ -10050,7 +10055,7 @@ unsafe fn mpi_send_body(
         return unsafe { twin(buf, count, datatype, dest, tag, comm, ierror) };
     }
     unsafe {
-        meaning::send(
+        wrappers::send(
             Operation::Send,
             fortran::handle::<Comm>(comm),
             *dest,
@@ -10092,7 +10097,7 @@ unsafe fn mpi_send_init_body(
         return unsafe { twin(buf, count, datatype, dest, tag, comm, request, ierror) };
     }
     unsafe {
-        meaning::prepare_send(
+        wrappers::prepare_send(
             Operation::SendInit,
             fortran::handle::<Comm>(comm),
             *dest,
@@ -10150,7 +10155,7 @@ unsafe fn mpi_sendrecv_body(
         };
     }
     unsafe {
-        meaning::send_receive(
+        wrappers::send_receive(
             Operation::Sendrecv,
             fortran::handle::<Comm>(comm),
             *dest,
@@ -10215,7 +10220,7 @@ unsafe fn mpi_sendrecv_replace_body(
         return unsafe { twin(buf, count, datatype, dest, sendtag, source, recvtag, comm, status, ierror) };
     }
     unsafe {
-        meaning::send_receive(
+        wrappers::send_receive(
             Operation::SendrecvReplace,
             fortran::handle::<Comm>(comm),
             *dest,
@@ -10261,7 +10266,7 @@ unsafe fn mpi_session_attach_buffer_body(
     ierror: *mut Fint,
 ) {
     unsafe {
-        meaning::on_process(Operation::SessionAttachBuffer, || {
+        wrappers::on_process(Operation::SessionAttachBuffer, || {
             fortran::code(ierror, |ierror| twin(session, buffer, size, ierror))
         })
     };
@@ -10288,7 +10293,7 @@ unsafe fn mpi_session_detach_buffer_body(
     ierror: *mut Fint,
 ) {
     unsafe {
-        meaning::on_process(Operation::SessionDetachBuffer, || {
+        wrappers::on_process(Operation::SessionDetachBuffer, || {
             fortran::code(ierror, |ierror| twin(session, buffer_addr, size, ierror))
         })
     };
@@ -10312,7 +10317,7 @@ unsafe fn mpi_session_finalize_body(
         return unsafe { twin(session, ierror) };
     }
     unsafe {
-        by_hand::session_finalize(HandlePtr::fortran(session), || {
+        wrappers::session_finalize(HandlePtr::fortran(session), || {
             fortran::code(ierror, |ierror| twin(session, ierror))
         })
     };
@@ -10336,7 +10341,7 @@ unsafe fn mpi_session_flush_buffer_body(
     ierror: *mut Fint,
 ) {
     unsafe {
-        meaning::on_process(Operation::SessionFlushBuffer, || {
+        wrappers::on_process(Operation::SessionFlushBuffer, || {
             fortran::code(ierror, |ierror| twin(session, ierror))
         })
     };
@@ -10364,7 +10369,7 @@ unsafe fn mpi_session_iflush_buffer_body(
         return unsafe { twin(session, request, ierror) };
     }
     unsafe {
-        meaning::start_on_process(Operation::SessionIflushBuffer, HandlePtr::fortran(request), || {
+        wrappers::start_on_process(Operation::SessionIflushBuffer, HandlePtr::fortran(request), || {
             fortran::code(ierror, |ierror| twin(session, request, ierror))
         })
     };
@@ -10386,7 +10391,7 @@ unsafe fn mpi_session_init_body(
     ierror: *mut Fint,
 ) {
     unsafe {
-        by_hand::session_init(HandlePtr::fortran(session), || {
+        wrappers::session_init(HandlePtr::fortran(session), || {
             fortran::code(ierror, |ierror| twin(info, errhandler, session, ierror))
         })
     };
@@ -10422,7 +10427,7 @@ unsafe fn mpi_ssend_body(
         return unsafe { twin(buf, count, datatype, dest, tag, comm, ierror) };
     }
     unsafe {
-        meaning::send(
+        wrappers::send(
             Operation::Ssend,
             fortran::handle::<Comm>(comm),
             *dest,
@@ -10464,7 +10469,7 @@ unsafe fn mpi_ssend_init_body(
         return unsafe { twin(buf, count, datatype, dest, tag, comm, request, ierror) };
     }
     unsafe {
-        meaning::prepare_send(
+        wrappers::prepare_send(
             Operation::SsendInit,
             fortran::handle::<Comm>(comm),
             *dest,
@@ -10492,7 +10497,7 @@ unsafe fn mpi_start_body(
         return unsafe { twin(request, ierror) };
     }
     unsafe {
-        by_hand::start(HandlePtr::fortran(request), || fortran::code(ierror, |ierror| twin(request, ierror)))
+        wrappers::start(HandlePtr::fortran(request), || fortran::code(ierror, |ierror| twin(request, ierror)))
     };
 }
 
@@ -10514,7 +10519,7 @@ unsafe fn mpi_startall_body(
         return unsafe { twin(count, array_of_requests, ierror) };
     }
     unsafe {
-        by_hand::startall(*count, HandlePtr::fortran(array_of_requests), || {
+        wrappers::startall(*count, HandlePtr::fortran(array_of_requests), || {
             fortran::code(ierror, |ierror| twin(count, array_of_requests, ierror))
         })
     };
@@ -10539,7 +10544,7 @@ unsafe fn mpi_test_body(
         return unsafe { twin(request, flag, status, ierror) };
     }
     unsafe {
-        by_hand::test(HandlePtr::fortran(request), flag, fortran::status(status), |chosen| {
+        wrappers::test(HandlePtr::fortran(request), flag, fortran::status(status), |chosen| {
             fortran::code(ierror, |ierror| twin(request, flag, fortran::chosen(chosen, status), ierror))
         })
     };
@@ -10565,7 +10570,7 @@ unsafe fn mpi_testall_body(
         return unsafe { twin(count, array_of_requests, flag, array_of_statuses, ierror) };
     }
     unsafe {
-        by_hand::testall(
+        wrappers::testall(
             *count,
             HandlePtr::fortran(array_of_requests),
             flag,
@@ -10600,7 +10605,7 @@ unsafe fn mpi_testany_body(
         return unsafe { twin(count, array_of_requests, index, flag, status, ierror) };
     }
     unsafe {
-        by_hand::testany(
+        wrappers::testany(
             *count,
             HandlePtr::fortran(array_of_requests),
             Indices::fortran(index),
@@ -10638,7 +10643,7 @@ unsafe fn mpi_testsome_body(
         };
     }
     unsafe {
-        by_hand::some(
+        wrappers::some(
             Operation::Testsome,
             *incount,
             HandlePtr::fortran(array_of_requests),
@@ -10679,7 +10684,7 @@ unsafe fn mpi_wait_body(
         return unsafe { twin(request, status, ierror) };
     }
     unsafe {
-        by_hand::wait(HandlePtr::fortran(request), fortran::status(status), |chosen| {
+        wrappers::wait(HandlePtr::fortran(request), fortran::status(status), |chosen| {
             fortran::code(ierror, |ierror| twin(request, fortran::chosen(chosen, status), ierror))
         })
     };
@@ -10704,7 +10709,7 @@ unsafe fn mpi_waitall_body(
         return unsafe { twin(count, array_of_requests, array_of_statuses, ierror) };
     }
     unsafe {
-        by_hand::waitall(
+        wrappers::waitall(
             *count,
             HandlePtr::fortran(array_of_requests),
             fortran::status(array_of_statuses),
@@ -10737,7 +10742,7 @@ unsafe fn mpi_waitany_body(
         return unsafe { twin(count, array_of_requests, index, status, ierror) };
     }
     unsafe {
-        by_hand::waitany(
+        wrappers::waitany(
             *count,
             HandlePtr::fortran(array_of_requests),
             Indices::fortran(index),
@@ -10774,7 +10779,7 @@ unsafe fn mpi_waitsome_body(
         };
     }
     unsafe {
-        by_hand::some(
+        wrappers::some(
             Operation::Waitsome,
             *incount,
             HandlePtr::fortran(array_of_requests),
@@ -10834,7 +10839,7 @@ unsafe fn mpi_win_allocate_body(
         return unsafe { twin(size, disp_unit, info, comm, baseptr, win, ierror) };
     }
     unsafe {
-        meaning::create_window(
+        wrappers::create_window(
             Operation::WinAllocate,
             fortran::handle::<Comm>(comm),
             HandlePtr::fortran(win),
@@ -10883,7 +10888,7 @@ unsafe fn mpi_win_allocate_shared_body(
         return unsafe { twin(size, disp_unit, info, comm, baseptr, win, ierror) };
     }
     unsafe {
-        meaning::create_window(
+        wrappers::create_window(
             Operation::WinAllocateShared,
             fortran::handle::<Comm>(comm),
             HandlePtr::fortran(win),
@@ -10914,7 +10919,7 @@ unsafe fn mpi_win_attach_body(
         return unsafe { twin(win, base, size, ierror) };
     }
     unsafe {
-        meaning::on_window(Operation::WinAttach, fortran::handle::<Win>(win), || {
+        wrappers::on_window(Operation::WinAttach, fortran::handle::<Win>(win), || {
             fortran::code(ierror, |ierror| twin(win, base, size, ierror))
         })
     };
@@ -10937,7 +10942,7 @@ unsafe fn mpi_win_complete_body(
         return unsafe { twin(win, ierror) };
     }
     unsafe {
-        meaning::on_window(Operation::WinComplete, fortran::handle::<Win>(win), || {
+        wrappers::on_window(Operation::WinComplete, fortran::handle::<Win>(win), || {
             fortran::code(ierror, |ierror| twin(win, ierror))
         })
     };
@@ -10973,7 +10978,7 @@ unsafe fn mpi_win_create_body(
         return unsafe { twin(base, size, disp_unit, info, comm, win, ierror) };
     }
     unsafe {
-        meaning::create_window(
+        wrappers::create_window(
             Operation::WinCreate,
             fortran::handle::<Comm>(comm),
             HandlePtr::fortran(win),
@@ -11005,7 +11010,7 @@ unsafe fn mpi_win_create_dynamic_body(
         return unsafe { twin(info, comm, win, ierror) };
     }
     unsafe {
-        meaning::create_window(
+        wrappers::create_window(
             Operation::WinCreateDynamic,
             fortran::handle::<Comm>(comm),
             HandlePtr::fortran(win),
@@ -11032,7 +11037,7 @@ unsafe fn mpi_win_detach_body(
         return unsafe { twin(win, base, ierror) };
     }
     unsafe {
-        meaning::on_window(Operation::WinDetach, fortran::handle::<Win>(win), || {
+        wrappers::on_window(Operation::WinDetach, fortran::handle::<Win>(win), || {
             fortran::code(ierror, |ierror| twin(win, base, ierror))
         })
     };
@@ -11056,7 +11061,7 @@ unsafe fn mpi_win_fence_body(
         return unsafe { twin(assert, win, ierror) };
     }
     unsafe {
-        meaning::on_window(Operation::WinFence, fortran::handle::<Win>(win), || {
+        wrappers::on_window(Operation::WinFence, fortran::handle::<Win>(win), || {
             fortran::code(ierror, |ierror| twin(assert, win, ierror))
         })
     };
@@ -11080,7 +11085,7 @@ unsafe fn mpi_win_flush_body(
         return unsafe { twin(rank, win, ierror) };
     }
     unsafe {
-        meaning::on_window(Operation::WinFlush, fortran::handle::<Win>(win), || {
+        wrappers::on_window(Operation::WinFlush, fortran::handle::<Win>(win), || {
             fortran::code(ierror, |ierror| twin(rank, win, ierror))
         })
     };
@@ -11103,7 +11108,7 @@ unsafe fn mpi_win_flush_all_body(
         return unsafe { twin(win, ierror) };
     }
     unsafe {
-        meaning::on_window(Operation::WinFlushAll, fortran::handle::<Win>(win), || {
+        wrappers::on_window(Operation::WinFlushAll, fortran::handle::<Win>(win), || {
             fortran::code(ierror, |ierror| twin(win, ierror))
         })
     };
@@ -11127,7 +11132,7 @@ unsafe fn mpi_win_flush_local_body(
         return unsafe { twin(rank, win, ierror) };
     }
     unsafe {
-        meaning::on_window(Operation::WinFlushLocal, fortran::handle::<Win>(win), || {
+        wrappers::on_window(Operation::WinFlushLocal, fortran::handle::<Win>(win), || {
             fortran::code(ierror, |ierror| twin(rank, win, ierror))
         })
     };
@@ -11154,7 +11159,7 @@ unsafe fn mpi_win_flush_local_all_body(
         return unsafe { twin(win, ierror) };
     }
     unsafe {
-        meaning::on_window(Operation::WinFlushLocalAll, fortran::handle::<Win>(win), || {
+        wrappers::on_window(Operation::WinFlushLocalAll, fortran::handle::<Win>(win), || {
             fortran::code(ierror, |ierror| twin(win, ierror))
         })
     };
@@ -11177,7 +11182,7 @@ unsafe fn mpi_win_free_body(
         return unsafe { twin(win, ierror) };
     }
     unsafe {
-        meaning::free_window(Operation::WinFree, HandlePtr::fortran(win), || {
+        wrappers::free_window(Operation::WinFree, HandlePtr::fortran(win), || {
             fortran::code(ierror, |ierror| twin(win, ierror))
         })
     };
@@ -11203,7 +11208,7 @@ unsafe fn mpi_win_lock_body(
         return unsafe { twin(lock_type, rank, assert, win, ierror) };
     }
     unsafe {
-        meaning::on_window(Operation::WinLock, fortran::handle::<Win>(win), || {
+        wrappers::on_window(Operation::WinLock, fortran::handle::<Win>(win), || {
             fortran::code(ierror, |ierror| twin(lock_type, rank, assert, win, ierror))
         })
     };
@@ -11227,7 +11232,7 @@ unsafe fn mpi_win_lock_all_body(
         return unsafe { twin(assert, win, ierror) };
     }
     unsafe {
-        meaning::on_window(Operation::WinLockAll, fortran::handle::<Win>(win), || {
+        wrappers::on_window(Operation::WinLockAll, fortran::handle::<Win>(win), || {
             fortran::code(ierror, |ierror| twin(assert, win, ierror))
         })
     };
@@ -11252,7 +11257,7 @@ unsafe fn mpi_win_post_body(
         return unsafe { twin(group, assert, win, ierror) };
     }
     unsafe {
-        meaning::on_window(Operation::WinPost, fortran::handle::<Win>(win), || {
+        wrappers::on_window(Operation::WinPost, fortran::handle::<Win>(win), || {
             fortran::code(ierror, |ierror| twin(group, assert, win, ierror))
         })
     };
@@ -11276,7 +11281,7 @@ unsafe fn mpi_win_set_info_body(
         return unsafe { twin(win, info, ierror) };
     }
     unsafe {
-        meaning::on_window(Operation::WinSetInfo, fortran::handle::<Win>(win), || {
+        wrappers::on_window(Operation::WinSetInfo, fortran::handle::<Win>(win), || {
             fortran::code(ierror, |ierror| twin(win, info, ierror))
         })
     };
@@ -11301,7 +11306,7 @@ unsafe fn mpi_win_start_body(
         return unsafe { twin(group, assert, win, ierror) };
     }
     unsafe {
-        meaning::on_window(Operation::WinStart, fortran::handle::<Win>(win), || {
+        wrappers::on_window(Operation::WinStart, fortran::handle::<Win>(win), || {
             fortran::code(ierror, |ierror| twin(group, assert, win, ierror))
         })
     };
@@ -11324,7 +11329,7 @@ unsafe fn mpi_win_sync_body(
         return unsafe { twin(win, ierror) };
     }
     unsafe {
-        meaning::on_window(Operation::WinSync, fortran::handle::<Win>(win), || {
+        wrappers::on_window(Operation::WinSync, fortran::handle::<Win>(win), || {
             fortran::code(ierror, |ierror| twin(win, ierror))
         })
     };
@@ -11348,7 +11353,7 @@ unsafe fn mpi_win_test_body(
         return unsafe { twin(win, flag, ierror) };
     }
     unsafe {
-        meaning::on_window(Operation::WinTest, fortran::handle::<Win>(win), || {
+        wrappers::on_window(Operation::WinTest, fortran::handle::<Win>(win), || {
             fortran::code(ierror, |ierror| twin(win, flag, ierror))
         })
     };
@@ -11372,7 +11377,7 @@ unsafe fn mpi_win_unlock_body(
         return unsafe { twin(rank, win, ierror) };
     }
     unsafe {
-        meaning::on_window(Operation::WinUnlock, fortran::handle::<Win>(win), || {
+        wrappers::on_window(Operation::WinUnlock, fortran::handle::<Win>(win), || {
             fortran::code(ierror, |ierror| twin(rank, win, ierror))
         })
     };
@@ -11395,7 +11400,7 @@ unsafe fn mpi_win_unlock_all_body(
         return unsafe { twin(win, ierror) };
     }
     unsafe {
-        meaning::on_window(Operation::WinUnlockAll, fortran::handle::<Win>(win), || {
+        wrappers::on_window(Operation::WinUnlockAll, fortran::handle::<Win>(win), || {
             fortran::code(ierror, |ierror| twin(win, ierror))
         })
     };
@@ -11418,7 +11423,7 @@ unsafe fn mpi_win_wait_body(
         return unsafe { twin(win, ierror) };
     }
     unsafe {
-        meaning::on_window(Operation::WinWait, fortran::handle::<Win>(win), || {
+        wrappers::on_window(Operation::WinWait, fortran::handle::<Win>(win), || {
             fortran::code(ierror, |ierror| twin(win, ierror))
         })
     };

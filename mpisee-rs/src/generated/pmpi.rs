@@ -4,11 +4,11 @@
 
 #![allow(non_upper_case_globals, missing_docs, dead_code, unused_imports, clippy::type_complexity)]
 
-use crate::abi::{
+use crate::mpi::abi::{
     Aint, Comm, Count, Datatype, Errhandler, File, Group, Info, Message, Offset, Op, Raw, Request, Session,
     Status, Win,
 };
-use crate::symbol::Symbol;
+use crate::mpi::symbol::Symbol;
 use std::ffi::{c_char, c_double, c_int, c_void};
 
 pub static MPIX_Allgather_init: Symbol<

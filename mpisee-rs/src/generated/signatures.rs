@@ -4,7 +4,7 @@
 
 #![allow(unused_imports, clippy::undocumented_unsafe_blocks, clippy::missing_transmute_annotations)]
 
-use crate::abi::{
+use crate::mpi::abi::{
     Aint, Comm, Count, Datatype, Errhandler, File, Group, Info, Message, Offset, Op, Request, Session,
     Status, Win,
 };

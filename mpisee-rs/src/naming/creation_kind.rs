@@ -1,7 +1,7 @@
 //! Kinds of creation: what the name and the row of a communicator tell of the call that made it.
 
-use crate::communicator::Communicator;
-use crate::topology::Kind;
+use crate::mpi::topology::Kind;
+use crate::state::communicator::Communicator;
 use mpisee_profile::Operation;
 
 /// A kind of creation.

@@ -1,12 +1,12 @@
 //! `MPI_Comm_idup`, which is numbered when it starts, and enters its communicator when its request completes.
 
 use super::{CreationKind, Naming, Number, describe};
-use crate::abi::Comm;
-use crate::argument::HandlePtr;
-use crate::communicator::Communicator;
+use crate::mpi::abi::Comm;
+use crate::mpi::argument::HandlePtr;
 use crate::naming::RowChoice;
-use crate::process::Process;
-use crate::record::Recorder;
+use crate::recording::Recorder;
+use crate::state::communicator::Communicator;
+use crate::state::process::Process;
 use mpisee_profile::Operation;
 use std::sync::{Mutex, PoisonError};
 
@@ -24,7 +24,7 @@ struct Duplication {
 // SAFETY: handles are names, and `place` is used by the thread that completes the request.
 unsafe impl Send for Duplication {}
 
-/// Those on their way, by the number in [`crate::request::Kind::Duplication`].
+/// Those on their way, by the number in [`crate::state::request::Kind::Duplication`].
 static DUPLICATIONS: Mutex<Vec<Option<Duplication>>> = Mutex::new(Vec::new());
 
 /// Keeps an `MPI_Comm_idup` of `parent` that was started; returns its number among those on their way.

@@ -4,9 +4,9 @@
 //! translates the rank of a peer when a thread first sees it. From then on the world rank is in the slot.
 
 use super::{free_group, group_of, is_inter, world_rank_in};
-use crate::abi::{Comm, Group};
-use crate::meaning;
-use crate::process::{Process, REQUESTS};
+use crate::mpi::abi::{Comm, Group};
+use crate::state::process::{Process, REQUESTS};
+use crate::wrappers;
 use mpisee_profile::segment::log::OUTSIDE;
 use rustc_hash::FxHashMap;
 use std::collections::hash_map::Entry;
@@ -82,7 +82,7 @@ impl Elided {
     }
 
     fn let_go(&mut self) -> Vec<Arc<Peers>> {
-        let is_open = || !REQUESTS.is_empty() || meaning::may_bring_peers();
+        let is_open = || !REQUESTS.is_empty() || wrappers::may_bring_peers();
         if self.held.values().all(|held| held.alive > 0) || is_open() {
             return Vec::new();
         }

@@ -7,8 +7,8 @@
 //! looked up in the whole world. That is O(p) for lists that are contiguous, strided or dense with gaps, and O(p) for
 //! each run of other lists, of which there may be a limited number.
 
-use crate::abi::{Group, Raw, constant};
 use crate::generated::pmpi;
+use crate::mpi::abi::{Group, Raw, constant};
 use mpisee_profile::segment::log::{OUTSIDE, Runs};
 use std::ffi::c_int;
 use std::mem::MaybeUninit;

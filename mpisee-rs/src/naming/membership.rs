@@ -2,9 +2,9 @@
 
 use super::members::{self, Listed};
 use super::{free_group, group_of, size_of_group, translate};
-use crate::abi::{Comm, Group};
-use crate::communicator::Communicator;
-use crate::process::{self, Process};
+use crate::mpi::abi::{Comm, Group};
+use crate::state::communicator::Communicator;
+use crate::state::process::{self, Process};
 use mpisee_profile::segment::log::{Created, NONE, OUTSIDE, Runs};
 use mpisee_profile::segment::tables::Hash;
 

@@ -4,26 +4,9 @@
 
 #![cfg(test)]
 
-#[path = "../../../mpisee-rs/src/slot.rs"]
-mod slot;
-#[allow(dead_code)] // The tests use a part of it.
-#[path = "../../../mpisee-rs/src/table.rs"]
-mod table;
-
 mod slots;
+mod storage;
 mod tables;
-
-/// In place of `mpisee-rs/src/sync.rs`.
-mod sync {
-    pub use loom::cell::UnsafeCell;
-    pub use loom::hint::spin_loop;
-    pub use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
-
-    pub fn own_value(value: &AtomicU64) -> u64 {
-        // SAFETY: the caller alone writes it, or loom finds out.
-        unsafe { value.unsync_load() }
-    }
-}
 
 /// Runs `test` in all orders with at most `switches` switches from a thread that could go on.
 fn try_all(switches: usize, test: impl Fn() + Send + Sync + 'static) {

@@ -1,7 +1,7 @@
 //! A slot that one process writes while another reads it.
 
-use crate::slot::{add, update};
-use crate::sync::{AtomicU64, Ordering};
+use crate::storage::slot::{add, update};
+use crate::storage::sync::{AtomicU64, Ordering};
 use crate::try_all;
 use loom::sync::Arc;
 use loom::thread;

@@ -1,7 +1,7 @@
 //! The table of handles.
 
-use crate::sync::{AtomicBool, Ordering};
-use crate::table::Table;
+use crate::storage::sync::{AtomicBool, Ordering};
+use crate::storage::table::Table;
 use crate::try_all;
 use loom::sync::Arc;
 use loom::thread;

@@ -1,4 +1,4 @@
-//! The exported `MPI_*` symbols: thin shims, each one call into `meaning` or `by_hand`.
+//! The exported `MPI_*` symbols: thin shims, each one call into `wrappers`.
 
 use super::{banner, camel_case, pmpi::variant_name, types};
 use crate::spec::{Expr, Function, Meaning, ONE, Param};
@@ -30,11 +30,11 @@ const PREAMBLE: &str = r#"
 #![allow(clippy::undocumented_unsafe_blocks)]
 
 use super::pmpi;
-use crate::abi::{Comm, Count, Aint, Datatype, Errhandler, File, Group, Info, Message, Offset, Op, Raw,
+use crate::mpi::abi::{Comm, Count, Aint, Datatype, Errhandler, File, Group, Info, Message, Offset, Op, Raw,
 Request, Session, Status, Win};
-use crate::argument::{Indices, HandlePtr, Text};
-use crate::meaning::volume::{self, Block, Blocks, TypedBlocks};
-use crate::{by_hand, meaning};
+use crate::mpi::argument::{Indices, HandlePtr, Text};
+use crate::recording::volume::{self, Block, Blocks, TypedBlocks};
+use crate::wrappers;
 use mpisee_profile::Operation;
 use std::ffi::{c_char, c_int, c_void};
 
@@ -85,10 +85,10 @@ pub fn meaning_call(
     let args = meaning.args();
     let operation = || vec![format!("Operation::{}", camel_case(function.short_name()))];
     let (what, mut all) = match meaning {
-        Meaning::Verb { verb, .. } => (format!("meaning::{verb}"), operation()),
-        Meaning::ByHand { shared: Some(body), .. } => (format!("by_hand::{body}"), operation()),
+        Meaning::Verb { verb, .. } => (format!("wrappers::{verb}"), operation()),
+        Meaning::ByHand { shared: Some(body), .. } => (format!("wrappers::{body}"), operation()),
         Meaning::ByHand { shared: None, .. } => {
-            (format!("by_hand::{}", function.short_name().to_lowercase()), Vec::new())
+            (format!("wrappers::{}", function.short_name().to_lowercase()), Vec::new())
         }
     };
     all.extend(args.iter().map(|arg| argument(function, arg, language)));

@@ -92,12 +92,12 @@ const PREAMBLE: &str = r#"
 // the function that it called.
 #![allow(clippy::undocumented_unsafe_blocks)]
 
-use crate::abi::{Comm, Count, Datatype, File, Message, Op, Request, Session, Win};
-use crate::argument::{Indices, HandlePtr, Text};
-use crate::fortran::{self, Fint};
-use crate::meaning::volume::{self, Block, Blocks, TypedBlocks};
-use crate::symbol::Symbol;
-use crate::{by_hand, meaning};
+use crate::mpi::abi::{Comm, Count, Datatype, File, Message, Op, Request, Session, Win};
+use crate::mpi::argument::{Indices, HandlePtr, Text};
+use crate::mpi::fortran::{self, Fint};
+use crate::recording::volume::{self, Block, Blocks, TypedBlocks};
+use crate::mpi::symbol::Symbol;
+use crate::wrappers;
 use mpisee_profile::Operation;
 use std::ffi::{c_char, c_int, c_void};
 
@@ -164,7 +164,7 @@ fn body(function: &Function, meaning: &Meaning, names: &str) -> String {
         if returns_code {
             format!("fortran::code(ierror, |ierror| twin({names}))")
         } else {
-            format!("{{ twin({names}); crate::abi::constant::SUCCESS }}")
+            format!("{{ twin({names}); crate::mpi::abi::constant::SUCCESS }}")
         }
     };
     let recorded = meaning_call(function, meaning, Language::Fortran, |closure| {

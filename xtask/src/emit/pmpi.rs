@@ -8,9 +8,11 @@ use std::fmt::Write;
 pub fn emit(functions: &[Function]) -> Result<String> {
     let mut out = banner("Every function of MPI under its `PMPI_` name, looked up when first used.");
     out.push_str("#![allow(non_upper_case_globals, missing_docs, dead_code, unused_imports, clippy::type_complexity)]\n\n");
-    out.push_str("use crate::abi::{Aint, Comm, Count, Datatype, Errhandler, File, Group, Info, Message,\n");
+    out.push_str(
+        "use crate::mpi::abi::{Aint, Comm, Count, Datatype, Errhandler, File, Group, Info, Message,\n",
+    );
     out.push_str("Offset, Op, Raw, Request, Session, Status, Win};\n");
-    out.push_str("use crate::symbol::Symbol;\nuse std::ffi::{c_char, c_double, c_int, c_void};\n\n");
+    out.push_str("use crate::mpi::symbol::Symbol;\nuse std::ffi::{c_char, c_double, c_int, c_void};\n\n");
     // The tool information interface is another API of its own, which a profiler leaves alone.
     for function in functions.iter().filter(|function| !function.name.starts_with("MPI_T_")) {
         for large in [false, true] {

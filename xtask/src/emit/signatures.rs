@@ -11,7 +11,7 @@ pub fn emit(functions: &[Function]) -> Result<String> {
          flavour. Nothing of this is in the library: it compiles or it does not.",
     );
     out.push_str(
-        "#![allow(unused_imports, clippy::undocumented_unsafe_blocks, clippy::missing_transmute_annotations)]\n\nuse crate::abi::{Aint, Comm, Count, Datatype, Errhandler, File, Group, Info,\n",
+        "#![allow(unused_imports, clippy::undocumented_unsafe_blocks, clippy::missing_transmute_annotations)]\n\nuse crate::mpi::abi::{Aint, Comm, Count, Datatype, Errhandler, File, Group, Info,\n",
     );
     out.push_str(
         "Message, Offset, Op, Request, Session, Status, Win};\nuse std::ffi::{c_char, c_int, c_void};\n\n",

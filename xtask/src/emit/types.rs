@@ -1,6 +1,6 @@
 //! The standard's kinds of parameters as Rust types.
 //!
-//! Handles are `Raw<…>`: as wide as a register, whatever the MPI, see `mpisee-rs/src/abi/mod.rs`.
+//! Handles are `Raw<…>`: as wide as a register, whatever the MPI, see `mpisee-rs/src/mpi/abi/mod.rs`.
 
 use crate::spec::{Direction, Function, Param};
 use anyhow::{Result, bail};

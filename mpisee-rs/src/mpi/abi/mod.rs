@@ -1,0 +1,130 @@
+//! The application binary interface of the MPI that this flavour is built for: the one place where types
+//! and constants of an MPI library appear.
+//!
+//! There are three families of interfaces. Types and constants of Open MPI's and MPICH's come from the `mpi.h` of
+//! the flavour, by `mpi-sys`; those of the MPI standard's own interface are fixed. Predefined handles are
+//! looked up at run time: in Open MPI they are addresses of the library's data, which may be mapped later
+//! or privately.
+
+use crate::mpi::symbol::Symbol;
+use std::ffi::c_int;
+use std::marker::PhantomData;
+
+#[cfg_attr(mpi_family = "openmpi", path = "openmpi.rs")]
+#[cfg_attr(mpi_family = "mpich", path = "mpich.rs")]
+#[cfg_attr(mpi_family = "standard", path = "standard.rs")]
+mod family;
+#[cfg_attr(mpi_family = "standard", path = "standard_header.rs")]
+mod header;
+
+pub use family::{
+    COMBINER_NAMED, FORTRAN_IN_PLACE, FORTRAN_STATUS_IGNORE, IN_PLACE, STATUS_IGNORE, is_aliased_request,
+    is_fault_tolerant, learn_aliased_request, received_bytes, resolve,
+};
+pub use header::*;
+
+/// A handle that can be had from the integer that it is in Fortran.
+pub trait FromFortran: Copy {
+    /// The handle of C.
+    fn from_fortran(handle: c_int) -> Self;
+}
+
+/// Whether the MPI that runs, which calls itself `version`, has the binary interface of this flavour.
+///
+/// One library says the same of itself with the standard's interface and with its own, so the
+/// interface is asked for.
+pub fn library_is_of_family(version: &str) -> bool {
+    let is_standard = version_of_standard_interface() == 1;
+    is_standard == cfg!(mpi_family = "standard") && family::is_named_in(version)
+}
+
+/// The major version of the standard's binary interface that the running MPI has; negative if it has another.
+fn version_of_standard_interface() -> c_int {
+    static GET_VERSION: Symbol<unsafe extern "C-unwind" fn(*mut c_int, *mut c_int) -> c_int> =
+        Symbol::new(c"PMPI_Abi_get_version");
+    let (mut major, mut minor) = (-1, -1);
+    // SAFETY: both numbers are written, or left alone where there is no such function.
+    unsafe { GET_VERSION.get()(&raw mut major, &raw mut minor) };
+    major
+}
+
+/// Predefined handles of the MPI that runs.
+#[derive(Clone, Copy)]
+pub struct Predefined {
+    /// `MPI_COMM_WORLD`.
+    pub world: Comm,
+    /// `MPI_COMM_SELF`.
+    pub itself: Comm,
+    /// `MPI_COMM_NULL`.
+    pub comm_null: Comm,
+    /// `MPI_REQUEST_NULL`.
+    pub request_null: Request,
+    /// `MPI_FILE_NULL`.
+    pub file_null: File,
+    /// `MPI_BYTE`.
+    pub byte: Datatype,
+    /// `MPI_INT`.
+    pub int: Datatype,
+    /// `MPI_MAX`.
+    pub max: Op,
+    /// `MPI_NO_OP`.
+    pub no_op: Op,
+    /// `MPI_ERRORS_RETURN`.
+    pub errors_return: Errhandler,
+}
+
+// SAFETY: handles are names of objects of the MPI library; they are never dereferenced here.
+unsafe impl Send for Predefined {}
+// SAFETY: as above.
+unsafe impl Sync for Predefined {}
+
+/// The bits of a handle, for use as a key.
+#[inline]
+pub fn bits<T: Copy>(handle: T) -> u64 {
+    const { assert!(size_of::<T>() == 4 || size_of::<T>() == 8) };
+    if size_of::<T>() == 4 {
+        // SAFETY: `T` has 4 bytes, all of them initialised: it is an integer or a wrapper of one.
+        u64::from(unsafe { std::mem::transmute_copy::<T, u32>(&handle) })
+    } else {
+        // SAFETY: `T` has 8 bytes, all of them initialised: it is a pointer or a wrapper of one.
+        unsafe { std::mem::transmute_copy::<T, u64>(&handle) }
+    }
+}
+
+/// The handle with these bits.
+pub fn from_bits<T: Copy>(bits: u64) -> T {
+    const { assert!(size_of::<T>() == 4 || size_of::<T>() == 8) };
+    if size_of::<T>() == 4 {
+        // SAFETY: `T` has 4 bytes and is a wrapper of an integer, for which every value is valid.
+        unsafe { std::mem::transmute_copy::<u32, T>(&(bits as u32)) }
+    } else {
+        // SAFETY: `T` has 8 bytes and is a raw pointer or a wrapper of one: every value is valid.
+        unsafe { std::mem::transmute_copy::<u64, T>(&bits) }
+    }
+}
+
+/// A handle as it travels as an argument: a whole register, whatever the MPI at hand makes of it.
+///
+/// MPICH's handles are 4 bytes, Open MPI's are 8. A library that turns out to be preloaded into a program
+/// of the other MPI still hands on what it was given, bit by bit, when arguments are passed like this. It
+/// holds on every 64-bit Linux ABI: an `int` argument has a register, or 8 bytes on the stack, to itself.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub struct Raw<T> {
+    register: usize,
+    handle: PhantomData<T>,
+}
+
+impl<T: Copy> Raw<T> {
+    /// The handle to pass.
+    #[inline]
+    pub fn new(handle: T) -> Self {
+        Raw { register: bits(handle) as usize, handle: PhantomData }
+    }
+
+    /// The handle that was passed.
+    #[inline]
+    pub fn get(self) -> T {
+        from_bits(self.register as u64)
+    }
+}

@@ -1,0 +1,141 @@
+//! Open MPI: handles are pointers to the library's objects.
+
+use super::{
+    Comm, Datatype, File, FromFortran, Message, Op, Predefined, Request, Session, Status, Win, from_bits,
+};
+use crate::generated::pmpi;
+use crate::mpi::symbol;
+use std::ffi::{CStr, c_int, c_void};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// `MPI_IN_PLACE`.
+pub const IN_PLACE: *const c_void = std::ptr::without_provenance(1);
+/// `MPI_STATUS_IGNORE` and `MPI_STATUSES_IGNORE`.
+pub const STATUS_IGNORE: *mut Status = std::ptr::null_mut();
+/// The objects whose addresses are `MPI_IN_PLACE` in Fortran, in the spelling of each compiler.
+pub const FORTRAN_IN_PLACE: &[&CStr] =
+    &[c"mpi_fortran_in_place_", c"mpi_fortran_in_place", c"mpi_fortran_in_place__", c"MPI_FORTRAN_IN_PLACE"];
+/// The same for `MPI_STATUS_IGNORE` and `MPI_STATUSES_IGNORE`.
+pub const FORTRAN_STATUS_IGNORE: &[&CStr] = &[
+    c"mpi_fortran_status_ignore_",
+    c"mpi_fortran_statuses_ignore_",
+    c"mpi_fortran_status_ignore",
+    c"mpi_fortran_statuses_ignore",
+    c"mpi_fortran_status_ignore__",
+    c"mpi_fortran_statuses_ignore__",
+    c"MPI_FORTRAN_STATUS_IGNORE",
+    c"MPI_FORTRAN_STATUSES_IGNORE",
+];
+/// `MPI_COMBINER_NAMED`.
+pub const COMBINER_NAMED: c_int = 0;
+
+/// The requests that stand for whatever was complete when it was started; 0 is none. `ompi_request_empty` is known from the
+/// start. Others are learnt, since nobody exports their names: pml/ucx has one for sends, Open MPI 5 may have another.
+static SHARED_REQUESTS: [AtomicU64; 4] = [const { AtomicU64::new(0) }; 4];
+/// The lowest of them, and how far above it the highest is.
+static LOWEST: AtomicU64 = AtomicU64::new(u64::MAX);
+static SPAN: AtomicU64 = AtomicU64::new(0);
+
+/// Whether the text of `MPI_Get_library_version` is that of a library with this binary interface.
+pub fn is_named_in(version: &str) -> bool {
+    version.contains("Open MPI")
+}
+
+/// Looks the predefined handles up.
+pub fn resolve(_has_world: bool) -> Option<Predefined> {
+    fn address<T: Copy>(name: &CStr) -> Option<T> {
+        // The program's own copy of the object, if it was linked with one, is the one that counts.
+        Some(from_bits(symbol::data(name)? as u64))
+    }
+    if let Some(empty) = address::<u64>(c"ompi_request_empty") {
+        learn(empty);
+    }
+    Some(Predefined {
+        world: address::<Comm>(c"ompi_mpi_comm_world")?,
+        itself: address::<Comm>(c"ompi_mpi_comm_self")?,
+        comm_null: address::<Comm>(c"ompi_mpi_comm_null")?,
+        request_null: address::<Request>(c"ompi_request_null")?,
+        file_null: address::<File>(c"ompi_mpi_file_null")?,
+        byte: address::<Datatype>(c"ompi_mpi_byte")?,
+        int: address::<Datatype>(c"ompi_mpi_int")?,
+        max: address(c"ompi_mpi_op_max")?,
+        no_op: address(c"ompi_mpi_op_no_op")?,
+        errors_return: address(c"ompi_mpi_errors_return")?,
+    })
+}
+
+/// In Fortran a handle is the index of a table.
+macro_rules! from_fortran {
+    ($($handle:ty, $convert:ident;)*) => {$(
+        impl FromFortran for $handle {
+            #[inline]
+            fn from_fortran(handle: c_int) -> Self {
+                // SAFETY: the function takes every integer; one that is no handle's gives an invalid handle.
+                unsafe { pmpi::$convert.get()(handle) }.get()
+            }
+        }
+    )*};
+}
+
+from_fortran! {
+    Comm, MPI_Comm_f2c;
+    Datatype, MPI_Type_f2c;
+    File, MPI_File_f2c;
+    Message, MPI_Message_f2c;
+    Op, MPI_Op_f2c;
+    Request, MPI_Request_f2c;
+    Session, MPI_Session_f2c;
+    Win, MPI_Win_f2c;
+}
+
+/// Whether other requests may have the same handle at the same time.
+///
+/// PERF: as a rule no other request lies between the objects of libraries, so that one comparison tells.
+#[inline]
+pub fn is_aliased_request(request: Request) -> bool {
+    let key = super::bits(request);
+    key.wrapping_sub(LOWEST.load(Ordering::Relaxed)) <= SPAN.load(Ordering::Relaxed) && is_learnt(key)
+}
+
+#[cold]
+#[inline(never)]
+fn is_learnt(key: u64) -> bool {
+    SHARED_REQUESTS.iter().any(|known| known.load(Ordering::Relaxed) == key)
+}
+
+/// Two open requests have this handle: from now on it is one of several requests, if it is not the address of an object
+/// that was made for one of them. Those are allocated; an object in a library's own data is there once for all.
+pub fn learn_aliased_request(key: u64) -> bool {
+    symbol::is_static(std::ptr::without_provenance(key as usize)) && learn(key)
+}
+
+/// Keeps the handle; false if there is no room for it.
+fn learn(key: u64) -> bool {
+    let is_place = |place: &AtomicU64| {
+        let there = place.compare_exchange(0, key, Ordering::Relaxed, Ordering::Relaxed);
+        there.is_ok() || there == Err(key)
+    };
+    let found = SHARED_REQUESTS.iter().any(is_place);
+    let known = || SHARED_REQUESTS.iter().map(|known| known.load(Ordering::Relaxed)).filter(|&key| key != 0);
+    let (lowest, highest) = (known().min().unwrap_or(u64::MAX), known().max().unwrap_or(0));
+    // In this order no handle that was known is unknown for a moment.
+    SPAN.store(highest.saturating_sub(lowest), Ordering::Release);
+    LOWEST.store(lowest, Ordering::Release);
+    found
+}
+
+/// The bytes that arrived, from the status of a completed receive, or that a completed access to a file
+/// transferred.
+#[inline]
+pub fn received_bytes(status: &Status) -> u64 {
+    status._ucount as u64
+}
+
+/// Whether the run goes on when a process ends early (`mpirun --with-ft ulfm`, from Open MPI 5 on).
+pub fn is_fault_tolerant() -> bool {
+    match symbol::data(c"ompi_ftmpi_enabled") {
+        // SAFETY: the object is a `bool` of C.
+        Some(enabled) => unsafe { *enabled.cast::<u8>() != 0 },
+        None => false,
+    }
+}

@@ -1,0 +1,174 @@
+//! Arguments of the application as both languages pass them: the meanings read them through these, and do
+//! not ask which language it was.
+
+// An MPI may come without Fortran.
+#![allow(dead_code)]
+
+use crate::mpi::abi::FromFortran;
+use crate::mpi::fortran::Fint;
+use std::ffi::{CStr, c_char, c_int};
+use std::marker::PhantomData;
+
+/// Where the application keeps a handle, or an array of them: in Fortran a handle is an integer, that need
+/// not be the one of C.
+pub struct HandlePtr<H> {
+    address: *const u8,
+    is_fortran: bool,
+    handle: PhantomData<H>,
+}
+
+impl<H> Clone for HandlePtr<H> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<H> Copy for HandlePtr<H> {}
+
+impl<H: FromFortran> HandlePtr<H> {
+    /// A handle of C.
+    #[inline]
+    pub fn c(place: *const H) -> Self {
+        HandlePtr { address: place.cast(), is_fortran: false, handle: PhantomData }
+    }
+
+    /// A handle of Fortran.
+    #[inline]
+    pub fn fortran(place: *const Fint) -> Self {
+        HandlePtr { address: place.cast(), is_fortran: true, handle: PhantomData }
+    }
+
+    /// The handle that is there now.
+    ///
+    /// # Safety
+    /// There is one.
+    #[inline]
+    pub unsafe fn handle(self) -> H {
+        // SAFETY: the caller's promise; the constructors had the pointer from its type.
+        unsafe {
+            if self.is_fortran {
+                H::from_fortran(self.address.cast::<Fint>().read())
+            } else {
+                self.address.cast::<H>().read()
+            }
+        }
+    }
+
+    /// The place of an array's element.
+    #[inline]
+    pub fn at(self, index: usize) -> Self {
+        let width = if self.is_fortran { size_of::<Fint>() } else { size_of::<H>() };
+        HandlePtr { address: self.address.wrapping_add(index * width), ..self }
+    }
+
+    /// What tells it from other places.
+    #[inline]
+    pub fn address(self) -> usize {
+        self.address.addr()
+    }
+
+    /// Whether the application passed no place at all, which MPI reports as an error.
+    #[inline]
+    pub fn is_null(self) -> bool {
+        self.address.is_null()
+    }
+}
+
+/// Indices into an array, as a call stores them: they begin with 0 in C, as a rule with 1 in Fortran.
+#[derive(Clone, Copy)]
+pub struct Indices {
+    address: *const c_int,
+    first: c_int,
+}
+
+impl Indices {
+    /// Of C.
+    #[inline]
+    pub fn c(address: *const c_int) -> Self {
+        Indices { address, first: 0 }
+    }
+
+    /// Of Fortran.
+    #[inline]
+    pub fn fortran(address: *const Fint) -> Self {
+        Indices { address, first: crate::mpi::fortran::first_index() }
+    }
+
+    /// The index at `at`, counted from 0; `None` for `MPI_UNDEFINED`.
+    ///
+    /// # Safety
+    /// The call stored one there.
+    #[inline]
+    pub unsafe fn index(self, at: usize) -> Option<usize> {
+        // SAFETY: the caller's promise.
+        let index = unsafe { *self.address.add(at) };
+        usize::try_from(index.checked_sub(self.first)?).ok()
+    }
+}
+
+/// A text: up to a zero in C, with its length and filled up with blanks in Fortran.
+#[derive(Clone, Copy)]
+pub struct Text {
+    address: *const c_char,
+    length: Option<usize>,
+}
+
+impl Text {
+    /// Of C.
+    #[inline]
+    pub fn c(address: *const c_char) -> Self {
+        Text { address, length: None }
+    }
+
+    /// Of Fortran.
+    #[inline]
+    pub fn fortran(address: *const c_char, length: usize) -> Self {
+        Text { address, length: Some(length) }
+    }
+
+    /// The text itself.
+    ///
+    /// # Safety
+    /// It is a text of its language.
+    pub unsafe fn read(self) -> String {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self.length {
+                None => CStr::from_ptr(self.address).to_string_lossy().into_owned(),
+                Some(length) => {
+                    let bytes = std::slice::from_raw_parts(self.address.cast::<u8>(), length);
+                    // MPI takes blanks away on both sides (MPI 4.1, 7.8).
+                    String::from_utf8_lossy(bytes).trim_matches(' ').to_owned()
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_of_both_languages_are_the_same() {
+        let blanks = b"a name   ";
+        // SAFETY: both are texts of their language.
+        let both = unsafe {
+            [Text::c(c"a name".as_ptr()).read(), Text::fortran(blanks.as_ptr().cast(), blanks.len()).read()]
+        };
+        assert_eq!(both, ["a name", "a name"]);
+    }
+
+    #[test]
+    fn indices_of_both_languages_count_from_zero() {
+        // SAFETY: the indices are there.
+        unsafe {
+            assert_eq!(Indices::c(&4).index(0), Some(4));
+            let first = crate::mpi::fortran::first_index();
+            assert_eq!(Indices::fortran(&(4 + first)).index(0), Some(4));
+            let undefined = crate::mpi::abi::constant::UNDEFINED;
+            assert_eq!(Indices::c(&undefined).index(0), None);
+            assert_eq!(Indices::fortran(&undefined).index(0), None);
+        }
+    }
+}

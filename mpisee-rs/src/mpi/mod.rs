@@ -1,0 +1,9 @@
+//! The door to the program's MPI: its types and constants, its functions, and how C and Fortran pass arguments.
+
+pub mod abi;
+pub mod argument;
+pub mod compatibility;
+pub mod datatype;
+pub mod fortran;
+pub mod symbol;
+pub mod topology;

@@ -1,0 +1,422 @@
+//! Recording: from a call and its meaning to slots.
+
+pub mod overhead;
+pub mod volume;
+
+use crate::mpi::abi::{Comm, Raw, Request, STATUS_IGNORE, Status, constant};
+use crate::mpi::argument::HandlePtr;
+use crate::naming::{self, CreationKind, Number};
+use crate::state::communicator::{Communicator, Known, UNLOGGED};
+use crate::state::process::{self, COMMUNICATORS, Process, REQUESTS};
+use crate::state::request::RequestState;
+use crate::state::thread::{Borrowed, Inside, Thread};
+use crate::storage::clock;
+use crate::storage::counters::{add, update};
+use mpisee_profile::Operation;
+use mpisee_profile::rows::Memory;
+use mpisee_profile::segment::key::size_class;
+use mpisee_profile::segment::layout::{call, peer};
+use mpisee_profile::segment::now::{self, UNKNOWN};
+use mpisee_profile::segment::{CallKey, Key, NotSeen, PeerKey};
+use std::ffi::c_int;
+use std::mem::{self, MaybeUninit};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A call of the application while it is recorded.
+pub struct Call {
+    inside: Inside,
+    process: &'static Process,
+}
+
+impl Call {
+    /// The call, if calls are counted and it is not one that MPI makes for itself.
+    #[inline]
+    pub fn if_recording() -> Option<Call> {
+        if process::is_recording() { Call::new() } else { None }
+    }
+
+    /// The call, also while recording is switched off: for what must be kept track of.
+    #[inline]
+    pub fn if_tracking() -> Option<Call> {
+        if process::is_tracking() { Call::new() } else { None }
+    }
+
+    /// A call that completes requests: also while recording is switched off, if any are open that were
+    /// started before.
+    #[inline]
+    pub fn if_completing() -> Option<Call> {
+        if process::is_recording() || process::is_tracking() && !REQUESTS.is_empty() {
+            Call::new()
+        } else {
+            None
+        }
+    }
+
+    #[inline]
+    fn new() -> Option<Call> {
+        let process = process::process()?;
+        Some(Call { inside: Inside::enter(process)?, process })
+    }
+
+    /// The communicator with this handle; one that nobody knows is counted as not seen.
+    #[inline]
+    pub fn communicator(&self, comm: Raw<Comm>) -> Option<Known> {
+        let found = self.find(comm.get());
+        if found.is_none() {
+            process::not_seen(NotSeen::UnknownCommunicator);
+        }
+        found
+    }
+
+    /// Its number, as [`Call::communicator`].
+    #[inline]
+    pub fn number_of(&self, comm: Raw<Comm>) -> Option<u32> {
+        self.communicator(comm).map(|known| known.id())
+    }
+
+    /// The communicator with this handle, if it is known.
+    #[inline]
+    pub fn find(&self, comm: Comm) -> Option<Known> {
+        COMMUNICATORS.known(comm).filter(Known::is_logged)
+    }
+
+    /// The ordinal of a creating call on its parent.
+    pub fn number(&self, parent: Option<&Communicator>, kind: CreationKind) -> Number {
+        let mut number = Number::default();
+        self.record(|recorder| {
+            if let Some(parent) = parent {
+                number = naming::number(recorder.process, parent, kind);
+            }
+        });
+        number
+    }
+
+    /// Makes the call to MPI; returns its result and how long it took, in ticks. Meanwhile the segment says that the
+    /// thread is in `operation` on the communicator with that number.
+    #[inline]
+    pub fn time<R>(&self, operation: Operation, communicator: u32, call: impl FnOnce() -> R) -> (R, u64) {
+        let start = clock::ticks();
+        self.inside.thread.say(now::Call::Counted(operation), communicator, start);
+        let result = returning(call);
+        (result, clock::since(start))
+    }
+
+    /// Makes a call that cannot be recorded. The segment says where the thread is all the same.
+    ///
+    /// PERF: what is out of line gets copies, so that nothing of the ordinary way must lie in memory for it.
+    #[inline(always)]
+    pub fn unseen<R>(&self, operation: Operation, call: impl FnOnce() -> R) -> R {
+        say_unseen(self.inside.thread, operation);
+        call()
+    }
+
+    /// `MPI_REQUEST_NULL`.
+    #[inline]
+    pub fn request_null(&self) -> Request {
+        self.process.predefined.request_null
+    }
+
+    /// The thread's room for arrays.
+    pub fn scratch(&self) -> Borrowed {
+        self.inside.thread.scratch()
+    }
+
+    /// Records. A failure in here is ours alone: it is counted and the application goes on.
+    #[inline]
+    pub fn record(&self, note: impl FnOnce(&Recorder)) {
+        let recorder = Recorder { thread: self.inside.thread, process: self.process };
+        if catch_unwind(AssertUnwindSafe(|| note(&recorder))).is_err() {
+            process::not_seen(NotSeen::InternalError);
+        }
+    }
+}
+
+/// Makes a call. One that an exception of C++ leaves, thrown by an error handler, is in no table.
+#[inline(always)]
+fn returning<R>(call: impl FnOnce() -> R) -> R {
+    struct Thrown;
+    impl Drop for Thrown {
+        #[cold]
+        fn drop(&mut self) {
+            if process::is_recording() {
+                process::not_seen(NotSeen::CallLeft);
+            }
+        }
+    }
+    let thrown = Thrown;
+    let result = call();
+    mem::forget(thrown);
+    result
+}
+
+/// A call as it was made.
+pub struct Made {
+    pub operation: Operation,
+    /// The number of its communicator.
+    pub communicator: u32,
+    pub code: c_int,
+    pub ticks: u64,
+}
+
+impl Made {
+    /// Whether it did what it was asked for.
+    #[inline]
+    pub fn succeeded(&self) -> bool {
+        self.code == constant::SUCCESS
+    }
+
+    /// Counts it, as [`Recorder::count`].
+    #[inline]
+    pub fn count(&self, recorder: &Recorder, message: u64, bytes: u64) -> CallSample {
+        recorder.count(self.communicator, self.operation, message, bytes, self.ticks)
+    }
+
+    /// Counts it with its time alone, while recording is on.
+    #[inline]
+    pub fn count_time(&self, recorder: &Recorder) {
+        recorder.count_time(self.communicator, self.operation, self.ticks);
+    }
+
+    /// Keeps what the call has started, if it succeeded.
+    ///
+    /// # Safety
+    /// A call that succeeded has stored its request there.
+    #[inline(always)]
+    pub unsafe fn keep(&self, request: HandlePtr<Request>, started: impl FnOnce() -> RequestState) {
+        if self.succeeded() {
+            // SAFETY: the caller's promise.
+            unsafe { REQUESTS.add(request, started) };
+        }
+    }
+}
+
+/// Makes the application's call and has it noted: if it is recorded at all, and `find` finds the number of its
+/// communicator.
+#[inline(always)]
+pub fn record_call(
+    call: Option<Call>,
+    operation: Operation,
+    find: impl FnOnce(&Call) -> Option<u32>,
+    make: impl FnOnce() -> c_int,
+    note: impl FnOnce(&Recorder, &Made),
+) -> c_int {
+    let Some(call) = call else { return make() };
+    let Some(communicator) = find(&call) else { return call.unseen(operation, make) };
+    let (code, ticks) = call.time(operation, communicator, make);
+    call.record(|recorder| note(recorder, &Made { operation, communicator, code, ticks }));
+    code
+}
+
+/// The same for a call whose status says what came, also when the application ignores it. What is noted gets the status,
+/// which is filled if the call succeeded.
+///
+/// # Safety
+/// A call that succeeds fills the status that `make` gives it.
+#[inline(always)]
+pub unsafe fn record_call_with_status(
+    operation: Operation,
+    find: impl FnOnce(&Call) -> Option<u32>,
+    status: *mut Status,
+    make: impl FnOnce(*mut Status) -> c_int,
+    note: impl FnOnce(&Recorder, &Made, *const Status),
+) -> c_int {
+    let Some(call) = Call::if_recording() else { return make(status) };
+    let Some(communicator) = find(&call) else { return call.unseen(operation, || make(status)) };
+    let mut own = MaybeUninit::<Status>::uninit();
+    let status = if status == STATUS_IGNORE { own.as_mut_ptr() } else { status };
+    let (code, ticks) = call.time(operation, communicator, || make(status));
+    call.record(|recorder| {
+        let made = Made { operation, communicator, code, ticks };
+        note(recorder, &made, status);
+    });
+    code
+}
+
+#[cold]
+#[inline(never)]
+fn say_unseen(thread: &'static Thread, operation: Operation) {
+    thread.say(now::Call::Counted(operation), UNKNOWN, clock::ticks());
+}
+
+/// The way to the counters.
+pub struct Recorder {
+    pub thread: &'static Thread,
+    pub process: &'static Process,
+}
+
+/// One call as it goes into its slot.
+#[derive(Clone, Copy)]
+pub struct CallSample {
+    /// Where it goes: communicator, region, operation, size class.
+    key: Key,
+    /// What this process contributes.
+    pub bytes: u64,
+    pub ticks: u64,
+}
+
+impl Recorder {
+    /// The region in which the program is.
+    #[inline]
+    pub fn region(&self) -> u32 {
+        self.process.regions.current()
+    }
+
+    /// Counts a call in the current region, on the communicator with that number, with a message of `message`
+    /// bytes of which this process contributes `bytes`; returns it as it was counted.
+    #[inline]
+    pub fn count(
+        &self,
+        communicator: u32,
+        operation: Operation,
+        message: u64,
+        bytes: u64,
+        ticks: u64,
+    ) -> CallSample {
+        let sample = self.sample(communicator, operation, message, bytes, ticks);
+        self.count_call(&sample);
+        sample
+    }
+
+    /// Counts a call with its time alone, while recording is on.
+    pub fn count_time(&self, communicator: u32, operation: Operation, ticks: u64) {
+        if communicator == UNLOGGED {
+            process::not_seen(NotSeen::UnknownCommunicator);
+        } else if process::is_recording() {
+            self.count(communicator, operation, 0, 0, ticks);
+        }
+    }
+
+    /// A call in the current region, as it goes into its slot.
+    #[inline]
+    pub fn sample(
+        &self,
+        communicator: u32,
+        operation: Operation,
+        message: u64,
+        bytes: u64,
+        ticks: u64,
+    ) -> CallSample {
+        CallSample::new(communicator, self.region(), operation, message, bytes, ticks)
+    }
+
+    /// Counts a call.
+    #[inline]
+    pub fn count_call(&self, sample: &CallSample) {
+        self.change(sample.key, |values| {
+            add(&values[call::CALLS], 1);
+            add(&values[call::BYTES], sample.bytes);
+            add(&values[call::TICKS], sample.ticks);
+            let relaxed = Ordering::Relaxed;
+            let shortest = values[call::SHORTEST_PLUS_1].load(relaxed);
+            if sample.ticks < shortest.wrapping_sub(1) {
+                values[call::SHORTEST_PLUS_1].store(sample.ticks + 1, relaxed);
+            }
+            if sample.ticks > values[call::LONGEST].load(relaxed) {
+                values[call::LONGEST].store(sample.ticks, relaxed);
+            }
+        });
+    }
+
+    /// Takes a call back that was counted before its message was known. Its shortest and longest stay.
+    pub fn uncount(&self, sample: &CallSample) {
+        self.change(sample.key, |values| {
+            add(&values[call::CALLS], 1u64.wrapping_neg());
+            add(&values[call::BYTES], sample.bytes.wrapping_neg());
+            add(&values[call::TICKS], sample.ticks.wrapping_neg());
+        });
+    }
+
+    /// Adds bytes to a call that was counted; negative ones take away.
+    pub fn add_bytes(&self, sample: &CallSample, bytes: u64) {
+        self.change(sample.key, |values| add(&values[call::BYTES], bytes));
+    }
+
+    /// Counts a message to `rank`, one in the communicator.
+    #[inline]
+    pub fn sent(&self, communicator: u32, rank: i32, messages: u64, bytes: u64) {
+        let Ok(rank) = u32::try_from(rank) else { return };
+        self.count_sent(PeerKey { communicator, peer: rank }.pack(), messages, bytes);
+    }
+
+    /// The same, by its slot's key.
+    #[inline]
+    pub fn count_sent(&self, key: Key, messages: u64, bytes: u64) {
+        self.change(key, |values| {
+            add(&values[peer::SENT_MESSAGES], messages);
+            add(&values[peer::SENT_BYTES], bytes);
+        });
+    }
+
+    /// Counts a message from `rank`, one in the communicator.
+    #[inline]
+    pub fn received(&self, communicator: u32, rank: i32, bytes: u64) {
+        let Ok(rank) = u32::try_from(rank) else { return };
+        self.change(PeerKey { communicator, peer: rank }.pack(), |values| {
+            add(&values[peer::RECEIVED_MESSAGES], 1);
+            add(&values[peer::RECEIVED_BYTES], bytes);
+        });
+    }
+
+    /// Counts a message to `dest` and one from `source`.
+    #[inline]
+    pub fn exchanged(&self, communicator: u32, dest: i32, sent: u64, source: i32, received: u64) {
+        if dest != source {
+            self.sent(communicator, dest, 1, sent);
+            self.received(communicator, source, received);
+        } else if let Ok(peer) = u32::try_from(dest) {
+            self.change(PeerKey { communicator, peer }.pack(), |values| {
+                add(&values[peer::SENT_MESSAGES], 1);
+                add(&values[peer::SENT_BYTES], sent);
+                add(&values[peer::RECEIVED_MESSAGES], 1);
+                add(&values[peer::RECEIVED_BYTES], received);
+            });
+        }
+    }
+
+    #[inline]
+    fn change(&self, key: Key, change: impl FnOnce(&[AtomicU64; 6])) {
+        let slot = self.thread.counters.slot(&self.process.segment, key);
+        match slot {
+            Some(slot) => update(slot, change),
+            None => process::not_seen(NotSeen::NoRoom),
+        }
+    }
+}
+
+impl CallSample {
+    /// A call on a communicator in a region, both by their numbers.
+    #[inline]
+    pub fn new(
+        communicator: u32,
+        region: u32,
+        operation: Operation,
+        message: u64,
+        bytes: u64,
+        ticks: u64,
+    ) -> Self {
+        let size_class = size_class(message);
+        let (operation, memory) = (operation as u16, Memory::Host);
+        let key = CallKey { communicator, region, operation, size_class, memory }.pack();
+        CallSample { key, bytes, ticks }
+    }
+
+    /// One that only shows what counting costs.
+    pub fn for_calibration(key: Key, bytes: u64, ticks: u64) -> Self {
+        CallSample { key, bytes, ticks }
+    }
+
+    /// The number of its communicator.
+    #[inline]
+    pub fn communicator(&self) -> u32 {
+        self.key.communicator_of_call()
+    }
+
+    /// The same call in the class of a message of `message` bytes, all of which this process contributes;
+    /// `None` if it is in that class.
+    #[inline]
+    pub fn reclassed(&self, message: u64) -> Option<CallSample> {
+        let key = self.key.with_size_class(size_class(message));
+        (key != self.key).then_some(CallSample { key, bytes: message, ..*self })
+    }
+}

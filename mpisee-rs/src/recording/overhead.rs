@@ -1,0 +1,78 @@
+//! What recording costs on this machine: tried when MPI has started, so that the report can say what the profiler
+//! took of the run. Tens of microseconds are enough: what is tried is short, and the quickest of some rounds
+//! is what it costs undisturbed.
+
+use crate::recording::{Call, CallSample};
+use crate::state::process::{Process, REQUESTS};
+use crate::storage::clock;
+use mpisee_profile::Operation;
+use mpisee_profile::segment::Key;
+use mpisee_profile::segment::layout::overhead;
+use mpisee_profile::segment::now::UNKNOWN;
+use std::hint::black_box;
+use std::sync::atomic::Ordering;
+
+const ROUNDS: usize = 8;
+const TRIES: u64 = 125;
+/// Slots that are in no table.
+const CALIBRATED_CALL: u32 = 1;
+const CALIBRATED_MESSAGE: u32 = 2;
+
+/// Tries what recording consists of, and notes what it cost.
+pub fn find_out(process: &Process) {
+    let overheads = &process.segment.header().overhead;
+    let call = per_thousand(|| calibrate(process, false));
+    let with_message = per_thousand(|| calibrate(process, true));
+    let request = per_thousand(|| REQUESTS.calibrate());
+    overheads[overhead::THOUSAND_CALLS].store(call, Ordering::Relaxed);
+    overheads[overhead::THOUSAND_MESSAGES].store(with_message.saturating_sub(call), Ordering::Relaxed);
+    overheads[overhead::THOUSAND_REQUESTS].store(request, Ordering::Relaxed);
+}
+
+/// Notes how much longer `MPI_Init` takes, of which the part that is ours began at `began_ns`, by the monotonic clock.
+pub fn note_init(process: &Process, began_ns: u64) {
+    let took_ns = clock::monotonic_ns().saturating_sub(began_ns);
+    process.segment.header().overhead[overhead::INIT_NS].store(took_ns, Ordering::Relaxed);
+}
+
+/// Charges the time until it is dropped to the naming of communicators.
+pub struct Naming<'p> {
+    process: &'p Process,
+    since: u64,
+}
+
+impl<'p> Naming<'p> {
+    pub fn begin(process: &'p Process) -> Self {
+        Naming { process, since: clock::ticks() }
+    }
+}
+
+impl Drop for Naming<'_> {
+    fn drop(&mut self) {
+        let overheads = &self.process.segment.header().overhead;
+        overheads[overhead::NAMING].fetch_add(clock::since(self.since), Ordering::Relaxed);
+    }
+}
+
+fn per_thousand(mut work: impl FnMut()) -> u64 {
+    let round = |_| {
+        let start = clock::ticks();
+        (0..TRIES).for_each(|_| work());
+        clock::since(start)
+    };
+    (0..ROUNDS).map(round).min().unwrap_or(0) * 1000 / TRIES
+}
+
+/// All of a recorded call but the call, and, with a `message`, what is counted for its peer.
+fn calibrate(process: &Process, message: bool) {
+    let Some(call) = Call::if_tracking() else { return };
+    let communicator = black_box(call.find(process.predefined.world));
+    let id = communicator.map_or(UNKNOWN, |known| known.id());
+    let (bytes, ticks) = call.time(Operation::Barrier, id, || black_box(1u64));
+    call.record(|recorder| {
+        recorder.count_call(&CallSample::for_calibration(Key::nothing(CALIBRATED_CALL), bytes, ticks));
+        if message {
+            recorder.count_sent(Key::nothing(CALIBRATED_MESSAGE), 1, bytes);
+        }
+    });
+}

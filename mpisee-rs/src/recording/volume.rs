@@ -1,0 +1,246 @@
+//! How much a collective call communicates: the lower bound of mpisee's appendix, of which each process
+//! records its part, so that the parts add up to the bound (the table is in docs/volumes.md).
+
+use crate::mpi::abi::{Datatype, IN_PLACE, Raw, constant};
+use crate::mpi::argument::HandlePtr;
+use crate::mpi::datatype;
+use crate::state::communicator::Communicator;
+use std::ffi::{c_int, c_void};
+
+/// What a collective call says about bytes.
+#[derive(Clone, Copy)]
+pub struct Volume {
+    /// The message, by which the call is classed.
+    pub message: u64,
+    /// What this process contributes to the bound.
+    pub bytes: u64,
+}
+
+/// The same number for both.
+fn plain(bytes: u64) -> Volume {
+    Volume { message: bytes, bytes }
+}
+
+/// A message of which this process contributes nothing.
+fn contributes_nothing(message: u64) -> Volume {
+    Volume { message, bytes: 0 }
+}
+
+/// A count: `int`, or `MPI_Count` in the large-count variants.
+pub trait Number: Copy {
+    /// The count; an invalid negative one is none.
+    fn number(self) -> u64;
+}
+
+impl Number for c_int {
+    #[inline]
+    fn number(self) -> u64 {
+        u64::try_from(self).unwrap_or(0)
+    }
+}
+
+impl Number for i64 {
+    #[inline]
+    fn number(self) -> u64 {
+        u64::try_from(self).unwrap_or(0)
+    }
+}
+
+/// What one side of a call sends or receives.
+pub trait Part {
+    /// The block that belongs to the process of `rank`.
+    ///
+    /// # Safety
+    /// The arrays of the call have an element for each process of the group.
+    unsafe fn block(&self, rank: u32) -> u64;
+
+    /// The blocks of `count` processes together.
+    ///
+    /// # Safety
+    /// As for [`Part::block`].
+    unsafe fn sum(&self, count: u32) -> u64 {
+        // SAFETY: the caller's promise covers every rank below `count`.
+        (0..count).map(|rank| unsafe { self.block(rank) }).sum()
+    }
+}
+
+/// `count * datatype`: the same for every process.
+#[derive(Clone, Copy)]
+pub struct Block<C>(pub C, pub Raw<Datatype>);
+
+impl<C: Number> Block<C> {
+    /// The bytes.
+    #[inline]
+    pub fn bytes(&self) -> u64 {
+        datatype::bytes(self.0.number(), self.1)
+    }
+}
+
+impl<C: Number> Part for Block<C> {
+    unsafe fn block(&self, _rank: u32) -> u64 {
+        self.bytes()
+    }
+
+    unsafe fn sum(&self, count: u32) -> u64 {
+        self.bytes().wrapping_mul(u64::from(count))
+    }
+}
+
+/// `counts * datatype`: a count for each process.
+#[derive(Clone, Copy)]
+pub struct Blocks<C>(pub *const C, pub Raw<Datatype>);
+
+impl<C: Number> Part for Blocks<C> {
+    unsafe fn block(&self, rank: u32) -> u64 {
+        // SAFETY: the caller's promise.
+        let count = unsafe { *self.0.add(rank as usize) };
+        datatype::bytes(count.number(), self.1)
+    }
+}
+
+/// `counts * datatypes`: a count and a datatype for each process.
+#[derive(Clone, Copy)]
+pub struct TypedBlocks<C>(pub *const C, pub HandlePtr<Datatype>);
+
+impl<C: Number> Part for TypedBlocks<C> {
+    unsafe fn block(&self, rank: u32) -> u64 {
+        // SAFETY: the caller's promise.
+        let (count, datatype) = unsafe { (*self.0.add(rank as usize), self.1.at(rank as usize).handle()) };
+        datatype::bytes(count.number(), Raw::new(datatype))
+    }
+}
+
+/// Whether this process takes no part, or only the other side of a root, in a rooted operation on an
+/// intercommunicator (MPI 4.1, 6.2.3).
+fn is_root_or_bystander(comm: &Communicator, root: c_int) -> bool {
+    comm.is_inter() && (root == constant::ROOT || root == constant::PROC_NULL)
+}
+
+/// Nothing is communicated: a barrier.
+///
+/// # Safety
+/// None is needed; the shims call all rules alike.
+pub unsafe fn nothing(_comm: &Communicator) -> Volume {
+    plain(0)
+}
+
+/// Bcast: every process but the root gets `block`.
+///
+/// # Safety
+/// The arguments are those of a call that succeeded; so for every rule below.
+pub unsafe fn broadcast<C: Number>(comm: &Communicator, block: Block<C>, root: c_int) -> Volume {
+    let gives = if comm.is_inter() { root == constant::ROOT } else { root == comm.rank as c_int };
+    match root {
+        constant::PROC_NULL if comm.is_inter() => plain(0),
+        _ if gives => contributes_nothing(block.bytes()),
+        _ => plain(block.bytes()),
+    }
+}
+
+/// Gather and Gatherv: what this process contributes.
+///
+/// # Safety
+/// See [`broadcast`].
+pub unsafe fn gather(
+    comm: &Communicator,
+    sendbuf: *const c_void,
+    send: impl Part,
+    recv: impl Part,
+    root: c_int,
+) -> Volume {
+    if is_root_or_bystander(comm, root) {
+        return plain(0);
+    }
+    // SAFETY: the receive side is significant at the root, which is where IN_PLACE may stand.
+    unsafe { allgather(comm, sendbuf, send, recv) }
+}
+
+/// Allgather and Allgatherv: what this process contributes.
+///
+/// # Safety
+/// See [`broadcast`].
+pub unsafe fn allgather(
+    comm: &Communicator,
+    sendbuf: *const c_void,
+    send: impl Part,
+    recv: impl Part,
+) -> Volume {
+    // SAFETY: a call that succeeded has a block for each process.
+    plain(unsafe { if sendbuf == IN_PLACE { recv.block(comm.rank) } else { send.block(comm.rank) } })
+}
+
+/// Scatter and Scatterv: the block that this process gets.
+///
+/// # Safety
+/// See [`broadcast`].
+pub unsafe fn scatter(
+    comm: &Communicator,
+    recvbuf: *const c_void,
+    send: impl Part,
+    recv: impl Part,
+    root: c_int,
+) -> Volume {
+    if is_root_or_bystander(comm, root) {
+        return plain(0);
+    }
+    // SAFETY: the send side is significant at the root, which is where IN_PLACE may stand.
+    plain(unsafe { if recvbuf == IN_PLACE { send.block(comm.rank) } else { recv.block(comm.rank) } })
+}
+
+/// Alltoall, Alltoallv and Alltoallw: what this process sends to all.
+///
+/// # Safety
+/// See [`broadcast`].
+pub unsafe fn alltoall(
+    comm: &Communicator,
+    sendbuf: *const c_void,
+    send: impl Part,
+    recv: impl Part,
+) -> Volume {
+    let partners = if comm.is_inter() { comm.remote_size } else { comm.size };
+    // SAFETY: a call that succeeded has a block for each process.
+    plain(unsafe { if sendbuf == IN_PLACE { recv.sum(partners) } else { send.sum(partners) } })
+}
+
+/// Reduce: what this process contributes.
+///
+/// # Safety
+/// See [`broadcast`].
+pub unsafe fn reduce<C: Number>(comm: &Communicator, block: Block<C>, root: c_int) -> Volume {
+    if is_root_or_bystander(comm, root) { plain(0) } else { plain(block.bytes()) }
+}
+
+/// Allreduce, Reduce_scatter_block: `block` on every process.
+///
+/// # Safety
+/// See [`broadcast`].
+pub unsafe fn every_process<C: Number>(_comm: &Communicator, block: Block<C>) -> Volume {
+    plain(block.bytes())
+}
+
+/// Reduce_scatter: the block that this process gets.
+///
+/// # Safety
+/// See [`broadcast`].
+pub unsafe fn own_block(comm: &Communicator, blocks: impl Part) -> Volume {
+    // SAFETY: a call that succeeded has a block for each process.
+    plain(unsafe { blocks.block(comm.rank) })
+}
+
+/// Scan and Exscan: `block` on every process but the first.
+///
+/// # Safety
+/// See [`broadcast`].
+pub unsafe fn scan<C: Number>(comm: &Communicator, block: Block<C>) -> Volume {
+    if comm.rank == 0 { contributes_nothing(block.bytes()) } else { plain(block.bytes()) }
+}
+
+/// Neighbourhood collectives: what goes to the out-neighbours that are processes.
+///
+/// # Safety
+/// See [`broadcast`].
+pub unsafe fn neighbours(comm: &Communicator, send: impl Part) -> Volume {
+    let neighbours = comm.out_neighbours().iter().zip(0..);
+    // SAFETY: a call that succeeded has a block for each neighbour, `MPI_PROC_NULL` among them.
+    plain(neighbours.filter(|(exists, _)| **exists).map(|(_, at)| unsafe { send.block(at) }).sum())
+}

@@ -1,0 +1,135 @@
+//! The communicators that are alive, by handle.
+
+use crate::mpi::abi::{self, Comm};
+use crate::mpi::topology::Kind;
+use crate::storage::table::{Entry, Table};
+
+/// What the way of a call needs to know of its communicator.
+#[derive(Clone, Copy)]
+pub struct Communicator {
+    /// Its number in this process, as in the segment.
+    pub id: u32,
+    /// This process's rank in it.
+    pub rank: u32,
+    /// Its processes; of an intercommunicator, those of the own group.
+    pub size: u32,
+    /// The processes of an intercommunicator's other group; 0 for an intracommunicator.
+    pub remote_size: u32,
+    /// The handle.
+    pub comm: Comm,
+    /// Its topology, if it has one.
+    pub topology: Option<Kind>,
+    /// For each out-neighbour of its topology whether it is a process, that is not `MPI_PROC_NULL`.
+    out_neighbours: *const [bool],
+}
+
+/// The number of a communicator for which the segment had no room. Calls on it are not seen, nor on what is made of it.
+pub const UNLOGGED: u32 = u32::MAX;
+
+// SAFETY: the handle is a name; the neighbours are read-only and live as long as the communicator.
+unsafe impl Send for Communicator {}
+
+impl Communicator {
+    pub fn new(id: u32, comm: Comm, rank: u32, size: u32) -> Self {
+        let out_neighbours = std::ptr::slice_from_raw_parts(std::ptr::dangling(), 0);
+        Communicator { id, rank, size, remote_size: 0, comm, topology: None, out_neighbours }
+    }
+
+    /// With the out-neighbours of a topology.
+    pub fn with_neighbours(self, neighbours: Vec<bool>) -> Self {
+        if neighbours.is_empty() {
+            return self;
+        }
+        Communicator { out_neighbours: Box::into_raw(neighbours.into_boxed_slice()), ..self }
+    }
+
+    /// Gives back what it has, after the program has freed it and so may not use it any more.
+    pub fn release(self) {
+        if !self.out_neighbours().is_empty() {
+            // SAFETY: `with_neighbours` made the box, and the table has no copy of the pointer any more.
+            drop(unsafe { Box::from_raw(self.out_neighbours.cast_mut()) });
+        }
+    }
+
+    /// Whether the segment tells of it.
+    #[inline]
+    pub fn is_logged(&self) -> bool {
+        self.id != UNLOGGED
+    }
+
+    /// Whether it has two groups.
+    #[inline]
+    pub fn is_inter(&self) -> bool {
+        self.remote_size > 0
+    }
+
+    /// For each out-neighbour whether it is a process.
+    pub fn out_neighbours(&self) -> &[bool] {
+        // SAFETY: empty and dangling, or a box that lives until `release`.
+        unsafe { &*self.out_neighbours }
+    }
+}
+
+/// A communicator in the table. It stays where it is until the program frees it.
+#[derive(Clone, Copy)]
+pub struct Known(Entry<Communicator>);
+
+impl Known {
+    /// All that is known of it.
+    #[inline]
+    pub fn get(&self) -> Communicator {
+        self.0.value()
+    }
+
+    /// As [`Communicator::id`].
+    #[inline]
+    pub fn id(&self) -> u32 {
+        self.get().id
+    }
+
+    /// As [`Communicator::is_logged`].
+    #[inline]
+    pub fn is_logged(&self) -> bool {
+        self.get().is_logged()
+    }
+}
+
+/// The table of them.
+pub struct Communicators {
+    table: Table<Communicator>,
+}
+
+impl Communicators {
+    pub const fn new() -> Self {
+        Communicators { table: Table::new() }
+    }
+
+    /// Several threads call MPI at the same time.
+    pub fn share(&self) {
+        self.table.share();
+    }
+
+    /// The communicator with that handle.
+    #[inline]
+    pub fn get(&self, comm: Comm) -> Option<Communicator> {
+        self.table.get(abi::bits(comm))
+    }
+
+    /// Where the communicator with that handle is kept.
+    ///
+    /// PERF: what is looked up before a call and used after it would be carried over it on the stack.
+    #[inline]
+    pub fn known(&self, comm: Comm) -> Option<Known> {
+        self.table.entry(abi::bits(comm)).map(Known)
+    }
+
+    /// Adds a communicator, or changes what is known of it.
+    pub fn insert(&self, communicator: Communicator) {
+        self.table.insert(abi::bits(communicator.comm), communicator);
+    }
+
+    /// Takes a communicator out that the program frees.
+    pub fn forget(&self, comm: Comm) {
+        self.table.remove(abi::bits(comm));
+    }
+}

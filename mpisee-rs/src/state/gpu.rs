@@ -1,0 +1,154 @@
+//! What GPU kernels access by themselves is counted by a library of its own, which CUDA's driver loads. It comes to the
+//! profiler, not the other way round; what it counted lies in a file beside the segment.
+
+use crate::state::process::Process;
+use crate::storage::message::say;
+use mpisee_profile::gpu::{self, Exports, GpuFile, Part};
+use mpisee_profile::process as identity;
+use mpisee_profile::segment::layout::HEADER_BYTES;
+use mpisee_profile::segment::{Snapshot, owner_of};
+use std::ffi::{CString, c_char, c_void};
+use std::fs::{File, OpenOptions};
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::Ordering;
+
+/// Completes the file.
+type Collect = extern "C" fn();
+/// Gives memory a name.
+type NameMemory = unsafe extern "C" fn(*const c_void, usize, *const c_char);
+
+static TRACER: OnceLock<(Collect, NameMemory)> = OnceLock::new();
+
+/// Called by the tracer when it begins.
+#[unsafe(no_mangle)]
+pub extern "C" fn mpisee_gpu_attach(collect: Collect, name_memory: NameMemory) {
+    let _ = TRACER.set((collect, name_memory));
+}
+
+/// What mpisee.h passes with the level that names memory.
+#[repr(C)]
+pub struct Named {
+    address: *const c_void,
+    bytes: usize,
+    name: *const c_char,
+}
+
+/// Gives memory a name, if there is a tracer.
+///
+/// # Safety
+/// The name ends in a zero.
+pub unsafe fn name_memory(named: &Named) {
+    if let Some((_, name_memory)) = TRACER.get()
+        && !named.name.is_null()
+    {
+        // SAFETY: as the caller says.
+        unsafe { name_memory(named.address, named.bytes, named.name) };
+    }
+}
+
+/// Completes the file with what this rank's kernels accessed.
+pub fn complete(process: &Process) {
+    if process.options.gpu
+        && let Some((collect, _)) = TRACER.get()
+    {
+        collect();
+    }
+}
+
+/// What this rank's kernels accessed; nothing if they were not traced.
+pub fn parts(process: &Process) -> Vec<Part> {
+    if !process.options.gpu {
+        return Vec::new();
+    }
+    complete(process);
+    match GpuFile::read(&path(process)) {
+        Ok(file) => file.map_or(Vec::new(), |file| gpu::parts(&file, process.world_rank)),
+        Err(error) => {
+            say(format_args!("rank {}: {error}; what its GPU kernels accessed is lost", process.world_rank));
+            Vec::new()
+        }
+    }
+}
+
+/// Puts the owners of other ranks' memory into a rank's rows, which are to be summed up: once they are, no handle is left by
+/// which somebody could tell. What others of this node exported is in the files that lie beside the own one; all ranks have
+/// completed theirs when the first is told to sum up.
+pub fn tell_owners(process: &Process, parts: &mut Vec<Part>) {
+    if !gpu::needs_owners(parts) {
+        return;
+    }
+    let mut owners = Exports::default();
+    let segments = &process.options.segments;
+    let is_of_node = is_in_memory(segments);
+    for entry in std::fs::read_dir(segments).into_iter().flatten().flatten() {
+        owners.add(of_world(process, segments, is_of_node, &entry.path()).unwrap_or_default());
+    }
+    owners.tell_all(parts);
+}
+
+/// Whether the folder is in the memory of this node, and so has nothing of others.
+fn is_in_memory(folder: &Path) -> bool {
+    const TMPFS_MAGIC: u64 = 0x0102_1994;
+    let Ok(name) = CString::new(folder.as_os_str().as_bytes()) else { return false };
+    let mut about = std::mem::MaybeUninit::<libc::statfs>::zeroed();
+    // SAFETY: the name ends in a zero; what is told is written, or stays zero.
+    unsafe {
+        libc::statfs(name.as_ptr(), about.as_mut_ptr());
+        about.assume_init().f_type as u64 == TMPFS_MAGIC
+    }
+}
+
+/// What kernels of the rank with this segment accessed; nothing if it is no segment of this world, whose processes run.
+fn of_world(process: &Process, segments: &Path, is_of_node: bool, path: &Path) -> Option<Vec<Part>> {
+    let (user, pid) = owner_of(path.file_name()?.to_str()?)?;
+    // Where nodes share the folder most processes are of others, and to open the files of all would take long.
+    if !is_of_node && identity::look_at(pid).is_none() {
+        return None;
+    }
+    let mut words = Vec::new();
+    open(path, user)?.take(HEADER_BYTES as u64).read_to_end(&mut words).ok()?;
+    let words: Vec<u64> = words.as_chunks().0.iter().map(|&word| u64::from_ne_bytes(word)).collect();
+    let (header, _) = Snapshot::read_header(words.as_slice()).ok()?;
+    let job = process.segment.header().job.load(Ordering::Relaxed);
+    if (header.pid, header.job, header.world_size) != (pid, job, process.world_size) {
+        return None;
+    }
+    // A job of the same number may have left its segments. In other containers processes cannot be seen.
+    let is_seen = header.namespace == identity::namespace();
+    let runs = |seen: identity::Seen| !seen.ended && seen.start == header.process_start;
+    if header.boot != identity::boot() || is_seen && !identity::look_at(pid).is_some_and(runs) {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    let file = gpu::path(segments, user, pid, header.process_start);
+    open(&file, user)?.read_to_end(&mut bytes).ok()?;
+    Some(gpu::parts(&GpuFile::parse(&bytes).ok()?, header.world_rank))
+}
+
+/// Opens a file that is this user's alone, in a folder where everybody may put files. Neither follows a link nor waits for
+/// the other end of a pipe.
+fn open(path: &Path, user: u32) -> Option<File> {
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
+    let metadata = file.metadata().ok()?;
+    // SAFETY: getuid cannot fail.
+    let own_user = unsafe { libc::getuid() };
+    let is_own = (user, metadata.uid()) == (own_user, own_user);
+    (metadata.is_file() && is_own && metadata.mode() & 0o077 == 0).then_some(file)
+}
+
+/// Removes the file; the rows of it are in the profile.
+pub fn remove(process: &Process) {
+    if process.options.gpu {
+        let _ = std::fs::remove_file(path(process));
+    }
+}
+
+fn path(process: &Process) -> PathBuf {
+    // SAFETY: getuid cannot fail.
+    gpu::own_path(&process.options.segments, unsafe { libc::getuid() })
+}

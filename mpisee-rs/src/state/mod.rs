@@ -1,0 +1,10 @@
+//! What is known of the running program: its communicators, requests, regions and threads.
+
+pub mod communicator;
+pub mod gpu;
+pub mod process;
+pub mod region;
+pub mod request;
+pub mod scratch;
+pub mod stack;
+pub mod thread;

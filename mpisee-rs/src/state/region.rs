@@ -1,0 +1,105 @@
+//! Named regions of the program, which nest.
+
+use crate::storage::clock;
+use crate::storage::counters::{Counters, add, update};
+use crate::storage::segment::Segment;
+use mpisee_profile::segment::Key;
+use mpisee_profile::segment::key::MOST_REGIONS;
+use mpisee_profile::segment::layout::{Slot, region};
+use mpisee_profile::segment::log::Record;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// The regions of the process. Its threads share them: what an OpenMP thread calls in `solver` is in it.
+pub struct Regions {
+    current: AtomicU32,
+    stack: Mutex<Stack>,
+}
+
+struct Stack {
+    numbers: HashMap<(u32, String), u32>,
+    open: Vec<Open>,
+    counters: Counters,
+}
+
+/// A region that began. `slot` is `None` where there was no room for it: then it is the one around it.
+struct Open {
+    number: u32,
+    name: String,
+    slot: Option<&'static Slot>,
+    since: u64,
+}
+
+impl Regions {
+    pub fn new() -> Self {
+        let stack = Stack { numbers: HashMap::new(), open: Vec::new(), counters: Counters::new() };
+        Regions { current: AtomicU32::new(0), stack: Mutex::new(stack) }
+    }
+
+    /// The number of the innermost region; 0 outside of any.
+    #[inline]
+    pub fn current(&self) -> u32 {
+        self.current.load(Ordering::Relaxed)
+    }
+
+    /// A region begins.
+    pub fn begin(&self, segment: &Segment, name: &str) {
+        let mut stack = self.stack.lock().unwrap_or_else(PoisonError::into_inner);
+        let outer = self.current();
+        let name = name.replace('/', "_");
+        let slot = stack.slot(segment, outer, &name);
+        let since = clock::ticks();
+        if let Some((_, slot)) = slot {
+            update(slot, |values| {
+                add(&values[region::ENTRIES], 1);
+                values[region::OPEN_SINCE].store(since, Ordering::Relaxed);
+            });
+        }
+        let number = slot.map_or(outer, |(number, _)| number);
+        stack.open.push(Open { number, name, slot: slot.map(|(_, slot)| slot), since });
+        self.current.store(number, Ordering::Relaxed);
+    }
+
+    /// The innermost region ends; or the innermost of that name, and with it those inside of it. An end
+    /// without a begin is nothing.
+    pub fn end(&self, name: Option<&str>) {
+        let mut stack = self.stack.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(keep) = (match name {
+            None => stack.open.len().checked_sub(1),
+            Some(name) => stack.open.iter().rposition(|open| open.name == name),
+        }) else {
+            return;
+        };
+        let now = clock::ticks();
+        for ended in stack.open.split_off(keep) {
+            if let Some(slot) = ended.slot {
+                update(slot, |values| {
+                    add(&values[region::TICKS], now.saturating_sub(ended.since));
+                    values[region::OPEN_SINCE].store(0, Ordering::Relaxed);
+                });
+            }
+        }
+        self.current.store(stack.open.last().map_or(0, |open| open.number), Ordering::Relaxed);
+    }
+}
+
+impl Stack {
+    fn slot(&mut self, segment: &Segment, outer: u32, name: &str) -> Option<(u32, &'static Slot)> {
+        let next = self.numbers.len() as u32 + 1;
+        let key = (outer, name.to_owned());
+        let number = match self.numbers.get(&key) {
+            Some(&number) => number,
+            None if next >= MOST_REGIONS => return None,
+            None => {
+                let record = Record::Region { id: next, parent: outer, name: name.to_owned() };
+                if !segment.log(&record) {
+                    return None;
+                }
+                self.numbers.insert(key, next);
+                next
+            }
+        };
+        Some((number, self.counters.slot(segment, Key::region(number))?))
+    }
+}

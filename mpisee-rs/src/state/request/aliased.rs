@@ -1,0 +1,310 @@
+//! Requests that were complete when they were started. MPI libraries give many of them one handle, so that
+//! several are open under one name. They are told apart by where the application keeps them: what a
+//! variable holds now is what was last stored there. Those that it moved elsewhere are taken in the order in
+//! which they began, first those of the same thread. Nothing is left to learn of them but whose they were.
+
+use super::{Kind, Owner};
+use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// The open requests whose handles are shared.
+pub struct AliasedHandles {
+    /// Whether several threads use it.
+    shared: AtomicBool,
+    lock: AtomicBool,
+    entries: UnsafeCell<Option<Entries>>,
+    count: AtomicUsize,
+}
+
+/// More than this are not kept: a program that never completes them has leaked them.
+const MOST_KEPT: usize = 1 << 20;
+/// How many of the oldest are searched for one of the same handle.
+const LOOK_AHEAD: usize = 64;
+
+// SAFETY: the entries are used by one thread at a time: MPI allows only one, or the lock is taken.
+unsafe impl Sync for AliasedHandles {}
+
+impl AliasedHandles {
+    pub const fn new() -> Self {
+        AliasedHandles {
+            shared: AtomicBool::new(false),
+            lock: AtomicBool::new(false),
+            entries: UnsafeCell::new(None),
+            count: AtomicUsize::new(0),
+        }
+    }
+
+    /// Several threads call MPI at the same time.
+    pub fn share(&self) {
+        self.shared.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether nothing is open.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.count.load(Ordering::Relaxed) == 0
+    }
+
+    #[inline]
+    fn with<R>(&self, work: impl FnOnce(&mut Entries) -> R) -> R {
+        let shared = self.shared.load(Ordering::Relaxed);
+        while shared && self.lock.swap(true, Ordering::Acquire) {
+            std::hint::spin_loop();
+        }
+        // SAFETY: with several threads the lock is held, otherwise there is one.
+        let entries = unsafe { &mut *self.entries.get() }.get_or_insert_default();
+        let result = work(entries);
+        self.count.store(entries.count, Ordering::Relaxed);
+        if shared {
+            self.lock.store(false, Ordering::Release);
+        }
+        result
+    }
+
+    /// Adds the request that a call stored at `place`.
+    pub fn add(&self, key: u64, place: usize, owner: Owner) {
+        self.with(|entries| {
+            if entries.count == MOST_KEPT {
+                entries.remove(entries.oldest);
+            }
+            entries.add(key, place, owner, self.thread());
+        });
+    }
+
+    /// What the request at `place` stands for.
+    pub fn look(&self, key: u64, place: usize) -> Option<Owner> {
+        self.with(|entries| {
+            entries.find(key, place, self.thread()).map(|at| entries.nodes[at as usize].owner)
+        })
+    }
+
+    /// The same, and it is open no longer.
+    pub fn take(&self, key: u64, place: usize) -> Option<Owner> {
+        self.with(|entries| entries.find(key, place, self.thread()).map(|at| entries.remove(at)))
+    }
+
+    /// Changes what the request at `place` stands for.
+    pub fn change_kind(&self, key: u64, place: usize, kind: Kind) {
+        self.with(|entries| {
+            if let Some(at) = entries.find(key, place, self.thread()) {
+                entries.nodes[at as usize].owner.kind = kind;
+            }
+        });
+    }
+
+    /// What tells the calling thread from others, where there are others.
+    #[inline]
+    fn thread(&self) -> usize {
+        if self.shared.load(Ordering::Relaxed) { crate::state::thread::number() } else { 0 }
+    }
+}
+
+/// "No entry".
+const NONE: u32 = u32::MAX;
+/// Chains at first; a power of two.
+const FIRST_CHAINS: usize = 256;
+
+/// Entries in two orders: all of them by age, and in chains by handle and place, the youngest first.
+struct Entries {
+    nodes: Vec<Node>,
+    free: Vec<u32>,
+    count: usize,
+    oldest: u32,
+    youngest: u32,
+    chains: Vec<u32>,
+}
+
+#[derive(Clone, Copy)]
+struct Node {
+    key: u64,
+    place: usize,
+    owner: Owner,
+    /// The thread that started it.
+    thread: usize,
+    older: u32,
+    younger: u32,
+    next_in_chain: u32,
+}
+
+impl Default for Entries {
+    fn default() -> Self {
+        Entries {
+            nodes: Vec::new(),
+            free: Vec::new(),
+            count: 0,
+            oldest: NONE,
+            youngest: NONE,
+            chains: vec![NONE; FIRST_CHAINS],
+        }
+    }
+}
+
+impl Entries {
+    fn add(&mut self, key: u64, place: usize, owner: Owner, thread: usize) {
+        if self.count == self.chains.len() {
+            self.lengthen();
+        }
+        let chain = self.chain(key, place);
+        let node = Node {
+            key,
+            place,
+            owner,
+            thread,
+            older: self.youngest,
+            younger: NONE,
+            next_in_chain: self.chains[chain],
+        };
+        let at = match self.free.pop() {
+            Some(at) => {
+                self.nodes[at as usize] = node;
+                at
+            }
+            None => {
+                self.nodes.push(node);
+                self.nodes.len() as u32 - 1
+            }
+        };
+        self.chains[chain] = at;
+        match self.nodes.get_mut(self.youngest as usize) {
+            Some(older) => older.younger = at,
+            None => self.oldest = at,
+        }
+        self.youngest = at;
+        self.count += 1;
+    }
+
+    /// The chain of a handle and a place, by multiplication: addresses, which nobody chooses with ill intent.
+    #[inline]
+    fn chain(&self, key: u64, place: usize) -> usize {
+        let mixed = (key.rotate_left(32) ^ place as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (mixed >> 32) as usize & (self.chains.len() - 1)
+    }
+
+    /// Twice as many chains, with the same entries.
+    #[cold]
+    fn lengthen(&mut self) {
+        self.chains = vec![NONE; self.chains.len() * 2];
+        let mut at = self.oldest;
+        while let Some(node) = self.nodes.get(at as usize).copied() {
+            let chain = self.chain(node.key, node.place);
+            self.nodes[at as usize].next_in_chain = self.chains[chain];
+            self.chains[chain] = at;
+            at = node.younger;
+        }
+    }
+
+    /// The youngest at the place; else the oldest with that handle.
+    #[inline]
+    fn find(&self, key: u64, place: usize, thread: usize) -> Option<u32> {
+        let mut at = self.chains[self.chain(key, place)];
+        while let Some(node) = self.nodes.get(at as usize) {
+            if node.key == key && node.place == place {
+                return Some(at);
+            }
+            at = node.next_in_chain;
+        }
+        self.find_moved(key, thread)
+    }
+
+    #[cold]
+    fn find_moved(&self, key: u64, thread: usize) -> Option<u32> {
+        let next = |&at: &u32| self.nodes.get(at as usize).map(|node| node.younger);
+        let oldest_first = std::iter::successors(Some(self.oldest), next).take(LOOK_AHEAD);
+        let is_of = |at: &u32| self.nodes.get(*at as usize).is_some_and(|node| node.key == key);
+        let candidates = || oldest_first.clone().filter(is_of);
+        candidates().find(|&at| self.nodes[at as usize].thread == thread).or_else(|| candidates().next())
+    }
+
+    fn remove(&mut self, at: u32) -> Owner {
+        let Node { key, place, owner, older, younger, next_in_chain, .. } = self.nodes[at as usize];
+        match self.nodes.get_mut(older as usize) {
+            Some(older) => older.younger = younger,
+            None => self.oldest = younger,
+        }
+        match self.nodes.get_mut(younger as usize) {
+            Some(younger) => younger.older = older,
+            None => self.youngest = older,
+        }
+        let chain = self.chain(key, place);
+        if self.chains[chain] == at {
+            self.chains[chain] = next_in_chain;
+        } else {
+            let mut before = self.chains[chain];
+            while self.nodes[before as usize].next_in_chain != at {
+                before = self.nodes[before as usize].next_in_chain;
+            }
+            self.nodes[before as usize].next_in_chain = next_in_chain;
+        }
+        self.free.push(at);
+        self.count -= 1;
+        owner
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(communicator: u32) -> Owner {
+        Owner { communicator, kind: Kind::Send, active: true, recorded: true }
+    }
+
+    fn take(open: &AliasedHandles, key: u64, place: usize) -> Option<u32> {
+        open.take(key, place).map(|owner| owner.communicator)
+    }
+
+    #[test]
+    fn a_place_holds_what_was_last_stored_there() {
+        let open = AliasedHandles::new();
+        open.add(9, 100, of(1));
+        open.add(9, 100, of(2));
+        assert_eq!(take(&open, 9, 100), Some(2));
+        // The program kept the first in another variable.
+        assert_eq!(take(&open, 9, 200), Some(1));
+        assert_eq!(take(&open, 9, 100), None);
+    }
+
+    #[test]
+    fn what_was_moved_is_taken_in_the_order_of_its_begin() {
+        let open = AliasedHandles::new();
+        for communicator in 0..1000 {
+            open.add(9, 100, of(communicator));
+        }
+        assert!((0..1000).all(|expected| take(&open, 9, 5000 + expected as usize) == Some(expected)));
+        assert_eq!(take(&open, 9, 100), None);
+    }
+
+    #[test]
+    fn many_places_are_found_in_any_order() {
+        let open = AliasedHandles::new();
+        for at in 0..1000 {
+            open.add(9, at, of(at as u32));
+        }
+        for at in (0..1000).rev() {
+            assert_eq!(open.look(9, at).map(|owner| owner.communicator), Some(at as u32));
+            assert_eq!(take(&open, 9, at), Some(at as u32));
+        }
+    }
+
+    #[test]
+    fn one_whose_place_is_unknown_is_the_one_that_no_place_tells() {
+        for last_first in [false, true] {
+            let open = AliasedHandles::new();
+            open.add(9, crate::state::request::NO_PLACE, of(1));
+            open.add(9, 200, of(2));
+            let mut taken = [(100, 1), (200, 2)];
+            if last_first {
+                taken.reverse();
+            }
+            assert!(taken.iter().all(|&(place, expected)| take(&open, 9, place) == Some(expected)));
+        }
+    }
+
+    #[test]
+    fn another_handle_is_not_taken() {
+        let open = AliasedHandles::new();
+        open.add(9, 100, of(1));
+        assert_eq!(take(&open, 8, 300), None);
+        assert_eq!(take(&open, 9, 300), Some(1));
+    }
+}

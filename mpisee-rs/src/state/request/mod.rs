@@ -1,0 +1,377 @@
+//! The requests that are open: what each one stands for, from its start to its completion.
+
+use crate::mpi::abi::{self, Request};
+use crate::mpi::argument::HandlePtr;
+use crate::recording::CallSample;
+use crate::state::process;
+use crate::storage::table::{Found, Table};
+use mpisee_profile::Operation;
+use mpisee_profile::segment::now::UNKNOWN;
+use std::hint::black_box;
+
+mod aliased;
+
+use aliased::AliasedHandles;
+
+/// In place of the address of a request that is not known.
+const NO_PLACE: usize = 0;
+
+/// What a request stands for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A send; its bytes were counted when it started.
+    Send,
+    /// A receive; its bytes are known when it completes.
+    Receive,
+    /// A send and a receive in one.
+    SendReceive,
+    /// A collective operation.
+    Collective,
+    /// An access to a window; its bytes were counted when it started.
+    Access,
+    /// A read or write of a file; its bytes are known when it completes.
+    Transfer,
+    /// An `MPI_Comm_idup`, with its number among those on their way.
+    Duplication(u32),
+}
+
+impl Kind {
+    /// Whether a message comes with it.
+    pub fn is_receive(self) -> bool {
+        matches!(self, Kind::Receive | Kind::SendReceive)
+    }
+
+    /// Whether its completion tells how many bytes came, or went to a file.
+    #[inline]
+    pub fn completion_tells(self) -> bool {
+        matches!(self, Kind::Receive | Kind::SendReceive | Kind::Transfer)
+    }
+}
+
+/// An open request.
+#[derive(Clone, Copy)]
+pub struct RequestState {
+    pub kind: Kind,
+    /// The call that started it, as it was counted; of a persistent request, that of its last start.
+    pub sample: CallSample,
+    /// The bytes of its message, or, of a receive, the room for it.
+    pub message: u64,
+    /// The bytes that each start of a persistent request contributes; those of a receive come later.
+    pub at_start: u64,
+    /// The destination of a send.
+    pub peer: i32,
+    /// Whether the request stays after its completion.
+    pub persistent: bool,
+    /// Whether there is something to complete.
+    pub active: bool,
+    /// Whether it was started while recording was on.
+    pub recorded: bool,
+    /// Whether the starting call may be counted anew in the size class of the message that came.
+    pub reclassed: bool,
+    /// Whether the application asked to cancel it.
+    pub cancelled: bool,
+    /// Whether `MPI_Request_get_status` has reported to the application that it is complete.
+    pub seen_complete: bool,
+}
+
+/// Whose a request was, and for what.
+#[derive(Clone, Copy)]
+pub struct Owner {
+    /// The number of the communicator.
+    pub communicator: u32,
+    pub kind: Kind,
+    /// As [`RequestState::active`].
+    pub active: bool,
+    /// As [`RequestState::recorded`].
+    pub recorded: bool,
+}
+
+/// A request as a completion call was given it.
+pub enum RequestRef {
+    /// `MPI_REQUEST_NULL`, or a persistent request that is not active.
+    Nothing,
+    /// RequestState by no call that was recorded.
+    Unknown,
+    /// One in the table.
+    Known(Known),
+    /// One whose handle stands for several requests; which one, its place in memory may tell.
+    Aliased(u64, usize),
+}
+
+/// An active request in the table.
+pub struct Known {
+    found: Found<RequestState>,
+    /// Whether its completion has something to learn from the status.
+    pub needs_status: bool,
+    /// As [`RequestState::persistent`].
+    pub persistent: bool,
+}
+
+/// The table of open requests.
+pub struct Requests {
+    table: Table<RequestState>,
+    aliased: AliasedHandles,
+}
+
+impl Requests {
+    pub const fn new() -> Self {
+        Requests { table: Table::new(), aliased: AliasedHandles::new() }
+    }
+
+    /// Several threads call MPI at the same time.
+    pub fn share(&self) {
+        self.table.share();
+        self.aliased.share();
+    }
+
+    /// Starts, looks up and completes a request that is none, to see what that costs.
+    pub fn calibrate(&self) {
+        const NO_REQUEST: u64 = 1;
+        let sample = CallSample::new(0, 0, Operation::Irecv, 0, 0, 0);
+        self.table.insert_with(NO_REQUEST, || RequestState::once(Kind::Receive, sample, 0));
+        let Some(found) = self.table.find(NO_REQUEST) else { return };
+        let known = Known { found, needs_status: true, persistent: false };
+        black_box(self.complete(&known, None, |started| started.recorded));
+    }
+
+    /// Whether several threads call MPI.
+    #[inline]
+    pub fn is_shared(&self) -> bool {
+        self.table.is_shared()
+    }
+
+    /// Whether none is open.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.table.is_empty() && self.aliased.is_empty()
+    }
+
+    /// Adds the request that a call stored at `place`.
+    ///
+    /// # Safety
+    /// The call did.
+    #[inline(always)]
+    pub unsafe fn add(&self, place: HandlePtr<Request>, started: impl FnOnce() -> RequestState) {
+        // SAFETY: the caller's promise.
+        let request = unsafe { place.handle() };
+        let key = abi::bits(request);
+        if abi::is_aliased_request(request) {
+            self.aliased.add(key, place.address(), started().owner());
+        } else {
+            self.table.insert_or(key, started, |started| self.add_again(key, place, started));
+        }
+    }
+
+    /// Adds a request whose handle another open one has. As a rule that one completed unseen, and its entry is out of
+    /// date. A handle that is no object of its own stands for both: all that it ever stands for is complete already.
+    #[cold]
+    #[inline(never)]
+    fn add_again(&self, key: u64, place: HandlePtr<Request>, started: RequestState) -> bool {
+        let has_bytes_to_come = started.kind.completion_tells() || started.persistent;
+        if has_bytes_to_come || !abi::learn_aliased_request(key) {
+            return self.table.insert(key, started);
+        }
+        if let Some(first) = self.table.remove(key).filter(|first| first.active && !first.persistent) {
+            // Where the first one is kept is not known. Those that come after it are found by their places, so that it
+            // is the oldest of those that are not.
+            self.aliased.add(key, NO_PLACE, first.owner());
+        }
+        self.aliased.add(key, place.address(), started.owner());
+        true
+    }
+
+    /// What the request at `place` stands for. Not yet taken out: a test may leave it open.
+    #[inline(always)]
+    pub fn given(&self, request: Request, place: HandlePtr<Request>, null: Request) -> RequestRef {
+        let key = abi::bits(request);
+        if key == abi::bits(null) {
+            return RequestRef::Nothing;
+        }
+        if abi::is_aliased_request(request) {
+            return RequestRef::Aliased(key, place.address());
+        }
+        let Some(found) = self.table.find(key) else { return RequestRef::Unknown };
+        let started = self.table.value(&found);
+        if !started.active {
+            return RequestRef::Nothing;
+        }
+        let needs_status = started.kind.completion_tells() || started.cancelled;
+        RequestRef::Known(Known { found, needs_status, persistent: started.persistent })
+    }
+
+    /// Whether a handle is `MPI_REQUEST_NULL`.
+    pub fn is_null(&self, request: Request) -> bool {
+        process::process().is_none_or(|process| request == process.predefined.request_null)
+    }
+
+    /// The number of the communicator of an active request; one whose handle stands for several tells none.
+    #[inline]
+    pub fn communicator_of(&self, given: &RequestRef) -> u32 {
+        match given {
+            RequestRef::Known(known) => self.table.value(&known.found).sample.communicator(),
+            RequestRef::Nothing | RequestRef::Unknown | RequestRef::Aliased(..) => UNKNOWN,
+        }
+    }
+
+    /// What is known of a request, to be kept while a call may complete it: where several threads call MPI, another
+    /// one may be given its handle before we come to look.
+    #[inline]
+    pub fn keep(&self, given: &RequestRef) -> Option<RequestState> {
+        match given {
+            RequestRef::Known(known) if self.is_shared() => Some(self.table.value(&known.found)),
+            _ => None,
+        }
+    }
+
+    /// The persistent request with this handle, active or not.
+    pub fn persistent(&self, request: Request) -> Option<(Found<RequestState>, RequestState)> {
+        let found = self.table.find(abi::bits(request))?;
+        let started = self.table.value(&found);
+        started.persistent.then_some((found, started))
+    }
+
+    /// Changes what is known of an open request.
+    pub fn change(&self, found: &Found<RequestState>, started: RequestState) {
+        self.table.replace_found(found, started);
+    }
+
+    /// The application asked to cancel a request.
+    pub fn cancel(&self, known: &Known) {
+        self.change(&known.found, RequestState { cancelled: true, ..self.table.value(&known.found) });
+    }
+
+    /// An active request, if its status or its end tells more than is known of it.
+    pub fn untold(&self, given: &RequestRef) -> Option<RequestState> {
+        let RequestRef::Known(known) = given else { return None };
+        Some(self.table.value(&known.found))
+            .filter(|started| known.needs_status || matches!(started.kind, Kind::Duplication(_)))
+    }
+
+    /// `MPI_Request_get_status` has reported to the application that a request is complete.
+    pub fn seen_complete(&self, given: &RequestRef) {
+        if let RequestRef::Known(known) = given {
+            let started = self.table.value(&known.found);
+            self.change(&known.found, RequestState { seen_complete: true, ..started });
+        }
+    }
+
+    /// The number of the `MPI_Comm_idup` that an open request stands for.
+    pub fn duplication(&self, given: &RequestRef) -> Option<u32> {
+        match self.owner(given)?.kind {
+            Kind::Duplication(number) => Some(number),
+            _ => None,
+        }
+    }
+
+    /// The communicator that an `MPI_Comm_idup` makes is known before the request completes, of which nothing is left to
+    /// learn: the number of the duplication may be another's by then.
+    pub fn duplicated(&self, given: &RequestRef) {
+        match given {
+            RequestRef::Known(known) => {
+                let started = self.table.value(&known.found);
+                self.change(&known.found, RequestState { kind: Kind::Collective, ..started });
+            }
+            RequestRef::Aliased(key, place) => self.aliased.change_kind(*key, *place, Kind::Collective),
+            RequestRef::Nothing | RequestRef::Unknown => {}
+        }
+    }
+
+    /// Takes a completed request out, of which `settle` tells the rest; a persistent one stays, inactive.
+    #[inline(always)]
+    pub fn complete<R>(
+        &self,
+        known: &Known,
+        kept: Option<&RequestState>,
+        settle: impl FnOnce(&RequestState) -> R,
+    ) -> R {
+        let started = kept.copied().unwrap_or_else(|| self.table.value(&known.found));
+        if started.persistent {
+            self.change(
+                &known.found,
+                RequestState { active: false, cancelled: false, seen_complete: false, ..started },
+            );
+        } else {
+            self.table.remove_found(&known.found);
+        }
+        settle(&started)
+    }
+
+    /// Takes a completed request out whose handle stands for several requests.
+    pub fn complete_aliased(&self, key: u64, place: usize) -> Option<Owner> {
+        self.aliased.take(key, place)
+    }
+
+    /// Whose a request is that stays open.
+    pub fn owner(&self, given: &RequestRef) -> Option<Owner> {
+        match given {
+            RequestRef::Nothing | RequestRef::Unknown => None,
+            RequestRef::Known(known) => Some(self.table.value(&known.found).owner()),
+            RequestRef::Aliased(key, place) => self.aliased.look(*key, *place),
+        }
+    }
+
+    /// Forgets a request that the application freed.
+    pub fn forget(&self, request: Request, place: HandlePtr<Request>) -> Option<Owner> {
+        let key = abi::bits(request);
+        if abi::is_aliased_request(request) {
+            self.aliased.take(key, place.address())
+        } else {
+            self.table.remove(key).map(|started| started.owner())
+        }
+    }
+}
+
+impl RequestRef {
+    /// Whether its completion has something to learn from the status.
+    #[inline]
+    pub fn needs_status(&self) -> bool {
+        matches!(self, RequestRef::Known(known) if known.needs_status)
+    }
+
+    /// Whether it is a persistent request.
+    pub fn is_persistent(&self) -> bool {
+        matches!(self, RequestRef::Known(known) if known.persistent)
+    }
+}
+
+impl RequestState {
+    /// Whose it is.
+    #[inline]
+    fn owner(&self) -> Owner {
+        let RequestState { kind, active, recorded, .. } = *self;
+        Owner { communicator: self.sample.communicator(), kind, active, recorded }
+    }
+
+    /// Whether it is a send and a receive in one.
+    pub fn is_combined(&self) -> bool {
+        self.kind == Kind::SendReceive
+    }
+
+    /// A request that is gone with its completion, with a message, or room for one, of `message` bytes.
+    #[inline(always)]
+    pub fn once(kind: Kind, sample: CallSample, message: u64) -> Self {
+        RequestState {
+            kind,
+            sample,
+            message,
+            at_start: 0,
+            peer: crate::mpi::abi::constant::PROC_NULL,
+            persistent: false,
+            active: true,
+            recorded: true,
+            reclassed: true,
+            cancelled: false,
+            seen_complete: false,
+        }
+    }
+
+    /// A request that is started again and again, each time with `at_start` bytes.
+    pub fn persistent(kind: Kind, template: CallSample, message: u64, at_start: u64) -> Self {
+        RequestState {
+            at_start,
+            persistent: true,
+            active: false,
+            ..RequestState::once(kind, template, message)
+        }
+    }
+}

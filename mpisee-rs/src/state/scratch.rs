@@ -1,0 +1,80 @@
+//! Room that a thread uses again with each completion call.
+
+use super::request::{RequestRef, RequestState};
+use crate::mpi::abi::Status;
+use mpisee_profile::segment::key::FIRST_PASSING;
+use std::mem::MaybeUninit;
+
+/// Room that a thread uses again with each call.
+#[derive(Default)]
+pub struct Scratch {
+    /// The requests of an array.
+    pub given: Vec<RequestRef>,
+    /// What [`super::request::Requests::keep`] gave for each of them; empty where one thread calls MPI.
+    pub kept: Vec<Option<RequestState>>,
+    /// Statuses in place of those that the application ignores.
+    pub statuses: Vec<MaybeUninit<Status>>,
+    /// The communicators to which the call is charged.
+    pub charged: CommSet,
+}
+
+/// A set of communicators, in the order in which they came.
+#[derive(Default)]
+pub struct CommSet {
+    /// Most calls are about one communicator, for which nothing else is touched.
+    pub first: Option<u32>,
+    pub others: Vec<u32>,
+    /// By communicator: the round in which it came to the others.
+    seen: Vec<u64>,
+    round: u64,
+}
+
+impl CommSet {
+    #[inline]
+    /// Without any.
+    pub fn clear(&mut self) {
+        self.first = None;
+        self.others.clear();
+    }
+
+    #[inline]
+    /// Adds one, unless it is there.
+    pub fn add(&mut self, communicator: u32) {
+        match self.first {
+            None => self.first = Some(communicator),
+            Some(first) if first != communicator => self.add_other(communicator),
+            Some(_) => {}
+        }
+    }
+
+    fn add_other(&mut self, communicator: u32) {
+        if self.others.is_empty() {
+            self.round += 1;
+        }
+        if communicator >= FIRST_PASSING {
+            if !self.others.contains(&communicator) {
+                self.others.push(communicator);
+            }
+            return;
+        }
+        let at = communicator as usize;
+        if at >= self.seen.len() {
+            self.seen.resize((at + 1).next_power_of_two(), 0);
+        }
+        if self.seen[at] != self.round {
+            self.seen[at] = self.round;
+            self.others.push(communicator);
+        }
+    }
+}
+
+impl Scratch {
+    /// Forgets the last call, and makes room for the statuses of `count` requests.
+    pub fn reset(&mut self, count: usize) {
+        self.given.clear();
+        self.kept.clear();
+        if self.statuses.len() < count {
+            self.statuses.resize_with(count, MaybeUninit::uninit);
+        }
+    }
+}

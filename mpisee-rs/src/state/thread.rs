@@ -1,0 +1,265 @@
+//! What each thread that calls MPI has for itself: its counters, and whether it is inside a call already.
+
+use super::scratch::Scratch;
+use crate::state::process::{self, Process};
+use crate::state::stack::{self, Nesting};
+use crate::storage::counters::Counters;
+use crate::storage::sync::own_value;
+use mpisee_profile::segment::layout::Slot;
+use mpisee_profile::segment::{Key, NotSeen, now};
+use std::cell::Cell;
+use std::mem::ManuallyDrop;
+use std::ops::{Deref, DerefMut};
+use std::ptr;
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
+
+/// A thread's own state. It outlives the thread: the next thread that begins takes it over.
+pub struct Thread {
+    /// Where the thread is, for readers in other processes. It tells us, too, whether the thread is in a function of
+    /// MPI that we are recording: what the library then calls through exported names is not the application's.
+    now: &'static Slot,
+    pub counters: Counters,
+    /// Empty while a call uses it. A call that is left by a longjmp never puts it back; the next one gets a new one.
+    scratch: Cell<Option<Box<Scratch>>>,
+}
+
+thread_local! {
+    static LEASE: Lease = const { Lease(Cell::new(None)) };
+}
+
+/// Returns the state to [`IDLE`] when the thread ends.
+struct Lease(Cell<Option<&'static Thread>>);
+
+/// States that no thread has.
+static IDLE: Mutex<Vec<&'static Thread>> = Mutex::new(Vec::new());
+
+// SAFETY: each `Cell` in it is used by one thread at a time: the one that leases it, and from one
+// lease to the next the mutex of `IDLE` orders them.
+unsafe impl Sync for Thread {}
+// SAFETY: as above.
+unsafe impl Send for Thread {}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        current::set(ended());
+        if let Some(thread) = self.0.take() {
+            IDLE.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+        }
+    }
+}
+
+/// In place of the state of a thread that has given it back.
+fn ended() -> *const Thread {
+    ptr::without_provenance(1)
+}
+
+/// A number that no other thread has while this one lives.
+#[inline]
+pub fn number() -> usize {
+    current::get().addr()
+}
+
+impl Thread {
+    /// Says in which call the thread is from `since` on.
+    #[inline]
+    pub fn say(&self, call: now::Call, communicator: u32, since: u64) {
+        let values = &self.now.values;
+        // Who sees the tick sees that the place before is left; who sees the place sees its tick.
+        values[now::SINCE].store(since, Ordering::Release);
+        values[now::PLACE].store(now::pack(call, communicator), Ordering::Release);
+    }
+
+    /// The thread's room for arrays, until the result is dropped.
+    #[inline]
+    pub fn scratch(&'static self) -> Borrowed {
+        Borrowed { home: &self.scratch, scratch: ManuallyDrop::new(self.scratch.take().unwrap_or_default()) }
+    }
+}
+
+/// A thread's [`Scratch`] while a call uses it.
+pub struct Borrowed {
+    home: &'static Cell<Option<Box<Scratch>>>,
+    scratch: ManuallyDrop<Box<Scratch>>,
+}
+
+impl Deref for Borrowed {
+    type Target = Scratch;
+
+    #[inline]
+    fn deref(&self) -> &Scratch {
+        &self.scratch
+    }
+}
+
+impl DerefMut for Borrowed {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Scratch {
+        &mut self.scratch
+    }
+}
+
+impl Drop for Borrowed {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: nothing uses the field after this.
+        self.home.set(Some(unsafe { ManuallyDrop::take(&mut self.scratch) }));
+    }
+}
+
+/// Proof that the thread is in a call of the application, and not inside another one.
+pub struct Inside {
+    pub thread: &'static Thread,
+}
+
+impl Inside {
+    /// `None` if the thread is inside already, or ending.
+    #[inline]
+    pub fn enter(process: &Process) -> Option<Inside> {
+        let current = current::get();
+        if current.is_null() || current == ended() {
+            return Inside::enter_first(process, current);
+        }
+        // SAFETY: a pointer that is neither null nor `ended` is the leased state, which is never freed.
+        Inside::of(unsafe { &*current })
+    }
+
+    #[inline]
+    fn of(thread: &'static Thread) -> Option<Inside> {
+        let place = &thread.now.values[now::PLACE];
+        if own_value(place) != now::NOWHERE && !left_the_last_call() {
+            return None;
+        }
+        place.store(now::ABOUT_TO_SAY, Ordering::Relaxed);
+        Some(Inside { thread })
+    }
+
+    #[cold]
+    fn enter_first(process: &Process, current: *const Thread) -> Option<Inside> {
+        if !current.is_null() {
+            process::not_seen(NotSeen::EndingThread);
+            return None;
+        }
+        let idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let thread = idle.unwrap_or_else(|| {
+            let counters = Counters::new();
+            let now = counters.new_slot(&process.segment, Key::NOW);
+            // Without room in the segment nobody else is told.
+            let now = now.unwrap_or_else(|| Box::leak(Box::default()));
+            Box::leak(Box::new(Thread { now, counters, scratch: Cell::default() }))
+        });
+        // The main thread's local storage ends before the destructors of a C++ program, which may still call
+        // MPI; it keeps its state, which nobody could take over anyway.
+        let ends = !is_main_thread();
+        if ends && LEASE.try_with(|lease| lease.0.set(Some(thread))).is_err() {
+            process::not_seen(NotSeen::EndingThread);
+            IDLE.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+            current::set(ended());
+            return None;
+        }
+        current::set(thread);
+        Inside::of(thread)
+    }
+}
+
+/// Whether the call in which the thread seems to be has ended without a word, as a longjmp out of an error handler ends
+/// it. One that goes on is the outer one of a call that begins: by the MPI library, or by a callback of the program, whose
+/// calls are in no table.
+#[cold]
+#[inline(never)]
+fn left_the_last_call() -> bool {
+    let nesting = stack::nesting();
+    if process::is_recording() {
+        match nesting {
+            Nesting::ByLibrary => {}
+            Nesting::ByProgram => process::not_seen(NotSeen::CallInCallback),
+            Nesting::Left => process::not_seen(NotSeen::CallLeft),
+        }
+    }
+    nesting == Nesting::Left
+}
+
+impl Drop for Inside {
+    /// Also when an exception of C++ passes through, as an error handler may throw one.
+    #[inline]
+    fn drop(&mut self) {
+        self.thread.now.values[now::PLACE].store(now::NOWHERE, Ordering::Release);
+    }
+}
+
+/// The calling thread's own state: null, that of a thread that has [`ended`], or the leased one.
+///
+/// PERF: a library finds a `thread_local!` by a call of the dynamic linker's, which is a tenth of what an ordinary
+/// call costs. Rust has no other way yet (`-Z tls-model=initial-exec`), so that the assembler says it: a place at
+/// a fixed distance from the thread's own block, which the linker fills in when it loads the library.
+#[cfg(target_arch = "x86_64")]
+mod current {
+    use super::Thread;
+    use std::arch::{asm, global_asm};
+
+    global_asm!(
+        ".pushsection .tbss.mpisee_current,\"awT\",@nobits",
+        ".p2align 3",
+        ".globl mpisee_current",
+        ".hidden mpisee_current",
+        ".type mpisee_current,@object",
+        ".size mpisee_current,8",
+        "mpisee_current:",
+        ".zero 8",
+        ".popsection",
+    );
+
+    #[inline(always)]
+    pub fn get() -> *const Thread {
+        let pointer;
+        // SAFETY: reads the calling thread's own eight bytes, zero at first; the offset comes from the linker.
+        unsafe {
+            asm!(
+                "mov {pointer}, qword ptr [rip + mpisee_current@GOTTPOFF]",
+                "mov {pointer}, qword ptr fs:[{pointer}]",
+                pointer = out(reg) pointer,
+                options(readonly, nostack, preserves_flags),
+            );
+        }
+        pointer
+    }
+
+    pub fn set(pointer: *const Thread) {
+        // SAFETY: as above; nobody else writes them.
+        unsafe {
+            asm!(
+                "mov {offset}, qword ptr [rip + mpisee_current@GOTTPOFF]",
+                "mov qword ptr fs:[{offset}], {pointer}",
+                offset = out(reg) _,
+                pointer = in(reg) pointer,
+                options(nostack, preserves_flags),
+            );
+        }
+    }
+}
+
+/// The calling thread's own state: null, that of a thread that has [`ended`], or the leased one.
+#[cfg(not(target_arch = "x86_64"))]
+mod current {
+    use super::Thread;
+    use std::cell::Cell;
+    use std::ptr;
+
+    thread_local! {
+        static CURRENT: Cell<*const Thread> = const { Cell::new(ptr::null()) };
+    }
+
+    #[inline]
+    pub fn get() -> *const Thread {
+        CURRENT.with(Cell::get)
+    }
+
+    pub fn set(pointer: *const Thread) {
+        CURRENT.with(|current| current.set(pointer));
+    }
+}
+
+fn is_main_thread() -> bool {
+    // SAFETY: both calls have no preconditions.
+    unsafe { libc::gettid() == libc::getpid() }
+}

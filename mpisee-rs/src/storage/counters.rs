@@ -1,0 +1,174 @@
+//! Slots of the segment with one writer, found by key.
+
+use crate::state::process;
+use crate::storage::segment::Segment;
+use crate::storage::slot;
+use mpisee_profile::segment::Key;
+use mpisee_profile::segment::key::{FIRST_PASSING, Meaning};
+use mpisee_profile::segment::layout::{CHUNK_HEADER_BYTES, ChunkHeader, SLOT_BYTES, Slot, peer};
+use std::cell::Cell;
+use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+pub use crate::storage::slot::add;
+
+/// Bytes of the first chunk: 63 slots. Each further one is twice as large, up to the largest.
+const FIRST_CHUNK_BYTES: usize = 1 << 12;
+const LARGEST_CHUNK_BYTES: usize = 1 << 16;
+/// Places in the first index; a power of two.
+const FIRST_PLACES: usize = 128;
+
+/// A set of counters that one thread at a time writes.
+pub struct Counters {
+    /// Open addressing; key 0 is free. At most half of the places are taken. An index that was outgrown is
+    /// never freed, nor is the last one: a thread's counters live as long as the process.
+    index: Cell<&'static [Cell<Place>]>,
+    taken: Cell<usize>,
+    chunk: Cell<Option<&'static ChunkHeader>>,
+    next_chunk_bytes: Cell<usize>,
+}
+
+#[derive(Clone, Copy)]
+struct Place {
+    key: u64,
+    slot: *const Slot,
+}
+
+const FREE: Place = Place { key: 0, slot: ptr::null() };
+
+impl Counters {
+    pub fn new() -> Self {
+        Counters {
+            index: Cell::new(new_index(FIRST_PLACES)),
+            taken: Cell::new(0),
+            chunk: Cell::new(None),
+            next_chunk_bytes: Cell::new(FIRST_CHUNK_BYTES),
+        }
+    }
+
+    /// The slot with that key, made if there is none; `None` if there is no room for it.
+    #[inline]
+    pub fn slot(&self, segment: &Segment, key: Key) -> Option<&'static Slot> {
+        let index = self.index.get();
+        let mut at = hash(key);
+        loop {
+            let place = index[at & (index.len() - 1)].get();
+            if place.key == key.0 {
+                // SAFETY: a taken place points to a slot in the segment, which is never unmapped.
+                return Some(unsafe { &*place.slot });
+            }
+            if place.key == 0 {
+                return self.insert(segment, key);
+            }
+            at += 1;
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn insert(&self, segment: &Segment, key: Key) -> Option<&'static Slot> {
+        let slot = if is_passing(key) {
+            let process = process::process()?;
+            self.slot_of_row(segment, process.row_sharing.lasting(process, key)?)?
+        } else {
+            let world_rank = match process::process() {
+                Some(process) => process.row_sharing.world_rank(process, key).ok()?,
+                None => None,
+            };
+            self.slot_with(segment, key, world_rank.map_or(0, |rank| u64::from(rank) + 1))?
+        };
+        if (self.taken.get() + 1) * 2 > self.index.get().len() {
+            self.make_room();
+        }
+        self.place(Place { key: key.0, slot });
+        self.taken.set(self.taken.get() + 1);
+        Some(slot)
+    }
+
+    /// The slot of a key that lasts.
+    #[inline(never)]
+    fn slot_of_row(&self, segment: &Segment, key: Key) -> Option<&'static Slot> {
+        self.slot(segment, key)
+    }
+
+    /// Takes out what was found for communicators that are gone, or may be, and doubles the index if that is not enough.
+    fn make_room(&self) {
+        let index = self.index.get();
+        let taken = index.iter().map(Cell::get).filter(|place| place.key != 0);
+        let lasting: Vec<Place> = taken.filter(|place| !is_passing(Key(place.key))).collect();
+        if lasting.len() * 4 >= index.len() {
+            self.index.set(new_index(index.len() * 2));
+        } else {
+            index.iter().for_each(|place| place.set(FREE));
+        }
+        self.taken.set(lasting.len());
+        lasting.into_iter().for_each(|place| self.place(place));
+    }
+
+    fn place(&self, new: Place) {
+        let index = self.index.get();
+        let from = hash(Key(new.key));
+        let place = (from..).map(|at| &index[at & (index.len() - 1)]).find(|place| place.get().key == 0);
+        // There is a free one: at most half of them are taken.
+        if let Some(place) = place {
+            place.set(new);
+        }
+    }
+
+    /// A slot that is not found by its key; `None` if there is no room for it.
+    pub fn new_slot(&self, segment: &Segment, key: Key) -> Option<&'static Slot> {
+        self.slot_with(segment, key, 0)
+    }
+
+    /// The same, of a peer whose rank in the world no reader knows from elsewhere, see [`peer::WORLD_RANK_PLUS_1`].
+    fn slot_with(&self, segment: &Segment, key: Key, world_rank_plus_1: u64) -> Option<&'static Slot> {
+        let slots_of = |chunk: &ChunkHeader| {
+            (chunk.bytes.load(Ordering::Relaxed) as usize - CHUNK_HEADER_BYTES) / SLOT_BYTES
+        };
+        let full = |chunk: &ChunkHeader| chunk.used.load(Ordering::Relaxed) as usize >= slots_of(chunk);
+        if self.chunk.get().is_none_or(full) {
+            let bytes = self.next_chunk_bytes.get();
+            self.chunk.set(Some(segment.counters(bytes)?));
+            self.next_chunk_bytes.set((bytes * 2).min(LARGEST_CHUNK_BYTES));
+        }
+        let chunk = self.chunk.get()?;
+        let used = chunk.used.load(Ordering::Relaxed);
+        let offset = CHUNK_HEADER_BYTES + used as usize * SLOT_BYTES;
+        // SAFETY: the chunk has room for the slot, as just looked at; chunks are mapped, aligned and zero.
+        let slot = unsafe { &*ptr::from_ref(chunk).cast::<u8>().add(offset).cast::<Slot>() };
+        slot.key.store(key.0, Ordering::Relaxed);
+        if world_rank_plus_1 > 0 {
+            slot.values[peer::WORLD_RANK_PLUS_1].store(world_rank_plus_1, Ordering::Relaxed);
+        }
+        // The slot counts from here on; its key is visible before.
+        chunk.used.store(used + 1, Ordering::Release);
+        segment.note_moment();
+        Some(slot)
+    }
+}
+
+/// `places` free ones, a power of two.
+fn new_index(places: usize) -> &'static [Cell<Place>] {
+    vec![Cell::new(FREE); places].leak()
+}
+
+/// Whether it is of a communicator whose number is in no segment.
+fn is_passing(key: Key) -> bool {
+    match key.meaning() {
+        Some(Meaning::Call(call)) => call.communicator >= FIRST_PASSING,
+        Some(Meaning::Peer(peer)) => peer.communicator >= FIRST_PASSING,
+        _ => false,
+    }
+}
+
+#[inline]
+fn hash(key: Key) -> usize {
+    // Multiplication spreads the low bits upwards; the high half is the better one.
+    (key.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize
+}
+
+/// Changes the values of a slot so that a reader sees all changes or none.
+#[inline]
+pub fn update(slot: &Slot, change: impl FnOnce(&[AtomicU64; 6])) {
+    slot::update(&slot.sequence, || change(&slot.values));
+}

@@ -1,0 +1,11 @@
+//! Memory that outlives the process, tables for several threads, clocks, and messages to the user. Nothing here knows what MPI
+//! is.
+
+pub mod clock;
+pub mod counters;
+pub mod file_limit;
+pub mod message;
+pub mod segment;
+pub mod slot;
+pub mod sync;
+pub mod table;

@@ -1,0 +1,340 @@
+//! This process's segment: a shared-memory file that grows, mapped in extents.
+
+mod extents;
+mod file;
+
+use extents::{Extents, GRANULE, MOST_BYTES};
+use file::{Refusal, SharedFile, create_file, limit_of, map_private};
+use mpisee_profile::segment::Source;
+use mpisee_profile::segment::layout::{
+    self, CHUNK_HEADER_BYTES, COUNTERS, ChunkHeader, HEADER_BYTES, Header, LOG,
+};
+use mpisee_profile::segment::log::Record;
+use std::io;
+use std::path::Path;
+use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// The part of a limited address space that is taken at most; the rest is the program's.
+const MOST_OF_LIMIT: u64 = 64;
+/// Bytes that the segment may have under any limit.
+const ALWAYS_ALLOWED: u64 = 1 << 22;
+/// The segment grows by its own size, but not by more than this.
+const MOST_GROWTH: usize = 1 << 20;
+/// Bytes of a log chunk, unless one record needs more.
+const LOG_CHUNK_BYTES: usize = 1 << 13;
+/// A chunk of counters is this large at least: 15 slots.
+const LEAST_COUNTERS_BYTES: usize = 1 << 10;
+/// Requests of which one is tried, while there is no address space: the program may free some, but a try takes system
+/// calls, and each call that is not counted makes a request.
+const REQUESTS_PER_TRY: u64 = 256;
+
+/// The segment. Its memory stays mapped until the process ends.
+pub struct Segment {
+    header: &'static Header,
+    extents: Extents,
+    growth: Mutex<Growth>,
+}
+
+struct Growth {
+    mapped: usize,
+    used: usize,
+    /// Bytes of what is mapped that are in the file.
+    shared: usize,
+    /// `None` if no file could be made.
+    file: Option<SharedFile>,
+    /// Why the file cannot grow any more, if so: what is mapped from then on is private memory.
+    full: Option<io::Error>,
+    /// Requests for an extent since address space ran out, the first included.
+    refused: u64,
+    log: Option<&'static ChunkHeader>,
+    /// Room for the words of a record.
+    record: Vec<u64>,
+    has_said_full: bool,
+    has_said_refused: bool,
+}
+
+impl Segment {
+    /// Makes the segment, in a file of `directory` if that can be. Otherwise the counters are in private
+    /// memory, and the sentence returned says why.
+    pub fn create(directory: &Path) -> Option<(Segment, Option<String>)> {
+        let mut growth = Growth {
+            mapped: 0,
+            used: HEADER_BYTES,
+            shared: 0,
+            file: None,
+            full: None,
+            refused: 0,
+            log: None,
+            record: Vec::new(),
+            has_said_full: false,
+            has_said_refused: false,
+        };
+        match create_file(directory, unforeseen) {
+            Ok(file) => growth.file = Some(file),
+            Err(error) => growth.full = Some(error),
+        }
+        let extents = Extents::new();
+        let grown = growth.map_extent(&extents, GRANULE);
+        let complaint = growth.full.as_ref().map(|error| {
+            format!(
+                "no segment in '{}' ({error}): the counters are in private memory, and a killed rank loses them",
+                directory.display()
+            )
+        });
+        if complaint.is_some() || grown.is_err() {
+            // Not even the begin is in it.
+            growth.remove();
+        }
+        growth.has_said_full = complaint.is_some();
+        grown.ok()?;
+        let header = extents.address(0)?.cast::<Header>();
+        // SAFETY: the first extent begins here, stays mapped, and is zero, which is a valid header of atomics.
+        let header = unsafe { &*header };
+        Some((Segment { header, extents, growth: Mutex::new(growth) }, complaint))
+    }
+
+    /// The header.
+    pub fn header(&self) -> &Header {
+        self.header
+    }
+
+    /// A new chunk for counters, of `bytes` bytes or what the last extent has left; `None` if there is no room.
+    pub fn counters(&self, bytes: usize) -> Option<&'static ChunkHeader> {
+        let mut growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
+        self.chunk(&mut growth, COUNTERS, LEAST_COUNTERS_BYTES, bytes)
+    }
+
+    /// Appends to the log; false if there is no room.
+    pub fn log(&self, record: &Record) -> bool {
+        let mut growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut words = std::mem::take(&mut growth.record);
+        record.encode_to(&mut words);
+        let is_logged = self.append(&mut growth, &words);
+        growth.record = words;
+        drop(growth);
+        self.note_moment();
+        is_logged
+    }
+
+    /// Appends a record to the log; false if there is no room.
+    fn append(&self, growth: &mut Growth, words: &[u64]) -> bool {
+        let room = |chunk: &ChunkHeader| {
+            let body = chunk.bytes.load(Ordering::Relaxed) - CHUNK_HEADER_BYTES as u64;
+            body - chunk.used.load(Ordering::Relaxed)
+        };
+        let bytes = words.len() * 8;
+        let chunk = match growth.log.filter(|chunk| room(chunk) >= bytes as u64) {
+            Some(chunk) => chunk,
+            None => {
+                let least = (CHUNK_HEADER_BYTES + bytes).next_multiple_of(64);
+                let Some(chunk) = self.chunk(growth, LOG, least, LOG_CHUNK_BYTES.max(least)) else {
+                    return false;
+                };
+                growth.log = Some(chunk);
+                chunk
+            }
+        };
+        let used = chunk.used.load(Ordering::Relaxed);
+        for (index, word) in words.iter().enumerate() {
+            let at = CHUNK_HEADER_BYTES / 8 + used as usize / 8 + index;
+            // SAFETY: the record fits into the chunk, as checked above, so the word lies in mapped memory.
+            let place = unsafe { &*ptr::from_ref(chunk).cast::<AtomicU64>().add(at) };
+            place.store(*word, Ordering::Relaxed);
+        }
+        chunk.used.store(used + bytes as u64, Ordering::Release);
+        true
+    }
+
+    /// Keeps the moment, as the last of which something is known if the process is killed. For what happens seldom.
+    pub fn note_moment(&self) {
+        self.header().last_ticks.store(crate::storage::clock::ticks(), Ordering::Relaxed);
+    }
+
+    /// A chunk of `most` bytes, or of `least` and more where an extent has no room for `most`: readers of the file
+    /// walk from chunk to chunk, but in memory a chunk lies in one extent.
+    fn chunk(
+        &self,
+        growth: &mut Growth,
+        kind: u64,
+        least: usize,
+        most: usize,
+    ) -> Option<&'static ChunkHeader> {
+        if growth.mapped - growth.used < least {
+            let left = growth.mapped;
+            growth.extend(&self.extents, least)?;
+            self.leave_extent(growth, left)?;
+        }
+        let bytes = most.min(growth.mapped - growth.used);
+        let chunk = self.begin_chunk(growth.used, kind, bytes)?;
+        growth.used += bytes;
+        self.publish_end(growth);
+        Some(chunk)
+    }
+
+    /// Fills the extent that ends at `end`, so that readers find whole chunks up to there.
+    fn leave_extent(&self, growth: &mut Growth, end: usize) -> Option<()> {
+        if end > growth.used {
+            self.begin_chunk(growth.used, LOG, end - growth.used)?;
+            growth.used = end;
+            self.publish_end(growth);
+        }
+        Some(())
+    }
+
+    fn publish_end(&self, growth: &Growth) {
+        let header = self.header();
+        header.shared.store(growth.used.min(growth.shared) as u64, Ordering::Relaxed);
+        header.used.store(growth.used as u64, Ordering::Release);
+    }
+
+    /// Says what the bytes from `at` on are; they are mapped, and in no chunk yet.
+    fn begin_chunk(&self, at: usize, kind: u64, bytes: usize) -> Option<&'static ChunkHeader> {
+        let chunk = self.extents.address(at)?.cast::<ChunkHeader>();
+        // SAFETY: `at..at + bytes` lies in one extent, which is never unmapped; it is zero, aligned to 64 bytes, and
+        // handed out once.
+        let chunk = unsafe { &*chunk };
+        chunk.bytes.store(bytes as u64, Ordering::Relaxed);
+        chunk.kind.store(kind, Ordering::Relaxed);
+        Some(chunk)
+    }
+
+    /// Whether the counters are in a file, which outlives the process.
+    pub fn is_in_file(&self) -> bool {
+        self.growth.lock().unwrap_or_else(PoisonError::into_inner).file.is_some()
+    }
+
+    /// Whether the file can be found by its name.
+    pub fn is_there(&self) -> bool {
+        let growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
+        growth.file.as_ref().is_some_and(SharedFile::is_there)
+    }
+
+    /// Removes the file. Only the process that made it may.
+    pub fn remove(&self) {
+        self.growth.lock().unwrap_or_else(PoisonError::into_inner).remove();
+    }
+}
+
+impl Drop for Segment {
+    /// Of a profiler that did not start after all.
+    fn drop(&mut self) {
+        self.remove();
+    }
+}
+
+impl Source for Segment {
+    fn words(&self) -> usize {
+        self.header().used.load(Ordering::Acquire) as usize / 8
+    }
+
+    fn word(&self, index: usize) -> u64 {
+        // SAFETY: extents are never unmapped, aligned to words, and hold atomics and zeros only.
+        let word = self.extents.address(index * 8).map(|address| unsafe { &*address.cast::<AtomicU64>() });
+        word.map_or(0, |word| word.load(Ordering::Acquire))
+    }
+}
+
+impl Growth {
+    /// Maps a further extent, of at least `least` bytes; `None` if there is no address space.
+    fn extend(&mut self, extents: &Extents, least: usize) -> Option<()> {
+        if self.refused > 0 {
+            self.refused += 1;
+            if !self.refused.is_multiple_of(REQUESTS_PER_TRY) {
+                return None;
+            }
+        }
+        let least = least.next_multiple_of(GRANULE);
+        let step = self.mapped.clamp(GRANULE, MOST_GROWTH).max(least);
+        let mapped = self.map_extent(extents, step).or_else(|_| self.map_extent(extents, least));
+        self.say_full();
+        match mapped {
+            Ok(()) => self.refused = 0,
+            Err(error) => {
+                self.refused = self.refused.max(1);
+                self.say_refused(&error);
+            }
+        }
+        (self.refused == 0).then_some(())
+    }
+
+    /// Maps an extent of `bytes` bytes, from the file while that has room, else private.
+    fn map_extent(&mut self, extents: &Extents, bytes: usize) -> io::Result<()> {
+        let (from, to) = (self.mapped, self.mapped + bytes);
+        if to > most_bytes() || !extents.make_room(from, to) {
+            return Err(io::Error::from_raw_os_error(libc::ENOMEM));
+        }
+        let in_file = match self.file.as_ref().filter(|_| self.full.is_none()).map(|file| file.map(from, to))
+        {
+            Some(Ok(base)) => Some(base),
+            Some(Err(Refusal::Space(error))) => return Err(error),
+            Some(Err(Refusal::File(error))) => {
+                // The extents before stay in the file; the header says how far it goes.
+                self.full = Some(error);
+                None
+            }
+            None => None,
+        };
+        let base = match in_file {
+            Some(base) => base,
+            None => map_private(bytes)?,
+        };
+        extents.enter(from, bytes, base);
+        self.mapped = to;
+        if in_file.is_some() {
+            self.shared = to;
+        }
+        Ok(())
+    }
+
+    fn say_full(&mut self) {
+        if let (Some(file), Some(error), false) = (&self.file, &self.full, self.has_said_full) {
+            self.has_said_full = true;
+            crate::storage::message::say(format_args!(
+                "'{}' cannot grow ({error}): what comes up for the first time is counted in private memory from now \
+                 on, and lost if this rank is killed",
+                file.path.display()
+            ));
+        }
+    }
+
+    fn say_refused(&mut self, error: &io::Error) {
+        if !std::mem::replace(&mut self.has_said_refused, true) {
+            crate::storage::message::say(format_args!(
+                "no address space for further counters ({error}): what comes up for the first time is not counted \
+                 until there is some"
+            ));
+        }
+    }
+
+    fn remove(&mut self) {
+        if let Some(file) = self.file.take() {
+            file.remove();
+        }
+    }
+}
+
+/// Bytes that the segment may have under the limit on address space, which the program may change at any time.
+fn most_bytes() -> usize {
+    let most = limit_of(libc::RLIMIT_AS) / MOST_OF_LIMIT;
+    most.clamp(ALWAYS_ALLOWED, MOST_BYTES as u64) as usize
+}
+
+/// A random number; the time, where there is none.
+pub fn unforeseen() -> u64 {
+    let mut bytes = [0u8; 8];
+    // SAFETY: as many bytes are written as there are.
+    let length = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), libc::GRND_NONBLOCK) };
+    if length == 8 { u64::from_ne_bytes(bytes) } else { crate::storage::clock::realtime_ns() }
+}
+
+/// Puts the magic number in place, with which the segment is one.
+pub fn publish(header: &Header) {
+    header.version.store(layout::VERSION, Ordering::Relaxed);
+    header.operations.store(mpisee_profile::Operation::fingerprint(), Ordering::Relaxed);
+    header.magic.store(layout::MAGIC, Ordering::Release);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,448 @@
+//! A table from handles to what is known of them, without locks.
+//!
+//! A level is an array of buckets, a bucket is half a cache line of four keys beside its values. A look-up reads
+//! the whole bucket of each level, so that an entry is removed by clearing its key, with nothing left behind.
+//! When a bucket is full the entry goes to the next level, which is eight times as large. Nothing moves
+//! and no level is ever freed, so that readers need no protection; the table grows to what was open at once.
+
+use crate::storage::sync::{
+    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, UnsafeCell, spin_loop,
+};
+use std::mem::MaybeUninit;
+use std::{array, ptr};
+
+// A model checker tries every order of what threads do, so that it needs small ones.
+const WAYS: usize = if cfg!(loom) { 2 } else { 4 };
+const LEVELS: usize = if cfg!(loom) { 2 } else { 7 };
+const FIRST_BUCKETS: usize = if cfg!(loom) { 1 } else { 64 };
+/// The key of an entry that is being written; no handle has all bits set.
+const BUSY: u64 = u64::MAX;
+
+/// The table. `V` is copied out; two entries never have the same key.
+pub struct Table<V> {
+    levels: [AtomicPtr<Level<V>>; LEVELS],
+    shared: AtomicBool,
+    count: AtomicUsize,
+}
+
+struct Level<V> {
+    buckets: Box<[Bucket<V>]>,
+}
+
+#[repr(align(64))]
+struct Bucket<V> {
+    keys: [AtomicU64; WAYS],
+    /// Grows by two with each entry written or removed, by which a later one is told from an earlier; odd
+    /// while one of several threads changes the entry.
+    writes: [AtomicU32; WAYS],
+    values: [UnsafeCell<MaybeUninit<V>>; WAYS],
+}
+
+/// An entry as it was found.
+pub struct Found<V: 'static> {
+    bucket: &'static Bucket<V>,
+    way: u32,
+    writes: u32,
+}
+
+/// Where the value of an entry lies.
+#[derive(Clone, Copy)]
+pub struct Entry<V: 'static>(&'static UnsafeCell<MaybeUninit<V>>);
+
+impl<V: Copy> Entry<V> {
+    /// The value; while the handle is in use it is that of the handle.
+    #[inline]
+    pub fn value(&self) -> V {
+        // SAFETY: the key was seen with acquire ordering, so the value written before it is complete.
+        self.0.with(|value| unsafe { (*value).assume_init_read() })
+    }
+}
+
+// SAFETY: values are written by the thread that holds the key BUSY, and read by those that know the handle,
+// which the program has handed from one to the other.
+unsafe impl<V: Send> Sync for Table<V> {}
+
+impl<V: Copy + 'static> Table<V> {
+    #[cfg(not(loom))]
+    pub const fn new() -> Self {
+        Table {
+            levels: [const { AtomicPtr::new(ptr::null_mut()) }; LEVELS],
+            shared: AtomicBool::new(false),
+            count: AtomicUsize::new(0),
+        }
+    }
+
+    /// The atomics of the model checker are no constants.
+    #[cfg(loom)]
+    pub fn new() -> Self {
+        Table {
+            levels: array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
+            shared: AtomicBool::new(false),
+            count: AtomicUsize::new(0),
+        }
+    }
+
+    /// Several threads will use the table at the same time.
+    pub fn share(&self) {
+        self.shared.store(true, Ordering::Relaxed);
+    }
+
+    fn level(&self, number: usize) -> Option<&'static Level<V>> {
+        let level = self.levels[number].load(Ordering::Acquire);
+        // SAFETY: a level that was published is never freed.
+        unsafe { level.as_ref() }
+    }
+
+    #[cold]
+    fn add_level(&self, number: usize) -> &'static Level<V> {
+        let buckets = (0..FIRST_BUCKETS << (3 * number)).map(|_| Bucket::new()).collect();
+        let new = Box::into_raw(Box::new(Level { buckets }));
+        let null = ptr::null_mut();
+        match self.levels[number].compare_exchange(null, new, Ordering::AcqRel, Ordering::Acquire) {
+            // SAFETY: the level is published and from now on never freed.
+            Ok(_) => unsafe { &*new },
+            Err(theirs) => {
+                // SAFETY: `new` was not published, so it is still ours alone; `theirs` was, and is not freed.
+                unsafe {
+                    drop(Box::from_raw(new));
+                    &*theirs
+                }
+            }
+        }
+    }
+
+    /// The value at `key`.
+    #[inline]
+    pub fn get(&self, key: u64) -> Option<V> {
+        let (bucket, way) = self.place(key)?;
+        Some(bucket.value(way))
+    }
+
+    /// Where the value at `key` lies.
+    #[inline]
+    pub fn entry(&self, key: u64) -> Option<Entry<V>> {
+        let (bucket, way) = self.place(key)?;
+        Some(Entry(&bucket.values[way]))
+    }
+
+    /// The entry at `key`.
+    #[inline]
+    pub fn find(&self, key: u64) -> Option<Found<V>> {
+        let (bucket, way) = self.place(key)?;
+        let writes = bucket.writes[way].load(Ordering::Relaxed);
+        Some(Found { bucket, way: way as u32, writes })
+    }
+
+    /// The value of what was found. Where several threads use the table it may be another one's as soon as
+    /// its handle may have been given out again.
+    #[inline]
+    pub fn value(&self, found: &Found<V>) -> V {
+        found.bucket.value(found.way as usize)
+    }
+
+    #[inline]
+    fn place(&self, key: u64) -> Option<(&'static Bucket<V>, usize)> {
+        // No handle in use is 0, but a null handle may be, and so is the key of an empty way.
+        if key == 0 {
+            return None;
+        }
+        for number in 0..LEVELS {
+            let bucket = self.level(number)?.bucket(key);
+            if let Some(way) = bucket.way(key) {
+                return Some((bucket, way));
+            }
+        }
+        None
+    }
+
+    /// Sets the value at `key`. An entry that is there is replaced: its handle was given out again, so that
+    /// what it stood for is gone. False if there is no room.
+    #[inline]
+    pub fn insert(&self, key: u64, value: V) -> bool {
+        self.insert_with(key, || value)
+    }
+
+    /// Sets the value at `key` to what `make` returns.
+    ///
+    /// PERF: made where it stays. A value that was just written elsewhere, field by field, and is then copied
+    /// in larger pieces, waits for the processor's stores.
+    #[inline(always)]
+    pub fn insert_with(&self, key: u64, make: impl FnOnce() -> V) -> bool {
+        self.insert_or(key, make, |value| self.replace_or_insert(key, value))
+    }
+
+    /// As [`Table::insert_with`], but where there is an entry at `key` already, `again` decides what to do with the value.
+    #[inline(always)]
+    pub fn insert_or(&self, key: u64, make: impl FnOnce() -> V, again: impl FnOnce(V) -> bool) -> bool {
+        let mut free = None;
+        for number in 0..LEVELS {
+            let Some(level) = self.level(number) else { break };
+            let bucket = level.bucket(key);
+            for way in 0..WAYS {
+                let there = bucket.keys[way].load(Ordering::Acquire);
+                if there == key {
+                    return again(make());
+                }
+                if there == 0 && free.is_none() {
+                    free = Some((bucket, way));
+                }
+            }
+        }
+        match free.filter(|(bucket, way)| self.take(&bucket.keys[*way])) {
+            Some((bucket, way)) => {
+                self.fill(bucket, way, key, make);
+                true
+            }
+            None => self.replace_or_insert(key, make()),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn replace_or_insert(&self, key: u64, value: V) -> bool {
+        while let Some((bucket, way)) = self.place(key) {
+            let writes = bucket.writes[way].load(Ordering::Acquire);
+            // Of an entry that another thread removed since it was seen the count may be that of its successor.
+            let still_there = bucket.keys[way].load(Ordering::Relaxed) == key;
+            if still_there && bucket.claim(way, writes, self.is_shared()) {
+                bucket.write(way, key, || value, writes);
+                return true;
+            }
+            // Another thread is removing it at this moment.
+            spin_loop();
+        }
+        for number in 0..LEVELS {
+            let level = self.level(number).unwrap_or_else(|| self.add_level(number));
+            let bucket = level.bucket(key);
+            if let Some(way) = (0..WAYS).find(|&way| self.take(&bucket.keys[way])) {
+                self.fill(bucket, way, key, || value);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Writes an entry into a free way that was taken for it.
+    #[inline(always)]
+    fn fill(&self, bucket: &Bucket<V>, way: usize, key: u64, make: impl FnOnce() -> V) {
+        self.count(1);
+        let mut writes = bucket.writes[way].load(Ordering::Relaxed);
+        while !writes.is_multiple_of(2) {
+            // The thread that freed the way is about to count that.
+            spin_loop();
+            writes = bucket.writes[way].load(Ordering::Relaxed);
+        }
+        bucket.write(way, key, make, writes);
+    }
+
+    /// Whether there is no entry.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.count.load(Ordering::Relaxed) == 0
+    }
+
+    /// Adds to the number of entries; `usize::MAX` takes one away.
+    #[inline]
+    fn count(&self, more: usize) {
+        if self.is_shared() {
+            self.count.fetch_add(more, Ordering::Relaxed);
+        } else {
+            self.count.store(self.count.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
+        }
+    }
+
+    /// Whether several threads use the table.
+    #[inline]
+    pub fn is_shared(&self) -> bool {
+        self.shared.load(Ordering::Relaxed)
+    }
+
+    fn take(&self, key: &AtomicU64) -> bool {
+        if key.load(Ordering::Relaxed) != 0 {
+            return false;
+        }
+        // PERF: an atomic exchange costs five nanoseconds, which a single thread need not pay.
+        !self.is_shared() || key.compare_exchange(0, BUSY, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// Removes what was found, unless its handle was given out again since and stands for something new.
+    #[inline]
+    pub fn remove_found(&self, found: &Found<V>) {
+        if self.claim(found) {
+            let way = found.way as usize;
+            found.bucket.keys[way].store(0, Ordering::Release);
+            self.count(usize::MAX);
+            found.bucket.writes[way].store(found.writes.wrapping_add(2), Ordering::Release);
+        }
+    }
+
+    /// Replaces the value of what was found, unless its handle was given out again since.
+    pub fn replace_found(&self, found: &Found<V>, value: V) {
+        if self.claim(found) {
+            let key = found.bucket.keys[found.way as usize].load(Ordering::Relaxed);
+            found.bucket.write(found.way as usize, key, || value, found.writes);
+        }
+    }
+
+    #[inline]
+    fn claim(&self, found: &Found<V>) -> bool {
+        found.bucket.claim(found.way as usize, found.writes, self.is_shared())
+    }
+
+    /// Removes the entry at `key`.
+    pub fn remove(&self, key: u64) -> Option<V> {
+        let found = self.find(key)?;
+        let value = self.value(&found);
+        self.remove_found(&found);
+        Some(value)
+    }
+}
+
+impl<V> Level<V> {
+    #[inline]
+    fn bucket(&self, key: u64) -> &Bucket<V> {
+        let hash = key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        &self.buckets[hash as usize & (self.buckets.len() - 1)]
+    }
+}
+
+impl<V: Copy> Bucket<V> {
+    fn new() -> Self {
+        Bucket {
+            keys: array::from_fn(|_| AtomicU64::new(0)),
+            writes: array::from_fn(|_| AtomicU32::new(0)),
+            values: array::from_fn(|_| UnsafeCell::new(MaybeUninit::uninit())),
+        }
+    }
+
+    #[inline]
+    fn way(&self, key: u64) -> Option<usize> {
+        (0..WAYS).find(|&way| self.keys[way].load(Ordering::Acquire) == key)
+    }
+
+    /// The value of a way whose key was seen.
+    #[inline]
+    fn value(&'static self, way: usize) -> V {
+        Entry(&self.values[way]).value()
+    }
+
+    /// Makes the entry the caller's own, if it is the one that had `writes`; the count is odd meanwhile.
+    #[inline]
+    fn claim(&self, way: usize, writes: u32, shared: bool) -> bool {
+        let count = &self.writes[way];
+        if shared {
+            writes.is_multiple_of(2)
+                && count
+                    .compare_exchange(writes, writes.wrapping_add(1), Ordering::Acquire, Ordering::Relaxed)
+                    .is_ok()
+        } else {
+            count.load(Ordering::Relaxed) == writes
+        }
+    }
+
+    /// Writes an entry that is the caller's: it was free and taken, or claimed while it had `writes`.
+    #[inline(always)]
+    fn write(&self, way: usize, key: u64, make: impl FnOnce() -> V, writes: u32) {
+        // SAFETY: no other thread writes the way, and none that follows the MPI standard reads it: those that
+        // know the handle have yet to learn that it stands for this.
+        self.values[way].with_mut(|place| unsafe { (*place).write(make()) });
+        self.writes[way].store(writes.wrapping_add(2), Ordering::Release);
+        self.keys[way].store(key, Ordering::Release);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::collections::HashMap;
+
+    /// A sequence of numbers that is the same on each run.
+    fn numbers() -> impl FnMut(u64) -> u64 {
+        let mut state: u64 = 0x2545_f491_4f6c_dd1d;
+        move |below| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % below
+        }
+    }
+
+    fn behaves_as_a_map(table: &Table<u64>) {
+        let mut model = HashMap::new();
+        let mut draw = numbers();
+        for step in 0..200_000 {
+            let key = 1 + draw(3000);
+            match draw(3) {
+                0 => assert_eq!(table.remove(key), model.remove(&key), "step {step}"),
+                1 => assert_eq!(table.get(key), model.get(&key).copied(), "step {step}"),
+                _ => {
+                    assert!(table.insert(key, step));
+                    model.insert(key, step);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_null_handle_stands_for_nothing() {
+        let table = Table::new();
+        assert_eq!(table.get(0), None);
+        table.insert(8, 3);
+        assert_eq!((table.get(0), table.remove(0), table.get(8)), (None, None, Some(3)));
+    }
+
+    #[test]
+    fn it_holds_what_a_map_holds() {
+        behaves_as_a_map(&Table::new());
+        let shared = Table::new();
+        shared.share();
+        behaves_as_a_map(&shared);
+    }
+
+    #[test]
+    fn it_takes_more_than_its_first_level_and_gives_it_back() {
+        let table = Table::new();
+        for key in 1..=10_000u64 {
+            assert!(table.insert(key, key * 3));
+        }
+        for key in 1..=10_000u64 {
+            assert_eq!(table.remove(key), Some(key * 3));
+        }
+        assert!((1..=10_000).all(|key| table.get(key).is_none()));
+        assert!(table.is_empty());
+    }
+
+    #[test]
+    fn what_was_found_is_removed_only_while_it_is_the_same() {
+        for shared in [false, true] {
+            let table = Table::new();
+            if shared {
+                table.share();
+            }
+            table.insert(7, 1);
+            let before = table.find(7).unwrap();
+            // The library gives the handle out again, to another thread.
+            table.insert(7, 2);
+            table.remove_found(&before);
+            assert_eq!(table.get(7), Some(2));
+            table.replace_found(&before, 3);
+            assert_eq!(table.get(7), Some(2));
+        }
+    }
+
+    #[test]
+    fn threads_do_not_disturb_each_other() {
+        static TABLE: Table<u64> = Table::new();
+        TABLE.share();
+        std::thread::scope(|scope| {
+            for thread in 1..=4u64 {
+                scope.spawn(move || {
+                    for round in 0..20_000u64 {
+                        let key = thread << 32 | (round % 97 + 1);
+                        assert!(TABLE.insert(key, round));
+                        assert_eq!(TABLE.get(key), Some(round));
+                        assert_eq!(TABLE.remove(key), Some(round));
+                    }
+                });
+            }
+        });
+    }
+}

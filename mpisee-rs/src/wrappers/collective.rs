@@ -1,0 +1,101 @@
+//! Collective operations.
+
+use crate::mpi::abi::{Comm, Raw, Request, constant};
+use crate::mpi::argument::HandlePtr;
+use crate::recording::Call;
+use crate::recording::volume::Volume;
+use crate::state::communicator::Communicator;
+use crate::state::process::REQUESTS;
+use crate::state::request::{Kind, RequestState};
+use mpisee_profile::Operation;
+use std::ffi::c_int;
+
+/// A blocking collective operation on `comm`.
+///
+/// # Safety
+/// The arguments are those of the application's call, and `call` makes it.
+#[inline]
+pub unsafe fn collective(
+    operation: Operation,
+    comm: Raw<Comm>,
+    volume: impl FnOnce(&Communicator) -> Volume,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    let Some(call) = Call::if_recording() else { return make() };
+    let Some(known) = call.communicator(comm) else { return call.unseen(operation, make) };
+    let id = known.id();
+    let (code, ticks) = call.time(operation, id, make);
+    call.record(|recorder| {
+        let communicator = known.get();
+        let volume = volume_if(code, volume, &communicator);
+        recorder.count(id, operation, volume.message, volume.bytes, ticks);
+    });
+    code
+}
+
+/// A collective operation on `comm` that goes on after the call, as `request`.
+///
+/// # Safety
+/// As for [`collective`]; `request` is where the call stores the request.
+#[inline]
+pub unsafe fn start_collective(
+    operation: Operation,
+    comm: Raw<Comm>,
+    volume: impl FnOnce(&Communicator) -> Volume,
+    request: HandlePtr<Request>,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    let Some(call) = Call::if_recording() else { return make() };
+    let Some(known) = call.communicator(comm) else { return call.unseen(operation, make) };
+    let id = known.id();
+    let (code, ticks) = call.time(operation, id, make);
+    call.record(|recorder| {
+        let communicator = known.get();
+        let volume = volume_if(code, volume, &communicator);
+        let sample = recorder.count(id, operation, volume.message, volume.bytes, ticks);
+        if code == constant::SUCCESS {
+            // SAFETY: the call succeeded, so it stored a request.
+            unsafe { REQUESTS.add(request, || RequestState::once(Kind::Collective, sample, volume.message)) };
+        }
+    });
+    code
+}
+
+/// A persistent collective operation on `comm` is made, to be started later: the making counts with no bytes,
+/// each start has those of `volume`.
+///
+/// # Safety
+/// As for [`start_collective`].
+pub unsafe fn prepare_collective(
+    operation: Operation,
+    comm: Raw<Comm>,
+    volume: impl FnOnce(&Communicator) -> Volume,
+    request: HandlePtr<Request>,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    let Some(call) = Call::if_tracking() else { return make() };
+    let Some(known) = call.communicator(comm) else { return call.unseen(operation, make) };
+    let id = known.id();
+    let (code, ticks) = call.time(operation, id, make);
+    call.record(|recorder| {
+        let communicator = known.get();
+        recorder.count_time(id, operation, ticks);
+        if code == constant::SUCCESS {
+            let Volume { message, bytes } = volume(&communicator);
+            let template = recorder.sample(id, operation, message, 0, 0);
+            let started = RequestState::persistent(Kind::Collective, template, message, bytes);
+            // SAFETY: the call succeeded, so it stored a request.
+            unsafe { REQUESTS.add(request, || started) };
+        }
+    });
+    code
+}
+
+/// A call that failed communicated nothing.
+fn volume_if(
+    code: c_int,
+    volume: impl FnOnce(&Communicator) -> Volume,
+    communicator: &Communicator,
+) -> Volume {
+    if code == constant::SUCCESS { volume(communicator) } else { Volume { message: 0, bytes: 0 } }
+}

@@ -1,0 +1,291 @@
+//! What the completion of requests means, for the whole family of waits and tests.
+//!
+//! A completion call is charged to the communicators of the requests that it completed, its time split
+//! equally among them; a test that completes nothing, to those of the requests that it was asked about.
+//! So a rank's MPI time is never counted twice.
+
+use crate::generated::pmpi;
+use crate::mpi::abi::{Request, Status, constant, received_bytes};
+use crate::mpi::argument::HandlePtr;
+use crate::naming;
+use crate::recording::Recorder;
+use crate::state::process::{self, REQUESTS};
+use crate::state::request::{Kind, Owner, RequestRef, RequestState};
+use crate::state::scratch::{CommSet, Scratch};
+use mpisee_profile::Operation;
+use mpisee_profile::segment::NotSeen;
+use std::ffi::c_int;
+
+/// A completion call being recorded.
+pub struct Completion<'c> {
+    recorder: &'c Recorder,
+    operation: Operation,
+    charged: &'c mut CommSet,
+    unknown: bool,
+}
+
+impl<'c> Completion<'c> {
+    /// Begins to record a completion call; returns the requests that it was given, too, and what was kept.
+    #[inline]
+    pub fn begin(
+        scratch: &'c mut Scratch,
+        recorder: &'c Recorder,
+        operation: Operation,
+    ) -> (Completion<'c>, &'c [RequestRef], &'c [Option<RequestState>]) {
+        scratch.charged.clear();
+        let Scratch { given, kept, charged, .. } = scratch;
+        (Completion { recorder, operation, charged, unknown: false }, given, kept)
+    }
+}
+
+impl Completion<'_> {
+    /// The call completed this request, of which `kept` was kept. `status` is filled if [`RequestRef::needs_status`] asked
+    /// for it and the operation succeeded.
+    #[inline]
+    pub fn completed(
+        &mut self,
+        given: &RequestRef,
+        kept: Option<&RequestState>,
+        status: Option<*const Status>,
+    ) {
+        let is_known = match given {
+            RequestRef::Nothing => true,
+            RequestRef::Unknown => false,
+            RequestRef::Known(known) => REQUESTS.complete(known, kept, |started| {
+                if started.recorded {
+                    self.charged.add(started.sample.communicator());
+                    settle(self.recorder, started, status);
+                }
+                started.recorded
+            }),
+            RequestRef::Aliased(key, place) => {
+                let owner = REQUESTS.complete_aliased(*key, *place).filter(|owner| owner.recorded);
+                if let Some(owner) = &owner {
+                    self.charged.add(owner.communicator);
+                    settle_untold(self.recorder, owner.kind);
+                }
+                owner.is_some()
+            }
+        };
+        if !is_known {
+            self.count_unknown(given);
+        }
+    }
+
+    /// The operation of this request ended with an error, of which `status` may tell more, as of a success.
+    #[cold]
+    pub fn failed(
+        &mut self,
+        given: &RequestRef,
+        kept: Option<&RequestState>,
+        error: c_int,
+        status: Option<*const Status>,
+    ) {
+        let RequestRef::Known(known) = given else { return self.completed(given, kept, None) };
+        let recorded = REQUESTS.complete(known, kept, |started| {
+            if started.recorded {
+                self.charged.add(started.sample.communicator());
+                settle_failed(self.recorder, started, error, status);
+            }
+            started.recorded
+        });
+        if !recorded {
+            self.count_unknown(given);
+        }
+    }
+
+    /// The call completed nothing: it was asked about these.
+    pub fn asked(&mut self, given: &[RequestRef]) {
+        for given in given {
+            match REQUESTS.owner(given) {
+                Some(owner) if owner.recorded => self.charged.add(owner.communicator),
+                _ => self.count_unknown(given),
+            }
+        }
+    }
+
+    fn count_unknown(&mut self, given: &RequestRef) {
+        self.unknown |= !matches!(given, RequestRef::Nothing);
+        count_unknown(given);
+    }
+
+    /// Charges the call.
+    #[inline]
+    pub fn charge(self, ticks: u64) {
+        if !process::is_recording() {
+            return;
+        }
+        let Some(first) = self.charged.first else {
+            if !self.unknown {
+                process::not_seen(NotSeen::CompletionOfNothing);
+            }
+            return;
+        };
+        let all = 1 + self.charged.others.len();
+        if all == 1 {
+            self.recorder.count(first, self.operation, 0, 0, ticks);
+            return;
+        }
+        let communicators = std::iter::once(&first).chain(&self.charged.others);
+        for (&communicator, ticks) in communicators.zip(shares(all, ticks)) {
+            self.recorder.count(communicator, self.operation, 0, 0, ticks);
+        }
+    }
+}
+
+/// Charges a call that did not complete the one request that it was asked about. False if nothing is known of that.
+///
+/// PERF: programs poll, so that most tests are of this kind.
+#[inline]
+pub fn asked_in_vain(recorder: &Recorder, operation: Operation, given: &RequestRef, ticks: u64) -> bool {
+    let Some(owner) = REQUESTS.owner(given).filter(|owner| owner.recorded) else { return false };
+    if process::is_recording() {
+        recorder.count(owner.communicator, operation, 0, 0, ticks);
+    }
+    true
+}
+
+/// Counts a request of unknown origin; what starts and ends while recording is off is nobody's business.
+pub fn count_unknown(given: &RequestRef) {
+    if !matches!(given, RequestRef::Nothing) && process::is_recording() {
+        process::not_seen(NotSeen::UnknownRequest);
+    }
+}
+
+/// `ticks` split into `count` equal shares, to the last one.
+pub fn shares(count: usize, ticks: u64) -> impl Iterator<Item = u64> {
+    let count = count as u64;
+    (0..count).map(move |index| ticks * (index + 1) / count - ticks * index / count)
+}
+
+/// Writes down what was not known before a request completed. `status` is that of its success, if it was asked for.
+#[inline]
+pub fn settle(recorder: &Recorder, started: &RequestState, status: Option<*const Status>) {
+    let Some(status) =
+        status.filter(|_| recorder.process.tells_of_combined_receives || !started.is_combined())
+    else {
+        return settle_untold(recorder, started.kind);
+    };
+    if started.cancelled && was_cancelled(status) {
+        return settle_cancelled(recorder, started);
+    }
+    if !started.kind.completion_tells() {
+        return settle_untold(recorder, started.kind);
+    }
+    // SAFETY: the operation completed and succeeded, and with it the call filled the status. One of Fortran is
+    // aligned as an integer is.
+    let status = unsafe { status.read_unaligned() };
+    let bytes = received_bytes(&status);
+    let sample = &started.sample;
+    if started.kind != Kind::Transfer {
+        recorder.received(sample.communicator(), status.MPI_SOURCE, bytes);
+    }
+    // What the same call sent was counted with it.
+    match sample.reclassed(sample.bytes + bytes).filter(|_| started.reclassed) {
+        None => recorder.add_bytes(sample, bytes),
+        Some(reclassed) => {
+            recorder.uncount(sample);
+            recorder.count_call(&reclassed);
+        }
+    }
+}
+
+/// The same, where there is no status that could tell.
+#[inline]
+fn settle_untold(recorder: &Recorder, kind: Kind) {
+    match kind {
+        Kind::SendReceive if !recorder.process.tells_of_combined_receives => {
+            process::not_seen(NotSeen::UntoldReceive);
+        }
+        Kind::Duplication(number) => naming::duplicated(recorder, number),
+        _ => {}
+    }
+}
+
+/// An operation ended with an error, and so did what it started.
+#[cold]
+pub fn settle_failed(
+    recorder: &Recorder,
+    started: &RequestState,
+    error: c_int,
+    status: Option<*const Status>,
+) {
+    match started.kind {
+        Kind::Receive | Kind::SendReceive if is_truncation(error) => {
+            let status =
+                status.filter(|_| recorder.process.tells_of_combined_receives || !started.is_combined());
+            count_truncated(recorder, started.sample.communicator(), status);
+        }
+        Kind::Duplication(number) => naming::abandon_duplication(number),
+        _ => {}
+    }
+}
+
+/// Counts a message that was longer than the room for it: MPI has taken it off the sender all the same. From whom it came is
+/// in the status, how long it was is not: Open MPI tells its length as a rule, MPICH 0.
+#[cold]
+pub fn count_truncated(recorder: &Recorder, communicator: u32, status: Option<*const Status>) {
+    process::not_seen(NotSeen::TruncatedReceive);
+    if let Some(status) = status {
+        // SAFETY: both MPIs fill the status of a receive that took a message. One of Fortran is aligned as an integer is.
+        let source = unsafe { status.read_unaligned() }.MPI_SOURCE;
+        recorder.received(communicator, source, 0);
+    }
+}
+
+/// Whether an error says that a message was longer than the room for it.
+#[cold]
+pub fn is_truncation(error: c_int) -> bool {
+    class_of(error) == constant::ERR_TRUNCATE
+}
+
+/// The class of an error.
+#[cold]
+pub fn class_of(error: c_int) -> c_int {
+    let mut class = error;
+    if error != constant::SUCCESS {
+        // SAFETY: the class is written.
+        unsafe { pmpi::MPI_Error_class.get()(error, &raw mut class) };
+    }
+    class
+}
+
+/// A cancelled send takes its message back; of anything else nothing was counted.
+fn settle_cancelled(recorder: &Recorder, started: &RequestState) {
+    if started.kind == Kind::Send {
+        let (communicator, nothing) = (started.sample.communicator(), 0u64.wrapping_sub(started.message));
+        recorder.sent(communicator, started.peer, 1u64.wrapping_neg(), nothing);
+        recorder.add_bytes(&started.sample, nothing);
+    }
+}
+
+fn was_cancelled(status: *const Status) -> bool {
+    let mut flag = 0;
+    // SAFETY: the status is that of a completed operation; `flag` is written.
+    unsafe { pmpi::MPI_Test_cancelled.get()(status, &raw mut flag) };
+    flag != 0
+}
+
+/// A request that the application freed. Where it had `ended` by then, all that it moved is written down.
+pub fn freed(recorder: &Recorder, operation: Operation, owner: Option<Owner>, ended: bool, ticks: u64) {
+    let Some(owner) = owner else {
+        if process::is_recording() {
+            process::not_seen(NotSeen::UnknownRequest);
+        }
+        return;
+    };
+    if owner.active && owner.recorded && owner.kind.completion_tells() && !ended {
+        process::not_seen(NotSeen::FreedReceive);
+    }
+    recorder.count_time(owner.communicator, operation, ticks);
+}
+
+/// The request at `place`, as far as anything is known of it.
+///
+/// # Safety
+/// `place` holds a request.
+#[inline(always)]
+pub unsafe fn given(null: Request, place: HandlePtr<Request>) -> RequestRef {
+    // SAFETY: the caller's promise.
+    REQUESTS.given(unsafe { place.handle() }, place, null)
+}

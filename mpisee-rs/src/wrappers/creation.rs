@@ -1,0 +1,244 @@
+//! Creation, naming and destruction of communicators (MPI 4.1, chapters 7 and 8).
+//!
+//! A call that is collective over a communicator is numbered there before it is made, also while recording is off: ranks
+//! may differ in that, and a call may fail on some of them.
+
+use crate::mpi::abi::{Comm, Raw, Request, constant};
+use crate::mpi::argument::{HandlePtr, Text};
+use crate::naming::{self, CreationKind, Number};
+use crate::recording::{Call, Recorder};
+use crate::state::communicator::Communicator;
+use crate::state::process::{self, COMMUNICATORS, Process, REQUESTS};
+use crate::state::request::{self, RequestState};
+use mpisee_profile::Operation;
+use mpisee_profile::segment::NotSeen;
+use mpisee_profile::segment::now::UNKNOWN;
+use std::ffi::c_int;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// The number of a communicator, as far as it has one.
+pub fn number_of(communicator: Option<&Communicator>) -> u32 {
+    communicator.map_or(UNKNOWN, |communicator| communicator.id)
+}
+
+/// A call that creates a communicator and is collective over its parent.
+///
+/// # Safety
+/// The arguments are those of the application's call, which stores the communicator at `new`, and `make` makes it; so
+/// for every function here.
+pub unsafe fn create(
+    operation: Operation,
+    parent: Raw<Comm>,
+    new: HandlePtr<Comm>,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { create_as(CreationKind::by(operation), parent, new, make) }
+}
+
+/// The same, where the application says whether the ranks may be in another order.
+///
+/// # Safety
+/// See [`create`].
+pub unsafe fn create_in_order(
+    operation: Operation,
+    parent: Raw<Comm>,
+    reorder: c_int,
+    new: HandlePtr<Comm>,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { create_as(CreationKind::by(operation).reordering(reorder != 0), parent, new, make) }
+}
+
+unsafe fn create_as(
+    kind: CreationKind,
+    parent: Raw<Comm>,
+    new: HandlePtr<Comm>,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        create_on(kind, COMMUNICATORS.get(parent.get()), new, make, |recorder, comm, parent, number| {
+            naming::enter(recorder.process, comm, parent, kind, number);
+        })
+    }
+}
+
+/// A call that creates a communicator and is collective over `parent`; `enter` enters what it created.
+///
+/// # Safety
+/// See [`create`].
+pub unsafe fn create_on(
+    kind: CreationKind,
+    parent: Option<Communicator>,
+    new: HandlePtr<Comm>,
+    make: impl FnOnce() -> c_int,
+    enter: impl FnOnce(&Recorder, Comm, &Communicator, Number),
+) -> c_int {
+    let (Some(call), Some(operation)) = (Call::if_tracking(), kind.operation) else { return make() };
+    let number = call.number(parent.as_ref(), kind);
+    let (code, ticks) = call.time(operation, number_of(parent.as_ref()), make);
+    call.record(|recorder| {
+        // What has an unknown parent has no name: calls on it are not seen, either.
+        let Some(parent) = &parent else { return process::not_seen(NotSeen::UnknownCommunicator) };
+        recorder.count_time(parent.id, operation, ticks);
+        // SAFETY: a call that succeeded has stored a communicator, or `MPI_COMM_NULL` where there is none.
+        if let Some(comm) = unsafe { created(recorder.process, code, new) } {
+            enter(recorder, comm, parent, number);
+        }
+    });
+    code
+}
+
+/// The communicator that a call created for this process.
+///
+/// # Safety
+/// `new` is where the call stores it.
+pub unsafe fn created(process: &Process, code: c_int, new: HandlePtr<Comm>) -> Option<Comm> {
+    if code != constant::SUCCESS {
+        return None;
+    }
+    // SAFETY: the caller's promise.
+    Some(unsafe { new.handle() }).filter(|&comm| comm != process.predefined.comm_null)
+}
+
+/// `MPI_Comm_create_group` is collective over the new communicator alone, which is named by its members and the tag:
+/// threads may make several of one parent at once, with different tags.
+///
+/// # Safety
+/// See [`create`].
+pub unsafe fn comm_create_group(
+    comm: Raw<Comm>,
+    tag: c_int,
+    new: HandlePtr<Comm>,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    let Some(call) = Call::if_tracking() else { return make() };
+    let parent = COMMUNICATORS.get(comm.get());
+    let (code, ticks) = call.time(Operation::CommCreateGroup, number_of(parent.as_ref()), make);
+    call.record(|recorder| {
+        let process = recorder.process;
+        let Some(parent) = &parent else { return process::not_seen(NotSeen::UnknownCommunicator) };
+        recorder.count_time(parent.id, Operation::CommCreateGroup, ticks);
+        // SAFETY: the caller's promise.
+        if let Some(comm) = unsafe { created(process, code, new) } {
+            let kind = CreationKind::by(Operation::CommCreateGroup);
+            naming::enter_by_members(process, comm, Some(parent), kind, &tag.to_ne_bytes());
+        }
+    });
+    code
+}
+
+/// A duplication that ends with its request.
+///
+/// # Safety
+/// See [`create`].
+pub unsafe fn start_duplicate(
+    operation: Operation,
+    comm: Raw<Comm>,
+    new: HandlePtr<Comm>,
+    request: HandlePtr<Request>,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    let Some(call) = Call::if_tracking() else { return make() };
+    let parent = COMMUNICATORS.get(comm.get());
+    let number = call.number(parent.as_ref(), CreationKind::by(operation));
+    let (code, ticks) = call.time(operation, number_of(parent.as_ref()), make);
+    call.record(|recorder| {
+        let Some(parent) = &parent else { return process::not_seen(NotSeen::UnknownCommunicator) };
+        recorder.count_time(parent.id, operation, ticks);
+        if code != constant::SUCCESS {
+            return;
+        }
+        let number = naming::start_duplication(recorder.process, parent, operation, number, new);
+        let sample = recorder.sample(parent.id, operation, 0, 0, ticks);
+        let started = RequestState::once(request::Kind::Duplication(number), sample, 0);
+        // SAFETY: the call succeeded, so it stored a request.
+        unsafe { REQUESTS.add(request, || started) };
+    });
+    code
+}
+
+/// `MPIX_Comm_shrink`: a communicator of the processes that are still there, numbered by how often the parent was shrunk:
+/// other creating calls may fail on some of them and be made again.
+///
+/// # Safety
+/// See [`create`].
+pub unsafe fn comm_shrink(comm: Raw<Comm>, new: HandlePtr<Comm>, make: impl FnOnce() -> c_int) -> c_int {
+    let kind = CreationKind::by(Operation::CommShrink);
+    // SAFETY: the caller's promise.
+    unsafe {
+        create_on(kind, COMMUNICATORS.get(comm.get()), new, make, |recorder, comm, parent, number| {
+            let number = Number { n: number.of_letter, ..number };
+            naming::enter(recorder.process, comm, parent, kind, number);
+        })
+    }
+}
+
+/// A call that ends a communicator.
+///
+/// # Safety
+/// See [`create`].
+pub unsafe fn free(operation: Operation, comm: HandlePtr<Comm>, make: impl FnOnce() -> c_int) -> c_int {
+    if !process::is_tracking() || comm.is_null() {
+        return make();
+    }
+    // Out of the table before the call: as soon as it ends, another thread may get the handle for a new
+    // communicator. A call from inside of MPI, as a delete callback makes, frees all the same.
+    // SAFETY: the communicator is valid, the caller says.
+    let handle = unsafe { comm.handle() };
+    if process::process().is_some_and(|process| handle == process.predefined.comm_null) {
+        return make(); // An error of the program's that MPI reports.
+    }
+    let freed = COMMUNICATORS.get(handle);
+    COMMUNICATORS.forget(handle);
+    let call = Call::if_tracking();
+    let (code, ticks) = match &call {
+        Some(call) => call.time(operation, number_of(freed.as_ref()), make),
+        None => (make(), 0),
+    };
+    let Some(freed) = freed else {
+        if call.is_some() {
+            process::not_seen(NotSeen::UnknownCommunicator);
+        }
+        return code;
+    };
+    if code != constant::SUCCESS {
+        COMMUNICATORS.insert(freed);
+        return code;
+    }
+    let release = || {
+        if let Some(process) = process::process() {
+            process.row_sharing.free(&process.segment, freed.id);
+        }
+        freed.release();
+    };
+    if catch_unwind(AssertUnwindSafe(release)).is_err() {
+        process::not_seen(NotSeen::InternalError);
+    }
+    if let Some(call) = call {
+        call.record(|recorder| recorder.count_time(freed.id, operation, ticks));
+    }
+    code
+}
+
+/// `MPI_Comm_set_name`: the application's name is kept beside ours.
+///
+/// # Safety
+/// See [`create`].
+pub unsafe fn comm_set_name(comm: Raw<Comm>, name: Text, make: impl FnOnce() -> c_int) -> c_int {
+    let code = make();
+    if code == constant::SUCCESS
+        && let Some(call) = Call::if_tracking()
+    {
+        call.record(|recorder| {
+            if let Some(communicator) = COMMUNICATORS.get(comm.get()) {
+                // SAFETY: the call took the name.
+                let text = unsafe { name.read() };
+                recorder.process.row_sharing.label(&recorder.process.segment, communicator.id, text);
+            }
+        });
+    }
+    code
+}

@@ -1,0 +1,120 @@
+//! Windows and files: handles that stand for the communicator on which they were made.
+
+use crate::mpi::abi::{self, Comm, FromFortran, Raw, constant};
+use crate::mpi::argument::HandlePtr;
+use crate::recording::{Call, record_call};
+use crate::state::process;
+use crate::storage::table::Table;
+use mpisee_profile::Operation;
+use mpisee_profile::segment::NotSeen;
+use mpisee_profile::segment::now::UNKNOWN;
+use std::ffi::c_int;
+use std::marker::PhantomData;
+
+/// The communicators of the handles of one kind that are in use. MPI keeps a copy of the communicator's group,
+/// so that the handle may outlive the communicator; its number stays valid.
+pub struct Handles<H> {
+    communicators: Table<u32>,
+    unknown: NotSeen,
+    handle: PhantomData<fn(H)>,
+}
+
+impl<H: FromFortran> Handles<H> {
+    /// Calls on handles that are not in it are counted as `unknown`.
+    pub const fn new(unknown: NotSeen) -> Self {
+        Handles { communicators: Table::new(), unknown, handle: PhantomData }
+    }
+
+    /// Several threads call MPI at the same time.
+    pub fn share(&self) {
+        self.communicators.share();
+    }
+
+    /// Whether none is in use.
+    pub fn is_empty(&self) -> bool {
+        self.communicators.is_empty()
+    }
+
+    /// The number of the communicator; a handle that nobody knows is counted as not seen.
+    #[inline]
+    pub fn communicator_of(&self, handle: Raw<H>) -> Option<u32> {
+        let communicator = self.communicators.get(abi::bits(handle.get()));
+        if communicator.is_none() {
+            process::not_seen(self.unknown);
+        }
+        communicator
+    }
+
+    /// A call that makes a handle on `comm` and stores it at `new`; it counts with its time.
+    ///
+    /// # Safety
+    /// The arguments are those of the application's call, and `make` makes it; so for every function here.
+    pub unsafe fn create(
+        &self,
+        operation: Operation,
+        comm: Raw<Comm>,
+        new: HandlePtr<H>,
+        make: impl FnOnce() -> c_int,
+    ) -> c_int {
+        record_call(
+            Call::if_tracking(),
+            operation,
+            |call| call.number_of(comm),
+            make,
+            |recorder, made| {
+                made.count_time(recorder);
+                if made.succeeded()
+                    && let Some(row) = recorder.process.row_sharing.row_of(made.communicator)
+                {
+                    // SAFETY: the call succeeded, so it stored a handle.
+                    self.communicators.insert(abi::bits(unsafe { new.handle() }), row);
+                }
+            },
+        )
+    }
+
+    /// A call that ends the handle; it counts with its time.
+    ///
+    /// # Safety
+    /// See [`Handles::create`].
+    pub unsafe fn free(
+        &self,
+        operation: Operation,
+        handle: HandlePtr<H>,
+        make: impl FnOnce() -> c_int,
+    ) -> c_int {
+        if !process::is_tracking() || handle.is_null() {
+            return make();
+        }
+        // Out of the table before the call: as soon as it ends, another thread may get the handle for
+        // something new. A call from inside of MPI, as a delete callback makes, ends it all the same.
+        // SAFETY: the handle is valid, the caller says.
+        let key = abi::bits(unsafe { handle.handle() });
+        let communicator = self.communicators.remove(key);
+        let call = Call::if_tracking();
+        let (code, ticks) = match &call {
+            Some(call) => call.time(operation, communicator.unwrap_or(UNKNOWN), make),
+            None => (make(), 0),
+        };
+        if let Some(communicator) = communicator.filter(|_| code != constant::SUCCESS) {
+            self.communicators.insert(key, communicator);
+        }
+        let Some(call) = call else { return code };
+        call.record(|recorder| match communicator {
+            Some(communicator) => recorder.count_time(communicator, operation, ticks),
+            None if process::is_recording() => process::not_seen(self.unknown),
+            None => {}
+        });
+        code
+    }
+
+    /// A call that counts with its time alone.
+    ///
+    /// # Safety
+    /// See [`Handles::create`].
+    #[inline]
+    pub unsafe fn plain(&self, operation: Operation, handle: Raw<H>, make: impl FnOnce() -> c_int) -> c_int {
+        let find = |_: &Call| self.communicator_of(handle);
+        record_call(Call::if_recording(), operation, find, make, |recorder, made| made.count_time(recorder))
+    }
+}

@@ -1,0 +1,79 @@
+//! Processes of other worlds (MPI 4.1, chapter 11): started by this one, having started this one, or connected to.
+//!
+//! Each world has a profile of its own. The name of a new intercommunicator is below the communicator over which this side
+//! made the call, `W_p1`, and the processes that were spawned have it as `P`. Where both sides turn out to be of one world,
+//! it is named by its members.
+
+use super::creation::create_on;
+use crate::generated::pmpi;
+use crate::mpi::abi::{Comm, Raw, constant};
+use crate::mpi::argument::HandlePtr;
+use crate::naming::{self, CreationKind, ITSELF};
+use crate::state::communicator::Communicator;
+use crate::state::process::{self, COMMUNICATORS, Process};
+use mpisee_profile::Operation;
+use std::ffi::c_int;
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether other processes spawned this world.
+static SPAWNED: AtomicBool = AtomicBool::new(false);
+
+/// See [`SPAWNED`].
+pub fn was_spawned() -> bool {
+    SPAWNED.load(Ordering::Relaxed)
+}
+
+/// A call that makes an intercommunicator with processes of another world, collective over `comm`.
+///
+/// # Safety
+/// The arguments are those of the application's call, and `make` makes it; so for every function here.
+pub unsafe fn meet(
+    operation: Operation,
+    comm: Raw<Comm>,
+    new: HandlePtr<Comm>,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { meet_over(operation, COMMUNICATORS.get(comm.get()), new, make) }
+}
+
+/// `MPI_Comm_join`, a connection of one process with one other: as if over `MPI_COMM_SELF`.
+///
+/// # Safety
+/// See [`meet`].
+pub unsafe fn comm_join(new: HandlePtr<Comm>, make: impl FnOnce() -> c_int) -> c_int {
+    let itself = process::process().map(|process| Communicator::new(ITSELF, process.predefined.itself, 0, 1));
+    // SAFETY: the caller's promise.
+    unsafe { meet_over(Operation::CommJoin, itself, new, make) }
+}
+
+/// Takes note of the processes that spawned this world, if any did.
+pub fn note_parent(process: &Process) {
+    let mut parent = MaybeUninit::<Comm>::uninit();
+    // SAFETY: the call writes the handle if it succeeds.
+    let parent = unsafe {
+        let code = pmpi::MPI_Comm_get_parent.get()(parent.as_mut_ptr());
+        (code == constant::SUCCESS).then(|| parent.assume_init())
+    };
+    if let Some(parent) = parent.filter(|&parent| parent != process.predefined.comm_null) {
+        SPAWNED.store(true, Ordering::Relaxed);
+        naming::enter_parent(process, parent);
+    }
+}
+
+/// A call that makes an intercommunicator with others, of which `parent` will be one group.
+unsafe fn meet_over(
+    operation: Operation,
+    parent: Option<Communicator>,
+    new: HandlePtr<Comm>,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    let kind = CreationKind::by(operation);
+    // SAFETY: the caller's promise.
+    unsafe {
+        create_on(kind, parent, new, make, |recorder, comm, parent, number| {
+            naming::enter_connection(recorder.process, comm, parent, kind, number);
+        })
+    }
+}

@@ -1,0 +1,38 @@
+//! `MPI_Intercomm_create` (MPI 4.1, 7.6.2).
+
+use super::creation::{created, number_of};
+use crate::mpi::abi::{Comm, Raw};
+use crate::mpi::argument::HandlePtr;
+use crate::naming::{self, CreationKind};
+use crate::recording::Call;
+use crate::state::process::{self, COMMUNICATORS};
+use mpisee_profile::Operation;
+use mpisee_profile::segment::NotSeen;
+use std::ffi::c_int;
+
+/// `MPI_Intercomm_create`. Only the leaders know the peer communicator, and no member of one group knows what the other was
+/// made of: the name is by the members of both groups and the tag. Its row is on the local communicator.
+///
+/// # Safety
+/// The arguments are those of the application's call, and `make` makes it.
+pub unsafe fn intercomm_create(
+    local: Raw<Comm>,
+    tag: c_int,
+    new: HandlePtr<Comm>,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    let Some(call) = Call::if_tracking() else { return make() };
+    let operation = Operation::IntercommCreate;
+    let own = COMMUNICATORS.get(local.get());
+    let (code, ticks) = call.time(operation, number_of(own.as_ref()), make);
+    call.record(|recorder| {
+        let Some(own) = &own else { return process::not_seen(NotSeen::UnknownCommunicator) };
+        recorder.count_time(own.id, operation, ticks);
+        // SAFETY: the caller's promise.
+        if let Some(comm) = unsafe { created(recorder.process, code, new) } {
+            let kind = CreationKind::by(operation);
+            naming::enter_by_members(recorder.process, comm, Some(own), kind, &tag.to_ne_bytes());
+        }
+    });
+    code
+}

@@ -1,0 +1,373 @@
+//! Begin and end of MPI.
+
+use super::dynamic;
+use super::session::rank_in;
+use crate::finalize;
+use crate::generated::pmpi;
+use crate::mpi::abi::{self, Group, Raw, Status, constant};
+use crate::mpi::compatibility;
+use crate::naming::{self, RowSharing};
+use crate::recording::overhead;
+use crate::state::communicator::Communicator;
+use crate::state::process::{self, COMMUNICATORS, Mode, Process, REQUESTS};
+use crate::state::region::Regions;
+use crate::state::thread::Inside;
+use crate::storage::clock;
+use crate::storage::message::{self, say};
+use crate::storage::segment::{self, Segment};
+use crate::wrappers;
+use mpisee_profile::options::{Collect, Options};
+use mpisee_profile::process as identity;
+use mpisee_profile::segment::layout::{HOST_BYTES, Header, state};
+use mpisee_profile::segment::log::Runs;
+use mpisee_profile::segment::now::{self, UNKNOWN};
+use mpisee_profile::segment::tables::Moment;
+use std::ffi::{CStr, c_int};
+use std::mem::MaybeUninit;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// The flavour that this library was built as.
+pub const FLAVOUR: &str = env!("MPISEE_FLAVOUR");
+
+/// `MPI_Init` (MPI 4.1, 11.2.1).
+///
+/// # Safety
+/// `make` makes the application's call; so for every function here.
+pub unsafe fn init(make: impl FnOnce() -> c_int) -> c_int {
+    let started = begin();
+    let code = make();
+    start_if(code, started);
+    code
+}
+
+/// `MPI_Init_thread`.
+///
+/// # Safety
+/// See [`init`].
+pub unsafe fn init_thread(make: impl FnOnce() -> c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { init(make) }
+}
+
+/// `MPI_Finalize`: the profile is written while MPI still works.
+///
+/// # Safety
+/// See [`init`].
+pub unsafe fn finalize(make: impl FnOnce() -> c_int) -> c_int {
+    let _inside = say_place(now::Call::Finalize, naming::WORLD);
+    if process::end() && catch_unwind(finalize::write_profile).is_err() {
+        say(format_args!("writing the profile failed inside the profiler; the program goes on"));
+    }
+    make()
+}
+
+/// `MPI_Abort`: what was counted stays in the segment.
+///
+/// # Safety
+/// See [`init`].
+pub unsafe fn abort(make: impl FnOnce() -> c_int) -> c_int {
+    let _inside = say_place(now::Call::Abort, UNKNOWN);
+    make()
+}
+
+/// Says in the segment in which call the thread is, until what is returned goes.
+fn say_place(call: now::Call, communicator: u32) -> Option<Inside> {
+    let process = process::process().filter(|_| process::is_tracking())?;
+    let inside = Inside::enter(process)?;
+    inside.thread.say(call, communicator, clock::ticks());
+    Some(inside)
+}
+
+/// A profiler that is about to start.
+struct RequestState {
+    version: String,
+    options: Options,
+    complaints: Vec<String>,
+    segment: Segment,
+    /// Why the segment is not in a file, if it is not.
+    complaint: Option<String>,
+    before: Moment,
+    /// Nanoseconds that this took.
+    spent_ns: u64,
+}
+
+/// Makes the segment before `MPI_Init`, which no rank leaves before all have entered it: so whoever comes to the end of MPI
+/// finds the segments of all active profilers on the node.
+fn begin() -> Option<RequestState> {
+    let began_ns = clock::monotonic_ns();
+    let started = || {
+        let version = library_version();
+        // A library that cannot say its version only plays MPI, in one process.
+        if process::process().is_some() || !abi::library_is_of_family(&version) {
+            return None;
+        }
+        let (options, complaints) = Options::of_process();
+        clock::choose(options.clock);
+        let before = clock::moment();
+        let Some((segment, complaint)) = Segment::create(&options.segments) else {
+            say(format_args!("no memory for counters: nothing is recorded on this rank"));
+            return None;
+        };
+        mark_starting(segment.header(), &options);
+        let spent_ns = clock::monotonic_ns().saturating_sub(began_ns);
+        Some(RequestState { version, options, complaints, segment, complaint, before, spent_ns })
+    };
+    catch_unwind(started).ok().flatten()
+}
+
+/// Writes the begin of the segment, by which other ranks recognise an active profiler. The job of a world with several
+/// ranks: only those look for each other.
+fn mark_starting(header: &Header, options: &Options) {
+    let set = |field: &AtomicU64, value: u64| field.store(value, Ordering::Relaxed);
+    set(&header.pid, u64::from(std::process::id()));
+    set(&header.job, identity::job(u32::MAX));
+    set(&header.process_start, identity::look_at(std::process::id()).map_or(0, |seen| seen.start));
+    set(&header.boot, identity::boot());
+    set(&header.namespace, identity::namespace());
+    set(&header.local_size, u64::from(identity::local_size().unwrap_or(0)));
+    set(&header.by_messages, u64::from(options.collect != Collect::Auto));
+    set(&header.start_realtime_ns, clock::realtime_ns());
+    set(&header.state, state::STARTING);
+    segment::publish(header);
+}
+
+fn start_if(code: c_int, started: Option<RequestState>) {
+    if code != constant::SUCCESS {
+        return;
+    }
+    guarded(|| match (process::process(), started) {
+        (Some(process), _) => enter_world(process),
+        (None, Some(started)) => start(started, None),
+        (None, None) => tell_if_misfit(),
+    });
+}
+
+/// Begins to record a process that has a session, whose group of all processes `world` finds.
+pub fn start_without_world(world: impl FnOnce() -> Option<Group>) {
+    guarded(|| {
+        // No function of MPI may be handed a handle before it is known that the library fits.
+        let Some(started) = begin() else { return tell_if_misfit() };
+        if let Some(group) = world() {
+            start(started, Some(group));
+        }
+    });
+}
+
+fn guarded(start: impl FnOnce()) {
+    if catch_unwind(AssertUnwindSafe(start)).is_err() {
+        process::set_mode(Mode::Bystander);
+        say(format_args!("starting failed inside the profiler; the program runs without it"));
+    }
+}
+
+/// `MPI_Init` after the first session: from now on there is a world.
+fn enter_world(process: &Process) {
+    if process::is_tracking() && !process.has_world.swap(true, Ordering::Relaxed) {
+        for (id, comm, rank, size) in [
+            (naming::WORLD, process.predefined.world, process.world_rank, process.world_size),
+            (naming::ITSELF, process.predefined.itself, 0, 1),
+        ] {
+            COMMUNICATORS.insert(Communicator::new(id, comm, rank, size));
+        }
+        dynamic::note_parent(process);
+    }
+}
+
+fn tell_if_misfit() {
+    let version = library_version();
+    if !abi::library_is_of_family(&version) {
+        tell_misfit(&version);
+    }
+}
+
+/// Says once that the library is for another MPI.
+fn tell_misfit(version: &str) {
+    static TOLD: Once = Once::new();
+    // What cannot say which it is only plays MPI, in one process. MPI cannot be asked for the rank.
+    if !version.is_empty() && identity::speaks() {
+        TOLD.call_once(|| {
+            say(format_args!(
+                "this libmpisee.so is for {FLAVOUR}, the program runs {version}: nothing is recorded; start it with \
+                 the mpisee command, which picks the right one"
+            ));
+        });
+    }
+}
+
+/// Begins to record; `sessions_alone` is the group of all processes where there is no world.
+fn start(started: RequestState, sessions_alone: Option<Group>) {
+    let began_ns = clock::monotonic_ns();
+    let has_world = sessions_alone.is_none();
+    message::announce_panics();
+    let RequestState { version, options, complaints, segment, complaint, before, spent_ns } = started;
+    let predefined = abi::resolve(has_world).filter(|&predefined| status_is_understood(predefined));
+    let Some(predefined) = predefined else {
+        return tell_misfit(&version);
+    };
+    let world_group = sessions_alone.unwrap_or_else(|| naming::group_of(predefined.world, false));
+    let (world_rank, world_size) = rank_in(world_group);
+    if world_rank == 0 {
+        complaints.iter().chain(&complaint).for_each(|complaint| say(format_args!("{complaint}")));
+    }
+    let unfit = compatibility::notes(&version);
+    // Each session has a level of its own; the careful one holds.
+    let thread_level = if has_world { thread_level() } else { "multiple" };
+    let record = options.record;
+    let row_sharing = RowSharing::new();
+    let installed = process::install(Process {
+        options,
+        predefined,
+        segment,
+        world_group,
+        has_world: AtomicBool::new(false),
+        world_rank,
+        world_size,
+        start_realtime_ns: clock::realtime_ns(),
+        tells_of_combined_receives: tells_of_combined_receives(has_world, predefined),
+        library_version: version,
+        thread_level,
+        ticks_are_tsc: clock::is_tsc(),
+        notes: complaint.into_iter().chain(unfit).collect(),
+        regions: Regions::new(),
+        row_sharing,
+    });
+    let Some(process) = process::process().filter(|_| installed) else { return };
+    if thread_level == "multiple" {
+        share();
+    }
+    naming::log_predefined(process, world_rank, Runs::first(world_size));
+    naming::log_predefined(process, 0, [world_rank].into_iter().collect());
+    // SAFETY: the first handler only stores to an atomic, as one that runs between fork and exec may; the second is there
+    // until the process ends.
+    unsafe {
+        libc::pthread_atfork(None, None, Some(in_forked_child));
+        libc::atexit(finalize::at_exit);
+    }
+    process::set_mode(Mode::Tracking);
+    if has_world {
+        enter_world(process);
+    }
+    overhead::find_out(process);
+    finalize::log_facts(process);
+    fill_header(process, before);
+    overhead::note_init(process, began_ns.saturating_sub(spent_ns));
+    switch(process, record);
+}
+
+/// Several threads call MPI at the same time.
+fn share() {
+    COMMUNICATORS.share();
+    REQUESTS.share();
+    wrappers::share();
+}
+
+/// A forked child shares the segment's memory, and is not a rank.
+extern "C" fn in_forked_child() {
+    process::set_mode(Mode::Bystander);
+}
+
+/// Switches recording on or off.
+pub fn switch(process: &Process, on: bool) {
+    if !on {
+        process.segment.header().recording_was_off.store(1, Ordering::Relaxed);
+    }
+    process::set_mode(if on { Mode::Recording } else { Mode::Tracking });
+}
+
+fn fill_header(process: &Process, before: Moment) {
+    let header = process.segment.header();
+    let set = |field: &AtomicU64, value: u64| field.store(value, Ordering::Relaxed);
+    set(&header.world_rank, u64::from(process.world_rank));
+    set(&header.world_size, u64::from(process.world_size));
+    set(&header.ticks_are_tsc, u64::from(process.ticks_are_tsc));
+    set(&header.start_realtime_ns, process.start_realtime_ns);
+    for (word, bytes) in header.host.iter().zip(host_name().chunks_exact(8)) {
+        set(word, u64::from_ne_bytes(bytes.try_into().expect("chunks of 8 bytes")));
+    }
+    if process.world_size == 1 {
+        set(&header.job, identity::job(1));
+    }
+    set(&header.before_monotonic_ns, before.monotonic_ns);
+    set(&header.before_ticks, before.ticks);
+    let now = clock::moment();
+    set(&header.start_monotonic_ns, now.monotonic_ns);
+    set(&header.start_ticks, now.ticks);
+    set(&header.last_ticks, now.ticks);
+    header.state.store(state::ACTIVE, Ordering::Release);
+}
+
+fn host_name() -> [u8; HOST_BYTES] {
+    let mut name = [0u8; HOST_BYTES];
+    // SAFETY: the length leaves the last byte zero.
+    unsafe { libc::gethostname(name.as_mut_ptr().cast(), HOST_BYTES - 1) };
+    name
+}
+
+/// The first line of `MPI_Get_library_version`.
+fn library_version() -> String {
+    // The longest MPI_MAX_LIBRARY_VERSION_STRING of all: the MPI that runs need not be the flavour's.
+    let mut text = vec![0u8; 8192 + 1];
+    let mut length = 0;
+    // SAFETY: the buffer is as long as any MPI asks for.
+    unsafe { pmpi::MPI_Get_library_version.get()(text.as_mut_ptr().cast(), &raw mut length) };
+    let text = CStr::from_bytes_until_nul(&text).unwrap_or_default().to_string_lossy();
+    // MPICH has a tab in it.
+    text.lines().next().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Whether a status is laid out as this flavour believes: asked with a number that cannot be there by chance.
+fn status_is_understood(predefined: abi::Predefined) -> bool {
+    const BYTES: u64 = 12_345;
+    let mut status = MaybeUninit::<Status>::zeroed();
+    let byte = Raw::new(predefined.byte);
+    // SAFETY: the status is zeroed memory of the right size, for the call to fill; then it is read as the
+    // plain integers that it consists of.
+    unsafe {
+        pmpi::MPI_Status_set_elements.get()(status.as_mut_ptr(), byte, BYTES as c_int);
+        abi::received_bytes(&status.assume_init()) == BYTES
+    }
+}
+
+/// Whether `MPI_Isendrecv` fills the status of its request, which MPICH up to 5.0 does not: asked with a message
+/// to oneself, at a time when there can be no other.
+#[cfg(mpi = "MPI_Isendrecv")]
+fn tells_of_combined_receives(has_world: bool, predefined: abi::Predefined) -> bool {
+    if !has_world {
+        return cfg!(mpi_family = "openmpi"); // MPI_COMM_SELF cannot be used.
+    }
+    const BYTES: usize = 113;
+    let (out, mut back) = ([0u8; BYTES], [0u8; BYTES]);
+    let (byte, itself) = (Raw::new(predefined.byte), Raw::new(predefined.itself));
+    let mut request = predefined.request_null;
+    let mut status = MaybeUninit::<Status>::zeroed();
+    // SAFETY: both buffers have as many bytes as are said and live until the request is complete; the status
+    // is zeroed memory of the right size, and consists of plain integers.
+    unsafe {
+        let (from, to, count) = (out.as_ptr().cast(), back.as_mut_ptr().cast(), BYTES as c_int);
+        let isendrecv = pmpi::MPI_Isendrecv.get();
+        let code = isendrecv(from, count, byte, 0, 0, to, count, byte, 0, 0, itself, &raw mut request);
+        if code != constant::SUCCESS {
+            return false;
+        }
+        pmpi::MPI_Wait.get()(&raw mut request, status.as_mut_ptr());
+        abi::received_bytes(&status.assume_init()) == BYTES as u64
+    }
+}
+
+/// There is no such function to ask.
+#[cfg(not(mpi = "MPI_Isendrecv"))]
+fn tells_of_combined_receives(_has_world: bool, _predefined: abi::Predefined) -> bool {
+    true
+}
+
+fn thread_level() -> &'static str {
+    let mut level = 0;
+    // SAFETY: the level is written.
+    unsafe { pmpi::MPI_Query_thread.get()(&raw mut level) };
+    let names = ["single", "funneled", "serialized", "multiple"];
+    let found = constant::THREAD_LEVELS.iter().position(|&known| known == level);
+    // Where the level is unknown the careful one holds.
+    names[found.unwrap_or(3)]
+}

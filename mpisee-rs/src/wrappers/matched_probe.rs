@@ -1,0 +1,139 @@
+//! Matched probes and the receives of their messages (MPI 4.1, 3.8.2): the message leads to the communicator.
+
+use super::point_to_point::note_received;
+use crate::mpi::abi::{self, Comm, Message, Raw, Request, Status, constant};
+use crate::mpi::argument::HandlePtr;
+use crate::recording::volume::{Block, Number};
+use crate::recording::{Call, record_call, record_call_with_status};
+use crate::state::process;
+use crate::state::request::{Kind, RequestState};
+use crate::storage::table::Table;
+use mpisee_profile::Operation;
+use mpisee_profile::segment::NotSeen;
+use mpisee_profile::segment::now::UNKNOWN;
+use std::ffi::c_int;
+
+/// The communicators of messages that were probed, by number. An entry stays until its handle is given out
+/// again: the one that stands for all messages from `MPI_PROC_NULL` is received more than once, and is on the
+/// communicator where it came up last.
+static MESSAGES: Table<u32> = Table::new();
+
+/// Several threads call MPI at the same time.
+pub fn share() {
+    MESSAGES.share();
+}
+
+/// Whether there are messages that were probed, or have been.
+pub fn has_messages() -> bool {
+    !MESSAGES.is_empty()
+}
+
+/// `MPI_Mprobe`.
+///
+/// # Safety
+/// The arguments are those of the application's call, and `make` makes it; so for every meaning below.
+pub unsafe fn matched_probe(
+    operation: Operation,
+    comm: Raw<Comm>,
+    message: HandlePtr<Message>,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    // SAFETY: the caller's promise; a call that succeeds stores a message.
+    unsafe { probe(operation, comm, message, || (make(), true)) }
+}
+
+/// `MPI_Improbe`.
+///
+/// # Safety
+/// See [`matched_probe`].
+pub unsafe fn immediate_matched_probe(
+    operation: Operation,
+    comm: Raw<Comm>,
+    flag: *mut c_int,
+    message: HandlePtr<Message>,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    let make = || {
+        let code = make();
+        // SAFETY: a call that succeeds writes the flag.
+        (code, code == constant::SUCCESS && unsafe { *flag } != 0)
+    };
+    // SAFETY: the caller's promise.
+    unsafe { probe(operation, comm, message, make) }
+}
+
+unsafe fn probe(
+    operation: Operation,
+    comm: Raw<Comm>,
+    message: HandlePtr<Message>,
+    make: impl FnOnce() -> (c_int, bool),
+) -> c_int {
+    let Some(call) = Call::if_tracking() else { return make().0 };
+    let communicator = call.number_of(comm);
+    let id = communicator.unwrap_or(UNKNOWN);
+    let ((code, found), ticks) = call.time(operation, id, make);
+    call.record(|recorder| {
+        if let Some(communicator) = communicator {
+            recorder.count_time(communicator, operation, ticks);
+        }
+        if code != constant::SUCCESS || !found {
+            return;
+        }
+        // SAFETY: the call found a message and stored it.
+        let message = abi::bits(unsafe { message.handle() });
+        match communicator {
+            Some(communicator) => MESSAGES.insert(message, communicator),
+            // The handle may have stood for a message of a communicator that is known.
+            None => MESSAGES.remove(message).is_some(),
+        };
+    });
+    code
+}
+
+/// The communicator of a message that is about to be received.
+unsafe fn communicator_of(message: HandlePtr<Message>) -> Option<u32> {
+    // SAFETY: the caller's promise. MPI refuses a null pointer.
+    let handle = (!message.is_null()).then(|| unsafe { message.handle() });
+    let communicator = handle.and_then(|handle| MESSAGES.get(abi::bits(handle)));
+    if communicator.is_none() {
+        process::not_seen(NotSeen::UnknownCommunicator);
+    }
+    communicator
+}
+
+/// `MPI_Mrecv`.
+///
+/// # Safety
+/// See [`matched_probe`].
+pub unsafe fn receive_matched(
+    operation: Operation,
+    message: HandlePtr<Message>,
+    status: *mut Status,
+    make: impl FnOnce(*mut Status) -> c_int,
+) -> c_int {
+    // SAFETY: the application's message is valid.
+    let find = |_: &Call| unsafe { communicator_of(message) };
+    // SAFETY: the caller's promise.
+    unsafe { record_call_with_status(operation, find, status, make, note_received) }
+}
+
+/// `MPI_Imrecv`.
+///
+/// # Safety
+/// See [`matched_probe`].
+pub unsafe fn start_receive_matched<C: Number>(
+    operation: Operation,
+    message: HandlePtr<Message>,
+    block: Block<C>,
+    request: HandlePtr<Request>,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    // SAFETY: the application's message is valid.
+    let find = |_: &Call| unsafe { communicator_of(message) };
+    record_call(Call::if_recording(), operation, find, make, |recorder, made| {
+        let room = if made.succeeded() { block.bytes() } else { 0 };
+        let sample = made.count(recorder, room, 0);
+        // SAFETY: the caller's promise.
+        unsafe { made.keep(request, || RequestState::once(Kind::Receive, sample, room)) };
+    })
+}

@@ -1,0 +1,49 @@
+//! Calls that concern the process and none of its communicators, as `MPI_Buffer_detach`, which waits for the
+//! messages in the buffer on whatever communicator they go. They count on `MPI_COMM_SELF`, of which each process
+//! has its own; in name alone, so also in a process that has sessions and no such communicator.
+
+use crate::mpi::abi::Request;
+use crate::mpi::argument::HandlePtr;
+use crate::naming;
+use crate::recording::{Call, record_call};
+use crate::state::request::{Kind, RequestState};
+use mpisee_profile::Operation;
+use std::ffi::c_int;
+
+/// A call that counts with its time alone.
+///
+/// # Safety
+/// `make` makes the application's call.
+pub unsafe fn on_process(operation: Operation, make: impl FnOnce() -> c_int) -> c_int {
+    record_call(
+        Call::if_recording(),
+        operation,
+        |_| Some(naming::ITSELF),
+        make,
+        |recorder, made| {
+            made.count(recorder, 0, 0);
+        },
+    )
+}
+
+/// A call that counts with its time alone, and goes on as `request`.
+///
+/// # Safety
+/// `make` makes the application's call; `request` is where it stores the request.
+pub unsafe fn start_on_process(
+    operation: Operation,
+    request: HandlePtr<Request>,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    record_call(
+        Call::if_recording(),
+        operation,
+        |_| Some(naming::ITSELF),
+        make,
+        |recorder, made| {
+            let sample = made.count(recorder, 0, 0);
+            // SAFETY: the caller's promise.
+            unsafe { made.keep(request, || RequestState::once(Kind::Collective, sample, 0)) };
+        },
+    )
+}

@@ -1,0 +1,171 @@
+//! One-sided communication (MPI 4.1, chapter 12), on the communicator on which the window was made.
+
+use super::derived::Handles;
+use crate::mpi::abi::{Comm, Op, Raw, Request, Win, constant};
+use crate::mpi::argument::HandlePtr;
+use crate::recording::volume::{Block, Number};
+use crate::recording::{Call, Made, Recorder, record_call};
+use crate::state::request::{Kind, RequestState};
+use mpisee_profile::Operation;
+use mpisee_profile::segment::NotSeen;
+use std::ffi::c_int;
+
+/// The communicators of the windows.
+pub static WINDOWS: Handles<Win> = Handles::new(NotSeen::UnknownWindow);
+
+/// `MPI_Win_create` and its like.
+///
+/// # Safety
+/// The arguments are those of the application's call, and `make` makes it; so for every meaning below.
+pub unsafe fn create_window(
+    operation: Operation,
+    comm: Raw<Comm>,
+    win: HandlePtr<Win>,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { WINDOWS.create(operation, comm, win, make) }
+}
+
+/// `MPI_Win_free`.
+///
+/// # Safety
+/// See [`create_window`].
+pub unsafe fn free_window(operation: Operation, win: HandlePtr<Win>, make: impl FnOnce() -> c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { WINDOWS.free(operation, win, make) }
+}
+
+/// A call on a window that counts with its time alone: synchronisation.
+///
+/// # Safety
+/// See [`create_window`].
+#[inline]
+pub unsafe fn on_window(operation: Operation, win: Raw<Win>, make: impl FnOnce() -> c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { WINDOWS.plain(operation, win, make) }
+}
+
+/// An access to the memory of `target`: a put, a get, or an accumulation of `block`.
+///
+/// # Safety
+/// See [`create_window`].
+#[inline]
+pub unsafe fn access<C: Number>(
+    operation: Operation,
+    win: Raw<Win>,
+    target: c_int,
+    block: Block<C>,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    count(operation, win, target, |_| block.bytes(), make)
+}
+
+/// `MPI_Get_accumulate`.
+///
+/// # Safety
+/// See [`create_window`].
+pub unsafe fn access_and_get<C: Number>(
+    operation: Operation,
+    win: Raw<Win>,
+    target: c_int,
+    op: Raw<Op>,
+    origin: Block<C>,
+    result: Block<C>,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    count(operation, win, target, |recorder| accumulated(recorder, op, origin, result), make)
+}
+
+/// An access that goes on after the call, as `request`.
+///
+/// # Safety
+/// See [`create_window`].
+pub unsafe fn start_access<C: Number>(
+    operation: Operation,
+    win: Raw<Win>,
+    target: c_int,
+    block: Block<C>,
+    request: HandlePtr<Request>,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { start(operation, win, target, |_| block.bytes(), request, make) }
+}
+
+/// `MPI_Rget_accumulate`.
+///
+/// # Safety
+/// See [`create_window`].
+#[expect(clippy::too_many_arguments, reason = "the standard's signature has more")]
+pub unsafe fn start_access_and_get<C: Number>(
+    operation: Operation,
+    win: Raw<Win>,
+    target: c_int,
+    op: Raw<Op>,
+    origin: Block<C>,
+    result: Block<C>,
+    request: HandlePtr<Request>,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    let bytes = |recorder: &Recorder| accumulated(recorder, op, origin, result);
+    // SAFETY: the caller's promise.
+    unsafe { start(operation, win, target, bytes, request, make) }
+}
+
+/// What is accumulated; with `MPI_NO_OP`, which only gets, the origin's arguments mean nothing.
+fn accumulated<C: Number>(recorder: &Recorder, op: Raw<Op>, origin: Block<C>, result: Block<C>) -> u64 {
+    if op.get() == recorder.process.predefined.no_op { result.bytes() } else { origin.bytes() }
+}
+
+/// What moves, if the call succeeded.
+#[inline]
+fn moved(made: &Made, target: c_int, bytes: impl FnOnce() -> u64) -> u64 {
+    if !made.succeeded() || target == constant::PROC_NULL { 0 } else { bytes() }
+}
+
+#[inline]
+fn count(
+    operation: Operation,
+    win: Raw<Win>,
+    target: c_int,
+    bytes: impl FnOnce(&Recorder) -> u64,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    record_call(
+        Call::if_recording(),
+        operation,
+        |_| WINDOWS.communicator_of(win),
+        make,
+        |recorder, made| {
+            let bytes = moved(made, target, || bytes(recorder));
+            made.count(recorder, bytes, bytes);
+        },
+    )
+}
+
+/// An access that goes on after the call, as `request`.
+///
+/// # Safety
+/// `make` makes the application's call, which stores its request there.
+unsafe fn start(
+    operation: Operation,
+    win: Raw<Win>,
+    target: c_int,
+    bytes: impl FnOnce(&Recorder) -> u64,
+    request: HandlePtr<Request>,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    record_call(
+        Call::if_recording(),
+        operation,
+        |_| WINDOWS.communicator_of(win),
+        make,
+        |recorder, made| {
+            let bytes = moved(made, target, || bytes(recorder));
+            let sample = made.count(recorder, bytes, bytes);
+            // SAFETY: the caller's promise.
+            unsafe { made.keep(request, || RequestState::once(Kind::Access, sample, bytes)) };
+        },
+    )
+}

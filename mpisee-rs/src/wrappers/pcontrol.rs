@@ -1,0 +1,65 @@
+//! `MPI_Pcontrol`: recording on and off, and named regions.
+
+use super::lifecycle::switch;
+use crate::state::gpu;
+use crate::state::process;
+use mpisee_profile::segment::NotSeen;
+use std::ffi::{CStr, c_char, c_int};
+use std::panic::catch_unwind;
+
+/// The levels of `MPI_Pcontrol`; those of regions are in include/mpisee.h, and far from what other
+/// profilers use.
+mod level {
+    use std::ffi::c_int;
+
+    pub const OFF: c_int = 0;
+    pub const ON: c_int = 1;
+    /// A region begins; its name is the next argument.
+    pub const BEGIN: c_int = 0x4d50_5300;
+    /// The innermost region ends.
+    pub const END: c_int = 0x4d50_5301;
+    /// A region known by a number from 0 to 65535, which is added, begins.
+    pub const BEGIN_NUMBER: c_int = 0x4d51_0000;
+    /// It ends.
+    pub const END_NUMBER: c_int = 0x4d52_0000;
+    pub const MOST: c_int = 0xffff;
+    /// Memory gets a name; the next argument leads to what and which.
+    pub const NAME_MEMORY: c_int = 0x4d50_5302;
+}
+
+/// `MPI_Pcontrol` (MPI 4.1, 15.2.4). Level 2, flush, needs nothing: every count is in the segment at once.
+///
+/// # Safety
+/// The arguments are those of the application's call, which `make` makes; `extra` is a name where the level says so, and not looked at otherwise.
+pub unsafe fn pcontrol(level: c_int, extra: *const c_char, make: impl FnOnce() -> c_int) -> c_int {
+    if let Some(process) = process::process().filter(|_| process::is_tracking()) {
+        let regions = &process.regions;
+        let done = catch_unwind(|| match level {
+            level::OFF => switch(process, false),
+            level::ON => switch(process, true),
+            level::BEGIN if !extra.is_null() => {
+                // SAFETY: mpisee.h passes a C string with this level, and nothing else uses it.
+                let name = unsafe { CStr::from_ptr(extra) }.to_string_lossy();
+                regions.begin(&process.segment, &name);
+            }
+            level::END => regions.end(None),
+            // SAFETY: mpisee.h passes the address of such a structure with this level, and nothing else uses it.
+            level::NAME_MEMORY if !extra.is_null() => unsafe { gpu::name_memory(&*extra.cast()) },
+            _ if (0..=level::MOST).contains(&(level.wrapping_sub(level::BEGIN_NUMBER))) => {
+                regions.begin(&process.segment, &number_name(level.wrapping_sub(level::BEGIN_NUMBER)));
+            }
+            _ if (0..=level::MOST).contains(&(level.wrapping_sub(level::END_NUMBER))) => {
+                regions.end(Some(&number_name(level.wrapping_sub(level::END_NUMBER))));
+            }
+            _ => {}
+        });
+        if done.is_err() {
+            process::not_seen(NotSeen::InternalError);
+        }
+    }
+    make()
+}
+
+fn number_name(number: c_int) -> String {
+    format!("region {number}")
+}

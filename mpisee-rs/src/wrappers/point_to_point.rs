@@ -1,0 +1,355 @@
+//! Point-to-point communication and probes.
+
+use super::completion::settling::{count_truncated, is_truncation};
+use crate::mpi::abi::{Comm, Raw, Request, Status, constant, received_bytes};
+use crate::mpi::argument::HandlePtr;
+use crate::recording::volume::{Block, Number};
+use crate::recording::{Call, CallSample, Made, Recorder, record_call, record_call_with_status};
+use crate::state::process::{self, REQUESTS};
+use crate::state::request::{Kind, RequestState};
+use mpisee_profile::Operation;
+use mpisee_profile::segment::NotSeen;
+use std::ffi::c_int;
+
+/// The bytes that a send of `block` to `dest` moves, or for which a receive of it from there offers room, if the call
+/// succeeded.
+#[inline]
+fn bytes_of<C: Number>(made: &Made, peer: c_int, block: Block<C>) -> u64 {
+    if !made.succeeded() || peer == constant::PROC_NULL { 0 } else { block.bytes() }
+}
+
+/// A blocking send.
+///
+/// # Safety
+/// The arguments are those of the application's call, and `make` makes it; so for every meaning below.
+#[inline]
+pub unsafe fn send<C: Number>(
+    operation: Operation,
+    comm: Raw<Comm>,
+    dest: c_int,
+    block: Block<C>,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    record_call(
+        Call::if_recording(),
+        operation,
+        |call| call.number_of(comm),
+        make,
+        |recorder, made| {
+            let bytes = bytes_of(made, dest, block);
+            made.count(recorder, bytes, bytes);
+            if made.succeeded() {
+                recorder.sent(made.communicator, dest, 1, bytes);
+            }
+        },
+    )
+}
+
+/// A blocking receive. The status says what came, also when the application ignores it.
+///
+/// # Safety
+/// See [`send`].
+#[inline]
+pub unsafe fn receive(
+    operation: Operation,
+    comm: Raw<Comm>,
+    status: *mut Status,
+    make: impl FnOnce(*mut Status) -> c_int,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { record_call_with_status(operation, |call| call.number_of(comm), status, make, note_received) }
+}
+
+/// Counts a receive with the message of which the status speaks.
+#[inline]
+pub fn note_received(recorder: &Recorder, made: &Made, status: *const Status) {
+    let mut bytes = 0;
+    if made.succeeded() {
+        // SAFETY: the call succeeded, so it filled the status. One of Fortran is aligned as an integer is.
+        let status = unsafe { status.read_unaligned() };
+        bytes = received_bytes(&status);
+        recorder.received(made.communicator, status.MPI_SOURCE, bytes);
+    } else if is_truncation(made.code) {
+        count_truncated(recorder, made.communicator, Some(status));
+    }
+    made.count(recorder, bytes, bytes);
+}
+
+/// A send and a receive in one; the sum of both directions counts.
+///
+/// # Safety
+/// See [`send`].
+#[inline]
+pub unsafe fn send_receive<C: Number>(
+    operation: Operation,
+    comm: Raw<Comm>,
+    dest: c_int,
+    block: Block<C>,
+    status: *mut Status,
+    make: impl FnOnce(*mut Status) -> c_int,
+) -> c_int {
+    let note = |recorder: &Recorder, made: &Made, status: *const Status| {
+        let mut bytes = 0;
+        if made.succeeded() {
+            // SAFETY: the call succeeded, so it filled the status. One of Fortran is aligned as an integer is.
+            let status = unsafe { status.read_unaligned() };
+            let (sent, received) = (bytes_of(made, dest, block), received_bytes(&status));
+            recorder.exchanged(made.communicator, dest, sent, status.MPI_SOURCE, received);
+            bytes = sent + received;
+        } else if is_truncation(made.code) {
+            // The half that sends is not touched by the failure of the other one.
+            bytes = if dest == constant::PROC_NULL { 0 } else { block.bytes() };
+            recorder.sent(made.communicator, dest, 1, bytes);
+            count_truncated(recorder, made.communicator, Some(status));
+        }
+        made.count(recorder, bytes, bytes);
+    };
+    // SAFETY: the caller's promise.
+    unsafe { record_call_with_status(operation, |call| call.number_of(comm), status, make, note) }
+}
+
+/// A call that counts with its time alone: a probe.
+///
+/// # Safety
+/// See [`send`].
+#[inline]
+pub unsafe fn plain(operation: Operation, comm: Raw<Comm>, make: impl FnOnce() -> c_int) -> c_int {
+    record_call(
+        Call::if_recording(),
+        operation,
+        |call| call.number_of(comm),
+        make,
+        |recorder, made| {
+            made.count(recorder, 0, 0);
+        },
+    )
+}
+
+/// A call that counts with its time alone, and goes on as `request`.
+///
+/// # Safety
+/// See [`send`].
+pub unsafe fn start_plain(
+    operation: Operation,
+    comm: Raw<Comm>,
+    request: HandlePtr<Request>,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    record_call(
+        Call::if_recording(),
+        operation,
+        |call| call.number_of(comm),
+        make,
+        |recorder, made| {
+            let sample = made.count(recorder, 0, 0);
+            // SAFETY: the caller's promise.
+            unsafe { made.keep(request, || RequestState::once(Kind::Collective, sample, 0)) };
+        },
+    )
+}
+
+/// A send that goes on after the call, as `request`.
+///
+/// # Safety
+/// See [`send`].
+#[inline]
+pub unsafe fn start_send<C: Number>(
+    operation: Operation,
+    comm: Raw<Comm>,
+    dest: c_int,
+    block: Block<C>,
+    request: HandlePtr<Request>,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    record_call(
+        Call::if_recording(),
+        operation,
+        |call| call.number_of(comm),
+        make,
+        |recorder, made| {
+            let bytes = bytes_of(made, dest, block);
+            let sample = made.count(recorder, bytes, bytes);
+            if made.succeeded() {
+                recorder.sent(made.communicator, dest, 1, bytes);
+            }
+            let started = || RequestState { peer: dest, ..RequestState::once(Kind::Send, sample, bytes) };
+            // SAFETY: the caller's promise.
+            unsafe { made.keep(request, started) };
+        },
+    )
+}
+
+/// A receive that goes on after the call, as `request`. Until the message is known the call is classed by
+/// the room that it offers.
+///
+/// # Safety
+/// See [`send`].
+#[inline]
+pub unsafe fn start_receive<C: Number>(
+    operation: Operation,
+    comm: Raw<Comm>,
+    source: c_int,
+    block: Block<C>,
+    request: HandlePtr<Request>,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    record_call(
+        Call::if_recording(),
+        operation,
+        |call| call.number_of(comm),
+        make,
+        |recorder, made| {
+            let room = bytes_of(made, source, block);
+            let sample = made.count(recorder, room, 0);
+            // SAFETY: the caller's promise.
+            unsafe { made.keep(request, || RequestState::once(Kind::Receive, sample, room)) };
+        },
+    )
+}
+
+/// A send and a receive in one that go on after the call, as one `request`, whose status is the receive's.
+///
+/// # Safety
+/// See [`send`].
+#[expect(clippy::too_many_arguments, reason = "it has those of two operations")]
+pub unsafe fn start_send_receive<C: Number>(
+    operation: Operation,
+    comm: Raw<Comm>,
+    dest: c_int,
+    send: Block<C>,
+    source: c_int,
+    receive: Block<C>,
+    request: HandlePtr<Request>,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    record_call(
+        Call::if_recording(),
+        operation,
+        |call| call.number_of(comm),
+        make,
+        |recorder, made| {
+            let sent = bytes_of(made, dest, send);
+            let message = sent + bytes_of(made, source, receive);
+            let sample = made.count(recorder, message, sent);
+            if made.succeeded() {
+                recorder.sent(made.communicator, dest, 1, sent);
+            }
+            // SAFETY: the caller's promise.
+            unsafe { made.keep(request, || RequestState::once(Kind::SendReceive, sample, message)) };
+        },
+    )
+}
+
+/// A persistent send is made, to be started later.
+///
+/// # Safety
+/// See [`send`].
+pub unsafe fn prepare_send<C: Number>(
+    operation: Operation,
+    comm: Raw<Comm>,
+    dest: c_int,
+    block: Block<C>,
+    request: HandlePtr<Request>,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { prepare_partitioned_send(operation, comm, dest, 1, block, request, make) }
+}
+
+/// A persistent receive is made, to be started later.
+///
+/// # Safety
+/// See [`send`].
+pub unsafe fn prepare_receive<C: Number>(
+    operation: Operation,
+    comm: Raw<Comm>,
+    source: c_int,
+    block: Block<C>,
+    request: HandlePtr<Request>,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { prepare_partitioned_receive(operation, comm, source, 1, block, request, make) }
+}
+
+/// A send in `partitions` of `block` is made, to be started later (MPI 4.1, chapter 4). The making counts with no bytes;
+/// each start has all of them.
+///
+/// # Safety
+/// See [`send`].
+pub unsafe fn prepare_partitioned_send<C: Number>(
+    operation: Operation,
+    comm: Raw<Comm>,
+    dest: c_int,
+    partitions: c_int,
+    block: Block<C>,
+    request: HandlePtr<Request>,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    let started = |template, bytes| RequestState {
+        peer: dest,
+        ..RequestState::persistent(Kind::Send, template, bytes, bytes)
+    };
+    // SAFETY: the caller's promise.
+    unsafe { prepare(operation, comm, (dest, partitions, block), request, make, started) }
+}
+
+/// A receive in `partitions` of `block` is made, to be started later.
+///
+/// # Safety
+/// See [`send`].
+pub unsafe fn prepare_partitioned_receive<C: Number>(
+    operation: Operation,
+    comm: Raw<Comm>,
+    source: c_int,
+    partitions: c_int,
+    block: Block<C>,
+    request: HandlePtr<Request>,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    let started = |template, room| RequestState::persistent(Kind::Receive, template, room, 0);
+    // SAFETY: the caller's promise.
+    unsafe { prepare(operation, comm, (source, partitions, block), request, make, started) }
+}
+
+/// A persistent request for `partitions` of a block, to or from a peer: what is `started` with it has all of their bytes.
+///
+/// # Safety
+/// See [`send`].
+unsafe fn prepare<C: Number>(
+    operation: Operation,
+    comm: Raw<Comm>,
+    (peer, partitions, block): (c_int, c_int, Block<C>),
+    request: HandlePtr<Request>,
+    make: impl FnOnce() -> c_int,
+    started: impl FnOnce(CallSample, u64) -> RequestState,
+) -> c_int {
+    record_call(
+        Call::if_tracking(),
+        operation,
+        |call| call.number_of(comm),
+        make,
+        |recorder, made| {
+            made.count_time(recorder);
+            let bytes = bytes_of(made, peer, block).wrapping_mul(partitions.number());
+            let template = recorder.sample(made.communicator, operation, bytes, 0, 0);
+            // SAFETY: the caller's promise.
+            unsafe { made.keep(request, || started(template, bytes)) };
+        },
+    )
+}
+
+/// A call about a persistent request that counts with its time alone: a partition is ready, or has it arrived.
+///
+/// # Safety
+/// See [`send`].
+pub unsafe fn on_request(operation: Operation, request: Raw<Request>, make: impl FnOnce() -> c_int) -> c_int {
+    let find = |_: &Call| {
+        let started = REQUESTS.persistent(request.get()).map(|(_, started)| started);
+        if started.is_none() {
+            process::not_seen(NotSeen::UnknownRequest);
+        }
+        started.map(|started| started.sample.communicator())
+    };
+    record_call(Call::if_recording(), operation, find, make, |recorder, made| made.count_time(recorder))
+}

@@ -1,0 +1,119 @@
+//! Sessions (MPI 4.1, 11.3): MPI without a world. A process that never calls `MPI_Init` is recorded from its first
+//! session to the end of its last one.
+//!
+//! `MPI_COMM_WORLD` cannot be used there, not even to query the own rank; the process set `mpi://WORLD` has the processes of
+//! the run. A communicator from groups has no parent: it is named by its members and the tag, `F<n>.<r>` with the smallest
+//! rank among them.
+
+// An MPI may lack every function that is here.
+#![allow(dead_code)]
+
+use super::creation::created;
+use super::lifecycle::start_without_world;
+use crate::generated::pmpi;
+use crate::mpi::abi::{self, Comm, Group, Raw, Session, constant};
+use crate::mpi::argument::{HandlePtr, Text};
+use crate::naming::{self, CreationKind};
+use crate::recording::{Call, Recorder};
+use crate::state::communicator::UNLOGGED;
+use crate::state::process;
+use mpisee_profile::Operation;
+use mpisee_profile::segment::now::UNKNOWN;
+use std::ffi::c_int;
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Sessions of the application that are open.
+static OPEN: AtomicU32 = AtomicU32::new(0);
+/// Held while a session starts the profiler: threads may open several at once.
+static STARTING: Mutex<()> = Mutex::new(());
+
+/// `MPI_Session_init`.
+///
+/// # Safety
+/// The arguments are those of the application's call; so for every function here.
+pub unsafe fn session_init(session: HandlePtr<Session>, make: impl FnOnce() -> c_int) -> c_int {
+    let code = make();
+    if code == constant::SUCCESS {
+        OPEN.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the call that succeeded has stored the session.
+        let session = unsafe { session.handle() };
+        let _one_starts = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
+        if process::process().is_none() {
+            start_without_world(|| world_of(session));
+        }
+    }
+    code
+}
+
+/// `MPI_Session_finalize`. No process need wait for another here, so that the profile is written when the processes end.
+///
+/// # Safety
+/// See [`session_init`].
+pub unsafe fn session_finalize(session: HandlePtr<Session>, make: impl FnOnce() -> c_int) -> c_int {
+    let code = make();
+    if code == constant::SUCCESS && !session.is_null() && process::is_tracking() {
+        OPEN.fetch_sub(1, Ordering::Relaxed);
+    }
+    code
+}
+
+/// True if no session is open.
+pub fn sessions_are_over() -> bool {
+    OPEN.load(Ordering::Relaxed) == 0
+}
+
+/// The processes of the run, as the session has them.
+pub fn world_of(session: Session) -> Option<Group> {
+    let mut group = MaybeUninit::<Group>::uninit();
+    // SAFETY: the session is open, the name ends in a zero; the call that succeeds writes the group.
+    unsafe {
+        let from_set = pmpi::MPI_Group_from_session_pset.get();
+        let code = from_set(Raw::new(session), c"mpi://WORLD".as_ptr(), group.as_mut_ptr());
+        (code == constant::SUCCESS).then(|| group.assume_init())
+    }
+}
+
+/// A call that creates a communicator from a group, without a parent.
+///
+/// # Safety
+/// See [`session_init`].
+pub unsafe fn create_from_group(
+    operation: Operation,
+    tag: Text,
+    new: HandlePtr<Comm>,
+    make: impl FnOnce() -> c_int,
+) -> c_int {
+    let Some(call) = Call::if_tracking() else { return make() };
+    let (code, ticks) = call.time(operation, UNKNOWN, make);
+    call.record(|recorder| {
+        // SAFETY: the caller's promise.
+        if let Some(comm) = unsafe { created(recorder.process, code, new) } {
+            // SAFETY: the call took the tag.
+            let tag = unsafe { tag.read() };
+            enter(recorder, operation, comm, &tag, ticks);
+        }
+    });
+    code
+}
+
+/// The row is on the new communicator, since there is no parent to have it.
+fn enter(recorder: &Recorder, operation: Operation, comm: Comm, tag: &str, ticks: u64) {
+    let kind = CreationKind::by(operation);
+    let id = naming::enter_by_members(recorder.process, comm, None, kind, tag.as_bytes());
+    if id != UNLOGGED {
+        recorder.count_time(id, operation, ticks);
+    }
+}
+
+/// The own rank in a group, and its size.
+pub fn rank_in(group: abi::Group) -> (u32, u32) {
+    let (mut rank, mut size) = (0, 0);
+    // SAFETY: the group is valid; both numbers are written.
+    unsafe {
+        pmpi::MPI_Group_rank.get()(Raw::new(group), &raw mut rank);
+        pmpi::MPI_Group_size.get()(Raw::new(group), &raw mut size);
+    }
+    (rank as u32, size as u32)
+}

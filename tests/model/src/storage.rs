@@ -1,0 +1,19 @@
+//! The modules of the library, and what loom has in place of the one that they share.
+
+#[path = "../../../mpisee-rs/src/storage/slot.rs"]
+pub mod slot;
+#[allow(dead_code)] // The tests use a part of it.
+#[path = "../../../mpisee-rs/src/storage/table.rs"]
+pub mod table;
+
+/// In place of `mpisee-rs/src/storage/sync.rs`.
+pub mod sync {
+    pub use loom::cell::UnsafeCell;
+    pub use loom::hint::spin_loop;
+    pub use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+
+    pub fn own_value(value: &AtomicU64) -> u64 {
+        // SAFETY: the caller alone writes it, or loom finds out.
+        unsafe { value.unsync_load() }
+    }
+}
