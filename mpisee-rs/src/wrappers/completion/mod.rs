@@ -11,7 +11,7 @@ use crate::mpi::argument::{HandlePtr, Indices};
 use crate::naming;
 use crate::recording::{Call, Recorder};
 use crate::state::process::REQUESTS;
-use crate::state::request::RequestRef;
+use crate::state::request::{RequestRef, RequestState};
 use crate::state::scratch::Scratch;
 use mpisee_profile::Operation;
 use mpisee_profile::segment::now::UNKNOWN;
@@ -491,9 +491,13 @@ pub unsafe fn request_free(request: HandlePtr<Request>, make: impl FnOnce() -> c
     let untold = REQUESTS.untold(&given);
     let untold = untold.filter(|it| it.seen_complete || it.cancelled || LOOKS_IN_SILENCE);
     let ended = untold.and_then(|started| Some((started, status_of(handle)?)));
-    // MPICH 5.0 tells of a persistent receive once that it is complete, and from then on that it is inactive.
+    // MPICH 5.0 tells of a persistent receive once that it is complete, and from then on that it is inactive. The status of
+    // a cancelled one names no source, either.
     let is_empty = |status: &Status| status.MPI_SOURCE < 0 && status.MPI_SOURCE != constant::PROC_NULL;
-    let ended = ended.filter(|(started, status)| !(started.kind.is_receive() && is_empty(status)));
+    let was_told = |(started, status): &(RequestState, Status)| {
+        started.cancelled || !started.kind.is_receive() || !is_empty(status)
+    };
+    let ended = ended.filter(was_told);
     let communicator = REQUESTS.communicator_of(&given);
     let (code, ticks) = call.time(Operation::RequestFree, communicator, make);
     call.record(|recorder| {
