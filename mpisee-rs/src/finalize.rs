@@ -19,7 +19,6 @@ use crate::state::process::{self, Process};
 use crate::storage::clock;
 use crate::storage::message::say;
 use crate::storage::segment;
-use crate::wrappers::sessions_are_over;
 use mpisee_profile::files::{FoldedFiles, ProfileFiles, Shared, TABLES, not_shared, parts};
 use mpisee_profile::gpu::Part;
 use mpisee_profile::nodes::Nodes;
@@ -91,7 +90,7 @@ fn meets_by_messages(process: &Process) -> bool {
 pub extern "C" fn at_exit() {
     let Some(process) = process::process().filter(|_| process::is_tracking()) else { return };
     let is_over =
-        if process.has_world.load(Ordering::Relaxed) { is_finalized() } else { sessions_are_over() };
+        if process.has_world.load(Ordering::Relaxed) { is_finalized() } else { process::sessions_are_over() };
     if is_over && process::end() {
         let arrive = || {
             let _held = crate::storage::file_limit::hold();

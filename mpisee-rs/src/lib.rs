@@ -5,6 +5,9 @@
 //! [`storage::segment`]. At `MPI_Finalize` [`finalize`] turns the segments into a profile directory.
 //! docs/architecture.md follows one call all the way.
 //!
+//! The modules are layers, from below: [`mpi`], [`storage`], [`state`], [`naming`], [`recording`], [`finalize`],
+//! [`wrappers`]. Each imports from those below it alone, which a test holds (`xtask/tests/layers.rs`).
+//!
 //! The library is a guest. It writes nothing to stdout, ends no process, changes no argument, result or
 //! message; what fails inside of it is counted as not seen, and the program goes on.
 

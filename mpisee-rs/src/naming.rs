@@ -25,16 +25,15 @@
 //!
 //! [`membership_sum`]: mpisee_profile::segment::tables::membership_sum
 
-use crate::generated::pmpi;
-use crate::mpi::abi::{Comm, Group, Raw, constant};
+use crate::mpi::abi::Comm;
+use crate::mpi::query;
 use crate::mpi::topology;
-use crate::recording::overhead::Naming;
+use crate::state::communicator::COMMUNICATORS;
 use crate::state::communicator::{Communicator, UNLOGGED};
-use crate::state::process::{self, COMMUNICATORS, Process};
+use crate::state::process::Process;
 use mpisee_profile::rows::is_one_per_process;
 use mpisee_profile::segment::log::{Created, NONE, Runs};
 use mpisee_profile::segment::tables::hash;
-use std::ffi::c_int;
 use std::sync::Arc;
 
 mod creation_kind;
@@ -42,6 +41,7 @@ mod duplication;
 mod elided;
 mod members;
 mod membership;
+mod overhead;
 mod row_sharing;
 
 pub use creation_kind::CreationKind;
@@ -49,8 +49,9 @@ use creation_kind::TopologyFrom;
 pub use duplication::{abandon_duplication, duplicated, has_duplicated, start_duplication};
 pub use membership::Members;
 use membership::smallest_rank_in;
+use overhead::Naming;
 use row_sharing::NewCommunicator;
-pub use row_sharing::{RowChoice, RowSharing};
+pub use row_sharing::{ROWS, RowChoice};
 
 /// The numbers of `MPI_COMM_WORLD` and `MPI_COMM_SELF`, which are the first in the log.
 pub const WORLD: u32 = 0;
@@ -67,8 +68,8 @@ pub struct Number {
 }
 
 /// Numbers a creating call on `parent`, before it is made.
-pub fn number(process: &Process, parent: &Communicator, kind: CreationKind) -> Number {
-    process.row_sharing.number(parent.id, kind.letter)
+pub fn number(parent: &Communicator, kind: CreationKind) -> Number {
+    ROWS.number(parent.id, kind.letter)
 }
 
 /// Enters a communicator that a collective call on `parent` created.
@@ -122,7 +123,7 @@ impl Described {
     }
 
     fn choose(&self, process: &Process) -> RowChoice {
-        if self.is_seen { process.row_sharing.choose(process, &self.new) } else { RowChoice::Unseen }
+        if self.is_seen { ROWS.choose(process, &self.new) } else { RowChoice::Unseen }
     }
 
     /// Enters it into its row, which may be chosen already, and into the table.
@@ -132,7 +133,7 @@ impl Described {
             communicator = communicator.with_neighbours(std::mem::take(&mut topology.out_neighbours));
         }
         let choice = if is_seen { choice } else { Some(RowChoice::Unseen) };
-        communicator.id = process.row_sharing.enter(process, choice, new);
+        communicator.id = ROWS.enter(process, choice, new);
         COMMUNICATORS.insert(communicator);
         communicator.id
     }
@@ -145,14 +146,14 @@ fn describe(
     kind: CreationKind,
     number: Number,
 ) -> Described {
-    let known_parent = parent.and_then(|parent| process.row_sharing.known(parent.id));
+    let known_parent = parent.and_then(|parent| ROWS.known(parent.id));
     let (parent_row, parent_members) = known_parent.unzip();
     let (members, rank) = match (parent, &parent_members, kind.topology) {
         // A duplicate has its parent's members in their order.
         (Some(parent), Some(members), TopologyFrom::Parent) => (members.clone(), parent.rank),
         _ => {
             let members = Arc::new(Members::of(process, comm, kind.is_inter(parent)));
-            let rank = if members.is_single() { 0 } else { process::rank(comm) };
+            let rank = if members.is_single() { 0 } else { query::rank(comm) };
             (members, rank)
         }
     };
@@ -205,8 +206,8 @@ pub fn enter_connection(
         return described.named_by_members(&[]).enter(process, None);
     }
     // Each process has a communicator of the parent's name.
-    let row = process.row_sharing.row_of(parent.id).unwrap_or(WORLD);
-    if is_one_per_process(&process.row_sharing.name(&process.segment, row)) {
+    let row = ROWS.row_of(parent.id).unwrap_or(WORLD);
+    if is_one_per_process(&ROWS.name(&process.segment, row)) {
         described.new.created.r = described.new.members.smallest();
     }
     described.enter(process, None)
@@ -222,76 +223,5 @@ pub fn enter_parent(process: &Process, comm: Comm) {
 /// Writes `MPI_COMM_WORLD` or `MPI_COMM_SELF` to the log.
 pub fn log_predefined(process: &Process, rank: u32, members: Runs) {
     let created = Created::with_world(0, rank, members.clone());
-    process.row_sharing.enter_predefined(process, created, Members::new(members, None));
-}
-
-fn is_inter(comm: Comm) -> bool {
-    let mut flag = 0;
-    // SAFETY: the communicator is valid, the flag is written.
-    unsafe { pmpi::MPI_Comm_test_inter.get()(Raw::new(comm), &raw mut flag) };
-    flag != 0
-}
-
-/// The group of a communicator, or the other one of an intercommunicator.
-pub fn group_of(comm: Comm, remote: bool) -> Group {
-    let mut group = std::mem::MaybeUninit::<Group>::uninit();
-    let ask = if remote { pmpi::MPI_Comm_remote_group.get() } else { pmpi::MPI_Comm_group.get() };
-    // SAFETY: the communicator is valid, and has a remote group if that is asked for; the call writes the
-    // handle.
-    unsafe {
-        ask(Raw::new(comm), group.as_mut_ptr());
-        group.assume_init()
-    }
-}
-
-fn free_group(mut group: Group) {
-    // SAFETY: the group is ours.
-    unsafe { pmpi::MPI_Group_free.get()(&raw mut group) };
-}
-
-/// Ranks translated at a time.
-const BLOCK: usize = 1024;
-
-/// Calls `take` with each rank of `group`, translated to `target`; negative where it is no member.
-fn translate(group: Group, size: u32, target: Group, mut take: impl FnMut(c_int)) {
-    let mut from = [0; BLOCK];
-    let mut to = [0; BLOCK];
-    for first in (0..size).step_by(BLOCK) {
-        let count = BLOCK.min((size - first) as usize);
-        from[..count].iter_mut().zip(first..).for_each(|(place, rank)| *place = rank as c_int);
-        let (ranks, translated) = (from.as_ptr(), to.as_mut_ptr());
-        // SAFETY: `count` ranks of the group are read, as many written.
-        let code = unsafe {
-            pmpi::MPI_Group_translate_ranks.get()(
-                Raw::new(group),
-                count as c_int,
-                ranks,
-                Raw::new(target),
-                translated,
-            )
-        };
-        if code != constant::SUCCESS {
-            to.fill(constant::UNDEFINED);
-        }
-        to[..count].iter().for_each(|&rank| take(rank));
-    }
-}
-
-fn size_of_group(group: Group) -> u32 {
-    let mut size = 0;
-    // SAFETY: the group is valid, the size is written.
-    unsafe { pmpi::MPI_Group_size.get()(Raw::new(group), &raw mut size) };
-    size as u32
-}
-
-/// The rank in the world of the process with that rank in `group`; negative if it has none.
-fn world_rank_in(process: &Process, group: Group, rank: c_int) -> c_int {
-    let mut translated = constant::UNDEFINED;
-    let (from, to) = (&raw const rank, &raw mut translated);
-    // SAFETY: one rank of the group is read, one is written; both groups are valid.
-    unsafe {
-        let translate = pmpi::MPI_Group_translate_ranks.get();
-        translate(Raw::new(group), 1, from, Raw::new(process.world_group), to)
-    };
-    translated
+    ROWS.enter_predefined(process, created, Members::new(members, None));
 }

@@ -7,8 +7,10 @@ use crate::mpi::abi::{
     Comm, Datatype, Errhandler, Raw, Request, STATUS_IGNORE, Status, bits, constant, is_fault_tolerant,
     received_bytes,
 };
+use crate::mpi::query;
 use crate::naming::Members;
-use crate::state::process::{self, Process};
+use crate::state::process::Process;
+use crate::state::request::REQUESTS;
 use mpisee_profile::RankSet;
 use mpisee_profile::pieces::PIECE;
 use mpisee_profile::segment::log::Runs;
@@ -65,7 +67,7 @@ impl Channel {
         let channel = Channel::lent(process, world);
         // What was started while recording was off is not known.
         let header = process.segment.header();
-        let may_receive = !process::REQUESTS.is_empty()
+        let may_receive = !REQUESTS.is_empty()
             || header.recording_was_off.load(Ordering::Relaxed) > 0
             || header.not_seen.iter().any(|count| count.load(Ordering::Relaxed) > 0);
         let Some(one_receives) = channel.most(process, c_int::from(may_receive)) else {
@@ -111,14 +113,14 @@ impl Channel {
     }
 
     fn of(process: &Process, comm: Comm, hold: Hold) -> Channel {
-        let is_whole = process::size(comm) == process.world_size;
+        let is_whole = query::size(comm) == process.world_size;
         let members =
             if is_whole { Runs::first(process.world_size) } else { Members::of(process, comm, false).own };
         let wait = Duration::from_secs(process.options.wait_s);
         Channel {
             comm,
             hold,
-            rank: process::rank(comm),
+            rank: query::rank(comm),
             members,
             wait,
             byte: Raw::new(process.predefined.byte),

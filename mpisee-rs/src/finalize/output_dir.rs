@@ -1,7 +1,7 @@
 //! Where the profile goes.
 
 use crate::state::process::Process;
-use crate::wrappers::was_spawned;
+use crate::state::process::was_spawned;
 use std::path::{Path, PathBuf};
 
 /// `MPISEE_OUTPUT`, or the program's name in the working directory; always `NAME.mpisee`. Spawned processes are

@@ -13,6 +13,7 @@ use crate::mpi::argument::{HandlePtr, Indices, Text};
 use crate::mpi::fortran::{self, Fint};
 use crate::mpi::symbol::Symbol;
 use crate::recording::volume::{self, Block, Blocks, TypedBlocks};
+use crate::state::process;
 use crate::wrappers;
 use mpisee_profile::Operation;
 use std::ffi::{c_char, c_int, c_void};
@@ -63,7 +64,7 @@ unsafe fn mpix_allgather_init_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, ierror)
         };
@@ -127,7 +128,7 @@ unsafe fn mpix_allgatherv_init_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(
                 sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request,
@@ -190,7 +191,7 @@ unsafe fn mpix_allreduce_init_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, comm, info, request, ierror) };
     }
     unsafe {
@@ -240,7 +241,7 @@ unsafe fn mpix_alltoall_init_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, ierror)
         };
@@ -306,7 +307,7 @@ unsafe fn mpix_alltoallv_init_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(
                 sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info,
@@ -375,7 +376,7 @@ unsafe fn mpix_alltoallw_init_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(
                 sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info,
@@ -423,7 +424,7 @@ unsafe fn mpix_barrier_init_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(comm, info, request, ierror) };
     }
     unsafe {
@@ -465,7 +466,7 @@ unsafe fn mpix_bcast_init_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(buffer, count, datatype, root, comm, info, request, ierror) };
     }
     unsafe {
@@ -498,7 +499,7 @@ unsafe fn mpix_comm_ack_failed_body(
     num_acked: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(comm, num_to_ack, num_acked, ierror) };
     }
     unsafe {
@@ -522,7 +523,7 @@ unsafe fn mpix_comm_agree_body(
     flag: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(comm, flag, ierror) };
     }
     unsafe {
@@ -552,7 +553,7 @@ unsafe fn mpix_comm_failure_ack_body(
     comm: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(comm, ierror) };
     }
     unsafe {
@@ -580,7 +581,7 @@ unsafe fn mpix_comm_failure_get_acked_body(
     failedgrp: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(comm, failedgrp, ierror) };
     }
     unsafe {
@@ -604,7 +605,7 @@ unsafe fn mpix_comm_get_failed_body(
     failedgrp: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(comm, failedgrp, ierror) };
     }
     unsafe {
@@ -629,7 +630,7 @@ unsafe fn mpix_comm_iagree_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(comm, flag, request, ierror) };
     }
     unsafe {
@@ -656,7 +657,7 @@ unsafe fn mpix_comm_revoke_body(
     comm: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(comm, ierror) };
     }
     unsafe {
@@ -680,7 +681,7 @@ unsafe fn mpix_comm_shrink_body(
     newcomm: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(comm, newcomm, ierror) };
     }
     unsafe {
@@ -720,7 +721,7 @@ unsafe fn mpix_exscan_init_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, comm, info, request, ierror) };
     }
     unsafe {
@@ -772,7 +773,7 @@ unsafe fn mpix_gather_init_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(
                 sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request, ierror,
@@ -841,7 +842,7 @@ unsafe fn mpix_gatherv_init_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(
                 sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info,
@@ -911,7 +912,7 @@ unsafe fn mpix_neighbor_allgather_init_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, ierror)
         };
@@ -972,7 +973,7 @@ unsafe fn mpix_neighbor_allgatherv_init_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(
                 sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request,
@@ -1034,7 +1035,7 @@ unsafe fn mpix_neighbor_alltoall_init_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, ierror)
         };
@@ -1097,7 +1098,7 @@ unsafe fn mpix_neighbor_alltoallv_init_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(
                 sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info,
@@ -1163,7 +1164,7 @@ unsafe fn mpix_neighbor_alltoallw_init_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(
                 sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info,
@@ -1221,7 +1222,7 @@ unsafe fn mpix_reduce_init_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, root, comm, info, request, ierror) };
     }
     unsafe {
@@ -1273,7 +1274,7 @@ unsafe fn mpix_reduce_scatter_block_init_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, recvcount, datatype, op, comm, info, request, ierror) };
     }
     unsafe {
@@ -1325,7 +1326,7 @@ unsafe fn mpix_reduce_scatter_init_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request, ierror) };
     }
     unsafe {
@@ -1373,7 +1374,7 @@ unsafe fn mpix_scan_init_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, comm, info, request, ierror) };
     }
     unsafe {
@@ -1425,7 +1426,7 @@ unsafe fn mpix_scatter_init_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(
                 sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request, ierror,
@@ -1494,7 +1495,7 @@ unsafe fn mpix_scatterv_init_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(
                 sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info,
@@ -1577,7 +1578,7 @@ unsafe fn mpi_accumulate_body(
     win: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(
                 origin_addr,
@@ -1647,7 +1648,7 @@ unsafe fn mpi_allgather_body(
     comm: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, ierror) };
     }
     unsafe {
@@ -1703,7 +1704,7 @@ unsafe fn mpi_allgather_init_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, ierror)
         };
@@ -1763,7 +1764,7 @@ unsafe fn mpi_allgatherv_body(
     comm: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, ierror)
         };
@@ -1823,7 +1824,7 @@ unsafe fn mpi_allgatherv_init_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(
                 sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request,
@@ -1882,7 +1883,7 @@ unsafe fn mpi_allreduce_body(
     comm: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, comm, ierror) };
     }
     unsafe {
@@ -1925,7 +1926,7 @@ unsafe fn mpi_allreduce_init_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, comm, info, request, ierror) };
     }
     unsafe {
@@ -1971,7 +1972,7 @@ unsafe fn mpi_alltoall_body(
     comm: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, ierror) };
     }
     unsafe {
@@ -2027,7 +2028,7 @@ unsafe fn mpi_alltoall_init_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, ierror)
         };
@@ -2089,7 +2090,7 @@ unsafe fn mpi_alltoallv_body(
     comm: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, ierror)
         };
@@ -2154,7 +2155,7 @@ unsafe fn mpi_alltoallv_init_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(
                 sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info,
@@ -2219,7 +2220,7 @@ unsafe fn mpi_alltoallw_body(
     comm: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(
                 sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
@@ -2287,7 +2288,7 @@ unsafe fn mpi_alltoallw_init_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(
                 sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info,
@@ -2333,7 +2334,7 @@ unsafe fn mpi_barrier_body(
     comm: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(comm, ierror) };
     }
     unsafe {
@@ -2361,7 +2362,7 @@ unsafe fn mpi_barrier_init_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(comm, info, request, ierror) };
     }
     unsafe {
@@ -2392,7 +2393,7 @@ unsafe fn mpi_bcast_body(
     comm: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(buffer, count, datatype, root, comm, ierror) };
     }
     unsafe {
@@ -2433,7 +2434,7 @@ unsafe fn mpi_bcast_init_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(buffer, count, datatype, root, comm, info, request, ierror) };
     }
     unsafe {
@@ -2477,7 +2478,7 @@ unsafe fn mpi_bsend_body(
     comm: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(buf, count, datatype, dest, tag, comm, ierror) };
     }
     unsafe {
@@ -2519,7 +2520,7 @@ unsafe fn mpi_bsend_init_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(buf, count, datatype, dest, tag, comm, request, ierror) };
     }
     unsafe {
@@ -2607,7 +2608,7 @@ unsafe fn mpi_buffer_iflush_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(request, ierror) };
     }
     unsafe {
@@ -2630,7 +2631,7 @@ unsafe fn mpi_cancel_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(request, ierror) };
     }
     unsafe {
@@ -2666,7 +2667,7 @@ unsafe fn mpi_cart_create_body(
     comm_cart: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(comm_old, ndims, dims, periods, reorder, comm_cart, ierror) };
     }
     unsafe {
@@ -2701,7 +2702,7 @@ unsafe fn mpi_cart_map_body(
     newrank: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(comm, ndims, dims, periods, newrank, ierror) };
     }
     unsafe {
@@ -2726,7 +2727,7 @@ unsafe fn mpi_cart_sub_body(
     newcomm: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(comm, remain_dims, newcomm, ierror) };
     }
     unsafe {
@@ -2765,7 +2766,7 @@ unsafe fn mpi_comm_accept_body(
     ierror: *mut Fint,
     port_name_length: usize,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(port_name, info, root, comm, newcomm, ierror, port_name_length) };
     }
     unsafe {
@@ -2801,7 +2802,7 @@ unsafe fn mpi_comm_attach_buffer_body(
     size: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(comm, buffer, size, ierror) };
     }
     unsafe {
@@ -2837,7 +2838,7 @@ unsafe fn mpi_comm_connect_body(
     ierror: *mut Fint,
     port_name_length: usize,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(port_name, info, root, comm, newcomm, ierror, port_name_length) };
     }
     unsafe {
@@ -2869,7 +2870,7 @@ unsafe fn mpi_comm_create_body(
     newcomm: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(comm, group, newcomm, ierror) };
     }
     unsafe {
@@ -2912,7 +2913,7 @@ unsafe fn mpi_comm_create_from_group_body(
     ierror: *mut Fint,
     stringtag_length: usize,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(group, stringtag, info, errhandler, newcomm, ierror, stringtag_length) };
     }
     unsafe {
@@ -2949,7 +2950,7 @@ unsafe fn mpi_comm_create_group_body(
     newcomm: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(comm, group, tag, newcomm, ierror) };
     }
     unsafe {
@@ -2979,7 +2980,7 @@ unsafe fn mpi_comm_detach_buffer_body(
     size: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(comm, buffer_addr, size, ierror) };
     }
     unsafe {
@@ -3003,7 +3004,7 @@ unsafe fn mpi_comm_disconnect_body(
     comm: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(comm, ierror) };
     }
     unsafe {
@@ -3027,7 +3028,7 @@ unsafe fn mpi_comm_dup_body(
     newcomm: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(comm, newcomm, ierror) };
     }
     unsafe {
@@ -3059,7 +3060,7 @@ unsafe fn mpi_comm_dup_with_info_body(
     newcomm: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(comm, info, newcomm, ierror) };
     }
     unsafe {
@@ -3089,7 +3090,7 @@ unsafe fn mpi_comm_flush_buffer_body(
     comm: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(comm, ierror) };
     }
     unsafe {
@@ -3112,7 +3113,7 @@ unsafe fn mpi_comm_free_body(
     comm: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(comm, ierror) };
     }
     unsafe {
@@ -3137,7 +3138,7 @@ unsafe fn mpi_comm_idup_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(comm, newcomm, request, ierror) };
     }
     unsafe {
@@ -3171,7 +3172,7 @@ unsafe fn mpi_comm_idup_with_info_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(comm, info, newcomm, request, ierror) };
     }
     unsafe {
@@ -3203,7 +3204,7 @@ unsafe fn mpi_comm_iflush_buffer_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(comm, request, ierror) };
     }
     unsafe {
@@ -3230,7 +3231,7 @@ unsafe fn mpi_comm_join_body(
     intercomm: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(fd, intercomm, ierror) };
     }
     unsafe {
@@ -3254,7 +3255,7 @@ unsafe fn mpi_comm_set_info_body(
     info: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(comm, info, ierror) };
     }
     unsafe {
@@ -3279,7 +3280,7 @@ unsafe fn mpi_comm_set_name_body(
     ierror: *mut Fint,
     comm_name_length: usize,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(comm, comm_name, ierror, comm_name_length) };
     }
     unsafe {
@@ -3325,7 +3326,7 @@ unsafe fn mpi_comm_spawn_body(
     command_length: usize,
     argv_length: usize,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(
                 command,
@@ -3408,7 +3409,7 @@ unsafe fn mpi_comm_spawn_multiple_body(
     array_of_commands_length: usize,
     array_of_argv_length: usize,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(
                 count,
@@ -3469,7 +3470,7 @@ unsafe fn mpi_comm_split_body(
     newcomm: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(comm, color, key, newcomm, ierror) };
     }
     unsafe {
@@ -3499,7 +3500,7 @@ unsafe fn mpi_comm_split_type_body(
     newcomm: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(comm, split_type, key, info, newcomm, ierror) };
     }
     unsafe {
@@ -3540,7 +3541,7 @@ unsafe fn mpi_compare_and_swap_body(
     win: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(origin_addr, compare_addr, result_addr, datatype, target_rank, target_disp, win, ierror)
         };
@@ -3605,7 +3606,7 @@ unsafe fn mpi_dist_graph_create_body(
     comm_dist_graph: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(comm_old, n, sources, degrees, destinations, weights, info, reorder, comm_dist_graph, ierror)
         };
@@ -3674,7 +3675,7 @@ unsafe fn mpi_dist_graph_create_adjacent_body(
     comm_dist_graph: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(
                 comm_old,
@@ -3744,7 +3745,7 @@ unsafe fn mpi_exscan_body(
     comm: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, comm, ierror) };
     }
     unsafe {
@@ -3787,7 +3788,7 @@ unsafe fn mpi_exscan_init_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, comm, info, request, ierror) };
     }
     unsafe {
@@ -3833,7 +3834,7 @@ unsafe fn mpi_fetch_and_op_body(
     win: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(origin_addr, result_addr, datatype, target_rank, target_disp, op, win, ierror)
         };
@@ -3866,7 +3867,7 @@ unsafe fn mpi_file_close_body(
     fh: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(fh, ierror) };
     }
     unsafe {
@@ -3916,7 +3917,7 @@ unsafe fn mpi_file_get_position_shared_body(
     offset: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(fh, offset, ierror) };
     }
     unsafe {
@@ -3940,7 +3941,7 @@ unsafe fn mpi_file_get_size_body(
     size: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(fh, size, ierror) };
     }
     unsafe {
@@ -3967,7 +3968,7 @@ unsafe fn mpi_file_iread_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(fh, buf, count, datatype, request, ierror) };
     }
     unsafe {
@@ -3998,7 +3999,7 @@ unsafe fn mpi_file_iread_all_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(fh, buf, count, datatype, request, ierror) };
     }
     unsafe {
@@ -4038,7 +4039,7 @@ unsafe fn mpi_file_iread_at_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(fh, offset, buf, count, datatype, request, ierror) };
     }
     unsafe {
@@ -4082,7 +4083,7 @@ unsafe fn mpi_file_iread_at_all_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(fh, offset, buf, count, datatype, request, ierror) };
     }
     unsafe {
@@ -4117,7 +4118,7 @@ unsafe fn mpi_file_iread_shared_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(fh, buf, count, datatype, request, ierror) };
     }
     unsafe {
@@ -4148,7 +4149,7 @@ unsafe fn mpi_file_iwrite_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(fh, buf, count, datatype, request, ierror) };
     }
     unsafe {
@@ -4179,7 +4180,7 @@ unsafe fn mpi_file_iwrite_all_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(fh, buf, count, datatype, request, ierror) };
     }
     unsafe {
@@ -4219,7 +4220,7 @@ unsafe fn mpi_file_iwrite_at_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(fh, offset, buf, count, datatype, request, ierror) };
     }
     unsafe {
@@ -4263,7 +4264,7 @@ unsafe fn mpi_file_iwrite_at_all_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(fh, offset, buf, count, datatype, request, ierror) };
     }
     unsafe {
@@ -4298,7 +4299,7 @@ unsafe fn mpi_file_iwrite_shared_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(fh, buf, count, datatype, request, ierror) };
     }
     unsafe {
@@ -4338,7 +4339,7 @@ unsafe fn mpi_file_open_body(
     ierror: *mut Fint,
     filename_length: usize,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(comm, filename, amode, info, fh, ierror, filename_length) };
     }
     unsafe {
@@ -4365,7 +4366,7 @@ unsafe fn mpi_file_preallocate_body(
     size: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(fh, size, ierror) };
     }
     unsafe {
@@ -4392,7 +4393,7 @@ unsafe fn mpi_file_read_body(
     status: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(fh, buf, count, datatype, status, ierror) };
     }
     unsafe {
@@ -4426,7 +4427,7 @@ unsafe fn mpi_file_read_all_body(
     status: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(fh, buf, count, datatype, status, ierror) };
     }
     unsafe {
@@ -4463,7 +4464,7 @@ unsafe fn mpi_file_read_all_begin_body(
     datatype: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(fh, buf, count, datatype, ierror) };
     }
     unsafe {
@@ -4492,7 +4493,7 @@ unsafe fn mpi_file_read_all_end_body(
     status: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(fh, buf, status, ierror) };
     }
     unsafe {
@@ -4531,7 +4532,7 @@ unsafe fn mpi_file_read_at_body(
     status: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(fh, offset, buf, count, datatype, status, ierror) };
     }
     unsafe {
@@ -4574,7 +4575,7 @@ unsafe fn mpi_file_read_at_all_body(
     status: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(fh, offset, buf, count, datatype, status, ierror) };
     }
     unsafe {
@@ -4612,7 +4613,7 @@ unsafe fn mpi_file_read_at_all_begin_body(
     datatype: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(fh, offset, buf, count, datatype, ierror) };
     }
     unsafe {
@@ -4641,7 +4642,7 @@ unsafe fn mpi_file_read_at_all_end_body(
     status: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(fh, buf, status, ierror) };
     }
     unsafe {
@@ -4675,7 +4676,7 @@ unsafe fn mpi_file_read_ordered_body(
     status: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(fh, buf, count, datatype, status, ierror) };
     }
     unsafe {
@@ -4712,7 +4713,7 @@ unsafe fn mpi_file_read_ordered_begin_body(
     datatype: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(fh, buf, count, datatype, ierror) };
     }
     unsafe {
@@ -4741,7 +4742,7 @@ unsafe fn mpi_file_read_ordered_end_body(
     status: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(fh, buf, status, ierror) };
     }
     unsafe {
@@ -4771,7 +4772,7 @@ unsafe fn mpi_file_read_shared_body(
     status: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(fh, buf, count, datatype, status, ierror) };
     }
     unsafe {
@@ -4803,7 +4804,7 @@ unsafe fn mpi_file_seek_body(
     whence: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(fh, offset, whence, ierror) };
     }
     unsafe {
@@ -4828,7 +4829,7 @@ unsafe fn mpi_file_seek_shared_body(
     whence: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(fh, offset, whence, ierror) };
     }
     unsafe {
@@ -4856,7 +4857,7 @@ unsafe fn mpi_file_set_atomicity_body(
     flag: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(fh, flag, ierror) };
     }
     unsafe {
@@ -4880,7 +4881,7 @@ unsafe fn mpi_file_set_info_body(
     info: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(fh, info, ierror) };
     }
     unsafe {
@@ -4904,7 +4905,7 @@ unsafe fn mpi_file_set_size_body(
     size: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(fh, size, ierror) };
     }
     unsafe {
@@ -4942,7 +4943,7 @@ unsafe fn mpi_file_set_view_body(
     ierror: *mut Fint,
     datarep_length: usize,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(fh, disp, etype, filetype, datarep, info, ierror, datarep_length) };
     }
     unsafe {
@@ -4967,7 +4968,7 @@ unsafe fn mpi_file_sync_body(
     fh: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(fh, ierror) };
     }
     unsafe {
@@ -4994,7 +4995,7 @@ unsafe fn mpi_file_write_body(
     status: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(fh, buf, count, datatype, status, ierror) };
     }
     unsafe {
@@ -5028,7 +5029,7 @@ unsafe fn mpi_file_write_all_body(
     status: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(fh, buf, count, datatype, status, ierror) };
     }
     unsafe {
@@ -5065,7 +5066,7 @@ unsafe fn mpi_file_write_all_begin_body(
     datatype: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(fh, buf, count, datatype, ierror) };
     }
     unsafe {
@@ -5094,7 +5095,7 @@ unsafe fn mpi_file_write_all_end_body(
     status: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(fh, buf, status, ierror) };
     }
     unsafe {
@@ -5133,7 +5134,7 @@ unsafe fn mpi_file_write_at_body(
     status: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(fh, offset, buf, count, datatype, status, ierror) };
     }
     unsafe {
@@ -5180,7 +5181,7 @@ unsafe fn mpi_file_write_at_all_body(
     status: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(fh, offset, buf, count, datatype, status, ierror) };
     }
     unsafe {
@@ -5218,7 +5219,7 @@ unsafe fn mpi_file_write_at_all_begin_body(
     datatype: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(fh, offset, buf, count, datatype, ierror) };
     }
     unsafe {
@@ -5247,7 +5248,7 @@ unsafe fn mpi_file_write_at_all_end_body(
     status: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(fh, buf, status, ierror) };
     }
     unsafe {
@@ -5281,7 +5282,7 @@ unsafe fn mpi_file_write_ordered_body(
     status: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(fh, buf, count, datatype, status, ierror) };
     }
     unsafe {
@@ -5318,7 +5319,7 @@ unsafe fn mpi_file_write_ordered_begin_body(
     datatype: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(fh, buf, count, datatype, ierror) };
     }
     unsafe {
@@ -5347,7 +5348,7 @@ unsafe fn mpi_file_write_ordered_end_body(
     status: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(fh, buf, status, ierror) };
     }
     unsafe {
@@ -5381,7 +5382,7 @@ unsafe fn mpi_file_write_shared_body(
     status: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(fh, buf, count, datatype, status, ierror) };
     }
     unsafe {
@@ -5440,7 +5441,7 @@ unsafe fn mpi_gather_body(
     comm: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, ierror)
         };
@@ -5501,7 +5502,7 @@ unsafe fn mpi_gather_init_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(
                 sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request, ierror,
@@ -5566,7 +5567,7 @@ unsafe fn mpi_gatherv_body(
     comm: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, ierror)
         };
@@ -5632,7 +5633,7 @@ unsafe fn mpi_gatherv_init_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(
                 sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info,
@@ -5696,7 +5697,7 @@ unsafe fn mpi_get_body(
     win: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(
                 origin_addr,
@@ -5774,7 +5775,7 @@ unsafe fn mpi_get_accumulate_body(
     win: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(
                 origin_addr,
@@ -5850,7 +5851,7 @@ unsafe fn mpi_graph_create_body(
     comm_graph: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(comm_old, nnodes, index, edges, reorder, comm_graph, ierror) };
     }
     unsafe {
@@ -5885,7 +5886,7 @@ unsafe fn mpi_graph_map_body(
     newrank: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(comm, nnodes, index, edges, newrank, ierror) };
     }
     unsafe {
@@ -5936,7 +5937,7 @@ unsafe fn mpi_grequest_start_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(query_fn, free_fn, cancel_fn, extra_state, request, ierror) };
     }
     unsafe {
@@ -5976,7 +5977,7 @@ unsafe fn mpi_iallgather_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request, ierror)
         };
@@ -6035,7 +6036,7 @@ unsafe fn mpi_iallgatherv_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request, ierror)
         };
@@ -6093,7 +6094,7 @@ unsafe fn mpi_iallreduce_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, comm, request, ierror) };
     }
     unsafe {
@@ -6141,7 +6142,7 @@ unsafe fn mpi_ialltoall_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request, ierror)
         };
@@ -6202,7 +6203,7 @@ unsafe fn mpi_ialltoallv_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(
                 sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
@@ -6269,7 +6270,7 @@ unsafe fn mpi_ialltoallw_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(
                 sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
@@ -6316,7 +6317,7 @@ unsafe fn mpi_ibarrier_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(comm, request, ierror) };
     }
     unsafe {
@@ -6356,7 +6357,7 @@ unsafe fn mpi_ibcast_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(buffer, count, datatype, root, comm, request, ierror) };
     }
     unsafe {
@@ -6398,7 +6399,7 @@ unsafe fn mpi_ibsend_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(buf, count, datatype, dest, tag, comm, request, ierror) };
     }
     unsafe {
@@ -6441,7 +6442,7 @@ unsafe fn mpi_iexscan_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, comm, request, ierror) };
     }
     unsafe {
@@ -6491,7 +6492,7 @@ unsafe fn mpi_igather_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request, ierror)
         };
@@ -6556,7 +6557,7 @@ unsafe fn mpi_igatherv_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(
                 sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request,
@@ -6616,7 +6617,7 @@ unsafe fn mpi_improbe_body(
     status: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(source, tag, comm, flag, message, status, ierror) };
     }
     unsafe {
@@ -6647,7 +6648,7 @@ unsafe fn mpi_imrecv_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(buf, count, datatype, message, request, ierror) };
     }
     unsafe {
@@ -6695,7 +6696,7 @@ unsafe fn mpi_ineighbor_allgather_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request, ierror)
         };
@@ -6751,7 +6752,7 @@ unsafe fn mpi_ineighbor_allgatherv_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request, ierror)
         };
@@ -6808,7 +6809,7 @@ unsafe fn mpi_ineighbor_alltoall_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request, ierror)
         };
@@ -6866,7 +6867,7 @@ unsafe fn mpi_ineighbor_alltoallv_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(
                 sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
@@ -6930,7 +6931,7 @@ unsafe fn mpi_ineighbor_alltoallw_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(
                 sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
@@ -7011,7 +7012,7 @@ unsafe fn mpi_intercomm_create_body(
     newintercomm: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(local_comm, local_leader, peer_comm, remote_leader, tag, newintercomm, ierror)
         };
@@ -7066,7 +7067,7 @@ unsafe fn mpi_intercomm_create_from_groups_body(
     ierror: *mut Fint,
     stringtag_length: usize,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(
                 local_group,
@@ -7122,7 +7123,7 @@ unsafe fn mpi_intercomm_merge_body(
     newintracomm: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(intercomm, high, newintracomm, ierror) };
     }
     unsafe {
@@ -7152,7 +7153,7 @@ unsafe fn mpi_iprobe_body(
     status: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(source, tag, comm, flag, status, ierror) };
     }
     unsafe {
@@ -7190,7 +7191,7 @@ unsafe fn mpi_irecv_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(buf, count, datatype, source, tag, comm, request, ierror) };
     }
     unsafe {
@@ -7235,7 +7236,7 @@ unsafe fn mpi_ireduce_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, root, comm, request, ierror) };
     }
     unsafe {
@@ -7281,7 +7282,7 @@ unsafe fn mpi_ireduce_scatter_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, recvcounts, datatype, op, comm, request, ierror) };
     }
     unsafe {
@@ -7331,7 +7332,7 @@ unsafe fn mpi_ireduce_scatter_block_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, recvcount, datatype, op, comm, request, ierror) };
     }
     unsafe {
@@ -7377,7 +7378,7 @@ unsafe fn mpi_irsend_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(buf, count, datatype, dest, tag, comm, request, ierror) };
     }
     unsafe {
@@ -7420,7 +7421,7 @@ unsafe fn mpi_iscan_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, comm, request, ierror) };
     }
     unsafe {
@@ -7470,7 +7471,7 @@ unsafe fn mpi_iscatter_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request, ierror)
         };
@@ -7535,7 +7536,7 @@ unsafe fn mpi_iscatterv_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(
                 sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request,
@@ -7597,7 +7598,7 @@ unsafe fn mpi_isend_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(buf, count, datatype, dest, tag, comm, request, ierror) };
     }
     unsafe {
@@ -7650,7 +7651,7 @@ unsafe fn mpi_isendrecv_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(
                 sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag,
@@ -7715,7 +7716,7 @@ unsafe fn mpi_isendrecv_replace_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(buf, count, datatype, dest, sendtag, source, recvtag, comm, request, ierror) };
     }
     unsafe {
@@ -7764,7 +7765,7 @@ unsafe fn mpi_issend_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(buf, count, datatype, dest, tag, comm, request, ierror) };
     }
     unsafe {
@@ -7796,7 +7797,7 @@ unsafe fn mpi_mprobe_body(
     status: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(source, tag, comm, message, status, ierror) };
     }
     unsafe {
@@ -7826,7 +7827,7 @@ unsafe fn mpi_mrecv_body(
     status: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(buf, count, datatype, message, status, ierror) };
     }
     unsafe {
@@ -7875,7 +7876,7 @@ unsafe fn mpi_neighbor_allgather_body(
     comm: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, ierror) };
     }
     unsafe {
@@ -7928,7 +7929,7 @@ unsafe fn mpi_neighbor_allgather_init_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, ierror)
         };
@@ -7985,7 +7986,7 @@ unsafe fn mpi_neighbor_allgatherv_body(
     comm: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, ierror)
         };
@@ -8042,7 +8043,7 @@ unsafe fn mpi_neighbor_allgatherv_init_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(
                 sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request,
@@ -8100,7 +8101,7 @@ unsafe fn mpi_neighbor_alltoall_body(
     comm: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, ierror) };
     }
     unsafe {
@@ -8153,7 +8154,7 @@ unsafe fn mpi_neighbor_alltoall_init_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, ierror)
         };
@@ -8212,7 +8213,7 @@ unsafe fn mpi_neighbor_alltoallv_body(
     comm: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, ierror)
         };
@@ -8274,7 +8275,7 @@ unsafe fn mpi_neighbor_alltoallv_init_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(
                 sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info,
@@ -8336,7 +8337,7 @@ unsafe fn mpi_neighbor_alltoallw_body(
     comm: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(
                 sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm,
@@ -8401,7 +8402,7 @@ unsafe fn mpi_neighbor_alltoallw_init_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(
                 sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info,
@@ -8442,7 +8443,7 @@ unsafe fn mpi_parrived_body(
     flag: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(request, partition, flag, ierror) };
     }
     unsafe {
@@ -8465,7 +8466,7 @@ unsafe fn mpi_pcontrol_body(
     level: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(level, ierror) };
     }
     unsafe {
@@ -8490,7 +8491,7 @@ unsafe fn mpi_pready_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(partition, request, ierror) };
     }
     unsafe {
@@ -8515,7 +8516,7 @@ unsafe fn mpi_pready_list_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(length, array_of_partitions, request, ierror) };
     }
     unsafe {
@@ -8540,7 +8541,7 @@ unsafe fn mpi_pready_range_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(partition_low, partition_high, request, ierror) };
     }
     unsafe {
@@ -8582,7 +8583,7 @@ unsafe fn mpi_precv_init_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(buf, partitions, count, datatype, source, tag, comm, info, request, ierror) };
     }
     unsafe {
@@ -8618,7 +8619,7 @@ unsafe fn mpi_probe_body(
     status: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(source, tag, comm, status, ierror) };
     }
     unsafe {
@@ -8660,7 +8661,7 @@ unsafe fn mpi_psend_init_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(buf, partitions, count, datatype, dest, tag, comm, info, request, ierror) };
     }
     unsafe {
@@ -8710,7 +8711,7 @@ unsafe fn mpi_put_body(
     win: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(
                 origin_addr,
@@ -8784,7 +8785,7 @@ unsafe fn mpi_raccumulate_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(
                 origin_addr,
@@ -8857,7 +8858,7 @@ unsafe fn mpi_recv_body(
     status: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(buf, count, datatype, source, tag, comm, status, ierror) };
     }
     unsafe {
@@ -8897,7 +8898,7 @@ unsafe fn mpi_recv_init_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(buf, count, datatype, source, tag, comm, request, ierror) };
     }
     unsafe {
@@ -8940,7 +8941,7 @@ unsafe fn mpi_reduce_body(
     comm: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, root, comm, ierror) };
     }
     unsafe {
@@ -8989,7 +8990,7 @@ unsafe fn mpi_reduce_init_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, root, comm, info, request, ierror) };
     }
     unsafe {
@@ -9033,7 +9034,7 @@ unsafe fn mpi_reduce_scatter_body(
     comm: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, recvcounts, datatype, op, comm, ierror) };
     }
     unsafe {
@@ -9076,7 +9077,7 @@ unsafe fn mpi_reduce_scatter_block_body(
     comm: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, recvcount, datatype, op, comm, ierror) };
     }
     unsafe {
@@ -9123,7 +9124,7 @@ unsafe fn mpi_reduce_scatter_block_init_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, recvcount, datatype, op, comm, info, request, ierror) };
     }
     unsafe {
@@ -9175,7 +9176,7 @@ unsafe fn mpi_reduce_scatter_init_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request, ierror) };
     }
     unsafe {
@@ -9206,7 +9207,7 @@ unsafe fn mpi_request_free_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(request, ierror) };
     }
     unsafe {
@@ -9235,7 +9236,7 @@ unsafe fn mpi_request_get_status_body(
     status: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(request, flag, status, ierror) };
     }
     unsafe {
@@ -9265,7 +9266,7 @@ unsafe fn mpi_request_get_status_all_body(
     array_of_statuses: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(count, array_of_requests, flag, array_of_statuses, ierror) };
     }
     unsafe {
@@ -9303,7 +9304,7 @@ unsafe fn mpi_request_get_status_any_body(
     status: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(count, array_of_requests, index, flag, status, ierror) };
     }
     unsafe {
@@ -9337,7 +9338,7 @@ unsafe fn mpi_request_get_status_some_body(
     array_of_statuses: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(incount, array_of_requests, outcount, array_of_indices, array_of_statuses, ierror)
         };
@@ -9388,7 +9389,7 @@ unsafe fn mpi_rget_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(
                 origin_addr,
@@ -9471,7 +9472,7 @@ unsafe fn mpi_rget_accumulate_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(
                 origin_addr,
@@ -9556,7 +9557,7 @@ unsafe fn mpi_rput_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(
                 origin_addr,
@@ -9625,7 +9626,7 @@ unsafe fn mpi_rsend_body(
     comm: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(buf, count, datatype, dest, tag, comm, ierror) };
     }
     unsafe {
@@ -9667,7 +9668,7 @@ unsafe fn mpi_rsend_init_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(buf, count, datatype, dest, tag, comm, request, ierror) };
     }
     unsafe {
@@ -9708,7 +9709,7 @@ unsafe fn mpi_scan_body(
     comm: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, comm, ierror) };
     }
     unsafe {
@@ -9751,7 +9752,7 @@ unsafe fn mpi_scan_init_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, comm, info, request, ierror) };
     }
     unsafe {
@@ -9799,7 +9800,7 @@ unsafe fn mpi_scatter_body(
     comm: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, ierror)
         };
@@ -9860,7 +9861,7 @@ unsafe fn mpi_scatter_init_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(
                 sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request, ierror,
@@ -9925,7 +9926,7 @@ unsafe fn mpi_scatterv_body(
     comm: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, ierror)
         };
@@ -9991,7 +9992,7 @@ unsafe fn mpi_scatterv_init_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(
                 sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info,
@@ -10051,7 +10052,7 @@ unsafe fn mpi_send_body(
     comm: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(buf, count, datatype, dest, tag, comm, ierror) };
     }
     unsafe {
@@ -10093,7 +10094,7 @@ unsafe fn mpi_send_init_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(buf, count, datatype, dest, tag, comm, request, ierror) };
     }
     unsafe {
@@ -10146,7 +10147,7 @@ unsafe fn mpi_sendrecv_body(
     status: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(
                 sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag,
@@ -10216,7 +10217,7 @@ unsafe fn mpi_sendrecv_replace_body(
     status: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(buf, count, datatype, dest, sendtag, source, recvtag, comm, status, ierror) };
     }
     unsafe {
@@ -10313,7 +10314,7 @@ unsafe fn mpi_session_finalize_body(
     session: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(session, ierror) };
     }
     unsafe {
@@ -10365,7 +10366,7 @@ unsafe fn mpi_session_iflush_buffer_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(session, request, ierror) };
     }
     unsafe {
@@ -10423,7 +10424,7 @@ unsafe fn mpi_ssend_body(
     comm: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(buf, count, datatype, dest, tag, comm, ierror) };
     }
     unsafe {
@@ -10465,7 +10466,7 @@ unsafe fn mpi_ssend_init_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(buf, count, datatype, dest, tag, comm, request, ierror) };
     }
     unsafe {
@@ -10493,7 +10494,7 @@ unsafe fn mpi_start_body(
     request: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(request, ierror) };
     }
     unsafe {
@@ -10515,7 +10516,7 @@ unsafe fn mpi_startall_body(
     array_of_requests: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(count, array_of_requests, ierror) };
     }
     unsafe {
@@ -10540,7 +10541,7 @@ unsafe fn mpi_test_body(
     status: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(request, flag, status, ierror) };
     }
     unsafe {
@@ -10566,7 +10567,7 @@ unsafe fn mpi_testall_body(
     array_of_statuses: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(count, array_of_requests, flag, array_of_statuses, ierror) };
     }
     unsafe {
@@ -10601,7 +10602,7 @@ unsafe fn mpi_testany_body(
     status: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(count, array_of_requests, index, flag, status, ierror) };
     }
     unsafe {
@@ -10637,7 +10638,7 @@ unsafe fn mpi_testsome_body(
     array_of_statuses: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(incount, array_of_requests, outcount, array_of_indices, array_of_statuses, ierror)
         };
@@ -10680,7 +10681,7 @@ unsafe fn mpi_wait_body(
     status: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(request, status, ierror) };
     }
     unsafe {
@@ -10705,7 +10706,7 @@ unsafe fn mpi_waitall_body(
     array_of_statuses: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(count, array_of_requests, array_of_statuses, ierror) };
     }
     unsafe {
@@ -10738,7 +10739,7 @@ unsafe fn mpi_waitany_body(
     status: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(count, array_of_requests, index, status, ierror) };
     }
     unsafe {
@@ -10773,7 +10774,7 @@ unsafe fn mpi_waitsome_body(
     array_of_statuses: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe {
             twin(incount, array_of_requests, outcount, array_of_indices, array_of_statuses, ierror)
         };
@@ -10835,7 +10836,7 @@ unsafe fn mpi_win_allocate_body(
     win: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(size, disp_unit, info, comm, baseptr, win, ierror) };
     }
     unsafe {
@@ -10884,7 +10885,7 @@ unsafe fn mpi_win_allocate_shared_body(
     win: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(size, disp_unit, info, comm, baseptr, win, ierror) };
     }
     unsafe {
@@ -10915,7 +10916,7 @@ unsafe fn mpi_win_attach_body(
     size: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(win, base, size, ierror) };
     }
     unsafe {
@@ -10938,7 +10939,7 @@ unsafe fn mpi_win_complete_body(
     win: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(win, ierror) };
     }
     unsafe {
@@ -10974,7 +10975,7 @@ unsafe fn mpi_win_create_body(
     win: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(base, size, disp_unit, info, comm, win, ierror) };
     }
     unsafe {
@@ -11006,7 +11007,7 @@ unsafe fn mpi_win_create_dynamic_body(
     win: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(info, comm, win, ierror) };
     }
     unsafe {
@@ -11033,7 +11034,7 @@ unsafe fn mpi_win_detach_body(
     base: *const c_void,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(win, base, ierror) };
     }
     unsafe {
@@ -11057,7 +11058,7 @@ unsafe fn mpi_win_fence_body(
     win: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(assert, win, ierror) };
     }
     unsafe {
@@ -11081,7 +11082,7 @@ unsafe fn mpi_win_flush_body(
     win: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(rank, win, ierror) };
     }
     unsafe {
@@ -11104,7 +11105,7 @@ unsafe fn mpi_win_flush_all_body(
     win: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(win, ierror) };
     }
     unsafe {
@@ -11128,7 +11129,7 @@ unsafe fn mpi_win_flush_local_body(
     win: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(rank, win, ierror) };
     }
     unsafe {
@@ -11155,7 +11156,7 @@ unsafe fn mpi_win_flush_local_all_body(
     win: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(win, ierror) };
     }
     unsafe {
@@ -11178,7 +11179,7 @@ unsafe fn mpi_win_free_body(
     win: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(win, ierror) };
     }
     unsafe {
@@ -11204,7 +11205,7 @@ unsafe fn mpi_win_lock_body(
     win: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(lock_type, rank, assert, win, ierror) };
     }
     unsafe {
@@ -11228,7 +11229,7 @@ unsafe fn mpi_win_lock_all_body(
     win: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(assert, win, ierror) };
     }
     unsafe {
@@ -11253,7 +11254,7 @@ unsafe fn mpi_win_post_body(
     win: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(group, assert, win, ierror) };
     }
     unsafe {
@@ -11277,7 +11278,7 @@ unsafe fn mpi_win_set_info_body(
     info: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(win, info, ierror) };
     }
     unsafe {
@@ -11302,7 +11303,7 @@ unsafe fn mpi_win_start_body(
     win: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(group, assert, win, ierror) };
     }
     unsafe {
@@ -11325,7 +11326,7 @@ unsafe fn mpi_win_sync_body(
     win: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(win, ierror) };
     }
     unsafe {
@@ -11349,7 +11350,7 @@ unsafe fn mpi_win_test_body(
     flag: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(win, flag, ierror) };
     }
     unsafe {
@@ -11373,7 +11374,7 @@ unsafe fn mpi_win_unlock_body(
     win: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(rank, win, ierror) };
     }
     unsafe {
@@ -11396,7 +11397,7 @@ unsafe fn mpi_win_unlock_all_body(
     win: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(win, ierror) };
     }
     unsafe {
@@ -11419,7 +11420,7 @@ unsafe fn mpi_win_wait_body(
     win: *mut Fint,
     ierror: *mut Fint,
 ) {
-    if fortran::idle() {
+    if process::is_idle() {
         return unsafe { twin(win, ierror) };
     }
     unsafe {

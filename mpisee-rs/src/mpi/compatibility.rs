@@ -6,8 +6,10 @@
 
 use crate::generated::interposed::INTERPOSED;
 use crate::mpi::symbol;
-use crate::wrappers::FLAVOUR;
 use std::ffi::CStr;
+
+/// The flavour that this library was built as.
+pub const FLAVOUR: &str = env!("MPISEE_FLAVOUR");
 
 /// What the MPI that the flavour was made for says of itself.
 const MADE_FOR: &str = env!("MPISEE_FLAVOUR_LIBRARY");

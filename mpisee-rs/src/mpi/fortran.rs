@@ -10,24 +10,16 @@
 
 use crate::generated::pmpi;
 use crate::mpi::abi::{
-    FORTRAN_IN_PLACE, FORTRAN_STATUS_IGNORE, FromFortran, IN_PLACE, Raw, STATUS_IGNORE, Status, bits,
+    self, FORTRAN_IN_PLACE, FORTRAN_STATUS_IGNORE, FromFortran, IN_PLACE, Raw, STATUS_IGNORE, Status, bits,
     constant,
 };
 use crate::mpi::symbol::{self, Symbol};
-use crate::state::process;
 use std::ffi::{CStr, c_int, c_void};
 use std::mem::MaybeUninit;
 use std::sync::OnceLock;
 
 /// `INTEGER`: xtask finds Fortran only in an MPI that was built with one of 4 bytes.
 pub type Fint = c_int;
-
-/// Whether there is nothing to be recorded: then the arguments are not looked at. Before `MPI_Init` the
-/// handles could not be converted, either.
-#[inline]
-pub fn idle() -> bool {
-    !process::is_tracking()
-}
 
 /// Makes a call and returns its error code, which Fortran has as the last argument. It is optional in
 /// `mpi_f08`: where the application leaves it away MPI gets a place of ours, which changes nothing for MPI
@@ -88,8 +80,7 @@ pub fn first_index() -> Fint {
 fn try_first_index() -> Fint {
     type Waitany = unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint, *mut Fint);
     static WAITANY: Symbol<Waitany> = Symbol::either(c"pmpi_waitany_f08_", c"pmpir_waitany_f08_");
-    let Some(process) = process::process() else { return 1 };
-    let known = &process.predefined;
+    let Some(known) = abi::resolve(true) else { return 1 };
     let (null, byte, itself) = (known.request_null, Raw::new(known.byte), Raw::new(known.itself));
     let mut request = null;
     // SAFETY: nothing is received, the request is written.

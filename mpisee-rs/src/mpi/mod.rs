@@ -5,5 +5,6 @@ pub mod argument;
 pub mod compatibility;
 pub mod datatype;
 pub mod fortran;
+pub mod query;
 pub mod symbol;
 pub mod topology;

@@ -3,7 +3,7 @@
 //! `libmpisee.so` is not linked with an MPI: it is preloaded into shells and launchers as well, it must not
 //! drag an MPI into them, and a program may load its MPI late and privately (Python does).
 
-use crate::mpi::abi::constant;
+use crate::mpi::abi::header::constant;
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::marker::PhantomData;
 use std::ptr;

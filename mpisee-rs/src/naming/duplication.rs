@@ -4,7 +4,6 @@ use super::{CreationKind, Naming, Number, describe};
 use crate::mpi::abi::Comm;
 use crate::mpi::argument::HandlePtr;
 use crate::naming::RowChoice;
-use crate::recording::Recorder;
 use crate::state::communicator::Communicator;
 use crate::state::process::Process;
 use mpisee_profile::Operation;
@@ -66,11 +65,10 @@ pub fn abandon_duplication(number: u32) {
 }
 
 /// Enters the duplicate of a request that completed, unless that was done before.
-pub fn duplicated(recorder: &Recorder, number: u32) {
+pub fn duplicated(process: &Process, number: u32) {
     let Some(done) = take(number) else { return };
     // SAFETY: the standard has the application keep the place until now, and the library filled it.
     let comm = unsafe { done.place.handle() };
-    let process = recorder.process;
     let _overhead = Naming::begin(process);
     describe(process, comm, Some(&done.parent), done.kind, done.number).enter(process, Some(done.choice));
 }

@@ -3,10 +3,11 @@
 //! No process keeps such a list: it holds MPI's group, which has no further copy as long as the communicator lives, and
 //! translates the rank of a peer when a thread first sees it. From then on the world rank is in the slot.
 
-use super::{free_group, group_of, is_inter, world_rank_in};
 use crate::mpi::abi::{Comm, Group};
-use crate::state::process::{Process, REQUESTS};
-use crate::wrappers;
+use crate::mpi::query::{free_group, group_of, is_inter, rank_translated};
+use crate::state::handles;
+use crate::state::process::Process;
+use crate::state::request::REQUESTS;
 use mpisee_profile::segment::log::OUTSIDE;
 use rustc_hash::FxHashMap;
 use std::collections::hash_map::Entry;
@@ -40,7 +41,7 @@ impl Peers {
 
     /// The rank in the world of a peer, or [`OUTSIDE`].
     pub fn world_rank(&self, process: &Process, peer: u32) -> Option<u32> {
-        let rank = world_rank_in(process, self.0, i32::try_from(peer).ok()?);
+        let rank = rank_translated(self.0, i32::try_from(peer).ok()?, process.world_group);
         Some(u32::try_from(rank).unwrap_or(OUTSIDE))
     }
 }
@@ -82,7 +83,7 @@ impl Elided {
     }
 
     fn let_go(&mut self) -> Vec<Arc<Peers>> {
-        let is_open = || !REQUESTS.is_empty() || wrappers::may_bring_peers();
+        let is_open = || !REQUESTS.is_empty() || handles::may_bring_peers();
         if self.held.values().all(|held| held.alive > 0) || is_open() {
             return Vec::new();
         }

@@ -9,6 +9,7 @@
 
 use crate::generated::pmpi;
 use crate::mpi::abi::{Group, Raw, constant};
+use crate::mpi::query;
 use mpisee_profile::segment::log::{OUTSIDE, Runs};
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
@@ -227,7 +228,7 @@ impl Translation for Mpi {
         // SAFETY: written by the call that succeeded.
         let group = unsafe { group.assume_init() };
         let translated = self.translate(first, group, places);
-        super::free_group(group);
+        query::free_group(group);
         translated
     }
 }

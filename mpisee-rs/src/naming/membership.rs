@@ -1,10 +1,10 @@
 //! Members of a communicator: their world ranks, in its order.
 
 use super::members::{self, Listed};
-use super::{free_group, group_of, size_of_group, translate};
 use crate::mpi::abi::{Comm, Group};
+use crate::mpi::query::{self, free_group, group_of, size_of_group, translate};
 use crate::state::communicator::Communicator;
-use crate::state::process::{self, Process};
+use crate::state::process::Process;
 use mpisee_profile::segment::log::{Created, NONE, OUTSIDE, Runs};
 use mpisee_profile::segment::tables::Hash;
 
@@ -41,7 +41,7 @@ impl Members {
 
     /// Of a communicator, by MPI's groups, without communication.
     pub fn of(process: &Process, comm: Comm, is_inter: bool) -> Members {
-        if !is_inter && process::size(comm) == 1 {
+        if !is_inter && query::size(comm) == 1 {
             return Members::new([process.world_rank].into_iter().collect(), None);
         }
         let world_ranks = |remote: bool| {

@@ -12,7 +12,7 @@ use crate::mpi::abi::Comm;
 use crate::mpi::topology::{Kind, Topology};
 use crate::state::communicator::UNLOGGED;
 use crate::state::process::Process;
-use crate::storage::counters::{Counters, add, update};
+use crate::storage::counters::{Counters, Lasting, add, update};
 use crate::storage::segment::Segment;
 use mpisee_profile::RankSet;
 use mpisee_profile::segment::key::{FIRST_PASSING, MOST_COMMUNICATORS, Meaning};
@@ -22,7 +22,7 @@ use mpisee_profile::segment::{CallKey, Key, PeerKey, tables};
 use rustc_hash::{FxHashMap, FxHasher};
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 /// Kinds of communicators with rows of their own below one parent, for each communicator that `MPISEE_ALIKE` allows of a
 /// kind; beyond it new kinds share a row. In a tree of communicators the product over its levels counts.
@@ -39,6 +39,9 @@ const MOST_GENERATIONS: u32 = 32;
 const MOST_FREED: usize = 1024;
 /// Labels of one row that are kept; a loop may set another each time.
 const MOST_LABELS: u8 = 16;
+
+/// The rows of this process's communicators.
+pub static ROWS: LazyLock<RowSharing> = LazyLock::new(RowSharing::new);
 
 /// The row in which each communicator is counted.
 pub struct RowSharing {
@@ -68,6 +71,9 @@ struct State {
     names: FxHashMap<u32, String>,
     counters: Counters,
 }
+
+// SAFETY: the index and the slots of its counters live as long as the process, and who holds the lock uses them alone.
+unsafe impl Send for State {}
 
 struct Row {
     generation: u32,
@@ -170,9 +176,6 @@ impl NewCommunicator {
     }
 }
 
-/// First message from a peer of a freed communicator.
-pub struct Unknown;
-
 /// The row of a communicator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowChoice {
@@ -187,7 +190,7 @@ pub enum RowChoice {
 }
 
 impl RowSharing {
-    pub fn new() -> Self {
+    fn new() -> Self {
         RowSharing {
             state: Mutex::new(State {
                 rows: Vec::new(),
@@ -280,35 +283,32 @@ impl RowSharing {
         self.state().row_of(id)
     }
 
-    /// What is counted under `key` in the log's numbers, if the communicator is known.
-    pub fn lasting(&self, process: &Process, key: Key) -> Option<Key> {
+    /// What readers find under `key`, which a thread has not counted under before: their number of the communicator, and
+    /// of a peer that no list tells the rank in the world. `None` where nobody can tell any more.
+    pub fn lasting(&self, process: &Process, key: Key) -> Option<Lasting> {
         match key.meaning()? {
-            Meaning::Call(call) => {
+            Meaning::Call(call) if call.communicator >= FIRST_PASSING => {
                 let communicator = self.state().passing.get(&call.communicator)?.row;
-                Some(CallKey { communicator, ..call }.pack())
+                Some(Lasting::of(CallKey { communicator, ..call }.pack()))
             }
-            Meaning::Peer(peer) => {
+            Meaning::Peer(peer) if peer.communicator >= FIRST_PASSING => {
                 let (communicator, members) = self.known(peer.communicator)?;
                 let world_rank = match members.is_elided() {
                     false => members.remote.as_ref().unwrap_or(&members.own).get(peer.peer),
                     true => self.elided_rank(process, peer),
                 };
                 let world_rank = world_rank.filter(|&rank| rank != OUTSIDE)?;
-                Some(PeerKey { communicator, peer: world_rank }.pack())
+                Some(Lasting::of(PeerKey { communicator, peer: world_rank }.pack()))
             }
-            Meaning::Region(_) | Meaning::Folded(_) => Some(key),
+            Meaning::Peer(peer) => {
+                let row_is_elided = |row: &Row| row.members.is_elided();
+                if !self.state().rows.get(peer.communicator as usize).is_some_and(row_is_elided) {
+                    return Some(Lasting::of(key));
+                }
+                Some(Lasting { key, world_rank: Some(self.elided_rank(process, peer)?) })
+            }
+            Meaning::Call(_) | Meaning::Region(_) | Meaning::Folded(_) => Some(Lasting::of(key)),
         }
-    }
-
-    /// The rank in the world of a peer, for readers of its slot: `Ok(None)` where they know that from the list of members,
-    /// an error where nobody can tell any more.
-    pub fn world_rank(&self, process: &Process, key: Key) -> Result<Option<u32>, Unknown> {
-        let Some(Meaning::Peer(peer)) = key.meaning() else { return Ok(None) };
-        let row_is_elided = |row: &Row| row.members.is_elided();
-        if !self.state().rows.get(peer.communicator as usize).is_some_and(row_is_elided) {
-            return Ok(None);
-        }
-        self.elided_rank(process, peer).map(Some).ok_or(Unknown)
     }
 
     /// The rank in the world of a peer in a communicator whose members are not listed.

@@ -5,19 +5,20 @@ pub mod volume;
 
 use crate::mpi::abi::{Comm, Raw, Request, STATUS_IGNORE, Status, constant};
 use crate::mpi::argument::HandlePtr;
-use crate::naming::{self, CreationKind, Number};
+use crate::naming::{self, CreationKind, Number, ROWS};
+use crate::state::call_sample::CallSample;
+use crate::state::communicator::COMMUNICATORS;
 use crate::state::communicator::{Communicator, Known, UNLOGGED};
-use crate::state::process::{self, COMMUNICATORS, Process, REQUESTS};
+use crate::state::process::{self, Process};
+use crate::state::request::REQUESTS;
 use crate::state::request::RequestState;
 use crate::state::thread::{Borrowed, Inside, Thread};
 use crate::storage::clock;
-use crate::storage::counters::{add, update};
+use crate::storage::counters::{Lasting, add, update};
 use mpisee_profile::Operation;
-use mpisee_profile::rows::Memory;
-use mpisee_profile::segment::key::size_class;
 use mpisee_profile::segment::layout::{call, peer};
 use mpisee_profile::segment::now::{self, UNKNOWN};
-use mpisee_profile::segment::{CallKey, Key, NotSeen, PeerKey};
+use mpisee_profile::segment::{Key, NotSeen, PeerKey};
 use std::ffi::c_int;
 use std::mem::{self, MaybeUninit};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -84,9 +85,9 @@ impl Call {
     /// The ordinal of a creating call on its parent.
     pub fn number(&self, parent: Option<&Communicator>, kind: CreationKind) -> Number {
         let mut number = Number::default();
-        self.record(|recorder| {
+        self.record(|_| {
             if let Some(parent) = parent {
-                number = naming::number(recorder.process, parent, kind);
+                number = naming::number(parent, kind);
             }
         });
         number
@@ -245,16 +246,6 @@ pub struct Recorder {
     pub process: &'static Process,
 }
 
-/// One call as it goes into its slot.
-#[derive(Clone, Copy)]
-pub struct CallSample {
-    /// Where it goes: communicator, region, operation, size class.
-    key: Key,
-    /// What this process contributes.
-    pub bytes: u64,
-    pub ticks: u64,
-}
-
 impl Recorder {
     /// The region in which the program is.
     #[inline]
@@ -376,7 +367,7 @@ impl Recorder {
 
     #[inline]
     fn change(&self, key: Key, change: impl FnOnce(&[AtomicU64; 6])) {
-        let slot = self.thread.counters.slot(&self.process.segment, key);
+        let slot = self.thread.counters.slot_or(&self.process.segment, key, || first_seen(self.process, key));
         match slot {
             Some(slot) => update(slot, change),
             None => process::not_seen(NotSeen::NoRoom),
@@ -384,39 +375,9 @@ impl Recorder {
     }
 }
 
-impl CallSample {
-    /// A call on a communicator in a region, both by their numbers.
-    #[inline]
-    pub fn new(
-        communicator: u32,
-        region: u32,
-        operation: Operation,
-        message: u64,
-        bytes: u64,
-        ticks: u64,
-    ) -> Self {
-        let size_class = size_class(message);
-        let (operation, memory) = (operation as u16, Memory::Host);
-        let key = CallKey { communicator, region, operation, size_class, memory }.pack();
-        CallSample { key, bytes, ticks }
-    }
-
-    /// One that only shows what counting costs.
-    pub fn for_calibration(key: Key, bytes: u64, ticks: u64) -> Self {
-        CallSample { key, bytes, ticks }
-    }
-
-    /// The number of its communicator.
-    #[inline]
-    pub fn communicator(&self) -> u32 {
-        self.key.communicator_of_call()
-    }
-
-    /// The same call in the class of a message of `message` bytes, all of which this process contributes;
-    /// `None` if it is in that class.
-    #[inline]
-    pub fn reclassed(&self, message: u64) -> Option<CallSample> {
-        let key = self.key.with_size_class(size_class(message));
-        (key != self.key).then_some(CallSample { key, bytes: message, ..*self })
-    }
+/// What readers will find a key under that a thread has not counted under before.
+#[cold]
+#[inline(never)]
+fn first_seen(process: &Process, key: Key) -> Option<Lasting> {
+    ROWS.lasting(process, key)
 }

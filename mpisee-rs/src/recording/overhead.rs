@@ -3,7 +3,8 @@
 //! is what it costs undisturbed.
 
 use crate::recording::{Call, CallSample};
-use crate::state::process::{Process, REQUESTS};
+use crate::state::process::Process;
+use crate::state::request::REQUESTS;
 use crate::storage::clock;
 use mpisee_profile::Operation;
 use mpisee_profile::segment::Key;
@@ -33,25 +34,6 @@ pub fn find_out(process: &Process) {
 pub fn note_init(process: &Process, began_ns: u64) {
     let took_ns = clock::monotonic_ns().saturating_sub(began_ns);
     process.segment.header().overhead[overhead::INIT_NS].store(took_ns, Ordering::Relaxed);
-}
-
-/// Charges the time until it is dropped to the naming of communicators.
-pub struct Naming<'p> {
-    process: &'p Process,
-    since: u64,
-}
-
-impl<'p> Naming<'p> {
-    pub fn begin(process: &'p Process) -> Self {
-        Naming { process, since: clock::ticks() }
-    }
-}
-
-impl Drop for Naming<'_> {
-    fn drop(&mut self) {
-        let overheads = &self.process.segment.header().overhead;
-        overheads[overhead::NAMING].fetch_add(clock::since(self.since), Ordering::Relaxed);
-    }
 }
 
 fn per_thousand(mut work: impl FnMut()) -> u64 {

@@ -94,6 +94,9 @@ impl Known {
     }
 }
 
+/// The communicators that are alive.
+pub static COMMUNICATORS: Communicators = Communicators::new();
+
 /// The table of them.
 pub struct Communicators {
     table: Table<Communicator>,

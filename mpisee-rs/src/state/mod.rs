@@ -1,7 +1,9 @@
 //! What is known of the running program: its communicators, requests, regions and threads.
 
+pub mod call_sample;
 pub mod communicator;
 pub mod gpu;
+pub mod handles;
 pub mod process;
 pub mod region;
 pub mod request;

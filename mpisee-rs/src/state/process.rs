@@ -1,16 +1,12 @@
 //! The state of the process: what starts with `MPI_Init` and ends with `MPI_Finalize`.
 
-use crate::generated::pmpi;
-use crate::mpi::abi::{self, Comm, Group, Predefined};
-use crate::naming::RowSharing;
-use crate::state::communicator::Communicators;
+use crate::mpi::abi::{Group, Predefined};
 use crate::state::region::Regions;
-use crate::state::request::Requests;
 use crate::storage::segment::Segment;
 use mpisee_profile::options::Options;
 use mpisee_profile::segment::NotSeen;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 
 /// What the shims do.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -67,7 +63,6 @@ pub struct Process {
     /// Sentences for `run.json`.
     pub notes: Vec<String>,
     pub regions: Regions,
-    pub row_sharing: RowSharing,
 }
 
 // SAFETY: handles of MPI are names of the library's objects, never dereferenced here.
@@ -76,15 +71,49 @@ unsafe impl Send for Process {}
 unsafe impl Sync for Process {}
 
 static PROCESS: OnceLock<Process> = OnceLock::new();
-/// The communicators that are alive.
-pub static COMMUNICATORS: Communicators = Communicators::new();
-/// The requests that are open.
-pub static REQUESTS: Requests = Requests::new();
 
 /// The state, once there is one.
 #[inline]
 pub fn process() -> Option<&'static Process> {
     PROCESS.get()
+}
+
+/// Whether nothing is kept track of, so that the arguments of calls need not be looked at.
+#[allow(dead_code)] // An MPI may come without Fortran.
+#[inline]
+pub fn is_idle() -> bool {
+    !is_tracking()
+}
+
+/// Whether other processes spawned this world.
+static SPAWNED: AtomicBool = AtomicBool::new(false);
+
+/// Other processes spawned this world.
+pub fn note_spawned() {
+    SPAWNED.store(true, Ordering::Relaxed);
+}
+
+/// Whether other processes spawned this world.
+pub fn was_spawned() -> bool {
+    SPAWNED.load(Ordering::Relaxed)
+}
+
+/// Sessions of the application that are open.
+static SESSIONS: AtomicU32 = AtomicU32::new(0);
+
+/// The application opened a session.
+pub fn session_began() {
+    SESSIONS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// The application ended a session.
+pub fn session_ended() {
+    SESSIONS.fetch_sub(1, Ordering::Relaxed);
+}
+
+/// Whether no session is open.
+pub fn sessions_are_over() -> bool {
+    SESSIONS.load(Ordering::Relaxed) == 0
 }
 
 /// Counts a call that is in no table.
@@ -98,20 +127,4 @@ pub fn not_seen(reason: NotSeen) {
 /// Installs the state. False if there is one already.
 pub fn install(process: Process) -> bool {
     PROCESS.set(process).is_ok()
-}
-
-/// The rank in a communicator.
-pub fn rank(comm: Comm) -> u32 {
-    let mut rank = 0;
-    // SAFETY: the communicator is valid, `rank` is written by the call.
-    unsafe { pmpi::MPI_Comm_rank.get()(abi::Raw::new(comm), &raw mut rank) };
-    rank as u32
-}
-
-/// The size of a communicator, or of the local group of an intercommunicator.
-pub fn size(comm: Comm) -> u32 {
-    let mut size = 0;
-    // SAFETY: the communicator is valid, `size` is written by the call.
-    unsafe { pmpi::MPI_Comm_size.get()(abi::Raw::new(comm), &raw mut size) };
-    size as u32
 }

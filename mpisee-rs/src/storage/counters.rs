@@ -1,6 +1,5 @@
 //! Slots of the segment with one writer, found by key.
 
-use crate::state::process;
 use crate::storage::segment::Segment;
 use crate::storage::slot;
 use mpisee_profile::segment::Key;
@@ -17,6 +16,22 @@ const FIRST_CHUNK_BYTES: usize = 1 << 12;
 const LARGEST_CHUNK_BYTES: usize = 1 << 16;
 /// Places in the first index; a power of two.
 const FIRST_PLACES: usize = 128;
+
+/// What readers find the counts of a key under.
+#[derive(Clone, Copy)]
+pub struct Lasting {
+    /// Keys of communicators whose numbers pass have that of their row in their place.
+    pub key: Key,
+    /// Of a peer whose rank in the world no reader knows from elsewhere.
+    pub world_rank: Option<u32>,
+}
+
+impl Lasting {
+    /// The key as it is.
+    pub fn of(key: Key) -> Lasting {
+        Lasting { key, world_rank: None }
+    }
+}
 
 /// A set of counters that one thread at a time writes.
 pub struct Counters {
@@ -49,6 +64,17 @@ impl Counters {
     /// The slot with that key, made if there is none; `None` if there is no room for it.
     #[inline]
     pub fn slot(&self, segment: &Segment, key: Key) -> Option<&'static Slot> {
+        self.slot_or(segment, key, || Some(Lasting::of(key)))
+    }
+
+    /// The same; for a key that was not met before `find` says what readers will find it under, if anything.
+    #[inline]
+    pub fn slot_or(
+        &self,
+        segment: &Segment,
+        key: Key,
+        find: impl FnOnce() -> Option<Lasting>,
+    ) -> Option<&'static Slot> {
         let index = self.index.get();
         let mut at = hash(key);
         loop {
@@ -58,7 +84,7 @@ impl Counters {
                 return Some(unsafe { &*place.slot });
             }
             if place.key == 0 {
-                return self.insert(segment, key);
+                return self.insert(segment, key, find()?);
             }
             at += 1;
         }
@@ -66,16 +92,11 @@ impl Counters {
 
     #[cold]
     #[inline(never)]
-    fn insert(&self, segment: &Segment, key: Key) -> Option<&'static Slot> {
-        let slot = if is_passing(key) {
-            let process = process::process()?;
-            self.slot_of_row(segment, process.row_sharing.lasting(process, key)?)?
+    fn insert(&self, segment: &Segment, key: Key, lasting: Lasting) -> Option<&'static Slot> {
+        let slot = if lasting.key == key {
+            self.slot_with(segment, key, lasting.world_rank.map_or(0, |rank| u64::from(rank) + 1))?
         } else {
-            let world_rank = match process::process() {
-                Some(process) => process.row_sharing.world_rank(process, key).ok()?,
-                None => None,
-            };
-            self.slot_with(segment, key, world_rank.map_or(0, |rank| u64::from(rank) + 1))?
+            self.slot(segment, lasting.key)?
         };
         if (self.taken.get() + 1) * 2 > self.index.get().len() {
             self.make_room();
@@ -83,12 +104,6 @@ impl Counters {
         self.place(Place { key: key.0, slot });
         self.taken.set(self.taken.get() + 1);
         Some(slot)
-    }
-
-    /// The slot of a key that lasts.
-    #[inline(never)]
-    fn slot_of_row(&self, segment: &Segment, key: Key) -> Option<&'static Slot> {
-        self.slot(segment, key)
     }
 
     /// Takes out what was found for communicators that are gone, or may be, and doubles the index if that is not enough.

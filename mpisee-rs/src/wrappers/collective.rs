@@ -5,7 +5,7 @@ use crate::mpi::argument::HandlePtr;
 use crate::recording::Call;
 use crate::recording::volume::Volume;
 use crate::state::communicator::Communicator;
-use crate::state::process::REQUESTS;
+use crate::state::request::REQUESTS;
 use crate::state::request::{Kind, RequestState};
 use mpisee_profile::Operation;
 use std::ffi::c_int;

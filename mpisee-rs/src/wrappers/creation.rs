@@ -5,10 +5,12 @@
 
 use crate::mpi::abi::{Comm, Raw, Request, constant};
 use crate::mpi::argument::{HandlePtr, Text};
-use crate::naming::{self, CreationKind, Number};
+use crate::naming::{self, CreationKind, Number, ROWS};
 use crate::recording::{Call, Recorder};
+use crate::state::communicator::COMMUNICATORS;
 use crate::state::communicator::Communicator;
-use crate::state::process::{self, COMMUNICATORS, Process, REQUESTS};
+use crate::state::process::{self, Process};
+use crate::state::request::REQUESTS;
 use crate::state::request::{self, RequestState};
 use mpisee_profile::Operation;
 use mpisee_profile::segment::NotSeen;
@@ -210,7 +212,7 @@ pub unsafe fn free(operation: Operation, comm: HandlePtr<Comm>, make: impl FnOnc
     }
     let release = || {
         if let Some(process) = process::process() {
-            process.row_sharing.free(&process.segment, freed.id);
+            ROWS.free(&process.segment, freed.id);
         }
         freed.release();
     };
@@ -236,7 +238,7 @@ pub unsafe fn comm_set_name(comm: Raw<Comm>, name: Text, make: impl FnOnce() -> 
             if let Some(communicator) = COMMUNICATORS.get(comm.get()) {
                 // SAFETY: the call took the name.
                 let text = unsafe { name.read() };
-                recorder.process.row_sharing.label(&recorder.process.segment, communicator.id, text);
+                ROWS.label(&recorder.process.segment, communicator.id, text);
             }
         });
     }

@@ -1,50 +1,16 @@
-//! Windows and files: handles that stand for the communicator on which they were made.
+//! Calls on windows and files, which stand for the communicator on which they were made.
 
 use crate::mpi::abi::{self, Comm, FromFortran, Raw, constant};
 use crate::mpi::argument::HandlePtr;
+use crate::naming::ROWS;
 use crate::recording::{Call, record_call};
+use crate::state::handles::Handles;
 use crate::state::process;
-use crate::storage::table::Table;
 use mpisee_profile::Operation;
-use mpisee_profile::segment::NotSeen;
 use mpisee_profile::segment::now::UNKNOWN;
 use std::ffi::c_int;
-use std::marker::PhantomData;
-
-/// The communicators of the handles of one kind that are in use. MPI keeps a copy of the communicator's group,
-/// so that the handle may outlive the communicator; its number stays valid.
-pub struct Handles<H> {
-    communicators: Table<u32>,
-    unknown: NotSeen,
-    handle: PhantomData<fn(H)>,
-}
 
 impl<H: FromFortran> Handles<H> {
-    /// Calls on handles that are not in it are counted as `unknown`.
-    pub const fn new(unknown: NotSeen) -> Self {
-        Handles { communicators: Table::new(), unknown, handle: PhantomData }
-    }
-
-    /// Several threads call MPI at the same time.
-    pub fn share(&self) {
-        self.communicators.share();
-    }
-
-    /// Whether none is in use.
-    pub fn is_empty(&self) -> bool {
-        self.communicators.is_empty()
-    }
-
-    /// The number of the communicator; a handle that nobody knows is counted as not seen.
-    #[inline]
-    pub fn communicator_of(&self, handle: Raw<H>) -> Option<u32> {
-        let communicator = self.communicators.get(abi::bits(handle.get()));
-        if communicator.is_none() {
-            process::not_seen(self.unknown);
-        }
-        communicator
-    }
-
     /// A call that makes a handle on `comm` and stores it at `new`; it counts with its time.
     ///
     /// # Safety
@@ -64,7 +30,7 @@ impl<H: FromFortran> Handles<H> {
             |recorder, made| {
                 made.count_time(recorder);
                 if made.succeeded()
-                    && let Some(row) = recorder.process.row_sharing.row_of(made.communicator)
+                    && let Some(row) = ROWS.row_of(made.communicator)
                 {
                     // SAFETY: the call succeeded, so it stored a handle.
                     self.communicators.insert(abi::bits(unsafe { new.handle() }), row);

@@ -9,20 +9,12 @@ use crate::generated::pmpi;
 use crate::mpi::abi::{Comm, Raw, constant};
 use crate::mpi::argument::HandlePtr;
 use crate::naming::{self, CreationKind, ITSELF};
+use crate::state::communicator::COMMUNICATORS;
 use crate::state::communicator::Communicator;
-use crate::state::process::{self, COMMUNICATORS, Process};
+use crate::state::process::{self, Process};
 use mpisee_profile::Operation;
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-/// Whether other processes spawned this world.
-static SPAWNED: AtomicBool = AtomicBool::new(false);
-
-/// See [`SPAWNED`].
-pub fn was_spawned() -> bool {
-    SPAWNED.load(Ordering::Relaxed)
-}
 
 /// A call that makes an intercommunicator with processes of another world, collective over `comm`.
 ///
@@ -57,7 +49,7 @@ pub fn note_parent(process: &Process) {
         (code == constant::SUCCESS).then(|| parent.assume_init())
     };
     if let Some(parent) = parent.filter(|&parent| parent != process.predefined.comm_null) {
-        SPAWNED.store(true, Ordering::Relaxed);
+        process::note_spawned();
         naming::enter_parent(process, parent);
     }
 }

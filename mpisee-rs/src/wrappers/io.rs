@@ -1,18 +1,14 @@
 //! Files (MPI 4.1, chapter 14), on the communicator on which they were opened. How much was read or written is
 //! in the status, also when the application ignores it.
 
-use super::derived::Handles;
 use crate::mpi::abi::{Comm, File, Raw, Request, Status, received_bytes};
 use crate::mpi::argument::HandlePtr;
 use crate::recording::volume::{Block, Number};
 use crate::recording::{Call, Made, Recorder, record_call, record_call_with_status};
+use crate::state::handles::FILES;
 use crate::state::request::{Kind, RequestState};
 use mpisee_profile::Operation;
-use mpisee_profile::segment::NotSeen;
 use std::ffi::c_int;
-
-/// The communicators of the files.
-pub static FILES: Handles<File> = Handles::new(NotSeen::UnknownFile);
 
 /// `MPI_File_open`.
 ///

@@ -1,21 +1,23 @@
 //! Begin and end of MPI.
 
 use super::dynamic;
-use super::session::rank_in;
 use crate::finalize;
 use crate::generated::pmpi;
 use crate::mpi::abi::{self, Group, Raw, Status, constant};
-use crate::mpi::compatibility;
-use crate::naming::{self, RowSharing};
+use crate::mpi::compatibility::{self, FLAVOUR};
+use crate::mpi::query;
+use crate::naming;
 use crate::recording::overhead;
+use crate::state::communicator::COMMUNICATORS;
 use crate::state::communicator::Communicator;
-use crate::state::process::{self, COMMUNICATORS, Mode, Process, REQUESTS};
+use crate::state::handles;
+use crate::state::process::{self, Mode, Process};
 use crate::state::region::Regions;
+use crate::state::request::REQUESTS;
 use crate::state::thread::Inside;
 use crate::storage::clock;
 use crate::storage::message::{self, say};
 use crate::storage::segment::{self, Segment};
-use crate::wrappers;
 use mpisee_profile::options::{Collect, Options};
 use mpisee_profile::process as identity;
 use mpisee_profile::segment::layout::{HOST_BYTES, Header, state};
@@ -27,9 +29,6 @@ use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
-/// The flavour that this library was built as.
-pub const FLAVOUR: &str = env!("MPISEE_FLAVOUR");
 
 /// `MPI_Init` (MPI 4.1, 11.2.1).
 ///
@@ -206,8 +205,8 @@ fn start(started: RequestState, sessions_alone: Option<Group>) {
     let Some(predefined) = predefined else {
         return tell_misfit(&version);
     };
-    let world_group = sessions_alone.unwrap_or_else(|| naming::group_of(predefined.world, false));
-    let (world_rank, world_size) = rank_in(world_group);
+    let world_group = sessions_alone.unwrap_or_else(|| query::group_of(predefined.world, false));
+    let (world_rank, world_size) = query::rank_in(world_group);
     if world_rank == 0 {
         complaints.iter().chain(&complaint).for_each(|complaint| say(format_args!("{complaint}")));
     }
@@ -215,7 +214,6 @@ fn start(started: RequestState, sessions_alone: Option<Group>) {
     // Each session has a level of its own; the careful one holds.
     let thread_level = if has_world { thread_level() } else { "multiple" };
     let record = options.record;
-    let row_sharing = RowSharing::new();
     let installed = process::install(Process {
         options,
         predefined,
@@ -231,7 +229,6 @@ fn start(started: RequestState, sessions_alone: Option<Group>) {
         ticks_are_tsc: clock::is_tsc(),
         notes: complaint.into_iter().chain(unfit).collect(),
         regions: Regions::new(),
-        row_sharing,
     });
     let Some(process) = process::process().filter(|_| installed) else { return };
     if thread_level == "multiple" {
@@ -260,7 +257,7 @@ fn start(started: RequestState, sessions_alone: Option<Group>) {
 fn share() {
     COMMUNICATORS.share();
     REQUESTS.share();
-    wrappers::share();
+    handles::share();
 }
 
 /// A forked child shares the segment's memory, and is not a rank.

@@ -5,28 +5,13 @@ use crate::mpi::abi::{self, Comm, Message, Raw, Request, Status, constant};
 use crate::mpi::argument::HandlePtr;
 use crate::recording::volume::{Block, Number};
 use crate::recording::{Call, record_call, record_call_with_status};
+use crate::state::handles::MESSAGES;
 use crate::state::process;
 use crate::state::request::{Kind, RequestState};
-use crate::storage::table::Table;
 use mpisee_profile::Operation;
 use mpisee_profile::segment::NotSeen;
 use mpisee_profile::segment::now::UNKNOWN;
 use std::ffi::c_int;
-
-/// The communicators of messages that were probed, by number. An entry stays until its handle is given out
-/// again: the one that stands for all messages from `MPI_PROC_NULL` is received more than once, and is on the
-/// communicator where it came up last.
-static MESSAGES: Table<u32> = Table::new();
-
-/// Several threads call MPI at the same time.
-pub fn share() {
-    MESSAGES.share();
-}
-
-/// Whether there are messages that were probed, or have been.
-pub fn has_messages() -> bool {
-    !MESSAGES.is_empty()
-}
 
 /// `MPI_Mprobe`.
 ///

@@ -34,13 +34,13 @@ pub use creation::{
     comm_create_group, comm_set_name, comm_shrink, create, create_in_order, free, start_duplicate,
 };
 #[allow(unused_imports)]
-pub use dynamic::{comm_join, meet, was_spawned};
+pub use dynamic::{comm_join, meet};
 #[allow(unused_imports)]
 pub use intercomm::intercomm_create;
 #[allow(unused_imports)]
 pub use io::{close_file, on_file, open_file, start_transfer, transfer};
 #[allow(unused_imports)]
-pub use lifecycle::{FLAVOUR, abort, finalize, init, init_thread};
+pub use lifecycle::{abort, finalize, init, init_thread};
 #[allow(unused_imports)]
 pub use matched_probe::{immediate_matched_probe, matched_probe, receive_matched, start_receive_matched};
 #[allow(unused_imports)]
@@ -59,16 +59,4 @@ pub use point_to_point::{
     receive, send, send_receive, start_plain, start_receive, start_send, start_send_receive,
 };
 #[allow(unused_imports)]
-pub use session::{create_from_group, session_finalize, session_init, sessions_are_over};
-
-/// Several threads call MPI at the same time.
-pub fn share() {
-    matched_probe::share();
-    one_sided::WINDOWS.share();
-    io::FILES.share();
-}
-
-/// Whether a window or a message is open that may still bring peers, whatever became of its communicator.
-pub fn may_bring_peers() -> bool {
-    !one_sided::WINDOWS.is_empty() || matched_probe::has_messages()
-}
+pub use session::{create_from_group, session_finalize, session_init};

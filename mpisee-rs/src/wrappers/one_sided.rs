@@ -1,17 +1,13 @@
 //! One-sided communication (MPI 4.1, chapter 12), on the communicator on which the window was made.
 
-use super::derived::Handles;
 use crate::mpi::abi::{Comm, Op, Raw, Request, Win, constant};
 use crate::mpi::argument::HandlePtr;
 use crate::recording::volume::{Block, Number};
 use crate::recording::{Call, Made, Recorder, record_call};
+use crate::state::handles::WINDOWS;
 use crate::state::request::{Kind, RequestState};
 use mpisee_profile::Operation;
-use mpisee_profile::segment::NotSeen;
 use std::ffi::c_int;
-
-/// The communicators of the windows.
-pub static WINDOWS: Handles<Win> = Handles::new(NotSeen::UnknownWindow);
 
 /// `MPI_Win_create` and its like.
 ///

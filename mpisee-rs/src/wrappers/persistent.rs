@@ -3,7 +3,8 @@
 use crate::mpi::abi::{Request, constant};
 use crate::mpi::argument::HandlePtr;
 use crate::recording::{Call, Recorder};
-use crate::state::process::{self, REQUESTS};
+use crate::state::process::{self};
+use crate::state::request::REQUESTS;
 use crate::state::request::{Kind, RequestState};
 use crate::storage::table::Found;
 use crate::wrappers::completion::settling::shares;

@@ -11,7 +11,7 @@
 use super::creation::created;
 use super::lifecycle::start_without_world;
 use crate::generated::pmpi;
-use crate::mpi::abi::{self, Comm, Group, Raw, Session, constant};
+use crate::mpi::abi::{Comm, Group, Raw, Session, constant};
 use crate::mpi::argument::{HandlePtr, Text};
 use crate::naming::{self, CreationKind};
 use crate::recording::{Call, Recorder};
@@ -21,11 +21,8 @@ use mpisee_profile::Operation;
 use mpisee_profile::segment::now::UNKNOWN;
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Sessions of the application that are open.
-static OPEN: AtomicU32 = AtomicU32::new(0);
 /// Held while a session starts the profiler: threads may open several at once.
 static STARTING: Mutex<()> = Mutex::new(());
 
@@ -36,7 +33,7 @@ static STARTING: Mutex<()> = Mutex::new(());
 pub unsafe fn session_init(session: HandlePtr<Session>, make: impl FnOnce() -> c_int) -> c_int {
     let code = make();
     if code == constant::SUCCESS {
-        OPEN.fetch_add(1, Ordering::Relaxed);
+        process::session_began();
         // SAFETY: the call that succeeded has stored the session.
         let session = unsafe { session.handle() };
         let _one_starts = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -54,14 +51,9 @@ pub unsafe fn session_init(session: HandlePtr<Session>, make: impl FnOnce() -> c
 pub unsafe fn session_finalize(session: HandlePtr<Session>, make: impl FnOnce() -> c_int) -> c_int {
     let code = make();
     if code == constant::SUCCESS && !session.is_null() && process::is_tracking() {
-        OPEN.fetch_sub(1, Ordering::Relaxed);
+        process::session_ended();
     }
     code
-}
-
-/// True if no session is open.
-pub fn sessions_are_over() -> bool {
-    OPEN.load(Ordering::Relaxed) == 0
 }
 
 /// The processes of the run, as the session has them.
@@ -105,15 +97,4 @@ fn enter(recorder: &Recorder, operation: Operation, comm: Comm, tag: &str, ticks
     if id != UNLOGGED {
         recorder.count_time(id, operation, ticks);
     }
-}
-
-/// The own rank in a group, and its size.
-pub fn rank_in(group: abi::Group) -> (u32, u32) {
-    let (mut rank, mut size) = (0, 0);
-    // SAFETY: the group is valid; both numbers are written.
-    unsafe {
-        pmpi::MPI_Group_rank.get()(Raw::new(group), &raw mut rank);
-        pmpi::MPI_Group_size.get()(Raw::new(group), &raw mut size);
-    }
-    (rank as u32, size as u32)
 }

@@ -95,6 +95,7 @@ const PREAMBLE: &str = r#"
 use crate::mpi::abi::{Comm, Count, Datatype, File, Message, Op, Request, Session, Win};
 use crate::mpi::argument::{Indices, HandlePtr, Text};
 use crate::mpi::fortran::{self, Fint};
+use crate::state::process;
 use crate::recording::volume::{self, Block, Blocks, TypedBlocks};
 use crate::mpi::symbol::Symbol;
 use crate::wrappers;
@@ -176,7 +177,7 @@ fn body(function: &Function, meaning: &Meaning, names: &str) -> String {
     let shortcut = if meaning.args().is_empty() || function.name == "MPI_Session_init" {
         String::new()
     } else {
-        format!("if fortran::idle() {{ return unsafe {{ twin({names}) }}; }}\n")
+        format!("if process::is_idle() {{ return unsafe {{ twin({names}) }}; }}\n")
     };
     format!("{shortcut}unsafe {{ {recorded} }};")
 }

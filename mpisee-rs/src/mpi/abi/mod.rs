@@ -15,7 +15,7 @@ use std::marker::PhantomData;
 #[cfg_attr(mpi_family = "standard", path = "standard.rs")]
 mod family;
 #[cfg_attr(mpi_family = "standard", path = "standard_header.rs")]
-mod header;
+pub mod header;
 
 pub use family::{
     COMBINER_NAMED, FORTRAN_IN_PLACE, FORTRAN_STATUS_IGNORE, IN_PLACE, STATUS_IGNORE, is_aliased_request,

@@ -1,8 +1,8 @@
 //! The requests that are open: what each one stands for, from its start to its completion.
 
+use super::call_sample::CallSample;
 use crate::mpi::abi::{self, Request};
 use crate::mpi::argument::HandlePtr;
-use crate::recording::CallSample;
 use crate::state::process;
 use crate::storage::table::{Found, Table};
 use mpisee_profile::Operation;
@@ -106,6 +106,9 @@ pub struct Known {
     /// As [`RequestState::persistent`].
     pub persistent: bool,
 }
+
+/// The requests that are open.
+pub static REQUESTS: Requests = Requests::new();
 
 /// The table of open requests.
 pub struct Requests {

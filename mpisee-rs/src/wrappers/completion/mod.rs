@@ -10,7 +10,7 @@ use crate::mpi::abi::{Raw, Request, STATUS_IGNORE, Status, constant};
 use crate::mpi::argument::{HandlePtr, Indices};
 use crate::naming;
 use crate::recording::{Call, Recorder};
-use crate::state::process::REQUESTS;
+use crate::state::request::REQUESTS;
 use crate::state::request::{RequestRef, RequestState};
 use crate::state::scratch::Scratch;
 use mpisee_profile::Operation;
@@ -474,7 +474,7 @@ fn enter_duplicate(recorder: &Recorder, request: Request, given: &RequestRef) {
     if let Some(number) = REQUESTS.duplication(given)
         && status_of(request).is_some_and(|status| status.MPI_ERROR == constant::SUCCESS)
     {
-        naming::duplicated(recorder, number);
+        naming::duplicated(recorder.process, number);
         REQUESTS.duplicated(given);
     }
 }

@@ -9,7 +9,8 @@ use crate::mpi::abi::{Request, Status, constant, received_bytes};
 use crate::mpi::argument::HandlePtr;
 use crate::naming;
 use crate::recording::Recorder;
-use crate::state::process::{self, REQUESTS};
+use crate::state::process::{self};
+use crate::state::request::REQUESTS;
 use crate::state::request::{Kind, Owner, RequestRef, RequestState};
 use crate::state::scratch::{CommSet, Scratch};
 use mpisee_profile::Operation;
@@ -197,7 +198,7 @@ fn settle_untold(recorder: &Recorder, kind: Kind) {
         Kind::SendReceive if !recorder.process.tells_of_combined_receives => {
             process::not_seen(NotSeen::UntoldReceive);
         }
-        Kind::Duplication(number) => naming::duplicated(recorder, number),
+        Kind::Duplication(number) => naming::duplicated(recorder.process, number),
         _ => {}
     }
 }

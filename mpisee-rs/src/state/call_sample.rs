@@ -1,0 +1,53 @@
+//! What one call adds to the counters.
+
+use mpisee_profile::Operation;
+use mpisee_profile::rows::Memory;
+use mpisee_profile::segment::key::size_class;
+use mpisee_profile::segment::{CallKey, Key};
+
+/// One call as it goes into its slot.
+#[derive(Clone, Copy)]
+pub struct CallSample {
+    /// Where it goes: communicator, region, operation, size class.
+    pub key: Key,
+    /// What this process contributes.
+    pub bytes: u64,
+    pub ticks: u64,
+}
+
+impl CallSample {
+    /// A call on a communicator in a region, both by their numbers.
+    #[inline]
+    pub fn new(
+        communicator: u32,
+        region: u32,
+        operation: Operation,
+        message: u64,
+        bytes: u64,
+        ticks: u64,
+    ) -> Self {
+        let size_class = size_class(message);
+        let (operation, memory) = (operation as u16, Memory::Host);
+        let key = CallKey { communicator, region, operation, size_class, memory }.pack();
+        CallSample { key, bytes, ticks }
+    }
+
+    /// One that only shows what counting costs.
+    pub fn for_calibration(key: Key, bytes: u64, ticks: u64) -> Self {
+        CallSample { key, bytes, ticks }
+    }
+
+    /// The number of its communicator.
+    #[inline]
+    pub fn communicator(&self) -> u32 {
+        self.key.communicator_of_call()
+    }
+
+    /// The same call in the class of a message of `message` bytes, all of which this process contributes;
+    /// `None` if it is in that class.
+    #[inline]
+    pub fn reclassed(&self, message: u64) -> Option<CallSample> {
+        let key = self.key.with_size_class(size_class(message));
+        (key != self.key).then_some(CallSample { key, bytes: message, ..*self })
+    }
+}
