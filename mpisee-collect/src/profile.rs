@@ -6,14 +6,15 @@ use mpisee_profile::files::{FoldedFiles, ProfileFiles, parts};
 use mpisee_profile::gpu::{Exports, Part};
 use mpisee_profile::nodes::Nodes;
 use mpisee_profile::options::Options;
-use mpisee_profile::rows::{CommRow, Members, Seconds, is_of_changing_members, is_one_per_process};
+use mpisee_profile::rows::{CommRow, Members, RankRow, Seconds, is_of_changing_members, is_one_per_process};
 use mpisee_profile::run::{EndedIn, MpiInfo, ProfilerInfo, RunInfo, rfc3339};
 use mpisee_profile::segment::layout::overhead;
 use mpisee_profile::segment::snapshot::Program;
 use mpisee_profile::segment::tables::{call_ns, is_merged, membership_sum, names};
 use mpisee_profile::segment::{NotSeen, RankTables, Snapshot};
+use mpisee_profile::writer::numbered;
 use mpisee_profile::writer::{from_csv, to_csv};
-use mpisee_profile::{FORMAT_VERSION, Folded, RankSet};
+use mpisee_profile::{FORMAT_VERSION, Folded, Profile, RankSet};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -73,6 +74,42 @@ pub fn recover<'w>(world: &'w World, wish: Wish) -> Result<(Option<Recovered<'w>
         None => None,
     };
     Ok((recovered, unreadable))
+}
+
+/// What is known of a run before its profile is written.
+pub struct Described {
+    /// The profile that would be written, if nothing were there.
+    pub wanted: PathBuf,
+    /// The job of a batch system, `Slurm 4711_3.0`.
+    pub job: Option<String>,
+    /// The program and its arguments.
+    pub command: Vec<String>,
+}
+
+/// Describes a run by the first of its segments that can be read; `None` if none can.
+pub fn describe(world: &World) -> Option<Described> {
+    let snapshot = world.segments().find_map(|segment| segment.read_now().ok())?;
+    let Program { command, job, .. } = &snapshot.program;
+    Some(Described { wanted: wanted(None, &snapshot.program), job: job.clone(), command: command.clone() })
+}
+
+/// The profile that an earlier recovery made of the same processes, under the wanted name or with a number after it.
+pub fn recovered_before(world: &World, wanted: &Path) -> Option<PathBuf> {
+    let processes: Vec<(u32, &str, u32)> = world
+        .ended()
+        .map(|segment| (segment.header.world_rank, segment.header.host.as_str(), segment.header.pid))
+        .collect();
+    let begin = world.ended().next()?.header.start_realtime_ns;
+    numbered(wanted).take_while(|place| place.exists()).find(|place| {
+        let Ok(profile) = Profile::open(place) else { return false };
+        let Ok(ranks) = profile.rows::<RankRow>().and_then(Iterator::collect::<Result<Vec<_>, _>>) else {
+            return false;
+        };
+        let of_profile = ranks.iter().map(|row| (row.rank, row.host.as_str(), row.pid));
+        !profile.run().complete
+            && profile.run().start == rfc3339(begin)
+            && of_profile.eq(processes.iter().copied())
+    })
 }
 
 /// The profile of ranks that came to the end of MPI.

@@ -22,15 +22,19 @@ pub struct ProfileWriter {
 /// Tries that many numbers after a name before giving up.
 const MOST_NUMBERS: u32 = 9999;
 
+/// `NAME.mpisee`, `NAME-2.mpisee`, `NAME-3.mpisee`, …
+pub fn numbered(wanted: &Path) -> impl Iterator<Item = PathBuf> {
+    let (wanted, stem) = (wanted.to_owned(), wanted.with_extension(""));
+    (1..=MOST_NUMBERS).map(move |number| match number {
+        1 => wanted.clone(),
+        _ => PathBuf::from(format!("{}-{number}.mpisee", stem.display())),
+    })
+}
+
 impl ProfileWriter {
     /// Creates `wanted`, or, if that exists, `NAME-2.mpisee`, `NAME-3.mpisee`, …
     pub fn create(wanted: &Path) -> Result<Self, ProfileError> {
-        let stem = wanted.with_extension("");
-        for number in 1..=MOST_NUMBERS {
-            let directory = match number {
-                1 => wanted.to_owned(),
-                _ => PathBuf::from(format!("{}-{number}.mpisee", stem.display())),
-            };
+        for directory in numbered(wanted) {
             match std::fs::DirBuilder::new().mode(0o777).create(&directory) {
                 Ok(()) => {
                     let_owner(&directory, 0o700);

@@ -144,8 +144,8 @@ fn what_is_left_of_a_run_becomes_a_profile() {
     // What was counted first is the last that is known, 2 s after the begin.
     let ranks: Vec<_> = profile.rows::<RankRow>().unwrap().map(Result::unwrap).collect();
     assert!(ranks.iter().all(|row| (row.wall_s.0 - 2.0).abs() < 1e-9), "{ranks:?}");
-    // Once more, it is another profile; the first stays.
-    let output = place.recover(&["--clean"]);
+    // Once more it is not written, unless a name is given; the first stays.
+    let output = place.recover(&["-o", "app.mpisee"]);
     assert!(output.status.success());
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(
@@ -153,12 +153,49 @@ fn what_is_left_of_a_run_becomes_a_profile() {
         "{said}"
     );
     assert_eq!(bytes_by_rank(&place.profile("app-2.mpisee")), [(0, 100), (2, 102)]);
+    let output = place.recover(&["--clean"]);
+    assert!(output.status.success());
+    let said = String::from_utf8_lossy(&output.stdout);
+    let before = "these ranks were recovered before: app.mpisee; read it with: mpisee-through app.mpisee\n";
+    assert_eq!(said, before);
+    assert!(!place.0.path().join("app-3.mpisee").exists());
     assert_eq!(std::fs::read_dir(place.segments()).unwrap().count(), 0);
     let output = place.recover(&[]);
     assert!(output.status.success());
     assert!(
         String::from_utf8_lossy(&output.stdout).starts_with("no segment of a process that ended is in '")
     );
+}
+
+#[test]
+fn runs_are_listed_and_chosen_by_name_process_and_job() {
+    let place = Place::new();
+    let mut other = Command::new("true").spawn().unwrap();
+    let (first, second) = (gone(), other.id());
+    other.wait().unwrap();
+    let run = |pid: u32, name: &str, job: &str| {
+        let mut words = of_rank(0);
+        words.set(offset_of!(Header, pid), pid.into());
+        words.set(offset_of!(Header, job), pid.into());
+        place.put(pid, pid, &words.log(&[Fact::Profile.record(name), Fact::Job.record(job)]).bytes())
+    };
+    let paths = [run(first, "one.mpisee", "Slurm 7_1.0"), run(second, "two.mpisee", "Slurm 8")];
+    let listed = place.recover(&["--list"]);
+    let said = String::from_utf8_lossy(&listed.stdout);
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(lines.len(), 2, "{said}");
+    assert!(lines.iter().any(|line| line.starts_with("one.mpisee: of 3 ranks, rank 0 ended, ")), "{said}");
+    assert!(said.contains(&format!("processes {second}, Slurm 8, begun ")), "{said}");
+    assert!(paths.iter().all(|path| path.exists()));
+
+    let output = place.recover(&["--only", "three", "--clean"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("is called 'three'"));
+    assert!(place.recover(&["--only", "8", "--clean"]).status.success());
+    assert!(paths[0].exists() && !paths[1].exists());
+    assert!(place.recover(&["--only", "one", "--only", &first.to_string()]).status.success());
+    place.profile("one.mpisee");
+    place.profile("two.mpisee");
 }
 
 #[test]

@@ -4,8 +4,8 @@ use super::{Outcome, skipped};
 use crate::output::printable;
 use anyhow::{Result, bail};
 use clap::Args;
-use mpisee_collect::profile::{self, Recovered, Wish};
-use mpisee_collect::segments::{self, Empty, Skipped, World};
+use mpisee_collect::profile::{self, Described, Recovered, Wish};
+use mpisee_collect::segments::{self, Empty, Segment, Skipped, World};
 use mpisee_profile::RankSet;
 use mpisee_profile::run::rfc3339;
 use mpisee_profile::writer::since_taken;
@@ -18,6 +18,8 @@ const EXAMPLES: &str = "\
 EXAMPLES:
   mpisee-through recover                            what programs left on this node
   mpisee-through recover --clean                    the same, and remove what is recovered
+  mpisee-through recover --list                     what there is, and nothing else
+  mpisee-through recover --only app --only 4711     the run of that name, and that of process 4711
   mpisee-through recover /local/shm -o app.mpisee   from where --segments of mpisee led
   mpisee-through recover shm.n1 shm.n2              from copies of what several nodes have, as one profile";
 
@@ -42,6 +44,14 @@ pub struct RecoverArgs {
     /// program's would have had)
     #[arg(long, value_name = "RANKS")]
     fold: Option<u32>,
+
+    /// List what programs left, and write nothing
+    #[arg(long)]
+    list: bool,
+
+    /// Only runs of this name, process or job: app, 4711, "Slurm 4711_3"; may be repeated (default: all)
+    #[arg(long, value_name = "RUN")]
+    only: Vec<String>,
 
     /// Remove the segments that were recovered, unless other processes of the run go on, and those of
     /// ended processes that hold no counts
@@ -73,7 +83,15 @@ pub fn run(args: &RecoverArgs) -> Result<Outcome> {
         Some(user) => user,
         None => segments::own_user()?,
     };
-    let (worlds, mut unreadable, empty) = find_worlds(&directories, user, args.ended)?;
+    let (mut worlds, mut unreadable, mut empty) = find_worlds(&directories, user, args.ended)?;
+    if !args.only.is_empty() {
+        (unreadable, empty) = (Vec::new(), Vec::new());
+        worlds = only(worlds, &args.only)?;
+    }
+    if args.list {
+        skipped::tell(&unreadable);
+        return list(&worlds, &directories);
+    }
     for Empty { path, why, has_ended } in empty {
         if args.clean && has_ended && std::fs::remove_file(&path).is_ok() {
             say(&format!("'{}' is removed: {why}", path.display()))?;
@@ -86,6 +104,13 @@ pub fn run(args: &RecoverArgs) -> Result<Outcome> {
     let mut is_left = false;
     for world in &worlds {
         tell_running(world)?;
+        if tell_recovered_before(world, args)? {
+            is_left |= !args.clean;
+            if args.clean && world.running().next().is_none() {
+                world.ended().try_for_each(Segment::remove)?;
+            }
+            continue;
+        }
         let (recovered, unreadable) =
             profile::recover(world, Wish { output: args.output.as_deref(), fold: args.fold })?;
         failures += unreadable.len();
@@ -113,6 +138,82 @@ pub fn run(args: &RecoverArgs) -> Result<Outcome> {
         1 => bail!("a segment could not be read; it is left as it is"),
         _ => bail!("{failures} segments could not be read; they are left as they are"),
     }
+}
+
+/// The worlds that some word names; each has to name one.
+fn only(worlds: Vec<World>, words: &[String]) -> Result<Vec<World>> {
+    let described: Vec<(Option<Described>, World)> =
+        worlds.into_iter().map(|world| (profile::describe(&world), world)).collect();
+    for word in words {
+        if !described.iter().any(|(about, world)| is_meant(about.as_ref(), world, word)) {
+            bail!("no run left here is called '{word}', or has that process or job; --list lists them");
+        }
+    }
+    let is_wanted = |(about, world): &(Option<Described>, World)| {
+        words.iter().any(|word| is_meant(about.as_ref(), world, word))
+    };
+    Ok(described.into_iter().filter(is_wanted).map(|(_, world)| world).collect())
+}
+
+/// Whether a word is the name of the run's profile, the number of one of its processes, or its job.
+fn is_meant(about: Option<&Described>, world: &World, word: &str) -> bool {
+    let is_process = word.parse().is_ok_and(|pid: u32| world.segments().any(|it| it.header.pid == pid));
+    let Some(Described { wanted, job, .. }) = about else { return is_process };
+    let file = wanted.file_name().unwrap_or_default();
+    let stem = wanted.file_stem().unwrap_or_default();
+    let is_job = job
+        .as_deref()
+        .is_some_and(|job| job == word || job.split_once(' ').is_some_and(|(_, it)| it == word));
+    is_process || is_job || file == word || stem == word
+}
+
+/// A line for each run.
+fn list(worlds: &[World], directories: &[PathBuf]) -> Result<Outcome> {
+    if worlds.is_empty() {
+        say(&format!("no segment is in {}", quoted(directories)))?;
+    }
+    for world in worlds {
+        let about = profile::describe(world);
+        let name = about.as_ref().map_or("?".into(), |about| about.wanted.display().to_string());
+        let job = about
+            .as_ref()
+            .and_then(|about| about.job.as_ref())
+            .map_or(String::new(), |job| format!(", {job}"));
+        let ranks = |segments: &mut dyn Iterator<Item = &Segment>| -> RankSet {
+            segments.map(|segment| segment.header.world_rank).collect()
+        };
+        let (ended, running) = (ranks(&mut world.ended()), ranks(&mut world.running()));
+        let state = |set: &RankSet, what: &str| {
+            if set.is_empty() { String::new() } else { format!(", {} {what}", set.named()) }
+        };
+        let pids: RankSet = world.segments().map(|segment| segment.header.pid).collect();
+        let begun = world.segments().map(|segment| segment.header.start_realtime_ns).min().unwrap_or(0);
+        let command = about.map_or(String::new(), |about| about.command.join(" "));
+        say(&format!(
+            "{name}: of {}{}{}, processes {pids}{job}, begun {}: {command}",
+            crate::units::count(u64::from(world.size()), "rank"),
+            state(&ended, "ended"),
+            state(&running, "running"),
+            rfc3339(begun)
+        ))?;
+    }
+    Ok(Outcome::Done)
+}
+
+/// Says where the profile of these processes is, if an earlier recovery wrote it and no other name is wanted.
+fn tell_recovered_before(world: &World, args: &RecoverArgs) -> Result<bool> {
+    if args.output.is_some() || args.fold.is_some() {
+        return Ok(false);
+    }
+    let Some(before) = profile::describe(world).and_then(|it| profile::recovered_before(world, &it.wanted))
+    else {
+        return Ok(false);
+    };
+    say(&format!(
+        "these ranks were recovered before: {0}; read it with: mpisee-through {0}",
+        before.display()
+    ))?;
+    Ok(true)
 }
 
 /// The worlds of which there are segments, and the files that are none. Where one rank is killed the launcher kills the
