@@ -14,9 +14,9 @@ use crate::state::request::REQUESTS;
 use crate::state::request::RequestState;
 use crate::state::thread::{Borrowed, Inside, Thread};
 use crate::storage::clock;
-use crate::storage::counters::{Lasting, add, update};
+use crate::storage::counters::{add, update};
 use mpisee_profile::Operation;
-use mpisee_profile::segment::layout::{call, peer};
+use mpisee_profile::segment::layout::{Slot, call, peer};
 use mpisee_profile::segment::now::{self, UNKNOWN};
 use mpisee_profile::segment::{Key, NotSeen, PeerKey};
 use std::ffi::c_int;
@@ -367,7 +367,7 @@ impl Recorder {
 
     #[inline]
     fn change(&self, key: Key, change: impl FnOnce(&[AtomicU64; 6])) {
-        let slot = self.thread.counters.slot_or(&self.process.segment, key, || first_seen(self.process, key));
+        let slot = self.thread.counters.slot_or(key, || first_seen(self.thread, self.process, key));
         match slot {
             Some(slot) => update(slot, change),
             None => process::not_seen(NotSeen::NoRoom),
@@ -375,9 +375,9 @@ impl Recorder {
     }
 }
 
-/// What readers will find a key under that a thread has not counted under before.
+/// The slot of a key that a thread has not counted under before.
 #[cold]
 #[inline(never)]
-fn first_seen(process: &Process, key: Key) -> Option<Lasting> {
-    ROWS.lasting(process, key)
+fn first_seen(thread: &Thread, process: &Process, key: Key) -> Option<&'static Slot> {
+    thread.counters.insert(&process.segment, key, ROWS.lasting(process, key)?)
 }

@@ -64,17 +64,12 @@ impl Counters {
     /// The slot with that key, made if there is none; `None` if there is no room for it.
     #[inline]
     pub fn slot(&self, segment: &Segment, key: Key) -> Option<&'static Slot> {
-        self.slot_or(segment, key, || Some(Lasting::of(key)))
+        self.slot_or(key, || self.insert(segment, key, Lasting::of(key)))
     }
 
-    /// The same; for a key that was not met before `find` says what readers will find it under, if anything.
+    /// The slot with that key; what `make` returns, which calls [`Counters::insert`], if there is none.
     #[inline]
-    pub fn slot_or(
-        &self,
-        segment: &Segment,
-        key: Key,
-        find: impl FnOnce() -> Option<Lasting>,
-    ) -> Option<&'static Slot> {
+    pub fn slot_or(&self, key: Key, make: impl FnOnce() -> Option<&'static Slot>) -> Option<&'static Slot> {
         let index = self.index.get();
         let mut at = hash(key);
         loop {
@@ -84,15 +79,16 @@ impl Counters {
                 return Some(unsafe { &*place.slot });
             }
             if place.key == 0 {
-                return self.insert(segment, key, find()?);
+                return make();
             }
             at += 1;
         }
     }
 
+    /// Makes a slot for a key that has none.
     #[cold]
     #[inline(never)]
-    fn insert(&self, segment: &Segment, key: Key, lasting: Lasting) -> Option<&'static Slot> {
+    pub fn insert(&self, segment: &Segment, key: Key, lasting: Lasting) -> Option<&'static Slot> {
         let slot = if lasting.key == key {
             self.slot_with(segment, key, lasting.world_rank.map_or(0, |rank| u64::from(rank) + 1))?
         } else {
