@@ -286,7 +286,9 @@ impl RowSharing {
     /// What readers find under `key`, which a thread has not counted under before: their number of the communicator, and
     /// of a peer that no list tells the rank in the world. `None` where nobody can tell any more.
     pub fn lasting(&self, process: &Process, key: Key) -> Option<Lasting> {
-        match key.meaning()? {
+        // Keys that only calibrate stand for nothing.
+        let Some(meaning) = key.meaning() else { return Some(Lasting::of(key)) };
+        match meaning {
             Meaning::Call(call) if call.communicator >= FIRST_PASSING => {
                 let communicator = self.state().passing.get(&call.communicator)?.row;
                 Some(Lasting::of(CallKey { communicator, ..call }.pack()))
