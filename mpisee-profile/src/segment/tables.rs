@@ -266,7 +266,7 @@ impl Hash {
     }
 }
 
-/// [`Hash`] of bytes that are at hand.
+/// The [`struct@Hash`] of bytes that are at hand.
 pub fn hash(bytes: &[u8], seed: u64) -> u64 {
     let mut hash = Hash::new(seed);
     hash.add(bytes);
