@@ -1,0 +1,139 @@
+use super::*;
+use proptest::prelude::*;
+
+proptest! {
+    #[test]
+    fn processes_of_other_worlds_are_counted_and_have_no_rank(
+        ranks in proptest::collection::vec(prop_oneof![0u32..9, Just(OUTSIDE)], 0..40),
+    ) {
+        let runs: Runs = ranks.iter().copied().collect();
+        prop_assert_eq!(runs.iter().collect::<Vec<_>>(), ranks.clone());
+        let insiders: Vec<u32> = ranks.iter().copied().filter(|&rank| rank != OUTSIDE).collect();
+        prop_assert_eq!(u64::from(runs.outsiders()), (ranks.len() - insiders.len()) as u64);
+        prop_assert_eq!(runs.min(), insiders.iter().copied().min());
+        let first = ranks.iter().position(|&rank| rank != OUTSIDE);
+        prop_assert_eq!(runs.first_insider(), first.map(|at| at as u32));
+        prop_assert_eq!(runs.to_set(), insiders.into_iter().collect::<RankSet>());
+    }
+
+    #[test]
+    fn runs_keep_order_and_content(ranks in proptest::collection::vec(0u32..50, 0..60)) {
+        let runs: Runs = ranks.iter().copied().collect();
+        prop_assert_eq!(runs.iter().collect::<Vec<_>>(), ranks.clone());
+        for (index, rank) in ranks.iter().enumerate() {
+            prop_assert_eq!(runs.get(index as u32), Some(*rank));
+        }
+        for rank in 0..50 {
+            let first = ranks.iter().position(|&other| other == rank).map(|at| at as u32);
+            prop_assert_eq!(runs.position(rank), first);
+        }
+        prop_assert_eq!(runs.is_ascending(), ranks.is_sorted_by(|one, next| one < next));
+        prop_assert_eq!(runs.get(ranks.len() as u32), None);
+        prop_assert_eq!(runs.min(), ranks.iter().copied().min());
+        prop_assert_eq!(runs.to_set(), ranks.into_iter().collect::<RankSet>());
+    }
+
+    #[test]
+    fn runs_are_the_set_of_their_ranks(
+        runs in proptest::collection::vec((0u32..9000, prop_oneof![0u32..9, LONG..LONG + 9], -3i32..4), 0..3),
+    ) {
+        let apart = |(at, (first, count, stride)): (u32, (u32, u32, i32))| Run { first: first + 100_000 * at, count, stride };
+        let runs = Runs((1u32..).zip(runs).map(apart).collect());
+        let ranks: std::collections::BTreeSet<u32> = runs.iter().collect();
+        prop_assert_eq!(runs.min(), ranks.first().copied());
+        let set = runs.to_set();
+        prop_assert_eq!(set.len(), ranks.len() as u64);
+        prop_assert_eq!(set.iter().collect::<Vec<_>>(), ranks.into_iter().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_record_leads_back(id: u32, parent: u32, text in "\\PC{0,40}", ranks in proptest::collection::vec(0u32..99, 1..9)) {
+        let group: Runs = ranks.iter().copied().collect();
+        let created = Created {
+            id, parent, letter: b's', n: 7, r: NONE, code: u64::from(id) << 20, members: u64::MAX - 7, local: 2,
+            operation: 3, rank: 1, reorder: 0, group: group.clone(), remote: Some(group),
+        };
+        for record in [
+            Record::Created(created),
+            Record::Label { id, text: text.clone() },
+            Record::Fact { which: id, text: text.clone() },
+            Record::Region { id, parent, name: text },
+            Record::Freed { id },
+        ] {
+            let words = record.encode();
+            prop_assert_eq!(Record::decode(&words), Some((record, words.len())));
+            prop_assert_eq!(Record::decode(&words[..words.len() - 1]), None);
+        }
+    }
+
+    #[test]
+    fn any_words_decode_or_not_but_end(words in proptest::collection::vec(any::<u64>(), 0..40)) {
+        if let Some((_, count)) = Record::decode(&words) {
+            prop_assert!(count <= words.len());
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn of_a_condensed_list_is_known_what_every_member_needs(
+        ranks in proptest::sample::subsequence((0u32..40).collect::<Vec<_>>(), 4..40).prop_shuffle(),
+        outsiders in proptest::collection::vec(0usize..40, 0..5),
+        itself: proptest::sample::Index,
+    ) {
+        let itself = ranks[itself.index(ranks.len())];
+        let mut all = ranks.clone();
+        outsiders.iter().for_each(|&at| all.insert(at.min(all.len()), OUTSIDE));
+        let whole: Runs = all.iter().copied().collect();
+        let condensed = whole.condensed(Some(itself));
+        prop_assert!(condensed.0.len() <= 6);
+        prop_assert_eq!(condensed.len(), whole.len());
+        prop_assert_eq!(condensed.outsiders(), whole.outsiders());
+        prop_assert_eq!(condensed.first_insider(), whole.first_insider());
+        prop_assert_eq!(condensed.min(), whole.min());
+        let known = condensed.to_set();
+        prop_assert!(known.contains(itself));
+        prop_assert!(known.iter().all(|rank| ranks.contains(&rank)));
+        prop_assert_eq!(known.len() + condensed.unlisted(), ranks.len() as u64);
+        prop_assert!(condensed.unlisted() > 0);
+        let created = Created { group: condensed.clone(), ..Created::with_world(2, 1, Runs::default()) };
+        let words = Record::Created(created.clone()).encode();
+        prop_assert_eq!(Record::decode(&words), Some((Record::Created(created), words.len())));
+        prop_assert_eq!(Record::decode(&words[..words.len() - 1]), None);
+    }
+}
+
+/// docs/cost.md has the figures.
+#[test]
+fn what_a_member_keeps_does_not_grow_with_the_communicator() {
+    const RANKS: u32 = 1 << 20;
+    // A full period of a linear congruential generator modulo a power of two (Knuth, volume 2, 3.2.1.2): an order in
+    // which neighbours have no constant distance.
+    let next = |rank: u32| rank.wrapping_mul(1_664_525).wrapping_add(1_013_904_223) % RANKS;
+    let shuffled: Runs =
+        std::iter::successors(Some(0), |&rank| Some(next(rank))).take(RANKS as usize).collect();
+    assert_eq!(shuffled.to_set(), RankSet::first(RANKS));
+    let whole = Created { rank: 7, ..Created::with_world(2, 7, shuffled) };
+    let bytes = |created: &Created| Record::Created(created.clone()).encode().len() * 8;
+    assert!(bytes(&whole) > 6_000_000, "{}", bytes(&whole));
+    let condensed = whole.condensed(1024).expect("it has no order");
+    assert_eq!((bytes(&condensed), condensed.group.len()), (96, RANKS.into()));
+    let regular = Created::with_world(2, 7, Runs::first(RANKS));
+    assert_eq!(regular.condensed(1024), None);
+}
+
+#[test]
+fn few_processes_are_listed_whatever_their_order() {
+    let three = Created::with_world(2, 0, [7, 1, 3].into_iter().collect());
+    assert_eq!(three.condensed(0), None);
+    let four = Created::with_world(2, 3, [7, 1, 3, 2].into_iter().collect());
+    assert_eq!(four.condensed(9), None);
+    assert_eq!(four.condensed(1).map(|four| four.group.to_set().to_string()), Some("1-2,7".to_owned()));
+}
+
+#[test]
+fn regular_groups_take_one_run() {
+    for ranks in [vec![0, 1, 2, 3], vec![7, 5, 3, 1], vec![0, 64, 128, 192]] {
+        assert_eq!(ranks.into_iter().collect::<Runs>().0.len(), 1);
+    }
+}
