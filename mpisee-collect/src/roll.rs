@@ -49,7 +49,7 @@ impl Roll {
     pub fn call(directory: &Path, own: &Snapshot, user: u32) -> Roll {
         let begin = Instant::now();
         loop {
-            let roll = Roll::read(directory, own, user);
+            let roll = Roll::at_once(directory, own, user);
             if !roll.has_starting || begin.elapsed() > MOST_STARTING {
                 return roll;
             }
@@ -57,7 +57,8 @@ impl Roll {
         }
     }
 
-    fn read(directory: &Path, own: &Snapshot, user: u32) -> Roll {
+    /// As [`Roll::call`], without a wait.
+    pub fn at_once(directory: &Path, own: &Snapshot, user: u32) -> Roll {
         let mut roll = Roll::default();
         let entries = match std::fs::read_dir(directory) {
             Ok(entries) => entries,

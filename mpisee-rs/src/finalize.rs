@@ -85,20 +85,24 @@ fn meets_by_messages(process: &Process) -> bool {
     !is_lacking && process.options.wait_s > 0
 }
 
-/// At the exit of a process that came to the end of MPI by another way: its sessions are over, or it called
-/// `PMPI_Finalize`. Counts of a process that ends without are for `mpisee-through recover`.
+/// At the exit of a process: it may have come to the end of MPI by another way, since its sessions are over or it called
+/// `PMPI_Finalize`; or others may have ended without coming there. Counts of a process that ends without are for `mpisee-through recover`.
 pub extern "C" fn at_exit() {
-    let Some(process) = process::process().filter(|_| process::is_tracking()) else { return };
-    let is_over =
-        if process.has_world.load(Ordering::Relaxed) { is_finalized() } else { process::sessions_are_over() };
-    if is_over && process::end() {
-        let arrive = || {
-            let _held = crate::storage::file_limit::hold();
+    let Some(process) = process::process() else { return };
+    let is_over = || match process.has_world.load(Ordering::Relaxed) {
+        true => is_finalized(),
+        false => process::sessions_are_over(),
+    };
+    let write = || {
+        let _held = crate::storage::file_limit::hold();
+        if !process::is_tracking() {
+            node::look_again(process);
+        } else if is_over() && process::end() {
             node::arrive(process, end_of(process));
-        };
-        if catch_unwind(AssertUnwindSafe(arrive)).is_err() {
-            say(format_args!("writing the profile failed inside the profiler"));
         }
+    };
+    if catch_unwind(AssertUnwindSafe(write)).is_err() {
+        say(format_args!("writing the profile failed inside the profiler"));
     }
 }
 

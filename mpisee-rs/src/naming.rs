@@ -31,6 +31,7 @@ use crate::mpi::topology;
 use crate::state::communicator::COMMUNICATORS;
 use crate::state::communicator::{Communicator, UNLOGGED};
 use crate::state::process::Process;
+use mpisee_profile::Operation;
 use mpisee_profile::rows::is_one_per_process;
 use mpisee_profile::segment::log::{Created, NONE, Runs};
 use mpisee_profile::segment::tables::hash;
@@ -84,8 +85,8 @@ pub fn enter(
     describe(process, comm, Some(parent), kind, number).enter(process, None)
 }
 
-/// Enters a communicator that is named by its members and a `tag`, which all of them know. An intracommunicator is below
-/// `parent`, or has none; an intercommunicator is below `W`, and `parent` is what its own group was made of.
+/// Enters a communicator that is named by its members and a `tag`, which all of them know; it is below `parent`, or has
+/// none.
 pub fn enter_by_members(
     process: &Process,
     comm: Comm,
@@ -95,6 +96,22 @@ pub fn enter_by_members(
 ) -> u32 {
     let _overhead = Naming::begin(process);
     describe(process, comm, parent, kind, Number::default()).named_by_members(tag).enter(process, None)
+}
+
+/// Enters an intercommunicator made of `local` and, as the leaders know, over `peer`. It is below `W`, named by the members
+/// of both groups and the `tag`.
+pub fn enter_between(
+    process: &Process,
+    comm: Comm,
+    local: &Communicator,
+    peer: Option<&Communicator>,
+    tag: &[u8],
+) -> u32 {
+    let _overhead = Naming::begin(process);
+    let kind = CreationKind::by(Operation::IntercommCreate);
+    let mut described = describe(process, comm, Some(local), kind, Number::default()).named_by_members(tag);
+    described.new.created.peer = peer.and_then(|peer| ROWS.row_of(peer.id)).unwrap_or(NONE);
+    described.enter(process, None)
 }
 
 /// A communicator and what there is to log of it.

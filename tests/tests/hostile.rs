@@ -246,6 +246,17 @@ fn late_finalize() {
 }
 
 #[test]
+fn leaves_last() {
+    on_each_mpi(|mpi| {
+        let finished = Case { may_stay: 1, ..case("leaves_last", 2) }.run(mpi);
+        assert_eq!((ranks(finished.tables()), finished.tables().run.complete), (vec![0], false));
+        assert_eq!(finished.tables().of_rank("W", "MPI_Recv", 0).calls, 1);
+        let said = "profile of 1 rank of 2 (rank 1 ended before the profile was written)";
+        assert!(finished.stderr.contains(said), "{}", finished.stderr);
+    });
+}
+
+#[test]
 fn refused_completions() {
     on_each_mpi(|mpi| {
         if mpi.is_left_out(&["mpiabi"], "null arrays end the program") {
@@ -347,6 +358,24 @@ fn intercomm_threads() {
     on_each_mpi(|mpi| {
         let finished = case("intercomm_threads", 2).options(&["--alike", "20"]).run(mpi);
         assert_same_on_both(&finished, "MPI_Intercomm_create", "MPI_Sendrecv", 300 * 2 * 2 * (100 + 200));
+    });
+}
+
+/// Threads may enter such communicators in another order on each rank. Nothing that all members know tells them apart, so
+/// that the profile has to say whether their names belong together.
+#[test]
+fn intercomm_same_tag() {
+    on_each_mpi(|mpi| {
+        let finished = case("intercomm_same_tag", 4).run(mpi);
+        let tables = finished.tables();
+        let made = created_by(tables, "MPI_Intercomm_create");
+        let is_one = |comm: &str| {
+            let rows = tables.calls.iter().filter(|row| row.comm == comm && row.call == "MPI_Sendrecv");
+            rows.map(|row| row.size_min).collect::<BTreeSet<_>>().len() == 1
+        };
+        let agree = made.into_keys().all(is_one);
+        assert_eq!(tables.run.names_agree, Some(agree));
+        assert_eq!(tables.sum_where(|row| row.call == "MPI_Sendrecv").calls, 300 * 2 * 4);
     });
 }
 

@@ -138,6 +138,7 @@ impl Program {
                     code: 0,
                     members: 0,
                     local: NONE,
+                    peer: NONE,
                     operation: operation.map_or(NONE, |operation| operation as u32),
                     rank: own,
                     reorder: if letter == b'a' { 1 } else { NONE },

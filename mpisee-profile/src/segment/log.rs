@@ -26,6 +26,8 @@ pub struct Created {
     pub members: u64,
     /// Of an intercommunicator made of two communicators: the number of this process's; else [`NONE`].
     pub local: u32,
+    /// Of one made by `MPI_Intercomm_create`, and at a leader: the number of the peer communicator; else [`NONE`].
+    pub peer: u32,
     /// `Operation as u16` of the creating call; [`NONE`] for `W` and `S`.
     pub operation: u32,
     /// This process's rank in it.
@@ -50,6 +52,7 @@ impl Created {
             code: 0,
             members: 0,
             local: NONE,
+            peer: NONE,
             operation: NONE,
             rank,
             reorder: NONE,
@@ -84,6 +87,7 @@ impl Created {
             code,
             members,
             local,
+            peer,
             operation,
             rank,
             reorder,
@@ -94,7 +98,15 @@ impl Created {
         let (code, members) =
             ([*code as u32, (code >> 32) as u32], [*members as u32, (members >> 32) as u32]);
         to.numbers([*id, *parent, u32::from(*letter), *n, *r, code[0], code[1], members[0], members[1]]);
-        to.numbers([*local, *operation, *rank, *reorder, runs(group), remote.as_ref().map_or(NONE, runs)]);
+        to.numbers([
+            *local,
+            *peer,
+            *operation,
+            *rank,
+            *reorder,
+            runs(group),
+            remote.as_ref().map_or(NONE, runs),
+        ]);
         for run in std::iter::once(group).chain(remote).flat_map(|runs| &runs.0) {
             to.numbers([run.first, run.count, run.stride as u32]);
         }
@@ -541,12 +553,27 @@ fn decode_created(bytes: &mut &[u8]) -> Option<Created> {
     let (id, parent, letter, n, r) = (next()?, next()?, next()?, next()?, next()?);
     let mut word = || Some(u64::from(next()?) | u64::from(next()?) << 32);
     let (code, members) = (word()?, word()?);
-    let (local, operation, rank, reorder) = (next()?, next()?, next()?, next()?);
+    let (local, peer, operation, rank, reorder) = (next()?, next()?, next()?, next()?, next()?);
     let (runs, remote_runs) = (next()?, next()?);
     let group = decode_runs(bytes, runs)?;
     let remote = if remote_runs == NONE { None } else { Some(decode_runs(bytes, remote_runs)?) };
     let letter = u8::try_from(letter).ok()?;
-    Some(Created { id, parent, letter, n, r, code, members, local, operation, rank, reorder, group, remote })
+    Some(Created {
+        id,
+        parent,
+        letter,
+        n,
+        r,
+        code,
+        members,
+        local,
+        peer,
+        operation,
+        rank,
+        reorder,
+        group,
+        remote,
+    })
 }
 
 fn decode_runs(bytes: &mut &[u8], count: u32) -> Option<Runs> {

@@ -224,24 +224,50 @@ fn digits(code: u64) -> String {
     (0..8).rev().map(|place| char::from(DIGITS[(code >> (5 * place)) as usize % 32])).collect()
 }
 
-/// What the members of the communicators of one process contribute to a sum over all ranks, which is 0, modulo 2^64, if
-/// every name stands for the same members on all of them: each member adds a hash of name and members, and the one that
-/// reports the communicator takes away as many as there are members. Another sum shows that names do not belong together;
-/// 0 in spite of that is as likely as two equal hashes of 64 bits.
+/// One process's share of a sum over all ranks that is 0, modulo 2^64, if every name stands for the same communicator on
+/// all of them: each member adds a hash of name and members, and the member that reports the communicator subtracts it once
+/// per member. Any other sum shows that names do not belong together; 0 in spite of that is as likely as two equal hashes
+/// of 64 bits.
 pub fn membership_sum(snapshot: &Snapshot) -> u64 {
-    let all = snapshot.communicators.iter().zip(names(snapshot));
+    let names = names(snapshot);
+    let all = snapshot.communicators.iter().zip(&names);
     let one_name = all.filter(|(communicator, _)| {
         communicator.created.letter != 0 && communicator.folded != Some(Folded::Changing)
     });
     let terms = one_name.map(|(communicator, name)| {
         let created = &communicator.created;
         let term = hash(name.as_bytes(), created.members);
-        let groups = std::iter::once(&created.group).chain(&created.remote);
-        let members: u64 = groups.map(|group| group.len() - u64::from(group.outsiders())).sum();
+        let members = std::iter::once(&created.group).chain(&created.remote).map(insiders).sum();
         let counted = if reports(created, &RankSet::default()) { members } else { 0 };
-        term.wrapping_sub(term.wrapping_mul(counted))
+        let made_of = if communicator.folded.is_none() { made_of_sum(created, name, &names) } else { 0 };
+        term.wrapping_sub(term.wrapping_mul(counted)).wrapping_add(made_of)
     });
     terms.fold(0, u64::wrapping_add)
+}
+
+/// The share of an intercommunicator in [`membership_sum`] by what it was made of. Threads can make several of the same
+/// groups and tag at a time; which is which shows by the local communicator, the same on all of a group, and the peer
+/// communicator, the same at both leaders (MPI 4.1, 7.6.2).
+fn made_of_sum(created: &Created, name: &str, names: &[String]) -> u64 {
+    let term = |number: u32, role: &[u8]| {
+        names
+            .get(number as usize)
+            .map_or(0, |made_of| hash(made_of.as_bytes(), hash(role, hash(name.as_bytes(), 0))))
+    };
+    let local = term(created.local, b"local");
+    let counted = if reports_side(created, &RankSet::default()) { insiders(&created.group) } else { 0 };
+    let peer = term(created.peer, b"peer");
+    let is_lower = created.remote.as_ref().is_none_or(|remote| created.group.comes_before(remote));
+    local.wrapping_sub(local.wrapping_mul(counted)).wrapping_add(if is_lower {
+        peer
+    } else {
+        peer.wrapping_neg()
+    })
+}
+
+/// The members of a group that are of this world.
+fn insiders(group: &Runs) -> u64 {
+    group.len() - u64::from(group.outsiders())
 }
 
 /// FNV-1a of 64 bits from a seed, and the mixing of MurmurHash3 (A. Appleby) over it.

@@ -25,8 +25,12 @@ use std::sync::atomic::Ordering;
 
 /// The ranks of this process's world that have an active profiler on this node.
 pub fn roll(process: &Process) -> Roll {
+    roll_by(process, Roll::call)
+}
+
+fn roll_by(process: &Process, read: impl FnOnce(&Path, &Snapshot, u32) -> Roll) -> Roll {
     match (Snapshot::read_header(&process.segment), own_user()) {
-        (Ok((own, _)), Ok(user)) => Roll::call(&process.options.segments, &own, user),
+        (Ok((own, _)), Ok(user)) => read(&process.options.segments, &own, user),
         _ => Roll::default(),
     }
 }
@@ -61,6 +65,25 @@ pub fn arrive(process: &Process, end: End) {
     // Without the own one the profile is written already.
     if roll.entries.contains_key(&process.world_rank)
         && roll.has_arrived()
+        && let Some(_writes) = lock(&roll)
+    {
+        write(process, &roll);
+    }
+}
+
+/// Writes the profile at the exit of a process that has arrived, if others have ended without arriving since: no other rank
+/// comes last then.
+pub fn look_again(process: &Process) {
+    let header = process.segment.header();
+    let has_arrived = header.state.load(Ordering::Relaxed) == state::ARRIVED;
+    let is_forked = header.pid.load(Ordering::Relaxed) != u64::from(std::process::id());
+    if !has_arrived || is_forked || !process.segment.is_there() {
+        return;
+    }
+    let roll = roll_by(process, Roll::at_once);
+    let is_complete = roll.failure.is_none() && !roll.ended.is_empty() && roll.has_arrived();
+    if is_complete
+        && roll.entries.contains_key(&process.world_rank)
         && let Some(_writes) = lock(&roll)
     {
         write(process, &roll);

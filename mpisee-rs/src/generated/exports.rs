@@ -4905,16 +4905,23 @@ pub unsafe extern "C-unwind" fn MPI_Intercomm_create(
     newintercomm: *mut Comm,
 ) -> c_int {
     unsafe {
-        wrappers::intercomm_create(local_comm, tag, HandlePtr::c(newintercomm), || {
-            pmpi::MPI_Intercomm_create.get()(
-                local_comm,
-                local_leader,
-                peer_comm,
-                remote_leader,
-                tag,
-                newintercomm,
-            )
-        })
+        wrappers::intercomm_create(
+            local_comm,
+            local_leader,
+            peer_comm,
+            tag,
+            HandlePtr::c(newintercomm),
+            || {
+                pmpi::MPI_Intercomm_create.get()(
+                    local_comm,
+                    local_leader,
+                    peer_comm,
+                    remote_leader,
+                    tag,
+                    newintercomm,
+                )
+            },
+        )
     }
 }
 

@@ -7020,6 +7020,8 @@ unsafe fn mpi_intercomm_create_body(
     unsafe {
         wrappers::intercomm_create(
             fortran::handle::<Comm>(local_comm),
+            *local_leader,
+            fortran::handle::<Comm>(peer_comm),
             *tag,
             HandlePtr::fortran(newintercomm),
             || {

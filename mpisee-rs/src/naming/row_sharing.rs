@@ -440,6 +440,7 @@ impl State {
             r: NONE,
             code: 0,
             local: NONE,
+            peer: NONE,
             rank: 0,
             reorder: NONE,
             group: [itself].into_iter().collect(),

@@ -3,7 +3,7 @@
 use super::creation::{created, number_of};
 use crate::mpi::abi::{Comm, Raw};
 use crate::mpi::argument::HandlePtr;
-use crate::naming::{self, CreationKind};
+use crate::naming;
 use crate::recording::Call;
 use crate::state::communicator::COMMUNICATORS;
 use crate::state::process::{self};
@@ -18,6 +18,8 @@ use std::ffi::c_int;
 /// The arguments are those of the application's call, and `make` makes it.
 pub unsafe fn intercomm_create(
     local: Raw<Comm>,
+    leader: c_int,
+    peer: Raw<Comm>,
     tag: c_int,
     new: HandlePtr<Comm>,
     make: impl FnOnce() -> c_int,
@@ -31,8 +33,10 @@ pub unsafe fn intercomm_create(
         recorder.count_time(own.id, operation, ticks);
         // SAFETY: the caller's promise.
         if let Some(comm) = unsafe { created(recorder.process, code, new) } {
-            let kind = CreationKind::by(operation);
-            naming::enter_by_members(recorder.process, comm, Some(own), kind, &tag.to_ne_bytes());
+            // Elsewhere the peer communicator is not significant.
+            let is_leader = leader == own.rank as c_int;
+            let peer = is_leader.then(|| COMMUNICATORS.get(peer.get())).flatten();
+            naming::enter_between(recorder.process, comm, own, peer.as_ref(), &tag.to_ne_bytes());
         }
     });
     code

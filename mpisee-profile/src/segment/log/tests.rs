@@ -51,7 +51,7 @@ proptest! {
         let group: Runs = ranks.iter().copied().collect();
         let created = Created {
             id, parent, letter: b's', n: 7, r: NONE, code: u64::from(id) << 20, members: u64::MAX - 7, local: 2,
-            operation: 3, rank: 1, reorder: 0, group: group.clone(), remote: Some(group),
+            peer: 4,            operation: 3, rank: 1, reorder: 0, group: group.clone(), remote: Some(group),
         };
         for record in [
             Record::Created(created),
