@@ -13,10 +13,6 @@ use crate::writer::{ProfileWriter, TableWriter, from_csv, to_csv};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-mod shared;
-
-pub use shared::{SHARED, Shared, not_shared};
-
 /// The tables, in the order in which a rank's rows travel.
 pub const TABLES: usize = 7;
 const RANKS: usize = 0;
@@ -71,8 +67,6 @@ pub struct ProfileFiles {
     nodes: Nodes,
     /// Rows that stand for like communicators, and for how many.
     folded: (u64, u64),
-    /// The file that is there while all ranks write.
-    mark: Option<PathBuf>,
 }
 
 impl ProfileFiles {
@@ -93,7 +87,6 @@ impl ProfileFiles {
             begun: Vec::new(),
             nodes,
             folded: (0, 0),
-            mark: None,
         })
     }
 

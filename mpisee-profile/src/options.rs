@@ -42,13 +42,11 @@ pub enum GpuBackEnd {
 /// How the rows of all ranks get into the profile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Collect {
-    /// As `MpiIo` where that is quicker, else as `Tree`.
+    /// On one node the last rank to arrive reads them from the segments; on several nodes as `Tree`.
     #[default]
     Auto,
     /// Through a tree of ranks to rank 0, which writes them.
     Tree,
-    /// Each rank writes its own, by collective MPI-IO; as `Tree` where that fails.
-    MpiIo,
 }
 
 /// The values in force.
@@ -205,15 +203,14 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         variable: "MPISEE_COLLECT",
         option: "collect",
-        value: "auto|tree|mpi-io",
+        value: "auto|tree",
         default: "auto",
-        help: "How a job on several nodes writes its rows: rank 0 gathers them through a tree, or all ranks use MPI-IO",
+        help: "How rows reach the profile: auto reads those of one node from its memory, tree sends them to rank 0 on one node, too",
         apply: |options, text| {
             options.collect = match text {
                 "auto" => Collect::Auto,
                 "tree" => Collect::Tree,
-                "mpi-io" => Collect::MpiIo,
-                _ => return Err("is none of auto, tree and mpi-io".to_owned()),
+                _ => return Err("is neither auto nor tree".to_owned()),
             };
             Ok(())
         },

@@ -27,8 +27,7 @@ pub struct ProfilerInfo {
     /// The same by the wall time of all ranks, from 0 to 1.
     pub share_of_wall: f64,
     /// How rows got into the files: `node`, from the segments of a node's ranks, by the last that came to the end of MPI;
-    /// `tree`, by messages to rank 0, which wrote them; `mpi-io`, each rank wrote its own; or `recover`, from segments that
-    /// ranks left.
+    /// `tree`, by messages to rank 0; `recover`, from segments that ranks left; `mpi-io`, by all ranks, in earlier versions.
     #[serde(default)]
     pub collected: String,
 }

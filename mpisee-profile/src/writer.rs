@@ -5,7 +5,7 @@ use crate::rows::Row;
 use crate::run::RunInfo;
 use std::cell::RefCell;
 use std::fs::File;
-use std::io::{BufWriter, ErrorKind, Seek, Write};
+use std::io::{BufWriter, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -70,16 +70,6 @@ impl ProfileWriter {
         let mut table = TableWriter { path, file: BufWriter::with_capacity(1 << 16, file) };
         table.append(format!("{}\n", R::columns().join(",")).as_bytes())?;
         Ok(table)
-    }
-
-    /// Creates a file that is there while the profile is written, and holds `bytes`.
-    pub(crate) fn passing_file(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, ProfileError> {
-        let path = self.directory.join(name);
-        let failed = |source| ProfileError::File { path: path.clone(), action: "create", source };
-        let mut file = create_file(&path).map_err(failed)?;
-        self.files.borrow_mut().push(path.clone());
-        file.write_all(bytes).map_err(failed)?;
-        Ok(path)
     }
 
     /// Writes `run.json`, which makes the directory a profile.
@@ -153,25 +143,6 @@ impl TableWriter {
     /// Appends rows that [`to_csv`] made, here or on another rank.
     pub fn append(&mut self, rows: &[u8]) -> Result<(), ProfileError> {
         self.file.write_all(rows).map_err(|source| self.failed(source))
-    }
-
-    /// Hands what was appended to the system, so that other processes see it; returns how many bytes the file has.
-    pub(crate) fn flush(&mut self) -> Result<u64, ProfileError> {
-        self.file.flush().and_then(|()| self.file.stream_position()).map_err(|source| self.failed(source))
-    }
-
-    /// Makes sure that the file has `length` bytes, of which others wrote some.
-    pub(crate) fn check_length(&self, length: u64) -> Result<(), ProfileError> {
-        let found = self.file.get_ref().metadata().map_err(|source| self.failed(source))?.len();
-        if found == length {
-            return Ok(());
-        }
-        Err(self.failed(std::io::Error::other(format!("{found} of {length} bytes are there"))))
-    }
-
-    /// Takes away what others wrote after the first `length` bytes, which are this writer's.
-    pub(crate) fn cut(&self, length: u64) -> Result<(), ProfileError> {
-        self.file.get_ref().set_len(length).map_err(|source| self.failed(source))
     }
 
     /// Hands everything to the system; an error that was pending shows here.

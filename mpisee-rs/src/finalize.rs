@@ -18,8 +18,7 @@ use crate::state::gpu;
 use crate::state::process::{self, Process};
 use crate::storage::clock;
 use crate::storage::message::say;
-use crate::storage::segment;
-use mpisee_profile::files::{FoldedFiles, ProfileFiles, Shared, TABLES, not_shared, parts};
+use mpisee_profile::files::{FoldedFiles, ProfileFiles, TABLES, parts};
 use mpisee_profile::gpu::Part;
 use mpisee_profile::nodes::Nodes;
 use mpisee_profile::process as identity;
@@ -41,7 +40,6 @@ mod rank_summary;
 mod report;
 mod root_command;
 mod sums;
-mod together;
 mod tree;
 
 use channel::Channel;
@@ -49,7 +47,6 @@ use mpisee_collect::output::Places;
 use rank_summary::RankSummary;
 pub use report::log_facts;
 use root_command::RootCommand;
-use together::Failure;
 use tree::{Ranks, Tree};
 
 /// Writes the profile in `MPI_Finalize`, or leaves what the rank counted for another to write.
@@ -211,16 +208,10 @@ fn collect(
         return writing.lead(process, &tree, &own, told);
     }
     loop {
-        *told = RootCommand::hear(&tree, &summary);
+        *told = RootCommand::pass(None, &tree);
         let is_over = match told {
             Some(RootCommand::Bring) => {
                 tree.relay(own.rows(), |_| ());
-                false
-            }
-            Some(RootCommand::Share(shared)) => {
-                let rows = own.rows();
-                let is_written = together::write(process, channel, shared, rows, || true).is_ok();
-                tree.relay(if is_written { not_shared(rows) } else { rows }, |_| ());
                 false
             }
             Some(RootCommand::BringSums) => {
@@ -249,8 +240,7 @@ fn survey_of(process: &Process, channel: &Channel, own: &Own) -> RankSummary {
         own.profiler_ns,
         u64::from(!process.segment.is_in_file()),
     ];
-    let lengths = own.rows().map(|rows| rows.len() as u64);
-    let mut counts = not_seen.chain(rest).chain(lengths);
+    let mut counts = not_seen.chain(rest);
     let counts = std::array::from_fn(|_| counts.next().expect("as many sums as places"));
     let host = header.host.iter().flat_map(|word| word.load(relaxed).to_ne_bytes());
     let mut summary = RankSummary::of_one(counts, own.names, identity::host_number(host));
@@ -277,8 +267,6 @@ struct Writing<'l> {
     places: Places,
     /// The one at which it is being written.
     place: PathBuf,
-    /// Whether all ranks wrote it, if they were to; or why not.
-    shared: Option<Result<(), Failure>>,
     /// Where it could not be written, and why.
     failures: Vec<ProfileError>,
     written: Option<PathBuf>,
@@ -289,43 +277,30 @@ impl<'l> Writing<'l> {
         let wanted = output_dir::wanted(process, &report::command_line());
         let places = Places::new(wanted, PathBuf::new(), process.options.segments.clone());
         let (lost, failures) = (Vec::new(), Vec::new());
-        Writing {
-            channel,
-            summary,
-            absent,
-            lost,
-            places,
-            place: PathBuf::new(),
-            shared: None,
-            failures,
-            written: None,
-        }
+        Writing { channel, summary, absent, lost, places, place: PathBuf::new(), failures, written: None }
     }
 
     /// Tells all ranks what to do, until there is a profile or no place is left. `false` as [`collect`].
     fn lead(&mut self, process: &Process, tree: &Tree, own: &Own, told: &mut Option<RootCommand>) -> bool {
         loop {
             let is_written = matches!(told, Some(RootCommand::Written));
-            let mut files = if is_written { None } else { self.begin(process) };
-            let order = match &mut files {
-                Some(Files::Rows(files)) => self.order(process, files),
+            let files = if is_written { None } else { self.begin(process) };
+            let command = match &files {
+                Some(Files::Rows(_)) => RootCommand::Bring,
                 Some(Files::Sums(..)) => RootCommand::BringSums,
                 None if is_written => RootCommand::Written,
                 None => RootCommand::Keep,
             };
-            *told = order.clone().tell(tree, &self.summary);
-            let brought = files.map(|files| match (files, &order) {
-                (Files::Rows(files), RootCommand::Share(shared)) => {
-                    self.share_rows(process, tree, own.rows(), *files, shared)
-                }
-                (Files::Rows(files), _) => self.take_rows(tree, own.rows(), *files),
-                (Files::Sums(files, _), _) => Ok(self.take_sums(process, tree, own, files)),
+            *told = RootCommand::pass(Some(command), tree);
+            let brought = files.map(|files| match files {
+                Files::Rows(files) => self.take_rows(tree, own.rows(), *files),
+                Files::Sums(files, _) => Ok(self.take_sums(process, tree, own, files)),
             });
             if !self.channel.is_whole() {
                 return false;
             }
             let Some(files) = brought else {
-                self.say_where(process, &order);
+                self.say_where(process, command);
                 return true;
             };
             if self.finish(process, own, files) {
@@ -356,38 +331,6 @@ impl<'l> Writing<'l> {
     fn fail(&mut self, error: ProfileError) {
         self.places.note(&self.place, &error);
         self.failures.push(error);
-    }
-
-    /// How the rows are to get into the files.
-    fn order(&mut self, process: &Process, files: &mut ProfileFiles) -> RootCommand {
-        let lengths = self.summary.lengths();
-        // Where it failed once it is not tried again; what all ranks wrote at a place that was given up is gone.
-        self.shared = self.shared.filter(Result::is_err);
-        if self.shared.is_some() || !together::is_wanted(process, &self.place, &lengths) {
-            return RootCommand::Bring;
-        }
-        match caught(|| files.share(&lengths, segment::unforeseen())) {
-            Ok(shared) => RootCommand::Share(shared),
-            Err(_) => RootCommand::Bring,
-        }
-    }
-
-    /// All ranks write their rows; what they cannot comes through the tree, all of it if they fail.
-    fn share_rows(
-        &mut self,
-        process: &Process,
-        tree: &Tree,
-        own: [&[u8]; TABLES],
-        mut files: ProfileFiles,
-        shared: &Shared,
-    ) -> Result<Files, ProfileError> {
-        let check = || caught(|| files.check_shared(shared)).is_ok();
-        let written = together::write(process, self.channel, shared, own, check);
-        self.shared = Some(written);
-        let is_written = written.is_ok();
-        let ended = caught(|| files.end_sharing(shared, is_written));
-        let rest = if is_written { not_shared(own) } else { own };
-        self.take_rows(tree, rest, files).and_then(|files| ended.map(|()| files))
     }
 
     /// Takes the rows of all ranks. An error is kept; the rows are taken all the same, so that nobody waits.
@@ -424,11 +367,6 @@ impl<'l> Writing<'l> {
         let mut run = report::run_info(process, &self.summary, own, &nodes(self.channel, &self.summary));
         report::note_missing(&mut run, &self.absent, &lost);
         run.names_agree = run.complete.then_some(self.summary.names == 0);
-        match self.shared {
-            Some(Ok(())) => report::note_shared(&mut run),
-            Some(Err(why)) => report::note_not_shared(&mut run, why),
-            None => {}
-        }
         if let Ok(Files::Sums(_, folded)) = &files {
             let expected = u64::from(self.channel.size()).saturating_sub(lost.len());
             report::note_unreadable(&mut run, expected.saturating_sub(folded.ranks()));
@@ -445,10 +383,10 @@ impl<'l> Writing<'l> {
     }
 
     /// Says where the profile is, or what is to be done.
-    fn say_where(&self, process: &Process, order: &RootCommand) {
+    fn say_where(&self, process: &Process, command: RootCommand) {
         let ranks = report::in_numbers(u64::from(process.world_size) - self.absent.len());
         let why = self.failures.first().map_or(String::new(), ToString::to_string);
-        match (&self.written, order) {
+        match (&self.written, command) {
             (Some(directory), RootCommand::Written) if !self.failures.is_empty() => {
                 let directory = output_dir::absolute(directory);
                 let since = since_taken(&output_dir::absolute(&self.place), &directory);

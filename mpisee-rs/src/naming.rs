@@ -47,7 +47,7 @@ mod row_sharing;
 
 pub use creation_kind::CreationKind;
 use creation_kind::TopologyFrom;
-pub use duplication::{abandon_duplication, duplicated, has_duplicated, start_duplication};
+pub use duplication::{abandon_duplication, duplicated, start_duplication};
 pub use membership::Members;
 use membership::smallest_rank_in;
 use overhead::Naming;

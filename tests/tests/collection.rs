@@ -192,42 +192,17 @@ fn how(tables: &Tables) -> (&str, &[String]) {
 }
 
 #[test]
-fn what_all_ranks_write_is_what_comes_through_the_tree_and_what_one_reads_from_segments() {
+fn tree_and_segments_give_the_same_profile() {
     on_each_mpi(|mpi| {
         for (program, ranks) in [("in_order", 1), ("in_order", 6), ("collectives", 4)] {
             let through_tree = collected(mpi, program, ranks, "tree").profiled();
             let through_tree = through_tree.check().tables();
             assert_eq!(how(through_tree), ("tree", &[][..]));
-            let together = collected(mpi, program, ranks, "mpi-io").profiled();
-            let together = together.check().tables();
-            assert_eq!(how(together), ("mpi-io", &[][..]));
-            assert!(together.run.complete);
-            assert_eq!(counted(together), counted(through_tree), "{program} on {ranks}");
             let from_segments = collected(mpi, program, ranks, "auto").profiled();
             let from_segments = from_segments.check().tables();
             assert_eq!(how(from_segments), ("node", &[][..]));
             assert!(from_segments.run.complete);
             assert_eq!(counted(from_segments), counted(through_tree), "{program} on {ranks}");
-        }
-    });
-}
-
-#[test]
-fn where_mpi_io_fails_the_tree_takes_over() {
-    on_each_mpi(|mpi| {
-        let shim = mpi.compile_with("failing_io", &["-shared", "-fPIC", "-ldl"]).display().to_string();
-        let through_tree = collected(mpi, "in_order", 4, "tree").profiled();
-        for (failing, why) in [
-            ("open", "MPI_File_open failed on some rank"),
-            ("write", "MPI_File_write_at_all failed on some rank"),
-            ("lost", "MPI-IO left files of another length"),
-        ] {
-            let run = collected(mpi, "in_order", 4, "mpi-io").variable("LD_PRELOAD", &shim);
-            let finished = run.variable("FAILING", failing).profiled();
-            let tables = finished.check().tables();
-            let note = format!("the profile was to be written by MPI-IO, but {why}: rank 0 wrote it");
-            assert_eq!(how(tables), ("tree", &[note][..]));
-            assert_eq!(counted(tables), counted(through_tree.tables()), "{failing}");
         }
     });
 }

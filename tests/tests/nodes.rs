@@ -166,37 +166,21 @@ fn segments_of_all_nodes_may_be_in_one_folder() {
 }
 
 #[test]
-fn ranks_of_all_nodes_write_into_one_directory() {
-    let Some(cluster) = Cluster::begin(3) else { return };
-    on_each_mpi(|mpi| {
-        let run = Run::new(mpi, "on_nodes").ranks(6).on(&cluster).options(&["--collect", "mpi-io"]);
-        let finished = run.profiled();
-        let tables = finished.check().tables();
-        assert_eq!((tables.run.profiler.collected.as_str(), &tables.run.notes[..]), ("mpi-io", &[][..]));
-        assert_counted(tables);
-        assert_no_segments(&cluster);
-    });
-}
-
-#[test]
 fn rows_of_all_nodes_arrive_where_only_the_first_has_the_directory() {
     let Some(cluster) = Cluster::begin(3) else { return };
-    on_each_mpi(|mpi| only_the_first_has_the_directory(&cluster, mpi, "tree", None));
-    let why = "some rank does not see the profile directory, or MPI-IO cannot be used there";
-    on_each_mpi(|mpi| only_the_first_has_the_directory(&cluster, mpi, "mpi-io", Some(why)));
+    on_each_mpi(|mpi| only_the_first_has_the_directory(&cluster, mpi));
 }
 
-/// Where all ranks are to write, `why` they do not.
-fn only_the_first_has_the_directory(cluster: &Cluster, mpi: &Mpi, collect: &str, why: Option<&str>) {
-    let there = format!("/tmp/{}-{collect}", mpi.name);
+fn only_the_first_has_the_directory(cluster: &Cluster, mpi: &Mpi) {
+    let there = format!("/tmp/{}-first", mpi.name);
     cluster.run("n1", Command::new("mkdir").arg(&there));
     let output = format!("{there}/app.mpisee");
-    let run = Run::new(mpi, "on_nodes").ranks(6).on(cluster).variable("MPISEE_COLLECT", collect);
+    let run = Run::new(mpi, "on_nodes").ranks(6).on(cluster);
     let finished = run.preloaded_to(&output);
     assert!(finished.stderr.contains(&format!("profile of 6 ranks in {output}; ")), "{}", finished.stderr);
     for host in ["login", "n2", "n3"] {
         assert_eq!(
-            cluster.files(host, "/tmp", &format!("{}-{collect}", mpi.name)),
+            cluster.files(host, "/tmp", &format!("{}-first", mpi.name)),
             Vec::<PathBuf>::new(),
             "{host}"
         );
@@ -205,8 +189,6 @@ fn only_the_first_has_the_directory(cluster: &Cluster, mpi: &Mpi, collect: &str,
     cluster.run("n1", Command::new("cp").arg("-r").arg(&output).arg(&copy));
     let tables = Tables::read(&copy, &finished.stderr);
     assert_eq!(tables.run.profiler.collected, "tree");
-    let note = |why| format!("the profile was to be written by MPI-IO, but {why}: rank 0 wrote it");
-    assert_eq!(tables.run.notes, Vec::from_iter(why.map(note)));
     assert_counted(&tables);
     assert_no_segments(cluster);
 }

@@ -129,11 +129,6 @@ impl Channel {
         }
     }
 
-    /// The communicator.
-    pub fn raw(&self) -> Raw<Comm> {
-        Raw::new(self.comm)
-    }
-
     /// The largest number that a rank gives; `None` if it does not get through. Nothing of the program can take what a
     /// collective operation sends, so that ranks meet here first.
     pub fn most(&self, process: &Process, own: c_int) -> Option<c_int> {

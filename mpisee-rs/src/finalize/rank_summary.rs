@@ -1,7 +1,6 @@
 //! What is known of all ranks before their rows come.
 
 use super::tree::Ranks;
-use mpisee_profile::files::TABLES;
 use mpisee_profile::segment::NotSeen;
 
 /// What is summed over ranks, by place: calls not seen by reason, and then these.
@@ -14,10 +13,8 @@ pub const WALL_NS: usize = UNSTEADY_CLOCK + 1;
 pub const PROFILER_NS: usize = WALL_NS + 1;
 /// Ranks whose counters are not in a file of their own.
 pub const WITHOUT_SEGMENT: usize = PROFILER_NS + 1;
-/// Bytes of rows, of each table.
-pub const LENGTHS: usize = WITHOUT_SEGMENT + 1;
 /// How many.
-const SUMS: usize = LENGTHS + TABLES;
+const SUMS: usize = WITHOUT_SEGMENT + 1;
 
 /// Of one rank, or of neighbouring ranks of the channel.
 pub struct RankSummary {
@@ -27,8 +24,6 @@ pub struct RankSummary {
     pub names: u64,
     /// How many neighbours are on one node, and what stands for its name.
     nodes: Vec<(u32, u64)>,
-    /// The bytes of rows before those of each child, counted from the own ones.
-    before: Vec<[u64; TABLES]>,
     /// Those that did not answer, or cannot read their own counters.
     pub lost: Vec<Ranks>,
 }
@@ -36,12 +31,11 @@ pub struct RankSummary {
 impl RankSummary {
     /// Of one rank.
     pub fn of_one(counts: [u64; SUMS], names: u64, node: u64) -> Self {
-        RankSummary { counts, names, nodes: vec![(1, node)], before: Vec::new(), lost: Vec::new() }
+        RankSummary { counts, names, nodes: vec![(1, node)], lost: Vec::new() }
     }
 
     /// Adds the ranks that follow, as [`RankSummary::encode`] has them, or says that they are lost.
     pub fn add(&mut self, next: Result<Vec<u8>, Ranks>) {
-        self.before.push(self.lengths());
         match next.and_then(|bytes| RankSummary::decode(&bytes).ok_or(0..0)) {
             Ok(next) => {
                 for (sum, count) in self.counts.iter_mut().zip(next.counts) {
@@ -59,16 +53,6 @@ impl RankSummary {
                 self.lost.push(lost);
             }
         }
-    }
-
-    /// The bytes of rows of each table.
-    pub fn lengths(&self) -> [u64; TABLES] {
-        std::array::from_fn(|table| self.counts[LENGTHS + table])
-    }
-
-    /// The bytes of rows of each table before those of the nth child, counted from the own ones.
-    pub fn before_child(&self, n: usize) -> [u64; TABLES] {
-        self.before.get(n).copied().unwrap_or_default()
     }
 
     fn add_node(&mut self, ranks: u32, node: u64) {
@@ -109,7 +93,7 @@ impl RankSummary {
         while let Some(start) = words.next() {
             lost.push(start as u32..words.next()? as u32);
         }
-        Some(RankSummary { counts, names, nodes, before: Vec::new(), lost })
+        Some(RankSummary { counts, names, nodes, lost })
     }
 }
 
@@ -123,7 +107,7 @@ mod tests {
     fn what_ranks_know_is_put_together_in_their_order() {
         let one = |node: u64| {
             let mut counts = [0; SUMS];
-            counts[LENGTHS] = node;
+            counts[WALL_NS] = node;
             RankSummary::of_one(counts, node.wrapping_neg(), node)
         };
         let mut upper = one(7);
@@ -132,9 +116,8 @@ mod tests {
         all.add(Ok(one(5).encode()));
         all.add(Ok(one(7).encode()));
         all.add(Ok(upper.encode()));
-        assert_eq!(all.lengths()[0], 24);
+        assert_eq!(all.counts[WALL_NS], 24);
         assert_eq!(all.names, 24u64.wrapping_neg());
-        assert_eq!([0, 1, 2].map(|n| all.before_child(n)[0]), [5, 10, 17]);
         assert_eq!(all.nodes().collect::<Vec<_>>(), [(2, Some(5)), (2, Some(7)), (2, None)]);
         assert_eq!(all.lost.iter().cloned().flatten().collect::<Vec<_>>(), [4, 5]);
     }

@@ -3,7 +3,6 @@
 use super::Own;
 use super::output_dir;
 use super::rank_summary::{PROFILER_NS, RECORDING_WAS_OFF, RankSummary, UNSTEADY_CLOCK, WALL_NS};
-use super::together::Failure;
 use crate::mpi::compatibility::FLAVOUR;
 use crate::state::process::Process;
 use crate::state::process::was_spawned;
@@ -70,17 +69,6 @@ pub fn note_unreadable(run: &mut RunInfo, ranks: u64) {
         run.incomplete_because =
             Some(run.incomplete_because.take().map_or(why.clone(), |before| format!("{before}; {why}")));
     }
-}
-
-/// Says that all ranks wrote the profile.
-pub fn note_shared(run: &mut RunInfo) {
-    "mpi-io".clone_into(&mut run.profiler.collected);
-}
-
-/// Says that all ranks were to write the profile, and why rank 0 did.
-pub fn note_not_shared(run: &mut RunInfo, why: Failure) {
-    run.notes
-        .push(format!("the profile was to be written by MPI-IO, but {}: rank 0 wrote it", why.sentence()));
 }
 
 fn profiler(call_ns: f64, init_ns: u64, counts: &[u64]) -> ProfilerInfo {

@@ -1,16 +1,12 @@
-//! What rank 0 tells the others to do.
+//! What rank 0 has the others do.
 
-use super::rank_summary::RankSummary;
 use super::tree::Tree;
-use mpisee_profile::files::Shared;
 
 /// What is to be done.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub enum RootCommand {
     /// Bring the rows through the tree.
     Bring,
-    /// Write the rows into files that all see, and bring through the tree what cannot be written so.
-    Share(Shared),
     /// Bring sums over ranks.
     BringSums,
     /// The profile is written.
@@ -20,47 +16,19 @@ pub enum RootCommand {
 }
 
 impl RootCommand {
-    /// Tells all ranks: the first one, which gives it here. `None` where it is not understood or does not get through.
-    pub fn tell(self, tree: &Tree, summary: &RankSummary) -> Option<RootCommand> {
-        RootCommand::pass(Some(self.encode()), tree, summary)
-    }
+    const ALL: [(u8, RootCommand); 4] = [
+        (b'B', RootCommand::Bring),
+        (b'S', RootCommand::BringSums),
+        (b'W', RootCommand::Written),
+        (b'K', RootCommand::Keep),
+    ];
 
-    /// What the first rank tells.
-    pub fn hear(tree: &Tree, summary: &RankSummary) -> Option<RootCommand> {
-        RootCommand::pass(None, tree, summary)
-    }
-
-    /// Each rank hears where its own rows begin, and tells its children where theirs do.
-    fn pass(said: Option<Vec<u8>>, tree: &Tree, summary: &RankSummary) -> Option<RootCommand> {
-        let for_child = |heard: &[u8], n| match RootCommand::decode(heard) {
-            Some(RootCommand::Share(shared)) => {
-                RootCommand::Share(shared.after(&summary.before_child(n))).encode()
-            }
-            _ => heard.to_vec(),
-        };
-        RootCommand::decode(&tree.tell(said, for_child)?)
-    }
-
-    fn encode(&self) -> Vec<u8> {
-        let (letter, rest) = match self {
-            RootCommand::Bring => (b'B', Vec::new()),
-            RootCommand::Share(shared) => (b'I', shared.encode()),
-            RootCommand::BringSums => (b'S', Vec::new()),
-            RootCommand::Written => (b'W', Vec::new()),
-            RootCommand::Keep => (b'K', Vec::new()),
-        };
-        std::iter::once(letter).chain(rest).collect()
-    }
-
-    fn decode(bytes: &[u8]) -> Option<RootCommand> {
-        let (letter, rest) = bytes.split_first()?;
-        match letter {
-            b'B' => Some(RootCommand::Bring),
-            b'I' => Shared::decode(rest).map(RootCommand::Share),
-            b'S' => Some(RootCommand::BringSums),
-            b'W' => Some(RootCommand::Written),
-            b'K' => Some(RootCommand::Keep),
-            _ => None,
-        }
+    /// Passes rank 0's command to all ranks, and returns it on each. `None` where it does not get through, or is none that
+    /// this version knows.
+    pub fn pass(said: Option<RootCommand>, tree: &Tree) -> Option<RootCommand> {
+        let letter_of =
+            |said| Self::ALL.iter().find(|&&(_, command)| command == said).map(|&(letter, _)| letter);
+        let heard = tree.tell(said.and_then(letter_of))?;
+        Self::ALL.iter().find(|&&(letter, _)| letter == heard).map(|&(_, command)| command)
     }
 }

@@ -76,28 +76,23 @@ impl<'l> Tree<'l> {
         own
     }
 
-    /// Tells all ranks what the first one says, which gives it here; `None` where it does not get through, and below.
-    /// What a rank hears becomes by `for_child` what its nth child, from 0, does.
-    pub fn tell(
-        &self,
-        said: Option<Vec<u8>>,
-        for_child: impl Fn(&[u8], usize) -> Vec<u8>,
-    ) -> Option<Vec<u8>> {
+    /// Passes a byte of the first rank's, `said` there, to all ranks, and returns it; `None` where it does not get through,
+    /// and below.
+    pub fn tell(&self, said: Option<u8>) -> Option<u8> {
         let channel = self.channel;
         let heard = match parent(channel.rank) {
-            // An empty text is none.
+            // An empty message says that there was none.
             Some(parent) => {
                 let heard = channel.expect(std::iter::once(parent), DOWN).pop()?.take(None);
-                heard.filter(|heard| !heard.is_empty())
+                heard.and_then(|heard| heard.first().copied())
             }
             None => said,
         };
         // The longest way first.
-        let mut children: Vec<(usize, u32)> = children(channel.rank, channel.size()).enumerate().collect();
+        let mut children: Vec<u32> = children(channel.rank, channel.size()).collect();
         children.reverse();
-        for (n, child) in children {
-            let told = heard.as_deref().map(|heard| for_child(heard, n));
-            channel.send_all(child, DOWN, &told.unwrap_or_default(), None);
+        for child in children {
+            channel.send_all(child, DOWN, heard.as_slice(), None);
         }
         heard
     }

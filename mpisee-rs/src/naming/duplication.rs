@@ -49,11 +49,6 @@ pub fn start_duplication(
     free.unwrap_or(duplications.len() - 1) as u32
 }
 
-/// Whether the program called `MPI_Comm_idup`.
-pub fn has_duplicated() -> bool {
-    !DUPLICATIONS.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
-}
-
 fn take(number: u32) -> Option<Duplication> {
     let mut duplications = DUPLICATIONS.lock().unwrap_or_else(PoisonError::into_inner);
     duplications.get_mut(number as usize).and_then(Option::take)

@@ -37,8 +37,6 @@ pub mod constant {
     pub const ROOT: c_int = mpi_sys::MPI_ROOT;
     /// `MPI_UNDEFINED`.
     pub const UNDEFINED: c_int = mpi_sys::MPI_UNDEFINED;
-    /// `MPI_MODE_WRONLY`.
-    pub const MODE_WRONLY: c_int = mpi_sys::MPI_MODE_WRONLY as c_int;
     /// `MPI_THREAD_SINGLE`, `FUNNELED`, `SERIALIZED`, `MULTIPLE`.
     pub const THREAD_LEVELS: [c_int; 4] = [
         mpi_sys::MPI_THREAD_SINGLE as c_int,

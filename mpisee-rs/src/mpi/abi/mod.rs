@@ -59,8 +59,6 @@ pub struct Predefined {
     pub comm_null: Comm,
     /// `MPI_REQUEST_NULL`.
     pub request_null: Request,
-    /// `MPI_FILE_NULL`.
-    pub file_null: File,
     /// `MPI_BYTE`.
     pub byte: Datatype,
     /// `MPI_INT`.

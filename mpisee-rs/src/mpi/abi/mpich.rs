@@ -28,7 +28,6 @@ pub fn resolve(_has_world: bool) -> Option<Predefined> {
         itself: from_bits(0x4400_0001),
         comm_null: from_bits(0x0400_0000),
         request_null: from_bits(0x2c00_0000),
-        file_null: from_bits(0),
         byte: from_bits(0x4c00_010d),
         int: from_bits(0x4c00_0405),
         max: from_bits(0x5800_0001),

@@ -55,7 +55,6 @@ pub fn resolve(_has_world: bool) -> Option<Predefined> {
         itself: address::<Comm>(c"ompi_mpi_comm_self")?,
         comm_null: address::<Comm>(c"ompi_mpi_comm_null")?,
         request_null: address::<Request>(c"ompi_request_null")?,
-        file_null: address::<File>(c"ompi_mpi_file_null")?,
         byte: address::<Datatype>(c"ompi_mpi_byte")?,
         int: address::<Datatype>(c"ompi_mpi_int")?,
         max: address(c"ompi_mpi_op_max")?,

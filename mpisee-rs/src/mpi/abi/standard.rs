@@ -45,7 +45,6 @@ pub fn resolve(has_world: bool) -> Option<Predefined> {
         itself: from_bits(SELF),
         comm_null: from_bits(0x100),
         request_null: from_bits(REQUEST_NULL),
-        file_null: from_bits(0x118),
         byte: from_bits(BYTE),
         int: from_bits(0x209),
         max: from_bits(0x23),

@@ -59,8 +59,6 @@ pub mod constant {
     pub const ROOT: c_int = -4;
     /// `MPI_UNDEFINED`.
     pub const UNDEFINED: c_int = -32766;
-    /// `MPI_MODE_WRONLY`.
-    pub const MODE_WRONLY: c_int = 256;
     /// `MPI_THREAD_SINGLE`, `FUNNELED`, `SERIALIZED`, `MULTIPLE`.
     pub const THREAD_LEVELS: [c_int; 4] = [0, 1024, 2048, 4096];
 }

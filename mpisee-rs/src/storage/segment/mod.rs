@@ -322,7 +322,7 @@ fn most_bytes() -> usize {
 }
 
 /// A random number; the time, where there is none.
-pub fn unforeseen() -> u64 {
+fn unforeseen() -> u64 {
     let mut bytes = [0u8; 8];
     // SAFETY: as many bytes are written as there are.
     let length = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), libc::GRND_NONBLOCK) };
