@@ -288,7 +288,7 @@ fn what_is_left_on_each_node_is_recovered_there_and_together() {
             assert_ended(&folder.join(name), &ranks, &why);
             copies.push(format!("shm.{host}"));
         }
-        // By one process on each node, as the README has it.
+        // By one process on each node, as docs/live.md has it.
         let mut command = mpi.launcher(3, &[]);
         cluster.launch(mpi, &mut command, 1);
         let script = "mkdir shm.$(hostname) && cp -p /dev/shm/mpisee-* shm.$(hostname)";
