@@ -309,7 +309,7 @@ impl Writing {
                 // What is added over ranks comes to the most that one of them says.
                 row.count = row.count.saturating_sub(*known);
                 *known += row.count;
-                if !is_first && !is_one_per_process(&row.comm) && !row.members.is_condensed() {
+                if !is_first && !is_one_per_process(&row.comm) && !row.members.has_elided() {
                     row.members = Members::default();
                 }
             }

@@ -115,7 +115,7 @@ pub struct Members {
     /// The processes of other worlds in `group` and in `remote`.
     pub outside: [u32; 2],
     /// The processes of this world in `group` and in `remote` that are counted and not listed.
-    pub unlisted: [u64; 2],
+    pub elided: [u64; 2],
 }
 
 impl Members {
@@ -130,7 +130,7 @@ impl Members {
     /// The number of processes of this world, of both groups.
     pub fn len(&self) -> u64 {
         let listed = self.group.len() + self.remote.as_ref().map_or(0, RankSet::len);
-        self.unlisted.iter().fold(listed, |sum, &more| sum.saturating_add(more))
+        self.elided.iter().fold(listed, |sum, &more| sum.saturating_add(more))
     }
 
     /// Whether there is no process of this world.
@@ -139,18 +139,18 @@ impl Members {
     }
 
     /// Whether some of this world are counted and not listed.
-    pub fn is_condensed(&self) -> bool {
-        self.unlisted != [0, 0]
+    pub fn has_elided(&self) -> bool {
+        self.elided != [0, 0]
     }
 
-    /// Lists those that `other` lists of the same communicator. Who is listed then is not counted as unlisted any more.
+    /// Lists those that `other` lists of the same communicator. Who is listed then is not counted as elided any more.
     pub fn add(&mut self, other: &Members) {
         let groups = std::iter::once(&mut self.group).chain(&mut self.remote);
         let others = std::iter::once(&other.group).chain(&other.remote);
-        for ((group, unlisted), other) in groups.zip(&mut self.unlisted).zip(others) {
+        for ((group, elided), other) in groups.zip(&mut self.elided).zip(others) {
             let before = group.len();
             group.add(other);
-            *unlisted = unlisted.saturating_sub(group.len() - before);
+            *elided = elided.saturating_sub(group.len() - before);
         }
     }
 
@@ -166,8 +166,8 @@ impl fmt::Display for Members {
         for (at, (ranks, outside)) in groups.zip(self.outside).enumerate() {
             let bar = if at == 0 { "" } else { "|" };
             write!(out, "{bar}{ranks}")?;
-            if self.unlisted[at] > 0 {
-                write!(out, "~{}", self.unlisted[at])?;
+            if self.elided[at] > 0 {
+                write!(out, "~{}", self.elided[at])?;
             }
             if outside > 0 {
                 write!(out, "+{outside}")?;
@@ -191,7 +191,7 @@ impl FromStr for Members {
         Ok(Members {
             group: group.0,
             outside: [group.1, other.1],
-            unlisted: [group.2, other.2],
+            elided: [group.2, other.2],
             remote: is_inter.then_some(other.0),
         })
     }
@@ -200,14 +200,14 @@ impl FromStr for Members {
 /// Ranks, after a `+` the number of processes that have none, and after a `~` that of those that are not listed.
 fn parse_group(text: &str) -> Result<(RankSet, u32, u64), String> {
     let (text, outside) = text.split_once('+').unwrap_or((text, "0"));
-    let (ranks, unlisted) = text.split_once('~').unwrap_or((text, "0"));
+    let (ranks, elided) = text.split_once('~').unwrap_or((text, "0"));
     let wrong = |_| format!("'+{outside}' is not a number of processes of other worlds, like +2");
-    let no_number = |_| format!("'~{unlisted}' is not a number of processes, like ~500000");
+    let no_number = |_| format!("'~{elided}' is not a number of processes, like ~500000");
     let ranks: RankSet = ranks.parse()?;
     if ranks.len() > MOST_PROCESSES {
         return Err(format!("'{ranks}' are more processes than there can be"));
     }
-    Ok((ranks, outside.trim().parse().map_err(wrong)?, unlisted.trim().parse().map_err(no_number)?))
+    Ok((ranks, outside.trim().parse().map_err(wrong)?, elided.trim().parse().map_err(no_number)?))
 }
 
 impl Members {
@@ -535,7 +535,7 @@ mod tests {
             assert_eq!((members.to_string().as_str(), members.outside), (text, outside));
         }
         let members: Members = "~5000|8-9~6+1".parse().unwrap();
-        assert_eq!(members.unlisted, [5000, 6]);
+        assert_eq!(members.elided, [5000, 6]);
         assert_eq!((members.to_string().as_str(), members.len()), ("~5000|8-9~6+1", 5008));
         let error = "0-3|+x".parse::<Members>().unwrap_err();
         assert!(error.contains("'+x'"), "{error}");

@@ -43,7 +43,7 @@ fn created(id: u32, letter: u8, group: Runs) -> Created {
 /// Of whose members no list is kept: world rank 0 is the last of six.
 fn without_order() -> Created {
     let whole = Created { n: 9, rank: 5, ..created(4, b's', [7, 3, 9, 2, 22, 0].into_iter().collect()) };
-    whole.condensed(1).expect("it has more runs")
+    whole.without_list(1).expect("it has more runs")
 }
 
 /// One of everything.

@@ -203,7 +203,7 @@ fn describe(
     };
     let is_seen = parent.is_none_or(Communicator::is_logged);
     let mut new = NewCommunicator { comm, kind, number, created, members, topology };
-    new.condense(process.options.listed as usize);
+    new.elide(process.options.listed as usize);
     Described { communicator, new, is_seen }
 }
 

@@ -4,7 +4,7 @@ use super::Clock;
 use mpisee_profile::segment::Snapshot;
 use mpisee_profile::segment::key::Meaning;
 use mpisee_profile::segment::layout::call::CALLS;
-use mpisee_profile::segment::now::{Call, Now};
+use mpisee_profile::segment::active_call::{ActiveCall, Call};
 use mpisee_profile::{Kind, RankSet};
 use std::collections::BTreeMap;
 
@@ -24,21 +24,21 @@ pub struct Place {
 
 /// The places of a process's threads, that of the longest stay first. `names` are those of its communicators.
 pub fn of_snapshot(snapshot: &Snapshot, names: &[String], clock: &Clock) -> Vec<Place> {
-    let place = |now: &Now| Place {
-        call: now.call,
-        comm: now.communicator.and_then(|id| Some((id, names.get(id as usize)?.clone()))),
-        number: number_of(snapshot, now),
-        for_s: clock.since(now.since_ticks),
+    let place = |active: &ActiveCall| Place {
+        call: active.call,
+        comm: active.communicator.and_then(|id| Some((id, names.get(id as usize)?.clone()))),
+        number: number_of(snapshot, active),
+        for_s: clock.since(active.since_ticks),
     };
-    let mut places: Vec<Place> = snapshot.now.iter().map(place).collect();
+    let mut places: Vec<Place> = snapshot.active_calls.iter().map(place).collect();
     places.sort_by(|left, right| right.for_s.total_cmp(&left.for_s));
     places
 }
 
 /// Calls that were completed are counted; this one is the next. What was made while recording was off is not counted.
-fn number_of(snapshot: &Snapshot, now: &Now) -> Option<u64> {
+fn number_of(snapshot: &Snapshot, active: &ActiveCall) -> Option<u64> {
     let (Call::Counted(operation), Some(communicator), false) =
-        (now.call, now.communicator, snapshot.recording_was_off)
+        (active.call, active.communicator, snapshot.recording_was_off)
     else {
         return None;
     };

@@ -287,7 +287,7 @@ impl Folded {
             };
             let (group, remote) = match row.map(|row| &row.members) {
                 // Of those that nobody lists each adds itself.
-                Some(members) if members.is_condensed() => known.itself(tables.rank.rank),
+                Some(members) if members.has_elided() => known.itself(tables.rank.rank),
                 Some(members) => {
                     (listed(&members.group), members.remote.as_ref().map(listed).unwrap_or_default())
                 }
@@ -418,7 +418,7 @@ impl Membership {
 
 fn about(row: &CommRow, known: &Membership) -> About {
     // What all members say is to be added once.
-    let is_said_by_another = row.members.is_condensed() && !known.reports;
+    let is_said_by_another = row.members.has_elided() && !known.reports;
     let outside = if is_said_by_another { [0, 0] } else { row.members.outside };
     About {
         name: Some(row.comm.clone()),

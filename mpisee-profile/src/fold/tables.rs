@@ -233,10 +233,10 @@ fn members(comm: &Comm, outside: [u32; 2]) -> Members {
         Ranks::Listed(set) => (set.clone(), 0),
         Ranks::Counted(count) => (RankSet::default(), *count),
     };
-    let (group, unlisted) = listed(&comm.group);
+    let (group, elided) = listed(&comm.group);
     let remote = comm.remote.as_ref().map(listed);
     let more = remote.as_ref().map_or(0, |(_, more)| *more);
-    Members { group, remote: remote.map(|(set, _)| set), outside, unlisted: [unlisted, more] }
+    Members { group, remote: remote.map(|(set, _)| set), outside, elided: [elided, more] }
 }
 
 /// The nodes that a communicator, or all of a family together, is on; all of them where it is not listed who they are.

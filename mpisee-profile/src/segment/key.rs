@@ -84,7 +84,7 @@ impl PeerKey {
 
 impl Key {
     /// The key of the slot that says where its thread is, see [`super::now`].
-    pub const NOW: Key = Key(3);
+    pub const ACTIVE_CALL: Key = Key(3);
 
     /// The key of a region's entries and time.
     pub fn region(number: u32) -> Key {

@@ -61,17 +61,17 @@ impl Created {
         }
     }
 
-    /// For a process that keeps no list of who is in it, see `Runs::condensed`; `None` where a list takes no more than
+    /// For a process that keeps no list of who is in it, see `Runs::without_list`; `None` where a list takes no more than
     /// `most` runs.
-    pub fn condensed(&self, most: usize) -> Option<Created> {
+    pub fn without_list(&self, most: usize) -> Option<Created> {
         let groups = || std::iter::once(&self.group).chain(&self.remote);
         if !groups().any(|group| group.is_without_order(most)) {
             return None;
         }
         let itself = self.group.get(self.rank);
         Some(Created {
-            group: self.group.condensed(itself),
-            remote: self.remote.as_ref().map(|remote| remote.condensed(None)),
+            group: self.group.without_list(itself),
+            remote: self.remote.as_ref().map(|remote| remote.without_list(None)),
             ..self.clone()
         })
     }
@@ -122,17 +122,17 @@ pub const NONE: u32 = u32::MAX;
 /// In a list of world ranks, a process that is of another world.
 pub const OUTSIDE: u32 = u32::MAX;
 
-/// In a list of world ranks, a process of this world whose rank is not told, see `Runs::condensed`.
-pub const UNLISTED: u32 = u32::MAX - 1;
+/// In a list of world ranks, a process of this world whose rank is not told, see `Runs::without_list`.
+pub const ELIDED: u32 = u32::MAX - 1;
 
 /// The first number that is told in the place of a rank.
-const FIRST_MARK: u32 = UNLISTED;
+const FIRST_MARK: u32 = ELIDED;
 
-/// Fewer processes than this are always listed, so that a list which is condensed leaves somebody out.
-const FEWEST_UNLISTED: u64 = 4;
+/// Fewer processes than this are always listed, so that a list which is elided leaves somebody out.
+const FEWEST_ELIDED: u64 = 4;
 
 /// A list of world ranks in a given order, as arithmetic runs. Processes of other worlds are [`OUTSIDE`], and those of
-/// which it is not told who they are [`UNLISTED`].
+/// which it is not told who they are [`ELIDED`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Runs(SmallVec<[Run; 2]>);
 
@@ -153,7 +153,7 @@ impl Run {
         self.first == OUTSIDE
     }
 
-    /// [`OUTSIDE`] or [`UNLISTED`], where it is of those.
+    /// [`OUTSIDE`] or [`ELIDED`], where it is of those.
     fn mark(&self) -> Option<u32> {
         (self.first >= FIRST_MARK).then_some(self.first)
     }
@@ -261,12 +261,12 @@ impl Runs {
 
     /// Whether a list of who it is takes more than `most` runs.
     fn is_without_order(&self, most: usize) -> bool {
-        self.0.len() > most && self.len() - u64::from(self.outsiders()) >= FEWEST_UNLISTED
+        self.0.len() > most && self.len() - u64::from(self.outsiders()) >= FEWEST_ELIDED
     }
 
     /// What is kept of a long list without order: how many there are, of this world and of others, and where the first of
     /// this world is; by rank that first one, the smallest, and `itself`, after those of other worlds that come before.
-    fn condensed(&self, itself: Option<u32>) -> Runs {
+    fn without_list(&self, itself: Option<u32>) -> Runs {
         let outsiders = self.outsiders();
         let before = self.first_insider().unwrap_or(outsiders);
         let mut known: Vec<u32> = Vec::new();
@@ -275,11 +275,11 @@ impl Runs {
                 known.push(rank);
             }
         }
-        let unlisted = self.len() as u32 - outsiders - known.len() as u32;
+        let elided = self.len() as u32 - outsiders - known.len() as u32;
         let marks = |first, count| Some(Run { first, count, stride: 0 }).filter(|run| run.count > 0);
         let mut runs: Runs = known.into_iter().collect();
         runs.0.insert_many(0, marks(OUTSIDE, before));
-        runs.0.extend(marks(UNLISTED, unlisted));
+        runs.0.extend(marks(ELIDED, elided));
         runs.0.extend(marks(OUTSIDE, outsiders - before));
         runs
     }
@@ -296,7 +296,7 @@ impl Runs {
     /// Whether this group has a smaller world rank than the other; a group of another world has none. Of a group that is not
     /// listed the first member counts, since every member knows that one.
     pub fn comes_before(&self, other: &Runs) -> bool {
-        let key = |runs: &Runs| match runs.unlisted() {
+        let key = |runs: &Runs| match runs.elided() {
             0 => runs.min(),
             _ => runs.first_insider().and_then(|at| runs.get(at)),
         };
@@ -304,11 +304,11 @@ impl Runs {
     }
 
     /// The list of a member that does not keep it: `size` processes of this world, of which it knows the first and `itself`.
-    pub fn elided(size: u32, first: u32, itself: Option<u32>) -> Runs {
+    pub fn of_elided(size: u32, first: u32, itself: Option<u32>) -> Runs {
         let mut runs: Runs =
             [Some(first), itself.filter(|&rank| rank != first)].into_iter().flatten().collect();
         let rest = size - runs.len() as u32;
-        runs.0.extend(Some(Run { first: UNLISTED, count: rest, stride: 0 }).filter(|run| run.count > 0));
+        runs.0.extend(Some(Run { first: ELIDED, count: rest, stride: 0 }).filter(|run| run.count > 0));
         runs
     }
 
@@ -342,9 +342,9 @@ impl Runs {
     }
 
     /// Of how many processes of this world it is not told who they are.
-    pub fn unlisted(&self) -> u64 {
-        let unlisted = self.0.iter().filter(|run| run.mark() == Some(UNLISTED));
-        unlisted.map(|run| u64::from(run.count)).sum()
+    pub fn elided(&self) -> u64 {
+        let elided = self.0.iter().filter(|run| run.mark() == Some(ELIDED));
+        elided.map(|run| u64::from(run.count)).sum()
     }
 
     /// Where in the order the first process of this world is.

@@ -15,7 +15,7 @@ mod fact;
 pub mod key;
 pub mod layout;
 pub mod log;
-pub mod now;
+pub mod active_call;
 pub mod snapshot;
 pub mod tables;
 pub mod words;

@@ -6,7 +6,7 @@ use super::layout::{
     call, peer,
 };
 use super::log::{Created, Fact, Record, Runs};
-use super::now::{self, Now};
+use super::active_call::{self, ActiveCall};
 use super::tables::Moment;
 use crate::error::ProfileError;
 use crate::rows::MOST_PROCESSES;
@@ -184,7 +184,7 @@ pub struct Snapshot {
     /// Counters, summed over threads.
     pub counters: HashMap<Key, [u64; 6]>,
     /// Where threads are that are in a recorded call, one entry per thread.
-    pub now: Vec<Now>,
+    pub active_calls: Vec<ActiveCall>,
 }
 
 impl Snapshot {
@@ -265,7 +265,7 @@ impl Snapshot {
             communicators: Vec::new(),
             regions: Vec::new(),
             counters: HashMap::new(),
-            now: Vec::new(),
+            active_calls: Vec::new(),
         };
         Ok((snapshot, field(offset_of!(Header, used))))
     }
@@ -277,7 +277,7 @@ impl Snapshot {
         if let Some(end) = self.end {
             return end.moment;
         }
-        let begun = self.now.iter().map(|now| now.since_ticks).max();
+        let begun = self.active_calls.iter().map(|call| call.since_ticks).max();
         let mut ticks = self.last_ticks.max(self.start_ticks).max(begun.unwrap_or(0));
         // Calls of several threads at once may take more than the time that passed.
         if self.program.thread_level != "multiple" {
@@ -341,8 +341,8 @@ impl Snapshot {
         let words = source.slot(at);
         let values = &words[VALUES..];
         let key = Key(words[offset_of!(Slot, key) / 8]);
-        if key == Key::NOW {
-            self.now.extend(Now::from_words(values[now::PLACE], values[now::SINCE]));
+        if key == Key::ACTIVE_CALL {
+            self.active_calls.extend(ActiveCall::from_words(values[active_call::PLACE], values[active_call::SINCE]));
             return;
         }
         let Some(meaning) = key.meaning() else { return };

@@ -2,7 +2,7 @@
 
 use super::key::{CallKey, Key, Meaning, class_bounds};
 use super::layout::{call, folded, overhead, peer, region};
-use super::log::{Created, NONE, OUTSIDE, Runs, UNLISTED};
+use super::log::{Created, NONE, OUTSIDE, Runs, ELIDED};
 use super::snapshot::{Communicator, Folded, Snapshot, Source};
 use crate::gpu::Part;
 use crate::rows::{
@@ -57,7 +57,7 @@ impl RankTables {
     pub fn without(absent: &RankSet, snapshot: &Snapshot, end: Moment) -> RankTables {
         RankTables::reporting(snapshot, end, |communicator, name| {
             let Communicator { created, topology, .. } = communicator;
-            let is_merged = is_unlisted(created) || is_reported_by_all(name, topology);
+            let is_merged = has_elided_members(created) || is_reported_by_all(name, topology);
             is_merged || reports(created, absent) || reports_side(created, absent)
         })
     }
@@ -399,7 +399,7 @@ fn peer_row(
         rank: snapshot.world_rank,
         peer: match (communicator.folded, values[peer::WORLD_RANK_PLUS_1]) {
             (Some(Folded::Changing), _) => key.peer,
-            (_, 0) => peer_group.get(key.peer).filter(|&rank| rank != UNLISTED)?,
+            (_, 0) => peer_group.get(key.peer).filter(|&rank| rank != ELIDED)?,
             (_, plus_1) => u32::try_from(plus_1 - 1).ok()?,
         },
         sent_messages: values[peer::SENT_MESSAGES],
@@ -484,13 +484,13 @@ pub fn members(created: &Created) -> Members {
         group: first.to_set(),
         remote: second.map(Runs::to_set),
         outside: [first.outsiders(), second.map_or(0, Runs::outsiders)],
-        unlisted: [first.unlisted(), second.map_or(0, Runs::unlisted)],
+        elided: [first.elided(), second.map_or(0, Runs::elided)],
     }
 }
 
 /// Whether this process keeps no list of who is in it.
-fn is_unlisted(created: &Created) -> bool {
-    std::iter::once(&created.group).chain(&created.remote).any(|group| group.unlisted() > 0)
+fn has_elided_members(created: &Created) -> bool {
+    std::iter::once(&created.group).chain(&created.remote).any(|group| group.elided() > 0)
 }
 
 fn size(created: &Created) -> u32 {
@@ -535,7 +535,7 @@ pub(crate) fn memberships(snapshot: &Snapshot, absent: &RankSet) -> Vec<Membersh
 pub fn reports(created: &Created, absent: &RankSet) -> bool {
     let Created { group, remote, rank, .. } = created;
     // Without a list nobody knows who is next. Then all report it, and this is asked for what is to be counted once.
-    if absent.is_empty() || is_unlisted(created) {
+    if absent.is_empty() || has_elided_members(created) {
         return group.first_insider() == Some(*rank)
             && remote.as_ref().is_none_or(|remote| group.comes_before(remote));
     }
@@ -554,7 +554,7 @@ fn reports_side(created: &Created, absent: &RankSet) -> bool {
 /// each process has for itself, those of which a process knows only its own degrees, those that stand for
 /// communicators of changing members, and those of which no member keeps a list: each says that itself is in it.
 pub fn is_merged(row: &CommRow) -> bool {
-    row.members.is_condensed() || !row.between.is_empty() || is_reported_by_all(&row.comm, &row.topology)
+    row.members.has_elided() || !row.between.is_empty() || is_reported_by_all(&row.comm, &row.topology)
 }
 
 fn is_reported_by_all(name: &str, topology: &str) -> bool {

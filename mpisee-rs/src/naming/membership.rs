@@ -35,7 +35,7 @@ impl Members {
     }
 
     /// The same members as they are logged where no list of them is kept.
-    pub fn condensed(&self, logged: &Created) -> Members {
+    pub fn without_list(&self, logged: &Created) -> Members {
         Members { own: logged.group.clone(), remote: logged.remote.clone(), ..*self }
     }
 
@@ -81,7 +81,7 @@ impl Members {
 
     /// Whether this process keeps no list of who is in it.
     pub fn is_elided(&self) -> bool {
-        self.groups().any(|group| group.unlisted() > 0)
+        self.groups().any(|group| group.elided() > 0)
     }
 
     /// Whether the own group is the one with the smallest world rank; one of another world has none.
@@ -107,7 +107,7 @@ impl Members {
 /// knows itself as well; all of them know the first.
 fn add_group(hash: &mut Hash, group: &Runs) {
     hash.add(&group.len().to_le_bytes());
-    if group.unlisted() > 0 {
+    if group.elided() > 0 {
         return hash.add(&group.get(0).unwrap_or(OUTSIDE).to_le_bytes());
     }
     group.words().for_each(|word| hash.add(&word.to_le_bytes()));
@@ -122,7 +122,7 @@ fn list(process: &Process, group: Group, itself: Option<u32>) -> Runs {
         Listed::Elided { size, first }
             if first != OUTSIDE && u64::from(size) * u64::from(world_size) > MOST_COMPARISONS =>
         {
-            Runs::elided(size, first, itself)
+            Runs::of_elided(size, first, itself)
         }
         Listed::Elided { .. } => {
             let mut members = Runs::default();

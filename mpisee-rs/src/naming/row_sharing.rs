@@ -161,13 +161,13 @@ pub struct NewCommunicator {
 
 impl NewCommunicator {
     /// Forgets a list of members that takes more than `most` runs.
-    pub fn condense(&mut self, most: usize) {
+    pub fn elide(&mut self, most: usize) {
         if self.members.is_elided() {
             return;
         }
-        if let Some(condensed) = self.created.condensed(most) {
-            self.members = Arc::new(self.members.condensed(&condensed));
-            self.created = condensed;
+        if let Some(elided) = self.created.without_list(most) {
+            self.members = Arc::new(self.members.without_list(&elided));
+            self.created = elided;
         }
     }
 

@@ -17,7 +17,7 @@ use crate::storage::clock;
 use crate::storage::counters::{add, update};
 use mpisee_profile::Operation;
 use mpisee_profile::segment::layout::{Slot, call, peer};
-use mpisee_profile::segment::now::{self, UNKNOWN};
+use mpisee_profile::segment::active_call::{self, UNKNOWN};
 use mpisee_profile::segment::{Key, NotSeen, PeerKey};
 use std::ffi::c_int;
 use std::mem::{self, MaybeUninit};
@@ -98,7 +98,7 @@ impl Call {
     #[inline]
     pub fn time<R>(&self, operation: Operation, communicator: u32, call: impl FnOnce() -> R) -> (R, u64) {
         let start = clock::ticks();
-        self.inside.thread.say(now::Call::Counted(operation), communicator, start);
+        self.inside.thread.say(active_call::Call::Counted(operation), communicator, start);
         let result = returning(call);
         (result, clock::since(start))
     }
@@ -237,7 +237,7 @@ pub unsafe fn record_call_with_status(
 #[cold]
 #[inline(never)]
 fn say_unseen(thread: &'static Thread, operation: Operation) {
-    thread.say(now::Call::Counted(operation), UNKNOWN, clock::ticks());
+    thread.say(active_call::Call::Counted(operation), UNKNOWN, clock::ticks());
 }
 
 /// The way to the counters.

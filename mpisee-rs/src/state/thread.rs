@@ -6,7 +6,7 @@ use crate::state::stack::{self, Nesting};
 use crate::storage::counters::Counters;
 use crate::storage::sync::own_value;
 use mpisee_profile::segment::layout::Slot;
-use mpisee_profile::segment::{Key, NotSeen, now};
+use mpisee_profile::segment::{Key, NotSeen, active_call};
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
@@ -18,7 +18,7 @@ use std::sync::{Mutex, PoisonError};
 pub struct Thread {
     /// Where the thread is, for readers in other processes. It tells us, too, whether the thread is in a function of
     /// MPI that we are recording: what the library then calls through exported names is not the application's.
-    now: &'static Slot,
+    active_call: &'static Slot,
     pub counters: Counters,
     /// Empty while a call uses it. A call that is left by a longjmp never puts it back; the next one gets a new one.
     scratch: Cell<Option<Box<Scratch>>>,
@@ -63,11 +63,11 @@ pub fn number() -> usize {
 impl Thread {
     /// Says in which call the thread is from `since` on.
     #[inline]
-    pub fn say(&self, call: now::Call, communicator: u32, since: u64) {
-        let values = &self.now.values;
+    pub fn say(&self, call: active_call::Call, communicator: u32, since: u64) {
+        let values = &self.active_call.values;
         // Who sees the tick sees that the place before is left; who sees the place sees its tick.
-        values[now::SINCE].store(since, Ordering::Release);
-        values[now::PLACE].store(now::pack(call, communicator), Ordering::Release);
+        values[active_call::SINCE].store(since, Ordering::Release);
+        values[active_call::PLACE].store(active_call::pack(call, communicator), Ordering::Release);
     }
 
     /// The thread's room for arrays, until the result is dropped.
@@ -126,11 +126,11 @@ impl Inside {
 
     #[inline]
     fn of(thread: &'static Thread) -> Option<Inside> {
-        let place = &thread.now.values[now::PLACE];
-        if own_value(place) != now::NOWHERE && !left_the_last_call() {
+        let place = &thread.active_call.values[active_call::PLACE];
+        if own_value(place) != active_call::NOWHERE && !left_the_last_call() {
             return None;
         }
-        place.store(now::ABOUT_TO_SAY, Ordering::Relaxed);
+        place.store(active_call::ABOUT_TO_SAY, Ordering::Relaxed);
         Some(Inside { thread })
     }
 
@@ -143,10 +143,10 @@ impl Inside {
         let idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let thread = idle.unwrap_or_else(|| {
             let counters = Counters::new();
-            let now = counters.new_slot(&process.segment, Key::NOW);
+            let active_call = counters.new_slot(&process.segment, Key::ACTIVE_CALL);
             // Without room in the segment nobody else is told.
-            let now = now.unwrap_or_else(|| Box::leak(Box::default()));
-            Box::leak(Box::new(Thread { now, counters, scratch: Cell::default() }))
+            let active_call = active_call.unwrap_or_else(|| Box::leak(Box::default()));
+            Box::leak(Box::new(Thread { active_call, counters, scratch: Cell::default() }))
         });
         // The main thread's local storage ends before the destructors of a C++ program, which may still call
         // MPI; it keeps its state, which nobody could take over anyway.
@@ -183,7 +183,7 @@ impl Drop for Inside {
     /// Also when an exception of C++ passes through, as an error handler may throw one.
     #[inline]
     fn drop(&mut self) {
-        self.thread.now.values[now::PLACE].store(now::NOWHERE, Ordering::Release);
+        self.thread.active_call.values[active_call::PLACE].store(active_call::NOWHERE, Ordering::Release);
     }
 }
 

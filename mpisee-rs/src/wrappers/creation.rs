@@ -14,7 +14,7 @@ use crate::state::request::REQUESTS;
 use crate::state::request::{self, RequestState};
 use mpisee_profile::Operation;
 use mpisee_profile::segment::NotSeen;
-use mpisee_profile::segment::now::UNKNOWN;
+use mpisee_profile::segment::active_call::UNKNOWN;
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

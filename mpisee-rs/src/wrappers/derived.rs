@@ -7,7 +7,7 @@ use crate::recording::{Call, record_call};
 use crate::state::handles::Handles;
 use crate::state::process;
 use mpisee_profile::Operation;
-use mpisee_profile::segment::now::UNKNOWN;
+use mpisee_profile::segment::active_call::UNKNOWN;
 use std::ffi::c_int;
 
 impl<H: FromFortran> Handles<H> {

@@ -22,7 +22,7 @@ use mpisee_profile::options::{Collect, Options};
 use mpisee_profile::process as identity;
 use mpisee_profile::segment::layout::{HOST_BYTES, Header, state};
 use mpisee_profile::segment::log::Runs;
-use mpisee_profile::segment::now::{self, UNKNOWN};
+use mpisee_profile::segment::active_call::{self, UNKNOWN};
 use mpisee_profile::segment::tables::Moment;
 use std::ffi::{CStr, c_int};
 use std::mem::MaybeUninit;
@@ -55,7 +55,7 @@ pub unsafe fn init_thread(make: impl FnOnce() -> c_int) -> c_int {
 /// # Safety
 /// See [`init`].
 pub unsafe fn finalize(make: impl FnOnce() -> c_int) -> c_int {
-    let _inside = say_place(now::Call::Finalize, naming::WORLD);
+    let _inside = say_place(active_call::Call::Finalize, naming::WORLD);
     if process::end() && catch_unwind(finalize::write_profile).is_err() {
         say(format_args!("writing the profile failed inside the profiler; the program goes on"));
     }
@@ -67,12 +67,12 @@ pub unsafe fn finalize(make: impl FnOnce() -> c_int) -> c_int {
 /// # Safety
 /// See [`init`].
 pub unsafe fn abort(make: impl FnOnce() -> c_int) -> c_int {
-    let _inside = say_place(now::Call::Abort, UNKNOWN);
+    let _inside = say_place(active_call::Call::Abort, UNKNOWN);
     make()
 }
 
 /// Says in the segment in which call the thread is, until what is returned goes.
-fn say_place(call: now::Call, communicator: u32) -> Option<Inside> {
+fn say_place(call: active_call::Call, communicator: u32) -> Option<Inside> {
     let process = process::process().filter(|_| process::is_tracking())?;
     let inside = Inside::enter(process)?;
     inside.thread.say(call, communicator, clock::ticks());

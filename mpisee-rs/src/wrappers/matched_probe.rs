@@ -10,7 +10,7 @@ use crate::state::process;
 use crate::state::request::{Kind, RequestState};
 use mpisee_profile::Operation;
 use mpisee_profile::segment::NotSeen;
-use mpisee_profile::segment::now::UNKNOWN;
+use mpisee_profile::segment::active_call::UNKNOWN;
 use std::ffi::c_int;
 
 /// `MPI_Mprobe`.

@@ -10,7 +10,7 @@ use crate::storage::table::Found;
 use crate::wrappers::completion::settling::shares;
 use mpisee_profile::Operation;
 use mpisee_profile::segment::NotSeen;
-use mpisee_profile::segment::now::UNKNOWN;
+use mpisee_profile::segment::active_call::UNKNOWN;
 use std::ffi::c_int;
 
 /// `MPI_Start` (MPI 4.1, 3.9): the bytes of a persistent operation are counted here.

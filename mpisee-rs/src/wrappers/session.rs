@@ -18,7 +18,7 @@ use crate::recording::{Call, Recorder};
 use crate::state::communicator::UNLOGGED;
 use crate::state::process;
 use mpisee_profile::Operation;
-use mpisee_profile::segment::now::UNKNOWN;
+use mpisee_profile::segment::active_call::UNKNOWN;
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 use std::sync::{Mutex, PoisonError};

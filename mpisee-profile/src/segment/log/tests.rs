@@ -76,7 +76,7 @@ proptest! {
 
 proptest! {
     #[test]
-    fn of_a_condensed_list_is_known_what_every_member_needs(
+    fn an_elided_list_keeps_what_every_member_needs(
         ranks in proptest::sample::subsequence((0u32..40).collect::<Vec<_>>(), 4..40).prop_shuffle(),
         outsiders in proptest::collection::vec(0usize..40, 0..5),
         itself: proptest::sample::Index,
@@ -85,18 +85,18 @@ proptest! {
         let mut all = ranks.clone();
         outsiders.iter().for_each(|&at| all.insert(at.min(all.len()), OUTSIDE));
         let whole: Runs = all.iter().copied().collect();
-        let condensed = whole.condensed(Some(itself));
-        prop_assert!(condensed.0.len() <= 6);
-        prop_assert_eq!(condensed.len(), whole.len());
-        prop_assert_eq!(condensed.outsiders(), whole.outsiders());
-        prop_assert_eq!(condensed.first_insider(), whole.first_insider());
-        prop_assert_eq!(condensed.min(), whole.min());
-        let known = condensed.to_set();
+        let elided = whole.without_list(Some(itself));
+        prop_assert!(elided.0.len() <= 6);
+        prop_assert_eq!(elided.len(), whole.len());
+        prop_assert_eq!(elided.outsiders(), whole.outsiders());
+        prop_assert_eq!(elided.first_insider(), whole.first_insider());
+        prop_assert_eq!(elided.min(), whole.min());
+        let known = elided.to_set();
         prop_assert!(known.contains(itself));
         prop_assert!(known.iter().all(|rank| ranks.contains(&rank)));
-        prop_assert_eq!(known.len() + condensed.unlisted(), ranks.len() as u64);
-        prop_assert!(condensed.unlisted() > 0);
-        let created = Created { group: condensed.clone(), ..Created::with_world(2, 1, Runs::default()) };
+        prop_assert_eq!(known.len() + elided.elided(), ranks.len() as u64);
+        prop_assert!(elided.elided() > 0);
+        let created = Created { group: elided.clone(), ..Created::with_world(2, 1, Runs::default()) };
         let words = Record::Created(created.clone()).encode();
         prop_assert_eq!(Record::decode(&words), Some((Record::Created(created), words.len())));
         prop_assert_eq!(Record::decode(&words[..words.len() - 1]), None);
@@ -116,19 +116,19 @@ fn what_a_member_keeps_does_not_grow_with_the_communicator() {
     let whole = Created { rank: 7, ..Created::with_world(2, 7, shuffled) };
     let bytes = |created: &Created| Record::Created(created.clone()).encode().len() * 8;
     assert!(bytes(&whole) > 6_000_000, "{}", bytes(&whole));
-    let condensed = whole.condensed(1024).expect("it has no order");
-    assert_eq!((bytes(&condensed), condensed.group.len()), (96, RANKS.into()));
+    let elided = whole.without_list(1024).expect("it has no order");
+    assert_eq!((bytes(&elided), elided.group.len()), (96, RANKS.into()));
     let regular = Created::with_world(2, 7, Runs::first(RANKS));
-    assert_eq!(regular.condensed(1024), None);
+    assert_eq!(regular.without_list(1024), None);
 }
 
 #[test]
 fn few_processes_are_listed_whatever_their_order() {
     let three = Created::with_world(2, 0, [7, 1, 3].into_iter().collect());
-    assert_eq!(three.condensed(0), None);
+    assert_eq!(three.without_list(0), None);
     let four = Created::with_world(2, 3, [7, 1, 3, 2].into_iter().collect());
-    assert_eq!(four.condensed(9), None);
-    assert_eq!(four.condensed(1).map(|four| four.group.to_set().to_string()), Some("1-2,7".to_owned()));
+    assert_eq!(four.without_list(9), None);
+    assert_eq!(four.without_list(1).map(|four| four.group.to_set().to_string()), Some("1-2,7".to_owned()));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::mpi::argument::HandlePtr;
 use crate::state::process;
 use crate::storage::table::{Found, Table};
 use mpisee_profile::Operation;
-use mpisee_profile::segment::now::UNKNOWN;
+use mpisee_profile::segment::active_call::UNKNOWN;
 use std::hint::black_box;
 
 mod aliased;

@@ -14,7 +14,7 @@ use crate::state::request::REQUESTS;
 use crate::state::request::{RequestRef, RequestState};
 use crate::state::scratch::Scratch;
 use mpisee_profile::Operation;
-use mpisee_profile::segment::now::UNKNOWN;
+use mpisee_profile::segment::active_call::UNKNOWN;
 use settling::{Completion, freed, given, settle};
 use std::ffi::c_int;
 use std::mem::MaybeUninit;

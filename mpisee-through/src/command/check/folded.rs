@@ -130,7 +130,7 @@ impl Rows<'_> {
     fn check(&mut self, file: &'static str, comm: &str, rank: Option<u32>, findings: &mut Findings) {
         let what = match (self.known.get(comm), rank) {
             (None, _) => format!("{comm} is in {file} and not in comms.csv"),
-            (Some(row), Some(rank)) if !row.members.is_condensed() && !row.members.contains(rank) => {
+            (Some(row), Some(rank)) if !row.members.has_elided() && !row.members.contains(rank) => {
                 format!("rank {rank} is in {file} on {comm} and not among its members {}", row.members)
             }
             _ => return,

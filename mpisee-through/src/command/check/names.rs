@@ -116,7 +116,7 @@ impl<'a> RowCheck<'a> {
             }
             Some(row) => {
                 let members = &row.members;
-                let is_member = members.contains(rank) || members.is_condensed();
+                let is_member = members.contains(rank) || members.has_elided();
                 if !is_member && self.told.insert((file, comm.to_owned(), Some(rank))) {
                     findings.differs(Check::Rows, || {
                         format!("rank {rank} is in {file} on {comm} and not among its members {members}")

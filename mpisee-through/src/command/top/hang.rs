@@ -7,7 +7,7 @@
 use super::job::{Job, Rank};
 use mpisee_collect::segments::{Collected, Place, collected, is_collective, short_seconds};
 use mpisee_profile::RankSet;
-use mpisee_profile::segment::now::Call;
+use mpisee_profile::segment::active_call::Call;
 use std::collections::BTreeMap;
 
 /// A collective call in which ranks have been for long, and others are not.

@@ -7,7 +7,7 @@ use mpisee_profile::segment::Snapshot;
 use mpisee_profile::segment::key::Meaning;
 use mpisee_profile::segment::layout::call;
 use mpisee_profile::segment::log::{NONE, Runs};
-use mpisee_profile::segment::now::Call;
+use mpisee_profile::segment::active_call::Call;
 use mpisee_profile::segment::snapshot::Program;
 use mpisee_profile::segment::tables::{members, names};
 use mpisee_profile::{Operation, RankSet};
@@ -120,7 +120,7 @@ impl Job {
                 let own = members(created);
                 comm.members = if comm.here == 1 { own.all() } else { comm.members.union(&own.all()) };
                 comm.unlisted =
-                    if own.is_condensed() { own.len().saturating_sub(comm.members.len()) } else { 0 };
+                    if own.has_elided() { own.len().saturating_sub(comm.members.len()) } else { 0 };
             }
         }
         self.count(snapshot, clock, &names, &mut rank);

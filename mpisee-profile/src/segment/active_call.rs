@@ -1,4 +1,4 @@
-//! Where a thread is now: each thread that calls MPI has one slot for it, with the key [`super::Key::NOW`].
+//! Where a thread is now: each thread that calls MPI has one slot for it, with the key [`super::Key::ACTIVE_CALL`].
 //!
 //! Before a call the thread writes when it began, then the place; after it, that there is none. A reader that sees a
 //! place, then the tick, then the same place again has a pair that belongs together.
@@ -63,7 +63,7 @@ impl Call {
 
 /// Where a thread is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Now {
+pub struct ActiveCall {
     /// The call.
     pub call: Call,
     /// The number, in this process, of the communicator that the call is on; of a completion, that of the first active
@@ -79,15 +79,15 @@ pub fn pack(call: Call, communicator: u32) -> u64 {
     IN_CALL | u64::from(call.number()) << 32 | u64::from(communicator)
 }
 
-impl Now {
+impl ActiveCall {
     /// From the two words; `None` where the thread is in no call, or in one that no writer knows.
-    pub(crate) fn from_words(place: u64, since_ticks: u64) -> Option<Now> {
+    pub(crate) fn from_words(place: u64, since_ticks: u64) -> Option<ActiveCall> {
         if place & IN_CALL == 0 {
             return None;
         }
         let call = Call::from_number((place >> 32) as u16 & (u16::MAX >> 1))?;
         let communicator = Some(place as u32).filter(|&number| number != UNKNOWN);
-        Some(Now { call, communicator, since_ticks })
+        Some(ActiveCall { call, communicator, since_ticks })
     }
 }
 
@@ -99,13 +99,13 @@ mod tests {
     fn a_place_leads_back() {
         for call in Operation::all().map(Call::Counted).chain([Call::Finalize, Call::Abort]) {
             for number in [0, 1, 77, UNKNOWN] {
-                let now = Now::from_words(pack(call, number), 5).unwrap();
+                let now = ActiveCall::from_words(pack(call, number), 5).unwrap();
                 let communicator = (number != UNKNOWN).then_some(number);
-                assert_eq!(now, Now { call, communicator, since_ticks: 5 });
+                assert_eq!(now, ActiveCall { call, communicator, since_ticks: 5 });
             }
         }
-        assert_eq!(Now::from_words(NOWHERE, 5), None);
-        assert_eq!(Now::from_words(ABOUT_TO_SAY, 5), None);
-        assert_eq!(Now::from_words(IN_CALL | 0x3fff << 32, 5), None);
+        assert_eq!(ActiveCall::from_words(NOWHERE, 5), None);
+        assert_eq!(ActiveCall::from_words(ABOUT_TO_SAY, 5), None);
+        assert_eq!(ActiveCall::from_words(IN_CALL | 0x3fff << 32, 5), None);
     }
 }
