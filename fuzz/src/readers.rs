@@ -10,7 +10,7 @@ use mpisee_profile::rows::{
 use mpisee_profile::segment::layout::{Header, MAGIC, VERSION};
 use mpisee_profile::segment::tables::{name_of, names_can_be};
 use mpisee_profile::segment::{RankTables, Snapshot};
-use mpisee_profile::{Folded, Operation, Profile, RankSet};
+use mpisee_profile::{Aggregate, Operation, Profile, RankSet};
 use std::ffi::OsString;
 use std::mem::offset_of;
 use std::path::{Path, PathBuf};
@@ -54,11 +54,11 @@ pub fn segment(input: &[u8]) {
 
 /// The sums of other ranks, as they come up the tree. What says that they are of this version is put into its place.
 pub fn sums(input: &[u8]) {
-    let head = &Folded::default().encode()[..9];
+    let head = &Aggregate::default().encode()[..9];
     let bytes: Vec<u8> = head.iter().chain(input).copied().collect();
-    let Ok(mut sums) = Folded::decode(&bytes) else { return };
+    let Ok(mut sums) = Aggregate::decode(&bytes) else { return };
     sums.merge(sums.clone());
-    let again = Folded::decode(&sums.encode()).expect("what was written can be read");
+    let again = Aggregate::decode(&sums.encode()).expect("what was written can be read");
     assert_eq!(again.tables().gpu, sums.tables().gpu);
 }
 

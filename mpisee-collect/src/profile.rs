@@ -2,7 +2,7 @@
 
 use crate::segments::{Clock, Collected, Place, Segment, World, collected, missing, of_snapshot};
 use anyhow::{Context, Result, bail};
-use mpisee_profile::files::{FoldedFiles, ProfileFiles, parts};
+use mpisee_profile::files::{AggregateFiles, ProfileFiles, parts};
 use mpisee_profile::gpu::{Exports, Part};
 use mpisee_profile::nodes::Nodes;
 use mpisee_profile::options::Options;
@@ -14,7 +14,7 @@ use mpisee_profile::segment::tables::{call_ns, is_merged, membership_sum, names}
 use mpisee_profile::segment::{NotSeen, RankTables, Snapshot};
 use mpisee_profile::writer::numbered;
 use mpisee_profile::writer::{from_csv, to_csv};
-use mpisee_profile::{FORMAT_VERSION, Folded, Profile, RankSet};
+use mpisee_profile::{Aggregate, FORMAT_VERSION, Profile, RankSet};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -177,7 +177,7 @@ enum Files {
     /// With rows of each rank.
     Rows(Box<ProfileFiles>),
     /// With sums over ranks.
-    Sums(FoldedFiles, Box<Folded>),
+    Sums(AggregateFiles, Box<Aggregate>),
 }
 
 /// A profile being written.
@@ -230,11 +230,11 @@ impl Writing {
             notes,
             ..RunInfo::default()
         };
-        let is_folded = world.size() > fold;
+        let is_aggregate = world.size() > fold;
         Ok(Writing {
-            owners: if is_folded { owners(world) } else { Exports::default() },
-            files: match is_folded {
-                true => Files::Sums(FoldedFiles::create(&wanted)?, Box::default()),
+            owners: if is_aggregate { owners(world) } else { Exports::default() },
+            files: match is_aggregate {
+                true => Files::Sums(AggregateFiles::create(&wanted)?, Box::default()),
                 false => Files::Rows(Box::new(ProfileFiles::create(&wanted, nodes)?)),
             },
             wanted,
@@ -266,9 +266,9 @@ impl Writing {
         }
         match &mut self.files {
             Files::Rows(files) => files.append(&parts(&tables))?,
-            Files::Sums(_, folded) => {
+            Files::Sums(_, aggregate) => {
                 self.owners.tell_all(&mut tables.gpu);
-                folded.merge(Folded::of(snapshot, &tables, absent));
+                aggregate.merge(Aggregate::of(snapshot, &tables, absent));
             }
         }
         Ok(())
@@ -289,9 +289,9 @@ impl Writing {
         });
         match &mut self.files {
             Files::Rows(files) => files.append(&parts(&tables))?,
-            Files::Sums(_, folded) => {
+            Files::Sums(_, aggregate) => {
                 self.owners.tell_all(&mut tables.gpu);
-                folded.merge(Folded::of_ended(snapshot, &tables));
+                aggregate.merge(Aggregate::of_ended(snapshot, &tables));
             }
         }
         Ok(())
@@ -300,12 +300,12 @@ impl Writing {
     /// Leaves of communicators what no rank reported before: each knows those that it is in, and of some kinds all
     /// reports become one row.
     fn leave_new(&mut self, comms: &mut Vec<CommRow>) {
-        let is_folded = matches!(self.files, Files::Sums(..));
+        let is_aggregate = matches!(self.files, Files::Sums(..));
         comms.retain_mut(|row| {
             let is_first = !self.reported.contains_key(&row.comm);
             let is_merged = is_merged(row);
             let known = self.reported.entry(row.comm.clone()).or_default();
-            if is_folded && !is_of_changing_members(&row.comm) {
+            if is_aggregate && !is_of_changing_members(&row.comm) {
                 // What is added over ranks comes to the most that one of them says.
                 row.count = row.count.saturating_sub(*known);
                 *known += row.count;
@@ -335,7 +335,7 @@ impl Writing {
         self.run.notes.extend(unsteady_clocks(self.unsteady));
         Ok(match self.files {
             Files::Rows(files) => files.finish(&self.run)?,
-            Files::Sums(files, folded) => files.finish(&folded, &self.run)?,
+            Files::Sums(files, aggregate) => files.finish(&aggregate, &self.run)?,
         })
     }
 
@@ -350,7 +350,7 @@ impl Writing {
         Ok((
             match self.files {
                 Files::Rows(files) => files.finish(&self.run)?,
-                Files::Sums(files, folded) => files.finish(&folded, &self.run)?,
+                Files::Sums(files, aggregate) => files.finish(&aggregate, &self.run)?,
             },
             self.run.ended_in,
         ))

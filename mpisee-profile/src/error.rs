@@ -47,8 +47,8 @@ pub enum ProfileError {
         /// What is wrong with it.
         why: String,
     },
-    /// The bytes are not what [`crate::Folded::encode`] makes.
-    Folded {
+    /// The bytes are not what [`crate::Aggregate::encode`] makes.
+    Aggregate {
         /// What is wrong with them.
         why: String,
     },
@@ -84,7 +84,7 @@ impl fmt::Display for ProfileError {
                 path.display()
             ),
             Self::Malformed { path, line, why } => write!(out, "'{}', line {line}: {why}", path.display()),
-            Self::Folded { why } => write!(out, "sums of other ranks did not arrive whole: {why}"),
+            Self::Aggregate { why } => write!(out, "sums of other ranks did not arrive whole: {why}"),
             Self::Segment { why } => write!(out, "not a readable segment: {why}"),
         }
     }

@@ -1,11 +1,11 @@
 //! The files of a profile while ranks bring their rows: the same at `MPI_Finalize` and when a profile is recovered.
 
+use crate::aggregate::Aggregate;
 use crate::error::ProfileError;
-use crate::fold::Folded;
 use crate::gpu::{self, Part};
 use crate::nodes::Nodes;
 use crate::pieces::{Frame, frames};
-use crate::rows::{CallRow, CommRow, OutsideRow, PeerRow, RankRow, RegionRow, Row, is_folded};
+use crate::rows::{CallRow, CommRow, OutsideRow, PeerRow, RankRow, RegionRow, Row, is_shared_row};
 use crate::run::RunInfo;
 use crate::segment::RankTables;
 use crate::segment::tables::{is_merged, merge};
@@ -66,7 +66,7 @@ pub struct ProfileFiles {
     begun: Vec<u8>,
     nodes: Nodes,
     /// Rows that stand for like communicators, and for how many.
-    folded: (u64, u64),
+    shared_rows: (u64, u64),
 }
 
 impl ProfileFiles {
@@ -86,7 +86,7 @@ impl ProfileFiles {
             merged: HashMap::new(),
             begun: Vec::new(),
             nodes,
-            folded: (0, 0),
+            shared_rows: (0, 0),
         })
     }
 
@@ -156,7 +156,7 @@ impl ProfileFiles {
                     .or_insert((order, row));
             } else {
                 row.nodes = self.count_nodes(&row);
-                self.note_folded(&row);
+                self.note_shared_row(&row);
                 ready.push(row);
             }
         }
@@ -168,9 +168,9 @@ impl ProfileFiles {
         if row.size == 1 { 1 } else { self.nodes.count_of(&row.members.all()) }
     }
 
-    fn note_folded(&mut self, row: &CommRow) {
-        if is_folded(&row.comm) {
-            self.folded = (self.folded.0 + 1, self.folded.1.saturating_add(row.count));
+    fn note_shared_row(&mut self, row: &CommRow) {
+        if is_shared_row(&row.comm) {
+            self.shared_rows = (self.shared_rows.0 + 1, self.shared_rows.1.saturating_add(row.count));
         }
     }
 
@@ -180,7 +180,7 @@ impl ProfileFiles {
         merged.sort_by_key(|&(order, _)| order);
         for (_, row) in &mut merged {
             row.nodes = self.count_nodes(row);
-            self.note_folded(row);
+            self.note_shared_row(row);
         }
         let rows: Vec<CommRow> = merged.into_iter().map(|(_, row)| row).collect();
         self.comms.append(&to_csv(&rows))?;
@@ -200,25 +200,25 @@ impl ProfileFiles {
             write_table(&self.directory, &elements)?;
         }
         let mut run = run.clone();
-        run.notes.extend(folding_note(self.folded));
+        run.notes.extend(shared_rows_note(self.shared_rows));
         run.notes.extend(notes);
         self.directory.finish(&run)
     }
 }
 
 /// The files of a profile with sums over ranks.
-pub struct FoldedFiles(ProfileWriter);
+pub struct AggregateFiles(ProfileWriter);
 
-impl FoldedFiles {
+impl AggregateFiles {
     /// Creates the directory, or one with a number after its name.
     pub fn create(wanted: &Path) -> Result<Self, ProfileError> {
-        Ok(FoldedFiles(ProfileWriter::create(wanted)?))
+        Ok(AggregateFiles(ProfileWriter::create(wanted)?))
     }
 
     /// Writes the tables and `run.json`; returns where the profile is.
-    pub fn finish(self, folded: &Folded, run: &RunInfo) -> Result<PathBuf, ProfileError> {
+    pub fn finish(self, aggregate: &Aggregate, run: &RunInfo) -> Result<PathBuf, ProfileError> {
         let directory = self.0;
-        let tables = folded.tables();
+        let tables = aggregate.tables();
         write_table(&directory, &tables.nodes)?;
         write_table(&directory, &tables.comms)?;
         write_table(&directory, &tables.totals)?;
@@ -232,7 +232,7 @@ impl FoldedFiles {
             write_table(&directory, &tables.gpu)?;
             write_table(&directory, &tables.binaries)?;
         }
-        let mut run = RunInfo { folded: true, ..run.clone() };
+        let mut run = RunInfo { is_aggregate: true, ..run.clone() };
         run.notes.extend(tables.notes);
         directory.finish(&run)
     }
@@ -245,7 +245,7 @@ fn write_table<R: Row>(directory: &ProfileWriter, rows: &[R]) -> Result<(), Prof
 }
 
 /// A sentence on communicators that have no row of their own, if there are any.
-fn folding_note((rows, communicators): (u64, u64)) -> Option<String> {
+fn shared_rows_note((rows, communicators): (u64, u64)) -> Option<String> {
     let plural = |number: u64| if number == 1 { "" } else { "s" };
     (rows > 0).then(|| {
         format!(

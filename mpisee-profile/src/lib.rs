@@ -5,15 +5,15 @@
 //! * [`gpu`]: the file in which a process counts what its GPU kernels access, and its rows;
 //! * [`process`]: which process it is, and of which job; [`counter`]: the clock in whose ticks it measures;
 //! * [`rows`], [`run`], [`reader`], [`writer`]: the profile directory, `NAME.mpisee/`;
-//! * [`fold`]: sums over ranks instead of rows of each, for profiles of very many.
+//! * [`aggregate`]: sums over ranks instead of rows of each, for profiles of very many.
 //!
 //! The preloaded library writes through this crate and `mpisee-through` reads through it, so that a
 //! format has one definition. It depends on nothing of ours.
 
+pub mod aggregate;
 pub mod counter;
 pub mod error;
 pub mod files;
-pub mod fold;
 pub mod glob;
 pub mod gpu;
 pub mod nodes;
@@ -29,8 +29,8 @@ pub mod segment;
 
 pub mod writer;
 
+pub use aggregate::Aggregate;
 pub use error::ProfileError;
-pub use fold::Folded;
 pub use operation::{Kind, Operation};
 pub use ranks::RankSet;
 pub use reader::Profile;

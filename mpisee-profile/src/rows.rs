@@ -9,9 +9,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
-pub mod folded;
+pub mod aggregate;
 
-pub use folded::{
+pub use aggregate::{
     GpuTotalRow, NodeRow, OffsetRow, OutsideTotalRow, PeerDevice, Ranks, RegionTotalRow, SpreadRow, TotalRow,
 };
 
@@ -237,7 +237,7 @@ pub fn is_one_per_process(comm: &str) -> bool {
 
 /// Whether the name is that of a row which stands for like communicators: `W_s1001+.0`, the 1001st from `W` and all of
 /// the same members after it, or `W_s+`, those of members that changed too often.
-pub fn is_folded(comm: &str) -> bool {
+pub fn is_shared_row(comm: &str) -> bool {
     last_step(comm).contains('+')
 }
 
@@ -303,7 +303,7 @@ pub struct CommRow {
     /// The number of processes, of both groups for an intercommunicator.
     pub size: u32,
     /// For how many communicators the row stands: more than 1 where like ones are one row, `W_s1001+.0`, see
-    /// [`is_folded`], or a family over ranks, `W_s1.*@64`, see [`crate::fold::family_of`].
+    /// [`is_shared_row`], or a family over ranks, `W_s1.*@64`, see [`crate::aggregate::family_of`].
     #[serde(default = "one")]
     pub count: u64,
     /// World ranks as ranges: `0-63,128-191`; of an intercommunicator both groups: `0-3|4-7`; with the number
@@ -552,7 +552,7 @@ mod tests {
 
     #[test]
     fn a_plus_is_for_many() {
-        for (name, folded, changing) in [
+        for (name, shared, changing) in [
             ("W", false, false),
             ("W_s12.0", false, false),
             ("W_s12+.0", true, false),
@@ -563,7 +563,7 @@ mod tests {
             ("F+", true, true),
             ("W_s+_d8", false, false),
         ] {
-            assert_eq!((is_folded(name), is_of_changing_members(name)), (folded, changing), "{name}");
+            assert_eq!((is_shared_row(name), is_of_changing_members(name)), (shared, changing), "{name}");
         }
     }
 }

@@ -95,9 +95,10 @@ pub struct RunInfo {
     pub ranks: u32,
     /// Nodes that they ran on.
     pub nodes: u32,
-    /// Whether rows are sums over ranks, see [`crate::rows::folded`]; else there are rows of each rank.
+    /// Whether rows are sums over ranks, see [`crate::rows::aggregate`]; else there are rows of each rank.
     #[serde(default)]
-    pub folded: bool,
+    #[serde(rename = "folded")]
+    pub is_aggregate: bool,
     /// Whether every rank's counters are in the profile.
     pub complete: bool,
     /// Why not, if not.

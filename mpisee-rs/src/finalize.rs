@@ -18,7 +18,7 @@ use crate::state::gpu;
 use crate::state::process::{self, Process};
 use crate::storage::clock;
 use crate::storage::message::say;
-use mpisee_profile::files::{FoldedFiles, ProfileFiles, TABLES, parts};
+use mpisee_profile::files::{AggregateFiles, ProfileFiles, TABLES, parts};
 use mpisee_profile::gpu::Part;
 use mpisee_profile::nodes::Nodes;
 use mpisee_profile::process as identity;
@@ -28,7 +28,7 @@ use mpisee_profile::segment::snapshot::End;
 use mpisee_profile::segment::tables::{Moment, call_ns, membership_sum};
 use mpisee_profile::segment::{NotSeen, RankTables, Snapshot};
 use mpisee_profile::writer::since_taken;
-use mpisee_profile::{Folded, ProfileError, RankSet};
+use mpisee_profile::{Aggregate, ProfileError, RankSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -255,7 +255,7 @@ enum Files {
     /// With rows of each rank.
     Rows(Box<ProfileFiles>),
     /// With sums over ranks, and these when they have come.
-    Sums(FoldedFiles, Box<Folded>),
+    Sums(AggregateFiles, Box<Aggregate>),
 }
 
 /// The profile, on the first rank.
@@ -314,7 +314,7 @@ impl<'l> Writing<'l> {
         while let Some(place) = self.places.next() {
             self.place = place;
             let create = || match process.world_size > process.options.fold {
-                true => Ok(Files::Sums(FoldedFiles::create(&self.place)?, Box::default())),
+                true => Ok(Files::Sums(AggregateFiles::create(&self.place)?, Box::default())),
                 false => {
                     let nodes = nodes(self.channel, &self.summary);
                     Ok(Files::Rows(Box::new(ProfileFiles::create(&self.place, nodes)?)))
@@ -352,10 +352,11 @@ impl<'l> Writing<'l> {
     }
 
     /// Takes the sums over all ranks.
-    fn take_sums(&mut self, process: &Process, tree: &Tree, own: &Own, files: FoldedFiles) -> Files {
-        let (folded, lost) = sums::gather(process, self.channel, tree, own.end, &own.kernels, &self.absent);
+    fn take_sums(&mut self, process: &Process, tree: &Tree, own: &Own, files: AggregateFiles) -> Files {
+        let (aggregate, lost) =
+            sums::gather(process, self.channel, tree, own.end, &own.kernels, &self.absent);
         self.lost = lost;
-        Files::Sums(files, Box::new(folded))
+        Files::Sums(files, Box::new(aggregate))
     }
 
     /// Writes what is left. Whether there is a profile now.
@@ -367,13 +368,13 @@ impl<'l> Writing<'l> {
         let mut run = report::run_info(process, &self.summary, own, &nodes(self.channel, &self.summary));
         report::note_missing(&mut run, &self.absent, &lost);
         run.names_agree = run.complete.then_some(self.summary.names == 0);
-        if let Ok(Files::Sums(_, folded)) = &files {
+        if let Ok(Files::Sums(_, aggregate)) = &files {
             let expected = u64::from(self.channel.size()).saturating_sub(lost.len());
-            report::note_unreadable(&mut run, expected.saturating_sub(folded.ranks()));
+            report::note_unreadable(&mut run, expected.saturating_sub(aggregate.ranks()));
         }
         let write = |files| match files {
             Files::Rows(files) => files.finish(&run),
-            Files::Sums(files, folded) => files.finish(&folded, &run),
+            Files::Sums(files, aggregate) => files.finish(&aggregate, &run),
         };
         match files.and_then(|files| caught(|| write(files))) {
             Ok(directory) => self.written = Some(directory),

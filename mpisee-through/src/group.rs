@@ -11,7 +11,7 @@ use hashbrown::HashMap;
 use mpisee_profile::{Profile, ProfileError};
 use std::hash::Hash;
 
-mod folded;
+mod aggregate;
 
 /// The columns by which rows are told apart; a column that is not among them is the same for all.
 #[derive(Clone, Copy, Debug, Default)]
@@ -497,10 +497,10 @@ impl Groups {
     }
 }
 
-/// Sums up the rows of `calls.csv`, or of `totals.csv` in a folded profile, that the filter takes.
+/// Sums up the rows of `calls.csv`, or of `totals.csv` in an aggregate profile, that the filter takes.
 pub fn group(profile: &Profile, processes: &Processes, filter: &CallFilter, by: By) -> Result<Groups> {
-    if profile.run().folded {
-        return folded::group(profile, processes, filter, by);
+    if profile.run().is_aggregate {
+        return aggregate::group(profile, processes, filter, by);
     }
     let make = || Collector::new(by, filter, processes);
     let scanned = scan::scan::<Call, Collector<'_>>(profile, make)?;

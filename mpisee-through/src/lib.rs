@@ -4,7 +4,6 @@
 //! the large ones on all cores, `segments` what running and killed programs have in memory, `group` and `aggregate` sum them up, `filter` chooses rows, `output`,
 //! `sheet`, `shades`, `picture` and `units` say how results look; `names` and `symbols` tell functions as people write them.
 
-mod aggregate;
 mod cli;
 mod command;
 mod filter;
@@ -12,6 +11,7 @@ mod group;
 mod load;
 mod matched;
 mod names;
+mod operation_sums;
 mod output;
 mod picture;
 mod recorded;

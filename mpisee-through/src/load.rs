@@ -52,7 +52,7 @@ pub fn all<R: Row>(profile: &Profile) -> Result<Vec<R>, ProfileError> {
 /// Says that a profile with sums over ranks cannot tell this, if it is one.
 pub fn need_rows_by_rank(profile: &Profile, what: &str) -> Result<()> {
     let run = profile.run();
-    if run.folded {
+    if run.is_aggregate {
         bail!(
             "'{}' has sums over ranks, and {what} is not in it; a run with MPISEE_FOLD={} (mpisee --fold {}) leaves rows of each rank",
             profile.directory().display(),
@@ -159,7 +159,7 @@ impl Processes {
 
 /// `ranks.csv` or, where rows are sums over ranks, `nodes.csv`.
 pub fn processes(profile: &Profile) -> Result<(Vec<RankRow>, Vec<NodeRow>), ProfileError> {
-    Ok(match profile.run().folded {
+    Ok(match profile.run().is_aggregate {
         true => (Vec::new(), all(profile)?),
         false => (all(profile)?, Vec::new()),
     })

@@ -1,5 +1,5 @@
 //! Communicators that are created and freed without end: what is kept of them ends, and every call is still counted.
-use mpisee_profile::rows::{CommRow, is_folded, is_of_changing_members};
+use mpisee_profile::rows::{CommRow, is_of_changing_members, is_shared_row};
 use mpisee_tests::profile::without_digests;
 use mpisee_tests::{Finished, Mpi, Run, Tables, on_each_mpi, through, within};
 use std::collections::{BTreeMap, BTreeSet};
@@ -57,7 +57,7 @@ impl Churned {
         let rows: Vec<_> = rows.into_iter().filter(|row| without_digests(&row.comm).ends_with(end)).collect();
         let names: Vec<String> = rows.iter().map(|row| row.comm.clone()).collect();
         let (many, single): (Vec<&CommRow>, Vec<&CommRow>) =
-            rows.iter().copied().partition(|row| is_folded(&row.comm));
+            rows.iter().copied().partition(|row| is_shared_row(&row.comm));
         assert_eq!((many.len() as u64, single.len() as u64), (1, ALIKE), "{names:?}");
         assert_eq!(many[0].count, total - ALIKE, "{names:?}");
         assert!(single.iter().all(|row| row.count == 1));
@@ -156,19 +156,19 @@ fn children_of_a_row_of_many_are_below_it_and_share_one_per_letter() {
         let churned = churned(mpi, "child", 4, CYCLES);
         for (end, members, ranks) in [(".0", "0,2", [0, 2]), (".1", "1,3", [1, 3])] {
             let parents = churned.assert_rows("W", 's', end, CYCLES, members);
-            let many = parents.iter().find(|name| is_folded(name)).unwrap();
+            let many = parents.iter().find(|name| is_shared_row(name)).unwrap();
             // Threads may use communicators of one row in any order: ordinals below it tell nothing.
             let below: Vec<&CommRow> =
                 churned.tables().comms.iter().filter(|row| row.parent == *many).collect();
-            let [folded] = below[..] else { panic!("below {many}: {below:#?}") };
-            assert_eq!(folded.comm, format!("{many}_d+"));
-            assert!(is_of_changing_members(&folded.comm));
-            assert_eq!((folded.count, folded.freed, folded.size), (CYCLES - ALIKE, 1, 2));
-            assert_eq!(folded.members.to_string(), members);
-            assert_eq!(folded.created_by, "MPI_Comm_dup");
+            let [aggregate] = below[..] else { panic!("below {many}: {below:#?}") };
+            assert_eq!(aggregate.comm, format!("{many}_d+"));
+            assert!(is_of_changing_members(&aggregate.comm));
+            assert_eq!((aggregate.count, aggregate.freed, aggregate.size), (CYCLES - ALIKE, 1, 2));
+            assert_eq!(aggregate.members.to_string(), members);
+            assert_eq!(aggregate.created_by, "MPI_Comm_dup");
             // It has both labels, so neither.
-            assert_eq!(folded.label, "");
-            let mut all = vec![folded.comm.clone()];
+            assert_eq!(aggregate.label, "");
+            let mut all = vec![aggregate.comm.clone()];
             for parent in parents.iter().filter(|name| !name.contains('+')) {
                 let rows = churned.tables().comms.iter().filter(|row| row.parent == *parent);
                 let children: Vec<String> = rows.map(|row| row.comm.clone()).collect();

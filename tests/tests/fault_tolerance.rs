@@ -82,8 +82,8 @@ fn sums_over_the_ranks_that_are_left_are_those_of_their_rows() {
     on_each_mpi_that_outlives(|mpi| {
         for victim in [0, 2] {
             let rows = without(mpi, victim);
-            let folded = |run: Run| run.variable("MPISEE_FOLD", "1").preloaded_to("test.mpisee");
-            let (sums, _) = outlives(mpi, victim, folded);
+            let aggregate = |run: Run| run.variable("MPISEE_FOLD", "1").preloaded_to("test.mpisee");
+            let (sums, _) = outlives(mpi, victim, aggregate);
             sums::assert_sums_of(&rows.directory(), &sums.check().directory());
         }
     });

@@ -255,19 +255,19 @@ fn what_kernels_did_before_a_kill_is_recovered() {
 #[test]
 fn sums_over_ranks_have_what_the_rows_have_and_are_told_in_every_view() {
     on_each_mpi(|mpi| {
-        let (by_rank, folded) = (installation(), installation());
+        let (by_rank, aggregate) = (installation(), installation());
         let module = root().join("gpu-tracer/tests/modules/lines.cubin").display().to_string();
         let output = run(mpi, by_rank.path(), "gpu_stencil", &module, &[]);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let folded = folded.path();
-        let output = run(mpi, folded, "gpu_stencil", &module, &["--fold", "2"]);
+        let aggregate = aggregate.path();
+        let output = run(mpi, aggregate, "gpu_stencil", &module, &["--fold", "2"]);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        assert_eq!((output.stdout, left(folded)), (Vec::new(), 0));
-        sums::assert_sums_of(&by_rank.path().join("test.mpisee"), &folded.join("test.mpisee"));
-        let run = Profile::open(folded.join("test.mpisee")).expect("it was written").run().clone();
-        assert_eq!((run.folded, run.notes), (true, Vec::new()));
+        assert_eq!((output.stdout, left(aggregate)), (Vec::new(), 0));
+        sums::assert_sums_of(&by_rank.path().join("test.mpisee"), &aggregate.join("test.mpisee"));
+        let run = Profile::open(aggregate.join("test.mpisee")).expect("it was written").run().clone();
+        assert_eq!((run.is_aggregate, run.notes), (true, Vec::new()));
 
-        let csv = |by: &str| ask(folded, &["--by", by, "--format", "csv"]);
+        let csv = |by: &str| ask(aggregate, &["--by", by, "--format", "csv"]);
         assert_eq!(
             csv("rank"),
             "owner_offset,accesses,loaded_bytes,stored_bytes,atomic_bytes,share,mpi_sent_bytes,mpi_received_bytes\n\
@@ -289,22 +289,22 @@ fn sums_over_ranks_have_what_the_rows_have_and_are_told_in_every_view() {
         }
         let sources = root().join("gpu-tracer/tests/modules").display().to_string();
         let annotate = ["--annotate", "--source", &sources];
-        assert_eq!(ask(folded, &annotate), ask(by_rank.path(), &annotate));
-        let detail = ask(folded, &["--by", "device", "--peer-device", "same*", "--detail"]);
+        assert_eq!(ask(aggregate, &annotate), ask(by_rank.path(), &annotate));
+        let detail = ask(aggregate, &["--by", "device", "--peer-device", "same*", "--detail"]);
         assert!(
             detail.contains("\nsame device  store       8       224       0    1792       0    77.8\n"),
             "{detail}"
         );
         for arguments in [&["--ranks", "1"][..], &["--device", "*"], &["--by", "address", "--records", "."]] {
             let mut through = Command::new(dist().join("bin/mpisee-through"));
-            let output = through.args(["gpu", "test.mpisee"]).args(arguments).current_dir(folded).output();
+            let output = through.args(["gpu", "test.mpisee"]).args(arguments).current_dir(aggregate).output();
             let output = output.expect("it starts");
             let said = String::from_utf8_lossy(&output.stderr);
             assert_eq!(output.status.code(), Some(2), "{said}");
             assert!(said.contains("MPISEE_FOLD=3") && said.lines().count() == 1, "{said}");
         }
         let mut through = Command::new(dist().join("bin/mpisee-through"));
-        let checked = through.arg("check").arg(folded.join("test.mpisee")).output().expect("it starts");
+        let checked = through.arg("check").arg(aggregate.join("test.mpisee")).output().expect("it starts");
         assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
     });
 }
@@ -360,7 +360,7 @@ fn what_kernels_did_before_a_kill_is_recovered_in_sums() {
         let output = within(LIMIT, &mut recover);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let profile = Profile::open(&recovered).expect("it was recovered");
-        assert!(profile.run().folded);
+        assert!(profile.run().is_aggregate);
         let rows: Vec<GpuTotalRow> = sums::all(&profile);
         let [row] = &rows[..] else { panic!("{rows:#?}") };
         assert_eq!(
@@ -500,11 +500,11 @@ fn records_and_counts_of_another_ranks_memory_have_its_names_and_sums() {
                 && line.ends_with("0001,copy+0xe0")));
 
             // Nine warps of 32 lanes fill a row of 256 elements, and 32 of the next.
-            let folded =
+            let aggregate =
                 [&BY_ADDRESS[..], &["--object", "ghost*", "--peer-device", "*0000", "--fold", "64x256x8"]]
                     .concat();
-            let folded = ask(prefix, &folded);
-            let fields: Vec<String> = folded
+            let aggregate = ask(prefix, &aggregate);
+            let fields: Vec<String> = aggregate
                 .lines()
                 .skip(1)
                 .map(|line| line.split(',').skip(1).take(7).collect::<Vec<_>>().join(","))

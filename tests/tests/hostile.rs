@@ -4,7 +4,7 @@
 mod exact;
 
 use exact::{assert_all_seen, assert_calls};
-use mpisee_profile::rows::is_folded;
+use mpisee_profile::rows::is_shared_row;
 use mpisee_tests::{Finished, Mpi, Place, Run, Tables, on_each_mpi, within};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -306,7 +306,7 @@ fn created_by<'t>(tables: &'t Tables, call: &str) -> BTreeMap<&'t str, String> {
     let rows: Vec<_> = tables.comms.iter().filter(|row| row.created_by == call).collect();
     let names: BTreeSet<&str> = rows.iter().map(|row| row.comm.as_str()).collect();
     assert_eq!(names.len(), rows.len(), "two communicators have one name");
-    let own = rows.into_iter().filter(|row| !is_folded(&row.comm));
+    let own = rows.into_iter().filter(|row| !is_shared_row(&row.comm));
     own.map(|row| (row.comm.as_str(), row.members.to_string())).collect()
 }
 

@@ -1,11 +1,11 @@
-//! Plays the ranks of a regular program without MPI, and makes their folded profile by the code that real ranks use.
+//! Plays the ranks of a regular program without MPI, and makes their aggregate profile by the code that real ranks use.
 //!
 //! The processes are a periodic grid of three dimensions. Each is in the world, the grid, its lines and planes, its node,
 //! halves of halves of the world, and duplicates of these; it exchanges halos with its neighbours and calls collectives
 //! of several sizes.
 
 use anyhow::{Context, Result, ensure};
-use mpisee_profile::files::{FoldedFiles, ProfileFiles, parts};
+use mpisee_profile::files::{AggregateFiles, ProfileFiles, parts};
 use mpisee_profile::nodes::Nodes;
 use mpisee_profile::rows::Memory;
 use mpisee_profile::run::{MpiInfo, RunInfo};
@@ -14,7 +14,7 @@ use mpisee_profile::segment::log::{Created, NONE, Record, Run, Runs};
 use mpisee_profile::segment::tables::Moment;
 use mpisee_profile::segment::words::{Owner, Words};
 use mpisee_profile::segment::{CallKey, Key, PeerKey, RankTables, Snapshot};
-use mpisee_profile::{FORMAT_VERSION, Folded, Operation, RankSet};
+use mpisee_profile::{Aggregate, FORMAT_VERSION, Operation, RankSet};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -254,32 +254,32 @@ fn mixed(seed: u64) -> u64 {
 #[derive(Default)]
 struct Tree {
     /// The number of ranks and their sums, larger ones first.
-    stack: Vec<(u64, Folded)>,
+    stack: Vec<(u64, Aggregate)>,
     /// The most bytes that any rank sent.
     most_bytes: usize,
 }
 
 impl Tree {
-    fn add(&mut self, ranks: u64, folded: Folded) -> Result<()> {
-        let (mut ranks, mut folded) = (ranks, folded);
+    fn add(&mut self, ranks: u64, aggregate: Aggregate) -> Result<()> {
+        let (mut ranks, mut aggregate) = (ranks, aggregate);
         while self.stack.last().is_some_and(|&(before, _)| before <= ranks) {
             let (before, mut sum) = self.stack.pop().context("there is one")?;
-            self.send_to(&mut sum, &folded)?;
-            (ranks, folded) = (ranks + before, sum);
+            self.send_to(&mut sum, &aggregate)?;
+            (ranks, aggregate) = (ranks + before, sum);
         }
-        self.stack.push((ranks, folded));
+        self.stack.push((ranks, aggregate));
         Ok(())
     }
 
     /// The way that sums take from rank to rank.
-    fn send_to(&mut self, sum: &mut Folded, other: &Folded) -> Result<()> {
+    fn send_to(&mut self, sum: &mut Aggregate, other: &Aggregate) -> Result<()> {
         let bytes = other.encode();
         self.most_bytes = self.most_bytes.max(bytes.len());
-        sum.merge(Folded::decode(&bytes)?);
+        sum.merge(Aggregate::decode(&bytes)?);
         Ok(())
     }
 
-    fn finish(mut self) -> Result<(Folded, usize)> {
+    fn finish(mut self) -> Result<(Aggregate, usize)> {
         let (_, mut last) = self.stack.pop().context("there is no rank")?;
         while let Some((_, mut sum)) = self.stack.pop() {
             self.send_to(&mut sum, &last)?;
@@ -290,38 +290,38 @@ impl Tree {
 }
 
 /// The sums over all ranks, and the most bytes that any rank sent.
-fn fold(program: &Program) -> Result<(Folded, usize)> {
+fn sum(program: &Program) -> Result<(Aggregate, usize)> {
     let threads = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
     let share = program.ranks.div_ceil(threads).next_power_of_two();
-    let fold_from = |first: u32| -> Result<(u64, Folded, usize)> {
+    let sum_from = |first: u32| -> Result<(u64, Aggregate, usize)> {
         let mut tree = Tree::default();
         let end = first.saturating_add(share).min(program.ranks);
         for rank in first..end {
             let (snapshot, tables) = program.tables(rank)?;
-            tree.add(1, Folded::of(&snapshot, &tables, &RankSet::default()))?;
+            tree.add(1, Aggregate::of(&snapshot, &tables, &RankSet::default()))?;
         }
-        let (folded, most) = tree.finish()?;
-        Ok((u64::from(end - first), folded, most))
+        let (aggregate, most) = tree.finish()?;
+        Ok((u64::from(end - first), aggregate, most))
     };
     let parts: Vec<_> = std::thread::scope(|scope| {
         let begins = (0..program.ranks).step_by(share as usize);
-        let running: Vec<_> = begins.map(|first| scope.spawn(move || fold_from(first))).collect();
+        let running: Vec<_> = begins.map(|first| scope.spawn(move || sum_from(first))).collect();
         running.into_iter().map(|thread| thread.join().expect("a thread that plays ranks")).collect()
     });
     let mut tree = Tree::default();
     for part in parts {
-        let (ranks, folded, most) = part?;
+        let (ranks, aggregate, most) = part?;
         tree.most_bytes = tree.most_bytes.max(most);
-        tree.add(ranks, folded)?;
+        tree.add(ranks, aggregate)?;
     }
     tree.finish()
 }
 
-/// Writes the folded profile of all ranks; returns where, and the most bytes that any rank sent.
+/// Writes the aggregate profile of all ranks; returns where, and the most bytes that any rank sent.
 fn write(program: &Program, folder: &Path) -> Result<(PathBuf, usize)> {
-    let (folded, most) = fold(program)?;
-    ensure!(folded.ranks() == u64::from(program.ranks), "{} ranks were folded", folded.ranks());
-    Ok((FoldedFiles::create(folder)?.finish(&folded, &program.run())?, most))
+    let (aggregate, most) = sum(program)?;
+    ensure!(aggregate.ranks() == u64::from(program.ranks), "{} ranks were folded", aggregate.ranks());
+    Ok((AggregateFiles::create(folder)?.finish(&aggregate, &program.run())?, most))
 }
 
 /// Writes the profile with rows of each rank.
@@ -367,7 +367,7 @@ pub fn measure(played: Played) -> Result<()> {
     let [first, second, third] = program.dims;
     println!("{ranks} ranks, {first} x {second} x {third}, {communicators} communicators each");
     println!(
-        "  played, folded and written in {seconds:.1} s, {:.0} us a rank",
+        "  played, aggregate and written in {seconds:.1} s, {:.0} us a rank",
         1e6 * seconds / f64::from(ranks)
     );
     println!("  highest memory {} KiB; the largest message of the tree {most} bytes", peak_kib()?);
@@ -424,7 +424,7 @@ fn asked(command: &str, folder: &Path) -> Result<(f64, i64, i32)> {
 mod tests {
     use super::*;
     use mpisee_profile::Profile;
-    use mpisee_profile::fold::family_of;
+    use mpisee_profile::aggregate::family_of;
     use mpisee_profile::rows::{
         CallRow, CommRow, NodeRow, OffsetRow, PeerRow, RankRow, Row, Seconds, SpreadRow, TotalRow,
     };
@@ -447,12 +447,12 @@ mod tests {
         let program = Program::new(1500, 24).unwrap();
         let by_rank =
             Profile::open(write_by_rank(&program, &scratch.path().join("a.mpisee")).unwrap()).unwrap();
-        let folded = Profile::open(write(&program, &scratch.path().join("b.mpisee")).unwrap().0).unwrap();
-        assert_eq!((by_rank.run().folded, folded.run().folded), (false, true));
+        let aggregate = Profile::open(write(&program, &scratch.path().join("b.mpisee")).unwrap().0).unwrap();
+        assert_eq!((by_rank.run().is_aggregate, aggregate.run().is_aggregate), (false, true));
 
         // Each communicator is in the family of its pattern and size, or is that family alone.
         let rows: Vec<CommRow> = all(&by_rank);
-        let families: Vec<CommRow> = all(&folded);
+        let families: Vec<CommRow> = all(&aggregate);
         let known: BTreeMap<&str, &CommRow> = families.iter().map(|row| (row.comm.as_str(), row)).collect();
         let mut of: BTreeMap<&str, String> = BTreeMap::new();
         let mut counts: BTreeMap<String, u64> = BTreeMap::new();
@@ -475,13 +475,14 @@ mod tests {
             *sum = (sum.0 + row.calls, sum.1 + row.bytes, sum.2 + ns(row.time_s));
             *of_rank.entry((comm, row.call)).or_default().entry(row.rank).or_default() += ns(row.time_s);
         }
-        let totals: Vec<TotalRow> = all(&folded);
+        let totals: Vec<TotalRow> = all(&aggregate);
         let found = totals.iter().map(|row| {
             let key = (row.comm.as_str(), row.region.clone(), row.call.clone(), row.size_min);
             (key, (row.calls, row.bytes, ns(row.time_s)))
         });
         assert_eq!(found.collect::<BTreeMap<_, _>>(), expected);
-        for row in all::<SpreadRow>(&folded).iter().filter(|row| !row.comm.is_empty() && !row.call.is_empty())
+        for row in
+            all::<SpreadRow>(&aggregate).iter().filter(|row| !row.comm.is_empty() && !row.call.is_empty())
         {
             let times = &of_rank[&(row.comm.as_str(), row.call.clone())];
             let most = times.iter().max_by_key(|&(rank, time)| (*time, std::cmp::Reverse(*rank))).unwrap();
@@ -496,7 +497,7 @@ mod tests {
             rows.fold([0; 4], |sums, row| std::array::from_fn(|place| sums[place] + row[place]))
         };
         let peers: Vec<PeerRow> = all(&by_rank);
-        let offsets: Vec<OffsetRow> = all(&folded);
+        let offsets: Vec<OffsetRow> = all(&aggregate);
         assert_eq!(
             sent(&mut peers.iter().map(|row| [1, row.sent_messages, row.sent_bytes, row.received_bytes])),
             sent(&mut offsets.iter().map(|row| [
@@ -507,7 +508,7 @@ mod tests {
             ]))
         );
         let ranks: Vec<RankRow> = all(&by_rank);
-        let nodes: Vec<NodeRow> = all(&folded);
+        let nodes: Vec<NodeRow> = all(&aggregate);
         assert_eq!(
             ranks.iter().map(|row| ns(row.mpi_s)).sum::<u64>(),
             nodes.iter().map(|row| ns(row.mpi_s)).sum::<u64>()

@@ -27,7 +27,8 @@ fn links(text: &str) -> impl Iterator<Item = &str> {
 
 #[test]
 fn links_lead_to_files() {
-    let texts = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "examples/README.md"].map(|name| root().join(name));
+    let texts =
+        ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "examples/README.md"].map(|name| root().join(name));
     for page in pages().into_iter().chain(texts) {
         for link in links(&read(&page)) {
             let target = page.parent().expect("a file is in a folder").join(link);

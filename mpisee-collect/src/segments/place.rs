@@ -2,9 +2,9 @@
 
 use super::Clock;
 use mpisee_profile::segment::Snapshot;
+use mpisee_profile::segment::active_call::{ActiveCall, Call};
 use mpisee_profile::segment::key::Meaning;
 use mpisee_profile::segment::layout::call::CALLS;
-use mpisee_profile::segment::active_call::{ActiveCall, Call};
 use mpisee_profile::{Kind, RankSet};
 use std::collections::BTreeMap;
 

@@ -14,7 +14,7 @@ const CALL: u64 = 1;
 const PEER: u64 = 2;
 const REGION: u64 = 3;
 /// With the tag of a region: not one, but a number of communicators.
-const FOLDED: u64 = 1 << 32;
+const SHARED_ROW: u64 = 1 << 32;
 const TAG_SHIFT: u32 = 62;
 const COMMUNICATOR_SHIFT: u32 = 31;
 const SIZE_CLASS_SHIFT: u32 = 2;
@@ -34,7 +34,7 @@ pub enum Meaning {
     /// Entries into a region, by its number.
     Region(u32),
     /// How many communicators one row stands for, by its number.
-    Folded(u32),
+    SharedRow(u32),
 }
 
 /// One cell of the table of calls.
@@ -92,8 +92,8 @@ impl Key {
     }
 
     /// The key of the count of communicators that one row stands for.
-    pub fn folded(number: u32) -> Key {
-        Key(REGION << TAG_SHIFT | FOLDED | u64::from(number))
+    pub fn shared_row(number: u32) -> Key {
+        Key(REGION << TAG_SHIFT | SHARED_ROW | u64::from(number))
     }
 
     /// The number of the communicator, of the key of a call.
@@ -128,7 +128,7 @@ impl Key {
             PEER => {
                 Some(Meaning::Peer(PeerKey { communicator: bits(32, 28) as u32, peer: bits(0, 32) as u32 }))
             }
-            REGION if self.0 & FOLDED != 0 => Some(Meaning::Folded(bits(0, 32) as u32)),
+            REGION if self.0 & SHARED_ROW != 0 => Some(Meaning::SharedRow(bits(0, 32) as u32)),
             REGION => Some(Meaning::Region(bits(0, 32) as u32)),
             _ => None,
         }
@@ -170,7 +170,7 @@ mod tests {
             let peer = PeerKey { communicator, peer };
             prop_assert_eq!(peer.pack().meaning(), Some(Meaning::Peer(peer)));
             prop_assert_eq!(Key::region(region).meaning(), Some(Meaning::Region(region)));
-            prop_assert_eq!(Key::folded(communicator).meaning(), Some(Meaning::Folded(communicator)));
+            prop_assert_eq!(Key::shared_row(communicator).meaning(), Some(Meaning::SharedRow(communicator)));
         }
 
         #[test]

@@ -122,7 +122,7 @@ pub struct Slot {
     /// Odd while the values change.
     pub sequence: AtomicU64,
     /// Their meaning depends on the key: see [`call`], [`peer`], [`region`],
-    /// [`folded`], [`super::now`].
+    /// [`shared_row`], [`super::now`].
     pub values: [AtomicU64; 6],
 }
 
@@ -174,8 +174,8 @@ pub mod peer {
     pub const WORLD_RANK_PLUS_1: usize = 4;
 }
 
-/// Values of a slot that counts the communicators of one row, see [`super::log::Record::Folded`].
-pub mod folded {
+/// Values of a slot that counts the communicators of one row, see [`super::log::Record::SharedRow`].
+pub mod shared_row {
     /// Communicators that this process was part of.
     pub const CREATED: usize = 0;
     /// Those of them that the application freed.

@@ -403,7 +403,7 @@ pub enum Record {
         id: u32,
     },
     /// What was just created stands for it and all like communicators from then on. How many is in a slot.
-    Folded {
+    SharedRow {
         /// The communicator.
         id: u32,
         /// Whether their members differ: then those in the record of its creation are this process alone, and the
@@ -434,7 +434,7 @@ const TOPOLOGY: u32 = 5;
 const FREED: u32 = 6;
 const REGION: u32 = 7;
 const FACT: u32 = 8;
-const FOLDED: u32 = 9;
+const SHARED_ROW: u32 = 9;
 
 impl Record {
     /// The words of the record.
@@ -457,7 +457,9 @@ impl Record {
             Record::Label { id, text } => writer.labelled(LABEL, [*id], text),
             Record::Topology { id, text } => writer.labelled(TOPOLOGY, [*id], text),
             Record::Freed { id } => writer.labelled(FREED, [*id], ""),
-            Record::Folded { id, changing } => writer.labelled(FOLDED, [*id, u32::from(*changing)], ""),
+            Record::SharedRow { id, changing } => {
+                writer.labelled(SHARED_ROW, [*id, u32::from(*changing)], "")
+            }
             Record::Fact { which, text } => writer.labelled(FACT, [*which], text),
             Record::Region { id, parent, name } => writer.labelled(REGION, [*id, *parent], name),
         };
@@ -479,7 +481,7 @@ impl Record {
             LABEL => Record::Label { id: number(&mut rest)?, text: text(rest) },
             TOPOLOGY => Record::Topology { id: number(&mut rest)?, text: text(rest) },
             FREED => Record::Freed { id: number(&mut rest)? },
-            FOLDED => Record::Folded { id: number(&mut rest)?, changing: number(&mut rest)? != 0 },
+            SHARED_ROW => Record::SharedRow { id: number(&mut rest)?, changing: number(&mut rest)? != 0 },
             FACT => Record::Fact { which: number(&mut rest)?, text: text(rest) },
             REGION => Record::Region { id: number(&mut rest)?, parent: number(&mut rest)?, name: text(rest) },
             _ => return None,

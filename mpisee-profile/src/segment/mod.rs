@@ -11,11 +11,11 @@
 //! rank leaves what it had counted. [`tables`] turns a snapshot into rows of the profile directory; the
 //! library does that at `MPI_Finalize` with its own segment, through the same code.
 
+pub mod active_call;
 mod fact;
 pub mod key;
 pub mod layout;
 pub mod log;
-pub mod active_call;
 pub mod snapshot;
 pub mod tables;
 pub mod words;

@@ -1,12 +1,12 @@
 //! What a segment says at one moment.
 
+use super::active_call::{self, ActiveCall};
 use super::key::{Key, MOST_REGIONS, Meaning};
 use super::layout::{
     self, CHUNK_HEADER_BYTES, COUNTERS, ChunkHeader, HEADER_BYTES, HOST_BYTES, Header, LOG, SLOT_BYTES, Slot,
     call, peer,
 };
 use super::log::{Created, Fact, Record, Runs};
-use super::active_call::{self, ActiveCall};
 use super::tables::Moment;
 use crate::error::ProfileError;
 use crate::rows::MOST_PROCESSES;
@@ -73,12 +73,12 @@ pub struct Communicator {
     /// Whether the application freed it.
     pub freed: bool,
     /// What it stands for, if not for itself alone.
-    pub folded: Option<Folded>,
+    pub shared_row: Option<SharedRow>,
 }
 
-/// A row of like communicators. How many there were is in the slot of [`Key::folded`].
+/// A row of like communicators. How many there were is in the slot of [`Key::shared_row`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Folded {
+pub enum SharedRow {
     /// They have the same members.
     Alike,
     /// Their members differ.
@@ -342,7 +342,8 @@ impl Snapshot {
         let values = &words[VALUES..];
         let key = Key(words[offset_of!(Slot, key) / 8]);
         if key == Key::ACTIVE_CALL {
-            self.active_calls.extend(ActiveCall::from_words(values[active_call::PLACE], values[active_call::SINCE]));
+            self.active_calls
+                .extend(ActiveCall::from_words(values[active_call::PLACE], values[active_call::SINCE]));
             return;
         }
         let Some(meaning) = key.meaning() else { return };
@@ -387,7 +388,7 @@ impl Snapshot {
                     label: String::new(),
                     topology: String::new(),
                     freed: false,
-                    folded: None,
+                    shared_row: None,
                 });
             }
             Record::Region { id, parent, name } => {
@@ -400,9 +401,9 @@ impl Snapshot {
             Record::Label { id, text } => self.communicator(id)?.label = text,
             Record::Topology { id, text } => self.communicator(id)?.topology = text,
             Record::Freed { id } => self.communicator(id)?.freed = true,
-            Record::Folded { id, changing } => {
-                let folded = if changing { Folded::Changing } else { Folded::Alike };
-                self.communicator(id)?.folded = Some(folded);
+            Record::SharedRow { id, changing } => {
+                let shared_row = if changing { SharedRow::Changing } else { SharedRow::Alike };
+                self.communicator(id)?.shared_row = Some(shared_row);
             }
         }
         Ok(())

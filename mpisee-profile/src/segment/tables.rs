@@ -1,9 +1,9 @@
 //! From a snapshot to the rows of the profile directory.
 
 use super::key::{CallKey, Key, Meaning, class_bounds};
-use super::layout::{call, folded, overhead, peer, region};
-use super::log::{Created, NONE, OUTSIDE, Runs, ELIDED};
-use super::snapshot::{Communicator, Folded, Snapshot, Source};
+use super::layout::{call, overhead, peer, region, shared_row};
+use super::log::{Created, ELIDED, NONE, OUTSIDE, Runs};
+use super::snapshot::{Communicator, SharedRow, Snapshot, Source};
 use crate::gpu::Part;
 use crate::rows::{
     CallRow, CommRow, Members, OutsideRow, PeerRow, RankRow, RegionRow, Seconds, is_of_changing_members,
@@ -156,7 +156,7 @@ pub fn names_can_be(snapshot: &Snapshot) -> Result<(), ProfileError> {
     for communicator in &snapshot.communicators {
         let of_parent = |parent: u32| names.get(parent as usize).copied().unwrap_or(0);
         let parent = of_parent(communicator.created.parent);
-        names.push(parent + name("", &communicator.created, communicator.folded).len());
+        names.push(parent + name("", &communicator.created, communicator.shared_row).len());
     }
     let mut paths: Vec<usize> = vec![0];
     for region in &snapshot.regions {
@@ -187,7 +187,7 @@ pub fn names(snapshot: &Snapshot) -> Vec<String> {
         names.push(match (created.id, created.letter) {
             (0, 0) => "W".to_owned(),
             (_, 0) => "S".to_owned(),
-            _ => name(parent_name(created, &names), created, communicator.folded),
+            _ => name(parent_name(created, &names), created, communicator.shared_row),
         });
     }
     names
@@ -201,10 +201,10 @@ fn parent_name<'n>(created: &Created, names: &'n [String]) -> &'n str {
 /// for the one with the processes that spawned this world. What is not collective over one parent ends in `-` and the
 /// digest of its groups and tag. A row of like ones has a `+` after the number of the first of them, and no number where
 /// their members differ.
-fn name(parent: &str, created: &Created, folded: Option<Folded>) -> String {
+fn name(parent: &str, created: &Created, shared_row: Option<SharedRow>) -> String {
     let letter = char::from(created.letter);
-    let plus = if folded.is_some() { "+" } else { "" };
-    if folded == Some(Folded::Changing) {
+    let plus = if shared_row.is_some() { "+" } else { "" };
+    if shared_row == Some(SharedRow::Changing) {
         return if parent.is_empty() { "F+".to_owned() } else { format!("{parent}_{letter}+") };
     }
     if letter == 'p' && parent.is_empty() {
@@ -232,14 +232,14 @@ pub fn membership_sum(snapshot: &Snapshot) -> u64 {
     let names = names(snapshot);
     let all = snapshot.communicators.iter().zip(&names);
     let one_name = all.filter(|(communicator, _)| {
-        communicator.created.letter != 0 && communicator.folded != Some(Folded::Changing)
+        communicator.created.letter != 0 && communicator.shared_row != Some(SharedRow::Changing)
     });
     let terms = one_name.map(|(communicator, name)| {
         let created = &communicator.created;
         let term = hash(name.as_bytes(), created.members);
         let members = std::iter::once(&created.group).chain(&created.remote).map(insiders).sum();
         let counted = if reports(created, &RankSet::default()) { members } else { 0 };
-        let made_of = if communicator.folded.is_none() { made_of_sum(created, name, &names) } else { 0 };
+        let made_of = if communicator.shared_row.is_none() { made_of_sum(created, name, &names) } else { 0 };
         term.wrapping_sub(term.wrapping_mul(counted)).wrapping_add(made_of)
     });
     terms.fold(0, u64::wrapping_add)
@@ -397,8 +397,8 @@ fn peer_row(
     Some(PeerRow {
         comm: names.get(key.communicator as usize)?.clone(),
         rank: snapshot.world_rank,
-        peer: match (communicator.folded, values[peer::WORLD_RANK_PLUS_1]) {
-            (Some(Folded::Changing), _) => key.peer,
+        peer: match (communicator.shared_row, values[peer::WORLD_RANK_PLUS_1]) {
+            (Some(SharedRow::Changing), _) => key.peer,
             (_, 0) => peer_group.get(key.peer).filter(|&rank| rank != ELIDED)?,
             (_, plus_1) => u32::try_from(plus_1 - 1).ok()?,
         },
@@ -467,10 +467,11 @@ fn between(created: &Created, names: &[String]) -> String {
 /// For how many communicators the row stands, and whether all were freed. Of those with changing members each is
 /// reported by one process.
 fn number_and_freed(snapshot: &Snapshot, communicator: &Communicator) -> (u64, bool) {
-    let Some(kind) = communicator.folded else { return (1, communicator.freed) };
-    let values = snapshot.counters.get(&Key::folded(communicator.created.id)).copied().unwrap_or_default();
-    let number = values[if kind == Folded::Alike { folded::CREATED } else { folded::REPORTED }];
-    (number, values[folded::FREED] == values[folded::CREATED])
+    let Some(kind) = communicator.shared_row else { return (1, communicator.freed) };
+    let values =
+        snapshot.counters.get(&Key::shared_row(communicator.created.id)).copied().unwrap_or_default();
+    let number = values[if kind == SharedRow::Alike { shared_row::CREATED } else { shared_row::REPORTED }];
+    (number, values[shared_row::FREED] == values[shared_row::CREATED])
 }
 
 /// Who is in it, the group with the smallest world rank first.

@@ -31,7 +31,7 @@ pub fn run_info(process: &Process, summary: &RankSummary, own: &Own, nodes: &Nod
         end: rfc3339(own.end.map_or(0, |end| end.realtime_ns)),
         ranks: process.world_size,
         nodes: nodes.count(),
-        folded: false,
+        is_aggregate: false,
         complete: true,
         incomplete_because: None,
         ended_in: Vec::new(),

@@ -7,13 +7,13 @@ use crate::state::process::Process;
 use mpisee_profile::gpu::Part;
 use mpisee_profile::segment::snapshot::End;
 use mpisee_profile::segment::{RankTables, Snapshot};
-use mpisee_profile::{Folded, RankSet};
+use mpisee_profile::{Aggregate, RankSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// What some ranks did, and the ranks whose part is not in it.
 #[derive(Default)]
 struct Sums {
-    folded: Folded,
+    aggregate: Aggregate,
     lost: Vec<Ranks>,
 }
 
@@ -27,26 +27,26 @@ pub fn gather(
     end: Option<End>,
     kernels: &[Part],
     absent: &RankSet,
-) -> (Folded, Vec<Ranks>) {
+) -> (Aggregate, Vec<Ranks>) {
     let own = match end.and_then(|end| own_sums(process, end, kernels, absent)) {
-        Some(folded) => Sums { folded, lost: Vec::new() },
+        Some(aggregate) => Sums { aggregate, lost: Vec::new() },
         None => Sums {
-            folded: Folded::default(),
+            aggregate: Aggregate::default(),
             lost: std::iter::once(channel.rank..channel.rank + 1).collect(),
         },
     };
     let all = tree.gather(own, add, encode);
-    (all.folded, all.lost)
+    (all.aggregate, all.lost)
 }
 
 /// `None` if the counters cannot be read, which was said when rows were made of them.
-fn own_sums(process: &Process, end: End, kernels: &[Part], absent: &RankSet) -> Option<Folded> {
+fn own_sums(process: &Process, end: End, kernels: &[Part], absent: &RankSet) -> Option<Aggregate> {
     let made = catch_unwind(AssertUnwindSafe(|| {
         let snapshot = Snapshot::read(&process.segment).ok()?;
         let mut kernels = kernels.to_vec();
         gpu::tell_owners(process, &mut kernels);
         let tables = RankTables::without(absent, &snapshot, end.moment).with_kernels(kernels);
-        Some(Folded::of(&snapshot, &tables, absent))
+        Some(Aggregate::of(&snapshot, &tables, absent))
     }));
     made.ok().flatten()
 }
@@ -54,7 +54,7 @@ fn own_sums(process: &Process, end: End, kernels: &[Part], absent: &RankSet) -> 
 fn add(sums: &mut Sums, sent: Result<Vec<u8>, Ranks>) {
     match sent.map(|bytes| decode(&bytes)) {
         Ok(Some(other)) => {
-            sums.folded.merge(other.folded);
+            sums.aggregate.merge(other.aggregate);
             sums.lost.extend(other.lost);
         }
         // Whose they were is not known here; that ranks are missing shows in the number of those that are in the sums.
@@ -68,7 +68,7 @@ fn encode(sums: &Sums) -> Vec<u8> {
     let words = sums.lost.iter().flat_map(|ranks| [ranks.start, ranks.end]);
     let head = std::iter::once(sums.lost.len() as u32).chain(words);
     let mut bytes: Vec<u8> = head.flat_map(u32::to_le_bytes).collect();
-    bytes.extend(sums.folded.encode());
+    bytes.extend(sums.aggregate.encode());
     bytes
 }
 
@@ -81,7 +81,7 @@ fn decode(bytes: &[u8]) -> Option<Sums> {
         lost.push(u32::from_le_bytes(*start)..u32::from_le_bytes(*end));
         rest = more;
     }
-    Some(Sums { folded: Folded::decode(rest).ok()?, lost })
+    Some(Sums { aggregate: Aggregate::decode(rest).ok()?, lost })
 }
 
 #[cfg(test)]
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn who_is_lost_is_told() {
-        let sums = Sums { folded: Folded::default(), lost: vec![4..8, 9..10] };
+        let sums = Sums { aggregate: Aggregate::default(), lost: vec![4..8, 9..10] };
         let bytes = encode(&sums);
         assert_eq!(decode(&bytes).unwrap().lost, sums.lost);
         for length in 0..bytes.len() {

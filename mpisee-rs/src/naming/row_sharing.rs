@@ -16,7 +16,7 @@ use crate::storage::counters::{Counters, Lasting, add, update};
 use crate::storage::segment::Segment;
 use mpisee_profile::RankSet;
 use mpisee_profile::segment::key::{FIRST_PASSING, MOST_COMMUNICATORS, Meaning};
-use mpisee_profile::segment::layout::folded;
+use mpisee_profile::segment::layout::shared_row;
 use mpisee_profile::segment::log::{Created, NONE, OUTSIDE, Record};
 use mpisee_profile::segment::{CallKey, Key, PeerKey, tables};
 use rustc_hash::{FxHashMap, FxHasher};
@@ -309,7 +309,7 @@ impl RowSharing {
                 }
                 Some(Lasting { key, world_rank: Some(self.elided_rank(process, peer)?) })
             }
-            Meaning::Call(_) | Meaning::Region(_) | Meaning::Folded(_) => Some(Lasting::of(key)),
+            Meaning::Call(_) | Meaning::Region(_) | Meaning::SharedRow(_) => Some(Lasting::of(key)),
         }
     }
 
@@ -422,7 +422,7 @@ impl State {
         let Some(row) = self.log_created(segment, row, new.topology.as_ref(), created) else {
             return RowChoice::Unseen;
         };
-        segment.log(&Record::Folded { id: row, changing: false });
+        segment.log(&Record::SharedRow { id: row, changing: false });
         self.families.entry(FamilyKey::of(new)).or_default().row = Some(row);
         RowChoice::Alike { row }
     }
@@ -449,7 +449,7 @@ impl State {
         };
         let row = Row::new(generation, 1, Sharing::Changing, new.members.clone());
         let Some(row) = self.log_created(segment, row, None, created) else { return RowChoice::Unseen };
-        segment.log(&Record::Folded { id: row, changing: true });
+        segment.log(&Record::SharedRow { id: row, changing: true });
         self.changing.insert(key, row);
         RowChoice::Changing { row }
     }
@@ -510,16 +510,16 @@ impl State {
                 self.passing.remove(&oldest);
             }
         }
-        self.count(segment, row, &[(folded::FREED, 1)]);
+        self.count(segment, row, &[(shared_row::FREED, 1)]);
     }
 
     fn count_created(&mut self, segment: &Segment, row: u32, created: &Created) {
         let reported = u64::from(tables::reports(created, &RankSet::default()));
-        self.count(segment, row, &[(folded::CREATED, 1), (folded::REPORTED, reported)]);
+        self.count(segment, row, &[(shared_row::CREATED, 1), (shared_row::REPORTED, reported)]);
     }
 
     fn count(&mut self, segment: &Segment, row: u32, counts: &[(usize, u64)]) {
-        if let Some(slot) = self.counters.slot(segment, Key::folded(row)) {
+        if let Some(slot) = self.counters.slot(segment, Key::shared_row(row)) {
             update(slot, |values| counts.iter().for_each(|&(place, more)| add(&values[place], more)));
         }
     }

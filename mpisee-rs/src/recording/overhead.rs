@@ -8,8 +8,8 @@ use crate::state::request::REQUESTS;
 use crate::storage::clock;
 use mpisee_profile::Operation;
 use mpisee_profile::segment::Key;
-use mpisee_profile::segment::layout::overhead;
 use mpisee_profile::segment::active_call::UNKNOWN;
+use mpisee_profile::segment::layout::overhead;
 use std::hint::black_box;
 use std::sync::atomic::Ordering;
 

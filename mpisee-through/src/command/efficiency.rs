@@ -175,7 +175,7 @@ pub fn run(args: &EfficiencyArgs) -> Result<Outcome> {
     let loss = Sheet { name: "loss", heads: LOSS_HEADS.to_vec(), rows };
     let mut answer = Answer::new(&profile, loss, cut_off);
     if !args.loss {
-        let regions = match profile.run().folded {
+        let regions = match profile.run().is_aggregate {
             true => of_region_totals(load::all(&profile)?),
             false => of_regions(load::all(&profile)?),
         };

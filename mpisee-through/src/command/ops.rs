@@ -79,7 +79,7 @@ pub fn run(args: &OpsArgs) -> Result<Outcome> {
     let by = By { comm: true, call: true, ..By::default() };
     let groups = group::group(&profile, &processes, &args.filter, by)?;
     // Sums over ranks of several communicators cannot be added: how all of them differ is told apart.
-    let over_all = match profile.run().folded {
+    let over_all = match profile.run().is_aggregate {
         true => Some(group::group(&profile, &processes, &args.filter, By { call: true, ..By::default() })?),
         false => None,
     };

@@ -86,7 +86,7 @@ struct Sum<'a> {
 pub fn run(args: &RanksArgs) -> Result<Outcome> {
     let profile = load::open(&args.profile)?;
     let processes = Processes::load(&profile)?;
-    if profile.run().folded {
+    if profile.run().is_aggregate {
         return nodes::run(args, &profile, &processes);
     }
     let by = By { comm: true, call: true, rank: true, ..By::default() };

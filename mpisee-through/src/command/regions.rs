@@ -102,7 +102,7 @@ pub fn run(args: &RegionsArgs) -> Result<Outcome> {
 /// The regions by name, over the ranks that are chosen.
 fn entered(profile: &Profile, filter: &CallFilter) -> Result<BTreeMap<String, Entered>> {
     let mut entered: BTreeMap<String, Entered> = BTreeMap::new();
-    if profile.run().folded {
+    if profile.run().is_aggregate {
         for row in load::all::<RegionTotalRow>(profile)? {
             let RegionTotalRow { region, ranks, entries, wall_s, wall_max_s, .. } = row;
             let sums = Entered { ranks, entries, wall_s: wall_s.0, wall_max_s: wall_max_s.0 };

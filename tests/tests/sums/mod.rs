@@ -1,7 +1,7 @@
 //! What a profile with sums over ranks has to say of a run of which there is also one with rows of each rank.
 
 use mpisee_profile::Profile;
-use mpisee_profile::fold::family_of;
+use mpisee_profile::aggregate::family_of;
 use mpisee_profile::rows::{
     BinaryRow, CommRow, GpuRow, GpuTotalRow, NodeRow, OffsetRow, OutsideRow, OutsideTotalRow, PeerDevice,
     RankRow, RegionRow, RegionTotalRow, Row, TotalRow, is_of_changing_members, is_one_per_process,
@@ -19,10 +19,10 @@ pub fn all<R: Row>(profile: &Profile) -> Vec<R> {
 struct Families(BTreeMap<String, String>);
 
 impl Families {
-    fn of(by_rank: &[CommRow], folded: &[CommRow]) -> Self {
+    fn of(by_rank: &[CommRow], aggregate: &[CommRow]) -> Self {
         let name = |row: &CommRow| {
             let family = family_of(&row.comm, row.size);
-            if folded.iter().any(|row| row.comm == family) { family } else { row.comm.clone() }
+            if aggregate.iter().any(|row| row.comm == family) { family } else { row.comm.clone() }
         };
         Families(by_rank.iter().map(|row| (row.comm.clone(), name(row))).collect())
     }
@@ -34,27 +34,27 @@ impl Families {
 
 /// Asserts that each sum is that over the rows. Times differ from run to run and are not compared.
 #[track_caller]
-pub fn assert_sums_of(by_rank: &Path, folded: &Path) {
-    let (by_rank, folded) = (Profile::open(by_rank).unwrap(), Profile::open(folded).unwrap());
-    assert_eq!((by_rank.run().folded, folded.run().folded), (false, true));
-    assert_eq!(by_rank.run().complete, folded.run().complete);
-    assert_eq!(by_rank.run().incomplete_because, folded.run().incomplete_because);
-    assert_eq!(by_rank.run().ranks, folded.run().ranks);
-    let (comms, rows): (Vec<CommRow>, Vec<CommRow>) = (all(&by_rank), all(&folded));
+pub fn assert_sums_of(by_rank: &Path, aggregate: &Path) {
+    let (by_rank, aggregate) = (Profile::open(by_rank).unwrap(), Profile::open(aggregate).unwrap());
+    assert_eq!((by_rank.run().is_aggregate, aggregate.run().is_aggregate), (false, true));
+    assert_eq!(by_rank.run().complete, aggregate.run().complete);
+    assert_eq!(by_rank.run().incomplete_because, aggregate.run().incomplete_because);
+    assert_eq!(by_rank.run().ranks, aggregate.run().ranks);
+    let (comms, rows): (Vec<CommRow>, Vec<CommRow>) = (all(&by_rank), all(&aggregate));
     let families = Families::of(&comms, &rows);
     assert_comms(&comms, &rows, &families);
-    assert_calls(&by_rank, &folded, &families);
-    assert_traffic(&by_rank, &folded, &families);
-    assert_gpu(&by_rank, &folded);
+    assert_calls(&by_rank, &aggregate, &families);
+    assert_traffic(&by_rank, &aggregate, &families);
+    assert_gpu(&by_rank, &aggregate);
     let mut regions = BTreeMap::<String, (u64, u64)>::new();
     for row in all::<RegionRow>(&by_rank) {
         let sum = regions.entry(row.region).or_default();
         *sum = (sum.0 + 1, sum.1 + row.entries);
     }
-    let found = all::<RegionTotalRow>(&folded).into_iter();
+    let found = all::<RegionTotalRow>(&aggregate).into_iter();
     assert_eq!(found.map(|row| (row.region, (row.ranks, row.entries))).collect::<BTreeMap<_, _>>(), regions);
     let ranks: BTreeSet<u32> = all::<RankRow>(&by_rank).iter().map(|row| row.rank).collect();
-    let of_nodes = all::<NodeRow>(&folded).iter().map(|row| row.ranks).sum::<u64>();
+    let of_nodes = all::<NodeRow>(&aggregate).iter().map(|row| row.ranks).sum::<u64>();
     assert_eq!(of_nodes, ranks.len() as u64);
 }
 
@@ -63,7 +63,7 @@ pub fn assert_sums_of(by_rank: &Path, folded: &Path) {
 type Said = (u64, u32, [Vec<u32>; 2], String, String, u8);
 
 #[track_caller]
-fn assert_comms(by_rank: &[CommRow], folded: &[CommRow], families: &Families) {
+fn assert_comms(by_rank: &[CommRow], aggregate: &[CommRow], families: &Families) {
     let mut expected: BTreeMap<String, (CommRow, u64)> = BTreeMap::new();
     for row in by_rank {
         let new = || (CommRow { comm: families.get(&row.comm), ..row.clone() }, 0);
@@ -84,12 +84,12 @@ fn assert_comms(by_rank: &[CommRow], folded: &[CommRow], families: &Families) {
     let expected: BTreeMap<String, Said> =
         expected.into_iter().map(|(name, (row, count))| (name, said(&row, count))).collect();
     let found: BTreeMap<String, Said> =
-        folded.iter().map(|row| (row.comm.clone(), said(row, row.count))).collect();
+        aggregate.iter().map(|row| (row.comm.clone(), said(row, row.count))).collect();
     assert_eq!(found, expected);
 }
 
 #[track_caller]
-fn assert_calls(by_rank: &Profile, folded: &Profile, families: &Families) {
+fn assert_calls(by_rank: &Profile, aggregate: &Profile, families: &Families) {
     // By communicator or family, region, operation and size class: ranks, calls, bytes.
     type Sums = BTreeMap<(String, String, String, u64), (u64, u64, u64)>;
     let mut expected = Sums::new();
@@ -100,14 +100,14 @@ fn assert_calls(by_rank: &Profile, folded: &Profile, families: &Families) {
         let is_new = ranks.insert((key, row.rank));
         *sum = (sum.0 + u64::from(is_new), sum.1 + row.calls, sum.2 + row.bytes);
     }
-    let found = all::<TotalRow>(folded)
+    let found = all::<TotalRow>(aggregate)
         .into_iter()
         .map(|row| ((row.comm, row.region, row.call, row.size_min), (row.ranks, row.calls, row.bytes)));
     assert_eq!(found.collect::<Sums>(), expected);
 }
 
 #[track_caller]
-fn assert_traffic(by_rank: &Profile, folded: &Profile, families: &Families) {
+fn assert_traffic(by_rank: &Profile, aggregate: &Profile, families: &Families) {
     let sums = |own: [u64; 4], known: &mut [u64; 4]| *known = std::array::from_fn(|at| known[at] + own[at]);
     let mut expected: BTreeMap<(String, i64), [u64; 4]> = BTreeMap::new();
     for row in all::<PeerRow>(by_rank) {
@@ -115,7 +115,7 @@ fn assert_traffic(by_rank: &Profile, folded: &Profile, families: &Families) {
         let known = expected.entry((families.get(&row.comm), offset)).or_default();
         sums([row.sent_messages, row.sent_bytes, row.received_messages, row.received_bytes], known);
     }
-    let found = all::<OffsetRow>(folded).into_iter().map(|row| {
+    let found = all::<OffsetRow>(aggregate).into_iter().map(|row| {
         assert_eq!(row.offset_min, row.offset_max);
         let sums = [row.sent_messages, row.sent_bytes, row.received_messages, row.received_bytes];
         ((row.comm, row.offset_min), sums)
@@ -126,7 +126,7 @@ fn assert_traffic(by_rank: &Profile, folded: &Profile, families: &Families) {
         let known = expected.entry(families.get(&row.comm)).or_default();
         sums([row.sent_messages, row.sent_bytes, row.received_messages, row.received_bytes], known);
     }
-    let found = all::<OutsideTotalRow>(folded).into_iter().map(|row| {
+    let found = all::<OutsideTotalRow>(aggregate).into_iter().map(|row| {
         (row.comm, [row.sent_messages, row.sent_bytes, row.received_messages, row.received_bytes])
     });
     assert_eq!(found.collect::<BTreeMap<_, _>>(), expected);
@@ -134,7 +134,7 @@ fn assert_traffic(by_rank: &Profile, folded: &Profile, families: &Families) {
 
 /// By kernel, line, launching line, object, owner, device, kind of access and width: rows, accesses and bytes of GPU kernels.
 #[track_caller]
-fn assert_gpu(by_rank: &Profile, folded: &Profile) {
+fn assert_gpu(by_rank: &Profile, aggregate: &Profile) {
     type Key = ([String; 4], Option<i64>, Option<PeerDevice>, String, u32);
     let mut expected: BTreeMap<Key, (u64, u64, u64, u64, u32)> = BTreeMap::new();
     for row in all::<GpuRow>(by_rank) {
@@ -154,7 +154,7 @@ fn assert_gpu(by_rank: &Profile, folded: &Profile) {
         let (most, rank) = if is_most { (row.bytes, row.rank) } else { (sum.3, sum.4) };
         *sum = (sum.0 + 1, sum.1 + row.accesses, sum.2 + row.bytes, most, rank);
     }
-    let found = all::<GpuTotalRow>(folded).into_iter().map(|row| {
+    let found = all::<GpuTotalRow>(aggregate).into_iter().map(|row| {
         assert_eq!(row.offset_min, row.offset_max);
         let how = format!("{:?} {:?}", row.memory, row.access);
         let code = [row.kernel, row.source, row.launched, row.object];
@@ -162,5 +162,5 @@ fn assert_gpu(by_rank: &Profile, folded: &Profile) {
         (key, (row.count, row.accesses, row.bytes, row.bytes_max, row.bytes_max_rank))
     });
     assert_eq!(found.collect::<BTreeMap<_, _>>(), expected);
-    assert_eq!(all::<BinaryRow>(folded), all::<BinaryRow>(by_rank));
+    assert_eq!(all::<BinaryRow>(aggregate), all::<BinaryRow>(by_rank));
 }

@@ -8,7 +8,7 @@ use mpisee_profile::rows::{GpuRow, GpuTotalRow};
 /// Rows of `gpu.csv`, or of `gpu-totals.csv`; `is_there` says whether a rank has a row in `ranks.csv`.
 pub fn check(profile: &Profile, is_there: impl Fn(u32) -> bool, findings: &mut Findings) -> Result<()> {
     let run = profile.run();
-    if run.folded {
+    if run.is_aggregate {
         for row in profile.rows_if_any::<GpuTotalRow>()? {
             check_sums(&row?, run.ranks, findings);
         }

@@ -1,7 +1,7 @@
 //! `check`: does the profile agree with itself?
 
+mod aggregate;
 mod findings;
-mod folded;
 mod gpu;
 mod names;
 mod ranks;
@@ -123,8 +123,8 @@ pub fn run(args: &CheckArgs) -> Result<Outcome> {
 fn check_all(profile: &Profile, findings: &mut Findings) -> Result<()> {
     let run = profile.run();
     check_agreement(run, findings);
-    if run.folded {
-        return folded::check_all(profile, findings);
+    if run.is_aggregate {
+        return aggregate::check_all(profile, findings);
     }
     let ranks: Vec<RankRow> = load::all(profile)?;
     let comms: Vec<CommRow> = load::all(profile)?;

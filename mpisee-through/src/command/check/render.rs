@@ -28,8 +28,8 @@ fn text(profile: &Profile, findings: &Findings) -> String {
             (0, _) => "explained",
             _ => "DIFFERS",
         };
-        let claim = if profile.run().folded { check.claim_of_sums() } else { check.claim() };
-        let within = match (check, findings.skipped, profile.run().folded) {
+        let claim = if profile.run().is_aggregate { check.claim_of_sums() } else { check.claim() };
+        let within = match (check, findings.skipped, profile.run().is_aggregate) {
             (Check::Time, None, false) => ", within its wall time",
             (Check::Time, None, true) => ", within their wall time",
             _ => "",

@@ -53,12 +53,12 @@ pub fn families(
     let mut next = 0;
     while next < families.len() {
         let parent = &families[next];
-        let is_folded = parent.places.len() > 1;
+        let is_aggregate = parent.places.len() > 1;
         let below: Vec<usize> =
             parent.places.iter().filter_map(|&place| children.get(&Some(place))).flatten().copied().collect();
         let parent_name = parent.name.clone();
         for places in by_likeness(rows, shapes, &below) {
-            if is_folded || places.len() >= FEWEST {
+            if is_aggregate || places.len() >= FEWEST {
                 let name = common_name(rows, &places, &parent_name);
                 families.push(Family { name, parent: Some(next), places });
             } else {

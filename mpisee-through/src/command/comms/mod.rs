@@ -13,7 +13,7 @@ use anyhow::Result;
 use clap::Args;
 use family::Family;
 use mpisee_profile::RankSet;
-use mpisee_profile::rows::{CommRow, Members, Row, is_folded};
+use mpisee_profile::rows::{CommRow, Members, Row, is_shared_row};
 use serde::Serialize;
 use std::path::PathBuf;
 use tree::{Line, Tree};
@@ -125,7 +125,7 @@ fn table(drawing: &Drawing<'_>, limit: usize, args: &CommsArgs) -> String {
     if drawing.rows.iter().any(|row| row.comm.contains('@')) {
         text += "\nA name with @ is one row for like communicators of all ranks (how many × size).\n";
     }
-    if drawing.rows.iter().any(|row| is_folded(&row.comm)) {
+    if drawing.rows.iter().any(|row| is_shared_row(&row.comm)) {
         text += "\nA name with + is one row for many like communicators (how many × size), which were not told apart.\n";
     }
     if drawing.families.iter().any(|family| family.places.len() > 1) {

@@ -129,9 +129,9 @@ type Name = (String, String);
 /// Runs the command.
 pub fn run(args: &DiffArgs) -> Result<Outcome> {
     let [before, after] = [Run::load(&args.before, &args.filter)?, Run::load(&args.after, &args.filter)?];
-    // A folded profile has families only, as those of runs with other numbers of ranks are compared.
+    // An aggregate profile has families only, as those of runs with other numbers of ranks are compared.
     let same_ranks = before.processes.count() == after.processes.count()
-        && before.profile.run().folded == after.profile.run().folded;
+        && before.profile.run().is_aggregate == after.profile.run().is_aggregate;
     let pairing = Pairing::new(&before.processes, &after.processes, same_ranks);
     let mut pairs: BTreeMap<Name, [Option<Side>; 2]> = BTreeMap::new();
     for (run, place) in [(&before, 0), (&after, 1)] {

@@ -65,7 +65,7 @@ pub fn picture(profile: &Profile, chosen: &Chosen, args: &GpuArgs) -> Result<Pic
     if left_out > 0 {
         notes.push(format!("There is no room for what is in {left_out} more; --top N draws fewer of each."));
     }
-    let title = format!("{}, by {}", what(args.of), noun(args.by, chosen.is_folded, 1));
+    let title = format!("{}, by {}", what(args.of), noun(args.by, chosen.is_aggregate, 1));
     Ok(picture::bars(&title, kinds(args.of), &lists, &notes))
 }
 
@@ -120,7 +120,7 @@ impl Drawing<'_> {
     }
 
     fn noun(&self, by: By, number: u64) -> &'static str {
-        noun(by, self.chosen.is_folded, number)
+        noun(by, self.chosen.is_aggregate, number)
     }
 
     /// What has no bar.
@@ -166,7 +166,7 @@ impl Drawing<'_> {
         let by = self.args.by;
         match (by, main) {
             (By::Rank | By::Object, [Label::Number(rank)]) => format!("rank {rank}"),
-            (By::Device, [Label::Text(device)]) if !self.chosen.is_folded => device.clone(),
+            (By::Device, [Label::Text(device)]) if !self.chosen.is_aggregate => device.clone(),
             (By::Object, [object]) => object.to_string(),
             _ => {
                 let (name, aside) = self.names(by, main);
@@ -177,11 +177,11 @@ impl Drawing<'_> {
 }
 
 /// What a list is of, so many of them.
-fn noun(by: By, is_folded: bool, number: u64) -> &'static str {
+fn noun(by: By, is_aggregate: bool, number: u64) -> &'static str {
     let (one, many) = match by {
-        By::Rank if is_folded => ("offset of the owner", "offsets of owners"),
+        By::Rank if is_aggregate => ("offset of the owner", "offsets of owners"),
         By::Rank => ("rank and owner", "pairs"),
-        By::Device if is_folded => ("place of the memory", "places"),
+        By::Device if is_aggregate => ("place of the memory", "places"),
         By::Device => ("device", "pairs"),
         By::Kernel => ("kernel", "kernels"),
         By::Line => ("line", "lines"),

@@ -61,23 +61,24 @@ fn sheet(chosen: &Chosen, args: &GpuArgs, mains: &[Key], part: By) -> Sheet {
         let sums = sums_of(chosen, args.by, main, part);
         let all = sums.all(args.of);
         for (key, sum) in sums.sorted(args.of).into_iter().take(most) {
-            let mut row = sums::key_cells(args.by, &padded(main, args.by, chosen.is_folded), &chosen.kernels);
+            let mut row =
+                sums::key_cells(args.by, &padded(main, args.by, chosen.is_aggregate), &chosen.kernels);
             row.truncate(main.len());
             row.extend(sums::key_cells(part, &key, &chosen.kernels).into_iter().take(of_part));
             row.extend(sum.cells(args.of, all, chosen.is_sampled));
             rows.push(row);
         }
     }
-    let mut heads = sums::key_heads(args.by, chosen.is_folded);
+    let mut heads = sums::key_heads(args.by, chosen.is_aggregate);
     heads.truncate(columns(args.by));
-    heads.extend(sums::key_heads(part, chosen.is_folded).into_iter().take(of_part));
+    heads.extend(sums::key_heads(part, chosen.is_aggregate).into_iter().take(of_part));
     heads.extend(sums::heads(chosen.is_sampled));
     Sheet { name, heads, rows }
 }
 
 /// The key with a label in each column.
-fn padded(main: &[Label], by: By, is_folded: bool) -> Key {
+fn padded(main: &[Label], by: By, is_aggregate: bool) -> Key {
     let mut key = main.to_vec();
-    key.resize(sums::key_heads(by, is_folded).len(), Label::from(""));
+    key.resize(sums::key_heads(by, is_aggregate).len(), Label::from(""));
     key
 }

@@ -145,7 +145,7 @@ struct Chosen {
     kernels: Names,
     is_sampled: bool,
     /// Whether they are sums over ranks.
-    is_folded: bool,
+    is_aggregate: bool,
     /// The device of each rank; none if its kernels run on several. Whatever rows are chosen.
     devices: HashMap<u32, Option<String>>,
     /// What kept objects from being told by their calls.
@@ -161,7 +161,7 @@ impl Chosen {
             let known = devices.entry(rank).or_insert_with(|| Some(device.to_owned()));
             known.take_if(|known| known != device);
         };
-        if !profile.run().folded {
+        if !profile.run().is_aggregate {
             for row in profile.rows::<RankRow>()? {
                 let row = row?;
                 row.gpus().for_each(|device| tell(row.rank, device));
@@ -189,7 +189,7 @@ impl Chosen {
         let kernels = Names::of(rows.iter().map(|row| row.kernel.as_str()));
         let is_sampled = rows.iter().any(|row| row.sampled > 1);
         let problems = symbols.problems(&objects);
-        Ok(Chosen { rows, kernels, is_sampled, is_folded: profile.run().folded, devices, problems })
+        Ok(Chosen { rows, kernels, is_sampled, is_aggregate: profile.run().is_aggregate, devices, problems })
     }
 }
 
@@ -235,7 +235,7 @@ fn picture(profile: &Profile, chosen: &Chosen, args: &GpuArgs) -> Result<Picture
     if args.annotate {
         return Ok(annotate::picture(profile, chosen, args));
     }
-    match is_of_pairs && !args.detail && !chosen.is_folded {
+    match is_of_pairs && !args.detail && !chosen.is_aggregate {
         true => heat::picture(profile, chosen, args),
         false => bars::picture(profile, chosen, args),
     }
@@ -298,7 +298,7 @@ fn table(profile: &Profile, chosen: &Chosen, args: &GpuArgs) -> Result<Answer> {
 }
 
 fn heads(by: By, chosen: &Chosen, beside_mpi: bool) -> Vec<Head> {
-    let mut heads = sums::key_heads(by, chosen.is_folded);
+    let mut heads = sums::key_heads(by, chosen.is_aggregate);
     heads.extend(sums::heads(chosen.is_sampled));
     if beside_mpi {
         heads.extend([

@@ -28,7 +28,7 @@ impl Mpi {
         if chosen.rows.is_empty() {
             return Ok(Some(mpi));
         }
-        if profile.run().folded {
+        if profile.run().is_aggregate {
             return if by == By::Rank { by_offset(profile).map(Some) } else { Ok(None) };
         }
         let devices = &chosen.devices;

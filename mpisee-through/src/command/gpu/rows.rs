@@ -89,12 +89,12 @@ pub fn rows(profile: &Profile) -> Result<Vec<Accessed>> {
     fn read<R: Row + Into<Accessed>>(profile: &Profile) -> Result<Vec<Accessed>, ProfileError> {
         profile.rows_if_any::<R>()?.map(|row| row.map(Into::into)).collect()
     }
-    let is_folded = profile.run().folded;
-    Ok(if is_folded { read::<GpuTotalRow>(profile)? } else { read::<GpuRow>(profile)? })
+    let is_aggregate = profile.run().is_aggregate;
+    Ok(if is_aggregate { read::<GpuTotalRow>(profile)? } else { read::<GpuRow>(profile)? })
 }
 
 /// Whether there is a table of accesses at all.
 pub fn has_any(profile: &Profile) -> bool {
-    let file = if profile.run().folded { GpuTotalRow::FILE } else { GpuRow::FILE };
+    let file = if profile.run().is_aggregate { GpuTotalRow::FILE } else { GpuRow::FILE };
     profile.directory().join(file).exists()
 }

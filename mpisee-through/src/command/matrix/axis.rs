@@ -36,7 +36,7 @@ impl Axis {
         let block = (names.len() as u32).div_ceil(most).max(1);
         let fields: HashMap<u32, u32> = places.iter().map(|&(rank, place)| (rank, place / block)).collect();
         if block > 1 {
-            names = folded(&names, &places, block, by_node);
+            names = in_blocks(&names, &places, block, by_node);
         }
         Axis { fields, names, block, by_node }
     }
@@ -57,7 +57,7 @@ impl Axis {
     }
 
     /// Whether fields stand for several ranks or nodes.
-    pub fn is_folded(&self) -> bool {
+    pub fn is_shared_row(&self) -> bool {
         self.block > 1
     }
 
@@ -68,7 +68,7 @@ impl Axis {
 
     /// Whether fields have names rather than numbers.
     pub fn is_by_name(&self) -> bool {
-        self.by_node || self.is_folded()
+        self.by_node || self.is_shared_row()
     }
 
     /// What is on the axis, in the plural.
@@ -77,7 +77,7 @@ impl Axis {
     }
 }
 
-fn folded(names: &[String], places: &[(u32, u32)], block: u32, by_node: bool) -> Vec<String> {
+fn in_blocks(names: &[String], places: &[(u32, u32)], block: u32, by_node: bool) -> Vec<String> {
     if by_node {
         let ends = |chunk: &[String]| match chunk {
             [only] => only.clone(),

@@ -136,7 +136,7 @@ impl Fold<Peer<'static>> for Collector<'_> {
 pub fn run(args: &MatrixArgs) -> Result<Outcome> {
     let profile = load::open(&args.profile)?;
     let processes = Processes::load(&profile)?;
-    if profile.run().folded {
+    if profile.run().is_aggregate {
         return offsets::run(args, &profile, &processes);
     }
     let page = args.output.page();
@@ -209,6 +209,6 @@ fn sentence(axis: &Axis, all: Traffic, pairs: &[((u32, u32), Traffic)]) -> Strin
         count(all.messages, "message"),
         human_bytes(all.bytes),
         count(pairs.len() as u64, "pair"),
-        if axis.is_folded() { "blocks" } else { axis.what() },
+        if axis.is_shared_row() { "blocks" } else { axis.what() },
     )
 }

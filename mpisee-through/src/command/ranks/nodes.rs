@@ -1,4 +1,4 @@
-//! The processes of a folded profile, a node in each row.
+//! The processes of an aggregate profile, a node in each row.
 
 use super::{RanksArgs, SortKey};
 use crate::command::Outcome;

@@ -4,10 +4,10 @@ mod render;
 mod run;
 
 use super::Outcome;
-use crate::aggregate::{self, CommSum, OperationSum};
 use crate::filter::CallFilter;
 use crate::load::{self, Processes};
 use crate::matched;
+use crate::operation_sums::{self, CommSum, OperationSum};
 use crate::output::{Format, OutputArgs};
 use crate::units::natural_order;
 use anyhow::Result;
@@ -84,18 +84,18 @@ struct Summary<'a> {
 pub fn run(args: &SummaryArgs) -> Result<Outcome> {
     let profile = load::open(&args.profile)?;
     let processes = Processes::load(&profile)?;
-    let mut aggregate = aggregate::aggregate(&profile, &processes, &args.filter)?;
-    if aggregate.cut_off.is_none() {
-        matched::need_operation(&profile, &processes, &args.filter, aggregate.comms.is_empty())?;
+    let mut sums = operation_sums::sums(&profile, &processes, &args.filter)?;
+    if sums.cut_off.is_none() {
+        matched::need_operation(&profile, &processes, &args.filter, sums.comms.is_empty())?;
     }
-    sort(&mut aggregate.comms, args.sort);
-    let shown = args.output.limit(args.top, args.all).min(aggregate.comms.len());
-    let (comms, left_out) = aggregate.comms.split_at(shown);
+    sort(&mut sums.comms, args.sort);
+    let shown = args.output.limit(args.top, args.all).min(sums.comms.len());
+    let (comms, left_out) = sums.comms.split_at(shown);
     let summary = Summary {
         run: RunSummary::new(&profile, &processes),
         comms,
         left_out,
-        partial_because: aggregate.cut_off.as_ref().map(ToString::to_string),
+        partial_because: sums.cut_off.as_ref().map(ToString::to_string),
         filtered: args.filter.is_on(),
     };
     let text = match args.output.format() {
@@ -104,7 +104,7 @@ pub fn run(args: &SummaryArgs) -> Result<Outcome> {
         Format::Json => render::json(&summary)?,
     };
     args.output.write(&text)?;
-    match aggregate.cut_off {
+    match sums.cut_off {
         Some(error) => Err(error.into()),
         None => Ok(Outcome::Done),
     }

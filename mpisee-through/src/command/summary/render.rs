@@ -2,8 +2,8 @@
 
 use super::Summary;
 use super::run::RunSummary;
-use crate::aggregate::{CommSum, OperationSum};
 use crate::load::members_text;
+use crate::operation_sums::{CommSum, OperationSum};
 use crate::output::{self, Column, Page, printable};
 use crate::units::{human_bytes, seconds, to_nine_decimals};
 use anyhow::Result;
@@ -22,7 +22,7 @@ pub fn table(summary: &Summary, page: Page, human: bool) -> String {
     if let Some(why) = &summary.partial_because {
         text += &format!("{}  only the rows before an error are shown: {why}\n", page.bold("Partial  "));
     }
-    text += &comms_table(summary.comms, page, human, summary.run.folded);
+    text += &comms_table(summary.comms, page, human, summary.run.is_aggregate);
     text += &closing(summary);
     text
 }

@@ -39,7 +39,8 @@ pub struct RunSummary<'a> {
     profiler_share_of_wall: f64,
     profiler_call_ns: f64,
     /// Whether rows are sums over ranks.
-    pub folded: bool,
+    #[serde(rename = "folded")]
+    pub is_aggregate: bool,
     complete: bool,
     incomplete_because: Option<&'a str>,
     ended_in: &'a [EndedIn],
@@ -75,7 +76,7 @@ impl<'a> RunSummary<'a> {
             profiler_mean_s: to_nine_decimals(run.profiler.time_s / f64::from(run.ranks.max(1))),
             profiler_share_of_wall: to_nine_decimals(run.profiler.share_of_wall),
             profiler_call_ns: to_nine_decimals(run.profiler.call_ns),
-            folded: run.folded,
+            is_aggregate: run.is_aggregate,
             complete: run.complete,
             incomplete_because: run.incomplete_because.as_deref(),
             ended_in: &run.ended_in,
@@ -139,7 +140,7 @@ impl<'a> RunSummary<'a> {
             sentences.push(format!("The profile is incomplete: {why}."));
             sentences.extend(self.ended_in.iter().map(|place| format!("{}.", place.sentence())));
         }
-        if self.folded {
+        if self.is_aggregate {
             sentences.push(
                 "Rows are sums over ranks, and like communicators are one row (how many × size).".to_owned(),
             );

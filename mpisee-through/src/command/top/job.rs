@@ -4,10 +4,10 @@ use anyhow::Result;
 use mpisee_collect::segments::{Clock, Place, Segment, World, of_snapshot};
 use mpisee_profile::rows::is_one_per_process;
 use mpisee_profile::segment::Snapshot;
+use mpisee_profile::segment::active_call::Call;
 use mpisee_profile::segment::key::Meaning;
 use mpisee_profile::segment::layout::call;
 use mpisee_profile::segment::log::{NONE, Runs};
-use mpisee_profile::segment::active_call::Call;
 use mpisee_profile::segment::snapshot::Program;
 use mpisee_profile::segment::tables::{members, names};
 use mpisee_profile::{Operation, RankSet};
@@ -112,7 +112,7 @@ impl Job {
             comm.here += 1;
             comm.size = created.group.len() + created.remote.as_ref().map_or(0, Runs::len);
             comm.ambiguous |= is_one_per_process(name)
-                || communicator.folded.is_some()
+                || communicator.shared_row.is_some()
                 || created.letter != 0 && created.n == NONE;
             comm.label.clone_from(&communicator.label);
             // Where nobody keeps a list each knows at least itself.

@@ -1,6 +1,6 @@
 //! From sums to the rows of the profile directory.
 
-use super::{ALL, About, Cell, CellKey, Comm, Folded, Node, Region};
+use super::{ALL, About, Aggregate, Cell, CellKey, Comm, Node, Region};
 use crate::rows::{
     BinaryRow, CommRow, GpuTotalRow, Members, NodeRow, OffsetRow, OutsideTotalRow, Ranks, RegionTotalRow,
     Seconds, SpreadRow, TotalRow, is_of_changing_members, is_one_per_process,
@@ -9,9 +9,9 @@ use crate::segment::key::class_bounds;
 use crate::{Operation, RankSet};
 use std::collections::HashMap;
 
-/// The tables of a folded profile.
+/// The tables of an aggregate profile.
 #[derive(Debug, Default)]
-pub struct FoldedTables {
+pub struct AggregateTables {
     /// `nodes.csv`.
     pub nodes: Vec<NodeRow>,
     /// `comms.csv`.
@@ -34,12 +34,12 @@ pub struct FoldedTables {
     pub notes: Vec<String>,
 }
 
-impl Folded {
+impl Aggregate {
     /// The rows, when all ranks are in it. A family of one communicator has that one's name.
-    pub fn tables(&self) -> FoldedTables {
+    pub fn tables(&self) -> AggregateTables {
         let names = self.names();
         let name = |number: u32| names.get(number as usize).cloned().unwrap_or_default();
-        FoldedTables {
+        AggregateTables {
             nodes: self.nodes.iter().map(node_row).collect(),
             comms: self.comm_rows(&names),
             totals: self.cells.iter().map(|(key, cell)| self.total_row(*key, cell, name(key.comm))).collect(),

@@ -49,7 +49,7 @@ pub struct CommSum<'a> {
 }
 
 /// Everything that was read, and why reading ended early if it did.
-pub struct Aggregate<'a> {
+pub struct Sums<'a> {
     /// Communicators with an operation that is chosen, in no order.
     pub comms: Vec<CommSum<'a>>,
     /// The error that ended reading; the sums are of the rows before it.
@@ -60,18 +60,14 @@ pub struct Aggregate<'a> {
 ///
 /// Mean and minimum are over all members of the communicator that are in `ranks.csv` and chosen by the
 /// filter: a member without a row spent no time in the operation.
-pub fn aggregate<'a>(
-    profile: &Profile,
-    processes: &'a Processes,
-    filter: &CallFilter,
-) -> Result<Aggregate<'a>> {
+pub fn sums<'a>(profile: &Profile, processes: &'a Processes, filter: &CallFilter) -> Result<Sums<'a>> {
     let groups = group::group(profile, processes, filter, By { comm: true, call: true, ..By::default() })?;
     let mut comms = Vec::new();
     // The cells of a communicator lie beside each other.
     for cells in groups.cells.chunk_by(|(left, _), (right, _)| left.comm == right.comm) {
         comms.extend(comm(cells, &groups, processes, filter)?);
     }
-    Ok(Aggregate { comms, cut_off: groups.cut_off })
+    Ok(Sums { comms, cut_off: groups.cut_off })
 }
 
 /// A communicator, if an operation on it is chosen by its time.

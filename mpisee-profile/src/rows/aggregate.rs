@@ -1,4 +1,4 @@
-//! The tables of a folded profile, whose rows are sums over ranks. They take the place of `ranks.csv`, `calls.csv`,
+//! The tables of an aggregate profile, whose rows are sums over ranks. They take the place of `ranks.csv`, `calls.csv`,
 //! `peers.csv`, `outside.csv`, `regions.csv` and `gpu.csv`; `comms.csv` is there in both kinds of profile.
 //!
 //! `ranks` is the number of ranks that have a row of the kind in a profile by rank; least, most and standard deviation are
@@ -324,7 +324,7 @@ pub enum PeerDevice {
 /// kernel, source line, launching line, relation to the owner, object, kind of access and width. A profile without such
 /// accesses has no such file.
 ///
-/// A line that accesses more than [`crate::fold::MOST_OBJECTS`] objects has `*` for numbers in their names, and where these
+/// A line that accesses more than [`crate::aggregate::MOST_OBJECTS`] objects has `*` for numbers in their names, and where these
 /// are still too many, `*` for all of them. Offsets are as in [`OffsetRow`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GpuTotalRow {

@@ -4,9 +4,9 @@ use super::times::{NOT_COMPARED, ROUNDING_S, SUMMATION, Times};
 use super::{Check, Findings, traffic, traffic_explanation};
 use crate::load::{self, is_one_per_process};
 use anyhow::Result;
-use mpisee_profile::fold::pattern_of;
+use mpisee_profile::aggregate::pattern_of;
 use mpisee_profile::rows::{
-    CommRow, NodeRow, OffsetRow, OutsideTotalRow, Ranks, Seconds, SpreadRow, TotalRow, is_folded,
+    CommRow, NodeRow, OffsetRow, OutsideTotalRow, Ranks, Seconds, SpreadRow, TotalRow, is_shared_row,
 };
 use mpisee_profile::{Profile, RankSet, RunInfo};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -96,7 +96,7 @@ fn check_names(run: &RunInfo, comms: &[CommRow], findings: &mut Findings) {
         let (listed, expected) =
             (members.len().saturating_add(members.outsiders()), count.saturating_mul((*size).into()));
         // Of a row for communicators without end each of its processes was in many.
-        let is_plain = !is_one_per_process(comm) && !is_folded(comm);
+        let is_plain = !is_one_per_process(comm) && !is_shared_row(comm);
         let agrees = if may_overlap(comm) { listed <= expected } else { listed == expected };
         if is_plain && !agrees {
             findings.differs_unless(incomplete, Check::Names, || {

@@ -1,6 +1,6 @@
 //! Sums over ranks instead of rows of each: the profile of very many.
 //!
-//! Each rank makes a [`Folded`] of its own tables. Two of them make one, in any order, so that on the way to the one
+//! Each rank makes a [`Aggregate`] of its own tables. Two of them make one, in any order, so that on the way to the one
 //! that writes each rank adds what others send to its own; nothing grows with the number of ranks but the list of nodes.
 //! Communicators that are alike are one row, a family: see [`family_of`].
 
@@ -13,7 +13,7 @@ mod tables;
 pub use family::{family_of, pattern_of};
 use gpu::GpuSums;
 pub use gpu::MOST_OBJECTS;
-pub use tables::FoldedTables;
+pub use tables::AggregateTables;
 
 use crate::rows::{CommRow, Memory, PeerRow, Ranks, Seconds, is_of_changing_members};
 use crate::segment::key::size_class;
@@ -30,7 +30,7 @@ const MOST_OFFSETS: usize = 64;
 
 /// What some ranks did, summed over them.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Folded {
+pub struct Aggregate {
     nodes: Vec<(String, Node)>,
     /// By family; the places are the numbers in other keys.
     comms: Vec<(String, Comm)>,
@@ -255,13 +255,13 @@ impl Join for Traffic {
     }
 }
 
-impl Folded {
+impl Aggregate {
     /// Of one rank, from its snapshot and the tables that were made of it, in a run in which the ranks `absent` report
     /// nothing.
-    pub fn of(snapshot: &Snapshot, tables: &RankTables, absent: &RankSet) -> Folded {
+    pub fn of(snapshot: &Snapshot, tables: &RankTables, absent: &RankSet) -> Aggregate {
         let memberships = memberships(snapshot, absent);
         let rank = tables.rank.rank;
-        Folded::with(tables, &memberships, |known, row| {
+        Aggregate::with(tables, &memberships, |known, row| {
             // Of those that all members report one of them counts, or each counts others.
             let counts =
                 |row: &&CommRow| known.reports || is_of_changing_members(&row.comm) || !is_merged(row);
@@ -277,9 +277,9 @@ impl Folded {
 
     /// Of a process that ended without a word. Who else did is not known beforehand, so that all of a communicator is
     /// in one report: in `tables` are those of which none was before, with their members.
-    pub fn of_ended(snapshot: &Snapshot, tables: &RankTables) -> Folded {
+    pub fn of_ended(snapshot: &Snapshot, tables: &RankTables) -> Aggregate {
         let memberships = memberships(snapshot, &RankSet::default());
-        Folded::with(tables, &memberships, |known, row| {
+        Aggregate::with(tables, &memberships, |known, row| {
             let listed = |set: &RankSet| {
                 let mut ranks = Ranks::default();
                 ranks.join(Ranks::Listed(set.clone()));
@@ -302,7 +302,7 @@ impl Folded {
         tables: &RankTables,
         memberships: &[Membership],
         added: impl Fn(&Membership, Option<&CommRow>) -> (u64, Ranks, Option<Ranks>),
-    ) -> Folded {
+    ) -> Aggregate {
         let rank = tables.rank.rank;
         let (comms, numbers) = own_comms(memberships, &tables.comms, added);
         let regions = own_regions(rank, tables);
@@ -316,7 +316,7 @@ impl Folded {
             useful: of_rank(ns(useful_s)),
             profiler_ns: ns(tables.rank.profiler_s).into(),
         };
-        Folded {
+        Aggregate {
             nodes: vec![(tables.rank.host.clone(), node)],
             comms,
             regions,
@@ -329,7 +329,7 @@ impl Folded {
     }
 
     /// Adds what other ranks did.
-    pub fn merge(&mut self, mut other: Folded) {
+    pub fn merge(&mut self, mut other: Aggregate) {
         merge_named(&mut self.nodes, std::mem::take(&mut other.nodes));
         let (own_comms, other_comms) = merge_named(&mut self.comms, std::mem::take(&mut other.comms));
         let (own_regions, other_regions) = merge_named(&mut self.regions, std::mem::take(&mut other.regions));

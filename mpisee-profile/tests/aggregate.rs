@@ -1,6 +1,6 @@
 //! Sums over ranks: the order of merging makes no difference, and bytes that are no sums are refused.
 
-use mpisee_profile::fold::FoldedTables;
+use mpisee_profile::aggregate::AggregateTables;
 use mpisee_profile::rows::{CommRow, Memory, Row};
 use mpisee_profile::segment::key::size_class;
 use mpisee_profile::segment::log::{Created, NONE, Record};
@@ -8,7 +8,7 @@ use mpisee_profile::segment::tables::Moment;
 use mpisee_profile::segment::words::{Owner, Words};
 use mpisee_profile::segment::{CallKey, Key, PeerKey, RankTables, Snapshot};
 use mpisee_profile::writer::to_csv;
-use mpisee_profile::{Folded, Operation, RankSet};
+use mpisee_profile::{Aggregate, Operation, RankSet};
 use proptest::prelude::*;
 
 const END: Moment = Moment { monotonic_ns: 5_000_000_000, ticks: 5_000_000_000 };
@@ -22,7 +22,7 @@ fn created(id: u32, parent: u32, letter: u8, n: u32, r: u32, rank: u32, group: V
 }
 
 /// The world of 12, thirds of it by remainder, and of these pairs and duplicates; calls and messages differ by rank.
-fn rank(rank: u32) -> Folded {
+fn rank(rank: u32) -> Aggregate {
     let (third, place) = (rank % 3, rank / 3);
     let members: Vec<u32> = (third..RANKS).step_by(3).collect();
     let pair = place / 2 * 2;
@@ -59,24 +59,24 @@ fn rank(rank: u32) -> Folded {
     let words = Words::new(owner).log(&records).counters(&counters);
     let snapshot = Snapshot::read(words.words()).unwrap();
     let none = RankSet::default();
-    Folded::of(&snapshot, &RankTables::new(&snapshot, END), &none)
+    Aggregate::of(&snapshot, &RankTables::new(&snapshot, END), &none)
 }
 
 fn text<R: Row>(rows: &[R]) -> String {
     String::from_utf8(to_csv(rows)).unwrap()
 }
 
-fn texts(tables: &FoldedTables) -> [String; 6] {
-    let FoldedTables { nodes, comms, totals, spread, offsets, regions, .. } = tables;
+fn texts(tables: &AggregateTables) -> [String; 6] {
+    let AggregateTables { nodes, comms, totals, spread, offsets, regions, .. } = tables;
     [text(nodes), text(comms), text(totals), text(spread), text(offsets), text(regions)]
 }
 
-fn merged(mut one: Folded, other: Folded) -> Folded {
-    one.merge(Folded::decode(&other.encode()).unwrap());
+fn merged(mut one: Aggregate, other: Aggregate) -> Aggregate {
+    one.merge(Aggregate::decode(&other.encode()).unwrap());
     one
 }
 
-fn all() -> Folded {
+fn all() -> Aggregate {
     (0..RANKS).map(rank).reduce(merged).unwrap()
 }
 
@@ -148,7 +148,7 @@ fn peers_everywhere_are_counted_by_powers_of_two() {
         let owner = Owner { pid: 1, host: "node", world_rank: rank, world_size: 400 };
         let words = Words::new(owner).log(&records).counters(&counters);
         let snapshot = Snapshot::read(words.words()).unwrap();
-        Folded::of(&snapshot, &RankTables::new(&snapshot, END), &RankSet::default())
+        Aggregate::of(&snapshot, &RankTables::new(&snapshot, END), &RankSet::default())
     };
     let tables = [0, 399, 200].map(world).into_iter().reduce(merged).unwrap().tables();
     assert!(tables.offsets.len() < 20, "{}", tables.offsets.len());
@@ -162,7 +162,7 @@ proptest! {
     fn the_order_of_merging_makes_no_difference(
         order in Just((0..RANKS).collect::<Vec<u32>>()).prop_shuffle(), cuts in proptest::collection::vec(any::<proptest::sample::Index>(), RANKS as usize)
     ) {
-        let mut parts: Vec<Folded> = order.into_iter().map(rank).collect();
+        let mut parts: Vec<Aggregate> = order.into_iter().map(rank).collect();
         for cut in cuts {
             if parts.len() > 1 {
                 let one = parts.swap_remove(cut.index(parts.len()));
@@ -177,13 +177,13 @@ proptest! {
     #[test]
     fn bytes_that_were_changed_are_refused_or_merged(at: proptest::sample::Index, byte: u8, cut: Option<proptest::sample::Index>) {
         let mut bytes = rank(5).encode();
-        prop_assert_eq!(&Folded::decode(&bytes).unwrap(), &rank(5));
+        prop_assert_eq!(&Aggregate::decode(&bytes).unwrap(), &rank(5));
         let at = at.index(bytes.len());
         bytes[at] = byte;
         if let Some(cut) = cut {
             bytes.truncate(cut.index(bytes.len()));
         }
-        match Folded::decode(&bytes) {
+        match Aggregate::decode(&bytes) {
             Ok(changed) => {
                 let mut sum = all();
                 sum.merge(changed);
@@ -198,7 +198,7 @@ proptest! {
         let mut whole = rank(5).encode();
         whole.truncate(9);
         whole.extend(&bytes);
-        let _ = Folded::decode(&whole);
-        prop_assert!(Folded::decode(&bytes).is_err());
+        let _ = Aggregate::decode(&whole);
+        prop_assert!(Aggregate::decode(&bytes).is_err());
     }
 }

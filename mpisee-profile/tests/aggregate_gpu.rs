@@ -1,7 +1,7 @@
 //! What GPU kernels accessed, summed over ranks: the sums are those of the rows by rank, and the order of merging makes no
 //! difference, however many names there are.
 
-use mpisee_profile::fold::{FoldedTables, MOST_OBJECTS};
+use mpisee_profile::aggregate::{AggregateTables, MOST_OBJECTS};
 use mpisee_profile::gpu::{Access, Exports, GpuFile, Handle, Part, Place, Record, Values, join, parts};
 use mpisee_profile::rows::{GpuMemory, GpuRow, GpuTotalRow, PeerDevice};
 use mpisee_profile::segment::log::{Created, NONE, Record as Logged};
@@ -9,14 +9,14 @@ use mpisee_profile::segment::tables::Moment;
 use mpisee_profile::segment::words::{Owner, Words};
 use mpisee_profile::segment::{RankTables, Snapshot};
 use mpisee_profile::writer::to_csv;
-use mpisee_profile::{Folded, RankSet};
+use mpisee_profile::{Aggregate, RankSet};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 const RANKS: u32 = 9;
 
 /// The sums of a rank that did nothing else.
-fn folded(rank: u32, gpu: Vec<Part>) -> Folded {
+fn aggregate(rank: u32, gpu: Vec<Part>) -> Aggregate {
     let world = (0..RANKS).collect();
     let record = Logged::Created(Created { parent: NONE, ..Created::with_world(0, rank, world) });
     let owner = Owner { pid: 1, host: "node", world_rank: rank, world_size: RANKS };
@@ -24,27 +24,27 @@ fn folded(rank: u32, gpu: Vec<Part>) -> Folded {
     let snapshot = Snapshot::read(words.words()).unwrap();
     let none = RankSet::default();
     let tables = RankTables { gpu, ..RankTables::new(&snapshot, Moment::default()) };
-    Folded::of(&snapshot, &tables, &none)
+    Aggregate::of(&snapshot, &tables, &none)
 }
 
 /// The same of all ranks, each with the owners that it can know.
-fn all_folded(of_ranks: &[Vec<Part>]) -> Vec<Folded> {
+fn all_aggregates(of_ranks: &[Vec<Part>]) -> Vec<Aggregate> {
     let mut owners = Exports::default();
     of_ranks.iter().for_each(|parts| owners.add(parts.clone()));
     let one = |(rank, parts): (u32, &Vec<Part>)| {
         let mut parts = parts.clone();
         owners.tell_all(&mut parts);
-        folded(rank, parts)
+        aggregate(rank, parts)
     };
     (0..).zip(of_ranks).map(one).collect()
 }
 
-fn merged(mut one: Folded, other: Folded) -> Folded {
-    one.merge(Folded::decode(&other.encode()).unwrap());
+fn merged(mut one: Aggregate, other: Aggregate) -> Aggregate {
+    one.merge(Aggregate::decode(&other.encode()).unwrap());
     one
 }
 
-fn text(tables: &FoldedTables) -> (String, String, Vec<String>) {
+fn text(tables: &AggregateTables) -> (String, String, Vec<String>) {
     let csv = |bytes| String::from_utf8(bytes).unwrap();
     (csv(to_csv(&tables.gpu)), csv(to_csv(&tables.binaries)), tables.notes.clone())
 }
@@ -188,7 +188,7 @@ proptest! {
     fn sums_are_those_of_the_rows_by_rank(counted in ranks_of(7, 40), sampled in prop_oneof![Just(1u32), Just(100)]) {
         let of_ranks = of_ranks(sampled, &counted);
         let (rows, _) = join(of_ranks.concat());
-        let tables = all_folded(&of_ranks).into_iter().reduce(merged).unwrap().tables();
+        let tables = all_aggregates(&of_ranks).into_iter().reduce(merged).unwrap().tables();
         let (expected, found) = (expected(&rows), found(&tables.gpu));
         prop_assert_eq!(expected.keys().collect::<Vec<_>>(), found.keys().collect::<Vec<_>>());
         for (key, one) in expected {
@@ -211,9 +211,9 @@ proptest! {
     ) {
         let of_ranks = of_ranks(10, &counted);
         let (rows, _) = join(of_ranks.concat());
-        let in_order = all_folded(&of_ranks);
+        let in_order = all_aggregates(&of_ranks);
         let expected = in_order.clone().into_iter().reduce(merged).unwrap().tables();
-        let mut parts: Vec<Folded> = order.iter().map(|&rank| in_order[rank as usize].clone()).collect();
+        let mut parts: Vec<Aggregate> = order.iter().map(|&rank| in_order[rank as usize].clone()).collect();
         for cut in cuts {
             if parts.len() > 1 {
                 let one = parts.swap_remove(cut.index(parts.len()));
@@ -233,15 +233,15 @@ proptest! {
     fn bytes_that_were_changed_are_refused_or_merged(
         counted in ranks_of(80, 20), at: proptest::sample::Index, byte: u8, cut: Option<proptest::sample::Index>
     ) {
-        let all = all_folded(&of_ranks(1, &counted));
+        let all = all_aggregates(&of_ranks(1, &counted));
         let mut bytes = all[0].encode();
-        prop_assert_eq!(&Folded::decode(&bytes).unwrap(), &all[0]);
+        prop_assert_eq!(&Aggregate::decode(&bytes).unwrap(), &all[0]);
         let at = at.index(bytes.len());
         bytes[at] = byte;
         if let Some(cut) = cut {
             bytes.truncate(cut.index(bytes.len()));
         }
-        match Folded::decode(&bytes) {
+        match Aggregate::decode(&bytes) {
             Ok(changed) => {
                 let mut sum = all[1].clone();
                 sum.merge(changed);
@@ -275,8 +275,8 @@ fn neighbour(rank: u32, object: String, line: u32) -> Vec<Part> {
 }
 
 /// The tables over so many ranks, and how many bytes their sums are.
-fn sums_of(ranks: u32, of_rank: impl Fn(u32) -> Vec<Part>) -> (FoldedTables, usize) {
-    let all = (0..ranks).map(|rank| folded(rank % RANKS, of_rank(rank)));
+fn sums_of(ranks: u32, of_rank: impl Fn(u32) -> Vec<Part>) -> (AggregateTables, usize) {
+    let all = (0..ranks).map(|rank| aggregate(rank % RANKS, of_rank(rank)));
     let all = all.reduce(|mut one, other| {
         one.merge(other);
         one
@@ -336,7 +336,7 @@ fn sums_do_not_grow_with_the_ranks() {
 fn too_many_lines_are_told_without_their_numbers() {
     let line = |rank: u32| neighbour(rank, "ghost".to_owned(), rank);
     let parts: Vec<Part> = (0..16_385).flat_map(line).collect();
-    let tables = folded(0, parts).tables();
+    let tables = aggregate(0, parts).tables();
     let [row] = &tables.gpu[..] else { panic!("{}", tables.gpu.len()) };
     assert_eq!((row.source.as_str(), row.kernel.as_str(), row.count), ("halo.cu:*", "halo", 16_385));
     assert!(

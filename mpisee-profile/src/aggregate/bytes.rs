@@ -3,7 +3,7 @@
 use super::gpu::GpuSums;
 use super::sums::Spread;
 use super::{
-    ALL, About, Cell, CellKey, Comm, Entered, Folded, Node, OffsetKey, Region, Traffic, Whole, bounded,
+    ALL, About, Aggregate, Cell, CellKey, Comm, Entered, Node, OffsetKey, Region, Traffic, Whole, bounded,
 };
 use crate::error::ProfileError;
 use crate::ranks::Range;
@@ -285,7 +285,7 @@ impl<'b> Reader<'b> {
         Some(((comm, first, last), self.traffic()?))
     }
 
-    fn folded(&mut self) -> Option<Folded> {
+    fn aggregate(&mut self) -> Option<Aggregate> {
         let nodes = self.list(|bytes| Some((bytes.text()?, bytes.node()?)))?;
         let comms = self.list(|bytes| Some((bytes.text()?, bytes.comm()?)))?;
         let regions = self.list(|bytes| Some((bytes.text()?, bytes.region()?)))?;
@@ -294,7 +294,7 @@ impl<'b> Reader<'b> {
         let offsets = self.list(Reader::offset)?;
         let outside = self.list(|bytes| Some((bytes.narrow()?, bytes.traffic()?)))?;
         let gpu = GpuSums::decode(self)?;
-        Some(Folded { nodes, comms, regions, cells, wholes, offsets, outside, gpu })
+        Some(Aggregate { nodes, comms, regions, cells, wholes, offsets, outside, gpu })
     }
 }
 
@@ -303,7 +303,7 @@ pub fn is_sorted<K: Ord, V>(rows: &[(K, V)]) -> bool {
     rows.is_sorted_by(|(left, _), (right, _)| left < right)
 }
 
-impl Folded {
+impl Aggregate {
     /// As bytes, for another rank.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Writer(vec![VERSION]);
@@ -371,19 +371,19 @@ impl Folded {
         }
     }
 
-    /// What [`Folded::encode`] made.
-    pub fn decode(bytes: &[u8]) -> Result<Folded, ProfileError> {
-        let wrong = |why: &str| ProfileError::Folded { why: why.to_owned() };
+    /// What [`Aggregate::encode`] made.
+    pub fn decode(bytes: &[u8]) -> Result<Aggregate, ProfileError> {
+        let wrong = |why: &str| ProfileError::Aggregate { why: why.to_owned() };
         let (head, rest) = bytes.split_at_checked(9).ok_or_else(|| wrong("they are cut off"))?;
         if head[0] != VERSION || head[1..] != Operation::fingerprint().to_le_bytes() {
             return Err(wrong("another version of mpisee made them"));
         }
         let mut bytes = Reader(rest);
-        let mut folded = bytes.folded().ok_or_else(|| wrong("they are cut off or no sums"))?;
+        let mut aggregate = bytes.aggregate().ok_or_else(|| wrong("they are cut off or no sums"))?;
         if !bytes.0.is_empty() {
             return Err(wrong("something follows them"));
         }
-        let Folded { nodes, comms, regions, cells, wholes, offsets, outside, .. } = &folded;
+        let Aggregate { nodes, comms, regions, cells, wholes, offsets, outside, .. } = &aggregate;
         let sorted = is_sorted(nodes) && is_sorted(comms) && is_sorted(regions) && is_sorted(cells);
         if !(sorted && is_sorted(wholes) && is_sorted(offsets) && is_sorted(outside)) {
             return Err(wrong("they are not in order"));
@@ -396,8 +396,8 @@ impl Folded {
         if !known {
             return Err(wrong("they speak of a communicator or region that they do not name"));
         }
-        folded.offsets = bounded(std::mem::take(&mut folded.offsets));
-        Ok(folded)
+        aggregate.offsets = bounded(std::mem::take(&mut aggregate.offsets));
+        Ok(aggregate)
     }
 }
 

@@ -15,17 +15,17 @@ fn sums_over_ranks_are_those_of_the_rows_by_rank() {
         let by_rank = Run::new(mpi, "grid_of_parts").ranks(RANKS).variable("MPISEE_FOLD", "8").preloaded();
         let run = Run::new(mpi, "grid_of_parts").ranks(RANKS).variable("MPISEE_FOLD", "3");
         let finished = run.preloaded_to("test.mpisee");
-        let folded = Profile::open(finished.directory())
+        let aggregate = Profile::open(finished.directory())
             .unwrap_or_else(|error| panic!("{error}\n{}", finished.stderr));
         by_rank.check();
         finished.check();
-        assert!(folded.run().complete);
+        assert!(aggregate.run().complete);
         assert_sums_of(&by_rank.directory(), &finished.directory());
 
-        let spread: Vec<SpreadRow> = all(&folded);
+        let spread: Vec<SpreadRow> = all(&aggregate);
         let own = spread.iter().find(|row| row.comm == "S" && row.call == "MPI_Allreduce").unwrap();
         assert_eq!((own.calls_min, own.calls_max, own.calls_max_rank, own.bytes_max), (1, 8, 7, 8 * 101));
-        let nodes: Vec<NodeRow> = all(&folded);
+        let nodes: Vec<NodeRow> = all(&aggregate);
         assert_eq!(
             nodes.iter().map(|row| (row.ranks, row.members.to_string())).collect::<Vec<_>>(),
             [(8, "0-7".to_owned())]
