@@ -1,4 +1,5 @@
-//! What a back end gives to the [`crate::tracer::Tracer`]. It tells the tracer of events in turn; docs/gpu.md has which.
+//! Interface of a back end to the [`crate::tracer::Tracer`]. The back end reports events in turn; docs/gpu.md lists
+//! them.
 
 use crate::layout::{Table, bytes_of_mut};
 

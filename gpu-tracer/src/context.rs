@@ -1,6 +1,6 @@
-//! What a context has on its device: counters, ranges and what launches get.
+//! Device memory of a context: counters, ranges and the parameters of launches.
 //!
-//! Nothing that a launch got is changed while it may run; what is old is used again when nobody can need it any more.
+//! The parameters of a launch do not change while it may run; memory is reused once no launch can need it.
 
 use crate::backend::{Backend, Queue};
 use crate::layout::{Counter, Launch, Range, Table, Window, bytes_of, bytes_of_mut, threshold};

@@ -1,4 +1,4 @@
-//! What was counted so far, by what it is called: from the slots of a device to counters of the file.
+//! Named counters: adds the slots of a device to the counters of the file.
 
 use crate::backend::Backend;
 use crate::layout::{Counter, MOST_KERNELS, What};

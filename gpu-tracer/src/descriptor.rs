@@ -1,7 +1,7 @@
-//! Who exported the memory that a file descriptor stands for. The number of a descriptor differs from process to process,
-//! but what is behind it, the open file, is one and the same however it is handed on. An open file has an owner, a process
-//! to which signals about it go, and the signal's number, fcntl(2). Without `O_ASYNC` none is ever sent. So who exports
-//! memory writes itself there, and which of its allocations it is, and who imports it reads that.
+//! Finds the exporter of the memory behind a file descriptor. The number of a descriptor differs between processes, but
+//! the open file behind it is the same. An open file has an owner, the process that gets signals about it, and a signal
+//! number, fcntl(2); without `O_ASYNC` no signal is ever sent. So the exporter stores its process and the number of the
+//! allocation there, and the importer reads them.
 
 use mpisee_profile::gpu::{Descriptor, Handle};
 use mpisee_profile::process;

@@ -1,7 +1,6 @@
 //! The file of counters, written so that it is whole whenever the process is killed.
 //!
-//! It is opened anew for each batch: a descriptor that is kept may be closed by the program, and then stand for a file
-//! of its own.
+//! It is opened again for each batch: the program may close a descriptor that is kept open, and reuse its number.
 
 use mpisee_profile::gpu::{BLOCK_HEADER_BYTES, MAGIC, Record, Values, record_block, values_block};
 use std::collections::HashMap;

@@ -35,8 +35,7 @@ struct Running {
 
 static RUNNING: OnceLock<Running> = OnceLock::new();
 
-/// Called by the driver, once. What it returns other than 0 is success to the driver, which is told nothing else: the
-/// program is to run in any case.
+/// Called by the driver, once. Always returns success, which is any number but 0, so that the program runs in any case.
 #[unsafe(no_mangle)]
 pub extern "C" fn InitializeInjection() -> c_int {
     begin(start_sanitizer);

@@ -1,4 +1,4 @@
-//! `libmpisee_gpu.so`: what GPU kernels access by themselves in memory that is not their own device's and process's.
+//! `libmpisee_gpu.so`: counts accesses of GPU kernels to memory of other devices, of other processes and of the host.
 //! docs/gpu.md says what runs where.
 
 pub mod backend;

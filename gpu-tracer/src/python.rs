@@ -1,10 +1,10 @@
 //! Which line of Python called the driver: read from the frames of the calling thread.
 //!
-//! Most that launches kernels has released the global lock by then, and taking it inside of a call of the driver could
-//! wait for ever. So nothing of Python is called that needs it, and no reference is counted. It is not needed either: a
-//! thread's own frames, and what they hold, stay as they are while it is in a call of C. Where that does not hold, as
-//! for threads that outlive the interpreter, what is read makes no sense, but cannot be a fault (`memory.rs`), and
-//! objects are believed only if their type is what it should be.
+//! Most callers release the GIL before they launch a kernel, and taking it inside a driver call could deadlock. So no
+//! Python function that needs it is called, and no reference is counted. It is not needed, either: a thread's own
+//! frames, and what they hold, do not change while it is in a C call. Where that does not hold, as for threads that
+//! outlive the interpreter, what is read may be garbage, but reading it cannot fault (`memory.rs`), and an object is
+//! used only if its type is the expected one.
 
 mod layout;
 mod lines;

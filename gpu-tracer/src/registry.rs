@@ -1,4 +1,4 @@
-//! Which memory there is, whose it is, and what it is called: kept current at every allocation and free.
+//! Registry of memory: location, owner and name, updated at every allocation and free.
 //!
 //! An allocation has a number that is never used again, also when its addresses are. What is counted for a number stays
 //! its own after the memory was freed. Of one allocation there may be several pieces: a part was named, or unmapped, or

@@ -1,6 +1,6 @@
-//! What the driver and the back end told, and what became of it, a line each: for who looks for the reason why something
-//! is not counted. `MPISEE_GPU_TRACE=FILE` writes FILE.PID, each line at once, so that a process that is killed or hangs
-//! leaves what it had.
+//! Debug log: one line per event of the driver or the back end, and what the tracer did with it, to find out why
+//! something is not counted. `MPISEE_GPU_TRACE=FILE` writes FILE.PID without buffering, so that a process that is
+//! killed or hangs leaves its log.
 
 use std::fmt::Arguments;
 use std::fs::File;

@@ -1,8 +1,8 @@
-//! What both back ends share: events in, counts out.
+//! The part that both back ends share: turns events into counts.
 //!
-//! A back end tells of contexts, modules, memory and launches in the order in which they happen, each before the program
-//! goes on. At a launch the tracer says what the patches of that launch get. Nothing that a launch got is changed while
-//! it may run: new ranges are new memory, written in the order of the launch's stream, so that the program never waits.
+//! A back end reports contexts, modules, memory and launches in the order in which they happen, each before the program
+//! continues. At a launch, the tracer chooses the parameters of its patches. These do not change while the launch may
+//! run: new ranges get new memory, written in the order of the launch's stream, so that the program never waits.
 
 pub(crate) mod patching;
 

@@ -5,7 +5,7 @@ use std::io::{Error, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// The places for a profile that are left: the one that was asked for, and others if it cannot be there.
+/// The places that are left for a profile: the requested one, then fallbacks.
 pub struct Places {
     left: std::vec::IntoIter<PathBuf>,
     /// The file systems that are full or read-only, by device number.
@@ -29,8 +29,8 @@ impl Places {
         Places { left: all.into_iter(), useless: Vec::new() }
     }
 
-    /// Remembers why a profile could not be written at `place`: where a file system has no room, or none to write, no
-    /// other place on it is tried.
+    /// Records why a profile could not be written at `place`: if the file system is full or read-only, no other place
+    /// on it is tried.
     pub fn note(&mut self, place: &Path, error: &ProfileError) {
         let is_of_file_system = |error: &Error| {
             [ErrorKind::StorageFull, ErrorKind::QuotaExceeded, ErrorKind::ReadOnlyFilesystem]

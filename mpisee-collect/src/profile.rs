@@ -1,4 +1,4 @@
-//! From the segments of one world to its profile: of ranks that came to the end of MPI, or that ended without.
+//! Turns the segments of one world into its profile, of ranks that reached the end of MPI, or that ended before.
 
 use crate::segments::{Clock, Collected, Place, Segment, World, collected, missing, of_snapshot};
 use anyhow::{Context, Result, bail};
@@ -18,12 +18,12 @@ use mpisee_profile::{Aggregate, FORMAT_VERSION, Profile, RankSet};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// What the caller wants otherwise than the program that ended.
+/// Settings of the caller that override those of the program.
 #[derive(Clone, Copy)]
 pub struct Wish<'w> {
     /// Where the profile shall be.
     pub output: Option<&'w Path>,
-    /// Above how many ranks it has sums over ranks.
+    /// The number of ranks above which it is aggregated.
     pub fold: Option<u32>,
 }
 
@@ -31,7 +31,7 @@ pub struct Wish<'w> {
 pub struct Recovered<'w> {
     /// Where it is.
     pub directory: PathBuf,
-    /// Where it would be if nothing were there.
+    /// Where it would be if that name were free.
     pub wanted: PathBuf,
     /// What is in it.
     pub segments: Vec<&'w Segment>,
@@ -184,7 +184,7 @@ enum Files {
 struct Writing {
     wanted: PathBuf,
     files: Files,
-    /// Of memory that ranks shared, where their rows are summed up.
+    /// Exports of memory between ranks, needed if rows are aggregated.
     owners: Exports,
     /// Communicators that a rank reported already, and how many they stood for.
     reported: HashMap<String, u64>,
@@ -197,12 +197,12 @@ struct Writing {
     last: Vec<Last>,
 }
 
-/// What is last known of a rank.
+/// The last known state of a rank.
 struct Last {
     rank: u32,
     places: Vec<Place>,
     clock: Clock,
-    /// Ranks whose ticks are of one clock.
+    /// Identifies the clock of its ticks.
     clocked_by: (u64, bool),
 }
 
@@ -297,8 +297,8 @@ impl Writing {
         Ok(())
     }
 
-    /// Leaves of communicators what no rank reported before: each knows those that it is in, and of some kinds all
-    /// reports become one row.
+    /// Drops communicators that an earlier rank reported, since every member reports its own; kinds whose reports are
+    /// merged into one row stay.
     fn leave_new(&mut self, comms: &mut Vec<CommRow>) {
         let is_aggregate = matches!(self.files, Files::Sums(..));
         comms.retain_mut(|row| {
@@ -306,7 +306,7 @@ impl Writing {
             let is_merged = is_merged(row);
             let known = self.reported.entry(row.comm.clone()).or_default();
             if is_aggregate && !is_of_changing_members(&row.comm) {
-                // What is added over ranks comes to the most that one of them says.
+                // The sum over ranks is then the largest number that one of them reports.
                 row.count = row.count.saturating_sub(*known);
                 *known += row.count;
                 if !is_first && !is_one_per_process(&row.comm) && !row.members.has_elided() {
@@ -317,7 +317,7 @@ impl Writing {
         });
     }
 
-    /// Completes what `run.json` says of all ranks together.
+    /// Fills in what `run.json` has about all ranks together.
     fn sum_up(&mut self, collected: &str) {
         self.run.end = rfc3339(self.end_realtime_ns);
         self.run.not_seen = NotSeen::named(&self.not_seen);
@@ -376,12 +376,12 @@ fn to_nine_decimals(seconds: f64) -> f64 {
 /// Who exported memory to other processes, of all ranks: rows are summed up as they come, and the owner's may come later.
 fn owners(world: &World) -> Exports {
     let mut owners = Exports::default();
-    // What cannot be read is told when its turn comes.
+    // An unreadable file is reported later, with its rank.
     world.ended().for_each(|segment| owners.add(segment.gpu().unwrap_or_default()));
     owners
 }
 
-/// Where the ranks were. How long, is told up to the last moment that is known of any rank by the same clock.
+/// The last calls of the ranks. Their durations end at the last sign of life of any rank with the same clock.
 fn ended_in(last: &mut [Last]) -> Vec<EndedIn> {
     let mut latest: HashMap<(u64, bool), u64> = HashMap::new();
     for rank in &*last {
@@ -446,7 +446,7 @@ fn without_extension(path: &Path) -> PathBuf {
     if has_extension { path.with_extension("") } else { path.to_owned() }
 }
 
-/// What the segment says may be any text: only the last part of it is taken, if it can be the name of a file.
+/// The segment's text is untrusted: only its last component is used, if it is a valid file name.
 fn name_of(program: &Program) -> PathBuf {
     const MOST_BYTES: usize = 200;
     let name = Path::new(&program.profile).file_name().map(|name| without_extension(Path::new(name)));

@@ -1,8 +1,8 @@
 //! The roll of a node: which ranks of a world have an active profiler there, by the segments that they keep.
 //!
-//! A profiler makes its segment before `MPI_Init`, which no rank leaves before all have entered it: MPI does not promise that,
-//! and the MPI libraries do so unless they are told otherwise. So every rank that reads the roll at the end of MPI finds the
-//! same ranks on it, without a message between them.
+//! A profiler creates its segment before `MPI_Init`, which no rank leaves before all have entered it: MPI does not
+//! guarantee that, but MPI libraries do so by default. So every rank that reads the roll at the end of MPI finds the
+//! same ranks on it, without a message.
 
 use crate::segments::{HeaderRead, header_of};
 use mpisee_profile::process;
@@ -37,15 +37,15 @@ pub struct Roll {
     pub ended: BTreeSet<u32>,
     /// Whether processes of another namespace, as in a container, may be of this world.
     pub has_foreign: bool,
-    /// Why not all segments could be read, for want of descriptors or memory: then ranks may be missing here.
+    /// Why some segments could not be read, for lack of descriptors or memory: then ranks may be missing here.
     pub failure: Option<String>,
     /// Whether processes of this job are still in `MPI_Init`.
     has_starting: bool,
 }
 
 impl Roll {
-    /// Reads the segments in `directory` that are of the same world as `own`; waits a moment for those of which the rank is
-    /// not known yet.
+    /// Reads the segments in `directory` that are of the same world as `own`; waits briefly for processes that are
+    /// still in `MPI_Init`.
     pub fn call(directory: &Path, own: &Snapshot, user: u32) -> Roll {
         let begin = Instant::now();
         loop {
@@ -71,7 +71,7 @@ impl Roll {
             match header_of(&path, user) {
                 Ok(HeaderRead { header, .. }) if header.pid == pid => roll.enter(own, path, header),
                 Ok(_) => {}
-                // Whoever writes into the folder may have left something else by that name.
+                // Another program may have left a file with such a name in the folder.
                 Err(why) => roll.failure = why.downcast_ref().and_then(want).or(roll.failure),
             }
         }
@@ -83,7 +83,7 @@ impl Roll {
             return;
         }
         if header.namespace != own.namespace {
-            // Its job may be unknown there, and whether it runs is unknown here: one that began with this process counts.
+            // Its job and liveness cannot be checked from here: it counts if it started about when this process did.
             let apart_ns = header.start_realtime_ns.abs_diff(own.start_realtime_ns);
             self.has_foreign |= header.world_size == own.world_size && apart_ns < MOST_APART_NS;
             return;
@@ -98,7 +98,7 @@ impl Roll {
             self.has_starting = true;
         } else if header.world_size == own.world_size {
             let is_later = |known: &Entry| known.header.start_realtime_ns >= header.start_realtime_ns;
-            // A job of the same number that was killed may have left its segments.
+            // A killed job with the same number may have left its segments.
             if !self.entries.get(&header.world_rank).is_some_and(is_later) {
                 self.entries.insert(header.world_rank, Entry { path, header });
             }
@@ -125,7 +125,7 @@ impl Roll {
     }
 }
 
-/// The error, if it is for want of descriptors or memory.
+/// The error, if it is a lack of descriptors or memory.
 fn want(error: &std::io::Error) -> Option<String> {
     let wants = [libc::EMFILE, libc::ENFILE, libc::ENOMEM];
     error.raw_os_error().filter(|code| wants.contains(code)).map(|_| error.to_string())

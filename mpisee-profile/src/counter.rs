@@ -1,4 +1,4 @@
-//! The time-stamp counter, in whose ticks the library measures time; readers of a segment of this machine go on with it.
+//! The time-stamp counter, by which the library measures time; readers of a live segment on this machine use it, too.
 
 /// Whether the counter runs at one rate, the same on all cores.
 pub fn is_reliable() -> bool {

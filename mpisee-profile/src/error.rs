@@ -1,4 +1,4 @@
-//! What can be wrong with a profile, each as one sentence: what was seen, where, and what to do.
+//! Errors of profiles, each one sentence: what was found, where, and what to do.
 
 use std::fmt;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! The files of a profile while ranks bring their rows: the same at `MPI_Finalize` and when a profile is recovered.
+//! Writes the files of a profile from the rows of its ranks, at `MPI_Finalize` and when a profile is recovered.
 
 use crate::aggregate::Aggregate;
 use crate::error::ProfileError;
@@ -58,14 +58,14 @@ pub struct ProfileFiles {
     regions: TableWriter,
     /// Made when there is a first row.
     outside: Option<TableWriter>,
-    /// What GPU kernels accessed, as it came; whose memory that is can be told when all ranks are there.
+    /// Accesses of GPU kernels, as received; the owners of the memory are known when all ranks are there.
     gpu: Vec<u8>,
     /// Communicators that several ranks report, by name; with the order in which they came.
     merged: HashMap<String, (usize, CommRow)>,
-    /// Communicators of a rank of which a part has come.
+    /// The part of a rank's communicators that has been received.
     begun: Vec<u8>,
     nodes: Nodes,
-    /// Rows that stand for like communicators, and for how many.
+    /// The number of shared rows, and of the communicators in them.
     shared_rows: (u64, u64),
 }
 
@@ -103,8 +103,8 @@ impl ProfileFiles {
         Ok(())
     }
 
-    /// Appends a piece of the rows of one rank or several. What one rank has of a table comes in order, and whole before
-    /// that of the next.
+    /// Appends a piece of the rows of one or more ranks. The rows of a rank in a table arrive in order, and complete
+    /// before those of the next rank.
     pub fn append_piece(&mut self, piece: &[u8]) -> Result<(), ProfileError> {
         frames(piece).try_for_each(|frame| self.append_frame(&frame))
     }
@@ -174,7 +174,7 @@ impl ProfileFiles {
         }
     }
 
-    /// Writes what waited for all ranks, and `run.json`; returns where the profile is.
+    /// Writes what needed the rows of all ranks, and `run.json`; returns where the profile is.
     pub fn finish(mut self, run: &RunInfo) -> Result<PathBuf, ProfileError> {
         let mut merged: Vec<(usize, CommRow)> = self.merged.drain().map(|(_, row)| row).collect();
         merged.sort_by_key(|&(order, _)| order);

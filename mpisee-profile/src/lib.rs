@@ -1,14 +1,14 @@
-//! What crosses a process boundary in mpisee, and nothing else.
+//! The formats of mpisee: what one process writes and another reads.
 //!
 //! * [`options`]: the `MPISEE_…` environment variables, set by the launcher and read by the library;
 //! * [`segment`]: the layout of the shared-memory segment in which every rank counts;
 //! * [`gpu`]: the file in which a process counts what its GPU kernels access, and its rows;
 //! * [`process`]: which process it is, and of which job; [`counter`]: the clock in whose ticks it measures;
 //! * [`rows`], [`run`], [`reader`], [`writer`]: the profile directory, `NAME.mpisee/`;
-//! * [`aggregate`]: sums over ranks instead of rows of each, for profiles of very many.
+//! * [`aggregate`]: aggregation over ranks, for profiles of very large jobs.
 //!
 //! The preloaded library writes through this crate and `mpisee-through` reads through it, so that a
-//! format has one definition. It depends on nothing of ours.
+//! format has one definition. It depends on no other crate of the workspace.
 
 pub mod aggregate;
 pub mod counter;

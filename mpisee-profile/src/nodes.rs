@@ -4,8 +4,8 @@ use crate::RankSet;
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// The nodes of the ranks, as runs of neighbours on one node: as long as there are nodes where ranks are placed in
-/// blocks, as there are ranks at worst.
+/// The node of each rank, as runs of consecutive ranks on one node: one run per node if ranks are placed in blocks, one
+/// per rank at worst.
 #[derive(Debug, Default)]
 pub struct Nodes {
     /// The first rank and the length of each run, ascending, and the number of its node.

@@ -29,7 +29,7 @@ pub enum ClockChoice {
     Monotonic,
 }
 
-/// What gets the GPU tracer into kernels.
+/// The tool that instruments GPU kernels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GpuBackEnd {
     /// NVIDIA's Sanitizer API, which comes with CUDA.
@@ -70,9 +70,9 @@ pub struct Options {
     pub collect: Collect,
     /// Whether rank 0 says at the end where the profile is.
     pub quiet: bool,
-    /// Whether it is counted what GPU kernels access by themselves.
+    /// Whether accesses of GPU kernels are counted.
     pub gpu: bool,
-    /// What gets into the kernels.
+    /// The tool that instruments kernels.
     pub gpu_back_end: GpuBackEnd,
     /// Which kernels, by name.
     pub gpu_kernels: String,
@@ -82,7 +82,7 @@ pub struct Options {
     pub gpu_records: Option<PathBuf>,
     /// `libsanitizer-public.so` of CUDA; `None` is where the launcher finds it.
     pub gpu_sanitizer: Option<PathBuf>,
-    /// Seconds that a rank waits in `MPI_Finalize` for ranks of which it does not know whether they have the profiler.
+    /// Seconds that a rank waits in `MPI_Finalize` for ranks that may run without the profiler.
     pub wait_s: u64,
 }
 
@@ -313,7 +313,7 @@ pub const SETTINGS: &[Setting] = &[
     },
 ];
 
-/// Options that may stand without a value, with the one that is meant then.
+/// Options that may be given without a value, with the value that is implied.
 pub const ALONE: &[(&str, &str)] = &[("gpu", "on")];
 
 fn on_or_off(text: &str) -> Result<bool, String> {
@@ -337,8 +337,8 @@ impl Setting {
     }
 }
 
-/// Variables of the environment with which this process began, as far as they are not among `now`: a program may clear its
-/// environment, and ranks must agree on where their segments are.
+/// Variables of the initial environment that are missing from `now`: a program may clear its environment, and ranks
+/// must agree on where their segments are.
 fn cleared(now: &[(String, String)]) -> Vec<(String, String)> {
     let started = std::fs::read("/proc/self/environ").unwrap_or_default();
     let pairs = started.split(|&byte| byte == 0).filter_map(|pair| {
@@ -348,7 +348,7 @@ fn cleared(now: &[(String, String)]) -> Vec<(String, String)> {
     pairs.filter(|(name, _)| !now.iter().any(|(known, _)| known == name)).collect()
 }
 
-/// Variables that are for who works on the GPU tracer: docs/gpu.md has the one, bench/gpu_cost.cu the other.
+/// Variables for developers of the GPU tracer: docs/gpu.md has the one, bench/gpu_cost.cu the other.
 const NO_OPTIONS: [&str; 2] = ["MPISEE_GPU_TRACE", "MPISEE_GPU_EMPTY"];
 
 impl Options {

@@ -1,5 +1,5 @@
-//! How rows travel between ranks: the tables' text in pieces of bounded size, which those on the way hand on without
-//! reading them.
+//! Wire format of rows between ranks: the text of the tables in pieces of bounded size, which ranks in between forward
+//! without parsing.
 
 use crate::files::TABLES;
 
@@ -26,7 +26,7 @@ pub struct Pieces<F> {
 }
 
 impl<F: FnMut(&[u8])> Pieces<F> {
-    /// Nothing yet.
+    /// An empty piece.
     pub fn new(deliver: F) -> Self {
         Pieces { filling: Vec::with_capacity(PIECE), deliver }
     }

@@ -15,7 +15,7 @@ pub struct Seen {
     pub parent: u32,
     /// When it was started, in ticks of the kernel since the system was: another process with the number has another.
     pub start: u64,
-    /// Whether it ended and only waits for its parent to take note.
+    /// Whether it is a zombie.
     pub ended: bool,
 }
 
@@ -38,19 +38,18 @@ fn parse_stat(stat: &[u8]) -> Option<Seen> {
     })
 }
 
-/// A number for this run of the system, another after each boot and on each machine; 0 if it is unknown.
+/// A hash of the boot id, which differs after each boot and on each machine; 0 if it is unknown.
 pub fn boot() -> u64 {
     std::fs::read("/proc/sys/kernel/random/boot_id").map_or(0, |id| hash([id.as_slice()]))
 }
 
-/// A number for the processes among which this one has its number: a container may count its own, pid_namespaces(7).
-/// 0 if it is unknown.
+/// The number of this process's PID namespace, pid_namespaces(7): a container may have its own. 0 if it is unknown.
 pub fn namespace() -> u64 {
     std::fs::metadata("/proc/self/ns/pid").map_or(0, |file| file.ino())
 }
 
-/// What Open MPI and others with PMIx tell all processes of a job: its number there, and where its launcher listens,
-/// since numbers come again.
+/// Variables that launchers with PMIx, as Open MPI's, set for all processes of a job: its number, and the address of
+/// the launcher, since numbers are reused.
 const PMIX: [&str; 3] = ["PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_hnp_uri"];
 /// The same by Slurm, which tells its PMI-2 job in one variable.
 const SLURM_PMI: [&str; 1] = ["PMI_JOBID"];
@@ -59,12 +58,12 @@ const SLURM: [&str; 2] = ["SLURM_JOB_ID", "SLURM_STEP_ID"];
 /// Where a launcher tells a process its rank.
 const RANKS: [&str; 3] = ["PMI_RANK", "PMIX_RANK", "SLURM_PROCID"];
 
-/// With which of its options Hydra's process on a node is told where the launcher listens, and which world it starts.
-/// MPICH's launcher tells the ranks nothing; the number of the port may come again.
+/// Options of Hydra's proxy on a node: the address of the launcher, and the number of the world. MPICH's launcher sets
+/// no such variables for the ranks; the number of the port may be reused.
 const HYDRA: [&str; 2] = ["--control-port", "--pgid"];
 
-/// A number that this process has in common with the others of its world, on whatever node, and with no other process: a
-/// hash of what the launcher tells it or its own process on the node, else of that process.
+/// A number shared by the processes of this world on all nodes, and by no others: a hash of the launcher's variables,
+/// or of the command line of its proxy on the node, else of the process that started the ranks of the node.
 pub fn job(world_size: u32) -> u64 {
     if world_size == 1 {
         return process_hash("itself", std::process::id());
@@ -81,7 +80,7 @@ pub fn job(world_size: u32) -> u64 {
     run.unwrap_or_else(|| process_hash("started by", launcher))
 }
 
-/// A number for the run of MPICH's launcher, from the command of its process on a node.
+/// A number for the run of MPICH's launcher, from the command line of its proxy on a node.
 fn hydra(command: &[u8]) -> Option<u64> {
     let value = |option: &str| {
         let mut words = command.split(|&byte| byte == 0);
@@ -92,7 +91,7 @@ fn hydra(command: &[u8]) -> Option<u64> {
     Some(hash([b"hydra".as_slice(), place?, world?]))
 }
 
-/// Whether this process speaks for the job, as far as its launcher tells: what is to be said is the same on every rank.
+/// Whether this process prints messages for the job: true on rank 0, and if the launcher does not report a rank.
 pub fn speaks() -> bool {
     is_first(|name| std::env::var(name).ok())
 }
@@ -114,8 +113,8 @@ pub fn local_size() -> Option<u32> {
     is_in_sight.then_some(size)
 }
 
-/// The process that started the ranks of this node: the nearest above this one that was not told this rank itself, as
-/// scripts around the program are.
+/// The process that started the ranks of this node: the nearest ancestor without the variables of this rank, which
+/// scripts around the program have.
 fn launcher() -> u32 {
     let own = RankEnvironment::own();
     const MOST_STEPS: u32 = 16;

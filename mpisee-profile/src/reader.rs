@@ -33,7 +33,7 @@ impl Profile {
         Ok(Profile { directory, run })
     }
 
-    /// What is true of the run as a whole.
+    /// `run.json`: the run as a whole.
     pub fn run(&self) -> &RunInfo {
         &self.run
     }
@@ -43,7 +43,7 @@ impl Profile {
         &self.directory
     }
 
-    /// The rows of a table that is written only if there is something to tell, as [`crate::rows::OutsideRow`] is.
+    /// The rows of a table that exists only if it has rows, as that of [`crate::rows::OutsideRow`].
     pub fn rows_if_any<R: Row>(&self) -> Result<impl Iterator<Item = Result<R, ProfileError>>, ProfileError> {
         let rows = if self.directory.join(R::FILE).exists() { Some(self.rows::<R>()?) } else { None };
         Ok(rows.into_iter().flatten())

@@ -78,8 +78,7 @@ impl<'de> Deserialize<'de> for Seconds {
     }
 }
 
-/// Processes of one communicator. A few bytes announce any number of them, and later each may cost time and
-/// memory; no job has as many as this.
+/// Limit on the processes of one communicator, which bounds time and memory on corrupt input; no job has as many.
 pub const MOST_PROCESSES: u64 = 1 << 23;
 
 /// Where a communication buffer lies.
@@ -105,7 +104,7 @@ impl Memory {
 ///
 /// Processes of other worlds (MPI 4.1, 11.4: those that were spawned, that spawned this one, or that
 /// connected) have no rank here. In the text form, `0-3|+2`, they are counted after the ranks of their group.
-/// Of a family of communicators whose processes would take too many ranges only their number is kept, `~500000`.
+/// For a family of communicators whose processes would take too many ranges, only their number is kept, `~500000`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Members {
     /// The group; of an intercommunicator, the one with the smallest world rank.
@@ -138,7 +137,7 @@ impl Members {
         self.len() == 0
     }
 
-    /// Whether some of this world are counted and not listed.
+    /// Whether some members of this world are elided: counted and not listed.
     pub fn has_elided(&self) -> bool {
         self.elided != [0, 0]
     }

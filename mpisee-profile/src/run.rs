@@ -1,4 +1,4 @@
-//! `run.json`: what is true of the run as a whole.
+//! `run.json`: the run as a whole.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -14,13 +14,13 @@ pub struct MpiInfo {
     pub thread_level: String,
 }
 
-/// The profiler's own price. What `MPI_Init` and `MPI_Finalize` take longer is in neither `time_s` nor the wall time;
-/// the rest is estimated from what recording costs on the machine that ran.
+/// The profiler's overhead. Time added to `MPI_Init` and `MPI_Finalize` is in neither `time_s` nor the wall time; the
+/// rest is estimated from the calibrated cost of recording on the machine that ran.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProfilerInfo {
     /// Nanoseconds that a recorded call of the simplest kind costs, on rank 0.
     pub call_ns: f64,
-    /// Seconds that `MPI_Init` took longer, on rank 0.
+    /// Seconds that the profiler added to `MPI_Init`, on rank 0.
     pub init_s: f64,
     /// Seconds that the profiler took, summed over ranks.
     pub time_s: f64,
@@ -44,8 +44,8 @@ pub struct EndedIn {
     pub comm: Option<String>,
     /// Of a collective: which call of the function on the communicator it was, from 1, the same on all members.
     pub number: Option<u64>,
-    /// Seconds that the rank which was there longest had spent there, up to the last moment that is known of any rank
-    /// of its node: it was there so long or longer.
+    /// Seconds that the rank which was there longest had spent there, up to the last sign of life of any rank of its
+    /// node: a lower bound.
     pub at_least_s: f64,
 }
 
@@ -70,7 +70,7 @@ impl EndedIn {
     }
 }
 
-/// A shorter stay is told as none.
+/// A shorter stay is not mentioned.
 const SHORTEST_TOLD_S: f64 = 0.05;
 
 /// `run.json`.
@@ -116,10 +116,10 @@ pub struct RunInfo {
     /// as some ranks are missing.
     #[serde(default)]
     pub names_agree: Option<bool>,
-    /// What the profiler took of the run.
+    /// The profiler's overhead.
     #[serde(default)]
     pub profiler: ProfilerInfo,
-    /// Sentences about what was out of the ordinary in recording.
+    /// Remarks about recording, one sentence each.
     #[serde(default)]
     pub notes: Vec<String>,
 }

@@ -108,7 +108,7 @@ fn create_file(path: &Path) -> std::io::Result<File> {
     Ok(file)
 }
 
-/// Gives the owner the rights that the program's file mode creation mask has taken: nobody could read the profile.
+/// Restores the owner's permissions that the program's umask has removed, so that the profile can be read.
 fn let_owner(path: &Path, rights: u32) {
     let Ok(metadata) = std::fs::symlink_metadata(path) else { return };
     let mode = metadata.permissions().mode();
@@ -118,13 +118,13 @@ fn let_owner(path: &Path, rights: u32) {
     }
 }
 
-/// What a message on where the profile is adds if a number had to be put after its name: `, since app.mpisee exists`.
+/// The end of a message if the name of the profile needed a number: `, since app.mpisee exists`.
 pub fn since_taken(wanted: &Path, directory: &Path) -> String {
     if wanted == directory { String::new() } else { format!(", since {} exists", wanted.display()) }
 }
 
-/// Has the system write everything now, since a full disk or an exhausted quota may show only then. Where a file
-/// system knows no such thing nothing can be waiting.
+/// Syncs the file, since a full disk or an exhausted quota may show only then. Errors of file systems without sync are
+/// ignored.
 fn hand_over(file: &File) -> std::io::Result<()> {
     match file.sync_data() {
         Err(error) if [ErrorKind::InvalidInput, ErrorKind::Unsupported].contains(&error.kind()) => Ok(()),

@@ -1,16 +1,16 @@
 //! The profile at the end of MPI.
 //!
-//! Where all ranks are on one node the last that comes to the end writes it from the segments of all (`node.rs`): nobody
-//! waits, and nobody sends a message. So it is, too, with the ranks that have an active profiler where the node's segments
-//! show that some have none: every rank there sees the same segments.
+//! If all ranks are on one node, the last one to reach the end of MPI writes the profile from the segments of all
+//! (`node.rs`): no rank waits, and no message is sent. The same holds if the node's segments show that some ranks have
+//! no active profiler, since every rank there sees the same segments.
 //!
-//! Otherwise the ranks meet by one collective operation over the world, which can take no message of the program's. A rank
-//! on another node may have no profiler, and never come: after `MPISEE_WAIT` the ranks of a node go on by themselves. Those
-//! that met make their rows, and rank 0 writes them; in a run that outlives some of its processes the first of the others
-//! does, and says who is missing.
+//! Otherwise the ranks meet in one collective operation over the world, which cannot match a message of the program. A
+//! rank on another node may have no profiler and never arrive: after `MPISEE_WAIT` the ranks of each node continue on
+//! their own. The ranks that met make their rows, and rank 0 writes them; in a run that survives failures, the first
+//! surviving rank writes them, and records who is missing.
 //!
-//! Rows travel as CSV text through a tree (`tree.rs`), in pieces of limited size. Each rank keeps its own until the first
-//! one has told that the profile is written; until then its segment stays, too.
+//! Rows travel as CSV text through a tree (`tree.rs`), in pieces of bounded size. Each rank keeps its rows and its
+//! segment until rank 0 reports that the profile is written.
 
 use crate::generated::pmpi;
 use crate::mpi::abi::is_fault_tolerant;
@@ -60,7 +60,7 @@ pub fn write_profile() {
     }
 }
 
-/// Whether the ranks collect the profile by messages: what decides it is the same on all ranks of this node.
+/// Whether the ranks collect the profile by messages. All ranks of a node decide by the same facts.
 fn meets_by_messages(process: &Process) -> bool {
     let roll = node::roll(process);
     let is_missing = !roll.entries.contains_key(&process.world_rank);
@@ -82,8 +82,9 @@ fn meets_by_messages(process: &Process) -> bool {
     !is_lacking && process.options.wait_s > 0
 }
 
-/// At the exit of a process: it may have come to the end of MPI by another way, since its sessions are over or it called
-/// `PMPI_Finalize`; or others may have ended without coming there. Counts of a process that ends without are for `mpisee-through recover`.
+/// Exit handler. The process may have ended MPI in another way (its sessions ended, or it called `PMPI_Finalize`), or
+/// other ranks may have exited without ending MPI. Counts of a process that never ends MPI are left to
+/// `mpisee-through recover`.
 pub extern "C" fn at_exit() {
     let Some(process) = process::process() else { return };
     let is_over = || match process.has_world.load(Ordering::Relaxed) {
@@ -116,7 +117,7 @@ fn end_of(process: &Process) -> End {
     End { moment, realtime_ns: clock::realtime_ns(), is_unsteady }
 }
 
-/// How often the profile is collected anew, because a rank died meanwhile.
+/// Limit on attempts to collect the profile while ranks die.
 const MOST_DEATHS: usize = 8;
 
 /// Collects the profile by messages; `false` if not all ranks came.
@@ -136,11 +137,11 @@ fn write_over(process: &Process, end: End) -> bool {
         process.segment.remove();
         gpu::remove(process);
     }
-    // Who comes when the others have given up hears nothing.
+    // A rank that arrives after the others have given up gets no command.
     told.is_some()
 }
 
-/// What a rank contributes.
+/// A rank's contribution to the profile.
 #[derive(Default)]
 pub struct Own {
     /// Its rows as CSV text, by table; `None` if its counters cannot be read.
@@ -151,7 +152,7 @@ pub struct Own {
     profiler_ns: u64,
     /// What a recorded call costs.
     call_ns: f64,
-    /// What `MPI_Init` took longer.
+    /// Nanoseconds that the profiler added to `MPI_Init`.
     init_ns: u64,
     /// When it entered `MPI_Finalize`; `None` if its counters cannot be read.
     end: Option<End>,
@@ -193,7 +194,7 @@ fn own_rows(process: &Process, end: End, absent: &RankSet) -> Own {
     })
 }
 
-/// Collects the profile over one channel. `false` if it is to be done again over another; `told` is the last that was heard.
+/// Collects the profile over one channel. `false` if it must be repeated over another; `told` is the last command.
 fn collect(
     process: &Process,
     channel: &Channel,
@@ -254,7 +255,7 @@ fn survey_of(process: &Process, channel: &Channel, own: &Own) -> RankSummary {
 enum Files {
     /// With rows of each rank.
     Rows(Box<ProfileFiles>),
-    /// With sums over ranks, and these when they have come.
+    /// With sums over ranks, and the sums once received.
     Sums(AggregateFiles, Box<Aggregate>),
 }
 
@@ -265,7 +266,7 @@ struct Writing<'l> {
     absent: RankSet,
     lost: Vec<Ranks>,
     places: Places,
-    /// The one at which it is being written.
+    /// The place in use.
     place: PathBuf,
     /// Where it could not be written, and why.
     failures: Vec<ProfileError>,
@@ -280,7 +281,7 @@ impl<'l> Writing<'l> {
         Writing { channel, summary, absent, lost, places, place: PathBuf::new(), failures, written: None }
     }
 
-    /// Tells all ranks what to do, until there is a profile or no place is left. `false` as [`collect`].
+    /// Sends commands to all ranks until the profile is written or no place is left. Returns as [`collect`].
     fn lead(&mut self, process: &Process, tree: &Tree, own: &Own, told: &mut Option<RootCommand>) -> bool {
         loop {
             let is_written = matches!(told, Some(RootCommand::Written));
@@ -333,7 +334,7 @@ impl<'l> Writing<'l> {
         self.failures.push(error);
     }
 
-    /// Takes the rows of all ranks. An error is kept; the rows are taken all the same, so that nobody waits.
+    /// Receives the rows of all ranks. After an error the remaining rows are still received, so that no rank blocks.
     fn take_rows(
         &mut self,
         tree: &Tree,
@@ -359,7 +360,7 @@ impl<'l> Writing<'l> {
         Files::Sums(files, Box::new(aggregate))
     }
 
-    /// Writes what is left. Whether there is a profile now.
+    /// Writes the remaining files. Returns whether the profile is written.
     fn finish(&mut self, process: &Process, own: &Own, files: Result<Files, ProfileError>) -> bool {
         let lost = self.summary.lost.iter().chain(&self.lost);
         let lost = lost.fold(RankSet::default(), |lost, ranks| {
@@ -383,7 +384,7 @@ impl<'l> Writing<'l> {
         self.written.is_some()
     }
 
-    /// Says where the profile is, or what is to be done.
+    /// Tells the user where the profile is, or how to recover it.
     fn say_where(&self, process: &Process, command: RootCommand) {
         let ranks = report::in_numbers(u64::from(process.world_size) - self.absent.len());
         let why = self.failures.first().map_or(String::new(), ToString::to_string);
@@ -422,7 +423,7 @@ impl<'l> Writing<'l> {
     }
 }
 
-/// A panic is an error like any other: the other ranks wait to be told.
+/// Turns a panic into an error, since the other ranks wait for the next command.
 fn caught<T>(write: impl FnOnce() -> Result<T, ProfileError>) -> Result<T, ProfileError> {
     catch_unwind(AssertUnwindSafe(write))
         .unwrap_or_else(|_| Err(ProfileError::Segment { why: "an error inside the profiler".to_owned() }))

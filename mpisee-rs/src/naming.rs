@@ -3,25 +3,25 @@
 //! A name is `<parent's name>_<letter><n>[.<r>]`, after section III-A of the mpisee paper. All members of a communicator
 //! make the same collective calls on it in the same order, so each counts them, whether they succeed or not, and while
 //! recording is off, too: `n` is the ordinal of the creating call on its parent. (The paper agrees on a number by an
-//! Allreduce. Whatever a rank decides to join alone can hang a correct program.) `r`, the smallest parent rank of the
-//! members, tells apart those of one call; it is known from the groups.
+//! Allreduce, but a collective that a rank enters on its own can hang a correct program.) `r`, the smallest parent rank
+//! of the members, distinguishes communicators that one call made; it is known from the groups.
 //!
 //! `MPI_Comm_create_group`, `MPI_Comm_create_from_group`, `MPI_Intercomm_create` and connections within one world are not
 //! collective over one parent. All members know their groups and, but for connections, the tag: the name ends in a digest
 //! of these, `W_g1.0-5e1c09tz`, and `n` is the ordinal of that very creation. Intercommunicators are below `W`, whatever
 //! their groups were made of; `comms.csv` lists both.
 //!
-//! A member whose call did not come through us cannot count it, and its names do not belong together with those of the
-//! others. The members' hash is kept with the name, so that readers notice ([`membership_sum`]).
+//! A member whose call bypasses the profiler does not count it, and its later names differ from the other members'. A
+//! hash of the members is kept with each name, so that readers notice ([`membership_sum`]).
 //!
-//! A program may create and free communicators without end, and what is kept of each must end. Communicators are alike
-//! if parent, creating call, tag and members in their order are the same: then each member has been part of all of them.
-//! The first `MPISEE_ALIKE` have a row each. The next makes a row for itself and all that follow, `W_s1001+.0`. Threads
-//! may use communicators of one row in any order, so that ordinals below it tell nothing: those have one row per letter,
-//! `W_s1001+.0_d+`. Where members change with each call, or a communicator is made of the last one again and again, there
-//! is no end of kinds, and new ones share a row per parent and letter, `W_s+`, too. Members of such a row differ, and so its
-//! communicators have numbers that pass: [`crate::storage::counters`] resolves each, when it is first seen, to the slot of the row, in
-//! which peers are world ranks.
+//! A program may create and free communicators without end, so the number of rows is bounded. Communicators are alike
+//! if parent, creating call, tag and members in their order are the same: then each member has been part of all of
+//! them. The first `MPISEE_ALIKE` have a row each. The next one makes a row that all further ones share, `W_s1001+.0`.
+//! Threads may use communicators of one row in any order, so ordinals below it mean nothing: their children have one
+//! row per letter, `W_s1001+.0_d+`. Where members change with each call, or each communicator is made of the last one,
+//! there is no bound on kinds, and new kinds share a row per parent and letter, `W_s+`, too. The members of such a row
+//! differ, so its communicators have temporary numbers: [`crate::storage::counters`] resolves each number, when a
+//! thread first sees it, to the slot of the row, in which peers are world ranks.
 //!
 //! [`membership_sum`]: mpisee_profile::segment::tables::membership_sum
 
@@ -114,11 +114,11 @@ pub fn enter_between(
     described.enter(process, None)
 }
 
-/// A communicator and what there is to log of it.
+/// A new communicator and its log record.
 struct Described {
     communicator: Communicator,
     new: NewCommunicator,
-    /// Whether there was room for all of its ancestors.
+    /// Whether all of its ancestors are in the log.
     is_seen: bool,
 }
 

@@ -139,8 +139,8 @@ impl CallFilter {
             && (self.memory.is_empty() || self.memory.iter().any(|wanted| wanted.memory() == memory))
     }
 
-    /// Whether an operation is chosen by its largest time over ranks; one of which it is not known is, unless such a
-    /// time is asked for.
+    /// Whether an operation is chosen by its largest time over ranks. If that is unknown, it is chosen unless a filter
+    /// on time is set.
     pub fn takes_time(&self, max_s: Option<f64>) -> bool {
         let Some(max_s) = max_s else { return self.time_min.is_none() && self.time_max.is_none() };
         self.time_min.is_none_or(|least| max_s >= least) && self.time_max.is_none_or(|most| max_s <= most)
@@ -151,7 +151,7 @@ impl CallFilter {
         CallFilter { region: Vec::new(), ..self.clone() }
     }
 
-    /// What is said where nothing is left.
+    /// The message if no operation is left.
     pub fn nothing(&self) -> &'static str {
         if self.is_on() { "No operation matches the filters." } else { "The profile has no operations." }
     }

@@ -1,4 +1,4 @@
-//! Sums up `calls.csv`, by those of its columns that a question is about.
+//! Sums up `calls.csv`, grouped by the columns that a command asks for.
 //!
 //! What is held grows with the groups and the ranks in them, not with the rows. All sums are of whole numbers, so that
 //! they do not depend on which thread read what.
@@ -13,7 +13,7 @@ use std::hash::Hash;
 
 mod aggregate;
 
-/// The columns by which rows are told apart; a column that is not among them is the same for all.
+/// The columns to group by; all other columns are ignored.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct By {
     pub comm: bool,
@@ -25,7 +25,7 @@ pub struct By {
     pub without_times: bool,
 }
 
-/// A group: numbers in the lists of [`Groups`], 0 in a column by which rows are not told apart.
+/// A group: indices into the lists of [`Groups`], 0 in columns that are not grouped by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
     pub comm: u32,
@@ -94,14 +94,14 @@ pub fn seconds(nanoseconds: impl Into<u128>) -> f64 {
     nanoseconds.into() as f64 / 1e9
 }
 
-/// How much time each of some ranks spent.
+/// The times of some ranks.
 #[derive(Clone, Debug)]
 pub enum Times {
     /// Rank by rank.
     Each(RankTimes),
-    /// What is kept of it where rows are sums over ranks.
+    /// Statistics over ranks, in an aggregated profile.
     Over(OverRanks),
-    /// Nothing: the sum of several rows that are themselves sums over ranks.
+    /// Unknown: the sum of several rows that are themselves aggregated over ranks.
     Unknown,
 }
 
@@ -309,7 +309,7 @@ impl<T: Clone + Eq + Hash> Numbers<T> {
     }
 }
 
-/// Numbers for names, and what was decided about a name when it first came up.
+/// Numbers for names, each with the filter's decision from when it was first seen.
 #[derive(Debug, Default)]
 struct Names {
     numbers: HashMap<Vec<u8>, (u32, bool)>,
@@ -319,7 +319,7 @@ struct Names {
 }
 
 impl Names {
-    /// The number of the name, if `is_wanted` says so, which is asked once per name.
+    /// The number of the name, if the filter takes it; `is_wanted` is called once per name.
     fn number(
         &mut self,
         name: &[u8],
@@ -516,7 +516,7 @@ pub fn group(profile: &Profile, processes: &Processes, filter: &CallFilter, by: 
 }
 
 impl Collector<'_> {
-    /// What it has, in the order of names.
+    /// Its groups, in the order of names.
     fn groups(self, cut_off: Option<ProfileError>) -> Result<Groups> {
         let Collector { by, comms, calls, regions, sizes, cells, .. } = self;
         let (comms, calls, regions) = (comms.names, calls.names, regions.names);
@@ -524,7 +524,7 @@ impl Collector<'_> {
     }
 }
 
-/// Which thread met a name first is chance; the order of names is not.
+/// Sorts by name, since the order in which threads first see a name varies.
 fn sorted(mut groups: Groups, by: By) -> Result<Groups> {
     for (key, cell) in &groups.cells {
         if cell.overflowed {

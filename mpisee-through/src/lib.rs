@@ -1,8 +1,9 @@
 //! `mpisee-through`: turns a profile directory of mpisee into answers.
 //!
-//! One module per command under `command`; what they share lies beside it: `load` reads the small tables, `scan`
-//! the large ones on all cores, `segments` what running and killed programs have in memory, `group` and `aggregate` sum them up, `filter` chooses rows, `output`,
-//! `sheet`, `shades`, `picture` and `units` say how results look; `names` and `symbols` tell functions as people write them.
+//! One module per command under `command`; what they share lies beside it: `load` reads the small tables, `scan` the
+//! large ones on all cores, `group` and `aggregate` sum them up, `filter` selects rows, `output`, `sheet`, `shades`,
+//! `picture` and `units` format results, `names` and `symbols` demangle and resolve functions. The crate
+//! `mpisee-collect` reads the segments of running and killed programs.
 
 mod cli;
 mod command;
@@ -34,7 +35,7 @@ const UNUSABLE: u8 = 2;
 pub fn main() -> ExitCode {
     match run(std::env::args_os()) {
         Ok(is_as_expected) => ExitCode::from(u8::from(!is_as_expected)),
-        // The reader of a pipe has seen enough: that is how `| head` ends.
+        // The reader of the pipe has closed it, as `| head` does.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             // Nobody is left to tell if stderr is closed too.
@@ -44,7 +45,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Answers a command line, on stdout; whether the answer is yes, where the question is one of yes or no.
+/// Runs a command line, with output on stdout. False if a check, a comparison or an expectation failed.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> anyhow::Result<bool> {
     Ok(matches!(cli::run(arguments)?, Outcome::Done))
 }

@@ -1,4 +1,4 @@
-//! Opens a profile and holds its small tables; the large ones are streamed by those who need them.
+//! Opens a profile and loads its small tables; commands stream the large ones.
 
 use crate::filter::CommFilter;
 use crate::matched;
@@ -49,7 +49,7 @@ pub fn all<R: Row>(profile: &Profile) -> Result<Vec<R>, ProfileError> {
     profile.rows::<R>()?.collect()
 }
 
-/// Says that a profile with sums over ranks cannot tell this, if it is one.
+/// An error for an aggregated profile, which does not have `what`.
 pub fn need_rows_by_rank(profile: &Profile, what: &str) -> Result<()> {
     let run = profile.run();
     if run.is_aggregate {
@@ -123,7 +123,7 @@ impl Processes {
         on_node.into_values().max().unwrap_or(0)
     }
 
-    /// How many members there are rows of: in `ranks.csv`, or in sums over ranks.
+    /// The number of members with a row in `ranks.csv`; in an aggregated profile, of all members.
     pub fn present_count(&self, members: &Members) -> u64 {
         if self.nodes.is_empty() { self.present_members(members).len() as u64 } else { members.len() }
     }

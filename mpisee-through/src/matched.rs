@@ -1,4 +1,4 @@
-//! Filters that leave nothing over, and names that are nearly right: an error says what there is.
+//! Errors for filters that match nothing, and for misspelt names: they list what exists.
 
 use crate::filter::{CallFilter, CommFilter};
 use crate::group::{self, By};

@@ -29,7 +29,7 @@ pub struct OperationSum {
     pub calls: u64,
 }
 
-/// A communicator and what happened on it.
+/// A communicator and the sums over its operations.
 #[derive(Clone, Debug)]
 pub struct CommSum<'a> {
     /// Its name.

@@ -33,7 +33,7 @@ pub struct OutputArgs {
     output: PathBuf,
 }
 
-/// A file, for which nobody takes the name of a format by mistake.
+/// An output file; the name of a format is rejected as a likely mistake.
 fn parse_file(text: &str) -> Result<PathBuf, String> {
     match Format::from_str(text, false) {
         Ok(_) => Err(format!(
@@ -134,7 +134,7 @@ pub enum Column {
     Number(usize),
 }
 
-/// A column of text that is wrapped needs so much.
+/// The smallest width of a column of wrapped text.
 const TEXT_AT_LEAST: usize = 12;
 
 impl Page {
@@ -168,8 +168,8 @@ impl Page {
         table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
     }
 
-    /// A table that breaks no number and no short text: where the page is too narrow, columns are left out, those of
-    /// these headings in this order, and that is said.
+    /// A table that wraps no number and no short text: if the page is too narrow, the `optional` columns are left out
+    /// in this order, with a line that names them.
     pub fn fitted_table(
         &self,
         columns: &[(&str, Column)],

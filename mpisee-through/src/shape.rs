@@ -1,7 +1,7 @@
 //! What a communicator is, seen from its parent: a row of a grid, the processes of a node, a duplicate.
 //!
-//! A communicator's ranks are not in a profile, its members are: that they have the order of their world ranks is an
-//! assumption, which holds unless the program sorted them otherwise or MPI reordered them.
+//! A profile has the members of a communicator, but not their ranks in it. They are assumed to be in the order of their
+//! world ranks, which holds unless the program sorted them otherwise or MPI reordered them.
 
 use mpisee_profile::rows::{CommRow, Members, RankRow};
 use std::collections::{BTreeMap, HashMap};
@@ -31,7 +31,7 @@ pub enum Shape {
         /// The dimensions in which the members differ.
         along: Vec<usize>,
     },
-    /// Nothing of these.
+    /// None of these.
     Other,
 }
 

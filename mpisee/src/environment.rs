@@ -1,4 +1,4 @@
-//! What the environment tells: which MPI's launcher started this process.
+//! Finds the MPI whose launcher started this process, by the environment.
 
 use crate::flavours::{Family, numbers};
 

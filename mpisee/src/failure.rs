@@ -1,4 +1,4 @@
-//! What keeps a program from being started at all.
+//! Reasons why a program cannot be started.
 
 use std::ffi::OsString;
 use std::fmt;

@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 
 /// The tracer, in a folder beside the flavours.
 const LIBRARY: &str = "gpu/libmpisee_gpu.so";
-/// What of it runs on the GPU, which is there if the installation was made with CUDA's compiler.
+/// The part of it that runs on the GPU, which exists if the installation was built with CUDA's compiler.
 const PATCHES: &str = "gpu/patches.fatbin";
 /// The back end that has NVBit, which is there if the installation was made with one.
 const NVBIT: &str = "gpu/libmpisee_gpu_nvbit.so";
 /// The command of CUDA that NVBit takes kernels apart with.
 const DISASSEMBLER: &str = "nvdisasm";
-/// By which CUDA's driver is told what to load when a program initialises it.
+/// The variable that names the library that CUDA's driver loads when a program initialises it.
 const INJECTION: &str = "CUDA_INJECTION64_PATH";
 /// Where the Sanitizer is below the root of a CUDA toolkit, and of the packages that Python's index has.
 const SANITIZER: [&str; 3] = [

@@ -1,7 +1,7 @@
 //! `mpisee PROGRAM`: runs a program with the profiler preloaded that fits the program's MPI.
 //!
-//! The launcher turns into the program (same process, same descriptors), so that signals and the exit code
-//! are the program's own. Whatever keeps it from profiling is said, and the program runs nevertheless.
+//! The launcher execs the program (same process, same descriptors), so that signals and the exit code are the program's
+//! own. If the program cannot be profiled, the launcher prints the reason, and the program runs anyway.
 
 mod choose;
 mod cli;

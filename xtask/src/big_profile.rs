@@ -1,4 +1,4 @@
-//! Writes a large profile of a run that never was, to try mpisee-through on, and compares its speed with others'.
+//! Writes a large synthetic profile, and compares the speed of mpisee-through on it with that of other programs.
 
 use crate::root;
 use anyhow::{Context, Result, ensure};

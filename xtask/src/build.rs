@@ -32,8 +32,8 @@ pub struct Built {
     pub description: PathBuf,
 }
 
-/// Builds the library for every MPI wanted, and hands over what was built. Whichever fails is told and
-/// does not keep the others; the result is an error then.
+/// Builds the library for every selected MPI, and passes on each one built. A failure is printed and does not stop the
+/// others; the result is an error then.
 pub fn flavours(wanted: &Wanted, hand_over: impl FnOnce(&[Built]) -> Result<()>) -> Result<()> {
     let mut built = Vec::new();
     let failed = each(wanted, "building", |workplace| {

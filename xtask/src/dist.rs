@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What of an installation is ours alone, so that an old one is replaced as a whole.
+/// The folders of an installation that belong to mpisee alone, and are replaced as a whole.
 const OWN_FOLDERS: [&str; 2] = ["lib/mpisee", "share/doc/mpisee"];
 /// Folders that others put files into as well.
 const SHARED_FOLDERS: [&str; 6] =

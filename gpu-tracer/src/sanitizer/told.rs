@@ -1,4 +1,4 @@
-//! The Sanitizer's callbacks, as lines of the trace: whatever it tells, also what nobody needs.
+//! Debug log of the Sanitizer's callbacks: one line per callback, also for those that the tracer ignores.
 
 use super::abi::{
     API_EXIT, ApiData, ContextData, DRIVER_CALLS, LaunchData, MemoryData, ModuleData, NodeLaunchData,

@@ -6,8 +6,8 @@ use mpisee_profile::segment::snapshot::{SLOT_WORDS, Source, settled};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// A file that was read twice, one time after the other: a slot that is the same in both is whole, any other is
-/// looked at again. It is read and not mapped, since a mapping of a file that somebody cuts off ends the reader.
+/// A file that was read twice: a slot that is equal in both readings is consistent, any other is read again. The file
+/// is not mapped, since truncating a mapped file would kill the reader.
 pub struct Twice<'f> {
     pub file: &'f File,
     pub first: Vec<u64>,
@@ -29,7 +29,7 @@ impl Source for Twice<'_> {
             let mut bytes = [0; SLOT_WORDS * 8];
             match self.file.read_exact_at(&mut bytes, index as u64 * 8) {
                 Ok(()) => words_of(&bytes).try_into().unwrap_or_else(|_| of(&self.second)),
-                // What is gone by now stays as it was read.
+                // If the file is gone, the earlier reading is used.
                 Err(_) => of(&self.second),
             }
         };

@@ -1,4 +1,4 @@
-//! Finding segments, and reading them with care: the directory is one in which everybody may put files.
+//! Finds segments, and reads them defensively: their directory is world-writable.
 
 mod live;
 mod place;
@@ -25,7 +25,7 @@ use live::{Twice, words_of};
 pub use place::{Collected, Place, collected, is_collective, of_snapshot, short_seconds};
 pub use world::{World, missing, worlds};
 
-/// More than any segment has.
+/// Upper limit on the size of a segment.
 const MOST_BYTES: u64 = 1 << 34;
 
 /// A segment of which the header is known.
@@ -102,8 +102,7 @@ pub fn own_user() -> Result<u32> {
     Ok(std::fs::metadata("/proc/self").context("cannot look at '/proc/self'")?.uid())
 }
 
-/// The segments of a user. Of processes in other containers nobody knows whether they run, unless it is known that
-/// they ended.
+/// The segments of a user. Processes in other containers are not visible; `others_ended` says that they have ended.
 pub fn find(directory: &Path, user: u32, others_ended: bool) -> Result<Found> {
     let cannot = || format!("cannot read '{}'", directory.display());
     let mut found = Found::default();
@@ -262,7 +261,7 @@ fn find_copy(header: &Snapshot, user: u32) -> Option<(PathBuf, HeaderRead)> {
     read.find(|(copy, _)| is_of_process(&copy.header)).map(|(copy, path)| (path, copy))
 }
 
-/// Saves a copy of the own segment, which is not all in its file, where there is room; returns the folder.
+/// Saves a complete copy of this process's segment, part of which is not in its file; returns the folder.
 pub fn save_copy(segment: &impl Source) -> Result<&'static Path> {
     let (header, _) = Snapshot::read_header(segment)?;
     let mut words: Vec<u64> = (0..segment.words()).map(|index| segment.word(index)).collect();
@@ -305,7 +304,7 @@ impl Segment {
         Ok(Segment { path: path.to_owned(), header, is_running: false, used, user, identity, copy: None })
     }
 
-    /// All that it says.
+    /// Reads the whole segment.
     pub fn read(&self) -> Result<Snapshot> {
         let (file, metadata) = open(self.copy.as_ref().unwrap_or(&self.path), self.user)?;
         if self.copy.is_none() && identity(&metadata) != self.identity {
@@ -323,7 +322,7 @@ impl Segment {
         Ok(snapshot)
     }
 
-    /// All that it says now, while its process may be writing to it.
+    /// Reads the whole segment while its process may be writing to it.
     pub fn read_now(&self) -> Result<Snapshot> {
         let (file, metadata) = open(&self.path, self.user)?;
         if identity(&metadata) != self.identity {
@@ -342,7 +341,7 @@ impl Segment {
         Ok(snapshot)
     }
 
-    /// What the process counted of its GPU kernels, if it did.
+    /// The GPU counts of the process, if it has any.
     pub fn gpu(&self) -> Result<Vec<Part>> {
         let path = self.gpu_path();
         if std::fs::symlink_metadata(&path).is_err() {

@@ -35,7 +35,7 @@ pub fn of_snapshot(snapshot: &Snapshot, names: &[String], clock: &Clock) -> Vec<
     places
 }
 
-/// Calls that were completed are counted; this one is the next. What was made while recording was off is not counted.
+/// The number of the current call: completed calls plus one; `None` if recording was off at some time.
 fn number_of(snapshot: &Snapshot, active: &ActiveCall) -> Option<u64> {
     let (Call::Counted(operation), Some(communicator), false) =
         (active.call, active.communicator, snapshot.recording_was_off)
@@ -100,8 +100,8 @@ pub struct Collected {
     pub least_s: f64,
 }
 
-/// Puts ranks in the same place together, those of the longest stay first; those in no call come last. A rank with
-/// several threads in calls is in several places. Calls of others than collectives are not told by number.
+/// Groups ranks in the same place, those of the longest stay first; those in no call come last. A rank with several
+/// threads in calls is in several places. Only collectives are distinguished by number.
 pub fn collected<'p>(ranks: impl IntoIterator<Item = (u32, bool, &'p [Place])>) -> Vec<Collected> {
     type Key = (bool, Option<(Call, Option<String>, Option<u64>)>);
     let mut groups: BTreeMap<Key, (Vec<u32>, Option<&'p Place>, f64)> = BTreeMap::new();

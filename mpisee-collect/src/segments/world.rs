@@ -10,8 +10,8 @@ pub struct World {
     by_rank: BTreeMap<u32, Segment>,
 }
 
-/// Sorts segments into worlds, which come in the order in which they began. Where two say that they are of one job and
-/// have one rank, the later begins another world: what a launcher tells of a job may come again.
+/// Groups segments into worlds, in the order in which these began. If two segments have the same job and rank, the
+/// later one begins another world, since launchers reuse the numbers of jobs.
 pub fn worlds(mut segments: Vec<Segment>) -> Vec<World> {
     segments.sort_by_key(|segment| {
         let header = &segment.header;

@@ -1,4 +1,4 @@
-//! How sums travel: numbers in as few bytes as they need (LEB128), texts after their length.
+//! Wire format of sums: numbers as LEB128, texts after their length.
 
 use super::gpu::GpuSums;
 use super::sums::Spread;
@@ -10,10 +10,10 @@ use crate::ranks::Range;
 use crate::rows::{Memory, Ranks};
 use crate::{Operation, RankSet};
 
-/// The first byte, another after each change of what follows.
+/// The first byte; increment on any change of the format.
 const VERSION: u8 = 2;
 
-/// Appends to the bytes.
+/// Encodes values.
 #[derive(Default)]
 pub struct Writer(Vec<u8>);
 
@@ -34,7 +34,7 @@ impl Writer {
         self.0.push(number as u8);
     }
 
-    /// Small numbers take few bytes on both sides of 0.
+    /// Zigzag encoding: small numbers take few bytes on both sides of 0.
     pub fn signed(&mut self, number: i64) {
         self.number((number << 1 ^ number >> 63) as u64);
     }
@@ -96,7 +96,7 @@ impl Writer {
     }
 }
 
-/// Takes from the bytes; `None` where they are not what a [`Writer`] makes.
+/// Decodes values; `None` for bytes that no [`Writer`] makes.
 pub struct Reader<'b>(&'b [u8]);
 
 impl<'b> Reader<'b> {
@@ -159,7 +159,7 @@ impl<'b> Reader<'b> {
         String::from_utf8(text.to_vec()).ok()
     }
 
-    /// So many of something, each of at least one byte.
+    /// A list after its length; each element takes at least one byte.
     pub fn list<T>(&mut self, mut one: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
         let count: usize = self.narrow()?;
         if count > self.0.len() {

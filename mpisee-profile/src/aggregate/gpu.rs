@@ -14,19 +14,19 @@ use crate::rows::{BinaryRow, GpuMemory, GpuTotalRow, PeerDevice};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Objects of a line that are told one by one.
+/// Limit on the objects of a line that are listed by name.
 pub const MOST_OBJECTS: usize = 64;
-/// Pairs of a kernel and a line that are told one by one.
+/// Limit on the pairs of a kernel and a line that are listed by name.
 const MOST_LINES: usize = 16384;
 /// Different notes that are kept, and files of `binaries.csv`: the first by name, which are the same in whatever order
 /// they come.
 const MOST_NOTES: usize = 64;
 const MOST_BINARIES: usize = 1024;
 
-/// Many rows have the same.
+/// Shared by many rows.
 type Name = Arc<str>;
 
-/// How much is told of names.
+/// The level of detail of names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum Told {
     /// All of them.
@@ -47,7 +47,7 @@ impl Told {
         if self == Told::All { Told::Patterns } else { Told::Nothing }
     }
 
-    /// What is told of a name; of what is told nothing less is told.
+    /// Reduces a name to this level of detail.
     fn of(self, name: &mut Name) {
         match self {
             Told::All => {}
@@ -131,7 +131,7 @@ struct Line {
 }
 
 impl Line {
-    /// Tells so much of its rows, and no more than there is room for.
+    /// Reduces its rows to this level of detail, and further until they fit the limits.
     fn settle(&mut self, told: Told, by_powers: bool) {
         if told > self.told {
             self.tell(told);
@@ -172,7 +172,7 @@ impl Join for Line {
     }
 }
 
-/// What is said of ranks, or is lost of theirs, by its text.
+/// A note on ranks, or accesses that they lost, by its text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Said {
     ranks: u64,
@@ -200,7 +200,7 @@ pub struct GpuSums {
     /// Accesses that were lost, first, and sentences; how much is told of them.
     said: Vec<((bool, Name), Said)>,
     said_told: Told,
-    /// How much was said, also what is not kept.
+    /// The number of notes, including those that are not kept.
     all_said: u64,
     /// Files and their build IDs.
     binaries: BTreeSet<(String, String)>,
@@ -226,7 +226,7 @@ impl GpuSums {
         self.settle(told);
     }
 
-    /// Tells so much of lines, and no more than there is room for.
+    /// Reduces the lines to this level of detail, and further until they fit the limits.
     fn settle(&mut self, told: Told) {
         if told > self.told {
             self.tell(told);

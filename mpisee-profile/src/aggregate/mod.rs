@@ -1,7 +1,7 @@
-//! Sums over ranks instead of rows of each: the profile of very many.
+//! Aggregation over ranks, for profiles of very large jobs.
 //!
-//! Each rank makes a [`Aggregate`] of its own tables. Two of them make one, in any order, so that on the way to the one
-//! that writes each rank adds what others send to its own; nothing grows with the number of ranks but the list of nodes.
+//! Each rank makes an [`Aggregate`] of its own tables. Two of them merge into one, in any order: on the way to the writer,
+//! each rank adds its children's to its own. Nothing grows with the number of ranks but the list of nodes.
 //! Communicators that are alike are one row, a family: see [`family_of`].
 
 mod bytes;
@@ -28,7 +28,7 @@ const ALL: u32 = u32::MAX;
 /// Offsets of a communicator that are counted one by one; where there are more, by powers of two.
 const MOST_OFFSETS: usize = 64;
 
-/// What some ranks did, summed over them.
+/// Sums over some ranks.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Aggregate {
     nodes: Vec<(String, Node)>,
@@ -80,11 +80,11 @@ struct Comm {
     group: Ranks,
     /// The other group of intercommunicators.
     remote: Option<Ranks>,
-    /// What those say that report it; none if they are not among the ranks.
+    /// Its description by the members that report it; `None` if these are not among the ranks.
     about: Option<About>,
 }
 
-/// What is reported of a communicator, or the reports of a family have in common.
+/// The description of a communicator, or what those of a family have in common.
 #[derive(Clone, Debug, PartialEq)]
 struct About {
     /// Its own name, unless there are several.
@@ -137,7 +137,7 @@ impl Join for About {
     }
 }
 
-/// A named region; one that nobody entered is known from calls in it alone, as that without a name is.
+/// A named region; `None` if no rank entered it, and it is known only from calls, as the region without a name.
 type Region = Option<Entered>;
 
 /// A region over the ranks that entered it.
@@ -193,7 +193,7 @@ impl Join for Cell {
     }
 }
 
-/// The same of one rank.
+/// The sums of one rank for a row of `totals.csv`.
 #[derive(Clone, Copy, Debug)]
 struct Own {
     calls: u64,
@@ -275,8 +275,8 @@ impl Aggregate {
         })
     }
 
-    /// Of a process that ended without a word. Who else did is not known beforehand, so that all of a communicator is
-    /// in one report: in `tables` are those of which none was before, with their members.
+    /// Of a process that ended without `MPI_Finalize`. It is not known beforehand which others did, so one report
+    /// describes a whole communicator: `tables` has those that were not reported before, with all their members.
     pub fn of_ended(snapshot: &Snapshot, tables: &RankTables) -> Aggregate {
         let memberships = memberships(snapshot, &RankSet::default());
         Aggregate::with(tables, &memberships, |known, row| {
@@ -343,7 +343,7 @@ impl Aggregate {
         self.gpu.merge(other.gpu);
     }
 
-    /// Puts the numbers that communicators and regions have among others' in the place of their own. The order stays.
+    /// Renumbers communicators and regions after a merge. The order stays.
     fn renumber(&mut self, comms: &[u32], regions: &[u32]) {
         // PERF: where nothing came between, the numbers are the same.
         let is_same = |places: &[u32]| places.iter().copied().eq(0..places.len() as u32);
@@ -368,7 +368,7 @@ impl Aggregate {
     }
 }
 
-/// As it is written into tables.
+/// Nanoseconds, rounded as in the tables.
 fn ns(seconds: Seconds) -> u64 {
     (seconds.0 * 1e9).round() as u64
 }
@@ -403,7 +403,7 @@ fn own_comms(
     (comms, numbers)
 }
 
-/// The members that cannot add themselves.
+/// The absent members, which cannot add themselves.
 fn among(members: &RankSet, absent: &RankSet) -> Ranks {
     Ranks::Listed(members.iter().filter(|&rank| absent.contains(rank)).collect())
 }
@@ -424,7 +424,7 @@ fn about(row: &CommRow, known: &Membership) -> About {
         name: Some(row.comm.clone()),
         parent: match known.parent_size {
             Some(size) => family_of(&row.parent, size),
-            // What its size is, other members may know; the name alone leads to it.
+            // Other members may know its size; without the size, the pattern of its name identifies it.
             None => pattern_of(&row.parent),
         },
         created_by: row.created_by.clone(),
@@ -566,9 +566,9 @@ fn own_outside(tables: &RankTables, numbers: &HashMap<String, u32>) -> Vec<(u32,
     settle(rows.collect())
 }
 
-/// Powers of two instead of offsets one by one, for communicators with too many of these.
+/// Groups offsets by powers of two, for communicators with too many of them.
 ///
-/// Once there are too many there are too many whatever is added, so that the order of merging makes no difference.
+/// The number of offsets only grows, so the order of merging makes no difference.
 fn bounded(offsets: Vec<(OffsetKey, Traffic)>) -> Vec<(OffsetKey, Traffic)> {
     let alike = |left: &(OffsetKey, Traffic), right: &(OffsetKey, Traffic)| left.0.0 == right.0.0;
     let is_coarse = |rows: &[(OffsetKey, Traffic)]| {

@@ -1,8 +1,8 @@
-//! What is kept of a number that every rank has, and tables in which ranks' sums meet.
+//! Statistics of a number over ranks, and merging of sorted tables.
 
 use std::cmp::Ordering;
 
-/// How a number differs over ranks. All of it is in whole numbers, so that it does not depend on the order of merging.
+/// Statistics of a number over ranks, in integers, so that they do not depend on the order of merging.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spread {
     /// The sum over ranks.
@@ -49,7 +49,7 @@ impl Spread {
     }
 }
 
-/// Something of which two ranks' parts make one.
+/// A value that can be merged with that of other ranks.
 pub trait Join {
     /// Adds the other's.
     fn join(&mut self, other: Self);
@@ -85,7 +85,7 @@ pub fn merge<K: Ord, V: Join>(own: &mut Vec<(K, V)>, other: Vec<(K, V)>) {
     }
 }
 
-/// Sorts a table, and makes one row of those with one key.
+/// Sorts a table, and merges rows with equal keys.
 pub fn settle<K: Ord, V: Join>(rows: Vec<(K, V)>) -> Vec<(K, V)> {
     let mut rows = rows;
     rows.sort_by(|(left, _), (right, _)| left.cmp(right));

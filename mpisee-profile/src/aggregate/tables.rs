@@ -35,7 +35,7 @@ pub struct AggregateTables {
 }
 
 impl Aggregate {
-    /// The rows, when all ranks are in it. A family of one communicator has that one's name.
+    /// The rows, once all ranks are merged. A family of one communicator has that communicator's name.
     pub fn tables(&self) -> AggregateTables {
         let names = self.names();
         let name = |number: u32| names.get(number as usize).cloned().unwrap_or_default();
@@ -99,8 +99,8 @@ impl Aggregate {
         self.comms.iter().zip(names).map(row).collect()
     }
 
-    /// The name of the parent's row. Where only a communicator knows its parent whose members are no members of that, the
-    /// size is not known, and the first of that name is taken.
+    /// The name of the parent's row. If no member that reports the communicator is in the parent, the parent's size is
+    /// unknown, and the first row of that name is taken.
     fn parent_name(&self, family: &str, by_family: &HashMap<&str, &String>) -> String {
         if let Some(name) = by_family.get(family) {
             return (*name).clone();
@@ -239,7 +239,7 @@ fn members(comm: &Comm, outside: [u32; 2]) -> Members {
     Members { group, remote: remote.map(|(set, _)| set), outside, elided: [elided, more] }
 }
 
-/// The nodes that a communicator, or all of a family together, is on; all of them where it is not listed who they are.
+/// The number of nodes of a communicator, or of a whole family; all nodes if the members are only counted.
 fn count_nodes(comm: &Comm, nodes: &[&Ranks]) -> u32 {
     let groups: Vec<&Ranks> = std::iter::once(&comm.group).chain(&comm.remote).collect();
     let is_on = |node: &&&Ranks| {

@@ -1,11 +1,11 @@
-//! Whose memory it is: what one rank imported, another exported. Both know it by the same, so that nobody needs to be
-//! asked while the program runs.
+//! Finds the owners of imported memory. The rank that exported it knows the same handle, so no communication is needed
+//! while the program runs.
 
 use super::{Handle, Import, Owners, Part, common, rows};
 use crate::rows::{BinaryRow, GpuRow, PeRow};
 use std::collections::{BTreeSet, HashMap};
 
-/// Who exported memory.
+/// The exporter of memory.
 struct Owner {
     rank: u32,
     device: String,
@@ -17,7 +17,7 @@ struct Owner {
 pub struct Exports(Owners<Owner>);
 
 impl Exports {
-    /// Takes what a rank exported.
+    /// Adds the exports of a rank.
     pub fn add(&mut self, parts: impl IntoIterator<Item = Part>) {
         for part in parts {
             match part {
@@ -33,7 +33,8 @@ impl Exports {
         }
     }
 
-    /// Puts the owner into a row, if there is one. Where several allocations may be meant, what they have in common is told.
+    /// Fills in the owner of a row, if it is known. If several allocations match, only what they have in common is
+    /// used.
     fn tell(&self, row: &mut GpuRow, import: &Import) -> bool {
         let all = self.0.of(&import.handle);
         if all.is_empty() {
@@ -51,7 +52,7 @@ impl Exports {
         true
     }
 
-    /// Puts the owners into rows of some rank. What stays imported has an owner that is not known here.
+    /// Fills in the owners in the rows of a rank. A row that keeps its import has an unknown owner.
     pub fn tell_all(&self, parts: &mut Vec<Part>) {
         for part in parts.iter_mut() {
             if let Part::Row(row, import) = part {
@@ -62,7 +63,7 @@ impl Exports {
     }
 }
 
-/// Adds up rows that only their handles told apart: of one owner and one object.
+/// Merges rows that differed only by their handles: those of one owner and one object.
 fn merge_rows(parts: &mut Vec<Part>) {
     let mut places = HashMap::new();
     let mut merged: Vec<Part> = Vec::with_capacity(parts.len());
@@ -87,8 +88,8 @@ pub fn needs_owners(parts: &[Part]) -> bool {
 
 /// The rows of all ranks, with the owner of each; and the notes.
 ///
-/// An allocation that was exported by several names is the last's. A handle that nobody exported leaves the owner open:
-/// it may be a process without the profiler.
+/// An allocation that was exported under several names has the last one. The owner of a handle that no rank exported is
+/// unknown: it may be a process without the profiler.
 pub fn join(mut parts: Vec<Part>) -> (Vec<GpuRow>, Vec<String>) {
     let mut owners = Exports::default();
     owners.add(parts.iter().filter(|part| matches!(part, Part::Export { .. } | Part::Pe { .. })).cloned());

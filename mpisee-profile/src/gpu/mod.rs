@@ -1,4 +1,4 @@
-//! What GPU kernels accessed by themselves: the file in which a process counts it, and the rows made of it.
+//! Accesses of GPU kernels: the file in which a process counts them, and the rows made of it.
 //!
 //! The file lies beside the process's segment and outlives the process as that does. It is a header and blocks, each
 //! a kind, a length and so many bytes: records, as JSON, that are written once, and values of counters, which are
@@ -86,7 +86,7 @@ impl Place {
     }
 }
 
-/// What is told once.
+/// A record of the file, written once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Record {
     /// N, where one warp in N is counted; 1: every warp.
@@ -151,7 +151,7 @@ pub enum Record {
     Device(String),
     /// Which PE of NVSHMEM the process is.
     Pe(u32),
-    /// A sentence for whoever reads the profile.
+    /// A note for `run.json`.
     Note(String),
     /// A file in which call stacks have addresses.
     Binary {

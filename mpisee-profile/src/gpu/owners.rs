@@ -1,11 +1,12 @@
-//! What both who exports memory and who imports it know of it, so that nobody needs to be asked while the program runs.
+//! Handles that both the exporter and the importer of memory know, so that no communication is needed while the program
+//! runs.
 
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::fmt;
 
-/// What memory of another process is known by. Bytes are in hexadecimal; `@` and a number for the machine follow where they
-/// mean something on one alone.
+/// Identifies memory of another process. Bytes are in hexadecimal; `@` and a number of the machine follow if they are
+/// valid on one machine only.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Handle {
     /// A `CUipcMemHandle`.
@@ -36,7 +37,7 @@ pub struct Descriptor {
 }
 
 impl Descriptor {
-    /// As many numbers find room in the file.
+    /// How many different numbers fit into the file.
     pub const NUMBERS: u64 = 64;
 }
 
@@ -75,7 +76,7 @@ impl<T> Default for Owners<T> {
 }
 
 impl<T> Owners<T> {
-    /// Memory was exported. What is told of a handle again is better known now.
+    /// Adds exported memory. A later export of the same handle replaces the earlier one.
     pub fn insert(&mut self, handle: Handle, owner: T) {
         let same = self.0.entry(key(&handle)).or_default();
         // There may be more than one NVSHMEM in a world.
@@ -85,7 +86,7 @@ impl<T> Owners<T> {
         }
     }
 
-    /// All that may be meant by who imported it; nobody if it was not exported where the profiler saw it.
+    /// All exports that an import may refer to; none if no profiled process exported it.
     pub fn of(&self, handle: &Handle) -> Vec<&T> {
         let same = self.0.get(&key(handle)).map(Vec::as_slice).unwrap_or_default();
         let Handle::Descriptor(imported) = handle else { return same.iter().map(|(_, it)| it).collect() };

@@ -40,7 +40,7 @@ pub fn file_name(host: &str, pid: u32) -> String {
     format!("{}-{pid}.zst", host.replace('/', "_"))
 }
 
-/// What is told once, before accesses that need it.
+/// A definition, written once before the accesses that refer to it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Told {
     /// N, where one warp in N is recorded; 1: every warp.
@@ -109,13 +109,13 @@ pub struct WarpAccess {
 /// A piece of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item {
-    /// What is told.
+    /// A definition.
     Told(Told),
     /// An access.
     Access(WarpAccess),
 }
 
-/// A block with what is told.
+/// A block with a definition.
 pub fn told_block(told: &Told) -> Vec<u8> {
     // It is plain; writing it to memory does not fail.
     block(TOLD, &serde_json::to_vec(told).unwrap_or_default())
@@ -197,7 +197,7 @@ fn wrong(why: &str) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, why.to_owned())
 }
 
-/// What a killed process left unfinished is not there.
+/// Treats an unfinished end, as a killed process leaves it, as the end of the file.
 fn whole(read: io::Result<()>) -> io::Result<Option<()>> {
     match read {
         Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(None),

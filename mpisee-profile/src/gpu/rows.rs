@@ -5,7 +5,7 @@ use crate::rows::{BinaryRow, GpuMemory, GpuRow};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
-/// What travels from a rank to where the profile is written, as lines of JSON.
+/// A part of a rank's GPU results, sent as a line of JSON to where the profile is written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Part {
     /// A row; and for memory of another process, what its owner may know it by.
@@ -34,7 +34,7 @@ pub enum Part {
     Note {
         /// The rank.
         rank: u32,
-        /// What there is to say.
+        /// The sentence.
         text: String,
     },
     /// Accesses that no row has.
@@ -98,7 +98,7 @@ pub fn parts(file: &GpuFile, rank: u32) -> Vec<Part> {
 
 pub(super) type Key = (String, String, String, String, String, String, super::Access, u32, Option<Import>);
 
-/// What rows of one rank and owner have in common that are summed up.
+/// The key by which rows of one rank and owner are summed up.
 pub(super) fn key(row: &GpuRow, import: Option<&Import>) -> Key {
     (
         row.device.clone(),

@@ -24,9 +24,9 @@ impl Default for Ranks {
     }
 }
 
-/// Ranks of sets that lie within each other up to which they are listed, since all of them are walked then.
+/// Limit on the ranks of two interleaved sets that are joined rank by rank; beyond it they are only counted.
 const MOST_WALKED: u64 = 1 << 22;
-/// Ranges that a set of ranks has at most: more are counted alone, so that no set grows with the processes.
+/// Limit on the ranges of a set; beyond it only the number of ranks is kept, so that no set grows with the job.
 const MOST_RANGES: usize = 4096;
 
 impl Ranks {
@@ -183,8 +183,8 @@ impl Row for TotalRow {
     const FILE: &'static str = "totals.csv";
 }
 
-/// `spread.csv`: how what a rank did as a whole differs over ranks, by communicator and operation, by communicator (`call`
-/// is empty), by operation (`comm` is empty), and of everything (both are empty).
+/// `spread.csv`: how the totals of ranks differ, by communicator and operation, by communicator (`call` is empty), by
+/// operation (`comm` is empty), and overall (both are empty).
 ///
 /// Rows of `totals.csv` do not tell that: the rank with most time in one size class need not be the one with most in all.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -330,8 +330,8 @@ pub enum PeerDevice {
 pub struct GpuTotalRow {
     /// What kind of memory it is.
     pub memory: GpuMemory,
-    /// The least that the owner's rank is above that of the rank whose kernels they are: 0 for its own memory, empty if the
-    /// owner is unknown.
+    /// The smallest offset of the owner's rank from that of the rank whose kernels they are: 0 for its own memory,
+    /// empty if the owner is unknown.
     pub offset_min: Option<i64>,
     /// The most.
     pub offset_max: Option<i64>,

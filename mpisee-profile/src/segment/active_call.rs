@@ -12,9 +12,9 @@ pub const SINCE: usize = 1;
 
 /// In no call that is recorded.
 pub const NOWHERE: u64 = 0;
-/// In a recorded call of which the place is about to be written.
+/// In a recorded call whose place is not written yet.
 pub const ABOUT_TO_SAY: u64 = 1;
-/// In place of the number of a communicator that is not known.
+/// The number of an unknown communicator.
 pub const UNKNOWN: u32 = u32::MAX;
 
 const IN_CALL: u64 = 1 << 63;

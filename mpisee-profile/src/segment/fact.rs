@@ -1,8 +1,8 @@
-//! What a segment tells of the program, for those who find it when the process is gone.
+//! Facts about the program in a segment, for readers after the process has ended.
 
 use super::log::Record;
 
-/// What is true of the program, for those who find the segment when the process is gone.
+/// A fact about the program, for readers after the process has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Fact {
@@ -18,11 +18,11 @@ pub enum Fact {
     ThreadLevel = 5,
     /// A sentence for `run.json`.
     Note = 6,
-    /// Above how many ranks the profile has sums over ranks.
+    /// The number of ranks above which the profile is aggregated.
     Fold = 7,
     /// The job of a batch system, as in `run.json`.
     Job = 8,
-    /// Where the profile was to be and the working directory, from the root on, with a zero between them.
+    /// The absolute paths of the wanted profile and of the working directory, with a zero between them.
     Wanted = 9,
 }
 

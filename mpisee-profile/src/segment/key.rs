@@ -1,11 +1,11 @@
-//! What a slot counts, packed into one word.
+//! The key of a slot: what it counts, packed into one word.
 
 use crate::rows::Memory;
 
 /// Communicators that a key can tell apart.
 pub const MOST_COMMUNICATORS: u32 = 1 << 28;
-/// From here on numbers stand for communicators while they live, and are in no segment: what is counted on one is in
-/// the slots of the row that it belongs to.
+/// Numbers from here on are temporary: they identify live communicators and are in no segment. Calls on such a
+/// communicator count in the slots of its row.
 pub const FIRST_PASSING: u32 = MOST_COMMUNICATORS / 2;
 /// Regions that a key can tell apart.
 pub const MOST_REGIONS: u32 = 1 << 12;
@@ -13,7 +13,7 @@ pub const MOST_REGIONS: u32 = 1 << 12;
 const CALL: u64 = 1;
 const PEER: u64 = 2;
 const REGION: u64 = 3;
-/// With the tag of a region: not one, but a number of communicators.
+/// With the tag of a region: the key counts communicators of one row.
 const SHARED_ROW: u64 = 1 << 32;
 const TAG_SHIFT: u32 = 62;
 const COMMUNICATOR_SHIFT: u32 = 31;
@@ -33,7 +33,7 @@ pub enum Meaning {
     Peer(PeerKey),
     /// Entries into a region, by its number.
     Region(u32),
-    /// How many communicators one row stands for, by its number.
+    /// Communicators in one row, by the row's number.
     SharedRow(u32),
 }
 

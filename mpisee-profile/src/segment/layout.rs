@@ -1,4 +1,4 @@
-//! Where each word of a segment lies. A change of anything here increments [`VERSION`].
+//! The layout of a segment's words. Increment [`VERSION`] on any change.
 
 use std::sync::atomic::AtomicU64;
 
@@ -45,22 +45,21 @@ pub struct Header {
     pub host: [AtomicU64; HOST_BYTES / 8],
     /// What recording costs on this machine, see [`overhead`].
     pub overhead: [AtomicU64; 5],
-    /// What the processes of one world have in common, and those of other worlds have not; see
-    /// [`crate::process::job`].
+    /// A number shared by the processes of one world, and by no others; see [`crate::process::job`].
     pub job: AtomicU64,
     /// When the process was started, see [`crate::process::Seen`].
     pub process_start: AtomicU64,
-    /// The run of the system in which it was, see [`crate::process::boot`].
+    /// A hash of the system's boot id, see [`crate::process::boot`].
     pub boot: AtomicU64,
-    /// Where its number is its number, see [`crate::process::namespace`].
+    /// The process's PID namespace, see [`crate::process::namespace`].
     pub namespace: AtomicU64,
     /// A moment before recording began, on the monotonic clock: with the begin it tells how long a tick is.
     pub before_monotonic_ns: AtomicU64,
     /// The same moment in ticks.
     pub before_ticks: AtomicU64,
-    /// When something was last counted or logged for the first time, in ticks.
+    /// When a key was last counted, or a record logged, for the first time, in ticks.
     pub last_ticks: AtomicU64,
-    /// How far the process is, see [`state`].
+    /// State of the process, see [`state`].
     pub state: AtomicU64,
     /// Ranks of this node, as the launcher reports; 0 if it does not.
     pub local_size: AtomicU64,
@@ -77,7 +76,7 @@ pub struct Header {
     spare: [AtomicU64; 8],
 }
 
-/// How far the process of a segment is: [`Header::state`].
+/// Values of [`Header::state`].
 pub mod state {
     /// About to call `MPI_Init`; nothing but the fields of [`crate::process`] is set.
     pub const STARTING: u64 = 1;
@@ -145,7 +144,7 @@ pub mod call {
     pub const LONGEST: usize = 4;
 }
 
-/// What [`Header::overhead`] holds, by place.
+/// Indices into [`Header::overhead`].
 pub mod overhead {
     /// Ticks of a thousand calls, beyond those of the calls to MPI.
     pub const THOUSAND_CALLS: usize = 0;
@@ -155,7 +154,7 @@ pub mod overhead {
     pub const THOUSAND_REQUESTS: usize = 2;
     /// Ticks so far that went into naming communicators, waiting for the others included.
     pub const NAMING: usize = 3;
-    /// Nanoseconds that `MPI_Init` took longer.
+    /// Nanoseconds that the profiler added to `MPI_Init`.
     pub const INIT_NS: usize = 4;
 }
 
@@ -169,8 +168,8 @@ pub mod peer {
     pub const RECEIVED_MESSAGES: usize = 2;
     /// Bytes received.
     pub const RECEIVED_BYTES: usize = 3;
-    /// Where this process keeps no list of who is in the communicator: the peer's rank in `MPI_COMM_WORLD` plus 1,
-    /// that of [`super::super::log::OUTSIDE`] if it has none. Written before the slot counts as used; else 0.
+    /// For a communicator with elided members: the peer's rank in `MPI_COMM_WORLD` plus 1, or
+    /// [`super::super::log::OUTSIDE`] plus 1 if it has none. Written before the slot counts as used; else 0.
     pub const WORLD_RANK_PLUS_1: usize = 4;
 }
 

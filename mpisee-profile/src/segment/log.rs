@@ -1,4 +1,4 @@
-//! The log of a segment: what happened once.
+//! The log of a segment: one-time events.
 //!
 //! A record is `kind | bytes << 32` in one word, then its payload, padded to whole words.
 
@@ -6,7 +6,7 @@ pub use super::fact::Fact;
 use crate::RankSet;
 use smallvec::{SmallVec, smallvec};
 
-/// A communicator as its creation was seen by this process.
+/// The creation of a communicator, as seen by this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Created {
     /// Its number in this process, counted from 0: 0 is `W`, 1 is `S`.
@@ -41,7 +41,7 @@ pub struct Created {
 }
 
 impl Created {
-    /// What no call creates: it comes with the world.
+    /// `W` or `S`, which no call creates.
     pub fn with_world(id: u32, rank: u32, group: Runs) -> Self {
         Created {
             id,
@@ -61,8 +61,7 @@ impl Created {
         }
     }
 
-    /// For a process that keeps no list of who is in it, see `Runs::without_list`; `None` where a list takes no more than
-    /// `most` runs.
+    /// The record with elided members, see `Runs::without_list`; `None` if the members take no more than `most` runs.
     pub fn without_list(&self, most: usize) -> Option<Created> {
         let groups = || std::iter::once(&self.group).chain(&self.remote);
         if !groups().any(|group| group.is_without_order(most)) {
@@ -113,7 +112,7 @@ impl Created {
     }
 }
 
-/// Ranks of a run that is not taken apart any more.
+/// Runs of this many ranks or more are not expanded into single ranks.
 const LONG: u32 = 1024;
 
 /// "No such number".
@@ -122,17 +121,17 @@ pub const NONE: u32 = u32::MAX;
 /// In a list of world ranks, a process that is of another world.
 pub const OUTSIDE: u32 = u32::MAX;
 
-/// In a list of world ranks, a process of this world whose rank is not told, see `Runs::without_list`.
+/// In a list of world ranks, an elided process of this world, see `Runs::without_list`.
 pub const ELIDED: u32 = u32::MAX - 1;
 
-/// The first number that is told in the place of a rank.
+/// The first number that is no rank: [`ELIDED`] or [`OUTSIDE`].
 const FIRST_MARK: u32 = ELIDED;
 
-/// Fewer processes than this are always listed, so that a list which is elided leaves somebody out.
+/// Fewer processes than this are always listed: an elided list keeps up to three ranks, and must leave some out.
 const FEWEST_ELIDED: u64 = 4;
 
-/// A list of world ranks in a given order, as arithmetic runs. Processes of other worlds are [`OUTSIDE`], and those of
-/// which it is not told who they are [`ELIDED`].
+/// A list of world ranks in a given order, as arithmetic runs. Processes of other worlds are [`OUTSIDE`], elided ones
+/// [`ELIDED`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Runs(SmallVec<[Run; 2]>);
 
@@ -264,8 +263,8 @@ impl Runs {
         self.0.len() > most && self.len() - u64::from(self.outsiders()) >= FEWEST_ELIDED
     }
 
-    /// What is kept of a long list without order: how many there are, of this world and of others, and where the first of
-    /// this world is; by rank that first one, the smallest, and `itself`, after those of other worlds that come before.
+    /// The elided form of a long list without order: the numbers of processes of this world and of others, the position
+    /// of the first of this world, and the ranks of that one, of the smallest, and of `itself`.
     fn without_list(&self, itself: Option<u32>) -> Runs {
         let outsiders = self.outsiders();
         let before = self.first_insider().unwrap_or(outsiders);
@@ -284,7 +283,7 @@ impl Runs {
         runs
     }
 
-    /// The smallest rank that is told; `None` if there is none, as where every process is of another world.
+    /// The smallest listed rank; `None` if no rank is listed, as where every process is of another world.
     pub fn min(&self) -> Option<u32> {
         let least = |run: &Run| match run.ascending() {
             Some((first, ..)) => Some(first),
@@ -303,7 +302,7 @@ impl Runs {
         key(self).unwrap_or(OUTSIDE) < key(other).unwrap_or(OUTSIDE)
     }
 
-    /// The list of a member that does not keep it: `size` processes of this world, of which it knows the first and `itself`.
+    /// An elided list of `size` processes of this world, with the ranks of the first one and of `itself`.
     pub fn of_elided(size: u32, first: u32, itself: Option<u32>) -> Runs {
         let mut runs: Runs =
             [Some(first), itself.filter(|&rank| rank != first)].into_iter().flatten().collect();
@@ -341,7 +340,7 @@ impl Runs {
         self.0.iter().filter(|run| run.is_outside()).map(|run| run.count).sum()
     }
 
-    /// Of how many processes of this world it is not told who they are.
+    /// The number of elided processes of this world.
     pub fn elided(&self) -> u64 {
         let elided = self.0.iter().filter(|run| run.mark() == Some(ELIDED));
         elided.map(|run| u64::from(run.count)).sum()
@@ -381,7 +380,7 @@ impl FromIterator<u32> for Runs {
 /// One record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
-    /// A communicator came to be.
+    /// A communicator was created.
     Created(Created),
     /// The application named a communicator.
     Label {
@@ -402,7 +401,8 @@ pub enum Record {
         /// The communicator.
         id: u32,
     },
-    /// What was just created stands for it and all like communicators from then on. How many is in a slot.
+    /// The row just created is shared: it stands for the communicator and all like ones that follow. Their number is in
+    /// a slot.
     SharedRow {
         /// The communicator.
         id: u32,
@@ -410,7 +410,7 @@ pub enum Record {
         /// peers of its slots are ranks in `MPI_COMM_WORLD`.
         changing: bool,
     },
-    /// What is true of the program; of arguments and notes there are many, in their order.
+    /// A fact about the program; there may be several arguments and notes, in their order.
     Fact {
         /// A [`Fact`] as a number.
         which: u32,
@@ -492,7 +492,7 @@ impl Record {
 
 /// Writes numbers, then text, as bytes without gaps, into words.
 ///
-/// PERF: a program may create communicators in a loop; nothing is collected elsewhere first.
+/// PERF: writes in place, without a temporary buffer, since a program may create communicators in a loop.
 struct Writer<'w> {
     words: &'w mut Vec<u64>,
     /// The first half of the next word.

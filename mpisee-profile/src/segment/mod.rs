@@ -25,7 +25,7 @@ pub use snapshot::{Snapshot, Source};
 use std::collections::BTreeMap;
 pub use tables::RankTables;
 
-/// The name of the file of a process's segment; nobody is to foresee the number.
+/// The file name of a process's segment; the number is random, so that the name is unpredictable.
 pub fn file_name(user: u32, pid: u32, number: u64) -> String {
     format!("mpisee-{user}-{pid}-{number:x}.segment")
 }
@@ -55,8 +55,8 @@ pub enum NotSeen {
     /// A receive, or an access to a file, whose request was freed while it was active: what it received or
     /// transferred is unknown.
     FreedReceive,
-    /// The receiving half of a nonblocking send and receive in one, where the MPI library does not tell what
-    /// came (MPICH 4.0 leaves the status as it was).
+    /// The receive of an `MPI_Isendrecv`, where the MPI library does not report what arrived (MPICH 4.0 leaves the
+    /// status unchanged).
     UntoldReceive,
     /// A call by a thread that was ending.
     EndingThread,

@@ -1,4 +1,4 @@
-//! What a segment says at one moment.
+//! The content of a segment, read while its owner may be writing.
 
 use super::active_call::{self, ActiveCall};
 use super::key::{Key, MOST_REGIONS, Meaning};
@@ -21,8 +21,8 @@ pub trait Source {
     /// The word at `index`, which is less than [`Source::words`]; with acquire ordering if others write it.
     fn word(&self, index: usize) -> u64;
 
-    /// The eight words of the slot that begins at `index`, as they were at one moment. An owner that was killed while
-    /// it wrote leaves them so, and then they are taken as they are.
+    /// The eight words of the slot that begins at `index`, from one moment. If the owner was killed while it wrote
+    /// them, they are taken as they are.
     fn slot(&self, index: usize) -> [u64; SLOT_WORDS] {
         let read = || std::array::from_fn(|word| self.word(index + word));
         settled(read(), read)
@@ -72,7 +72,7 @@ pub struct Communicator {
     pub topology: String,
     /// Whether the application freed it.
     pub freed: bool,
-    /// What it stands for, if not for itself alone.
+    /// Set if the row stands for several communicators.
     pub shared_row: Option<SharedRow>,
 }
 
@@ -111,7 +111,7 @@ pub struct Program {
     pub job: Option<String>,
     /// Sentences for `run.json`.
     pub notes: Vec<String>,
-    /// Above how many ranks the profile was to have sums over ranks; `None` if it does not say.
+    /// The number of ranks above which the profile was to be aggregated; `None` if it is not logged.
     pub fold: Option<u32>,
     /// Where the profile was to be, from the root on, and the working directory; known once the process has arrived.
     pub wanted: Option<[PathBuf; 2]>,
@@ -153,17 +153,17 @@ pub struct Snapshot {
     pub not_seen: Vec<u64>,
     /// What recording costs, by [`super::layout::overhead`].
     pub overhead: [u64; 5],
-    /// What the processes of one world have in common.
+    /// A number shared by the processes of one world.
     pub job: u64,
     /// When the process was started, see [`crate::process::Seen`].
     pub process_start: u64,
-    /// The run of the system in which it was.
+    /// A hash of its system's boot id.
     pub boot: u64,
-    /// Where its number is its number, see [`crate::process::namespace`].
+    /// Its PID namespace, see [`crate::process::namespace`].
     pub namespace: u64,
     /// Bytes of the segment that are in private memory, and not in its file: it had no room for them.
     pub private_bytes: u64,
-    /// How far the process is, see [`layout::state`].
+    /// State of the process, see [`layout::state`].
     pub state: u64,
     /// Ranks of its node, as its launcher reports; 0 if it does not.
     pub local_size: u32,
@@ -270,9 +270,9 @@ impl Snapshot {
         Ok((snapshot, field(offset_of!(Header, used))))
     }
 
-    /// The end of MPI in a process; if it ended without, the last moment that is known of it: when something was last counted
-    /// or logged for the first time, the begin of the call in which it was, or the begin and the time in its
-    /// calls, whichever is later. It ran at least until then.
+    /// When the process ended MPI; if it did not, its last sign of life: the last count or log record of a new kind,
+    /// the begin of its current call, or the start plus the time in its calls, whichever is latest. It ran at least
+    /// until then.
     pub fn last_known(&self) -> Moment {
         if let Some(end) = self.end {
             return end.moment;
@@ -290,7 +290,7 @@ impl Snapshot {
         Moment { monotonic_ns: self.start_monotonic_ns.saturating_add(passed as u64), ticks }
     }
 
-    /// From the two moments around the start of the profiler, some hundred microseconds apart or more.
+    /// Measured between two moments around the start of the profiler, some hundred microseconds apart or more.
     pub fn ns_per_tick(&self) -> f64 {
         let ticks = self.start_ticks.saturating_sub(self.before.ticks);
         let ns = self.start_monotonic_ns.saturating_sub(self.before.monotonic_ns);

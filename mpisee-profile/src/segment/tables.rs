@@ -21,7 +21,7 @@ pub struct Moment {
     pub ticks: u64,
 }
 
-/// What one rank contributes to the tables.
+/// The table rows of one rank.
 #[derive(Debug)]
 pub struct RankTables {
     /// The process.
@@ -37,7 +37,7 @@ pub struct RankTables {
     pub outside: Vec<OutsideRow>,
     /// Its regions.
     pub regions: Vec<RegionRow>,
-    /// What its GPU kernels accessed; from another file than the segment, and put here by who reads that.
+    /// Accesses of its GPU kernels, which the caller reads from another file than the segment.
     pub gpu: Vec<Part>,
 }
 
@@ -47,13 +47,13 @@ impl RankTables {
         RankTables::without(&RankSet::default(), snapshot, end)
     }
 
-    /// The rows of a process that ended without a word, up to the last moment that is known of it. It reports every
-    /// communicator that it knows: nobody knows who else can.
+    /// The rows of a process that ended without `MPI_Finalize`, up to its last sign of life. It reports every
+    /// communicator that it knows, since it is unknown which other members can.
     pub fn of_ended(snapshot: &Snapshot) -> RankTables {
         RankTables::reporting(snapshot, snapshot.last_known(), |_, _| true)
     }
 
-    /// The same in a run in which the ranks `absent` report nothing, and others take their place.
+    /// As [`RankTables::new`], in a run in which the ranks `absent` report nothing, and others take their place.
     pub fn without(absent: &RankSet, snapshot: &Snapshot, end: Moment) -> RankTables {
         RankTables::reporting(snapshot, end, |communicator, name| {
             let Communicator { created, topology, .. } = communicator;
@@ -75,7 +75,7 @@ impl RankTables {
         self
     }
 
-    /// The rows of a process that reports those communicators.
+    /// The rows of a process; `is_reported` selects the communicators that it reports.
     fn reporting(
         snapshot: &Snapshot,
         end: Moment,
@@ -145,12 +145,11 @@ impl RankTables {
     }
 }
 
-/// The longest name of a communicator, or path of a region, that is made from a segment that is not the process's own.
+/// The longest name of a communicator, or path of a region, that is accepted from another process's segment.
 const MOST_NAME_BYTES: usize = 1 << 13;
 
-/// Whether the names that follow from a segment are of a length that can be. A name goes into each row of the
-/// communicator and begins that of each child, so that a few bytes of a segment which nobody's process wrote
-/// could become many.
+/// Checks the lengths of the names in a segment. A name goes into each row of its communicator and begins the names of
+/// its children, so a few bytes of a forged segment could expand to very many.
 pub fn names_can_be(snapshot: &Snapshot) -> Result<(), ProfileError> {
     let mut names: Vec<usize> = Vec::with_capacity(snapshot.communicators.len());
     for communicator in &snapshot.communicators {
@@ -304,7 +303,7 @@ pub fn call_ns(snapshot: &Snapshot, end: Moment) -> f64 {
     seconds_per_tick(snapshot, end)(snapshot.overhead[overhead::THOUSAND_CALLS]).0 * 1e6
 }
 
-/// Ticks that the profiler took of the application's time.
+/// The profiler's overhead in ticks.
 fn price_of(snapshot: &Snapshot) -> u64 {
     let (mut calls, mut messages, mut requests) = (0u64, 0u64, 0u64);
     for (key, values) in &snapshot.counters {
@@ -351,7 +350,7 @@ fn region_paths(snapshot: &Snapshot) -> Vec<String> {
     paths
 }
 
-/// Adds what was in inner regions to those around them. An inner one has the larger number.
+/// Adds the ticks of nested regions to the regions around them. A nested region has the larger number.
 fn include_inner(snapshot: &Snapshot, ticks: &mut [u64]) {
     for (index, region) in snapshot.regions.iter().enumerate().rev() {
         let inner = ticks[index + 1];
@@ -455,7 +454,7 @@ fn comms(
     rows
 }
 
-/// The communicators whose groups those of an intercommunicator are, as far as this process knows: its own.
+/// The communicators of which an intercommunicator was made, as far as this process knows them: its local one.
 fn between(created: &Created, names: &[String]) -> String {
     let Some(own) = names.get(created.local as usize) else { return String::new() };
     match &created.remote {
@@ -464,8 +463,8 @@ fn between(created: &Created, names: &[String]) -> String {
     }
 }
 
-/// For how many communicators the row stands, and whether all were freed. Of those with changing members each is
-/// reported by one process.
+/// The number of communicators in the row, and whether all were freed. Those with changing members are each reported by
+/// one process.
 fn number_and_freed(snapshot: &Snapshot, communicator: &Communicator) -> (u64, bool) {
     let Some(kind) = communicator.shared_row else { return (1, communicator.freed) };
     let values =
@@ -474,7 +473,7 @@ fn number_and_freed(snapshot: &Snapshot, communicator: &Communicator) -> (u64, b
     (number, values[shared_row::FREED] == values[shared_row::CREATED])
 }
 
-/// Who is in it, the group with the smallest world rank first.
+/// Its members, the group with the smallest world rank first.
 pub fn members(created: &Created) -> Members {
     let Created { group, remote, .. } = created;
     let (first, second) = match remote {
@@ -489,7 +488,7 @@ pub fn members(created: &Created) -> Members {
     }
 }
 
-/// Whether this process keeps no list of who is in it.
+/// Whether its members are elided.
 fn has_elided_members(created: &Created) -> bool {
     std::iter::once(&created.group).chain(&created.remote).any(|group| group.elided() > 0)
 }
@@ -535,7 +534,7 @@ pub(crate) fn memberships(snapshot: &Snapshot, absent: &RankSet) -> Vec<Membersh
 /// intercommunicators that of the group with the smallest world rank.
 pub fn reports(created: &Created, absent: &RankSet) -> bool {
     let Created { group, remote, rank, .. } = created;
-    // Without a list nobody knows who is next. Then all report it, and this is asked for what is to be counted once.
+    // If members are elided, all of them report it, and this decides only which one counts what is counted once.
     if absent.is_empty() || has_elided_members(created) {
         return group.first_insider() == Some(*rank)
             && remote.as_ref().is_none_or(|remote| group.comes_before(remote));

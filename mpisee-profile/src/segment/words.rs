@@ -1,4 +1,4 @@
-//! A segment that is made in memory, as a rank would leave it: for those who play ranks.
+//! Builds a segment in memory, as a rank would leave it, for tests and simulations.
 
 use super::Key;
 use super::layout::{

@@ -1,6 +1,6 @@
-//! What connects the ranks when the profile is collected: the program's own MPI.
+//! Communication between ranks while the profile is collected, through the program's own MPI.
 //!
-//! Every wait is a test of a request and a pause, so that a rank which waits for others leaves them the processor.
+//! Waits poll a request and pause between polls, so that a waiting rank yields the processor.
 
 use crate::generated::pmpi;
 use crate::mpi::abi::{
@@ -32,11 +32,11 @@ pub struct Channel {
     wait: Duration,
     byte: Raw<Datatype>,
     null: Request,
-    /// Whether something did not get through.
+    /// Whether a message failed.
     is_broken: Cell<bool>,
 }
 
-/// Whose the communicator is.
+/// The owner of the communicator.
 enum Hold {
     /// Ours.
     Own,
@@ -44,7 +44,7 @@ enum Hold {
     Lent(Errhandler),
 }
 
-/// What a rank says if it has waited long.
+/// The message that a rank prints after a long wait.
 pub type Sentence<'s> = &'s dyn Fn() -> String;
 
 impl Channel {
@@ -129,8 +129,8 @@ impl Channel {
         }
     }
 
-    /// The largest number that a rank gives; `None` if it does not get through. Nothing of the program can take what a
-    /// collective operation sends, so that ranks meet here first.
+    /// The maximum of a number over all ranks; `None` on failure. Ranks meet here first, since no receive of the
+    /// program can match a collective operation.
     pub fn most(&self, process: &Process, own: c_int) -> Option<c_int> {
         // Boxed, since the library may hold on to the addresses if it fails.
         let (own, most) = (Box::leak(Box::new(own)), Box::leak(Box::new(0)));
@@ -148,7 +148,7 @@ impl Channel {
                 self.wait.as_secs()
             )
         };
-        // Two may say it, of which one has come if not both are missing.
+        // The first and the last rank may print it, in case one of them is missing.
         let says = self.rank == 0 || self.rank == self.size() - 1;
         let sentence: Sentence = &sentence;
         if !(self.note(code) && self.wait(&mut request, STATUS_IGNORE, says.then_some(sentence))) {
@@ -185,8 +185,8 @@ impl Channel {
         (0..process.world_size).filter(|&rank| !there.contains(rank)).collect()
     }
 
-    /// Whether everything got through on all ranks that are there. Without fault tolerance a rank that is not there has
-    /// ended all, so that nobody is asked.
+    /// Whether all messages arrived on all surviving ranks. Without fault tolerance a failed rank ends the job, so no
+    /// agreement is needed.
     pub fn is_whole(&self) -> bool {
         let mut whole = c_int::from(!self.is_broken.get());
         if is_fault_tolerant() {
@@ -218,7 +218,7 @@ impl Channel {
         }
     }
 
-    /// Begins to receive a number; it comes into `place`.
+    /// Starts to receive a number into `place`.
     fn expect_number(&self, from: u32, tag: c_int, place: *mut u64) -> Request {
         let (mut request, comm) = (self.null, Raw::new(self.comm));
         // SAFETY: there is room for the 8 bytes until the request is complete, which the caller sees to.
@@ -229,8 +229,7 @@ impl Channel {
         request
     }
 
-    /// Sends `bytes`; `false` if they did not get through. Returns when the other rank takes them, so that nothing piles
-    /// up there.
+    /// Sends `bytes` synchronously, so that messages do not pile up at the receiver; `false` on failure.
     pub fn send(&self, to: u32, tag: c_int, bytes: &[u8]) -> bool {
         self.send_or_say(to, tag, bytes, None)
     }
@@ -269,10 +268,10 @@ impl Channel {
             && bytes.chunks(PIECE).all(|piece| self.send(to, tag, piece))
     }
 
-    /// Is ready for what [`Channel::send_all`] sends from each of the ranks.
+    /// Posts receives for what [`Channel::send_all`] sends from each of the ranks.
     pub fn expect(&self, from: impl Iterator<Item = u32>, tag: c_int) -> Vec<Expected<'_>> {
         let expect = |from| {
-            // The number may come after everything here is over, if the request fails.
+            // Leaked, since a failed request may still write to it later.
             let length = Box::leak(Box::new(0u64));
             let request = self.expect_number(from, tag, length);
             Expected { channel: self, from, tag, length, request }
@@ -296,7 +295,7 @@ impl Channel {
             }
             pause.once();
             if pause.is_long() && begun.elapsed() > self.wait {
-                // The request stays as it is: who has not come may never come.
+                // The request is abandoned: the missing rank may never arrive.
                 self.is_broken.set(true);
                 return false;
             }
@@ -317,10 +316,10 @@ impl Channel {
     }
 }
 
-/// How long a rank waits before it says so.
+/// How long a rank waits before it prints a message.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Something that is on its way from another rank.
+/// A message expected from another rank.
 pub struct Expected<'l> {
     channel: &'l Channel,
     /// The other rank.
@@ -349,16 +348,16 @@ impl Expected<'_> {
     }
 }
 
-/// What one waits between two looks: nothing at first, then ever more.
+/// Backoff between two polls: none at first, then increasing.
 #[derive(Default)]
 struct Pause {
     looks: u32,
 }
 
 impl Pause {
-    /// Looks without a pause.
+    /// Polls without a pause.
     const EAGER: u32 = 64;
-    /// Looks that let others run.
+    /// Polls that yield the processor.
     const POLITE: u32 = 128;
     /// The first and the longest sleep.
     const SLEEPS: [Duration; 2] = [Duration::from_micros(20), Duration::from_millis(2)];

@@ -1,6 +1,6 @@
-//! The profile of a node's ranks, written from their segments by the last of them that comes to the end of MPI.
+//! Collection on one node: the last rank to reach the end of MPI writes the profile from the segments of all.
 //!
-//! No rank waits for another here, and none sends a message: each leaves its segment with all that it counted and goes on.
+//! No rank waits for another, and no message is sent: each rank leaves its counts in its segment and goes on.
 
 use super::End;
 use super::report::in_numbers;
@@ -35,7 +35,7 @@ fn roll_by(process: &Process, read: impl FnOnce(&Path, &Snapshot, u32) -> Roll) 
     }
 }
 
-/// Leaves the own counts in the segment, and writes the profile if all other ranks of the node have done so.
+/// Marks this rank as arrived, and writes the profile if all other ranks of the node have arrived.
 pub fn arrive(process: &Process, end: End) {
     if !process.segment.is_in_file() {
         return leave_copy(process, end);
@@ -62,7 +62,7 @@ pub fn arrive(process: &Process, end: End) {
     if roll.failure.is_some() {
         return say_unread(process, &roll);
     }
-    // Without the own one the profile is written already.
+    // If this rank's segment is gone, the profile is written already.
     if roll.entries.contains_key(&process.world_rank)
         && roll.has_arrived()
         && let Some(_writes) = lock(&roll)
@@ -71,8 +71,8 @@ pub fn arrive(process: &Process, end: End) {
     }
 }
 
-/// Writes the profile at the exit of a process that has arrived, if others have ended without arriving since: no other rank
-/// comes last then.
+/// Writes the profile at the exit of a process that has arrived, if other ranks have since ended without arriving: then
+/// no other rank would write it.
 pub fn look_again(process: &Process) {
     let header = process.segment.header();
     let has_arrived = header.state.load(Ordering::Relaxed) == state::ARRIVED;
@@ -125,12 +125,12 @@ fn mark_arrived(process: &Process, end: End) {
     header.end_monotonic_ns.store(end.moment.monotonic_ns, relaxed);
     header.end_ticks.store(end.moment.ticks, relaxed);
     header.is_unsteady.store(u64::from(end.is_unsteady), relaxed);
-    // Of two ranks that arrive at once each sees the other, or one sees both.
+    // Of two ranks that arrive at once, at least one sees both as arrived.
     header.state.store(state::ARRIVED, Ordering::SeqCst);
     std::sync::atomic::fence(Ordering::SeqCst);
 }
 
-/// Where the profile shall be, for the rank that writes it: the first rank's words hold.
+/// Logs where this rank wants the profile, for the rank that writes it; the first rank's choice is used.
 fn log_wanted(process: &Process) {
     let folder = std::env::current_dir().unwrap_or_default();
     let wanted = folder.join(super::output_dir::wanted(process, &super::report::command_line()));
@@ -138,7 +138,7 @@ fn log_wanted(process: &Process) {
     process.segment.log(&Fact::Wanted.record(text));
 }
 
-/// The right to write, which one process gets: a lock on the first rank's segment, as long as that is there.
+/// Elects the one process that writes: a lock on the first rank's segment, while that file exists.
 fn lock(roll: &Roll) -> Option<File> {
     let path = &roll.entries.values().next()?.path;
     let file = File::open(path).ok()?;
@@ -146,7 +146,7 @@ fn lock(roll: &Roll) -> Option<File> {
     let code = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) };
     // A file system without locks keeps nobody from writing.
     let is_locked = code == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::EWOULDBLOCK);
-    // Who had it before has written the profile and removed the file.
+    // An earlier holder has written the profile and removed the file.
     let is_there = || {
         let (there, own) = (std::fs::symlink_metadata(path).ok()?, file.metadata().ok()?);
         ((there.dev(), there.ino()) == (own.dev(), own.ino())).then_some(())
@@ -166,7 +166,7 @@ fn write(process: &Process, roll: &Roll) {
     while let Some(place) = places.next() {
         match profile::write(&world, &place, why.as_deref()) {
             Ok(written) => {
-                // The first one has the lock, which others look for.
+                // The first segment goes last: it has the lock.
                 world.segments().rev().for_each(|segment| drop(segment.remove()));
                 return say_written(process, &world, &written, &place, why.as_deref(), &failures);
             }

@@ -16,7 +16,7 @@ pub fn wanted(process: &Process, command: &[String]) -> PathBuf {
     PathBuf::from(wanted)
 }
 
-/// The path from the root on, for somebody who may be elsewhere.
+/// The absolute path, for readers in another working directory.
 pub fn absolute(directory: &Path) -> PathBuf {
     std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned())
 }

@@ -1,9 +1,9 @@
-//! What is known of all ranks before their rows come.
+//! Summary of all ranks, gathered before their rows.
 
 use super::tree::Ranks;
 use mpisee_profile::segment::NotSeen;
 
-/// What is summed over ranks, by place: calls not seen by reason, and then these.
+/// Indices of the sums over ranks: calls not seen by reason, and then these.
 pub const RECORDING_WAS_OFF: usize = NotSeen::ALL.len();
 /// Ranks whose clock jumped.
 pub const UNSTEADY_CLOCK: usize = RECORDING_WAS_OFF + 1;
@@ -16,13 +16,13 @@ pub const WITHOUT_SEGMENT: usize = PROFILER_NS + 1;
 /// How many.
 const SUMS: usize = WITHOUT_SEGMENT + 1;
 
-/// Of one rank, or of neighbouring ranks of the channel.
+/// Summary of one rank, or of consecutive ranks of the channel.
 pub struct RankSummary {
     /// The sums.
     pub counts: [u64; SUMS],
     /// The sum of [`mpisee_profile::segment::tables::membership_sum`], modulo 2^64.
     pub names: u64,
-    /// How many neighbours are on one node, and what stands for its name.
+    /// Runs of consecutive ranks on one node: their number, and a hash of the node's name.
     nodes: Vec<(u32, u64)>,
     /// Those that did not answer, or cannot read their own counters.
     pub lost: Vec<Ranks>,
@@ -48,7 +48,7 @@ impl RankSummary {
                 self.lost.extend(next.lost);
             }
             Err(lost) => {
-                // No host has this number, but for an unlikely accident; whose rows are lost is on no node.
+                // No host has this number: see `host_number`. The node of a lost rank is unknown.
                 self.add_node(lost.end - lost.start, NOWHERE);
                 self.lost.push(lost);
             }

@@ -1,4 +1,4 @@
-//! What the profile says of the run as a whole.
+//! The contents of `run.json`: the run as a whole.
 
 use super::Own;
 use super::output_dir;
@@ -87,7 +87,7 @@ fn notes(process: &Process) -> impl Iterator<Item = String> {
     process.notes.iter().cloned().chain(spawned)
 }
 
-/// Puts what `run.json` says of the program into the segment, for a reader who comes when the process is gone.
+/// Logs the program's part of `run.json` in the segment, for readers after the process has ended.
 pub fn log_facts(process: &Process) {
     const MOST_BYTES: usize = 1 << 12;
     let log = |fact: Fact, text: &str| process.segment.log(&fact.record(text));

@@ -2,7 +2,7 @@
 
 use super::tree::Tree;
 
-/// What is to be done.
+/// A command.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum RootCommand {
     /// Bring the rows through the tree.
@@ -11,7 +11,7 @@ pub enum RootCommand {
     BringSums,
     /// The profile is written.
     Written,
-    /// It cannot be written: keep what there is.
+    /// The profile cannot be written: keep the segments.
     Keep,
 }
 

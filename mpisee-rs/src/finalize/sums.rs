@@ -1,4 +1,4 @@
-//! Sums over ranks, in place of rows of each: what of a very large run gets to the first rank.
+//! Aggregation over ranks: in a very large run, rank 0 gets sums instead of the rows of each rank.
 
 use super::channel::Channel;
 use super::tree::{Ranks, Tree};
@@ -10,16 +10,18 @@ use mpisee_profile::segment::{RankTables, Snapshot};
 use mpisee_profile::{Aggregate, RankSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What some ranks did, and the ranks whose part is not in it.
+/// Sums over some ranks, and the ranks that are missing from them.
 #[derive(Default)]
 struct Sums {
     aggregate: Aggregate,
     lost: Vec<Ranks>,
 }
 
-/// The sums over this rank, with what its GPU kernels accessed, and those below it in the tree, and the ranks that are lost; on the first rank over all.
+/// The sums over this rank, with its GPU accesses, and over all ranks below it in the tree; and the ranks that are
+/// lost. On rank 0 these are the sums over all ranks.
 ///
-/// Each rank adds what its children send to its own and sends one message, so that none has more than the sums of two.
+/// Each rank adds its children's sums to its own and sends one message, so that no rank holds more than two sets of
+/// sums.
 pub fn gather(
     process: &Process,
     channel: &Channel,
@@ -57,7 +59,7 @@ fn add(sums: &mut Sums, sent: Result<Vec<u8>, Ranks>) {
             sums.aggregate.merge(other.aggregate);
             sums.lost.extend(other.lost);
         }
-        // Whose they were is not known here; that ranks are missing shows in the number of those that are in the sums.
+        // It is unknown which ranks these were; that some are missing shows in the number of ranks in the sums.
         Ok(None) => {}
         Err(ranks) => sums.lost.push(ranks),
     }

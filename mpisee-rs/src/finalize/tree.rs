@@ -1,8 +1,7 @@
-//! The ranks as a binomial tree, so that none of them deals with more than about log2 of their number.
+//! A binomial tree of the ranks, so that each rank communicates with at most about log2 of their number.
 //!
-//! The parent of a rank has the lowest bit of its number cleared: below rank 4 are 5 and 6, below 6 is 7. What is below
-//! a rank are the ranks that follow it, so that what comes from below in the order of the children is in the order of
-//! ranks.
+//! The parent of a rank has the lowest set bit of its number cleared: the children of 4 are 5 and 6, that of 6 is 7.
+//! The subtree of a rank is the ranks that follow it, so what arrives child by child is in the order of ranks.
 
 use super::channel::Channel;
 use mpisee_profile::files::TABLES;
@@ -10,9 +9,9 @@ use mpisee_profile::pieces::{PIECE, Pieces};
 use std::ffi::c_int;
 use std::ops::Range;
 
-/// What is gathered to the first rank; see [`Tree::gather`].
+/// Tag of what is gathered to rank 0; see [`Tree::gather`].
 const UP: c_int = 31_001;
-/// What the first rank tells.
+/// Tag of the commands of rank 0.
 const DOWN: c_int = 31_002;
 /// Rows.
 const ROWS: c_int = 31_003;
@@ -33,13 +32,13 @@ impl<'l> Tree<'l> {
         Tree { channel }
     }
 
-    /// Whether this is the rank to which everything comes.
+    /// Whether this rank is the root.
     pub fn is_root(&self) -> bool {
         self.channel.rank == 0
     }
 
-    /// Gathers one value, made of all ranks', to the first: each rank makes one of its own and those of its children,
-    /// which `take` gets in the order of ranks, as bytes; or, if a child did not answer, the ranks that are lost with it.
+    /// Reduces one value to rank 0: each rank combines its own value with its children's. `take` gets these in the
+    /// order of ranks, encoded, or the ranks that are lost if a child did not answer.
     pub fn gather<T>(
         &self,
         mut own: T,
@@ -88,7 +87,7 @@ impl<'l> Tree<'l> {
             }
             None => said,
         };
-        // The longest way first.
+        // The largest subtree first.
         let mut children: Vec<u32> = children(channel.rank, channel.size()).collect();
         children.reverse();
         for child in children {
@@ -97,9 +96,8 @@ impl<'l> Tree<'l> {
         heard
     }
 
-    /// Brings the rows of all ranks to the first, which gets them in pieces, in the order of ranks. No rank holds more
-    /// than its own and two pieces of others. Returns the ranks whose rows did not come, or not all of them; of the own
-    /// part of the tree where this is not the first.
+    /// Brings the rows of all ranks to rank 0, in pieces and in the order of ranks. No rank holds more than its own
+    /// rows and two pieces of others. Returns the ranks of this rank's subtree whose rows are missing or incomplete.
     pub fn relay(&self, own: [&[u8]; TABLES], mut sink: impl FnMut(&[u8])) -> Vec<Ranks> {
         let channel = self.channel;
         let mut lost = Vec::new();
@@ -138,12 +136,12 @@ impl<'l> Tree<'l> {
     }
 }
 
-/// The rank to which this one tells; the first tells nobody.
+/// The parent in the tree; `None` for the root.
 fn parent(rank: u32) -> Option<u32> {
     (rank > 0).then(|| rank & (rank - 1))
 }
 
-/// The ranks that tell this one, ascending.
+/// The children in the tree, ascending.
 fn children(rank: u32, size: u32) -> impl Iterator<Item = u32> {
     let levels = if rank == 0 { u32::BITS } else { rank.trailing_zeros() };
     (0..levels).filter_map(move |level| rank.checked_add(1 << level)).take_while(move |&child| child < size)

@@ -1,5 +1,5 @@
-//! Arguments of the application as both languages pass them: the meanings read them through these, and do
-//! not ask which language it was.
+//! Arguments of the application in C and in Fortran: the wrappers read them through these types, whatever the
+//! language.
 
 // An MPI may come without Fortran.
 #![allow(dead_code)]
@@ -9,8 +9,8 @@ use crate::mpi::fortran::Fint;
 use std::ffi::{CStr, c_char, c_int};
 use std::marker::PhantomData;
 
-/// Where the application keeps a handle, or an array of them: in Fortran a handle is an integer, that need
-/// not be the one of C.
+/// Pointer to a handle of the application, or to an array of them. In Fortran a handle is an integer that may differ
+/// from the handle in C.
 pub struct HandlePtr<H> {
     address: *const u8,
     is_fortran: bool,
@@ -61,13 +61,13 @@ impl<H: FromFortran> HandlePtr<H> {
         HandlePtr { address: self.address.wrapping_add(index * width), ..self }
     }
 
-    /// What tells it from other places.
+    /// The address, which distinguishes requests with the same handle.
     #[inline]
     pub fn address(self) -> usize {
         self.address.addr()
     }
 
-    /// Whether the application passed no place at all, which MPI reports as an error.
+    /// Whether the application passed a null pointer, which MPI reports as an error.
     #[inline]
     pub fn is_null(self) -> bool {
         self.address.is_null()

@@ -1,8 +1,8 @@
-//! How well the flavour fits the MPI that runs.
+//! Compatibility of the flavour with the running MPI.
 //!
-//! All versions of an MPI within one family have the same handles and constants, so that a flavour made for one
-//! records under another. They do not have the same functions: what the flavour does not export is not
-//! counted, and what it exports in vain looks to the program as if the MPI had it.
+//! All versions of an MPI within one family have the same handles and constants, so a flavour that was built for one
+//! records under another. Their functions differ: calls of functions that the flavour does not export are not counted,
+//! and functions that it exports but the MPI lacks look available to the program.
 
 use crate::generated::interposed::INTERPOSED;
 use crate::mpi::symbol;

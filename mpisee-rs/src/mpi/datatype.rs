@@ -13,8 +13,8 @@ static CACHE: [AtomicU64; CACHED] = [const { AtomicU64::new(0) }; CACHED];
 
 /// The bytes of data in `count` elements.
 ///
-/// Beside a count of 0 an MPI may let any datatype stand, which is not asked for its size: as an error, that
-/// could end the program.
+/// With a count of 0, an MPI may accept any datatype. Its size is not queried then, since an error could end the
+/// program.
 #[inline]
 pub fn bytes(count: u64, datatype: Raw<Datatype>) -> u64 {
     if count == 0 { 0 } else { count.wrapping_mul(size(datatype)) }

@@ -1,9 +1,8 @@
-//! What the generated Fortran shims (`generated/fortran.rs`) share: the application's arguments as the
-//! meanings want them.
+//! Helpers of the generated Fortran shims (`generated/fortran.rs`): convert the application's arguments for the
+//! wrappers.
 //!
-//! A shim makes the call under the Fortran name of its profiling twin, with the arguments as they came. So
-//! nothing is translated for MPI, neither handles nor the addresses that stand for `MPI_IN_PLACE` and its
-//! like; only what the profiler itself reads is.
+//! A shim calls its `PMPI` twin by the Fortran name, with the arguments unchanged. Nothing is translated for MPI,
+//! neither handles nor special addresses such as `MPI_IN_PLACE`; only what the profiler itself reads is converted.
 
 // An MPI may come without Fortran.
 #![allow(dead_code)]
@@ -61,7 +60,7 @@ pub fn status(status: *mut Fint) -> *mut Status {
     if IGNORES.have(status.addr()) { STATUS_IGNORE } else { status.cast() }
 }
 
-/// The status to pass on: what the meaning chose, which was shown what [`status`] made of `given`.
+/// The status to pass to MPI: the wrapper's choice, or `given` if the wrapper ignores the status.
 #[inline]
 pub fn chosen(chosen: *mut Status, given: *mut Fint) -> *mut Fint {
     if chosen == STATUS_IGNORE { given } else { chosen.cast() }
@@ -75,7 +74,7 @@ pub fn first_index() -> Fint {
     if cfg!(mpi_family = "openmpi") { 1 } else { *FIRST.get_or_init(try_first_index) }
 }
 
-/// Has MPI tell the index of the second of two requests.
+/// Queries MPI for the index of the second of two requests.
 #[cold]
 fn try_first_index() -> Fint {
     type Waitany = unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint, *mut Fint);
@@ -100,8 +99,8 @@ fn try_first_index() -> Fint {
     index - 1
 }
 
-/// Addresses that stand for something, looked up when first used: of the program's own copies of objects in
-/// the MPI library.
+/// Addresses with a special meaning, looked up at first use: those of the program's own copies of objects in the MPI
+/// library.
 struct Sentinels {
     names: &'static [&'static CStr],
     addresses: OnceLock<Vec<usize>>,

@@ -1,4 +1,4 @@
-//! What MPI is asked about communicators and groups, without communication.
+//! Queries to MPI about communicators and groups, without communication.
 
 use super::abi::{Comm, Group, Raw, constant};
 use crate::generated::pmpi;

@@ -34,8 +34,8 @@ impl<F: Copy> Symbol<F> {
         Symbol { or: Some(or), ..Symbol::new(name) }
     }
 
-    /// The function. Where it has no profiling twin, what the program would call without the profiler; where there is
-    /// none, either, one that does nothing but return `MPI_ERR_OTHER`.
+    /// The function: the `PMPI` twin; without a twin, the function that the program would call without the profiler;
+    /// without either, a stub that returns `MPI_ERR_OTHER`.
     #[inline]
     pub fn get(&self) -> F {
         const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
@@ -69,9 +69,9 @@ pub fn function(name: &CStr) -> Option<*mut c_void> {
     if next.is_null() { in_private_library(name) } else { Some(next) }
 }
 
-/// The address of the function whose twin is called `twin`, in a library that has no twins. Sequential libraries
-/// come with such, which play an MPI of one process (that of MUMPS does): a program may have one beside MPI, and what
-/// it starts may inherit the preload and have only that.
+/// The address of the `MPI` function for `twin`, in a library without `PMPI` twins. Sequential libraries come with such
+/// stubs of MPI for one process (MUMPS does): a program may have one beside MPI, and its children, which inherit the
+/// preload, may have only the stub.
 fn without_twin(twin: &CStr) -> Option<*mut c_void> {
     let name = CStr::from_bytes_with_nul(twin.to_bytes_with_nul().get(1..)?).ok()?;
     // SAFETY: `name` ends in a zero.

@@ -20,9 +20,9 @@ pub enum Kind {
     DistGraph,
 }
 
-/// The topology of a communicator that has one of this kind, unless MPI knows of none. Which one, MPI is not
-/// believed: Open MPI 5.0 says of a graph below a Cartesian communicator that it is Cartesian, too, and then reads
-/// what is not there.
+/// The topology of a communicator that was created with this kind; `None` if MPI reports none. The kind that MPI
+/// reports is not used: Open MPI 5.0 reports a graph below a Cartesian communicator as Cartesian, and then reads out of
+/// bounds.
 pub fn of(comm: Comm, rank: u32, kind: Kind) -> Option<Topology> {
     let comm = Raw::new(comm);
     let mut known = constant::UNDEFINED;

@@ -1,4 +1,4 @@
-//! Kinds of creation: what the name and the row of a communicator tell of the call that made it.
+//! Kinds of creation: how the creating call shows in the name and the row of a communicator.
 
 use crate::mpi::topology::Kind;
 use crate::state::communicator::Communicator;
@@ -11,9 +11,9 @@ pub struct CreationKind {
     pub letter: u8,
     /// The creating call; `None` for what comes with the world.
     pub operation: Option<Operation>,
-    /// Whether one call can create several, which `r` tells apart.
+    /// Whether one call can create several communicators, which `r` distinguishes.
     pub several: bool,
-    /// As the application asked, where the call has such an argument.
+    /// The `reorder` argument of the application, if the call has one.
     pub reorder: Option<bool>,
     pub topology: TopologyFrom,
 }

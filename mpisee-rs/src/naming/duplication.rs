@@ -9,7 +9,7 @@ use crate::state::process::Process;
 use mpisee_profile::Operation;
 use std::sync::{Mutex, PoisonError};
 
-/// An `MPI_Comm_idup` on its way.
+/// An `MPI_Comm_idup` in progress.
 struct Duplication {
     parent: Communicator,
     kind: CreationKind,
@@ -23,10 +23,10 @@ struct Duplication {
 // SAFETY: handles are names, and `place` is used by the thread that completes the request.
 unsafe impl Send for Duplication {}
 
-/// Those on their way, by the number in [`crate::state::request::Kind::Duplication`].
+/// Duplications in progress, by the number in [`crate::state::request::Kind::Duplication`].
 static DUPLICATIONS: Mutex<Vec<Option<Duplication>>> = Mutex::new(Vec::new());
 
-/// Keeps an `MPI_Comm_idup` of `parent` that was started; returns its number among those on their way.
+/// Keeps a started `MPI_Comm_idup` of `parent`; returns its number among those in progress.
 pub fn start_duplication(
     process: &Process,
     parent: &Communicator,
@@ -36,7 +36,7 @@ pub fn start_duplication(
 ) -> u32 {
     let _overhead = Naming::begin(process);
     let kind = CreationKind::by(operation);
-    // The duplicate will be what its parent is.
+    // The duplicate will have its parent's members and topology.
     let described = describe(process, parent.comm, Some(parent), kind, number);
     let choice = described.choose(process);
     let started = Duplication { parent: *parent, kind, number, place, choice };

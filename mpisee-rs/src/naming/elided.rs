@@ -1,6 +1,6 @@
 //! Member lists that do not compress into rank ranges.
 //!
-//! No process keeps such a list: it holds MPI's group, which has no further copy as long as the communicator lives, and
+//! No process keeps such a list. It holds MPI's group, which costs no further copy while the communicator lives, and
 //! translates the rank of a peer when a thread first sees it. From then on the world rank is in the slot.
 
 use crate::mpi::abi::{Comm, Group};
@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-/// The groups with whose processes those of each communicator communicate, by the number under which it is counted.
+/// The peer group of each communicator with elided members, by the number under which it is counted.
 #[derive(Default)]
 pub struct Elided {
     held: FxHashMap<u32, Held>,
@@ -25,7 +25,7 @@ struct Held {
     alive: u32,
 }
 
-/// A copy of the group with whose processes those of a communicator communicate.
+/// The peer group of a communicator: the remote group of an intercommunicator, else its own.
 pub struct Peers(Group);
 
 // SAFETY: handles of MPI are names of the library's objects, never dereferenced here.
@@ -53,7 +53,7 @@ impl Drop for Peers {
 }
 
 impl Elided {
-    /// A communicator came to be. Returns its peers if others are held for its number.
+    /// Adds a communicator. Returns `peers` if a group is already held for its number.
     pub fn enter(&mut self, number: u32, peers: Arc<Peers>) -> Option<Arc<Peers>> {
         match self.held.entry(number) {
             Entry::Occupied(mut held) => {
@@ -67,13 +67,13 @@ impl Elided {
         }
     }
 
-    /// The program freed one. What it left open may still bring peers that were not met; where nothing is open, the groups
-    /// of what was freed are let go, and returned.
+    /// Marks a communicator as freed. Operations that are still open may bring new peers; once none is, the groups of
+    /// freed communicators are removed and returned.
     pub fn free(&mut self, number: u32) -> Vec<Arc<Peers>> {
         if self.held.is_empty() {
             return Vec::new();
         }
-        // Another thread may have taken a request out and not counted it yet: then the next time is early enough.
+        // Another thread may have removed a request and not counted it yet: then the groups are freed the next time.
         let is_shared = REQUESTS.is_shared();
         let before = if is_shared { self.let_go() } else { Vec::new() };
         if let Some(held) = self.held.get_mut(&number) {

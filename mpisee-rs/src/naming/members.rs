@@ -46,12 +46,12 @@ pub fn list(group: Group, size: u32, world: Group, world_size: u32, most_runs: u
     }
 }
 
-/// What MPI tells of a group.
+/// Translation of a group's ranks by MPI.
 trait Translation {
     /// The world ranks of the members from `first` on; negative for a process of another world. False if it failed.
     fn to_world(&mut self, first: u32, ranks: &mut [c_int]) -> bool;
 
-    /// For the members from `first` on the places of their world ranks in `few`; negative for who is not there.
+    /// For each member from `first` on, the index of its world rank in `few`; negative if it is not there.
     fn to_few(&mut self, few: &[c_int], first: u32, places: &mut [c_int]) -> bool;
 }
 
@@ -156,8 +156,8 @@ fn predicting(translation: &mut impl Translation, size: u32, world_size: u32, mo
     listing.end()
 }
 
-/// Appends the next members as far as they are among `most` processes that follow the last one at `stride`; returns how
-/// many these are. `None` if MPI fails.
+/// Appends the next members while they are among the `most` ranks that follow the last one at `stride`; returns their
+/// number. `None` if MPI fails.
 fn follow(
     translation: &mut impl Translation,
     listing: &mut Listing,

@@ -34,7 +34,7 @@ impl Members {
         members
     }
 
-    /// The same members as they are logged where no list of them is kept.
+    /// The same members in elided form, as they are logged.
     pub fn without_list(&self, logged: &Created) -> Members {
         Members { own: logged.group.clone(), remote: logged.remote.clone(), ..*self }
     }
@@ -103,8 +103,8 @@ impl Members {
     }
 }
 
-/// Takes a group into the hash: how many there are, and who they are in their order. Each member of a group without a list
-/// knows itself as well; all of them know the first.
+/// Adds a group to the hash: its size, and its members in their order. Of elided members only the first is added, the
+/// one rank that all members know.
 fn add_group(hash: &mut Hash, group: &Runs) {
     hash.add(&group.len().to_le_bytes());
     if group.elided() > 0 {

@@ -1,4 +1,4 @@
-//! What naming communicators costs.
+//! Measures the time spent on naming communicators.
 
 use crate::state::process::Process;
 use crate::storage::clock;

@@ -24,18 +24,17 @@ use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
-/// Kinds of communicators with rows of their own below one parent, for each communicator that `MPISEE_ALIKE` allows of a
-/// kind; beyond it new kinds share a row. In a tree of communicators the product over its levels counts.
+/// Limit on kinds of communicators with rows of their own below one parent, as a multiple of `MPISEE_ALIKE`; beyond it
+/// new kinds share a row. In a tree of communicators the product over its levels counts.
 const KINDS_PER_ALIKE: u64 = 8;
-/// The most rows of communicators named by their members on one process, for each communicator that `MPISEE_ALIKE` allows of a
-/// kind. Members of a new group have no ordinal in common, so that each process bounds its memory by itself, some 500 bytes
-/// a row.
+/// Limit on rows of communicators named by their members, per process, as a multiple of `MPISEE_ALIKE`. Members of a
+/// new group have no ordinal in common, so each process bounds its own memory, some 500 bytes a row.
 const NAMED_BY_MEMBERS_PER_ALIKE: u32 = 64;
-/// The most rows of one process, likewise.
+/// Limit on the rows of one process, as a multiple of `MPISEE_ALIKE`.
 const ROWS_PER_ALIKE: u32 = 256;
-/// Generations below `W` that have rows of their own. A name has all of its ancestors.
+/// Limit on generations below `W` with rows of their own; a name contains all ancestors.
 const MOST_GENERATIONS: u32 = 32;
-/// Freed communicators of changing members that are remembered, since requests on them may still be open.
+/// Limit on freed communicators of changing members that are kept, since requests on them may still be open.
 const MOST_FREED: usize = 1024;
 /// Labels of one row that are kept; a loop may set another each time.
 const MOST_LABELS: u8 = 16;
@@ -58,7 +57,7 @@ struct State {
     named_by_members: u32,
     /// The rows for communicators of changing members, by parent row and letter.
     changing: FxHashMap<(u32, u8), u32>,
-    /// Communicators of changing members, by their passing number.
+    /// Communicators of changing members, by temporary number.
     passing: FxHashMap<u32, Passing>,
     next_passing: u32,
     /// Those that were freed, in that order.
@@ -92,7 +91,7 @@ impl Row {
     }
 }
 
-/// Where a communicator is below its parent.
+/// The position of a communicator in the tree.
 struct Position {
     generation: u32,
     weight: u64,
@@ -121,7 +120,7 @@ struct FamilyKey {
     reorder: u32,
     /// Of topologies that are the same for all members.
     topology: Option<String>,
-    /// As [`Members::hash`]; two that are the same by chance are not to be expected.
+    /// As [`Members::hash`]; collisions are not expected.
     members: u64,
     /// As [`Created::code`].
     code: u64,
@@ -153,7 +152,7 @@ pub struct NewCommunicator {
     pub comm: Comm,
     pub kind: CreationKind,
     pub number: Number,
-    /// What will be logged, but for its number.
+    /// The log record, but for its number.
     pub created: Created,
     pub members: Arc<Members>,
     pub topology: Option<Topology>,
@@ -235,7 +234,7 @@ impl RowSharing {
     /// Enters a new communicator into its row, which may be chosen already; returns its number.
     pub fn enter(&self, process: &Process, choice: Option<RowChoice>, new: NewCommunicator) -> u32 {
         let segment = &process.segment;
-        // MPI is not called under the lock: another thread may be inside of MPI and wait for the lock in a callback.
+        // No call to MPI under the lock: a thread inside MPI may wait for the lock in a callback.
         let peers = new.members.is_elided().then(|| Peers::of(new.comm));
         let mut state = self.state();
         let choice = choice.unwrap_or_else(|| state.choose(process, &new));
@@ -283,8 +282,9 @@ impl RowSharing {
         self.state().row_of(id)
     }
 
-    /// What readers find under `key`, which a thread has not counted under before: their number of the communicator, and
-    /// of a peer that no list tells the rank in the world. `None` where nobody can tell any more.
+    /// The key under which readers find the counts of `key`, which a thread uses for the first time: with the row's
+    /// number for a temporary one, and with the world rank of an elided peer. `None` if these can no longer be
+    /// resolved.
     pub fn lasting(&self, process: &Process, key: Key) -> Option<Lasting> {
         // Keys that only calibrate stand for nothing.
         let Some(meaning) = key.meaning() else { return Some(Lasting::of(key)) };
@@ -454,7 +454,7 @@ impl State {
         RowChoice::Changing { row }
     }
 
-    /// Gives a communicator of the row `row` a passing number.
+    /// Gives a communicator of the row `row` a temporary number.
     fn pass(&mut self, segment: &Segment, row: u32, new: &NewCommunicator) -> u32 {
         self.count_created(segment, row, &new.created);
         let mut id = self.next_passing;
@@ -486,7 +486,7 @@ impl State {
         Some(id)
     }
 
-    /// Of a distributed graph a process knows its own degrees, which may change. The row has the range.
+    /// Widens the row's range of degrees: of a distributed graph a process knows its own degrees only.
     fn widen_degrees(&mut self, segment: &Segment, row: u32, topology: Option<&str>) {
         let Some(topology) = topology.filter(|topology| topology.starts_with("dist_graph")) else { return };
         let known = self.degrees.entry(row).or_insert_with(|| topology.to_owned());
@@ -542,7 +542,7 @@ impl FamilyKey {
     }
 }
 
-/// The passing number after `id`.
+/// The temporary number after `id`.
 fn following(id: u32) -> u32 {
     if id + 1 == MOST_COMMUNICATORS { FIRST_PASSING } else { id + 1 }
 }

@@ -1,4 +1,4 @@
-//! Recording: from a call and its meaning to slots.
+//! Recording: turns an MPI call into counter updates.
 
 pub mod overhead;
 pub mod volume;
@@ -31,20 +31,19 @@ pub struct Call {
 }
 
 impl Call {
-    /// The call, if calls are counted and it is not one that MPI makes for itself.
+    /// Begins to record a call; `None` while recording is off, or if the MPI library itself makes the call.
     #[inline]
     pub fn if_recording() -> Option<Call> {
         if process::is_recording() { Call::new() } else { None }
     }
 
-    /// The call, also while recording is switched off: for what must be kept track of.
+    /// As [`Call::if_recording`], also while recording is off: for calls that must be tracked.
     #[inline]
     pub fn if_tracking() -> Option<Call> {
         if process::is_tracking() { Call::new() } else { None }
     }
 
-    /// A call that completes requests: also while recording is switched off, if any are open that were
-    /// started before.
+    /// As [`Call::if_recording`] for a call that completes requests: also while recording is off, if requests are open.
     #[inline]
     pub fn if_completing() -> Option<Call> {
         if process::is_recording() || process::is_tracking() && !REQUESTS.is_empty() {
@@ -60,7 +59,7 @@ impl Call {
         Some(Call { inside: Inside::enter(process)?, process })
     }
 
-    /// The communicator with this handle; one that nobody knows is counted as not seen.
+    /// The communicator with this handle; an unknown one is counted as not seen.
     #[inline]
     pub fn communicator(&self, comm: Raw<Comm>) -> Option<Known> {
         let found = self.find(comm.get());
@@ -103,9 +102,9 @@ impl Call {
         (result, clock::since(start))
     }
 
-    /// Makes a call that cannot be recorded. The segment says where the thread is all the same.
+    /// Makes a call that cannot be recorded. The segment still shows the call that the thread is in.
     ///
-    /// PERF: what is out of line gets copies, so that nothing of the ordinary way must lie in memory for it.
+    /// PERF: the cold path gets copies, so that the hot path stays in registers.
     #[inline(always)]
     pub fn unseen<R>(&self, operation: Operation, call: impl FnOnce() -> R) -> R {
         say_unseen(self.inside.thread, operation);
@@ -118,12 +117,12 @@ impl Call {
         self.process.predefined.request_null
     }
 
-    /// The thread's room for arrays.
+    /// The thread's scratch buffers.
     pub fn scratch(&self) -> Borrowed {
         self.inside.thread.scratch()
     }
 
-    /// Records. A failure in here is ours alone: it is counted and the application goes on.
+    /// Runs the recording code. A panic in it is counted as not seen, and the application goes on.
     #[inline]
     pub fn record(&self, note: impl FnOnce(&Recorder)) {
         let recorder = Recorder { thread: self.inside.thread, process: self.process };
@@ -133,7 +132,7 @@ impl Call {
     }
 }
 
-/// Makes a call. One that an exception of C++ leaves, thrown by an error handler, is in no table.
+/// Makes a call. If a C++ exception leaves it, as an error handler may throw one, it is counted as not seen.
 #[inline(always)]
 fn returning<R>(call: impl FnOnce() -> R) -> R {
     struct Thrown;
@@ -151,7 +150,7 @@ fn returning<R>(call: impl FnOnce() -> R) -> R {
     result
 }
 
-/// A call as it was made.
+/// A call that has returned: operation, communicator, return code and time.
 pub struct Made {
     pub operation: Operation,
     /// The number of its communicator.
@@ -161,7 +160,7 @@ pub struct Made {
 }
 
 impl Made {
-    /// Whether it did what it was asked for.
+    /// Whether it returned `MPI_SUCCESS`.
     #[inline]
     pub fn succeeded(&self) -> bool {
         self.code == constant::SUCCESS
@@ -179,7 +178,7 @@ impl Made {
         recorder.count_time(self.communicator, self.operation, self.ticks);
     }
 
-    /// Keeps what the call has started, if it succeeded.
+    /// Adds the request that the call has started to the table, if it succeeded.
     ///
     /// # Safety
     /// A call that succeeded has stored its request there.
@@ -192,8 +191,7 @@ impl Made {
     }
 }
 
-/// Makes the application's call and has it noted: if it is recorded at all, and `find` finds the number of its
-/// communicator.
+/// Makes the application's call, and passes it to `note` if it is recorded and `find` returns its communicator.
 #[inline(always)]
 pub fn record_call(
     call: Option<Call>,
@@ -209,8 +207,8 @@ pub fn record_call(
     code
 }
 
-/// The same for a call whose status says what came, also when the application ignores it. What is noted gets the status,
-/// which is filled if the call succeeded.
+/// As [`record_call`] for a call whose status tells what arrived. If the application ignores the status, MPI gets one
+/// of ours. `note` gets the status, which is filled if the call succeeded.
 ///
 /// # Safety
 /// A call that succeeds fills the status that `make` gives it.
@@ -240,7 +238,7 @@ fn say_unseen(thread: &'static Thread, operation: Operation) {
     thread.say(active_call::Call::Counted(operation), UNKNOWN, clock::ticks());
 }
 
-/// The way to the counters.
+/// Updates the counters of the calling thread.
 pub struct Recorder {
     pub thread: &'static Thread,
     pub process: &'static Process,
@@ -278,7 +276,7 @@ impl Recorder {
         }
     }
 
-    /// A call in the current region, as it goes into its slot.
+    /// The sample of a call in the current region.
     #[inline]
     pub fn sample(
         &self,
@@ -309,7 +307,7 @@ impl Recorder {
         });
     }
 
-    /// Takes a call back that was counted before its message was known. Its shortest and longest stay.
+    /// Subtracts a call that was counted before its message was known. The shortest and longest times stay.
     pub fn uncount(&self, sample: &CallSample) {
         self.change(sample.key, |values| {
             add(&values[call::CALLS], 1u64.wrapping_neg());
@@ -323,7 +321,7 @@ impl Recorder {
         self.change(sample.key, |values| add(&values[call::BYTES], bytes));
     }
 
-    /// Counts a message to `rank`, one in the communicator.
+    /// Counts messages to `rank`, a rank of the communicator.
     #[inline]
     pub fn sent(&self, communicator: u32, rank: i32, messages: u64, bytes: u64) {
         let Ok(rank) = u32::try_from(rank) else { return };
@@ -339,7 +337,7 @@ impl Recorder {
         });
     }
 
-    /// Counts a message from `rank`, one in the communicator.
+    /// Counts a message from `rank`, a rank of the communicator.
     #[inline]
     pub fn received(&self, communicator: u32, rank: i32, bytes: u64) {
         let Ok(rank) = u32::try_from(rank) else { return };
@@ -375,7 +373,7 @@ impl Recorder {
     }
 }
 
-/// The slot of a key that a thread has not counted under before.
+/// Makes the slot for a key that a thread counts under for the first time.
 #[cold]
 #[inline(never)]
 fn first_seen(thread: &Thread, process: &Process, key: Key) -> Option<&'static Slot> {

@@ -1,6 +1,5 @@
-//! What recording costs on this machine: tried when MPI has started, so that the report can say what the profiler
-//! took of the run. Tens of microseconds are enough: what is tried is short, and the quickest of some rounds
-//! is what it costs undisturbed.
+//! Calibration: measures at init what recording a call, a message and a request costs on this machine, so that the
+//! report can state the profiler's share of the run. It takes tens of microseconds; the fastest round counts.
 
 use crate::recording::{Call, CallSample};
 use crate::state::process::Process;
@@ -15,11 +14,11 @@ use std::sync::atomic::Ordering;
 
 const ROUNDS: usize = 8;
 const TRIES: u64 = 125;
-/// Slots that are in no table.
+/// Keys of calibration slots, which are in no table.
 const CALIBRATED_CALL: u32 = 1;
 const CALIBRATED_MESSAGE: u32 = 2;
 
-/// Tries what recording consists of, and notes what it cost.
+/// Measures the parts of recording and stores their costs in the segment.
 pub fn find_out(process: &Process) {
     let overheads = &process.segment.header().overhead;
     let call = per_thousand(|| calibrate(process, false));
@@ -30,7 +29,7 @@ pub fn find_out(process: &Process) {
     overheads[overhead::THOUSAND_REQUESTS].store(request, Ordering::Relaxed);
 }
 
-/// Notes how much longer `MPI_Init` takes, of which the part that is ours began at `began_ns`, by the monotonic clock.
+/// Stores the time that the profiler adds to `MPI_Init`: from `began_ns` on the monotonic clock until now.
 pub fn note_init(process: &Process, began_ns: u64) {
     let took_ns = clock::monotonic_ns().saturating_sub(began_ns);
     process.segment.header().overhead[overhead::INIT_NS].store(took_ns, Ordering::Relaxed);
@@ -45,7 +44,7 @@ fn per_thousand(mut work: impl FnMut()) -> u64 {
     (0..ROUNDS).map(round).min().unwrap_or(0) * 1000 / TRIES
 }
 
-/// All of a recorded call but the call, and, with a `message`, what is counted for its peer.
+/// A recorded call without the call to MPI; with `message`, also the counting of its peer.
 fn calibrate(process: &Process, message: bool) {
     let Some(call) = Call::if_tracking() else { return };
     let communicator = black_box(call.find(process.predefined.world));

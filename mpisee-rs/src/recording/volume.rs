@@ -7,10 +7,10 @@ use crate::mpi::datatype;
 use crate::state::communicator::Communicator;
 use std::ffi::{c_int, c_void};
 
-/// What a collective call says about bytes.
+/// Bytes of a collective call.
 #[derive(Clone, Copy)]
 pub struct Volume {
-    /// The message, by which the call is classed.
+    /// Size of the message, which determines the size class.
     pub message: u64,
     /// What this process contributes to the bound.
     pub bytes: u64,
@@ -110,7 +110,7 @@ impl<C: Number> Part for TypedBlocks<C> {
     }
 }
 
-/// Whether this process takes no part, or only the other side of a root, in a rooted operation on an
+/// Whether this process is the root, or another process of the root's group, in a rooted operation on an
 /// intercommunicator (MPI 4.1, 6.2.3).
 fn is_root_or_bystander(comm: &Communicator, root: c_int) -> bool {
     comm.is_inter() && (root == constant::ROOT || root == constant::PROC_NULL)

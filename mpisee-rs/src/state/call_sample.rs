@@ -1,4 +1,4 @@
-//! What one call adds to the counters.
+//! One call's contribution to the counters.
 
 use mpisee_profile::Operation;
 use mpisee_profile::rows::Memory;
@@ -8,9 +8,9 @@ use mpisee_profile::segment::{CallKey, Key};
 /// One call as it goes into its slot.
 #[derive(Clone, Copy)]
 pub struct CallSample {
-    /// Where it goes: communicator, region, operation, size class.
+    /// Key of the slot: communicator, region, operation, size class.
     pub key: Key,
-    /// What this process contributes.
+    /// Bytes that this process contributes.
     pub bytes: u64,
     pub ticks: u64,
 }
@@ -32,7 +32,7 @@ impl CallSample {
         CallSample { key, bytes, ticks }
     }
 
-    /// One that only shows what counting costs.
+    /// A sample for calibration, which is in no table.
     pub fn for_calibration(key: Key, bytes: u64, ticks: u64) -> Self {
         CallSample { key, bytes, ticks }
     }
@@ -43,8 +43,8 @@ impl CallSample {
         self.key.communicator_of_call()
     }
 
-    /// The same call in the class of a message of `message` bytes, all of which this process contributes;
-    /// `None` if it is in that class.
+    /// The same call in the size class of a message of `message` bytes, all contributed by this process; `None` if the
+    /// class does not change.
     #[inline]
     pub fn reclassed(&self, message: u64) -> Option<CallSample> {
         let key = self.key.with_size_class(size_class(message));

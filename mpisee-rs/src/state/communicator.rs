@@ -4,7 +4,7 @@ use crate::mpi::abi::{self, Comm};
 use crate::mpi::topology::Kind;
 use crate::storage::table::{Entry, Table};
 
-/// What the way of a call needs to know of its communicator.
+/// A live communicator, with what recording a call on it needs.
 #[derive(Clone, Copy)]
 pub struct Communicator {
     /// Its number in this process, as in the segment.
@@ -23,7 +23,7 @@ pub struct Communicator {
     out_neighbours: *const [bool],
 }
 
-/// The number of a communicator for which the segment had no room. Calls on it are not seen, nor on what is made of it.
+/// Id of a communicator for which the segment had no room. Calls on it and on its descendants count as not seen.
 pub const UNLOGGED: u32 = u32::MAX;
 
 // SAFETY: the handle is a name; the neighbours are read-only and live as long as the communicator.
@@ -43,7 +43,7 @@ impl Communicator {
         Communicator { out_neighbours: Box::into_raw(neighbours.into_boxed_slice()), ..self }
     }
 
-    /// Gives back what it has, after the program has freed it and so may not use it any more.
+    /// Releases its memory, after the program has freed the communicator.
     pub fn release(self) {
         if !self.out_neighbours().is_empty() {
             // SAFETY: `with_neighbours` made the box, and the table has no copy of the pointer any more.
@@ -51,7 +51,7 @@ impl Communicator {
         }
     }
 
-    /// Whether the segment tells of it.
+    /// Whether it is in the segment's log.
     #[inline]
     pub fn is_logged(&self) -> bool {
         self.id != UNLOGGED
@@ -70,12 +70,12 @@ impl Communicator {
     }
 }
 
-/// A communicator in the table. It stays where it is until the program frees it.
+/// A reference to a communicator in the table, valid until the program frees it.
 #[derive(Clone, Copy)]
 pub struct Known(Entry<Communicator>);
 
 impl Known {
-    /// All that is known of it.
+    /// A copy of the entry.
     #[inline]
     pub fn get(&self) -> Communicator {
         self.0.value()
@@ -120,18 +120,18 @@ impl Communicators {
 
     /// Where the communicator with that handle is kept.
     ///
-    /// PERF: what is looked up before a call and used after it would be carried over it on the stack.
+    /// PERF: a copy that is made before the MPI call and used after it would be kept on the stack across it.
     #[inline]
     pub fn known(&self, comm: Comm) -> Option<Known> {
         self.table.entry(abi::bits(comm)).map(Known)
     }
 
-    /// Adds a communicator, or changes what is known of it.
+    /// Adds or replaces a communicator.
     pub fn insert(&self, communicator: Communicator) {
         self.table.insert(abi::bits(communicator.comm), communicator);
     }
 
-    /// Takes a communicator out that the program frees.
+    /// Removes a communicator that the program frees.
     pub fn forget(&self, comm: Comm) {
         self.table.remove(abi::bits(comm));
     }

@@ -1,5 +1,5 @@
-//! What GPU kernels access by themselves is counted by a library of its own, which CUDA's driver loads. It comes to the
-//! profiler, not the other way round; what it counted lies in a file beside the segment.
+//! Connection to the GPU tracer, a separate library that CUDA's driver loads. The tracer attaches to the profiler, not
+//! the other way round, and keeps its counts in a file beside the segment.
 
 use crate::state::process::Process;
 use crate::storage::message::say;
@@ -74,9 +74,8 @@ pub fn parts(process: &Process) -> Vec<Part> {
     }
 }
 
-/// Puts the owners of other ranks' memory into a rank's rows, which are to be summed up: once they are, no handle is left by
-/// which somebody could tell. What others of this node exported is in the files that lie beside the own one; all ranks have
-/// completed theirs when the first is told to sum up.
+/// Fills in the owners of other ranks' memory before rows are aggregated, since aggregation drops the handles. What the
+/// node's other ranks exported is in their files beside this rank's, all of which are complete by then.
 pub fn tell_owners(process: &Process, parts: &mut Vec<Part>) {
     if !gpu::needs_owners(parts) {
         return;
@@ -90,7 +89,7 @@ pub fn tell_owners(process: &Process, parts: &mut Vec<Part>) {
     owners.tell_all(parts);
 }
 
-/// Whether the folder is in the memory of this node, and so has nothing of others.
+/// Whether the folder is a tmpfs, which no other node shares.
 fn is_in_memory(folder: &Path) -> bool {
     const TMPFS_MAGIC: u64 = 0x0102_1994;
     let Ok(name) = CString::new(folder.as_os_str().as_bytes()) else { return false };
@@ -102,7 +101,7 @@ fn is_in_memory(folder: &Path) -> bool {
     }
 }
 
-/// What kernels of the rank with this segment accessed; nothing if it is no segment of this world, whose processes run.
+/// GPU accesses of the rank with this segment; `None` unless the segment is of a running process of this world.
 fn of_world(process: &Process, segments: &Path, is_of_node: bool, path: &Path) -> Option<Vec<Part>> {
     let (user, pid) = owner_of(path.file_name()?.to_str()?)?;
     // Where nodes share the folder most processes are of others, and to open the files of all would take long.
@@ -117,7 +116,7 @@ fn of_world(process: &Process, segments: &Path, is_of_node: bool, path: &Path) -
     if (header.pid, header.job, header.world_size) != (pid, job, process.world_size) {
         return None;
     }
-    // A job of the same number may have left its segments. In other containers processes cannot be seen.
+    // An earlier job with the same number may have left segments. Processes in other containers are not visible.
     let is_seen = header.namespace == identity::namespace();
     let runs = |seen: identity::Seen| !seen.ended && seen.start == header.process_start;
     if header.boot != identity::boot() || is_seen && !identity::look_at(pid).is_some_and(runs) {
@@ -129,8 +128,8 @@ fn of_world(process: &Process, segments: &Path, is_of_node: bool, path: &Path) -
     Some(gpu::parts(&GpuFile::parse(&bytes).ok()?, header.world_rank))
 }
 
-/// Opens a file that is this user's alone, in a folder where everybody may put files. Neither follows a link nor waits for
-/// the other end of a pipe.
+/// Opens a file that only this user can access, in a world-writable folder, without following links or blocking on a
+/// pipe.
 fn open(path: &Path, user: u32) -> Option<File> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;

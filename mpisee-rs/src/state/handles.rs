@@ -6,12 +6,12 @@ use crate::storage::table::Table;
 use mpisee_profile::segment::NotSeen;
 use std::marker::PhantomData;
 
-/// The communicators of the handles of one kind that are in use. MPI keeps a copy of the communicator's group,
-/// so that the handle may outlive the communicator; its number stays valid.
+/// Maps live handles of one kind to the communicators on which they were made. MPI keeps a copy of the communicator's
+/// group, so a handle may outlive its communicator; the communicator's number stays valid.
 pub struct Handles<H> {
     /// Numbers of communicators, by handle.
     pub communicators: Table<u32>,
-    /// Why a call on another handle is not seen.
+    /// The reason that is counted for a call on an unknown handle.
     pub unknown: NotSeen,
     handle: PhantomData<fn(H)>,
 }
@@ -32,7 +32,7 @@ impl<H: FromFortran> Handles<H> {
         self.communicators.is_empty()
     }
 
-    /// The number of the communicator; a handle that nobody knows is counted as not seen.
+    /// The number of the communicator; an unknown handle is counted as not seen.
     #[inline]
     pub fn communicator_of(&self, handle: Raw<H>) -> Option<u32> {
         let communicator = self.communicators.get(abi::bits(handle.get()));
@@ -47,9 +47,8 @@ impl<H: FromFortran> Handles<H> {
 pub static WINDOWS: Handles<Win> = Handles::new(NotSeen::UnknownWindow);
 /// The files that are open.
 pub static FILES: Handles<File> = Handles::new(NotSeen::UnknownFile);
-/// The communicators of messages that were probed, by number. An entry stays until its handle is given out
-/// again: the one that stands for all messages from `MPI_PROC_NULL` is received more than once, and is on the
-/// communicator where it came up last.
+/// The communicators of probed messages, by number. An entry stays until MPI reuses the handle: the one handle for all
+/// messages from `MPI_PROC_NULL` is received more than once, and counts on the communicator that returned it last.
 pub static MESSAGES: Table<u32> = Table::new();
 
 /// Several threads call MPI at the same time.
@@ -59,7 +58,7 @@ pub fn share() {
     FILES.share();
 }
 
-/// Whether a window or a message is open that may still bring peers, whatever became of its communicator.
+/// Whether an open window or probed message may still add peers to its communicator, even if that was freed.
 pub fn may_bring_peers() -> bool {
     !WINDOWS.is_empty() || !MESSAGES.is_empty()
 }

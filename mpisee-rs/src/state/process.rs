@@ -8,11 +8,11 @@ use mpisee_profile::segment::NotSeen;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 
-/// What the shims do.
+/// How the shims treat a call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Mode {
-    /// Hand calls on and nothing else: before init, after finalize, in a forked child, under another MPI.
+    /// Pass calls through: before init, after finalize, in a forked child, under another MPI.
     Bystander = 0,
     /// Keep track of communicators and requests, count nothing: recording is switched off.
     Tracking = 1,
@@ -44,7 +44,7 @@ pub fn end() -> bool {
     MODE.swap(Mode::Bystander as u8, Ordering::AcqRel) != Mode::Bystander as u8
 }
 
-/// What is set once, when MPI is initialised.
+/// Process-wide state, set once when MPI is initialised.
 pub struct Process {
     pub options: Options,
     pub predefined: Predefined,
@@ -78,7 +78,7 @@ pub fn process() -> Option<&'static Process> {
     PROCESS.get()
 }
 
-/// Whether nothing is kept track of, so that the arguments of calls need not be looked at.
+/// True if nothing is tracked, so that the shims need not read the arguments of calls.
 #[allow(dead_code)] // An MPI may come without Fortran.
 #[inline]
 pub fn is_idle() -> bool {
@@ -88,7 +88,7 @@ pub fn is_idle() -> bool {
 /// Whether other processes spawned this world.
 static SPAWNED: AtomicBool = AtomicBool::new(false);
 
-/// Other processes spawned this world.
+/// Records that other processes spawned this world.
 pub fn note_spawned() {
     SPAWNED.store(true, Ordering::Relaxed);
 }
@@ -116,7 +116,7 @@ pub fn sessions_are_over() -> bool {
     SESSIONS.load(Ordering::Relaxed) == 0
 }
 
-/// Counts a call that is in no table.
+/// Counts a call that is in no table, by the reason.
 #[cold]
 pub fn not_seen(reason: NotSeen) {
     if let Some(process) = process() {

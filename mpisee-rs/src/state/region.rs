@@ -23,7 +23,7 @@ struct Stack {
     counters: Counters,
 }
 
-/// A region that began. `slot` is `None` where there was no room for it: then it is the one around it.
+/// An open region. `slot` is `None` if there was no room: calls then count in the enclosing region.
 struct Open {
     number: u32,
     name: String,
@@ -61,8 +61,8 @@ impl Regions {
         self.current.store(number, Ordering::Relaxed);
     }
 
-    /// The innermost region ends; or the innermost of that name, and with it those inside of it. An end
-    /// without a begin is nothing.
+    /// Ends the innermost region, or the innermost of that name together with the regions inside it. An end without a
+    /// begin is ignored.
     pub fn end(&self, name: Option<&str>) {
         let mut stack = self.stack.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(keep) = (match name {

@@ -1,11 +1,11 @@
-//! Room that a thread uses again with each completion call.
+//! Buffers that a thread reuses for each completion call.
 
 use super::request::{RequestRef, RequestState};
 use crate::mpi::abi::Status;
 use mpisee_profile::segment::key::FIRST_PASSING;
 use std::mem::MaybeUninit;
 
-/// Room that a thread uses again with each call.
+/// A thread's reusable buffers.
 #[derive(Default)]
 pub struct Scratch {
     /// The requests of an array.
@@ -21,10 +21,10 @@ pub struct Scratch {
 /// A set of communicators, in the order in which they came.
 #[derive(Default)]
 pub struct CommSet {
-    /// Most calls are about one communicator, for which nothing else is touched.
+    /// Most calls concern a single communicator; nothing else is touched then.
     pub first: Option<u32>,
     pub others: Vec<u32>,
-    /// By communicator: the round in which it came to the others.
+    /// By communicator: the round in which it was added to `others`.
     seen: Vec<u64>,
     round: u64,
 }

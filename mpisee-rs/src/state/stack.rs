@@ -20,7 +20,8 @@ pub enum Nesting {
     Left,
 }
 
-/// Reads the stack from here on. Frames without unwind tables end it early; then the earlier call is taken to go on.
+/// Unwinds the calling thread's stack. Frames without unwind tables end the walk early; the earlier call is then
+/// assumed to be still running.
 #[cold]
 #[inline(never)]
 pub fn nesting() -> Nesting {
@@ -37,7 +38,7 @@ pub fn nesting() -> Nesting {
 struct Walk {
     /// Where this library's code lies.
     own: Range<usize>,
-    /// Who made this call: the first code that is not ours.
+    /// The caller: the first return address outside this library.
     caller: Option<usize>,
     /// The last address; 0 behind the first frame of a thread, `None` if an earlier call of ours was found.
     ended_at: Option<usize>,
@@ -87,7 +88,7 @@ fn is_of_library(address: usize) -> bool {
 /// An object that the loader has mapped.
 struct Object {
     range: Range<usize>,
-    /// By its file's name it belongs to an MPI library.
+    /// Whether its file name is that of an MPI library.
     is_named_as_library: bool,
 }
 

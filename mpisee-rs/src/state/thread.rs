@@ -1,4 +1,4 @@
-//! What each thread that calls MPI has for itself: its counters, and whether it is inside a call already.
+//! Per-thread state: the counters, and whether the thread is inside a recorded call.
 
 use super::scratch::Scratch;
 use crate::state::process::{self, Process};
@@ -16,8 +16,8 @@ use std::sync::{Mutex, PoisonError};
 
 /// A thread's own state. It outlives the thread: the next thread that begins takes it over.
 pub struct Thread {
-    /// Where the thread is, for readers in other processes. It tells us, too, whether the thread is in a function of
-    /// MPI that we are recording: what the library then calls through exported names is not the application's.
+    /// The call in progress, for readers in other processes. It also shows that the thread is inside a recorded call:
+    /// calls that the MPI library then makes through exported names are not the application's.
     active_call: &'static Slot,
     pub counters: Counters,
     /// Empty while a call uses it. A call that is left by a longjmp never puts it back; the next one gets a new one.
@@ -31,7 +31,7 @@ thread_local! {
 /// Returns the state to [`IDLE`] when the thread ends.
 struct Lease(Cell<Option<&'static Thread>>);
 
-/// States that no thread has.
+/// States of ended threads, for reuse.
 static IDLE: Mutex<Vec<&'static Thread>> = Mutex::new(Vec::new());
 
 // SAFETY: each `Cell` in it is used by one thread at a time: the one that leases it, and from one
@@ -49,7 +49,7 @@ impl Drop for Lease {
     }
 }
 
-/// In place of the state of a thread that has given it back.
+/// Marks a thread that has returned its state.
 fn ended() -> *const Thread {
     ptr::without_provenance(1)
 }
@@ -61,16 +61,16 @@ pub fn number() -> usize {
 }
 
 impl Thread {
-    /// Says in which call the thread is from `since` on.
+    /// Publishes the call that the thread is in, and when it began.
     #[inline]
     pub fn say(&self, call: active_call::Call, communicator: u32, since: u64) {
         let values = &self.active_call.values;
-        // Who sees the tick sees that the place before is left; who sees the place sees its tick.
+        // A reader that sees the new tick sees the old place cleared; one that sees the new place sees its tick.
         values[active_call::SINCE].store(since, Ordering::Release);
         values[active_call::PLACE].store(active_call::pack(call, communicator), Ordering::Release);
     }
 
-    /// The thread's room for arrays, until the result is dropped.
+    /// The thread's scratch buffers, until the result is dropped.
     #[inline]
     pub fn scratch(&'static self) -> Borrowed {
         Borrowed { home: &self.scratch, scratch: ManuallyDrop::new(self.scratch.take().unwrap_or_default()) }
@@ -107,7 +107,7 @@ impl Drop for Borrowed {
     }
 }
 
-/// Proof that the thread is in a call of the application, and not inside another one.
+/// Proof that the thread is in an outermost call of the application.
 pub struct Inside {
     pub thread: &'static Thread,
 }
@@ -144,7 +144,7 @@ impl Inside {
         let thread = idle.unwrap_or_else(|| {
             let counters = Counters::new();
             let active_call = counters.new_slot(&process.segment, Key::ACTIVE_CALL);
-            // Without room in the segment nobody else is told.
+            // Without room in the segment, other processes cannot see the call in progress.
             let active_call = active_call.unwrap_or_else(|| Box::leak(Box::default()));
             Box::leak(Box::new(Thread { active_call, counters, scratch: Cell::default() }))
         });
@@ -162,9 +162,8 @@ impl Inside {
     }
 }
 
-/// Whether the call in which the thread seems to be has ended without a word, as a longjmp out of an error handler ends
-/// it. One that goes on is the outer one of a call that begins: by the MPI library, or by a callback of the program, whose
-/// calls are in no table.
+/// Whether the recorded call in progress was abandoned, as by a longjmp out of an error handler. If it still runs, the
+/// new call is nested in it: made by the MPI library, or by a callback of the program, whose calls are in no table.
 #[cold]
 #[inline(never)]
 fn left_the_last_call() -> bool {
@@ -180,7 +179,7 @@ fn left_the_last_call() -> bool {
 }
 
 impl Drop for Inside {
-    /// Also when an exception of C++ passes through, as an error handler may throw one.
+    /// Also runs when a C++ exception unwinds through the call; an error handler may throw one.
     #[inline]
     fn drop(&mut self) {
         self.thread.active_call.values[active_call::PLACE].store(active_call::NOWHERE, Ordering::Release);

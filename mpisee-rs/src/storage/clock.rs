@@ -1,5 +1,5 @@
-//! Time in ticks: of the time-stamp counter where it can be relied on, else nanoseconds of the monotonic
-//! clock. What a tick lasts is known at the end, from readings of both clocks at the start and then.
+//! Time in ticks: of the time-stamp counter where it is reliable, else nanoseconds of the monotonic clock. The length
+//! of a tick is computed at the end, from readings of both clocks at the start and at the end.
 
 use mpisee_profile::counter;
 use mpisee_profile::options::ClockChoice;
@@ -27,8 +27,7 @@ pub fn ticks() -> u64 {
     if USE_COUNTER.load(Ordering::Relaxed) { counter::read() } else { monotonic_ns() }
 }
 
-/// Now, on both clocks. Of a few readings it is the one that took the shortest: a thread may lose its processor between
-/// the two clocks.
+/// Reads both clocks. Returns the fastest of a few readings, since a thread may be descheduled between the two clocks.
 pub fn moment() -> Moment {
     const READINGS: u32 = 4;
     let read = |_| {
@@ -57,15 +56,14 @@ fn nanoseconds(clock: libc::clockid_t) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// How long ago, in ticks; 0 if the clock went back in between, as it can where the counters of two cores
-/// differ by a little.
+/// Ticks since `start`; 0 if the clock went back, as it may where the counters of two cores differ slightly.
 #[inline]
 pub fn since(start: u64) -> u64 {
     let elapsed = ticks().wrapping_sub(start);
     if (elapsed as i64) < 0 { went_back(elapsed.wrapping_neg()) } else { elapsed }
 }
 
-/// Steps back that are no mere difference between cores.
+/// Backward steps that are larger than a difference between cores.
 static STEPS_BACK: AtomicU64 = AtomicU64::new(0);
 /// Ticks by which two cores may differ, some microseconds.
 const LITTLE: u64 = 1 << 14;
@@ -78,8 +76,8 @@ fn went_back(ticks: u64) -> u64 {
     0
 }
 
-/// Whether the ticks went on steadily from `start` over `end` until now: none went far back, and they go as fast
-/// now as in the mean of the run.
+/// Whether the clock was steady from `start` to `end`: no large backward step, and its rate from `end` until now is the
+/// mean rate of the run.
 pub fn is_steady(start: Moment, end: Moment) -> bool {
     let now = moment();
     STEPS_BACK.load(Ordering::Relaxed) == 0 && keep_pace(start, end, now)

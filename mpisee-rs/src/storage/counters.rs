@@ -17,12 +17,12 @@ const LARGEST_CHUNK_BYTES: usize = 1 << 16;
 /// Places in the first index; a power of two.
 const FIRST_PLACES: usize = 128;
 
-/// What readers find the counts of a key under.
+/// The key under which readers find the counts.
 #[derive(Clone, Copy)]
 pub struct Lasting {
-    /// Keys of communicators whose numbers pass have that of their row in their place.
+    /// A key of a communicator with a temporary number is replaced by that of its row.
     pub key: Key,
-    /// Of a peer whose rank in the world no reader knows from elsewhere.
+    /// World rank of a peer that is in no logged member list.
     pub world_rank: Option<u32>,
 }
 
@@ -33,7 +33,7 @@ impl Lasting {
     }
 }
 
-/// A set of counters that one thread at a time writes.
+/// A set of counters with a single writer at a time.
 pub struct Counters {
     /// Open addressing; key 0 is free. At most half of the places are taken. An index that was outgrown is
     /// never freed, nor is the last one: a thread's counters live as long as the process.
@@ -102,7 +102,7 @@ impl Counters {
         Some(slot)
     }
 
-    /// Takes out what was found for communicators that are gone, or may be, and doubles the index if that is not enough.
+    /// Drops keys of temporary communicators, which may be freed, and doubles the index if that is not enough.
     fn make_room(&self) {
         let index = self.index.get();
         let taken = index.iter().map(Cell::get).filter(|place| place.key != 0);
@@ -126,7 +126,7 @@ impl Counters {
         }
     }
 
-    /// A slot that is not found by its key; `None` if there is no room for it.
+    /// Makes a slot that is not in the index; `None` if there is no room for it.
     pub fn new_slot(&self, segment: &Segment, key: Key) -> Option<&'static Slot> {
         self.slot_with(segment, key, 0)
     }
@@ -151,7 +151,7 @@ impl Counters {
         if world_rank_plus_1 > 0 {
             slot.values[peer::WORLD_RANK_PLUS_1].store(world_rank_plus_1, Ordering::Relaxed);
         }
-        // The slot counts from here on; its key is visible before.
+        // Publishes the slot, whose key is visible before.
         chunk.used.store(used + 1, Ordering::Release);
         segment.note_moment();
         Some(slot)
@@ -163,7 +163,7 @@ fn new_index(places: usize) -> &'static [Cell<Place>] {
     vec![Cell::new(FREE); places].leak()
 }
 
-/// Whether it is of a communicator whose number is in no segment.
+/// Whether the key is of a communicator with a temporary number, which is in no segment.
 fn is_passing(key: Key) -> bool {
     match key.meaning() {
         Some(Meaning::Call(call)) => call.communicator >= FIRST_PASSING,

@@ -1,15 +1,15 @@
-//! Files may not grow beyond `RLIMIT_FSIZE`, and who tries is sent SIGXFSZ, which ends the program: while the profile is
-//! written the signal waits, and the call that was too much fails.
+//! Blocks SIGXFSZ while the profile is written: a write beyond `RLIMIT_FSIZE` then fails with an error instead of
+//! ending the program.
 
 use std::mem::MaybeUninit;
 use std::ptr;
 
-/// While this lives the signal does not reach the thread.
+/// Keeps the signal blocked on this thread while it lives.
 pub struct Held {
     before: libc::sigset_t,
 }
 
-/// Holds the signal back, on this thread.
+/// Blocks the signal on this thread.
 pub fn hold() -> Option<Held> {
     let mut before = MaybeUninit::uninit();
     // SAFETY: the first set is filled before it is used, the second by the call, if it succeeds.
@@ -34,7 +34,7 @@ impl Drop for Held {
     fn drop(&mut self) {
         // SAFETY: the sets are valid, and nothing is waited for.
         unsafe {
-            // One that the application holds back itself is left to it.
+            // If the application blocks the signal itself, a pending one is left to it.
             if libc::sigismember(&raw const self.before, libc::SIGXFSZ) == 0 {
                 let (set, now) = (the_signal(), libc::timespec { tv_sec: 0, tv_nsec: 0 });
                 while libc::sigtimedwait(&raw const set, ptr::null_mut(), &raw const now) == libc::SIGXFSZ {}

@@ -1,16 +1,16 @@
-//! What the library says: on stderr, each line with its name, never on the application's stdout.
+//! Messages of the library: on stderr, each line with its name, never on the application's stdout.
 
 use std::fmt::Arguments;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Writes one line. A stderr that is closed or full is nobody's problem.
+/// Writes one line. A closed or full stderr is ignored.
 pub fn say(text: Arguments<'_>) {
     let line = format!("mpisee: {text}\n");
     let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
-/// Makes a panic of ours one line, once: what follows is counted as not seen.
+/// Reports the first panic inside the profiler as one line; later ones are only counted as not seen.
 pub fn announce_panics() {
     static SAID: AtomicBool = AtomicBool::new(false);
     std::panic::set_hook(Box::new(|panic| {

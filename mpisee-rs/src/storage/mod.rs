@@ -1,5 +1,4 @@
-//! Memory that outlives the process, tables for several threads, clocks, and messages to the user. Nothing here knows what MPI
-//! is.
+//! Shared-memory segment, tables for several threads, clocks, and messages to the user. Nothing here depends on MPI.
 
 pub mod clock;
 pub mod counters;

@@ -1,4 +1,4 @@
-//! How a slot changes under the eyes of its readers.
+//! Updates of a slot behind a sequence number, so that concurrent readers see all of an update or none.
 
 use crate::storage::sync::{AtomicU64, Ordering, fence, own_value};
 

@@ -1,5 +1,5 @@
-//! What threads share: atomics and cells, as the standard library has them. `tests/model` compiles the modules
-//! that rest on them with those of a model checker in their place.
+//! Atomics and cells of the standard library, in one place: `tests/model` compiles the modules that use them with those
+//! of a model checker instead.
 
 pub use std::hint::spin_loop;
 pub use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};

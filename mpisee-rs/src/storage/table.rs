@@ -1,4 +1,4 @@
-//! A table from handles to what is known of them, without locks.
+//! A lock-free hash table, keyed by MPI handles.
 //!
 //! A level is an array of buckets, a bucket is half a cache line of four keys beside its values. A look-up reads
 //! the whole bucket of each level, so that an entry is removed by clearing its key, with nothing left behind.
@@ -11,7 +11,7 @@ use crate::storage::sync::{
 use std::mem::MaybeUninit;
 use std::{array, ptr};
 
-// A model checker tries every order of what threads do, so that it needs small ones.
+// A model checker explores every interleaving of threads, so it needs small tables.
 const WAYS: usize = if cfg!(loom) { 2 } else { 4 };
 const LEVELS: usize = if cfg!(loom) { 2 } else { 7 };
 const FIRST_BUCKETS: usize = if cfg!(loom) { 1 } else { 64 };
@@ -32,8 +32,8 @@ struct Level<V> {
 #[repr(align(64))]
 struct Bucket<V> {
     keys: [AtomicU64; WAYS],
-    /// Grows by two with each entry written or removed, by which a later one is told from an earlier; odd
-    /// while one of several threads changes the entry.
+    /// Version of the entry: grows by two with each write or removal; odd while one of several threads changes the
+    /// entry.
     writes: [AtomicU32; WAYS],
     values: [UnsafeCell<MaybeUninit<V>>; WAYS],
 }
@@ -133,8 +133,8 @@ impl<V: Copy + 'static> Table<V> {
         Some(Found { bucket, way: way as u32, writes })
     }
 
-    /// The value of what was found. Where several threads use the table it may be another one's as soon as
-    /// its handle may have been given out again.
+    /// The value of a found entry. With several threads it may be that of a newer entry as soon as MPI may have reused
+    /// the handle.
     #[inline]
     pub fn value(&self, found: &Found<V>) -> V {
         found.bucket.value(found.way as usize)
@@ -155,8 +155,8 @@ impl<V: Copy + 'static> Table<V> {
         None
     }
 
-    /// Sets the value at `key`. An entry that is there is replaced: its handle was given out again, so that
-    /// what it stood for is gone. False if there is no room.
+    /// Sets the value at `key`, replacing an existing entry: MPI has reused the handle, so its old object is gone.
+    /// False if there is no room.
     #[inline]
     pub fn insert(&self, key: u64, value: V) -> bool {
         self.insert_with(key, || value)
@@ -164,8 +164,8 @@ impl<V: Copy + 'static> Table<V> {
 
     /// Sets the value at `key` to what `make` returns.
     ///
-    /// PERF: made where it stays. A value that was just written elsewhere, field by field, and is then copied
-    /// in larger pieces, waits for the processor's stores.
+    /// PERF: constructs the value in place. Copying a value that was just written field by field, in larger pieces,
+    /// would stall on store forwarding.
     #[inline(always)]
     pub fn insert_with(&self, key: u64, make: impl FnOnce() -> V) -> bool {
         self.insert_or(key, make, |value| self.replace_or_insert(key, value))
@@ -202,7 +202,7 @@ impl<V: Copy + 'static> Table<V> {
     fn replace_or_insert(&self, key: u64, value: V) -> bool {
         while let Some((bucket, way)) = self.place(key) {
             let writes = bucket.writes[way].load(Ordering::Acquire);
-            // Of an entry that another thread removed since it was seen the count may be that of its successor.
+            // If another thread has removed the entry since the look-up, the version may be that of its successor.
             let still_there = bucket.keys[way].load(Ordering::Relaxed) == key;
             if still_there && bucket.claim(way, writes, self.is_shared()) {
                 bucket.write(way, key, || value, writes);
@@ -326,7 +326,7 @@ impl<V: Copy> Bucket<V> {
         Entry(&self.values[way]).value()
     }
 
-    /// Makes the entry the caller's own, if it is the one that had `writes`; the count is odd meanwhile.
+    /// Claims the entry if its version is still `writes`; with several threads the version is odd meanwhile.
     #[inline]
     fn claim(&self, way: usize, writes: u32, shared: bool) -> bool {
         let count = &self.writes[way];

@@ -33,7 +33,7 @@ pub unsafe fn collective(
     code
 }
 
-/// A collective operation on `comm` that goes on after the call, as `request`.
+/// A nonblocking collective operation on `comm`, completed by `request`.
 ///
 /// # Safety
 /// As for [`collective`]; `request` is where the call stores the request.
@@ -61,8 +61,8 @@ pub unsafe fn start_collective(
     code
 }
 
-/// A persistent collective operation on `comm` is made, to be started later: the making counts with no bytes,
-/// each start has those of `volume`.
+/// Creates a persistent collective operation on `comm`: the creating call counts no bytes, each start counts those of
+/// `volume`.
 ///
 /// # Safety
 /// As for [`start_collective`].

@@ -18,7 +18,7 @@ use mpisee_profile::segment::active_call::UNKNOWN;
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// The number of a communicator, as far as it has one.
+/// The number of a communicator, or [`UNKNOWN`].
 pub fn number_of(communicator: Option<&Communicator>) -> u32 {
     communicator.map_or(UNKNOWN, |communicator| communicator.id)
 }
@@ -38,7 +38,7 @@ pub unsafe fn create(
     unsafe { create_as(CreationKind::by(operation), parent, new, make) }
 }
 
-/// The same, where the application says whether the ranks may be in another order.
+/// As [`create`], for a call with a `reorder` argument.
 ///
 /// # Safety
 /// See [`create`].
@@ -82,7 +82,7 @@ pub unsafe fn create_on(
     let number = call.number(parent.as_ref(), kind);
     let (code, ticks) = call.time(operation, number_of(parent.as_ref()), make);
     call.record(|recorder| {
-        // What has an unknown parent has no name: calls on it are not seen, either.
+        // A child of an unknown parent has no name: calls on it count as not seen, too.
         let Some(parent) = &parent else { return process::not_seen(NotSeen::UnknownCommunicator) };
         recorder.count_time(parent.id, operation, ticks);
         // SAFETY: a call that succeeded has stored a communicator, or `MPI_COMM_NULL` where there is none.
@@ -132,7 +132,7 @@ pub unsafe fn comm_create_group(
     code
 }
 
-/// A duplication that ends with its request.
+/// A nonblocking duplication, completed by its request.
 ///
 /// # Safety
 /// See [`create`].
@@ -162,8 +162,8 @@ pub unsafe fn start_duplicate(
     code
 }
 
-/// `MPIX_Comm_shrink`: a communicator of the processes that are still there, numbered by how often the parent was shrunk:
-/// other creating calls may fail on some of them and be made again.
+/// `MPIX_Comm_shrink`: a communicator of the surviving processes, numbered by how often the parent was shrunk, since
+/// other creating calls may fail on some of them and be repeated.
 ///
 /// # Safety
 /// See [`create`].
@@ -178,7 +178,7 @@ pub unsafe fn comm_shrink(comm: Raw<Comm>, new: HandlePtr<Comm>, make: impl FnOn
     }
 }
 
-/// A call that ends a communicator.
+/// A call that frees a communicator.
 ///
 /// # Safety
 /// See [`create`].
@@ -186,8 +186,8 @@ pub unsafe fn free(operation: Operation, comm: HandlePtr<Comm>, make: impl FnOnc
     if !process::is_tracking() || comm.is_null() {
         return make();
     }
-    // Out of the table before the call: as soon as it ends, another thread may get the handle for a new
-    // communicator. A call from inside of MPI, as a delete callback makes, frees all the same.
+    // Removed before the call: as soon as it returns, MPI may give the handle to another thread. A call from
+    // inside MPI, as a delete callback makes, frees the communicator, too.
     // SAFETY: the communicator is valid, the caller says.
     let handle = unsafe { comm.handle() };
     if process::process().is_some_and(|process| handle == process.predefined.comm_null) {
@@ -225,7 +225,7 @@ pub unsafe fn free(operation: Operation, comm: HandlePtr<Comm>, make: impl FnOnc
     code
 }
 
-/// `MPI_Comm_set_name`: the application's name is kept beside ours.
+/// `MPI_Comm_set_name`: keeps the application's name as the label.
 ///
 /// # Safety
 /// See [`create`].

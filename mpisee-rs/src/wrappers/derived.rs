@@ -11,7 +11,7 @@ use mpisee_profile::segment::active_call::UNKNOWN;
 use std::ffi::c_int;
 
 impl<H: FromFortran> Handles<H> {
-    /// A call that makes a handle on `comm` and stores it at `new`; it counts with its time.
+    /// A call that creates a handle on `comm` and stores it at `new`; only its time is counted.
     ///
     /// # Safety
     /// The arguments are those of the application's call, and `make` makes it; so for every function here.
@@ -39,7 +39,7 @@ impl<H: FromFortran> Handles<H> {
         )
     }
 
-    /// A call that ends the handle; it counts with its time.
+    /// A call that frees the handle; only its time is counted.
     ///
     /// # Safety
     /// See [`Handles::create`].
@@ -52,8 +52,8 @@ impl<H: FromFortran> Handles<H> {
         if !process::is_tracking() || handle.is_null() {
             return make();
         }
-        // Out of the table before the call: as soon as it ends, another thread may get the handle for
-        // something new. A call from inside of MPI, as a delete callback makes, ends it all the same.
+        // Removed before the call: as soon as it returns, MPI may give the handle to another thread. A call from
+        // inside MPI, as a delete callback makes, frees the handle, too.
         // SAFETY: the handle is valid, the caller says.
         let key = abi::bits(unsafe { handle.handle() });
         let communicator = self.communicators.remove(key);

@@ -1,4 +1,4 @@
-//! Processes of other worlds (MPI 4.1, chapter 11): started by this one, having started this one, or connected to.
+//! Processes of other worlds (MPI 4.1, chapter 11): spawned by this world, its spawners, or connected to it.
 //!
 //! Each world has a profile of its own. The name of a new intercommunicator is below the communicator over which this side
 //! made the call, `W_p1`, and the processes that were spawned have it as `P`. Where both sides turn out to be of one world,
@@ -40,7 +40,7 @@ pub unsafe fn comm_join(new: HandlePtr<Comm>, make: impl FnOnce() -> c_int) -> c
     unsafe { meet_over(Operation::CommJoin, itself, new, make) }
 }
 
-/// Takes note of the processes that spawned this world, if any did.
+/// Enters the intercommunicator with the processes that spawned this world, if any did.
 pub fn note_parent(process: &Process) {
     let mut parent = MaybeUninit::<Comm>::uninit();
     // SAFETY: the call writes the handle if it succeeds.

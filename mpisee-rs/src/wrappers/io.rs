@@ -13,7 +13,7 @@ use std::ffi::c_int;
 /// `MPI_File_open`.
 ///
 /// # Safety
-/// The arguments are those of the application's call, and `make` makes it; so for every meaning below.
+/// The arguments are those of the application's call, and `make` makes it; so for every function below.
 pub unsafe fn open_file(
     operation: Operation,
     comm: Raw<Comm>,

@@ -71,7 +71,7 @@ pub unsafe fn abort(make: impl FnOnce() -> c_int) -> c_int {
     make()
 }
 
-/// Says in the segment in which call the thread is, until what is returned goes.
+/// Publishes the call that the thread is in, until the returned guard is dropped.
 fn say_place(call: active_call::Call, communicator: u32) -> Option<Inside> {
     let process = process::process().filter(|_| process::is_tracking())?;
     let inside = Inside::enter(process)?;
@@ -80,7 +80,7 @@ fn say_place(call: active_call::Call, communicator: u32) -> Option<Inside> {
 }
 
 /// A profiler that is about to start.
-struct RequestState {
+struct StartingProfiler {
     version: String,
     options: Options,
     complaints: Vec<String>,
@@ -92,13 +92,13 @@ struct RequestState {
     spent_ns: u64,
 }
 
-/// Makes the segment before `MPI_Init`, which no rank leaves before all have entered it: so whoever comes to the end of MPI
-/// finds the segments of all active profilers on the node.
-fn begin() -> Option<RequestState> {
+/// Creates the segment before `MPI_Init`. No rank leaves `MPI_Init` before all have entered it, so at the end of MPI
+/// every rank finds the segments of all active profilers on the node.
+fn begin() -> Option<StartingProfiler> {
     let began_ns = clock::monotonic_ns();
     let started = || {
         let version = library_version();
-        // A library that cannot say its version only plays MPI, in one process.
+        // A library without a version string is a stub of MPI for one process.
         if process::process().is_some() || !abi::library_is_of_family(&version) {
             return None;
         }
@@ -111,13 +111,13 @@ fn begin() -> Option<RequestState> {
         };
         mark_starting(segment.header(), &options);
         let spent_ns = clock::monotonic_ns().saturating_sub(began_ns);
-        Some(RequestState { version, options, complaints, segment, complaint, before, spent_ns })
+        Some(StartingProfiler { version, options, complaints, segment, complaint, before, spent_ns })
     };
     catch_unwind(started).ok().flatten()
 }
 
-/// Writes the begin of the segment, by which other ranks recognise an active profiler. The job of a world with several
-/// ranks: only those look for each other.
+/// Fills the header fields by which other ranks recognise an active profiler. The job is set as for several ranks,
+/// since only these look for each other; a single rank corrects it in [`fill_header`].
 fn mark_starting(header: &Header, options: &Options) {
     let set = |field: &AtomicU64, value: u64| field.store(value, Ordering::Relaxed);
     set(&header.pid, u64::from(std::process::id()));
@@ -132,7 +132,7 @@ fn mark_starting(header: &Header, options: &Options) {
     segment::publish(header);
 }
 
-fn start_if(code: c_int, started: Option<RequestState>) {
+fn start_if(code: c_int, started: Option<StartingProfiler>) {
     if code != constant::SUCCESS {
         return;
     }
@@ -146,7 +146,7 @@ fn start_if(code: c_int, started: Option<RequestState>) {
 /// Begins to record a process that has a session, whose group of all processes `world` finds.
 pub fn start_without_world(world: impl FnOnce() -> Option<Group>) {
     guarded(|| {
-        // No function of MPI may be handed a handle before it is known that the library fits.
+        // No handle may be passed to MPI before the library is known to match.
         let Some(started) = begin() else { return tell_if_misfit() };
         if let Some(group) = world() {
             start(started, Some(group));
@@ -184,7 +184,7 @@ fn tell_if_misfit() {
 /// Says once that the library is for another MPI.
 fn tell_misfit(version: &str) {
     static TOLD: Once = Once::new();
-    // What cannot say which it is only plays MPI, in one process. MPI cannot be asked for the rank.
+    // A stub of MPI has no version string. The rank cannot be queried from MPI here.
     if !version.is_empty() && identity::speaks() {
         TOLD.call_once(|| {
             say(format_args!(
@@ -196,11 +196,11 @@ fn tell_misfit(version: &str) {
 }
 
 /// Begins to record; `sessions_alone` is the group of all processes where there is no world.
-fn start(started: RequestState, sessions_alone: Option<Group>) {
+fn start(started: StartingProfiler, sessions_alone: Option<Group>) {
     let began_ns = clock::monotonic_ns();
     let has_world = sessions_alone.is_none();
     message::announce_panics();
-    let RequestState { version, options, complaints, segment, complaint, before, spent_ns } = started;
+    let StartingProfiler { version, options, complaints, segment, complaint, before, spent_ns } = started;
     let predefined = abi::resolve(has_world).filter(|&predefined| status_is_understood(predefined));
     let Some(predefined) = predefined else {
         return tell_misfit(&version);
@@ -211,7 +211,7 @@ fn start(started: RequestState, sessions_alone: Option<Group>) {
         complaints.iter().chain(&complaint).for_each(|complaint| say(format_args!("{complaint}")));
     }
     let unfit = compatibility::notes(&version);
-    // Each session has a level of its own; the careful one holds.
+    // Each session has its own thread level; the highest is assumed.
     let thread_level = if has_world { thread_level() } else { "multiple" };
     let record = options.record;
     let installed = process::install(Process {
@@ -314,7 +314,7 @@ fn library_version() -> String {
     text.lines().next().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Whether a status is laid out as this flavour believes: asked with a number that cannot be there by chance.
+/// Whether a status has the layout that this flavour expects, checked with a number that cannot be there by chance.
 fn status_is_understood(predefined: abi::Predefined) -> bool {
     const BYTES: u64 = 12_345;
     let mut status = MaybeUninit::<Status>::zeroed();
@@ -327,8 +327,8 @@ fn status_is_understood(predefined: abi::Predefined) -> bool {
     }
 }
 
-/// Whether `MPI_Isendrecv` fills the status of its request, which MPICH up to 5.0 does not: asked with a message
-/// to oneself, at a time when there can be no other.
+/// Whether `MPI_Isendrecv` fills the status of its request, which MPICH up to 5.0 does not: checked with a message to
+/// self, at a time when no other message can exist.
 #[cfg(mpi = "MPI_Isendrecv")]
 fn tells_of_combined_receives(has_world: bool, predefined: abi::Predefined) -> bool {
     if !has_world {
@@ -353,7 +353,7 @@ fn tells_of_combined_receives(has_world: bool, predefined: abi::Predefined) -> b
     }
 }
 
-/// There is no such function to ask.
+/// This MPI has no `MPI_Isendrecv`.
 #[cfg(not(mpi = "MPI_Isendrecv"))]
 fn tells_of_combined_receives(_has_world: bool, _predefined: abi::Predefined) -> bool {
     true
@@ -365,6 +365,6 @@ fn thread_level() -> &'static str {
     unsafe { pmpi::MPI_Query_thread.get()(&raw mut level) };
     let names = ["single", "funneled", "serialized", "multiple"];
     let found = constant::THREAD_LEVELS.iter().position(|&known| known == level);
-    // Where the level is unknown the careful one holds.
+    // If the level is unknown, the highest is assumed.
     names[found.unwrap_or(3)]
 }

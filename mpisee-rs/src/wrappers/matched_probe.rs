@@ -1,4 +1,4 @@
-//! Matched probes and the receives of their messages (MPI 4.1, 3.8.2): the message leads to the communicator.
+//! Matched probes and the receives of their messages (MPI 4.1, 3.8.2): a table maps each message to its communicator.
 
 use super::point_to_point::note_received;
 use crate::mpi::abi::{self, Comm, Message, Raw, Request, Status, constant};
@@ -16,7 +16,7 @@ use std::ffi::c_int;
 /// `MPI_Mprobe`.
 ///
 /// # Safety
-/// The arguments are those of the application's call, and `make` makes it; so for every meaning below.
+/// The arguments are those of the application's call, and `make` makes it; so for every function below.
 pub unsafe fn matched_probe(
     operation: Operation,
     comm: Raw<Comm>,

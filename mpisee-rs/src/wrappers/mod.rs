@@ -1,7 +1,7 @@
 //! Wrappers of MPI's functions, a file per chapter of the standard. A generated export calls one of these with the
 //! arguments that matter and the call itself.
 //!
-//! Each makes the call exactly once, and returns what it returned.
+//! Each wrapper makes the call exactly once, and returns its result.
 
 // An MPI may lack every function of a kind.
 #![allow(dead_code)]

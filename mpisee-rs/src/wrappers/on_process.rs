@@ -1,6 +1,6 @@
-//! Calls that concern the process and none of its communicators, as `MPI_Buffer_detach`, which waits for the
-//! messages in the buffer on whatever communicator they go. They count on `MPI_COMM_SELF`, of which each process
-//! has its own; in name alone, so also in a process that has sessions and no such communicator.
+//! Calls that concern the process rather than a communicator, as `MPI_Buffer_detach`, which waits for the buffered
+//! messages on all communicators. They are counted under the name of `MPI_COMM_SELF`, also in a process that has only
+//! sessions and no such communicator.
 
 use crate::mpi::abi::Request;
 use crate::mpi::argument::HandlePtr;

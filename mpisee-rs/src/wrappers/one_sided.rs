@@ -12,7 +12,7 @@ use std::ffi::c_int;
 /// `MPI_Win_create` and its like.
 ///
 /// # Safety
-/// The arguments are those of the application's call, and `make` makes it; so for every meaning below.
+/// The arguments are those of the application's call, and `make` makes it; so for every function below.
 pub unsafe fn create_window(
     operation: Operation,
     comm: Raw<Comm>,
@@ -109,12 +109,12 @@ pub unsafe fn start_access_and_get<C: Number>(
     unsafe { start(operation, win, target, bytes, request, make) }
 }
 
-/// What is accumulated; with `MPI_NO_OP`, which only gets, the origin's arguments mean nothing.
+/// Bytes accumulated; with `MPI_NO_OP`, which only fetches, the origin's arguments are ignored.
 fn accumulated<C: Number>(recorder: &Recorder, op: Raw<Op>, origin: Block<C>, result: Block<C>) -> u64 {
     if op.get() == recorder.process.predefined.no_op { result.bytes() } else { origin.bytes() }
 }
 
-/// What moves, if the call succeeded.
+/// Bytes moved; 0 if the call failed.
 #[inline]
 fn moved(made: &Made, target: c_int, bytes: impl FnOnce() -> u64) -> u64 {
     if !made.succeeded() || target == constant::PROC_NULL { 0 } else { bytes() }

@@ -23,7 +23,7 @@ mod level {
     /// It ends.
     pub const END_NUMBER: c_int = 0x4d52_0000;
     pub const MOST: c_int = 0xffff;
-    /// Memory gets a name; the next argument leads to what and which.
+    /// Names memory; the next argument points to its address, size and name.
     pub const NAME_MEMORY: c_int = 0x4d50_5302;
 }
 

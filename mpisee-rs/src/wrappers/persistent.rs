@@ -68,8 +68,8 @@ unsafe fn start_many(
     code
 }
 
-/// Counts one call on each communicator of the requests, its time split equally among them, and the bytes
-/// that they contribute. Those of the receives come to the same rows when they complete.
+/// Counts one call on each communicator of the requests, its time split equally among them, and the bytes that they
+/// contribute. Receives add their bytes to the same rows when they complete.
 fn note_opened(
     recorder: &Recorder,
     operation: Operation,
@@ -89,7 +89,8 @@ fn note_opened(
             if template.kind == Kind::Send {
                 recorder.sent(communicator, template.peer, 1, template.message);
             }
-            // Only where the call started nothing else on the communicator can it be classed by what came.
+            // The size class can follow the message that arrives only if the call started nothing else on the
+            // communicator.
             let reclassed = here().count() == 1;
             REQUESTS
                 .change(found, RequestState { active: true, recorded: true, reclassed, sample, ..*template });

@@ -13,8 +13,8 @@ use mpisee_profile::Operation;
 use mpisee_profile::segment::NotSeen;
 use std::ffi::c_int;
 
-/// The bytes that a send of `block` to `dest` moves, or for which a receive of it from there offers room, if the call
-/// succeeded.
+/// The bytes that a send of `block` to `peer` moves, or the size of a receive buffer; 0 if the call failed or `peer` is
+/// `MPI_PROC_NULL`.
 #[inline]
 fn bytes_of<C: Number>(made: &Made, peer: c_int, block: Block<C>) -> u64 {
     if !made.succeeded() || peer == constant::PROC_NULL { 0 } else { block.bytes() }
@@ -23,7 +23,7 @@ fn bytes_of<C: Number>(made: &Made, peer: c_int, block: Block<C>) -> u64 {
 /// A blocking send.
 ///
 /// # Safety
-/// The arguments are those of the application's call, and `make` makes it; so for every meaning below.
+/// The arguments are those of the application's call, and `make` makes it; so for every function below.
 #[inline]
 pub unsafe fn send<C: Number>(
     operation: Operation,
@@ -47,7 +47,7 @@ pub unsafe fn send<C: Number>(
     )
 }
 
-/// A blocking receive. The status says what came, also when the application ignores it.
+/// A blocking receive. The status tells how many bytes arrived, also when the application ignores it.
 ///
 /// # Safety
 /// See [`send`].
@@ -62,7 +62,7 @@ pub unsafe fn receive(
     unsafe { record_call_with_status(operation, |call| call.number_of(comm), status, make, note_received) }
 }
 
-/// Counts a receive with the message of which the status speaks.
+/// Counts a receive by its status.
 #[inline]
 pub fn note_received(recorder: &Recorder, made: &Made, status: *const Status) {
     let mut bytes = 0;
@@ -99,7 +99,7 @@ pub unsafe fn send_receive<C: Number>(
             recorder.exchanged(made.communicator, dest, sent, status.MPI_SOURCE, received);
             bytes = sent + received;
         } else if is_truncation(made.code) {
-            // The half that sends is not touched by the failure of the other one.
+            // The send succeeds even if the receive is truncated.
             bytes = if dest == constant::PROC_NULL { 0 } else { block.bytes() };
             recorder.sent(made.communicator, dest, 1, bytes);
             count_truncated(recorder, made.communicator, Some(status));
@@ -150,7 +150,7 @@ pub unsafe fn start_plain(
     )
 }
 
-/// A send that goes on after the call, as `request`.
+/// A nonblocking send, completed by `request`.
 ///
 /// # Safety
 /// See [`send`].
@@ -181,8 +181,8 @@ pub unsafe fn start_send<C: Number>(
     )
 }
 
-/// A receive that goes on after the call, as `request`. Until the message is known the call is classed by
-/// the room that it offers.
+/// A nonblocking receive, completed by `request`. Until the message arrives, the size class is that of the receive
+/// buffer.
 ///
 /// # Safety
 /// See [`send`].
@@ -209,7 +209,7 @@ pub unsafe fn start_receive<C: Number>(
     )
 }
 
-/// A send and a receive in one that go on after the call, as one `request`, whose status is the receive's.
+/// A nonblocking send and receive, completed by one `request`, whose status is that of the receive.
 ///
 /// # Safety
 /// See [`send`].
@@ -242,7 +242,7 @@ pub unsafe fn start_send_receive<C: Number>(
     )
 }
 
-/// A persistent send is made, to be started later.
+/// Creates a persistent send.
 ///
 /// # Safety
 /// See [`send`].
@@ -258,7 +258,7 @@ pub unsafe fn prepare_send<C: Number>(
     unsafe { prepare_partitioned_send(operation, comm, dest, 1, block, request, make) }
 }
 
-/// A persistent receive is made, to be started later.
+/// Creates a persistent receive.
 ///
 /// # Safety
 /// See [`send`].
@@ -274,8 +274,8 @@ pub unsafe fn prepare_receive<C: Number>(
     unsafe { prepare_partitioned_receive(operation, comm, source, 1, block, request, make) }
 }
 
-/// A send in `partitions` of `block` is made, to be started later (MPI 4.1, chapter 4). The making counts with no bytes;
-/// each start has all of them.
+/// Creates a partitioned send of `partitions` blocks (MPI 4.1, chapter 4). The creating call counts no bytes; each
+/// start counts all of them.
 ///
 /// # Safety
 /// See [`send`].
@@ -296,7 +296,7 @@ pub unsafe fn prepare_partitioned_send<C: Number>(
     unsafe { prepare(operation, comm, (dest, partitions, block), request, make, started) }
 }
 
-/// A receive in `partitions` of `block` is made, to be started later.
+/// Creates a partitioned receive of `partitions` blocks.
 ///
 /// # Safety
 /// See [`send`].
@@ -314,7 +314,7 @@ pub unsafe fn prepare_partitioned_receive<C: Number>(
     unsafe { prepare(operation, comm, (source, partitions, block), request, make, started) }
 }
 
-/// A persistent request for `partitions` of a block, to or from a peer: what is `started` with it has all of their bytes.
+/// Creates a persistent request for `partitions` blocks to or from a peer; `started` gets the bytes of all of them.
 ///
 /// # Safety
 /// See [`send`].
@@ -341,7 +341,7 @@ unsafe fn prepare<C: Number>(
     )
 }
 
-/// A call about a persistent request that counts with its time alone: a partition is ready, or has it arrived.
+/// A call on a persistent request of which only the time is counted: `MPI_Pready`, `MPI_Parrived` and their variants.
 ///
 /// # Safety
 /// See [`send`].

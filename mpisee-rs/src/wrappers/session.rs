@@ -90,7 +90,7 @@ pub unsafe fn create_from_group(
     code
 }
 
-/// The row is on the new communicator, since there is no parent to have it.
+/// Enters the communicator. The call is counted on it, since there is no parent.
 fn enter(recorder: &Recorder, operation: Operation, comm: Comm, tag: &str, ticks: u64) {
     let kind = CreationKind::by(operation);
     let id = naming::enter_by_members(recorder.process, comm, None, kind, tag.as_bytes());

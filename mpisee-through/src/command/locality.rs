@@ -1,4 +1,4 @@
-//! `locality`: what of a communicator is inside of nodes and what across.
+//! `locality`: the traffic of communicators within nodes and across nodes.
 
 use super::Outcome;
 use crate::filter::{CallFilter, CommFilter};

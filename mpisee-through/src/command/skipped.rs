@@ -1,4 +1,4 @@
-//! What is said of segments that are passed over.
+//! Messages about segments that are skipped.
 
 use crate::output::printable;
 use crate::units::count;

@@ -20,8 +20,8 @@ pub fn group(profile: &Profile, processes: &Processes, filter: &CallFilter, by: 
         load::need_rows_by_rank(profile, "to choose ranks")?;
     }
     let mut all = Collector::new(by, filter, processes);
-    // How many rows there are on each level, and how many of them are in each group: the spread over ranks is that of a
-    // level only where a group has all of it.
+    // The number of rows on each level, and in each group: the spread over ranks is known only for a group that
+    // contains a whole level.
     let mut rows_of: HashMap<Level, u64> = HashMap::new();
     let mut level_of: HashMap<Key, (Level, u64)> = HashMap::new();
     let mut cut_off = None;

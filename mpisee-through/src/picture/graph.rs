@@ -1,5 +1,5 @@
-//! The same as a heat map of pairs, as a graph: those who move data on a circle, and what they move between them, the
-//! wider and darker the more.
+//! Pairs as a graph instead of a heat map: nodes on a circle, and edges that are wider and darker the more data they
+//! stand for.
 
 use super::heat::{LETTERS, MARGIN, TITLE, WIDTH, key};
 use super::{Anchor, GREY, Panel, Picture, Shape, colour, width};

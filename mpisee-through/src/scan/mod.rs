@@ -21,7 +21,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::thread;
 
-/// Something that rows are added to, in each thread one.
+/// An accumulator of rows, one per thread.
 pub trait Fold<T: Table>: Send {
     /// Adds a row. An error is one of the row.
     fn row(&mut self, row: &T::Row<'_>) -> Result<(), BadField>;
@@ -38,7 +38,7 @@ pub struct BadField {
 
 /// The folds of all threads, and why reading ended early if it did.
 pub struct Scanned<F> {
-    /// What became of the rows, in no order.
+    /// The accumulators, in no order.
     pub folds: Vec<F>,
     /// The error that ended reading; the folds have exactly the rows before it.
     pub cut_off: Option<ProfileError>,
@@ -79,8 +79,8 @@ enum Stop {
     },
 }
 
-/// Reads all blocks. Of several wrong records the first is told: blocks are handed out in order, and each that was
-/// handed out is read up to its first wrong record.
+/// Reads all blocks. Of several malformed records the first is reported: blocks are handed out in order, and each is
+/// read up to its first malformed record.
 fn read<T: Table, F: Fold<T>>(
     blocks: Blocks,
     threads: usize,
@@ -163,7 +163,7 @@ fn work_off<T: Table, F: Fold<T>>(
     }
 }
 
-/// A thread that panicked leaves the blocks as they are: its panic is what the caller sees.
+/// Ignores poisoning: the caller sees the panic of the thread itself.
 fn lock(blocks: &Mutex<Blocks>) -> std::sync::MutexGuard<'_, Blocks> {
     blocks.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

@@ -1,10 +1,10 @@
-//! How far reading has come, on stderr, where somebody is looking.
+//! Progress of reading, on stderr if that is a terminal.
 
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// Before this many milliseconds nothing is said, and it is said anew as often.
+/// Milliseconds before the first update, and between updates.
 const EVERY_MS: u64 = 250;
 
 /// The line that tells how much of a file is read; it is wiped at the end.

@@ -21,7 +21,7 @@ pub struct Splitter {
     unquoted: Vec<u8>,
 }
 
-/// What is said of a row that has no end.
+/// The error for a row without an end.
 const CUT_OFF: &str = "the row has no end; the file may be cut off";
 
 impl Splitter {

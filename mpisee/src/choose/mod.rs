@@ -1,4 +1,4 @@
-//! Which flavour a program gets: a function of facts that were gathered before.
+//! Chooses the flavour for a program, by facts that were gathered before.
 
 use crate::environment::Hint;
 use crate::failure::Failure;
@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::fmt;
 use std::path::Path;
 
-/// What the choice rests on.
+/// The facts that decide the choice.
 pub struct Facts<'a> {
     /// The flavours there are.
     pub installed: &'a [Flavour],
@@ -80,7 +80,7 @@ fn by_name<'a>(installed: &'a [Flavour], name: &str) -> Result<&'a Flavour, Fail
     })
 }
 
-/// What the program is linked with decides; then who started it; then that there is no choice.
+/// The libraries of the program decide, then the launcher that started it, then whether only one flavour is installed.
 fn fitting<'a>(facts: &Facts<'a>) -> Result<&'a Flavour, Reason> {
     if facts.launcher {
         return Err(Reason::Launcher);

@@ -4,7 +4,7 @@ use crate::spec::{Chapter, Expr, Function, Meaning, OperationKind};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// What a profile says of the calls of a function.
+/// What a profile records of the calls of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Recorded {
     /// How many there were, their bytes and their time.

@@ -1,4 +1,4 @@
-//! The list of what is interposed, for a library that meets another version of its MPI.
+//! The list of interposed functions, for a library that runs under another version of its MPI.
 
 use super::{banner, pmpi::variant_name};
 use crate::spec::Function;

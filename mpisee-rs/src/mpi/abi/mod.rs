@@ -23,7 +23,7 @@ pub use family::{
 };
 pub use header::*;
 
-/// A handle that can be had from the integer that it is in Fortran.
+/// A handle that can be converted from its Fortran integer.
 pub trait FromFortran: Copy {
     /// The handle of C.
     fn from_fortran(handle: c_int) -> Self;
@@ -31,8 +31,8 @@ pub trait FromFortran: Copy {
 
 /// Whether the MPI that runs, which calls itself `version`, has the binary interface of this flavour.
 ///
-/// One library says the same of itself with the standard's interface and with its own, so the
-/// interface is asked for.
+/// A library reports the same version string with the standard's interface and with its own, so the version of the
+/// interface is queried, too.
 pub fn library_is_of_family(version: &str) -> bool {
     let is_standard = version_of_standard_interface() == 1;
     is_standard == cfg!(mpi_family = "standard") && family::is_named_in(version)
@@ -101,7 +101,7 @@ pub fn from_bits<T: Copy>(bits: u64) -> T {
     }
 }
 
-/// A handle as it travels as an argument: a whole register, whatever the MPI at hand makes of it.
+/// A handle as an argument: a whole register, whatever its width in the running MPI.
 ///
 /// MPICH's handles are 4 bytes, Open MPI's are 8. A library that turns out to be preloaded into a program
 /// of the other MPI still hands on what it was given, bit by bit, when arguments are passed like this. It

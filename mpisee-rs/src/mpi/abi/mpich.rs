@@ -49,14 +49,14 @@ impl<H: Copy> FromFortran for H {
     }
 }
 
-/// Whether other requests may have the same handle at the same time: predefined requests stand for what was
-/// complete when it was started. The two highest bits of a handle tell how it is stored, 01 is predefined.
+/// Whether other open requests may have the same handle: MPICH gives predefined requests to operations that are
+/// complete when they start. The two highest bits of a handle are its kind; 01 is predefined.
 #[inline]
 pub fn is_aliased_request(request: Request) -> bool {
     bits(request) >> 30 == 0b01
 }
 
-/// Nothing is learnt of such handles while the program runs: [`is_aliased_request`] knows all of them.
+/// No aliased handle needs to be learnt at run time: [`is_aliased_request`] recognises all of them.
 pub fn learn_aliased_request(_key: u64) -> bool {
     false
 }

@@ -29,8 +29,9 @@ pub const FORTRAN_STATUS_IGNORE: &[&CStr] = &[
 /// `MPI_COMBINER_NAMED`.
 pub const COMBINER_NAMED: c_int = 0;
 
-/// The requests that stand for whatever was complete when it was started; 0 is none. `ompi_request_empty` is known from the
-/// start. Others are learnt, since nobody exports their names: pml/ucx has one for sends, Open MPI 5 may have another.
+/// The handles that Open MPI shares among requests that are complete when they start; 0 is none. `ompi_request_empty`
+/// is known from the start. Others have no exported name and are learnt: pml/ucx has one for sends, Open MPI 5 may have
+/// another.
 static SHARED_REQUESTS: [AtomicU64; 4] = [const { AtomicU64::new(0) }; 4];
 /// The lowest of them, and how far above it the highest is.
 static LOWEST: AtomicU64 = AtomicU64::new(u64::MAX);
@@ -102,8 +103,8 @@ fn is_learnt(key: u64) -> bool {
     SHARED_REQUESTS.iter().any(|known| known.load(Ordering::Relaxed) == key)
 }
 
-/// Two open requests have this handle: from now on it is one of several requests, if it is not the address of an object
-/// that was made for one of them. Those are allocated; an object in a library's own data is there once for all.
+/// Marks a handle that two open requests have as aliased, if it points into the static data of a library: an object
+/// that was made for one request would be allocated. False if it is not marked.
 pub fn learn_aliased_request(key: u64) -> bool {
     symbol::is_static(std::ptr::without_provenance(key as usize)) && learn(key)
 }
@@ -117,7 +118,7 @@ fn learn(key: u64) -> bool {
     let found = SHARED_REQUESTS.iter().any(is_place);
     let known = || SHARED_REQUESTS.iter().map(|known| known.load(Ordering::Relaxed)).filter(|&key| key != 0);
     let (lowest, highest) = (known().min().unwrap_or(u64::MAX), known().max().unwrap_or(0));
-    // In this order no handle that was known is unknown for a moment.
+    // In this order a known handle is recognised at every moment.
     SPAN.store(highest.saturating_sub(lowest), Ordering::Release);
     LOWEST.store(lowest, Ordering::Release);
     found

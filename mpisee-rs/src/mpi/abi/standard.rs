@@ -1,5 +1,5 @@
-//! The standard's own binary interface (MPI 5.0, chapter 20), which several MPI libraries offer beside their
-//! own: handles are as wide as a pointer, constants are fixed, and what a status holds is to be asked for.
+//! The ABI of the MPI standard (MPI 5.0, chapter 20), which several MPI libraries offer beside their own: handles are
+//! as wide as a pointer, constants are fixed, and the contents of a status are queried through MPI.
 
 use super::{
     Comm, Count, Datatype, FromFortran, Predefined, Raw, Request, Status, bits, constant, from_bits,
@@ -26,11 +26,11 @@ const REQUEST_NULL: u64 = 0x180;
 /// `MPI_BYTE`.
 const BYTE: u64 = 0x247;
 
-/// The request that stands for everything that was complete when it was started, if there is one. Where there
-/// are sessions alone nothing can be tried out, and the MPI is taken for a descendant of MPICH.
+/// The handle shared by requests that are complete when they start, if there is one. With sessions alone it cannot be
+/// determined, and the MPI is assumed to be derived from MPICH.
 static COMPLETE_REQUEST: AtomicU64 = AtomicU64::new(0x6c00_0000);
 
-/// Whatever it is called: [`super::library_is_of_family`] has asked for the version of the interface.
+/// Any name: [`super::library_is_of_family`] has checked the version of the interface.
 pub fn is_named_in(_version: &str) -> bool {
     true
 }
@@ -61,7 +61,7 @@ impl<H: Copy> FromFortran for H {
     }
 }
 
-/// Finds the request that an MPI gives out more than once: two sends to nobody have it at the same time.
+/// Finds the handle that MPI shares among complete requests, by two sends to `MPI_PROC_NULL`.
 fn complete_request() -> u64 {
     let start = || {
         let mut request: Request = from_bits(REQUEST_NULL);
@@ -98,7 +98,7 @@ pub fn is_aliased_request(request: Request) -> bool {
     bits == complete || of_mpich && bits >> 30 == 0b01
 }
 
-/// Nothing is learnt of such handles while the program runs: [`is_aliased_request`] knows all of them.
+/// No aliased handle needs to be learnt at run time: [`is_aliased_request`] recognises all of them.
 pub fn learn_aliased_request(_key: u64) -> bool {
     false
 }

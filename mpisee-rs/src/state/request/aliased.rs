@@ -1,13 +1,13 @@
-//! Requests that were complete when they were started. MPI libraries give many of them one handle, so that
-//! several are open under one name. They are told apart by where the application keeps them: what a
-//! variable holds now is what was last stored there. Those that it moved elsewhere are taken in the order in
-//! which they began, first those of the same thread. Nothing is left to learn of them but whose they were.
+//! Aliased requests: operations that were complete when they started, to which MPI libraries give one shared handle.
+//! Several are open under that handle, so they are told apart by the address of the program's variable: it holds the
+//! request that was stored there last. Handles that the program has moved are matched oldest first, those of the
+//! calling thread before others. Only the owner (communicator and kind) is kept of them.
 
 use super::{Kind, Owner};
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// The open requests whose handles are shared.
+/// The open requests with aliased handles.
 pub struct AliasedHandles {
     /// Whether several threads use it.
     shared: AtomicBool,
@@ -16,9 +16,9 @@ pub struct AliasedHandles {
     count: AtomicUsize,
 }
 
-/// More than this are not kept: a program that never completes them has leaked them.
+/// Limit on kept requests; beyond it the oldest is dropped. A program that never completes requests leaks them.
 const MOST_KEPT: usize = 1 << 20;
-/// How many of the oldest are searched for one of the same handle.
+/// How many of the oldest requests are searched for one with a given handle.
 const LOOK_AHEAD: usize = 64;
 
 // SAFETY: the entries are used by one thread at a time: MPI allows only one, or the lock is taken.
@@ -78,7 +78,7 @@ impl AliasedHandles {
         })
     }
 
-    /// The same, and it is open no longer.
+    /// As [`AliasedHandles::look`], and removes the request.
     pub fn take(&self, key: u64, place: usize) -> Option<Owner> {
         self.with(|entries| entries.find(key, place, self.thread()).map(|at| entries.remove(at)))
     }

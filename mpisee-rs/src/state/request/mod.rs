@@ -1,4 +1,4 @@
-//! The requests that are open: what each one stands for, from its start to its completion.
+//! Open requests, from the call that starts the operation to the call that completes it.
 
 use super::call_sample::CallSample;
 use crate::mpi::abi::{self, Request};
@@ -13,7 +13,7 @@ mod aliased;
 
 use aliased::AliasedHandles;
 
-/// In place of the address of a request that is not known.
+/// Address of a request that is kept at an unknown place.
 const NO_PLACE: usize = 0;
 
 /// What a request stands for.
@@ -41,7 +41,7 @@ impl Kind {
         matches!(self, Kind::Receive | Kind::SendReceive)
     }
 
-    /// Whether its completion tells how many bytes came, or went to a file.
+    /// Whether the byte count is known only from the status of the completion.
     #[inline]
     pub fn completion_tells(self) -> bool {
         matches!(self, Kind::Receive | Kind::SendReceive | Kind::Transfer)
@@ -62,7 +62,7 @@ pub struct RequestState {
     pub peer: i32,
     /// Whether the request stays after its completion.
     pub persistent: bool,
-    /// Whether there is something to complete.
+    /// Whether an operation is in flight; false for an inactive persistent request.
     pub active: bool,
     /// Whether it was started while recording was on.
     pub recorded: bool,
@@ -74,7 +74,7 @@ pub struct RequestState {
     pub seen_complete: bool,
 }
 
-/// Whose a request was, and for what.
+/// Communicator and kind of a request: what a completion call needs to charge its time.
 #[derive(Clone, Copy)]
 pub struct Owner {
     /// The number of the communicator.
@@ -86,22 +86,22 @@ pub struct Owner {
     pub recorded: bool,
 }
 
-/// A request as a completion call was given it.
+/// A request passed to a completion call.
 pub enum RequestRef {
     /// `MPI_REQUEST_NULL`, or a persistent request that is not active.
     Nothing,
-    /// RequestState by no call that was recorded.
+    /// Not in the table: no recorded call started the request.
     Unknown,
     /// One in the table.
     Known(Known),
-    /// One whose handle stands for several requests; which one, its place in memory may tell.
+    /// A handle shared by several open requests; they are told apart by the address of the program's variable.
     Aliased(u64, usize),
 }
 
 /// An active request in the table.
 pub struct Known {
     found: Found<RequestState>,
-    /// Whether its completion has something to learn from the status.
+    /// Whether its completion needs the status.
     pub needs_status: bool,
     /// As [`RequestState::persistent`].
     pub persistent: bool,
@@ -127,7 +127,7 @@ impl Requests {
         self.aliased.share();
     }
 
-    /// Starts, looks up and completes a request that is none, to see what that costs.
+    /// Inserts, looks up and completes a dummy request, to measure the overhead per request.
     pub fn calibrate(&self) {
         const NO_REQUEST: u64 = 1;
         let sample = CallSample::new(0, 0, Operation::Irecv, 0, 0, 0);
@@ -152,7 +152,7 @@ impl Requests {
     /// Adds the request that a call stored at `place`.
     ///
     /// # Safety
-    /// The call did.
+    /// The call has stored a valid request at `place`.
     #[inline(always)]
     pub unsafe fn add(&self, place: HandlePtr<Request>, started: impl FnOnce() -> RequestState) {
         // SAFETY: the caller's promise.
@@ -165,8 +165,9 @@ impl Requests {
         }
     }
 
-    /// Adds a request whose handle another open one has. As a rule that one completed unseen, and its entry is out of
-    /// date. A handle that is no object of its own stands for both: all that it ever stands for is complete already.
+    /// Adds a request whose handle is in the table already. Usually the earlier request completed unseen and its entry
+    /// is stale. If MPI shares the handle among requests, both stay open: it does so only for operations that are
+    /// complete.
     #[cold]
     #[inline(never)]
     fn add_again(&self, key: u64, place: HandlePtr<Request>, started: RequestState) -> bool {
@@ -175,15 +176,15 @@ impl Requests {
             return self.table.insert(key, started);
         }
         if let Some(first) = self.table.remove(key).filter(|first| first.active && !first.persistent) {
-            // Where the first one is kept is not known. Those that come after it are found by their places, so that it
-            // is the oldest of those that are not.
+            // The address of the first request is unknown. Later ones are found by address, so a look-up without a
+            // match is the first one's.
             self.aliased.add(key, NO_PLACE, first.owner());
         }
         self.aliased.add(key, place.address(), started.owner());
         true
     }
 
-    /// What the request at `place` stands for. Not yet taken out: a test may leave it open.
+    /// Looks up the request at `place` without removing it: a test may leave it open.
     #[inline(always)]
     pub fn given(&self, request: Request, place: HandlePtr<Request>, null: Request) -> RequestRef {
         let key = abi::bits(request);
@@ -207,7 +208,7 @@ impl Requests {
         process::process().is_none_or(|process| request == process.predefined.request_null)
     }
 
-    /// The number of the communicator of an active request; one whose handle stands for several tells none.
+    /// Communicator of an active request; unknown for an aliased handle.
     #[inline]
     pub fn communicator_of(&self, given: &RequestRef) -> u32 {
         match given {
@@ -216,8 +217,8 @@ impl Requests {
         }
     }
 
-    /// What is known of a request, to be kept while a call may complete it: where several threads call MPI, another
-    /// one may be given its handle before we come to look.
+    /// Copies the entry before a call that may complete the request: with several threads, MPI may give the handle to
+    /// another thread before this one looks at the entry again.
     #[inline]
     pub fn keep(&self, given: &RequestRef) -> Option<RequestState> {
         match given {
@@ -233,7 +234,7 @@ impl Requests {
         started.persistent.then_some((found, started))
     }
 
-    /// Changes what is known of an open request.
+    /// Replaces the entry of an open request.
     pub fn change(&self, found: &Found<RequestState>, started: RequestState) {
         self.table.replace_found(found, started);
     }
@@ -243,7 +244,7 @@ impl Requests {
         self.change(&known.found, RequestState { cancelled: true, ..self.table.value(&known.found) });
     }
 
-    /// An active request, if its status or its end tells more than is known of it.
+    /// An active request whose status or completion still has something to record.
     pub fn untold(&self, given: &RequestRef) -> Option<RequestState> {
         let RequestRef::Known(known) = given else { return None };
         Some(self.table.value(&known.found))
@@ -266,8 +267,8 @@ impl Requests {
         }
     }
 
-    /// The communicator that an `MPI_Comm_idup` makes is known before the request completes, of which nothing is left to
-    /// learn: the number of the duplication may be another's by then.
+    /// Marks the communicator of an `MPI_Comm_idup` as entered before the request completes. The request becomes a
+    /// plain collective, because the number of the duplication may be reused by then.
     pub fn duplicated(&self, given: &RequestRef) {
         match given {
             RequestRef::Known(known) => {
@@ -279,7 +280,7 @@ impl Requests {
         }
     }
 
-    /// Takes a completed request out, of which `settle` tells the rest; a persistent one stays, inactive.
+    /// Removes a completed request and passes its entry to `settle`; a persistent request stays, inactive.
     #[inline(always)]
     pub fn complete<R>(
         &self,
@@ -299,12 +300,12 @@ impl Requests {
         settle(&started)
     }
 
-    /// Takes a completed request out whose handle stands for several requests.
+    /// Removes a completed request with an aliased handle.
     pub fn complete_aliased(&self, key: u64, place: usize) -> Option<Owner> {
         self.aliased.take(key, place)
     }
 
-    /// Whose a request is that stays open.
+    /// Owner of a request that stays open.
     pub fn owner(&self, given: &RequestRef) -> Option<Owner> {
         match given {
             RequestRef::Nothing | RequestRef::Unknown => None,
@@ -350,7 +351,7 @@ impl RequestState {
         self.kind == Kind::SendReceive
     }
 
-    /// A request that is gone with its completion, with a message, or room for one, of `message` bytes.
+    /// A request that its completion frees; `message` is the size of its message or of its receive buffer.
     #[inline(always)]
     pub fn once(kind: Kind, sample: CallSample, message: u64) -> Self {
         RequestState {
@@ -368,7 +369,7 @@ impl RequestState {
         }
     }
 
-    /// A request that is started again and again, each time with `at_start` bytes.
+    /// A persistent request; each start contributes `at_start` bytes.
     pub fn persistent(kind: Kind, template: CallSample, message: u64, at_start: u64) -> Self {
         RequestState {
             at_start,

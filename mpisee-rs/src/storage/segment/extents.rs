@@ -39,7 +39,7 @@ impl Extents {
         })
     }
 
-    /// Enters the extent of `bytes` bytes at `base` as what the segment has from `from` on. There is room for it.
+    /// Maps the segment's bytes from `from` on to the extent of `bytes` bytes at `base`, for which there is room.
     pub fn enter(&self, from: usize, bytes: usize, base: *mut u8) {
         for offset in (0..bytes).step_by(GRANULE) {
             let granule = (from + offset) / GRANULE;

@@ -1,4 +1,4 @@
-//! The segment's file: made so that nobody can plant another in its place, and grown with its room reserved.
+//! The segment's file: created under an unpredictable name, and grown only by space that is reserved first.
 
 use mpisee_profile::segment::file_name;
 use std::ffi::{CString, c_int};
@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::ptr;
 
-/// How often a system call that a signal interrupts is made again, and another name is tried.
+/// Limit on retries of a system call that a signal interrupts, and on attempts to find a free name.
 const MOST_TRIES: u32 = 100;
 
 /// The file, which is open only while it grows.
@@ -29,7 +29,7 @@ pub enum Refusal {
     Space(io::Error),
 }
 
-/// Makes a file of a name that nobody can foresee; whatever has that name already is left alone.
+/// Creates a file with an unpredictable name; an existing file is never opened.
 pub fn create_file(directory: &Path, mut number: impl FnMut() -> u64) -> io::Result<SharedFile> {
     // SAFETY: getuid cannot fail.
     let user = unsafe { libc::getuid() };
@@ -56,8 +56,8 @@ impl SharedFile {
     /// kept may be closed by the application, which closes all there are, and then stand for a file of its own.
     pub fn map(&self, from: usize, to: usize) -> Result<*mut u8, Refusal> {
         let file = self.reserve(from, to).map_err(Refusal::File)?;
-        // PERF: the room is taken already; what is left of a page fault is its entry in the page table, and many are made
-        // at once for the price of one or two faults.
+        // PERF: the space is allocated, so a page fault only adds an entry to the page table; adding many at once costs
+        // as much as one or two faults.
         let kind = libc::MAP_SHARED | libc::MAP_POPULATE;
         map(to - from, kind, file.as_raw_fd(), from).map_err(|error| match error.raw_os_error() {
             // EAGAIN is for what `mlockall` would have locked, beyond the limit.
@@ -71,11 +71,11 @@ impl SharedFile {
         if identity(&file)? != self.identity {
             return Err(io::Error::other("another file took its name"));
         }
-        // Who tries to go beyond this limit is sent a signal that ends the program.
+        // Growing beyond this limit raises a signal that ends the program.
         if to as u64 > limit_of(libc::RLIMIT_FSIZE) {
             return Err(io::Error::from_raw_os_error(libc::EFBIG));
         }
-        // Room that is promised but not there would become a SIGBUS later.
+        // Without reserved space, a later store to the mapping would raise SIGBUS.
         let allocate = || {
             // SAFETY: the descriptor is open for writing.
             unsafe { libc::posix_fallocate(file.as_raw_fd(), from as i64, (to - from) as i64) }
@@ -95,7 +95,7 @@ impl SharedFile {
         }
     }
 
-    /// Whether its name still leads to it.
+    /// Whether its path still refers to it.
     pub fn is_there(&self) -> bool {
         use std::os::unix::fs::MetadataExt;
         std::fs::symlink_metadata(&self.path)
@@ -103,7 +103,7 @@ impl SharedFile {
     }
 }
 
-/// Memory of no file, zero at first.
+/// Maps anonymous memory, initially zero.
 pub fn map_private(bytes: usize) -> io::Result<*mut u8> {
     map(bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
 }

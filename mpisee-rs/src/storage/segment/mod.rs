@@ -16,7 +16,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// The part of a limited address space that is taken at most; the rest is the program's.
+/// Of a limited address space, the segment takes at most one part in this many.
 const MOST_OF_LIMIT: u64 = 64;
 /// Bytes that the segment may have under any limit.
 const ALWAYS_ALLOWED: u64 = 1 << 22;
@@ -26,8 +26,8 @@ const MOST_GROWTH: usize = 1 << 20;
 const LOG_CHUNK_BYTES: usize = 1 << 13;
 /// A chunk of counters is this large at least: 15 slots.
 const LEAST_COUNTERS_BYTES: usize = 1 << 10;
-/// Requests of which one is tried, while there is no address space: the program may free some, but a try takes system
-/// calls, and each call that is not counted makes a request.
+/// While address space is exhausted, one request in this many is tried: the program may free some, but a try takes
+/// system calls, and each uncounted call makes a request.
 const REQUESTS_PER_TRY: u64 = 256;
 
 /// The segment. Its memory stays mapped until the process ends.
@@ -56,8 +56,8 @@ struct Growth {
 }
 
 impl Segment {
-    /// Makes the segment, in a file of `directory` if that can be. Otherwise the counters are in private
-    /// memory, and the sentence returned says why.
+    /// Creates the segment in a file in `directory`. If that fails, the counters are in private memory, and the
+    /// sentence returned says why.
     pub fn create(directory: &Path) -> Option<(Segment, Option<String>)> {
         let mut growth = Growth {
             mapped: 0,
@@ -84,7 +84,7 @@ impl Segment {
             )
         });
         if complaint.is_some() || grown.is_err() {
-            // Not even the begin is in it.
+            // Not even the header is in the file.
             growth.remove();
         }
         growth.has_said_full = complaint.is_some();
@@ -147,7 +147,7 @@ impl Segment {
         true
     }
 
-    /// Keeps the moment, as the last of which something is known if the process is killed. For what happens seldom.
+    /// Stores the current time as the last sign of life, in case the process is killed. Called only on rare events.
     pub fn note_moment(&self) {
         self.header().last_ticks.store(crate::storage::clock::ticks(), Ordering::Relaxed);
     }
@@ -189,7 +189,7 @@ impl Segment {
         header.used.store(growth.used as u64, Ordering::Release);
     }
 
-    /// Says what the bytes from `at` on are; they are mapped, and in no chunk yet.
+    /// Writes the header of a chunk at `at`; its bytes are mapped, and in no chunk yet.
     fn begin_chunk(&self, at: usize, kind: u64, bytes: usize) -> Option<&'static ChunkHeader> {
         let chunk = self.extents.address(at)?.cast::<ChunkHeader>();
         // SAFETY: `at..at + bytes` lies in one extent, which is never unmapped; it is zero, aligned to 64 bytes, and
@@ -218,7 +218,7 @@ impl Segment {
 }
 
 impl Drop for Segment {
-    /// Of a profiler that did not start after all.
+    /// Runs only if the profiler does not start: the segment of one that runs is never dropped.
     fn drop(&mut self) {
         self.remove();
     }
@@ -329,7 +329,7 @@ fn unforeseen() -> u64 {
     if length == 8 { u64::from_ne_bytes(bytes) } else { crate::storage::clock::realtime_ns() }
 }
 
-/// Puts the magic number in place, with which the segment is one.
+/// Writes the magic number, which makes the segment valid to readers.
 pub fn publish(header: &Header) {
     header.version.store(layout::VERSION, Ordering::Relaxed);
     header.operations.store(mpisee_profile::Operation::fingerprint(), Ordering::Relaxed);

@@ -1,7 +1,7 @@
 //! The wait and test family, `MPI_Request_free` and `MPI_Cancel`.
 //!
-//! Requests are looked at before the call, since a completed one is `MPI_REQUEST_NULL` after it, and taken
-//! out of the table after it, once it is known which completed.
+//! Requests are looked up before the call, since MPI sets completed ones to `MPI_REQUEST_NULL`, and removed from the
+//! table after it, once it is known which completed.
 
 pub mod settling;
 
@@ -19,8 +19,9 @@ use settling::{Completion, freed, given, settle};
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 
-/// Whether `MPI_Request_get_status` raises no error for a request that has failed. In MPICH it does, so that the error
-/// handler might end a program that goes on without the profiler; only what the program has looked at itself is safe there.
+/// Whether `MPI_Request_get_status` raises no error for a failed request. In MPICH it does, and the error handler might
+/// end a program that would go on without the profiler; there only requests that the program itself has queried are
+/// safe.
 const LOOKS_IN_SILENCE: bool = cfg!(mpi_family = "openmpi");
 
 /// `MPI_Wait` (MPI 4.1, 3.7.3).
@@ -57,7 +58,7 @@ pub unsafe fn test(
     unsafe { one(Operation::Test, request, status, make) }
 }
 
-/// A call on one request; `make` tells whether one that succeeded completed it.
+/// A call on one request; `make` returns the code, and whether the request completed.
 #[inline]
 unsafe fn one(
     operation: Operation,
@@ -95,8 +96,8 @@ unsafe fn one(
     code
 }
 
-/// Whether a call that failed with `code` ended the request at `place` all the same. MPI sets it to null then, but for a
-/// persistent one: that has failed unless MPI refused the call.
+/// Whether a call that failed with `code` still completed the request at `place`. MPI then sets the handle to null,
+/// except for a persistent request, which has failed unless MPI rejected the call.
 ///
 /// # Safety
 /// There is a request at `place`.
@@ -109,18 +110,18 @@ unsafe fn ended_with(code: c_int, given: &RequestRef, place: HandlePtr<Request>)
     REQUESTS.is_null(unsafe { place.handle() })
 }
 
-/// What a call on an array of requests completed: by index, or all of it.
+/// Which requests of an array a call completed.
 enum Outcome {
     /// All requests; if the call failed, those that it set to null.
     All,
     Nothing,
     /// The request of this index; its status is the only one.
     One(usize),
-    /// These; the statuses are in the same order.
+    /// The requests at these indices; the statuses are in the same order.
     Some(Indices, usize),
 }
 
-/// A call on an array of requests: looks at them, makes the call with statuses that can be read, records.
+/// A call on an array of requests: looks them up, makes the call with readable statuses, records the completions.
 ///
 /// # Safety
 /// The arguments are those of the application's call, and `make` makes it with the statuses that it is given.
@@ -157,7 +158,7 @@ unsafe fn many(
     code
 }
 
-/// How many requests the array has; none where MPI is about to refuse it.
+/// The length of the array; 0 for arguments that MPI will reject.
 fn length(count: c_int, requests: HandlePtr<Request>) -> usize {
     if requests.is_null() { 0 } else { usize::try_from(count).unwrap_or(0) }
 }
@@ -179,7 +180,7 @@ fn is_refusal(error: c_int) -> bool {
     matches!(settling::class_of(error), constant::ERR_REQUEST | constant::ERR_ARG)
 }
 
-/// What a call on an array of requests left behind.
+/// The results of a call on an array of requests.
 #[derive(Clone, Copy)]
 struct Answer {
     code: c_int,
@@ -188,14 +189,14 @@ struct Answer {
 }
 
 impl Answer {
-    /// Whether each status tells whether its operation succeeded.
+    /// Whether each status has the error code of its operation.
     fn tells(&self) -> bool {
         let has_statuses = !self.statuses.is_null() && self.statuses != STATUS_IGNORE.cast_const();
         self.code == constant::ERR_IN_STATUS && has_statuses
     }
 
-    /// The error of the operation whose status is at `at`. Of a call that failed without statuses it is not known which of
-    /// its operations failed.
+    /// The error code of the operation whose status is at `at`; success if the call returned `MPI_ERR_IN_STATUS`
+    /// without statuses, since it is unknown then which operation failed.
     ///
     /// # Safety
     /// The call filled the status if it said that the statuses tell.
@@ -210,8 +211,8 @@ impl Answer {
         }
     }
 
-    /// The status at `at`, if it is filled and of use. An error of its own, of none of the statuses, has a call that
-    /// completes one request: its status is the only one.
+    /// The status at `at`, if it is filled and needed. A call that returns another error than `MPI_ERR_IN_STATUS`
+    /// completes one request, whose status is the only one.
     fn status(&self, given: &RequestRef, at: usize) -> Option<*const Status> {
         let at = if self.code == constant::SUCCESS || self.tells() { at } else { 0 };
         let is_filled = self.code != constant::ERR_IN_STATUS || self.tells();
@@ -223,8 +224,8 @@ impl Answer {
     /// # Safety
     /// The array has a request at `index`; as for [`Answer::error`].
     unsafe fn is_open(&self, given: &RequestRef, index: usize) -> bool {
-        // The handle of a persistent request tells nothing. Of others it tells more than the status: MPICH from 5.0 on may
-        // leave requests of a failed MPI_Testall that are complete.
+        // The handle of a persistent request stays. For others it is more reliable than the status: MPICH from 5.0 on
+        // may leave completed requests of a failed MPI_Testall open.
         // SAFETY: the caller's promise.
         unsafe {
             if self.tells() && given.is_persistent() {
@@ -406,7 +407,7 @@ pub unsafe fn some(
     unsafe { many(operation, incount, requests, statuses, make) }
 }
 
-/// `MPI_Request_get_status`: a test that leaves the request as it is, so that its completion is yet to come.
+/// `MPI_Request_get_status`: a test that does not free the request, whose completion is recorded later.
 ///
 /// # Safety
 /// See [`wait`].
@@ -434,7 +435,7 @@ pub unsafe fn request_get_status(
     code
 }
 
-/// A test of an array of requests that leaves all of them as they are (MPI 4.1, 3.7.6).
+/// A test of an array of requests that frees none of them (MPI 4.1, 3.7.6).
 ///
 /// # Safety
 /// See [`wait`].
@@ -468,8 +469,8 @@ pub unsafe fn look_at_many(
     code
 }
 
-/// The program may use the new communicator of an `MPI_Comm_idup` as soon as a test that leaves the request as it is has
-/// reported it complete.
+/// Enters the new communicator of an `MPI_Comm_idup`: the program may use it as soon as a test that does not free the
+/// request has reported it complete.
 fn enter_duplicate(recorder: &Recorder, request: Request, given: &RequestRef) {
     if let Some(number) = REQUESTS.duplication(given)
         && status_of(request).is_some_and(|status| status.MPI_ERROR == constant::SUCCESS)
@@ -479,7 +480,7 @@ fn enter_duplicate(recorder: &Recorder, request: Request, given: &RequestRef) {
     }
 }
 
-/// `MPI_Request_free`: an active operation goes on, and nobody learns of its end.
+/// `MPI_Request_free`: an active operation continues, but its completion is not reported.
 ///
 /// # Safety
 /// See [`wait`].
@@ -487,12 +488,12 @@ pub unsafe fn request_free(request: HandlePtr<Request>, make: impl FnOnce() -> c
     let Some(call) = Call::if_tracking().filter(|_| !request.is_null()) else { return make() };
     // SAFETY: the request is valid, the caller says.
     let (handle, given) = unsafe { (request.handle(), given(call.request_null(), request)) };
-    // Afterwards nobody could ask any more what a complete receive got, or whether a cancelled request was in time.
+    // After the call, MPI cannot be queried for what a complete receive got, or whether a cancellation succeeded.
     let untold = REQUESTS.untold(&given);
     let untold = untold.filter(|it| it.seen_complete || it.cancelled || LOOKS_IN_SILENCE);
     let ended = untold.and_then(|started| Some((started, status_of(handle)?)));
-    // MPICH 5.0 tells of a persistent receive once that it is complete, and from then on that it is inactive. The status of
-    // a cancelled one names no source, either.
+    // MPICH 5.0 reports a persistent receive as complete once, and as inactive from then on. The status of a cancelled
+    // receive has no source, either.
     let is_empty = |status: &Status| status.MPI_SOURCE < 0 && status.MPI_SOURCE != constant::PROC_NULL;
     let was_told = |(started, status): &(RequestState, Status)| {
         started.cancelled || !started.kind.is_receive() || !is_empty(status)
@@ -528,7 +529,7 @@ fn status_of(request: Request) -> Option<Status> {
     (code == constant::SUCCESS && ended != 0).then_some(status)
 }
 
-/// `MPI_Cancel` (MPI 4.1, 3.8.4): whether it was in time is known when the request completes.
+/// `MPI_Cancel` (MPI 4.1, 3.8.4): whether it succeeded is known when the request completes.
 ///
 /// # Safety
 /// See [`wait`].
@@ -541,7 +542,7 @@ pub unsafe fn cancel(request: HandlePtr<Request>, make: impl FnOnce() -> c_int) 
         let Some(owner) = REQUESTS.owner(&given).filter(|owner| owner.recorded) else {
             return settling::count_unknown(&given);
         };
-        // What was complete when it began, and so shares its handle, cannot be cancelled any more.
+        // An aliased request was complete when it started, and cannot be cancelled.
         if let RequestRef::Known(known) = &given
             && code == constant::SUCCESS
         {

@@ -1,8 +1,8 @@
-//! What the completion of requests means, for the whole family of waits and tests.
+//! Records completed requests, for the whole family of waits and tests.
 //!
-//! A completion call is charged to the communicators of the requests that it completed, its time split
-//! equally among them; a test that completes nothing, to those of the requests that it was asked about.
-//! So a rank's MPI time is never counted twice.
+//! A completion call is charged to the communicators of the requests that it completes, its time split equally among
+//! them; a test that completes nothing is charged to the communicators of all its requests. So a rank's MPI time is
+//! never counted twice.
 
 use crate::generated::pmpi;
 use crate::mpi::abi::{Request, Status, constant, received_bytes};
@@ -26,7 +26,7 @@ pub struct Completion<'c> {
 }
 
 impl<'c> Completion<'c> {
-    /// Begins to record a completion call; returns the requests that it was given, too, and what was kept.
+    /// Begins to record a completion call; also returns its requests, and the copies that were kept of their entries.
     #[inline]
     pub fn begin(
         scratch: &'c mut Scratch,
@@ -40,8 +40,8 @@ impl<'c> Completion<'c> {
 }
 
 impl Completion<'_> {
-    /// The call completed this request, of which `kept` was kept. `status` is filled if [`RequestRef::needs_status`] asked
-    /// for it and the operation succeeded.
+    /// Records that the call completed this request; `kept` is the copy of its entry. `status` is filled if
+    /// [`RequestRef::needs_status`] is true and the operation succeeded.
     #[inline]
     pub fn completed(
         &mut self,
@@ -73,7 +73,7 @@ impl Completion<'_> {
         }
     }
 
-    /// The operation of this request ended with an error, of which `status` may tell more, as of a success.
+    /// Records that the operation of this request failed; `status` is as for [`Completion::completed`].
     #[cold]
     pub fn failed(
         &mut self,
@@ -95,7 +95,7 @@ impl Completion<'_> {
         }
     }
 
-    /// The call completed nothing: it was asked about these.
+    /// Records that the call completed none of these requests.
     pub fn asked(&mut self, given: &[RequestRef]) {
         for given in given {
             match REQUESTS.owner(given) {
@@ -134,7 +134,7 @@ impl Completion<'_> {
     }
 }
 
-/// Charges a call that did not complete the one request that it was asked about. False if nothing is known of that.
+/// Charges a call that did not complete its one request. False if the request is unknown.
 ///
 /// PERF: programs poll, so that most tests are of this kind.
 #[inline]
@@ -146,7 +146,7 @@ pub fn asked_in_vain(recorder: &Recorder, operation: Operation, given: &RequestR
     true
 }
 
-/// Counts a request of unknown origin; what starts and ends while recording is off is nobody's business.
+/// Counts a request of unknown origin, unless recording is off.
 pub fn count_unknown(given: &RequestRef) {
     if !matches!(given, RequestRef::Nothing) && process::is_recording() {
         process::not_seen(NotSeen::UnknownRequest);
@@ -159,7 +159,8 @@ pub fn shares(count: usize, ticks: u64) -> impl Iterator<Item = u64> {
     (0..count).map(move |index| ticks * (index + 1) / count - ticks * index / count)
 }
 
-/// Writes down what was not known before a request completed. `status` is that of its success, if it was asked for.
+/// Records what only the completion of a request tells: bytes, source, cancellation. `status` is filled if it was
+/// requested.
 #[inline]
 pub fn settle(recorder: &Recorder, started: &RequestState, status: Option<*const Status>) {
     let Some(status) =
@@ -181,7 +182,7 @@ pub fn settle(recorder: &Recorder, started: &RequestState, status: Option<*const
     if started.kind != Kind::Transfer {
         recorder.received(sample.communicator(), status.MPI_SOURCE, bytes);
     }
-    // What the same call sent was counted with it.
+    // The bytes that the same call sent are in the sample already.
     match sample.reclassed(sample.bytes + bytes).filter(|_| started.reclassed) {
         None => recorder.add_bytes(sample, bytes),
         Some(reclassed) => {
@@ -191,7 +192,7 @@ pub fn settle(recorder: &Recorder, started: &RequestState, status: Option<*const
     }
 }
 
-/// The same, where there is no status that could tell.
+/// As [`settle`], without a status.
 #[inline]
 fn settle_untold(recorder: &Recorder, kind: Kind) {
     match kind {
@@ -203,7 +204,7 @@ fn settle_untold(recorder: &Recorder, kind: Kind) {
     }
 }
 
-/// An operation ended with an error, and so did what it started.
+/// Records a request whose operation failed.
 #[cold]
 pub fn settle_failed(
     recorder: &Recorder,
@@ -222,8 +223,8 @@ pub fn settle_failed(
     }
 }
 
-/// Counts a message that was longer than the room for it: MPI has taken it off the sender all the same. From whom it came is
-/// in the status, how long it was is not: Open MPI tells its length as a rule, MPICH 0.
+/// Counts a truncated receive: MPI has taken the message from the sender all the same. The status has its source, but
+/// not reliably its length: Open MPI usually reports it, MPICH reports 0.
 #[cold]
 pub fn count_truncated(recorder: &Recorder, communicator: u32, status: Option<*const Status>) {
     process::not_seen(NotSeen::TruncatedReceive);
@@ -234,7 +235,7 @@ pub fn count_truncated(recorder: &Recorder, communicator: u32, status: Option<*c
     }
 }
 
-/// Whether an error says that a message was longer than the room for it.
+/// Whether an error says that a message was longer than the receive buffer.
 #[cold]
 pub fn is_truncation(error: c_int) -> bool {
     class_of(error) == constant::ERR_TRUNCATE
@@ -251,7 +252,7 @@ pub fn class_of(error: c_int) -> c_int {
     class
 }
 
-/// A cancelled send takes its message back; of anything else nothing was counted.
+/// Subtracts the message of a cancelled send; for other kinds nothing was counted.
 fn settle_cancelled(recorder: &Recorder, started: &RequestState) {
     if started.kind == Kind::Send {
         let (communicator, nothing) = (started.sample.communicator(), 0u64.wrapping_sub(started.message));
@@ -267,7 +268,7 @@ fn was_cancelled(status: *const Status) -> bool {
     flag != 0
 }
 
-/// A request that the application freed. Where it had `ended` by then, all that it moved is written down.
+/// Records a freed request. If its operation had `ended` by then, its bytes are counted already.
 pub fn freed(recorder: &Recorder, operation: Operation, owner: Option<Owner>, ended: bool, ticks: u64) {
     let Some(owner) = owner else {
         if process::is_recording() {
@@ -281,7 +282,7 @@ pub fn freed(recorder: &Recorder, operation: Operation, owner: Option<Owner>, en
     recorder.count_time(owner.communicator, operation, ticks);
 }
 
-/// The request at `place`, as far as anything is known of it.
+/// Looks up the request at `place`.
 ///
 /// # Safety
 /// `place` holds a request.

@@ -10,7 +10,7 @@ use crate::units::{count, human_bytes};
 use anyhow::{Result, ensure};
 use std::collections::BTreeMap;
 
-/// From so much of the run on another algorithm is worth trying.
+/// The share of the run from which another algorithm is worth trying.
 const OF_RUN: f64 = 0.05;
 const CALL: &str = "MPI_Alltoallv";
 

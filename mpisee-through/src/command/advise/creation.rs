@@ -8,9 +8,9 @@ use crate::units::{count, natural_order};
 use mpisee_profile::rows::CommRow;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// So many like creations are a loop.
+/// The number of like creations that counts as a loop.
 const CREATIONS: u64 = 16;
-/// So many like communicators that nobody freed are a leak.
+/// The number of like communicators, none of them freed, that counts as a leak.
 const LEAKED: usize = 8;
 
 /// Communicators of the same processes, made by the same call from the same parent again and again.

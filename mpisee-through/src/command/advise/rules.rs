@@ -39,7 +39,7 @@ pub fn is_collective(used: &Used) -> bool {
 /// The least part of all MPI time, and of the run, that makes a communicator dominating.
 const DOMINATING_OF_MPI: f64 = 0.4;
 const DOMINATING_OF_RUN: f64 = 0.1;
-/// If other findings explain so much of the communicator's time, they say it better.
+/// A communicator is not reported as dominating if other findings explain this share of its time.
 const EXPLAINED: f64 = 0.5;
 
 /// One communicator whose collectives, or messages, take much of the MPI time.
@@ -133,7 +133,7 @@ fn tiny_allreduces(facts: &Facts<'_>) -> Vec<Finding> {
     facts.comms.values().filter_map(finding).collect()
 }
 
-/// Collectives in which nobody can leave before everybody has come.
+/// Synchronising collectives: no rank returns before all have entered.
 const SYNCHRONISING: [&str; 9] = [
     "MPI_Allgather",
     "MPI_Allgatherv",
@@ -145,14 +145,14 @@ const SYNCHRONISING: [&str; 9] = [
     "MPI_Reduce_scatter",
     "MPI_Reduce_scatter_block",
 ];
-/// The others wait so much of the run.
+/// The least share of the run that the other members wait.
 const LATE_OF_RUN: f64 = 0.05;
-/// The late one spends at most so much of what the next one does.
+/// The late member spends at most this share of the time of the next one.
 const LATE_OF_NEXT: f64 = 0.5;
-/// Of two processes any waits for the other.
+/// The fewest members for which the rule applies: of two processes, each may wait for the other.
 const LATE_MEMBERS: usize = 3;
 
-/// Members that wait for one of them: it spends least time in collectives that nobody leaves before it comes.
+/// Members that wait for a late one, which spends the least time in synchronising collectives.
 fn late_member(facts: &Facts<'_>) -> Vec<Finding> {
     facts.comms.values().filter_map(|comm| late_on(comm, facts)).collect()
 }

@@ -177,7 +177,7 @@ fn read(path: &Path) -> Result<Vec<(u64, Clause)>> {
     Ok(clauses)
 }
 
-/// How much more imbalance than in this run is still as expected.
+/// The factor by which imbalance may exceed that of this run.
 const IMBALANCE_ROOM: f64 = 1.5;
 /// Operations with less of the MPI time have no expectation about their imbalance.
 const IMBALANCE_OF_MPI: f64 = 0.05;

@@ -10,7 +10,7 @@ use mpisee_profile::RankSet;
 use mpisee_profile::segment::active_call::Call;
 use std::collections::BTreeMap;
 
-/// A collective call in which ranks have been for long, and others are not.
+/// A collective call in which some ranks wait, and others are missing.
 #[derive(Debug)]
 pub struct Hang {
     /// The call, with the longest stay.
@@ -23,7 +23,7 @@ pub struct Hang {
     pub left: RankSet,
     /// Who is yet to come, and where they are.
     pub missing: Vec<Collected>,
-    /// Members of which nothing is known here.
+    /// Members without a segment on this node.
     pub elsewhere: RankSet,
     /// Members of which not even the rank is known here.
     pub unlisted: u64,

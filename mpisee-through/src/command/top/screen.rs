@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 /// How long a signal may wait for an answer.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// Shows the jobs until the user has seen enough or all have ended. Whatever ends it, the terminal is as it was.
+/// Shows the jobs until the user quits or all jobs have ended. The terminal is always restored.
 pub fn run(watch: &Watch, first: Seen, interval_s: f64, hang_s: f64, sort: SortKey) -> Result<()> {
     catch_signals();
     let terminal = ratatui::try_init().context("cannot use the terminal; --once does without");
