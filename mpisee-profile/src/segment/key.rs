@@ -6,7 +6,7 @@ use crate::rows::Memory;
 pub const MOST_COMMUNICATORS: u32 = 1 << 28;
 /// Numbers from here on are temporary: they identify live communicators and are in no segment. Calls on such a
 /// communicator count in the slots of its row.
-pub const FIRST_PASSING: u32 = MOST_COMMUNICATORS / 2;
+pub const FIRST_TEMPORARY: u32 = MOST_COMMUNICATORS / 2;
 /// Regions that a key can tell apart.
 pub const MOST_REGIONS: u32 = 1 << 12;
 

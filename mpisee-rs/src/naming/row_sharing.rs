@@ -15,7 +15,7 @@ use crate::state::process::Process;
 use crate::storage::counters::{Counters, Lasting, add, update};
 use crate::storage::segment::Segment;
 use mpisee_profile::RankSet;
-use mpisee_profile::segment::key::{FIRST_PASSING, MOST_COMMUNICATORS, Meaning};
+use mpisee_profile::segment::key::{FIRST_TEMPORARY, MOST_COMMUNICATORS, Meaning};
 use mpisee_profile::segment::layout::shared_row;
 use mpisee_profile::segment::log::{Created, NONE, OUTSIDE, Record};
 use mpisee_profile::segment::{CallKey, Key, PeerKey, tables};
@@ -58,8 +58,8 @@ struct State {
     /// The rows for communicators of changing members, by parent row and letter.
     changing: FxHashMap<(u32, u8), u32>,
     /// Communicators of changing members, by temporary number.
-    passing: FxHashMap<u32, Passing>,
-    next_passing: u32,
+    temporary: FxHashMap<u32, Temporary>,
+    next_temporary: u32,
     /// Those that were freed, in that order.
     freed: VecDeque<u32>,
     labels: FxHashMap<u32, Label>,
@@ -136,7 +136,7 @@ struct Family {
     row: Option<u32>,
 }
 
-struct Passing {
+struct Temporary {
     row: u32,
     members: Arc<Members>,
 }
@@ -197,8 +197,8 @@ impl RowSharing {
                 families: FxHashMap::default(),
                 named_by_members: 0,
                 changing: FxHashMap::default(),
-                passing: FxHashMap::default(),
-                next_passing: FIRST_PASSING,
+                temporary: FxHashMap::default(),
+                next_temporary: FIRST_TEMPORARY,
                 freed: VecDeque::new(),
                 labels: FxHashMap::default(),
                 degrees: FxHashMap::default(),
@@ -271,8 +271,8 @@ impl RowSharing {
     /// The row of a communicator that is in the log, and its members.
     pub fn known(&self, id: u32) -> Option<(u32, Arc<Members>)> {
         let state = self.state();
-        if id >= FIRST_PASSING {
-            return state.passing.get(&id).map(|passing| (passing.row, passing.members.clone()));
+        if id >= FIRST_TEMPORARY {
+            return state.temporary.get(&id).map(|temporary| (temporary.row, temporary.members.clone()));
         }
         state.rows.get(id as usize).map(|row| (id, row.members.clone()))
     }
@@ -289,11 +289,11 @@ impl RowSharing {
         // Keys that only calibrate stand for nothing.
         let Some(meaning) = key.meaning() else { return Some(Lasting::of(key)) };
         match meaning {
-            Meaning::Call(call) if call.communicator >= FIRST_PASSING => {
-                let communicator = self.state().passing.get(&call.communicator)?.row;
+            Meaning::Call(call) if call.communicator >= FIRST_TEMPORARY => {
+                let communicator = self.state().temporary.get(&call.communicator)?.row;
                 Some(Lasting::of(CallKey { communicator, ..call }.pack()))
             }
-            Meaning::Peer(peer) if peer.communicator >= FIRST_PASSING => {
+            Meaning::Peer(peer) if peer.communicator >= FIRST_TEMPORARY => {
                 let (communicator, members) = self.known(peer.communicator)?;
                 let world_rank = match members.is_elided() {
                     false => members.remote.as_ref().unwrap_or(&members.own).get(peer.peer),
@@ -364,8 +364,8 @@ impl State {
     fn row_of(&self, id: u32) -> Option<u32> {
         match id {
             UNLOGGED => None,
-            ..FIRST_PASSING => Some(id),
-            _ => self.passing.get(&id).map(|passing| passing.row),
+            ..FIRST_TEMPORARY => Some(id),
+            _ => self.temporary.get(&id).map(|temporary| temporary.row),
         }
     }
 
@@ -457,12 +457,12 @@ impl State {
     /// Gives a communicator of the row `row` a temporary number.
     fn pass(&mut self, segment: &Segment, row: u32, new: &NewCommunicator) -> u32 {
         self.count_created(segment, row, &new.created);
-        let mut id = self.next_passing;
-        while self.passing.contains_key(&id) {
+        let mut id = self.next_temporary;
+        while self.temporary.contains_key(&id) {
             id = following(id);
         }
-        self.next_passing = following(id);
-        self.passing.insert(id, Passing { row, members: new.members.clone() });
+        self.next_temporary = following(id);
+        self.temporary.insert(id, Temporary { row, members: new.members.clone() });
         id
     }
 
@@ -476,7 +476,7 @@ impl State {
     ) -> Option<u32> {
         let id = self.rows.len() as u32;
         let created = Created { id, ..created };
-        if id >= FIRST_PASSING || !segment.log(&Record::Created(created)) {
+        if id >= FIRST_TEMPORARY || !segment.log(&Record::Created(created)) {
             return None;
         }
         if let Some(Topology { text, .. }) = topology {
@@ -502,12 +502,12 @@ impl State {
             segment.log(&Record::Freed { id });
             return;
         }
-        if id >= FIRST_PASSING {
+        if id >= FIRST_TEMPORARY {
             self.freed.push_back(id);
             if self.freed.len() > MOST_FREED
                 && let Some(oldest) = self.freed.pop_front()
             {
-                self.passing.remove(&oldest);
+                self.temporary.remove(&oldest);
             }
         }
         self.count(segment, row, &[(shared_row::FREED, 1)]);
@@ -544,5 +544,5 @@ impl FamilyKey {
 
 /// The temporary number after `id`.
 fn following(id: u32) -> u32 {
-    if id + 1 == MOST_COMMUNICATORS { FIRST_PASSING } else { id + 1 }
+    if id + 1 == MOST_COMMUNICATORS { FIRST_TEMPORARY } else { id + 1 }
 }

@@ -2,7 +2,7 @@
 
 use super::request::{RequestRef, RequestState};
 use crate::mpi::abi::Status;
-use mpisee_profile::segment::key::FIRST_PASSING;
+use mpisee_profile::segment::key::FIRST_TEMPORARY;
 use std::mem::MaybeUninit;
 
 /// A thread's reusable buffers.
@@ -51,7 +51,7 @@ impl CommSet {
         if self.others.is_empty() {
             self.round += 1;
         }
-        if communicator >= FIRST_PASSING {
+        if communicator >= FIRST_TEMPORARY {
             if !self.others.contains(&communicator) {
                 self.others.push(communicator);
             }

@@ -3,7 +3,7 @@
 use crate::storage::segment::Segment;
 use crate::storage::slot;
 use mpisee_profile::segment::Key;
-use mpisee_profile::segment::key::{FIRST_PASSING, Meaning};
+use mpisee_profile::segment::key::{FIRST_TEMPORARY, Meaning};
 use mpisee_profile::segment::layout::{CHUNK_HEADER_BYTES, ChunkHeader, SLOT_BYTES, Slot, peer};
 use std::cell::Cell;
 use std::ptr;
@@ -106,7 +106,7 @@ impl Counters {
     fn make_room(&self) {
         let index = self.index.get();
         let taken = index.iter().map(Cell::get).filter(|place| place.key != 0);
-        let lasting: Vec<Place> = taken.filter(|place| !is_passing(Key(place.key))).collect();
+        let lasting: Vec<Place> = taken.filter(|place| !is_temporary(Key(place.key))).collect();
         if lasting.len() * 4 >= index.len() {
             self.index.set(new_index(index.len() * 2));
         } else {
@@ -164,10 +164,10 @@ fn new_index(places: usize) -> &'static [Cell<Place>] {
 }
 
 /// Whether the key is of a communicator with a temporary number, which is in no segment.
-fn is_passing(key: Key) -> bool {
+fn is_temporary(key: Key) -> bool {
     match key.meaning() {
-        Some(Meaning::Call(call)) => call.communicator >= FIRST_PASSING,
-        Some(Meaning::Peer(peer)) => peer.communicator >= FIRST_PASSING,
+        Some(Meaning::Call(call)) => call.communicator >= FIRST_TEMPORARY,
+        Some(Meaning::Peer(peer)) => peer.communicator >= FIRST_TEMPORARY,
         _ => false,
     }
 }
