@@ -1,6 +1,6 @@
 //! Turns the segments of one world into its profile, of ranks that reached the end of MPI, or that ended before.
 
-use crate::segments::{Clock, Collected, Place, Segment, World, collected, missing, of_snapshot};
+use crate::segments::{Clock, Collected, Place, Segment, WorldSegments, collected, missing, of_snapshot};
 use anyhow::{Context, Result, bail};
 use mpisee_profile::files::{AggregateFiles, ProfileFiles, parts};
 use mpisee_profile::gpu::{Exports, Part};
@@ -43,7 +43,10 @@ pub struct Recovered<'w> {
 pub type Unreadable<'w> = (&'w Segment, String);
 
 /// Writes the profile of the processes that ended; none if no segment can be read.
-pub fn recover<'w>(world: &'w World, wish: Wish) -> Result<(Option<Recovered<'w>>, Vec<Unreadable<'w>>)> {
+pub fn recover<'w>(
+    world: &'w WorldSegments,
+    wish: Wish,
+) -> Result<(Option<Recovered<'w>>, Vec<Unreadable<'w>>)> {
     let mut writing: Option<Writing> = None;
     let mut recovered = Vec::new();
     let mut unreadable = Vec::new();
@@ -87,14 +90,14 @@ pub struct Described {
 }
 
 /// Describes a run by the first of its segments that can be read; `None` if none can.
-pub fn describe(world: &World) -> Option<Described> {
+pub fn describe(world: &WorldSegments) -> Option<Described> {
     let snapshot = world.segments().find_map(|segment| segment.read_now().ok())?;
     let Program { command, job, .. } = &snapshot.program;
     Some(Described { wanted: wanted(None, &snapshot.program), job: job.clone(), command: command.clone() })
 }
 
 /// The profile that an earlier recovery made of the same processes, under the wanted name or with a number after it.
-pub fn recovered_before(world: &World, wanted: &Path) -> Option<PathBuf> {
+pub fn recovered_before(world: &WorldSegments, wanted: &Path) -> Option<PathBuf> {
     let processes: Vec<(u32, &str, u32)> = world
         .ended()
         .map(|segment| (segment.header.world_rank, segment.header.host.as_str(), segment.header.pid))
@@ -122,7 +125,7 @@ pub struct Written {
 
 /// Writes the profile of ranks that came to the end of MPI to `wanted`, or to a directory with a number after that name.
 /// `incomplete_because` says where the ranks are that are not among them.
-pub fn write(world: &World, wanted: &Path, incomplete_because: Option<&str>) -> Result<Written> {
+pub fn write(world: &WorldSegments, wanted: &Path, incomplete_because: Option<&str>) -> Result<Written> {
     let absent = missing(world.size(), world.segments().map(|segment| segment.header.world_rank));
     let mut writing: Option<Writing> = None;
     let mut unreadable = Vec::new();
@@ -208,7 +211,7 @@ struct Last {
 
 impl Writing {
     /// What `run.json` says of the whole comes from the first rank.
-    fn begin(world: &World, wanted: PathBuf, fold: Option<u32>, first: &Snapshot) -> Result<Self> {
+    fn begin(world: &WorldSegments, wanted: PathBuf, fold: Option<u32>, first: &Snapshot) -> Result<Self> {
         let nodes = Nodes::new(world.nodes());
         let fold = fold.or(first.program.fold).unwrap_or(Options::default().fold);
         let Program { command, library, flavour, thread_level, job, notes, .. } = first.program.clone();
@@ -339,7 +342,7 @@ impl Writing {
         })
     }
 
-    fn finish(mut self, world: &World, recovered: &[&Segment]) -> Result<(PathBuf, Vec<EndedIn>)> {
+    fn finish(mut self, world: &WorldSegments, recovered: &[&Segment]) -> Result<(PathBuf, Vec<EndedIn>)> {
         self.sum_up("recover");
         self.run.incomplete_because = Some(why_incomplete(world, recovered));
         self.run.ended_in = ended_in(&mut self.last);
@@ -374,7 +377,7 @@ fn to_nine_decimals(seconds: f64) -> f64 {
 }
 
 /// Who exported memory to other processes, of all ranks: rows are summed up as they come, and the owner's may come later.
-fn owners(world: &World) -> Exports {
+fn owners(world: &WorldSegments) -> Exports {
     let mut owners = Exports::default();
     // An unreadable file is reported later, with its rank.
     world.ended().for_each(|segment| owners.add(segment.gpu().unwrap_or_default()));
@@ -404,7 +407,7 @@ fn ended_in(last: &mut [Last]) -> Vec<EndedIn> {
 }
 
 /// Which ranks the profile has, and where the others are.
-fn why_incomplete(world: &World, recovered: &[&Segment]) -> String {
+fn why_incomplete(world: &WorldSegments, recovered: &[&Segment]) -> String {
     let rank = |segment: &&Segment| segment.header.world_rank;
     let ended: RankSet = recovered.iter().map(rank).collect();
     let running: RankSet = world.running().map(|segment| rank(&segment)).collect();

@@ -15,7 +15,8 @@
 use crate::generated::pmpi;
 use crate::mpi::abi::is_fault_tolerant;
 use crate::state::gpu;
-use crate::state::process::{self, Process};
+use crate::state::process;
+use crate::state::world::{self, World};
 use crate::storage::clock;
 use crate::storage::message::say;
 use mpisee_profile::files::{AggregateFiles, ProfileFiles, TABLES, parts};
@@ -51,27 +52,27 @@ use tree::{Ranks, Tree};
 
 /// Writes the profile in `MPI_Finalize`, or leaves what the rank counted for another to write.
 pub fn write_profile() {
-    let Some(process) = process::process() else { return };
+    let Some(world) = world::world() else { return };
     let _held = crate::storage::file_limit::hold();
-    let end = end_of(process);
-    process.segment.note_moment();
-    if !(meets_by_messages(process) && write_over(process, end)) {
-        node::arrive(process, end);
+    let end = end_of(world);
+    world.segment.note_moment();
+    if !(meets_by_messages(world) && write_over(world, end)) {
+        node::arrive(world, end);
     }
 }
 
 /// Whether the ranks collect the profile by messages. All ranks of a node decide by the same facts.
-fn meets_by_messages(process: &Process) -> bool {
-    let roll = node::roll(process);
-    let is_missing = !roll.entries.contains_key(&process.world_rank);
-    if roll.failure.is_some() || is_missing && process.segment.is_in_file() {
+fn meets_by_messages(world: &World) -> bool {
+    let roll = node::roll(world);
+    let is_missing = !roll.entries.contains_key(&world.rank);
+    if roll.failure.is_some() || is_missing && world.segment.is_in_file() {
         return false; // The other ranks see their segments, and go on.
     }
-    let (mut there, size) = (roll.entries.len() as u64, u64::from(process.world_size));
+    let (mut there, size) = (roll.entries.len() as u64, u64::from(world.size));
     if is_fault_tolerant() {
         there += roll.ended.len() as u64;
     }
-    let own_local_size = process.segment.header().local_size.load(Ordering::Relaxed);
+    let own_local_size = world.segment.header().local_size.load(Ordering::Relaxed);
     let local_size = u64::from(roll.local_size()).max(own_local_size);
     // A rank without a segment in a file sees whether others have theirs.
     let is_seen = !is_missing || there > 0;
@@ -79,24 +80,24 @@ fn meets_by_messages(process: &Process) -> bool {
     if there == size {
         return is_fault_tolerant() || roll.wants_messages();
     }
-    !is_lacking && process.options.wait_s > 0
+    !is_lacking && world.options.wait_s > 0
 }
 
 /// Exit handler. The process may have ended MPI in another way (its sessions ended, or it called `PMPI_Finalize`), or
 /// other ranks may have exited without ending MPI. Counts of a process that never ends MPI are left to
 /// `mpisee-through recover`.
 pub extern "C" fn at_exit() {
-    let Some(process) = process::process() else { return };
-    let is_over = || match process.has_world.load(Ordering::Relaxed) {
+    let Some(world) = world::world() else { return };
+    let is_over = || match process::has_world() {
         true => is_finalized(),
         false => process::sessions_are_over(),
     };
     let write = || {
         let _held = crate::storage::file_limit::hold();
         if !process::is_tracking() {
-            node::look_again(process);
+            node::look_again(world);
         } else if is_over() && process::end() {
-            node::arrive(process, end_of(process));
+            node::arrive(world, end_of(world));
         }
     };
     if catch_unwind(AssertUnwindSafe(write)).is_err() {
@@ -111,9 +112,9 @@ fn is_finalized() -> bool {
     flag != 0
 }
 
-fn end_of(process: &Process) -> End {
+fn end_of(world: &World) -> End {
     let moment = clock::moment();
-    let is_unsteady = !clock::is_steady(start_of(process.segment.header()), moment);
+    let is_unsteady = !clock::is_steady(start_of(world.segment.header()), moment);
     End { moment, realtime_ns: clock::realtime_ns(), is_unsteady }
 }
 
@@ -121,21 +122,21 @@ fn end_of(process: &Process) -> End {
 const MOST_DEATHS: usize = 8;
 
 /// Collects the profile by messages; `false` if not all ranks came.
-fn write_over(process: &Process, end: End) -> bool {
+fn write_over(world: &World, end: End) -> bool {
     let mut told = None;
     for _ in 0..MOST_DEATHS {
-        let Some(channel) = Channel::open(process) else { return false };
-        let absent = channel.absent(process);
-        let own = own_rows(process, end, &absent);
-        let is_over = collect(process, &channel, own, absent, &mut told);
+        let Some(channel) = Channel::open(world) else { return false };
+        let absent = channel.absent(world);
+        let own = own_rows(world, end, &absent);
+        let is_over = collect(world, &channel, own, absent, &mut told);
         channel.close();
         if is_over {
             break;
         }
     }
     if matches!(told, Some(RootCommand::Written)) {
-        process.segment.remove();
-        gpu::remove(process);
+        world.segment.remove();
+        gpu::remove(world);
     }
     // A rank that arrives after the others have given up gets no command.
     told.is_some()
@@ -172,10 +173,10 @@ fn start_of(header: &Header) -> Moment {
     Moment { monotonic_ns: header.start_monotonic_ns.load(relaxed), ticks: header.start_ticks.load(relaxed) }
 }
 
-fn own_rows(process: &Process, end: End, absent: &RankSet) -> Own {
+fn own_rows(world: &World, end: End, absent: &RankSet) -> Own {
     let made = catch_unwind(AssertUnwindSafe(|| {
-        let snapshot = Snapshot::read(&process.segment).map_err(|error| error.to_string())?;
-        let tables = RankTables::without(absent, &snapshot, end.moment).with_kernels(gpu::parts(process));
+        let snapshot = Snapshot::read(&world.segment).map_err(|error| error.to_string())?;
+        let tables = RankTables::without(absent, &snapshot, end.moment).with_kernels(gpu::parts(world));
         let ns = |seconds: Seconds| (seconds.0 * 1e9) as u64;
         Ok(Own {
             wall_ns: ns(tables.rank.wall_s),
@@ -189,24 +190,24 @@ fn own_rows(process: &Process, end: End, absent: &RankSet) -> Own {
         })
     }));
     made.unwrap_or_else(|_| Err("an error inside the profiler".to_owned())).unwrap_or_else(|why| {
-        say(format_args!("rank {}: {why}; its counts are not in the profile", process.world_rank));
+        say(format_args!("rank {}: {why}; its counts are not in the profile", world.rank));
         Own::default()
     })
 }
 
 /// Collects the profile over one channel. `false` if it must be repeated over another; `told` is the last command.
 fn collect(
-    process: &Process,
+    world: &World,
     channel: &Channel,
     own: Own,
     absent: RankSet,
     told: &mut Option<RootCommand>,
 ) -> bool {
     let tree = Tree::over(channel);
-    let summary = tree.gather(survey_of(process, channel, &own), RankSummary::add, RankSummary::encode);
+    let summary = tree.gather(survey_of(world, channel, &own), RankSummary::add, RankSummary::encode);
     if tree.is_root() {
-        let mut writing = Writing::new(process, channel, summary, absent);
-        return writing.lead(process, &tree, &own, told);
+        let mut writing = Writing::new(world, channel, summary, absent);
+        return writing.lead(world, &tree, &own, told);
     }
     loop {
         *told = RootCommand::pass(None, &tree);
@@ -216,7 +217,7 @@ fn collect(
                 false
             }
             Some(RootCommand::BringSums) => {
-                sums::gather(process, channel, &tree, own.end, &own.kernels, &absent);
+                sums::gather(world, channel, &tree, own.end, &own.kernels, &absent);
                 false
             }
             Some(RootCommand::Written | RootCommand::Keep) | None => true,
@@ -230,16 +231,16 @@ fn collect(
     }
 }
 
-fn survey_of(process: &Process, channel: &Channel, own: &Own) -> RankSummary {
+fn survey_of(world: &World, channel: &Channel, own: &Own) -> RankSummary {
     let relaxed = Ordering::Relaxed;
-    let header = process.segment.header();
+    let header = world.segment.header();
     let not_seen = NotSeen::ALL.iter().map(|&reason| header.not_seen[reason as usize].load(relaxed));
     let rest = [
         header.recording_was_off.load(relaxed),
         u64::from(own.end.is_some_and(|end| end.is_unsteady)),
         own.wall_ns,
         own.profiler_ns,
-        u64::from(!process.segment.is_in_file()),
+        u64::from(!world.segment.is_in_file()),
     ];
     let mut counts = not_seen.chain(rest);
     let counts = std::array::from_fn(|_| counts.next().expect("as many sums as places"));
@@ -274,18 +275,18 @@ struct Writing<'l> {
 }
 
 impl<'l> Writing<'l> {
-    fn new(process: &Process, channel: &'l Channel, summary: RankSummary, absent: RankSet) -> Self {
-        let wanted = output_dir::wanted(process, &report::command_line());
-        let places = Places::new(wanted, PathBuf::new(), process.options.segments.clone());
+    fn new(world: &World, channel: &'l Channel, summary: RankSummary, absent: RankSet) -> Self {
+        let wanted = output_dir::wanted(world, &report::command_line());
+        let places = Places::new(wanted, PathBuf::new(), world.options.segments.clone());
         let (lost, failures) = (Vec::new(), Vec::new());
         Writing { channel, summary, absent, lost, places, place: PathBuf::new(), failures, written: None }
     }
 
     /// Sends commands to all ranks until the profile is written or no place is left. Returns as [`collect`].
-    fn lead(&mut self, process: &Process, tree: &Tree, own: &Own, told: &mut Option<RootCommand>) -> bool {
+    fn lead(&mut self, world: &World, tree: &Tree, own: &Own, told: &mut Option<RootCommand>) -> bool {
         loop {
             let is_written = matches!(told, Some(RootCommand::Written));
-            let files = if is_written { None } else { self.begin(process) };
+            let files = if is_written { None } else { self.begin(world) };
             let command = match &files {
                 Some(Files::Rows(_)) => RootCommand::Bring,
                 Some(Files::Sums(..)) => RootCommand::BringSums,
@@ -295,26 +296,26 @@ impl<'l> Writing<'l> {
             *told = RootCommand::pass(Some(command), tree);
             let brought = files.map(|files| match files {
                 Files::Rows(files) => self.take_rows(tree, own.rows(), *files),
-                Files::Sums(files, _) => Ok(self.take_sums(process, tree, own, files)),
+                Files::Sums(files, _) => Ok(self.take_sums(world, tree, own, files)),
             });
             if !self.channel.is_whole() {
                 return false;
             }
             let Some(files) = brought else {
-                self.say_where(process, command);
+                self.say_where(world, command);
                 return true;
             };
-            if self.finish(process, own, files) {
+            if self.finish(world, own, files) {
                 *told = Some(RootCommand::Written);
             }
         }
     }
 
     /// Makes the files at the next place where that can be done.
-    fn begin(&mut self, process: &Process) -> Option<Files> {
+    fn begin(&mut self, world: &World) -> Option<Files> {
         while let Some(place) = self.places.next() {
             self.place = place;
-            let create = || match process.world_size > process.options.fold {
+            let create = || match world.size > world.options.fold {
                 true => Ok(Files::Sums(AggregateFiles::create(&self.place)?, Box::default())),
                 false => {
                     let nodes = nodes(self.channel, &self.summary);
@@ -353,20 +354,19 @@ impl<'l> Writing<'l> {
     }
 
     /// Takes the sums over all ranks.
-    fn take_sums(&mut self, process: &Process, tree: &Tree, own: &Own, files: AggregateFiles) -> Files {
-        let (aggregate, lost) =
-            sums::gather(process, self.channel, tree, own.end, &own.kernels, &self.absent);
+    fn take_sums(&mut self, world: &World, tree: &Tree, own: &Own, files: AggregateFiles) -> Files {
+        let (aggregate, lost) = sums::gather(world, self.channel, tree, own.end, &own.kernels, &self.absent);
         self.lost = lost;
         Files::Sums(files, Box::new(aggregate))
     }
 
     /// Writes the remaining files. Returns whether the profile is written.
-    fn finish(&mut self, process: &Process, own: &Own, files: Result<Files, ProfileError>) -> bool {
+    fn finish(&mut self, world: &World, own: &Own, files: Result<Files, ProfileError>) -> bool {
         let lost = self.summary.lost.iter().chain(&self.lost);
         let lost = lost.fold(RankSet::default(), |lost, ranks| {
             lost.union(&self.channel.in_world(ranks.start, ranks.end - ranks.start))
         });
-        let mut run = report::run_info(process, &self.summary, own, &nodes(self.channel, &self.summary));
+        let mut run = report::run_info(world, &self.summary, own, &nodes(self.channel, &self.summary));
         report::note_missing(&mut run, &self.absent, &lost);
         run.names_agree = run.complete.then_some(self.summary.names == 0);
         if let Ok(Files::Sums(_, aggregate)) = &files {
@@ -385,8 +385,8 @@ impl<'l> Writing<'l> {
     }
 
     /// Tells the user where the profile is, or how to recover it.
-    fn say_where(&self, process: &Process, command: RootCommand) {
-        let ranks = report::in_numbers(u64::from(process.world_size) - self.absent.len());
+    fn say_where(&self, world: &World, command: RootCommand) {
+        let ranks = report::in_numbers(u64::from(world.size) - self.absent.len());
         let why = self.failures.first().map_or(String::new(), ToString::to_string);
         match (&self.written, command) {
             (Some(directory), RootCommand::Written) if !self.failures.is_empty() => {
@@ -398,7 +398,7 @@ impl<'l> Writing<'l> {
                      mpisee-through {directory}"
                 ));
             }
-            (Some(directory), RootCommand::Written) if !process.options.quiet => {
+            (Some(directory), RootCommand::Written) if !world.options.quiet => {
                 let since = since_taken(&self.place, directory);
                 let directory = directory.display();
                 say(format_args!(
@@ -406,7 +406,7 @@ impl<'l> Writing<'l> {
                 ));
             }
             (_, RootCommand::Keep) => {
-                let segments = process.options.segments.display();
+                let segments = world.options.segments.display();
                 let without = self.summary.counts[rank_summary::WITHOUT_SEGMENT];
                 let but = if without > 0 {
                     format!(", but for {without} that had no segment")

@@ -30,7 +30,7 @@ use crate::mpi::query;
 use crate::mpi::topology;
 use crate::state::communicator::COMMUNICATORS;
 use crate::state::communicator::{Communicator, UNLOGGED};
-use crate::state::process::Process;
+use crate::state::world::World;
 use mpisee_profile::Operation;
 use mpisee_profile::rows::is_one_per_process;
 use mpisee_profile::segment::log::{Created, NONE, Runs};
@@ -74,44 +74,38 @@ pub fn number(parent: &Communicator, kind: CreationKind) -> Number {
 }
 
 /// Enters a communicator that a collective call on `parent` created.
-pub fn enter(
-    process: &Process,
-    comm: Comm,
-    parent: &Communicator,
-    kind: CreationKind,
-    number: Number,
-) -> u32 {
-    let _overhead = Naming::begin(process);
-    describe(process, comm, Some(parent), kind, number).enter(process, None)
+pub fn enter(world: &World, comm: Comm, parent: &Communicator, kind: CreationKind, number: Number) -> u32 {
+    let _overhead = Naming::begin(world);
+    describe(world, comm, Some(parent), kind, number).enter(world, None)
 }
 
 /// Enters a communicator that is named by its members and a `tag`, which all of them know; it is below `parent`, or has
 /// none.
 pub fn enter_by_members(
-    process: &Process,
+    world: &World,
     comm: Comm,
     parent: Option<&Communicator>,
     kind: CreationKind,
     tag: &[u8],
 ) -> u32 {
-    let _overhead = Naming::begin(process);
-    describe(process, comm, parent, kind, Number::default()).named_by_members(tag).enter(process, None)
+    let _overhead = Naming::begin(world);
+    describe(world, comm, parent, kind, Number::default()).named_by_members(tag).enter(world, None)
 }
 
 /// Enters an intercommunicator made of `local` and, as the leaders know, over `peer`. It is below `W`, named by the members
 /// of both groups and the `tag`.
 pub fn enter_between(
-    process: &Process,
+    world: &World,
     comm: Comm,
     local: &Communicator,
     peer: Option<&Communicator>,
     tag: &[u8],
 ) -> u32 {
-    let _overhead = Naming::begin(process);
+    let _overhead = Naming::begin(world);
     let kind = CreationKind::by(Operation::IntercommCreate);
-    let mut described = describe(process, comm, Some(local), kind, Number::default()).named_by_members(tag);
+    let mut described = describe(world, comm, Some(local), kind, Number::default()).named_by_members(tag);
     described.new.created.peer = peer.and_then(|peer| ROWS.row_of(peer.id)).unwrap_or(NONE);
-    described.enter(process, None)
+    described.enter(world, None)
 }
 
 /// A new communicator and its log record.
@@ -139,25 +133,25 @@ impl Described {
         self
     }
 
-    fn choose(&self, process: &Process) -> RowChoice {
-        if self.is_seen { ROWS.choose(process, &self.new) } else { RowChoice::Unseen }
+    fn choose(&self, world: &World) -> RowChoice {
+        if self.is_seen { ROWS.choose(world, &self.new) } else { RowChoice::Unseen }
     }
 
     /// Enters it into its row, which may be chosen already, and into the table.
-    fn enter(self, process: &Process, choice: Option<RowChoice>) -> u32 {
+    fn enter(self, world: &World, choice: Option<RowChoice>) -> u32 {
         let Described { mut communicator, mut new, is_seen } = self;
         if let Some(topology) = &mut new.topology {
             communicator = communicator.with_neighbours(std::mem::take(&mut topology.out_neighbours));
         }
         let choice = if is_seen { choice } else { Some(RowChoice::Unseen) };
-        communicator.id = ROWS.enter(process, choice, new);
+        communicator.id = ROWS.enter(world, choice, new);
         COMMUNICATORS.insert(communicator);
         communicator.id
     }
 }
 
 fn describe(
-    process: &Process,
+    world: &World,
     comm: Comm,
     parent: Option<&Communicator>,
     kind: CreationKind,
@@ -169,7 +163,7 @@ fn describe(
         // A duplicate has its parent's members in their order.
         (Some(parent), Some(members), TopologyFrom::Parent) => (members.clone(), parent.rank),
         _ => {
-            let members = Arc::new(Members::of(process, comm, kind.is_inter(parent)));
+            let members = Arc::new(Members::of(world, comm, kind.is_inter(parent)));
             let rank = if members.is_single() { 0 } else { query::rank(comm) };
             (members, rank)
         }
@@ -203,42 +197,42 @@ fn describe(
     };
     let is_seen = parent.is_none_or(Communicator::is_logged);
     let mut new = NewCommunicator { comm, kind, number, created, members, topology };
-    new.elide(process.options.listed as usize);
+    new.elide(world.options.listed as usize);
     Described { communicator, new, is_seen }
 }
 
 /// Enters an intercommunicator that a collective call on `parent`, its own group, made with processes that were spawned or
 /// connected to. Those of another world have a name of their own for it; where both groups are of this world they have one.
 pub fn enter_connection(
-    process: &Process,
+    world: &World,
     comm: Comm,
     parent: &Communicator,
     kind: CreationKind,
     number: Number,
 ) -> u32 {
-    let _overhead = Naming::begin(process);
-    let mut described = describe(process, comm, Some(parent), kind, number);
+    let _overhead = Naming::begin(world);
+    let mut described = describe(world, comm, Some(parent), kind, number);
     if !described.new.members.has_outsiders() {
         described.new.number = Number::default();
-        return described.named_by_members(&[]).enter(process, None);
+        return described.named_by_members(&[]).enter(world, None);
     }
     // Each process has a communicator of the parent's name.
     let row = ROWS.row_of(parent.id).unwrap_or(WORLD);
-    if is_one_per_process(&ROWS.name(&process.segment, row)) {
+    if is_one_per_process(&ROWS.name(&world.segment, row)) {
         described.new.created.r = described.new.members.smallest();
     }
-    described.enter(process, None)
+    described.enter(world, None)
 }
 
 /// The intercommunicator with the processes that spawned this world, which comes with it. Its name is `P`: the
 /// other side has one below the communicator that spawned, and cannot be queried for it.
-pub fn enter_parent(process: &Process, comm: Comm) {
+pub fn enter_parent(world: &World, comm: Comm) {
     let kind = CreationKind { letter: CreationKind::MET, ..CreationKind::WITH_WORLD };
-    describe(process, comm, None, kind, Number::default()).enter(process, None);
+    describe(world, comm, None, kind, Number::default()).enter(world, None);
 }
 
 /// Writes `MPI_COMM_WORLD` or `MPI_COMM_SELF` to the log.
-pub fn log_predefined(process: &Process, rank: u32, members: Runs) {
+pub fn log_predefined(world: &World, rank: u32, members: Runs) {
     let created = Created::with_world(0, rank, members.clone());
-    ROWS.enter_predefined(process, created, Members::new(members, None));
+    ROWS.enter_predefined(world, created, Members::new(members, None));
 }

@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 pub use live::Clock;
 use live::{Twice, words_of};
 pub use place::{Collected, Place, collected, is_collective, of_snapshot, short_seconds};
-pub use world::{World, missing, worlds};
+pub use world::{WorldSegments, missing, worlds};
 
 /// Upper limit on the size of a segment.
 const MOST_BYTES: u64 = 1 << 34;

@@ -6,18 +6,18 @@ use std::collections::BTreeMap;
 
 /// The segments of one world, by rank.
 #[derive(Debug, Default)]
-pub struct World {
+pub struct WorldSegments {
     by_rank: BTreeMap<u32, Segment>,
 }
 
 /// Groups segments into worlds, in the order in which these began. If two segments have the same job and rank, the
 /// later one begins another world, since launchers reuse the numbers of jobs.
-pub fn worlds(mut segments: Vec<Segment>) -> Vec<World> {
+pub fn worlds(mut segments: Vec<Segment>) -> Vec<WorldSegments> {
     segments.sort_by_key(|segment| {
         let header = &segment.header;
         (header.job, header.world_size, header.start_realtime_ns, header.world_rank)
     });
-    let mut worlds: Vec<World> = Vec::new();
+    let mut worlds: Vec<WorldSegments> = Vec::new();
     let mut last = None;
     for segment in segments {
         let header = &segment.header;
@@ -27,7 +27,7 @@ pub fn worlds(mut segments: Vec<Segment>) -> Vec<World> {
             Some(world) if of == last && !world.by_rank.contains_key(&rank) => {
                 world.by_rank.insert(rank, segment);
             }
-            _ => worlds.push(World { by_rank: BTreeMap::from([(rank, segment)]) }),
+            _ => worlds.push(WorldSegments { by_rank: BTreeMap::from([(rank, segment)]) }),
         }
         last = of;
     }
@@ -35,10 +35,12 @@ pub fn worlds(mut segments: Vec<Segment>) -> Vec<World> {
     worlds
 }
 
-impl World {
+impl WorldSegments {
     /// Of segments that are known to be of one world, one per rank.
-    pub fn of(segments: impl IntoIterator<Item = Segment>) -> World {
-        World { by_rank: segments.into_iter().map(|segment| (segment.header.world_rank, segment)).collect() }
+    pub fn of(segments: impl IntoIterator<Item = Segment>) -> WorldSegments {
+        WorldSegments {
+            by_rank: segments.into_iter().map(|segment| (segment.header.world_rank, segment)).collect(),
+        }
     }
 
     /// All segments, by rank.

@@ -9,8 +9,8 @@ use crate::mpi::abi::{
 };
 use crate::mpi::query;
 use crate::naming::Members;
-use crate::state::process::Process;
 use crate::state::request::REQUESTS;
+use crate::state::world::World;
 use mpisee_profile::RankSet;
 use mpisee_profile::pieces::PIECE;
 use mpisee_profile::segment::log::Runs;
@@ -54,93 +54,92 @@ impl Channel {
     ///
     /// Where a receive may be open the world's processes get a communicator of their own; where the run may go on
     /// without some processes, those that are still there. `None` if not all ranks came.
-    pub fn open(process: &Process) -> Option<Channel> {
-        let world = process.predefined.world;
+    pub fn open(world: &World) -> Option<Channel> {
+        let all = world.predefined.world;
         if is_fault_tolerant() {
-            let shrink = |world: Raw<Comm>, comm: *mut Comm| {
+            let shrink = |all: Raw<Comm>, comm: *mut Comm| {
                 // SAFETY: the communicator is valid, the new one is written.
-                unsafe { pmpi::MPIX_Comm_shrink.get()(world, comm) }
+                unsafe { pmpi::MPIX_Comm_shrink.get()(all, comm) }
             };
-            let lent = Channel::lent(process, world);
-            return Some(lent.made(process, shrink).unwrap_or(lent));
+            let lent = Channel::lent(world, all);
+            return Some(lent.made(world, shrink).unwrap_or(lent));
         }
-        let channel = Channel::lent(process, world);
+        let channel = Channel::lent(world, all);
         // What was started while recording was off is not known.
-        let header = process.segment.header();
+        let header = world.segment.header();
         let may_receive = !REQUESTS.is_empty()
             || header.recording_was_off.load(Ordering::Relaxed) > 0
             || header.not_seen.iter().any(|count| count.load(Ordering::Relaxed) > 0);
-        let Some(one_receives) = channel.most(process, c_int::from(may_receive)) else {
+        let Some(one_receives) = channel.most(world, c_int::from(may_receive)) else {
             channel.give_back();
             return None;
         };
         if one_receives == 0 {
             return Some(channel);
         }
-        let create = |world: Raw<Comm>, comm: *mut Comm| {
+        let create = |all: Raw<Comm>, comm: *mut Comm| {
             // SAFETY: communicator and group are valid, the new communicator is written. Unlike a duplicate it has
             // none of the attributes that the program gave the world, which would run code of the program.
-            unsafe { pmpi::MPI_Comm_create.get()(world, Raw::new(process.world_group), comm) }
+            unsafe { pmpi::MPI_Comm_create.get()(all, Raw::new(world.group), comm) }
         };
-        Some(channel.made(process, create).unwrap_or(channel))
+        Some(channel.made(world, create).unwrap_or(channel))
     }
 
-    fn lent(process: &Process, comm: Comm) -> Channel {
+    fn lent(world: &World, comm: Comm) -> Channel {
         let mut handler = MaybeUninit::uninit();
-        let returning = Raw::new(process.predefined.errors_return);
+        let returning = Raw::new(world.predefined.errors_return);
         // SAFETY: the communicator is valid; its handler is written, and put back when the channel ends.
         let handler = unsafe {
             pmpi::MPI_Comm_get_errhandler.get()(Raw::new(comm), handler.as_mut_ptr());
             pmpi::MPI_Comm_set_errhandler.get()(Raw::new(comm), returning);
             handler.assume_init()
         };
-        Channel::of(process, comm, Hold::Lent(handler))
+        Channel::of(world, comm, Hold::Lent(handler))
     }
 
     /// A communicator made of this one; `None` if that fails.
-    fn made(&self, process: &Process, create: impl FnOnce(Raw<Comm>, *mut Comm) -> c_int) -> Option<Channel> {
-        let null = process.predefined.comm_null;
+    fn made(&self, world: &World, create: impl FnOnce(Raw<Comm>, *mut Comm) -> c_int) -> Option<Channel> {
+        let null = world.predefined.comm_null;
         let mut comm = null;
         if create(Raw::new(self.comm), &raw mut comm) != constant::SUCCESS || bits(comm) == bits(null) {
             return None;
         }
         // SAFETY: the communicator was just made.
         unsafe {
-            pmpi::MPI_Comm_set_errhandler.get()(Raw::new(comm), Raw::new(process.predefined.errors_return));
+            pmpi::MPI_Comm_set_errhandler.get()(Raw::new(comm), Raw::new(world.predefined.errors_return));
         }
         self.give_back();
-        Some(Channel::of(process, comm, Hold::Own))
+        Some(Channel::of(world, comm, Hold::Own))
     }
 
-    fn of(process: &Process, comm: Comm, hold: Hold) -> Channel {
-        let is_whole = query::size(comm) == process.world_size;
-        let members =
-            if is_whole { Runs::first(process.world_size) } else { Members::of(process, comm, false).own };
-        let wait = Duration::from_secs(process.options.wait_s);
+    fn of(world: &World, comm: Comm, hold: Hold) -> Channel {
+        let is_whole = query::size(comm) == world.size;
+        let members = if is_whole { Runs::first(world.size) } else { Members::of(world, comm, false).own };
+        let wait = Duration::from_secs(world.options.wait_s);
         Channel {
             comm,
             hold,
             rank: query::rank(comm),
             members,
             wait,
-            byte: Raw::new(process.predefined.byte),
-            null: process.predefined.request_null,
+            byte: Raw::new(world.predefined.byte),
+            null: world.predefined.request_null,
             is_broken: Cell::new(false),
         }
     }
 
     /// The maximum of a number over all ranks; `None` on failure. Ranks meet here first, since no receive of the
     /// program can match a collective operation.
-    pub fn most(&self, process: &Process, own: c_int) -> Option<c_int> {
+    pub fn most(&self, world: &World, own: c_int) -> Option<c_int> {
         // Boxed, since the library may hold on to the addresses if it fails.
         let (own, most) = (Box::leak(Box::new(own)), Box::leak(Box::new(0)));
-        let (int, max) = (Raw::new(process.predefined.int), Raw::new(process.predefined.max));
+        let (int, max) = (Raw::new(world.predefined.int), Raw::new(world.predefined.max));
         let (mut request, comm) = (self.null, Raw::new(self.comm));
         let (from, to) = ((&raw const *own).cast(), (&raw mut *most).cast());
         // SAFETY: both numbers are there for good.
         let code = unsafe { pmpi::MPI_Iallreduce.get()(from, to, 1, int, max, comm, &raw mut request) };
         let sentence = || {
-            let rank = process.world_rank;
+            let rank = world.rank;
             format!(
                 "rank {rank} has waited in MPI_Finalize for {} s: not all ranks have come; the profile is written when \
                  they do, or, for each node by itself, after {} s (MPISEE_WAIT)",
@@ -177,12 +176,12 @@ impl Channel {
     }
 
     /// The ranks of the world that are not in it.
-    pub fn absent(&self, process: &Process) -> RankSet {
-        if self.size() == process.world_size {
+    pub fn absent(&self, world: &World) -> RankSet {
+        if self.size() == world.size {
             return RankSet::default();
         }
         let there = self.members.to_set();
-        (0..process.world_size).filter(|&rank| !there.contains(rank)).collect()
+        (0..world.size).filter(|&rank| !there.contains(rank)).collect()
     }
 
     /// Whether all messages arrived on all surviving ranks. Without fault tolerance a failed rank ends the job, so no

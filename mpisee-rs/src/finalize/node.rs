@@ -5,13 +5,13 @@
 use super::End;
 use super::report::in_numbers;
 use crate::state::gpu;
-use crate::state::process::Process;
+use crate::state::world::World;
 use crate::storage::message::say;
 use crate::storage::segment::Segment;
 use mpisee_collect::output::Places;
 use mpisee_collect::profile::{self, Written};
 use mpisee_collect::roll::Roll;
-use mpisee_collect::segments::{Segment as Left, World, missing, own_user, save_copy};
+use mpisee_collect::segments::{Segment as Left, WorldSegments, missing, own_user, save_copy};
 use mpisee_profile::segment::Snapshot;
 use mpisee_profile::segment::layout::state;
 use mpisee_profile::segment::log::Fact;
@@ -24,79 +24,76 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 /// The ranks of this process's world that have an active profiler on this node.
-pub fn roll(process: &Process) -> Roll {
-    roll_by(process, Roll::call)
+pub fn roll(world: &World) -> Roll {
+    roll_by(world, Roll::call)
 }
 
-fn roll_by(process: &Process, read: impl FnOnce(&Path, &Snapshot, u32) -> Roll) -> Roll {
-    match (Snapshot::read_header(&process.segment), own_user()) {
-        (Ok((own, _)), Ok(user)) => read(&process.options.segments, &own, user),
+fn roll_by(world: &World, read: impl FnOnce(&Path, &Snapshot, u32) -> Roll) -> Roll {
+    match (Snapshot::read_header(&world.segment), own_user()) {
+        (Ok((own, _)), Ok(user)) => read(&world.options.segments, &own, user),
         _ => Roll::default(),
     }
 }
 
 /// Marks this rank as arrived, and writes the profile if all other ranks of the node have arrived.
-pub fn arrive(process: &Process, end: End) {
-    if !process.segment.is_in_file() {
-        return leave_copy(process, end);
+pub fn arrive(world: &World, end: End) {
+    if !world.segment.is_in_file() {
+        return leave_copy(world, end);
     }
-    gpu::complete(process);
-    log_wanted(process);
-    if !save_private(&process.segment) {
-        say(format_args!(
-            "rank {}: part of what it counted found no room in a file and is lost",
-            process.world_rank
-        ));
+    gpu::complete(world);
+    log_wanted(world);
+    if !save_private(&world.segment) {
+        say(format_args!("rank {}: part of what it counted found no room in a file and is lost", world.rank));
     }
     // From now on the rank that writes the profile may remove it.
-    let was_there = process.segment.is_there();
-    mark_arrived(process, end);
+    let was_there = world.segment.is_there();
+    mark_arrived(world, end);
     if !was_there {
         return say(format_args!(
             "no profile of rank {}: its segment in {} was removed or cannot be reached",
-            process.world_rank,
-            process.options.segments.display()
+            world.rank,
+            world.options.segments.display()
         ));
     }
-    let roll = roll(process);
+    let roll = roll(world);
     if roll.failure.is_some() {
-        return say_unread(process, &roll);
+        return say_unread(world, &roll);
     }
     // If this rank's segment is gone, the profile is written already.
-    if roll.entries.contains_key(&process.world_rank)
+    if roll.entries.contains_key(&world.rank)
         && roll.has_arrived()
         && let Some(_writes) = lock(&roll)
     {
-        write(process, &roll);
+        write(world, &roll);
     }
 }
 
 /// Writes the profile at the exit of a process that has arrived, if other ranks have since ended without arriving: then
 /// no other rank would write it.
-pub fn look_again(process: &Process) {
-    let header = process.segment.header();
+pub fn look_again(world: &World) {
+    let header = world.segment.header();
     let has_arrived = header.state.load(Ordering::Relaxed) == state::ARRIVED;
     let is_forked = header.pid.load(Ordering::Relaxed) != u64::from(std::process::id());
-    if !has_arrived || is_forked || !process.segment.is_there() {
+    if !has_arrived || is_forked || !world.segment.is_there() {
         return;
     }
-    let roll = roll_by(process, Roll::at_once);
+    let roll = roll_by(world, Roll::at_once);
     let is_complete = roll.failure.is_none() && !roll.ended.is_empty() && roll.has_arrived();
     if is_complete
-        && roll.entries.contains_key(&process.world_rank)
+        && roll.entries.contains_key(&world.rank)
         && let Some(_writes) = lock(&roll)
     {
-        write(process, &roll);
+        write(world, &roll);
     }
 }
 
 /// Saves the counters of a rank that has no segment in a file, for others to find.
-fn leave_copy(process: &Process, end: End) {
-    let (rank, folder) = (process.world_rank, process.options.segments.display());
-    gpu::complete(process);
-    log_wanted(process);
-    mark_arrived(process, end);
-    match save_copy(&process.segment) {
+fn leave_copy(world: &World, end: End) {
+    let (rank, folder) = (world.rank, world.options.segments.display());
+    gpu::complete(world);
+    log_wanted(world);
+    mark_arrived(world, end);
+    match save_copy(&world.segment) {
         Ok(copies) => say(format_args!(
             "rank {rank} found no room for a segment in {folder}: what it counted is in {0}; for one profile, run: \
              mpisee-through recover {folder} {0}",
@@ -109,8 +106,8 @@ fn leave_copy(process: &Process, end: End) {
 }
 
 /// Says that this rank cannot tell whether all others have arrived.
-fn say_unread(process: &Process, roll: &Roll) {
-    let (rank, folder) = (process.world_rank, process.options.segments.display());
+fn say_unread(world: &World, roll: &Roll) {
+    let (rank, folder) = (world.rank, world.options.segments.display());
     let why = roll.failure.as_deref().unwrap_or_default();
     say(format_args!(
         "rank {rank} cannot read the segments in {folder} ({why}); if no other rank writes the profile, run: \
@@ -118,8 +115,8 @@ fn say_unread(process: &Process, roll: &Roll) {
     ));
 }
 
-fn mark_arrived(process: &Process, end: End) {
-    let header = process.segment.header();
+fn mark_arrived(world: &World, end: End) {
+    let header = world.segment.header();
     let relaxed = Ordering::Relaxed;
     header.end_realtime_ns.store(end.realtime_ns, relaxed);
     header.end_monotonic_ns.store(end.moment.monotonic_ns, relaxed);
@@ -131,11 +128,11 @@ fn mark_arrived(process: &Process, end: End) {
 }
 
 /// Logs where this rank wants the profile, for the rank that writes it; the first rank's choice is used.
-fn log_wanted(process: &Process) {
+fn log_wanted(world: &World) {
     let folder = std::env::current_dir().unwrap_or_default();
-    let wanted = folder.join(super::output_dir::wanted(process, &super::report::command_line()));
+    let wanted = folder.join(super::output_dir::wanted(world, &super::report::command_line()));
     let text = format!("{}\0{}", wanted.display(), folder.display());
-    process.segment.log(&Fact::Wanted.record(text));
+    world.segment.log(&Fact::Wanted.record(text));
 }
 
 /// Elects the one process that writes: a lock on the first rank's segment, while that file exists.
@@ -154,21 +151,21 @@ fn lock(roll: &Roll) -> Option<File> {
     (is_locked && is_there().is_some()).then_some(file)
 }
 
-fn write(process: &Process, roll: &Roll) {
+fn write(world: &World, roll: &Roll) {
     let Ok(user) = own_user() else { return };
     let segments = roll.entries.values().map(|entry| Left::of_arrived(&entry.path, user));
-    let world = World::of(segments.filter_map(Result::ok));
-    let absent = missing(process.world_size, world.segments().map(|segment| segment.header.world_rank));
-    let why = (!absent.is_empty()).then(|| why_absent(process, roll, &absent));
-    let [wanted, folder] = first_wanted(process, &world);
-    let mut places = Places::new(wanted.clone(), folder, process.options.segments.clone());
+    let all = WorldSegments::of(segments.filter_map(Result::ok));
+    let absent = missing(world.size, all.segments().map(|segment| segment.header.world_rank));
+    let why = (!absent.is_empty()).then(|| why_absent(world, roll, &absent));
+    let [wanted, folder] = first_wanted(world, &all);
+    let mut places = Places::new(wanted.clone(), folder, world.options.segments.clone());
     let mut failures = Vec::new();
     while let Some(place) = places.next() {
-        match profile::write(&world, &place, why.as_deref()) {
+        match profile::write(&all, &place, why.as_deref()) {
             Ok(written) => {
                 // The first segment goes last: it has the lock.
-                world.segments().rev().for_each(|segment| drop(segment.remove()));
-                return say_written(process, &world, &written, &place, why.as_deref(), &failures);
+                all.segments().rev().for_each(|segment| drop(segment.remove()));
+                return say_written(world, &all, &written, &place, why.as_deref(), &failures);
             }
             Err(error) => {
                 if let Some(error) = error.downcast_ref::<ProfileError>() {
@@ -178,7 +175,7 @@ fn write(process: &Process, roll: &Roll) {
             }
         }
     }
-    let segments = process.options.segments.display();
+    let segments = world.options.segments.display();
     let first = failures.first().map_or("", String::as_str);
     say(format_args!(
         "no profile: {first}, nor at any other place; what the ranks counted is kept in {segments}; where there is \
@@ -187,23 +184,23 @@ fn write(process: &Process, roll: &Roll) {
 }
 
 /// Where the first rank wants the profile, and its working directory.
-fn first_wanted(process: &Process, world: &World) -> [PathBuf; 2] {
-    let first = world.segments().next().and_then(|segment| segment.read().ok());
+fn first_wanted(world: &World, all: &WorldSegments) -> [PathBuf; 2] {
+    let first = all.segments().next().and_then(|segment| segment.read().ok());
     first.and_then(|snapshot| snapshot.program.wanted).unwrap_or_else(|| {
-        let wanted = super::output_dir::wanted(process, &super::report::command_line());
+        let wanted = super::output_dir::wanted(world, &super::report::command_line());
         [wanted, std::env::current_dir().unwrap_or_default()]
     })
 }
 
 /// Why ranks are absent, as far as the node tells.
-fn why_absent(process: &Process, roll: &Roll, absent: &RankSet) -> String {
+fn why_absent(world: &World, roll: &Roll, absent: &RankSet) -> String {
     let ended: RankSet = roll.ended.iter().copied().filter(|&rank| absent.contains(rank)).collect();
     if ended.len() == absent.len() {
         return format!("{} ended before the profile was written", ended.named());
     }
     let ranks = absent.named();
     let here = u64::from(roll.local_size());
-    let are_elsewhere = here > 0 && here < u64::from(process.world_size);
+    let are_elsewhere = here > 0 && here < u64::from(world.size);
     let has_lacking = here > roll.entries.len() as u64;
     match (has_lacking, are_elsewhere) {
         (true, false) => format!("{ranks} ran without an active profiler"),
@@ -213,8 +210,8 @@ fn why_absent(process: &Process, roll: &Roll, absent: &RankSet) -> String {
 }
 
 fn say_written(
-    process: &Process,
     world: &World,
+    all: &WorldSegments,
     written: &Written,
     place: &Path,
     why_absent: Option<&str>,
@@ -223,11 +220,11 @@ fn say_written(
     for (rank, why) in &written.unreadable {
         say(format_args!("rank {rank}: {why}; its counts are not in the profile"));
     }
-    if process.options.quiet && failures.is_empty() {
+    if world.options.quiet && failures.is_empty() {
         return;
     }
-    let ranks = in_numbers(world.segments().count() as u64 - written.unreadable.len() as u64);
-    let of = why_absent.map_or(String::new(), |why| format!(" of {} ({why})", process.world_size));
+    let ranks = in_numbers(all.segments().count() as u64 - written.unreadable.len() as u64);
+    let of = why_absent.map_or(String::new(), |why| format!(" of {} ({why})", world.size));
     let short = shortened(&written.directory);
     let since = since_taken(&shortened(place), &short);
     let directory = short.display();

@@ -4,8 +4,8 @@ use super::Own;
 use super::output_dir;
 use super::rank_summary::{PROFILER_NS, RECORDING_WAS_OFF, RankSummary, UNSTEADY_CLOCK, WALL_NS};
 use crate::mpi::compatibility::FLAVOUR;
-use crate::state::process::Process;
 use crate::state::process::was_spawned;
+use crate::state::world::World;
 use mpisee_collect::profile::unsteady_clocks;
 use mpisee_profile::nodes::Nodes;
 use mpisee_profile::process::batch_job;
@@ -15,32 +15,32 @@ use mpisee_profile::segment::log::Fact;
 use mpisee_profile::{FORMAT_VERSION, RankSet};
 
 /// `run.json`, but for what is missing.
-pub fn run_info(process: &Process, summary: &RankSummary, own: &Own, nodes: &Nodes) -> RunInfo {
+pub fn run_info(world: &World, summary: &RankSummary, own: &Own, nodes: &Nodes) -> RunInfo {
     let counts = &summary.counts;
     RunInfo {
         format_version: FORMAT_VERSION,
         mpisee_version: env!("CARGO_PKG_VERSION").to_owned(),
         mpi: MpiInfo {
-            library: process.library_version.clone(),
+            library: world.library_version.clone(),
             flavour: FLAVOUR.to_owned(),
-            thread_level: process.thread_level.to_owned(),
+            thread_level: world.thread_level.to_owned(),
         },
         command: command_line(),
         job: batch_job(),
-        start: rfc3339(process.start_realtime_ns),
+        start: rfc3339(world.start_realtime_ns),
         end: rfc3339(own.end.map_or(0, |end| end.realtime_ns)),
-        ranks: process.world_size,
+        ranks: world.size,
         nodes: nodes.count(),
         is_aggregate: false,
         complete: true,
         incomplete_because: None,
         ended_in: Vec::new(),
-        clock: if process.ticks_are_tsc { "tsc" } else { "monotonic" }.to_owned(),
+        clock: if world.ticks_are_tsc { "tsc" } else { "monotonic" }.to_owned(),
         recording_was_off: counts[RECORDING_WAS_OFF] > 0,
         not_seen: NotSeen::named(counts),
         names_agree: None,
         profiler: profiler(own.call_ns, own.init_ns, counts),
-        notes: notes(process).chain(unsteady_clocks(counts[UNSTEADY_CLOCK])).collect(),
+        notes: notes(world).chain(unsteady_clocks(counts[UNSTEADY_CLOCK])).collect(),
     }
 }
 
@@ -78,19 +78,19 @@ fn profiler(call_ns: f64, init_ns: u64, counts: &[u64]) -> ProfilerInfo {
     ProfilerInfo { call_ns, init_s: seconds(init_ns), time_s, share_of_wall, collected: "tree".to_owned() }
 }
 
-fn notes(process: &Process) -> impl Iterator<Item = String> {
+fn notes(world: &World) -> impl Iterator<Item = String> {
     let spawned = was_spawned().then(|| {
         "these processes were spawned by others, to which the communicator P leads; what those did is in a profile \
          of their own, if they were profiled"
             .to_owned()
     });
-    process.notes.iter().cloned().chain(spawned)
+    world.notes.iter().cloned().chain(spawned)
 }
 
 /// Logs the program's part of `run.json` in the segment, for readers after the process has ended.
-pub fn log_facts(process: &Process) {
+pub fn log_facts(world: &World) {
     const MOST_BYTES: usize = 1 << 12;
-    let log = |fact: Fact, text: &str| process.segment.log(&fact.record(text));
+    let log = |fact: Fact, text: &str| world.segment.log(&fact.record(text));
     let command = command_line();
     let mut room = MOST_BYTES;
     for word in &command {
@@ -101,16 +101,16 @@ pub fn log_facts(process: &Process) {
         room = left;
         log(Fact::Argument, word);
     }
-    let wanted = output_dir::wanted(process, &command);
+    let wanted = output_dir::wanted(world, &command);
     log(Fact::Profile, &wanted.file_name().unwrap_or_default().to_string_lossy());
-    log(Fact::Library, &process.library_version);
+    log(Fact::Library, &world.library_version);
     log(Fact::Flavour, FLAVOUR);
-    log(Fact::ThreadLevel, process.thread_level);
-    log(Fact::Fold, &process.options.fold.to_string());
+    log(Fact::ThreadLevel, world.thread_level);
+    log(Fact::Fold, &world.options.fold.to_string());
     if let Some(job) = batch_job() {
         log(Fact::Job, &job);
     }
-    notes(process).for_each(|note| {
+    notes(world).for_each(|note| {
         log(Fact::Note, &note);
     });
 }

@@ -3,7 +3,7 @@
 use super::channel::Channel;
 use super::tree::{Ranks, Tree};
 use crate::state::gpu;
-use crate::state::process::Process;
+use crate::state::world::World;
 use mpisee_profile::gpu::Part;
 use mpisee_profile::segment::snapshot::End;
 use mpisee_profile::segment::{RankTables, Snapshot};
@@ -23,14 +23,14 @@ struct Sums {
 /// Each rank adds its children's sums to its own and sends one message, so that no rank holds more than two sets of
 /// sums.
 pub fn gather(
-    process: &Process,
+    world: &World,
     channel: &Channel,
     tree: &Tree,
     end: Option<End>,
     kernels: &[Part],
     absent: &RankSet,
 ) -> (Aggregate, Vec<Ranks>) {
-    let own = match end.and_then(|end| own_sums(process, end, kernels, absent)) {
+    let own = match end.and_then(|end| own_sums(world, end, kernels, absent)) {
         Some(aggregate) => Sums { aggregate, lost: Vec::new() },
         None => Sums {
             aggregate: Aggregate::default(),
@@ -42,11 +42,11 @@ pub fn gather(
 }
 
 /// `None` if the counters cannot be read, which was said when rows were made of them.
-fn own_sums(process: &Process, end: End, kernels: &[Part], absent: &RankSet) -> Option<Aggregate> {
+fn own_sums(world: &World, end: End, kernels: &[Part], absent: &RankSet) -> Option<Aggregate> {
     let made = catch_unwind(AssertUnwindSafe(|| {
-        let snapshot = Snapshot::read(&process.segment).ok()?;
+        let snapshot = Snapshot::read(&world.segment).ok()?;
         let mut kernels = kernels.to_vec();
-        gpu::tell_owners(process, &mut kernels);
+        gpu::tell_owners(world, &mut kernels);
         let tables = RankTables::without(absent, &snapshot, end.moment).with_kernels(kernels);
         Some(Aggregate::of(&snapshot, &tables, absent))
     }));

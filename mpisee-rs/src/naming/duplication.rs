@@ -5,7 +5,7 @@ use crate::mpi::abi::Comm;
 use crate::mpi::argument::HandlePtr;
 use crate::naming::RowChoice;
 use crate::state::communicator::Communicator;
-use crate::state::process::Process;
+use crate::state::world::World;
 use mpisee_profile::Operation;
 use std::sync::{Mutex, PoisonError};
 
@@ -28,17 +28,17 @@ static DUPLICATIONS: Mutex<Vec<Option<Duplication>>> = Mutex::new(Vec::new());
 
 /// Keeps a started `MPI_Comm_idup` of `parent`; returns its number among those in progress.
 pub fn start_duplication(
-    process: &Process,
+    world: &World,
     parent: &Communicator,
     operation: Operation,
     number: Number,
     place: HandlePtr<Comm>,
 ) -> u32 {
-    let _overhead = Naming::begin(process);
+    let _overhead = Naming::begin(world);
     let kind = CreationKind::by(operation);
     // The duplicate will have its parent's members and topology.
-    let described = describe(process, parent.comm, Some(parent), kind, number);
-    let choice = described.choose(process);
+    let described = describe(world, parent.comm, Some(parent), kind, number);
+    let choice = described.choose(world);
     let started = Duplication { parent: *parent, kind, number, place, choice };
     let mut duplications = DUPLICATIONS.lock().unwrap_or_else(PoisonError::into_inner);
     let free = duplications.iter().position(Option::is_none);
@@ -60,10 +60,10 @@ pub fn abandon_duplication(number: u32) {
 }
 
 /// Enters the duplicate of a request that completed, unless that was done before.
-pub fn duplicated(process: &Process, number: u32) {
+pub fn duplicated(world: &World, number: u32) {
     let Some(done) = take(number) else { return };
     // SAFETY: the standard has the application keep the place until now, and the library filled it.
     let comm = unsafe { done.place.handle() };
-    let _overhead = Naming::begin(process);
-    describe(process, comm, Some(&done.parent), done.kind, done.number).enter(process, Some(done.choice));
+    let _overhead = Naming::begin(world);
+    describe(world, comm, Some(&done.parent), done.kind, done.number).enter(world, Some(done.choice));
 }

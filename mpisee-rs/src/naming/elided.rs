@@ -6,8 +6,8 @@
 use crate::mpi::abi::{Comm, Group};
 use crate::mpi::query::{free_group, group_of, is_inter, rank_translated};
 use crate::state::handles;
-use crate::state::process::Process;
 use crate::state::request::REQUESTS;
+use crate::state::world::World;
 use mpisee_profile::segment::log::OUTSIDE;
 use rustc_hash::FxHashMap;
 use std::collections::hash_map::Entry;
@@ -40,8 +40,8 @@ impl Peers {
     }
 
     /// The rank in the world of a peer, or [`OUTSIDE`].
-    pub fn world_rank(&self, process: &Process, peer: u32) -> Option<u32> {
-        let rank = rank_translated(self.0, i32::try_from(peer).ok()?, process.world_group);
+    pub fn world_rank(&self, world: &World, peer: u32) -> Option<u32> {
+        let rank = rank_translated(self.0, i32::try_from(peer).ok()?, world.group);
         Some(u32::try_from(rank).unwrap_or(OUTSIDE))
     }
 }

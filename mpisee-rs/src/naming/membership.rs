@@ -4,7 +4,7 @@ use super::members::{self, Listed};
 use crate::mpi::abi::{Comm, Group};
 use crate::mpi::query::{self, free_group, group_of, size_of_group, translate};
 use crate::state::communicator::Communicator;
-use crate::state::process::Process;
+use crate::state::world::World;
 use mpisee_profile::segment::log::{Created, NONE, OUTSIDE, Runs};
 use mpisee_profile::segment::tables::Hash;
 
@@ -40,14 +40,14 @@ impl Members {
     }
 
     /// Of a communicator, by MPI's groups, without communication.
-    pub fn of(process: &Process, comm: Comm, is_inter: bool) -> Members {
+    pub fn of(world: &World, comm: Comm, is_inter: bool) -> Members {
         if !is_inter && query::size(comm) == 1 {
-            return Members::new([process.world_rank].into_iter().collect(), None);
+            return Members::new([world.rank].into_iter().collect(), None);
         }
         let world_ranks = |remote: bool| {
             let group = group_of(comm, remote);
-            let itself = (!remote).then_some(process.world_rank);
-            let list = list(process, group, itself);
+            let itself = (!remote).then_some(world.rank);
+            let list = list(world, group, itself);
             free_group(group);
             list
         };
@@ -114,10 +114,10 @@ fn add_group(hash: &mut Hash, group: &Runs) {
 }
 
 /// The world ranks of a group, of which `itself` may be one.
-fn list(process: &Process, group: Group, itself: Option<u32>) -> Runs {
-    let (size, world_size) = (size_of_group(group), process.world_size);
-    let most_runs = process.options.listed as usize;
-    match members::list(group, size, process.world_group, world_size, most_runs) {
+fn list(world: &World, group: Group, itself: Option<u32>) -> Runs {
+    let (size, world_size) = (size_of_group(group), world.size);
+    let most_runs = world.options.listed as usize;
+    match members::list(group, size, world.group, world_size, most_runs) {
         Listed::Runs(runs) => runs,
         Listed::Elided { size, first }
             if first != OUTSIDE && u64::from(size) * u64::from(world_size) > MOST_COMPARISONS =>
@@ -126,7 +126,7 @@ fn list(process: &Process, group: Group, itself: Option<u32>) -> Runs {
         }
         Listed::Elided { .. } => {
             let mut members = Runs::default();
-            translate(group, size, process.world_group, |rank| {
+            translate(group, size, world.group, |rank| {
                 members.push(u32::try_from(rank).unwrap_or(OUTSIDE));
             });
             members

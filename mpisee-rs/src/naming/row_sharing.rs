@@ -11,7 +11,7 @@ use super::{CreationKind, Number};
 use crate::mpi::abi::Comm;
 use crate::mpi::topology::{Kind, Topology};
 use crate::state::communicator::UNLOGGED;
-use crate::state::process::Process;
+use crate::state::world::World;
 use crate::storage::counters::{Counters, Lasting, add, update};
 use crate::storage::segment::Segment;
 use mpisee_profile::RankSet;
@@ -227,17 +227,17 @@ impl RowSharing {
     }
 
     /// Chooses the row of a new communicator, by what all its members know alike.
-    pub fn choose(&self, process: &Process, new: &NewCommunicator) -> RowChoice {
-        self.state().choose(process, new)
+    pub fn choose(&self, world: &World, new: &NewCommunicator) -> RowChoice {
+        self.state().choose(world, new)
     }
 
     /// Enters a new communicator into its row, which may be chosen already; returns its number.
-    pub fn enter(&self, process: &Process, choice: Option<RowChoice>, new: NewCommunicator) -> u32 {
-        let segment = &process.segment;
+    pub fn enter(&self, world: &World, choice: Option<RowChoice>, new: NewCommunicator) -> u32 {
+        let segment = &world.segment;
         // No call to MPI under the lock: a thread inside MPI may wait for the lock in a callback.
         let peers = new.members.is_elided().then(|| Peers::of(new.comm));
         let mut state = self.state();
-        let choice = choice.unwrap_or_else(|| state.choose(process, &new));
+        let choice = choice.unwrap_or_else(|| state.choose(world, &new));
         let id = match choice {
             RowChoice::Single { n } => {
                 let Position { generation, weight, .. } = state.position_of(&new);
@@ -263,9 +263,9 @@ impl RowSharing {
     }
 
     /// Enters a communicator that comes with the world.
-    pub fn enter_predefined(&self, process: &Process, created: Created, members: Members) {
+    pub fn enter_predefined(&self, world: &World, created: Created, members: Members) {
         let row = Row::new(0, 1, Sharing::Single, Arc::new(members));
-        self.state().log_created(&process.segment, row, None, created);
+        self.state().log_created(&world.segment, row, None, created);
     }
 
     /// The row of a communicator that is in the log, and its members.
@@ -285,7 +285,7 @@ impl RowSharing {
     /// The key under which readers find the counts of `key`, which a thread uses for the first time: with the row's
     /// number for a temporary one, and with the world rank of an elided peer. `None` if these can no longer be
     /// resolved.
-    pub fn lasting(&self, process: &Process, key: Key) -> Option<Lasting> {
+    pub fn lasting(&self, world: &World, key: Key) -> Option<Lasting> {
         // Keys that only calibrate stand for nothing.
         let Some(meaning) = key.meaning() else { return Some(Lasting::of(key)) };
         match meaning {
@@ -297,7 +297,7 @@ impl RowSharing {
                 let (communicator, members) = self.known(peer.communicator)?;
                 let world_rank = match members.is_elided() {
                     false => members.remote.as_ref().unwrap_or(&members.own).get(peer.peer),
-                    true => self.elided_rank(process, peer),
+                    true => self.elided_rank(world, peer),
                 };
                 let world_rank = world_rank.filter(|&rank| rank != OUTSIDE)?;
                 Some(Lasting::of(PeerKey { communicator, peer: world_rank }.pack()))
@@ -307,16 +307,16 @@ impl RowSharing {
                 if !self.state().rows.get(peer.communicator as usize).is_some_and(row_is_elided) {
                     return Some(Lasting::of(key));
                 }
-                Some(Lasting { key, world_rank: Some(self.elided_rank(process, peer)?) })
+                Some(Lasting { key, world_rank: Some(self.elided_rank(world, peer)?) })
             }
             Meaning::Call(_) | Meaning::Region(_) | Meaning::SharedRow(_) => Some(Lasting::of(key)),
         }
     }
 
     /// The rank in the world of a peer in a communicator whose members are not listed.
-    fn elided_rank(&self, process: &Process, peer: PeerKey) -> Option<u32> {
+    fn elided_rank(&self, world: &World, peer: PeerKey) -> Option<u32> {
         let peers = self.state().elided.peers(peer.communicator)?;
-        peers.world_rank(process, peer.peer)
+        peers.world_rank(world, peer.peer)
     }
 
     /// The program freed a communicator.
@@ -383,8 +383,8 @@ impl State {
     }
 
     /// As [`RowSharing::choose`].
-    fn choose(&mut self, process: &Process, new: &NewCommunicator) -> RowChoice {
-        let segment = &process.segment;
+    fn choose(&mut self, world: &World, new: &NewCommunicator) -> RowChoice {
+        let segment = &world.segment;
         let Position { generation, weight, below } = self.position_of(new);
         match below {
             Sharing::Single => {}
@@ -392,7 +392,7 @@ impl State {
             Sharing::Alike => return self.changing(segment, generation, new),
             Sharing::Changing => return RowChoice::Changing { row: new.created.parent },
         }
-        let alike = process.options.alike;
+        let alike = world.options.alike;
         let is_over = weight > KINDS_PER_ALIKE * u64::from(alike)
             || generation > MOST_GENERATIONS
             || self.rows.len() >= alike.saturating_mul(ROWS_PER_ALIKE) as usize

@@ -9,10 +9,12 @@ use crate::naming::{self, CreationKind, Number, ROWS};
 use crate::state::call_sample::CallSample;
 use crate::state::communicator::COMMUNICATORS;
 use crate::state::communicator::{Communicator, Known, UNLOGGED};
-use crate::state::process::{self, Process};
+use crate::state::process;
+use crate::state::region::REGIONS;
 use crate::state::request::REQUESTS;
 use crate::state::request::RequestState;
 use crate::state::thread::{Borrowed, Inside, Thread};
+use crate::state::world::{self, World};
 use crate::storage::clock;
 use crate::storage::counters::{add, update};
 use mpisee_profile::Operation;
@@ -27,7 +29,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// A call of the application while it is recorded.
 pub struct Call {
     inside: Inside,
-    process: &'static Process,
+    world: &'static World,
 }
 
 impl Call {
@@ -55,8 +57,8 @@ impl Call {
 
     #[inline]
     fn new() -> Option<Call> {
-        let process = process::process()?;
-        Some(Call { inside: Inside::enter(process)?, process })
+        let world = world::world()?;
+        Some(Call { inside: Inside::enter(world)?, world })
     }
 
     /// The communicator with this handle; an unknown one is counted as not seen.
@@ -64,7 +66,7 @@ impl Call {
     pub fn communicator(&self, comm: Raw<Comm>) -> Option<Known> {
         let found = self.find(comm.get());
         if found.is_none() {
-            process::not_seen(NotSeen::UnknownCommunicator);
+            world::not_seen(NotSeen::UnknownCommunicator);
         }
         found
     }
@@ -114,7 +116,7 @@ impl Call {
     /// `MPI_REQUEST_NULL`.
     #[inline]
     pub fn request_null(&self) -> Request {
-        self.process.predefined.request_null
+        self.world.predefined.request_null
     }
 
     /// The thread's scratch buffers.
@@ -125,9 +127,9 @@ impl Call {
     /// Runs the recording code. A panic in it is counted as not seen, and the application goes on.
     #[inline]
     pub fn record(&self, note: impl FnOnce(&Recorder)) {
-        let recorder = Recorder { thread: self.inside.thread, process: self.process };
+        let recorder = Recorder { thread: self.inside.thread, world: self.world };
         if catch_unwind(AssertUnwindSafe(|| note(&recorder))).is_err() {
-            process::not_seen(NotSeen::InternalError);
+            world::not_seen(NotSeen::InternalError);
         }
     }
 }
@@ -140,7 +142,7 @@ fn returning<R>(call: impl FnOnce() -> R) -> R {
         #[cold]
         fn drop(&mut self) {
             if process::is_recording() {
-                process::not_seen(NotSeen::CallLeft);
+                world::not_seen(NotSeen::CallLeft);
             }
         }
     }
@@ -241,14 +243,14 @@ fn say_unseen(thread: &'static Thread, operation: Operation) {
 /// Updates the counters of the calling thread.
 pub struct Recorder {
     pub thread: &'static Thread,
-    pub process: &'static Process,
+    pub world: &'static World,
 }
 
 impl Recorder {
     /// The region in which the program is.
     #[inline]
     pub fn region(&self) -> u32 {
-        self.process.regions.current()
+        REGIONS.current()
     }
 
     /// Counts a call in the current region, on the communicator with that number, with a message of `message`
@@ -270,7 +272,7 @@ impl Recorder {
     /// Counts a call with its time alone, while recording is on.
     pub fn count_time(&self, communicator: u32, operation: Operation, ticks: u64) {
         if communicator == UNLOGGED {
-            process::not_seen(NotSeen::UnknownCommunicator);
+            world::not_seen(NotSeen::UnknownCommunicator);
         } else if process::is_recording() {
             self.count(communicator, operation, 0, 0, ticks);
         }
@@ -365,10 +367,10 @@ impl Recorder {
 
     #[inline]
     fn change(&self, key: Key, change: impl FnOnce(&[AtomicU64; 6])) {
-        let slot = self.thread.counters.slot_or(key, || first_seen(self.thread, self.process, key));
+        let slot = self.thread.counters.slot_or(key, || first_seen(self.thread, self.world, key));
         match slot {
             Some(slot) => update(slot, change),
-            None => process::not_seen(NotSeen::NoRoom),
+            None => world::not_seen(NotSeen::NoRoom),
         }
     }
 }
@@ -376,6 +378,6 @@ impl Recorder {
 /// Makes the slot for a key that a thread counts under for the first time.
 #[cold]
 #[inline(never)]
-fn first_seen(thread: &Thread, process: &Process, key: Key) -> Option<&'static Slot> {
-    thread.counters.insert(&process.segment, key, ROWS.lasting(process, key)?)
+fn first_seen(thread: &Thread, world: &World, key: Key) -> Option<&'static Slot> {
+    thread.counters.insert(&world.segment, key, ROWS.lasting(world, key)?)
 }

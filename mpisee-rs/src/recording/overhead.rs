@@ -2,8 +2,8 @@
 //! report can state the profiler's share of the run. It takes tens of microseconds; the fastest round counts.
 
 use crate::recording::{Call, CallSample};
-use crate::state::process::Process;
 use crate::state::request::REQUESTS;
+use crate::state::world::World;
 use crate::storage::clock;
 use mpisee_profile::Operation;
 use mpisee_profile::segment::Key;
@@ -19,10 +19,10 @@ const CALIBRATED_CALL: u32 = 1;
 const CALIBRATED_MESSAGE: u32 = 2;
 
 /// Measures the parts of recording and stores their costs in the segment.
-pub fn find_out(process: &Process) {
-    let overheads = &process.segment.header().overhead;
-    let call = per_thousand(|| calibrate(process, false));
-    let with_message = per_thousand(|| calibrate(process, true));
+pub fn find_out(world: &World) {
+    let overheads = &world.segment.header().overhead;
+    let call = per_thousand(|| calibrate(world, false));
+    let with_message = per_thousand(|| calibrate(world, true));
     let request = per_thousand(|| REQUESTS.calibrate());
     overheads[overhead::THOUSAND_CALLS].store(call, Ordering::Relaxed);
     overheads[overhead::THOUSAND_MESSAGES].store(with_message.saturating_sub(call), Ordering::Relaxed);
@@ -30,9 +30,9 @@ pub fn find_out(process: &Process) {
 }
 
 /// Stores the time that the profiler adds to `MPI_Init`: from `began_ns` on the monotonic clock until now.
-pub fn note_init(process: &Process, began_ns: u64) {
+pub fn note_init(world: &World, began_ns: u64) {
     let took_ns = clock::monotonic_ns().saturating_sub(began_ns);
-    process.segment.header().overhead[overhead::INIT_NS].store(took_ns, Ordering::Relaxed);
+    world.segment.header().overhead[overhead::INIT_NS].store(took_ns, Ordering::Relaxed);
 }
 
 fn per_thousand(mut work: impl FnMut()) -> u64 {
@@ -45,9 +45,9 @@ fn per_thousand(mut work: impl FnMut()) -> u64 {
 }
 
 /// A recorded call without the call to MPI; with `message`, also the counting of its peer.
-fn calibrate(process: &Process, message: bool) {
+fn calibrate(world: &World, message: bool) {
     let Some(call) = Call::if_tracking() else { return };
-    let communicator = black_box(call.find(process.predefined.world));
+    let communicator = black_box(call.find(world.predefined.world));
     let id = communicator.map_or(UNKNOWN, |known| known.id());
     let (bytes, ticks) = call.time(Operation::Barrier, id, || black_box(1u64));
     call.record(|recorder| {

@@ -1,7 +1,7 @@
 //! Connection to the GPU tracer, a separate library that CUDA's driver loads. The tracer attaches to the profiler, not
 //! the other way round, and keeps its counts in a file beside the segment.
 
-use crate::state::process::Process;
+use crate::state::world::World;
 use crate::storage::message::say;
 use mpisee_profile::gpu::{self, Exports, GpuFile, Part};
 use mpisee_profile::process as identity;
@@ -51,8 +51,8 @@ pub unsafe fn name_memory(named: &Named) {
 }
 
 /// Completes the file with what this rank's kernels accessed.
-pub fn complete(process: &Process) {
-    if process.options.gpu
+pub fn complete(world: &World) {
+    if world.options.gpu
         && let Some((collect, _)) = TRACER.get()
     {
         collect();
@@ -60,15 +60,15 @@ pub fn complete(process: &Process) {
 }
 
 /// What this rank's kernels accessed; nothing if they were not traced.
-pub fn parts(process: &Process) -> Vec<Part> {
-    if !process.options.gpu {
+pub fn parts(world: &World) -> Vec<Part> {
+    if !world.options.gpu {
         return Vec::new();
     }
-    complete(process);
-    match GpuFile::read(&path(process)) {
-        Ok(file) => file.map_or(Vec::new(), |file| gpu::parts(&file, process.world_rank)),
+    complete(world);
+    match GpuFile::read(&path(world)) {
+        Ok(file) => file.map_or(Vec::new(), |file| gpu::parts(&file, world.rank)),
         Err(error) => {
-            say(format_args!("rank {}: {error}; what its GPU kernels accessed is lost", process.world_rank));
+            say(format_args!("rank {}: {error}; what its GPU kernels accessed is lost", world.rank));
             Vec::new()
         }
     }
@@ -76,15 +76,15 @@ pub fn parts(process: &Process) -> Vec<Part> {
 
 /// Fills in the owners of other ranks' memory before rows are aggregated, since aggregation drops the handles. What the
 /// node's other ranks exported is in their files beside this rank's, all of which are complete by then.
-pub fn tell_owners(process: &Process, parts: &mut Vec<Part>) {
+pub fn tell_owners(world: &World, parts: &mut Vec<Part>) {
     if !gpu::needs_owners(parts) {
         return;
     }
     let mut owners = Exports::default();
-    let segments = &process.options.segments;
+    let segments = &world.options.segments;
     let is_of_node = is_in_memory(segments);
     for entry in std::fs::read_dir(segments).into_iter().flatten().flatten() {
-        owners.add(of_world(process, segments, is_of_node, &entry.path()).unwrap_or_default());
+        owners.add(of_world(world, segments, is_of_node, &entry.path()).unwrap_or_default());
     }
     owners.tell_all(parts);
 }
@@ -102,7 +102,7 @@ fn is_in_memory(folder: &Path) -> bool {
 }
 
 /// GPU accesses of the rank with this segment; `None` unless the segment is of a running process of this world.
-fn of_world(process: &Process, segments: &Path, is_of_node: bool, path: &Path) -> Option<Vec<Part>> {
+fn of_world(world: &World, segments: &Path, is_of_node: bool, path: &Path) -> Option<Vec<Part>> {
     let (user, pid) = owner_of(path.file_name()?.to_str()?)?;
     // Where nodes share the folder most processes are of others, and to open the files of all would take long.
     if !is_of_node && identity::look_at(pid).is_none() {
@@ -112,8 +112,8 @@ fn of_world(process: &Process, segments: &Path, is_of_node: bool, path: &Path) -
     open(path, user)?.take(HEADER_BYTES as u64).read_to_end(&mut words).ok()?;
     let words: Vec<u64> = words.as_chunks().0.iter().map(|&word| u64::from_ne_bytes(word)).collect();
     let (header, _) = Snapshot::read_header(words.as_slice()).ok()?;
-    let job = process.segment.header().job.load(Ordering::Relaxed);
-    if (header.pid, header.job, header.world_size) != (pid, job, process.world_size) {
+    let job = world.segment.header().job.load(Ordering::Relaxed);
+    if (header.pid, header.job, header.world_size) != (pid, job, world.size) {
         return None;
     }
     // An earlier job with the same number may have left segments. Processes in other containers are not visible.
@@ -141,13 +141,13 @@ fn open(path: &Path, user: u32) -> Option<File> {
 }
 
 /// Removes the file; the rows of it are in the profile.
-pub fn remove(process: &Process) {
-    if process.options.gpu {
-        let _ = std::fs::remove_file(path(process));
+pub fn remove(world: &World) {
+    if world.options.gpu {
+        let _ = std::fs::remove_file(path(world));
     }
 }
 
-fn path(process: &Process) -> PathBuf {
+fn path(world: &World) -> PathBuf {
     // SAFETY: getuid cannot fail.
-    gpu::own_path(&process.options.segments, unsafe { libc::getuid() })
+    gpu::own_path(&world.options.segments, unsafe { libc::getuid() })
 }

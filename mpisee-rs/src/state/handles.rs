@@ -1,7 +1,7 @@
 //! Windows, files and probed messages: handles that stand for the communicator on which they were made.
 
-use super::process;
 use crate::mpi::abi::{self, File, FromFortran, Raw, Win};
+use crate::state::world;
 use crate::storage::table::Table;
 use mpisee_profile::segment::NotSeen;
 use std::marker::PhantomData;
@@ -37,7 +37,7 @@ impl<H: FromFortran> Handles<H> {
     pub fn communicator_of(&self, handle: Raw<H>) -> Option<u32> {
         let communicator = self.communicators.get(abi::bits(handle.get()));
         if communicator.is_none() {
-            process::not_seen(self.unknown);
+            world::not_seen(self.unknown);
         }
         communicator
     }

@@ -10,3 +10,4 @@ pub mod request;
 pub mod scratch;
 pub mod stack;
 pub mod thread;
+pub mod world;

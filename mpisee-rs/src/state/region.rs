@@ -9,12 +9,16 @@ use mpisee_profile::segment::layout::{Slot, region};
 use mpisee_profile::segment::log::Record;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, PoisonError};
 
 /// The regions of the process. Its threads share them: what an OpenMP thread calls in `solver` is in it.
+pub static REGIONS: Regions =
+    Regions { current: AtomicU32::new(0), stack: LazyLock::new(|| Mutex::new(Stack::new())) };
+
+/// Nested regions.
 pub struct Regions {
     current: AtomicU32,
-    stack: Mutex<Stack>,
+    stack: LazyLock<Mutex<Stack>>,
 }
 
 struct Stack {
@@ -32,11 +36,6 @@ struct Open {
 }
 
 impl Regions {
-    pub fn new() -> Self {
-        let stack = Stack { numbers: HashMap::new(), open: Vec::new(), counters: Counters::new() };
-        Regions { current: AtomicU32::new(0), stack: Mutex::new(stack) }
-    }
-
     /// The number of the innermost region; 0 outside of any.
     #[inline]
     pub fn current(&self) -> u32 {
@@ -84,7 +83,14 @@ impl Regions {
     }
 }
 
+// SAFETY: the index and the slots of its counters live as long as the process, and who holds the lock uses them alone.
+unsafe impl Send for Stack {}
+
 impl Stack {
+    fn new() -> Self {
+        Stack { numbers: HashMap::new(), open: Vec::new(), counters: Counters::new() }
+    }
+
     fn slot(&mut self, segment: &Segment, outer: u32, name: &str) -> Option<(u32, &'static Slot)> {
         let next = self.numbers.len() as u32 + 1;
         let key = (outer, name.to_owned());

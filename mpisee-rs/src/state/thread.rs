@@ -1,8 +1,9 @@
 //! Per-thread state: the counters, and whether the thread is inside a recorded call.
 
 use super::scratch::Scratch;
-use crate::state::process::{self, Process};
+use crate::state::process;
 use crate::state::stack::{self, Nesting};
+use crate::state::world::{self, World};
 use crate::storage::counters::Counters;
 use crate::storage::sync::own_value;
 use mpisee_profile::segment::layout::Slot;
@@ -115,10 +116,10 @@ pub struct Inside {
 impl Inside {
     /// `None` if the thread is inside already, or ending.
     #[inline]
-    pub fn enter(process: &Process) -> Option<Inside> {
+    pub fn enter(world: &World) -> Option<Inside> {
         let current = current::get();
         if current.is_null() || current == ended() {
-            return Inside::enter_first(process, current);
+            return Inside::enter_first(world, current);
         }
         // SAFETY: a pointer that is neither null nor `ended` is the leased state, which is never freed.
         Inside::of(unsafe { &*current })
@@ -135,15 +136,15 @@ impl Inside {
     }
 
     #[cold]
-    fn enter_first(process: &Process, current: *const Thread) -> Option<Inside> {
+    fn enter_first(world: &World, current: *const Thread) -> Option<Inside> {
         if !current.is_null() {
-            process::not_seen(NotSeen::EndingThread);
+            world::not_seen(NotSeen::EndingThread);
             return None;
         }
         let idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let thread = idle.unwrap_or_else(|| {
             let counters = Counters::new();
-            let active_call = counters.new_slot(&process.segment, Key::ACTIVE_CALL);
+            let active_call = counters.new_slot(&world.segment, Key::ACTIVE_CALL);
             // Without room in the segment, other processes cannot see the call in progress.
             let active_call = active_call.unwrap_or_else(|| Box::leak(Box::default()));
             Box::leak(Box::new(Thread { active_call, counters, scratch: Cell::default() }))
@@ -152,7 +153,7 @@ impl Inside {
         // MPI; it keeps its state, which nobody could take over anyway.
         let ends = !is_main_thread();
         if ends && LEASE.try_with(|lease| lease.0.set(Some(thread))).is_err() {
-            process::not_seen(NotSeen::EndingThread);
+            world::not_seen(NotSeen::EndingThread);
             IDLE.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
             current::set(ended());
             return None;
@@ -171,8 +172,8 @@ fn left_the_last_call() -> bool {
     if process::is_recording() {
         match nesting {
             Nesting::ByLibrary => {}
-            Nesting::ByProgram => process::not_seen(NotSeen::CallInCallback),
-            Nesting::Left => process::not_seen(NotSeen::CallLeft),
+            Nesting::ByProgram => world::not_seen(NotSeen::CallInCallback),
+            Nesting::Left => world::not_seen(NotSeen::CallLeft),
         }
     }
     nesting == Nesting::Left

@@ -9,9 +9,10 @@ use crate::naming::{self, CreationKind, Number, ROWS};
 use crate::recording::{Call, Recorder};
 use crate::state::communicator::COMMUNICATORS;
 use crate::state::communicator::Communicator;
-use crate::state::process::{self, Process};
+use crate::state::process;
 use crate::state::request::REQUESTS;
 use crate::state::request::{self, RequestState};
+use crate::state::world::{self, World};
 use mpisee_profile::Operation;
 use mpisee_profile::segment::NotSeen;
 use mpisee_profile::segment::active_call::UNKNOWN;
@@ -62,7 +63,7 @@ unsafe fn create_as(
     // SAFETY: the caller's promise.
     unsafe {
         create_on(kind, COMMUNICATORS.get(parent.get()), new, make, |recorder, comm, parent, number| {
-            naming::enter(recorder.process, comm, parent, kind, number);
+            naming::enter(recorder.world, comm, parent, kind, number);
         })
     }
 }
@@ -83,10 +84,10 @@ pub unsafe fn create_on(
     let (code, ticks) = call.time(operation, number_of(parent.as_ref()), make);
     call.record(|recorder| {
         // A child of an unknown parent has no name: calls on it count as not seen, too.
-        let Some(parent) = &parent else { return process::not_seen(NotSeen::UnknownCommunicator) };
+        let Some(parent) = &parent else { return world::not_seen(NotSeen::UnknownCommunicator) };
         recorder.count_time(parent.id, operation, ticks);
         // SAFETY: a call that succeeded has stored a communicator, or `MPI_COMM_NULL` where there is none.
-        if let Some(comm) = unsafe { created(recorder.process, code, new) } {
+        if let Some(comm) = unsafe { created(recorder.world, code, new) } {
             enter(recorder, comm, parent, number);
         }
     });
@@ -97,12 +98,12 @@ pub unsafe fn create_on(
 ///
 /// # Safety
 /// `new` is where the call stores it.
-pub unsafe fn created(process: &Process, code: c_int, new: HandlePtr<Comm>) -> Option<Comm> {
+pub unsafe fn created(world: &World, code: c_int, new: HandlePtr<Comm>) -> Option<Comm> {
     if code != constant::SUCCESS {
         return None;
     }
     // SAFETY: the caller's promise.
-    Some(unsafe { new.handle() }).filter(|&comm| comm != process.predefined.comm_null)
+    Some(unsafe { new.handle() }).filter(|&comm| comm != world.predefined.comm_null)
 }
 
 /// `MPI_Comm_create_group` is collective over the new communicator alone, which is named by its members and the tag:
@@ -120,13 +121,13 @@ pub unsafe fn comm_create_group(
     let parent = COMMUNICATORS.get(comm.get());
     let (code, ticks) = call.time(Operation::CommCreateGroup, number_of(parent.as_ref()), make);
     call.record(|recorder| {
-        let process = recorder.process;
-        let Some(parent) = &parent else { return process::not_seen(NotSeen::UnknownCommunicator) };
+        let world = recorder.world;
+        let Some(parent) = &parent else { return world::not_seen(NotSeen::UnknownCommunicator) };
         recorder.count_time(parent.id, Operation::CommCreateGroup, ticks);
         // SAFETY: the caller's promise.
-        if let Some(comm) = unsafe { created(process, code, new) } {
+        if let Some(comm) = unsafe { created(world, code, new) } {
             let kind = CreationKind::by(Operation::CommCreateGroup);
-            naming::enter_by_members(process, comm, Some(parent), kind, &tag.to_ne_bytes());
+            naming::enter_by_members(world, comm, Some(parent), kind, &tag.to_ne_bytes());
         }
     });
     code
@@ -148,12 +149,12 @@ pub unsafe fn start_duplicate(
     let number = call.number(parent.as_ref(), CreationKind::by(operation));
     let (code, ticks) = call.time(operation, number_of(parent.as_ref()), make);
     call.record(|recorder| {
-        let Some(parent) = &parent else { return process::not_seen(NotSeen::UnknownCommunicator) };
+        let Some(parent) = &parent else { return world::not_seen(NotSeen::UnknownCommunicator) };
         recorder.count_time(parent.id, operation, ticks);
         if code != constant::SUCCESS {
             return;
         }
-        let number = naming::start_duplication(recorder.process, parent, operation, number, new);
+        let number = naming::start_duplication(recorder.world, parent, operation, number, new);
         let sample = recorder.sample(parent.id, operation, 0, 0, ticks);
         let started = RequestState::once(request::Kind::Duplication(number), sample, 0);
         // SAFETY: the call succeeded, so it stored a request.
@@ -173,7 +174,7 @@ pub unsafe fn comm_shrink(comm: Raw<Comm>, new: HandlePtr<Comm>, make: impl FnOn
     unsafe {
         create_on(kind, COMMUNICATORS.get(comm.get()), new, make, |recorder, comm, parent, number| {
             let number = Number { n: number.of_letter, ..number };
-            naming::enter(recorder.process, comm, parent, kind, number);
+            naming::enter(recorder.world, comm, parent, kind, number);
         })
     }
 }
@@ -190,7 +191,7 @@ pub unsafe fn free(operation: Operation, comm: HandlePtr<Comm>, make: impl FnOnc
     // inside MPI, as a delete callback makes, frees the communicator, too.
     // SAFETY: the communicator is valid, the caller says.
     let handle = unsafe { comm.handle() };
-    if process::process().is_some_and(|process| handle == process.predefined.comm_null) {
+    if world::world().is_some_and(|world| handle == world.predefined.comm_null) {
         return make(); // An error of the program's that MPI reports.
     }
     let freed = COMMUNICATORS.get(handle);
@@ -202,7 +203,7 @@ pub unsafe fn free(operation: Operation, comm: HandlePtr<Comm>, make: impl FnOnc
     };
     let Some(freed) = freed else {
         if call.is_some() {
-            process::not_seen(NotSeen::UnknownCommunicator);
+            world::not_seen(NotSeen::UnknownCommunicator);
         }
         return code;
     };
@@ -211,13 +212,13 @@ pub unsafe fn free(operation: Operation, comm: HandlePtr<Comm>, make: impl FnOnc
         return code;
     }
     let release = || {
-        if let Some(process) = process::process() {
-            ROWS.free(&process.segment, freed.id);
+        if let Some(world) = world::world() {
+            ROWS.free(&world.segment, freed.id);
         }
         freed.release();
     };
     if catch_unwind(AssertUnwindSafe(release)).is_err() {
-        process::not_seen(NotSeen::InternalError);
+        world::not_seen(NotSeen::InternalError);
     }
     if let Some(call) = call {
         call.record(|recorder| recorder.count_time(freed.id, operation, ticks));
@@ -238,7 +239,7 @@ pub unsafe fn comm_set_name(comm: Raw<Comm>, name: Text, make: impl FnOnce() -> 
             if let Some(communicator) = COMMUNICATORS.get(comm.get()) {
                 // SAFETY: the call took the name.
                 let text = unsafe { name.read() };
-                ROWS.label(&recorder.process.segment, communicator.id, text);
+                ROWS.label(&recorder.world.segment, communicator.id, text);
             }
         });
     }

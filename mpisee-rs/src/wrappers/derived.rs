@@ -6,6 +6,7 @@ use crate::naming::ROWS;
 use crate::recording::{Call, record_call};
 use crate::state::handles::Handles;
 use crate::state::process;
+use crate::state::world;
 use mpisee_profile::Operation;
 use mpisee_profile::segment::active_call::UNKNOWN;
 use std::ffi::c_int;
@@ -68,7 +69,7 @@ impl<H: FromFortran> Handles<H> {
         let Some(call) = call else { return code };
         call.record(|recorder| match communicator {
             Some(communicator) => recorder.count_time(communicator, operation, ticks),
-            None if process::is_recording() => process::not_seen(self.unknown),
+            None if process::is_recording() => world::not_seen(self.unknown),
             None => {}
         });
         code

@@ -11,7 +11,8 @@ use crate::mpi::argument::HandlePtr;
 use crate::naming::{self, CreationKind, ITSELF};
 use crate::state::communicator::COMMUNICATORS;
 use crate::state::communicator::Communicator;
-use crate::state::process::{self, Process};
+use crate::state::process;
+use crate::state::world::{self, World};
 use mpisee_profile::Operation;
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
@@ -35,22 +36,22 @@ pub unsafe fn meet(
 /// # Safety
 /// See [`meet`].
 pub unsafe fn comm_join(new: HandlePtr<Comm>, make: impl FnOnce() -> c_int) -> c_int {
-    let itself = process::process().map(|process| Communicator::new(ITSELF, process.predefined.itself, 0, 1));
+    let itself = world::world().map(|world| Communicator::new(ITSELF, world.predefined.itself, 0, 1));
     // SAFETY: the caller's promise.
     unsafe { meet_over(Operation::CommJoin, itself, new, make) }
 }
 
 /// Enters the intercommunicator with the processes that spawned this world, if any did.
-pub fn note_parent(process: &Process) {
+pub fn note_parent(world: &World) {
     let mut parent = MaybeUninit::<Comm>::uninit();
     // SAFETY: the call writes the handle if it succeeds.
     let parent = unsafe {
         let code = pmpi::MPI_Comm_get_parent.get()(parent.as_mut_ptr());
         (code == constant::SUCCESS).then(|| parent.assume_init())
     };
-    if let Some(parent) = parent.filter(|&parent| parent != process.predefined.comm_null) {
+    if let Some(parent) = parent.filter(|&parent| parent != world.predefined.comm_null) {
         process::note_spawned();
-        naming::enter_parent(process, parent);
+        naming::enter_parent(world, parent);
     }
 }
 
@@ -65,7 +66,7 @@ unsafe fn meet_over(
     // SAFETY: the caller's promise.
     unsafe {
         create_on(kind, parent, new, make, |recorder, comm, parent, number| {
-            naming::enter_connection(recorder.process, comm, parent, kind, number);
+            naming::enter_connection(recorder.world, comm, parent, kind, number);
         })
     }
 }

@@ -6,7 +6,7 @@ use crate::mpi::argument::HandlePtr;
 use crate::naming;
 use crate::recording::Call;
 use crate::state::communicator::COMMUNICATORS;
-use crate::state::process::{self};
+use crate::state::world;
 use mpisee_profile::Operation;
 use mpisee_profile::segment::NotSeen;
 use std::ffi::c_int;
@@ -29,14 +29,14 @@ pub unsafe fn intercomm_create(
     let own = COMMUNICATORS.get(local.get());
     let (code, ticks) = call.time(operation, number_of(own.as_ref()), make);
     call.record(|recorder| {
-        let Some(own) = &own else { return process::not_seen(NotSeen::UnknownCommunicator) };
+        let Some(own) = &own else { return world::not_seen(NotSeen::UnknownCommunicator) };
         recorder.count_time(own.id, operation, ticks);
         // SAFETY: the caller's promise.
-        if let Some(comm) = unsafe { created(recorder.process, code, new) } {
+        if let Some(comm) = unsafe { created(recorder.world, code, new) } {
             // Elsewhere the peer communicator is not significant.
             let is_leader = leader == own.rank as c_int;
             let peer = is_leader.then(|| COMMUNICATORS.get(peer.get())).flatten();
-            naming::enter_between(recorder.process, comm, own, peer.as_ref(), &tag.to_ne_bytes());
+            naming::enter_between(recorder.world, comm, own, peer.as_ref(), &tag.to_ne_bytes());
         }
     });
     code

@@ -11,10 +11,10 @@ use crate::recording::overhead;
 use crate::state::communicator::COMMUNICATORS;
 use crate::state::communicator::Communicator;
 use crate::state::handles;
-use crate::state::process::{self, Mode, Process};
-use crate::state::region::Regions;
+use crate::state::process::{self, Mode};
 use crate::state::request::REQUESTS;
 use crate::state::thread::Inside;
+use crate::state::world::{self, World};
 use crate::storage::clock;
 use crate::storage::message::{self, say};
 use crate::storage::segment::{self, Segment};
@@ -28,7 +28,7 @@ use std::ffi::{CStr, c_int};
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// `MPI_Init` (MPI 4.1, 11.2.1).
 ///
@@ -73,8 +73,8 @@ pub unsafe fn abort(make: impl FnOnce() -> c_int) -> c_int {
 
 /// Publishes the call that the thread is in, until the returned guard is dropped.
 fn say_place(call: active_call::Call, communicator: u32) -> Option<Inside> {
-    let process = process::process().filter(|_| process::is_tracking())?;
-    let inside = Inside::enter(process)?;
+    let world = world::world().filter(|_| process::is_tracking())?;
+    let inside = Inside::enter(world)?;
     inside.thread.say(call, communicator, clock::ticks());
     Some(inside)
 }
@@ -99,7 +99,7 @@ fn begin() -> Option<StartingProfiler> {
     let started = || {
         let version = library_version();
         // A library without a version string is a stub of MPI for one process.
-        if process::process().is_some() || !abi::library_is_of_family(&version) {
+        if world::world().is_some() || !abi::library_is_of_family(&version) {
             return None;
         }
         let (options, complaints) = Options::of_process();
@@ -136,8 +136,8 @@ fn start_if(code: c_int, started: Option<StartingProfiler>) {
     if code != constant::SUCCESS {
         return;
     }
-    guarded(|| match (process::process(), started) {
-        (Some(process), _) => enter_world(process),
+    guarded(|| match (world::world(), started) {
+        (Some(world), _) => enter_world(world),
         (None, Some(started)) => start(started, None),
         (None, None) => tell_if_misfit(),
     });
@@ -162,15 +162,15 @@ fn guarded(start: impl FnOnce()) {
 }
 
 /// `MPI_Init` after the first session: from now on there is a world.
-fn enter_world(process: &Process) {
-    if process::is_tracking() && !process.has_world.swap(true, Ordering::Relaxed) {
+fn enter_world(world: &World) {
+    if process::is_tracking() && process::world_began() {
         for (id, comm, rank, size) in [
-            (naming::WORLD, process.predefined.world, process.world_rank, process.world_size),
-            (naming::ITSELF, process.predefined.itself, 0, 1),
+            (naming::WORLD, world.predefined.world, world.rank, world.size),
+            (naming::ITSELF, world.predefined.itself, 0, 1),
         ] {
             COMMUNICATORS.insert(Communicator::new(id, comm, rank, size));
         }
-        dynamic::note_parent(process);
+        dynamic::note_parent(world);
     }
 }
 
@@ -205,37 +205,35 @@ fn start(started: StartingProfiler, sessions_alone: Option<Group>) {
     let Some(predefined) = predefined else {
         return tell_misfit(&version);
     };
-    let world_group = sessions_alone.unwrap_or_else(|| query::group_of(predefined.world, false));
-    let (world_rank, world_size) = query::rank_in(world_group);
-    if world_rank == 0 {
+    let group = sessions_alone.unwrap_or_else(|| query::group_of(predefined.world, false));
+    let (rank, size) = query::rank_in(group);
+    if rank == 0 {
         complaints.iter().chain(&complaint).for_each(|complaint| say(format_args!("{complaint}")));
     }
     let unfit = compatibility::notes(&version);
     // Each session has its own thread level; the highest is assumed.
     let thread_level = if has_world { thread_level() } else { "multiple" };
     let record = options.record;
-    let installed = process::install(Process {
+    let installed = world::install(World {
         options,
         predefined,
         segment,
-        world_group,
-        has_world: AtomicBool::new(false),
-        world_rank,
-        world_size,
+        group,
+        rank,
+        size,
         start_realtime_ns: clock::realtime_ns(),
         tells_of_combined_receives: tells_of_combined_receives(has_world, predefined),
         library_version: version,
         thread_level,
         ticks_are_tsc: clock::is_tsc(),
         notes: complaint.into_iter().chain(unfit).collect(),
-        regions: Regions::new(),
     });
-    let Some(process) = process::process().filter(|_| installed) else { return };
+    let Some(world) = world::world().filter(|_| installed) else { return };
     if thread_level == "multiple" {
         share();
     }
-    naming::log_predefined(process, world_rank, Runs::first(world_size));
-    naming::log_predefined(process, 0, [world_rank].into_iter().collect());
+    naming::log_predefined(world, rank, Runs::first(size));
+    naming::log_predefined(world, 0, [rank].into_iter().collect());
     // SAFETY: the first handler only stores to an atomic, as one that runs between fork and exec may; the second is there
     // until the process ends.
     unsafe {
@@ -244,13 +242,13 @@ fn start(started: StartingProfiler, sessions_alone: Option<Group>) {
     }
     process::set_mode(Mode::Tracking);
     if has_world {
-        enter_world(process);
+        enter_world(world);
     }
-    overhead::find_out(process);
-    finalize::log_facts(process);
-    fill_header(process, before);
-    overhead::note_init(process, began_ns.saturating_sub(spent_ns));
-    switch(process, record);
+    overhead::find_out(world);
+    finalize::log_facts(world);
+    fill_header(world, before);
+    overhead::note_init(world, began_ns.saturating_sub(spent_ns));
+    switch(world, record);
 }
 
 /// Several threads call MPI at the same time.
@@ -266,24 +264,24 @@ extern "C" fn in_forked_child() {
 }
 
 /// Switches recording on or off.
-pub fn switch(process: &Process, on: bool) {
+pub fn switch(world: &World, on: bool) {
     if !on {
-        process.segment.header().recording_was_off.store(1, Ordering::Relaxed);
+        world.segment.header().recording_was_off.store(1, Ordering::Relaxed);
     }
     process::set_mode(if on { Mode::Recording } else { Mode::Tracking });
 }
 
-fn fill_header(process: &Process, before: Moment) {
-    let header = process.segment.header();
+fn fill_header(world: &World, before: Moment) {
+    let header = world.segment.header();
     let set = |field: &AtomicU64, value: u64| field.store(value, Ordering::Relaxed);
-    set(&header.world_rank, u64::from(process.world_rank));
-    set(&header.world_size, u64::from(process.world_size));
-    set(&header.ticks_are_tsc, u64::from(process.ticks_are_tsc));
-    set(&header.start_realtime_ns, process.start_realtime_ns);
+    set(&header.world_rank, u64::from(world.rank));
+    set(&header.world_size, u64::from(world.size));
+    set(&header.ticks_are_tsc, u64::from(world.ticks_are_tsc));
+    set(&header.start_realtime_ns, world.start_realtime_ns);
     for (word, bytes) in header.host.iter().zip(host_name().chunks_exact(8)) {
         set(word, u64::from_ne_bytes(bytes.try_into().expect("chunks of 8 bytes")));
     }
-    if process.world_size == 1 {
+    if world.size == 1 {
         set(&header.job, identity::job(1));
     }
     set(&header.before_monotonic_ns, before.monotonic_ns);

@@ -6,8 +6,8 @@ use crate::mpi::argument::HandlePtr;
 use crate::recording::volume::{Block, Number};
 use crate::recording::{Call, record_call, record_call_with_status};
 use crate::state::handles::MESSAGES;
-use crate::state::process;
 use crate::state::request::{Kind, RequestState};
+use crate::state::world;
 use mpisee_profile::Operation;
 use mpisee_profile::segment::NotSeen;
 use mpisee_profile::segment::active_call::UNKNOWN;
@@ -81,7 +81,7 @@ unsafe fn communicator_of(message: HandlePtr<Message>) -> Option<u32> {
     let handle = (!message.is_null()).then(|| unsafe { message.handle() });
     let communicator = handle.and_then(|handle| MESSAGES.get(abi::bits(handle)));
     if communicator.is_none() {
-        process::not_seen(NotSeen::UnknownCommunicator);
+        world::not_seen(NotSeen::UnknownCommunicator);
     }
     communicator
 }

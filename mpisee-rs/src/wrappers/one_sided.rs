@@ -111,7 +111,7 @@ pub unsafe fn start_access_and_get<C: Number>(
 
 /// Bytes accumulated; with `MPI_NO_OP`, which only fetches, the origin's arguments are ignored.
 fn accumulated<C: Number>(recorder: &Recorder, op: Raw<Op>, origin: Block<C>, result: Block<C>) -> u64 {
-    if op.get() == recorder.process.predefined.no_op { result.bytes() } else { origin.bytes() }
+    if op.get() == recorder.world.predefined.no_op { result.bytes() } else { origin.bytes() }
 }
 
 /// Bytes moved; 0 if the call failed.

@@ -3,6 +3,8 @@
 use super::lifecycle::switch;
 use crate::state::gpu;
 use crate::state::process;
+use crate::state::region::REGIONS;
+use crate::state::world;
 use mpisee_profile::segment::NotSeen;
 use std::ffi::{CStr, c_char, c_int};
 use std::panic::catch_unwind;
@@ -32,29 +34,28 @@ mod level {
 /// # Safety
 /// The arguments are those of the application's call, which `make` makes; `extra` is a name where the level says so, and not looked at otherwise.
 pub unsafe fn pcontrol(level: c_int, extra: *const c_char, make: impl FnOnce() -> c_int) -> c_int {
-    if let Some(process) = process::process().filter(|_| process::is_tracking()) {
-        let regions = &process.regions;
+    if let Some(world) = world::world().filter(|_| process::is_tracking()) {
         let done = catch_unwind(|| match level {
-            level::OFF => switch(process, false),
-            level::ON => switch(process, true),
+            level::OFF => switch(world, false),
+            level::ON => switch(world, true),
             level::BEGIN if !extra.is_null() => {
                 // SAFETY: mpisee.h passes a C string with this level, and nothing else uses it.
                 let name = unsafe { CStr::from_ptr(extra) }.to_string_lossy();
-                regions.begin(&process.segment, &name);
+                REGIONS.begin(&world.segment, &name);
             }
-            level::END => regions.end(None),
+            level::END => REGIONS.end(None),
             // SAFETY: mpisee.h passes the address of such a structure with this level, and nothing else uses it.
             level::NAME_MEMORY if !extra.is_null() => unsafe { gpu::name_memory(&*extra.cast()) },
             _ if (0..=level::MOST).contains(&(level.wrapping_sub(level::BEGIN_NUMBER))) => {
-                regions.begin(&process.segment, &number_name(level.wrapping_sub(level::BEGIN_NUMBER)));
+                REGIONS.begin(&world.segment, &number_name(level.wrapping_sub(level::BEGIN_NUMBER)));
             }
             _ if (0..=level::MOST).contains(&(level.wrapping_sub(level::END_NUMBER))) => {
-                regions.end(Some(&number_name(level.wrapping_sub(level::END_NUMBER))));
+                REGIONS.end(Some(&number_name(level.wrapping_sub(level::END_NUMBER))));
             }
             _ => {}
         });
         if done.is_err() {
-            process::not_seen(NotSeen::InternalError);
+            world::not_seen(NotSeen::InternalError);
         }
     }
     make()

@@ -3,9 +3,10 @@
 use crate::mpi::abi::{Request, constant};
 use crate::mpi::argument::HandlePtr;
 use crate::recording::{Call, Recorder};
-use crate::state::process::{self};
+use crate::state::process;
 use crate::state::request::REQUESTS;
 use crate::state::request::{Kind, RequestState};
+use crate::state::world;
 use crate::storage::table::Found;
 use crate::wrappers::completion::settling::shares;
 use mpisee_profile::Operation;
@@ -53,7 +54,7 @@ unsafe fn start_many(
         for handle in handles {
             match REQUESTS.persistent(handle) {
                 Some(found) => opened.push(found),
-                None if process::is_recording() => process::not_seen(NotSeen::UnknownRequest),
+                None if process::is_recording() => world::not_seen(NotSeen::UnknownRequest),
                 None => {}
             }
         }

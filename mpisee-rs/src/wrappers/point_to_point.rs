@@ -6,9 +6,9 @@ use crate::mpi::argument::HandlePtr;
 use crate::recording::volume::{Block, Number};
 use crate::recording::{Call, Made, Recorder, record_call, record_call_with_status};
 use crate::state::call_sample::CallSample;
-use crate::state::process::{self};
 use crate::state::request::REQUESTS;
 use crate::state::request::{Kind, RequestState};
+use crate::state::world;
 use mpisee_profile::Operation;
 use mpisee_profile::segment::NotSeen;
 use std::ffi::c_int;
@@ -349,7 +349,7 @@ pub unsafe fn on_request(operation: Operation, request: Raw<Request>, make: impl
     let find = |_: &Call| {
         let started = REQUESTS.persistent(request.get()).map(|(_, started)| started);
         if started.is_none() {
-            process::not_seen(NotSeen::UnknownRequest);
+            world::not_seen(NotSeen::UnknownRequest);
         }
         started.map(|started| started.sample.communicator())
     };

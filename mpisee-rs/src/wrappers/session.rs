@@ -17,6 +17,7 @@ use crate::naming::{self, CreationKind};
 use crate::recording::{Call, Recorder};
 use crate::state::communicator::UNLOGGED;
 use crate::state::process;
+use crate::state::world;
 use mpisee_profile::Operation;
 use mpisee_profile::segment::active_call::UNKNOWN;
 use std::ffi::c_int;
@@ -37,7 +38,7 @@ pub unsafe fn session_init(session: HandlePtr<Session>, make: impl FnOnce() -> c
         // SAFETY: the call that succeeded has stored the session.
         let session = unsafe { session.handle() };
         let _one_starts = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
-        if process::process().is_none() {
+        if world::world().is_none() {
             start_without_world(|| world_of(session));
         }
     }
@@ -81,7 +82,7 @@ pub unsafe fn create_from_group(
     let (code, ticks) = call.time(operation, UNKNOWN, make);
     call.record(|recorder| {
         // SAFETY: the caller's promise.
-        if let Some(comm) = unsafe { created(recorder.process, code, new) } {
+        if let Some(comm) = unsafe { created(recorder.world, code, new) } {
             // SAFETY: the call took the tag.
             let tag = unsafe { tag.read() };
             enter(recorder, operation, comm, &tag, ticks);
@@ -93,7 +94,7 @@ pub unsafe fn create_from_group(
 /// Enters the communicator. The call is counted on it, since there is no parent.
 fn enter(recorder: &Recorder, operation: Operation, comm: Comm, tag: &str, ticks: u64) {
     let kind = CreationKind::by(operation);
-    let id = naming::enter_by_members(recorder.process, comm, None, kind, tag.as_bytes());
+    let id = naming::enter_by_members(recorder.world, comm, None, kind, tag.as_bytes());
     if id != UNLOGGED {
         recorder.count_time(id, operation, ticks);
     }

@@ -5,7 +5,7 @@ use crate::output::printable;
 use anyhow::{Result, bail};
 use clap::Args;
 use mpisee_collect::profile::{self, Described, Recovered, Wish};
-use mpisee_collect::segments::{self, Empty, Segment, Skipped, World};
+use mpisee_collect::segments::{self, Empty, Segment, Skipped, WorldSegments};
 use mpisee_profile::RankSet;
 use mpisee_profile::run::rfc3339;
 use mpisee_profile::writer::since_taken;
@@ -141,22 +141,22 @@ pub fn run(args: &RecoverArgs) -> Result<Outcome> {
 }
 
 /// The worlds that some word names; each has to name one.
-fn only(worlds: Vec<World>, words: &[String]) -> Result<Vec<World>> {
-    let described: Vec<(Option<Described>, World)> =
+fn only(worlds: Vec<WorldSegments>, words: &[String]) -> Result<Vec<WorldSegments>> {
+    let described: Vec<(Option<Described>, WorldSegments)> =
         worlds.into_iter().map(|world| (profile::describe(&world), world)).collect();
     for word in words {
         if !described.iter().any(|(about, world)| is_meant(about.as_ref(), world, word)) {
             bail!("no run left here is called '{word}', or has that process or job; --list lists them");
         }
     }
-    let is_wanted = |(about, world): &(Option<Described>, World)| {
+    let is_wanted = |(about, world): &(Option<Described>, WorldSegments)| {
         words.iter().any(|word| is_meant(about.as_ref(), world, word))
     };
     Ok(described.into_iter().filter(is_wanted).map(|(_, world)| world).collect())
 }
 
 /// Whether a word is the name of the run's profile, the number of one of its processes, or its job.
-fn is_meant(about: Option<&Described>, world: &World, word: &str) -> bool {
+fn is_meant(about: Option<&Described>, world: &WorldSegments, word: &str) -> bool {
     let is_process = word.parse().is_ok_and(|pid: u32| world.segments().any(|it| it.header.pid == pid));
     let Some(Described { wanted, job, .. }) = about else { return is_process };
     let file = wanted.file_name().unwrap_or_default();
@@ -168,7 +168,7 @@ fn is_meant(about: Option<&Described>, world: &World, word: &str) -> bool {
 }
 
 /// A line for each run.
-fn list(worlds: &[World], directories: &[PathBuf]) -> Result<Outcome> {
+fn list(worlds: &[WorldSegments], directories: &[PathBuf]) -> Result<Outcome> {
     if worlds.is_empty() {
         say(&format!("no segment is in {}", quoted(directories)))?;
     }
@@ -201,7 +201,7 @@ fn list(worlds: &[World], directories: &[PathBuf]) -> Result<Outcome> {
 }
 
 /// Says where the profile of these processes is, if an earlier recovery wrote it and no other name is wanted.
-fn tell_recovered_before(world: &World, args: &RecoverArgs) -> Result<bool> {
+fn tell_recovered_before(world: &WorldSegments, args: &RecoverArgs) -> Result<bool> {
     if args.output.is_some() || args.fold.is_some() {
         return Ok(false);
     }
@@ -222,7 +222,7 @@ fn find_worlds(
     directories: &[PathBuf],
     user: u32,
     others_ended: bool,
-) -> Result<(Vec<World>, Vec<Skipped>, Vec<Empty>)> {
+) -> Result<(Vec<WorldSegments>, Vec<Skipped>, Vec<Empty>)> {
     const MOST_WAITING: Duration = Duration::from_secs(2);
     let begin = Instant::now();
     loop {
@@ -231,7 +231,8 @@ fn find_worlds(
             found.add(segments::find(directory, user, others_ended)?);
         }
         let worlds = segments::worlds(found.segments);
-        let is_ending = |world: &World| world.ended().next().is_some() && world.running().next().is_some();
+        let is_ending =
+            |world: &WorldSegments| world.ended().next().is_some() && world.running().next().is_some();
         if !worlds.iter().any(is_ending) || begin.elapsed() > MOST_WAITING {
             return Ok((worlds, found.unreadable, found.empty));
         }
@@ -244,7 +245,7 @@ fn quoted(directories: &[PathBuf]) -> String {
     quoted.collect::<Vec<_>>().join(", ")
 }
 
-fn tell_running(world: &World) -> Result<()> {
+fn tell_running(world: &WorldSegments) -> Result<()> {
     for segment in world.running() {
         let header = &segment.header;
         say(&format!(
@@ -259,7 +260,7 @@ fn tell_running(world: &World) -> Result<()> {
     Ok(())
 }
 
-fn tell_recovered(world: &World, recovered: &Recovered) -> Result<()> {
+fn tell_recovered(world: &WorldSegments, recovered: &Recovered) -> Result<()> {
     let ranks: RankSet = recovered.segments.iter().map(|segment| segment.header.world_rank).collect();
     let since = since_taken(&recovered.wanted, &recovered.directory);
     let directory = recovered.directory.display();

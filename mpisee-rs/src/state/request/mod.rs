@@ -3,7 +3,7 @@
 use super::call_sample::CallSample;
 use crate::mpi::abi::{self, Request};
 use crate::mpi::argument::HandlePtr;
-use crate::state::process;
+use crate::state::world;
 use crate::storage::table::{Found, Table};
 use mpisee_profile::Operation;
 use mpisee_profile::segment::active_call::UNKNOWN;
@@ -205,7 +205,7 @@ impl Requests {
 
     /// Whether a handle is `MPI_REQUEST_NULL`.
     pub fn is_null(&self, request: Request) -> bool {
-        process::process().is_none_or(|process| request == process.predefined.request_null)
+        world::world().is_none_or(|world| request == world.predefined.request_null)
     }
 
     /// Communicator of an active request; unknown for an aliased handle.

@@ -137,7 +137,7 @@ unsafe fn many(
     let mut needs_status = false;
     call.record(|recorder| {
         let count = length(count, requests);
-        let null = recorder.process.predefined.request_null;
+        let null = recorder.world.predefined.request_null;
         scratch.reset(count);
         // SAFETY: the array has `count` requests.
         scratch.given.extend((0..count).map(|index| unsafe { given(null, requests.at(index)) }));
@@ -475,7 +475,7 @@ fn enter_duplicate(recorder: &Recorder, request: Request, given: &RequestRef) {
     if let Some(number) = REQUESTS.duplication(given)
         && status_of(request).is_some_and(|status| status.MPI_ERROR == constant::SUCCESS)
     {
-        naming::duplicated(recorder.process, number);
+        naming::duplicated(recorder.world, number);
         REQUESTS.duplicated(given);
     }
 }

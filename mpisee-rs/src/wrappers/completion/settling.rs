@@ -9,10 +9,11 @@ use crate::mpi::abi::{Request, Status, constant, received_bytes};
 use crate::mpi::argument::HandlePtr;
 use crate::naming;
 use crate::recording::Recorder;
-use crate::state::process::{self};
+use crate::state::process;
 use crate::state::request::REQUESTS;
 use crate::state::request::{Kind, Owner, RequestRef, RequestState};
 use crate::state::scratch::{CommSet, Scratch};
+use crate::state::world;
 use mpisee_profile::Operation;
 use mpisee_profile::segment::NotSeen;
 use std::ffi::c_int;
@@ -118,7 +119,7 @@ impl Completion<'_> {
         }
         let Some(first) = self.charged.first else {
             if !self.unknown {
-                process::not_seen(NotSeen::CompletionOfNothing);
+                world::not_seen(NotSeen::CompletionOfNothing);
             }
             return;
         };
@@ -149,7 +150,7 @@ pub fn asked_in_vain(recorder: &Recorder, operation: Operation, given: &RequestR
 /// Counts a request of unknown origin, unless recording is off.
 pub fn count_unknown(given: &RequestRef) {
     if !matches!(given, RequestRef::Nothing) && process::is_recording() {
-        process::not_seen(NotSeen::UnknownRequest);
+        world::not_seen(NotSeen::UnknownRequest);
     }
 }
 
@@ -163,8 +164,7 @@ pub fn shares(count: usize, ticks: u64) -> impl Iterator<Item = u64> {
 /// requested.
 #[inline]
 pub fn settle(recorder: &Recorder, started: &RequestState, status: Option<*const Status>) {
-    let Some(status) =
-        status.filter(|_| recorder.process.tells_of_combined_receives || !started.is_combined())
+    let Some(status) = status.filter(|_| recorder.world.tells_of_combined_receives || !started.is_combined())
     else {
         return settle_untold(recorder, started.kind);
     };
@@ -196,10 +196,10 @@ pub fn settle(recorder: &Recorder, started: &RequestState, status: Option<*const
 #[inline]
 fn settle_untold(recorder: &Recorder, kind: Kind) {
     match kind {
-        Kind::SendReceive if !recorder.process.tells_of_combined_receives => {
-            process::not_seen(NotSeen::UntoldReceive);
+        Kind::SendReceive if !recorder.world.tells_of_combined_receives => {
+            world::not_seen(NotSeen::UntoldReceive);
         }
-        Kind::Duplication(number) => naming::duplicated(recorder.process, number),
+        Kind::Duplication(number) => naming::duplicated(recorder.world, number),
         _ => {}
     }
 }
@@ -215,7 +215,7 @@ pub fn settle_failed(
     match started.kind {
         Kind::Receive | Kind::SendReceive if is_truncation(error) => {
             let status =
-                status.filter(|_| recorder.process.tells_of_combined_receives || !started.is_combined());
+                status.filter(|_| recorder.world.tells_of_combined_receives || !started.is_combined());
             count_truncated(recorder, started.sample.communicator(), status);
         }
         Kind::Duplication(number) => naming::abandon_duplication(number),
@@ -227,7 +227,7 @@ pub fn settle_failed(
 /// not reliably its length: Open MPI usually reports it, MPICH reports 0.
 #[cold]
 pub fn count_truncated(recorder: &Recorder, communicator: u32, status: Option<*const Status>) {
-    process::not_seen(NotSeen::TruncatedReceive);
+    world::not_seen(NotSeen::TruncatedReceive);
     if let Some(status) = status {
         // SAFETY: both MPIs fill the status of a receive that took a message. One of Fortran is aligned as an integer is.
         let source = unsafe { status.read_unaligned() }.MPI_SOURCE;
@@ -272,12 +272,12 @@ fn was_cancelled(status: *const Status) -> bool {
 pub fn freed(recorder: &Recorder, operation: Operation, owner: Option<Owner>, ended: bool, ticks: u64) {
     let Some(owner) = owner else {
         if process::is_recording() {
-            process::not_seen(NotSeen::UnknownRequest);
+            world::not_seen(NotSeen::UnknownRequest);
         }
         return;
     };
     if owner.active && owner.recorded && owner.kind.completion_tells() && !ended {
-        process::not_seen(NotSeen::FreedReceive);
+        world::not_seen(NotSeen::FreedReceive);
     }
     recorder.count_time(owner.communicator, operation, ticks);
 }

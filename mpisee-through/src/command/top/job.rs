@@ -1,7 +1,7 @@
 //! A job as the segments of its ranks on this node show it at one moment.
 
 use anyhow::Result;
-use mpisee_collect::segments::{Clock, Place, Segment, World, of_snapshot};
+use mpisee_collect::segments::{Clock, Place, Segment, WorldSegments, of_snapshot};
 use mpisee_profile::rows::is_one_per_process;
 use mpisee_profile::segment::Snapshot;
 use mpisee_profile::segment::active_call::Call;
@@ -71,7 +71,7 @@ pub struct Comm {
 
 impl Job {
     /// Reads the segments of a world. Those that cannot be read are returned with the reason.
-    pub fn read(world: &World) -> (Job, Vec<(&Segment, String)>) {
+    pub fn read(world: &WorldSegments) -> (Job, Vec<(&Segment, String)>) {
         let mut job = Job { size: world.size(), start_realtime_ns: u64::MAX, ..Job::default() };
         let mut unreadable = Vec::new();
         for segment in world.segments() {

@@ -11,7 +11,7 @@ use crate::units::parse_seconds;
 use anyhow::{Result, bail};
 use clap::Args;
 use job::Job;
-use mpisee_collect::segments::{self, Skipped, World};
+use mpisee_collect::segments::{self, Skipped, WorldSegments};
 use mpisee_profile::process;
 use mpisee_profile::segment::owner_of;
 use report::{Document, JobDocument, Report, SkippedDocument, SortKey};
@@ -198,7 +198,7 @@ impl Watch {
     }
 
     /// Whether the process asked for is one of the world, or above one.
-    fn is_wanted(&self, world: &World) -> bool {
+    fn is_wanted(&self, world: &WorldSegments) -> bool {
         let Some(wanted) = self.pid else { return true };
         world.running().any(|segment| is_or_is_below(segment.header.pid, wanted))
     }

@@ -1,0 +1,57 @@
+//! The facts of the run that are set once, when MPI is initialised, and the segment to which everything is counted.
+//!
+//! What needs them takes a [`World`]; only the layers above ask for the one of this process.
+
+use crate::mpi::abi::{Group, Predefined};
+use crate::storage::segment::Segment;
+use mpisee_profile::options::Options;
+use mpisee_profile::segment::NotSeen;
+use std::sync::OnceLock;
+use std::sync::atomic::Ordering;
+
+/// The processes of one `MPI_COMM_WORLD`, or of the sessions of a program without one, as this process sees them.
+pub struct World {
+    pub options: Options,
+    pub predefined: Predefined,
+    pub segment: Segment,
+    /// The group of all processes, that of `MPI_COMM_WORLD`.
+    pub group: Group,
+    /// This process's rank in the group.
+    pub rank: u32,
+    /// The size of the group.
+    pub size: u32,
+    pub start_realtime_ns: u64,
+    pub library_version: String,
+    /// Whether the status of `MPI_Isendrecv` describes its receive.
+    pub tells_of_combined_receives: bool,
+    pub thread_level: &'static str,
+    pub ticks_are_tsc: bool,
+    /// Sentences for `run.json`.
+    pub notes: Vec<String>,
+}
+
+// SAFETY: handles of MPI are names of the library's objects, never dereferenced here.
+unsafe impl Send for World {}
+// SAFETY: as above; everything else in it is `Sync`.
+unsafe impl Sync for World {}
+
+static WORLD: OnceLock<World> = OnceLock::new();
+
+/// The world of this process, once MPI is initialised.
+#[inline]
+pub fn world() -> Option<&'static World> {
+    WORLD.get()
+}
+
+/// Installs the world. False if there is one already.
+pub fn install(world: World) -> bool {
+    WORLD.set(world).is_ok()
+}
+
+/// Counts a call that is in no table, by the reason.
+#[cold]
+pub fn not_seen(reason: NotSeen) {
+    if let Some(world) = world() {
+        world.segment.header().not_seen[reason as usize].fetch_add(1, Ordering::Relaxed);
+    }
+}
