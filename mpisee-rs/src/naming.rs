@@ -236,3 +236,6 @@ pub fn log_predefined(world: &World, rank: u32, members: Runs) {
     let created = Created::with_world(0, rank, members.clone());
     ROWS.enter_predefined(world, created, Members::new(members, None));
 }
+
+#[cfg(test)]
+mod tests;

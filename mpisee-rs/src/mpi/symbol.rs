@@ -48,6 +48,15 @@ impl<F: Copy> Symbol<F> {
         unsafe { std::mem::transmute_copy(&address) }
     }
 
+    /// Replaces the function, for the tests of this process.
+    #[cfg(test)]
+    pub fn replace(&self, function: F) {
+        const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
+        // SAFETY: `F` is the type of a function, whose address has this size.
+        let address = unsafe { std::mem::transmute_copy(&function) };
+        self.address.store(address, Ordering::Relaxed);
+    }
+
     #[cold]
     fn look_up(&self) -> *mut c_void {
         let found = function(self.name).or_else(|| function(self.or?)).or_else(|| without_twin(self.name));

@@ -189,7 +189,7 @@ pub enum RowChoice {
 }
 
 impl RowSharing {
-    fn new() -> Self {
+    pub fn new() -> Self {
         RowSharing {
             state: Mutex::new(State {
                 rows: Vec::new(),

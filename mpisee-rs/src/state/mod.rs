@@ -4,6 +4,8 @@ pub mod call_sample;
 pub mod communicator;
 pub mod gpu;
 pub mod handles;
+#[cfg(test)]
+pub mod played;
 pub mod process;
 pub mod region;
 pub mod request;

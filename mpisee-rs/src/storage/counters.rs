@@ -183,3 +183,67 @@ fn hash(key: Key) -> usize {
 pub fn update(slot: &Slot, change: impl FnOnce(&[AtomicU64; 6])) {
     slot::update(&slot.sequence, || change(&slot.values));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mpisee_profile::segment::PeerKey;
+
+    fn with_segment(test: impl FnOnce(&Segment)) {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (segment, complaint) = Segment::create(folder.path()).expect("there is memory");
+        assert_eq!(complaint, None);
+        test(&segment);
+        segment.remove();
+    }
+
+    fn key(communicator: u32, peer: u32) -> Key {
+        PeerKey { communicator, peer }.pack()
+    }
+
+    #[test]
+    fn a_key_has_one_slot_however_many_follow() {
+        with_segment(|segment| {
+            let counters = Counters::new();
+            let slot =
+                |peer: u32| ptr::from_ref(counters.slot(segment, key(1, peer)).expect("there is room"));
+            let slots: Vec<*const Slot> = (0..5000).map(slot).collect();
+            assert_eq!((0..5000).map(slot).collect::<Vec<_>>(), slots);
+            let distinct: std::collections::HashSet<_> = slots.iter().collect();
+            assert_eq!(distinct.len(), 5000);
+        });
+    }
+
+    #[test]
+    fn a_slot_has_the_sum_of_what_was_counted_under_its_key() {
+        with_segment(|segment| {
+            let counters = Counters::new();
+            for peer in (0..200).chain(0..100) {
+                let slot = counters.slot(segment, key(7, peer)).expect("there is room");
+                update(slot, |values| add(&values[0], u64::from(peer) + 1));
+            }
+            let sum = |peer: u32| {
+                counters.slot(segment, key(7, peer)).expect("it is there").values[0].load(Ordering::Relaxed)
+            };
+            assert_eq!((sum(42), sum(142)), (86, 143));
+        });
+    }
+
+    #[test]
+    fn keys_of_temporary_communicators_count_for_their_row_and_make_room() {
+        with_segment(|segment| {
+            let counters = Counters::new();
+            for number in 0..3000 {
+                let passing = key(FIRST_TEMPORARY + number, 0);
+                let lasting = Lasting::of(key(5, number % 3));
+                let slot = counters.slot_or(passing, || counters.insert(segment, passing, lasting));
+                update(slot.expect("there is room"), |values| add(&values[0], 1));
+            }
+            let counted = |peer: u32| {
+                counters.slot(segment, key(5, peer)).expect("it is there").values[0].load(Ordering::Relaxed)
+            };
+            assert_eq!([0, 1, 2].map(counted), [1000; 3]);
+            assert_eq!(counters.index.get().len(), FIRST_PLACES);
+        });
+    }
+}

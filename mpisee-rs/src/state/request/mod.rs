@@ -10,6 +10,8 @@ use mpisee_profile::segment::active_call::UNKNOWN;
 use std::hint::black_box;
 
 mod aliased;
+#[cfg(test)]
+mod tests;
 
 use aliased::AliasedHandles;
 

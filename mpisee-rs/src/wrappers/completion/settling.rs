@@ -291,3 +291,18 @@ pub unsafe fn given(null: Request, place: HandlePtr<Request>) -> RequestRef {
     // SAFETY: the caller's promise.
     REQUESTS.given(unsafe { place.handle() }, place, null)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_a_completion_is_split_without_a_rest() {
+        for (count, ticks) in [(1, 7), (3, 10), (4, 3), (7, 1_000_003), (1000, 999)] {
+            let all: Vec<u64> = shares(count, ticks).collect();
+            assert_eq!((all.len(), all.iter().sum::<u64>()), (count, ticks));
+            let (least, most) = (all.iter().min().unwrap(), all.iter().max().unwrap());
+            assert!(most - least <= 1, "{all:?}");
+        }
+    }
+}
