@@ -17,8 +17,9 @@ use crate::mpi::abi::is_fault_tolerant;
 use crate::state::gpu;
 use crate::state::process;
 use crate::state::world::{self, World};
-use crate::storage::clock;
 use crate::storage::message::say;
+use crate::storage::segment::has_memory;
+use crate::storage::{clock, descriptors, signals};
 use mpisee_profile::files::{AggregateFiles, ProfileFiles, TABLES, parts};
 use mpisee_profile::gpu::Part;
 use mpisee_profile::nodes::Nodes;
@@ -53,12 +54,23 @@ use tree::{Ranks, Tree};
 /// Writes the profile in `MPI_Finalize`, or leaves what the rank counted for another to write.
 pub fn write_profile() {
     let Some(world) = world::world() else { return };
-    let _held = crate::storage::file_limit::hold();
+    let _held = hold();
     let end = end_of(world);
     world.segment.note_moment();
+    if !has_memory(LEAST_MEMORY) {
+        return node::leave_in_want(world, end);
+    }
     if !(meets_by_messages(world) && write_over(world, end)) {
         node::arrive(world, end);
     }
+}
+
+/// Memory that the end takes at least on a rank that writes nothing.
+const LEAST_MEMORY: usize = 4 << 20;
+
+/// Guards the program while files are written: no signal ends it, and no file gets the number of a standard descriptor.
+fn hold() -> (Option<signals::Held<2>>, descriptors::Held) {
+    (signals::hold([libc::SIGXFSZ, libc::SIGPIPE]), descriptors::hold())
 }
 
 /// Whether the ranks collect the profile by messages. All ranks of a node decide by the same facts.
@@ -93,7 +105,7 @@ pub extern "C" fn at_exit() {
         false => process::sessions_are_over(),
     };
     let write = || {
-        let _held = crate::storage::file_limit::hold();
+        let _held = hold();
         if !process::is_tracking() {
             node::look_again(world);
         } else if is_over() && process::end() {

@@ -7,10 +7,10 @@ use super::report::in_numbers;
 use crate::state::gpu;
 use crate::state::world::World;
 use crate::storage::message::say;
-use crate::storage::segment::Segment;
+use crate::storage::segment::{Segment, has_memory};
 use mpisee_collect::output::Places;
 use mpisee_collect::profile::{self, Written};
-use mpisee_collect::roll::Roll;
+use mpisee_collect::roll::{Entry, Roll};
 use mpisee_collect::segments::{Segment as Left, WorldSegments, missing, own_user, save_copy};
 use mpisee_profile::segment::Snapshot;
 use mpisee_profile::segment::layout::state;
@@ -22,6 +22,10 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
+
+/// Memory that writing a profile takes, beyond [`WRITING_TIMES`] the bytes of the segments.
+const WRITING_BYTES: usize = 8 << 20;
+const WRITING_TIMES: usize = 4;
 
 /// The ranks of this process's world that have an active profiler on this node.
 pub fn roll(world: &World) -> Roll {
@@ -59,9 +63,19 @@ pub fn arrive(world: &World, end: End) {
     if roll.failure.is_some() {
         return say_unread(world, &roll);
     }
-    // If this rank's segment is gone, the profile is written already.
-    if roll.entries.contains_key(&world.rank)
-        && roll.has_arrived()
+    if !roll.entries.contains_key(&world.rank) {
+        // If this rank's segment is gone, the profile is written already.
+        if world.segment.is_there() {
+            say(format_args!(
+                "no profile of rank {}: its segment in {} cannot be read, since the program changed its user; as the user \
+                 before, run: mpisee-through recover",
+                world.rank,
+                world.options.segments.display()
+            ));
+        }
+        return;
+    }
+    if roll.has_arrived()
         && let Some(_writes) = lock(&roll)
     {
         write(world, &roll);
@@ -78,13 +92,43 @@ pub fn look_again(world: &World) {
         return;
     }
     let roll = roll_by(world, Roll::at_once);
-    let is_complete = roll.failure.is_none() && !roll.ended.is_empty() && roll.has_arrived();
-    if is_complete
-        && roll.entries.contains_key(&world.rank)
+    if roll.failure.is_some() || !roll.entries.contains_key(&world.rank) {
+        return;
+    }
+    if !roll.has_arrived() {
+        return say_late(world, &roll);
+    }
+    if !roll.ended.is_empty()
         && let Some(_writes) = lock(&roll)
     {
         write(world, &roll);
     }
+}
+
+/// Says which ranks have not arrived when the first of those that have exits: MPI libraries let no rank return from
+/// `MPI_Finalize` before, so that these ranks have left MPI by another way.
+fn say_late(world: &World, roll: &Roll) {
+    let (arrived, late): (Vec<_>, Vec<_>) =
+        roll.entries.iter().partition(|(_, entry)| entry.header.state == state::ARRIVED);
+    if arrived.first().is_some_and(|&(&rank, _)| rank == world.rank) {
+        let late: RankSet = late.into_iter().map(|(&rank, _)| rank).collect();
+        say(format_args!(
+            "no profile yet: {} left MPI without MPI_Finalize; if it does not follow, run: mpisee-through recover {}",
+            late.named(),
+            world.options.segments.display()
+        ));
+    }
+}
+
+/// Leaves the counts in the segment where there is no memory to write a profile: what Rust asks for and does not get ends
+/// the program.
+pub fn leave_in_want(world: &World, end: End) {
+    mark_arrived(world, end);
+    say(format_args!(
+        "rank {} has no memory to write the profile; if no other rank does, run: mpisee-through recover {}",
+        world.rank,
+        world.options.segments.display()
+    ));
 }
 
 /// Saves the counters of a rank that has no segment in a file, for others to find.
@@ -153,6 +197,11 @@ fn lock(roll: &Roll) -> Option<File> {
 
 fn write(world: &World, roll: &Roll) {
     let Ok(user) = own_user() else { return };
+    let bytes = |entry: &Entry| std::fs::metadata(&entry.path).map_or(0, |it| it.len() as usize);
+    if !has_memory(WRITING_BYTES + WRITING_TIMES * roll.entries.values().map(bytes).sum::<usize>()) {
+        let segments = world.options.segments.display();
+        return say(format_args!("no memory to write the profile; run: mpisee-through recover {segments}"));
+    }
     let segments = roll.entries.values().map(|entry| Left::of_arrived(&entry.path, user));
     let all = WorldSegments::of(segments.filter_map(Result::ok));
     let absent = missing(world.size, all.segments().map(|segment| segment.header.world_rank));

@@ -47,7 +47,7 @@ pub fn free_group(mut group: Group) {
 }
 
 /// Ranks translated at a time.
-const BLOCK: usize = 1024;
+const BLOCK: usize = 256;
 
 /// Calls `take` with each rank of `group`, translated to `target`; negative where it is no member.
 pub fn translate(group: Group, size: u32, target: Group, mut take: impl FnMut(c_int)) {

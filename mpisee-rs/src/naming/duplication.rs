@@ -1,10 +1,11 @@
 //! `MPI_Comm_idup`, which is numbered when it starts, and enters its communicator when its request completes.
 
-use super::{CreationKind, Naming, Number, describe};
+use super::{CreationKind, Naming, Number, ROWS, describe};
 use crate::mpi::abi::Comm;
 use crate::mpi::argument::HandlePtr;
 use crate::naming::RowChoice;
-use crate::state::communicator::Communicator;
+use crate::state::communicator::{COMMUNICATORS, Communicator};
+use crate::state::process;
 use crate::state::world::World;
 use mpisee_profile::Operation;
 use std::sync::{Mutex, PoisonError};
@@ -18,6 +19,10 @@ struct Duplication {
     place: HandlePtr<Comm>,
     /// The row, chosen when it starts, in the order that all members have.
     choice: RowChoice,
+    /// The number that the next communicator had when it started.
+    next_id: u32,
+    /// As [`process::unseen_calls`] was when it started.
+    unseen_calls: u64,
 }
 
 // SAFETY: handles are names, and `place` is used by the thread that completes the request.
@@ -39,7 +44,8 @@ pub fn start_duplication(
     // The duplicate will have its parent's members and topology.
     let described = describe(world, parent.comm, Some(parent), kind, number);
     let choice = described.choose(world);
-    let started = Duplication { parent: *parent, kind, number, place, choice };
+    let (next_id, unseen_calls) = (ROWS.next_id(), process::unseen_calls());
+    let started = Duplication { parent: *parent, kind, number, place, choice, next_id, unseen_calls };
     let mut duplications = DUPLICATIONS.lock().unwrap_or_else(PoisonError::into_inner);
     let free = duplications.iter().position(Option::is_none);
     match free {
@@ -60,10 +66,20 @@ pub fn abandon_duplication(number: u32) {
 }
 
 /// Enters the duplicate of a request that completed, unless that was done before.
+///
+/// The request may have completed out of sight, and its handle be that of another one now: then the program has done
+/// with `place` what it liked.
 pub fn duplicated(world: &World, number: u32) {
     let Some(done) = take(number) else { return };
-    // SAFETY: the standard has the application keep the place until now, and the library filled it.
-    let comm = unsafe { done.place.handle() };
+    if process::unseen_calls() != done.unseen_calls {
+        return;
+    }
+    let Some(comm) = done.place.read_carefully() else { return };
+    if comm == world.predefined.comm_null
+        || COMMUNICATORS.get(comm).is_some_and(|known| known.id >= done.next_id)
+    {
+        return;
+    }
     let _overhead = Naming::begin(world);
     describe(world, comm, Some(&done.parent), done.kind, done.number).enter(world, Some(done.choice));
 }

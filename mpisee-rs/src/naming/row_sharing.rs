@@ -277,6 +277,11 @@ impl RowSharing {
         state.rows.get(id as usize).map(|row| (id, row.members.clone()))
     }
 
+    /// The number that the next communicator in the log will have.
+    pub fn next_id(&self) -> u32 {
+        self.state().rows.len() as u32
+    }
+
     /// The row of a communicator, which is in the log.
     pub fn row_of(&self, id: u32) -> Option<u32> {
         self.state().row_of(id)

@@ -1,6 +1,6 @@
 //! The stage of the process: before MPI, tracking, recording, at its end.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// How the shims treat a call.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -87,4 +87,17 @@ pub fn session_ended() {
 /// Whether no session is open.
 pub fn sessions_are_over() -> bool {
     SESSIONS.load(Ordering::Relaxed) == 0
+}
+
+/// Calls of the program that no wrapper records, in callbacks and in threads that end: what they complete is not known.
+static UNSEEN_CALLS: AtomicU64 = AtomicU64::new(0);
+
+/// Notes such a call.
+pub fn note_unseen_call() {
+    UNSEEN_CALLS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// The number of such calls.
+pub fn unseen_calls() -> u64 {
+    UNSEEN_CALLS.load(Ordering::Relaxed)
 }

@@ -51,15 +51,18 @@ impl CommSet {
         if self.others.is_empty() {
             self.round += 1;
         }
-        if communicator >= FIRST_TEMPORARY {
+        let at = communicator as usize;
+        let length = (at + 1).next_power_of_two();
+        let has_place = communicator < FIRST_TEMPORARY
+            && (at < self.seen.len() || self.seen.try_reserve(length - self.seen.len()).is_ok());
+        if !has_place {
             if !self.others.contains(&communicator) {
                 self.others.push(communicator);
             }
             return;
         }
-        let at = communicator as usize;
         if at >= self.seen.len() {
-            self.seen.resize((at + 1).next_power_of_two(), 0);
+            self.seen.resize(length, 0);
         }
         if self.seen[at] != self.round {
             self.seen[at] = self.round;
@@ -69,12 +72,17 @@ impl CommSet {
 }
 
 impl Scratch {
-    /// Forgets the last call, and makes room for the statuses of `count` requests.
-    pub fn reset(&mut self, count: usize) {
+    /// Forgets the last call, and makes room for `count` requests. False if there is no memory for them.
+    pub fn reset(&mut self, count: usize, is_shared: bool) -> bool {
         self.given.clear();
         self.kept.clear();
-        if self.statuses.len() < count {
+        let more = count.saturating_sub(self.statuses.len());
+        let has_room = self.given.try_reserve(count).is_ok()
+            && (!is_shared || self.kept.try_reserve(count).is_ok())
+            && self.statuses.try_reserve(more).is_ok();
+        if has_room && more > 0 {
             self.statuses.resize_with(count, MaybeUninit::uninit);
         }
+        has_room
     }
 }

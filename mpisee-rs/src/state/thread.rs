@@ -138,6 +138,7 @@ impl Inside {
     #[cold]
     fn enter_first(world: &World, current: *const Thread) -> Option<Inside> {
         if !current.is_null() {
+            process::note_unseen_call();
             world::not_seen(NotSeen::EndingThread);
             return None;
         }
@@ -153,6 +154,7 @@ impl Inside {
         // MPI; it keeps its state, which nobody could take over anyway.
         let ends = !is_main_thread();
         if ends && LEASE.try_with(|lease| lease.0.set(Some(thread))).is_err() {
+            process::note_unseen_call();
             world::not_seen(NotSeen::EndingThread);
             IDLE.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
             current::set(ended());
@@ -169,6 +171,9 @@ impl Inside {
 #[inline(never)]
 fn left_the_last_call() -> bool {
     let nesting = stack::nesting();
+    if nesting == Nesting::ByProgram {
+        process::note_unseen_call();
+    }
     if process::is_recording() {
         match nesting {
             Nesting::ByLibrary => {}

@@ -2,9 +2,10 @@
 
 pub mod clock;
 pub mod counters;
-pub mod file_limit;
+pub mod descriptors;
 pub mod message;
 pub mod segment;
+pub mod signals;
 pub mod slot;
 pub mod sync;
 pub mod table;

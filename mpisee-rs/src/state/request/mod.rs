@@ -109,6 +109,24 @@ pub struct Known {
     pub persistent: bool,
 }
 
+/// A request that was removed; see [`Requests::remove`].
+pub enum Removed {
+    /// An entry of the table, by its key.
+    Entry(u64, RequestState),
+    /// One with an aliased handle, by its key and the address of the program's variable.
+    Aliased(u64, usize, Owner),
+}
+
+impl Removed {
+    /// Whose it was.
+    pub fn owner(&self) -> Owner {
+        match self {
+            Removed::Entry(_, started) => started.owner(),
+            Removed::Aliased(.., owner) => *owner,
+        }
+    }
+}
+
 /// The requests that are open.
 pub static REQUESTS: Requests = Requests::new();
 
@@ -316,13 +334,25 @@ impl Requests {
         }
     }
 
-    /// Forgets a request that the application freed.
-    pub fn forget(&self, request: Request, place: HandlePtr<Request>) -> Option<Owner> {
+    /// Removes a request that the application is about to free: another thread may get its handle for a new one before
+    /// the call has returned.
+    pub fn remove(&self, request: Request, place: HandlePtr<Request>) -> Option<Removed> {
         let key = abi::bits(request);
         if abi::is_aliased_request(request) {
-            self.aliased.take(key, place.address())
+            let owner = self.aliased.take(key, place.address())?;
+            Some(Removed::Aliased(key, place.address(), owner))
         } else {
-            self.table.remove(key).map(|started| started.owner())
+            self.table.remove(key).map(|started| Removed::Entry(key, started))
+        }
+    }
+
+    /// Puts back a request that was not freed.
+    pub fn put_back(&self, removed: Removed) {
+        match removed {
+            Removed::Entry(key, started) => {
+                self.table.insert(key, started);
+            }
+            Removed::Aliased(key, place, owner) => self.aliased.add(key, place, owner),
         }
     }
 }

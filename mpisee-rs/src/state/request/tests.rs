@@ -35,7 +35,7 @@ fn a_request_is_open_until_it_completes() {
     assert_eq!(communicator, 2);
     assert!(matches!(given(&requests, &first), RequestRef::Unknown));
     assert_eq!(requests.communicator_of(&given(&requests, &second)), 3);
-    assert_eq!(requests.forget(second, HandlePtr::c(&second)).map(|owner| owner.communicator), Some(3));
+    assert_eq!(requests.remove(second, HandlePtr::c(&second)).map(|it| it.owner().communicator), Some(3));
     assert!(requests.is_empty());
     assert!(matches!(given(&requests, &null()), RequestRef::Nothing));
 }

@@ -1,5 +1,6 @@
 //! The segment's file: created under an unpredictable name, and grown only by space that is reserved first.
 
+use crate::storage::descriptors;
 use mpisee_profile::segment::file_name;
 use std::ffi::{CString, c_int};
 use std::io;
@@ -125,6 +126,8 @@ pub fn limit_of(resource: libc::__rlimit_resource_t) -> u64 {
 
 fn open(path: &Path, flags: c_int) -> io::Result<OwnedFd> {
     let name = CString::new(path.as_os_str().as_bytes())?;
+    // A program that has closed its stderr may still write to it.
+    let _held = descriptors::hold();
     // SAFETY: `name` ends in a zero.
     let descriptor = unsafe { libc::open(name.as_ptr(), flags | libc::O_NOFOLLOW | libc::O_CLOEXEC, 0o600) };
     if descriptor < 0 {

@@ -321,6 +321,14 @@ fn most_bytes() -> usize {
     most.clamp(ALWAYS_ALLOWED, MOST_BYTES as u64) as usize
 }
 
+/// Whether the process may have as much more memory.
+pub fn has_memory(bytes: usize) -> bool {
+    let Ok(room) = map_private(bytes) else { return false };
+    // SAFETY: it was mapped here, and nothing is in it.
+    unsafe { libc::munmap(room.cast(), bytes) };
+    true
+}
+
 /// A random number; the time, where there is none.
 fn unforeseen() -> u64 {
     let mut bytes = [0u8; 8];

@@ -11,9 +11,11 @@ use crate::mpi::argument::{HandlePtr, Indices};
 use crate::naming;
 use crate::recording::{Call, Recorder};
 use crate::state::request::REQUESTS;
-use crate::state::request::{RequestRef, RequestState};
+use crate::state::request::{Removed, RequestRef, RequestState};
 use crate::state::scratch::Scratch;
+use crate::state::world;
 use mpisee_profile::Operation;
+use mpisee_profile::segment::NotSeen;
 use mpisee_profile::segment::active_call::UNKNOWN;
 use settling::{Completion, freed, given, settle};
 use std::ffi::c_int;
@@ -134,11 +136,14 @@ unsafe fn many(
 ) -> c_int {
     let Some(call) = Call::if_completing() else { return make(statuses).0 };
     let mut scratch = call.scratch();
-    let mut needs_status = false;
+    let (mut needs_status, mut has_room) = (false, true);
     call.record(|recorder| {
         let count = length(count, requests);
         let null = recorder.world.predefined.request_null;
-        scratch.reset(count);
+        has_room = scratch.reset(count, REQUESTS.is_shared());
+        if !has_room {
+            return world::not_seen(NotSeen::NoRoom);
+        }
         // SAFETY: the array has `count` requests.
         scratch.given.extend((0..count).map(|index| unsafe { given(null, requests.at(index)) }));
         needs_status = scratch.given.iter().any(RequestRef::needs_status);
@@ -147,6 +152,9 @@ unsafe fn many(
             kept.extend(given.iter().map(|given| REQUESTS.keep(given)));
         }
     });
+    if !has_room {
+        return call.unseen(operation, || make(statuses).0);
+    }
     let ignored = statuses == STATUS_IGNORE;
     let statuses = if ignored && needs_status { scratch.statuses.as_mut_ptr().cast() } else { statuses };
     let ((code, outcome), ticks) = call.time(operation, first_of(&scratch.given), || make(statuses));
@@ -452,7 +460,7 @@ pub unsafe fn look_at_many(
     let (code, ticks) = call.time(operation, first_of(first.as_slice()), make);
     call.record(|recorder| {
         let mut scratch = recorder.thread.scratch();
-        scratch.reset(0);
+        scratch.reset(0, false);
         for at in 0..count {
             // SAFETY: the array has `count` requests, which the call left as they were.
             let (handle, given) =
@@ -500,6 +508,7 @@ pub unsafe fn request_free(request: HandlePtr<Request>, make: impl FnOnce() -> c
     };
     let ended = ended.filter(was_told);
     let communicator = REQUESTS.communicator_of(&given);
+    let removed = REQUESTS.remove(handle, request);
     let (code, ticks) = call.time(Operation::RequestFree, communicator, make);
     call.record(|recorder| {
         if code == constant::SUCCESS {
@@ -509,8 +518,10 @@ pub unsafe fn request_free(request: HandlePtr<Request>, make: impl FnOnce() -> c
                     error => settling::settle_failed(recorder, started, error, Some(status)),
                 }
             }
-            let owner = REQUESTS.forget(handle, request);
+            let owner = removed.as_ref().map(Removed::owner);
             freed(recorder, Operation::RequestFree, owner, ended.is_some(), ticks);
+        } else if let Some(removed) = removed {
+            REQUESTS.put_back(removed);
         }
     });
     code
