@@ -5,9 +5,13 @@ mod exact;
 
 use exact::{assert_all_seen, assert_calls};
 use mpisee_profile::rows::is_shared_row;
-use mpisee_tests::{Finished, Mpi, Place, Run, Tables, on_each_mpi, within};
+use mpisee_profile::segment::NotSeen;
+use mpisee_tests::{Finished, Mpi, Place, Run, Tables, dist, on_each_mpi, within};
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::{PipeWriter, Write};
+use std::os::fd::AsRawFd;
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// A program and how to start it.
@@ -483,5 +487,89 @@ fn truncated() {
         let finished = case("truncated", 2).run(mpi);
         assert_eq!(finished.tables().peer("W", 1, 0)[..2], [1, 44]);
         assert_eq!(finished.tables().peer("W", 0, 1)[2], 1);
+    });
+}
+
+#[test]
+fn idup_in_callback() {
+    on_each_mpi(|mpi| {
+        let finished = case("idup_in_callback", 2).run(mpi);
+        let tables = finished.tables();
+        for rank in 0..2 {
+            assert_eq!(tables.of_rank("W", "MPI_Comm_idup", rank).calls, 3);
+            assert_eq!(tables.of_rank("W", "MPI_Barrier", rank).calls, 1);
+        }
+        assert_eq!(created_by(tables, "MPI_Comm_idup").len(), 0);
+        assert!(tables.not_seen(NotSeen::UnknownCommunicator) > 0);
+    });
+}
+
+#[test]
+fn own_stderr() {
+    on_each_mpi(|mpi| {
+        for argument in ["closed", "data", "gone", "full"] {
+            let finished = case("own_stderr", 2).argument(argument).run(mpi);
+            assert_eq!((ranks(finished.tables()), finished.tables().run.complete), (vec![0, 1], true));
+            assert_all_seen(finished.tables());
+        }
+    });
+}
+
+/// Writes to a pipe until it takes no more.
+fn fill(pipe: &PipeWriter) {
+    // SAFETY: the descriptor is open, and nobody else has it.
+    let set = |flags: i32| unsafe { libc::fcntl(pipe.as_raw_fd(), libc::F_SETFL, flags) };
+    set(libc::O_NONBLOCK);
+    while { pipe }.write(&[b'.'; 4096]).is_ok() {}
+    set(0);
+}
+
+/// The profiler's own messages go to a pipe that nobody reads: one without a reader, and one that is full.
+#[test]
+fn stderr_without_a_reader() {
+    on_each_mpi(|mpi| {
+        for has_reader in [false, true] {
+            let place = Place::new();
+            let (reader, writer) = std::io::pipe().expect("a pipe");
+            if has_reader {
+                fill(&writer);
+            }
+            let reader = has_reader.then_some(reader);
+            let mut command = Command::new(dist().join("bin/mpisee"));
+            command.args(["-o", "test.mpisee"]).arg(mpi.compile("hostile/own_title"));
+            command.env("MPISEE_SEGMENTS", place.segments()).current_dir(place.path("."));
+            let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(writer).status();
+            assert!(status.expect("it starts").success());
+            assert_eq!(place.tables("test.mpisee").of_rank("W", "MPI_Barrier", 0).calls, 1);
+            drop(reader);
+        }
+    });
+}
+
+#[test]
+fn little_memory() {
+    on_each_mpi(|mpi| {
+        let finished = case("little_memory", 2).argument("waitall").run(mpi);
+        assert_eq!(finished.tables().not_seen(NotSeen::NoRoom), 2 * 2);
+        assert_eq!(finished.tables().sum("W", "MPI_Allreduce").calls, 2 * 50);
+        let place = Place::new();
+        let mut command = place.command(mpi, 2);
+        command.arg(mpi.compile("hostile/little_memory")).arg("finalize");
+        let output = within(Duration::from_secs(60), &mut command);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && said.contains("has no memory to write the profile"), "{said}");
+        place.wait_for_ranks(&[]);
+        place.recover(&["--output", "recovered"]);
+        assert_eq!(place.tables("recovered.mpisee").sum("W", "MPI_Allreduce").calls, 2 * 50);
+    });
+}
+
+#[test]
+fn freed_beside() {
+    on_each_mpi(|mpi| {
+        let finished = case("freed_beside", 1).run(mpi);
+        let tables = finished.tables();
+        assert_eq!(tables.peer("S_d1", 0, 0), [100_000, 400_000, 100_000, 400_000]);
+        assert_all_seen(tables);
     });
 }
