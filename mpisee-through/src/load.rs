@@ -4,16 +4,44 @@ use crate::filter::CommFilter;
 use crate::matched;
 use crate::units::natural_order;
 use anyhow::{Result, anyhow, bail};
+use mpisee_collect::profile;
+use mpisee_collect::segments::{self, WorldSegments};
 use mpisee_profile::rows::{CommRow, Members, NodeRow, RankRow, Row};
 use mpisee_profile::{Profile, ProfileError};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-/// Opens the profile directory; where there is none, says which ones lie nearby.
+/// Opens the profile directory; where there is none, says whether a run has left counts for it, or which ones lie nearby.
 pub fn open(directory: &Path) -> Result<Profile> {
-    Profile::open(directory).map_err(|error| match nearby(directory) {
-        Some(names) if !directory.exists() => anyhow!("{error}; nearby {names}"),
-        _ => error.into(),
+    Profile::open(directory).map_err(|error| {
+        if directory.exists() {
+            return error.into();
+        }
+        match unfinished(directory).or_else(|| Some(format!("nearby {}", nearby(directory)?))) {
+            Some(hint) => anyhow!("{error}; {hint}"),
+            None => error.into(),
+        }
+    })
+}
+
+/// What to do where a run that wanted this profile goes on or has ended without it, on this node.
+fn unfinished(directory: &Path) -> Option<String> {
+    let name = directory.file_name()?;
+    let found = segments::find(&segments::directory().ok()?, segments::own_user().ok()?, false).ok()?;
+    let worlds = segments::worlds(found.segments);
+    let is_meant = |world: &&WorldSegments| {
+        profile::describe(world)
+            .is_some_and(|it| it.wanted.file_name() == Some(name) || it.wanted.file_stem() == Some(name))
+    };
+    let world = worlds.iter().find(is_meant)?;
+    Some(match world.running().next() {
+        Some(_) => "a run that will write it goes on: mpisee-through top shows it".to_owned(),
+        None => {
+            let stem = Path::new(name).file_stem().unwrap_or(name).to_string_lossy();
+            format!(
+                "a run that ended before it was written has left its counts: mpisee-through recover --only {stem}"
+            )
+        }
     })
 }
 
@@ -126,6 +154,15 @@ impl Processes {
     /// The number of members with a row in `ranks.csv`; in an aggregated profile, of all members.
     pub fn present_count(&self, members: &Members) -> u64 {
         if self.nodes.is_empty() { self.present_members(members).len() as u64 } else { members.len() }
+    }
+
+    /// As [`Processes::present_count`], of members that the filter takes.
+    pub fn chosen_count(&self, members: &Members, filter: &CommFilter) -> u64 {
+        match self.nodes.is_empty() {
+            true => self.present_members(members).into_iter().filter(|&rank| filter.takes_rank(rank)).count()
+                as u64,
+            false => members.len(),
+        }
     }
 
     /// The processes that the filter takes; where communicators are chosen, members of these alone.

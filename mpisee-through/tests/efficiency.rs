@@ -69,7 +69,11 @@ W_s1.4,2,1.500000000,0.018750000,0.333333333
 fn threads_that_call_at_once_are_said() {
     let profile = splatt().with(|profile| profile.run.mpi.thread_level = "multiple".to_owned()).write();
     let ran = profile.run(&["efficiency", "app.mpisee"]);
-    assert!(ran.exits(0).stdout.starts_with("Note       Threads called MPI at once"), "{}", ran.stdout);
+    assert!(
+        ran.exits(0).stdout.starts_with("Note       Threads may have called MPI at once"),
+        "{}",
+        ran.stdout
+    );
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fmt;
-use std::io;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -37,6 +37,11 @@ pub enum Failure {
     },
     /// Standard output does not take the list of flavours.
     Output(io::Error),
+}
+
+/// Writes one line in one piece: the ranks of a job share their stderr.
+pub fn say(what: &dyn fmt::Display) {
+    let _ = io::stderr().write_all(format!("mpisee: {what}\n").as_bytes());
 }
 
 impl Failure {

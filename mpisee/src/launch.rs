@@ -25,7 +25,7 @@ pub fn launch(run: Run) -> Result<Infallible, Failure> {
     let variable = |name: &str| std::env::var(name).ok();
     let say = |message: &dyn std::fmt::Display| {
         if process::speaks() {
-            eprintln!("mpisee: {message}");
+            crate::failure::say(&message);
         }
     };
     installation.complaints.iter().for_each(|complaint| say(complaint));

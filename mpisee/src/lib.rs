@@ -23,7 +23,7 @@ pub fn main() -> ExitCode {
     match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("mpisee: {failure}");
+            crate::failure::say(&failure);
             failure.exit_code()
         }
     }

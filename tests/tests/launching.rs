@@ -394,3 +394,32 @@ fn a_program_without_a_launcher_is_a_run_of_one_rank() {
         assert_eq!(tables.sum("W", "MPI_Allreduce").bytes, 307);
     });
 }
+
+#[test]
+fn an_output_with_a_slash_at_its_end_is_a_folder() {
+    on_each_mpi(|mpi| {
+        let program = mpi.compile("in_order");
+        let ended = Ended::of(mpi.launcher(1, &[]).arg(mpisee()).args(["-o", "./"]).arg(&program));
+        let name = program.file_name().expect("a program has a name").to_string_lossy();
+        assert_eq!(ended.profiles(), [format!("{name}.mpisee")]);
+    });
+}
+
+#[test]
+fn ranks_that_another_mpi_started_are_said_to_be_apart() {
+    let all: Vec<Mpi> = Mpi::all().into_iter().filter(|mpi| mpi.name.contains("-4.")).collect();
+    for (mpi, other) in all.iter().flat_map(|mpi| all.iter().map(move |other| (mpi, other))) {
+        let ended = Ended::of(other.launcher(2, &[]).arg(mpisee()).arg(mpi.compile("in_order")));
+        let said: Vec<&str> = ended.said().into_iter().filter(|it| it.contains("of its own")).collect();
+        let profiles = ended.profiles();
+        if mpi.name == other.name {
+            assert_eq!((said.len(), profiles.len()), (0, 1), "{}", ended.stderr);
+            continue;
+        }
+        let launcher = if other.is_open_mpi { "Open MPI's mpirun" } else { "MPICH's mpiexec" };
+        assert!(said.len() == 1 && said[0].contains(launcher), "{}", ended.stderr);
+        assert_eq!(profiles.len(), 2);
+        let notes = &ended.tables(&profiles[1]).run.notes;
+        assert!(notes.iter().any(|note| note.contains("has started 2 processes")), "{notes:?}");
+    }
+}

@@ -49,3 +49,27 @@ pub fn notes(version: &str) -> Vec<String> {
 fn name(twin: &'static CStr) -> &'static str {
     twin.to_str().unwrap_or_default().trim_start_matches('P')
 }
+
+/// The number of processes that a launcher has started, by its variables, with the launcher's name.
+const LAUNCHERS: [(&str, &str, &str); 2] = [
+    ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "Open MPI's mpirun"),
+    ("PMI_SIZE", "PMI_RANK", "MPICH's mpiexec or one like it"),
+];
+
+/// A sentence for a world of one process where a launcher has started several, as happens with another MPI's launcher; and
+/// whether this process is the first of them.
+pub fn launched_apart(world_size: u32, version: &str) -> Option<(String, bool)> {
+    let number = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok();
+    let (size, rank, launcher) = LAUNCHERS
+        .iter()
+        .find_map(|(size, rank, launcher)| Some((number(size)?, number(rank)?, launcher)))
+        .filter(|&(size, ..)| world_size == 1 && size > 1)?;
+    let library = version.split(',').next().unwrap_or_default();
+    Some((
+        format!(
+            "{launcher} has started {size} processes, but each of them is an MPI_COMM_WORLD of its own and has a profile \
+             of its own: the program runs {library}, whose own launcher it may need"
+        ),
+        rank == 0,
+    ))
+}

@@ -211,6 +211,10 @@ fn start(started: StartingProfiler, sessions_alone: Option<Group>) {
         complaints.iter().chain(&complaint).for_each(|complaint| say(format_args!("{complaint}")));
     }
     let unfit = compatibility::notes(&version);
+    let apart = compatibility::launched_apart(size, &version).filter(|_| has_world);
+    if let Some((sentence, true)) = &apart {
+        say(format_args!("{sentence}"));
+    }
     // Each session has its own thread level; the highest is assumed.
     let thread_level = if has_world { thread_level() } else { "multiple" };
     let record = options.record;
@@ -226,7 +230,7 @@ fn start(started: StartingProfiler, sessions_alone: Option<Group>) {
         library_version: version,
         thread_level,
         ticks_are_tsc: clock::is_tsc(),
-        notes: complaint.into_iter().chain(unfit).collect(),
+        notes: complaint.into_iter().chain(unfit).chain(apart.map(|(sentence, _)| sentence)).collect(),
     });
     let Some(world) = world::world().filter(|_| installed) else { return };
     if thread_level == "multiple" {

@@ -184,7 +184,7 @@ pub fn run(args: &EfficiencyArgs) -> Result<Outcome> {
     }
     if profile.run().mpi.thread_level == "multiple" {
         answer.caveats.push(
-            "Threads called MPI at once: their times add up, and efficiencies are lower than they were."
+            "Threads may have called MPI at once: their times add up, and then efficiencies are lower than they were."
                 .to_owned(),
         );
     }

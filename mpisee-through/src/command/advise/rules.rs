@@ -262,7 +262,7 @@ fn blocking_sends(facts: &Facts<'_>) -> Vec<Finding> {
             rule: "blocking-sends",
             about: comm.name.clone(),
             cost_s,
-            what: format!("Blocking sends of long messages on {} wait for their receivers.", comm.name),
+            what: format!("Blocking sends of long messages on {} take long.", comm.name),
             evidence: format!(
                 "{} of {} on average take {:.1} us each: {} per second.",
                 count(calls, "send"),
@@ -277,8 +277,9 @@ fn blocking_sends(facts: &Facts<'_>) -> Vec<Finding> {
                 human_bytes(SLOW_BYTES_PER_S as u64)
             ),
             advice:
-                "Post receives earlier, before the work that keeps the receiver away; or start the send with \
-                     MPI_Isend and wait for it later."
+                "A send of this size mostly returns when its message is taken. Why that takes long is not measured: late \
+                     receivers, the network, or ranks that wait for a core. Where receivers are late, post receives \
+                     earlier, or start the send with MPI_Isend and wait for it later."
                     .to_owned(),
         })
     };

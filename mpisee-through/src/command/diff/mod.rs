@@ -82,6 +82,8 @@ struct Run {
     processes: Processes,
     /// Sums by communicator and operation.
     cells: BTreeMap<Name, Cell>,
+    /// The ranks that the filter takes.
+    chosen: u64,
     cut_off: Option<mpisee_profile::ProfileError>,
 }
 
@@ -96,11 +98,12 @@ impl Run {
             .into_iter()
             .map(|(key, cell)| ((groups.comm(&key).to_owned(), groups.call(&key).to_owned()), cell))
             .collect();
-        Ok(Run { profile, processes, cells, cut_off: groups.cut_off })
+        let chosen = processes.chosen(&filter.comms);
+        Ok(Run { profile, processes, cells, chosen, cut_off: groups.cut_off })
     }
 
     fn totals(&self) -> Totals {
-        let ranks = self.processes.count().max(1) as f64;
+        let ranks = self.chosen.max(1) as f64;
         let sum = |of: fn(&Cell) -> f64| self.cells.values().map(of).sum::<f64>() / ranks;
         Totals {
             wall_s: self.processes.wall_max_s(),
@@ -135,7 +138,7 @@ pub fn run(args: &DiffArgs) -> Result<Outcome> {
     let pairing = Pairing::new(&before.processes, &after.processes, same_ranks);
     let mut pairs: BTreeMap<Name, [Option<Side>; 2]> = BTreeMap::new();
     for (run, place) in [(&before, 0), (&after, 1)] {
-        for (key, side) in sides(run, place, &pairing, same_ranks) {
+        for (key, side) in sides(run, place, &pairing, same_ranks, &args.filter) {
             pairs.entry(key).or_default()[place] = Some(side);
         }
     }
@@ -167,7 +170,7 @@ pub fn run(args: &DiffArgs) -> Result<Outcome> {
             caveats(profile).into_iter().map(move |said| format!("In {name}: {said}"))
         })
         .collect();
-    answer.sheets.push(bound::sheet(totals, [before.processes.count(), after.processes.count()]));
+    answer.sheets.push(bound::sheet(totals, [before.chosen, after.chosen]));
     // The run as a whole comes first in a table, and second in CSV, which has one sheet.
     if args.output.format() == Format::Table {
         answer.sheets.reverse();
@@ -181,12 +184,18 @@ pub fn run(args: &DiffArgs) -> Result<Outcome> {
 }
 
 /// The operations of a run by the name of their pair.
-fn sides(run: &Run, place: usize, pairing: &Pairing, totals: bool) -> BTreeMap<Name, Side> {
+fn sides(
+    run: &Run,
+    place: usize,
+    pairing: &Pairing,
+    totals: bool,
+    filter: &CallFilter,
+) -> BTreeMap<Name, Side> {
     // Like communicators are one: their members' times stand beside each other.
     let mut cells: BTreeMap<Name, (Cell, u64)> = BTreeMap::new();
     let mut members: BTreeMap<String, u64> = BTreeMap::new();
     for row in run.processes.comms.values() {
-        let present = run.processes.present_count(&row.members);
+        let present = run.processes.chosen_count(&row.members, &filter.comms);
         *members.entry(pairing.name(place, &row.comm).to_owned()).or_default() += present;
     }
     for ((comm, call), cell) in &run.cells {
