@@ -255,7 +255,10 @@ fn made_of_sum(created: &Created, name: &str, names: &[String]) -> u64 {
     };
     let local = term(created.local, b"local");
     let counted = if reports_side(created, &RankSet::default()) { insiders(&created.group) } else { 0 };
-    let peer = term(created.peer, b"peer");
+    // The leaders may be of several worlds.
+    let groups = std::iter::once(&created.group).chain(&created.remote);
+    let is_of_one_world = groups.map(Runs::outsiders).all(|outsiders| outsiders == 0);
+    let peer = if is_of_one_world { term(created.peer, b"peer") } else { 0 };
     let is_lower = created.remote.as_ref().is_none_or(|remote| created.group.comes_before(remote));
     local.wrapping_sub(local.wrapping_mul(counted)).wrapping_add(if is_lower {
         peer
