@@ -116,13 +116,14 @@ pub const SETTINGS: &[Setting] = &[
         option: "output",
         value: "DIR",
         default: "PROGRAM.mpisee",
-        help: "Profile directory to write; a number is added if it exists",
+        help: "Profile directory to write, or, ending in /, the folder for it; a number is added if it exists",
         apply: |options, text| {
-            let path = PathBuf::from(text);
-            if path.file_name().is_none() {
-                return Err("does not end in the name of a directory".to_owned());
+            if text.is_empty() {
+                return Err("is empty".to_owned());
             }
-            options.output = Some(path);
+            let path = PathBuf::from(text);
+            // A slash at the end stands for the folder in which the profile shall be.
+            options.output = Some(if path.file_name().is_none() { path.join("") } else { path });
             Ok(())
         },
     },
