@@ -48,17 +48,16 @@ impl<H: FromFortran> HandlePtr<H> {
         // SAFETY: the copy has room for a handle; the kernel checks the other address.
         let read =
             unsafe { libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0) };
-        match usize::try_from(read) {
-            // SAFETY: a handle was copied, of the kind that `self` has.
-            Ok(read) if read == size => {
-                Some(unsafe { HandlePtr { address: copy.as_ptr().cast(), ..self }.handle() })
-            }
-            _ if is_forbidden(&std::io::Error::last_os_error()) => {
-                // SAFETY: MPI wrote it there, as far as can be seen.
-                Some(unsafe { self.handle() })
-            }
-            _ => None,
+        if usize::try_from(read).is_ok_and(|read| read == size) {
+            let copied = HandlePtr { address: copy.as_ptr().cast(), ..self };
+            // SAFETY: a handle was copied there, of the kind that `self` has.
+            return Some(unsafe { copied.handle() });
         }
+        if is_forbidden(&std::io::Error::last_os_error()) {
+            // SAFETY: MPI wrote it there, as far as can be seen.
+            return Some(unsafe { self.handle() });
+        }
+        None
     }
 
     /// The handle that is there now.
