@@ -553,8 +553,14 @@ fn little_memory() {
         assert_eq!(finished.tables().not_seen(NotSeen::NoRoom), 2 * 2);
         assert_eq!(finished.tables().sum("W", "MPI_Allreduce").calls, 2 * 50);
         let place = Place::new();
+        let program = mpi.compile("hostile/little_memory");
+        let plain = within(Duration::from_secs(60), mpi.launcher(2, &[]).arg(&program).arg("finalize"));
+        if !plain.status.success() {
+            eprintln!("{} is left out: it needs more memory in MPI_Finalize itself", mpi.name);
+            return;
+        }
         let mut command = place.command(mpi, 2);
-        command.arg(mpi.compile("hostile/little_memory")).arg("finalize");
+        command.arg(program).arg("finalize");
         let output = within(Duration::from_secs(60), &mut command);
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success() && said.contains("has no memory to write the profile"), "{said}");
