@@ -8,7 +8,7 @@ use mpisee_profile::rows::{
     RegionRow, Row,
 };
 use mpisee_profile::segment::layout::{Header, MAGIC, VERSION};
-use mpisee_profile::segment::tables::{name_of, names_can_be};
+use mpisee_profile::segment::names::{name_of, names_can_be};
 use mpisee_profile::segment::{RankTables, Snapshot};
 use mpisee_profile::{Aggregate, Operation, Profile, RankSet};
 use std::ffi::OsString;

@@ -23,7 +23,7 @@
 //! differ, so its communicators have temporary numbers: [`crate::storage::counters`] resolves each number, when a
 //! thread first sees it, to the slot of the row, in which peers are world ranks.
 //!
-//! [`membership_sum`]: mpisee_profile::segment::tables::membership_sum
+//! [`membership_sum`]: mpisee_profile::segment::membership::membership_sum
 
 use crate::mpi::abi::Comm;
 use crate::mpi::query;
@@ -34,7 +34,7 @@ use crate::state::world::World;
 use mpisee_profile::Operation;
 use mpisee_profile::rows::is_one_per_process;
 use mpisee_profile::segment::log::{Created, NONE, Runs};
-use mpisee_profile::segment::tables::hash;
+use mpisee_profile::segment::membership::hash;
 use std::sync::Arc;
 
 mod creation_kind;

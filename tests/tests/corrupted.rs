@@ -2,7 +2,7 @@
 //! sentence; nothing crashes or runs for ever.
 
 use mpisee_profile::segment::layout::{CHUNK_HEADER_BYTES, COUNTERS, HEADER_BYTES, Header};
-use mpisee_profile::segment::tables::names_can_be;
+use mpisee_profile::segment::names::names_can_be;
 use mpisee_profile::segment::{RankTables, Snapshot};
 use mpisee_tests::{Mpi, Place, on_each_mpi, within};
 use std::collections::BTreeMap;

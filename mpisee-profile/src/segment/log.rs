@@ -22,7 +22,7 @@ pub struct Created {
     pub r: u32,
     /// Digest of the groups and tag of a creation that is not collective over one parent; 0 for all others.
     pub code: u64,
-    /// Hash of the members in their order, equal on all of them; see [`super::tables::membership_sum`].
+    /// Hash of the members in their order, equal on all of them; see [`super::membership::membership_sum`].
     pub members: u64,
     /// Of an intercommunicator made of two communicators: the number of this process's; else [`NONE`].
     pub local: u32,

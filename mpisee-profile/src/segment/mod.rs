@@ -16,6 +16,8 @@ mod fact;
 pub mod key;
 pub mod layout;
 pub mod log;
+pub mod membership;
+pub mod names;
 pub mod snapshot;
 pub mod tables;
 pub mod words;

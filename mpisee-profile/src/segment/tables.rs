@@ -2,14 +2,16 @@
 
 use super::key::{CallKey, Key, Meaning, class_bounds};
 use super::layout::{call, overhead, peer, region, shared_row};
-use super::log::{Created, ELIDED, NONE, OUTSIDE, Runs};
-use super::snapshot::{Communicator, SharedRow, Snapshot, Source};
+use super::log::{Created, ELIDED, OUTSIDE, Runs};
+use super::membership::{has_elided_members, reports, reports_side};
+use super::names::{names, parent_name};
+use super::snapshot::{Communicator, SharedRow, Snapshot};
 use crate::gpu::Part;
 use crate::rows::{
     CallRow, CommRow, Members, OutsideRow, PeerRow, RankRow, RegionRow, Seconds, is_of_changing_members,
     is_one_per_process,
 };
-use crate::{Operation, ProfileError, RankSet};
+use crate::{Operation, RankSet};
 use std::collections::{BTreeSet, HashMap};
 
 /// One moment on two clocks.
@@ -143,162 +145,6 @@ impl RankTables {
         tables.regions = regions.collect();
         tables
     }
-}
-
-/// The longest name of a communicator, or path of a region, that is accepted from another process's segment.
-const MOST_NAME_BYTES: usize = 1 << 13;
-
-/// Checks the lengths of the names in a segment. A name goes into each row of its communicator and begins the names of
-/// its children, so a few bytes of a forged segment could expand to very many.
-pub fn names_can_be(snapshot: &Snapshot) -> Result<(), ProfileError> {
-    let mut names: Vec<usize> = Vec::with_capacity(snapshot.communicators.len());
-    for communicator in &snapshot.communicators {
-        let of_parent = |parent: u32| names.get(parent as usize).copied().unwrap_or(0);
-        let parent = of_parent(communicator.created.parent);
-        names.push(parent + name("", &communicator.created, communicator.shared_row).len());
-    }
-    let mut paths: Vec<usize> = vec![0];
-    for region in &snapshot.regions {
-        let outer = paths.get(region.parent as usize).copied().unwrap_or(0);
-        paths.push(outer + 1 + region.name.len());
-    }
-    match names.iter().chain(&paths).max() {
-        Some(&longest) if longest > MOST_NAME_BYTES => Err(ProfileError::Segment {
-            why: format!(
-                "a name of a communicator or a region in it has {longest} bytes; {MOST_NAME_BYTES} can be"
-            ),
-        }),
-        _ => Ok(()),
-    }
-}
-
-/// The name of one communicator of a segment, by its number.
-pub fn name_of<S: Source + ?Sized>(source: &S, id: u32) -> Option<String> {
-    let snapshot = Snapshot::read_log(source).ok()?;
-    names(&snapshot).into_iter().nth(id as usize)
-}
-
-/// Names by communicator number.
-pub fn names(snapshot: &Snapshot) -> Vec<String> {
-    let mut names: Vec<String> = Vec::with_capacity(snapshot.communicators.len());
-    for communicator in &snapshot.communicators {
-        let created = &communicator.created;
-        names.push(match (created.id, created.letter) {
-            (0, 0) => "W".to_owned(),
-            (_, 0) => "S".to_owned(),
-            _ => name(parent_name(created, &names), created, communicator.shared_row),
-        });
-    }
-    names
-}
-
-fn parent_name<'n>(created: &Created, names: &'n [String]) -> &'n str {
-    names.get(created.parent as usize).map_or("", String::as_str)
-}
-
-/// `<parent's name>_<letter><n>[.<r>]`; `F<n>.<r>` for one that was created from a group and has no parent; `P`
-/// for the one with the processes that spawned this world. What is not collective over one parent ends in `-` and the
-/// digest of its groups and tag. A row of like ones has a `+` after the number of the first of them, and no number where
-/// their members differ.
-fn name(parent: &str, created: &Created, shared_row: Option<SharedRow>) -> String {
-    let letter = char::from(created.letter);
-    let plus = if shared_row.is_some() { "+" } else { "" };
-    if shared_row == Some(SharedRow::Changing) {
-        return if parent.is_empty() { "F+".to_owned() } else { format!("{parent}_{letter}+") };
-    }
-    if letter == 'p' && parent.is_empty() {
-        return "P".to_owned();
-    }
-    let step = if letter == 'f' && parent.is_empty() { "F".to_owned() } else { format!("{parent}_{letter}") };
-    let code = if created.code == 0 { String::new() } else { format!("-{}", digits(created.code)) };
-    match (created.n, created.r) {
-        (n, NONE) => format!("{step}{n}{plus}{code}"),
-        (n, r) => format!("{step}{n}{plus}.{r}{code}"),
-    }
-}
-
-/// The lowest 40 bits in digits of base 32, as D. Crockford has them: no letter that can be taken for another.
-fn digits(code: u64) -> String {
-    const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
-    (0..8).rev().map(|place| char::from(DIGITS[(code >> (5 * place)) as usize % 32])).collect()
-}
-
-/// One process's share of a sum over all ranks that is 0, modulo 2^64, if every name stands for the same communicator on
-/// all of them: each member adds a hash of name and members, and the member that reports the communicator subtracts it once
-/// per member. Any other sum shows that names do not belong together; 0 in spite of that is as likely as two equal hashes
-/// of 64 bits.
-pub fn membership_sum(snapshot: &Snapshot) -> u64 {
-    let names = names(snapshot);
-    let all = snapshot.communicators.iter().zip(&names);
-    let one_name = all.filter(|(communicator, _)| {
-        communicator.created.letter != 0 && communicator.shared_row != Some(SharedRow::Changing)
-    });
-    let terms = one_name.map(|(communicator, name)| {
-        let created = &communicator.created;
-        let term = hash(name.as_bytes(), created.members);
-        let members = std::iter::once(&created.group).chain(&created.remote).map(insiders).sum();
-        let counted = if reports(created, &RankSet::default()) { members } else { 0 };
-        let made_of = if communicator.shared_row.is_none() { made_of_sum(created, name, &names) } else { 0 };
-        term.wrapping_sub(term.wrapping_mul(counted)).wrapping_add(made_of)
-    });
-    terms.fold(0, u64::wrapping_add)
-}
-
-/// The share of an intercommunicator in [`membership_sum`] by what it was made of. Threads can make several of the same
-/// groups and tag at a time; which is which shows by the local communicator, the same on all of a group, and the peer
-/// communicator, the same at both leaders (MPI 4.1, 7.6.2).
-fn made_of_sum(created: &Created, name: &str, names: &[String]) -> u64 {
-    let term = |number: u32, role: &[u8]| {
-        names
-            .get(number as usize)
-            .map_or(0, |made_of| hash(made_of.as_bytes(), hash(role, hash(name.as_bytes(), 0))))
-    };
-    let local = term(created.local, b"local");
-    let counted = if reports_side(created, &RankSet::default()) { insiders(&created.group) } else { 0 };
-    // The leaders may be of several worlds.
-    let groups = std::iter::once(&created.group).chain(&created.remote);
-    let is_of_one_world = groups.map(Runs::outsiders).all(|outsiders| outsiders == 0);
-    let peer = if is_of_one_world { term(created.peer, b"peer") } else { 0 };
-    let is_lower = created.remote.as_ref().is_none_or(|remote| created.group.comes_before(remote));
-    local.wrapping_sub(local.wrapping_mul(counted)).wrapping_add(if is_lower {
-        peer
-    } else {
-        peer.wrapping_neg()
-    })
-}
-
-/// The members of a group that are of this world.
-fn insiders(group: &Runs) -> u64 {
-    group.len() - u64::from(group.outsiders())
-}
-
-/// FNV-1a of 64 bits from a seed, and the mixing of MurmurHash3 (A. Appleby) over it.
-pub struct Hash(u64);
-
-impl Hash {
-    /// Of nothing yet.
-    pub fn new(seed: u64) -> Hash {
-        Hash(0xcbf2_9ce4_8422_2325 ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15))
-    }
-
-    /// Takes in more bytes.
-    pub fn add(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|&byte| self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
-    }
-
-    /// The hash of all bytes.
-    pub fn end(self) -> u64 {
-        let mixed = (self.0 ^ self.0 >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
-        let mixed = (mixed ^ mixed >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-        mixed ^ mixed >> 33
-    }
-}
-
-/// The [`struct@Hash`] of bytes that are at hand.
-pub fn hash(bytes: &[u8], seed: u64) -> u64 {
-    let mut hash = Hash::new(seed);
-    hash.add(bytes);
-    hash.end()
 }
 
 /// Nanoseconds that a recorded call of the simplest kind costs beyond the call itself.
@@ -491,11 +337,6 @@ pub fn members(created: &Created) -> Members {
     }
 }
 
-/// Whether its members are elided.
-fn has_elided_members(created: &Created) -> bool {
-    std::iter::once(&created.group).chain(&created.remote).any(|group| group.elided() > 0)
-}
-
 fn size(created: &Created) -> u32 {
     (created.group.len() + created.remote.as_ref().map_or(0, Runs::len)) as u32
 }
@@ -531,26 +372,6 @@ pub(crate) fn memberships(snapshot: &Snapshot, absent: &RankSet) -> Vec<Membersh
         }
     };
     snapshot.communicators.iter().zip(names(snapshot)).map(membership).collect()
-}
-
-/// Whether this process reports the communicator: the first of this world does that is not absent, on
-/// intercommunicators that of the group with the smallest world rank.
-pub fn reports(created: &Created, absent: &RankSet) -> bool {
-    let Created { group, remote, rank, .. } = created;
-    // If members are elided, all of them report it, and this decides only which one counts what is counted once.
-    if absent.is_empty() || has_elided_members(created) {
-        return group.first_insider() == Some(*rank)
-            && remote.as_ref().is_none_or(|remote| group.comes_before(remote));
-    }
-    let is_there = |rank: &u32| *rank != OUTSIDE && !absent.contains(*rank);
-    let there = |runs: &Runs| runs.iter().filter(is_there).collect::<Runs>();
-    group.iter().position(|rank| is_there(&rank)) == Some(*rank as usize)
-        && remote.as_ref().is_none_or(|remote| there(group).comes_before(&there(remote)))
-}
-
-/// Whether this process reports its side of an intercommunicator made of two communicators.
-fn reports_side(created: &Created, absent: &RankSet) -> bool {
-    created.local != NONE && reports(&Created { remote: None, ..created.clone() }, absent)
 }
 
 /// Whether every member reports the communicator, and [`merge`] makes one row of the reports: those that

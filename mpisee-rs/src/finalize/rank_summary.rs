@@ -20,7 +20,7 @@ const SUMS: usize = WITHOUT_SEGMENT + 1;
 pub struct RankSummary {
     /// The sums.
     pub counts: [u64; SUMS],
-    /// The sum of [`mpisee_profile::segment::tables::membership_sum`], modulo 2^64.
+    /// The sum of [`mpisee_profile::segment::membership::membership_sum`], modulo 2^64.
     pub names: u64,
     /// Runs of consecutive ranks on one node: their number, and a hash of the node's name.
     nodes: Vec<(u32, u64)>,

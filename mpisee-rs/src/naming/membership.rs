@@ -6,7 +6,7 @@ use crate::mpi::query::{self, free_group, group_of, size_of_group, translate};
 use crate::state::communicator::Communicator;
 use crate::state::world::World;
 use mpisee_profile::segment::log::{Created, NONE, OUTSIDE, Runs};
-use mpisee_profile::segment::tables::Hash;
+use mpisee_profile::segment::membership::Hash;
 
 /// The members of a communicator.
 #[derive(Debug)]

@@ -18,6 +18,8 @@ use mpisee_profile::RankSet;
 use mpisee_profile::segment::key::{FIRST_TEMPORARY, MOST_COMMUNICATORS, Meaning};
 use mpisee_profile::segment::layout::shared_row;
 use mpisee_profile::segment::log::{Created, NONE, OUTSIDE, Record};
+use mpisee_profile::segment::membership::reports;
+use mpisee_profile::segment::names::name_of;
 use mpisee_profile::segment::{CallKey, Key, PeerKey, tables};
 use rustc_hash::{FxHashMap, FxHasher};
 use std::collections::VecDeque;
@@ -358,7 +360,7 @@ impl RowSharing {
         if let Some(name) = self.state().names.get(&row) {
             return name.clone();
         }
-        let name = tables::name_of(segment, row).unwrap_or_default();
+        let name = name_of(segment, row).unwrap_or_default();
         self.state().names.insert(row, name.clone());
         name
     }
@@ -519,7 +521,7 @@ impl State {
     }
 
     fn count_created(&mut self, segment: &Segment, row: u32, created: &Created) {
-        let reported = u64::from(tables::reports(created, &RankSet::default()));
+        let reported = u64::from(reports(created, &RankSet::default()));
         self.count(segment, row, &[(shared_row::CREATED, 1), (shared_row::REPORTED, reported)]);
     }
 

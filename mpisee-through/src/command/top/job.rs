@@ -8,8 +8,9 @@ use mpisee_profile::segment::active_call::Call;
 use mpisee_profile::segment::key::Meaning;
 use mpisee_profile::segment::layout::call;
 use mpisee_profile::segment::log::{NONE, Runs};
+use mpisee_profile::segment::names::names;
 use mpisee_profile::segment::snapshot::Program;
-use mpisee_profile::segment::tables::{members, names};
+use mpisee_profile::segment::tables::members;
 use mpisee_profile::{Operation, RankSet};
 use std::collections::{BTreeMap, HashMap};
 
