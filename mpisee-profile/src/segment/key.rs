@@ -83,7 +83,7 @@ impl PeerKey {
 }
 
 impl Key {
-    /// The key of the slot that says where its thread is, see [`super::now`].
+    /// The key of the slot that says where its thread is, see [`super::active_call`].
     pub const ACTIVE_CALL: Key = Key(3);
 
     /// The key of a region's entries and time.

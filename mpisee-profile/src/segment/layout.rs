@@ -121,7 +121,7 @@ pub struct Slot {
     /// Odd while the values change.
     pub sequence: AtomicU64,
     /// Their meaning depends on the key: see [`call`], [`peer`], [`region`],
-    /// [`shared_row`], [`super::now`].
+    /// [`shared_row`], [`super::active_call`].
     pub values: [AtomicU64; 6],
 }
 

@@ -30,15 +30,15 @@ pub struct CommSet {
 }
 
 impl CommSet {
+    /// Removes all.
     #[inline]
-    /// Without any.
     pub fn clear(&mut self) {
         self.first = None;
         self.others.clear();
     }
 
-    #[inline]
     /// Adds one, unless it is there.
+    #[inline]
     pub fn add(&mut self, communicator: u32) {
         match self.first {
             None => self.first = Some(communicator),
@@ -73,14 +73,21 @@ impl CommSet {
 
 impl Scratch {
     /// Forgets the last call, and makes room for `count` requests. False if there is no memory for them.
-    pub fn reset(&mut self, count: usize, is_shared: bool) -> bool {
+    #[inline]
+    pub fn reset(&mut self, count: usize) -> bool {
         self.given.clear();
         self.kept.clear();
-        let more = count.saturating_sub(self.statuses.len());
+        count <= self.statuses.len() || self.make_room(count)
+    }
+
+    /// The statuses come last, so that there is room for the others where there is for them.
+    #[cold]
+    fn make_room(&mut self, count: usize) -> bool {
+        let more = count - self.statuses.len();
         let has_room = self.given.try_reserve(count).is_ok()
-            && (!is_shared || self.kept.try_reserve(count).is_ok())
+            && self.kept.try_reserve(count).is_ok()
             && self.statuses.try_reserve(more).is_ok();
-        if has_room && more > 0 {
+        if has_room {
             self.statuses.resize_with(count, MaybeUninit::uninit);
         }
         has_room

@@ -140,7 +140,7 @@ unsafe fn many(
     call.record(|recorder| {
         let count = length(count, requests);
         let null = recorder.world.predefined.request_null;
-        has_room = scratch.reset(count, REQUESTS.is_shared());
+        has_room = scratch.reset(count);
         if !has_room {
             return world::not_seen(NotSeen::NoRoom);
         }
@@ -460,7 +460,7 @@ pub unsafe fn look_at_many(
     let (code, ticks) = call.time(operation, first_of(first.as_slice()), make);
     call.record(|recorder| {
         let mut scratch = recorder.thread.scratch();
-        scratch.reset(0, false);
+        scratch.reset(0);
         for at in 0..count {
             // SAFETY: the array has `count` requests, which the call left as they were.
             let (handle, given) =
