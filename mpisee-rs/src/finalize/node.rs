@@ -67,7 +67,7 @@ pub fn arrive(world: &World, end: End) {
         // If this rank's segment is gone, the profile is written already.
         if world.segment.is_there() {
             say(format_args!(
-                "no profile of rank {}: its segment in {} cannot be read, since the program changed its user; as the user \
+                "no profile of rank {}: its segment in {} cannot be read, as after a change of user; as the user \
                  before, run: mpisee-through recover",
                 world.rank,
                 world.options.segments.display()
@@ -105,15 +105,15 @@ pub fn look_again(world: &World) {
     }
 }
 
-/// Says which ranks have not arrived when the first of those that have exits: MPI libraries let no rank return from
-/// `MPI_Finalize` before, so that these ranks have left MPI by another way.
+/// Says which ranks have not arrived when the first of those that have exits: mostly they have left MPI by another way,
+/// since MPI libraries let ranks leave `MPI_Finalize` together.
 fn say_late(world: &World, roll: &Roll) {
     let (arrived, late): (Vec<_>, Vec<_>) =
         roll.entries.iter().partition(|(_, entry)| entry.header.state == state::ARRIVED);
     if arrived.first().is_some_and(|&(&rank, _)| rank == world.rank) {
         let late: RankSet = late.into_iter().map(|(&rank, _)| rank).collect();
         say(format_args!(
-            "no profile yet: {} left MPI without MPI_Finalize; if it does not follow, run: mpisee-through recover {}",
+            "no profile yet: {} not in MPI_Finalize so far; if none follows, run: mpisee-through recover {}",
             late.named(),
             world.options.segments.display()
         ));

@@ -234,9 +234,9 @@ mod tests {
         with_segment(|segment| {
             let counters = Counters::new();
             for number in 0..3000 {
-                let passing = key(FIRST_TEMPORARY + number, 0);
+                let temporary = key(FIRST_TEMPORARY + number, 0);
                 let lasting = Lasting::of(key(5, number % 3));
-                let slot = counters.slot_or(passing, || counters.insert(segment, passing, lasting));
+                let slot = counters.slot_or(temporary, || counters.insert(segment, temporary, lasting));
                 update(slot.expect("there is room"), |values| add(&values[0], 1));
             }
             let counted = |peer: u32| {
