@@ -163,7 +163,7 @@ fn describe(
         // A duplicate has its parent's members in their order.
         (Some(parent), Some(members), TopologyFrom::Parent) => (members.clone(), parent.rank),
         _ => {
-            let members = Arc::new(Members::of(world, comm, kind.is_inter(parent)));
+            let members = members_of(world, comm, kind.is_inter(parent), parent_members.as_ref());
             let rank = if members.is_single() { 0 } else { query::rank(comm) };
             (members, rank)
         }
@@ -178,6 +178,8 @@ fn describe(
     let topology = topology_kind.and_then(|kind| topology::of(comm, rank, kind));
     communicator.topology = topology_kind.filter(|_| topology.is_some());
     let r = match (parent, &parent_members) {
+        // Of all members of the parent, in their order.
+        (_, Some(parent_members)) if kind.several && Arc::ptr_eq(parent_members, &members) => 0,
         (Some(parent), Some(parent_members)) if kind.several => {
             smallest_rank_in(parent, parent_members, comm, &members)
         }
@@ -199,6 +201,22 @@ fn describe(
     let mut new = NewCommunicator { comm, kind, number, created, members, topology };
     new.elide(world.options.listed as usize);
     Described { communicator, new, is_seen }
+}
+
+/// The members of a communicator.
+///
+/// PERF: all communicators of this process alone share one list, since a program may split off such ones in a loop.
+fn members_of(world: &World, comm: Comm, is_inter: bool, of_parent: Option<&Arc<Members>>) -> Arc<Members> {
+    if is_inter || query::size(comm) != 1 {
+        return Arc::new(Members::of(world, comm, is_inter));
+    }
+    if let Some(members) = of_parent.filter(|members| members.is_single()) {
+        return members.clone();
+    }
+    match ROWS.known(ITSELF) {
+        Some((_, members)) if members.is_single() => members,
+        _ => Arc::new(Members::single(world)),
+    }
 }
 
 /// Enters an intercommunicator that a collective call on `parent`, its own group, made with processes that were spawned or

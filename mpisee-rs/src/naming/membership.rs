@@ -2,7 +2,7 @@
 
 use super::members::{self, Listed};
 use crate::mpi::abi::{Comm, Group};
-use crate::mpi::query::{self, free_group, group_of, size_of_group, translate};
+use crate::mpi::query::{free_group, group_of, size_of_group, translate};
 use crate::state::communicator::Communicator;
 use crate::state::world::World;
 use mpisee_profile::segment::log::{Created, NONE, OUTSIDE, Runs};
@@ -39,11 +39,13 @@ impl Members {
         Members { own: logged.group.clone(), remote: logged.remote.clone(), ..*self }
     }
 
+    /// Of a communicator of this process alone.
+    pub fn single(world: &World) -> Members {
+        Members::new([world.rank].into_iter().collect(), None)
+    }
+
     /// Of a communicator, by MPI's groups, without communication.
     pub fn of(world: &World, comm: Comm, is_inter: bool) -> Members {
-        if !is_inter && query::size(comm) == 1 {
-            return Members::new([world.rank].into_iter().collect(), None);
-        }
         let world_ranks = |remote: bool| {
             let group = group_of(comm, remote);
             let itself = (!remote).then_some(world.rank);
