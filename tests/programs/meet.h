@@ -1,7 +1,7 @@
 /* Meeting without a call of MPI, through files in the working directory, for programs in which no call may be open when a
  * process ends. */
 #pragma once
-#include "p2p.h"
+#include "program.h"
 #include <unistd.h>
 
 /* Tells the others that process `number` of them is here. */

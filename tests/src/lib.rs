@@ -1,5 +1,7 @@
-//! What the end-to-end tests share: compile a program of `tests/programs` for each MPI on the machine, run it
-//! under its launcher and `mpisee`, read the profile back through `mpisee-profile`.
+//! Harness of the end-to-end tests: compiles a program of `tests/programs` for each MPI on the machine, runs it
+//! under its launcher and `mpisee`, reads the profile back through `mpisee-profile`.
+//!
+//! A program is named by its path in `tests/programs`, without the ending: `requests/recycled`.
 //!
 //! The tests use the installation that `cargo xtask dist` makes, in `target/dist`.
 
@@ -182,7 +184,7 @@ impl Mpi {
         command
     }
 
-    /// Compiles `tests/programs/NAME.c`; once per run of the tests.
+    /// Compiles `tests/programs/NAME.c`, once per run of the tests.
     pub fn compile(&self, name: &str) -> PathBuf {
         self.compile_with(name, &[])
     }
@@ -224,9 +226,9 @@ impl Mpi {
     /// `USE_MPI_F08`. `None` where the MPI comes without Fortran.
     pub fn compile_fortran(&self, name: &str, interface: &str) -> Option<PathBuf> {
         let mut compiler = Command::new(self.wrapper("mpifort")?);
-        // In mpif.h the type of a buffer is not told, so that the compiler believes in mistakes.
+        // gfortran reports a false mismatch, because mpif.h declares untyped buffers.
         compiler.args(["-O1", "-g", "-ffree-line-length-none", "-fallow-argument-mismatch", "-w"]);
-        compiler.arg(format!("-D{interface}")).arg("-I").arg(root().join("tests/programs"));
+        compiler.arg(format!("-D{interface}"));
         for (function, macro_) in [("MPI_Isendrecv", "HAS_MPI_4"), ("MPIX_Bcast_init", "HAS_MPIX")] {
             if self.functions.contains(function) {
                 compiler.arg(format!("-D{macro_}"));
@@ -249,10 +251,13 @@ impl Mpi {
             .expect("target can be written");
         // Test binaries run one after the other, but two may be built by one call of cargo.
         let fresh = folder.join(format!("{name}.{}", std::process::id()));
+        let programs = root().join("tests/programs");
         let output = compiler
             .arg("-I")
             .arg(root().join("include"))
-            .arg(root().join("tests/programs").join(source))
+            .arg("-I")
+            .arg(&programs)
+            .arg(programs.join(source))
             .arg("-o")
             .arg(&fresh)
             .args(arguments)

@@ -1,4 +1,4 @@
-//! Runs of `tests/programs/soak.c`, which keeps books of what it does, and the comparison of its profile with them.
+//! Runs of `tests/programs/random/soak.c`, which keeps books of what it does, and the comparison of its profile with them.
 
 use crate::signal::{self, SIGKILL};
 use crate::{Mpi, Tables, dist, through};
@@ -80,7 +80,7 @@ impl Soak {
             |name: &str| std::fs::File::create(folder.join(name)).map_err(|error| format!("{name}: {error}"));
         let mut command = mpi.launcher(RANKS, &[]);
         command.arg(dist().join("bin/mpisee")).arg("--segments").arg(folder.join("segments"));
-        command.args(["--output", "soak.mpisee"]).arg(mpi.compile("soak"));
+        command.args(["--output", "soak.mpisee"]).arg(mpi.compile("random/soak"));
         let milliseconds = if self.kill.is_some() { 0 } else { self.milliseconds };
         command.args([self.seed.to_string(), milliseconds.to_string()]).arg(folder);
         command.current_dir(folder).stdout(file("stdout")?).stderr(file("stderr")?).stdin(Stdio::null());

@@ -41,7 +41,7 @@ fn five_planted_problems_are_found_and_nothing_where_nothing_is_wrong() {
     let planted: BTreeSet<(String, String)> =
         planted.iter().map(|&(rule, about)| (rule.to_owned(), about.to_owned())).collect();
     on_each_mpi(|mpi| {
-        finds(mpi, "advise_planted", &planted);
-        finds(mpi, "advise_sound", &BTreeSet::new());
+        finds(mpi, "advise/planted", &planted);
+        finds(mpi, "advise/sound", &BTreeSet::new());
     });
 }

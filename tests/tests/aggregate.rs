@@ -12,8 +12,11 @@ const RANKS: u32 = 8;
 #[test]
 fn sums_over_ranks_are_those_of_the_rows_by_rank() {
     on_each_mpi(|mpi| {
-        let by_rank = Run::new(mpi, "grid_of_parts").ranks(RANKS).variable("MPISEE_FOLD", "8").preloaded();
-        let run = Run::new(mpi, "grid_of_parts").ranks(RANKS).variable("MPISEE_FOLD", "3");
+        let by_rank = Run::new(mpi, "communicators/grid_of_parts")
+            .ranks(RANKS)
+            .variable("MPISEE_FOLD", "8")
+            .preloaded();
+        let run = Run::new(mpi, "communicators/grid_of_parts").ranks(RANKS).variable("MPISEE_FOLD", "3");
         let finished = run.preloaded_to("test.mpisee");
         let aggregate = Profile::open(finished.directory())
             .unwrap_or_else(|error| panic!("{error}\n{}", finished.stderr));
@@ -53,11 +56,11 @@ fn answers(finished: &Finished) {
 
 /// Programs that do the same in each run: on how many ranks, with what argument, and a function that they need.
 const SAME_IN_EACH_RUN: [(&str, u32, &str, &str); 5] = [
-    ("parts", 6, "", "MPI_Init"),
-    ("regions", 2, "", "MPI_Init"),
-    ("threads", 2, "", "MPI_Init"),
-    ("sessions", 4, "", "MPI_Session_init"),
-    ("sessions", 4, "world", "MPI_Session_init"),
+    ("communicators/parts", 6, "", "MPI_Init"),
+    ("regions/regions", 2, "", "MPI_Init"),
+    ("threads/threads", 2, "", "MPI_Init"),
+    ("lifecycle/sessions", 4, "", "MPI_Session_init"),
+    ("lifecycle/sessions", 4, "world", "MPI_Session_init"),
 ];
 
 #[test]

@@ -19,7 +19,7 @@ struct Churned {
 fn churned(mpi: &Mpi, kind: &str, ranks: u32, cycles: u64) -> Churned {
     eprintln!("{kind}, {ranks} ranks, {cycles} cycles");
     let segments = tempfile::tempdir().unwrap();
-    let finished = Run::new(mpi, "churn")
+    let finished = Run::new(mpi, "communicators/churn")
         .ranks(ranks)
         .argument(kind)
         .argument(cycles)
@@ -248,7 +248,7 @@ fn where_members_change_with_each_call_rows_end_and_peers_are_still_known() {
         // Processes that wait for each other on too few cores need long in MPICH.
         let cycles = if mpi.is_open_mpi { CYCLES } else { CYCLES / 10 };
         let segments = tempfile::tempdir().unwrap();
-        let finished = Run::new(mpi, "churn")
+        let finished = Run::new(mpi, "communicators/churn")
             .ranks(RANKS)
             .argument("changing")
             .argument(cycles)
@@ -312,7 +312,7 @@ fn what_a_killed_program_left_has_the_same_rows() {
         let variables: Vec<(String, String)> =
             variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         let mut command = mpi.launcher(2, &variables);
-        command.arg(mpi.compile("churn")).args(["dup", "1000"]).current_dir(folder.path());
+        command.arg(mpi.compile("communicators/churn")).args(["dup", "1000"]).current_dir(folder.path());
         let output = within(Duration::from_secs(100), &mut command);
         assert!(!output.status.success());
         let profile = folder.path().join("recovered.mpisee");

@@ -31,7 +31,7 @@ impl Left {
             .args(["--output", output, "--collect", collect])
             .arg("--segments")
             .arg(path("segments"));
-        command.arg(mpi.compile("no_place")).arg(how).arg(path("out")).arg(path("segments"));
+        command.arg(mpi.compile("lifecycle/no_place")).arg(how).arg(path("out")).arg(path("segments"));
         let ended = within(LIMIT, command.current_dir(folder.path()));
         let stderr = String::from_utf8_lossy(&ended.stderr).into_owned();
         if ended.status.code() == Some(77) {
@@ -142,7 +142,7 @@ fn where_there_is_no_place_at_all_the_segments_are_kept_and_recovered() {
 fn rows_come_in_the_order_of_ranks() {
     on_each_mpi(|mpi| {
         for (ranks, collect) in [(1, "tree"), (3, "tree"), (16, "tree"), (3, "auto")] {
-            let finished = collected(mpi, "in_order", ranks, collect).profiled();
+            let finished = collected(mpi, "lifecycle/in_order", ranks, collect).profiled();
             let tables = finished.check().tables();
             assert_eq!(how(tables), (if collect == "tree" { "tree" } else { "node" }, &[][..]));
             assert_eq!(tables.run.names_agree, Some(true));
@@ -194,7 +194,9 @@ fn how(tables: &Tables) -> (&str, &[String]) {
 #[test]
 fn tree_and_segments_give_the_same_profile() {
     on_each_mpi(|mpi| {
-        for (program, ranks) in [("in_order", 1), ("in_order", 6), ("collectives", 4)] {
+        for (program, ranks) in
+            [("lifecycle/in_order", 1), ("lifecycle/in_order", 6), ("collectives/collectives", 4)]
+        {
             let through_tree = collected(mpi, program, ranks, "tree").profiled();
             let through_tree = through_tree.check().tables();
             assert_eq!(how(through_tree), ("tree", &[][..]));

@@ -149,7 +149,7 @@ fn collective_calls(tables: &Tables) -> u64 {
 #[test]
 fn each_process_records_its_part_of_every_collective() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "collectives").profiled();
+        let finished = Run::new(mpi, "collectives/collectives").profiled();
         let tables = finished.tables();
         let on_communicator = |comm: &str, ranks: &[u32], element: u64, in_place: bool| {
             let p = ranks.len() as u64;
@@ -181,7 +181,7 @@ fn each_process_records_its_part_of_every_collective() {
 #[test]
 fn the_parts_add_up_to_the_lower_bound() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "collectives").profiled();
+        let finished = Run::new(mpi, "collectives/collectives").profiled();
         let tables = finished.tables();
         for &(blocking, nonblocking, _, sum) in INSIDE {
             for call in [blocking, nonblocking] {
@@ -204,8 +204,8 @@ fn collectives_receive_the_same_with_the_profiler_as_without() {
             assert_eq!(lines.len(), 4, "{}", finished.stdout);
             lines
         };
-        let plain = Run::new(mpi, "collectives").plain();
-        let profiled = Run::new(mpi, "collectives").profiled();
+        let plain = Run::new(mpi, "collectives/collectives").plain();
+        let profiled = Run::new(mpi, "collectives/collectives").profiled();
         assert_eq!(lines(&profiled), lines(&plain));
     });
 }
@@ -213,7 +213,7 @@ fn collectives_receive_the_same_with_the_profiler_as_without() {
 #[test]
 fn on_an_intercommunicator_the_group_that_sends_contributes() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "collectives_between_groups").ranks(5).profiled();
+        let finished = Run::new(mpi, "collectives/between_groups").ranks(5).profiled();
         let tables = finished.tables();
         let between = &tables.comms.iter().find(|row| row.created_by == "MPI_Intercomm_create").unwrap().comm;
         for &(blocking, nonblocking, bytes, messages) in BETWEEN {
@@ -231,7 +231,7 @@ fn on_an_intercommunicator_the_group_that_sends_contributes() {
 #[test]
 fn in_a_neighbourhood_only_what_goes_to_processes_counts() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "collectives_of_neighbours").profiled();
+        let finished = Run::new(mpi, "collectives/of_neighbours").profiled();
         let tables = finished.tables();
         let mut calls = 0;
         for &(label, neighbours) in NEIGHBOURS {
@@ -256,7 +256,7 @@ fn in_a_neighbourhood_only_what_goes_to_processes_counts() {
 #[test]
 fn every_mpi_counts_collectives_alike() {
     for (program, ranks) in
-        [("collectives", 4), ("collectives_between_groups", 5), ("collectives_of_neighbours", 4)]
+        [("collectives/collectives", 4), ("collectives/between_groups", 5), ("collectives/of_neighbours", 4)]
     {
         let of = |mpi: &Mpi| {
             let finished = Run::new(mpi, program).ranks(ranks).profiled();
@@ -277,8 +277,8 @@ fn every_mpi_counts_collectives_alike() {
 #[test]
 fn nothing_of_a_null_datatype_is_refused_or_allowed_as_without_the_profiler() {
     on_each_mpi(|mpi| {
-        let plain = Run::new(mpi, "count_of_none").plain();
-        let finished = Run::new(mpi, "count_of_none").profiled();
+        let plain = Run::new(mpi, "collectives/count_of_none").plain();
+        let finished = Run::new(mpi, "collectives/count_of_none").profiled();
         assert_eq!(finished.stdout, plain.stdout);
         let tables = finished.tables();
         let counted = |call: &str| tables.sum_where(|row| row.call == call);

@@ -68,7 +68,7 @@ fn every_creating_call_gives_a_communicator_its_name_and_description() {
         if has_wrong_groups(mpi) {
             return;
         }
-        let finished = Run::new(mpi, "creations").ranks(5).profiled();
+        let finished = Run::new(mpi, "communicators/creations").ranks(5).profiled();
         let found: BTreeSet<String> = finished.tables().comms.iter().map(line).collect();
         let expected: BTreeSet<String> = CREATIONS.lines().map(str::to_owned).collect();
         let missing: Vec<_> = expected.difference(&found).collect();
@@ -92,7 +92,7 @@ fn every_creating_call_gives_a_communicator_its_name_and_description() {
 #[test]
 fn creating_is_a_call_on_the_parent_and_freeing_one_on_itself() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "creations").ranks(5).profiled();
+        let finished = Run::new(mpi, "communicators/creations").ranks(5).profiled();
         let tables = finished.tables();
         let calls = |comm: &str, call: &str| {
             let sum = tables.sum(tables.named(comm), call);
@@ -127,7 +127,7 @@ fn creating_is_a_call_on_the_parent_and_freeing_one_on_itself() {
 #[test]
 fn the_example_of_the_paper_has_the_names_of_the_paper() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "names_of_the_paper").profiled();
+        let finished = Run::new(mpi, "communicators/names_of_the_paper").profiled();
         let tables = finished.tables();
         let names: BTreeSet<&str> = tables.names().into_iter().collect();
         let expected = ["S", "W", "W_a1", "W_a1_s1.0", "W_a1_s1.0_d1", "W_a1_s1.2", "W_a1_s1.2_c1.0"]
@@ -143,7 +143,7 @@ fn the_example_of_the_paper_has_the_names_of_the_paper() {
 #[test]
 fn names_stay_unique_when_the_busiest_process_takes_no_part() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "busiest_leaves").profiled();
+        let finished = Run::new(mpi, "communicators/busiest_leaves").profiled();
         let tables = finished.tables();
         // Process 3 had been part of five more than the others, on its own MPI_COMM_SELF.
         let splits: Vec<_> = tables.names().into_iter().filter(|name| name.starts_with("W_")).collect();
@@ -159,7 +159,7 @@ fn names_stay_unique_when_the_busiest_process_takes_no_part() {
 fn a_handle_that_comes_again_is_a_new_communicator() {
     const CYCLES: u32 = 2000;
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "split_and_free")
+        let finished = Run::new(mpi, "communicators/split_and_free")
             .ranks(2)
             .argument(CYCLES)
             .options(&["--alike", &CYCLES.to_string()])
@@ -187,7 +187,7 @@ fn a_handle_that_comes_again_is_a_new_communicator() {
 #[test]
 fn idup_does_not_wait_for_the_others() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "idup_does_not_wait").ranks(2).profiled();
+        let finished = Run::new(mpi, "communicators/idup_does_not_wait").ranks(2).profiled();
         let tables = finished.tables();
         let labelled = |label: &str| {
             let rows = tables.comms.iter().filter(|row| row.label == label);
@@ -210,7 +210,7 @@ fn idup_does_not_wait_for_the_others() {
 #[test]
 fn names_are_equal_also_where_recording_is_off() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "recording_off_here_and_there").profiled();
+        let finished = Run::new(mpi, "communicators/recording_off_here_and_there").profiled();
         let tables = finished.tables();
         let names: BTreeSet<&str> = tables.names().into_iter().collect();
         let expected = [
@@ -236,13 +236,13 @@ fn names_are_equal_also_where_recording_is_off() {
 #[test]
 fn a_communicator_that_one_member_makes_past_the_profiler_is_reported() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "past_the_profiler").profiled();
+        let finished = Run::new(mpi, "communicators/past_the_profiler").profiled();
         let run = &finished.tables().run;
         assert!(run.complete, "{:?}", run.incomplete_because);
         assert_eq!(run.names_agree, Some(false));
 
         // Who makes all of its communicators so has no names, and none that others have is wrong.
-        let finished = Run::new(mpi, "past_the_profiler").argument("all").profiled();
+        let finished = Run::new(mpi, "communicators/past_the_profiler").argument("all").profiled();
         let tables = finished.tables();
         assert_eq!(tables.run.names_agree, Some(true));
         assert_eq!(tables.names().len(), 2, "{:?}", tables.names());
@@ -253,7 +253,7 @@ fn a_communicator_that_one_member_makes_past_the_profiler_is_reported() {
 #[test]
 fn self_and_intercommunicators_are_counted_like_any_other() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "self_and_intercomm").profiled();
+        let finished = Run::new(mpi, "communicators/self_and_intercomm").profiled();
         let tables = finished.tables();
         for rank in 0..4 {
             let on_self = |call| tables.of_rank("S", call, rank);
@@ -355,7 +355,7 @@ fn assert_one_name_each(tables: &Tables, known: &BTreeMap<u64, Known>) {
 fn assert_names_of_a_tree(mpi: &Mpi, seed: u64) {
     let ranks = 5 + (seed % 3) as u32;
     eprintln!("seed {seed}, {ranks} ranks");
-    let run = Run::new(mpi, "tree_of_communicators").ranks(ranks).argument(seed).argument(40);
+    let run = Run::new(mpi, "random/tree_of_communicators").ranks(ranks).argument(seed).argument(40);
     let finished = run.profiled();
     assert_one_name_each(finished.tables(), &known(finished.folder.path(), ranks));
     assert_eq!(finished.tables().run.names_agree, Some(true));

@@ -17,7 +17,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 fn segments_of(mpi: &Mpi) -> (Place, Vec<PathBuf>) {
     let place = Place::new();
     let mut command = place.command(mpi, 4);
-    command.arg(mpi.compile("ends")).args(["kill", "-1", "1000"]);
+    command.arg(mpi.compile("lifecycle/ends")).args(["kill", "-1", "1000"]);
     assert!(!within(LIMIT, &mut command).status.success());
     place.wait_for_ranks(&[]);
     let paths = place.left();

@@ -27,7 +27,7 @@ fn worlds<'m>(mpi: &'m Mpi, name: &str) -> Run<'m> {
 
 /// Whether this MPI can bring worlds together. MPICH over UCX cannot before 4.2, and refuses.
 fn has_worlds(mpi: &Mpi) -> bool {
-    let said = with_short_addresses(mpi, Run::new(mpi, "open_port").ranks(1)).plain().stdout;
+    let said = with_short_addresses(mpi, Run::new(mpi, "dynamic/open_port").ranks(1)).plain().stdout;
     assert!(said == "yes\n" || said == "no\n" && !mpi.is_open_mpi, "{said}");
     said == "yes\n"
 }
@@ -258,13 +258,13 @@ fn assert_prints(finished: &Finished, expected: &[&str]) {
 }
 
 fn spawning(mpi: &Mpi) -> Run<'_> {
-    worlds(mpi, "spawning").ranks(2)
+    worlds(mpi, "dynamic/spawning").ranks(2)
 }
 
 #[test]
 fn parents_and_children_have_a_profile_each() {
     on_each_mpi_with_worlds(|mpi| {
-        let program = mpi.compile("spawning");
+        let program = mpi.compile("dynamic/spawning");
         let run = spawning(mpi).argument(profiler()).argument("--output").argument("test.mpisee");
         let finished = run.argument(program.display()).profiled();
         assert_prints(&finished, &BOTH_ARE_WELL);
@@ -277,7 +277,7 @@ fn parents_and_children_have_a_profile_each() {
 #[test]
 fn sums_over_ranks_of_two_worlds_are_those_of_the_rows() {
     on_each_mpi_with_worlds(|mpi| {
-        let program = mpi.compile("spawning");
+        let program = mpi.compile("dynamic/spawning");
         let run = |fold: &str| {
             let run = spawning(mpi).variable("MPISEE_FOLD", fold).argument(profiler());
             run.argument("--fold")
@@ -300,7 +300,7 @@ fn sums_over_ranks_of_two_worlds_are_those_of_the_rows() {
 #[test]
 fn children_that_inherit_the_preload_have_a_profile() {
     on_each_mpi_with_worlds(|mpi| {
-        let run = spawning(mpi).argument(mpi.compile("spawning").display());
+        let run = spawning(mpi).argument(mpi.compile("dynamic/spawning").display());
         let finished = run.preloaded();
         assert_prints(&finished, &BOTH_ARE_WELL);
         assert_parents(finished.check().tables(), &outside(&finished.directory()));
@@ -317,7 +317,7 @@ fn children_that_inherit_the_preload_have_a_profile() {
 #[test]
 fn parents_do_not_wait_for_children_without_the_profiler() {
     on_each_mpi_with_worlds(|mpi| {
-        let finished = spawning(mpi).argument(mpi.compile("spawning").display()).profiled();
+        let finished = spawning(mpi).argument(mpi.compile("dynamic/spawning").display()).profiled();
         assert_prints(&finished, &BOTH_ARE_WELL);
         assert_parents(finished.check().tables(), &outside(&finished.directory()));
         assert!(!finished.folder.path().join("test-spawned.mpisee").exists());
@@ -327,7 +327,7 @@ fn parents_do_not_wait_for_children_without_the_profiler() {
 #[test]
 fn children_do_not_wait_for_parents_without_the_profiler() {
     on_each_mpi_with_worlds(|mpi| {
-        let program = mpi.compile("spawning");
+        let program = mpi.compile("dynamic/spawning");
         let run = spawning(mpi).argument(profiler()).argument("--output").argument("of-children");
         let finished = run.argument(program.display()).plain();
         assert_prints(&finished, &BOTH_ARE_WELL);
@@ -340,7 +340,7 @@ fn children_do_not_wait_for_parents_without_the_profiler() {
 #[test]
 fn parts_of_one_world_that_meet_have_one_name() {
     on_each_mpi_with_worlds(|mpi| {
-        let finished = with_short_addresses(mpi, worlds(mpi, "meeting")).profiled();
+        let finished = with_short_addresses(mpi, worlds(mpi, "dynamic/meeting")).profiled();
         assert_eq!(finished.stdout, "all is well\n");
         let tables = finished.check().tables();
         assert_comms(
@@ -393,7 +393,7 @@ fn parts_of_one_world_that_meet_have_one_name() {
 #[test]
 fn worlds_that_were_spawned_meet_and_each_has_its_profile() {
     on_each_mpi_with_worlds(|mpi| {
-        let run = with_short_addresses(mpi, worlds(mpi, "two_worlds").ranks(2));
+        let run = with_short_addresses(mpi, worlds(mpi, "dynamic/two_worlds").ranks(2));
         let finished = run.argument(profiler()).profiled();
         assert_eq!(finished.stdout, "all is well\n");
         assert_comms(
@@ -436,7 +436,7 @@ fn worlds_that_were_spawned_meet_and_each_has_its_profile() {
 fn spawning_from_fortran_is_recorded_whatever_the_interface() {
     on_each_mpi(|mpi| {
         for interface in ["MPIF_H", "USE_MPI", "USE_MPI_F08"] {
-            let Some(program) = mpi.compile_fortran("fortran_spawn", interface) else { return };
+            let Some(program) = mpi.compile_fortran("fortran/spawn", interface) else { return };
             let has_worlds = has_worlds(mpi);
             // Without arguments for the children, and with some.
             for command in [None, Some(profiler())] {
@@ -481,7 +481,7 @@ fn an_mpi_that_refuses_to_spawn_does_so_with_the_profiler() {
         if has_worlds(mpi) {
             return;
         }
-        let run = || worlds(mpi, "spawn_nothing").ranks(2);
+        let run = || worlds(mpi, "dynamic/spawn_nothing").ranks(2);
         let finished = run().profiled();
         assert_eq!(finished.stdout, run().plain().stdout);
         let tables = finished.check().tables();

@@ -25,7 +25,7 @@ fn outlives(mpi: &Mpi, victim: u32, start: impl FnOnce(Run) -> Finished) -> (Fin
     // The dead leave their segments.
     let segments = tempfile::tempdir().expect("a temporary folder");
     let folder = segments.path().display().to_string();
-    let run = Run::new(mpi, "outlives").launched_with(&["--with-ft", "ulfm"]).argument(victim);
+    let run = Run::new(mpi, "lifecycle/outlives").launched_with(&["--with-ft", "ulfm"]).argument(victim);
     let finished = start(run.variable("MPISEE_SEGMENTS", &folder));
     let left = std::fs::read_dir(segments.path()).expect("the folder is there").count();
     assert_eq!(finished.stdout, "well\n".repeat(4 - left), "{}", finished.stderr);
@@ -105,7 +105,7 @@ fn who_dies_while_the_profile_is_collected_is_left_out_of_it() {
         for (victim, survivors, name) in [(2, [0, 1, 3], "test.mpisee"), (0, [1, 2, 3], "test-2.mpisee")] {
             let segments = tempfile::tempdir().expect("a temporary folder");
             let folder = segments.path().display().to_string();
-            let run = Run::new(mpi, "dies_in_finalize").launched_with(&["--with-ft", "ulfm"]);
+            let run = Run::new(mpi, "lifecycle/dies_in_finalize").launched_with(&["--with-ft", "ulfm"]);
             let run = run.argument(victim).argument("test.mpisee").variable("MPISEE_SEGMENTS", &folder);
             let finished = run.preloaded_to("test.mpisee");
             assert!(

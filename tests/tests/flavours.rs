@@ -9,7 +9,7 @@ fn a_flavour_records_under_every_version_of_its_mpi_and_says_what_it_misses() {
     on_each_mpi(|mpi| {
         for other in Mpi::all().iter().filter(|other| other.family == mpi.family) {
             eprintln!("    with the library for {}", other.name);
-            let finished = Run::new(mpi, "blocking_sends").ranks(2).preloaded_with(other);
+            let finished = Run::new(mpi, "point_to_point/blocking_sends").ranks(2).preloaded_with(other);
             let tables = finished.tables();
             assert_eq!(tables.run.mpi.flavour, other.name);
             assert_eq!(tables.of_rank("W", "MPI_Send", 0).bytes, 1009);
@@ -33,13 +33,13 @@ fn a_flavour_of_another_mpi_says_so_and_leaves_the_program_alone() {
     on_each_mpi(|mpi| {
         for other in Mpi::all().iter().filter(|other| other.family != mpi.family) {
             eprintln!("    with the library for {}", other.name);
-            let finished = Run::new(mpi, "blocking_sends").ranks(2).preloaded_in_vain(other);
+            let finished = Run::new(mpi, "point_to_point/blocking_sends").ranks(2).preloaded_in_vain(other);
             let said = format!("this libmpisee.so is for {}, the program runs ", other.name);
             assert_eq!(finished.stderr.matches(&said).count(), 1, "{}", finished.stderr);
             assert!(!finished.directory().exists());
             // A library that has no sessions is not called by a program of sessions alone.
             if [mpi, other].iter().all(|it| it.counted_functions().contains("MPI_Session_init")) {
-                let finished = Run::new(mpi, "sessions").preloaded_in_vain(other);
+                let finished = Run::new(mpi, "lifecycle/sessions").preloaded_in_vain(other);
                 assert_eq!(finished.stderr.matches(&said).count(), 1, "{}", finished.stderr);
             }
         }
@@ -56,19 +56,21 @@ fn intel_mpi_is_recorded_by_flavours_of_its_interfaces() {
         for flavour in Mpi::all() {
             eprintln!("--- {} with the library for {}", intel.name, flavour.name);
             if flavour.family != intel.family {
-                let finished = Run::new(&intel, "blocking_sends").ranks(2).preloaded_in_vain(&flavour);
+                let finished =
+                    Run::new(&intel, "point_to_point/blocking_sends").ranks(2).preloaded_in_vain(&flavour);
                 let said = format!("this libmpisee.so is for {}, the program runs ", flavour.name);
                 assert_eq!(finished.stderr.matches(&said).count(), 1, "{}", finished.stderr);
                 continue;
             }
-            let finished = Run::new(&intel, "blocking_sends").ranks(2).preloaded_with(&flavour);
+            let finished =
+                Run::new(&intel, "point_to_point/blocking_sends").ranks(2).preloaded_with(&flavour);
             let tables = finished.tables();
             assert!(tables.run.mpi.library.contains("Intel"), "{}", tables.run.mpi.library);
             assert_eq!(tables.of_rank("W", "MPI_Send", 0).bytes, 1009);
             assert_eq!(tables.of_rank("W", "MPI_Irecv", 1).bytes, 8009);
             finished.check();
             let options = ["--flavour", &flavour.name];
-            let run = Run::new(&intel, "split_and_free").ranks(2).argument(3).options(&options);
+            let run = Run::new(&intel, "communicators/split_and_free").ranks(2).argument(3).options(&options);
             let finished = run.profiled();
             let barriers = |row: &CallRow| row.comm == "W_s3.1" && row.call == "MPI_Barrier";
             assert_eq!(finished.tables().sum_where(barriers).calls, 1);

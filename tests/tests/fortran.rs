@@ -58,7 +58,7 @@ fn assert_alike(program: &str, needs: &[&str], assert_expected: impl Fn(&Finishe
 
 #[test]
 fn every_call_is_seen_once_whatever_the_interface_and_the_mpi() {
-    assert_alike("fortran", &["MPI_Send"], assert_expected);
+    assert_alike("fortran/every_meaning", &["MPI_Send"], assert_expected);
 }
 
 /// Asserts calls and bytes on a communicator, over all ranks.
@@ -72,7 +72,7 @@ fn assert_sums(tables: &Tables, comm: &str, expected: &[(&str, u64, u64)]) {
 
 #[test]
 fn communicators_made_in_every_way_sections_matched_probes_and_buffers() {
-    assert_alike("fortran_creations", &["MPI_Send"], |finished| {
+    assert_alike("fortran/creations", &["MPI_Send"], |finished| {
         let tables = finished.tables();
         for (comm, label) in [("W_d6", "the first of two"), ("W_d6_i1", "")] {
             assert_eq!(tables.comm(comm).label, label);
@@ -127,7 +127,7 @@ fn communicators_made_in_every_way_sections_matched_probes_and_buffers() {
 
 #[test]
 fn persistent_collectives_under_either_of_their_names() {
-    assert_alike("fortran_persistent", &["MPI_Bcast_init", "MPIX_Bcast_init"], |finished| {
+    assert_alike("fortran/persistent", &["MPI_Bcast_init", "MPIX_Bcast_init"], |finished| {
         let tables = finished.tables();
         // The root of the broadcast contributes nothing.
         let (barrier, bcast, allreduce, alltoallv) = (0, 3 * 4 * 7, 4 * 4 * 5, 4 * 4 * 4);
@@ -151,7 +151,7 @@ fn persistent_collectives_under_either_of_their_names() {
 
 #[test]
 fn what_came_with_mpi_4_and_large_counts() {
-    assert_alike("fortran_four", &["MPI_Isendrecv"], |finished| {
+    assert_alike("fortran/mpi_four", &["MPI_Isendrecv"], |finished| {
         let tables = finished.tables();
         // MPICH 4.0 does not tell what MPI_Isendrecv received.
         let untold = tables.not_seen(NotSeen::UntoldReceive);
@@ -328,7 +328,7 @@ fn assert_communicators(tables: &Tables) {
 
 #[test]
 fn sessions_without_a_world() {
-    assert_alike("fortran_sessions", &["MPI_Session_init"], |finished| {
+    assert_alike("fortran/sessions", &["MPI_Session_init"], |finished| {
         let tables = finished.tables();
         let everyone = tables.labelled("everyone");
         assert!(everyone.starts_with("F1.0-"), "{everyone}");
@@ -345,7 +345,7 @@ fn sessions_without_a_world() {
 
 #[test]
 fn regions_by_number_and_recording_off_and_on() {
-    with_each_interface("fortran_regions", |mpi, interface, program| {
+    with_each_interface("fortran/regions", |mpi, interface, program| {
         let finished = Run::of(mpi, program).ranks(2).profiled();
         let tables = finished.tables();
         let mut barriers: BTreeMap<String, u64> = BTreeMap::new();
@@ -363,7 +363,7 @@ fn regions_by_number_and_recording_off_and_on() {
 #[test]
 fn windows_and_files_count_on_their_communicator() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    with_each_interface("fortran_storage", |mpi, interface, program| {
+    with_each_interface("fortran/storage", |mpi, interface, program| {
         // Open MPI 4.1 makes no window on a communicator that is not the whole world over UCX.
         let run = Run::of(mpi, program).variable("OMPI_MCA_osc", "^ucx");
         let finished = run.argument(folder.path().display()).profiled();

@@ -32,7 +32,10 @@ impl Place {
     fn run(&self, mpi: &Mpi, size: Option<&str>, before: &str, arguments: &[&str]) -> Output {
         let mut command = mpi.launcher(RANKS, &[]);
         command.arg(dist().join("bin/mpisee")).arg("--segments").arg(self.path("segments"));
-        command.args(["--output", &self.path("test.mpisee")]).arg(mpi.compile("growing")).args(arguments);
+        command
+            .args(["--output", &self.path("test.mpisee")])
+            .arg(mpi.compile("lifecycle/growing"))
+            .args(arguments);
         let mut command = match size {
             None => command,
             Some(size) => {

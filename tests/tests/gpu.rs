@@ -134,7 +134,7 @@ fn check(directory: &Path, said: &str) {
 fn kernels_that_write_to_another_rank_are_in_the_profile() {
     on_each_mpi(|mpi| {
         let prefix = installation();
-        let output = run(mpi, prefix.path(), "gpu_ipc", "finalize", &[]);
+        let output = run(mpi, prefix.path(), "gpu/ipc", "finalize", &[]);
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{said}");
         assert_eq!(output.stdout, b"");
@@ -155,7 +155,7 @@ fn ask(prefix: &Path, arguments: &[&str]) -> String {
 
 /// The number of the first line of the test program with this in it.
 fn line_with(text: &str) -> usize {
-    let source = std::fs::read_to_string(root().join("tests/programs/gpu_stencil.c")).expect("it is there");
+    let source = std::fs::read_to_string(root().join("tests/programs/gpu/stencil.c")).expect("it is there");
     1 + source.lines().position(|line| line.contains(text)).expect("it has that line")
 }
 
@@ -165,7 +165,7 @@ fn a_stencil_is_told_by_pairs_objects_lines_and_devices() {
         let prefix = installation();
         let prefix = prefix.path();
         let module = root().join("gpu-tracer/tests/modules/lines.cubin");
-        let output = run(mpi, prefix, "gpu_stencil", &module.display().to_string(), &RECORDS);
+        let output = run(mpi, prefix, "gpu/stencil", &module.display().to_string(), &RECORDS);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 
         // Rank r stores (5 + r) x 32 x 8 bytes and loads (2 + r) x 32 x 4.
@@ -182,10 +182,9 @@ fn a_stencil_is_told_by_pairs_objects_lines_and_devices() {
         // What was allocated in a function that main calls, and in main itself.
         let [cells, made, flag] = ["= fake_alloc", "= make_cells", "= fake_host_alloc"].map(line_with);
         let objects = ask(prefix, &[&["--by", "object"], &csv[..]].concat());
-        let cells =
-            format!("make_cells at gpu_stencil.c:{cells} < main at gpu_stencil.c:{made},0,352,512,1792,0,");
+        let cells = format!("make_cells at stencil.c:{cells} < main at stencil.c:{made},0,352,512,1792,0,");
         assert!(objects.contains(&cells), "{cells}\n{objects}");
-        let flag = format!("main at gpu_stencil.c:{flag},host,18,0,0,72,");
+        let flag = format!("main at stencil.c:{flag},host,18,0,0,72,");
         assert!(objects.contains(&flag), "{flag}\n{objects}");
 
         let folder = root().join("gpu-tracer/tests/modules");
@@ -232,7 +231,7 @@ fn a_stencil_is_told_by_pairs_objects_lines_and_devices() {
 fn what_kernels_did_before_a_kill_is_recovered() {
     on_each_mpi(|mpi| {
         let prefix = installation();
-        let output = run(mpi, prefix.path(), "gpu_ipc", "kill", &[]);
+        let output = run(mpi, prefix.path(), "gpu/ipc", "kill", &[]);
         assert!(!output.status.success());
         assert!(left(prefix.path()) >= 4);
         let recovered = prefix.path().join("recovered.mpisee");
@@ -257,10 +256,10 @@ fn sums_over_ranks_have_what_the_rows_have_and_are_told_in_every_view() {
     on_each_mpi(|mpi| {
         let (by_rank, aggregate) = (installation(), installation());
         let module = root().join("gpu-tracer/tests/modules/lines.cubin").display().to_string();
-        let output = run(mpi, by_rank.path(), "gpu_stencil", &module, &[]);
+        let output = run(mpi, by_rank.path(), "gpu/stencil", &module, &[]);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let aggregate = aggregate.path();
-        let output = run(mpi, aggregate, "gpu_stencil", &module, &["--fold", "2"]);
+        let output = run(mpi, aggregate, "gpu/stencil", &module, &["--fold", "2"]);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         assert_eq!((output.stdout, left(aggregate)), (Vec::new(), 0));
         sums::assert_sums_of(&by_rank.path().join("test.mpisee"), &aggregate.join("test.mpisee"));
@@ -283,7 +282,7 @@ fn sums_over_ranks_have_what_the_rows_have_and_are_told_in_every_view() {
              host,18,0,0,72,0.012345679\n"
         );
         let made = line_with("= make_cells");
-        assert!(csv("object").contains(&format!(" < main at gpu_stencil.c:{made},+1,512,640,2816,0,")));
+        assert!(csv("object").contains(&format!(" < main at stencil.c:{made},+1,512,640,2816,0,")));
         for by in ["line", "kernel", "access"] {
             assert_eq!(csv(by), ask(by_rank.path(), &["--by", by, "--format", "csv"]), "{by}");
         }
@@ -319,7 +318,7 @@ fn an_owner_whose_file_cannot_be_seen_is_unknown_in_sums() {
         for (fold, offset) in [("2", None), ("3", Some(-1))] {
             let prefix = installation();
             let prefix = prefix.path();
-            let program = compile(mpi, "gpu_ipc", &[]);
+            let program = compile(mpi, "gpu/ipc", &[]);
             // The shell does not tell which of several flavours of MPICH fits.
             let mut command = launch(mpi, prefix, &["--fold", fold, "--flavour", &mpi.name]);
             let output = within(LIMIT, command.args(["sh", "-c", APART]).arg(program).arg("finalize"));
@@ -352,7 +351,7 @@ fn an_owner_whose_file_cannot_be_seen_is_unknown_in_sums() {
 fn what_kernels_did_before_a_kill_is_recovered_in_sums() {
     on_each_mpi(|mpi| {
         let prefix = installation();
-        let output = run(mpi, prefix.path(), "gpu_ipc", "kill", &["--fold", "2"]);
+        let output = run(mpi, prefix.path(), "gpu/ipc", "kill", &["--fold", "2"]);
         assert!(!output.status.success());
         let recovered = prefix.path().join("recovered.mpisee");
         let mut recover = Command::new(dist().join("bin/mpisee-through"));
@@ -376,7 +375,7 @@ fn what_kernels_did_before_a_kill_is_recovered_in_sums() {
 #[test]
 fn without_a_driver_the_rest_is_profiled() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "regions").ranks(2).options(&["--gpu"]).profiled();
+        let finished = Run::new(mpi, "regions/regions").ranks(2).options(&["--gpu"]).profiled();
         let told = finished
             .stderr
             .matches("so what GPU kernels access is not counted; the rest is profiled")
@@ -413,7 +412,7 @@ fn with_nvbit_the_profile_is_the_same_and_records_have_each_access() {
         let prefix = prefix.path();
         add_nvbit(prefix);
         let options = [&["--gpu-backend", "nvbit"], &RECORDS[..]].concat();
-        let output = run(mpi, prefix, "gpu_ipc", "finalize", &options);
+        let output = run(mpi, prefix, "gpu/ipc", "finalize", &options);
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{said}");
         assert_eq!(output.stdout, b"");
@@ -471,7 +470,7 @@ fn records_and_counts_of_another_ranks_memory_have_its_names_and_sums() {
             let prefix = prefix.path();
             add_nvbit(prefix);
             let output =
-                run(mpi, prefix, "gpu_ipc", "two", &[&["--gpu-backend", back_end], &RECORDS[..]].concat());
+                run(mpi, prefix, "gpu/ipc", "two", &[&["--gpu-backend", back_end], &RECORDS[..]].concat());
             assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
             assert_eq!((output.stdout, left(prefix)), (Vec::new(), 0));
 
@@ -533,14 +532,14 @@ fn records_and_counts_of_another_ranks_memory_have_its_names_and_sums() {
 /// Python that calls the driver with the interpreter's lock, and having released it.
 #[test]
 fn kernels_that_python_launched_have_its_lines() {
-    let script = root().join("tests/programs/gpu_python.py").display().to_string();
+    let script = root().join("tests/programs/gpu/python.py").display().to_string();
     let text = std::fs::read_to_string(&script).expect("it is there");
     let lines = ["# first", "# second", "# package"].map(|mark| {
         let line = text.lines().position(|line| line.ends_with(mark)).expect("it has that line");
         format!("{script}:{}", line + 1)
     });
     on_each_mpi(|mpi| {
-        let library = compile(mpi, "gpu_python", &["-shared", "-fPIC"]);
+        let library = compile(mpi, "gpu/python", &["-shared", "-fPIC"]);
         for (back_end, lock) in
             [("sanitizer", "held"), ("sanitizer", "released"), ("nvbit", "held"), ("nvbit", "released")]
         {
@@ -581,7 +580,7 @@ fn kernels_that_python_launched_have_its_lines() {
             let launches = ask(prefix, &[&["--by", "launch"], &csv[..]].concat());
             let second = format!("\n{},copy,1152,0,9216,0,", lines[1]);
             assert!(launches.contains(&second), "{second}\n{launches}");
-            let chosen = ["--launch", "*gpu_python.py:*", "--by", "kernel"];
+            let chosen = ["--launch", "*gpu/python.py:*", "--by", "kernel"];
             let chosen = ask(prefix, &[&chosen[..], &csv].concat());
             assert!(chosen.ends_with("\ncopy,2208,0,17664,0,1.000000000\n"), "{chosen}");
             let (_, rows) = recorded(prefix);

@@ -64,7 +64,7 @@ const PLAIN: &[(&str, u64, u64)] = &[
 #[test]
 fn files_count_on_the_communicator_on_which_they_were_opened() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "files").profiled();
+        let finished = Run::new(mpi, "io/files").profiled();
         let tables = finished.tables();
         for rank in 0..4 {
             assert_calls(tables, "W", rank, &[TRANSFERS, PLAIN].concat());
@@ -87,7 +87,7 @@ fn files_count_on_the_communicator_on_which_they_were_opened() {
 
 #[test]
 fn file_counts_do_not_depend_on_the_mpi() {
-    let run = |mpi: &Mpi| Run::new(mpi, "files").profiled();
+    let run = |mpi: &Mpi| Run::new(mpi, "io/files").profiled();
     let finished: Vec<Finished> = Mpi::all().iter().map(run).collect();
     for other in &finished[1..] {
         assert_eq!(counts(finished[0].tables()), counts(other.tables()));
@@ -101,7 +101,7 @@ fn romio_of_open_mpi_is_not_taken_for_the_program() {
         if mpi.is_left_out(&["openmpi-5"], "it is built without ROMIO") {
             continue;
         }
-        let run = || Run::new(mpi, "files").argument("blocking");
+        let run = || Run::new(mpi, "io/files").argument("blocking");
         let romio = run().variable("OMPI_MCA_io", "romio321").profiled();
         assert_eq!(counts(romio.tables()), counts(run().profiled().tables()));
         assert_all_seen(romio.tables());
@@ -114,7 +114,7 @@ fn a_file_of_unknown_origin_is_not_seen() {
         if mpi.is_left_out(&["mpiabi"], "what is no file ends the program") {
             return;
         }
-        let finished = Run::new(mpi, "files").ranks(2).argument("unknown").profiled();
+        let finished = Run::new(mpi, "io/files").ranks(2).argument("unknown").profiled();
         let tables = finished.tables();
         // Two writes, the close and what is no file, on each rank; the wait for the second write.
         let not_seen = [(NotSeen::UnknownFile.name().to_owned(), 2 * 4)].into_iter();
@@ -127,7 +127,7 @@ fn a_file_of_unknown_origin_is_not_seen() {
 #[test]
 fn file_operations_are_a_kind_of_their_own() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "files").ranks(1).profiled();
+        let finished = Run::new(mpi, "io/files").ranks(1).profiled();
         let directory = finished.directory().display().to_string();
         let output = through(&[&directory, "--kind", "io", "--all", "--format", "csv"]);
         let said = String::from_utf8_lossy(&output.stdout);
@@ -140,7 +140,7 @@ fn file_operations_are_a_kind_of_their_own() {
 #[test]
 fn a_file_that_was_opened_while_recording_was_off_is_known() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "files").ranks(2).argument("off").profiled();
+        let finished = Run::new(mpi, "io/files").ranks(2).argument("off").profiled();
         let tables = finished.tables();
         for rank in 0..2 {
             assert_calls(tables, "W", rank, &[("MPI_File_write_at", 1, 73)]);

@@ -79,13 +79,16 @@ fn alone(program: impl AsRef<std::ffi::OsStr>) -> Command {
 #[test]
 fn the_flavour_is_that_of_the_programs_mpi() {
     on_each_mpi(|mpi| {
-        let finished =
-            Run::new(mpi, "launched").argument("in put").argument("--output").argument("").profiled();
+        let finished = Run::new(mpi, "lifecycle/launched")
+            .argument("in put")
+            .argument("--output")
+            .argument("")
+            .profiled();
         assert_eq!(finished.stdout, "<in put>\n<--output>\n<>\n");
         let run = &finished.tables().run;
         assert_eq!(run.mpi.flavour, mpi.name);
         assert_eq!((run.ranks, run.nodes, run.complete), (4, 1, true));
-        let program = mpi.compile("launched").display().to_string();
+        let program = mpi.compile("lifecycle/launched").display().to_string();
         assert_eq!(run.command, [program.as_str(), "in put", "--output", ""]);
         assert_eq!(finished.tables().sum("W", "MPI_Allreduce").bytes, 4 * 307);
         assert!(run.not_seen.is_empty() && run.notes.is_empty() && !run.recording_was_off, "{run:?}");
@@ -99,7 +102,7 @@ fn the_flavour_is_that_of_the_programs_mpi() {
 #[test]
 fn a_preloaded_library_needs_no_launcher() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "launched").ranks(2).argument(1).preloaded();
+        let finished = Run::new(mpi, "lifecycle/launched").ranks(2).argument(1).preloaded();
         assert_eq!(finished.stdout, "<1>\n");
         assert_eq!(finished.tables().sum("W", "MPI_Allreduce").bytes, 2 * 307);
         finished.check();
@@ -109,7 +112,7 @@ fn a_preloaded_library_needs_no_launcher() {
 #[test]
 fn a_library_preloaded_into_everything_profiles_the_mpi_program_alone() {
     on_each_mpi(|mpi| {
-        let program = mpi.compile("launched");
+        let program = mpi.compile("lifecycle/launched");
         let script = r#"echo start | cat; /bin/true; "$0" from a script; sh -c 'exit 0'; echo end"#;
         let mut command = mpi.launcher(1, &[]);
         command.args(["sh", "-c", script]).arg(&program);
@@ -126,7 +129,7 @@ fn a_library_preloaded_into_everything_profiles_the_mpi_program_alone() {
 fn a_library_preloaded_around_the_launcher_reaches_the_ranks() {
     on_each_mpi(|mpi| {
         let mut command = mpi.launcher(3, &[]);
-        command.arg(mpi.compile("launched")).arg("a");
+        command.arg(mpi.compile("lifecycle/launched")).arg("a");
         command.env("LD_PRELOAD", mpi.library()).env("MPISEE_OUTPUT", "test.mpisee");
         let ended = Ended::of(&mut command);
         ended.assert_printed("<a>\n");
@@ -145,7 +148,8 @@ fn a_program_linked_with_the_library_needs_nothing_else() {
     on_each_mpi(|mpi| {
         let folder = mpi.library().parent().unwrap().display().to_string();
         let (search, found) = (format!("-L{folder}"), format!("-Wl,-rpath,{folder}"));
-        let program = mpi.compile_with("linked", &[&search, &found, "-Wl,--no-as-needed", "-lmpisee"]);
+        let program =
+            mpi.compile_with("lifecycle/linked", &[&search, &found, "-Wl,--no-as-needed", "-lmpisee"]);
         let mut command = mpi.launcher(2, &[pair("MPISEE_OUTPUT", "test.mpisee")]);
         let ended = Ended::of(command.arg(program));
         ended.assert_printed("");
@@ -156,7 +160,7 @@ fn a_program_linked_with_the_library_needs_nothing_else() {
 #[test]
 fn output_and_exit_code_are_the_programs() {
     on_each_mpi(|mpi| {
-        let program = mpi.compile("garbage_and_code");
+        let program = mpi.compile("lifecycle/garbage_and_code");
         let plain = Ended::of(mpi.launcher(2, &[]).arg(&program));
         let profiled = Ended::of(mpi.launcher(2, &[]).arg(mpisee()).arg(&program));
         assert_eq!((plain.code, plain.stdout.len()), (Some(3), 100_003));
@@ -169,7 +173,7 @@ fn output_and_exit_code_are_the_programs() {
 #[test]
 fn a_program_that_dies_is_reported_as_without_the_profiler_and_leaves_its_counters() {
     on_each_mpi(|mpi| {
-        let program = mpi.compile("dies");
+        let program = mpi.compile("lifecycle/dies");
         for signal in ["9", "11"] {
             let segments = tempfile::tempdir().unwrap();
             let plain = Ended::of(mpi.launcher(1, &[]).arg(&program).arg(signal));
@@ -190,7 +194,7 @@ fn the_wrong_library_records_nothing_and_says_so_once() {
         for other in Mpi::all().iter().filter(|other| other.is_open_mpi != mpi.is_open_mpi) {
             let mut command =
                 mpi.launcher(2, &[pair("LD_PRELOAD", other.library()), pair("MPISEE_OUTPUT", "test.mpisee")]);
-            let ended = Ended::of(command.arg(mpi.compile("launched")).arg("same"));
+            let ended = Ended::of(command.arg(mpi.compile("lifecycle/launched")).arg("same"));
             ended.assert_printed("<same>\n");
             assert_eq!(ended.profiles(), [""; 0]);
             let [said] = ended.said()[..] else { panic!("{}", ended.stderr) };
@@ -198,7 +202,7 @@ fn the_wrong_library_records_nothing_and_says_so_once() {
             assert!(said.starts_with(&expected), "{said}");
 
             let mut command = mpi.launcher(2, &[pair("LD_PRELOAD", other.library())]);
-            let ended = Ended::of(command.arg(mpi.compile("garbage_and_code")));
+            let ended = Ended::of(command.arg(mpi.compile("lifecycle/garbage_and_code")));
             assert_eq!((ended.code, ended.stdout.len()), (Some(3), 100_003), "{}", ended.stderr);
         }
     });
@@ -214,7 +218,7 @@ fn programs_without_mpi_run_under_the_launcher_of_mpi() {
 
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("fixed");
-        let source = root().join("tests/programs/no_mpi.c");
+        let source = root().join("tests/programs/lifecycle/no_mpi.c");
         let compiled =
             Command::new("cc").arg("-static").arg(source).arg("-o").arg(&program).status().unwrap();
         assert!(compiled.success());
@@ -231,7 +235,7 @@ fn programs_without_mpi_run_under_the_launcher_of_mpi() {
 #[test]
 fn a_profile_that_exists_is_not_overwritten() {
     on_each_mpi(|mpi| {
-        let program = mpi.compile("launched");
+        let program = mpi.compile("lifecycle/launched");
         let mut command = mpi.launcher(2, &[]);
         command.arg(mpisee()).args(["--output", "here"]).arg(&program);
         let first = Ended::of(&mut command);
@@ -252,7 +256,7 @@ fn a_profile_that_cannot_be_where_it_is_wanted_is_elsewhere_and_changes_nothing_
         let segments = tempfile::tempdir().unwrap();
         let mut command = mpi.launcher(2, &[]);
         command.arg(mpisee()).args(["--output", "no/such/folder/a.mpisee"]);
-        command.arg("--segments").arg(segments.path()).arg(mpi.compile("garbage_and_code"));
+        command.arg("--segments").arg(segments.path()).arg(mpi.compile("lifecycle/garbage_and_code"));
         let ended = Ended::of(&mut command);
         assert_eq!((ended.code, ended.stdout.len()), (Some(3), 100_003), "{}", ended.stderr);
         let [said] = ended.said()[..] else { panic!("{}", ended.stderr) };
@@ -276,7 +280,7 @@ fn what_is_wrong_with_the_options_is_said_once() {
             pair("MPISEE_OUTPT", "there"),
             pair("LD_PRELOAD", mpi.library()),
         ];
-        let ended = Ended::of(mpi.launcher(3, &variables).arg(mpi.compile("launched")));
+        let ended = Ended::of(mpi.launcher(3, &variables).arg(mpi.compile("lifecycle/launched")));
         ended.assert_printed("");
         let mut said = ended.said();
         said.sort_unstable();
@@ -294,7 +298,7 @@ fn what_is_wrong_with_the_options_is_said_once() {
 #[test]
 fn a_quiet_profiler_says_nothing() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "launched").ranks(2).options(&["--quiet", "on"]).profiled();
+        let finished = Run::new(mpi, "lifecycle/launched").ranks(2).options(&["--quiet", "on"]).profiled();
         assert!(!finished.stderr.contains("mpisee"), "{}", finished.stderr);
     });
 }
@@ -304,7 +308,7 @@ fn nothing_is_left_of_the_segments() {
     on_each_mpi(|mpi| {
         let segments = tempfile::tempdir().unwrap();
         let folder = segments.path().display().to_string();
-        let finished = Run::new(mpi, "launched").options(&["--segments", &folder]).profiled();
+        let finished = Run::new(mpi, "lifecycle/launched").options(&["--segments", &folder]).profiled();
         assert!(finished.tables().run.notes.is_empty());
         assert_eq!(files_in(segments.path()), 0);
         finished.check();
@@ -314,7 +318,8 @@ fn nothing_is_left_of_the_segments() {
 #[test]
 fn without_a_place_for_segments_counters_are_in_private_memory() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "launched").options(&["--segments", "/no/such/folder"]).profiled();
+        let finished =
+            Run::new(mpi, "lifecycle/launched").options(&["--segments", "/no/such/folder"]).profiled();
         let tables = finished.tables();
         assert_eq!(tables.sum("W", "MPI_Allreduce").bytes, 4 * 307);
         let [note] = &tables.run.notes[..] else { panic!("{:?}", tables.run.notes) };
@@ -327,7 +332,7 @@ fn without_a_place_for_segments_counters_are_in_private_memory() {
 #[test]
 fn a_program_that_never_begins_mpi_leaves_no_trace() {
     on_each_mpi(|mpi| {
-        let ended = Ended::of(mpi.launcher(2, &[]).arg(mpisee()).arg(mpi.compile("never_inits")));
+        let ended = Ended::of(mpi.launcher(2, &[]).arg(mpisee()).arg(mpi.compile("lifecycle/never_inits")));
         assert_eq!(
             (ended.code, ended.text().as_str()),
             (Some(4), "never began\nnever began\n"),
@@ -342,7 +347,7 @@ fn a_program_that_never_begins_mpi_leaves_no_trace() {
 fn mpi_may_end_when_the_process_does() {
     on_each_mpi(|mpi| {
         for how in [&[][..], &["in the destructor"]] {
-            let mut run = Run::new(mpi, "finalize_at_exit").ranks(2);
+            let mut run = Run::new(mpi, "lifecycle/finalize_at_exit").ranks(2);
             for argument in how {
                 run = run.argument(argument);
             }
@@ -358,7 +363,7 @@ fn children_of_a_process_do_not_disturb_it() {
     on_each_mpi(|mpi| {
         let segments = tempfile::tempdir().unwrap();
         let folder = segments.path().display().to_string();
-        let finished = Run::new(mpi, "forks").ranks(2).options(&["--segments", &folder]).profiled();
+        let finished = Run::new(mpi, "processes/forks").ranks(2).options(&["--segments", &folder]).profiled();
         assert_eq!(finished.tables().sum("W", "MPI_Allreduce").bytes, 2 * (337 + 347));
         assert_eq!(files_in(segments.path()), 0);
         finished.check();
@@ -370,7 +375,7 @@ fn a_program_may_begin_with_a_level_of_threads() {
     const LEVELS: [&str; 4] = ["single", "funneled", "serialized", "multiple"];
     on_each_mpi(|mpi| {
         for how in [&[][..], &["multiple"]] {
-            let mut run = Run::new(mpi, "init_thread").ranks(2);
+            let mut run = Run::new(mpi, "lifecycle/init_thread").ranks(2);
             for argument in how {
                 run = run.argument(argument);
             }
@@ -386,7 +391,7 @@ fn a_program_may_begin_with_a_level_of_threads() {
 #[test]
 fn a_program_without_a_launcher_is_a_run_of_one_rank() {
     on_each_mpi(|mpi| {
-        let ended = Ended::of(alone(mpisee()).arg(mpi.compile("launched")).arg("alone"));
+        let ended = Ended::of(alone(mpisee()).arg(mpi.compile("lifecycle/launched")).arg("alone"));
         ended.assert_printed("<alone>\n");
         let run: RunInfo = Profile::open(ended.folder.path().join("launched.mpisee")).unwrap().run().clone();
         assert_eq!((run.ranks, run.mpi.flavour.as_str()), (1, mpi.name.as_str()));
@@ -398,7 +403,7 @@ fn a_program_without_a_launcher_is_a_run_of_one_rank() {
 #[test]
 fn an_output_with_a_slash_at_its_end_is_a_folder() {
     on_each_mpi(|mpi| {
-        let program = mpi.compile("in_order");
+        let program = mpi.compile("lifecycle/in_order");
         let ended = Ended::of(mpi.launcher(1, &[]).arg(mpisee()).args(["-o", "./"]).arg(&program));
         let name = program.file_name().expect("a program has a name").to_string_lossy();
         assert_eq!(ended.profiles(), [format!("{name}.mpisee")]);
@@ -409,7 +414,7 @@ fn an_output_with_a_slash_at_its_end_is_a_folder() {
 fn ranks_that_another_mpi_started_are_said_to_be_apart() {
     let all: Vec<Mpi> = Mpi::all().into_iter().filter(|mpi| mpi.name.contains("-4.")).collect();
     for (mpi, other) in all.iter().flat_map(|mpi| all.iter().map(move |other| (mpi, other))) {
-        let ended = Ended::of(other.launcher(2, &[]).arg(mpisee()).arg(mpi.compile("in_order")));
+        let ended = Ended::of(other.launcher(2, &[]).arg(mpisee()).arg(mpi.compile("lifecycle/in_order")));
         let said: Vec<&str> = ended.said().into_iter().filter(|it| it.contains("of its own")).collect();
         let profiles = ended.profiles();
         if mpi.name == other.name {

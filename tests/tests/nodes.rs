@@ -91,7 +91,7 @@ fn rows(arguments: &[&str], profile: &Path) -> Vec<Vec<String>> {
 fn counts_are_those_of_one_node_and_the_tables_know_the_nodes() {
     let Some(cluster) = Cluster::begin(3) else { return };
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "on_nodes").ranks(6).on(&cluster).profiled();
+        let finished = Run::new(mpi, "lifecycle/on_nodes").ranks(6).on(&cluster).profiled();
         let mut printed: Vec<&str> = finished.stdout.lines().collect();
         printed.sort_unstable();
         let expected: Vec<String> =
@@ -142,7 +142,10 @@ fn what_starts_ranks_on_a_node_is_none_whatever_it_was_told_itself() {
         let folder = tempfile::tempdir_in(cluster.folder()).expect("a temporary folder");
         let mut command = mpi.launcher(6, &[]);
         cluster.launch(mpi, &mut command, 2);
-        command.env("NODES_STEP", "7.0").arg(dist().join("bin/mpisee")).arg(mpi.compile("on_nodes"));
+        command
+            .env("NODES_STEP", "7.0")
+            .arg(dist().join("bin/mpisee"))
+            .arg(mpi.compile("lifecycle/on_nodes"));
         let output = within(LIMIT, &mut cluster.on("login", command.current_dir(folder.path())));
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{said}");
@@ -157,7 +160,7 @@ fn segments_of_all_nodes_may_be_in_one_folder() {
     on_each_mpi(|mpi| {
         let segments = tempfile::tempdir_in(cluster.folder()).expect("a temporary folder");
         let folder = segments.path().display().to_string();
-        let run = Run::new(mpi, "on_nodes").ranks(6).on(&cluster).options(&["--segments", &folder]);
+        let run = Run::new(mpi, "lifecycle/on_nodes").ranks(6).on(&cluster).options(&["--segments", &folder]);
         let finished = run.profiled();
         assert_counted(finished.check().tables());
         assert_eq!(finished.tables().run.profiler.collected, "tree");
@@ -175,7 +178,7 @@ fn only_the_first_has_the_directory(cluster: &Cluster, mpi: &Mpi) {
     let there = format!("/tmp/{}-first", mpi.name);
     cluster.run("n1", Command::new("mkdir").arg(&there));
     let output = format!("{there}/app.mpisee");
-    let run = Run::new(mpi, "on_nodes").ranks(6).on(cluster);
+    let run = Run::new(mpi, "lifecycle/on_nodes").ranks(6).on(cluster);
     let finished = run.preloaded_to(&output);
     assert!(finished.stderr.contains(&format!("profile of 6 ranks in {output}; ")), "{}", finished.stderr);
     for host in ["login", "n2", "n3"] {
@@ -200,7 +203,10 @@ fn top_shows_the_ranks_of_its_node_and_knows_of_the_others() {
         let folder = tempfile::tempdir_in(cluster.folder()).expect("a temporary folder");
         let mut command = mpi.launcher(6, &[]);
         cluster.launch(mpi, &mut command, 2);
-        command.arg(dist().join("bin/mpisee")).arg(mpi.compile("ends")).args(["stay", "-1", "1000"]);
+        command
+            .arg(dist().join("bin/mpisee"))
+            .arg(mpi.compile("lifecycle/ends"))
+            .args(["stay", "-1", "1000"]);
         let mut command = cluster.on("login", command.current_dir(folder.path()));
         let mut launcher = Staying::start(&mut command);
         until_arrived(folder.path(), 6);
@@ -230,7 +236,7 @@ fn killed(cluster: &Cluster, mpi: &Mpi) -> tempfile::TempDir {
     let folder = tempfile::tempdir_in(cluster.folder()).expect("a temporary folder");
     let mut command = mpi.launcher(6, &[]);
     cluster.launch(mpi, &mut command, 2);
-    command.arg(dist().join("bin/mpisee")).arg(mpi.compile("ends")).args(["kill", "2", "1000"]);
+    command.arg(dist().join("bin/mpisee")).arg(mpi.compile("lifecycle/ends")).args(["kill", "2", "1000"]);
     let output = within(LIMIT, &mut cluster.on("login", command.current_dir(folder.path())));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && !said.contains("not so"), "{said}");

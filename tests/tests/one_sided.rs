@@ -16,7 +16,7 @@ const INT: u64 = 4;
 #[test]
 fn windows_count_on_the_communicator_on_which_they_were_made() {
     on_each_mpi(|mpi| {
-        let finished = run(mpi, "windows").profiled();
+        let finished = run(mpi, "one_sided/windows").profiled();
         let tables = finished.tables();
         let tests = printed(&finished.stdout, "tests");
         for rank in 0..4 {
@@ -107,7 +107,8 @@ fn on_half(first: bool) -> Vec<(&'static str, u64, u64)> {
 
 #[test]
 fn one_sided_counts_do_not_depend_on_the_mpi() {
-    let finished: Vec<Finished> = Mpi::all().iter().map(|mpi| run(mpi, "windows").profiled()).collect();
+    let finished: Vec<Finished> =
+        Mpi::all().iter().map(|mpi| run(mpi, "one_sided/windows").profiled()).collect();
     let counts = |finished: &Finished| {
         let mut counts = counts(finished.tables());
         // How often it asks is the program's luck.
@@ -122,7 +123,7 @@ fn one_sided_counts_do_not_depend_on_the_mpi() {
 #[test]
 fn a_window_of_unknown_origin_is_not_seen() {
     on_each_mpi(|mpi| {
-        let finished = run(mpi, "windows").ranks(2).argument("unknown").profiled();
+        let finished = run(mpi, "one_sided/windows").ranks(2).argument("unknown").profiled();
         let tables = finished.tables();
         // Two fences, a put and the end on each rank.
         assert_eq!(tables.run.not_seen, [(NotSeen::UnknownWindow.name().to_owned(), 2 * 4)].into());
@@ -133,7 +134,7 @@ fn a_window_of_unknown_origin_is_not_seen() {
 #[test]
 fn one_sided_operations_are_a_kind_of_their_own() {
     on_each_mpi(|mpi| {
-        let finished = run(mpi, "windows").profiled();
+        let finished = run(mpi, "one_sided/windows").profiled();
         let directory = finished.directory().display().to_string();
         let output = through(&[&directory, "--kind", "one-sided", "--all", "--format", "csv"]);
         let said = String::from_utf8_lossy(&output.stdout);
@@ -146,7 +147,7 @@ fn one_sided_operations_are_a_kind_of_their_own() {
 #[test]
 fn a_window_that_was_made_while_recording_was_off_is_known() {
     on_each_mpi(|mpi| {
-        let finished = run(mpi, "windows").ranks(2).argument("off").profiled();
+        let finished = run(mpi, "one_sided/windows").ranks(2).argument("off").profiled();
         let tables = finished.tables();
         for rank in 0..2 {
             assert_calls(tables, "W", rank, &[("MPI_Put", 1, 71)]);

@@ -104,7 +104,7 @@ fn profiler(command: &mut Command) -> &mut Command {
 #[test]
 fn a_part_of_the_run_is_profiled() {
     on_each_mpi(|mpi| {
-        let program = mpi.compile("partial");
+        let program = mpi.compile("lifecycle/partial");
         // The part with rank 0, and the other.
         for (ranks, others) in [([0, 1], "2-3"), ([2, 3], "0-1")] {
             let folder = tempfile::tempdir().expect("a temporary folder");
@@ -131,7 +131,7 @@ fn a_script_profiles_the_first_rank_alone() {
     on_each_mpi(|mpi| {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let mut command = mpi.launcher(4, &[]);
-        profiler(command.args(["sh", "-c", FIRST_ALONE])).arg(mpi.compile("partial"));
+        profiler(command.args(["sh", "-c", FIRST_ALONE])).arg(mpi.compile("lifecycle/partial"));
         let said = run_as_plain(&mut command, folder.path(), 4);
         assert_said(&said, "1 rank of 4", "ranks 1-3 ran without an active profiler");
         let profile = folder.path().join("test.mpisee");
@@ -147,7 +147,9 @@ fn scripts_that_stay_around_all_ranks_leave_out_none() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let preload = [("LD_PRELOAD".to_owned(), mpi.library().display().to_string())];
         let mut command = mpi.launcher(4, &preload);
-        command.args(["sh", "-c", "\"$@\"; code=$?; exit $code", "script"]).arg(mpi.compile("partial"));
+        command
+            .args(["sh", "-c", "\"$@\"; code=$?; exit $code", "script"])
+            .arg(mpi.compile("lifecycle/partial"));
         let said = run_as_plain(&mut command, folder.path(), 4);
         assert_eq!(said.len(), 1, "{said:?}");
         assert!(Tables::read(&folder.path().join("partial.mpisee"), "").run.complete);
@@ -161,7 +163,7 @@ fn a_rank_that_the_launcher_was_told_itself_leaves_out_none() {
         let mut command = mpi.launcher(4, &[]);
         // A launcher in a step of Slurm with PMI-2, which its ranks are told of, too.
         command.env("PMI_RANK", "0").env("PMI_JOBID", "7.0");
-        profiler(&mut command).arg(mpi.compile("partial"));
+        profiler(&mut command).arg(mpi.compile("lifecycle/partial"));
         let said = run_as_plain(&mut command, folder.path(), 4);
         assert_eq!(said.len(), 1, "{said:?}");
         assert!(Tables::read(&folder.path().join("test.mpisee"), "").run.complete);
@@ -190,7 +192,7 @@ fn ranks_in_containers_and_outside_meet_by_messages() {
         let mut command = mpi.launcher(4, &[]);
         // Shared memory asks for one numbering of processes.
         command.env("OMPI_MCA_btl", "tcp,self").env("UCX_TLS", "tcp,self");
-        profiler(command.args(["sh", "-c", ODD_APART])).arg(mpi.compile("partial"));
+        profiler(command.args(["sh", "-c", ODD_APART])).arg(mpi.compile("lifecycle/partial"));
         let said = run_as_plain(&mut command, folder.path(), 4);
         assert_eq!(said.len(), 1, "{said:?}");
         let run = Tables::read(&folder.path().join("test.mpisee"), "").run;
@@ -211,7 +213,7 @@ fn on_nodes(cluster: &Cluster, mpi: &Mpi, is_profiled: &str) -> Command {
     // UCX warns, on stdout, of an operation that not all ranks came to.
     command.env("UCX_LOG_LEVEL", "error");
     let script = FIRST_ALONE.replace("[ \"${PMIX_RANK-$PMI_RANK}\" = 0 ]", is_profiled);
-    profiler(command.args(["sh", "-c", &script])).arg(mpi.compile("partial"));
+    profiler(command.args(["sh", "-c", &script])).arg(mpi.compile("lifecycle/partial"));
     command
 }
 
@@ -311,7 +313,7 @@ fn a_wait_of_0_makes_a_profile_of_each_node_at_once() {
         if is_for_one_node(mpi) {
             return;
         }
-        let run = Run::new(mpi, "partial").ranks(6).on(&cluster).options(&["--wait", "0"]);
+        let run = Run::new(mpi, "lifecycle/partial").ranks(6).on(&cluster).options(&["--wait", "0"]);
         let finished = run.profiled();
         let mut seen = Vec::new();
         for name in ["test.mpisee", "test-2.mpisee", "test-3.mpisee"] {

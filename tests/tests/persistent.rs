@@ -42,7 +42,7 @@ fn volume(operation: &str, rank: u64) -> (u64, u64) {
 #[test]
 fn each_start_of_a_persistent_collective_has_its_bytes() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "persistent_collectives").profiled();
+        let finished = Run::new(mpi, "collectives/persistent").profiled();
         let tables = finished.tables();
         let labelled: Vec<_> = tables.comms.iter().filter(|row| row.parent == "W").collect();
         assert_eq!(labelled.len(), 22);
@@ -75,7 +75,7 @@ fn each_start_of_a_persistent_collective_has_its_bytes() {
 
 #[test]
 fn persistent_collectives_do_not_depend_on_the_mpi() {
-    let run = |mpi: &Mpi| Run::new(mpi, "persistent_collectives").profiled();
+    let run = |mpi: &Mpi| Run::new(mpi, "collectives/persistent").profiled();
     let finished: Vec<Finished> = Mpi::all().iter().map(run).collect();
     for other in &finished[1..] {
         assert_eq!(counts(finished[0].tables()), counts(other.tables()));
@@ -85,7 +85,7 @@ fn persistent_collectives_do_not_depend_on_the_mpi() {
 #[test]
 fn each_start_of_a_partitioned_message_has_all_of_it() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "partitioned").ranks(2).profiled();
+        let finished = Run::new(mpi, "point_to_point/partitioned").ranks(2).profiled();
         if finished.stdout.contains("asked -") {
             return;
         }
@@ -120,7 +120,7 @@ fn each_start_of_a_partitioned_message_has_all_of_it() {
 #[test]
 fn a_request_that_is_looked_at_stays_open() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "request_status").ranks(2).profiled();
+        let finished = Run::new(mpi, "requests/request_status").ranks(2).profiled();
         let tables = finished.tables();
         let looked = printed(&finished.stdout, "looked");
         let receiver = [
@@ -141,7 +141,7 @@ fn a_request_that_is_looked_at_stays_open() {
 #[test]
 fn a_duplicate_with_info_is_named_as_one_without() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "idup_with_info").profiled();
+        let finished = Run::new(mpi, "communicators/idup_with_info").profiled();
         let tables = finished.tables();
         let has_it = printed(&finished.stdout, "version") >= 4;
         let call = if has_it { "MPI_Comm_idup_with_info" } else { "MPI_Comm_idup" };

@@ -9,7 +9,7 @@ use mpisee_tests::{Mpi, Run, on_each_mpi};
 #[test]
 fn each_mode_of_blocking_send_has_its_row_and_receives_have_the_bytes_that_came() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "blocking_sends").ranks(2).profiled();
+        let finished = Run::new(mpi, "point_to_point/blocking_sends").ranks(2).profiled();
         let tables = finished.tables();
         assert_calls(
             tables,
@@ -47,7 +47,7 @@ fn each_mode_of_blocking_send_has_its_row_and_receives_have_the_bytes_that_came(
 #[test]
 fn bytes_of_an_irecv_are_on_its_row_whatever_completes_it() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "nonblocking_sends").ranks(3).profiled();
+        let finished = Run::new(mpi, "point_to_point/nonblocking_sends").ranks(3).profiled();
         let tables = finished.tables();
         assert_calls(
             tables,
@@ -87,7 +87,7 @@ fn bytes_of_an_irecv_are_on_its_row_whatever_completes_it() {
 #[test]
 fn bytes_are_those_of_the_data_whatever_the_datatype() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "datatypes").ranks(2).profiled();
+        let finished = Run::new(mpi, "point_to_point/datatypes").ranks(2).profiled();
         let tables = finished.tables();
         let long_double = size_of::<u128>() as u64;
         let messages = [101, 103 * 4, 107 * 8, 109 * long_double, 113 * 60, 127 * 21, 131 * 2, 0];
@@ -106,7 +106,7 @@ fn bytes_are_those_of_the_data_whatever_the_datatype() {
 #[test]
 fn communication_with_proc_null_counts_and_moves_nothing() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "proc_null").ranks(2).profiled();
+        let finished = Run::new(mpi, "point_to_point/proc_null").ranks(2).profiled();
         let tables = finished.tables();
         for rank in 0..2 {
             assert_calls(
@@ -149,7 +149,7 @@ fn communication_with_proc_null_counts_and_moves_nothing() {
 #[test]
 fn calls_with_proc_null_are_in_the_class_of_no_bytes() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "proc_null").ranks(1).profiled();
+        let finished = Run::new(mpi, "point_to_point/proc_null").ranks(1).profiled();
         let calls = &finished.tables().calls;
         let others: Vec<_> = calls.iter().filter(|row| row.size_max > 0).collect();
         assert!(others.is_empty(), "{others:?}");
@@ -159,7 +159,7 @@ fn calls_with_proc_null_are_in_the_class_of_no_bytes() {
 #[test]
 fn a_sendrecv_has_the_sum_of_both_directions_and_peers_tell_them_apart() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "sendrecv").ranks(3).profiled();
+        let finished = Run::new(mpi, "point_to_point/sendrecv").ranks(3).profiled();
         let tables = finished.tables();
         // Up go 1000 and 1001, down 5002 and 5001.
         let both = [[1000, 5002], [1000 + 1001, 5002 + 5001], [1001, 5001]];
@@ -196,7 +196,7 @@ fn a_sendrecv_has_the_sum_of_both_directions_and_peers_tell_them_apart() {
 #[test]
 fn probes_count_and_move_nothing() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "probes").ranks(2).profiled();
+        let finished = Run::new(mpi, "point_to_point/probes").ranks(2).profiled();
         let asked = printed(&finished.stdout, "asked");
         let tables = finished.tables();
         assert_calls(tables, "W", 0, &[("MPI_Send", 2, 1511 + 1523)]);
@@ -216,7 +216,7 @@ fn probes_count_and_move_nothing() {
 #[test]
 fn a_message_that_a_probe_took_is_received_where_it_was_sent() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "matched_probes").ranks(2).profiled();
+        let finished = Run::new(mpi, "point_to_point/matched_probes").ranks(2).profiled();
         let asked = printed(&finished.stdout, "asked");
         let tables = finished.tables();
         let made = [("MPI_Comm_dup", 1, 0)];
@@ -243,7 +243,7 @@ fn a_message_that_a_probe_took_is_received_where_it_was_sent() {
 #[test]
 fn a_message_from_nobody_is_received_where_it_was_probed() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "matched_nobody").ranks(1).profiled();
+        let finished = Run::new(mpi, "point_to_point/matched_nobody").ranks(1).profiled();
         let tables = finished.tables();
         let calls = ["MPI_Mprobe", "MPI_Improbe", "MPI_Mrecv", "MPI_Imrecv", "MPI_Wait", "MPI_Comm_free"];
         assert_calls(tables, "W_d1", 0, &calls.map(|call| (call, 1, 0)));
@@ -256,7 +256,7 @@ fn a_message_from_nobody_is_received_where_it_was_probed() {
 #[test]
 fn a_combined_nonblocking_send_and_receive_has_the_sum_of_both_directions() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "isendrecv").ranks(2).profiled();
+        let finished = Run::new(mpi, "point_to_point/isendrecv").ranks(2).profiled();
         let ways = match finished.stdout.trim() {
             "whole" => 2,
             "half" => 1,
@@ -294,7 +294,7 @@ fn a_combined_nonblocking_send_and_receive_has_the_sum_of_both_directions() {
 #[test]
 fn peers_are_ranks_of_the_world() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "split_peers").ranks(4).profiled();
+        let finished = Run::new(mpi, "point_to_point/split_peers").ranks(4).profiled();
         let tables = finished.tables();
         let names = tables.names();
         let [even, odd] = [0, 1].map(|rank| {
@@ -320,7 +320,7 @@ fn peers_are_ranks_of_the_world() {
 #[test]
 fn peers_across_groups_are_ranks_of_the_world() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "across_groups").ranks(4).profiled();
+        let finished = Run::new(mpi, "point_to_point/across_groups").ranks(4).profiled();
         let tables = finished.tables();
         let names = tables.names();
         let both = *names.iter().find(|name| name.contains("_x")).expect("an intercommunicator");
@@ -349,8 +349,8 @@ fn errors_are_those_without_the_profiler_and_move_nothing() {
             lines.sort_unstable();
             lines
         };
-        let plain = Run::new(mpi, "errors").ranks(2).plain();
-        let finished = Run::new(mpi, "errors").ranks(2).profiled();
+        let plain = Run::new(mpi, "point_to_point/errors").ranks(2).plain();
+        let finished = Run::new(mpi, "point_to_point/errors").ranks(2).profiled();
         assert_eq!(sorted(&finished.stdout), sorted(&plain.stdout));
         let failed = |line: &&str| line.split(' ').rev().nth(1) == Some("0");
         assert_eq!(plain.stdout.lines().filter(failed).count(), 2 + 2 * 9, "{}", plain.stdout);
@@ -389,7 +389,7 @@ fn errors_are_those_without_the_profiler_and_move_nothing() {
 #[test]
 fn large_counts_count_under_the_plain_names() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "large_count").ranks(2).profiled();
+        let finished = Run::new(mpi, "point_to_point/large_count").ranks(2).profiled();
         finished.check();
         if !finished.stdout.contains("large") {
             return;
@@ -442,13 +442,13 @@ fn large_counts_count_under_the_plain_names() {
 
 /// Programs that call the same functions in every run under every MPI.
 const DETERMINISTIC: [&str; 7] = [
-    "blocking_sends",
-    "nonblocking_sends",
-    "datatypes",
-    "proc_null",
-    "sendrecv",
-    "split_peers",
-    "across_groups",
+    "point_to_point/blocking_sends",
+    "point_to_point/nonblocking_sends",
+    "point_to_point/datatypes",
+    "point_to_point/proc_null",
+    "point_to_point/sendrecv",
+    "point_to_point/split_peers",
+    "point_to_point/across_groups",
 ];
 
 #[test]

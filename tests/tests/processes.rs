@@ -11,7 +11,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// `children KIND …` on two ranks.
 fn children(place: &Place, mpi: &Mpi, arguments: &[&str]) -> Command {
     let mut command = place.command(mpi, 2);
-    command.args(["--output", "test.mpisee"]).arg(mpi.compile("children")).args(arguments);
+    command.args(["--output", "test.mpisee"]).arg(mpi.compile("processes/children")).args(arguments);
     command
 }
 
@@ -113,7 +113,7 @@ fn the_counters_of_killed_ranks_are_recovered_while_and_after_a_daemon_has_them_
 fn a_child_with_a_world_of_its_own_has_a_profile_of_its_own() {
     on_each_mpi(|mpi| {
         let place = Place::new();
-        let alone = mpi.compile("launched").display().to_string();
+        let alone = mpi.compile("lifecycle/launched").display().to_string();
         let output = within(LIMIT, &mut children(&place, mpi, &["singleton", &alone]));
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{said}");
@@ -128,9 +128,9 @@ fn a_child_with_a_world_of_its_own_has_a_profile_of_its_own() {
 #[test]
 fn a_program_may_load_mpi_after_its_start() {
     on_each_mpi(|mpi| {
-        let plugin = mpi.compile_with("plugin", &["-shared", "-fPIC"]).display().to_string();
+        let plugin = mpi.compile_with("processes/plugin", &["-shared", "-fPIC"]).display().to_string();
         for how in ["local", "global"] {
-            let host = mpi.compile_with("host", &["-Wl,--as-needed", "-ldl"]);
+            let host = mpi.compile_with("processes/host", &["-Wl,--as-needed", "-ldl"]);
             let run = Run::of(mpi, host).argument(&plugin).argument(how).options(&["--flavour", &mpi.name]);
             let finished = run.profiled();
             let tables = finished.tables();
@@ -147,8 +147,8 @@ fn a_program_may_load_mpi_after_its_start() {
 #[test]
 fn a_library_may_have_functions_of_its_own_that_are_called_like_those_of_mpi_for_fortran() {
     on_each_mpi(|mpi| {
-        let plugin = mpi.compile_with("own_names", &["-shared", "-fPIC"]).display().to_string();
-        let host = mpi.compile_with("host", &["-Wl,--as-needed", "-ldl"]);
+        let plugin = mpi.compile_with("processes/own_names", &["-shared", "-fPIC"]).display().to_string();
+        let host = mpi.compile_with("processes/host", &["-Wl,--as-needed", "-ldl"]);
         let run = Run::of(mpi, host).argument(&plugin).argument("local").options(&["--flavour", &mpi.name]);
         let finished = run.profiled();
         assert_eq!(finished.tables().sum("W", "MPI_Allreduce").calls, 4);
@@ -161,9 +161,9 @@ fn a_library_may_have_functions_of_its_own_that_are_called_like_those_of_mpi_for
 #[test]
 fn a_sequential_library_that_plays_mpi_for_itself_stays_as_it_is() {
     on_each_mpi(|mpi| {
-        let plugin = mpi.compile_with("plays_mpi", &["-shared", "-fPIC"]).display().to_string();
+        let plugin = mpi.compile_with("processes/plays_mpi", &["-shared", "-fPIC"]).display().to_string();
         for how in ["local", "global"] {
-            let host = mpi.compile_with("host", &["-Wl,--as-needed", "-ldl"]);
+            let host = mpi.compile_with("processes/host", &["-Wl,--as-needed", "-ldl"]);
             let finished = Run::of(mpi, host).argument(&plugin).argument(how).ranks(1).preloaded_in_vain(mpi);
             assert_eq!(finished.stdout, "0, 0 0 0, 3 4\n", "{how}");
             assert_eq!(finished.stderr, "", "{how}");

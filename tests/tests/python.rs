@@ -25,7 +25,7 @@ fn mpi4py_is_recorded() {
 }
 
 fn communicators_are_counted(mpi: &Mpi) {
-    let finished = Run::python(mpi, &["communicators.py"]).ranks(2).profiled();
+    let finished = Run::python(mpi, &["python/communicators.py"]).ranks(2).profiled();
     let tables = finished.tables();
     assert_eq!(tables.comm("W_d1").label, "copy");
     for (comm, call, rank, calls, bytes) in [

@@ -26,7 +26,7 @@ fn command(place: &Place, mpi: &Mpi, name: &str, arguments: [&str; 3]) -> Comman
     let folder = place.path(name);
     std::fs::create_dir(&folder).expect("each name is used once");
     let mut command = place.command(mpi, 4);
-    command.arg(mpi.compile("ends")).args(arguments).current_dir(folder);
+    command.arg(mpi.compile("lifecycle/ends")).args(arguments).current_dir(folder);
     command
 }
 
@@ -232,7 +232,7 @@ fn worlds_of_one_run_are_told_apart() {
         let segments = place.segments().display().to_string();
         let variables = [("LD_PRELOAD", library), ("MPISEE_SEGMENTS", segments)];
         let mut command = mpi.launcher(2, &variables.map(|(name, value)| (name.to_owned(), value)));
-        command.arg(mpi.compile("worlds_end")).current_dir(place.path(""));
+        command.arg(mpi.compile("dynamic/worlds_end")).current_dir(place.path(""));
         assert!(!within(LIMIT, &mut command).status.success());
         place.wait_for_ranks(&[]);
         assert_eq!(place.left().len(), 4);
@@ -257,7 +257,10 @@ fn a_script_around_each_rank_does_not_part_them() {
         // What follows the program keeps the shell from becoming it.
         command.args(["sh", "-c", "\"$@\"; code=$?; exit $code", "script"]);
         command.arg(dist().join("bin/mpisee")).arg("--segments").arg(place.segments());
-        command.arg(mpi.compile("ends")).args(["kill", EVERYBODY, "1000"]).current_dir(place.path(""));
+        command
+            .arg(mpi.compile("lifecycle/ends"))
+            .args(["kill", EVERYBODY, "1000"])
+            .current_dir(place.path(""));
         assert!(!within(LIMIT, &mut command).status.success());
         place.wait_for_ranks(&[]);
         let said = place.recover(&[]);
@@ -302,7 +305,7 @@ fn above_the_limit_of_the_run_sums_over_ranks_are_recovered() {
         let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let mut command = mpi.launcher(6, &variables);
         command.arg(dist().join("bin/mpisee")).arg("--segments").arg(place.segments());
-        command.arg(mpi.compile("parts")).arg("kill").current_dir(place.path("."));
+        command.arg(mpi.compile("communicators/parts")).arg("kill").current_dir(place.path("."));
         assert!(!within(LIMIT, &mut command).status.success());
         place.wait_for_ranks(&[]);
         let recover_both = |sums: &str, rows: &str| {

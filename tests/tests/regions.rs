@@ -55,7 +55,7 @@ fn each_call_is_in_the_region_around_it() {
         *sum = (sum.0 + 1, sum.1 + bytes);
     }
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "regions").ranks(2).profiled();
+        let finished = Run::new(mpi, "regions/regions").ranks(2).profiled();
         for rank in 0..2 {
             assert_eq!(reductions(finished.tables(), rank), expected, "rank {rank}");
         }
@@ -67,7 +67,7 @@ fn each_call_is_in_the_region_around_it() {
 #[test]
 fn a_region_holds_the_time_of_those_inside_of_it() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "regions").ranks(2).profiled();
+        let finished = Run::new(mpi, "regions/regions").ranks(2).profiled();
         let tables = finished.tables();
         for rank in 0..2 {
             let rows: BTreeMap<&str, _> = tables
@@ -100,15 +100,16 @@ fn a_region_holds_the_time_of_those_inside_of_it() {
 #[test]
 fn a_program_with_regions_runs_without_the_profiler() {
     on_each_mpi(|mpi| {
-        let plain = Run::new(mpi, "regions").ranks(2).plain();
-        assert_eq!(plain.stdout, Run::new(mpi, "regions").ranks(2).profiled().stdout);
+        let plain = Run::new(mpi, "regions/regions").ranks(2).plain();
+        assert_eq!(plain.stdout, Run::new(mpi, "regions/regions").ranks(2).profiled().stdout);
     });
 }
 
 #[test]
 fn recording_that_starts_off_is_switched_on_by_the_program() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "record_later").ranks(2).options(&["--record", "off"]).profiled();
+        let finished =
+            Run::new(mpi, "regions/record_later").ranks(2).options(&["--record", "off"]).profiled();
         let tables = finished.tables();
         assert_eq!(tables.sum("W", "MPI_Allreduce").bytes, 2 * 223);
         // It was created while recording was off, and has its name all the same.
@@ -123,7 +124,7 @@ fn recording_that_starts_off_is_switched_on_by_the_program() {
 #[test]
 fn recording_stops_where_the_program_says_so() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "record_later").ranks(2).profiled();
+        let finished = Run::new(mpi, "regions/record_later").ranks(2).profiled();
         let tables = finished.tables();
         assert_eq!(tables.sum("W", "MPI_Allreduce").bytes, 2 * (211 + 223));
         assert_eq!(tables.sum("W_d1", "MPI_Allreduce").bytes, 2 * 227);

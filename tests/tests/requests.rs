@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 #[test]
 fn bytes_of_persistent_requests_are_on_each_start() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "persistent").ranks(2).profiled();
+        let finished = Run::new(mpi, "requests/persistent").ranks(2).profiled();
         let tables = finished.tables();
         let modes = [1103, 2111, 4111, 8111];
         let round: u64 = modes.iter().sum();
@@ -59,7 +59,7 @@ fn bytes_of_persistent_requests_are_on_each_start() {
 #[test]
 fn a_completion_without_an_active_request_belongs_to_no_communicator() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "nothing_to_complete").ranks(2).profiled();
+        let finished = Run::new(mpi, "requests/nothing_to_complete").ranks(2).profiled();
         let tables = finished.tables();
         for rank in 0..2 {
             let on_world = [("MPI_Comm_dup", 1, 0), ("MPI_Recv_init", 1, 0), ("MPI_Request_free", 1, 0)];
@@ -110,7 +110,7 @@ fn assert_as_printed(finished: &Finished) {
 #[test]
 fn every_way_of_completion_is_charged_to_the_communicators_of_its_requests() {
     on_each_mpi(|mpi| {
-        let run = Run::new(mpi, "completion_family").ranks(2);
+        let run = Run::new(mpi, "random/completion_family").ranks(2);
         assert_as_printed(&run.argument(70001).argument("moved").profiled());
     });
 }
@@ -119,7 +119,7 @@ fn every_way_of_completion_is_charged_to_the_communicators_of_its_requests() {
 fn so_are_small_messages_whose_requests_share_handles() {
     on_each_mpi(|mpi| {
         for ranks in [1, 2] {
-            let run = Run::new(mpi, "completion_family").ranks(ranks);
+            let run = Run::new(mpi, "random/completion_family").ranks(ranks);
             assert_as_printed(&run.argument(13).profiled());
         }
     });
@@ -128,7 +128,7 @@ fn so_are_small_messages_whose_requests_share_handles() {
 #[test]
 fn a_test_in_vain_is_charged_to_the_communicators_that_it_asked_about() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "tests_in_vain").ranks(2).profiled();
+        let finished = Run::new(mpi, "requests/tests_in_vain").ranks(2).profiled();
         let tables = finished.tables();
         let (all, any, some, with_send) = (211, 223, 227, 229);
         let both = [
@@ -156,7 +156,7 @@ fn a_test_in_vain_is_charged_to_the_communicators_that_it_asked_about() {
 #[test]
 fn a_wait_over_three_communicators_is_one_call_on_each_and_shares_its_time() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "three_communicators").ranks(4).profiled();
+        let finished = Run::new(mpi, "requests/three_communicators").ranks(4).profiled();
         let tables = finished.tables();
         let names = tables.names();
         for rank in [0, 2] {
@@ -198,7 +198,7 @@ fn assert_eager(
     pairs: u64,
     on_each: impl Fn(u64) -> [Vec<(&'static str, u64, u64)>; 2],
 ) {
-    let finished = Run::new(mpi, "eager_copies").ranks(2).argument(how).profiled();
+    let finished = Run::new(mpi, "requests/eager_copies").ranks(2).argument(how).profiled();
     let tables = finished.tables();
     let [mut world, mut dup] = on_each(printed(&finished.stdout, "tests"));
     world.extend([("MPI_Isend", pairs, 17 * pairs), ("MPI_Comm_dup", 1, 0)]);
@@ -242,7 +242,7 @@ fn a_thousand_eager_sends_are_told_apart_by_their_places() {
 fn handles_that_are_used_again_stand_for_the_new_request() {
     on_each_mpi(|mpi| {
         for ranks in [1, 2] {
-            let finished = Run::new(mpi, "recycled").ranks(ranks).profiled();
+            let finished = Run::new(mpi, "requests/recycled").ranks(ranks).profiled();
             let tables = finished.tables();
             for (comm, parity) in [("W", 0), ("W_d1", 1)] {
                 let bytes = (0..4000).filter(|i| i % 2 == parity).map(|i| [7, 1031, 70001][i % 3]).sum();
@@ -276,7 +276,7 @@ fn assert_later(tables: &Tables) {
 #[test]
 fn a_send_that_is_freed_while_active_counts_whole() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "freed").ranks(2).argument("send").profiled();
+        let finished = Run::new(mpi, "requests/freed").ranks(2).argument("send").profiled();
         let tables = finished.tables();
         let bytes = 100 * (70003 + 11);
         let both = [("MPI_Barrier", 100, 0), ("MPI_Comm_dup", 1, 0)];
@@ -292,7 +292,7 @@ fn a_send_that_is_freed_while_active_counts_whole() {
 #[test]
 fn a_receive_that_is_freed_while_active_is_counted_as_not_seen() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "freed").ranks(2).argument("receive").profiled();
+        let finished = Run::new(mpi, "requests/freed").ranks(2).argument("receive").profiled();
         let tables = finished.tables();
         let both = [("MPI_Barrier", 200, 0), ("MPI_Comm_dup", 1, 0)];
         let sender = [("MPI_Isend", 200, 100 * (70003 + 11)), ("MPI_Wait", 200, 0)];
@@ -313,7 +313,7 @@ fn a_receive_that_is_freed_while_active_is_counted_as_not_seen() {
 #[test]
 fn a_cancelled_request_moves_nothing() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "cancelled").ranks(2).profiled();
+        let finished = Run::new(mpi, "requests/cancelled").ranks(2).profiled();
         let tables = finished.tables();
         let on_self = [
             ("MPI_Irecv", 3, 1709),
@@ -352,7 +352,7 @@ fn a_cancelled_request_moves_nothing() {
 #[test]
 fn a_request_that_was_cancelled_and_then_freed_moves_nothing() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "cancelled_and_freed").ranks(2).profiled();
+        let finished = Run::new(mpi, "requests/cancelled_and_freed").ranks(2).profiled();
         let tables = finished.tables();
         for rank in 0..2 {
             let of_rank = |what: &str| printed(&finished.stdout, &format!("{what} of {rank}:"));
@@ -378,7 +378,7 @@ fn a_request_that_was_cancelled_and_then_freed_moves_nothing() {
 #[test]
 fn a_completed_send_that_is_cancelled_counts_whole() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "cancel_complete").ranks(2).profiled();
+        let finished = Run::new(mpi, "requests/cancel_complete").ranks(2).profiled();
         let tables = finished.tables();
         let messages = 1 - printed(&finished.stdout, "cancelled");
         let rows = [
@@ -397,7 +397,7 @@ fn a_completed_send_that_is_cancelled_counts_whole() {
 #[test]
 fn a_request_belongs_to_its_communicator_after_that_was_freed() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "freed_communicator").ranks(2).profiled();
+        let finished = Run::new(mpi, "requests/freed_communicator").ranks(2).profiled();
         let tables = finished.tables();
         for (rank, call) in [(0, "MPI_Irecv"), (1, "MPI_Isend")] {
             let both = [("MPI_Waitall", 1, 0), ("MPI_Comm_free", 1, 0)];
@@ -421,7 +421,7 @@ fn a_request_belongs_to_its_communicator_after_that_was_freed() {
 #[test]
 fn ten_million_requests_take_no_memory() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "request_memory").ranks(1).argument(10_000_000).profiled();
+        let finished = Run::new(mpi, "requests/request_memory").ranks(1).argument(10_000_000).profiled();
         let tables = finished.tables();
         for comm in ["S", "S_d1"] {
             let half = 2_500_000;
@@ -442,7 +442,7 @@ fn ten_million_requests_take_no_memory() {
 #[test]
 fn twenty_thousand_requests_are_open_at_once_and_come_back() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "many_open").ranks(2).profiled();
+        let finished = Run::new(mpi, "requests/many_open").ranks(2).profiled();
         let tables = finished.tables();
         for (comm, parity) in [("W", 0), ("W_d1", 1)] {
             let bytes = 2 * (0..10_000).filter(|i| i % 2 == parity).map(|i| 1 + i % 13).sum::<u64>();
@@ -464,7 +464,7 @@ fn twenty_thousand_requests_are_open_at_once_and_come_back() {
 #[test]
 fn requests_are_kept_track_of_while_recording_is_off() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "switched_off").ranks(1).profiled();
+        let finished = Run::new(mpi, "requests/switched_off").ranks(1).profiled();
         let tables = finished.tables();
         let rows = [
             ("MPI_Irecv", 2, 1709 + 3413),
@@ -487,8 +487,8 @@ fn requests_are_kept_track_of_while_recording_is_off() {
 #[test]
 fn what_fails_among_others_is_told_as_without_the_profiler() {
     on_each_mpi(|mpi| {
-        let plain = Run::new(mpi, "failed_completions").ranks(2).plain();
-        let finished = Run::new(mpi, "failed_completions").ranks(2).profiled();
+        let plain = Run::new(mpi, "requests/failed_completions").ranks(2).plain();
+        let finished = Run::new(mpi, "requests/failed_completions").ranks(2).profiled();
         // To know what arrived the profiler asks for statuses where the program ignores them, and newer MPIs fail
         // in another way then: README.md, "What it does not do".
         let depends = mpi.name != "openmpi-4.1" && mpi.name != "mpich-4.0";
@@ -507,7 +507,7 @@ fn what_fails_among_others_is_told_as_without_the_profiler() {
 #[test]
 fn what_succeeds_among_others_that_fail_has_its_bytes() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "failed_completions").ranks(2).profiled();
+        let finished = Run::new(mpi, "requests/failed_completions").ranks(2).profiled();
         let bytes = 5 * (1901 + 1903);
         assert_eq!(finished.tables().of_rank("W", "MPI_Irecv", 1).bytes, bytes);
         // The five that fail have taken their messages, too.
@@ -517,7 +517,13 @@ fn what_succeeds_among_others_that_fail_has_its_bytes() {
 
 #[test]
 fn counts_do_not_depend_on_the_mpi() {
-    for program in ["persistent", "nothing_to_complete", "tests_in_vain", "recycled", "threads"] {
+    for program in [
+        "requests/persistent",
+        "requests/nothing_to_complete",
+        "requests/tests_in_vain",
+        "requests/recycled",
+        "threads/threads",
+    ] {
         let all: Vec<_> = Mpi::all()
             .iter()
             .map(|mpi| counts(Run::new(mpi, program).ranks(2).profiled().tables()))

@@ -40,7 +40,7 @@ fn assert_counted(tables: &Tables) {
 #[test]
 fn sessions_alone_have_a_profile_of_communicators_without_parents() {
     on_each_mpi_with_sessions(|mpi| {
-        let finished = Run::new(mpi, "sessions").profiled();
+        let finished = Run::new(mpi, "lifecycle/sessions").profiled();
         assert_counted(finished.tables());
         assert!(finished.tables().calls.iter().all(|row| row.comm != "W" && row.comm != "S"));
         finished.check();
@@ -50,7 +50,7 @@ fn sessions_alone_have_a_profile_of_communicators_without_parents() {
 #[test]
 fn a_world_that_comes_after_the_first_session_is_in_the_same_profile() {
     on_each_mpi_with_sessions(|mpi| {
-        let finished = Run::new(mpi, "sessions").argument("world").profiled();
+        let finished = Run::new(mpi, "lifecycle/sessions").argument("world").profiled();
         assert_counted(finished.tables());
         assert_eq!(finished.tables().sum("W", "MPI_Scan").bytes, 3 * 77);
         finished.check();
@@ -60,7 +60,7 @@ fn a_world_that_comes_after_the_first_session_is_in_the_same_profile() {
 #[test]
 fn without_a_communicator_of_all_there_is_a_profile_and_nobody_waits() {
     on_each_mpi_with_sessions(|mpi| {
-        let finished = Run::new(mpi, "sessions").argument("alone").ranks(3).profiled();
+        let finished = Run::new(mpi, "lifecycle/sessions").argument("alone").ranks(3).profiled();
         let tables = finished.check().tables();
         assert_eq!((tables.run.complete, tables.run.names_agree), (true, Some(true)));
         assert_eq!(tables.ranks.iter().map(|row| row.rank).collect::<Vec<_>>(), [0, 1, 2]);

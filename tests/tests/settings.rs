@@ -9,7 +9,7 @@ use mpisee_tests::{Run, on_each_mpi};
 #[test]
 fn buffers_count_on_their_communicator_and_those_of_the_process_on_its_own() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "buffered").ranks(2).profiled();
+        let finished = Run::new(mpi, "point_to_point/buffered").ranks(2).profiled();
         let newer = printed(&finished.stdout, "of communicators ") == 1;
         let tables = finished.tables();
         for rank in 0..2 {
@@ -50,7 +50,7 @@ fn what_moves_nothing_counts_with_its_time() {
     on_each_mpi(|mpi| {
         let path = folder.path().join(&mpi.name);
         // Open MPI 4.1 makes no window on a communicator that is not the whole world over UCX.
-        let run = Run::new(mpi, "settings").ranks(2).variable("OMPI_MCA_osc", "^ucx");
+        let run = Run::new(mpi, "communicators/settings").ranks(2).variable("OMPI_MCA_osc", "^ucx");
         let finished = run.argument(path.display()).profiled();
         let tables = finished.tables();
         let of_dup = [
@@ -80,7 +80,7 @@ fn what_moves_nothing_counts_with_its_time() {
 #[test]
 fn looks_at_many_requests_leave_their_messages_to_the_completion() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "request_status_of_many").ranks(2).profiled();
+        let finished = Run::new(mpi, "requests/request_status_of_many").ranks(2).profiled();
         if finished.stdout == "too old\n" {
             return;
         }

@@ -4,7 +4,7 @@ use mpisee_tests::{Run, on_each_mpi};
 #[test]
 fn a_program_without_communication_has_a_profile() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "nothing").ranks(2).profiled();
+        let finished = Run::new(mpi, "lifecycle/nothing").ranks(2).profiled();
         assert_eq!(finished.tables().names(), ["W", "S"]);
         assert_eq!(finished.tables().ranks.len(), 2);
         finished.check();
@@ -15,7 +15,7 @@ fn a_program_without_communication_has_a_profile() {
 #[test]
 fn the_profiler_states_its_own_price() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "collectives").ranks(2).profiled();
+        let finished = Run::new(mpi, "collectives/collectives").ranks(2).profiled();
         let tables = finished.tables();
         let stated = &tables.run.profiler;
         assert!(stated.call_ns > 0.0, "{stated:?}");

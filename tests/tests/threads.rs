@@ -9,7 +9,7 @@ use mpisee_tests::{Run, on_each_mpi};
 #[test]
 fn threads_are_counted_exactly() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "threads").ranks(2).profiled();
+        let finished = Run::new(mpi, "threads/threads").ranks(2).profiled();
         let tables = finished.tables();
         assert_eq!(tables.run.mpi.thread_level, "multiple");
         let (threads, rounds) = (4, 500);
@@ -45,7 +45,7 @@ fn threads_are_counted_exactly() {
 #[test]
 fn eight_threads_that_call_everything_at_once_are_counted_exactly() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "threads_hammer").ranks(2).profiled();
+        let finished = Run::new(mpi, "threads/hammer").ranks(2).profiled();
         let tables = finished.tables();
         let (threads, rounds, dups) = (8, 200, 4);
         let sum = |least: u64| rounds * (0..threads).map(|thread| least + thread).sum::<u64>();
@@ -100,7 +100,7 @@ fn eight_threads_that_call_everything_at_once_are_counted_exactly() {
 #[test]
 fn threads_whose_requests_share_handles_are_charged_for_their_own() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "threads_copies").ranks(2).profiled();
+        let finished = Run::new(mpi, "threads/copies").ranks(2).profiled();
         let tables = finished.tables();
         for thread in 0..4 {
             let (comm, bytes) = (format!("W_d{}", thread + 1), 8 * 500 * (31 + thread));
@@ -116,7 +116,7 @@ fn threads_whose_requests_share_handles_are_charged_for_their_own() {
 #[test]
 fn a_request_may_be_completed_by_another_thread_than_started_it() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "handed_over").ranks(2).profiled();
+        let finished = Run::new(mpi, "threads/handed_over").ranks(2).profiled();
         let tables = finished.tables();
         for (comm, parity) in [("W", 0), ("W_d1", 1)] {
             let bytes = 100 * (0..20).filter(|i| i % 2 == parity).map(|i| 503 + i).sum::<u64>();
@@ -136,7 +136,7 @@ fn a_request_may_be_completed_by_another_thread_than_started_it() {
 #[test]
 fn threads_that_do_not_call_mpi_change_nothing() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "funneled").ranks(2).profiled();
+        let finished = Run::new(mpi, "threads/funneled").ranks(2).profiled();
         let tables = finished.tables();
         assert_eq!(tables.run.mpi.thread_level, "funneled");
         assert_calls(tables, "W", 0, &[("MPI_Send", 100, 90700)]);

@@ -22,7 +22,8 @@ struct Waiting {
 impl Waiting {
     fn start(mpi: &Mpi, arguments: &[&str]) -> Waiting {
         let place = Place::new();
-        let launcher = Staying::start(place.command(mpi, 4).arg(mpi.compile("waits")).args(arguments));
+        let launcher =
+            Staying::start(place.command(mpi, 4).arg(mpi.compile("lifecycle/waits")).args(arguments));
         until_arrived(&place.path(""), 4);
         Waiting { place, launcher }
     }

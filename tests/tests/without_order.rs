@@ -44,7 +44,7 @@ fn said(tables: &Tables) -> (Vec<String>, Vec<String>, Vec<String>) {
 }
 
 fn run<'m>(mpi: &'m Mpi, variables: &[(&str, &str)]) -> Run<'m> {
-    let run = Run::new(mpi, "without_order").ranks(RANKS);
+    let run = Run::new(mpi, "communicators/without_order").ranks(RANKS);
     variables.iter().fold(run, |run, (name, value)| run.variable(name, value))
 }
 
@@ -87,7 +87,7 @@ fn of_a_killed_run_those_are_members_that_left_a_segment_and_the_others_are_coun
         let place = Place::new();
         let mut command = mpi.launcher(RANKS, &[(NO_LISTS.0.to_owned(), NO_LISTS.1.to_owned())]);
         command.arg(dist().join("bin/mpisee")).arg("--segments").arg(place.segments());
-        command.arg(mpi.compile("without_order")).arg("kill").current_dir(place.path("."));
+        command.arg(mpi.compile("communicators/without_order")).arg("kill").current_dir(place.path("."));
         assert!(!within(LIMIT, &mut command).status.success());
         place.wait_for_ranks(&[]);
         let recover = |name: &str, options: &[&str]| {
@@ -129,7 +129,7 @@ fn who_is_missing_is_said_as_far_as_the_node_knows() {
         let place = Place::new();
         let mut command = mpi.launcher(RANKS, &[(NO_LISTS.0.to_owned(), NO_LISTS.1.to_owned())]);
         command.arg(dist().join("bin/mpisee")).arg("--segments").arg(place.segments());
-        command.arg(mpi.compile("without_order")).arg("wait").current_dir(place.path("."));
+        command.arg(mpi.compile("communicators/without_order")).arg("wait").current_dir(place.path("."));
         let mut staying = Staying::start(&mut command);
         let mut job = Value::Null;
         let look = |job: &mut Value| {

@@ -2,7 +2,7 @@
  * from then on), `exhaust` (not a byte more, while COMMS communicators get their first messages, then as before). For one
  * process. Prints the process's size in KiB after MPI_Init, and whether 256 MiB can be had under the limit.
  */
-#include "../p2p.h"
+#include "program.h"
 #include <malloc.h>
 #include <sys/resource.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 /* Calls inside callbacks: an error handler, a copy function of an attribute and an operation of the program call MPI; one
  * of them makes a communicator that is used later. Prints how often the operation was called. */
-#include "../p2p.h"
+#include "program.h"
 
 static MPI_Comm made = MPI_COMM_NULL;
 static int additions;

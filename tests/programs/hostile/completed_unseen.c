@@ -1,5 +1,5 @@
 /* Requests that are completed behind the profiler's back, by PMPI_Wait, while others that it sees get the same handles. */
-#include "../p2p.h"
+#include "program.h"
 
 enum { ROUNDS = 200 };
 

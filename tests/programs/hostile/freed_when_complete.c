@@ -1,5 +1,5 @@
 /* Receives that are complete when they are freed, as MPI_Request_get_status reported: nonblocking, persistent, matched. */
-#include "../p2p.h"
+#include "program.h"
 
 enum { ROOM = 9001 };
 

@@ -1,6 +1,6 @@
 /* A duplicate that is used as soon as MPI_Request_get_status has reported its request complete, on one rank; another
  * duplication begins before that request is waited for. */
-#include "../p2p.h"
+#include "program.h"
 
 int main(int argc, char **argv) {
     begin(&argc, &argv);

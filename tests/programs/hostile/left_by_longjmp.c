@@ -1,6 +1,6 @@
 /* An error handler that leaves a call by longjmp, on rank 1. Later calls are made from where setjmp was called, or from
  * deeper functions whose frames cover those of the call that was left. */
-#include "../p2p.h"
+#include "program.h"
 #include <setjmp.h>
 
 static jmp_buf back;

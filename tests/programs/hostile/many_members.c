@@ -3,7 +3,7 @@
  * it prints the shortest time of five on rank 0 and, if slow_translate.so is preloaded, the comparisons of the rank that
  * made most.
  */
-#include "../p2p.h"
+#include "program.h"
 
 extern unsigned long long translate_comparisons(void) __attribute__((weak));
 

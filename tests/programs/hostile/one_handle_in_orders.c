@@ -1,6 +1,6 @@
 /* Sends that are complete at once have one handle in Open MPI's pml/ucx. Waits for pairs on two communicators: one by one, in
  * the other order, after moving them to other variables, or together. Prints how many pairs had one handle. */
-#include "../p2p.h"
+#include "program.h"
 
 enum { PAIRS = 100, BYTES = 4 };
 

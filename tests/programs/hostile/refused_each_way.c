@@ -1,6 +1,6 @@
 /* Calls that MPI refuses: null arrays, null places for results, negative counts, with results that nobody set. Each prints
  * whether it was refused; a receive that is open meanwhile stays open and completes with its bytes. */
-#include "../p2p.h"
+#include "program.h"
 #include <limits.h>
 
 enum { BYTES = 1931 };

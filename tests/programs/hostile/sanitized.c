@@ -1,6 +1,6 @@
 /* Compiled with -fsanitize=address. Each rank makes one MPI_Allreduce of 521 bytes, and rank 0 starts a shell, which
  * says whether it has the sanitizer, too. */
-#include "../p2p.h"
+#include "program.h"
 
 int main(int argc, char **argv) {
     char in[521] = {0}, out[521];

@@ -1,5 +1,5 @@
 /* Receives with less room than their message: it is gone, and the program goes on. Prints the classes of the errors. */
-#include "../p2p.h"
+#include "program.h"
 
 enum { SENT = 44, ROOM = 40, MESSAGES = 8 };
 

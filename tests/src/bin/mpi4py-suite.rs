@@ -97,7 +97,7 @@ fn run(mpi: &Mpi, arguments: &Arguments, folder: &Path, name: &str, profiled: bo
     if profiled {
         command.arg(dist().join("bin/mpisee")).args(["--output", "suite.mpisee"]).args(mpi.python_options());
     }
-    command.arg(mpi.python()).arg(root().join("tests/programs/mpi4py_suite.py"));
+    command.arg(mpi.python()).arg(root().join("tests/programs/python/mpi4py_suite.py"));
     command.arg(folder.join(name)).arg(python::sources().join("test/main.py"));
     command.args(["--verbose", "-x", "testPControl"]);
     if mpi.is_open_mpi {

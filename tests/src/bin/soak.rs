@@ -6,7 +6,7 @@ use mpisee_tests::soak::{RANKS, Soak};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// Run tests/programs/soak.c again and again, and compare its profile with the books that each rank keeps.
+/// Run tests/programs/random/soak.c again and again, and compare its profile with the books that each rank keeps.
 ///
 /// In every second run a rank is killed at some time; then every call that it and the others had completed must be in
 /// what `mpisee-through recover` makes of it. No file and no process may be left. Ends with 1 at the first difference,

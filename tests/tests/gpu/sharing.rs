@@ -46,7 +46,7 @@ fn check(profile: &Profile) {
     let rows: Vec<GpuRow> = rows.map(|row| row.expect("a row")).collect();
     assert!(rows.iter().all(|row| row.memory == GpuMemory::Imported && row.access == Access::Store));
     let find = |object: &str, owner: Option<u32>, warps: u64| {
-        let is_call = |row: &GpuRow| row.object.contains("gpu_sharing") && row.object.contains("+0x");
+        let is_call = |row: &GpuRow| row.object.contains("gpu/sharing+0x");
         let is_object = |row: &GpuRow| if object == "call" { is_call(row) } else { row.object == object };
         let is_one = |row: &&GpuRow| is_object(row) && row.peer_rank == owner && row.accesses == 32 * warps;
         let found: Vec<&GpuRow> = rows.iter().filter(is_one).collect();
@@ -80,7 +80,7 @@ fn imported_memory_has_its_owner_and_what_that_calls_it() {
             add_nvbit(prefix);
             let options = [&["--gpu-backend", back_end], &RECORDS[..]].concat();
             let library = nvshmem().display().to_string();
-            let output = run_with(mpi, prefix, "gpu_sharing", "", &options, &[&library]);
+            let output = run_with(mpi, prefix, "gpu/sharing", "", &options, &[&library]);
             let said = String::from_utf8_lossy(&output.stderr);
             assert!(output.status.success(), "{back_end}: {said}");
             assert_eq!((output.stdout, left(prefix)), (Vec::new(), 0));
