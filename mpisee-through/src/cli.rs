@@ -4,7 +4,7 @@ use crate::command::{
     Outcome, advise, check, comms, diff, efficiency, expect, gpu, gpu_records, locality, matrix, ops, ranks,
     recover, regions, sizes, summary, top,
 };
-use crate::matched;
+use crate::similar::similar;
 use anyhow::{Result, bail};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
@@ -150,7 +150,7 @@ fn need_profile(word: &OsStr) -> Result<()> {
     }
     let command = Cli::command();
     let names = command.get_subcommands().map(|command| command.get_name());
-    match matched::similar(text, names).first() {
+    match similar(text, names).first() {
         Some(meant) => {
             bail!("there is no command '{text}', and no profile of that name; did you mean '{meant}'?")
         }

@@ -4,7 +4,7 @@
 //! they do not depend on which thread read what.
 
 use crate::filter::CallFilter;
-use crate::load::Processes;
+use crate::processes::Processes;
 use crate::scan::{self, BadField, Call, Fold};
 use anyhow::{Result, bail};
 use hashbrown::HashMap;
@@ -12,6 +12,8 @@ use mpisee_profile::{Profile, ProfileError};
 use std::hash::Hash;
 
 mod aggregate;
+
+pub use aggregate::of_sums;
 
 /// The columns to group by; all other columns are ignored.
 #[derive(Clone, Copy, Debug, Default)]
@@ -497,11 +499,8 @@ impl Groups {
     }
 }
 
-/// Sums up the rows of `calls.csv`, or of `totals.csv` in an aggregate profile, that the filter takes.
-pub fn group(profile: &Profile, processes: &Processes, filter: &CallFilter, by: By) -> Result<Groups> {
-    if profile.run().is_aggregate {
-        return aggregate::group(profile, processes, filter, by);
-    }
+/// Sums up the rows of `calls.csv` that the filter takes.
+pub fn of_rows(profile: &Profile, processes: &Processes, filter: &CallFilter, by: By) -> Result<Groups> {
     let make = || Collector::new(by, filter, processes);
     let scanned = scan::scan::<Call, Collector<'_>>(profile, make)?;
     let mut folds = scanned.folds.into_iter();

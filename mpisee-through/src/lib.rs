@@ -1,7 +1,8 @@
 //! `mpisee-through`: turns a profile directory of mpisee into answers.
 //!
-//! One module per command under `command`; what they share lies beside it: `load` reads the small tables, `scan` the
-//! large ones on all cores, `group` and `aggregate` sum them up, `filter` selects rows, `output`, `sheet`, `shades`,
+//! One module per command under `command`; what they share lies beside it: a `view` answers for profiles with rows of each
+//! rank and for those with sums over ranks; `load` and `processes` read the small tables, `scan` the large ones on all
+//! cores, `group` sums them up, `filter` selects rows, `output`, `sheet`, `shades`,
 //! `picture` and `units` format results, `names` and `symbols` demangle and resolve functions. The crate
 //! `mpisee-collect` reads the segments of running and killed programs.
 
@@ -13,17 +14,21 @@ mod load;
 mod matched;
 mod names;
 mod operation_sums;
+mod outcome;
 mod output;
 mod picture;
+mod processes;
 mod recorded;
 mod scan;
 mod shades;
 mod shape;
 mod sheet;
+mod similar;
 mod symbols;
 mod units;
+mod view;
 
-use command::Outcome;
+use outcome::Outcome;
 use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;

@@ -1,31 +1,23 @@
-//! Errors for filters that match nothing, and for misspelt names: they list what exists.
+//! Errors for filters that match nothing: they list what exists.
 
 use crate::filter::{CallFilter, CommFilter};
-use crate::group::{self, By};
-use crate::load::Processes;
+use crate::group::By;
 use crate::units::natural_order;
+use crate::view::ProfileView;
 use anyhow::{Result, bail};
-use mpisee_profile::Profile;
 use mpisee_profile::rows::CommRow;
 use std::collections::BTreeMap;
 
 /// Names that an error lists.
 const LISTED: usize = 8;
-/// Jaro-Winkler similarity, from 0 to 1, of names that may have been mistaken for each other.
-const SIMILAR: f64 = 0.75;
 
 /// Where a filter left no operation over: an error with the operations and communicators of the profile.
-pub fn need_operation(
-    profile: &Profile,
-    processes: &Processes,
-    filter: &CallFilter,
-    is_empty: bool,
-) -> Result<()> {
+pub fn need_operation(view: &ProfileView, filter: &CallFilter, is_empty: bool) -> Result<()> {
     if !is_empty || !filter.is_on() {
         return Ok(());
     }
     let by = By { comm: true, call: true, without_times: true, ..By::default() };
-    let all = group::group(profile, processes, &CallFilter::default(), by)?;
+    let all = view.group(&CallFilter::default(), by)?;
     if all.cut_off.is_some() {
         return Ok(()); // What is missing may be what was looked for.
     }
@@ -57,27 +49,9 @@ fn listed(names: &BTreeMap<&str, u128>) -> String {
     }
 }
 
-/// Those of the names that `given` may have been meant for, the likeliest first.
-pub fn similar<'n>(given: &str, names: impl IntoIterator<Item = &'n str>) -> Vec<&'n str> {
-    let given = given.to_lowercase();
-    let similarity = |name: &&str| strsim::jaro_winkler(&given, &name.to_lowercase());
-    let mut found: Vec<(f64, &str)> = names.into_iter().map(|name| (similarity(&name), name)).collect();
-    found.retain(|&(similarity, _)| similarity > SIMILAR);
-    found.sort_by(|(one, _), (other, _)| other.total_cmp(one));
-    found.into_iter().map(|(_, name)| name).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_likeliest_name_comes_first() {
-        let commands = ["summary", "advise", "matrix", "ranks", "comms"];
-        assert_eq!(similar("advice", commands), ["advise"]);
-        assert_eq!(similar("RANK", commands), ["ranks"]);
-        assert_eq!(similar("nonsense", commands), Vec::<&str>::new());
-    }
 
     #[test]
     fn a_long_list_is_cut() {

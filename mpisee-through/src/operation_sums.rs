@@ -1,12 +1,11 @@
 //! Per communicator and operation: time over ranks, bytes, calls.
 
 use crate::filter::CallFilter;
-use crate::group::{self, By, Cell, Groups, Key, seconds};
-use crate::load::Processes;
+use crate::group::{By, Cell, Groups, Key, seconds};
+use crate::view::ProfileView;
 use anyhow::{Context, Result};
+use mpisee_profile::ProfileError;
 use mpisee_profile::rows::CommRow;
-use mpisee_profile::{Profile, ProfileError};
-use std::collections::HashSet;
 
 /// An operation on a communicator, over its ranks.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,12 +59,12 @@ pub struct Sums<'a> {
 ///
 /// Mean and minimum are over all members of the communicator that are in `ranks.csv` and chosen by the
 /// filter: a member without a row spent no time in the operation.
-pub fn sums<'a>(profile: &Profile, processes: &'a Processes, filter: &CallFilter) -> Result<Sums<'a>> {
-    let groups = group::group(profile, processes, filter, By { comm: true, call: true, ..By::default() })?;
+pub fn sums<'a>(view: &'a ProfileView, filter: &CallFilter) -> Result<Sums<'a>> {
+    let groups = view.group(filter, By { comm: true, call: true, ..By::default() })?;
     let mut comms = Vec::new();
     // The cells of a communicator lie beside each other.
     for cells in groups.cells.chunk_by(|(left, _), (right, _)| left.comm == right.comm) {
-        comms.extend(comm(cells, &groups, processes, filter)?);
+        comms.extend(comm(cells, &groups, view, filter)?);
     }
     Ok(Sums { comms, cut_off: groups.cut_off })
 }
@@ -74,12 +73,12 @@ pub fn sums<'a>(profile: &Profile, processes: &'a Processes, filter: &CallFilter
 fn comm<'a>(
     cells: &[(Key, Cell)],
     groups: &Groups,
-    processes: &'a Processes,
+    view: &'a ProfileView,
     filter: &CallFilter,
 ) -> Result<Option<CommSum<'a>>> {
     let comm = groups.comm(&cells[0].0);
-    let row = processes.comms.get(comm);
-    let ranks = ranks_of(row, cells, processes, filter);
+    let row = view.processes().comms.get(comm);
+    let ranks = view.ranks_on(row, cells.iter().map(|(_, cell)| &cell.ranks), &filter.comms);
     let operations: Vec<OperationSum> = cells
         .iter()
         .map(|(key, cell)| operation(groups.call(key), cell, ranks))
@@ -105,20 +104,6 @@ fn comm<'a>(
 fn sum(left: u64, right: u64, comm: &str) -> Result<u64> {
     left.checked_add(right)
         .with_context(|| format!("calls.csv: the counts of {comm} add up to 2^64 or more, so they are wrong"))
-}
-
-/// How many ranks count: chosen members with a profile, and any others that have rows here.
-fn ranks_of(row: Option<&CommRow>, cells: &[(Key, Cell)], processes: &Processes, filter: &CallFilter) -> u64 {
-    if !processes.nodes.is_empty() {
-        let with_rows = cells.iter().filter_map(|(_, cell)| cell.ranks.ranks()).max().unwrap_or(0);
-        return row.map_or(0, |row| row.members.len()).max(with_rows).max(1);
-    }
-    let mut ranks = row.map_or(Vec::new(), |row| processes.present_members(&row.members));
-    ranks.retain(|&rank| filter.comms.takes_rank(rank));
-    let is_member: HashSet<u32> = ranks.iter().copied().collect();
-    let others = cells.iter().flat_map(|(_, cell)| cell.ranks.each().map(|(rank, _)| rank));
-    let others: HashSet<u32> = others.filter(|rank| !is_member.contains(rank)).collect();
-    (is_member.len() + others.len()) as u64
 }
 
 fn operation(call: &str, cell: &Cell, ranks: u64) -> OperationSum {

@@ -3,6 +3,7 @@
 //! A profile has the members of a communicator, but not their ranks in it. They are assumed to be in the order of their
 //! world ranks, which holds unless the program sorted them otherwise or MPI reordered them.
 
+use crate::processes::{ProcessRows, Processes};
 use mpisee_profile::rows::{CommRow, Members, RankRow};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -97,10 +98,14 @@ pub fn stride(members: &Members) -> Option<u32> {
 }
 
 /// The shape of each communicator.
-pub fn shapes(comms: &[CommRow], ranks: &[RankRow]) -> Vec<Shape> {
-    if ranks.is_empty() {
-        return comms.iter().map(|row| shape_in_sums(row, comms)).collect();
+pub fn shapes(comms: &[CommRow], processes: &Processes) -> Vec<Shape> {
+    match &processes.rows {
+        ProcessRows::Ranks(ranks) => shapes_on(comms, ranks),
+        ProcessRows::Nodes(_) => comms.iter().map(|row| shape_in_sums(row, comms)).collect(),
     }
+}
+
+fn shapes_on(comms: &[CommRow], ranks: &[RankRow]) -> Vec<Shape> {
     let places: HashMap<&str, usize> =
         comms.iter().enumerate().map(|(place, row)| (row.comm.as_str(), place)).collect();
     let mut creations: HashMap<&str, Vec<&CommRow>> = HashMap::new();
@@ -288,7 +293,7 @@ mod tests {
             profiler_s: Seconds(0.0),
         };
         let ranks: Vec<RankRow> = (0..16).map(rank).collect();
-        shapes(rows, &ranks).iter().map(Shape::to_string).collect()
+        shapes_on(rows, &ranks).iter().map(Shape::to_string).collect()
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Answers that are rows under headings, written once for tables, CSV and JSON.
 
-use crate::command::Outcome;
+use crate::outcome::Outcome;
 use crate::output::{self, Column, Format, OutputArgs, Page, printable};
 use crate::units::{human_bytes, seconds, to_nine_decimals};
 use anyhow::Result;

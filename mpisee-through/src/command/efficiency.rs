@@ -1,15 +1,15 @@
 //! `efficiency`: the efficiencies of the POP project, and which communicators the rest is lost on.
 
 use super::Outcome;
-use crate::filter::CallFilter;
-use crate::group::{self, By, seconds};
-use crate::load::{self, Processes};
+use crate::filter::{CallFilter, CommFilter};
+use crate::group::{By, seconds};
 use crate::output::OutputArgs;
+use crate::processes::Processes;
 use crate::sheet::{self, Answer, Head, Sheet, Shown, Value};
 use crate::units::natural_order;
+use crate::view::{ProfileView, RegionSum};
 use anyhow::Result;
 use clap::Args;
-use mpisee_profile::rows::{RegionRow, RegionTotalRow};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -93,11 +93,16 @@ impl Efficiency {
     /// Of the run.
     pub fn of_run(processes: &Processes) -> Self {
         let mut all = Efficiency::default();
-        processes.ranks.iter().for_each(|row| all.add(row.wall_s.0, row.mpi_s.0));
-        processes.nodes.iter().for_each(|row| {
+        processes.ranks().iter().for_each(|row| all.add(row.wall_s.0, row.mpi_s.0));
+        processes.nodes().iter().for_each(|row| {
             all.add_sums(row.ranks, row.wall_max_s.0, row.useful_s.0, row.useful_max_s.0);
         });
         all
+    }
+
+    fn of_region(region: &RegionSum) -> Self {
+        let RegionSum { ranks, wall_max_s, useful_s, useful_max_s, .. } = *region;
+        Efficiency { ranks, runtime_s: wall_max_s, useful_s, useful_max_s }
     }
 
     /// Adds ranks of which there are sums alone.
@@ -148,11 +153,11 @@ fn ratio(part: f64, all: f64) -> Option<f64> {
 
 /// Runs the command.
 pub fn run(args: &EfficiencyArgs) -> Result<Outcome> {
-    let profile = load::open(&args.profile)?;
-    let processes = Processes::load(&profile)?;
-    let all = Efficiency::of_run(&processes);
+    let view = ProfileView::open(&args.profile)?;
+    let processes = view.processes();
+    let all = Efficiency::of_run(processes);
     let by = By { comm: true, ..By::default() };
-    let mut groups = group::group(&profile, &processes, &CallFilter::default(), by)?;
+    let mut groups = view.group(&CallFilter::default(), by)?;
     let cut_off = groups.cut_off.take();
     let mut parts: Vec<Part> = groups
         .cells
@@ -170,19 +175,15 @@ pub fn run(args: &EfficiencyArgs) -> Result<Outcome> {
     parts.sort_by(|left, right| {
         right.time_s.total_cmp(&left.time_s).then_with(|| natural_order(left.comm, right.comm))
     });
-    let mut rows = loss_rows(&parts, &all, &processes);
+    let mut rows = loss_rows(&parts, &all, processes);
     let closing = args.shown.cut(&args.output, &mut rows, "Nothing is lost: there is no time in MPI.");
     let loss = Sheet { name: "loss", heads: LOSS_HEADS.to_vec(), rows };
-    let mut answer = Answer::new(&profile, loss, cut_off);
+    let mut answer = Answer::new(view.profile(), loss, cut_off);
     if !args.loss {
-        let regions = match profile.run().is_aggregate {
-            true => of_region_totals(load::all(&profile)?),
-            false => of_regions(load::all(&profile)?),
-        };
-        let rows = efficiencies(&all, regions);
+        let rows = efficiencies(&all, &view.regions(&CommFilter::default())?);
         answer.sheets.insert(0, Sheet { name: "efficiency", heads: HEADS.to_vec(), rows });
     }
-    if profile.run().mpi.thread_level == "multiple" {
+    if view.run().mpi.thread_level == "multiple" {
         answer.caveats.push(
             "Threads may have called MPI at once: their times add up, and then efficiencies are lower than they were."
                 .to_owned(),
@@ -192,28 +193,11 @@ pub fn run(args: &EfficiencyArgs) -> Result<Outcome> {
     answer.write(&args.output, false)
 }
 
-fn of_regions(rows: Vec<RegionRow>) -> BTreeMap<String, Efficiency> {
-    let mut regions: BTreeMap<String, Efficiency> = BTreeMap::new();
-    for row in rows {
-        regions.entry(row.region).or_default().add(row.wall_s.0, row.mpi_s.0);
-    }
-    regions
-}
-
-fn of_region_totals(rows: Vec<RegionTotalRow>) -> BTreeMap<String, Efficiency> {
-    let mut regions: BTreeMap<String, Efficiency> = BTreeMap::new();
-    for row in rows {
-        let region = regions.entry(row.region).or_default();
-        region.add_sums(row.ranks, row.wall_max_s.0, row.useful_s.0, row.useful_max_s.0);
-    }
-    regions
-}
-
 /// The run, then its regions, the longest first.
-fn efficiencies(all: &Efficiency, regions: BTreeMap<String, Efficiency>) -> Vec<Vec<Value>> {
-    let mut regions: Vec<(String, Efficiency)> = regions.into_iter().collect();
-    regions.sort_by(|(_, left), (_, right)| right.runtime_s.total_cmp(&left.runtime_s));
-    let regions = regions.iter().map(|(name, region)| region.row(name));
+fn efficiencies(all: &Efficiency, regions: &BTreeMap<String, RegionSum>) -> Vec<Vec<Value>> {
+    let mut regions: Vec<(&String, &RegionSum)> = regions.iter().collect();
+    regions.sort_by(|(_, left), (_, right)| right.wall_max_s.total_cmp(&left.wall_max_s));
+    let regions = regions.into_iter().map(|(name, region)| Efficiency::of_region(region).row(name));
     std::iter::once(all.row("(run)")).chain(regions).collect()
 }
 

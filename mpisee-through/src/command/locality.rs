@@ -2,16 +2,16 @@
 
 use super::Outcome;
 use crate::filter::{CallFilter, CommFilter};
-use crate::group::{self, By};
-use crate::load::{self, Processes};
+use crate::group::By;
 use crate::output::OutputArgs;
 use crate::scan::{self, BadField, Fold, Peer};
 use crate::sheet::{self, Answer, Head, Sheet, Shown, Value};
 use crate::units::{count, natural_order};
+use crate::view::ProfileView;
 use anyhow::Result;
 use clap::Args;
 use hashbrown::HashMap;
-use mpisee_profile::rows::CommRow;
+use mpisee_profile::rows::{CommRow, RankRow};
 use mpisee_profile::{Kind, Operation};
 use std::path::PathBuf;
 
@@ -123,18 +123,16 @@ struct Found<'a> {
 
 /// Runs the command.
 pub fn run(args: &LocalityArgs) -> Result<Outcome> {
-    let profile = load::open(&args.profile)?;
-    load::need_rows_by_rank(&profile, "between which nodes messages went")?;
-    let processes = Processes::load(&profile)?;
-    let (nodes, largest) = nodes(&processes);
+    let view = ProfileView::open(&args.profile)?;
+    let (nodes, largest) = nodes(view.ranks("between which nodes messages went")?);
     let make = || Collector { nodes: &nodes, comms: HashMap::new() };
-    let scanned = scan::scan::<Peer, Collector<'_>>(&profile, make)?;
+    let scanned = scan::scan::<Peer, Collector<'_>>(view.profile(), make)?;
     let mut p2p: HashMap<Vec<u8>, Bytes> = HashMap::new();
     for (comm, bytes) in scanned.folds.into_iter().flat_map(|fold| fold.comms) {
         p2p.entry(comm).or_default().add(bytes);
     }
     let by = By { comm: true, call: true, ..By::default() };
-    let mut groups = group::group(&profile, &processes, &CallFilter::default(), by)?;
+    let mut groups = view.group(&CallFilter::default(), by)?;
     let cut_off = scanned.cut_off.or(groups.cut_off.take());
     let mut sums: HashMap<&str, (f64, u64)> = HashMap::new();
     for (key, cell) in &groups.cells {
@@ -144,7 +142,8 @@ pub fn run(args: &LocalityArgs) -> Result<Outcome> {
             sum.1 = sum.1.saturating_add(cell.bytes);
         }
     }
-    let mut found: Vec<Found<'_>> = processes
+    let mut found: Vec<Found<'_>> = view
+        .processes()
         .comms
         .values()
         .filter(|row| row.size > 1 && args.filter.takes_comm(&row.comm, Some(row)))
@@ -169,18 +168,18 @@ pub fn run(args: &LocalityArgs) -> Result<Outcome> {
     let mut rows = found.iter().map(row).collect();
     let closing = args.shown.cut(&args.output, &mut rows, "No communicator of several processes is left.");
     let sheet = Sheet { name: "communicators", heads: HEADS.to_vec(), rows };
-    let mut answer = Answer::new(&profile, sheet, cut_off);
+    let mut answer = Answer::new(view.profile(), sheet, cut_off);
     answer.lead = lead;
     answer.closing = closing;
     answer.write(&args.output, false)
 }
 
 /// The node of each rank, and how many ranks the fullest node has.
-fn nodes(processes: &Processes) -> (HashMap<u32, u32>, u32) {
+fn nodes(ranks: &[RankRow]) -> (HashMap<u32, u32>, u32) {
     let mut hosts: HashMap<&str, u32> = HashMap::new();
     let mut sizes: Vec<u32> = Vec::new();
     let mut nodes = HashMap::new();
-    for row in &processes.ranks {
+    for row in ranks {
         let node = *hosts.entry(&row.host).or_insert_with(|| {
             sizes.push(0);
             (sizes.len() - 1) as u32

@@ -19,12 +19,4 @@ mod skipped;
 pub mod summary;
 pub mod top;
 
-/// How a command ended, when it could do its work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// The answer is written.
-    Done,
-    /// The answer is written, and it says that the profile does not agree with itself, with another or with what is
-    /// expected of it.
-    Differs,
-}
+pub use crate::outcome::Outcome;

@@ -2,16 +2,15 @@
 
 use super::Outcome;
 use crate::filter::{CallFilter, kind_name};
-use crate::group::{self, By, Cell, seconds};
-use crate::load::{self, Processes};
+use crate::group::seconds;
 use crate::matched;
 use crate::output::OutputArgs;
 use crate::sheet::{self, Answer, Sheet, Shown, Value};
 use crate::units::natural_order;
+use crate::view::{OperationOverComms, ProfileView};
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use mpisee_profile::Operation;
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -74,57 +73,39 @@ const HEADS: [sheet::Head; 11] = [
 
 /// Runs the command.
 pub fn run(args: &OpsArgs) -> Result<Outcome> {
-    let profile = load::open(&args.profile)?;
-    let processes = Processes::load(&profile)?;
-    let by = By { comm: true, call: true, ..By::default() };
-    let groups = group::group(&profile, &processes, &args.filter, by)?;
-    // Sums over ranks of several communicators cannot be added: how all of them differ is told apart.
-    let over_all = match profile.run().is_aggregate {
-        true => Some(group::group(&profile, &processes, &args.filter, By { call: true, ..By::default() })?),
-        false => None,
-    };
-    let mut calls: BTreeMap<&str, (u64, Cell)> = BTreeMap::new();
-    for (key, cell) in &groups.cells {
-        let (comms, sum) = calls.entry(groups.call(key)).or_insert((0, Cell::EMPTY));
-        *comms += 1;
-        sum.merge(cell.clone());
-    }
-    for (key, cell) in over_all.iter().flat_map(|all| &all.cells) {
-        if let Some((_, sum)) = over_all.as_ref().and_then(|all| calls.get_mut(all.call(key))) {
-            sum.ranks = cell.ranks.clone();
-        }
-    }
-    let ranks = processes.chosen(&args.filter.comms);
-    calls.retain(|_, (_, cell)| args.filter.takes_time(cell.ranks.most_ns().map(seconds)));
-    let mut calls: Vec<(&str, (u64, Cell))> = calls.into_iter().collect();
-    calls.sort_by(|(left, (_, one)), (right, (_, other))| {
+    let view = ProfileView::open(&args.profile)?;
+    let (mut calls, cut_off) = view.operations(&args.filter)?;
+    let ranks = view.processes().chosen(&args.filter.comms);
+    calls.retain(|of| args.filter.takes_time(of.sum.ranks.most_ns().map(seconds)));
+    calls.sort_by(|left, right| {
+        let (one, other) = (&left.sum, &right.sum);
         let order = match args.sort {
             SortKey::Time => other.time_ns.cmp(&one.time_ns),
             SortKey::Volume => other.bytes.cmp(&one.bytes),
             SortKey::Calls => other.calls.cmp(&one.calls),
             SortKey::Name => std::cmp::Ordering::Equal,
         };
-        order.then_with(|| natural_order(left, right))
+        order.then_with(|| natural_order(&left.call, &right.call))
     });
-    let all_ns = calls.iter().map(|(_, (_, cell))| cell.time_ns).fold(0, u128::saturating_add);
-    let mut rows: Vec<Vec<Value>> =
-        calls.iter().map(|(call, (comms, cell))| row(call, *comms, cell, ranks, all_ns)).collect();
-    matched::need_operation(&profile, &processes, &args.filter, rows.is_empty())?;
+    let all_ns = calls.iter().map(|of| of.sum.time_ns).fold(0, u128::saturating_add);
+    let mut rows: Vec<Vec<Value>> = calls.iter().map(|of| row(of, ranks, all_ns)).collect();
+    matched::need_operation(&view, &args.filter, rows.is_empty())?;
     let closing = args.shown.cut(&args.output, &mut rows, args.filter.nothing());
     let sheet = Sheet { name: "operations", heads: HEADS.to_vec(), rows };
-    let mut answer = Answer::new(&profile, sheet, groups.cut_off);
+    let mut answer = Answer::new(view.profile(), sheet, cut_off);
     answer.closing = closing;
     answer.write(&args.output, args.human)
 }
 
-fn row(call: &str, comms: u64, cell: &Cell, ranks: u64, all_ns: u128) -> Vec<Value> {
+fn row(of: &OperationOverComms, ranks: u64, all_ns: u128) -> Vec<Value> {
+    let OperationOverComms { call, comms, sum: cell } = of;
     let ranks = ranks.max(cell.ranks.ranks().unwrap_or(0));
     let known =
         |time_ns: Option<u64>| time_ns.map_or(Value::Nothing, |time_ns| Value::Seconds(seconds(time_ns)));
     vec![
-        call.into(),
+        call.as_str().into(),
         Operation::from_name(call).map_or(Value::Nothing, |operation| kind_name(operation.kind()).into()),
-        Value::Count(comms),
+        Value::Count(*comms),
         Value::Seconds(cell.time_s() / ranks as f64),
         known(cell.ranks.least_ns(ranks)),
         known(cell.ranks.most_ns()),

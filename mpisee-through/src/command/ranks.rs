@@ -4,11 +4,12 @@ mod nodes;
 
 use super::Outcome;
 use crate::filter::CallFilter;
-use crate::group::{self, By, seconds};
-use crate::load::{self, Processes};
+use crate::group::{By, seconds};
 use crate::output::OutputArgs;
+use crate::processes::ProcessRows;
 use crate::sheet::{self, Answer, Sheet, Shown, Value};
 use crate::units::seconds as shown_seconds;
+use crate::view::ProfileView;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use mpisee_profile::rows::RankRow;
@@ -84,13 +85,16 @@ struct Sum<'a> {
 
 /// Runs the command.
 pub fn run(args: &RanksArgs) -> Result<Outcome> {
-    let profile = load::open(&args.profile)?;
-    let processes = Processes::load(&profile)?;
-    if profile.run().is_aggregate {
-        return nodes::run(args, &profile, &processes);
+    let view = ProfileView::open(&args.profile)?;
+    match &view.processes().rows {
+        ProcessRows::Ranks(_) => of_ranks(args, &view),
+        ProcessRows::Nodes(rows) => nodes::run(args, &view, rows),
     }
+}
+
+fn of_ranks(args: &RanksArgs, view: &ProfileView) -> Result<Outcome> {
     let by = By { comm: true, call: true, rank: true, ..By::default() };
-    let groups = group::group(&profile, &processes, &args.filter, by)?;
+    let groups = view.group(&args.filter, by)?;
     let mut sums: HashMap<u32, Sum<'_>> = HashMap::new();
     for (key, cell) in &groups.cells {
         let sum = sums.entry(key.rank).or_default();
@@ -101,7 +105,8 @@ pub fn run(args: &RanksArgs) -> Result<Outcome> {
             sum.busiest = Some((groups.comm(key), groups.call(key), cell.time_ns));
         }
     }
-    let mut ranks: Vec<_> = processes
+    let mut ranks: Vec<_> = view
+        .processes()
         .chosen_rows(&args.filter.comms)
         .into_iter()
         .map(|row| (row, sums.get(&row.rank).copied().unwrap_or_default()))
@@ -120,7 +125,7 @@ pub fn run(args: &RanksArgs) -> Result<Outcome> {
     let mut rows = ranks.iter().map(|(row, sum)| cells(row, sum)).collect();
     let closing = args.shown.cut(&args.output, &mut rows, "No rank matches the filters.");
     let sheet = Sheet { name: "ranks", heads: HEADS.to_vec(), rows };
-    let mut answer = Answer::new(&profile, sheet, groups.cut_off);
+    let mut answer = Answer::new(view.profile(), sheet, groups.cut_off);
     answer.lead = spread;
     answer.closing = closing;
     answer.write(&args.output, args.human)

@@ -2,15 +2,13 @@
 
 use super::Outcome;
 use crate::filter::CallFilter;
-use crate::group::{self, By, Cell};
-use crate::load::{self, Processes};
+use crate::group::{By, Cell};
 use crate::output::OutputArgs;
 use crate::sheet::{self, Answer, Sheet, Shown, Value};
+use crate::view::{ProfileView, RegionSum};
 use anyhow::Result;
 use clap::Args;
-use mpisee_profile::Profile;
-use mpisee_profile::rows::{RegionRow, RegionTotalRow};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -55,22 +53,12 @@ const HEADS: [sheet::Head; 9] = [
     sheet::number("calls", "#Calls").or_none(),
 ];
 
-/// A region over the ranks that entered it.
-#[derive(Debug, Default)]
-struct Entered {
-    ranks: u64,
-    entries: u64,
-    wall_s: f64,
-    wall_max_s: f64,
-}
-
 /// Runs the command.
 pub fn run(args: &RegionsArgs) -> Result<Outcome> {
-    let profile = load::open(&args.profile)?;
-    let processes = Processes::load(&profile)?;
-    let entered = entered(&profile, &args.filter)?;
+    let view = ProfileView::open(&args.profile)?;
+    let entered = view.regions(&args.filter.comms)?;
     let inner = args.filter.without_regions();
-    let groups = group::group(&profile, &processes, &inner, By { region: true, ..By::default() })?;
+    let groups = view.group(&inner, By { region: true, ..By::default() })?;
     let mut names: BTreeSet<&str> = entered.keys().map(String::as_str).collect();
     names.extend(groups.cells.iter().map(|(key, _)| groups.region(key)));
     let mut found: Vec<(&str, Cell)> = names
@@ -83,43 +71,20 @@ pub fn run(args: &RegionsArgs) -> Result<Outcome> {
             (name, sum)
         })
         .collect();
-    let nothing = Entered::default();
+    let nothing = RegionSum::default();
     let of = |name: &str| entered.get(name).unwrap_or(&nothing);
     found.sort_by(|(left, _), (right, _)| {
         // What is outside comes last.
         let order = left.is_empty().cmp(&right.is_empty());
         order.then_with(|| of(right).wall_s.total_cmp(&of(left).wall_s)).then_with(|| left.cmp(right))
     });
-    let all_ranks = processes.chosen(&args.filter.comms);
+    let all_ranks = view.processes().chosen(&args.filter.comms);
     let mut rows = found.iter().map(|(name, cell)| row(name, of(name), cell, all_ranks)).collect();
     let closing = args.shown.cut(&args.output, &mut rows, "No region matches the filters.");
     let sheet = Sheet { name: "regions", heads: HEADS.to_vec(), rows };
-    let mut answer = Answer::new(&profile, sheet, groups.cut_off);
+    let mut answer = Answer::new(view.profile(), sheet, groups.cut_off);
     answer.closing = closing;
     answer.write(&args.output, args.human)
-}
-
-/// The regions by name, over the ranks that are chosen.
-fn entered(profile: &Profile, filter: &CallFilter) -> Result<BTreeMap<String, Entered>> {
-    let mut entered: BTreeMap<String, Entered> = BTreeMap::new();
-    if profile.run().is_aggregate {
-        for row in load::all::<RegionTotalRow>(profile)? {
-            let RegionTotalRow { region, ranks, entries, wall_s, wall_max_s, .. } = row;
-            let sums = Entered { ranks, entries, wall_s: wall_s.0, wall_max_s: wall_max_s.0 };
-            entered.insert(region, sums);
-        }
-        return Ok(entered);
-    }
-    for row in load::all::<RegionRow>(profile)? {
-        if filter.comms.takes_rank(row.rank) {
-            let region = entered.entry(row.region).or_default();
-            region.ranks += 1;
-            region.entries += row.entries;
-            region.wall_s += row.wall_s.0;
-            region.wall_max_s = region.wall_max_s.max(row.wall_s.0);
-        }
-    }
-    Ok(entered)
 }
 
 /// Whether `region` is `outer` or in it; only what is outside of any is in the region without a name.
@@ -128,7 +93,7 @@ fn is_in(region: &str, outer: &str) -> bool {
         || !outer.is_empty() && region.strip_prefix(outer).is_some_and(|rest| rest.starts_with('/'))
 }
 
-fn row(name: &str, region: &Entered, cell: &Cell, all_ranks: u64) -> Vec<Value> {
+fn row(name: &str, region: &RegionSum, cell: &Cell, all_ranks: u64) -> Vec<Value> {
     let outside = name.is_empty();
     let ranks = if outside { all_ranks } else { region.ranks };
     let mean_s = |time_s: f64| if ranks > 0 { Value::Seconds(time_s / ranks as f64) } else { Value::Nothing };

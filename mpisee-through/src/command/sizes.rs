@@ -3,11 +3,11 @@
 use super::Outcome;
 use crate::filter::CallFilter;
 use crate::group::{self, By, Cell, Groups, Key};
-use crate::load::{self, Processes};
 use crate::matched;
 use crate::output::{OutputArgs, Page};
 use crate::sheet::{self, Answer, Sheet, Value};
 use crate::units::{count, human_bytes, natural_order, seconds};
+use crate::view::ProfileView;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
@@ -77,10 +77,9 @@ const BAR: u128 = 40;
 
 /// Runs the command.
 pub fn run(args: &SizesArgs) -> Result<Outcome> {
-    let profile = load::open(&args.profile)?;
-    let processes = Processes::load(&profile)?;
+    let view = ProfileView::open(&args.profile)?;
     let by = By { call: true, size: true, ..By::default() };
-    let groups = group::group(&profile, &processes, &args.filter, by)?;
+    let groups = view.group(&args.filter, by)?;
     let mut operations: Vec<&[(Key, Cell)]> =
         groups.cells.chunk_by(|(left, _), (right, _)| left.call == right.call).collect();
     let total =
@@ -89,7 +88,7 @@ pub fn run(args: &SizesArgs) -> Result<Outcome> {
         let order = total(right).cmp(&total(left));
         order.then_with(|| natural_order(groups.call(&left[0].0), groups.call(&right[0].0)))
     });
-    matched::need_operation(&profile, &processes, &args.filter, operations.is_empty())?;
+    matched::need_operation(&view, &args.filter, operations.is_empty())?;
     let shown = args.output.limit(args.top, args.all).min(operations.len());
     let left_out = operations.len() - shown;
     operations.truncate(shown);
@@ -99,7 +98,7 @@ pub fn run(args: &SizesArgs) -> Result<Outcome> {
     let rows = operations.iter().flat_map(|cells| cells.iter().map(|(key, cell)| row(key, cell, &groups)));
     let sheet = Sheet { name: "sizes", heads: HEADS.to_vec(), rows: rows.collect() };
     let nothing = operations.is_empty().then(|| format!("{}\n", args.filter.nothing()));
-    let mut answer = Answer::new(&profile, sheet, groups.cut_off);
+    let mut answer = Answer::new(view.profile(), sheet, groups.cut_off);
     if args.output.format() == crate::output::Format::Table {
         answer.sheets.clear();
         answer.lead = drawn.join("\n");

@@ -2,7 +2,7 @@
 
 use super::{By, Cell, Collector, Groups, Key, OverRanks, Times};
 use crate::filter::CallFilter;
-use crate::load::{self, Processes};
+use crate::processes::Processes;
 use anyhow::Result;
 use hashbrown::HashMap;
 use mpisee_profile::Profile;
@@ -11,14 +11,8 @@ use mpisee_profile::rows::{Seconds, SpreadRow, TotalRow};
 /// Communicator and operation of a row of `spread.csv`; empty for all.
 type Level = (String, String);
 
-/// As [`super::group`].
-pub fn group(profile: &Profile, processes: &Processes, filter: &CallFilter, by: By) -> Result<Groups> {
-    if by.rank {
-        load::need_rows_by_rank(profile, "what single ranks did")?;
-    }
-    if filter.comms.names_ranks() {
-        load::need_rows_by_rank(profile, "to choose ranks")?;
-    }
+/// Sums up the rows of `totals.csv` that the filter takes.
+pub fn of_sums(profile: &Profile, processes: &Processes, filter: &CallFilter, by: By) -> Result<Groups> {
     let mut all = Collector::new(by, filter, processes);
     // The number of rows on each level, and in each group: the spread over ranks is known only for a group that
     // contains a whole level.

@@ -1,12 +1,13 @@
 //! What the rules judge by: a profile summed up by communicator, operation and size.
 
 use crate::filter::CallFilter;
-use crate::group::{self, By, Cell, Groups, Key, seconds};
-use crate::load::Processes;
+use crate::group::{By, Cell, Groups, Key, seconds};
+use crate::processes::Processes;
 use crate::shape::{self, Shape};
+use crate::view::ProfileView;
 use anyhow::Result;
 use mpisee_profile::rows::CommRow;
-use mpisee_profile::{Kind, Operation, Profile, ProfileError};
+use mpisee_profile::{Kind, Operation, ProfileError};
 use std::collections::BTreeMap;
 
 /// Calls, bytes and time of one size class.
@@ -79,12 +80,13 @@ pub struct Facts<'a> {
 
 impl<'a> Facts<'a> {
     /// Sums the profile up.
-    pub fn gather(profile: &Profile, processes: &'a Processes) -> Result<Self> {
+    pub fn gather(view: &'a ProfileView) -> Result<Self> {
+        let processes = view.processes();
         let everything = CallFilter::default();
         let by = By { comm: true, call: true, ..By::default() };
-        let mut groups = group::group(profile, processes, &everything, by)?;
+        let mut groups = view.group(&everything, by)?;
         let by_size = By { size: true, without_times: true, ..by };
-        let sizes = group::group(profile, processes, &everything, by_size)?;
+        let sizes = view.group(&everything, by_size)?;
         let mut comms = known_comms(processes);
         for (key, cell) in &groups.cells {
             let name = groups.comm(key);
@@ -109,8 +111,8 @@ impl<'a> Facts<'a> {
         }
         Ok(Facts {
             processes,
-            library: profile.run().mpi.library.clone(),
-            flavour: profile.run().mpi.flavour.clone(),
+            library: view.run().mpi.library.clone(),
+            flavour: view.run().mpi.flavour.clone(),
             ranks: processes.count(),
             runtime_s: processes.wall_max_s(),
             mpi_s: processes.mpi_s(),
@@ -129,7 +131,7 @@ impl<'a> Facts<'a> {
 
 fn known_comms(processes: &Processes) -> BTreeMap<String, Comm<'_>> {
     let rows: Vec<CommRow> = processes.comms.values().cloned().collect();
-    let shapes = shape::shapes(&rows, &processes.ranks);
+    let shapes = shape::shapes(&rows, processes);
     let comm = |(row, shape): (&CommRow, Shape)| {
         let known = processes.comms.get(&row.comm);
         (row.comm.clone(), Comm { name: row.comm.clone(), row: known, shape, used: Vec::new() })

@@ -7,9 +7,9 @@ mod rules;
 mod text;
 
 use super::Outcome;
-use crate::load::{self, Processes};
 use crate::output::{Format, OutputArgs};
 use crate::sheet::{self, Answer, Head, Sheet, Value};
+use crate::view::ProfileView;
 use anyhow::{Context, Result};
 use clap::Args;
 use facts::Facts;
@@ -82,9 +82,8 @@ const HEADS: [Head; 8] = [
 
 /// Runs the command.
 pub fn run(args: &AdviseArgs) -> Result<Outcome> {
-    let profile = load::open(&args.profile)?;
-    let processes = Processes::load(&profile)?;
-    let mut facts = Facts::gather(&profile, &processes)?;
+    let view = ProfileView::open(&args.profile)?;
+    let mut facts = Facts::gather(&view)?;
     let cut_off = facts.cut_off.take();
     let mut findings = rules::all(&facts);
     findings.sort_by(|left, right| {
@@ -99,7 +98,7 @@ pub fn run(args: &AdviseArgs) -> Result<Outcome> {
     }
     let rows = findings.iter().map(|finding| row(finding, &facts)).collect();
     let sheet = Sheet { name: "findings", heads: HEADS.to_vec(), rows };
-    let mut answer = Answer::new(&profile, sheet, cut_off);
+    let mut answer = Answer::new(view.profile(), sheet, cut_off);
     if args.output.format() == Format::Table {
         answer.sheets.clear();
         answer.lead = text::numbered(&findings, &facts, args.output.page());

@@ -177,7 +177,8 @@ fn late_on(comm: &Comm<'_>, facts: &Facts<'_>) -> Option<Finding> {
         return None;
     }
     let others_s = sorted[1..].iter().map(|&(_, time_s)| time_s).sum::<f64>() / (sorted.len() - 1) as f64;
-    let host = facts.processes.ranks.iter().find(|row| row.rank == late).map_or("?", |row| row.host.as_str());
+    let host =
+        facts.processes.ranks().iter().find(|row| row.rank == late).map_or("?", |row| row.host.as_str());
     Some(Finding {
         rule: "late-member",
         about: comm.name.clone(),

@@ -1,6 +1,55 @@
 //! What the checks found: differences, and those that `run.json` explains.
 
-use super::Check;
+/// What a difference is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Check {
+    Ranks,
+    Names,
+    Rows,
+    Traffic,
+    Time,
+}
+
+impl Check {
+    /// Each of them, in the order of the report.
+    pub const ALL: [Check; 5] = [Check::Ranks, Check::Names, Check::Rows, Check::Traffic, Check::Time];
+
+    /// The name in the report.
+    pub fn name(self) -> &'static str {
+        match self {
+            Check::Ranks => "ranks",
+            Check::Names => "names",
+            Check::Rows => "rows",
+            Check::Traffic => "traffic",
+            Check::Time => "time",
+        }
+    }
+}
+
+/// What holds where nothing is found, per check.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Claims {
+    pub ranks: &'static str,
+    pub names: &'static str,
+    pub rows: &'static str,
+    pub traffic: &'static str,
+    pub time: &'static str,
+    /// Added to that of time where no calls overlap.
+    pub within_wall_time: &'static str,
+}
+
+impl Claims {
+    /// What holds where the check finds nothing.
+    pub fn of(&self, check: Check) -> &'static str {
+        match check {
+            Check::Ranks => self.ranks,
+            Check::Names => self.names,
+            Check::Rows => self.rows,
+            Check::Traffic => self.traffic,
+            Check::Time => self.time,
+        }
+    }
+}
 
 /// Something that does not agree.
 #[derive(Debug)]
@@ -17,6 +66,8 @@ pub struct Finding {
 #[derive(Debug)]
 pub struct Findings {
     limit: usize,
+    /// Those of the tables that are checked.
+    pub claims: Claims,
     differences: Vec<Finding>,
     explained: Vec<Finding>,
     /// Per check: all differences, all explained ones.
@@ -30,6 +81,7 @@ impl Findings {
     pub fn new(limit: usize) -> Self {
         Findings {
             limit,
+            claims: Claims::default(),
             differences: Vec::new(),
             explained: Vec::new(),
             counts: Default::default(),

@@ -1,19 +1,21 @@
 //! What GPU kernels accessed: rows name ranks of the run, and their bytes are those of their accesses.
 
-use super::{Check, Findings};
+use super::findings::{Check, Findings};
 use anyhow::Result;
 use mpisee_profile::Profile;
 use mpisee_profile::rows::{GpuRow, GpuTotalRow};
 
-/// Rows of `gpu.csv`, or of `gpu-totals.csv`; `is_there` says whether a rank has a row in `ranks.csv`.
+/// Checks the rows of `gpu-totals.csv`.
+pub fn check_sums(profile: &Profile, findings: &mut Findings) -> Result<()> {
+    for row in profile.rows_if_any::<GpuTotalRow>()? {
+        check_sum(&row?, profile.run().ranks, findings);
+    }
+    Ok(())
+}
+
+/// Checks the rows of `gpu.csv`; `is_there` says whether a rank has a row in `ranks.csv`.
 pub fn check(profile: &Profile, is_there: impl Fn(u32) -> bool, findings: &mut Findings) -> Result<()> {
     let run = profile.run();
-    if run.is_aggregate {
-        for row in profile.rows_if_any::<GpuTotalRow>()? {
-            check_sums(&row?, run.ranks, findings);
-        }
-        return Ok(());
-    }
     for row in profile.rows_if_any::<GpuRow>()? {
         let row = row?;
         if !is_there(row.rank) {
@@ -44,7 +46,7 @@ fn check_bytes(file: &str, line: &str, (accesses, width, bytes): (u64, u32, u64)
     }
 }
 
-fn check_sums(row: &GpuTotalRow, ranks: u32, findings: &mut Findings) {
+fn check_sum(row: &GpuTotalRow, ranks: u32, findings: &mut Findings) {
     check_bytes("gpu-totals.csv", &row.source, (row.accesses, row.width, row.bytes), findings);
     let GpuTotalRow { source, count, bytes, bytes_min, bytes_max, bytes_max_rank, .. } = row;
     let at_least = bytes_min.saturating_mul(*count);

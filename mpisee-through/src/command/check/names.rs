@@ -1,6 +1,6 @@
 //! Communicators: their names, parents and members, and the rows that refer to them.
 
-use super::{Check, Findings};
+use super::findings::{Check, Findings};
 use crate::load::is_one_per_process;
 use mpisee_profile::RankSet;
 use mpisee_profile::rows::CommRow;

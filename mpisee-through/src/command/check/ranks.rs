@@ -1,6 +1,6 @@
 //! Every rank of `MPI_COMM_WORLD` has one row in `ranks.csv`.
 
-use super::{Check, Findings};
+use super::findings::{Check, Findings};
 use mpisee_profile::RunInfo;
 use mpisee_profile::rows::RankRow;
 use std::collections::HashSet;

@@ -1,7 +1,6 @@
 //! The findings as text, as CSV and as JSON.
 
-use super::Check;
-use super::findings::{Finding, Findings};
+use super::findings::{Check, Finding, Findings};
 use crate::output::{self, Format, OutputArgs};
 use crate::units::count;
 use anyhow::Result;
@@ -28,13 +27,12 @@ fn text(profile: &Profile, findings: &Findings) -> String {
             (0, _) => "explained",
             _ => "DIFFERS",
         };
-        let claim = if profile.run().is_aggregate { check.claim_of_sums() } else { check.claim() };
-        let within = match (check, findings.skipped, profile.run().is_aggregate) {
-            (Check::Time, None, false) => ", within its wall time",
-            (Check::Time, None, true) => ", within their wall time",
-            _ => "",
-        };
-        text += &format!("{mark:<9}  {:<7}  {claim}{within}\n", check.name());
+        let claim = findings.claims.of(check);
+        text += &format!("{mark:<9}  {:<7}  {claim}", check.name());
+        if check == Check::Time && findings.skipped.is_none() {
+            text += &format!(", {}", findings.claims.within_wall_time);
+        }
+        text.push('\n');
     }
     if !profile.run().complete {
         let why = profile.run().incomplete_because.as_deref().unwrap_or("run.json does not say why");

@@ -1,6 +1,6 @@
 //! The MPI time of a rank is that of its calls, and fits into its wall time.
 
-use super::{Check, Findings};
+use super::findings::{Check, Findings};
 use mpisee_profile::rows::{CallRow, RankRow, Seconds};
 use std::collections::{BTreeMap, HashSet};
 

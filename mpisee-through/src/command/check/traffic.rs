@@ -1,6 +1,6 @@
 //! Point-to-point: what a rank sent to another is what the other received from it.
 
-use super::{Check, Findings};
+use super::findings::{Check, Findings};
 use crate::units::{count, natural_order};
 use mpisee_profile::rows::PeerRow;
 use std::collections::HashMap;

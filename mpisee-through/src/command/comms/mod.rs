@@ -9,6 +9,7 @@ use crate::load;
 use crate::matched;
 use crate::output::{self, Column, Format, OutputArgs, Page, printable};
 use crate::shape::{self, Shape};
+use crate::view::ProfileView;
 use anyhow::Result;
 use clap::Args;
 use family::Family;
@@ -62,10 +63,9 @@ pub struct CommsArgs {
 
 /// Runs the command.
 pub fn run(args: &CommsArgs) -> Result<Outcome> {
-    let profile = load::open(&args.profile)?;
-    let rows: Vec<CommRow> = load::all(&profile)?;
-    let (ranks, _) = load::processes(&profile)?;
-    let shapes = shape::shapes(&rows, &ranks);
+    let view = ProfileView::open(&args.profile)?;
+    let rows: Vec<CommRow> = load::all(view.profile())?;
+    let shapes = shape::shapes(&rows, view.processes());
     let matches: Vec<bool> = rows
         .iter()
         .map(|row| args.filter.takes_comm(&row.comm, Some(row)) && args.filter.takes_members(&row.members))

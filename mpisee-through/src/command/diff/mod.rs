@@ -5,15 +5,14 @@ mod pairing;
 
 use super::Outcome;
 use crate::filter::CallFilter;
-use crate::group::{self, By, Cell};
-use crate::load::{self, Processes};
+use crate::group::{By, Cell};
 use crate::output::{Format, OutputArgs};
 use crate::sheet::{self, Answer, Head, Sheet, Shown, Value, caveats};
 use crate::units::natural_order;
+use crate::view::ProfileView;
 use anyhow::Result;
 use bound::{Bound, Totals};
 use clap::Args;
-use mpisee_profile::Profile;
 use pairing::Pairing;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -78,8 +77,7 @@ const HEADS: [Head; 12] = [
 
 /// One of the two runs.
 struct Run {
-    profile: Profile,
-    processes: Processes,
+    view: ProfileView,
     /// Sums by communicator and operation.
     cells: BTreeMap<Name, Cell>,
     /// The ranks that the filter takes.
@@ -89,24 +87,23 @@ struct Run {
 
 impl Run {
     fn load(path: &Path, filter: &CallFilter) -> Result<Self> {
-        let profile = load::open(path)?;
-        let processes = Processes::load(&profile)?;
+        let view = ProfileView::open(path)?;
         let by = By { comm: true, call: true, ..By::default() };
-        let mut groups = group::group(&profile, &processes, filter, by)?;
+        let mut groups = view.group(filter, by)?;
         let cells = std::mem::take(&mut groups.cells);
         let cells = cells
             .into_iter()
             .map(|(key, cell)| ((groups.comm(&key).to_owned(), groups.call(&key).to_owned()), cell))
             .collect();
-        let chosen = processes.chosen(&filter.comms);
-        Ok(Run { profile, processes, cells, chosen, cut_off: groups.cut_off })
+        let chosen = view.processes().chosen(&filter.comms);
+        Ok(Run { view, cells, chosen, cut_off: groups.cut_off })
     }
 
     fn totals(&self) -> Totals {
         let ranks = self.chosen.max(1) as f64;
         let sum = |of: fn(&Cell) -> f64| self.cells.values().map(of).sum::<f64>() / ranks;
         Totals {
-            wall_s: self.processes.wall_max_s(),
+            wall_s: self.view.processes().wall_max_s(),
             time_s: sum(Cell::time_s),
             calls: sum(|cell| cell.calls as f64),
             bytes: sum(|cell| cell.bytes as f64),
@@ -133,9 +130,9 @@ type Name = (String, String);
 pub fn run(args: &DiffArgs) -> Result<Outcome> {
     let [before, after] = [Run::load(&args.before, &args.filter)?, Run::load(&args.after, &args.filter)?];
     // An aggregate profile has families only, as those of runs with other numbers of ranks are compared.
-    let same_ranks = before.processes.count() == after.processes.count()
-        && before.profile.run().is_aggregate == after.profile.run().is_aggregate;
-    let pairing = Pairing::new(&before.processes, &after.processes, same_ranks);
+    let same_ranks = before.view.processes().count() == after.view.processes().count()
+        && before.view.is_laid_out_as(&after.view);
+    let pairing = Pairing::new(before.view.processes(), after.view.processes(), same_ranks);
     let mut pairs: BTreeMap<Name, [Option<Side>; 2]> = BTreeMap::new();
     for (run, place) in [(&before, 0), (&after, 1)] {
         for (key, side) in sides(run, place, &pairing, same_ranks, &args.filter) {
@@ -163,11 +160,11 @@ pub fn run(args: &DiffArgs) -> Result<Outcome> {
         rows.iter_mut().for_each(|row| drop(row.remove(1)));
     }
     let sheet = Sheet { name: "changes", heads, rows };
-    let mut answer = Answer::new(&before.profile, sheet, before.cut_off.or(after.cut_off));
-    answer.caveats = [("before", &before.profile), ("after", &after.profile)]
+    let mut answer = Answer::new(before.view.profile(), sheet, before.cut_off.or(after.cut_off));
+    answer.caveats = [("before", &before.view), ("after", &after.view)]
         .iter()
-        .flat_map(|(name, profile)| {
-            caveats(profile).into_iter().map(move |said| format!("In {name}: {said}"))
+        .flat_map(|(name, view)| {
+            caveats(view.profile()).into_iter().map(move |said| format!("In {name}: {said}"))
         })
         .collect();
     answer.sheets.push(bound::sheet(totals, [before.chosen, after.chosen]));
@@ -194,8 +191,8 @@ fn sides(
     // Like communicators are one: their members' times stand beside each other.
     let mut cells: BTreeMap<Name, (Cell, u64)> = BTreeMap::new();
     let mut members: BTreeMap<String, u64> = BTreeMap::new();
-    for row in run.processes.comms.values() {
-        let present = run.processes.chosen_count(&row.members, &filter.comms);
+    for row in run.view.processes().comms.values() {
+        let present = run.view.processes().chosen_count(&row.members, &filter.comms);
         *members.entry(pairing.name(place, &row.comm).to_owned()).or_default() += present;
     }
     for ((comm, call), cell) in &run.cells {

@@ -1,6 +1,6 @@
 //! Which communicator of one run is which of the other.
 
-use crate::load::Processes;
+use crate::processes::Processes;
 use crate::shape::{self, Shape};
 use mpisee_profile::rows::CommRow;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -101,7 +101,7 @@ fn unit(comm: &str, same_ranks: bool) -> String {
 fn likenesses(processes: &Processes, same_ranks: bool) -> BTreeMap<String, Likeness> {
     let mut rows: Vec<CommRow> = processes.comms.values().cloned().collect();
     rows.sort_by(|left, right| left.comm.cmp(&right.comm));
-    let shapes = shape::shapes(&rows, &processes.ranks);
+    let shapes = shape::shapes(&rows, processes);
     let mut found = BTreeMap::new();
     for (row, shape) in rows.iter().zip(&shapes) {
         let likeness = Likeness {

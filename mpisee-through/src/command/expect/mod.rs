@@ -6,14 +6,15 @@ use super::Outcome;
 use super::efficiency::Efficiency;
 use crate::filter::CallFilter;
 use crate::group::{self, By, Cell, seconds};
-use crate::load::{self, Processes};
+use crate::load;
 use crate::output::OutputArgs;
 use crate::sheet::{self, Answer, Head, Sheet, Value};
 use crate::units::natural_order;
+use crate::view::ProfileView;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use clause::{Clause, Metric};
-use mpisee_profile::{Kind, Operation, Profile};
+use mpisee_profile::{Kind, Operation};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Write;
@@ -70,17 +71,16 @@ const HEADS: [Head; 4] = [
 ];
 
 /// What expectations are compared with.
-struct Facts {
-    processes: Processes,
+struct Facts<'v> {
+    view: &'v ProfileView,
     cells: BTreeMap<(String, String), Cell>,
     efficiency: Option<f64>,
 }
 
-impl Facts {
-    fn gather(profile: &Profile) -> Result<Self> {
-        let processes = Processes::load(profile)?;
+impl<'v> Facts<'v> {
+    fn gather(view: &'v ProfileView) -> Result<Self> {
         let by = By { comm: true, call: true, ..By::default() };
-        let mut groups = group::group(profile, &processes, &CallFilter::default(), by)?;
+        let mut groups = view.group(&CallFilter::default(), by)?;
         if let Some(error) = groups.cut_off {
             // Sums of a part hold nothing.
             return Err(error.into());
@@ -88,8 +88,8 @@ impl Facts {
         let cells = std::mem::take(&mut groups.cells);
         let name = |key: &group::Key| (groups.comm(key).to_owned(), groups.call(key).to_owned());
         let cells = cells.iter().map(|(key, cell)| (name(key), cell.clone())).collect();
-        let efficiency = Efficiency::of_run(&processes).parallel();
-        Ok(Facts { processes, cells, efficiency })
+        let efficiency = Efficiency::of_run(view.processes()).parallel();
+        Ok(Facts { view, cells, efficiency })
     }
 
     /// The number that a clause is about; none if there is nothing of the kind.
@@ -99,7 +99,7 @@ impl Facts {
         };
         let comms = || {
             let is_own = |name: &str| !load::is_one_per_process(name) && clause.takes_comm(name);
-            self.processes.comms.values().filter(move |row| is_own(&row.comm))
+            self.view.processes().comms.values().filter(move |row| is_own(&row.comm))
         };
         match clause.metric {
             Metric::Calls => Some(chosen().map(|(_, cell)| cell.calls as f64).sum()),
@@ -114,14 +114,7 @@ impl Facts {
             Metric::Imbalance => {
                 let mut sum = Cell::EMPTY;
                 chosen().for_each(|(_, cell)| sum.merge(cell.clone()));
-                let members = match self.processes.nodes.is_empty() {
-                    true => {
-                        let members = comms().flat_map(|row| self.processes.present_members(&row.members));
-                        members.collect::<std::collections::HashSet<u32>>().len() as u64
-                    }
-                    // Of several rows nobody knows which ranks they share, nor who has most in all of them.
-                    false => comms().map(|row| row.members.len()).max().unwrap_or(0),
-                };
+                let members = self.view.processes().count_in_any(comms());
                 let mean_s = sum.time_s() / members.max(sum.ranks.ranks()?).max(1) as f64;
                 let most_s = seconds(sum.ranks.most_ns()?);
                 (mean_s > 0.0).then(|| most_s / mean_s)
@@ -132,8 +125,8 @@ impl Facts {
 
 /// Runs the command.
 pub fn run(args: &ExpectArgs) -> Result<Outcome> {
-    let profile = load::open(&args.profile)?;
-    let facts = Facts::gather(&profile)?;
+    let view = ProfileView::open(&args.profile)?;
+    let facts = Facts::gather(&view)?;
     if args.write {
         write(&args.expectations, &args.profile, &facts)?;
         return Ok(Outcome::Done);
@@ -153,7 +146,7 @@ pub fn run(args: &ExpectArgs) -> Result<Outcome> {
         ]);
     }
     let sheet = Sheet { name: "expectations", heads: HEADS.to_vec(), rows };
-    let outcome = Answer::new(&profile, sheet, None).write(&args.output, false)?;
+    let outcome = Answer::new(view.profile(), sheet, None).write(&args.output, false)?;
     Ok(if holds { outcome } else { Outcome::Differs })
 }
 
@@ -183,7 +176,7 @@ const IMBALANCE_ROOM: f64 = 1.5;
 const IMBALANCE_OF_MPI: f64 = 0.05;
 
 /// Writes what holds of the profile.
-fn write(path: &Path, profile: &Path, facts: &Facts) -> Result<()> {
+fn write(path: &Path, profile: &Path, facts: &Facts<'_>) -> Result<()> {
     let mut text = format!(
         "# What is expected, from {}. Check it: mpisee-through expect {} PROFILE\n",
         profile.display(),
@@ -196,7 +189,7 @@ fn write(path: &Path, profile: &Path, facts: &Facts) -> Result<()> {
         facts.cells.keys().map(|(comm, call)| (parts_of(comm), call.as_str())).collect();
     units.sort_by(|left, right| natural_order(&left.0, &right.0).then(left.1.cmp(right.1)));
     units.dedup();
-    let mut comms: Vec<String> = facts.processes.comms.keys().map(|comm| parts_of(comm)).collect();
+    let mut comms: Vec<String> = facts.view.processes().comms.keys().map(|comm| parts_of(comm)).collect();
     comms.extend(units.iter().map(|(comm, _)| comm.clone()));
     comms.sort_by(|left, right| natural_order(left, right));
     comms.dedup();

@@ -6,8 +6,8 @@ use crate::output::{Format, Page, printable};
 use crate::picture::{self, Picture, SourceFile, SourceLine};
 use crate::sheet::{self, Answer, Head, Sheet, Value};
 use crate::symbols::{Places, written};
+use crate::view::ProfileView;
 use anyhow::Result;
-use mpisee_profile::Profile;
 use std::collections::BTreeMap;
 
 /// Lines shown before and after one that accesses.
@@ -24,24 +24,24 @@ struct Annotated {
 }
 
 /// The files with the largest share first: text for reading, rows for CSV and JSON.
-pub fn answer(profile: &Profile, chosen: &Chosen, args: &GpuArgs) -> Result<Answer> {
+pub fn answer(view: &ProfileView, chosen: &Chosen, args: &GpuArgs) -> Result<Answer> {
     let sums = Sums::of(&chosen.rows, |row| vec![Label::Text(row.source.clone())]);
     let all = sums.all(args.of);
     let mut found = sums.sorted(args.of);
     let left_out = found.len().saturating_sub(args.shown.limit(&args.output));
     found.truncate(args.shown.limit(&args.output));
     let mut caveats = Vec::new();
-    let files = files(&found, profile, args, &mut caveats);
+    let files = files(&found, view, args, &mut caveats);
     let is_table = args.output.format() == Format::Table;
     let rows = if is_table { Vec::new() } else { rows(&files, chosen, args, all) };
-    let mut answer = Answer::new(profile, Sheet { name: "lines", heads: heads(chosen), rows }, None);
+    let mut answer = Answer::new(view.profile(), Sheet { name: "lines", heads: heads(chosen), rows }, None);
     answer.caveats.extend(caveats);
     if is_table {
         let text = |(name, file): &(String, Annotated)| section(name, file, chosen, args, all);
         answer.lead = files.iter().map(text).collect::<Vec<_>>().join("\n");
     }
     answer.closing = match left_out {
-        0 if found.is_empty() => format!("{}\n", nothing(profile)),
+        0 if found.is_empty() => format!("{}\n", nothing(view)),
         0 => String::new(),
         1 => "1 more line is left out; --all shows all, --top N the first N.\n".to_owned(),
         _ => format!("{left_out} more lines are left out; --all shows all, --top N the first N.\n"),
@@ -54,13 +54,13 @@ const DRAWN: usize = 60;
 const MOST_DRAWN: usize = 200;
 
 /// The files as a picture: the same lines, each with a bar.
-pub fn picture(profile: &Profile, chosen: &Chosen, args: &GpuArgs) -> Picture {
+pub fn picture(view: &ProfileView, chosen: &Chosen, args: &GpuArgs) -> Picture {
     let sums = Sums::of(&chosen.rows, |row| vec![Label::Text(row.source.clone())]);
     let all = sums.all(args.of);
     let mut found = sums.sorted(args.of);
     let rest = found.split_off(args.shown.in_picture(DRAWN, MOST_DRAWN).min(found.len()));
-    let mut notes = sheet::caveats(profile);
-    let files = files(&found, profile, args, &mut notes);
+    let mut notes = sheet::caveats(view.profile());
+    let files = files(&found, view, args, &mut notes);
     let files: Vec<SourceFile> = files.iter().map(|(name, file)| drawn(name, file, chosen, args)).collect();
     if !rest.is_empty() {
         let amount = rest.iter().fold(0u64, |sum, (_, one)| sum.saturating_add(one.of(args.of)));
@@ -96,7 +96,7 @@ fn drawn(name: &str, file: &Annotated, chosen: &Chosen, args: &GpuArgs) -> Sourc
 /// The files, in the order of their first lines.
 fn files(
     found: &[(Key, Sum)],
-    profile: &Profile,
+    view: &ProfileView,
     args: &GpuArgs,
     caveats: &mut Vec<String>,
 ) -> Vec<(String, Annotated)> {
@@ -110,7 +110,7 @@ fn files(
                 match places.find(name).and_then(|path| Some((std::fs::read(&path).ok()?, path))) {
                     Some((bytes, path)) => {
                         file.text = String::from_utf8_lossy(&bytes).lines().map(str::to_owned).collect();
-                        if written(&path).is_some_and(|written| written > profile.run().end) {
+                        if written(&path).is_some_and(|written| written > view.run().end) {
                             caveats.push(format!(
                                 "'{}' was written after the run: its lines may not be those that ran.",
                                 path.display()

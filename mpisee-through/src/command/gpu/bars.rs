@@ -2,6 +2,7 @@
 
 use super::heat::short_ids;
 use super::mpi::Mpi;
+use super::rows::Ends;
 use super::sums::{self, Key, Label, Sum, Sums};
 use super::{By, Chosen, GpuArgs, Of, detail};
 use crate::picture::{self, Bar, Bars, Kinds, Picture};
@@ -65,7 +66,7 @@ pub fn picture(profile: &Profile, chosen: &Chosen, args: &GpuArgs) -> Result<Pic
     if left_out > 0 {
         notes.push(format!("There is no room for what is in {left_out} more; --top N draws fewer of each."));
     }
-    let title = format!("{}, by {}", what(args.of), noun(args.by, chosen.is_aggregate, 1));
+    let title = format!("{}, by {}", what(args.of), noun(args.by, chosen.ends, 1));
     Ok(picture::bars(&title, kinds(args.of), &lists, &notes))
 }
 
@@ -120,7 +121,7 @@ impl Drawing<'_> {
     }
 
     fn noun(&self, by: By, number: u64) -> &'static str {
-        noun(by, self.chosen.is_aggregate, number)
+        noun(by, self.chosen.ends, number)
     }
 
     /// What has no bar.
@@ -166,7 +167,7 @@ impl Drawing<'_> {
         let by = self.args.by;
         match (by, main) {
             (By::Rank | By::Object, [Label::Number(rank)]) => format!("rank {rank}"),
-            (By::Device, [Label::Text(device)]) if !self.chosen.is_aggregate => device.clone(),
+            (By::Device, [Label::Text(device)]) if self.chosen.ends == Ends::Pairs => device.clone(),
             (By::Object, [object]) => object.to_string(),
             _ => {
                 let (name, aside) = self.names(by, main);
@@ -177,11 +178,11 @@ impl Drawing<'_> {
 }
 
 /// What a list is of, so many of them.
-fn noun(by: By, is_aggregate: bool, number: u64) -> &'static str {
+fn noun(by: By, ends: Ends, number: u64) -> &'static str {
     let (one, many) = match by {
-        By::Rank if is_aggregate => ("offset of the owner", "offsets of owners"),
+        By::Rank if ends == Ends::Distances => ("offset of the owner", "offsets of owners"),
         By::Rank => ("rank and owner", "pairs"),
-        By::Device if is_aggregate => ("place of the memory", "places"),
+        By::Device if ends == Ends::Distances => ("place of the memory", "places"),
         By::Device => ("device", "pairs"),
         By::Kernel => ("kernel", "kernels"),
         By::Line => ("line", "lines"),

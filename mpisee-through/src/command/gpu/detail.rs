@@ -1,6 +1,6 @@
 //! What is in the rows of a table: kinds of access, objects, lines, devices.
 
-use super::rows::Accessed;
+use super::rows::{Accessed, Ends};
 use super::sums::{self, Key, Label, Sums};
 use super::{By, Chosen, GpuArgs};
 use crate::sheet::Sheet;
@@ -61,24 +61,23 @@ fn sheet(chosen: &Chosen, args: &GpuArgs, mains: &[Key], part: By) -> Sheet {
         let sums = sums_of(chosen, args.by, main, part);
         let all = sums.all(args.of);
         for (key, sum) in sums.sorted(args.of).into_iter().take(most) {
-            let mut row =
-                sums::key_cells(args.by, &padded(main, args.by, chosen.is_aggregate), &chosen.kernels);
+            let mut row = sums::key_cells(args.by, &padded(main, args.by, chosen.ends), &chosen.kernels);
             row.truncate(main.len());
             row.extend(sums::key_cells(part, &key, &chosen.kernels).into_iter().take(of_part));
             row.extend(sum.cells(args.of, all, chosen.is_sampled));
             rows.push(row);
         }
     }
-    let mut heads = sums::key_heads(args.by, chosen.is_aggregate);
+    let mut heads = sums::key_heads(args.by, chosen.ends);
     heads.truncate(columns(args.by));
-    heads.extend(sums::key_heads(part, chosen.is_aggregate).into_iter().take(of_part));
+    heads.extend(sums::key_heads(part, chosen.ends).into_iter().take(of_part));
     heads.extend(sums::heads(chosen.is_sampled));
     Sheet { name, heads, rows }
 }
 
 /// The key with a label in each column.
-fn padded(main: &[Label], by: By, is_aggregate: bool) -> Key {
+fn padded(main: &[Label], by: By, ends: Ends) -> Key {
     let mut key = main.to_vec();
-    key.resize(sums::key_heads(by, is_aggregate).len(), Label::from(""));
+    key.resize(sums::key_heads(by, ends).len(), Label::from(""));
     key
 }

@@ -11,20 +11,20 @@ mod rows;
 mod sums;
 
 use super::Outcome;
-use crate::load;
 use crate::names::Names;
 use crate::output::OutputArgs;
 use crate::picture::{ImageFile, Picture};
 use crate::sheet::{self, Answer, Head, Sheet, Shown, Value};
 use crate::symbols::{Places, Symbols};
+use crate::view::ProfileView;
 use address::Fold;
 use anyhow::{Result, bail};
 use choose::Choice;
 use clap::{Args, ValueEnum};
 use mpi::Mpi;
 use mpisee_profile::Profile;
-use mpisee_profile::rows::{PeRow, RankRow};
-use rows::Accessed;
+use mpisee_profile::rows::PeRow;
+use rows::{Accessed, Ends};
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use sums::{Key, Sum, Sums};
@@ -144,8 +144,8 @@ struct Chosen {
     rows: Vec<Accessed>,
     kernels: Names,
     is_sampled: bool,
-    /// Whether they are sums over ranks.
-    is_aggregate: bool,
+    /// How they say who accesses whose memory.
+    ends: Ends,
     /// The device of each rank; none if its kernels run on several. Whatever rows are chosen.
     devices: HashMap<u32, Option<String>>,
     /// What kept objects from being told by their calls.
@@ -153,22 +153,20 @@ struct Chosen {
 }
 
 impl Chosen {
-    fn of(profile: &Profile, args: &GpuArgs) -> Result<Self> {
-        let mut symbols = Symbols::of(profile, Places(args.source.clone()))?;
+    fn of(view: &ProfileView, args: &GpuArgs) -> Result<Self> {
+        let mut symbols = Symbols::of(view.profile(), Places(args.source.clone()))?;
         let needs_objects = args.detail || args.by == By::Object || args.choice.needs_objects();
         let mut devices: HashMap<u32, Option<String>> = HashMap::new();
         let mut tell = |rank, device: &str| {
             let known = devices.entry(rank).or_insert_with(|| Some(device.to_owned()));
             known.take_if(|known| known != device);
         };
-        if !profile.run().is_aggregate {
-            for row in profile.rows::<RankRow>()? {
-                let row = row?;
-                row.gpus().for_each(|device| tell(row.rank, device));
-            }
+        for row in view.processes().ranks() {
+            row.gpus().for_each(|device| tell(row.rank, device));
         }
         let (mut chosen, mut objects) = (Vec::new(), BTreeSet::new());
-        for mut row in rows::rows(profile)? {
+        let (all, ends) = rows::rows(view)?;
+        for mut row in all {
             if let Some((rank, device)) = &row.rank {
                 tell(*rank, device);
             }
@@ -189,68 +187,65 @@ impl Chosen {
         let kernels = Names::of(rows.iter().map(|row| row.kernel.as_str()));
         let is_sampled = rows.iter().any(|row| row.sampled > 1);
         let problems = symbols.problems(&objects);
-        Ok(Chosen { rows, kernels, is_sampled, is_aggregate: profile.run().is_aggregate, devices, problems })
+        Ok(Chosen { rows, kernels, is_sampled, ends, devices, problems })
     }
 }
 
 /// Runs the command.
 pub fn run(args: &GpuArgs) -> Result<Outcome> {
-    let profile = load::open(&args.profile)?;
+    let view = ProfileView::open(&args.profile)?;
     if args.by == By::Address {
-        return by_address(&profile, args);
+        return by_address(&view, args);
     }
     if args.fold.is_some() {
         bail!("--fold is for --by address");
     }
     if args.choice.names_ranks() {
-        load::need_rows_by_rank(&profile, "which ranks and devices access what")?;
+        view.ranks("which ranks and devices access what")?;
     }
-    let chosen = Chosen::of(&profile, args)?;
+    let chosen = Chosen::of(&view, args)?;
     if let Some(file) = &args.image {
-        file.write(&picture(&profile, &chosen, args)?)?;
+        file.write(&picture(&view, &chosen, args)?)?;
         return Ok(Outcome::Done);
     }
-    let mut answer = if args.annotate {
-        annotate::answer(&profile, &chosen, args)?
-    } else {
-        table(&profile, &chosen, args)?
-    };
+    let mut answer =
+        if args.annotate { annotate::answer(&view, &chosen, args)? } else { table(&view, &chosen, args)? };
     answer.caveats.extend(chosen.problems);
-    answer.caveats.extend(other_numbers(&profile)?);
+    answer.caveats.extend(other_numbers(view.profile())?);
     answer.write(&args.output, args.human)
 }
 
 /// Pairs as a heat map or a graph, the source with its lines' shares, and all else as bars.
-fn picture(profile: &Profile, chosen: &Chosen, args: &GpuArgs) -> Result<Picture> {
+fn picture(view: &ProfileView, chosen: &Chosen, args: &GpuArgs) -> Result<Picture> {
     let is_of_pairs = matches!(args.by, By::Rank | By::Device);
     if args.graph {
         if !is_of_pairs {
             bail!("--graph draws pairs, --by rank or --by device");
         }
-        load::need_rows_by_rank(profile, "who of two ranks or devices accesses memory of the other")?;
+        view.ranks("who of two ranks or devices accesses memory of the other")?;
     }
     if chosen.rows.is_empty() {
-        bail!("there is nothing to draw: {}", nothing(profile).trim_end_matches('.'));
+        bail!("there is nothing to draw: {}", nothing(view).trim_end_matches('.'));
     }
     if args.annotate {
-        return Ok(annotate::picture(profile, chosen, args));
+        return Ok(annotate::picture(view, chosen, args));
     }
-    match is_of_pairs && !args.detail && !chosen.is_aggregate {
-        true => heat::picture(profile, chosen, args),
-        false => bars::picture(profile, chosen, args),
+    match is_of_pairs && !args.detail && chosen.ends == Ends::Pairs {
+        true => heat::picture(view.profile(), chosen, args),
+        false => bars::picture(view.profile(), chosen, args),
     }
 }
 
-fn by_address(profile: &Profile, args: &GpuArgs) -> Result<Outcome> {
-    load::need_rows_by_rank(profile, "whose records those of DIR are")?;
+fn by_address(view: &ProfileView, args: &GpuArgs) -> Result<Outcome> {
+    let ranks = view.ranks("whose records those of DIR are")?;
     if args.detail {
         bail!("--detail is not for --by address, where devices and lines are told of each part");
     }
     if let Some(file) = &args.image {
-        file.write(&address::picture(profile, args)?)?;
+        file.write(&address::picture(view.profile(), ranks, args)?)?;
         return Ok(Outcome::Done);
     }
-    address::answer(profile, args)?.write(&args.output, args.human)
+    address::answer(view.profile(), ranks, args)?.write(&args.output, args.human)
 }
 
 /// What is said where NVSHMEM's PEs are not the ranks.
@@ -265,18 +260,18 @@ fn other_numbers(profile: &Profile) -> Result<Option<String>> {
 }
 
 /// What is said where there is nothing.
-fn nothing(profile: &Profile) -> &'static str {
-    if rows::has_any(profile) {
+fn nothing(view: &ProfileView) -> &'static str {
+    if rows::has_any(view) {
         "No access matches the filters."
     } else {
         "The profile has no accesses of GPU kernels; `mpisee --gpu` counts them."
     }
 }
 
-fn table(profile: &Profile, chosen: &Chosen, args: &GpuArgs) -> Result<Answer> {
+fn table(view: &ProfileView, chosen: &Chosen, args: &GpuArgs) -> Result<Answer> {
     let sums = Sums::of(&chosen.rows, |row| sums::key(args.by, row));
     let found = sums.sorted(args.of);
-    let mpi = Mpi::beside(profile, chosen, args.by)?;
+    let mpi = Mpi::beside(view.profile(), chosen, args.by)?;
     let all = sums.all(args.of);
     let row = |(key, sum): &(Key, Sum)| {
         let mut row = sums::key_cells(args.by, key, &chosen.kernels);
@@ -285,10 +280,10 @@ fn table(profile: &Profile, chosen: &Chosen, args: &GpuArgs) -> Result<Answer> {
         row
     };
     let mut rows: Vec<Vec<Value>> = found.iter().map(row).collect();
-    let closing = args.shown.cut(&args.output, &mut rows, nothing(profile));
+    let closing = args.shown.cut(&args.output, &mut rows, nothing(view));
     let shown = rows.len();
     let heads = heads(args.by, chosen, mpi.is_some());
-    let mut answer = Answer::new(profile, Sheet { name: "gpu", heads, rows }, None);
+    let mut answer = Answer::new(view.profile(), Sheet { name: "gpu", heads, rows }, None);
     answer.closing = closing;
     if args.detail {
         let keys = found[..shown].iter().map(|(key, _)| key);
@@ -298,7 +293,7 @@ fn table(profile: &Profile, chosen: &Chosen, args: &GpuArgs) -> Result<Answer> {
 }
 
 fn heads(by: By, chosen: &Chosen, beside_mpi: bool) -> Vec<Head> {
-    let mut heads = sums::key_heads(by, chosen.is_aggregate);
+    let mut heads = sums::key_heads(by, chosen.ends);
     heads.extend(sums::heads(chosen.is_sampled));
     if beside_mpi {
         heads.extend([

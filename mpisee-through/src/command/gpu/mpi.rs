@@ -1,5 +1,6 @@
 //! What MPI moved between the same ranks or devices, in point-to-point messages.
 
+use super::rows::Ends;
 use super::sums::{Key, Label};
 use super::{By, Chosen};
 use crate::sheet::Value;
@@ -28,7 +29,7 @@ impl Mpi {
         if chosen.rows.is_empty() {
             return Ok(Some(mpi));
         }
-        if profile.run().is_aggregate {
+        if chosen.ends == Ends::Distances {
             return if by == By::Rank { by_offset(profile).map(Some) } else { Ok(None) };
         }
         let devices = &chosen.devices;

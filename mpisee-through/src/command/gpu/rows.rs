@@ -1,10 +1,12 @@
 //! What kernels accessed, from a profile with rows of each rank or with sums over ranks.
 
 use super::sums::{Label, or_unknown};
+use crate::processes::ProcessRows;
+use crate::view::ProfileView;
 use anyhow::Result;
+use mpisee_profile::ProfileError;
 use mpisee_profile::gpu::Access;
 use mpisee_profile::rows::{GpuMemory, GpuRow, GpuTotalRow, PeerDevice, Row};
-use mpisee_profile::{Profile, ProfileError};
 
 /// A row of `gpu.csv`, or of `gpu-totals.csv`.
 #[derive(Clone, Debug)]
@@ -84,17 +86,31 @@ fn owner(memory: GpuMemory, rank: Option<Label>) -> Label {
     }
 }
 
-/// All rows.
-pub fn rows(profile: &Profile) -> Result<Vec<Accessed>> {
-    fn read<R: Row + Into<Accessed>>(profile: &Profile) -> Result<Vec<Accessed>, ProfileError> {
-        profile.rows_if_any::<R>()?.map(|row| row.map(Into::into)).collect()
+/// How rows say whose kernels access whose memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ends {
+    /// By rank and device, both of the kernel and of the memory.
+    Pairs,
+    /// By how far the owner of the memory is; whose kernels they are is unknown.
+    Distances,
+}
+
+/// All rows, and how they say who accesses whose memory.
+pub fn rows(view: &ProfileView) -> Result<(Vec<Accessed>, Ends)> {
+    fn read<R: Row + Into<Accessed>>(view: &ProfileView) -> Result<Vec<Accessed>, ProfileError> {
+        view.profile().rows_if_any::<R>()?.map(|row| row.map(Into::into)).collect()
     }
-    let is_aggregate = profile.run().is_aggregate;
-    Ok(if is_aggregate { read::<GpuTotalRow>(profile)? } else { read::<GpuRow>(profile)? })
+    Ok(match &view.processes().rows {
+        ProcessRows::Ranks(_) => (read::<GpuRow>(view)?, Ends::Pairs),
+        ProcessRows::Nodes(_) => (read::<GpuTotalRow>(view)?, Ends::Distances),
+    })
 }
 
 /// Whether there is a table of accesses at all.
-pub fn has_any(profile: &Profile) -> bool {
-    let file = if profile.run().is_aggregate { GpuTotalRow::FILE } else { GpuRow::FILE };
-    profile.directory().join(file).exists()
+pub fn has_any(view: &ProfileView) -> bool {
+    let file = match &view.processes().rows {
+        ProcessRows::Ranks(_) => GpuRow::FILE,
+        ProcessRows::Nodes(_) => GpuTotalRow::FILE,
+    };
+    view.profile().directory().join(file).exists()
 }

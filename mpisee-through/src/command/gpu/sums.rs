@@ -1,6 +1,6 @@
 //! Accesses summed up by what they have in common.
 
-use super::rows::Accessed;
+use super::rows::{Accessed, Ends};
 use super::{By, Of};
 use crate::names::Names;
 use crate::sheet::{self, Head, Value};
@@ -182,16 +182,16 @@ pub fn key(by: By, row: &Accessed) -> Key {
 }
 
 /// The columns of [`key`].
-pub fn key_heads(by: By, is_aggregate: bool) -> Vec<Head> {
-    let owner = match is_aggregate {
-        true => sheet::number("owner_offset", "OWNER AT"),
-        false => sheet::number("owner", "OWNER"),
+pub fn key_heads(by: By, ends: Ends) -> Vec<Head> {
+    let owner = match ends {
+        Ends::Distances => sheet::number("owner_offset", "OWNER AT"),
+        Ends::Pairs => sheet::number("owner", "OWNER"),
     };
     let peer_device = sheet::fixed("peer_device", "MEMORY OF");
     match by {
-        By::Rank if is_aggregate => vec![owner],
+        By::Rank if ends == Ends::Distances => vec![owner],
         By::Rank => vec![sheet::number("rank", "RANK"), owner],
-        By::Device if is_aggregate => vec![peer_device],
+        By::Device if ends == Ends::Distances => vec![peer_device],
         By::Device => vec![sheet::fixed("device", "DEVICE"), peer_device],
         By::Kernel => vec![sheet::fixed("kernel", "KERNEL")],
         By::Line => vec![sheet::fixed("source", "LINE"), sheet::fixed("kernel", "KERNEL").or_none()],

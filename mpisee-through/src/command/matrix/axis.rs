@@ -1,7 +1,7 @@
 //! The axes of the matrix: ranks, blocks of ranks, or nodes.
 
 use crate::filter::CommFilter;
-use crate::load::Processes;
+use crate::processes::Processes;
 use hashbrown::HashMap;
 use mpisee_profile::RankSet;
 

@@ -7,12 +7,13 @@ mod offsets;
 
 use super::Outcome;
 use crate::filter::CommFilter;
-use crate::load::{self, Processes};
 use crate::output::{Format, OutputArgs};
 use crate::picture::ImageFile;
+use crate::processes::ProcessRows;
 use crate::scan::{self, BadField, Fold, Peer};
 use crate::sheet::{self, Answer, Head, Sheet, Shown, Value};
 use crate::units::{count, human_bytes};
+use crate::view::ProfileView;
 use anyhow::Result;
 use axis::Axis;
 use clap::{Args, ValueEnum};
@@ -134,11 +135,15 @@ impl Fold<Peer<'static>> for Collector<'_> {
 
 /// Runs the command.
 pub fn run(args: &MatrixArgs) -> Result<Outcome> {
-    let profile = load::open(&args.profile)?;
-    let processes = Processes::load(&profile)?;
-    if profile.run().is_aggregate {
-        return offsets::run(args, &profile, &processes);
+    let view = ProfileView::open(&args.profile)?;
+    match &view.processes().rows {
+        ProcessRows::Ranks(_) => by_pair(args, &view),
+        ProcessRows::Nodes(_) => offsets::run(args, &view),
     }
+}
+
+fn by_pair(args: &MatrixArgs, view: &ProfileView) -> Result<Outcome> {
+    let processes = view.processes();
     let page = args.output.page();
     let most = match (args.fields, &args.image, args.output.format()) {
         (Some(fields), ..) => fields,
@@ -146,10 +151,10 @@ pub fn run(args: &MatrixArgs) -> Result<Outcome> {
         (None, None, Format::Table) => grid::fitting(page.width),
         (None, None, _) => u32::MAX,
     };
-    let axis = Axis::new(&processes, &args.filter, args.by == By::Node, most);
+    let axis = Axis::new(processes, &args.filter, args.by == By::Node, most);
     let takes = |comm: &str| args.filter.takes_comm(comm, processes.comms.get(comm));
     let make = || Collector { axis: &axis, takes: &takes, comms: HashMap::new(), pairs: HashMap::new() };
-    let scanned = scan::scan::<Peer, Collector<'_>>(&profile, make)?;
+    let scanned = scan::scan::<Peer, Collector<'_>>(view.profile(), make)?;
     let mut pairs = Pairs::new();
     for ((from, to), traffic) in scanned.folds.into_iter().flat_map(|fold| fold.pairs) {
         pairs.entry((from, to)).or_default().add(traffic);
@@ -168,7 +173,7 @@ pub fn run(args: &MatrixArgs) -> Result<Outcome> {
         .collect();
     let closing = args.shown.cut(&args.output, &mut rows, "No messages between these ranks.");
     let sheet = Sheet { name: "pairs", heads: heads(&axis), rows };
-    let mut answer = Answer::new(&profile, sheet, scanned.cut_off);
+    let mut answer = Answer::new(view.profile(), sheet, scanned.cut_off);
     if !sorted.is_empty() {
         answer.lead = format!("{}\n{}", sentence(&axis, all, &sorted), grid::drawn(&axis, &sorted, args.of));
     }

@@ -2,11 +2,10 @@
 
 use super::{MatrixArgs, Of, Traffic};
 use crate::command::Outcome;
-use crate::load::{self, Processes};
 use crate::sheet::{self, Answer, Head, Sheet, Value};
 use crate::units::{count, human_bytes};
+use crate::view::ProfileView;
 use anyhow::Result;
-use mpisee_profile::Profile;
 use mpisee_profile::rows::OffsetRow;
 use std::collections::BTreeMap;
 
@@ -20,17 +19,17 @@ const HEADS: [Head; 6] = [
 ];
 
 /// As [`super::run`].
-pub fn run(args: &MatrixArgs, profile: &Profile, processes: &Processes) -> Result<Outcome> {
+pub fn run(args: &MatrixArgs, view: &ProfileView) -> Result<Outcome> {
     if args.image.is_some() || args.by == super::By::Node || args.fields.is_some() {
-        load::need_rows_by_rank(profile, "who of two ranks sends to the other")?;
+        return Err(view.unanswerable("who of two ranks sends to the other").into());
     }
     if args.filter.names_ranks() {
-        load::need_rows_by_rank(profile, "to choose ranks")?;
+        return Err(view.unanswerable("to choose ranks").into());
     }
     let mut sums: BTreeMap<(i64, i64), (u64, Traffic)> = BTreeMap::new();
-    for row in profile.rows::<OffsetRow>()? {
+    for row in view.profile().rows::<OffsetRow>()? {
         let row = row?;
-        if row.sent_messages > 0 && args.filter.takes_comm(&row.comm, processes.comms.get(&row.comm)) {
+        if row.sent_messages > 0 && args.filter.takes_comm(&row.comm, view.processes().comms.get(&row.comm)) {
             let (pairs, sum) = sums.entry((row.offset_min, row.offset_max)).or_default();
             *pairs = pairs.saturating_add(row.pairs);
             sum.add(Traffic { messages: row.sent_messages, bytes: row.sent_bytes });
@@ -54,7 +53,8 @@ pub fn run(args: &MatrixArgs, profile: &Profile, processes: &Processes) -> Resul
         })
         .collect();
     let closing = args.shown.cut(&args.output, &mut rows, "No messages.");
-    let mut answer = Answer::new(profile, Sheet { name: "offsets", heads: HEADS.to_vec(), rows }, None);
+    let mut answer =
+        Answer::new(view.profile(), Sheet { name: "offsets", heads: HEADS.to_vec(), rows }, None);
     if !sorted.is_empty() {
         let what = if args.of == Of::Bytes { "bytes" } else { "messages" };
         answer.lead = format!(

@@ -2,9 +2,9 @@
 
 use super::{RanksArgs, SortKey};
 use crate::command::Outcome;
-use crate::load::{self, Processes};
 use crate::sheet::{self, Answer, Head, Sheet, Value};
 use crate::units::seconds;
+use crate::view::ProfileView;
 use anyhow::Result;
 use mpisee_profile::Profile;
 use mpisee_profile::rows::{NodeRow, Row, SpreadRow};
@@ -23,17 +23,15 @@ const HEADS: [Head; 10] = [
 ];
 
 /// As [`super::run`].
-pub fn run(args: &RanksArgs, profile: &Profile, processes: &Processes) -> Result<Outcome> {
+pub fn run(args: &RanksArgs, view: &ProfileView, nodes: &[NodeRow]) -> Result<Outcome> {
     if args.filter.is_on() {
-        load::need_rows_by_rank(
-            profile,
-            "what single ranks did on a part of the communicators or operations",
-        )?;
+        let missing = "what single ranks did on a part of the communicators or operations";
+        return Err(view.unanswerable(missing).into());
     }
     if matches!(args.sort, SortKey::Volume | SortKey::Calls) {
-        load::need_rows_by_rank(profile, "the volume and calls of single ranks")?;
+        return Err(view.unanswerable("the volume and calls of single ranks").into());
     }
-    let mut nodes: Vec<&NodeRow> = processes.nodes.iter().collect();
+    let mut nodes: Vec<&NodeRow> = nodes.iter().collect();
     let mean_s = |row: &NodeRow| row.mpi_s.0 / row.ranks.max(1) as f64;
     let first = |row: &NodeRow| row.wall_max_rank.min(row.mpi_min_rank).min(row.mpi_max_rank);
     nodes.sort_by(|left, right| {
@@ -66,8 +64,8 @@ pub fn run(args: &RanksArgs, profile: &Profile, processes: &Processes) -> Result
         })
         .collect();
     let closing = args.shown.cut(&args.output, &mut rows, "There is no node in the profile.");
-    let mut answer = Answer::new(profile, Sheet { name: "nodes", heads: HEADS.to_vec(), rows }, None);
-    answer.lead = spread(&nodes, profile)?;
+    let mut answer = Answer::new(view.profile(), Sheet { name: "nodes", heads: HEADS.to_vec(), rows }, None);
+    answer.lead = spread(&nodes, view.profile())?;
     answer.closing = closing;
     answer.write(&args.output, args.human)
 }

@@ -5,11 +5,11 @@ mod run;
 
 use super::Outcome;
 use crate::filter::CallFilter;
-use crate::load::{self, Processes};
 use crate::matched;
 use crate::operation_sums::{self, CommSum, OperationSum};
 use crate::output::{Format, OutputArgs};
 use crate::units::natural_order;
+use crate::view::ProfileView;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use run::RunSummary;
@@ -82,17 +82,16 @@ struct Summary<'a> {
 
 /// Runs the command. A profile that breaks off is shown as far as it goes, and is an error after that.
 pub fn run(args: &SummaryArgs) -> Result<Outcome> {
-    let profile = load::open(&args.profile)?;
-    let processes = Processes::load(&profile)?;
-    let mut sums = operation_sums::sums(&profile, &processes, &args.filter)?;
+    let view = ProfileView::open(&args.profile)?;
+    let mut sums = operation_sums::sums(&view, &args.filter)?;
     if sums.cut_off.is_none() {
-        matched::need_operation(&profile, &processes, &args.filter, sums.comms.is_empty())?;
+        matched::need_operation(&view, &args.filter, sums.comms.is_empty())?;
     }
     sort(&mut sums.comms, args.sort);
     let shown = args.output.limit(args.top, args.all).min(sums.comms.len());
     let (comms, left_out) = sums.comms.split_at(shown);
     let summary = Summary {
-        run: RunSummary::new(&profile, &processes),
+        run: RunSummary::new(&view),
         comms,
         left_out,
         partial_because: sums.cut_off.as_ref().map(ToString::to_string),

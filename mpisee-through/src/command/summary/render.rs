@@ -22,7 +22,7 @@ pub fn table(summary: &Summary, page: Page, human: bool) -> String {
     if let Some(why) = &summary.partial_because {
         text += &format!("{}  only the rows before an error are shown: {why}\n", page.bold("Partial  "));
     }
-    text += &comms_table(summary.comms, page, human, summary.run.is_aggregate);
+    text += &comms_table(summary.comms, page, human, summary.run.names_slowest_rank);
     text += &closing(summary);
     text
 }

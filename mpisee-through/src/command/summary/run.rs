@@ -1,10 +1,10 @@
 //! The run as a whole: what ran where, and how much of its time was MPI.
 
-use crate::load::Processes;
 use crate::units::{count, seconds, to_nine_decimals};
+use crate::view::ProfileView;
+use mpisee_profile::RunInfo;
 use mpisee_profile::rows::RankRow;
 use mpisee_profile::run::EndedIn;
-use mpisee_profile::{Profile, RunInfo};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashSet};
 use std::num::NonZero;
@@ -40,7 +40,12 @@ pub struct RunSummary<'a> {
     profiler_call_ns: f64,
     /// Whether rows are sums over ranks.
     #[serde(rename = "folded")]
-    pub is_aggregate: bool,
+    is_aggregate: bool,
+    #[serde(skip)]
+    layout_note: Option<&'static str>,
+    /// Whether tables name the rank that took longest.
+    #[serde(skip)]
+    pub names_slowest_rank: bool,
     complete: bool,
     incomplete_because: Option<&'a str>,
     ended_in: &'a [EndedIn],
@@ -52,11 +57,11 @@ pub struct RunSummary<'a> {
 
 impl<'a> RunSummary<'a> {
     /// From `run.json` and what is known of the processes.
-    pub fn new(profile: &'a Profile, processes: &Processes) -> Self {
-        let run: &RunInfo = profile.run();
+    pub fn new(view: &'a ProfileView) -> Self {
+        let (run, processes): (&RunInfo, _) = (view.run(), view.processes());
         let (wall_s, mpi_s) = (processes.wall_s(), processes.mpi_s());
         RunSummary {
-            profile: profile.directory().display().to_string(),
+            profile: view.profile().directory().display().to_string(),
             command: &run.command,
             mpisee_version: &run.mpisee_version,
             mpi_library: &run.mpi.library,
@@ -65,7 +70,9 @@ impl<'a> RunSummary<'a> {
             ranks: run.ranks,
             nodes: run.nodes,
             job: run.job.as_deref(),
-            gpus: NonZero::new(processes.ranks.iter().flat_map(RankRow::gpus).collect::<HashSet<_>>().len()),
+            gpus: NonZero::new(
+                processes.ranks().iter().flat_map(RankRow::gpus).collect::<HashSet<_>>().len(),
+            ),
             start: &run.start,
             end: &run.end,
             clock: &run.clock,
@@ -77,6 +84,8 @@ impl<'a> RunSummary<'a> {
             profiler_share_of_wall: to_nine_decimals(run.profiler.share_of_wall),
             profiler_call_ns: to_nine_decimals(run.profiler.call_ns),
             is_aggregate: run.is_aggregate,
+            layout_note: view.note(),
+            names_slowest_rank: view.names_slowest_rank(),
             complete: run.complete,
             incomplete_because: run.incomplete_because.as_deref(),
             ended_in: &run.ended_in,
@@ -140,11 +149,7 @@ impl<'a> RunSummary<'a> {
             sentences.push(format!("The profile is incomplete: {why}."));
             sentences.extend(self.ended_in.iter().map(|place| format!("{}.", place.sentence())));
         }
-        if self.is_aggregate {
-            sentences.push(
-                "Rows are sums over ranks, and like communicators are one row (how many × size).".to_owned(),
-            );
-        }
+        sentences.extend(self.layout_note.map(str::to_owned));
         if self.names_agree == Some(false) {
             sentences.push(
                 "Names of communicators do not stand for the same members on all ranks: some rank made one by a call that \

@@ -5,7 +5,6 @@ mod cells;
 pub use cells::Fold;
 
 use super::{GpuArgs, Of, sums};
-use crate::load;
 use crate::output::{Format, printable};
 use crate::picture::{Axis, Field, Panel, Picture, drawn};
 use crate::recorded;
@@ -41,7 +40,7 @@ struct Found {
 }
 
 /// The table, and the lists for CSV and JSON.
-pub fn answer(profile: &Profile, args: &GpuArgs) -> Result<Answer> {
+pub fn answer(profile: &Profile, ranks: &[RankRow], args: &GpuArgs) -> Result<Answer> {
     let page = args.output.page();
     let is_table = args.output.format() == Format::Table;
     let most = match page.width {
@@ -52,7 +51,7 @@ pub fn answer(profile: &Profile, args: &GpuArgs) -> Result<Answer> {
     // CSV has all fields that were asked for.
     let rows = if is_table { TABLE_ROWS } else { u64::MAX };
     let columns = if is_table || args.fold.is_none() { most } else { u64::MAX };
-    let found = read(profile, args, (columns, rows))?;
+    let found = read(profile, ranks, args, (columns, rows))?;
     let all = found.objects.iter().map(|(_, object)| object.all.of(args.of)).fold(0, u64::saturating_add);
     let mut cells: Vec<_> = found
         .objects
@@ -79,8 +78,8 @@ pub fn answer(profile: &Profile, args: &GpuArgs) -> Result<Answer> {
 }
 
 /// Bars of objects, or one object folded.
-pub fn picture(profile: &Profile, args: &GpuArgs) -> Result<Picture> {
-    let found = read(profile, args, (FIELDS.2, FIELDS.2))?;
+pub fn picture(profile: &Profile, ranks: &[RankRow], args: &GpuArgs) -> Result<Picture> {
+    let found = read(profile, ranks, args, (FIELDS.2, FIELDS.2))?;
     let unit = if args.of == Of::Bytes { "bytes" } else { "accesses" };
     let most = if args.fold.is_some() { 1 } else { MOST_BARS };
     let shown = &found.objects[..found.objects.len().min(most)];
@@ -92,15 +91,14 @@ pub fn picture(profile: &Profile, args: &GpuArgs) -> Result<Picture> {
     Ok(drawn(&format!("{what}, by where they are in an object"), &panels, unit))
 }
 
-fn read(profile: &Profile, args: &GpuArgs, most: (u64, u64)) -> Result<Found> {
+fn read(profile: &Profile, ranks: &[RankRow], args: &GpuArgs, most: (u64, u64)) -> Result<Found> {
     let Some(folder) = &args.records else {
         bail!("--by address needs --records DIR, the folder that `mpisee --gpu-records DIR` filled");
     };
-    let ranks: Vec<RankRow> = load::processes(profile)?.0;
     let symbols = Symbols::of(profile, Places(args.source.clone()))?;
     let mut cells = Cells::new(Grid { fold: args.fold, most }, &args.choice);
     let mut caveats = Vec::new();
-    let files = recorded::of_run(folder, &ranks)?;
+    let files = recorded::of_run(folder, ranks)?;
     if files.len() < ranks.len() {
         caveats.push(format!("Of {} ranks {} have records.", ranks.len(), files.len()));
     }

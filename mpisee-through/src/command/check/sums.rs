@@ -1,25 +1,36 @@
 //! A profile whose rows are sums over ranks: what of it can be checked.
 
+use super::findings::{Check, Claims, Findings};
 use super::times::{NOT_COMPARED, ROUNDING_S, SUMMATION, Times};
-use super::{Check, Findings, traffic, traffic_explanation};
+use super::{explanation, gpu, traffic};
 use crate::load::{self, is_one_per_process};
+use crate::view::ProfileView;
 use anyhow::Result;
 use mpisee_profile::aggregate::pattern_of;
 use mpisee_profile::rows::{
     CommRow, NodeRow, OffsetRow, OutsideTotalRow, Ranks, Seconds, SpreadRow, TotalRow, is_shared_row,
 };
-use mpisee_profile::{Profile, RankSet, RunInfo};
+use mpisee_profile::{RankSet, RunInfo};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// As [`super::check_all`].
-pub fn check_all(profile: &Profile, findings: &mut Findings) -> Result<()> {
-    let run = profile.run();
-    let nodes: Vec<NodeRow> = load::all(profile)?;
+const CLAIMS: Claims = Claims {
+    ranks: "nodes.csv has every rank once",
+    names: "names, parents and members of communicators agree",
+    rows: "communicators, calls and bytes of totals.csv, spread.csv and offsets.csv agree",
+    traffic: "what was sent is what was received, on each communicator at each distance",
+    time: "the MPI time of all ranks is that of their calls",
+    within_wall_time: "within their wall time",
+};
+
+/// Checks that the sums agree with each other.
+pub fn check(view: &ProfileView, nodes: &[NodeRow], findings: &mut Findings) -> Result<()> {
+    let (profile, run) = (view.profile(), view.run());
+    findings.claims = CLAIMS;
     let comms: Vec<CommRow> = load::all(profile)?;
     let totals: Vec<TotalRow> = load::all(profile)?;
     let spread: Vec<SpreadRow> = load::all(profile)?;
     let offsets: Vec<OffsetRow> = load::all(profile)?;
-    check_ranks(run, &nodes, findings);
+    check_ranks(run, nodes, findings);
     check_names(run, &comms, findings);
     let known: HashMap<&str, &CommRow> = comms.iter().map(|row| (row.comm.as_str(), row)).collect();
     let mut rows = Rows { known, told: HashSet::new() };
@@ -31,10 +42,10 @@ pub fn check_all(profile: &Profile, findings: &mut Findings) -> Result<()> {
     for row in profile.rows_if_any::<OutsideTotalRow>()? {
         rows.check("outside-totals.csv", &row?.comm, None, findings);
     }
-    check_times(run, &nodes, &totals, findings);
+    check_times(run, nodes, &totals, findings);
     check_spread(&totals, &spread, findings);
     check_traffic(run, &offsets, findings);
-    super::gpu::check(profile, |_| true, findings)
+    gpu::check_sums(profile, findings)
 }
 
 /// Every rank is on one node.
@@ -221,7 +232,7 @@ fn named(row: &SpreadRow) -> String {
 
 /// What was sent over an offset was received over the opposite one, of the same communicator.
 fn check_traffic(run: &RunInfo, offsets: &[OffsetRow], findings: &mut Findings) {
-    let explained_by = traffic_explanation(run);
+    let explained_by = explanation::of_traffic(run);
     let mut open: BTreeMap<(&str, i64, i64), traffic::Balance> = BTreeMap::new();
     for row in offsets {
         let sent = open.entry((&row.comm, row.offset_min, row.offset_max)).or_default();

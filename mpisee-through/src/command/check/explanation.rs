@@ -1,0 +1,28 @@
+//! Why sent and received may differ without a mistake in the profile.
+
+use mpisee_profile::RunInfo;
+use mpisee_profile::segment::NotSeen;
+
+/// Calls that move messages and are in no table, and what `check` says of them.
+const UNCOUNTED: [(NotSeen, &str); 5] = [
+    (NotSeen::UntoldReceive, "there were receives of which the MPI library does not tell what came"),
+    (NotSeen::FreedReceive, "there were receives whose request was freed before they completed"),
+    (
+        NotSeen::TruncatedReceive,
+        "there were receives with less room than their message, the bytes of which are in no table",
+    ),
+    (NotSeen::CallInCallback, "there were calls inside callbacks, which are in no table"),
+    (NotSeen::CallLeft, "there were calls that an error handler left, which are in no table"),
+];
+
+/// The explanation for traffic that differs, if `run.json` has one.
+pub fn of_traffic(run: &RunInfo) -> Option<&'static str> {
+    let counts = |reason: NotSeen| run.not_seen.get(reason.name()).is_some_and(|&calls| calls > 0);
+    if !run.complete {
+        Some("the profile is incomplete")
+    } else if run.recording_was_off {
+        Some("recording was off for a part of the run")
+    } else {
+        UNCOUNTED.into_iter().find(|&(reason, _)| counts(reason)).map(|(_, why)| why)
+    }
+}

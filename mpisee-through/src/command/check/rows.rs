@@ -1,0 +1,54 @@
+//! A profile with a row of each rank.
+
+use super::findings::{Claims, Findings};
+use super::{explanation, gpu, names, ranks, times, traffic};
+use crate::load;
+use crate::view::ProfileView;
+use anyhow::Result;
+use mpisee_profile::rows::{CallRow, CommRow, OutsideRow, PeerRow, RankRow};
+use std::collections::HashSet;
+
+const CLAIMS: Claims = Claims {
+    ranks: "ranks.csv has every rank once",
+    names: "names, parents and members of communicators agree",
+    rows: "calls.csv and peers.csv name communicators and their members only",
+    traffic: "what was sent is what was received, between each two ranks",
+    time: "the MPI time of each rank is that of its calls",
+    within_wall_time: "within its wall time",
+};
+
+/// Reads each table once; `calls.csv` and `peers.csv` are not held.
+pub fn check(view: &ProfileView, ranks: &[RankRow], findings: &mut Findings) -> Result<()> {
+    let (profile, run) = (view.profile(), view.run());
+    findings.claims = CLAIMS;
+    let comms: Vec<CommRow> = load::all(profile)?;
+    ranks::check(run, ranks, findings);
+    let incomplete = (!run.complete).then_some("the profile is incomplete");
+    names::check(run.ranks, &comms, incomplete, findings);
+
+    let mut members = names::RowCheck::new(&comms, incomplete);
+    let mut times = times::TimeCheck::new(ranks, run.mpi.thread_level == "multiple");
+    for row in profile.rows::<CallRow>()? {
+        let row = row?;
+        members.row("calls.csv", &row.comm, row.rank, findings);
+        times.row(&row);
+    }
+    times.finish(findings);
+
+    let mut traffic = traffic::TrafficCheck::default();
+    for row in profile.rows::<PeerRow>()? {
+        let row = row?;
+        members.row("peers.csv", &row.comm, row.rank, findings);
+        members.row("peers.csv", &row.comm, row.peer, findings);
+        traffic.row(&row);
+    }
+    traffic.finish(explanation::of_traffic(run), findings);
+    // What went to another world was received there; its own profile tells.
+    for row in profile.rows_if_any::<OutsideRow>()? {
+        let row = row?;
+        members.row("outside.csv", &row.comm, row.rank, findings);
+        members.outsider("outside.csv", &row.comm, row.peer_in_comm, findings);
+    }
+    let present: HashSet<u32> = ranks.iter().map(|row| row.rank).collect();
+    gpu::check(profile, |rank| present.contains(&rank), findings)
+}

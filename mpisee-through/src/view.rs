@@ -1,0 +1,234 @@
+//! A profile as commands see it, with a row of each rank or with sums over ranks.
+//!
+//! Commands ask the view for what they need and get it from the tables that the profile has, or [`Unanswerable`]. Where the
+//! two layouts have different answers, a command matches on [`ProcessRows`], which holds the rows of either.
+
+use crate::filter::{CallFilter, CommFilter};
+use crate::group::{self, By, Cell, Groups, Times};
+use crate::load;
+use crate::processes::{ProcessRows, Processes};
+use anyhow::Result;
+use mpisee_profile::rows::{CommRow, RankRow, RegionRow, RegionTotalRow};
+use mpisee_profile::{Profile, ProfileError, RunInfo};
+use std::collections::{BTreeMap, HashSet};
+use std::error::Error;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// A profile that is open, with its processes and communicators.
+pub struct ProfileView {
+    profile: Profile,
+    processes: Processes,
+}
+
+/// A question that sums over ranks do not answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unanswerable {
+    profile: PathBuf,
+    ranks: u32,
+    /// What sums over ranks do not have.
+    missing: &'static str,
+}
+
+impl fmt::Display for Unanswerable {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Unanswerable { profile, ranks, missing } = self;
+        write!(
+            out,
+            "'{}' has sums over ranks, and {missing} is not in it; a run with MPISEE_FOLD={ranks} (mpisee --fold {ranks}) \
+             leaves rows of each rank",
+            profile.display()
+        )
+    }
+}
+
+impl Error for Unanswerable {}
+
+/// A region of the program, over the ranks that entered it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RegionSum {
+    pub ranks: u64,
+    pub entries: u64,
+    pub wall_s: f64,
+    pub wall_max_s: f64,
+    /// Time outside of MPI.
+    pub useful_s: f64,
+    pub useful_max_s: f64,
+}
+
+/// An operation over all communicators.
+pub struct OperationOverComms {
+    pub call: String,
+    /// The number of communicators on which it was called.
+    pub comms: u64,
+    pub sum: Cell,
+}
+
+impl ProfileView {
+    /// Opens the profile directory.
+    pub fn open(directory: &Path) -> Result<Self> {
+        let profile = load::open(directory)?;
+        let processes = Processes::load(&profile)?;
+        Ok(ProfileView { profile, processes })
+    }
+
+    /// The profile, for tables that both layouts have.
+    pub fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    /// The contents of `run.json`.
+    pub fn run(&self) -> &RunInfo {
+        self.profile.run()
+    }
+
+    /// The processes and communicators.
+    pub fn processes(&self) -> &Processes {
+        &self.processes
+    }
+
+    /// The rows of ranks, for a question about `what`, which only they answer.
+    pub fn ranks(&self, what: &'static str) -> Result<&[RankRow], Unanswerable> {
+        match &self.processes.rows {
+            ProcessRows::Ranks(ranks) => Ok(ranks),
+            ProcessRows::Nodes(_) => Err(self.unanswerable(what)),
+        }
+    }
+
+    /// The error for a question about `missing`, which sums over ranks do not have.
+    pub fn unanswerable(&self, missing: &'static str) -> Unanswerable {
+        let profile = self.profile.directory().to_owned();
+        Unanswerable { profile, ranks: self.run().ranks, missing }
+    }
+
+    /// Whether the other profile has its tables in the same layout.
+    pub fn is_laid_out_as(&self, other: &ProfileView) -> bool {
+        std::mem::discriminant(&self.processes.rows) == std::mem::discriminant(&other.processes.rows)
+    }
+
+    /// What a reader of its numbers has to know about the layout.
+    pub fn note(&self) -> Option<&'static str> {
+        match &self.processes.rows {
+            ProcessRows::Ranks(_) => None,
+            ProcessRows::Nodes(_) => {
+                Some("Rows are sums over ranks, and like communicators are one row (how many × size).")
+            }
+        }
+    }
+
+    /// Whether tables name the rank that took longest: of sums over ranks it is all that is known of single ranks.
+    pub fn names_slowest_rank(&self) -> bool {
+        !self.processes.nodes().is_empty()
+    }
+
+    /// Sums of calls, by the columns of `by`, of the rows that the filter takes.
+    pub fn group(&self, filter: &CallFilter, by: By) -> Result<Groups> {
+        match &self.processes.rows {
+            ProcessRows::Ranks(_) => group::of_rows(&self.profile, &self.processes, filter, by),
+            ProcessRows::Nodes(_) => {
+                self.need_no_choice_of_ranks(&filter.comms)?;
+                if by.rank {
+                    return Err(self.unanswerable("what single ranks did").into());
+                }
+                group::of_sums(&self.profile, &self.processes, filter, by)
+            }
+        }
+    }
+
+    fn need_no_choice_of_ranks(&self, filter: &CommFilter) -> Result<(), Unanswerable> {
+        if filter.names_ranks() { self.ranks("to choose ranks").map(drop) } else { Ok(()) }
+    }
+
+    /// Sums of operations over all communicators, and the error that ended reading.
+    pub fn operations(&self, filter: &CallFilter) -> Result<(Vec<OperationOverComms>, Option<ProfileError>)> {
+        let groups = self.group(filter, By { comm: true, call: true, ..By::default() })?;
+        let mut calls: BTreeMap<&str, (u64, Cell)> = BTreeMap::new();
+        for (key, cell) in &groups.cells {
+            let (comms, sum) = calls.entry(groups.call(key)).or_insert((0, Cell::EMPTY));
+            *comms += 1;
+            sum.merge(cell.clone());
+        }
+        if let ProcessRows::Nodes(_) = &self.processes.rows {
+            // Statistics over the ranks of single communicators do not add up; those over all communicators have rows of
+            // their own.
+            let over_all = self.group(filter, By { call: true, ..By::default() })?;
+            for (key, cell) in &over_all.cells {
+                if let Some((_, sum)) = calls.get_mut(over_all.call(key)) {
+                    sum.ranks = cell.ranks.clone();
+                }
+            }
+        }
+        let operation = |(call, (comms, sum)): (&str, (u64, Cell))| OperationOverComms {
+            call: call.to_owned(),
+            comms,
+            sum,
+        };
+        let operations = calls.into_iter().map(operation).collect();
+        Ok((operations, groups.cut_off))
+    }
+
+    /// The number of ranks over which means on a communicator are taken: its members that have a profile and that the filter
+    /// takes, and any others that have times.
+    pub fn ranks_on<'t>(
+        &self,
+        row: Option<&CommRow>,
+        times: impl Iterator<Item = &'t Times>,
+        filter: &CommFilter,
+    ) -> u64 {
+        if let ProcessRows::Nodes(_) = &self.processes.rows {
+            let with_rows = times.filter_map(Times::ranks).max().unwrap_or(0);
+            return row.map_or(0, |row| row.members.len()).max(with_rows).max(1);
+        }
+        let mut ranks = row.map_or(Vec::new(), |row| self.processes.present_members(&row.members));
+        ranks.retain(|&rank| filter.takes_rank(rank));
+        let is_member: HashSet<u32> = ranks.iter().copied().collect();
+        let others = times.flat_map(|times| times.each().map(|(rank, _)| rank));
+        let others: HashSet<u32> = others.filter(|rank| !is_member.contains(rank)).collect();
+        (is_member.len() + others.len()) as u64
+    }
+
+    /// The regions by name, over the ranks that the filter takes.
+    pub fn regions(&self, filter: &CommFilter) -> Result<BTreeMap<String, RegionSum>> {
+        let mut regions: BTreeMap<String, RegionSum> = BTreeMap::new();
+        if let ProcessRows::Nodes(_) = &self.processes.rows {
+            self.need_no_choice_of_ranks(filter)?;
+            for row in load::all::<RegionTotalRow>(&self.profile)? {
+                regions.entry(row.region).or_default().add(RegionSum {
+                    ranks: row.ranks,
+                    entries: row.entries,
+                    wall_s: row.wall_s.0,
+                    wall_max_s: row.wall_max_s.0,
+                    useful_s: row.useful_s.0,
+                    useful_max_s: row.useful_max_s.0,
+                });
+            }
+            return Ok(regions);
+        }
+        for row in load::all::<RegionRow>(&self.profile)? {
+            if filter.takes_rank(row.rank) {
+                // Where threads call MPI at once, their time may be more than the wall time.
+                let useful_s = (row.wall_s.0 - row.mpi_s.0).max(0.0);
+                regions.entry(row.region).or_default().add(RegionSum {
+                    ranks: 1,
+                    entries: row.entries,
+                    wall_s: row.wall_s.0,
+                    wall_max_s: row.wall_s.0,
+                    useful_s,
+                    useful_max_s: useful_s,
+                });
+            }
+        }
+        Ok(regions)
+    }
+}
+
+impl RegionSum {
+    fn add(&mut self, other: RegionSum) {
+        self.ranks = self.ranks.saturating_add(other.ranks);
+        self.entries = self.entries.saturating_add(other.entries);
+        self.wall_s += other.wall_s;
+        self.wall_max_s = self.wall_max_s.max(other.wall_max_s);
+        self.useful_s += other.useful_s;
+        self.useful_max_s = self.useful_max_s.max(other.useful_max_s);
+    }
+}
