@@ -1,14 +1,14 @@
 //! What collecting the profile adds to `MPI_Finalize`, over the number of ranks: `bench/finalize.c`, without and with the
 //! profiler in turns; and to `MPI_Init`, by its own account.
 
-use crate::build::Wanted;
-use crate::flavour::{Family, Flavour};
-use crate::{launch, mpi};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use mpisee_profile::Profile;
 use std::path::PathBuf;
 use std::process::Stdio;
+use xtask::build::Wanted;
+use xtask::flavour::{Family, Flavour};
+use xtask::{launch, mpi};
 
 /// Barriers of the run that collecting may take, and the seconds besides.
 const MOST_BARRIERS: f64 = 30.0;

@@ -19,6 +19,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
+use xtask::root;
 
 /// Processes of a node.
 const PER_NODE: u32 = 64;
@@ -356,7 +357,7 @@ pub struct Played {
 pub fn measure(played: Played) -> Result<()> {
     let Played { ranks, communicators, folder, by_rank } = played;
     let program = Program::new(ranks, communicators)?;
-    let scratch = crate::root().join("target/bench");
+    let scratch = root().join("target/bench");
     std::fs::create_dir_all(&scratch)?;
     let folder = folder.unwrap_or_else(|| scratch.join(format!("simulated-{ranks}.mpisee")));
     ensure!(!folder.exists(), "{} exists; remove it, or name another with --folder", folder.display());
@@ -379,7 +380,7 @@ pub fn measure(played: Played) -> Result<()> {
     }
     println!("  {all:>12} bytes  {}", folder.display());
     let mut build = Command::new("cargo");
-    build.current_dir(crate::root());
+    build.current_dir(root());
     ensure!(build.args(["build", "--quiet", "--release", "--package", "mpisee-through"]).status()?.success());
     for command in ["summary", "comms", "ops", "sizes", "regions", "efficiency", "ranks", "matrix", "check"] {
         let (seconds, kib, code) = asked(command, &folder)?;
@@ -400,7 +401,7 @@ fn peak_kib() -> Result<u64> {
 
 /// The seconds, the highest memory and the exit code of a command.
 fn asked(command: &str, folder: &Path) -> Result<(f64, i64, i32)> {
-    let program = crate::root().join("target/release/mpisee-through");
+    let program = root().join("target/release/mpisee-through");
     let start = Instant::now();
     let child = Command::new(program).arg(command).arg(folder).stdout(Stdio::null()).spawn()?;
     let mut status = 0;

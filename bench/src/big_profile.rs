@@ -1,12 +1,12 @@
 //! Writes a large synthetic profile, and compares the speed of mpisee-through on it with that of other programs.
 
-use crate::root;
 use anyhow::{Context, Result, ensure};
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
+use xtask::root;
 
 /// The processes form a grid of that many columns; its rows are 64 processes long.
 const COLUMNS: u32 = 64;

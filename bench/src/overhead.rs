@@ -1,10 +1,10 @@
 //! What the profiler adds to a whole program: the program run without and with it in turns.
 
-use crate::root;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use std::process::{Command, Stdio};
 use std::time::Instant;
+use xtask::root;
 
 /// A program and how to start it.
 #[derive(Args)]

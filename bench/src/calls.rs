@@ -1,14 +1,14 @@
 //! What the profiler adds to a call: `bench/call_cost.c`, and to communicators without end, `bench/communicators.c`;
 //! without and with it in turns.
 
-use crate::build::Wanted;
-use crate::flavour::Flavour;
-use crate::{dist, launch, mpi, root};
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::HashMap;
 use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
+use xtask::build::Wanted;
+use xtask::flavour::Flavour;
+use xtask::{dist, launch, mpi, root};
 
 /// The ways in which the program is run.
 const MODES: [(&str, &[&str]); 4] = [
@@ -47,7 +47,7 @@ struct Row {
 
 /// Runs everything `rounds` times for each MPI and prints what the quickest rounds took: each figure of a round is a
 /// median already, and what disturbs a whole round only adds to it.
-pub fn bench(wanted: &Wanted, rounds: usize) -> Result<()> {
+pub fn calls(wanted: &Wanted, rounds: usize) -> Result<()> {
     ensure!(rounds > 0, "--rounds 0 measures nothing");
     dist::dist(wanted)?;
     for flavour in mpi::find(wanted.mpicc())? {
