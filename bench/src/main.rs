@@ -51,7 +51,7 @@ enum Benchmark {
 }
 
 fn main() -> ExitCode {
-    match run(Benchmark::parse()) {
+    match xtask::find_root().and_then(|()| run(Benchmark::parse())) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("Error: {error:#}");

@@ -13,9 +13,26 @@ pub mod mpi;
 mod emit;
 mod spec;
 
+use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+/// Not compiled in: when a checkout is moved, cargo does not build again what it finds in `target`.
+static ROOT: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
+    // Cargo sets the first to the folder of the package that it runs.
+    let start =
+        std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from).or_else(|| std::env::current_dir().ok())?;
+    start.ancestors().find(|folder| folder.join("xtask/spec").is_dir()).map(Path::to_owned)
+});
+
+/// Fails where there is no checkout to work on, which a program says before it starts anything.
+pub fn find_root() -> Result<()> {
+    ROOT.as_ref()
+        .map(|_| ())
+        .context("this is outside of a checkout of mpisee: run it in one, as `cargo xtask`")
+}
 
 /// The root of the checkout.
 pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace").to_owned()
+    ROOT.clone().expect("a program calls find_root first")
 }

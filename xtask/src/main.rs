@@ -5,7 +5,7 @@ use clap::Parser;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use xtask::build::Wanted;
-use xtask::{build, dist, generate, gpu, instructions};
+use xtask::{build, dist, find_root, generate, gpu, instructions};
 
 /// Generate, build and install mpisee.
 #[derive(Parser)]
@@ -53,7 +53,7 @@ enum Task {
 }
 
 fn main() -> ExitCode {
-    match run(Task::parse()) {
+    match find_root().and_then(|()| run(Task::parse())) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("Error: {error:#}");

@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is in the root")
+/// Where the checkout is now, which is not where it was when this was compiled if it was moved since.
+fn root() -> PathBuf {
+    let package = std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo runs tests");
+    Path::new(&package).parent().expect("xtask is in the root").to_owned()
 }
 
 fn read(path: &Path) -> String {
