@@ -15,6 +15,9 @@ use tempfile::TempDir;
 /// The variable by which the processes of a run are found, wherever their launcher has put them.
 const MARK: &str = "MPICH_SUITE_RUN";
 
+/// Processes that Open MPI may start, spawned ones included.
+const SLOTS: u32 = 128;
+
 /// How long a launcher has to end its ranks.
 const GRACE: Duration = Duration::from_secs(3);
 
@@ -140,6 +143,10 @@ impl Setting<'_> {
     fn command(&self, test: &Test, profiled: bool, segments: &TempDir) -> Command {
         let preload = self.pause.iter().map(|pause| ("LD_PRELOAD".to_owned(), pause.display().to_string()));
         let mut command = self.mpi.launcher(test.ranks, &preload.collect::<Vec<_>>());
+        if self.mpi.is_open_mpi {
+            // Where spawned processes have no slots left, Open MPI 4.1 waits for ever in MPI_Finalize.
+            command.args(["--host", &format!("localhost:{SLOTS}"), "--bind-to", "none"]);
+        }
         command.args(&test.launcher_options);
         // One-sided communication over UCX fails on communicators other than MPI_COMM_WORLD.
         command.env("OMPI_MCA_osc", "^ucx");
