@@ -4,9 +4,9 @@
 pub mod build;
 pub mod dist;
 pub mod flavour;
+pub mod footprint;
 pub mod generate;
 pub mod gpu;
-pub mod instructions;
 pub mod launch;
 pub mod mpi;
 

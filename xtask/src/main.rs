@@ -5,7 +5,7 @@ use clap::Parser;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use xtask::build::Wanted;
-use xtask::{build, dist, find_root, generate, gpu, instructions};
+use xtask::{build, dist, find_root, footprint, generate, gpu};
 
 /// Generate, build and install mpisee.
 #[derive(Parser)]
@@ -39,17 +39,8 @@ enum Task {
     Test(Wanted),
     /// Build libmpisee.so with ThreadSanitizer in it, for scripts/races
     Sanitize(Wanted),
-    /// Count the library's instructions per call, and fail if they grew
-    Instructions {
-        #[command(flatten)]
-        wanted: Wanted,
-        /// Write the new figures instead
-        #[arg(long)]
-        accept: bool,
-        /// Print besides in which source files those of an operation are, inlined code included: Allreduce
-        #[arg(long, value_name = "OPERATION")]
-        by_file: Option<String>,
-    },
+    /// Count the instructions, cache lines and pages that the library uses per call, and fail if they grew
+    Footprint(footprint::Wish),
 }
 
 fn main() -> ExitCode {
@@ -79,8 +70,6 @@ fn run(task: Task) -> Result<()> {
         Task::Sanitize(wanted) => build::sanitized(&wanted, |flavour, library| {
             println!("{} {} {}", flavour.name, flavour.mpicc.display(), library.display());
         }),
-        Task::Instructions { wanted, accept, by_file } => {
-            instructions::instructions(&wanted, accept, by_file.as_deref())
-        }
+        Task::Footprint(wish) => footprint::footprint(&wish),
     }
 }

@@ -1,0 +1,112 @@
+//! The footprint of a call: instructions, cache lines and pages that the library uses beyond the MPI call itself.
+//!
+//! `bench/call_cost.c` runs below valgrind's lackey, which prints every access to memory. Unlike nanoseconds these figures
+//! are the same each time, so that a change which makes calls dearer is seen for what it is. Instructions are what a call
+//! in a hot loop costs; lines and pages are what it costs in a program whose own data fill the caches between two calls.
+
+mod figures;
+mod trace;
+
+use crate::build::Wanted;
+use crate::flavour::Flavour;
+use crate::{dist, launch, mpi, root};
+use anyhow::{Context, Result, bail, ensure};
+use clap::Args;
+use figures::{Figures, Key};
+use std::fs::File;
+use std::process::{Command, Stdio};
+use trace::{Recorded, Sources};
+
+/// The figures that hold.
+const FILE: &str = "bench/footprint.csv";
+/// Limit on the growth of a figure, in percent.
+const MARGIN_PERCENT: f64 = 10.0;
+
+/// What to count, and what to do with it.
+#[derive(Args)]
+pub struct Wish {
+    #[command(flatten)]
+    wanted: Wanted,
+    /// Write the new figures instead
+    #[arg(long)]
+    accept: bool,
+    /// Print besides where each line of an operation is, and the code that uses it: Allreduce
+    #[arg(long, value_name = "OPERATION")]
+    lines: Option<String>,
+    /// Take target/dist as it is
+    #[arg(long)]
+    no_build: bool,
+}
+
+/// Counts, prints, and compares with the figures that hold, or writes these.
+pub fn footprint(wish: &Wish) -> Result<()> {
+    if !wish.no_build {
+        dist::dist(&wish.wanted)?;
+    }
+    let file = root().join(FILE);
+    let held = figures::read(&file)?;
+    let mut found = Figures::new();
+    for flavour in mpi::find(wish.wanted.mpicc())? {
+        let recorded = record(&flavour)?;
+        if let Some(operation) = &wish.lines {
+            print_lines(&flavour, &recorded, operation)?;
+        }
+        for (operation, figure) in recorded.figures() {
+            found.insert(Key { flavour: flavour.name.clone(), operation }, figure);
+        }
+    }
+    figures::print(&found, &held);
+    if wish.accept {
+        let mut all = held;
+        all.extend(found);
+        return figures::write(&file, &all);
+    }
+    let grown = figures::grown(&found, &held, MARGIN_PERCENT);
+    ensure!(
+        grown.is_empty(),
+        "more than {MARGIN_PERCENT} % above {FILE}: {}. If that is worth it, `cargo xtask footprint --accept` writes the \
+         new figures",
+        grown.join(", ")
+    );
+    Ok(())
+}
+
+/// Runs the program below lackey.
+fn record(flavour: &Flavour) -> Result<Recorded> {
+    let program = launch::compile(flavour, "call_cost")?;
+    let folder = tempfile::tempdir()?;
+    let printed = folder.path().join("printed");
+    let library = root().join("target/dist/lib/mpisee").join(&flavour.name).join("libmpisee.so");
+    let mut child = Command::new("valgrind")
+        .args(["--tool=lackey", "--trace-mem=yes"])
+        .arg(&program)
+        .arg("count")
+        .env("LD_PRELOAD", &library)
+        .env("MPISEE_QUIET", "on")
+        .env("MPISEE_OUTPUT", folder.path().join("count.mpisee"))
+        .envs([("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")])
+        .stdout(File::create(&printed)?)
+        .stderr(Stdio::piped())
+        .spawn()
+        .context("starting valgrind")?;
+    let windows = trace::windows(child.stderr.take().context("the trace is no pipe")?);
+    if !child.wait()?.success() {
+        bail!("{flavour} below valgrind failed: {}", std::fs::read_to_string(&printed)?);
+    }
+    Recorded::new(&std::fs::read_to_string(&printed)?, windows?)
+}
+
+/// Prints the lines of an operation.
+fn print_lines(flavour: &Flavour, recorded: &Recorded, operation: &str) -> Result<()> {
+    let window = recorded.typical(operation).with_context(|| {
+        let there: Vec<&str> = recorded.operations().collect();
+        format!("there is no operation '{operation}', but: {}", there.join("; "))
+    })?;
+    println!("{operation} with {flavour}:");
+    let sources = Sources::of(recorded)?;
+    for line in recorded.lines(window, &sources) {
+        println!("{line}");
+    }
+    println!();
+    Ok(())
+}

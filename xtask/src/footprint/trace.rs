@@ -1,0 +1,311 @@
+//! A trace of memory accesses, and what of it is the library's.
+
+use super::figures::Figure;
+use anyhow::{Context, Result, ensure};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+
+const LINE_BYTES: u64 = 64;
+const PAGE_BYTES: u64 = 4096;
+
+/// Stores by which `bench/call_cost.c` marks the begin and end of an operation, eight bytes for each operation.
+const MARKS: u64 = 0x5eed_0000_0000;
+const MARKS_BYTES: u64 = 4096;
+
+/// Libraries that the profiler and MPI both call: what they do is done for the caller.
+const SHARED: [&str; 6] = ["libc.so", "libm.so", "libgcc_s.so", "libpthread.so", "ld-linux", "[vdso]"];
+
+/// An instruction, and the data that it uses.
+#[derive(Debug)]
+struct Instruction {
+    code: Span,
+    data: Vec<Span>,
+}
+
+/// Bytes of memory.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    begin: u64,
+    bytes: u64,
+}
+
+impl Span {
+    /// The lines or pages that it lies in.
+    fn blocks(self, size: u64) -> impl Iterator<Item = u64> {
+        self.begin / size..=(self.begin + self.bytes.max(1) - 1) / size
+    }
+}
+
+/// The instructions between two marks, by the number of their operation.
+#[derive(Debug)]
+pub struct Window {
+    operation: u64,
+    instructions: Vec<Instruction>,
+}
+
+/// Reads the windows out of what `valgrind --tool=lackey --trace-mem=yes` prints.
+pub fn windows(trace: impl Read) -> Result<Vec<Window>> {
+    let mut reader = BufReader::with_capacity(1 << 20, trace);
+    let (mut windows, mut open): (Vec<Window>, Option<Window>) = (Vec::new(), None);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        if reader.read_until(b'\n', &mut line)? == 0 {
+            ensure!(open.is_none(), "the trace ends within an operation");
+            return Ok(windows);
+        }
+        let Some((kind, span)) = access(&line) else { continue };
+        if kind == b'S' && (MARKS..MARKS + MARKS_BYTES).contains(&span.begin) {
+            let place = (span.begin - MARKS) / 4;
+            match place % 2 {
+                0 => open = Some(Window { operation: place / 2, instructions: Vec::new() }),
+                _ => windows.extend(open.take()),
+            }
+        } else if let Some(window) = &mut open {
+            match (kind, window.instructions.last_mut()) {
+                (b'I', _) => window.instructions.push(Instruction { code: span, data: Vec::new() }),
+                (_, Some(instruction)) => instruction.data.push(span),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// One access: `I  04001090,3`, ` L 1ffeffe7e0,8`, ` S …` or ` M …`.
+fn access(line: &[u8]) -> Option<(u8, Span)> {
+    let kind = match line {
+        [b'I', b' ', b' ', ..] => b'I',
+        [b' ', kind @ (b'L' | b'S' | b'M'), b' ', ..] => *kind,
+        _ => return None,
+    };
+    let text = std::str::from_utf8(line.get(3..)?).ok()?.trim_end();
+    let (begin, bytes) = text.split_once(',')?;
+    Some((kind, Span { begin: u64::from_str_radix(begin, 16).ok()?, bytes: bytes.parse().ok()? }))
+}
+
+/// A mapping of the process.
+struct Mapping {
+    begin: u64,
+    end: u64,
+    file_offset: u64,
+    name: String,
+}
+
+impl Mapping {
+    /// Reads a line of /proc/self/maps.
+    fn new(line: &str) -> Option<Mapping> {
+        let mut columns = line.split_whitespace();
+        let (begin, end) = columns.next()?.split_once('-')?;
+        let file_offset = columns.nth(1)?;
+        let number = |text| u64::from_str_radix(text, 16).ok();
+        let name = columns.nth(2).unwrap_or("anonymous memory").to_owned();
+        Some(Mapping { begin: number(begin)?, end: number(end)?, file_offset: number(file_offset)?, name })
+    }
+
+    fn file_name(&self) -> &str {
+        self.name.rsplit('/').next().unwrap_or_default()
+    }
+
+    fn is_ours(&self) -> bool {
+        self.file_name() == "libmpisee.so"
+    }
+}
+
+/// A run of the program: its operations, their windows and the mappings of the process.
+pub struct Recorded {
+    operations: Vec<String>,
+    windows: Vec<Window>,
+    mappings: Vec<Mapping>,
+}
+
+/// What of a window is the library's, and what of that is not MPI's, too.
+struct Own<'w> {
+    instructions: Vec<&'w Instruction>,
+    code_lines: BTreeSet<u64>,
+    data_lines: BTreeSet<u64>,
+    pages: BTreeSet<u64>,
+}
+
+impl Own<'_> {
+    fn figure(&self) -> Figure {
+        Figure {
+            instructions: self.instructions.len() as u64,
+            code_lines: self.code_lines.len() as u64,
+            data_lines: self.data_lines.len() as u64,
+            pages: self.pages.len() as u64,
+        }
+    }
+}
+
+impl Recorded {
+    /// Of what the program printed: `operation`, tab, its name, for each in the order of their numbers; `map`, tab, a
+    /// line of /proc/self/maps.
+    pub fn new(printed: &str, windows: Vec<Window>) -> Result<Recorded> {
+        let of = |kind: &'static str| {
+            printed.lines().filter_map(move |line| line.split_once('\t')).filter(move |(it, _)| *it == kind)
+        };
+        let operations = of("operation").map(|(_, name)| name.to_owned()).collect();
+        let mappings: Vec<Mapping> = of("map").filter_map(|(_, line)| Mapping::new(line)).collect();
+        ensure!(mappings.iter().any(Mapping::is_ours), "libmpisee.so is not in the program");
+        ensure!(!windows.is_empty(), "the trace has no marked operation");
+        Ok(Recorded { operations, windows, mappings })
+    }
+
+    /// The names of the operations.
+    pub fn operations(&self) -> impl Iterator<Item = &str> {
+        self.operations.iter().map(String::as_str)
+    }
+
+    /// The figures of each operation in which the library takes part.
+    pub fn figures(&self) -> impl Iterator<Item = (String, Figure)> + '_ {
+        self.operations().filter_map(|operation| {
+            let figure = self.own(self.typical(operation)?).figure();
+            (figure.instructions > 0).then(|| (operation.to_owned(), figure))
+        })
+    }
+
+    /// Of an operation's windows the one with the median of instructions.
+    pub fn typical(&self, operation: &str) -> Option<&Window> {
+        let number = self.operations().position(|it| it == operation)? as u64;
+        let mut windows: Vec<&Window> = self.windows.iter().filter(|it| it.operation == number).collect();
+        windows.sort_by_key(|window| self.own(window).figure().instructions);
+        windows.get(windows.len() / 2).copied()
+    }
+
+    fn mapping(&self, address: u64) -> Option<&Mapping> {
+        self.mappings.iter().find(|it| (it.begin..it.end).contains(&address))
+    }
+
+    /// The library's part: its instructions, and those of the libraries that it calls, but for MPI.
+    fn own<'w>(&self, window: &'w Window) -> Own<'w> {
+        let mut is_ours = false;
+        let (ours, others): (Vec<&Instruction>, Vec<&Instruction>) =
+            window.instructions.iter().partition(|it| {
+                if let Some(mapping) = self.mapping(it.code.begin)
+                    && !SHARED.iter().any(|shared| mapping.file_name().starts_with(shared))
+                {
+                    is_ours = mapping.is_ours();
+                }
+                is_ours
+            });
+        let code = |of: &[&Instruction], size| -> BTreeSet<u64> {
+            of.iter().flat_map(|it| it.code.blocks(size)).collect()
+        };
+        let data = |of: &[&Instruction], size| -> BTreeSet<u64> {
+            of.iter().flat_map(|it| &it.data).flat_map(|span| span.blocks(size)).collect()
+        };
+        let pages = |of: &[&Instruction]| &code(of, PAGE_BYTES) | &data(of, PAGE_BYTES);
+        Own {
+            code_lines: &code(&ours, LINE_BYTES) - &code(&others, LINE_BYTES),
+            data_lines: &data(&ours, LINE_BYTES) - &data(&others, LINE_BYTES),
+            pages: &pages(&ours) - &pages(&others),
+            instructions: ours,
+        }
+    }
+
+    /// A sentence for each line that the library uses in a window.
+    pub fn lines(&self, window: &Window, sources: &Sources) -> Vec<String> {
+        let own = self.own(window);
+        let mut code: BTreeMap<u64, BTreeSet<String>> = BTreeMap::new();
+        let mut data = code.clone();
+        for instruction in &own.instructions {
+            let source = sources.source(self, instruction.code.begin);
+            for line in instruction.code.blocks(LINE_BYTES).filter(|it| own.code_lines.contains(it)) {
+                code.entry(line).or_default().insert(source.clone());
+            }
+            for span in &instruction.data {
+                for line in span.blocks(LINE_BYTES).filter(|it| own.data_lines.contains(it)) {
+                    data.entry(line).or_default().insert(source.clone());
+                }
+            }
+        }
+        let told = |kind: &str, lines: BTreeMap<u64, BTreeSet<String>>| -> Vec<String> {
+            let told = lines.into_iter().map(|(line, users)| {
+                let users: Vec<String> = users.into_iter().collect();
+                format!("{kind} {} by {}", self.place(line * LINE_BYTES, sources), users.join(", "))
+            });
+            told.collect()
+        };
+        [told("code", code), told("data", data)].concat()
+    }
+
+    /// The mapping of an address, and where in it that is.
+    fn place(&self, address: u64, sources: &Sources) -> String {
+        let Some(mapping) = self.mapping(address) else { return format!("{address:#x}") };
+        let name = if mapping.file_name().contains("segment") { "the segment" } else { mapping.file_name() };
+        let symbol = if mapping.is_ours() { sources.symbol(address) } else { None };
+        let at = address - mapping.begin + mapping.file_offset;
+        format!("{name} {at:#x}{}", symbol.map(|it| format!(" ({it})")).unwrap_or_default())
+    }
+}
+
+/// The source lines of the library's code.
+pub struct Sources {
+    loader: addr2line::Loader,
+    base: u64,
+}
+
+impl Sources {
+    /// Reads the library's debug information.
+    pub fn of(recorded: &Recorded) -> Result<Sources> {
+        let library = recorded.mappings.iter().find(|it| it.is_ours() && it.file_offset == 0);
+        let library = library.context("libmpisee.so is not in the program")?;
+        let loader = addr2line::Loader::new(Path::new(&library.name))
+            .map_err(|error| anyhow::anyhow!("{}: {error}", library.name))?;
+        Ok(Sources { loader, base: library.begin })
+    }
+
+    fn symbol(&self, address: u64) -> Option<String> {
+        let symbol = self.loader.find_symbol(address - self.base)?;
+        Some(format!("{:#}", rustc_demangle::demangle(symbol)))
+    }
+
+    /// `file:line` of the library's code, or the name of another library.
+    fn source(&self, recorded: &Recorded, address: u64) -> String {
+        let Some(mapping) = recorded.mapping(address) else { return "unknown code".to_owned() };
+        if !mapping.is_ours() {
+            return mapping.file_name().to_owned();
+        }
+        let location = self.loader.find_location(address - self.base).ok().flatten();
+        let Some((file, line)) = location.and_then(|it| Some((it.file?, it.line?))) else {
+            return "libmpisee.so".to_owned();
+        };
+        format!("{}:{line}", short(file))
+    }
+}
+
+/// A source file without the folders above its crate.
+fn short(file: &str) -> &str {
+    match file.rfind("/src/").map(|at| file[..at].rfind('/')) {
+        Some(Some(crate_at)) => &file[crate_at + 1..],
+        _ => file,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PRINTED: &str = "operation\tBarrier\nmap\t1000-2000 r-xp 00001000 00:00 1 /dist/libmpisee.so\n\
+        map\t3000-4000 r-xp 00000000 00:00 2 /usr/lib/libmpi.so.40\nmap\t5000-6000 r-xp 00000000 00:00 3 /lib/libc.so.6\n";
+
+    #[test]
+    fn only_what_the_library_does_and_mpi_does_not_is_counted() {
+        // The library calls libc, then MPI, which calls libc, too; both use the line at 0x9000.
+        let trace = "==1== lackey\nI  00001000,4\n S 5eed00000000,4\nI  0000103e,4\n L 00009000,8\nI  00005000,4\n S 0000a03c,8\n\
+            I  00003000,4\n L 00009008,8\nI  00005040,4\n S 0000b000,8\nI  00001080,2\n M 0000c000,4\n S 5eed00000004,4\n\
+            I  00001100,4\n";
+        let recorded = Recorded::new(PRINTED, windows(trace.as_bytes()).unwrap()).unwrap();
+        let figures: Vec<_> = recorded.figures().collect();
+        // Code: 0x1000, 0x1040, 0x5000, 0x1080; data: 0xa000, 0xa040, 0xc000. MPI uses the page of libc's code.
+        let figure = Figure { instructions: 3, code_lines: 4, data_lines: 3, pages: 3 };
+        assert_eq!(figures, [("Barrier".to_owned(), figure)]);
+    }
+
+    #[test]
+    fn a_trace_that_ends_within_an_operation_is_an_error() {
+        let error = windows(" S 5eed00000000,4\nI  00001000,4\n".as_bytes()).unwrap_err();
+        assert_eq!(error.to_string(), "the trace ends within an operation");
+    }
+}
