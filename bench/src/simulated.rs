@@ -425,7 +425,7 @@ fn asked(command: &str, folder: &Path) -> Result<(f64, i64, i32)> {
 mod tests {
     use super::*;
     use mpisee_profile::Profile;
-    use mpisee_profile::aggregate::family_of;
+    use mpisee_profile::comm_name::derived;
     use mpisee_profile::rows::{
         CallRow, CommRow, NodeRow, OffsetRow, PeerRow, RankRow, Row, Seconds, SpreadRow, TotalRow,
     };
@@ -458,7 +458,7 @@ mod tests {
         let mut of: BTreeMap<&str, String> = BTreeMap::new();
         let mut counts: BTreeMap<String, u64> = BTreeMap::new();
         for row in &rows {
-            let family = family_of(&row.comm, row.size);
+            let family = derived(&row.comm, |name| name.family(row.size));
             let name = if known.contains_key(family.as_str()) { family } else { row.comm.clone() };
             *counts.entry(name.clone()).or_default() += 1;
             of.insert(&row.comm, name);

@@ -2,11 +2,12 @@
 
 use crate::segments::{Clock, Collected, Place, Segment, WorldSegments, collected, missing, of_snapshot};
 use anyhow::{Context, Result, bail};
+use mpisee_profile::comm_name::{is_of_changing_members, is_one_per_process};
 use mpisee_profile::files::{AggregateFiles, ProfileFiles, parts};
 use mpisee_profile::gpu::{Exports, Part};
 use mpisee_profile::nodes::Nodes;
 use mpisee_profile::options::Options;
-use mpisee_profile::rows::{CommRow, Members, RankRow, Seconds, is_of_changing_members, is_one_per_process};
+use mpisee_profile::rows::{CommRow, Members, RankRow, Seconds};
 use mpisee_profile::run::{EndedIn, MpiInfo, ProfilerInfo, RunInfo, rfc3339};
 use mpisee_profile::segment::layout::overhead;
 use mpisee_profile::segment::membership::membership_sum;

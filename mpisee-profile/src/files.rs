@@ -1,11 +1,12 @@
 //! Writes the files of a profile from the rows of its ranks, at `MPI_Finalize` and when a profile is recovered.
 
 use crate::aggregate::Aggregate;
+use crate::comm_name::is_shared_row;
 use crate::error::ProfileError;
 use crate::gpu::{self, Part};
 use crate::nodes::Nodes;
 use crate::pieces::{Frame, frames};
-use crate::rows::{CallRow, CommRow, OutsideRow, PeerRow, RankRow, RegionRow, Row, is_shared_row};
+use crate::rows::{CallRow, CommRow, OutsideRow, PeerRow, RankRow, RegionRow, Row};
 use crate::run::RunInfo;
 use crate::segment::RankTables;
 use crate::segment::tables::{is_merged, merge};

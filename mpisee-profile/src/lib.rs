@@ -4,6 +4,7 @@
 //! * [`segment`]: the layout of the shared-memory segment in which every rank counts;
 //! * [`gpu`]: the file in which a process counts what its GPU kernels access, and its rows;
 //! * [`process`]: which process it is, and of which job; [`counter`]: the clock in whose ticks it measures;
+//! * [`comm_name`]: the names of communicators;
 //! * [`rows`], [`run`], [`reader`], [`writer`]: the profile directory, `NAME.mpisee/`;
 //! * [`aggregate`]: aggregation over ranks, for profiles of very large jobs.
 //!
@@ -11,6 +12,7 @@
 //! format has one definition. It depends on no other crate of the workspace.
 
 pub mod aggregate;
+pub mod comm_name;
 pub mod counter;
 pub mod error;
 pub mod files;
@@ -30,6 +32,7 @@ pub mod segment;
 pub mod writer;
 
 pub use aggregate::Aggregate;
+pub use comm_name::CommName;
 pub use error::ProfileError;
 pub use operation::{Kind, Operation};
 pub use ranks::RankSet;

@@ -228,28 +228,6 @@ impl<'de> Deserialize<'de> for Members {
     }
 }
 
-/// Whether the name stands for one communicator of each process: `S` and its descendants. What a process
-/// alone spawned or connected to, `S_p1.3`, is a communicator of its own.
-pub fn is_one_per_process(comm: &str) -> bool {
-    (comm == "S" || comm.starts_with("S_")) && !comm.contains("_p")
-}
-
-/// Whether the name is that of a row which stands for like communicators: `W_s1001+.0`, the 1001st from `W` and all of
-/// the same members after it, or `W_s+`, those of members that changed too often.
-pub fn is_shared_row(comm: &str) -> bool {
-    last_step(comm).contains('+')
-}
-
-/// Whether the name is that of a row which stands for communicators of different members, `W_s+`: its members are all
-/// processes that were in one of them.
-pub fn is_of_changing_members(comm: &str) -> bool {
-    comm.ends_with('+') && !last_step(comm).bytes().any(|byte| byte.is_ascii_digit())
-}
-
-fn last_step(comm: &str) -> &str {
-    comm.rsplit('_').next().unwrap_or(comm)
-}
-
 fn one() -> u64 {
     1
 }
@@ -302,7 +280,7 @@ pub struct CommRow {
     /// The number of processes, of both groups for an intercommunicator.
     pub size: u32,
     /// For how many communicators the row stands: more than 1 where like ones are one row, `W_s1001+.0`, see
-    /// [`is_shared_row`], or a family over ranks, `W_s1.*@64`, see [`crate::aggregate::family_of`].
+    /// [`crate::CommName::is_shared_row`], or a family over ranks, `W_s1.*@64`, see [`crate::CommName::family`].
     #[serde(default = "one")]
     pub count: u64,
     /// World ranks as ranges: `0-63,128-191`; of an intercommunicator both groups: `0-3|4-7`; with the number
@@ -538,31 +516,5 @@ mod tests {
         assert_eq!((members.to_string().as_str(), members.len()), ("~5000|8-9~6+1", 5008));
         let error = "0-3|+x".parse::<Members>().unwrap_err();
         assert!(error.contains("'+x'"), "{error}");
-    }
-
-    #[test]
-    fn what_a_process_alone_spawned_is_one_communicator() {
-        for (name, one_per_process) in
-            [("S", true), ("S_d1", true), ("S_p1.3", false), ("S_d1_p2.0_m3", false), ("W", false)]
-        {
-            assert_eq!(is_one_per_process(name), one_per_process, "{name}");
-        }
-    }
-
-    #[test]
-    fn a_plus_is_for_many() {
-        for (name, shared, changing) in [
-            ("W", false, false),
-            ("W_s12.0", false, false),
-            ("W_s12+.0", true, false),
-            ("W_d7+", true, false),
-            ("W_d7+_d9", false, false),
-            ("W_g1+.0-0123456z", true, false),
-            ("W_s+", true, true),
-            ("F+", true, true),
-            ("W_s+_d8", false, false),
-        ] {
-            assert_eq!((is_shared_row(name), is_of_changing_members(name)), (shared, changing), "{name}");
-        }
     }
 }

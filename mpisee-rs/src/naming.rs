@@ -32,7 +32,7 @@ use crate::state::communicator::COMMUNICATORS;
 use crate::state::communicator::{Communicator, UNLOGGED};
 use crate::state::world::World;
 use mpisee_profile::Operation;
-use mpisee_profile::rows::is_one_per_process;
+use mpisee_profile::comm_name::is_one_per_process;
 use mpisee_profile::segment::log::{Created, NONE, Runs};
 use mpisee_profile::segment::membership::hash;
 use std::sync::Arc;

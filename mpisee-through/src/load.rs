@@ -75,7 +75,7 @@ pub fn all<R: Row>(profile: &Profile) -> Result<Vec<R>, ProfileError> {
     profile.rows::<R>()?.collect()
 }
 
-pub use mpisee_profile::rows::is_one_per_process;
+pub use mpisee_profile::comm_name::is_one_per_process;
 
 /// The members for reading: blanks where a line may break, and what the row of `S` stands for. `+2` are two
 /// processes of other worlds.

@@ -4,6 +4,7 @@
 //! world ranks, which holds unless the program sorted them otherwise or MPI reordered them.
 
 use crate::processes::{ProcessRows, Processes};
+use mpisee_profile::comm_name::creation;
 use mpisee_profile::rows::{CommRow, Members, RankRow};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -65,13 +66,6 @@ impl fmt::Display for Shape {
             Shape::Other => Ok(()),
         }
     }
-}
-
-/// The creation that made a communicator: its name without the smallest rank, which tells apart those that one call
-/// made. `W_s2.8` is of `W_s2`.
-pub fn creation(comm: &str) -> &str {
-    let step = comm.rfind('_').map_or(0, |underscore| underscore + 1);
-    comm[step..].find('.').map_or(comm, |dot| &comm[..step + dot])
 }
 
 /// The distance of neighbouring members, where it is the same for all.
@@ -363,10 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn creations_and_strides_are_told_apart() {
-        assert_eq!(creation("W_s2.8"), "W_s2");
-        assert_eq!(creation("W_s2.8_d1"), "W_s2.8_d1");
-        assert_eq!(creation("W"), "W");
+    fn a_stride_is_that_of_all_members() {
         let stride = |text: &str| stride(&row("W", "", "", text, 1).members);
         assert_eq!(stride("0-7"), Some(1));
         assert_eq!(stride("1,9,17"), Some(8));

@@ -1,5 +1,6 @@
 //! Communicators that are created and freed without end: what is kept of them ends, and every call is still counted.
-use mpisee_profile::rows::{CommRow, is_of_changing_members, is_shared_row};
+use mpisee_profile::comm_name::{is_of_changing_members, is_shared_row};
+use mpisee_profile::rows::CommRow;
 use mpisee_tests::profile::without_digests;
 use mpisee_tests::{Finished, Mpi, Run, Tables, on_each_mpi, through, within};
 use std::collections::{BTreeMap, BTreeSet};

@@ -4,7 +4,7 @@
 mod exact;
 
 use exact::{assert_all_seen, assert_calls};
-use mpisee_profile::rows::is_shared_row;
+use mpisee_profile::comm_name::is_shared_row;
 use mpisee_profile::segment::NotSeen;
 use mpisee_tests::{Finished, Mpi, Place, Run, Tables, dist, on_each_mpi, within};
 use std::collections::{BTreeMap, BTreeSet};

@@ -2,20 +2,19 @@
 //!
 //! Each rank makes an [`Aggregate`] of its own tables. Two of them merge into one, in any order: on the way to the writer,
 //! each rank adds its children's to its own. Nothing grows with the number of ranks but the list of nodes.
-//! Communicators that are alike are one row, a family: see [`family_of`].
+//! Communicators that are alike are one row, a family: see [`crate::CommName::family`].
 
 mod bytes;
-mod family;
 mod gpu;
 mod sums;
 mod tables;
 
-pub use family::{family_of, pattern_of};
 use gpu::GpuSums;
 pub use gpu::MOST_OBJECTS;
 pub use tables::AggregateTables;
 
-use crate::rows::{CommRow, Memory, PeerRow, Ranks, Seconds, is_of_changing_members};
+use crate::comm_name::{derived, is_of_changing_members};
+use crate::rows::{CommRow, Memory, PeerRow, Ranks, Seconds};
 use crate::segment::key::size_class;
 use crate::segment::tables::{Membership, is_merged, memberships, merge_degrees};
 use crate::segment::{RankTables, Snapshot};
@@ -380,7 +379,8 @@ fn own_comms(
     added: impl Fn(&Membership, Option<&CommRow>) -> (u64, Ranks, Option<Ranks>),
 ) -> (Vec<(String, Comm)>, HashMap<String, u32>) {
     let reports: HashMap<&str, &CommRow> = reported.iter().map(|row| (row.comm.as_str(), row)).collect();
-    let families: Vec<String> = memberships.iter().map(|known| family_of(&known.comm, known.size)).collect();
+    let family = |known: &Membership| derived(&known.comm, |name| name.family(known.size));
+    let families: Vec<String> = memberships.iter().map(family).collect();
     let rows = memberships.iter().zip(&families).map(|(known, family)| {
         let row = reports.get(known.comm.as_str()).copied();
         let (count, group, remote) = added(known, row);
@@ -423,9 +423,9 @@ fn about(row: &CommRow, known: &Membership) -> About {
     About {
         name: Some(row.comm.clone()),
         parent: match known.parent_size {
-            Some(size) => family_of(&row.parent, size),
+            Some(size) => derived(&row.parent, |name| name.family(size)),
             // Other members may know its size; without the size, the pattern of its name identifies it.
-            None => pattern_of(&row.parent),
+            None => derived(&row.parent, |name| name.pattern()),
         },
         created_by: row.created_by.clone(),
         label: row.label.clone(),

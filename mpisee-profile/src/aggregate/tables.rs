@@ -1,9 +1,10 @@
 //! From sums to the rows of the profile directory.
 
 use super::{ALL, About, Aggregate, Cell, CellKey, Comm, Node, Region};
+use crate::comm_name::{is_of_changing_members, is_one_per_process};
 use crate::rows::{
     BinaryRow, CommRow, GpuTotalRow, Members, NodeRow, OffsetRow, OutsideTotalRow, Ranks, RegionTotalRow,
-    Seconds, SpreadRow, TotalRow, is_of_changing_members, is_one_per_process,
+    Seconds, SpreadRow, TotalRow,
 };
 use crate::segment::key::class_bounds;
 use crate::{Operation, RankSet};

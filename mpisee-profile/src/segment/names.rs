@@ -3,6 +3,7 @@
 use super::log::{Created, NONE};
 use super::snapshot::{SharedRow, Snapshot, Source};
 use crate::ProfileError;
+use crate::comm_name::{Digest, Made, Part, Root, Step};
 
 /// The longest name of a communicator, or path of a region, that is accepted from another process's segment.
 const MOST_NAME_BYTES: usize = 1 << 13;
@@ -43,8 +44,8 @@ pub fn names(snapshot: &Snapshot) -> Vec<String> {
     for communicator in &snapshot.communicators {
         let created = &communicator.created;
         names.push(match (created.id, created.letter) {
-            (0, 0) => "W".to_owned(),
-            (_, 0) => "S".to_owned(),
+            (0, 0) => Root::World.to_string(),
+            (_, 0) => Root::Itself.to_string(),
             _ => name(parent_name(created, &names), created, communicator.shared_row),
         });
     }
@@ -55,29 +56,21 @@ pub(super) fn parent_name<'n>(created: &Created, names: &'n [String]) -> &'n str
     names.get(created.parent as usize).map_or("", String::as_str)
 }
 
-/// `<parent's name>_<letter><n>[.<r>]`; `F<n>.<r>` for one that was created from a group and has no parent; `P`
-/// for the one with the processes that spawned this world. What is not collective over one parent ends in `-` and the
-/// digest of its groups and tag. A row of like ones has a `+` after the number of the first of them, and no number where
-/// their members differ.
+/// The name of a communicator that a call created below `parent`, whose name is empty where there is none.
 fn name(parent: &str, created: &Created, shared_row: Option<SharedRow>) -> String {
-    let letter = char::from(created.letter);
-    let plus = if shared_row.is_some() { "+" } else { "" };
-    if shared_row == Some(SharedRow::Changing) {
-        return if parent.is_empty() { "F+".to_owned() } else { format!("{parent}_{letter}+") };
+    let Created { letter, n, r, code, .. } = *created;
+    let made = match shared_row {
+        Some(SharedRow::Changing) => Made::Changing,
+        _ => Made::Numbered {
+            number: n,
+            is_shared: shared_row.is_some(),
+            part: (r != NONE).then_some(Part::Rank(r)),
+            digest: (code != 0).then(|| Digest::new(code)),
+        },
+    };
+    match letter {
+        b'p' if parent.is_empty() => Root::Spawner.to_string(),
+        b'f' if parent.is_empty() => Root::FromGroups(made).to_string(),
+        letter => format!("{parent}_{}", Step { letter, made }),
     }
-    if letter == 'p' && parent.is_empty() {
-        return "P".to_owned();
-    }
-    let step = if letter == 'f' && parent.is_empty() { "F".to_owned() } else { format!("{parent}_{letter}") };
-    let code = if created.code == 0 { String::new() } else { format!("-{}", digits(created.code)) };
-    match (created.n, created.r) {
-        (n, NONE) => format!("{step}{n}{plus}{code}"),
-        (n, r) => format!("{step}{n}{plus}.{r}{code}"),
-    }
-}
-
-/// The lowest 40 bits in digits of base 32, as D. Crockford has them: no letter that can be taken for another.
-fn digits(code: u64) -> String {
-    const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
-    (0..8).rev().map(|place| char::from(DIGITS[(code >> (5 * place)) as usize % 32])).collect()
 }

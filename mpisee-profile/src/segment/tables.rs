@@ -6,11 +6,9 @@ use super::log::{Created, ELIDED, OUTSIDE, Runs};
 use super::membership::{has_elided_members, reports, reports_side};
 use super::names::{names, parent_name};
 use super::snapshot::{Communicator, SharedRow, Snapshot};
+use crate::comm_name::{is_of_changing_members, is_one_per_process};
 use crate::gpu::Part;
-use crate::rows::{
-    CallRow, CommRow, Members, OutsideRow, PeerRow, RankRow, RegionRow, Seconds, is_of_changing_members,
-    is_one_per_process,
-};
+use crate::rows::{CallRow, CommRow, Members, OutsideRow, PeerRow, RankRow, RegionRow, Seconds};
 use crate::{Operation, RankSet};
 use std::collections::{BTreeSet, HashMap};
 

@@ -1,10 +1,10 @@
 //! What a profile with sums over ranks has to say of a run of which there is also one with rows of each rank.
 
 use mpisee_profile::Profile;
-use mpisee_profile::aggregate::family_of;
+use mpisee_profile::comm_name::{derived, is_of_changing_members, is_one_per_process};
 use mpisee_profile::rows::{
     BinaryRow, CommRow, GpuRow, GpuTotalRow, NodeRow, OffsetRow, OutsideRow, OutsideTotalRow, PeerDevice,
-    RankRow, RegionRow, RegionTotalRow, Row, TotalRow, is_of_changing_members, is_one_per_process,
+    RankRow, RegionRow, RegionTotalRow, Row, TotalRow,
 };
 use mpisee_profile::rows::{CallRow, PeerRow};
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +21,7 @@ struct Families(BTreeMap<String, String>);
 impl Families {
     fn of(by_rank: &[CommRow], aggregate: &[CommRow]) -> Self {
         let name = |row: &CommRow| {
-            let family = family_of(&row.comm, row.size);
+            let family = derived(&row.comm, |name| name.family(row.size));
             if aggregate.iter().any(|row| row.comm == family) { family } else { row.comm.clone() }
         };
         Families(by_rank.iter().map(|row| (row.comm.clone(), name(row))).collect())

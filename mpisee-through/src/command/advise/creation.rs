@@ -3,8 +3,8 @@
 use super::Finding;
 use super::facts::{Comm, Facts};
 use super::rules::percent;
-use crate::shape::creation;
 use crate::units::{count, natural_order};
+use mpisee_profile::comm_name::{CommName, Part, creation};
 use mpisee_profile::rows::CommRow;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -90,7 +90,7 @@ pub fn reorder(facts: &Facts<'_>) -> Vec<Finding> {
             .filter_map(|part| part.row)
             .filter(|part| part.parent == row.comm)
             .filter_map(|part| {
-                let number = part.comm.strip_prefix(creation(&part.comm))?.strip_prefix('.')?.parse().ok()?;
+                let Part::Rank(number) = part.comm.parse::<CommName>().ok()?.part()? else { return None };
                 let smallest = part.members.group.iter().next()?;
                 Some((number, positions.binary_search(&smallest).ok().map(|position| position as u32)))
             })

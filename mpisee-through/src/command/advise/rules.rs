@@ -4,9 +4,10 @@ use super::Finding;
 use super::alltoallv;
 use super::creation;
 use super::facts::{Comm, Facts, OfSize, Used};
-use crate::shape::{Shape, creation};
+use crate::shape::Shape;
 use crate::units::{count, human_bytes};
 use mpisee_profile::Kind;
+use mpisee_profile::comm_name::creation;
 use std::collections::BTreeMap;
 
 /// Everything that the rules find.

@@ -3,6 +3,7 @@
 use super::findings::{Check, Findings};
 use crate::load::is_one_per_process;
 use mpisee_profile::RankSet;
+use mpisee_profile::comm_name::Step;
 use mpisee_profile::rows::CommRow;
 use std::collections::{HashMap, HashSet};
 
@@ -39,31 +40,9 @@ fn wrong_parent(row: &CommRow, names: &HashSet<&str>) -> Option<String> {
     }
     let step = comm.strip_prefix(parent.as_str()).and_then(|rest| rest.strip_prefix('_'));
     match step {
-        Some(step) if is_step(step) => None,
+        Some(step) if step.parse::<Step>().is_ok() => None,
         Some(_) => Some(format!("{comm} is not {parent} followed by one creation like _s2.0")),
         None => Some(format!("{comm} does not begin with the name of its parent {parent}")),
-    }
-}
-
-/// A letter for the creating call, a number, and for some calls a dot and a rank: `d1`, `s2.0`; of a row that stands for
-/// like communicators with a plus after the number, `s1001+.0`, or a plus alone, `s+`. A digest of groups and tag ends
-/// those of calls that are not collective over the parent: `x1.0-qx8fzvcf`.
-fn is_step(step: &str) -> bool {
-    const DIGITS_OF_DIGEST: usize = 8;
-    let is_digit = |byte: u8| byte.is_ascii_digit() || byte.is_ascii_lowercase() && !b"ilou".contains(&byte);
-    let is_digest = |text: &str| text.len() == DIGITS_OF_DIGEST && text.bytes().all(is_digit);
-    if let Some((before, digest)) = step.split_once('-') {
-        // A row of changing members has none, as they have no number.
-        return is_digest(digest)
-            && !before.ends_with(|c: char| c.is_ascii_lowercase() || c == '+')
-            && is_step(before);
-    }
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let Some(numbers) = step.strip_prefix(|c: char| c.is_ascii_lowercase()) else { return false };
-    let is_first = |text: &str| is_number(text.strip_suffix('+').unwrap_or(text));
-    match numbers.split_once('.') {
-        Some((number, rank)) => is_first(number) && is_number(rank),
-        None => numbers == "+" || is_first(numbers),
     }
 }
 
@@ -138,25 +117,6 @@ impl<'a> RowCheck<'a> {
                      are {members}"
                 )
             });
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_step;
-
-    #[test]
-    fn a_step_is_a_letter_and_numbers() {
-        for step in ["d1", "s2.0", "s12.345", "d1001+", "s1001+.3", "s+", "x1.0-qx8fzvcf", "x11+.0-00000000"]
-        {
-            assert!(is_step(step), "{step}");
-        }
-        for wrong in ["", "d", "1", "s1.", "s.0", "S1", "d1_d2", "d1x", "s1.0.0", "s+.0", "s1.0+", "s+1"] {
-            assert!(!is_step(wrong), "{wrong}");
-        }
-        for wrong in ["x1.0-", "x1.0-qx8fzvc", "x1.0-qx8fzvcl", "x1.0-QX8FZVCF", "x+-qx8fzvcf", "-qx8fzvcf"] {
-            assert!(!is_step(wrong), "{wrong}");
         }
     }
 }

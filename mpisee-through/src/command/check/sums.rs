@@ -6,9 +6,9 @@ use super::{explanation, gpu, traffic};
 use crate::load::{self, is_one_per_process};
 use crate::view::ProfileView;
 use anyhow::Result;
-use mpisee_profile::aggregate::pattern_of;
+use mpisee_profile::comm_name::{CommName, Root, is_shared_row};
 use mpisee_profile::rows::{
-    CommRow, NodeRow, OffsetRow, OutsideTotalRow, Ranks, Seconds, SpreadRow, TotalRow, is_shared_row,
+    CommRow, NodeRow, OffsetRow, OutsideTotalRow, Ranks, Seconds, SpreadRow, TotalRow,
 };
 use mpisee_profile::{RankSet, RunInfo};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -120,14 +120,19 @@ fn check_names(run: &RunInfo, comms: &[CommRow], findings: &mut Findings) {
 /// Whether communicators of a family may have members in common: those that several calls made of groups, which their
 /// digests tell apart.
 fn may_overlap(comm: &str) -> bool {
-    comm.starts_with('F') || comm.split('_').any(|step| step.starts_with(['g', 'x']))
+    comm.parse().is_ok_and(|name: CommName| {
+        matches!(name.root(), Root::FromGroups(_))
+            || name.steps().iter().any(|step| b"gx".contains(&step.letter))
+    })
 }
 
 /// Whether the name is the parent's and one creation more, whatever the sizes and the numbers of what one call made.
 fn descends(comm: &str, parent: &str) -> bool {
-    let pattern = |name: &str| pattern_of(name.split_once('@').map_or(name, |(pattern, _)| pattern));
-    let (comm, parent) = (pattern(comm), pattern(parent));
-    comm.rsplit_once('_').is_some_and(|(before, _)| before == parent)
+    let pattern = |name: &str| name.parse().map(|name: CommName| name.pattern());
+    match (pattern(comm), pattern(parent)) {
+        (Ok(comm), Ok(parent)) => comm.parent() == Some(parent),
+        _ => false,
+    }
 }
 
 /// Rows of other tables name communicators of `comms.csv`, and members of them.

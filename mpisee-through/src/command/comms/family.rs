@@ -1,7 +1,8 @@
 //! Communicators that are alike, as one: those that one call made, of one size and shape, and their like descendants.
 
-use crate::shape::{Shape, creation, stride};
+use crate::shape::{Shape, stride};
 use crate::units::natural_order;
+use mpisee_profile::comm_name::creation;
 use mpisee_profile::rows::CommRow;
 use std::collections::HashMap;
 

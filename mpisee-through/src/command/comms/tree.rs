@@ -1,6 +1,7 @@
 //! Who descends from whom, as lines of text.
 
 use crate::units::natural_order;
+use mpisee_profile::CommName;
 use mpisee_profile::rows::CommRow;
 use std::collections::HashMap;
 
@@ -37,7 +38,7 @@ pub fn parents(rows: &[CommRow]) -> Vec<Option<usize>> {
         places.entry(&row.comm).or_insert(place);
     }
     // A name has more steps than its parent's; anything else could lead in a circle.
-    let steps = |name: &str| name.matches('_').count();
+    let steps = |name: &str| name.parse().map_or(0, |name: CommName| name.steps().len());
     let parent_of = |row: &CommRow| {
         places.get(row.parent.as_str()).copied().filter(|_| steps(&row.parent) < steps(&row.comm))
     };

@@ -2,6 +2,7 @@
 
 use crate::processes::Processes;
 use crate::shape::{self, Shape};
+use mpisee_profile::comm_name::derived;
 use mpisee_profile::rows::CommRow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -88,13 +89,7 @@ fn unit(comm: &str, same_ranks: bool) -> String {
     if same_ranks {
         return comm.to_owned();
     }
-    // A family's name ends with its size.
-    let comm = comm.split_once('@').map_or(comm, |(pattern, _)| pattern);
-    let step = |step: &str| match step.split_once('.') {
-        Some((made, _)) => format!("{made}.*"),
-        None => step.to_owned(),
-    };
-    comm.split('_').map(step).collect::<Vec<_>>().join("_")
+    derived(comm, |name| name.without_ranks().without_size())
 }
 
 /// The likeness of each unit; of several communicators that are one, of the first.

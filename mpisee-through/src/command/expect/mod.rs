@@ -14,6 +14,7 @@ use crate::view::ProfileView;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use clause::{Clause, Metric};
+use mpisee_profile::comm_name::derived;
 use mpisee_profile::{Kind, Operation};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -216,13 +217,12 @@ fn write(path: &Path, profile: &Path, facts: &Facts<'_>) -> Result<()> {
     create().with_context(|| format!("cannot write '{}'", path.display()))
 }
 
-/// The name with `*` for the number that tells apart what one call made.
+/// The pattern for all communicators that one call made. A `*` at its end takes the size of a family, too.
 fn parts_of(comm: &str) -> String {
-    let step = |step: &str| match step.split_once('.') {
-        Some((made, _)) => format!("{made}.*"),
-        None => step.to_owned(),
-    };
-    comm.split('_').map(step).collect::<Vec<_>>().join("_")
+    derived(comm, |name| match name.part() {
+        Some(_) => name.without_ranks().without_size(),
+        None => name.without_ranks(),
+    })
 }
 
 /// Whether the number of calls is the same in each run of a program that does the same.

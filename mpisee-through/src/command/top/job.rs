@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use mpisee_collect::segments::{Clock, Place, Segment, WorldSegments, of_snapshot};
-use mpisee_profile::rows::is_one_per_process;
+use mpisee_profile::comm_name::is_one_per_process;
 use mpisee_profile::segment::Snapshot;
 use mpisee_profile::segment::active_call::Call;
 use mpisee_profile::segment::key::Meaning;
