@@ -1,4 +1,4 @@
-/* Compares src/sanitizer/abi.rs and src/driver.rs with NVIDIA's headers, of CUDA 13.0: what is wrong does not compile. */
+/* Compares src/backends/sanitizer/abi.rs and src/events/calls.rs with NVIDIA's headers, of CUDA 13.0: what is wrong does not compile. */
 #include <cuda.h>
 #include <sanitizer.h> /* has types that the next one needs */
 

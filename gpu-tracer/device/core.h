@@ -1,8 +1,8 @@
-/* What runs on the GPU at every access that a kernel makes to global memory: find the allocation that it hits,
+/* Code on the GPU for every access that a kernel makes to global memory: find the allocation that it hits,
  * and count.
  *
  * The same text compiles as CUDA C++, where a warp works together, and as C, where a loop plays the warp; the
- * tests compare the latter with a plain reference. src/layout.rs has the structures once more, and a test
+ * tests compare the latter with a plain reference. src/device/layout.rs has the structures once more, and a test
  * compares them.
  *
  * Only memory that is not the device's own, or not of the process's own, is in the table of ranges: an address
@@ -50,7 +50,7 @@ struct mp_window {
 
 #define MP_WINDOW_SHIFT 20
 
-/* What the patches of a launch get. Never changed once a launch has it. */
+/* Parameters of the patches of a launch. Never changed once a launch has them. */
 struct mp_launch {
     struct mp_window windows[2]; /* all ranges are in these, of which the GPU reads both at once */
     uint64_t table;       /* of mp_table */
@@ -63,7 +63,7 @@ struct mp_launch {
     uint64_t spare;       /* a launch begins at a multiple of 16 */
 };
 
-/* What lanes of a warp accessed at once, in one range. */
+/* Accesses of the lanes of a warp at once, in one range. */
 struct mp_record {
     uint64_t pc;          /* as in mp_counter; written last, 0 until then */
     uint64_t what;        /* as in mp_counter */
@@ -85,7 +85,7 @@ struct mp_records {
 #define MP_STORE 1u
 #define MP_ATOMIC 2u
 
-/* What an access does, as sanitizer_patching.h has it. */
+/* Kinds of access, as in sanitizer_patching.h. */
 #define MP_READS 0x1u
 #define MP_WRITES 0x2u
 #define MP_SYSTEM_ATOMIC 0x4u
@@ -98,7 +98,7 @@ struct mp_records {
 /* Slots that are looked at before an access is given up as lost. */
 #define MP_MOST_PROBES 128u
 
-/* A word of device memory, by which threads meet: no more is asked of these than that each is whole. On the GPU they say
+/* A word of device memory that threads share: it only has to be read and written whole. On the GPU they say
  * that the memory is global; of a pointer that might be to shared or local memory each atomic has a form for all three. */
 #ifdef __CUDACC__
 
@@ -177,7 +177,7 @@ MP_DEVICE uint32_t mp_kind(uint32_t flags) {
     return flags & MP_WRITES ? MP_STORE : MP_LOAD;
 }
 
-/* Whether an address may be in a range: what most accesses come to, so that it is to be short. */
+/* Returns whether an address may be in a range. Most accesses get no further, so it is short. */
 MP_DEVICE int mp_is_near(const struct mp_launch *launch, uint64_t address) {
     uint32_t place = (uint32_t)(address >> MP_WINDOW_SHIFT);
 #ifdef __CUDACC__
@@ -258,7 +258,7 @@ MP_DEVICE void mp_count(const struct mp_launch *launch, uint64_t pc, uint64_t wh
     }
 }
 
-/* What lanes of a warp add to `extra`. */
+/* Sum that the lanes of a warp add to `extra`. */
 MP_DEVICE uint64_t mp_extra(const struct mp_launch *launch, uint32_t width, uint32_t lanes, uint32_t bytes) {
     if (width == MP_BULK) {
         return (uint64_t)lanes * bytes;
@@ -284,7 +284,7 @@ MP_DEVICE struct mp_record *mp_reserve(const struct mp_launch *launch) {
     return 0;
 }
 
-/* What is before the addresses, but for what says that a record is whole. */
+/* The fields before the addresses, but for the one that marks a record as whole. */
 MP_DEVICE void mp_begin(const struct mp_launch *launch, struct mp_record *record, uint64_t what, uint32_t lanes) {
     record->what = what;
     record->lanes = lanes;
@@ -315,7 +315,7 @@ MP_DEVICE void mp_count_bulk(const struct mp_launch *launch, uint64_t pc, uint32
     }
 }
 
-/* Whether a warp is counted: once in so many, decided before the look-up, so that what is left out costs little.
+/* Returns whether a warp is counted: once in so many, decided before the look-up, so that what is left out costs little.
  * Every warp has the same chance, so that the counted ones times n are an estimate without bias. */
 MP_DEVICE int mp_is_drawn(const struct mp_launch *launch, uint64_t seed) {
     return launch->threshold == 0 || (uint32_t)(mp_mix(seed) >> 32) < launch->threshold;

@@ -1,4 +1,4 @@
-/* What NVBit calls on the GPU before an instruction; nvbit/tool.cpp has the arguments. core.h does the rest.
+/* Functions that NVBit calls on the GPU before an instruction; nvbit/tool.cpp has the arguments. core.h does the rest.
  *
  * Compiled by `cargo xtask gpu`, as NVBit wants what it inserts.
  */

@@ -1,4 +1,4 @@
-/* What NVIDIA's Sanitizer API calls on the GPU before an instruction: the patches. Each says what the instruction
+/* Patches: functions that NVIDIA's Sanitizer API calls on the GPU before an instruction. Each says what the instruction
  * does, core.h does the rest.
  *
  * Compiled by `cargo xtask gpu`, as sanitizer_patching.h wants it.

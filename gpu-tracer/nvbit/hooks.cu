@@ -1,2 +1,2 @@
-/* What NVBit needs once in every tool: its own functions on the GPU. */
+/* NVBit's own functions on the GPU, needed once in every tool. */
 #include "nvbit_tool.h"

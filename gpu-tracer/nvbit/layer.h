@@ -1,4 +1,4 @@
-/* What NVBit's part of the tracer, nvbit/tool.cpp, and the rest of it, src/nvbit, have of each other. The tracer is in
+/* Interface between NVBit's part of the tracer, nvbit/tool.cpp, and the rest of it, src/backends/nvbit. The tracer is in
  * libmpisee_gpu.so, which tool.cpp loads; NVBit is C++ and linked into libmpisee_gpu_nvbit.so, which CUDA's driver
  * loads.
  */
@@ -10,7 +10,7 @@
 /* Raised with every change of what is below. */
 #define MPISEE_NVBIT_LAYER 3u
 
-/* What a call of the driver is: those of src/driver.rs, and further ones. */
+/* Kinds of calls of the driver: those of src/events/calls.rs, and further ones. */
 enum {
     MPISEE_ALLOC = 1,
     MPISEE_ALLOC_PITCH = 2,
@@ -51,14 +51,14 @@ struct mpisee_nvbit_launch {
  * into it. */
 typedef int (*mpisee_nvbit_told)(void *data, void *function, const char *name, uint64_t begin, uint64_t bytes);
 
-/* What NVBit does for the tracer. */
+/* Functions of NVBit for the tracer. */
 struct mpisee_nvbit {
     uint32_t version;
     /* Puts calls into a kernel and what it may call, where `told` says so; how many. */
     uint32_t (*instrument)(void *context, void *function, mpisee_nvbit_told told, void *data);
-    /* Whether the next launches of a kernel run with these calls. */
+    /* Sets whether the next launches of a kernel run with these calls. */
     void (*enable)(void *context, void *function, int on);
-    /* What the calls of the next launch get; of a kernel in a graph, with its stream and launch. */
+    /* Sets the argument of the calls of the next launch; of a kernel in a graph, with its stream and launch. */
     void (*set)(void *context, void *function, uint64_t value, void *stream, uint64_t launch);
     /* Where the code of a function is. That of a kernel of a library, which may stand for its function, is the same. */
     uint64_t (*address)(void *context, void *function);
@@ -68,15 +68,15 @@ struct mpisee_nvbit {
     int (*image)(void *context, void *function, const char *file);
 };
 
-/* What the tracer does at NVBit's events. */
+/* Functions of the tracer for NVBit's events. */
 struct mpisee_nvbit_events {
     void (*call)(void *context, int is_exit, uint32_t what, const void *parameters);
-    /* A kernel of a graph is about to run. The driver is in the middle of launching the graph: nothing may be asked of it. */
+    /* A kernel of a graph is about to run. The driver is in the middle of launching the graph: none of its functions may be called. */
     void (*node)(void *context, void *function, void *stream, uint64_t launch);
     void (*context_end)(void *context);
 };
 
-/* The tracer's `mpisee_gpu_nvbit_start`; 0 if it does not want to be told of anything. */
+/* The tracer's `mpisee_gpu_nvbit_start`; 0 if it wants no events. */
 typedef int (*mpisee_nvbit_start)(const struct mpisee_nvbit *nvbit, struct mpisee_nvbit_events *events);
 
 #endif

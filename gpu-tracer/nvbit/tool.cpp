@@ -17,7 +17,7 @@ namespace {
 mpisee_nvbit_events events;
 bool is_listening;
 
-/* What an instruction does with memory that other devices have, too. */
+/* Accesses of an instruction to memory that other devices can have, too. */
 struct access {
     bool is_one;
     uint32_t kind; /* as in device/core.h */
@@ -155,7 +155,7 @@ int image(void *context, void *function, const char *file) {
     return nvbit_dump_cubin((CUcontext)context, (CUfunction)function, file);
 }
 
-/* What a call of the driver is; 0 if it is none that anybody asks for. */
+/* Kind of a call of the driver; 0 if the tracer does not need it. */
 uint32_t what(nvbit_api_cuda_t call) {
     switch (call) {
     case API_CUDA_cuMemAlloc_v2: return MPISEE_ALLOC;
@@ -220,7 +220,7 @@ uint32_t what(nvbit_api_cuda_t call) {
     }
 }
 
-/* Whether no stream stands for that of the thread. */
+/* Returns whether no stream stands for that of the thread. */
 bool is_per_thread(nvbit_api_cuda_t call) {
     switch (call) {
     case API_CUDA_cuLaunchKernel_ptsz:
@@ -241,7 +241,7 @@ CUfunction function_of(const CUgraphNodeParams *it) {
     return !is_kernel ? nullptr : it->kernel.func ? it->kernel.func : (CUfunction)it->kernel.kern;
 }
 
-/* What is put into a graph, or changed there. */
+/* A node that is put into a graph, or changed there. */
 template <typename Parameters> mpisee_nvbit_launch in_graph(const void *parameters) {
     const auto *node = ((const Parameters *)parameters)->nodeParams;
     return {node ? function_of(node) : nullptr, nullptr, 0};
@@ -295,7 +295,7 @@ void *find_tracer() {
 
 extern "C" {
 
-/* CUDA's driver calls this of a library that it was told to load; NVBit is at work since that was loaded. */
+/* CUDA's driver calls this function of the injected library; NVBit is at work since that was loaded. */
 int InitializeInjection() { return 1; }
 
 void nvbit_at_init() {

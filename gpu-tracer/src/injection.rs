@@ -2,13 +2,13 @@
 //! initialises it, and calls `InitializeInjection`; so a program without CUDA never has it. With NVBit that library is
 //! another, which loads this one and calls `mpisee_gpu_nvbit_start`.
 
-use crate::backend::Backend;
-use crate::driver::of_profiler;
-use crate::file::Output;
-use crate::nvbit::{self, Events, Layer};
-use crate::nvshmem;
-use crate::sanitizer::Sanitizer;
-use crate::state::{self, Shared, missed};
+use crate::backends::nvbit::{self, Events, Layer};
+use crate::backends::sanitizer::Sanitizer;
+use crate::counting::file::Output;
+use crate::device::backend::Backend;
+use crate::events::state::{self, Shared, missed};
+use crate::process::driver::of_profiler;
+use crate::process::nvshmem;
 use crate::trace::{self, trace};
 use crate::tracer::{Settings, Tracer};
 use mpisee_profile::glob::Glob;
@@ -126,7 +126,7 @@ fn own_folder() -> Option<PathBuf> {
     // SAFETY: zeros are a valid Dl_info.
     let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
     let own = InitializeInjection as extern "C" fn() -> c_int;
-    // SAFETY: any address may be asked for.
+    // SAFETY: dladdr(3) accepts any address.
     if unsafe { libc::dladdr(own as *const c_void, &raw mut info) } == 0 || info.dli_fname.is_null() {
         return None;
     }

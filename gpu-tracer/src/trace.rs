@@ -25,7 +25,7 @@ pub fn begin() {
     });
 }
 
-/// Whether anybody wants to know.
+/// Returns whether the debug log is on.
 pub fn is_on() -> bool {
     TRACE.get().is_some_and(Option::is_some)
 }

@@ -1,4 +1,4 @@
-//! What programs do more rarely: patches that come out again, graphs, functions that kernels call, libraries that are
+//! Rarer calls of programs: patches that come out again, graphs, functions that kernels call, libraries that are
 //! unloaded. With a driver, a Sanitizer and an NVBit that only pretend.
 
 mod support;

@@ -2,8 +2,8 @@
 
 mod support;
 
-use mpisee_gpu::layout::{Counter, Launch, Range, Record, Records, Table, What, Window, threshold};
-use mpisee_gpu::registry::{Registry, Where};
+use mpisee_gpu::device::layout::{Counter, Launch, Range, Record, Records, Table, What, Window, threshold};
+use mpisee_gpu::memory::registry::{Registry, Where};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::mem::offset_of;
@@ -12,7 +12,7 @@ use support::Core;
 
 static CORE: LazyLock<Core> = LazyLock::new(Core::load);
 
-/// What the device has, in this process's memory.
+/// Memory of the device, in this process.
 struct Device {
     launch: Launch,
     /// The table's begin, and its counters.

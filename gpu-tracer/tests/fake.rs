@@ -16,7 +16,7 @@ fn kernel<'r>(rows: &'r [GpuRow], kernel: &str, access: Access, memory: GpuMemor
     rows.iter().filter(|it| it.kernel == kernel && it.access == access && it.memory == memory).collect()
 }
 
-/// What the program does until it ends, in each way.
+/// Events of the program until it ends, in each way.
 fn check(rows: &[GpuRow]) {
     let of_stores = kernel(rows, "copy", Access::Store, GpuMemory::Device);
     assert_eq!(of_stores.len(), 2, "{rows:#?}");
@@ -47,7 +47,7 @@ fn check(rows: &[GpuRow]) {
 }
 
 #[test]
-fn what_kernels_access_is_counted_and_outlives_the_process() {
+fn accesses_of_kernels_are_counted_and_outlive_the_process() {
     for back_end in BOTH {
         let stage = Stage::new(back_end);
         let output = stage.run("leave", &[]);
@@ -82,7 +82,7 @@ fn a_killed_process_leaves_what_was_counted_when_it_last_waited() {
 fn a_program_without_mpi_leaves_nothing_behind() {
     for back_end in BOTH {
         let stage = Stage::new(back_end);
-        // What is C++ is taken down by then, in this NVBit, too.
+        // C++ objects are destroyed by then, in this NVBit, too.
         let ends = if back_end == BackEnd::Sanitizer { &["return", "unload"][..] } else { &["return"] };
         for end in ends {
             let output = stage.run(end, &[]);
@@ -217,7 +217,7 @@ fn a_trace_tells_what_the_driver_told_and_what_became_of_it() {
 }
 
 #[test]
-fn what_does_not_work_leaves_the_program_alone_and_is_told() {
+fn failures_leave_the_program_alone_and_are_reported() {
     let no_memory = "rank 5: the device had no memory for counters";
     for (back_end, fails, note) in [
         (BackEnd::Sanitizer, "alloc", no_memory),

@@ -2,9 +2,9 @@
 
 mod support;
 
-use mpisee_gpu::backend::{Backend, Queue};
-use mpisee_gpu::layout::{Launch, Range, Record, Table, What, Window};
-use mpisee_gpu::records::Buffer;
+use mpisee_gpu::counting::records::Buffer;
+use mpisee_gpu::device::backend::{Backend, Queue};
+use mpisee_gpu::device::layout::{Launch, Range, Record, Table, What, Window};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -120,7 +120,7 @@ proptest! {
 }
 
 #[test]
-fn what_has_no_room_is_dropped_and_counted_and_there_is_room_again() {
+fn records_without_room_are_dropped_and_counted() {
     let (launch, mut buffer) = launch(8);
     let write = |count| (0..count).for_each(|at| CORE.access(&launch, 16, &[at; 32], 1, 4, 0, 0));
     write(20);
@@ -151,7 +151,7 @@ fn records_are_taken_while_others_are_written() {
             .map(|thread| {
                 scope.spawn(move || {
                     for warp in 0..WARPS {
-                        // All lanes in one range, with what tells the warp in the instruction.
+                        // All lanes in one range, with the warp's number in the instruction.
                         let number = thread * WARPS + warp;
                         CORE.access(&launch, (number + 1) * 2, &[number % 1000; 32], u32::MAX, 1, 0, 0);
                     }

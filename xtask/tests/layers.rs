@@ -1,17 +1,47 @@
-//! The layers of the recorder: a module imports from its own layer and those below, and no two modules need each other.
+//! Layers of the recorder and of the GPU tracer: a module imports from its own layer and those below, and no two modules
+//! need each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// From below to above. Of what is generated the table of MPI's functions belongs to `mpi`; the exports are on top.
-const LAYERS: [&str; 8] =
-    ["mpi", "storage", "state", "naming", "recording", "finalize", "wrappers", "exports"];
+/// A crate whose folders are layers.
+struct House {
+    /// Its sources.
+    root: &'static str,
+    /// The layers from below to above.
+    layers: &'static [&'static str],
+    /// The least number of modules, so that a test that reads nothing fails.
+    least_modules: usize,
+}
+
+/// In `generated`, the table of MPI's functions belongs to `mpi`; the exports are on top.
+const RECORDER: House = House {
+    root: "../mpisee-rs/src",
+    layers: &["mpi", "storage", "state", "naming", "recording", "finalize", "wrappers", "exports"],
+    least_modules: 60,
+};
+
+const GPU_TRACER: House = House {
+    root: "../gpu-tracer/src",
+    layers: &[
+        "trace",
+        "process",
+        "device",
+        "memory",
+        "counting",
+        "tracer",
+        "events",
+        "backends",
+        "injection",
+    ],
+    least_modules: 30,
+};
 
 /// A module by its path, `state::request`.
 type Module = Vec<String>;
 
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(folder).expect("the recorder's sources").flatten() {
+    for entry in std::fs::read_dir(folder).expect("a folder of sources").flatten() {
         let path = entry.path();
         if path.is_dir() {
             sources(&path, found);
@@ -28,13 +58,13 @@ fn module_of(file: &Path) -> Module {
     names
 }
 
-fn layer_of(module: &Module) -> usize {
+fn layer_of(house: &House, module: &Module) -> usize {
     let name = match (module[0].as_str(), module.get(1).map(String::as_str)) {
         ("generated", Some("pmpi" | "signatures" | "interposed")) => "mpi",
         ("generated", _) => "exports",
         (name, _) => name,
     };
-    LAYERS.iter().position(|&layer| layer == name).unwrap_or_else(|| panic!("'{name}' is in no layer"))
+    house.layers.iter().position(|&layer| layer == name).unwrap_or_else(|| panic!("'{name}' is in no layer"))
 }
 
 /// Paths that begin with `crate::` or `super::`, braces taken apart.
@@ -71,9 +101,9 @@ fn paths(text: &str, module: &Module) -> Vec<Module> {
 }
 
 /// The modules that each module imports from.
-fn imports() -> BTreeMap<Module, BTreeSet<Module>> {
+fn imports(house: &House) -> BTreeMap<Module, BTreeSet<Module>> {
     let package = std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo runs tests");
-    let root = Path::new(&package).join("../mpisee-rs/src");
+    let root = Path::new(&package).join(house.root);
     let mut files = Vec::new();
     sources(&root, &mut files);
     files.retain(|file| !file.ends_with("lib.rs") && !file.ends_with("tests.rs"));
@@ -120,27 +150,49 @@ fn needs(imports: &BTreeMap<Module, BTreeSet<Module>>, from: &Module, to: &Modul
     false
 }
 
-#[test]
-fn imports_go_downwards() {
-    let imports = imports();
-    assert!(imports.len() > 60, "the recorder has more modules than {}", imports.len());
-    let upwards: Vec<String> = imports
+/// Imports from a layer above.
+fn upwards(house: &House, imports: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<String> {
+    imports
         .iter()
         .flat_map(|(module, all)| all.iter().map(move |other| (module, other)))
-        .filter(|(module, other)| layer_of(other) > layer_of(module))
+        .filter(|(module, other)| layer_of(house, other) > layer_of(house, module))
         .map(|(module, other)| format!("{} imports from {}", module.join("::"), other.join("::")))
-        .collect();
-    assert_eq!(upwards, Vec::<String>::new());
+        .collect()
+}
+
+/// Modules that need each other.
+fn circles(imports: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<String> {
+    imports
+        .iter()
+        .flat_map(|(module, all)| all.iter().map(move |other| (module, other)))
+        .filter(|(module, other)| !is_part(module, other) && needs(imports, other, module))
+        .map(|(module, other)| format!("{} and {}", module.join("::"), other.join("::")))
+        .collect()
+}
+
+fn assert_layered(house: &House) {
+    let imports = imports(house);
+    assert!(imports.len() >= house.least_modules, "{} has {} modules", house.root, imports.len());
+    assert_eq!(upwards(house, &imports), Vec::<String>::new());
+    assert_eq!(circles(&imports), Vec::<String>::new());
 }
 
 #[test]
-fn no_two_modules_need_each_other() {
-    let imports = imports();
-    let pairs: Vec<String> = imports
-        .iter()
-        .flat_map(|(module, all)| all.iter().map(move |other| (module, other)))
-        .filter(|(module, other)| !is_part(module, other) && needs(&imports, other, module))
-        .map(|(module, other)| format!("{} and {}", module.join("::"), other.join("::")))
-        .collect();
-    assert_eq!(pairs, Vec::<String>::new());
+fn the_recorder_imports_downwards_without_circles() {
+    assert_layered(&RECORDER);
+}
+
+#[test]
+fn the_gpu_tracer_imports_downwards_without_circles() {
+    assert_layered(&GPU_TRACER);
+}
+
+#[test]
+fn an_import_upwards_and_a_circle_are_found() {
+    let module = |path: &str| -> Module { path.split("::").map(str::to_owned).collect() };
+    let pairs = [("memory::registry", "tracer"), ("tracer", "counting"), ("counting", "memory::registry")];
+    let imports: BTreeMap<Module, BTreeSet<Module>> =
+        pairs.iter().map(|(from, to)| (module(from), BTreeSet::from([module(to)]))).collect();
+    assert_eq!(upwards(&GPU_TRACER, &imports), ["memory::registry imports from tracer"]);
+    assert_eq!(circles(&imports).len(), 3);
 }

@@ -1,128 +1,17 @@
-//! Memory that processes share: what this one exported, and what it knows of that which it imported.
-//!
-//! Physical memory of the driver's virtual memory management has handles, is mapped, and is exported in any order, and
-//! named at any time. So what others know it by is written again whenever more is known of it.
+//! Memory that processes share, as the driver reports it. The names by which others know memory are written again whenever
+//! more is known of it.
 
 use super::Tracer;
-use crate::descriptor;
-use crate::driver::{ON_HOST, size_of_mapping};
-use crate::registry::{Registry, Where};
+use crate::memory::registry::Where;
+use crate::memory::sharing::{Own, Physical, Source};
+use crate::process::descriptor;
+use crate::process::driver::{ON_HOST, size_of_mapping};
 use mpisee_profile::gpu::{Descriptor, Handle, Record};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::HashSet;
 use std::ffi::c_int;
 
-/// Physical memory.
-#[derive(Clone, Debug)]
-enum Physical {
-    /// Of this process.
-    Own(Own),
-    /// Of another one.
-    Imported(Option<Handle>),
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Own {
-    /// Never used again, other than handles.
-    number: u64,
-    /// [`ON_HOST`] if it is on none.
-    device: i32,
-    bytes: u64,
-    /// The call stack that made it.
-    object: u32,
-}
-
-/// What was exported.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Source {
-    /// What was allocated by that number.
-    Allocation(u32),
-    /// Physical memory.
-    Physical(u64),
-}
-
-#[derive(Debug)]
-struct Exported {
-    /// The address that was exported, of an allocation.
-    address: u64,
-    /// Of physical memory.
-    own: Option<Own>,
-    /// The number that its descriptors have.
-    number: u64,
-    handles: Vec<Handle>,
-    /// What was last written: device, call stack and name.
-    told: Option<(String, u32, String)>,
-}
-
-/// What is shared.
-#[derive(Debug, Default)]
-pub struct Sharing {
-    /// By the driver's handle.
-    physical: HashMap<u64, Physical>,
-    /// How many were made.
-    made: u64,
-    /// Ends of mappings by their begin, and what is mapped.
-    mapped: BTreeMap<u64, (u64, Physical)>,
-    exported: HashMap<Source, Exported>,
-    /// The number of the next that is exported.
-    numbers: u64,
-}
-
-impl Sharing {
-    /// What was allocated at the address is about to go: what its addresses are later is other memory.
-    pub fn freed(&mut self, registry: &Registry, base: u64) {
-        if !self.exported.is_empty()
-            && let Some((_, allocation)) = registry.at(base)
-        {
-            self.exported.remove(&Source::Allocation(allocation.root));
-        }
-    }
-
-    /// Addresses were unmapped.
-    pub fn unmapped(&mut self, begin: u64, bytes: u64) {
-        let range = begin..begin.saturating_add(bytes);
-        let gone: Vec<u64> = self.mapped.range(range).map(|(&begin, _)| begin).collect();
-        for begin in gone {
-            let Some((_, Physical::Own(own))) = self.mapped.remove(&begin) else { continue };
-            if self.addresses(own.number).next().is_none() {
-                self.exported.remove(&Source::Physical(own.number));
-            }
-        }
-    }
-
-    /// Where physical memory is mapped.
-    fn addresses(&self, number: u64) -> impl Iterator<Item = u64> {
-        let is_one =
-            move |it: &Physical| matches!(it, Physical::Own(Own { number: own, .. }) if *own == number);
-        self.mapped.iter().filter(move |(_, (_, physical))| is_one(physical)).map(|(&begin, _)| begin)
-    }
-
-    fn exported(&mut self, source: Source, address: u64, own: Option<Own>) -> &mut Exported {
-        let next = &mut self.numbers;
-        self.exported.entry(source).or_insert_with(|| {
-            let number = *next;
-            *next += 1;
-            Exported { address, own, number, handles: Vec::new(), told: None }
-        })
-    }
-
-    /// Memory of this process that it imports itself, if that is certain.
-    fn own(&self, handle: &Handle) -> Option<Own> {
-        let is_meant = |it: &Handle| match (it, handle) {
-            (Handle::Descriptor(it), Handle::Descriptor(read)) => {
-                (it.boot, it.namespace, it.pid) == (read.boot, read.namespace, read.pid)
-                    && it.number % Descriptor::NUMBERS == read.number
-            }
-            (it, handle) => it == handle,
-        };
-        let mut all = self.exported.values().filter(|it| it.handles.iter().any(is_meant));
-        let first = all.next()?.own;
-        if all.next().is_some() { None } else { first }
-    }
-}
-
-/// What the driver tells of.
 impl Tracer {
-    /// The device of memory that was imported, if that was told.
+    /// The device of imported memory, if it was reported.
     pub fn imported_on(&self, address: u64) -> Option<i32> {
         match self.registry.at(address)?.1.place {
             Where::Imported(device, _) => device,
@@ -130,7 +19,7 @@ impl Tracer {
         }
     }
 
-    /// Memory of another process was mapped at once. How long it is may have been told; the driver is only asked if not, since
+    /// Memory of another process was mapped at once. Its length may have been reported; the driver is only queried if not, since
     /// with the Sanitizer nobody says that it may be. Another mapping behind it may be of the same block of its owner.
     pub fn imported(&mut self, begin: u64, place: Where) {
         let known = self.registry.at(begin).map_or(0, |(_, it)| it.end - begin);
@@ -140,7 +29,7 @@ impl Tracer {
         self.asks_for_pe = true;
     }
 
-    /// What was allocated there was made accessible to other processes.
+    /// The allocation at the address was made accessible to other processes.
     pub fn exported(&mut self, address: u64, handle: Handle) {
         let Some((_, allocation)) = self.registry.at(address) else { return };
         let source = Source::Allocation(allocation.root);

@@ -40,7 +40,7 @@ static int waits(int most) {
     return -1;
 }
 
-/* A thread that goes on: launching, then waiting if it is told so. */
+/* A thread that goes on: launching, then waiting if its argument says so. */
 static pthread_barrier_t meeting;
 
 static void *other_thread(void *unused) {
@@ -195,7 +195,7 @@ static void streams(void) {
     fake_free(pinned);
 }
 
-/* Memory of the host that is told of as if it were a device's, and parts of a block of another process. */
+/* Memory of the host that is reported as if it were a device's, and parts of a block of another process. */
 static void memory(void) {
     unsigned char first[64], second[64];
     uint64_t pinned = fake_alloc(CONTEXT, 0, 4096, FAKE_PINNED), block = fake_alloc(CONTEXT, 0, 1 << 21, 0);

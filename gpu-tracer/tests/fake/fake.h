@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-/* What an access does; a bulk copy has FAKE_BULK besides. */
+/* Kinds of access; a bulk copy has FAKE_BULK besides. */
 #define FAKE_LOAD 0x1u
 #define FAKE_STORE 0x2u
 #define FAKE_ATOMIC 0x3u
@@ -77,12 +77,12 @@ void fake_launch(uint64_t context, uint64_t stream, uint64_t module, const char 
                  const struct fake_access *accesses, size_t count);
 void fake_stream_wait(uint64_t context, uint64_t stream);
 void fake_context_wait(uint64_t context);
-/* What is in the stream goes on; the next that is used by this number is another. */
+/* Work in the stream goes on; the next stream of this number is another. */
 void fake_stream_destroy(uint64_t context, uint64_t stream);
 /* The same, put into a graph and run as part of it. */
 void fake_graph_launch(uint64_t context, uint64_t stream, uint64_t module, const char *kernel,
                        const struct fake_access *accesses, size_t count);
-/* What is launched in the stream meanwhile becomes a graph, which runs when it is launched. Nothing else may be done with
+/* Launches in the stream meanwhile become a graph, which runs when it is launched. Nothing else may be done with
  * the stream: it ends the program. */
 void fake_capture(uint64_t stream);
 void fake_capture_end(uint64_t stream);
@@ -94,7 +94,7 @@ unsigned fake_patchings(void);
 
 /* --- what NVBit needs ---------------------------------------------------------------------------------------------- */
 
-/* What is called before an instruction. */
+/* Function that is called before an instruction. */
 struct fake_call {
     int is_bulk;
     uint64_t launch, pc;
@@ -114,7 +114,7 @@ void *fake_function(const void *function_or_kernel);
 const char *fake_function_name(const void *function);
 uint64_t fake_function_address(const void *function);
 int fake_dump(const void *function, const char *file);
-/* What the calls of a kernel in a graph get, in one launch of that. */
+/* Argument of the calls of a kernel in a graph, in one launch of it. */
 void fake_set_node(uint64_t launch, uint64_t value);
 
 #ifdef __cplusplus

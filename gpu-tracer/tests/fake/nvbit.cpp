@@ -103,7 +103,7 @@ call &last(const Instr *instruction) {
     return all.back();
 }
 
-/* What a kernel calls. */
+/* Functions that a kernel calls. */
 CUfunction callee(CUfunction function) {
     function = plain(function);
     const std::string name = fake_function_name(function);
@@ -111,7 +111,7 @@ CUfunction callee(CUfunction function) {
     return away ? (CUfunction)((uintptr_t)function + away) : nullptr;
 }
 
-/* What NVBit says may be called by a kernel: what it calls, and another kernel of the module. */
+/* Related functions as NVBit reports them: those that the kernel calls, and another kernel of the module. */
 std::vector<CUfunction> related(CUfunction function) {
     std::vector<CUfunction> all;
     if (callee(function)) {
@@ -123,7 +123,7 @@ std::vector<CUfunction> related(CUfunction function) {
     return all;
 }
 
-/* What a launch runs: whether there is a call before the instruction, and what that gets. */
+/* Code of a launch: whether there is a call before the instruction, and its argument. */
 int call_at(void *function, uint64_t offset, struct fake_call *found) {
     CUfunction own = (CUfunction)function, called = callee(own);
     const uint64_t launch = of(own).value;
@@ -172,7 +172,7 @@ const struct { const char *name; nvbit_api_cuda_t call; } known[] = {
     KNOWN(cuGraphLaunch),
 };
 
-/* What comes at the place of a module that is gone is new. */
+/* A module at the address of an unloaded one is new. */
 void forget(const void *module) {
     for (auto it = kernels.begin(); it != kernels.end();) {
         void *own = nullptr;

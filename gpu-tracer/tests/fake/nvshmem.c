@@ -1,5 +1,5 @@
 /* An NVSHMEM that only pretends: a heap, and where those of other PEs are. As NVIDIA's has it, what nvshmem_ptr reads may be
- * gone where the driver tells of a call, so that asking then ends the program. */
+ * gone where the driver reports a call, so that a query then ends the program. */
 #include "nvshmem.h"
 
 #include "fake.h"

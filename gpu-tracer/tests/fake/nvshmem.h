@@ -9,7 +9,7 @@
 uint64_t fake_nvshmem_heap(int device, size_t bytes);
 /* This process is that PE; heaps are at these addresses, or at 0 where they are out of reach. */
 void fake_nvshmem_init(int pe, int count, const uint64_t base[], size_t bytes);
-/* Whether nvshmem_ptr may be called. */
+/* Returns whether nvshmem_ptr may be called. */
 void fake_nvshmem_allow(int allowed);
 
 int nvshmemx_init_status(void);

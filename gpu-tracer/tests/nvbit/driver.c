@@ -1,4 +1,4 @@
-/* What the real NVBit asks the driver for when it is loaded: a driver that says yes to everything. */
+/* Functions that the real NVBit calls when it is loaded, in a driver that always succeeds. */
 #include <stddef.h>
 
 static long yes(void) { return 0; }

@@ -4,7 +4,7 @@
 
 pub mod stage;
 
-use mpisee_gpu::layout::Launch;
+use mpisee_gpu::device::layout::Launch;
 use std::ffi::{CString, c_void};
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// What gets the tracer into kernels.
+/// Back end that gets the tracer into kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BackEnd {
     /// The Sanitizer API, of the driver that only pretends.
@@ -16,7 +16,7 @@ pub enum BackEnd {
     Nvbit,
 }
 
-/// What holds for one is to hold for the other.
+/// Both, for tests that hold for either.
 pub const BOTH: [BackEnd; 2] = [BackEnd::Sanitizer, BackEnd::Nvbit];
 
 /// A folder with what a run needs, and what it leaves.
@@ -67,7 +67,7 @@ impl Stage {
         self.folder.path().join(name)
     }
 
-    /// Runs `tests/fake/program.c`, which ends as it is told.
+    /// Runs `tests/fake/program.c`, which ends as its argument says.
     pub fn run(&self, end: &str, variables: &[(&str, &str)]) -> Output {
         let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/modules/lines.cubin");
         let mut command = self.command(&self.path("program"));
@@ -89,7 +89,7 @@ impl Stage {
         command
     }
 
-    /// What the run left, as if it had been rank 5.
+    /// Rows of the run, as if it had been rank 5.
     pub fn rows(&self) -> (Vec<GpuRow>, Vec<String>) {
         join(self.parts())
     }

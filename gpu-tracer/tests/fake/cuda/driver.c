@@ -1,4 +1,4 @@
-/* What NVBit and its user ask the driver for. */
+/* Functions of the driver that NVBit and its user call. */
 #include "parts.h"
 
 #include <stdlib.h>

@@ -205,7 +205,7 @@ uint64_t fake_ipc_open(const unsigned char handle[64]) {
     } else {
         at = place(bytes, 0, 0);
         memory[at].flags = 0;
-        /* The driver tells of memory before it says what it is. */
+        /* The driver reports memory before it says of which kind it is. */
         tell_memory(11, at, 0);
         address = memory[at].address;
     }

@@ -1,4 +1,4 @@
-/* What the parts of the driver that only pretends have of each other. */
+/* Interface between the parts of the fake driver. */
 #ifndef PARTS_H
 #define PARTS_H
 
@@ -25,7 +25,7 @@ struct memory_data {
 enum { DRIVER = 1, RESOURCE = 3, SYNCHRONIZE = 4, LAUNCH = 5, GRAPHS = 10 };
 
 void tell(uint32_t domain, uint32_t id, const void *data);
-/* What the patches of a launch get, and whose it is. */
+/* Parameters of the patches of a launch, and their owner. */
 struct launch { const void *userdata; uint64_t module; };
 /* The Sanitizer's handle of the NULL stream of a context. */
 uint64_t null_stream(uint64_t context);
@@ -34,7 +34,7 @@ uint64_t null_stream(uint64_t context);
 
 /* Not NULL with NVBit. */
 extern const struct fake_hooks *hooks;
-/* A call of the driver, of which only NVBit is told. */
+/* A call of the driver that only NVBit reports. */
 void hooked(uint64_t context, const char *name, void *parameters, int is_exit);
 void hooked_call(uint64_t context, const char *name, void *parameters);
 
@@ -47,21 +47,21 @@ uint64_t context_of(int device);
 struct module { uint64_t module; uint32_t instructions; int is_patched; const void *image; size_t bytes; };
 extern struct module modules[MOST];
 void *function_of(uint64_t module, const char *name);
-/* What stands for it in a launch: the kernel of a library (`CUkernel`) in streams of odd numbers. */
+/* Handle of a function in a launch: the kernel of a library (`CUkernel`) in streams of odd numbers. */
 void *launched_as(void *function, uint64_t stream);
 uint64_t module_of(const void *function);
 /* Where the code of a kernel is. */
 uint64_t code(uint64_t module, const char *name, uint64_t *bytes);
 
 void fatal(const char *why);
-/* Whether FAKE_FAILS names it. */
+/* Returns whether FAKE_FAILS names it. */
 int fails(const char *what);
 
 static inline void *as_handle(uint64_t number) { return (void *)(uintptr_t)number; }
 
 /* --- memory.c --- */
 
-/* Addresses for memory, of which the Sanitizer is told by that event, if by any. */
+/* Addresses for memory, which the Sanitizer reports by that event, if by any. */
 uint64_t placed(size_t bytes, int device, uint32_t event);
 void unplaced(uint64_t address);
 /* A call of the driver, by its number. */
@@ -69,15 +69,15 @@ void called(uint32_t id, void *parameters);
 
 /* --- streams.c --- */
 
-/* Whether what is launched in the stream goes into a graph. */
+/* Returns whether what is launched in the stream goes into a graph. */
 int is_captured(uint64_t stream);
-/* Ends the program if a graph is being launched: the driver has its locks then, and nothing may be asked of it. */
+/* Ends the program if a graph is being launched: the driver holds its locks then, and may not be called. */
 void may_be_called(void);
 /* Runs what waits in the stream; in all streams, if it is the NULL stream of a context. */
 void drain(uint64_t stream);
 /* The context of a stream that was used; 0 of another. */
 uint64_t context_of_stream(uint64_t stream);
-/* Whether kernels of the module wait in any stream. */
+/* Returns whether kernels of the module wait in any stream. */
 int kernels_wait(uint64_t module);
 /* Wait in the stream; the bytes are copied at once, as from pageable memory. */
 int write_in(uint64_t stream, void *target, const void *source, size_t bytes);

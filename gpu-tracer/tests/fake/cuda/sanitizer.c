@@ -88,7 +88,7 @@ int sanitizerAddPatchesFromFile(const char *file, void *context) {
 int sanitizerPatchInstructions(int instruction, void *module, const char *function) {
     static const struct { int instruction; const char *function; } known[] = {
         {3, "mpisee_access"}, {30, "mpisee_bulk_load"}, {35, "mpisee_bulk_store"}};
-    /* What is without more can neither draw nor record. */
+    /* Plain patches can neither sample nor record. */
     int has_more = getenv("MPISEE_GPU_SAMPLE") || getenv("MPISEE_GPU_RECORDS");
     patching();
     if (strcmp(function, "mpisee_access_more") == 0 && has_more) {
@@ -129,7 +129,7 @@ int sanitizerUnpatchModule(void *module) {
         fatal("a module is unpatched whose kernels may run");
     }
     modules[(uintptr_t)module % MOST].is_patched = 0;
-    /* Whether it is known afterwards what was to be patched is not written anywhere. */
+    /* NVIDIA does not document whether the instructions to be patched are remembered. */
     modules[(uintptr_t)module % MOST].instructions = 0;
     return 0;
 }

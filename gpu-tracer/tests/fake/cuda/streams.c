@@ -119,7 +119,7 @@ static void used(uint64_t context, uint64_t stream) {
     }
 }
 
-/* What a module's patches are. */
+/* Patches of a module. */
 static uint32_t patched_now(uint64_t module) {
     return modules[module % MOST].is_patched ? modules[module % MOST].instructions : 0;
 }
@@ -253,7 +253,7 @@ void fake_capture(uint64_t stream) {
 
 void fake_capture_end(uint64_t stream) {
     captured.is_open &= captured.stream != stream;
-    /* Of making a graph that can be launched the Sanitizer is told. */
+    /* The Sanitizer reports the making of an executable graph. */
     tell(GRAPHS, 1, &captured);
     for (size_t at = 0; at < captured.count; at++) {
         struct operation *kernel = &captured.nodes[at].kernel;

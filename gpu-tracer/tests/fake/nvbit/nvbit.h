@@ -53,7 +53,7 @@ class Instr {
     std::vector<InstrType::operand_t> operands;
 };
 
-/* The calls of the driver that are told of, with any numbers. */
+/* The calls of the driver that are reported, with any numbers. */
 typedef enum {
     API_CUDA_INVALID = 0,
     API_CUDA_cuMemAlloc_v2,

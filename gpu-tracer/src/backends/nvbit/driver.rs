@@ -1,0 +1,164 @@
+//! Driver functions for the back end: memory of our own, and a stream of our own. All of them are found in the
+//! driver that the program has loaded; nothing is linked.
+
+use crate::process::driver::{Handle, function, handle, number};
+use std::ffi::{c_int, c_uint, c_void};
+use std::time::{Duration, Instant};
+
+/// `CU_STREAM_NON_BLOCKING`
+const NON_BLOCKING: c_uint = 1;
+/// `CU_STREAM_CAPTURE_MODE_RELAXED`
+const RELAXED: c_int = 2;
+/// `CUDA_ERROR_NOT_READY`
+const NOT_READY: c_int = 600;
+/// How long kernels are waited for that still run when counts are taken for the last time.
+const MOST_SETTLING: Duration = Duration::from_secs(2);
+
+macro_rules! driver {
+    ($($field:ident = $name:literal : fn($($argument:ty),*);)*) => {
+        /// The functions; all of them return a status.
+        pub struct Driver { $($field: unsafe extern "C" fn($($argument),*) -> c_int,)* }
+
+        impl Driver {
+            /// Looks all of them up; the error names one that is missing.
+            pub fn find() -> Result<Driver, String> {
+                Ok(Driver { $($field: {
+                    let address = function($name)
+                        .ok_or_else(|| format!("the CUDA driver has no {}", $name.to_string_lossy()))?;
+                    // SAFETY: the function of that name has this type in cuda.h.
+                    unsafe {
+                        std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($argument),*) -> c_int>(address)
+                    }
+                },)* })
+            }
+        }
+    };
+}
+
+driver! {
+    push = c"cuCtxPushCurrent_v2": fn(Handle);
+    pop = c"cuCtxPopCurrent_v2": fn(*mut Handle);
+    device = c"cuCtxGetDevice": fn(*mut c_int);
+    capture_mode = c"cuThreadExchangeStreamCaptureMode": fn(*mut c_int);
+    stream_create = c"cuStreamCreate": fn(*mut Handle, c_uint);
+    stream_wait = c"cuStreamSynchronize": fn(Handle);
+    stream_query = c"cuStreamQuery": fn(Handle);
+    is_capturing = c"cuStreamIsCapturing": fn(Handle, *mut c_int);
+    alloc = c"cuMemAlloc_v2": fn(*mut u64, usize);
+    write = c"cuMemcpyHtoDAsync_v2": fn(u64, *const c_void, usize, Handle);
+    read = c"cuMemcpyDtoHAsync_v2": fn(*mut c_void, u64, usize, Handle);
+    set = c"cuMemsetD8Async": fn(u64, u8, usize, Handle);
+    module = c"cuFuncGetModule": fn(*mut Handle, Handle);
+    kernel = c"cuKernelGetFunction": fn(*mut Handle, Handle);
+    library_module = c"cuLibraryGetModule": fn(*mut Handle, Handle);
+}
+
+impl Driver {
+    /// Acts with a context current; none if that cannot be made so. A stream that is being captured is left alone, and is
+    /// no reason for the driver to refuse.
+    pub fn within<T>(&self, context: u64, act: impl FnOnce() -> T) -> Option<T> {
+        // SAFETY: the driver reported the context, and what is pushed is popped.
+        if unsafe { (self.push)(handle(context)) } != 0 {
+            return None;
+        }
+        let (mut mode, mut popped) = (RELAXED, std::ptr::null_mut());
+        // SAFETY: the mode is read and written; it is this thread's, and is given back.
+        let is_relaxed = unsafe { (self.capture_mode)(&raw mut mode) } == 0;
+        let result = act();
+        if is_relaxed {
+            // SAFETY: as above.
+            unsafe { (self.capture_mode)(&raw mut mode) };
+        }
+        // SAFETY: the context that was pushed is on top; the result is written.
+        unsafe { (self.pop)(&raw mut popped) };
+        Some(result)
+    }
+
+    /// The device of the context that is current.
+    pub fn device(&self) -> Option<i32> {
+        let mut device = 0;
+        // SAFETY: the result is written.
+        (unsafe { (self.device)(&raw mut device) } == 0).then_some(device)
+    }
+
+    /// A stream that waits for no other.
+    pub fn new_stream(&self) -> Option<u64> {
+        let mut stream: Handle = std::ptr::null_mut();
+        // SAFETY: the result is written.
+        (unsafe { (self.stream_create)(&raw mut stream, NON_BLOCKING) } == 0).then(|| number(stream))
+    }
+
+    /// Device memory.
+    pub fn allocate(&self, bytes: usize) -> Option<u64> {
+        let mut address = 0;
+        // SAFETY: the result is written.
+        (unsafe { (self.alloc)(&raw mut address, bytes) } == 0).then_some(address)
+    }
+
+    /// Puts a copy to the device into a stream. The bytes stay until the stream is waited for.
+    pub fn write(&self, address: u64, bytes: &[u8], stream: u64) -> bool {
+        // SAFETY: the memory is ours and has room; whoever calls waits for the stream.
+        0 == unsafe { (self.write)(address, bytes.as_ptr().cast(), bytes.len(), handle(stream)) }
+    }
+
+    /// Puts a copy from the device into a stream.
+    pub fn read(&self, bytes: &mut [u8], address: u64, stream: u64) -> bool {
+        // SAFETY: the memory is ours and that long, and so is the room for it, until the stream is waited for.
+        0 == unsafe { (self.read)(bytes.as_mut_ptr().cast(), address, bytes.len(), handle(stream)) }
+    }
+
+    /// Puts the setting of memory to zero into a stream.
+    pub fn clear(&self, address: u64, bytes: usize, stream: u64) -> bool {
+        // SAFETY: the memory is ours and that long.
+        0 == unsafe { (self.set)(address, 0, bytes, handle(stream)) }
+    }
+
+    /// Waits for a stream of the context that is current.
+    pub fn wait(&self, stream: u64) -> bool {
+        // SAFETY: the stream is ours, or one in which the program is about to launch a kernel.
+        0 == unsafe { (self.stream_wait)(handle(stream)) }
+    }
+
+    /// Waits for what the context's streams have that wait for each other, for a while.
+    pub fn settle(&self) {
+        let begin = Instant::now();
+        // SAFETY: no stream is the context's own.
+        while unsafe { (self.stream_query)(std::ptr::null_mut()) } == NOT_READY
+            && begin.elapsed() < MOST_SETTLING
+        {
+            std::thread::sleep(Duration::from_micros(100));
+        }
+    }
+
+    /// Returns whether the stream is being captured into a graph.
+    pub fn is_capturing(&self, stream: u64) -> bool {
+        let mut status = 0;
+        // SAFETY: the program is about to launch a kernel in the stream; the result is written.
+        let asked = unsafe { (self.is_capturing)(handle(stream), &raw mut status) } == 0;
+        asked && status != 0
+    }
+
+    /// The module of a function, or of a kernel of a library, which stands for one. The function itself if the driver does
+    /// not say.
+    pub fn module_of(&self, function: u64) -> u64 {
+        let (mut module, mut own): (Handle, Handle) = (std::ptr::null_mut(), std::ptr::null_mut());
+        // SAFETY: the program is about to launch it; the results are written.
+        unsafe {
+            if (self.module)(&raw mut module, handle(function)) == 0
+                || (self.kernel)(&raw mut own, handle(function)) == 0
+                    && (self.module)(&raw mut module, own) == 0
+            {
+                number(module)
+            } else {
+                function
+            }
+        }
+    }
+
+    /// The module that a library is in the context that is current.
+    pub fn module_of_library(&self, library: u64) -> Option<u64> {
+        let mut module: Handle = std::ptr::null_mut();
+        // SAFETY: the program is about to unload it; the result is written.
+        (unsafe { (self.library_module)(&raw mut module, handle(library)) } == 0).then(|| number(module))
+    }
+}

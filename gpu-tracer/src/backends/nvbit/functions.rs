@@ -1,0 +1,116 @@
+//! Functions of modules: their kernels, handles and code.
+
+use std::collections::{HashMap, HashSet};
+
+/// A function: its context, and where its code is. In calls of the driver a function may be stood for by the kernel of a
+/// library (`CUkernel`), by NVBit's events of graphs it is not.
+pub type Key = (u64, u64);
+
+/// The functions of the process.
+#[derive(Default)]
+pub struct Functions {
+    /// Kernels by context and handle.
+    handles: HashMap<(u64, u64), Key>,
+    /// Kernels that were launched.
+    pub kernels: HashMap<Key, Kernel>,
+    /// Where the code of a module's functions is, by name.
+    pub code: HashMap<(u64, String), (u64, u64)>,
+    /// Functions that have calls, with their module: kernels, and what these call.
+    with_calls: HashMap<Key, u64>,
+    /// Modules where kernels call functions that have some: a kernel without calls of its own may run them.
+    with_shared: HashSet<u64>,
+}
+
+/// A kernel.
+#[derive(Clone)]
+pub struct Kernel {
+    /// Its mangled name.
+    pub name: String,
+    /// Its module.
+    pub module: u64,
+    /// How many calls were put into it and what it calls; none if that was not done.
+    pub calls: Option<u32>,
+    /// A handle of it, if it has calls and is part of a graph.
+    pub in_graph: Option<u64>,
+}
+
+impl Functions {
+    /// The kernel of a handle, if it was seen before.
+    pub fn key(&self, context: u64, handle: u64) -> Option<Key> {
+        self.handles.get(&(context, handle)).copied()
+    }
+
+    /// A kernel and its key, if the handle was seen before.
+    pub fn kernel(&self, context: u64, handle: u64) -> Option<(Key, Kernel)> {
+        let key = self.key(context, handle)?;
+        Some((key, self.kernels.get(&key)?.clone()))
+    }
+
+    /// A handle that was not seen before.
+    pub fn learn(&mut self, handle: u64, key: Key, name: String, module: u64) -> Kernel {
+        self.handles.insert((key.0, handle), key);
+        let new = Kernel { name, module, calls: None, in_graph: None };
+        self.kernels.entry(key).or_insert(new).clone()
+    }
+
+    /// A function of a kernel's module. Whether it is to get calls: each does once.
+    pub fn gets_calls(&mut self, key: Key, kernel: Key, module: u64) -> bool {
+        if key != kernel {
+            self.with_shared.insert(module);
+        }
+        self.with_calls.insert(key, module).is_none()
+    }
+
+    /// Returns whether a launch of a kernel may run calls; also those of a function that it has in common with another kernel.
+    pub fn may_run_calls(&self, key: Key) -> bool {
+        self.kernels.get(&key).is_some_and(|it| {
+            it.calls.is_some_and(|calls| calls > 0) || self.with_shared.contains(&it.module)
+        })
+    }
+
+    /// Forgets functions that are gone, by key and module.
+    pub fn forget(&mut self, is_gone: impl Fn(&Key, u64) -> bool) {
+        let modules: Vec<u64> =
+            self.with_calls.iter().filter(|(key, of)| is_gone(key, **of)).map(|(_, of)| *of).collect();
+        self.kernels.retain(|key, it| !is_gone(key, it.module));
+        self.handles.retain(|_, key| self.kernels.contains_key(key));
+        self.with_calls.retain(|key, module| !is_gone(key, *module));
+        self.with_shared.retain(|module| !modules.contains(module));
+        self.code.retain(|(module, _), _| !modules.contains(module));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_is_one_under_all_of_its_handles_until_it_is_gone() {
+        let mut known = Functions::default();
+        known.learn(10, (1, 0x100), "a".to_owned(), 7);
+        known.kernels.get_mut(&(1, 0x100)).unwrap().calls = Some(3);
+        assert_eq!(known.learn(11, (1, 0x100), "a".to_owned(), 7).calls, Some(3));
+        known.learn(10, (2, 0x200), "a".to_owned(), 8);
+        assert_eq!(
+            (known.key(1, 11), known.key(2, 10), known.key(2, 11)),
+            (Some((1, 0x100)), Some((2, 0x200)), None)
+        );
+        assert!(known.gets_calls((1, 0x100), (1, 0x100), 7) && !known.gets_calls((1, 0x100), (1, 0x100), 7));
+        assert!(known.may_run_calls((1, 0x100)) && !known.may_run_calls((2, 0x200)));
+        known.forget(|_, module| module == 7);
+        assert!(known.kernel(1, 10).is_none() && known.kernel(2, 10).is_some());
+    }
+
+    #[test]
+    fn kernels_of_a_module_may_run_what_others_of_it_call() {
+        let mut known = Functions::default();
+        for (handle, module) in [(1, 7), (2, 7), (3, 8)] {
+            known.learn(handle, (1, 0x100 * handle), handle.to_string(), module);
+        }
+        assert!(known.gets_calls((1, 0x900), (1, 0x100), 7));
+        assert_eq!([0x100, 0x200, 0x300].map(|code| known.may_run_calls((1, code))), [true, true, false]);
+        known.forget(|_, module| module == 7);
+        known.learn(2, (1, 0x200), "2".to_owned(), 7);
+        assert!(!known.may_run_calls((1, 0x200)));
+    }
+}

@@ -1,0 +1,173 @@
+//! The Sanitizer's callbacks, as events of the tracer.
+
+use super::Listener;
+use super::abi::{
+    API_EXIT, ApiData, ContextData, DRIVER_CALLS, Handle, KERNEL_NODE, LaunchData, MemoryData, ModuleData,
+    NodeLaunchData, StreamData, SynchronizeData, domain, graphs, launch, memory, resource, synchronize,
+};
+use super::functions::Functions;
+use super::told;
+use crate::events::calls;
+use crate::events::state::State;
+use crate::memory::registry::Where;
+use crate::process::driver::{self, number};
+use crate::trace::{self, trace};
+use std::cell::Cell;
+use std::ffi::c_void;
+
+thread_local! {
+    /// True if this thread makes a context: memory of the host that comes meanwhile is the driver's own.
+    static MAKES_CONTEXT: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Callback of the Sanitizer.
+///
+/// # Safety
+/// `listener` is a [`Listener`], and `data` what NVIDIA's headers say for the domain and the number.
+pub unsafe extern "C" fn callback(listener: *mut c_void, domain: u32, id: u32, data: *const c_void) {
+    // The two further events of each launch are of no use.
+    let is_of_interest = domain != domain::LAUNCH || id == launch::BEGIN || trace::is_on();
+    if data.is_null() || !is_of_interest {
+        return;
+    }
+    // SAFETY: it was given to sanitizerSubscribe, and lives as long as the process.
+    let listener = unsafe { &*listener.cast::<Listener>() };
+    // SAFETY: as the caller says.
+    listener.shared.event(|state| unsafe {
+        if trace::is_on() {
+            told::trace(domain, id, data);
+        }
+        event(state, &listener.functions, domain, id, data);
+    });
+}
+
+unsafe fn event(state: &mut State, functions: &Functions, domain: u32, id: u32, data: *const c_void) {
+    // SAFETY: each cast is to the type that the headers give for the domain and the number.
+    unsafe {
+        match (domain, id) {
+            (domain::RESOURCE, resource::CONTEXT_CREATION_STARTING) => MAKES_CONTEXT.set(true),
+            (domain::RESOURCE, resource::CONTEXT_CREATION_FINISHED) => {
+                MAKES_CONTEXT.set(false);
+                let data = &*data.cast::<ContextData>();
+                state.tracer.context_created(number(data.context), data.device);
+            }
+            (domain::RESOURCE, resource::CONTEXT_DESTROY_STARTING) => {
+                state.tracer.context_destroyed(number((*data.cast::<ContextData>()).context));
+            }
+            (domain::RESOURCE, resource::STREAM_DESTROY_STARTING) => {
+                let data = &*data.cast::<StreamData>();
+                state.tracer.stream_gone(number(data.context), number(data.stream_handle));
+            }
+            (domain::RESOURCE, resource::MODULE_LOADED) => module_loaded(state, &*data.cast()),
+            (domain::RESOURCE, resource::MODULE_UNLOAD_STARTING) => {
+                state.tracer.module_unloading(number((*data.cast::<ModuleData>()).module));
+            }
+            (domain::RESOURCE, id) => memory_event(state, id, data),
+            (domain::SYNCHRONIZE, synchronize::STREAM) => {
+                let data = &*data.cast::<SynchronizeData>();
+                state.tracer.synchronized(number(data.context), Some(number(data.stream_handle)));
+            }
+            (domain::SYNCHRONIZE, synchronize::CONTEXT) => {
+                state.tracer.synchronized(number((*data.cast::<SynchronizeData>()).context), None);
+            }
+            (domain::LAUNCH, launch::BEGIN) => kernel_launch(state, functions, &*data.cast()),
+            (domain::GRAPHS, id) => {
+                state.tracer.graph_seen();
+                if id == graphs::EXECUTABLE_CREATING {
+                    state.tracer.graph_creating();
+                }
+                let data = data.cast::<NodeLaunchData>();
+                if id == graphs::NODE_LAUNCH_BEGIN && (*data).kind == KERNEL_NODE {
+                    kernel_launch(state, functions, &(*data).launch);
+                }
+            }
+            (domain::DRIVER_API, id) => driver_call(state, id, &*data.cast()),
+            _ => {}
+        }
+    }
+}
+
+/// # Safety
+/// The image is as long as it says.
+unsafe fn module_loaded(state: &mut State, data: &ModuleData) {
+    let image = if data.cubin.is_null() {
+        &[][..]
+    } else {
+        // SAFETY: the image is valid for the time of the callback.
+        unsafe { std::slice::from_raw_parts(data.cubin, data.cubin_bytes) }
+    };
+    state.tracer.module_loaded(number(data.context), number(data.module), image);
+}
+
+/// # Safety
+/// The name ends in a zero.
+unsafe fn kernel_launch(state: &mut State, functions: &Functions, data: &LaunchData) {
+    // SAFETY: the driver's name of the kernel, valid for the time of the callback.
+    let Some(name) = (unsafe { driver::text(data.function_name) }) else { return };
+    // The creation of a context that fails has no second event.
+    MAKES_CONTEXT.set(false);
+    let (context, stream, module) = (number(data.context), number(data.stream_handle), number(data.module));
+    if !state.tracer.knows_context(context) {
+        // Of one that shares a device with others, a green context, the creation may not be reported.
+        state.tracer.context_created(context, data.device);
+    }
+    if !state.tracer.is_patched_for(context, module, &name) {
+        return;
+    }
+    let address = state.tracer.launch(context, stream, module, &name);
+    // A launch without a place to count has patches that do nothing.
+    let address: Handle = address.map_or(std::ptr::null_mut(), driver::handle);
+    // SAFETY: launch, function and stream are those of the event; the memory stays until the launch has ended.
+    let status =
+        unsafe { (functions.set_launch_data)(data.launch, data.function, data.stream_handle, address) };
+    trace!("launch gets {address:p} status={status}");
+}
+
+/// # Safety
+/// `data` is what the headers say for the number.
+unsafe fn memory_event(state: &mut State, id: u32, data: *const c_void) {
+    let is_allocation = match id {
+        resource::DEVICE_MEMORY_ALLOC
+        | resource::HOST_MEMORY_ALLOC
+        | resource::MEMORY_ALLOC_ASYNC
+        | resource::MEMPOOL_IMPORT_POINTER => true,
+        resource::DEVICE_MEMORY_FREE | resource::HOST_MEMORY_FREE | resource::MEMORY_FREE_ASYNC => false,
+        _ => return,
+    };
+    // SAFETY: the events above have this type.
+    let data = unsafe { &*data.cast::<MemoryData>() };
+    // Memory of the code or the runtime is nobody's object; another device's view of memory is the same memory.
+    if data.flags & (memory::CG_RUNTIME | memory::CNP) != 0
+        || data.flags & memory::PEER != 0 && !is_allocation
+    {
+        return;
+    }
+    if !is_allocation {
+        state.tracer.freed(data.address);
+        return;
+    }
+    let is_pinned = id == resource::HOST_MEMORY_ALLOC || data.flags & memory::HOST_PINNED != 0;
+    if is_pinned && MAKES_CONTEXT.get() {
+        return;
+    }
+    let place = match id {
+        _ if data.flags & memory::MANAGED != 0 => Where::Managed,
+        _ if is_pinned => Where::Pinned,
+        resource::MEMPOOL_IMPORT_POINTER => Where::Imported(Some(data.device), None),
+        _ if data.flags & memory::PEER != 0 => Where::Device(data.source_device),
+        _ => Where::Device(data.device),
+    };
+    state.tracer.allocated(data.address, data.bytes, place);
+}
+
+/// # Safety
+/// The parameters are those of the function with that number.
+unsafe fn driver_call(state: &mut State, id: u32, data: &ApiData) {
+    // SAFETY: at the end of a call the pointer to its result is valid.
+    let succeeded = data.site == API_EXIT && unsafe { data.return_value.as_ref() } == Some(&0);
+    let call = DRIVER_CALLS.iter().find(|(number, _)| *number == id);
+    if let Some(&(_, call)) = call.filter(|_| succeeded && !data.parameters.is_null()) {
+        // SAFETY: as the caller says. Allocations, which alone need the device, are reported by other events.
+        unsafe { calls::take(state, call, data.parameters, 0) };
+    }
+}

@@ -1,0 +1,331 @@
+//! Named counters: adds the slots of a device to the counters of the file.
+
+use crate::counting::lines::Lines;
+use crate::device::backend::Backend;
+use crate::device::layout::{Counter, MOST_KERNELS, What};
+use crate::memory::registry::Registry;
+use crate::process::stacks::Stacks;
+use crate::trace::trace;
+use mpisee_profile::gpu::{Access, Record, Values};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// The most launching lines that a kernel has rows for; launches by further lines share one, so that there is room for kernels.
+const MOST_LAUNCHES_WITH_LINES: u32 = MOST_KERNELS / 2;
+
+/// A kernel of a module.
+pub struct Kernel {
+    name: String,
+    module: u64,
+    lines: Arc<Lines>,
+    /// Addresses of its code and that of the functions that it may call, as far as they were needed.
+    code: Vec<(u64, u64, String)>,
+    knows_all_functions: bool,
+}
+
+impl Kernel {
+    /// A kernel, and where its code is.
+    pub fn new(name: &str, module: u64, code: Option<(u64, u64)>, lines: Arc<Lines>) -> Self {
+        let code = code.into_iter().map(|(pc, bytes)| (pc, bytes, name.to_owned())).collect();
+        Kernel { name: name.to_owned(), module, lines, code, knows_all_functions: false }
+    }
+
+    /// `file:line` of an instruction, or `function+0x120`.
+    fn source(&mut self, pc: u64, backend: &dyn Backend) -> String {
+        if self.place(pc).is_none() && !self.knows_all_functions {
+            self.knows_all_functions = true;
+            let others = backend.functions(self.module);
+            let names = self.lines.functions().chain(others.iter().map(String::as_str));
+            let found = names.filter_map(|name| {
+                let (pc, bytes) = backend.function(self.module, name)?;
+                Some((pc, bytes, name.to_owned()))
+            });
+            self.code.extend(found);
+        }
+        let Some((function, offset)) = self.place(pc) else { return format!("?+{pc:#x}") };
+        match self.lines.line(function, offset) {
+            Some(line) => line.to_owned(),
+            None => format!("{function}+{offset:#x}"),
+        }
+    }
+
+    fn place(&self, pc: u64) -> Option<(&str, u64)> {
+        let holds = |&&(begin, bytes, _): &&(u64, u64, String)| pc >= begin && pc - begin < bytes;
+        self.code.iter().find(holds).map(|(begin, _, name)| (name.as_str(), pc - begin))
+    }
+}
+
+/// Names of an instruction of a launch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// The kernel.
+    pub kernel: String,
+    /// Where the instruction is in the source.
+    pub source: String,
+    /// The line of Python that launched the kernel, or nothing.
+    pub launched: String,
+}
+
+/// All counters.
+pub struct Counts {
+    kernels: Vec<Kernel>,
+    /// Kernels and the lines that launched them, by the number that the device has for them.
+    launches: Vec<(u32, String)>,
+    launch_numbers: HashMap<(u32, String), u32>,
+    /// By device, instruction and what it accesses.
+    numbers: HashMap<(String, u64, u64), u32>,
+    values: Vec<Values>,
+    /// The range of each.
+    ranges: Vec<u32>,
+    changed: HashSet<u32>,
+    /// Records that wait to be written.
+    pending: Vec<Record>,
+    lost: u64,
+    notes: HashSet<String>,
+    told_devices: HashSet<i32>,
+    told_objects: HashSet<u32>,
+    told_binaries: HashSet<String>,
+    /// Ranges that were written, with their names then.
+    told_ranges: HashMap<u32, String>,
+}
+
+impl Counts {
+    /// No counts, of one warp in `sample`.
+    pub fn new(sample: u32) -> Self {
+        Counts {
+            kernels: Vec::new(),
+            launches: Vec::new(),
+            launch_numbers: HashMap::new(),
+            numbers: HashMap::new(),
+            values: Vec::new(),
+            ranges: Vec::new(),
+            changed: HashSet::new(),
+            pending: vec![Record::Sampled(sample.max(1))],
+            lost: 0,
+            notes: HashSet::new(),
+            told_devices: HashSet::new(),
+            told_objects: HashSet::new(),
+            told_binaries: HashSet::new(),
+            told_ranges: HashMap::new(),
+        }
+    }
+
+    /// Numbers a kernel.
+    pub fn kernel(&mut self, kernel: Kernel) -> u32 {
+        self.kernels.push(kernel);
+        self.kernels.len() as u32 - 1
+    }
+
+    /// Numbers a kernel that is launched by a line of Python, or not by one.
+    pub fn launch(&mut self, kernel: u32, line: String) -> u32 {
+        let key = (kernel, line);
+        if let Some(&number) = self.launch_numbers.get(&key) {
+            return number;
+        }
+        let number = self.launches.len() as u32;
+        if number >= MOST_LAUNCHES_WITH_LINES && !key.1.is_empty() {
+            self.note("there were more lines of Python that launched kernels than can be told apart");
+            return self.launch(kernel, String::new());
+        }
+        // Those beyond have no name.
+        if number == MOST_KERNELS - 1 {
+            return number;
+        }
+        self.launches.push(key.clone());
+        self.launch_numbers.insert(key, number);
+        number
+    }
+
+    /// Adds what a slot of a device counted since it was as `before`.
+    pub fn add(&mut self, device: &str, now: &Counter, before: &Counter, backend: &dyn Backend) {
+        // A slot that is being taken has no counts yet.
+        // The bytes of a copy come after it, if the device is read in between.
+        if now.what == 0 || (now.accesses, now.extra) == (before.accesses, before.extra) {
+            return;
+        }
+        let key = (device.to_owned(), now.pc, now.what);
+        let number = match self.numbers.get(&key) {
+            Some(&number) => number,
+            None => {
+                let number = self.values.len() as u32;
+                self.describe(number, device, now, backend);
+                self.values.push(Values::default());
+                self.ranges.push(What::from(now.what).range);
+                self.numbers.insert(key, number);
+                number
+            }
+        };
+        let values = &mut self.values[number as usize];
+        values.accesses += now.accesses.wrapping_sub(before.accesses);
+        values.extra += now.extra.wrapping_sub(before.extra);
+        self.changed.insert(number);
+    }
+
+    fn describe(&mut self, id: u32, device: &str, counter: &Counter, backend: &dyn Backend) {
+        let What { range, kernel, kind, width } = What::from(counter.what);
+        let Origin { kernel, source, launched } = self.origin(kernel, counter.pc & !1, backend);
+        trace!(
+            "counter {id} pc={:#x} kernel={kernel} source={source} range={range} kind={kind} width={width}",
+            counter.pc
+        );
+        let access = match kind {
+            0 => Access::Load,
+            1 => Access::Store,
+            _ => Access::Atomic,
+        };
+        let device = device.to_owned();
+        self.pending.push(Record::Counter { id, device, kernel, source, launched, range, access, width });
+    }
+
+    /// Names of an instruction; `launch` is the device's number of the launch.
+    pub fn origin(&mut self, launch: u32, pc: u64, backend: &dyn Backend) -> Origin {
+        let launch = self.launches.get(launch as usize);
+        let kernel = launch.and_then(|(kernel, _)| self.kernels.get_mut(*kernel as usize));
+        Origin {
+            launched: launch.map_or_else(String::new, |(_, line)| line.clone()),
+            kernel: kernel.as_ref().map_or_else(|| "?".to_owned(), |it| it.name.clone()),
+            source: kernel.map_or_else(|| format!("?+{pc:#x}"), |it| it.source(pc, backend)),
+        }
+    }
+
+    /// Kernels are launched on a device.
+    pub fn device(&mut self, device: i32, name: impl FnOnce() -> String) {
+        if self.told_devices.insert(device) {
+            self.pending.push(Record::Device(name()));
+        }
+    }
+
+    /// Accesses for which a device had no counter.
+    pub fn lost(&mut self, accesses: u64) {
+        if accesses > 0 {
+            self.lost += accesses;
+            let why = "there were more instructions and allocations than counters".to_owned();
+            self.pending.push(Record::Lost { accesses: self.lost, why });
+        }
+    }
+
+    /// A sentence for the profile, once.
+    pub fn note(&mut self, sentence: &str) {
+        if self.notes.insert(sentence.to_owned()) {
+            self.pending.push(Record::Note(sentence.to_owned()));
+        }
+    }
+
+    /// The records of a call stack and of the files in it, if they were not written yet.
+    pub fn object(&mut self, id: u32, stacks: &Stacks) -> Vec<Record> {
+        if !self.told_objects.insert(id) {
+            return Vec::new();
+        }
+        let mut records = vec![Record::Object { id, stack: stacks.text(id) }];
+        for (file, build_id) in stacks.binaries(id) {
+            if self.told_binaries.insert(file.clone()) {
+                records.push(Record::Binary { file, build_id });
+            }
+        }
+        records
+    }
+
+    /// Records to be written, with the ranges of counters.
+    pub fn records(
+        &mut self,
+        registry: &Registry,
+        stacks: &Stacks,
+        device: impl Fn(i32) -> String,
+    ) -> Vec<Record> {
+        let ranges: HashSet<u32> = self.changed.iter().map(|&it| self.ranges[it as usize]).collect();
+        let mut records = Vec::new();
+        for id in ranges {
+            let Some(range) = registry.get(id) else { continue };
+            if self.told_ranges.get(&id) == Some(&range.name) {
+                continue;
+            }
+            self.told_ranges.insert(id, range.name.clone());
+            records.extend(self.object(range.object, stacks));
+            let place = range.place.place(&device);
+            records.push(Record::Range { id, place, object: range.object, name: range.name.clone() });
+        }
+        records.append(&mut self.pending);
+        records
+    }
+
+    /// Returns whether values changed since they were last taken.
+    pub fn has_changed(&self) -> bool {
+        !self.changed.is_empty()
+    }
+
+    /// The values that changed since they were last taken, by counter.
+    pub fn take_changed(&mut self) -> Vec<(u32, Values)> {
+        let mut changed: Vec<u32> = self.changed.drain().collect();
+        changed.sort_unstable();
+        changed.into_iter().map(|it| (it, self.values[it as usize])).collect()
+    }
+
+    /// The allocations that were accessed.
+    pub fn ranges(&self) -> HashSet<u32> {
+        self.ranges.iter().copied().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::backend::Queue;
+
+    #[test]
+    fn copy_read_before_its_bytes_is_counted_whole() {
+        struct Nothing;
+        impl Backend for Nothing {
+            fn allocate(&self, _: u64, _: usize) -> Option<u64> {
+                None
+            }
+            fn write(&self, _: Queue, _: u64, _: &[u8]) -> bool {
+                false
+            }
+            fn clear(&self, _: Queue, _: u64, _: usize) -> bool {
+                false
+            }
+            fn read(&self, _: Queue, _: u64, _: &mut [u8]) -> bool {
+                false
+            }
+            fn function(&self, _: u64, _: &str) -> Option<(u64, u64)> {
+                None
+            }
+            fn patch(&self, _: u64, _: u64) -> bool {
+                false
+            }
+            fn context_gone(&self, _: u64) {}
+            fn device_name(&self, _: i32) -> String {
+                String::new()
+            }
+        }
+        let mut counts = Counts::new(1);
+        let [none, begun, whole] = [(0, 0), (1, 0), (1, 512)].map(|(accesses, extra)| Counter {
+            pc: 17,
+            what: 7 << 56 | 1,
+            accesses,
+            extra,
+        });
+        counts.add("GPU-a", &begun, &none, &Nothing);
+        counts.add("GPU-a", &whole, &begun, &Nothing);
+        assert_eq!(counts.take_changed(), [(0, Values { accesses: 1, extra: 512 })]);
+    }
+
+    #[test]
+    fn a_kernel_is_another_by_each_line_until_there_are_too_many() {
+        let mut counts = Counts::new(1);
+        let mut launch = |kernel, line: &str| counts.launch(kernel, line.to_owned());
+        assert_eq!(
+            [launch(0, ""), launch(0, "a.py:1"), launch(1, "a.py:1"), launch(0, "a.py:1")],
+            [0, 1, 2, 1]
+        );
+        for line in 3..MOST_LAUNCHES_WITH_LINES {
+            assert_eq!(launch(2, &format!("b.py:{line}")), line);
+        }
+        let first = launch(2, "b.py:x");
+        assert_eq!(
+            [first, launch(2, "b.py:y"), launch(2, ""), launch(0, "a.py:1")],
+            [first, first, first, 1]
+        );
+        assert_eq!(counts.notes.len(), 1);
+    }
+}

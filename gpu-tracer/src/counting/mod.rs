@@ -1,0 +1,8 @@
+//! From what a device counted to the tracer's files.
+
+pub(crate) mod context;
+pub(crate) mod counts;
+pub mod file;
+pub(crate) mod lines;
+pub(crate) mod patience;
+pub mod records;

@@ -1,0 +1,88 @@
+//! When patches of a context come out: no kernel may be running, and nothing remote has been there for a while.
+
+use std::collections::HashSet;
+use std::thread::{self, ThreadId};
+
+/// When the patches of a context's modules may come out.
+#[derive(Debug, Default)]
+pub struct Patience {
+    /// Threads that launched kernels, and did not wait for the context since.
+    launching: HashSet<ThreadId>,
+    /// The registry's version when nothing remote was there for the first time, and how often the program has waited
+    /// since then, all of it being so.
+    idle: Option<(u64, u32)>,
+    /// How often patches came out.
+    times: u32,
+}
+
+impl Patience {
+    /// This thread launches a kernel.
+    pub fn launches(&mut self) {
+        self.launching.insert(thread::current().id());
+    }
+
+    /// This thread has waited for the context. Whether nothing runs there: what a thread launched before it waited has
+    /// come to its end, what another launches meanwhile may not.
+    pub fn waited(&mut self) -> bool {
+        self.launching.remove(&thread::current().id());
+        self.launching.is_empty()
+    }
+
+    /// Whether there was nothing remote for long enough; `idle` is the registry's version if there is nothing now. Each
+    /// time it takes twice as many waits, so that who allocates and frees without end is not patched without end.
+    pub fn is_over(&mut self, idle: Option<u64>) -> bool {
+        let Some(version) = idle else {
+            self.idle = None;
+            return false;
+        };
+        let waits = self.idle.filter(|(of, _)| *of == version).map_or(0, |(_, waits)| waits + 1);
+        self.idle = Some((version, waits));
+        waits >= 1 << self.times.min(20)
+    }
+
+    /// Patches came out.
+    pub fn came_out(&mut self) {
+        self.times += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_time_it_takes_twice_as_long() {
+        let mut patience = Patience::default();
+        let mut waits_until = |version: u64, most: u32| {
+            assert!(!patience.is_over(None));
+            let over = (1..=most).find(|_| patience.is_over(Some(version)));
+            if over.is_some() {
+                patience.came_out();
+            }
+            over
+        };
+        assert_eq!(
+            [waits_until(1, 9), waits_until(2, 9), waits_until(3, 9), waits_until(4, 8)]
+                .map(|it| it.unwrap_or(0)),
+            [2, 3, 5, 0]
+        );
+    }
+
+    #[test]
+    fn what_came_and_went_meanwhile_begins_anew() {
+        let mut patience = Patience::default();
+        assert!((0..100).all(|version| !patience.is_over(Some(version))));
+        assert!(patience.is_over(Some(99)));
+    }
+
+    #[test]
+    fn what_another_thread_launched_may_still_run() {
+        let mut patience = Patience::default();
+        assert!(patience.waited());
+        patience.launches();
+        thread::scope(|scope| {
+            scope.spawn(|| patience.launches());
+        });
+        assert!(!patience.waited());
+    }
+}

@@ -1,0 +1,255 @@
+//! Records of every access, from the device to a file: `device/core.h` writes them into two halves of a buffer, of which
+//! one is read and emptied while kernels go on to write into the other.
+
+use crate::counting::counts::{Counts, Origin};
+use crate::device::backend::{Backend, Queue};
+use crate::device::layout::{Record, Records, What, bytes_of, bytes_of_mut};
+use crate::memory::registry::Registry;
+use crate::process;
+use crate::process::stacks::Stacks;
+use mpisee_profile::gpu::records::{RECORDS_MAGIC, Told, WarpAccess, accesses_block, file_name, told_block};
+use mpisee_profile::gpu::{Access, Handle};
+use std::collections::HashMap;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// Records of a half: both take 18 MB of a device.
+pub const CAPACITY: usize = 1 << 15;
+/// Level of compression, zstd's default: records are much alike.
+const LEVEL: i32 = 3;
+
+/// The buffer of a context.
+#[derive(Debug, Default)]
+pub struct Buffer {
+    /// Where it is; 0 if there is none.
+    pub address: u64,
+    capacity: usize,
+    /// Records that were taken, of each half.
+    taken: [usize; 2],
+    dropped: u64,
+}
+
+impl Buffer {
+    /// Makes the buffer. Other streams may use it right after, so this waits until it is clear.
+    pub fn make(backend: &dyn Backend, queue: Queue, capacity: usize) -> Option<Buffer> {
+        let address = backend.allocate(queue.context, Records::bytes(capacity))?;
+        let header = Records { capacity: capacity as u64, ..Records::default() };
+        let mut seen = [Records::default()];
+        let is_made = backend.clear(queue, address, Records::bytes(capacity))
+            && backend.write(queue, address, bytes_of(&[header]))
+            && backend.read(queue, address, bytes_of_mut(&mut seen))
+            && seen[0].capacity == header.capacity;
+        is_made.then_some(Buffer { address, capacity, taken: [0; 2], dropped: 0 })
+    }
+
+    /// Takes what is whole, and empties halves that are full; also how many records were dropped since this was last done.
+    /// None if the device cannot be read.
+    pub fn take(&mut self, backend: &dyn Backend, queue: Queue) -> Option<(Vec<Record>, u64)> {
+        let mut header = [Records::default()];
+        if !backend.read(queue, self.address, bytes_of_mut(&mut header)) {
+            return None;
+        }
+        let mut found = Vec::new();
+        for half in 0..2 {
+            let begun = (header[0].reserved[half].min(self.capacity as u64)) as usize;
+            let first = self.taken[half];
+            if begun > first {
+                let whole = self.whole(backend, queue, half, first..begun)?;
+                self.taken[half] += whole.len();
+                found.extend(whole);
+            }
+            if self.taken[half] == self.capacity {
+                self.empty(backend, queue, half)?;
+            }
+        }
+        let dropped = header[0].dropped.saturating_sub(self.dropped);
+        self.dropped = header[0].dropped;
+        Some((found, dropped))
+    }
+
+    /// Records up to the first that is not whole. They are read twice: what was whole in the first place is so throughout
+    /// in the second.
+    fn whole(
+        &self,
+        backend: &dyn Backend,
+        queue: Queue,
+        half: usize,
+        places: std::ops::Range<usize>,
+    ) -> Option<Vec<Record>> {
+        let address = self.address + Records::offset(self.capacity, half, places.start);
+        let mut records = vec![Record::default(); places.len()];
+        if !backend.read(queue, address, bytes_of_mut(&mut records)) {
+            return None;
+        }
+        records.truncate(records.iter().position(|it| it.pc == 0).unwrap_or(records.len()));
+        (records.is_empty() || backend.read(queue, address, bytes_of_mut(&mut records))).then_some(records)
+    }
+
+    /// Empties a half of which every record was taken. Nobody writes there until `reserved` is 0 again, which is last.
+    fn empty(&mut self, backend: &dyn Backend, queue: Queue, half: usize) -> Option<()> {
+        let begin = self.address + Records::offset(self.capacity, half, 0);
+        let reserved = self.address + (std::mem::offset_of!(Records, reserved) + 8 * half) as u64;
+        let mut seen = [Record::default()];
+        // To read is to know that it is done.
+        let is_empty = backend.clear(queue, begin, self.capacity * size_of::<Record>())
+            && backend.read(queue, begin, bytes_of_mut(&mut seen))
+            && seen[0].pc == 0
+            && backend.write(queue, reserved, bytes_of(&[0u64]))
+            && backend.read(queue, reserved, bytes_of_mut(&mut [0u64]));
+        is_empty.then(|| self.taken[half] = 0)
+    }
+}
+
+/// The file of the process.
+pub struct Recorder {
+    path: PathBuf,
+    /// The last number of a launch.
+    launches: u32,
+    /// Numbers of instructions, by device, kernel with the line that launched it, and address.
+    instructions: HashMap<(i32, u32, u64), u32>,
+    /// Allocations that were written, with their names then.
+    allocations: HashMap<u32, String>,
+    /// Bytes that go into the file next.
+    pending: Vec<u8>,
+    dropped: u64,
+    /// Why nothing is written any more.
+    failed: Option<String>,
+}
+
+impl Recorder {
+    /// Makes the file in the folder, and that if need be.
+    pub fn create(folder: &Path, sample: u32) -> io::Result<Recorder> {
+        std::fs::create_dir_all(folder)?;
+        let name = file_name(&process::host(), std::process::id());
+        let path = std::path::absolute(folder.join(name))?;
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).mode(0o644).custom_flags(libc::O_NOFOLLOW).open(&path)?;
+        let mut recorder = Recorder {
+            path,
+            launches: 0,
+            instructions: HashMap::new(),
+            allocations: HashMap::new(),
+            pending: RECORDS_MAGIC.to_vec(),
+            dropped: 0,
+            failed: None,
+        };
+        recorder.tell(&Told::Sampled(sample.max(1)));
+        recorder.flush();
+        Ok(recorder)
+    }
+
+    /// The number of the next launch.
+    pub fn launch(&mut self) -> u32 {
+        self.launches = self.launches.wrapping_add(1);
+        self.launches
+    }
+
+    /// Where the file is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Why nothing is written any more, if so.
+    pub fn failure(&self) -> Option<&str> {
+        self.failed.as_deref()
+    }
+
+    /// Appends the records taken from a device, after the descriptions that they need.
+    pub fn write(&mut self, device: i32, taken: &(Vec<Record>, u64), known: &mut Known<'_>) {
+        let (records, dropped) = taken;
+        if self.failed.is_some() || records.is_empty() && *dropped == 0 {
+            return;
+        }
+        let accesses: Vec<WarpAccess> = records.iter().map(|it| self.access(device, it, known)).collect();
+        if !accesses.is_empty() {
+            self.pending.extend(accesses_block(&accesses));
+        }
+        if *dropped > 0 {
+            self.dropped += dropped;
+            self.tell(&Told::Dropped(self.dropped));
+        }
+        self.flush();
+    }
+
+    /// Says at once whose memory it is that other processes know by a handle: what they access may be in their files before
+    /// anything else is in this one.
+    pub fn export(&mut self, handle: Handle, device: String, object: String) {
+        if self.failed.is_none() {
+            self.tell(&Told::Export { handle, device, object });
+            self.flush();
+        }
+    }
+
+    fn tell(&mut self, told: &Told) {
+        self.pending.extend(told_block(told));
+    }
+
+    fn access(&mut self, device: i32, record: &Record, known: &mut Known<'_>) -> WarpAccess {
+        let What { range, kernel, kind, width } = What::from(record.what);
+        let pc = record.pc & !1;
+        let next = self.instructions.len() as u32;
+        let instruction = *self.instructions.entry((device, kernel, pc)).or_insert(next);
+        if instruction == next {
+            let Origin { kernel, source, launched } = known.counts.origin(kernel, pc, known.backend);
+            let device = known.backend.device_name(device);
+            self.tell(&Told::Instruction { id: instruction, device, kernel, source, launched });
+        }
+        if let Some(it) = known.registry.get(range)
+            && self.allocations.get(&range) != Some(&it.name)
+        {
+            self.allocations.insert(range, it.name.clone());
+            let object = if it.name.is_empty() { known.stacks.text(it.object) } else { it.name.clone() };
+            let place = it.place.place(|device| known.backend.device_name(device));
+            let (begin, bytes) = (it.begin, it.end - it.begin);
+            let is_named = !it.name.is_empty();
+            self.tell(&Told::Allocation { id: range, begin, bytes, place, object, is_named });
+        }
+        let lanes = (0..32).filter(|lane| record.lanes >> lane & 1 == 1);
+        let words = if width == 0 {
+            record.address[..2].to_vec()
+        } else {
+            lanes.map(|lane| record.address[lane]).collect()
+        };
+        let access = match kind {
+            0 => Access::Load,
+            1 => Access::Store,
+            _ => Access::Atomic,
+        };
+        WarpAccess {
+            launch: record.launch,
+            instruction,
+            allocation: range,
+            lanes: record.lanes,
+            access,
+            width,
+            words,
+        }
+    }
+
+    /// Writes what waits, as one frame.
+    fn flush(&mut self) {
+        let write = || -> io::Result<()> {
+            let frame = zstd::bulk::compress(&self.pending, LEVEL)?;
+            let mut options = OpenOptions::new();
+            options.append(true).custom_flags(libc::O_NOFOLLOW).open(&self.path)?.write_all(&frame)
+        };
+        if let Err(error) = write() {
+            self.failed = Some(error.to_string());
+        }
+        self.pending.clear();
+    }
+}
+
+/// Tables that resolve the numbers in records.
+pub struct Known<'t> {
+    /// Kernels.
+    pub counts: &'t mut Counts,
+    /// Allocations.
+    pub registry: &'t Registry,
+    /// Where those were made.
+    pub stacks: &'t Stacks,
+    /// Devices, and where code is.
+    pub backend: &'t dyn Backend,
+}

@@ -1,0 +1,98 @@
+//! CUDA's driver: its functions, what it says of memory and devices, and its handles as numbers.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+
+/// A handle of the driver.
+pub type Handle = *mut c_void;
+
+/// `CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL`
+const DEVICE_ORDINAL: c_int = 9;
+/// The host, where a device's number is expected.
+pub const ON_HOST: c_int = -1;
+
+/// Handles are numbers to the tracer.
+pub fn number(handle: Handle) -> u64 {
+    handle.expose_provenance() as u64
+}
+
+/// The handle of a number.
+pub fn handle(number: u64) -> Handle {
+    std::ptr::with_exposed_provenance_mut(number as usize)
+}
+
+/// Bytes in hexadecimal.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A function of the driver, if that is loaded. It is never loaded here.
+pub fn function(name: &CStr) -> Option<*mut c_void> {
+    // SAFETY: the name ends in a zero.
+    let library = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
+    if library.is_null() { None } else { symbol(library, name) }
+}
+
+/// A function of the profiler that is preloaded, if it is.
+pub fn of_profiler(name: &CStr) -> Option<*mut c_void> {
+    symbol(libc::RTLD_DEFAULT, name)
+}
+
+/// A function of a library that is loaded.
+pub fn symbol(library: *mut c_void, name: &CStr) -> Option<*mut c_void> {
+    // SAFETY: the library is loaded and stays so, the name ends in a zero.
+    let address = unsafe { libc::dlsym(library, name.as_ptr()) };
+    (!address.is_null()).then_some(address)
+}
+
+/// How far what was mapped goes on from the address, by the driver; 0 if it does not say. Where the owner's allocation is part of
+/// a larger block, the driver maps all of that.
+pub fn size_of_mapping(address: u64) -> u64 {
+    type GetRange = unsafe extern "C" fn(*mut u64, *mut usize, u64) -> c_int;
+    let Some(function) = function(c"cuMemGetAddressRange_v2") else { return 0 };
+    // SAFETY: the function has this type in cuda.h.
+    let get_range = unsafe { std::mem::transmute::<*mut c_void, GetRange>(function) };
+    let (mut base, mut bytes) = (0, 0);
+    // SAFETY: both results are written.
+    let status = unsafe { get_range(&raw mut base, &raw mut bytes, address) };
+    let end: u64 = if status == 0 { base.saturating_add(bytes as u64) } else { 0 };
+    end.saturating_sub(address)
+}
+
+/// The device that memory is on, by the driver.
+pub fn device_of(address: u64) -> Option<c_int> {
+    type GetAttribute = unsafe extern "C" fn(*mut c_int, c_int, u64) -> c_int;
+    let function = function(c"cuPointerGetAttribute")?;
+    // SAFETY: the function has this type in cuda.h, but for the result, which for a device is an int.
+    let get_attribute = unsafe { std::mem::transmute::<*mut c_void, GetAttribute>(function) };
+    let mut device = 0;
+    // SAFETY: the result is written.
+    (unsafe { get_attribute(&raw mut device, DEVICE_ORDINAL, address) } == 0).then_some(device)
+}
+
+/// `GPU-8f6ad5c8-…`, as nvidia-smi writes it; the number where the driver does not say.
+pub fn device_name(device: c_int) -> String {
+    uuid(device).unwrap_or_else(|| format!("device {device}"))
+}
+
+fn uuid(device: c_int) -> Option<String> {
+    type GetUuid = unsafe extern "C" fn(*mut [u8; 16], c_int) -> c_int;
+    let address = function(c"cuDeviceGetUuid_v2").or_else(|| function(c"cuDeviceGetUuid"))?;
+    // SAFETY: the function has this type in cuda.h.
+    let get_uuid = unsafe { std::mem::transmute::<*mut c_void, GetUuid>(address) };
+    let mut uuid = [0; 16];
+    // SAFETY: 16 bytes are written.
+    if unsafe { get_uuid(&raw mut uuid, device) } != 0 {
+        return None;
+    }
+    let [a, b, c, d, e] = [0..4, 4..6, 6..8, 8..10, 10..16].map(|part| hex(&uuid[part]));
+    Some(format!("GPU-{a}-{b}-{c}-{d}-{e}"))
+}
+
+/// A name of the driver's, or the program's.
+///
+/// # Safety
+/// It ends in a zero, or is null.
+pub unsafe fn text(name: *const c_char) -> Option<String> {
+    // SAFETY: as the caller says.
+    (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned())
+}
