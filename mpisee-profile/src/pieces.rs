@@ -98,7 +98,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(24))]
         #[test]
-        fn what_is_put_arrives_in_order_over_any_number_of_ranks(
+        fn rows_arrive_in_order_over_any_number_of_ranks(
             ranks in prop::collection::vec(prop::array::uniform7(0usize..3 * PIECE), 1..4),
         ) {
             let mut sent: [Vec<u8>; TABLES] = Default::default();

@@ -393,7 +393,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_added_is_there_however_it_comes(
+        fn added_ranks_are_members_in_any_order_of_adding(
             sets in proptest::collection::vec(proptest::collection::btree_set(0u32..200, 0..60), 0..6),
         ) {
             let mut set = RankSet::default();

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn written_profile_reads_back_equal() {
         let scratch = tempfile::tempdir().unwrap();
         let writer = ProfileWriter::create(&scratch.path().join("app.mpisee")).unwrap();
         let rows = [call("W", 101), call("W_s1.0", 103)];
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_finished_is_removed_and_nothing_else() {
+    fn unfinished_profile_is_removed_and_nothing_else() {
         let scratch = tempfile::tempdir().unwrap();
         let wanted = scratch.path().join("app.mpisee");
         let writer = ProfileWriter::create(&wanted).unwrap();

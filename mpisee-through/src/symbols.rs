@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_call_stack_stays() {
+    fn text_that_is_no_call_stack_stays() {
         let mut symbols = Symbols::without(Places::default(), "");
         for text in ["ghost cells", "", "a < b", "+0x12", "app+0xyz"] {
             assert_eq!(symbols.stack(text), text);

@@ -111,7 +111,7 @@ fn lost_message() -> Builder {
 }
 
 #[test]
-fn what_is_sent_is_received() {
+fn unequal_sent_and_received_bytes_fail_the_check() {
     differs(
         &lost_message(),
         &[
@@ -290,7 +290,7 @@ fn of_several_worlds(comm: &str, peer_in_comm: u32) -> Builder {
 }
 
 #[test]
-fn what_goes_to_another_world_need_not_be_received_in_this() {
+fn messages_to_another_world_need_no_receiver_in_this_one() {
     of_several_worlds("W_p1", 2).write().run(&["check", "app.mpisee"]).prints(ALL_HOLDS);
     of_several_worlds("W_p1_m2", 4).write().run(&["check", "app.mpisee"]).prints(ALL_HOLDS);
 }

@@ -63,7 +63,7 @@ Like communicators are one line (how many × size); --unfold shows each.
 }
 
 #[test]
-fn what_matches_is_shown_with_its_ancestors() {
+fn matches_are_shown_with_their_ancestors() {
     let profile = splatt().write();
     profile.run(&["comms", "app.mpisee", "--comm", "*_s2.0"]).prints("\
 COMM             CREATED BY       SIZE  PROCS       SHAPE           NODES  LABEL  TOPOLOGY                   REORDER  FREED

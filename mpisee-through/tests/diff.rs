@@ -31,7 +31,7 @@ fn changed() -> Builder {
 }
 
 #[test]
-fn what_changed_comes_first() {
+fn changed_rows_come_first() {
     diff(&splatt(), &changed(), &[]).prints("\
 RUN                     A          B  Change%
 ranks                   8          8      0.0
@@ -119,7 +119,7 @@ W_s1.*  MPI_Allreduce       10       10        80        80   1.000000   1.50000
 }
 
 #[test]
-fn what_is_wrong_with_either_profile_is_said() {
+fn errors_of_either_profile_are_reported() {
     let before = splatt().write();
     before
         .run(&["diff", "app.mpisee", "other.mpisee"])
@@ -135,7 +135,7 @@ fn expecting(profile: &Written, text: &str) -> Ran {
 }
 
 #[test]
-fn what_does_not_hold_is_exit_code_1() {
+fn failed_expectation_exits_with_1() {
     let profile = splatt().write();
     let text = "\
 # comments and empty lines do not count
@@ -171,7 +171,7 @@ FAILED     10  efficiency >= 0.9                 0.6662
 }
 
 #[test]
-fn what_is_written_holds() {
+fn written_expectations_hold() {
     let profile = splatt().write();
     profile.run(&["expect", "--write", "app.expect", "app.mpisee"]).prints("");
     let text = std::fs::read_to_string(profile.beside().join("app.expect")).unwrap();

@@ -77,7 +77,7 @@ fn threads_that_call_at_once_are_said() {
 }
 
 #[test]
-fn what_is_inside_of_nodes_is_told_from_what_is_across() {
+fn losses_within_nodes_are_separate_from_losses_across() {
     let profile = uneven().write();
     profile.run(&["locality", "app.mpisee"]).prints("\
 20.0 % of the bytes of point-to-point messages stay on a node. 1 communicator is on several nodes though it would fit one (4 ranks).

@@ -20,7 +20,7 @@ const COMMANDS: [&str; 11] = [
 ];
 
 #[test]
-fn what_is_no_profile_is_named() {
+fn path_that_is_no_profile_is_named() {
     let profile = splatt().write();
     std::fs::write(profile.beside().join("file"), "").unwrap();
     std::fs::create_dir(profile.beside().join("empty")).unwrap();

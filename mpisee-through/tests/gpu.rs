@@ -250,7 +250,7 @@ copy(float*, float*, int)         2       8       0       0    66.7
 }
 
 #[test]
-fn what_was_sampled_has_its_error() {
+fn sampled_counts_have_an_error() {
     let rows = "0,GPU-a,0,host,pinned,norm,a.cu:1,x,load,4,3000,12000,10,300.0\n\
                 0,GPU-a,0,host,pinned,norm,a.cu:2,x,load,4,4000,16000,10,400.0\n";
     profile(rows).run(&["gpu", "app.mpisee", "--by", "kernel"]).prints(

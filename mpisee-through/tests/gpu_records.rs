@@ -76,7 +76,7 @@ fn of_a_killed_process_there_is_what_was_whole() {
 }
 
 #[test]
-fn what_is_no_such_file_is_refused_in_a_sentence() {
+fn other_files_are_refused_in_a_sentence() {
     let folder = tempfile::tempdir().unwrap();
     for (name, content) in
         [("text", b"launch,device\n".to_vec()), ("other", zstd::bulk::compress(b"mpgpu\0\0\x01", 1).unwrap())]

@@ -125,7 +125,7 @@ fn bytes_by_rank(profile: &Profile) -> Vec<(u32, u64)> {
 }
 
 #[test]
-fn what_is_left_of_a_run_becomes_a_profile() {
+fn segments_of_a_killed_run_become_a_profile() {
     let place = Place::with_two();
     let output = place.recover(&[]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -273,7 +273,7 @@ fn links_pipes_and_folders_are_not_opened() {
 }
 
 #[test]
-fn what_others_may_have_written_is_not_believed() {
+fn segments_that_others_may_write_are_skipped() {
     let place = Place::with_two();
     let path = place.put(gone(), 1, &of_rank(1).bytes());
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666)).unwrap();
@@ -296,7 +296,7 @@ fn a_segment_with_two_names_is_not_opened() {
 }
 
 #[test]
-fn what_found_no_room_in_the_file_is_said_to_be_missing() {
+fn counters_without_room_in_the_file_are_reported_missing() {
     let place = Place::with_two();
     let mut words = of_rank(1);
     let length = words.bytes().len();
@@ -361,7 +361,7 @@ fn a_chain_of_names_does_not_grow_without_end() {
 }
 
 #[test]
-fn what_another_user_planted_is_neither_read_nor_removed() {
+fn files_planted_by_another_user_are_neither_read_nor_removed() {
     // Only root can act as another user.
     if std::fs::metadata("/proc/self").unwrap().uid() != 0 {
         eprintln!("left out: this is not root, who could act as another user");

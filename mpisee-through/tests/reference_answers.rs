@@ -172,7 +172,7 @@ proptest! {
     }
 
     #[test]
-    fn what_stays_on_a_node_is_what_both_ends_are_on(
+    fn traffic_within_a_node_has_both_ends_on_it(
         sent in proptest::collection::vec((0..2usize, 0..6u32, 0..6u32, 1..1000u64), 0..40)
     ) {
         let mut builder = built(&[], &[0; 6]);

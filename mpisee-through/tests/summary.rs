@@ -223,7 +223,7 @@ fn nothing_left_is_said_in_one_sentence() {
 }
 
 #[test]
-fn what_limits_the_numbers_is_said() {
+fn limits_of_the_numbers_are_stated() {
     let profile = splatt()
         .with(|profile| {
             profile.run.complete = false;

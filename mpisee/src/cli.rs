@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_the_program_is_the_programs() {
+    fn arguments_after_the_program_are_the_programs() {
         let run =
             read(&["--output", "a.mpisee", "./app", "--output", "b", "--help", "--", "-n", "-"]).unwrap();
         assert_eq!(run.program, "./app");

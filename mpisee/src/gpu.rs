@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named() {
+    fn missing_files_and_another_tool_are_named() {
         let folder = tempfile::tempdir().unwrap();
         let options = Options::default();
         assert!(prepare(folder.path(), &[], &options).contains("there is no /"));
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nvbit_needs_is_named_and_found() {
+    fn files_that_nvbit_needs_are_found_or_named() {
         let folder = tempfile::tempdir().unwrap();
         let options = Options { gpu_back_end: GpuBackEnd::Nvbit, ..Options::default() };
         std::fs::create_dir(folder.path().join("gpu")).unwrap();

@@ -188,7 +188,7 @@ fn a_program_that_is_not_there_ends_as_in_a_shell() {
 }
 
 #[test]
-fn what_cannot_be_executed_ends_as_in_a_shell() {
+fn program_that_cannot_be_executed_exits_as_in_a_shell() {
     let installed = Installation::of(&[OPEN_MPI]);
     let data = installed.file("data.txt", "text", 0o644);
     let run = installed.mpisee(&[&data]).run();
@@ -220,7 +220,7 @@ fn a_flavour_can_be_demanded() {
 }
 
 #[test]
-fn what_the_program_is_linked_with_decides_also_through_another_library() {
+fn mpi_linked_through_another_library_decides() {
     let installed = Installation::of(&[MPICH, OPEN_MPI]);
     let mpi = installed.library("libmpi.so.40", "int MPI_Init(void) { return 0; }", &[]);
     let solver = installed.library(
@@ -285,7 +285,7 @@ fn the_launcher_of_the_mpi_decides_for_a_script() {
 }
 
 #[test]
-fn what_is_undecided_runs_unprofiled_and_rank_0_says_how_to_decide() {
+fn undecided_program_runs_unprofiled_and_rank_0_says_how_to_decide() {
     let installed = Installation::of(&[MPICH, OPEN_MPI]);
     let script = installed.file("app.sh", script("env"), 0o755);
     let run = installed.mpisee(&[&script]).run();

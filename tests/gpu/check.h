@@ -1,4 +1,4 @@
-// What the programs of scripts/gpu-check share. Each makes known numbers of accesses, and writes down what gpu.csv is to
+// Header of the programs of scripts/gpu-check. Each makes known numbers of accesses, and writes down what gpu.csv is to
 // have, all of it, a line for each kernel, kind and memory; compare.py has the columns. Which line of the source accesses
 // is marked there: `// @NAME`.
 #ifndef CHECK_H

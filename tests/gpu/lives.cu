@@ -45,7 +45,7 @@ static void open_and_close(const cudaIpcMemHandle_t &handle) {
     expect({"visiting", "store", 4, "visiting"}, 0, "ipc", "visited words", (uint64_t)MANY * LANES);
 }
 
-// What is freed keeps its name, also where the next is at its place.
+// Freed memory keeps its name, also where the next allocation is at its address.
 static void again() {
     static const char *const names[] = {"even words", "odd words"};
     for (int turn = 0; turn < AGAIN; turn++) {

@@ -31,7 +31,7 @@ extern "C" __global__ void constant4(unsigned *p, unsigned *own) {
     own[AT] = __ldg(p + AT); // @constant4
 }
 
-// What is returned is used, so that it is no reduction.
+// The result is used, so that the compiler makes no reduction of it.
 extern "C" __global__ void atomic4(unsigned *p, unsigned *own) {
     own[AT] = atomicAdd(p + AT, 1); // @atomic4
 }

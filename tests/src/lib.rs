@@ -38,12 +38,12 @@ pub fn dist() -> PathBuf {
 pub struct Mpi {
     /// The flavour: `openmpi-4.1`.
     pub name: String,
-    /// Whether it is an Open MPI.
+    /// True if it is an Open MPI.
     pub is_open_mpi: bool,
     /// The binary interface: `openmpi`, `mpich`, `standard`.
     pub family: String,
     mpicc: PathBuf,
-    /// What it exports.
+    /// MPI functions that its library exports.
     functions: BTreeSet<String>,
     /// A folder that goes before others in `PATH`.
     programs: Option<PathBuf>,
@@ -87,8 +87,8 @@ impl Mpi {
         found
     }
 
-    /// Whether a test is to leave this MPI out, which is one of those that begin so, and cannot do what the test is about,
-    /// without the profiler either; says why.
+    /// True, and says why, if a test leaves this MPI out: the name begins with one of `beginnings`, and the MPI fails
+    /// without the profiler, too.
     pub fn is_left_out(&self, beginnings: &[&str], why: &str) -> bool {
         let is_one = beginnings.iter().any(|begin| self.name.starts_with(begin));
         if is_one {
@@ -471,9 +471,9 @@ impl<'m> Run<'m> {
 pub struct Finished {
     /// Where it ran; removed with this.
     pub folder: tempfile::TempDir,
-    /// What it printed.
+    /// Its standard output.
     pub stdout: String,
-    /// What it, the launcher and the profiler said.
+    /// Standard error of the program, the launcher and the profiler.
     pub stderr: String,
     tables: Option<Tables>,
 }

@@ -47,7 +47,7 @@ impl Cluster {
         let mut command = Command::new("unshare");
         command.args(making).args(OWN).args(["--pid", "--fork", "--kill-child", "--mount-proc"]);
         command.arg(root().join("tests/nodes/cluster")).arg(folder.path()).arg(root()).arg(nodes.to_string());
-        // What takes care of the network is seldom in the PATH of users.
+        // `ip` is seldom in the PATH of users.
         command.env("PATH", format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default()));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut keeper = command.spawn().map_err(|error| format!("unshare: {error}"))?;
@@ -58,7 +58,7 @@ impl Cluster {
         if line == "ready\n" { Ok(cluster) } else { Err(cluster.complaint()) }
     }
 
-    /// What the process said that could not make the nodes.
+    /// Error output of the process that could not make the nodes.
     fn complaint(mut self) -> String {
         drop(self.keeper.stdin.take());
         let mut said = String::new();

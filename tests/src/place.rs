@@ -23,7 +23,7 @@ impl Place {
         place
     }
 
-    /// What is called like that in it.
+    /// Path of a file in it.
     pub fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
@@ -84,7 +84,7 @@ fn owner_of(segment: &Path) -> u32 {
     mpisee_profile::segment::owner_of(&name).expect("the name tells the process").1
 }
 
-/// Whether the process runs.
+/// Returns whether the process runs.
 pub fn runs(pid: u32) -> bool {
     process::look_at(pid).is_some_and(|seen| !seen.ended)
 }

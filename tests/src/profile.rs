@@ -90,7 +90,7 @@ impl Tables {
         self.comms.iter().map(|row| row.comm.as_str()).collect()
     }
 
-    /// What `rank` exchanged with `peer` on `comm`: messages and bytes sent, messages and bytes received.
+    /// Traffic of `rank` with `peer` on `comm`: messages and bytes sent, messages and bytes received.
     pub fn peer(&self, comm: &str, rank: u32, peer: u32) -> [u64; 4] {
         let mine = |row: &&PeerRow| row.comm == comm && row.rank == rank && row.peer == peer;
         let rows: Vec<_> = self.peers.iter().filter(mine).collect();

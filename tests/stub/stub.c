@@ -1,4 +1,4 @@
-// What the functions of stub_mpi.c have in common.
+// Helpers of the functions of stub_mpi.c.
 
 #include "stub.h"
 
@@ -169,7 +169,7 @@ static void succeed(const struct function *function, const word *words) {
     }
 }
 
-// What a profiler asks for and must not be told anything of. The others' answers are as good as any.
+// Queries of a profiler that must not count. The answers to others do not matter.
 static word answer(const char *name, const word *words) {
     bool is_self = words != NULL && load('C', &words[0]) == self();
     bool is_predefined = is_self || (words != NULL && words[0] == world());

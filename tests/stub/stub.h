@@ -12,7 +12,7 @@ typedef uintptr_t word;
 
 enum { MOST_ARGUMENTS = 16 };
 
-// What a pointer points to, as long as any function needs it.
+// Memory behind a pointer, as long as any function needs it.
 enum { PLACE = 4096 };
 
 // The twin of a function of mpi_f08 has another name in MPICH.
@@ -51,7 +51,7 @@ extern const int function_count;
 struct watch {
     // The function, by its index; negative for none. Others are answered as an MPI would.
     int function;
-    // What it returns. If that is MPI_SUCCESS it also writes what a call that succeeds does.
+    // Return code. If it is MPI_SUCCESS, the function also writes the results of a call that succeeds.
     int code;
     // How often it was called, and with which words at last.
     int calls;
@@ -59,7 +59,7 @@ struct watch {
     // The arguments that it should have, and another function that was called with them, if there was one.
     const word *given;
     const char *other;
-    // What its pointers pointed to before the call, by position, and the first that points to something else when
+    // Memory behind its pointers before the call, by position, and the first that points to something else when
     // the call arrives; negative for none.
     const char (*before)[PLACE];
     int changed;
@@ -67,10 +67,10 @@ struct watch {
 
 struct watch *watch(void);
 
-// Whether a function sees a difference between what it should be given and what it is.
+// Returns whether a function sees a difference between what it should be given and what it is.
 bool differs(const struct parameter *parameter, word given, word seen);
 
-// What each PMPI function does.
+// Body of each PMPI function.
 word called(int function, const word *words);
 
 // MPI_COMM_WORLD and MPI_COMM_SELF.

@@ -221,7 +221,7 @@ fn groups_and_intercommunicators_share_rows() {
     });
 }
 
-/// What `churn.c` sends between which ranks of the world in all cycles of `changing`, and how many communicators there are.
+/// Messages of `churn.c` between ranks of the world in all cycles of `changing`, and the number of communicators.
 fn expected_of_changing(ranks: u32, cycles: u64) -> (BTreeMap<(u32, u32), u64>, u64) {
     let (mut sent, mut communicators) = (BTreeMap::new(), 0);
     for k in 0..cycles as u32 {
@@ -300,7 +300,7 @@ fn names_do_not_grow_where_a_communicator_is_made_of_the_last_one() {
 }
 
 #[test]
-fn what_a_killed_program_left_has_the_same_rows() {
+fn killed_program_is_recovered_with_the_same_rows() {
     const KILLED_AT: u64 = 500;
     on_each_mpi(|mpi| {
         let (folder, segments) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

@@ -10,7 +10,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 const RANKS: u32 = 4;
 const COPIES: u64 = 20;
 
-/// What a run without a place for its profile left.
+/// Files that a run without a place for its profile left.
 struct Left {
     folder: tempfile::TempDir,
     stderr: String,
@@ -168,7 +168,7 @@ fn rows_come_in_the_order_of_ranks() {
     });
 }
 
-/// What is the same in each run of the same program: all columns but times.
+/// Columns that are the same in each run of the same program: all but times.
 fn counted(tables: &Tables) -> Vec<String> {
     let ranks = tables.ranks.iter().map(|row| format!("{} {}", row.rank, row.host));
     let comms = tables.comms.iter().map(|row| format!("{row:?}"));

@@ -1,4 +1,4 @@
-//! What each process records of a collective operation, and that the parts add up to the bound in docs/volumes.md.
+//! Bytes that each process records of a collective operation; the parts add up to the bound in docs/volumes.md.
 //! The sizes of the blocks are those of the programs; each has its own, so that a mix-up shows.
 use mpisee_tests::{Finished, Mpi, Run, Tables, on_each_mpi};
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ struct At {
 /// In elements: the message, and what the process contributes.
 type Part = fn(At) -> (u64, u64);
 
-/// What all processes together record, in elements, from their number and whether it is in place.
+/// Elements that all processes together record, from their number and whether it is in place.
 type Sum = fn(u64, bool) -> u64;
 
 /// Process 1 has nothing in operations with a count for each process.
@@ -29,7 +29,7 @@ fn parts(base: u64, p: u64) -> u64 {
     (0..p).map(|i| part(base, i)).sum()
 }
 
-/// What goes from `i` to `j`.
+/// Elements from `i` to `j`.
 fn pair(base: u64, in_place: bool, i: u64, j: u64) -> u64 {
     match in_place {
         true if i + j == 1 => 0,

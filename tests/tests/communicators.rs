@@ -24,7 +24,7 @@ fn line(row: &CommRow) -> String {
         .join("; ")
 }
 
-/// What `creations.c` creates: label, name without digests, parent, creating call, size, members, topology, reorder, freed,
+/// Communicators of `creations.c`: label, name without digests, parent, creating call, size, members, topology, reorder, freed,
 /// between.
 const CREATIONS: &str = "\
 all; W; ; ; 5; 0-4; ; ; ; 
@@ -57,7 +57,7 @@ idup of between; W_x1.0_i2; W_x1.0; MPI_Comm_idup; 5; 0,3-4|1-2; ; ; ;
 merged; W_x1.0_m5; W_x1.0; MPI_Intercomm_merge; 5; 0-4; ; ; ; 
 ";
 
-/// Whether `MPI_Comm_group` of a grid has processes that are not in the grid, as in MPICH 5.0.2, also without the profiler.
+/// Returns whether `MPI_Comm_group` of a grid has processes that are not in the grid, as in MPICH 5.0.2, also without the profiler.
 fn has_wrong_groups(mpi: &Mpi) -> bool {
     mpi.is_left_out(&["mpich-5.0", "mpiabi"], "MPI_Comm_group of a grid is wrong")
 }
@@ -285,7 +285,7 @@ struct Known {
     witnesses: BTreeSet<u32>,
 }
 
-/// What the ranks of `tree_of_communicators.c` wrote, by id.
+/// Communicators as the ranks of `tree_of_communicators.c` wrote them, by id.
 fn known(directory: &std::path::Path, ranks: u32) -> BTreeMap<u64, Known> {
     let mut all: BTreeMap<u64, Known> = BTreeMap::new();
     for rank in 0..ranks {
@@ -305,7 +305,7 @@ fn known(directory: &std::path::Path, ranks: u32) -> BTreeMap<u64, Known> {
     all
 }
 
-/// Whether a communicator is one process's own, so that others may have one of that name.
+/// Returns whether a communicator is one process's own, so that others may have one of that name.
 fn is_own(name: &str) -> bool {
     name == "S" || name.starts_with("S_")
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What a killed run of `ends` left, its ranks gone.
+/// Segments of a killed run of `ends`, after its ranks have ended.
 fn segments_of(mpi: &Mpi) -> (Place, Vec<PathBuf>) {
     let place = Place::new();
     let mut command = place.command(mpi, 4);
@@ -44,7 +44,7 @@ fn counts_of(words: &[u64]) -> Option<Counts> {
 }
 
 #[test]
-fn what_is_left_of_a_segment_that_is_cut_off_is_true() {
+fn truncated_segment_recovers_only_true_counts() {
     on_each_mpi(|mpi| {
         let (_place, paths) = segments_of(mpi);
         let bytes = std::fs::read(&paths[0]).expect("it can be read");

@@ -25,7 +25,7 @@ fn worlds<'m>(mpi: &'m Mpi, name: &str) -> Run<'m> {
     Run::new(mpi, name).tries(3)
 }
 
-/// Whether this MPI can bring worlds together. MPICH over UCX cannot before 4.2, and refuses.
+/// Returns whether this MPI can bring worlds together. MPICH over UCX cannot before 4.2, and refuses.
 fn has_worlds(mpi: &Mpi) -> bool {
     let said = with_short_addresses(mpi, Run::new(mpi, "dynamic/open_port").ranks(1)).plain().stdout;
     assert!(said == "yes\n" || said == "no\n" && !mpi.is_open_mpi, "{said}");
@@ -104,7 +104,7 @@ fn assert_comms(tables: &Tables, expected: &[(&str, &str, u32, &str)]) {
     assert_eq!(got, expected, "left: got, right: expected");
 }
 
-/// What the two parents of `spawning.c` have.
+/// Rows of the two parents of `spawning.c`.
 fn assert_parents(tables: &Tables, outside: &[OutsideRow]) {
     assert_comms(
         tables,
@@ -175,7 +175,7 @@ fn assert_parents(tables: &Tables, outside: &[OutsideRow]) {
     assert_all_seen(tables);
 }
 
-/// What the three children of `spawning.c` have.
+/// Rows of the three children of `spawning.c`.
 fn assert_children(tables: &Tables, outside: &[OutsideRow]) {
     assert_comms(
         tables,
@@ -229,7 +229,7 @@ fn assert_children(tables: &Tables, outside: &[OutsideRow]) {
     assert!(tables.run.notes.iter().any(|note| note.contains("were spawned")), "{:?}", tables.run.notes);
 }
 
-/// What each world knows of the communicators that some processes of both made: it has a name for them, and knows no
+/// Each world's view of the communicators that some processes of both made: it has a name for them, and knows no
 /// parent of the others.
 #[track_caller]
 fn assert_both_worlds(tables: &Tables) {
@@ -304,7 +304,7 @@ fn children_that_inherit_the_preload_have_a_profile() {
         let finished = run.preloaded();
         assert_prints(&finished, &BOTH_ARE_WELL);
         assert_parents(finished.check().tables(), &outside(&finished.directory()));
-        // What mpirun -x sets, Open MPI 5.0 does not hand on.
+        // Open MPI 5.0 does not pass variables of mpirun -x on to spawned processes.
         let inherits = !mpi.name.starts_with("openmpi-5");
         assert_eq!(finished.folder.path().join("test-spawned.mpisee").exists(), inherits, "{}", mpi.name);
         if inherits {

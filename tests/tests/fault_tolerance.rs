@@ -101,7 +101,7 @@ fn where_nobody_dies_the_profile_is_complete() {
 #[test]
 fn who_dies_while_the_profile_is_collected_is_left_out_of_it() {
     on_each_mpi_that_outlives(|mpi| {
-        // What the first rank had begun when it died stays, and is no profile.
+        // The directory that the first rank began before it died stays, and is no profile.
         for (victim, survivors, name) in [(2, [0, 1, 3], "test.mpisee"), (0, [1, 2, 3], "test-2.mpisee")] {
             let segments = tempfile::tempdir().expect("a temporary folder");
             let folder = segments.path().display().to_string();
@@ -121,7 +121,7 @@ fn who_dies_while_the_profile_is_collected_is_left_out_of_it() {
                 assert_eq!(tables.of_rank("S", "MPI_Bcast", rank).calls, 2000 * 8, "{rank}");
                 assert_eq!(tables.of_rank("W", "MPI_Barrier", rank).calls, 1, "{rank}");
             }
-            // What the dead counted is there still.
+            // Counts of the dead ranks are still there.
             assert_eq!(std::fs::read_dir(segments.path()).expect("the folder is there").count(), 1);
             assert_eq!(finished.folder.path().join("test.mpisee/run.json").exists(), victim == 2);
         }

@@ -150,7 +150,7 @@ fn persistent_collectives_under_either_of_their_names() {
 }
 
 #[test]
-fn what_came_with_mpi_4_and_large_counts() {
+fn fortran_calls_of_mpi_4_and_large_counts_are_counted() {
     assert_alike("fortran/mpi_four", &["MPI_Isendrecv"], |finished| {
         let tables = finished.tables();
         // MPICH 4.0 does not tell what MPI_Isendrecv received.

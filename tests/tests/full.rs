@@ -99,7 +99,7 @@ fn is_root() -> bool {
     std::fs::metadata("/proc/self").is_ok_and(|metadata| metadata.uid() == 0)
 }
 
-/// Whether file systems can be mounted here; says so if not.
+/// Returns whether file systems can be mounted here; says so if not.
 fn can_mount() -> bool {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut command = private_mounts();
@@ -151,7 +151,7 @@ fn one_that_gets_full_is_no_reason_to_stop_counting() {
 }
 
 #[test]
-fn what_had_room_is_recovered_and_the_rest_is_said_to_be_missing() {
+fn full_file_system_recovers_what_had_room_and_reports_the_rest_missing() {
     on_each_mpi(|mpi| {
         if !can_mount() {
             return;

@@ -1,4 +1,4 @@
-//! What GPU kernels access, in the profile beside what MPI does: with a driver and a Sanitizer that only pretend, and
+//! Accesses of GPU kernels in the profile, beside MPI: with a fake driver and a fake Sanitizer, and
 //! where there is no GPU.
 
 #[path = "gpu/sharing.rs"]
@@ -179,7 +179,7 @@ fn a_stencil_is_told_by_pairs_objects_lines_and_devices() {
              0,1,224,256,1280,0,0.266666667,101,0\n"
         );
 
-        // What was allocated in a function that main calls, and in main itself.
+        // Memory allocated in a function that main calls, and in main itself.
         let [cells, made, flag] = ["= fake_alloc", "= make_cells", "= fake_host_alloc"].map(line_with);
         let objects = ask(prefix, &[&["--by", "object"], &csv[..]].concat());
         let cells = format!("make_cells at stencil.c:{cells} < main at stencil.c:{made},0,352,512,1792,0,");
@@ -228,7 +228,7 @@ fn a_stencil_is_told_by_pairs_objects_lines_and_devices() {
 }
 
 #[test]
-fn what_kernels_did_before_a_kill_is_recovered() {
+fn gpu_counts_of_a_killed_run_are_recovered() {
     on_each_mpi(|mpi| {
         let prefix = installation();
         let output = run(mpi, prefix.path(), "gpu/ipc", "kill", &[]);
@@ -348,7 +348,7 @@ fn an_owner_whose_file_cannot_be_seen_is_unknown_in_sums() {
 }
 
 #[test]
-fn what_kernels_did_before_a_kill_is_recovered_in_sums() {
+fn gpu_counts_of_a_killed_run_are_recovered_aggregated() {
     on_each_mpi(|mpi| {
         let prefix = installation();
         let output = run(mpi, prefix.path(), "gpu/ipc", "kill", &["--fold", "2"]);

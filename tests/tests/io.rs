@@ -39,7 +39,7 @@ const TRANSFERS: &[(&str, u64, u64)] = &[
     ("MPI_File_read_ordered_end", 1, 547),
 ];
 
-/// What has time alone.
+/// Calls that have time and no bytes.
 const PLAIN: &[(&str, u64, u64)] = &[
     ("MPI_File_open", 2, 0),
     ("MPI_File_preallocate", 1, 0),

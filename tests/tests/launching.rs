@@ -27,7 +27,7 @@ impl Ended {
         Ended { folder, code: output.status.code(), stdout: output.stdout, stderr }
     }
 
-    /// What the profiler or its launcher said.
+    /// Messages of the profiler and its launcher.
     fn said(&self) -> Vec<&str> {
         self.stderr.lines().filter(|line| line.starts_with("mpisee: ")).collect()
     }
@@ -273,7 +273,7 @@ fn a_profile_that_cannot_be_where_it_is_wanted_is_elsewhere_and_changes_nothing_
 }
 
 #[test]
-fn what_is_wrong_with_the_options_is_said_once() {
+fn wrong_options_are_reported_once() {
     on_each_mpi(|mpi| {
         let variables = [
             pair("MPISEE_RECORD", "maybe"),

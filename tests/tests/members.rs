@@ -1,4 +1,4 @@
-//! What it costs to find out who is in a communicator.
+//! Cost of finding out the members of a communicator.
 
 use mpisee_tests::{Run, on_each_mpi};
 

@@ -136,7 +136,7 @@ fn assert_locality(profile: &Path) {
 }
 
 #[test]
-fn what_starts_ranks_on_a_node_is_none_whatever_it_was_told_itself() {
+fn starter_of_ranks_on_a_node_is_no_rank_whatever_its_environment() {
     let Some(cluster) = Cluster::begin(3) else { return };
     on_each_mpi(|mpi| {
         let folder = tempfile::tempdir_in(cluster.folder()).expect("a temporary folder");
@@ -278,7 +278,7 @@ fn assert_ended(profile: &Path, ranks: &[u32], why: &str) {
 }
 
 #[test]
-fn what_is_left_on_each_node_is_recovered_there_and_together() {
+fn segments_of_a_killed_job_are_recovered_per_node_and_together() {
     let Some(cluster) = Cluster::begin(3) else { return };
     on_each_mpi(|mpi| {
         let folder = killed(&cluster, mpi);

@@ -72,7 +72,7 @@ fn windows_count_on_the_communicator_on_which_they_were_made() {
     });
 }
 
-/// What a rank does on the window of its half, whose communicator is free already.
+/// Calls of a rank on the window of its half, whose communicator is already freed.
 fn on_half(first: bool) -> Vec<(&'static str, u64, u64)> {
     let all = [
         ("MPI_Win_allocate", 1, 0),

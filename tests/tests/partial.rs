@@ -201,7 +201,7 @@ fn ranks_in_containers_and_outside_meet_by_messages() {
     });
 }
 
-/// Whether the MPI cannot run the program on several nodes.
+/// Returns whether the MPI cannot run the program on several nodes.
 fn is_for_one_node(mpi: &Mpi) -> bool {
     mpi.is_left_out(&["mpich-5", "mpiabi"], "it does not get through between nodes that are played")
 }

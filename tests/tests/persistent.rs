@@ -1,4 +1,4 @@
-//! What MPI 4 adds to requests: persistent collectives and partitioned messages, of which each start has the bytes;
+//! Requests that MPI 4 adds: persistent collectives and partitioned messages, of which each start has the bytes;
 //! and what else looks at requests or makes them.
 
 mod exact;
@@ -7,7 +7,7 @@ use exact::{assert_all_seen, assert_calls, assert_classes, assert_peers, counts,
 use mpisee_profile::segment::NotSeen;
 use mpisee_tests::{Finished, Mpi, Run, on_each_mpi};
 
-/// What a rank contributes to each operation, and the message of which it is a part; one operation has one
+/// Bytes that a rank contributes to each operation, and the message of which they are a part; one operation has one
 /// communicator, with its name. Four ranks, the last is the root.
 fn volume(operation: &str, rank: u64) -> (u64, u64) {
     let both = |bytes| (bytes, bytes);

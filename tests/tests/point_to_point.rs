@@ -264,7 +264,7 @@ fn a_combined_nonblocking_send_and_receive_has_the_sum_of_both_directions() {
         };
         let tables = finished.tables();
         for rank in 0..2 {
-            // What comes to 0 is one byte longer.
+            // Messages to 0 are one byte longer.
             let first = if ways == 2 { 1129 + 1130 } else { 1129 + u64::from(rank) };
             let rows = [
                 ("MPI_Isendrecv", 2, first + ways * 2137),
@@ -284,7 +284,7 @@ fn a_combined_nonblocking_send_and_receive_has_the_sum_of_both_directions() {
             assert_all_seen(tables);
             finished.check();
         } else {
-            // What came is in no table, and nobody is said to have sent it.
+            // The received message is in no table, and has no sender.
             assert_eq!(tables.run.not_seen, [(NotSeen::UntoldReceive.name().to_owned(), 6)].into());
             assert_eq!([0, 1].map(|rank| tables.peer("W", rank, 1 - rank)[2..].to_vec()), [[0, 0], [0, 0]]);
         }

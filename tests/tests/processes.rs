@@ -35,7 +35,7 @@ fn assert_none_left(place: &Place) {
     assert_eq!(place.left(), Vec::<PathBuf>::new());
 }
 
-/// What `children` does itself, and no more.
+/// Asserts the calls of `children` itself, and no others.
 #[track_caller]
 fn assert_counted(tables: &Tables, barriers: u64) {
     assert!(tables.run.not_seen.is_empty(), "{:?}", tables.run.not_seen);

@@ -254,7 +254,7 @@ fn a_script_around_each_rank_does_not_part_them() {
     on_each_mpi(|mpi| {
         let place = Place::new();
         let mut command = mpi.launcher(4, &[]);
-        // What follows the program keeps the shell from becoming it.
+        // A command after the program keeps the shell from exec'ing the program.
         command.args(["sh", "-c", "\"$@\"; code=$?; exit $code", "script"]);
         command.arg(dist().join("bin/mpisee")).arg("--segments").arg(place.segments());
         command
@@ -325,7 +325,7 @@ fn above_the_limit_of_the_run_sums_over_ranks_are_recovered() {
         let own = (1..=6).sum::<u64>();
         assert_eq!(of(&|comm| comm.starts_with("S_d"), "MPI_Allreduce"), (own, 907 * own));
         assert_eq!(of(&|comm| comm == "W_s1.*@3", "MPI_Comm_dup"), (6 * 12, 0));
-        // What the roots send to two others each: four copies with rows of their own, and the rest in one.
+        // Messages of the roots to two others each: four copies with rows of their own, and the rest in one.
         let (copies, bytes) = (6 * 12, 4 * (401..=412).sum::<u64>());
         assert_eq!(of(&|comm| comm.starts_with("W_s1.*_d"), "MPI_Bcast"), (copies, bytes));
         assert_eq!(of(&|comm| comm == "W_j2", "MPI_Sendrecv"), (6, 2 * (503..509).sum::<u64>()));

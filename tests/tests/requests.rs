@@ -191,7 +191,7 @@ fn a_wait_over_three_communicators_is_one_call_on_each_and_shares_its_time() {
     });
 }
 
-/// What rank 0 of `eager_copies` has on both communicators.
+/// Rows of rank 0 of `eager_copies` on both communicators.
 fn assert_eager(
     mpi: &Mpi,
     how: &str,
@@ -265,7 +265,7 @@ fn handles_that_are_used_again_stand_for_the_new_request() {
     });
 }
 
-/// What both ranks of `freed` have on the duplicate: the handles stand for something else there.
+/// Rows of both ranks of `freed` on the duplicate, where the handles stand for something else.
 fn assert_later(tables: &Tables) {
     for (rank, call) in [(0, "MPI_Isend"), (1, "MPI_Irecv")] {
         let rows = [(call, 100, 100 * 70009), ("MPI_Wait", 100, 0), ("MPI_Comm_free", 1, 0)];
@@ -302,7 +302,7 @@ fn a_receive_that_is_freed_while_active_is_counted_as_not_seen() {
         assert_later(tables);
         let freed = (NotSeen::FreedReceive.name().to_owned(), 100);
         assert_eq!(tables.run.not_seen, BTreeMap::from([freed]));
-        // What those receives got is in no table, so that the traffic cannot be even.
+        // Bytes of those receives are in no table, so sent and received bytes differ.
         let check = through(&["check", &finished.directory().display().to_string()]);
         let said = String::from_utf8_lossy(&check.stdout);
         assert_eq!(check.status.code(), Some(0), "{said}");
@@ -485,7 +485,7 @@ fn requests_are_kept_track_of_while_recording_is_off() {
 }
 
 #[test]
-fn what_fails_among_others_is_told_as_without_the_profiler() {
+fn failed_completions_return_the_same_errors_as_without_the_profiler() {
     on_each_mpi(|mpi| {
         let plain = Run::new(mpi, "requests/failed_completions").ranks(2).plain();
         let finished = Run::new(mpi, "requests/failed_completions").ranks(2).profiled();
@@ -505,7 +505,7 @@ fn what_fails_among_others_is_told_as_without_the_profiler() {
 }
 
 #[test]
-fn what_succeeds_among_others_that_fail_has_its_bytes() {
+fn completions_beside_failed_ones_count_their_bytes() {
     on_each_mpi(|mpi| {
         let finished = Run::new(mpi, "requests/failed_completions").ranks(2).profiled();
         let bytes = 5 * (1901 + 1903);

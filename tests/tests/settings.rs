@@ -45,7 +45,7 @@ fn buffers_count_on_their_communicator_and_those_of_the_process_on_its_own() {
 }
 
 #[test]
-fn what_moves_nothing_counts_with_its_time() {
+fn calls_that_move_no_data_count_with_their_time() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     on_each_mpi(|mpi| {
         let path = folder.path().join(&mpi.name);

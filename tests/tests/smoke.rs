@@ -22,7 +22,7 @@ fn the_profiler_states_its_own_price() {
         for row in &tables.ranks {
             let calls: u64 =
                 tables.calls.iter().filter(|call| call.rank == row.rank).map(|call| call.calls).sum();
-            // What a call costs is rank 0's; the other's clock ticks alike, its cache need not.
+            // The cost per call is rank 0's; the other's clock ticks alike, its cache need not.
             let least = if row.rank == 0 { calls as f64 * stated.call_ns * 1e-9 } else { 0.0 };
             assert!(row.profiler_s.0 > 0.999 * least, "{stated:?} {row:?}");
             assert!(row.profiler_s.0 > 0.0 && row.profiler_s.0 < row.wall_s.0, "{row:?}");

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// What the program says.
+/// Output of the program.
 struct Driven {
     /// The functions that it called.
     functions: BTreeSet<String>,
@@ -102,7 +102,7 @@ fn operation(function: &str) -> Option<Operation> {
     Operation::from_name(function).or(standard)
 }
 
-/// What begins and what ends MPI in a run of the program.
+/// Functions that begin and end MPI in a run of the program.
 const WAYS: [[&str; 2]; 5] = [
     ["MPI_Init", "MPI_Finalize"],
     ["MPI_Init_thread", "MPI_Finalize"],

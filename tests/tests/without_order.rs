@@ -17,7 +17,7 @@ const RANKS: u32 = 8;
 /// Every list has at least one run, so that this keeps those of ranks at one distance.
 const NO_LISTS: (&str, &str) = ("MPISEE_LISTED", "1");
 
-/// What is counted, with the communicators; times differ from run to run.
+/// Counts, with the communicators; times differ from run to run.
 fn said(tables: &Tables) -> (Vec<String>, Vec<String>, Vec<String>) {
     let comm = |row: &CommRow| {
         let CommRow { comm, parent, created_by, size, count, members, label, nodes, freed, .. } = row;

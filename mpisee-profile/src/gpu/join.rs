@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_several_exports_have_in_common_is_told_and_names_of_the_importer_stay() {
+    fn several_exports_give_their_common_owner_and_keep_names_of_the_importer() {
         let imported = |handle: Option<Handle>| Place::Imported { device: String::new(), handle };
         let importer = GpuFile {
             records: vec![
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sampled_is_scaled_and_has_its_error() {
+    fn sampled_counts_are_scaled_and_have_an_error() {
         let file = GpuFile {
             records: vec![Record::Sampled(100), range(1, Place::Managed, "m"), counter(0, 1, 4)],
             values: [(0, Values { accesses: 320, extra: 10 * 32 * 32 })].into(),

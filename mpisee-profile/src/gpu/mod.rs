@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn written_records_read_back_equal() {
         let file = GpuFile::parse(&sample()).unwrap();
         assert_eq!(file.records.len(), 3);
         assert_eq!(file.values[&7], Values { accesses: 5, extra: 9 });
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_such_file_is_refused() {
+    fn other_files_are_refused() {
         assert!(GpuFile::parse(b"mpisee\0\x01").is_err());
         let mut bytes = sample();
         bytes.extend(block(9, b""));

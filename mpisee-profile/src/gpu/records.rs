@@ -259,14 +259,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn written_records_read_back_equal() {
         let (items, bytes) = sample();
         let read: io::Result<Vec<Item>> = RecordReader::new(&bytes[..]).unwrap().collect();
         assert_eq!(read.unwrap(), items);
     }
 
     #[test]
-    fn what_was_cut_anywhere_has_what_was_whole() {
+    fn truncated_records_keep_the_whole_frames() {
         let (items, bytes) = sample();
         for end in RECORDS_MAGIC.len()..bytes.len() {
             let read: io::Result<Vec<Item>> = RecordReader::new(&bytes[..end]).unwrap().collect();

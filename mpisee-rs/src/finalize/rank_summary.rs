@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_ranks_know_is_put_together_in_their_order() {
+    fn rank_summaries_merge_in_the_order_of_ranks() {
         let one = |node: u64| {
             let mut counts = [0; SUMS];
             counts[WALL_NS] = node;

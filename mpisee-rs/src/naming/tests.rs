@@ -145,7 +145,7 @@ fn peers_of_a_temporary_communicator_without_a_list_are_those_of_its_group() {
 }
 
 #[test]
-fn what_is_entered_is_described_by_its_groups() {
+fn entered_communicator_is_described_by_its_groups() {
     // The one test that uses the rows of the process.
     let played = Played::new(3, 4, Options::default());
     let world = &played.world;

@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_found_is_removed_only_while_it_is_the_same() {
+    fn found_entry_is_removed_only_while_unchanged() {
         for shared in [false, true] {
             let table = Table::new();
             if shared {

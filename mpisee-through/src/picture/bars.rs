@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_next_to_nothing_is_seen_and_nothing_is_not() {
+    fn tiny_bars_are_visible_and_empty_ones_are_not() {
         let bar = |parts: [u64; 3]| Bar { parts, ..Bar::default() };
         let picture = drawn(vec![bar([u64::MAX, 0, 0]), bar([0, 1, 0]), bar([0, 0, 0])]);
         let dark = fields(&picture)[3..].iter().filter(|field| field.4 == COLOURS[1]).count();
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_before_a_list_is_cut() {
+    fn long_text_before_a_list_is_cut() {
         let picture = drawn(vec![Bar { parts: [1, 0, 0], ..Bar::default() }]);
         let is_cut = |shape: &Shape| match shape {
             Shape::Text(text) => {

@@ -157,7 +157,7 @@ fn rows_before_the_first_error_are_all_there_is() {
 }
 
 #[test]
-fn what_is_wrong_is_named_with_line_and_column() {
+fn errors_name_line_and_column() {
     const ROW: &str = "W,0,,MPI_Send,1,1,host,1,1,0.000000000,0.000000000,0.000000000\n";
     for (from, to, said) in [
         ("W,0", "W,4294967296", "line 3: column 'rank': '4294967296' is not a rank"),

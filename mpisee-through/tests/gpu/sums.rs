@@ -92,7 +92,7 @@ stencil.cu:42  halo         150     600       0       0   100.0     50
 }
 
 #[test]
-fn what_sums_do_not_have_is_said_in_a_sentence() {
+fn views_that_sums_lack_are_refused_in_a_sentence() {
     let sums = profile_of_sums();
     for arguments in [
         &["--ranks", "1"][..],

@@ -92,7 +92,7 @@ fn a_link_to_the_library_is_followed() {
 }
 
 #[test]
-fn what_the_program_is_linked_with_goes_before_the_environment() {
+fn linked_mpi_decides_before_the_environment() {
     let program = linked_with(&[("libmpich.so.12", "/nowhere/libmpich.so.12")]);
     let other = hint(Family::OpenMpi, Some("openmpi"), &[4]);
     assert_eq!(chosen(&installed(), &program, other), Ok("mpich-4.0".to_owned()));

@@ -1,4 +1,4 @@
-/* What concerns a communicator, a window or a file, and moves nothing; and an operation of the program's own. The argument
+/* Calls on a communicator, a window or a file that move no data; and an operation of the program's own. The argument
  * is the path of a file. */
 #include "program.h"
 

@@ -1,4 +1,4 @@
-/* Whether this MPI can bring processes of two worlds together: prints yes or no. */
+/* Tries whether this MPI can connect processes of two worlds: prints yes or no. */
 #include <mpi.h>
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-/* What python.py needs of MPI, and a launch from a thread that Python does not know. */
+/* MPI for python.py, and a launch from a thread that Python did not start. */
 #include <fake.h>
 #include <mpi.h>
 #include <pthread.h>

@@ -129,7 +129,7 @@ static void take(int from, const unsigned char fabric[64], const unsigned char p
     uint64_t large = received(from);
     uint64_t part = fake_map(large, LATE, 4096);
     store(part, 4);
-    /* What it is called here is the better name. */
+    /* The name given here is preferred. */
     name(part + 2048, 2048, "mine");
     store(part + 2048, 1);
     large = received(from);

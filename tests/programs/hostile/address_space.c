@@ -33,7 +33,7 @@ int main(int argc, char **argv) {
     static MPI_Comm comms[COMMS];
     int exhaust = argc > 1 && strcmp(argv[1], "exhaust") == 0;
     if (exhaust) {
-        /* What MPI needs under the limit comes from memory that the process keeps. */
+        /* Memory that MPI needs under the limit comes from memory that the process keeps. */
         EXPECT(mallopt(M_MMAP_THRESHOLD, 2 * ARENA) && mallopt(M_TRIM_THRESHOLD, 2 * ARENA));
         void *arena = malloc(ARENA);
         EXPECT(arena);

@@ -5,7 +5,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-/* Whether a process runs: one that has ended may stay until its parent has waited for it. */
+/* Returns whether a process runs: one that has ended may stay until its parent has waited for it. */
 static int runs(long process) {
     char path[64], state = 'Z';
     snprintf(path, sizeof path, "/proc/%ld/stat", process);

@@ -8,7 +8,7 @@ enum { ROUNDS = 300 };
 static pthread_barrier_t together;
 static int rank;
 
-/* What a thread, 0 or 1, does in a round. */
+/* One round of a thread, 0 or 1. */
 static void in_round(int thread, int round);
 
 static void *run_rounds(void *thread) {

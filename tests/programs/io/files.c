@@ -126,7 +126,7 @@ static void halves(void) {
     MPI_File_close(&file);
 }
 
-/* What is opened behind the profiler's back belongs to nobody, nor does what is no file. */
+/* A file opened through PMPI, and an invalid handle, belong to no communicator. */
 static void unknown(void) {
     MPI_File file;
     MPI_Request request;

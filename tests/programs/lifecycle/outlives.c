@@ -25,7 +25,7 @@ int main(int argc, char **argv) {
     if (rank == victim) raise(SIGKILL);
     int failure = MPI_Barrier(MPI_COMM_WORLD) != MPI_SUCCESS;
     EXPECT(victim < size || !failure);
-    /* What needs the dead fails, and nobody waits for them. */
+    /* Operations that need dead ranks fail, and nobody waits for them. */
     int code = MPI_Comm_dup(MPI_COMM_WORLD, &copy);
     EXPECT((code == MPI_SUCCESS) == (victim >= size));
     if (code == MPI_SUCCESS) MPI_Comm_free(&copy);

@@ -113,7 +113,7 @@ static void made_otherwise(void) {
     MPI_Win_free(&win);
 }
 
-/* What is made behind the profiler's back belongs to nobody. */
+/* A window made through PMPI belongs to no communicator. */
 static void unknown(void) {
     MPI_Win win;
     PMPI_Win_create(memory, ROOM, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win);

@@ -46,7 +46,7 @@ static void daemonise(void) {
     while (access(name, F_OK) != 0) usleep(1000);
 }
 
-/* What a launcher tells its ranks would make the child one of them, and their profile's name is theirs. */
+/* The launcher's variables would make the child a rank, and the profile's name is the parent's. */
 static void forget_launcher(void) {
     static const char *const theirs[] = {"PMI", "OMPI_COMM", "OMPI_UNIVERSE", "OMPI_MCA_ess", "OMPI_MCA_orte",
                                          "OMPI_MCA_pmix", "HYDI", "MPISEE_OUTPUT"};

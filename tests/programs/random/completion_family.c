@@ -13,7 +13,7 @@ static const char *const call_names[CALLS] = {
     "MPI_Waitall", "MPI_Waitany", "MPI_Waitsome", "MPI_Test", "MPI_Testall", "MPI_Testany", "MPI_Testsome"};
 static const char *const comm_names[COMMS] = {"W", "W_d1", "W_d2"};
 
-/* What a slot's request stands for. */
+/* Kinds of a slot's request. */
 struct open {
     int comm, active, receive, tag, bytes;
 };
@@ -147,7 +147,7 @@ int main(int argc, char **argv) {
         count(comm, RECV_INIT, 0);
         count(comm, SEND_INIT, 0);
     }
-    /* What is sent must be the same on both sides; how it is completed need not. */
+    /* Both sides must draw the same messages; how they complete them may differ. */
     unsigned common = 17, own = 29 + rank;
     for (int step = 0; step < STEPS; step++) {
         int comm = next(&common, COMMS), what = next(&common, 8), variant = next(&common, SPREAD);

@@ -4,7 +4,7 @@
  * The books of a rank, FOLDER/books.RANK, are mapped, so that they hold at whatever moment the rank is killed:
  * a call is in them right after it has returned, and while it is on its way they say which one it is and how many
  * bytes it may add. A communicator has a number, and has it in its label: c17.
- * What the MPIs cannot bear by themselves is left out: two idups at once, create_group below a Cartesian communicator.
+ * Calls that crash the MPIs themselves are left out: two idups at once, create_group below a Cartesian communicator.
  */
 #include "program.h"
 #include <fcntl.h>
@@ -192,7 +192,7 @@ static void name(Comm *comm) {
     EXPECT(MPI_Comm_set_name(comm->comm, label) == MPI_SUCCESS);
 }
 
-/* What became of open requests: those completed count on their communicators, or if none was, those asked about. */
+/* Outcome of a completion call: the completed requests count on their communicators, or if none was, those tested. */
 static void settle(Operation operation, int completed, const int *indices, const MPI_Status *statuses) {
     char is_charged[MOST_COMMS] = {0};
     for (int k = 0; k < (completed > 0 ? completed : open_count); k++) {

@@ -4,7 +4,7 @@
 
 enum { ROOM = 5003, MESSAGE = 1709, ROUNDS = 5 };
 
-/* Whether the operation was cancelled, as soon as that is known. */
+/* Returns whether the operation was cancelled, as soon as that is known. */
 static int was_cancelled(MPI_Request request, int *looks) {
     MPI_Status status;
     int flag = 0, cancelled = 0;

@@ -36,7 +36,7 @@ struct Arguments {
 /// How long one run may take.
 const LIMIT: Duration = Duration::from_secs(900);
 
-/// What came of each test, by rank and name.
+/// Outcome of each test, by rank and name.
 type Outcomes = BTreeMap<(u32, String), String>;
 
 fn main() -> ExitCode {
@@ -60,7 +60,7 @@ fn main() -> ExitCode {
     if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Whether all is the same with the profiler.
+/// Returns whether all outcomes are the same with the profiler.
 fn compare(name: &str, mpi: &Mpi, arguments: &Arguments) -> bool {
     println!("{name}, {} rank(s)", arguments.ranks);
     let folder = root().join("target/mpi4py-suite").join(name);
@@ -135,7 +135,7 @@ fn counts(outcomes: &Outcomes) -> String {
     format!("{} tests: {}", outcomes.len(), kinds.join(", "))
 }
 
-/// Whether the profile of the run is one, and `mpisee-through check` finds nothing wrong with it.
+/// Returns whether the run left one valid profile, as `mpisee-through check` says.
 fn check(folder: &Path) -> bool {
     let directory = folder.join("suite.mpisee");
     if !directory.join("run.json").exists() {

@@ -79,7 +79,7 @@ struct Total {
     communicators: usize,
 }
 
-/// Whether the run balances.
+/// Returns whether the run balances.
 fn run(mpi: &Mpi, seed: u64, seconds: f64, total: &mut Total) -> bool {
     let soak = Soak::drawn(seed, seconds);
     let folder = tempfile::Builder::new().prefix("soak-").tempdir().expect("a temporary folder");

@@ -1,4 +1,4 @@
-//! What a rank did on a communicator, all of it, for comparison as a whole.
+//! All rows of a rank on a communicator, for comparison as a whole.
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use mpisee_tests::Tables;

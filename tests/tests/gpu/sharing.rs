@@ -25,7 +25,7 @@ fn nvshmem() -> &'static Path {
     })
 }
 
-/// What was written to, in the order of the accesses: 32 of 8 bytes each for a number that the owner's other memory has not.
+/// Memory that was written to, in the order of the accesses: 32 of 8 bytes each for a number that the owner's other memory has not.
 const WRITTEN: [(&str, Option<u32>, u64); 10] = [
     ("late name", Some(0), 2),
     // One number and one size stand for two allocations.
@@ -62,7 +62,7 @@ fn check(profile: &Profile) {
         }
     };
     WRITTEN.iter().for_each(|&(object, owner, warps)| find(object, owner, warps));
-    // What a rank imports from itself is its own.
+    // Memory that a rank imports from itself is its own.
     assert_eq!(rows.len(), WRITTEN.len() + 2, "{rows:#?}");
     let pes = profile.rows_if_any::<PeRow>().expect("pes.csv can be read");
     let pes: Vec<PeRow> = pes.map(|row| row.expect("a row")).collect();

@@ -1,4 +1,4 @@
-//! What a profile with sums over ranks has to say of a run of which there is also one with rows of each rank.
+//! Expected contents of a profile aggregated over ranks, from one of the same run with rows of each rank.
 
 use mpisee_profile::Profile;
 use mpisee_profile::comm_name::{derived, is_of_changing_members, is_one_per_process};
@@ -58,7 +58,7 @@ pub fn assert_sums_of(by_rank: &Path, aggregate: &Path) {
     assert_eq!(of_nodes, ranks.len() as u64);
 }
 
-/// What is said of a communicator or a family: how many, of which size, who in each group, what it is called, its
+/// Description of a communicator or a family: how many, of which size, who in each group, what it is called, its
 /// topology, whether it was freed.
 type Said = (u64, u32, [Vec<u32>; 2], String, String, u8);
 

@@ -105,7 +105,7 @@ proptest! {
 
 /// docs/cost.md has the figures.
 #[test]
-fn what_a_member_keeps_does_not_grow_with_the_communicator() {
+fn log_entry_of_a_member_does_not_grow_with_the_communicator() {
     const RANKS: u32 = 1 << 20;
     // A full period of a linear congruential generator modulo a power of two (Knuth, volume 2, 3.2.1.2): an order in
     // which neighbours have no constant distance.

@@ -148,7 +148,7 @@ fn any_list_is_the_same_by_prediction_as_at_once() {
 }
 
 #[test]
-fn what_mpi_does_not_translate_is_elided() {
+fn members_that_mpi_fails_to_translate_are_elided() {
     let members: Vec<c_int> = (5..300).collect();
     for until_failure in 0..6 {
         let mut model = Model { until_failure, ..Model::new(&members, 400) };

@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_moved_is_taken_in_the_order_of_its_begin() {
+    fn moved_requests_are_taken_in_the_order_of_their_begin() {
         let open = AliasedHandles::new();
         for communicator in 0..1000 {
             open.add(9, 100, of(communicator));

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_told_together_with_others_is_of_none_alone() {
+    fn bytes_of_a_range_belong_to_no_part_of_it() {
         let offsets = [((-1, -1), (5, 6)), ((1, 1), (7, 8)), ((2, 3), (10, 20)), ((4, 7), (100, 200))];
         let mpi = Mpi { offsets: offsets.into(), ..Mpi::default() };
         assert_eq!(mpi.at(1, 1), Some((7, 8)));

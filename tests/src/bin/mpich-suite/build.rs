@@ -70,7 +70,7 @@ impl Suite {
         }
     }
 
-    /// Whether the test has a program.
+    /// Returns whether the test has a program.
     pub fn is_built(&self, test: &Test) -> bool {
         self.folder(test).join(&test.program).is_file()
     }

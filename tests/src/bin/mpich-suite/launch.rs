@@ -21,7 +21,7 @@ const SLOTS: u32 = 128;
 /// How long a launcher has to end its ranks.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// What all runs have in common.
+/// Settings of all runs.
 pub struct Setting<'m> {
     /// The MPI.
     pub mpi: &'m Mpi,
@@ -42,11 +42,11 @@ pub struct Setting<'m> {
 pub struct Outcome {
     /// The launcher's exit code; `None`: the run did not end within the limit.
     pub code: Option<i32>,
-    /// Whether it is what the suite expects.
+    /// True if the outcome is the one that the suite expects.
     pub success: bool,
-    /// What the program and the launcher printed.
+    /// Output of the program and the launcher.
     pub printed: Vec<String>,
-    /// What the profiler printed.
+    /// Output of the profiler.
     pub said: Vec<String>,
     /// How long it took.
     pub took: Duration,
@@ -54,19 +54,19 @@ pub struct Outcome {
     pub check: Check,
 }
 
-/// What is known of the profiles of a run.
+/// Profiles of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Check {
     /// How many profiles there are.
     pub profiles: usize,
-    /// What `mpisee-through check` found wrong, and segments that were left behind.
+    /// Errors that `mpisee-through check` found, and segments that were left behind.
     pub wrong: Vec<String>,
     /// Calls that the profiler did not see, by reason.
     pub not_seen: BTreeMap<String, u64>,
 }
 
 impl Outcome {
-    /// Whether the two ended in the same way. Of ranks that exit with different codes, as the suite expects of some
+    /// Returns whether the two ended in the same way. Of ranks that exit with different codes, as the suite expects of some
     /// tests, the launcher passes on one; but not a signal's.
     pub fn is_like(&self, other: &Outcome) -> bool {
         let is_exit = |outcome: &Outcome| outcome.success && outcome.code.is_some_and(|code| code < 128);
@@ -260,7 +260,7 @@ fn marked(scratch: &Path) -> Vec<u32> {
         .collect()
 }
 
-/// Whether a run takes longer than it may even without the time for which a process of it waited for a core that
+/// Returns whether a run takes longer than it may even without the time for which a process of it waited for a core that
 /// others had. A run whose processes have just ended is not late.
 fn is_late(scratch: &Path, elapsed: Duration, limit: Duration) -> bool {
     let waited = marked(scratch).into_iter().filter_map(|process| {

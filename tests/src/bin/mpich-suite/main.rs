@@ -213,7 +213,7 @@ fn verdict(without: &[Outcome], with: &[Outcome]) -> &'static str {
     }
 }
 
-/// What is wrong with the profile of a run that ended in success. One that fails may leave a part of one.
+/// Error in the profile of a run that ended in success. One that fails may leave a part of a profile.
 fn wrong(with: &[Outcome]) -> Vec<String> {
     let Some(outcome) = with.iter().find(|outcome| outcome.success && outcome.code == Some(0)) else {
         return Vec::new();
