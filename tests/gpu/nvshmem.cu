@@ -1,6 +1,6 @@
 // Memory of NVSHMEM: each PE writes to and reads from that of the other, by NVSHMEM's own functions and by pointers. The second
 // argument says as what that memory is mapped: `imported`, or `ipc` with NVSHMEM_DISABLE_CUDA_VMM. Kernels of NVSHMEM itself, in
-// which the PEs wait for each other, make accesses that nobody knows beforehand; those that are to count begin with `shmem_`.
+// which the PEs wait for each other, make an unpredictable number of accesses; those that are to count begin with `shmem_`.
 #include "check.h"
 
 #include <nvshmem.h>

@@ -135,7 +135,7 @@ static void everything(char *target, char *own, int owner, const char *memory, c
     }
 }
 
-// Memory without a name: told by this call.
+// Memory without a name: identified by this call.
 static __attribute__((noinline)) unsigned *make_unnamed() {
     void *memory;
     CHECK(cudaHostAlloc(&memory, BYTES, cudaHostAllocDefault));

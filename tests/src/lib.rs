@@ -13,7 +13,7 @@ pub mod signal;
 pub mod soak;
 
 pub use nodes::Cluster;
-pub use place::Place;
+pub use place::{Ended, Place};
 pub use profile::Tables;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -436,15 +436,13 @@ impl<'m> Run<'m> {
     }
 
     fn finish(self, mut command: Command, profiled: bool) -> Finished {
-        let (folder, output) = (1..)
+        let (place, output) = (1..)
             .find_map(|attempt| {
-                let below =
-                    self.cluster.map_or_else(std::env::temp_dir, |cluster| cluster.folder().to_owned());
-                let folder = tempfile::tempdir_in(below).expect("a temporary folder");
-                command.current_dir(folder.path());
+                let place = self.cluster.map_or_else(Place::new, Place::on);
+                command.current_dir(place.folder());
                 let mut entered = self.cluster.map(|cluster| cluster.on("login", &command));
                 match run_within(self.limit, entered.as_mut().unwrap_or(&mut command)) {
-                    Ok(output) => Some((folder, output)),
+                    Ok(output) => Some((place, output)),
                     Err(why) if attempt == self.tries => panic!("{why}"),
                     Err(why) => {
                         eprintln!("run again: {why}");
@@ -461,16 +459,15 @@ impl<'m> Run<'m> {
             Some(self.exit_code),
             "{command:?}\nexit code {code:?}\nstdout:\n{stdout}\nstderr:\n{stderr}"
         );
-        let directory = folder.path().join("test.mpisee");
-        let tables = profiled.then(|| Tables::read(&directory, &stderr));
-        Finished { folder, stdout, stderr, tables }
+        let tables = profiled.then(|| Tables::read(&place.path("test.mpisee"), &stderr));
+        Finished { place, stdout, stderr, tables }
     }
 }
 
 /// A program that has run.
 pub struct Finished {
-    /// Where it ran; removed with this.
-    pub folder: tempfile::TempDir,
+    /// The folder in which it ran.
+    pub place: Place,
     /// Its standard output.
     pub stdout: String,
     /// Standard error of the program, the launcher and the profiler.
@@ -486,7 +483,12 @@ impl Finished {
 
     /// The profile directory.
     pub fn directory(&self) -> PathBuf {
-        self.folder.path().join("test.mpisee")
+        self.place.path("test.mpisee")
+    }
+
+    /// Lines of the profiler and its launcher.
+    pub fn said(&self) -> Vec<&str> {
+        place::said(&self.stderr)
     }
 
     /// Asserts that `mpisee-through check` finds nothing wrong with the profile.

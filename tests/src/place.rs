@@ -1,31 +1,57 @@
-//! A folder for programs that leave segments, or may: that are killed, hang, or run beside each other.
+//! A folder to run a program in, with a folder for its segments, and the command that ran there.
 
 use crate::signal::{self, SIGTERM};
-use crate::{Mpi, Tables, dist, within};
+use crate::{Cluster, Mpi, Tables, dist, within};
 use mpisee_profile::process;
 use std::ffi::c_int;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long anything may take.
+/// The time that a command or a wait may take.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// The folder, in which an empty one for segments is.
+/// A folder that contains an empty one for segments; removed with this.
 pub struct Place(tempfile::TempDir);
 
 impl Place {
-    /// An empty one.
+    /// A new one in the folder for temporary files.
     #[expect(clippy::new_without_default, reason = "it makes a folder")]
     pub fn new() -> Place {
-        let place = Place(tempfile::tempdir().expect("a temporary folder"));
+        Place::below(&std::env::temp_dir())
+    }
+
+    /// A new one that all nodes see.
+    pub fn on(cluster: &Cluster) -> Place {
+        Place::below(cluster.folder())
+    }
+
+    fn below(folder: &Path) -> Place {
+        let place = Place(tempfile::tempdir_in(folder).expect("a temporary folder"));
         std::fs::create_dir(place.segments()).expect("it is empty");
         place
     }
 
+    /// The folder itself.
+    pub fn folder(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// Runs a command here, which must end within a minute.
+    pub fn run(self, command: &mut Command) -> Ended {
+        self.run_within(LIMIT, command)
+    }
+
+    /// Runs a command here.
+    pub fn run_within(self, limit: Duration, command: &mut Command) -> Ended {
+        let output = within(limit, command.current_dir(self.folder()).stdin(Stdio::null()));
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        Ended { place: self, code: output.status.code(), stdout: output.stdout, stderr }
+    }
+
     /// Path of a file in it.
     pub fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
+        self.folder().join(name)
     }
 
     /// The folder for segments.
@@ -45,14 +71,14 @@ impl Place {
     pub fn command(&self, mpi: &Mpi, ranks: u32) -> Command {
         let mut command = mpi.launcher(ranks, &[]);
         command.arg(dist().join("bin/mpisee")).arg("--segments").arg(self.segments());
-        command.current_dir(self.0.path());
+        command.current_dir(self.folder());
         command
     }
 
     /// Runs `mpisee-through` here, where it finds the segments.
     pub fn through(&self, arguments: &[&str]) -> Output {
         let mut command = Command::new(dist().join("bin/mpisee-through"));
-        command.args(arguments).current_dir(self.0.path()).env("MPISEE_SEGMENTS", self.segments());
+        command.args(arguments).current_dir(self.folder()).env("MPISEE_SEGMENTS", self.segments());
         within(LIMIT, command.stdin(Stdio::null()))
     }
 
@@ -76,6 +102,62 @@ impl Place {
             !self.left().iter().any(|path| !aside.contains(path) && runs(owner_of(path)))
         });
     }
+}
+
+/// A command that has ended.
+pub struct Ended {
+    /// The folder in which it ran.
+    pub place: Place,
+    /// Its exit code; none if a signal ended it.
+    pub code: Option<i32>,
+    /// Its standard output.
+    pub stdout: Vec<u8>,
+    /// Standard error of the program, the launcher and the profiler.
+    pub stderr: String,
+}
+
+impl Ended {
+    /// Runs a command in a new folder.
+    pub fn of(command: &mut Command) -> Ended {
+        Place::new().run(command)
+    }
+
+    /// Lines of the profiler and its launcher.
+    pub fn said(&self) -> Vec<&str> {
+        said(&self.stderr)
+    }
+
+    /// The names of the profiles in the folder, in order.
+    pub fn profiles(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.place.folder()).expect("the folder is there");
+        let names = entries.map(|entry| entry.expect("it can be listed").file_name());
+        let names = names.map(|name| name.to_string_lossy().into_owned());
+        let mut profiles: Vec<String> = names.filter(|name| name.ends_with(".mpisee")).collect();
+        profiles.sort();
+        profiles
+    }
+
+    /// The profile of that name.
+    pub fn tables(&self, profile: &str) -> Tables {
+        Tables::read(&self.place.path(profile), &self.stderr)
+    }
+
+    /// Its standard output as text.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+
+    /// Asserts that the program ended well and printed this.
+    #[track_caller]
+    pub fn assert_printed(&self, stdout: &str) -> &Ended {
+        assert_eq!((self.code, self.text().as_str()), (Some(0), stdout), "{}", self.stderr);
+        self
+    }
+}
+
+/// The lines of the profiler and its launcher on standard error.
+pub fn said(stderr: &str) -> Vec<&str> {
+    stderr.lines().filter(|line| line.starts_with("mpisee: ")).collect()
 }
 
 /// The process of which a segment is, by its name.

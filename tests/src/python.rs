@@ -163,7 +163,7 @@ pub(crate) fn environments() -> PathBuf {
     root().join("target/venvs")
 }
 
-/// A virtual environment with what `pip install` is told to install, made anew unless it is of the same `content`.
+/// A virtual environment with the packages given to `pip install`, made anew unless it is of the same `content`.
 fn environment(name: &str, content: &str, install: impl FnOnce(&mut Command)) -> PathBuf {
     let folder = environments().join(name);
     let done = folder.join("installed");

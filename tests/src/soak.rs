@@ -236,7 +236,7 @@ fn compare(folder: &Path, killed: bool) -> Result<Balance, String> {
     let numbers: BTreeMap<&str, u64> =
         tables.comms.iter().map(|row| (row.comm.as_str(), number(&row.label))).collect();
     let named: BTreeSet<u64> = numbers.values().copied().filter(|&id| id != UNNAMED).collect();
-    // Who is killed before the agreement on the number of an idup ends knows the communicator by no number: `W_i?`.
+    // A rank killed before the agreement on the number of an idup ends names the communicator without a number: `W_i?`.
     let whole = |row: &&CommRow| !killed || !(row.label.is_empty() || row.comm.contains('?'));
     let labels: BTreeSet<&str> = tables.comms.iter().filter(whole).map(|row| row.label.as_str()).collect();
     if labels.contains("") || labels.len() != tables.comms.iter().filter(whole).count() {

@@ -43,7 +43,7 @@ static int index_of(const char *name) {
 
 static void prepare(const struct function *function, word *words, int depth);
 
-// An object of which the profiler knows where it comes from, if it stands in for the function that makes it.
+// An object whose creation the profiler has seen, if it stands in for the function that makes it.
 static word make(const char *maker, char what) {
     const struct function *function = &functions[index_of(maker)];
     shim *shim = find(maker);
@@ -76,7 +76,7 @@ static word object_for(const char *name, char what) {
 // Bits of a register that no callee looks at.
 static word with_garbage_above(word low) { return 0xabcd123400000000 | (low & 0xffffffff); }
 
-// An object that the profiler knows, for a call that leaves it as it is; 0 for what it keeps no account of.
+// An object that the profiler tracks, for a call that leaves it as it is; 0 for what it keeps no account of.
 static word known_object(const struct function *function, int at) {
     bool is_second = false;
     for (int before = 0; before < at; before++) is_second |= function->parameter[before].what == 'C';
@@ -212,7 +212,7 @@ static void drive_all(const char *in_mode, bool while_tracking, bool succeeding)
     for (int index = 0; index < function_count; index++) {
         const char *name = functions[index].standard;
         bool begins = strncmp(name, "MPI_Init", 8) == 0 && name[8] != 'i';
-        // The last session to end takes the profile with it, where no communicator told of all processes.
+        // The last session to end takes the profile with it, where no communicator had all processes.
         bool ends = strcmp(name, "MPI_Finalize") == 0 || strcmp(name, "MPI_Session_finalize") == 0;
         if ((begins && succeeding) || (ends && tracking)) continue;
         // A code of its own for each function, and of no meaning.

@@ -99,7 +99,7 @@ word load(char what, const void *place) {
     return handle;
 }
 
-// A communicator's handle tells what it is: the last digit is its topology, or INTER.
+// A communicator's handle encodes its kind: the last digit is its topology, or INTER.
 enum { OF_CART = 1, OF_GRAPH = 2, OF_DIST_GRAPH = 3, INTER = 8 };
 
 enum { NUMBERED = 0x520000000000 };
@@ -244,7 +244,7 @@ word called(int index, const word *words) {
     const struct function *function = &functions[index];
     struct watch *watched = watch();
     if (index != watched->function) {
-        // The profiler asks questions with places of its own.
+        // The profiler's own queries pass memory of its own.
         bool watching = watched->function >= 0 && watched->given != NULL;
         if (watching && has_the_same_arguments(function, words, watched->given)) watched->other = function->name;
         succeed(function, words);

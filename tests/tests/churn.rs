@@ -2,7 +2,7 @@
 use mpisee_profile::comm_name::{is_of_changing_members, is_shared_row};
 use mpisee_profile::rows::CommRow;
 use mpisee_tests::profile::without_digests;
-use mpisee_tests::{Finished, Mpi, Run, Tables, on_each_mpi, through, within};
+use mpisee_tests::{Finished, Mpi, Place, Run, Tables, on_each_mpi, through, within};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -14,21 +14,21 @@ const ALLREDUCE: u64 = 12;
 
 struct Churned {
     finished: Finished,
-    segments: tempfile::TempDir,
+    place: Place,
 }
 
 fn churned(mpi: &Mpi, kind: &str, ranks: u32, cycles: u64) -> Churned {
     eprintln!("{kind}, {ranks} ranks, {cycles} cycles");
-    let segments = tempfile::tempdir().unwrap();
+    let place = Place::new();
     let finished = Run::new(mpi, "communicators/churn")
         .ranks(ranks)
         .argument(kind)
         .argument(cycles)
-        .variable("MPISEE_SEGMENTS", &segments.path().display().to_string())
+        .variable("MPISEE_SEGMENTS", &place.segments().display().to_string())
         .options(&["--alike", &ALIKE.to_string()])
         .profiled();
     finished.check();
-    Churned { finished, segments }
+    Churned { finished, place }
 }
 
 impl Churned {
@@ -39,14 +39,14 @@ impl Churned {
     /// Asserts that no segment grew after a quarter of the cycles, and that none is left.
     fn assert_bounded(&self, ranks: u32) {
         for rank in 0..ranks {
-            let path = self.finished.folder.path().join(format!("memory.{rank}"));
+            let path = self.finished.place.path(&format!("memory.{rank}"));
             let text = std::fs::read_to_string(path).unwrap();
             let bytes: Vec<u64> = text.lines().map(|line| line.parse().unwrap()).collect();
             assert_eq!(bytes.len(), 2, "{text}");
             assert!(bytes[0] > 0, "rank {rank} has no segment");
             assert_eq!(bytes[0], bytes[1], "bytes of the segment of rank {rank}");
         }
-        assert_eq!(self.segments.path().read_dir().unwrap().count(), 0, "segments are left");
+        assert_eq!(self.place.left().len(), 0, "segments are left");
     }
 
     /// Asserts that below `parent` there are as many rows as like communicators may have, and one row with a plus for
@@ -248,16 +248,16 @@ fn where_members_change_with_each_call_rows_end_and_peers_are_still_known() {
     on_each_mpi(|mpi| {
         // Processes that wait for each other on too few cores need long in MPICH.
         let cycles = if mpi.is_open_mpi { CYCLES } else { CYCLES / 10 };
-        let segments = tempfile::tempdir().unwrap();
+        let place = Place::new();
         let finished = Run::new(mpi, "communicators/churn")
             .ranks(RANKS)
             .argument("changing")
             .argument(cycles)
-            .variable("MPISEE_SEGMENTS", &segments.path().display().to_string())
+            .variable("MPISEE_SEGMENTS", &place.segments().display().to_string())
             .options(&["--alike", "1"])
             .profiled();
         finished.check();
-        let churned = Churned { finished, segments };
+        let churned = Churned { finished, place };
         let (expected, communicators) = expected_of_changing(RANKS, cycles);
         let tables = churned.tables();
         let below: Vec<_> = tables.comms.iter().filter(|row| row.parent == "W").collect();
@@ -303,9 +303,9 @@ fn names_do_not_grow_where_a_communicator_is_made_of_the_last_one() {
 fn killed_program_is_recovered_with_the_same_rows() {
     const KILLED_AT: u64 = 500;
     on_each_mpi(|mpi| {
-        let (folder, segments) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let place = Place::new();
         let variables = [
-            ("MPISEE_SEGMENTS", segments.path().display().to_string()),
+            ("MPISEE_SEGMENTS", place.segments().display().to_string()),
             ("CHURN_KILL", KILLED_AT.to_string()),
             ("MPISEE_ALIKE", ALIKE.to_string()),
             ("LD_PRELOAD", mpi.library().display().to_string()),
@@ -313,11 +313,11 @@ fn killed_program_is_recovered_with_the_same_rows() {
         let variables: Vec<(String, String)> =
             variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         let mut command = mpi.launcher(2, &variables);
-        command.arg(mpi.compile("communicators/churn")).args(["dup", "1000"]).current_dir(folder.path());
+        command.arg(mpi.compile("communicators/churn")).args(["dup", "1000"]).current_dir(place.folder());
         let output = within(Duration::from_secs(100), &mut command);
         assert!(!output.status.success());
-        let profile = folder.path().join("recovered.mpisee");
-        let (profile, from) = (profile.display().to_string(), segments.path().display().to_string());
+        let profile = place.path("recovered.mpisee");
+        let (profile, from) = (profile.display().to_string(), place.segments().display().to_string());
         let output = through(&["recover", &from, "-o", &profile]);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let tables = Tables::read(profile.as_ref(), "");

@@ -1,7 +1,7 @@
 //! How the profile gets from the ranks to its place, and what happens where it cannot be there.
 
 use mpisee_profile::rows::{CallRow, Seconds};
-use mpisee_tests::{Mpi, Run, Tables, dist, on_each_mpi, through, within};
+use mpisee_tests::{Ended, Mpi, Place, Run, Tables, dist, on_each_mpi, through};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,51 +10,45 @@ const LIMIT: Duration = Duration::from_secs(120);
 const RANKS: u32 = 4;
 const COPIES: u64 = 20;
 
-/// Files that a run without a place for its profile left.
-struct Left {
-    folder: tempfile::TempDir,
-    stderr: String,
-}
+/// A run without a place for its profile, which has ended.
+struct Left(Ended);
 
 impl Left {
     /// Runs `no_place HOW`; `None`, with a sentence, where it may not mount anything.
     fn by(mpi: &Mpi, collect: &str, how: &str, output: &str) -> Option<Left> {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        for name in ["out", "segments", "temporary"] {
-            std::fs::create_dir(folder.path().join(name)).expect("it is empty");
+        let place = Place::new();
+        for name in ["out", "temporary"] {
+            std::fs::create_dir(place.path(name)).expect("it is empty");
         }
-        let path = |name: &str| folder.path().join(name);
-        let temporary = path("temporary").display().to_string();
+        let temporary = place.path("temporary").display().to_string();
         let mut command = mpi.launcher(RANKS, &[("TEMPORARY".to_owned(), temporary)]);
         command
             .arg(dist().join("bin/mpisee"))
             .args(["--output", output, "--collect", collect])
             .arg("--segments")
-            .arg(path("segments"));
-        command.arg(mpi.compile("lifecycle/no_place")).arg(how).arg(path("out")).arg(path("segments"));
-        let ended = within(LIMIT, command.current_dir(folder.path()));
-        let stderr = String::from_utf8_lossy(&ended.stderr).into_owned();
-        if ended.status.code() == Some(77) {
+            .arg(place.segments());
+        command.arg(mpi.compile("lifecycle/no_place")).arg(how).arg(place.path("out")).arg(place.segments());
+        let ended = place.run_within(LIMIT, &mut command);
+        if ended.code == Some(77) {
             eprintln!("skipped: this test may not mount file systems here");
             return None;
         }
-        assert!(ended.status.success(), "{stderr}");
-        Some(Left { folder, stderr })
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        Some(Left(ended))
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.0.place.path(name)
     }
 
-    /// The one line that the profiler said.
+    /// The one line of the profiler.
     fn said(&self) -> &str {
-        let said: Vec<&str> = self.stderr.lines().filter(|line| line.starts_with("mpisee: ")).collect();
-        let [said] = said[..] else { panic!("{}", self.stderr) };
+        let [said] = self.0.said()[..] else { panic!("{}", self.0.stderr) };
         said
     }
 
     fn segments(&self) -> usize {
-        std::fs::read_dir(self.path("segments")).expect("it was made").count()
+        self.0.place.left().len()
     }
 
     /// Asserts that the profile is whole and lies there, and that it was said; that no segment is left.
@@ -62,7 +56,7 @@ impl Left {
         let said = self.said();
         let place = format!("is in {} instead; read it with: mpisee-through", directory.display());
         assert!(said.contains(why) && said.contains(&place), "{said}");
-        let tables = Tables::read(directory, &self.stderr);
+        let tables = Tables::read(directory, &self.0.stderr);
         assert!(tables.run.complete);
         assert_eq!(tables.run.profiler.collected, collected);
         assert_counted(&tables);
@@ -134,7 +128,7 @@ fn where_there_is_no_place_at_all_the_segments_are_kept_and_recovered() {
         let wanted = left.path("recovered.mpisee");
         let recovered = through(&["recover", &segments, "--output", &wanted.display().to_string()]);
         assert!(recovered.status.success(), "{}", String::from_utf8_lossy(&recovered.stderr));
-        assert_counted(&Tables::read(&wanted, &left.stderr));
+        assert_counted(&Tables::read(&wanted, &left.0.stderr));
     });
 }
 

@@ -276,7 +276,7 @@ fn self_and_intercommunicators_are_counted_like_any_other() {
     });
 }
 
-/// A communicator as the program knows it.
+/// A communicator as the program wrote it.
 #[derive(Debug, PartialEq, Eq)]
 struct Known {
     /// Each group in ascending order; the one with the smallest rank first.
@@ -314,7 +314,7 @@ fn set(ranks: &mpisee_profile::RankSet) -> BTreeSet<u32> {
     (0..64).filter(|&rank| ranks.contains(rank)).collect()
 }
 
-/// Asserts that each communicator that the program knows has one name on all members, one that no other has, and one
+/// Asserts that each communicator of the program has one name on all members, one that no other has, and one
 /// row with its members; and that there are no other rows.
 fn assert_one_name_each(tables: &Tables, known: &BTreeMap<u64, Known>) {
     let mut names: BTreeMap<u64, BTreeSet<(&str, u32)>> = BTreeMap::new();
@@ -357,7 +357,7 @@ fn assert_names_of_a_tree(mpi: &Mpi, seed: u64) {
     eprintln!("seed {seed}, {ranks} ranks");
     let run = Run::new(mpi, "random/tree_of_communicators").ranks(ranks).argument(seed).argument(40);
     let finished = run.profiled();
-    assert_one_name_each(finished.tables(), &known(finished.folder.path(), ranks));
+    assert_one_name_each(finished.tables(), &known(finished.place.folder(), ranks));
     assert_eq!(finished.tables().run.names_agree, Some(true));
     finished.check();
 }

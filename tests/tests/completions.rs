@@ -93,7 +93,7 @@ fn receives_that_were_seen_complete_and_then_freed_have_their_messages() {
     on_each_mpi(|mpi| {
         let finished = compared(|| Run::new(mpi, "hostile/freed_when_complete").ranks(2));
         let bytes = 4001 + 4011 + 4021;
-        // MPICH 5.0 tells of a persistent receive once that it is complete, and then nothing more.
+        // MPICH 5.0 reports the completion of a persistent receive once, and not again.
         let is_told_once = mpi.name.starts_with("mpich-5.0") || mpi.family == "standard";
         let received = if is_told_once { [0, 0, 2, 4001 + 4021] } else { [0, 0, 3, bytes] };
         assert_peers(finished.tables(), &[("W", 1, 0, [3, bytes, 0, 0]), ("W", 0, 1, received)]);

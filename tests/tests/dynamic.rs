@@ -48,7 +48,7 @@ fn profiler() -> String {
 
 /// A profile beside that of the test, which agrees with itself.
 fn profile_in(finished: &Finished, name: &str) -> (Tables, Vec<OutsideRow>) {
-    let directory = finished.folder.path().join(name);
+    let directory = finished.place.path(name);
     let checked = through(&["check", &directory.display().to_string()]);
     let said = String::from_utf8_lossy(&checked.stdout);
     assert!(checked.status.success(), "{said}{}", String::from_utf8_lossy(&checked.stderr));
@@ -229,7 +229,7 @@ fn assert_children(tables: &Tables, outside: &[OutsideRow]) {
     assert!(tables.run.notes.iter().any(|note| note.contains("were spawned")), "{:?}", tables.run.notes);
 }
 
-/// Each world's view of the communicators that some processes of both made: it has a name for them, and knows no
+/// Each world's view of the communicators that some processes of both made: it has a name for them, and no
 /// parent of the others.
 #[track_caller]
 fn assert_both_worlds(tables: &Tables) {
@@ -289,10 +289,10 @@ fn sums_over_ranks_of_two_worlds_are_those_of_the_rows() {
         };
         let [rows, sums] = ["4096", "1"].map(run);
         for name in ["test.mpisee", "test-spawned.mpisee"] {
-            let directory = sums.folder.path().join(name);
+            let directory = sums.place.path(name);
             let checked = through(&["check", &directory.display().to_string()]);
             assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
-            sums::assert_sums_of(&rows.folder.path().join(name), &directory);
+            sums::assert_sums_of(&rows.place.path(name), &directory);
         }
     });
 }
@@ -306,7 +306,7 @@ fn children_that_inherit_the_preload_have_a_profile() {
         assert_parents(finished.check().tables(), &outside(&finished.directory()));
         // Open MPI 5.0 does not pass variables of mpirun -x on to spawned processes.
         let inherits = !mpi.name.starts_with("openmpi-5");
-        assert_eq!(finished.folder.path().join("test-spawned.mpisee").exists(), inherits, "{}", mpi.name);
+        assert_eq!(finished.place.path("test-spawned.mpisee").exists(), inherits, "{}", mpi.name);
         if inherits {
             let (children, outside) = profile_in(&finished, "test-spawned.mpisee");
             assert_children(&children, &outside);
@@ -320,7 +320,7 @@ fn parents_do_not_wait_for_children_without_the_profiler() {
         let finished = spawning(mpi).argument(mpi.compile("dynamic/spawning").display()).profiled();
         assert_prints(&finished, &BOTH_ARE_WELL);
         assert_parents(finished.check().tables(), &outside(&finished.directory()));
-        assert!(!finished.folder.path().join("test-spawned.mpisee").exists());
+        assert!(!finished.place.path("test-spawned.mpisee").exists());
     });
 }
 

@@ -2,7 +2,7 @@
 
 mod sums;
 
-use mpisee_tests::{Finished, Mpi, Run, Tables, on_each_mpi};
+use mpisee_tests::{Finished, Mpi, Place, Run, Tables, on_each_mpi};
 
 /// Open MPI from 5.0 on. MPICH has the functions, and ends every program that calls `MPIX_Comm_shrink`.
 fn on_each_mpi_that_outlives(test: impl Fn(&Mpi)) {
@@ -23,11 +23,11 @@ fn without(mpi: &Mpi, victim: u32) -> Finished {
 /// The same, and how many segments are left.
 fn outlives(mpi: &Mpi, victim: u32, start: impl FnOnce(Run) -> Finished) -> (Finished, usize) {
     // The dead leave their segments.
-    let segments = tempfile::tempdir().expect("a temporary folder");
-    let folder = segments.path().display().to_string();
+    let place = Place::new();
+    let folder = place.segments().display().to_string();
     let run = Run::new(mpi, "lifecycle/outlives").launched_with(&["--with-ft", "ulfm"]).argument(victim);
     let finished = start(run.variable("MPISEE_SEGMENTS", &folder));
-    let left = std::fs::read_dir(segments.path()).expect("the folder is there").count();
+    let left = place.left().len();
     assert_eq!(finished.stdout, "well\n".repeat(4 - left), "{}", finished.stderr);
     (finished, left)
 }
@@ -103,8 +103,8 @@ fn who_dies_while_the_profile_is_collected_is_left_out_of_it() {
     on_each_mpi_that_outlives(|mpi| {
         // The directory that the first rank began before it died stays, and is no profile.
         for (victim, survivors, name) in [(2, [0, 1, 3], "test.mpisee"), (0, [1, 2, 3], "test-2.mpisee")] {
-            let segments = tempfile::tempdir().expect("a temporary folder");
-            let folder = segments.path().display().to_string();
+            let place = Place::new();
+            let folder = place.segments().display().to_string();
             let run = Run::new(mpi, "lifecycle/dies_in_finalize").launched_with(&["--with-ft", "ulfm"]);
             let run = run.argument(victim).argument("test.mpisee").variable("MPISEE_SEGMENTS", &folder);
             let finished = run.preloaded_to("test.mpisee");
@@ -113,7 +113,7 @@ fn who_dies_while_the_profile_is_collected_is_left_out_of_it() {
                 "{}",
                 finished.stderr
             );
-            let tables = Tables::read(&finished.folder.path().join(name), &finished.stderr);
+            let tables = Tables::read(&finished.place.path(name), &finished.stderr);
             assert_eq!(tables.ranks.iter().map(|row| row.rank).collect::<Vec<_>>(), survivors);
             let because = format!("rank {victim} ended before the profile was written");
             assert_eq!(tables.run.incomplete_because.as_deref(), Some(because.as_str()));
@@ -122,8 +122,8 @@ fn who_dies_while_the_profile_is_collected_is_left_out_of_it() {
                 assert_eq!(tables.of_rank("W", "MPI_Barrier", rank).calls, 1, "{rank}");
             }
             // Counts of the dead ranks are still there.
-            assert_eq!(std::fs::read_dir(segments.path()).expect("the folder is there").count(), 1);
-            assert_eq!(finished.folder.path().join("test.mpisee/run.json").exists(), victim == 2);
+            assert_eq!(place.left().len(), 1);
+            assert_eq!(finished.place.path("test.mpisee/run.json").exists(), victim == 2);
         }
     });
 }

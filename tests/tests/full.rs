@@ -2,7 +2,7 @@
 //! that signals interrupt. The program does what it does without the profiler, the profile at the end is whole, and of
 //! a program that is killed what the segment had room for is recovered.
 
-use mpisee_tests::{Mpi, Tables, dist, on_each_mpi, through, within};
+use mpisee_tests::{Mpi, Place, Tables, dist, on_each_mpi, through, within};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -13,73 +13,56 @@ const RANKS: u32 = 2;
 const COMMS: u64 = 150;
 const KINDS: u64 = 14;
 
-/// A folder with an empty folder for segments in it.
-struct Place(tempfile::TempDir);
-
-impl Place {
-    fn new() -> Place {
-        let place = Place(tempfile::tempdir().expect("a temporary folder"));
-        std::fs::create_dir(place.path("segments")).expect("it is empty");
-        place
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.0.path().join(name).display().to_string()
-    }
-
-    /// `growing` with these arguments. With a size the segments are in a file system of that size, mounted where nobody
-    /// else sees it; after the run what is left there is copied to `left`. Before the run `before` is a line of shell.
-    fn run(&self, mpi: &Mpi, size: Option<&str>, before: &str, arguments: &[&str]) -> Output {
-        let mut command = mpi.launcher(RANKS, &[]);
-        command.arg(dist().join("bin/mpisee")).arg("--segments").arg(self.path("segments"));
-        command
-            .args(["--output", &self.path("test.mpisee")])
-            .arg(mpi.compile("lifecycle/growing"))
-            .args(arguments);
-        let mut command = match size {
-            None => command,
-            Some(size) => {
-                let segments = self.path("segments");
-                let script = format!(
-                    "mount -t tmpfs -o size={size} none '{segments}' || exit 99; {before}\n\"$@\"; code=$?\n\
-                     rm -f '{segments}/filler'; mkdir '{left}'; sleep 0.3\n\
-                     cp -p '{segments}'/* '{left}' 2>/dev/null; exit $code",
-                    left = self.path("left")
-                );
-                let mut inside = private_mounts();
-                inside
-                    .args(["sh", "-c", &script, "script"])
-                    .arg(command.get_program())
-                    .args(command.get_args());
-                for (name, value) in command.get_envs() {
-                    inside.env(name, value.unwrap_or_default());
-                }
-                inside
-            }
-        };
-        within(LIMIT, command.current_dir(self.0.path()))
-    }
-
-    fn assert_whole(&self, output: &Output) {
-        let said = said(output);
-        assert!(output.status.success(), "{said}");
-        assert_eq!(String::from_utf8_lossy(&output.stdout), "through\n", "{said}");
-        let tables = Tables::read(Path::new(&self.path("test.mpisee")), &said);
-        assert!(tables.run.complete && tables.run.not_seen.is_empty(), "{:?}", tables.run.not_seen);
-        for rank in 0..RANKS {
-            let of = |call| tables.of_rank("W", call, rank);
-            assert_eq!((of("MPI_Allreduce").calls, of("MPI_Allreduce").bytes), (2, 2 * 359));
-            assert_eq!(of("MPI_Comm_split").calls, COMMS);
-            let on_parts =
-                |call: &str| tables.sum_where(|row| row.comm != "W" && row.call == call && row.rank == rank);
-            let one_of_each = (1..=COMMS).sum::<u64>();
-            assert_eq!(
-                (on_parts("MPI_Allreduce").calls, on_parts("MPI_Allreduce").bytes),
-                (COMMS, one_of_each)
+/// `growing` with these arguments. With a size the segments are in a file system of that size, mounted where nobody
+/// else sees it; after the run what is left there is copied to `left`. Before the run `before` is a line of shell.
+fn run(place: &Place, mpi: &Mpi, size: Option<&str>, before: &str, arguments: &[&str]) -> Output {
+    let mut command = mpi.launcher(RANKS, &[]);
+    command.arg(dist().join("bin/mpisee")).arg("--segments").arg(place.segments());
+    command
+        .args(["--output", &text(&place.path("test.mpisee"))])
+        .arg(mpi.compile("lifecycle/growing"))
+        .args(arguments);
+    let mut command = match size {
+        None => command,
+        Some(size) => {
+            let segments = text(&place.segments());
+            let script = format!(
+                "mount -t tmpfs -o size={size} none '{segments}' || exit 99; {before}\n\"$@\"; code=$?\n\
+                 rm -f '{segments}/filler'; mkdir '{left}'; sleep 0.3\n\
+                 cp -p '{segments}'/* '{left}' 2>/dev/null; exit $code",
+                left = text(&place.path("left"))
             );
-            assert_eq!(on_parts("MPI_Bcast").calls, COMMS * KINDS);
+            let mut inside = private_mounts();
+            inside.args(["sh", "-c", &script, "script"]).arg(command.get_program()).args(command.get_args());
+            for (name, value) in command.get_envs() {
+                inside.env(name, value.unwrap_or_default());
+            }
+            inside
         }
+    };
+    within(LIMIT, command.current_dir(place.folder()))
+}
+
+fn assert_whole(place: &Place, output: &Output) {
+    let said = said(output);
+    assert!(output.status.success(), "{said}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "through\n", "{said}");
+    let tables = Tables::read(&place.path("test.mpisee"), &said);
+    assert!(tables.run.complete && tables.run.not_seen.is_empty(), "{:?}", tables.run.not_seen);
+    for rank in 0..RANKS {
+        let of = |call| tables.of_rank("W", call, rank);
+        assert_eq!((of("MPI_Allreduce").calls, of("MPI_Allreduce").bytes), (2, 2 * 359));
+        assert_eq!(of("MPI_Comm_split").calls, COMMS);
+        let on_parts =
+            |call: &str| tables.sum_where(|row| row.comm != "W" && row.call == call && row.rank == rank);
+        let one_of_each = (1..=COMMS).sum::<u64>();
+        assert_eq!((on_parts("MPI_Allreduce").calls, on_parts("MPI_Allreduce").bytes), (COMMS, one_of_each));
+        assert_eq!(on_parts("MPI_Bcast").calls, COMMS * KINDS);
     }
+}
+
+fn text(path: &Path) -> String {
+    path.display().to_string()
 }
 
 fn said(output: &Output) -> String {
@@ -118,14 +101,14 @@ fn a_file_system_that_is_full_at_the_start_costs_nothing_but_the_recovery() {
             return;
         }
         let place = Place::new();
-        let filler = format!("head -c 65536 /dev/zero > '{}/filler'", place.path("segments"));
-        let output = place.run(mpi, Some("64k"), &filler, &["none", "finalize"]);
-        place.assert_whole(&output);
+        let filler = format!("head -c 65536 /dev/zero > '{}/filler'", text(&place.segments()));
+        let output = run(&place, mpi, Some("64k"), &filler, &["none", "finalize"]);
+        assert_whole(&place, &output);
         let said = said(&output);
         assert_eq!(said.matches("no segment in '").count(), 1, "{said}");
         assert!(said.contains("the counters are in private memory, and a killed rank loses them"), "{said}");
         assert_eq!(std::fs::read_dir(place.path("left")).unwrap().count(), 0, "nothing is left");
-        let tables = Tables::read(Path::new(&place.path("test.mpisee")), "");
+        let tables = Tables::read(&place.path("test.mpisee"), "");
         assert!(
             tables.run.notes.iter().any(|note| note.starts_with("no segment in '")),
             "{:?}",
@@ -141,9 +124,9 @@ fn one_that_gets_full_is_no_reason_to_stop_counting() {
             return;
         }
         let place = Place::new();
-        let filler = place.path("segments/filler");
-        let output = place.run(mpi, Some("512k"), "", &["fill", &filler, "finalize"]);
-        place.assert_whole(&output);
+        let filler = text(&place.path("segments/filler"));
+        let output = run(&place, mpi, Some("512k"), "", &["fill", &filler, "finalize"]);
+        assert_whole(&place, &output);
         let said = said(&output);
         assert_eq!(said.matches(" cannot grow (").count(), RANKS as usize, "{said}");
         assert_eq!(std::fs::read_dir(place.path("left")).unwrap().count(), 0, "nothing is left");
@@ -157,12 +140,13 @@ fn full_file_system_recovers_what_had_room_and_reports_the_rest_missing() {
             return;
         }
         let place = Place::new();
-        let filler = place.path("segments/filler");
-        let output = place.run(mpi, Some("512k"), "", &["fill", &filler, "kill"]);
+        let filler = text(&place.path("segments/filler"));
+        let output = run(&place, mpi, Some("512k"), "", &["fill", &filler, "kill"]);
         assert!(!output.status.success() && output.stdout.starts_with(b"through"), "{}", said(&output));
-        let recovered = through(&["recover", &place.path("left"), "-o", &place.path("test.mpisee")]);
+        let recovered =
+            through(&["recover", &text(&place.path("left")), "-o", &text(&place.path("test.mpisee"))]);
         assert!(recovered.status.success(), "{}", said(&recovered));
-        let tables = Tables::read(Path::new(&place.path("test.mpisee")), "");
+        let tables = Tables::read(&place.path("test.mpisee"), "");
         let why = tables.run.incomplete_because.clone().unwrap_or_default();
         assert!(why.contains("ranks 0-1 found no room for all counters in the segment"), "{why}");
         for rank in 0..RANKS {
@@ -174,7 +158,7 @@ fn full_file_system_recovers_what_had_room_and_reports_the_rest_missing() {
                 tables.sum_where(|row| row.comm != "W" && row.rank == rank && row.call == "MPI_Bcast");
             assert!((KINDS..COMMS * KINDS).contains(&parts.calls), "{parts:?}");
         }
-        let check = through(&["check", &place.path("test.mpisee")]);
+        let check = through(&["check", &text(&place.path("test.mpisee"))]);
         assert!(check.status.success(), "{}", String::from_utf8_lossy(&check.stdout));
     });
 }
@@ -186,7 +170,7 @@ fn a_limit_on_files_does_not_end_the_program() {
             return;
         }
         let place = Place::new();
-        let output = place.run(mpi, None, "", &["limit", "finalize"]);
+        let output = run(&place, mpi, None, "", &["limit", "finalize"]);
         let said = said(&output);
         assert!(output.status.success(), "{said}");
         assert_eq!(String::from_utf8_lossy(&output.stdout), "through\n");
@@ -200,9 +184,9 @@ fn a_limit_on_files_does_not_end_the_program() {
 fn a_mask_that_takes_all_rights_leaves_the_owner_theirs() {
     on_each_mpi(|mpi| {
         let place = Place::new();
-        place.assert_whole(&place.run(mpi, None, "", &["mask", "finalize"]));
+        assert_whole(&place, &run(&place, mpi, None, "", &["mask", "finalize"]));
         let mode = |path: &str| std::fs::metadata(path).expect("it was written").permissions().mode();
-        let profile = place.path("test.mpisee");
+        let profile = text(&place.path("test.mpisee"));
         assert_eq!(mode(&profile) & 0o777, 0o700);
         for file in ["run.json", "ranks.csv", "calls.csv"] {
             assert_eq!(mode(&format!("{profile}/{file}")) & 0o777, 0o600, "{file}");
@@ -215,10 +199,10 @@ fn signals_that_interrupt_calls_and_little_address_space_change_nothing() {
     on_each_mpi(|mpi| {
         for trouble in ["timer", "space"] {
             let place = Place::new();
-            let output = place.run(mpi, None, "", &[trouble, "finalize"]);
-            place.assert_whole(&output);
+            let output = run(&place, mpi, None, "", &[trouble, "finalize"]);
+            assert_whole(&place, &output);
             assert!(!said(&output).contains("cannot grow"), "{}", said(&output));
-            assert_eq!(std::fs::read_dir(place.path("segments")).unwrap().count(), 0, "nothing is left");
+            assert_eq!(place.left().len(), 0, "nothing is left");
         }
     });
 }

@@ -123,7 +123,7 @@ fn check(directory: &Path, said: &str) {
     assert_eq!(profile.run().notes, Vec::<String>::new());
     let tables = Tables::read(directory, said);
     assert_eq!(tables.peer("W", 1, 0), [1, 13, 0, 0]);
-    // Rank 0 launches nothing; rank 2 does, of which no row tells.
+    // Rank 0 launches nothing; rank 2 does, and has no row.
     let gpus = profile.rows::<RankRow>().expect("ranks.csv can be read").map(|row| row.expect("a row").gpu);
     let endings: Vec<String> =
         gpus.map(|gpu| gpu.chars().skip("GPU-00000000-0000-0000-0000-".len()).collect()).collect();
@@ -489,7 +489,7 @@ fn records_and_counts_of_another_ranks_memory_have_its_names_and_sums() {
             assert_eq!(by_address["flags"], [12, 0, 96, 0]);
             assert_eq!(by_address, sums(&ask(prefix, &BY_OBJECT)));
 
-            // Three warps of four lanes, each 256 bytes after the other, are told in parts of 16 bytes.
+            // Three warps of four lanes, each 256 bytes after the other, are shown in parts of 16 bytes.
             let flags = ask(prefix, &[&BY_ADDRESS[..], &["--object", "flags"]].concat());
             let begins: Vec<&str> =
                 flags.lines().skip(1).map(|line| line.split(',').nth(2).expect("a column")).collect();

@@ -73,7 +73,7 @@ fn compare(folder: &Path, accesses: &str, more: &str) -> Output {
         .lines()
         .position(|it| it.ends_with("// @before"))
         .expect("the line is marked");
-    // A column that nobody asks for, and the others in another order than in a profile.
+    // An unknown column, and the others in another order than in a profile.
     let head = "new,rank,peer_rank,memory,kernel,source,object,access,width,accesses,bytes,error\n";
     let row = format!("x,1,0,ipc,before,/src/killed.cu:{line},ghost cells,store,4,{accesses},1408,0\n");
     fs::write(profile.join("gpu.csv"), format!("{head}{row}{more}")).expect("it can be written");

@@ -365,7 +365,7 @@ fn intercomm_threads() {
     });
 }
 
-/// Threads may enter such communicators in another order on each rank. Nothing that all members know tells them apart, so
+/// Threads may enter such communicators in another order on each rank. Nothing that all members have distinguishes them, so
 /// that the profile has to say whether their names belong together.
 #[test]
 fn intercomm_same_tag() {

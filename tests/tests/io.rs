@@ -10,7 +10,7 @@ use mpisee_tests::{Finished, Mpi, Run, on_each_mpi, through};
 const TRANSFERS: &[(&str, u64, u64)] = &[
     ("MPI_File_write_at", 3, 1009 + 3 * 30 * 4),
     ("MPI_File_write_at_all", 1, 1013),
-    // Of the 2003 bytes that it asks for, 500 are there.
+    // Of the 2003 bytes that it reads, 500 are there.
     ("MPI_File_read_at", 1, 500),
     ("MPI_File_read_at_all", 1, 211 * 4),
     ("MPI_File_write", 1, 1019),

@@ -1,60 +1,9 @@
 //! Programs started in all the ways that users start them: what they print, how they end, and what the profiler says
 //! and leaves behind.
 use mpisee_profile::{Profile, RunInfo};
-use mpisee_tests::{Mpi, Run, Tables, dist, on_each_mpi, root, within};
+use mpisee_tests::{Ended, Mpi, Place, Run, dist, on_each_mpi, root};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::Duration;
-
-const LIMIT: Duration = Duration::from_secs(60);
-
-/// A command that has run in a folder of its own.
-struct Ended {
-    folder: tempfile::TempDir,
-    code: Option<i32>,
-    stdout: Vec<u8>,
-    stderr: String,
-}
-
-impl Ended {
-    fn of(command: &mut Command) -> Ended {
-        Ended::again(tempfile::tempdir().unwrap(), command)
-    }
-
-    fn again(folder: tempfile::TempDir, command: &mut Command) -> Ended {
-        let output = within(LIMIT, command.current_dir(folder.path()).stdin(Stdio::null()));
-        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-        Ended { folder, code: output.status.code(), stdout: output.stdout, stderr }
-    }
-
-    /// Messages of the profiler and its launcher.
-    fn said(&self) -> Vec<&str> {
-        self.stderr.lines().filter(|line| line.starts_with("mpisee: ")).collect()
-    }
-
-    /// The names of the profiles in the folder, in order.
-    fn profiles(&self) -> Vec<String> {
-        let entries = std::fs::read_dir(self.folder.path()).unwrap();
-        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        let mut profiles: Vec<String> = names.filter(|name| name.ends_with(".mpisee")).collect();
-        profiles.sort();
-        profiles
-    }
-
-    fn tables(&self, profile: &str) -> Tables {
-        Tables::read(&self.folder.path().join(profile), &self.stderr)
-    }
-
-    fn text(&self) -> String {
-        String::from_utf8_lossy(&self.stdout).into_owned()
-    }
-
-    /// Asserts that the program ended well and printed this.
-    fn assert_printed(&self, stdout: &str) -> &Ended {
-        assert_eq!((self.code, self.text().as_str()), (Some(0), stdout), "{}", self.stderr);
-        self
-    }
-}
+use std::process::Command;
 
 /// The command to start programs with.
 fn mpisee() -> PathBuf {
@@ -65,11 +14,7 @@ fn pair(name: &str, value: impl AsRef<Path>) -> (String, String) {
     (name.to_owned(), value.as_ref().display().to_string())
 }
 
-fn files_in(folder: &Path) -> usize {
-    std::fs::read_dir(folder).unwrap().count()
-}
-
-/// Open MPI starts programs without its launcher as root, too, if it is told so.
+/// A program run without a launcher. Open MPI as root needs these variables.
 fn alone(program: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new(program);
     command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
@@ -92,7 +37,7 @@ fn the_flavour_is_that_of_the_programs_mpi() {
         assert_eq!(run.command, [program.as_str(), "in put", "--output", ""]);
         assert_eq!(finished.tables().sum("W", "MPI_Allreduce").bytes, 4 * 307);
         assert!(run.not_seen.is_empty() && run.notes.is_empty() && !run.recording_was_off, "{run:?}");
-        let said: Vec<_> = finished.stderr.lines().filter(|line| line.starts_with("mpisee: ")).collect();
+        let said = finished.said();
         let expected = "mpisee: profile of 4 ranks in test.mpisee; read it with: mpisee-through test.mpisee";
         assert_eq!(said, [expected]);
         finished.check();
@@ -175,15 +120,15 @@ fn a_program_that_dies_is_reported_as_without_the_profiler_and_leaves_its_counte
     on_each_mpi(|mpi| {
         let program = mpi.compile("lifecycle/dies");
         for signal in ["9", "11"] {
-            let segments = tempfile::tempdir().unwrap();
+            let place = Place::new();
             let plain = Ended::of(mpi.launcher(1, &[]).arg(&program).arg(signal));
             let mut command = mpi.launcher(1, &[]);
-            command.arg(mpisee()).arg("--segments").arg(segments.path()).arg(&program).arg(signal);
+            command.arg(mpisee()).arg("--segments").arg(place.segments()).arg(&program).arg(signal);
             let profiled = Ended::of(&mut command);
             assert_ne!(plain.code, Some(0));
             assert_eq!(profiled.code, plain.code, "signal {signal}:\n{}", profiled.stderr);
             assert_eq!((profiled.said().len(), profiled.profiles().len()), (0, 0), "{}", profiled.stderr);
-            assert_eq!(files_in(segments.path()), 1, "the counters of the dead rank");
+            assert_eq!(place.left().len(), 1, "the counters of the dead rank");
         }
     });
 }
@@ -222,7 +167,7 @@ fn programs_without_mpi_run_under_the_launcher_of_mpi() {
         let compiled =
             Command::new("cc").arg("-static").arg(source).arg("-o").arg(&program).status().unwrap();
         assert!(compiled.success());
-        // A launcher may end the others as soon as one has failed, so that the exit code is asked of one alone.
+        // A launcher may end the others as soon as one has failed, so the exit code is that of one alone.
         let ended = Ended::of(mpi.launcher(1, &[]).arg(mpisee()).arg(&program).arg("6"));
         assert_eq!((ended.code, ended.text().as_str()), (Some(6), "no MPI\n"), "{}", ended.stderr);
         let ended = Ended::of(mpi.launcher(2, &[]).arg(mpisee()).arg(&program));
@@ -240,35 +185,35 @@ fn a_profile_that_exists_is_not_overwritten() {
         command.arg(mpisee()).args(["--output", "here"]).arg(&program);
         let first = Ended::of(&mut command);
         assert_eq!(first.profiles(), ["here.mpisee"]);
-        let before = std::fs::read(first.folder.path().join("here.mpisee/calls.csv")).unwrap();
-        let second = Ended::again(first.folder, &mut command);
+        let before = std::fs::read(first.place.path("here.mpisee/calls.csv")).unwrap();
+        let second = first.place.run(&mut command);
         assert_eq!(second.profiles(), ["here-2.mpisee", "here.mpisee"]);
         let expected = "mpisee: profile of 2 ranks in here-2.mpisee, since here.mpisee exists; read it with: \
                         mpisee-through here-2.mpisee";
         assert_eq!(second.said(), [expected]);
-        assert_eq!(std::fs::read(second.folder.path().join("here.mpisee/calls.csv")).unwrap(), before);
+        assert_eq!(std::fs::read(second.place.path("here.mpisee/calls.csv")).unwrap(), before);
     });
 }
 
 #[test]
 fn a_profile_that_cannot_be_where_it_is_wanted_is_elsewhere_and_changes_nothing_else() {
     on_each_mpi(|mpi| {
-        let segments = tempfile::tempdir().unwrap();
+        let place = Place::new();
         let mut command = mpi.launcher(2, &[]);
         command.arg(mpisee()).args(["--output", "no/such/folder/a.mpisee"]);
-        command.arg("--segments").arg(segments.path()).arg(mpi.compile("lifecycle/garbage_and_code"));
+        command.arg("--segments").arg(place.segments()).arg(mpi.compile("lifecycle/garbage_and_code"));
         let ended = Ended::of(&mut command);
         assert_eq!((ended.code, ended.stdout.len()), (Some(3), 100_003), "{}", ended.stderr);
         let [said] = ended.said()[..] else { panic!("{}", ended.stderr) };
         // A rank writes it that may be in another directory than the first, so that the whole path is said.
-        let wanted = ended.folder.path().join("no/such/folder/a.mpisee");
+        let wanted = ended.place.path("no/such/folder/a.mpisee");
         assert!(
             said.starts_with(&format!("mpisee: cannot create '{}': ", wanted.display()))
                 && said.contains("a.mpisee instead; read it with: mpisee-through /"),
             "{said}"
         );
         assert_eq!(ended.profiles(), ["a.mpisee"]);
-        assert_eq!(std::fs::read_dir(segments.path()).unwrap().count(), 0);
+        assert_eq!(place.left().len(), 0);
     });
 }
 
@@ -306,11 +251,11 @@ fn a_quiet_profiler_says_nothing() {
 #[test]
 fn nothing_is_left_of_the_segments() {
     on_each_mpi(|mpi| {
-        let segments = tempfile::tempdir().unwrap();
-        let folder = segments.path().display().to_string();
+        let place = Place::new();
+        let folder = place.segments().display().to_string();
         let finished = Run::new(mpi, "lifecycle/launched").options(&["--segments", &folder]).profiled();
         assert!(finished.tables().run.notes.is_empty());
-        assert_eq!(files_in(segments.path()), 0);
+        assert_eq!(place.left().len(), 0);
         finished.check();
     });
 }
@@ -361,11 +306,11 @@ fn mpi_may_end_when_the_process_does() {
 #[test]
 fn children_of_a_process_do_not_disturb_it() {
     on_each_mpi(|mpi| {
-        let segments = tempfile::tempdir().unwrap();
-        let folder = segments.path().display().to_string();
+        let place = Place::new();
+        let folder = place.segments().display().to_string();
         let finished = Run::new(mpi, "processes/forks").ranks(2).options(&["--segments", &folder]).profiled();
         assert_eq!(finished.tables().sum("W", "MPI_Allreduce").bytes, 2 * (337 + 347));
-        assert_eq!(files_in(segments.path()), 0);
+        assert_eq!(place.left().len(), 0);
         finished.check();
     });
 }
@@ -393,7 +338,7 @@ fn a_program_without_a_launcher_is_a_run_of_one_rank() {
     on_each_mpi(|mpi| {
         let ended = Ended::of(alone(mpisee()).arg(mpi.compile("lifecycle/launched")).arg("alone"));
         ended.assert_printed("<alone>\n");
-        let run: RunInfo = Profile::open(ended.folder.path().join("launched.mpisee")).unwrap().run().clone();
+        let run: RunInfo = Profile::open(ended.place.path("launched.mpisee")).unwrap().run().clone();
         assert_eq!((run.ranks, run.mpi.flavour.as_str()), (1, mpi.name.as_str()));
         let tables = ended.tables("launched.mpisee");
         assert_eq!(tables.sum("W", "MPI_Allreduce").bytes, 307);

@@ -5,7 +5,7 @@ mod exact;
 use exact::{assert_all_seen, assert_calls, assert_peers};
 use mpisee_tests::place::{Staying, until_arrived};
 use mpisee_tests::signal::SIGKILL;
-use mpisee_tests::{Cluster, Mpi, Run, Tables, dist, on_each_mpi, through, within};
+use mpisee_tests::{Cluster, Mpi, Place, Run, Tables, dist, on_each_mpi, through, within};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -139,17 +139,17 @@ fn assert_locality(profile: &Path) {
 fn starter_of_ranks_on_a_node_is_no_rank_whatever_its_environment() {
     let Some(cluster) = Cluster::begin(3) else { return };
     on_each_mpi(|mpi| {
-        let folder = tempfile::tempdir_in(cluster.folder()).expect("a temporary folder");
+        let place = Place::on(&cluster);
         let mut command = mpi.launcher(6, &[]);
         cluster.launch(mpi, &mut command, 2);
         command
             .env("NODES_STEP", "7.0")
             .arg(dist().join("bin/mpisee"))
             .arg(mpi.compile("lifecycle/on_nodes"));
-        let output = within(LIMIT, &mut cluster.on("login", command.current_dir(folder.path())));
+        let output = within(LIMIT, &mut cluster.on("login", command.current_dir(place.folder())));
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{said}");
-        assert_counted(&Tables::read(&folder.path().join("on_nodes.mpisee"), &said));
+        assert_counted(&Tables::read(&place.path("on_nodes.mpisee"), &said));
         assert_no_segments(&cluster);
     });
 }
@@ -158,13 +158,13 @@ fn starter_of_ranks_on_a_node_is_no_rank_whatever_its_environment() {
 fn segments_of_all_nodes_may_be_in_one_folder() {
     let Some(cluster) = Cluster::begin(3) else { return };
     on_each_mpi(|mpi| {
-        let segments = tempfile::tempdir_in(cluster.folder()).expect("a temporary folder");
-        let folder = segments.path().display().to_string();
+        let place = Place::on(&cluster);
+        let folder = place.segments().display().to_string();
         let run = Run::new(mpi, "lifecycle/on_nodes").ranks(6).on(&cluster).options(&["--segments", &folder]);
         let finished = run.profiled();
         assert_counted(finished.check().tables());
         assert_eq!(finished.tables().run.profiler.collected, "tree");
-        assert_eq!(std::fs::read_dir(segments.path()).expect("it is there").count(), 0);
+        assert_eq!(place.left().len(), 0);
     });
 }
 
@@ -188,7 +188,7 @@ fn only_the_first_has_the_directory(cluster: &Cluster, mpi: &Mpi) {
             "{host}"
         );
     }
-    let copy = finished.folder.path().join("copy.mpisee");
+    let copy = finished.place.path("copy.mpisee");
     cluster.run("n1", Command::new("cp").arg("-r").arg(&output).arg(&copy));
     let tables = Tables::read(&copy, &finished.stderr);
     assert_eq!(tables.run.profiler.collected, "tree");
@@ -200,16 +200,16 @@ fn only_the_first_has_the_directory(cluster: &Cluster, mpi: &Mpi) {
 fn top_shows_the_ranks_of_its_node_and_knows_of_the_others() {
     let Some(cluster) = Cluster::begin(3) else { return };
     on_each_mpi(|mpi| {
-        let folder = tempfile::tempdir_in(cluster.folder()).expect("a temporary folder");
+        let place = Place::on(&cluster);
         let mut command = mpi.launcher(6, &[]);
         cluster.launch(mpi, &mut command, 2);
         command
             .arg(dist().join("bin/mpisee"))
             .arg(mpi.compile("lifecycle/ends"))
             .args(["stay", "-1", "1000"]);
-        let mut command = cluster.on("login", command.current_dir(folder.path()));
+        let mut command = cluster.on("login", command.current_dir(place.folder()));
         let mut launcher = Staying::start(&mut command);
-        until_arrived(folder.path(), 6);
+        until_arrived(place.folder(), 6);
         for (host, ranks) in cluster.names().zip(["0-1", "2-3", "4-5"]) {
             let mut top = Command::new(dist().join("bin/mpisee-through"));
             let said = cluster.run(&host, top.args(["top", "--format", "json"]));
@@ -232,12 +232,12 @@ fn top_shows_the_ranks_of_its_node_and_knows_of_the_others() {
 
 /// A run of `ends` on 6 ranks of which rank 2 is killed, in a folder that all nodes see; every rank's segment is left on
 /// its node.
-fn killed(cluster: &Cluster, mpi: &Mpi) -> tempfile::TempDir {
-    let folder = tempfile::tempdir_in(cluster.folder()).expect("a temporary folder");
+fn killed(cluster: &Cluster, mpi: &Mpi) -> Place {
+    let place = Place::on(cluster);
     let mut command = mpi.launcher(6, &[]);
     cluster.launch(mpi, &mut command, 2);
     command.arg(dist().join("bin/mpisee")).arg(mpi.compile("lifecycle/ends")).args(["kill", "2", "1000"]);
-    let output = within(LIMIT, &mut cluster.on("login", command.current_dir(folder.path())));
+    let output = within(LIMIT, &mut cluster.on("login", command.current_dir(place.folder())));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && !said.contains("not so"), "{said}");
     for host in cluster.names() {
@@ -246,7 +246,7 @@ fn killed(cluster: &Cluster, mpi: &Mpi) -> tempfile::TempDir {
         cluster.run(&host, Command::new("sh").args(["-c", script]));
         assert_eq!(cluster.files(&host, "/dev/shm", "mpisee-").len(), 2, "{host}");
     }
-    folder
+    place
 }
 
 /// `mpisee-through recover` with these arguments.
@@ -281,8 +281,8 @@ fn assert_ended(profile: &Path, ranks: &[u32], why: &str) {
 fn segments_of_a_killed_job_are_recovered_per_node_and_together() {
     let Some(cluster) = Cluster::begin(3) else { return };
     on_each_mpi(|mpi| {
-        let folder = killed(&cluster, mpi);
-        let folder = folder.path();
+        let place = killed(&cluster, mpi);
+        let folder = place.folder();
         let mut copies = Vec::new();
         for (host, ranks) in cluster.names().zip([[0, 1], [2, 3], [4, 5]]) {
             let name = format!("{host}.mpisee");

@@ -111,7 +111,7 @@ fn one_sided_counts_do_not_depend_on_the_mpi() {
         Mpi::all().iter().map(|mpi| run(mpi, "one_sided/windows").profiled()).collect();
     let counts = |finished: &Finished| {
         let mut counts = counts(finished.tables());
-        // How often it asks is the program's luck.
+        // The number of tests depends on timing.
         counts.retain(|line| !line.contains("MPI_Win_test"));
         counts
     };

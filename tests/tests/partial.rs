@@ -4,9 +4,9 @@
 mod exact;
 
 use exact::{assert_all_seen, assert_calls};
-use mpisee_tests::place::{Staying, until};
+use mpisee_tests::place::{Staying, said, until};
 use mpisee_tests::signal::SIGKILL;
-use mpisee_tests::{Cluster, Mpi, Run, Tables, dist, on_each_mpi, through, within};
+use mpisee_tests::{Cluster, Mpi, Place, Run, Tables, dist, on_each_mpi, through, within};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -45,7 +45,7 @@ fn run_as_plain(command: &mut Command, folder: &Path, size: i32) -> Vec<String> 
         })
         .collect();
     assert_eq!(lines(&output), expected, "{stderr}");
-    stderr.lines().filter(|line| line.starts_with("mpisee: ")).map(str::to_owned).collect()
+    said(&stderr).into_iter().map(str::to_owned).collect()
 }
 
 /// Asserts that the profile has what `partial` did on these ranks of 4 on one node, all of it.
@@ -107,17 +107,17 @@ fn a_part_of_the_run_is_profiled() {
         let program = mpi.compile("lifecycle/partial");
         // The part with rank 0, and the other.
         for (ranks, others) in [([0, 1], "2-3"), ([2, 3], "0-1")] {
-            let folder = tempfile::tempdir().expect("a temporary folder");
+            let place = Place::new();
             let mut command = mpi.launcher(2, &[]);
             if ranks[0] == 0 {
                 profiler(&mut command).arg(&program).args([":", "-n", "2"]).arg(&program);
             } else {
                 profiler(command.arg(&program).args([":", "-n", "2"])).arg(&program);
             }
-            let said = run_as_plain(&mut command, folder.path(), 4);
+            let said = run_as_plain(&mut command, place.folder(), 4);
             let why = format!("ranks {others} ran without an active profiler");
             assert_said(&said, "2 ranks of 4", &why);
-            let profile = folder.path().join("test.mpisee");
+            let profile = place.path("test.mpisee");
             let tables = Tables::read(&profile, "");
             assert_counted(&tables, &ranks);
             assert_eq!(tables.run.profiler.collected, "node");
@@ -129,12 +129,12 @@ fn a_part_of_the_run_is_profiled() {
 #[test]
 fn a_script_profiles_the_first_rank_alone() {
     on_each_mpi(|mpi| {
-        let folder = tempfile::tempdir().expect("a temporary folder");
+        let place = Place::new();
         let mut command = mpi.launcher(4, &[]);
         profiler(command.args(["sh", "-c", FIRST_ALONE])).arg(mpi.compile("lifecycle/partial"));
-        let said = run_as_plain(&mut command, folder.path(), 4);
+        let said = run_as_plain(&mut command, place.folder(), 4);
         assert_said(&said, "1 rank of 4", "ranks 1-3 ran without an active profiler");
-        let profile = folder.path().join("test.mpisee");
+        let profile = place.path("test.mpisee");
         assert_counted(&Tables::read(&profile, ""), &[0]);
         assert_readable(&profile, "ranks 1-3 ran without an active profiler");
     });
@@ -144,29 +144,29 @@ fn a_script_profiles_the_first_rank_alone() {
 fn scripts_that_stay_around_all_ranks_leave_out_none() {
     on_each_mpi(|mpi| {
         // The shells have the library, too, and do not use MPI; what follows the program keeps them from becoming it.
-        let folder = tempfile::tempdir().expect("a temporary folder");
+        let place = Place::new();
         let preload = [("LD_PRELOAD".to_owned(), mpi.library().display().to_string())];
         let mut command = mpi.launcher(4, &preload);
         command
             .args(["sh", "-c", "\"$@\"; code=$?; exit $code", "script"])
             .arg(mpi.compile("lifecycle/partial"));
-        let said = run_as_plain(&mut command, folder.path(), 4);
+        let said = run_as_plain(&mut command, place.folder(), 4);
         assert_eq!(said.len(), 1, "{said:?}");
-        assert!(Tables::read(&folder.path().join("partial.mpisee"), "").run.complete);
+        assert!(Tables::read(&place.path("partial.mpisee"), "").run.complete);
     });
 }
 
 #[test]
 fn a_rank_that_the_launcher_was_told_itself_leaves_out_none() {
     on_each_mpi(|mpi| {
-        let folder = tempfile::tempdir().expect("a temporary folder");
+        let place = Place::new();
         let mut command = mpi.launcher(4, &[]);
-        // A launcher in a step of Slurm with PMI-2, which its ranks are told of, too.
+        // A launcher in a step of Slurm with PMI-2, which its ranks inherit, too.
         command.env("PMI_RANK", "0").env("PMI_JOBID", "7.0");
         profiler(&mut command).arg(mpi.compile("lifecycle/partial"));
-        let said = run_as_plain(&mut command, folder.path(), 4);
+        let said = run_as_plain(&mut command, place.folder(), 4);
         assert_eq!(said.len(), 1, "{said:?}");
-        assert!(Tables::read(&folder.path().join("test.mpisee"), "").run.complete);
+        assert!(Tables::read(&place.path("test.mpisee"), "").run.complete);
     });
 }
 
@@ -188,14 +188,14 @@ fn ranks_in_containers_and_outside_meet_by_messages() {
         if mpi.is_left_out(&["mpich-5", "mpiabi"], "it reads memory of processes in containers in vain") {
             return;
         }
-        let folder = tempfile::tempdir().expect("a temporary folder");
+        let place = Place::new();
         let mut command = mpi.launcher(4, &[]);
-        // Shared memory asks for one numbering of processes.
+        // Shared memory needs one numbering of processes.
         command.env("OMPI_MCA_btl", "tcp,self").env("UCX_TLS", "tcp,self");
         profiler(command.args(["sh", "-c", ODD_APART])).arg(mpi.compile("lifecycle/partial"));
-        let said = run_as_plain(&mut command, folder.path(), 4);
+        let said = run_as_plain(&mut command, place.folder(), 4);
         assert_eq!(said.len(), 1, "{said:?}");
-        let run = Tables::read(&folder.path().join("test.mpisee"), "").run;
+        let run = Tables::read(&place.path("test.mpisee"), "").run;
         assert!(run.complete);
         assert_eq!((run.profiler.collected.as_str(), run.names_agree), ("tree", Some(true)));
     });
@@ -224,16 +224,16 @@ fn on_several_nodes_a_script_profiles_the_first_rank_alone() {
         if is_for_one_node(mpi) {
             return;
         }
-        let folder = tempfile::tempdir_in(cluster.folder()).expect("a temporary folder");
+        let place = Place::on(&cluster);
         let mut command = on_nodes(&cluster, mpi, "[ \"${PMIX_RANK-$PMI_RANK}\" = 0 ]");
-        command.current_dir(folder.path());
-        let said = run_as_plain(&mut cluster.on("login", &command), folder.path(), 6);
+        command.current_dir(place.folder());
+        let said = run_as_plain(&mut cluster.on("login", &command), place.folder(), 6);
         // One rank of its node lacks it, so that rank 0 does not wait for those of other nodes.
         let why = "ranks 1-5 ran without an active profiler, or on other nodes";
         assert_said(&said, "1 rank of 6", why);
-        let tables = Tables::read(&folder.path().join("test.mpisee"), "");
+        let tables = Tables::read(&place.path("test.mpisee"), "");
         assert_eq!(tables.ranks.iter().map(|row| row.rank).collect::<Vec<_>>(), [0]);
-        assert_readable(&folder.path().join("test.mpisee"), why);
+        assert_readable(&place.path("test.mpisee"), why);
     });
 }
 
@@ -244,11 +244,11 @@ fn where_one_node_has_the_profiler_that_is_said_and_an_option_helps() {
         if is_for_one_node(mpi) {
             return;
         }
-        let folder = tempfile::tempdir_in(cluster.folder()).expect("a temporary folder");
+        let place = Place::on(&cluster);
         let mut command = on_nodes(&cluster, mpi, "[ $(hostname) = n1 ]");
-        command.current_dir(folder.path());
+        command.current_dir(place.folder());
         // Without the option the ranks of this node wait for those of the others, and one of them says so.
-        let file = folder.path().join("said");
+        let file = place.path("said");
         let mut entered = cluster.on("login", &command);
         entered
             .stdout(Stdio::null())
@@ -260,10 +260,10 @@ fn where_one_node_has_the_profiler_that_is_said_and_an_option_helps() {
         waiting.end(SIGKILL);
 
         let mut command = on_nodes(&cluster, mpi, "export MPISEE_WAIT=3; [ $(hostname) = n1 ]");
-        command.current_dir(folder.path());
-        let said = run_as_plain(&mut cluster.on("login", &command), folder.path(), 6);
+        command.current_dir(place.folder());
+        let said = run_as_plain(&mut cluster.on("login", &command), place.folder(), 6);
         assert_said(&said, "2 ranks of 6", "ranks 2-5 ran on other nodes");
-        let profile = folder.path().join("test.mpisee");
+        let profile = place.path("test.mpisee");
         let tables = Tables::read(&profile, "");
         assert_eq!(tables.ranks.iter().map(|row| row.rank).collect::<Vec<_>>(), [0, 1]);
         assert_readable(&profile, "ranks 2-5 ran on other nodes");
@@ -279,15 +279,15 @@ fn each_node_writes_a_profile_where_the_ranks_do_not_meet() {
         }
         // The last rank lacks it, so that those of other nodes wait for it in vain, or not at all.
         for wait in [3, 0] {
-            let folder = tempfile::tempdir_in(cluster.folder()).expect("a temporary folder");
+            let place = Place::on(&cluster);
             let is_profiled = format!("export MPISEE_WAIT={wait}; [ \"${{PMIX_RANK-$PMI_RANK}}\" != 5 ]");
             let mut command = on_nodes(&cluster, mpi, &is_profiled);
-            command.current_dir(folder.path());
-            let said = run_as_plain(&mut cluster.on("login", &command), folder.path(), 6);
+            command.current_dir(place.folder());
+            let said = run_as_plain(&mut cluster.on("login", &command), place.folder(), 6);
             assert_eq!(said.len(), 3, "{wait}: {said:?}");
             let mut seen = Vec::new();
             for name in ["test.mpisee", "test-2.mpisee", "test-3.mpisee"] {
-                let profile = folder.path().join(name);
+                let profile = place.path(name);
                 let tables = Tables::read(&profile, "");
                 let ranks: Vec<u32> = tables.ranks.iter().map(|row| row.rank).collect();
                 assert_eq!((tables.run.ranks, tables.run.nodes, tables.run.complete), (6, 1, false));
@@ -317,7 +317,7 @@ fn a_wait_of_0_makes_a_profile_of_each_node_at_once() {
         let finished = run.profiled();
         let mut seen = Vec::new();
         for name in ["test.mpisee", "test-2.mpisee", "test-3.mpisee"] {
-            let tables = Tables::read(&finished.folder.path().join(name), &finished.stderr);
+            let tables = Tables::read(&finished.place.path(name), &finished.stderr);
             seen.extend(tables.ranks.iter().map(|row| row.rank));
             assert_eq!((tables.ranks.len(), tables.run.nodes), (2, 1));
             assert_eq!((tables.run.profiler.collected.as_str(), tables.run.complete), ("node", false));

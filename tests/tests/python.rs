@@ -1,4 +1,4 @@
-//! mpi4py, which loads MPI privately, tells one MPI from another by the symbols that it finds, and calls the
+//! mpi4py, which loads MPI privately, recognises the MPI by its symbols, and calls the
 //! functions with large counts where there are any.
 
 use mpisee_tests::python::Stack;

@@ -489,7 +489,7 @@ fn failed_completions_return_the_same_errors_as_without_the_profiler() {
     on_each_mpi(|mpi| {
         let plain = Run::new(mpi, "requests/failed_completions").ranks(2).plain();
         let finished = Run::new(mpi, "requests/failed_completions").ranks(2).profiled();
-        // To know what arrived the profiler asks for statuses where the program ignores them, and newer MPIs fail
+        // To learn what arrived, the profiler requests statuses where the program ignores them, and newer MPIs fail
         // in another way then: README.md, "What it does not do".
         let depends = mpi.name != "openmpi-4.1" && mpi.name != "mpich-4.0";
         let comparable = |printed: &str| {

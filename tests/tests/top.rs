@@ -13,7 +13,7 @@ use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A run of `waits` on 4 ranks, which hangs until it is told to go on.
+/// A run of `waits` on 4 ranks, which hangs until a file lets it go on.
 struct Waiting {
     place: Place,
     launcher: Staying,

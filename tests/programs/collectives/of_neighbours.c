@@ -111,7 +111,7 @@ int main(int argc, char **argv) {
     MPI_Comm_set_name(adjacent, "adjacent");
     on_dist_graph(adjacent);
 
-    /* 0 to 2; 1 to 2 and 3; 2 to 0; 3 to itself. Process 1 tells of all edges. */
+    /* 0 to 2; 1 to 2 and 3; 2 to 0; 3 to itself. Process 1 passes all edges. */
     int weights[5] = {2, 3, 5, 7, 11};
     int telling = rank == 1 ? 4 : 0;
     MPI_Dist_graph_create(MPI_COMM_WORLD, telling, (int[]){0, 1, 2, 3}, (int[]){1, 2, 1, 1},

@@ -65,7 +65,7 @@ int main(int argc, char **argv) {
     all_to_all(both);
     MPI_Comm_dup(both, &copy);
     all_to_all(copy);
-    /* Freed with a receive open, from somebody who was not met on it before: each sends to the next in the shuffled order. */
+    /* Freed with a receive open, whose sender has sent nothing on it before: each sends to the next in the shuffled order. */
     MPI_Request open;
     int place;
     MPI_Comm_dup(shuffled, &twin);

@@ -153,7 +153,7 @@ static void symmetric(int rank) {
     uint64_t own = fake_nvshmem_heap(rank, HEAP);
     uint64_t other = fake_map(fake_import_file(file), 0, HEAP);
     close(file);
-    /* Not yet initialised; nor may it be asked for more than its number while the driver tells of this. */
+    /* Not yet initialised; and only its number may be queried while the driver reports this. */
     store(other, 1);
     uint64_t base[3] = {rank == 1 ? own : other, rank == 1 ? other : own, 0};
     if (rank == 2) {
@@ -164,7 +164,7 @@ static void symmetric(int rank) {
     fake_nvshmem_allow(1);
     name(own + 4096, 4096, "symmetric");
     fake_nvshmem_allow(0);
-    /* Of memory that is not NVSHMEM's nothing is asked. */
+    /* Memory that is not NVSHMEM's is not looked up. */
     named(rank, TWICE, "ordinary");
     store(other + 4096, rank == 1 ? 9 : 10);
 }

@@ -1,4 +1,4 @@
-/* MPI_Comm_create_group of one group in two threads of both ranks at once, told apart by the tag, 300 times each.
+/* MPI_Comm_create_group of one group in two threads of both ranks at once, distinguished by the tag, 300 times each.
  * Right: the names are equal on both members and no two communicators share one: on each, both broadcast 100 bytes or
  * both 200. */
 #include "threads.h"

@@ -1,5 +1,5 @@
 /* MPI_Intercomm_create between ranks 0, 1 and 2, 3 in two threads of each at once, 300 times, with the same tag: each thread has a
- * local and a peer communicator of its own (MPI 4.1, 7.6.2: the peer communicator tells the calls apart), and the
+ * local and a peer communicator of its own (MPI 4.1, 7.6.2: the peer communicator distinguishes the calls), and the
  * groups are the same.
  * Right: either the names belong together, and on each communicator all ranks sent 100 bytes or all 200; or the profile says
  * that they do not. */

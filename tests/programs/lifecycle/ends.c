@@ -1,5 +1,5 @@
 /* Ends without MPI_Finalize: ends HOW WHO SIZE. WHO is a rank, or -1 for all; the others wait for it in vain. By then
- * every rank has made its calls, with messages that SIZE tells from those of other runs. */
+ * every rank has made its calls, with message sizes that depend on SIZE, so that runs differ. */
 #include "meet.h"
 #include <signal.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// Every second rank, from 1 on, has 300 regions, in the nth of which it asks n times whether a message waits at
+// Every second rank, from 1 on, has 300 regions, in the nth of which it probes n times for a message on
 // MPI_COMM_SELF: more rows than travel at a time.
 #include <mpi.h>
 #include <mpisee.h>

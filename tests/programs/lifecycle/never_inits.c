@@ -1,4 +1,4 @@
-/* Is linked with MPI and asks it what may be asked at any time, but never begins. */
+/* Is linked with MPI and makes the calls that are allowed at any time, but never calls MPI_Init. */
 #include <mpi.h>
 #include <stdio.h>
 

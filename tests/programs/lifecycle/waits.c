@@ -1,6 +1,6 @@
 /* Hangs until there is a file "go": waits SIZE on 4 ranks. On a communicator of ranks 0-2, of which 0 and 1 enter the
  * sixth Allreduce; 2 is not in it, but waits for a message of 3, which is in no call. Before that every rank has made its
- * calls, with messages that SIZE tells from those of other runs. With a second argument rank 2 kills itself instead. */
+ * calls, with message sizes that depend on SIZE, so that runs differ. With a second argument rank 2 kills itself instead. */
 #include "meet.h"
 #include <signal.h>
 

@@ -1,5 +1,5 @@
 /* Calls that fail: a receive that is too short, ranks that do not exist, a communicator that does not. Their
- * errors are told as they are without the profiler, and the program goes on. Prints the error classes. */
+ * errors are returned as they are without the profiler, and the program goes on. Prints the error classes. */
 #include "program.h"
 
 enum { LONG = 2999, SHORT = 1499, AFTER = 2503 };

@@ -1,5 +1,5 @@
 /* Isendrecv and Isendrecv_replace, where the MPI has them: one request for both directions. Prints "whole" if the
- * status tells of the message, and "half" if not (in MPICH 4.0 it is empty). */
+ * status describes the message, and "half" if not (in MPICH 4.0 it is empty). */
 #include "program.h"
 
 enum { ROOM = 30011 };

@@ -1,4 +1,4 @@
-/* Partitioned messages, both ways at once, cut differently on both sides. Prints how often it asked whether a partition
+/* Partitioned messages, both ways at once, cut differently on both sides. Prints how often it tested whether a partition
  * arrived; an MPI without partitioned communication does nothing but say so. */
 #include "program.h"
 

@@ -1,4 +1,4 @@
-/* Probe and Iprobe see a message without receiving it. Prints how often each rank asked. */
+/* Probe and Iprobe see a message without receiving it. Prints how often each rank probed. */
 #include "program.h"
 
 enum { FIRST = 1511, SECOND = 1523 };

@@ -1,5 +1,5 @@
 /* Communicates at random and keeps books of it: soak SEED MILLISECONDS FOLDER. With 0 milliseconds it goes on until it
- * is killed. All ranks draw the same numbers, so that each knows what comes next without asking.
+ * is killed. All ranks draw the same numbers, so that each knows the next step without a message.
  *
  * The books of a rank, FOLDER/books.RANK, are mapped, so that they hold at whatever moment the rank is killed:
  * a call is in them right after it has returned, and while it is on its way they say which one it is and how many
@@ -276,7 +276,7 @@ static void complete_all(void) {
     open_count = 0;
 }
 
-/* A place for a request on the communicator; that of a receive is told which entry gets its bytes. */
+/* A slot for a request on the communicator; that of a receive has the entry that gets its bytes. */
 static int place(const Comm *comm, int start, int peer) {
     if (open_count == OPEN) complete_all();
     told[open_count].comm = comm->id;

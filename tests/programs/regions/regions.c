@@ -1,5 +1,5 @@
 /* Named regions: nested, entered twice, of one name under two parents, known by a number, ended by an outer end; and
- * ends that end nothing. Each MPI_Allreduce has its own number of bytes, which tells where it was. Prints what it
+ * ends that end nothing. Each MPI_Allreduce has its own number of bytes, which identifies its region. Prints what it
  * received, which is the same without the profiler.
  */
 #include <mpi.h>

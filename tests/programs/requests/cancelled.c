@@ -1,6 +1,6 @@
 /* Requests that are cancelled: receives that nothing matches, persistent ones among them that are used again, and a
  * synchronous send, of which the MPI library decides whether it still can be. Prints whether it was, and how
- * often it asked. */
+ * often it tested. */
 #include "program.h"
 
 enum { ROOM = 5003, MESSAGE = 1709, SEND = 2203 };
@@ -39,7 +39,7 @@ int main(int argc, char **argv) {
     }
     MPI_Request_free(&request);
 
-    /* On W: 0 tells 1 whether the send is gone after a while; if not, 1 receives it. */
+    /* On W: 0 sends 1 a message whether the send is gone after a while; if not, 1 receives it. */
     if (rank == 0) {
         MPI_Issend(data, SEND, MPI_BYTE, 1, 1, MPI_COMM_WORLD, &request);
         MPI_Cancel(&request);

@@ -1,5 +1,5 @@
 /* Requests that are cancelled, found to be so by MPI_Request_get_status, and freed. Prints how many of the sends
- * were, and how often it asked. */
+ * were, and how often it tested. */
 #include "program.h"
 
 enum { ROOM = 5003, MESSAGE = 1709, ROUNDS = 5 };

@@ -13,7 +13,7 @@ int main(int argc, char **argv) {
     int free_receive = !strcmp(argv[1], "receive");
     for (int i = 0; i < 100; i++) {
         if (rank == 0) {
-            /* Not before the receive is freed, which may be asked for its message if that is there. */
+            /* Not before the receive is freed, which may be tested for its message if that has arrived. */
             if (free_receive) MPI_Barrier(MPI_COMM_WORLD);
             MPI_Isend(data, SENT, MPI_BYTE, 1, 0, MPI_COMM_WORLD, &request);
             if (free_receive)

@@ -1,4 +1,4 @@
-/* Tests that complete nothing, each kind a number of times of its own: 1 sends only when it is told to, so all of
+/* Tests that complete nothing, each kind a number of times of its own: 1 sends only after a message that says so, so all of
  * them are in vain. They are charged to the communicators of the requests that they ask about, among which is a send
  * that is complete already (its handle may be one that the MPI library shares between requests). */
 #include "program.h"
