@@ -229,7 +229,7 @@ pub const SETTINGS: &[Setting] = &[
         option: "gpu",
         value: "on|off",
         default: "off",
-        help: "Count what GPU kernels access on other devices, in other ranks and on the host; not yet tried on a GPU",
+        help: "Count what GPU kernels access on other devices, in other ranks and on the host; experimental: not yet run on a GPU",
         apply: |options, text| on_or_off(text).map(|on| options.gpu = on),
     },
     Setting {
@@ -237,7 +237,7 @@ pub const SETTINGS: &[Setting] = &[
         option: "gpu-backend",
         value: "sanitizer|nvbit",
         default: "sanitizer",
-        help: "Tool that instruments kernels: CUDA's Sanitizer, or NVBit if mpisee was built with it; neither yet tried on a GPU",
+        help: "Tool that instruments kernels: CUDA's Sanitizer, or NVBit if mpisee was built with it; experimental: neither has run on a GPU",
         apply: |options, text| {
             options.gpu_back_end = match text {
                 "sanitizer" => GpuBackEnd::Sanitizer,
@@ -277,7 +277,7 @@ pub const SETTINGS: &[Setting] = &[
         option: "gpu-records",
         value: "DIR",
         default: "off",
-        help: "Write a record of every access to DIR, a file per process; large and slow; not yet tried on a GPU",
+        help: "Write a record of every access to DIR, a file per process; large and slow; experimental: not yet run on a GPU",
         apply: |options, text| {
             if text.is_empty() {
                 return Err("is neither off nor the name of a directory".to_owned());

@@ -17,7 +17,9 @@ EXAMPLES:
   mpirun -n 2 mpisee --gpu --gpu-records halo ./app     one file for each process: halo/HOST-PID.zst
   mpisee-through gpu-records halo/node1-4711.zst > accesses.csv";
 
-/// Every access of the GPU kernels of a process, as CSV.
+/// Every access of the GPU kernels of a process, as CSV; experimental.
+///
+/// Experimental: no records of a real GPU have been read yet.
 ///
 /// A row is what lanes of a warp accessed at once in one allocation. LANES is their mask, in hexadecimal; OFFSETS are
 /// where in the allocation, lowest lane first, in bytes, or for a copy of any length (width 0) its offset and its bytes.

@@ -43,7 +43,9 @@ EXAMPLES:
   mpisee-through gpu app.mpisee --by launch             which lines of Python launched the kernels
   mpisee-through gpu app.mpisee --by kernel --ranks 3 --format csv";
 
-/// What GPU kernels accessed on other devices, in other ranks and on the host.
+/// Accesses of GPU kernels to other devices, other ranks and the host; experimental.
+///
+/// Experimental: neither the counting nor these views have run with a GPU yet.
 ///
 /// Loads, stores and atomics of kernels, as `mpisee --gpu` counts them; copies that the host asks for are not among
 /// them. LOADED is what the rank's kernels read there, STORED what they wrote, ATOMIC what atomics and reductions
