@@ -233,9 +233,6 @@ fn compare(folder: &Path, killed: bool) -> Result<Balance, String> {
     if !check.status.success() {
         return Err(format!("check: {}", String::from_utf8_lossy(&check.stdout)));
     }
-    let numbers: BTreeMap<&str, u64> =
-        tables.comms.iter().map(|row| (row.comm.as_str(), number(&row.label))).collect();
-    let named: BTreeSet<u64> = numbers.values().copied().filter(|&id| id != UNNAMED).collect();
     // A rank killed before the agreement on the number of an idup ends names the communicator without a number: `W_i?`.
     let whole = |row: &&CommRow| !killed || !(row.label.is_empty() || row.comm.contains('?'));
     let labels: BTreeSet<&str> = tables.comms.iter().filter(whole).map(|row| row.label.as_str()).collect();
@@ -243,51 +240,91 @@ fn compare(folder: &Path, killed: bool) -> Result<Balance, String> {
         return Err("a communicator has no label, or two have the same".to_owned());
     }
     let mut balance = Balance { communicators: tables.comms.len(), ..Balance::default() };
+    let profiled = Profiled::new(&tables);
     for rank in 0..RANKS {
         let books = Books::read(folder, rank)?;
+        let doing = books.doing.as_ref().filter(|_| killed);
+        profiled
+            .compare_calls(rank, &books, doing, &mut balance)
+            .and_then(|()| profiled.compare_traffic(rank, &books, doing))
+            .map_err(|why| format!("rank {rank}: {why}"))?;
+    }
+    Ok(balance)
+}
+
+/// A profile, and the numbers that the program gave its communicators.
+struct Profiled<'t> {
+    tables: &'t Tables,
+    numbers: BTreeMap<&'t str, u64>,
+    named: BTreeSet<u64>,
+}
+
+impl<'t> Profiled<'t> {
+    fn new(tables: &'t Tables) -> Self {
+        let numbers: BTreeMap<&str, u64> =
+            tables.comms.iter().map(|row| (row.comm.as_str(), number(&row.label))).collect();
+        let named = numbers.values().copied().filter(|&id| id != UNNAMED).collect();
+        Profiled { tables, numbers, named }
+    }
+
+    fn number_of(&self, comm: &str) -> Result<u64, String> {
+        self.numbers.get(comm).copied().ok_or_else(|| format!("no row of {comm}"))
+    }
+
+    /// The number in the profile of a communicator in the books. Another rank may have been first to report it, and
+    /// killed before it named it.
+    fn booked(&self, id: u64) -> u64 {
+        if self.named.contains(&id) { id } else { UNNAMED }
+    }
+
+    fn compare_calls(
+        &self,
+        rank: u32,
+        books: &Books,
+        doing: Option<&(String, u64)>,
+        balance: &mut Balance,
+    ) -> Result<(), String> {
         let mut own: BTreeMap<Key, (u64, u64)> = BTreeMap::new();
-        for ((id, region, operation), (calls, bytes)) in books.calls {
-            // Another rank may have been first to report it, and killed before it named it.
-            let id = if named.contains(&id) { id } else { UNNAMED };
-            let sum = own.entry((id, region, operation)).or_default();
+        for ((id, region, operation), (calls, bytes)) in &books.calls {
+            let sum = own.entry((self.booked(*id), region.clone(), operation.clone())).or_default();
             *sum = (sum.0 + calls, sum.1 + bytes);
             balance.calls += calls;
         }
         let mut theirs: BTreeMap<Key, (u64, u64)> = BTreeMap::new();
-        for row in tables.calls.iter().filter(|row| row.rank == rank) {
-            let id = *numbers.get(row.comm.as_str()).ok_or(format!("no row of {}", row.comm))?;
-            let sum = theirs.entry((id, row.region.clone(), row.call.clone())).or_default();
+        for row in self.tables.calls.iter().filter(|row| row.rank == rank) {
+            let key = (self.number_of(&row.comm)?, row.region.clone(), row.call.clone());
+            let sum = theirs.entry(key).or_default();
             *sum = (sum.0 + row.calls, sum.1 + row.bytes);
             balance.recorded += row.calls;
         }
-        let doing = if killed { books.doing } else { None };
-        compare_calls(&own, &theirs, doing.as_ref()).map_err(|why| format!("rank {rank}: {why}"))?;
-        let mut sent: BTreeMap<(u64, u64), [u64; 4]> = BTreeMap::new();
+        compare_calls(&own, &theirs, doing)
+    }
+
+    /// Compares messages; of the operation on its way some may be more than in the books.
+    fn compare_traffic(&self, rank: u32, books: &Books, doing: Option<&(String, u64)>) -> Result<(), String> {
+        let mut more: BTreeMap<(u64, u64), [u64; 4]> = BTreeMap::new();
         let mut add = |key: (u64, u64), values: [u64; 4], sign: i64| {
-            let sum = sent.entry(key).or_default();
+            let sum = more.entry(key).or_default();
             *sum = std::array::from_fn(|k| sum[k].wrapping_add_signed(sign * values[k] as i64));
         };
-        for row in tables.peers.iter().filter(|row| row.rank == rank) {
-            let id = *numbers.get(row.comm.as_str()).ok_or(format!("no row of {}", row.comm))?;
+        for row in self.tables.peers.iter().filter(|row| row.rank == rank) {
             let values = [row.sent_messages, row.sent_bytes, row.received_messages, row.received_bytes];
-            add((id, row.peer.into()), values, 1);
+            add((self.number_of(&row.comm)?, row.peer.into()), values, 1);
         }
-        for ((id, peer), values) in books.traffic {
-            add((if named.contains(&id) { id } else { UNNAMED }, peer), values, -1);
+        for (&(id, peer), &values) in &books.traffic {
+            add((self.booked(id), peer), values, -1);
         }
-        let most = doing.as_ref().map_or(0, |(_, bytes)| *bytes);
-        for (key, values) in sent {
-            let fits = |bytes: u64| bytes <= most;
-            let messages = if doing.is_some() { 48 } else { 0 };
-            if values[0] > messages || values[2] > messages || !fits(values[1]) || !fits(values[3]) {
+        let most_bytes = doing.map_or(0, |(_, bytes)| *bytes);
+        let most_messages = if doing.is_some() { 48 } else { 0 };
+        for (key, values) in more {
+            let fits = |messages: u64, bytes: u64| messages <= most_messages && bytes <= most_bytes;
+            if !fits(values[0], values[1]) || !fits(values[2], values[3]) {
                 let values = values.map(|value| value as i64);
-                return Err(format!(
-                    "rank {rank}, communicator and peer {key:?}: {values:?} more, doing {doing:?}"
-                ));
+                return Err(format!("communicator and peer {key:?}: {values:?} more, doing {doing:?}"));
             }
         }
+        Ok(())
     }
-    Ok(balance)
 }
 
 /// Every call of the books is in the profile; of the operation on its way one more may be, on each communicator.

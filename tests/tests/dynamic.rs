@@ -127,28 +127,7 @@ fn assert_parents(tables: &Tables, outside: &[OutsideRow]) {
     assert_eq!(tables.comm("W_p1_m1").label, "both worlds");
     assert_eq!(tables.comm("W_p1").freed, 1);
     for rank in 0..2 {
-        let of = u64::from(rank);
-        let heard = if rank == 0 { 2003 } else { 0 };
-        let world = [("MPI_Comm_spawn", 1, 0), ("MPI_Intercomm_create", 1, 0)];
-        assert_calls(tables, "W", rank, &world);
-        assert_calls(
-            tables,
-            "W_p1",
-            rank,
-            &[
-                ("MPI_Send", 1, 1000 + of),
-                ("MPI_Recv", 1 + u64::from(rank == 0), 2000 + of + heard),
-                ("MPI_Bcast", 1, 0),
-                ("MPI_Intercomm_merge", 2, 0),
-                ("MPI_Comm_disconnect", 1, 0),
-            ],
-        );
-        let ring = 4000 + of + 4000 + (of + 4) % 5;
-        let merged = [("MPI_Sendrecv", 1, ring), ("MPI_Comm_dup", 1, 0), ("MPI_Comm_free", 1, 0)];
-        assert_calls(tables, "W_p1_m1", rank, &merged);
-        let again = [("MPI_Allreduce", 1, 4 * 53), ("MPI_Comm_split", 2, 0), ("MPI_Comm_free", 1, 0)];
-        assert_calls(tables, "W_p1_m1_d1", rank, &again);
-        assert_calls_but(tables, "W_p1_m2_i1", rank, &["MPI_Comm_free"], &[("MPI_Allgather", 1, 67)]);
+        assert_calls_of_parent(tables, rank);
     }
     // The last of the parents is the first of that part: it is sorted backwards.
     assert_eq!(tables.sum("W_p1_m1_d1_s1.0", "MPI_Bcast").bytes, 2 * 59);
@@ -173,6 +152,32 @@ fn assert_parents(tables: &Tables, outside: &[OutsideRow]) {
         ],
     );
     assert_all_seen(tables);
+}
+
+/// Calls of a parent of `spawning.c`.
+fn assert_calls_of_parent(tables: &Tables, rank: u32) {
+    let of = u64::from(rank);
+    let heard = if rank == 0 { 2003 } else { 0 };
+    let world = [("MPI_Comm_spawn", 1, 0), ("MPI_Intercomm_create", 1, 0)];
+    assert_calls(tables, "W", rank, &world);
+    assert_calls(
+        tables,
+        "W_p1",
+        rank,
+        &[
+            ("MPI_Send", 1, 1000 + of),
+            ("MPI_Recv", 1 + u64::from(rank == 0), 2000 + of + heard),
+            ("MPI_Bcast", 1, 0),
+            ("MPI_Intercomm_merge", 2, 0),
+            ("MPI_Comm_disconnect", 1, 0),
+        ],
+    );
+    let ring = 4000 + of + 4000 + (of + 4) % 5;
+    let merged = [("MPI_Sendrecv", 1, ring), ("MPI_Comm_dup", 1, 0), ("MPI_Comm_free", 1, 0)];
+    assert_calls(tables, "W_p1_m1", rank, &merged);
+    let again = [("MPI_Allreduce", 1, 4 * 53), ("MPI_Comm_split", 2, 0), ("MPI_Comm_free", 1, 0)];
+    assert_calls(tables, "W_p1_m1_d1", rank, &again);
+    assert_calls_but(tables, "W_p1_m2_i1", rank, &["MPI_Comm_free"], &[("MPI_Allgather", 1, 67)]);
 }
 
 /// Rows of the three children of `spawning.c`.

@@ -215,16 +215,21 @@ fn a_stencil_is_told_by_pairs_objects_lines_and_devices() {
         assert_eq!(by_address, sums(&ask(prefix, &BY_OBJECT)));
         assert_eq!(recorded(prefix).0, 3);
 
-        for (picture, begin) in [("a.svg", &b"<svg "[..]), ("a.png", b"\x89PNG")] {
-            assert_eq!(ask(prefix, &["--image", picture]), "");
-            let bytes = std::fs::read(prefix.join(picture)).expect("it was drawn");
-            assert!(bytes.starts_with(begin));
-        }
-        let svg = std::fs::read_to_string(prefix.join("a.svg")).expect("it was drawn");
-        let field = "<title>0 to 1: 1280 bytes stored by kernels of 0, 0 bytes loaded by those of 1</title>";
-        assert!(svg.contains(field), "{svg}");
-        assert!(svg.contains("<title>2 to 0: 103 bytes sent</title>"), "{svg}");
+        assert_traffic_is_drawn(prefix);
     });
+}
+
+/// Asserts that the pictures of the stencil's traffic have the bytes between ranks.
+fn assert_traffic_is_drawn(prefix: &Path) {
+    for (picture, begin) in [("a.svg", &b"<svg "[..]), ("a.png", b"\x89PNG")] {
+        assert_eq!(ask(prefix, &["--image", picture]), "");
+        let bytes = std::fs::read(prefix.join(picture)).expect("it was drawn");
+        assert!(bytes.starts_with(begin));
+    }
+    let svg = std::fs::read_to_string(prefix.join("a.svg")).expect("it was drawn");
+    let field = "<title>0 to 1: 1280 bytes stored by kernels of 0, 0 bytes loaded by those of 1</title>";
+    assert!(svg.contains(field), "{svg}");
+    assert!(svg.contains("<title>2 to 0: 103 bytes sent</title>"), "{svg}");
 }
 
 #[test]
@@ -498,24 +503,7 @@ fn records_and_counts_of_another_ranks_memory_have_its_names_and_sums() {
                 && line.contains(",2,0,16,0,0.166666667,GPU-")
                 && line.ends_with("0001,copy+0xe0")));
 
-            // Nine warps of 32 lanes fill a row of 256 elements, and 32 of the next.
-            let aggregate =
-                [&BY_ADDRESS[..], &["--object", "ghost*", "--peer-device", "*0000", "--fold", "64x256x8"]]
-                    .concat();
-            let aggregate = ask(prefix, &aggregate);
-            let fields: Vec<String> = aggregate
-                .lines()
-                .skip(1)
-                .map(|line| line.split(',').skip(1).take(7).collect::<Vec<_>>().join(","))
-                .collect();
-            let expected: Vec<String> = (0..288)
-                .map(|at| format!("131072,{},{},{},{},1,0", at / 256, at % 256, 8 * at, 8 * at + 8))
-                .collect();
-            assert_eq!(fields, expected);
-            let image = ["--by", "address", "--records", "records", "--fold", "64x256x8", "--image", "a.svg"];
-            assert_eq!(ask(prefix, &image), "");
-            let svg = std::fs::read_to_string(prefix.join("a.svg")).expect("it was drawn");
-            assert_eq!(svg.matches("<title>bytes ").count(), 288);
+            assert_ghost_cells_by_address(prefix);
 
             let (files, rows) = recorded(prefix);
             let of_flags: Vec<&str> = rows
@@ -527,6 +515,27 @@ fn records_and_counts_of_another_ranks_memory_have_its_names_and_sums() {
             assert_eq!(of_flags, ["512 520 528 536", "768 776 784 792", "1024 1032 1040 1048"]);
         }
     });
+}
+
+/// Asserts that every element of the ghost cells has one access, as a table and as a picture.
+fn assert_ghost_cells_by_address(prefix: &Path) {
+    // Nine warps of 32 lanes fill a row of 256 elements, and 32 of the next.
+    let aggregate =
+        [&BY_ADDRESS[..], &["--object", "ghost*", "--peer-device", "*0000", "--fold", "64x256x8"]].concat();
+    let aggregate = ask(prefix, &aggregate);
+    let fields: Vec<String> = aggregate
+        .lines()
+        .skip(1)
+        .map(|line| line.split(',').skip(1).take(7).collect::<Vec<_>>().join(","))
+        .collect();
+    let expected: Vec<String> = (0..288)
+        .map(|at| format!("131072,{},{},{},{},1,0", at / 256, at % 256, 8 * at, 8 * at + 8))
+        .collect();
+    assert_eq!(fields, expected);
+    let image = ["--by", "address", "--records", "records", "--fold", "64x256x8", "--image", "a.svg"];
+    assert_eq!(ask(prefix, &image), "");
+    let svg = std::fs::read_to_string(prefix.join("a.svg")).expect("it was drawn");
+    assert_eq!(svg.matches("<title>bytes ").count(), 288);
 }
 
 /// Python that calls the driver with the interpreter's lock, and having released it.
