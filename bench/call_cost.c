@@ -1,4 +1,4 @@
-/* What one MPI call costs, in nanoseconds, with as little else around it as possible.
+/* Cost of one MPI call, in nanoseconds, with as little else around it as possible.
  *
  * One process: MPI_COMM_WORLD has one rank, and no other rank, network or scheduler takes part. `cargo xtask
  * bench` runs it without and with the profiler in turns; the difference is what the profiler adds.

@@ -1,4 +1,4 @@
-// What MPI_Finalize takes of a program with some communicators: `finalize COMMUNICATORS [DIRECTORY]`.
+// Time of MPI_Finalize in a program with some communicators: `finalize COMMUNICATORS [DIRECTORY]`.
 //
 // Each rank has the world and duplicates and halves of it, COMMUNICATORS in all, and makes five operations on each with
 // its neighbours. Printed, by rank 0, are the median time of a barrier of this run and the time of MPI_Finalize; every

@@ -1,4 +1,4 @@
-// What `mpisee --gpu` costs: two ranks, whose kernels run in turns, so that a GPU that both share has one at a time.
+// Cost of `mpisee --gpu`: two ranks, whose kernels run in turns, so that a GPU that both share has one at a time.
 //
 // stencil   of the rows of a grid each rank has half, and reads the row next to it by CUDA IPC
 // ring      each rank writes a block to the next one's memory, by CUDA IPC

@@ -1,4 +1,4 @@
-//! What the profiler adds to a call: `bench/call_cost.c`, and to communicators without end, `bench/communicators.c`;
+//! Cost of the profiler in a call: `bench/call_cost.c`, and for communicators without end, `bench/communicators.c`;
 //! without and with it in turns.
 
 use anyhow::{Context, Result, bail, ensure};
@@ -106,7 +106,7 @@ fn run(ran: &Ran<'_>, profiled: bool) -> Result<Figures> {
         .collect()
 }
 
-/// What the preloaded library adds to the start and end of a program that has no MPI, in milliseconds.
+/// Time that the preloaded library adds to the start and end of a program without MPI, in milliseconds.
 fn child_start_ms(flavour: &Flavour) -> Result<f64> {
     let library = root().join("target/dist/lib/mpisee").join(&flavour.name).join("libmpisee.so");
     let took = |preload: Option<&Path>| {

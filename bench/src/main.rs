@@ -16,7 +16,7 @@ use xtask::build::Wanted;
 #[derive(Parser)]
 #[command(name = "cargo measure", bin_name = "cargo measure")]
 enum Benchmark {
-    /// What the profiler adds to an MPI call, for every MPI found
+    /// Measure what the profiler adds to an MPI call, for every MPI found
     Calls {
         #[command(flatten)]
         wanted: Wanted,
@@ -24,9 +24,9 @@ enum Benchmark {
         #[arg(long, default_value_t = 5)]
         rounds: usize,
     },
-    /// What the profiler adds to a whole program; after `cargo xtask dist`
+    /// Measure what the profiler adds to a whole program; after `cargo xtask dist`
     Overhead(overhead::Measured),
-    /// What collecting the profile adds to MPI_Finalize, over the number of ranks; after `cargo xtask dist`
+    /// Measure what collecting the profile adds to MPI_Finalize, over the number of ranks; after `cargo xtask dist`
     Scale(scale::Scaled),
     /// Play very many ranks without MPI, aggregate their profile, and measure that and mpisee-through on the result
     ScaleSimulated(simulated::Played),

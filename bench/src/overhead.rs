@@ -1,4 +1,4 @@
-//! What the profiler adds to a whole program: the program run without and with it in turns.
+//! Cost of the profiler in a whole program: the program run without and with it in turns.
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;

@@ -1,4 +1,4 @@
-//! What collecting the profile adds to `MPI_Finalize`, over the number of ranks: `bench/finalize.c`, without and with the
+//! Cost of collecting the profile in `MPI_Finalize`, over the number of ranks: `bench/finalize.c`, without and with the
 //! profiler in turns; and to `MPI_Init`, by its own account.
 
 use anyhow::{Context, Result, ensure};
@@ -13,10 +13,10 @@ use xtask::{launch, mpi};
 /// Barriers of the run that collecting may take, and the seconds besides.
 const MOST_BARRIERS: f64 = 30.0;
 const MOST_SECONDS: f64 = 1.0;
-/// What the rank with the most memory may have over the median.
+/// Most memory that a rank may have over the median.
 const MOST_RATIO: f64 = 1.2;
 
-/// What is run.
+/// Options of the measurement.
 #[derive(Args)]
 pub struct Scaled {
     #[command(flatten)]
@@ -45,7 +45,7 @@ struct Seen {
     memory: Vec<u64>,
     /// Bytes of the profile.
     profile: u64,
-    /// What the profiler added to `MPI_Init` on rank 0, in seconds.
+    /// Time that the profiler added to `MPI_Init` on rank 0, in seconds.
     init: f64,
 }
 
@@ -124,7 +124,7 @@ fn median(mut figures: Vec<f64>) -> f64 {
     figures[figures.len() / 2]
 }
 
-/// What is run under an MPI.
+/// Programs compiled for an MPI.
 struct Compiled {
     /// `bench/finalize.c`.
     finalize: PathBuf,

@@ -66,7 +66,7 @@ impl Program {
         Ok(Program { ranks, dims: [first, second, ranks / first / second], communicators })
     }
 
-    /// What `run.json` says of it.
+    /// The run, as in `run.json`.
     pub fn run(&self) -> RunInfo {
         RunInfo {
             format_version: FORMAT_VERSION,
@@ -236,7 +236,7 @@ fn calls(rank: u32, communicator: u32) -> impl Iterator<Item = (Key, [u64; 6])> 
     )
 }
 
-/// What goes to each neighbour comes from it, too.
+/// Each neighbour sends as much as it receives.
 fn messages(communicator: u32, comm: &Comm) -> impl Iterator<Item = (Key, [u64; 6])> {
     let sent = 300 + u64::from(comm.size % 5);
     let key = move |&peer: &u32| PeerKey { communicator, peer }.pack();
@@ -336,7 +336,7 @@ fn write_by_rank(program: &Program, folder: &Path) -> Result<PathBuf> {
     Ok(files.finish(&program.run())?)
 }
 
-/// What is played, and how it is written.
+/// Options of the simulated run.
 #[derive(clap::Args)]
 pub struct Played {
     /// How many ranks

@@ -1,4 +1,4 @@
-//! What is done with an input of each target. The fuzzers and the test that replays their corpora share it.
+//! Readers that the targets run on an input. The fuzzers and the test that replays their corpora share them.
 
 use mpisee_profile::files::parts;
 use mpisee_profile::gpu::{self, GpuFile};
@@ -15,7 +15,7 @@ use std::ffi::OsString;
 use std::mem::offset_of;
 use std::path::{Path, PathBuf};
 
-/// What is done with an input.
+/// Function that reads an input.
 pub type Reader = fn(&[u8]);
 
 /// The targets by name.

@@ -139,7 +139,7 @@ pub fn sanitized(wanted: &Wanted, mut hand_over: impl FnMut(&Flavour, &Path)) ->
 struct Workplace {
     flavour: Flavour,
     folder: PathBuf,
-    /// Whether with ThreadSanitizer.
+    /// True for a build with ThreadSanitizer.
     sanitized: bool,
 }
 
@@ -208,7 +208,7 @@ fn cargo(arguments: &[&str], workplace: Option<&Workplace>) -> Result<()> {
     Ok(())
 }
 
-/// Whether libclang is where distributions put it; only to explain a failure.
+/// Returns whether libclang is where distributions put it; only to explain a failure.
 fn libclang_exists() -> bool {
     let holds_it = |folder: &Path| {
         let entries = folder.read_dir().into_iter().flatten().flatten();

@@ -24,7 +24,7 @@ pub struct Flavour {
     pub name: String,
     /// The binary interface.
     pub family: Family,
-    /// What a program that needs this MPI has among its needed libraries: `libmpi.so.40`.
+    /// Library that a program needs if it needs this MPI: `libmpi.so.40`.
     pub soname: String,
     /// The library file itself.
     pub library: PathBuf,
@@ -36,10 +36,10 @@ pub struct Flavour {
     pub functions: Vec<String>,
 }
 
-/// What flavours of the standard's own interface are called.
+/// Name of flavours of the standard's own interface.
 const STANDARD: &str = "mpiabi";
 
-/// What tells one implementation from another, short enough for a folder's name.
+/// Implementation and version, short enough for a folder's name.
 pub struct Identity {
     product: &'static str,
     version: String,

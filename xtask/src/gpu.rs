@@ -24,7 +24,7 @@ const PACKAGES: [&str; 6] = [
 /// The first architecture that has what the patches use: `match` in a warp, and threads that go on independently.
 const FIRST_ARCHITECTURE: u32 = 75;
 
-/// What is built.
+/// Files of the GPU tracer that were built.
 pub struct Tracer {
     /// `libmpisee_gpu.so`
     pub library: PathBuf,

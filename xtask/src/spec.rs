@@ -14,11 +14,11 @@ pub struct Function {
     pub chapter: Chapter,
     /// In the order of the C binding.
     pub params: Vec<Param>,
-    /// What it returns, as a kind of the standard; `ERROR_CODE` for nearly all.
+    /// Return type, as a kind of the standard; `ERROR_CODE` for nearly all.
     pub returns: String,
-    /// Whether the C binding ends in `...`.
+    /// True if the C binding ends in `...`.
     pub variadic: bool,
-    /// What a call means to the profiler; `None` for functions that are not interposed.
+    /// Meaning of a call to the profiler; `None` for functions that are not interposed.
     pub meaning: Option<Meaning>,
     /// The kind of operation it counts as; `None` for functions that count nothing.
     pub kind: Option<OperationKind>,
@@ -44,13 +44,13 @@ pub struct Param {
     pub name: String,
     /// The standard's kind: `POLYXFER_NUM_ELEM_NNI`.
     pub kind: String,
-    /// Whether the call reads or writes it.
+    /// Direction: the call reads or writes it.
     pub direction: Direction,
-    /// Whether it is an array.
+    /// True for an array.
     pub array: bool,
-    /// Whether only the large-count variant has it.
+    /// True if only the large-count variant has it.
     pub large_only: bool,
-    /// Whether it points to something that is `const` in the headers of some MPIs alone.
+    /// True if it points to something that is `const` in the headers of some MPIs alone.
     pub const_or_not: bool,
 }
 
@@ -65,7 +65,7 @@ pub enum Direction {
     InOut,
 }
 
-/// What a call means.
+/// Meaning of a call.
 #[derive(Clone)]
 pub enum Meaning {
     /// It has a body in `mpisee-rs/src/wrappers/`.
@@ -196,12 +196,12 @@ impl Function {
         name.strip_prefix("MPI_").or(name.strip_prefix("MPIX_")).unwrap_or(name)
     }
 
-    /// Whether it is not in the standard.
+    /// True if it is not in the standard.
     pub fn is_extension(&self) -> bool {
         self.name.starts_with("MPIX_")
     }
 
-    /// Whether the standard has an `_c` variant of it, with counts of type `MPI_Count`.
+    /// True if the standard has an `_c` variant of it, with counts of type `MPI_Count`.
     pub fn has_large_variant(&self) -> bool {
         self.counts_as.is_none()
             && self.params.iter().any(|param| param.kind.starts_with("POLY") || param.large_only)

@@ -133,7 +133,7 @@ fn is_part(one: &Module, other: &Module) -> bool {
     one.starts_with(other) || other.starts_with(one)
 }
 
-/// Whether `from` needs `to`, by way of others. A module and its parts are one.
+/// Returns whether `from` needs `to`, by way of others. A module and its parts are one.
 fn needs(imports: &BTreeMap<Module, BTreeSet<Module>>, from: &Module, to: &Module) -> bool {
     let mut open = vec![from];
     let mut seen = BTreeSet::new();

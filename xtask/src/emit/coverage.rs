@@ -4,7 +4,7 @@ use crate::spec::{Chapter, Expr, Function, Meaning, OperationKind};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// What a profile records of the calls of a function.
+/// Columns that a profile records of the calls of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Recorded {
     /// How many there were, their bytes and their time.
@@ -46,7 +46,7 @@ pub fn emit(all: &[Function]) -> String {
     out
 }
 
-/// What an MPI has under a name of its own.
+/// Extensions that an MPI has under a name of its own.
 fn extensions(out: &mut String, all: &[Function]) {
     out.push_str(EXTENSIONS);
     for function in all {
@@ -108,7 +108,7 @@ fn summary(out: &mut String, all: &[&Function], chapters: &BTreeMap<&Chapter, Ve
 /// The kinds of what communication goes through.
 const HANDLES: [&str; 5] = ["COMMUNICATOR", "REQUEST", "WINDOW", "FILE", "MESSAGE"];
 
-/// Whether its arguments name something that communication goes through.
+/// Returns whether an argument is a handle that communication goes through.
 fn handles_communication(function: &Function) -> bool {
     function.params.iter().any(|param| HANDLES.contains(&param.kind.as_str()))
 }
@@ -180,7 +180,7 @@ fn describe(function: &Function) -> (Recorded, &str) {
         (Some(Meaning::ByHand { .. }), Some(OperationKind::Completion)) => {
             (Recorded::Time, "the bytes are with the call that started the request")
         }
-        // What starts requests moves their data; else it is the arguments that speak of data.
+        // A call that starts requests moves their data; otherwise the arguments say whether there are data.
         (Some(Meaning::ByHand { .. }), Some(OperationKind::PointToPoint)) => (Recorded::Bytes, ""),
         (Some(Meaning::ByHand { .. }), Some(_)) => {
             let has = |kind: &str| function.params.iter().any(|param| param.kind == kind);
@@ -189,7 +189,7 @@ fn describe(function: &Function) -> (Recorded, &str) {
     }
 }
 
-/// Whether an argument of a meaning says how many bytes there are: a block of data, one element of a
+/// Returns whether an argument of a meaning gives a number of bytes: a block of data, one element of a
 /// datatype, or the status of a receive.
 fn tells_bytes(function: &Function, arg: &Expr) -> bool {
     match arg {
@@ -217,7 +217,7 @@ fn not_interposed(function: &Function) -> (Recorded, &str) {
 }
 
 /// Families of functions that say nothing about communication, by name; the first that fits tells why.
-/// What fits none and handles communication is not recorded yet.
+/// A function that fits none and handles communication is not recorded yet.
 const RULES: [(&[&str], &str); 15] = [
     (&["MPI_T_*"], "the tool information interface, another API"),
     (
@@ -286,7 +286,7 @@ const RULES: [(&[&str], &str); 15] = [
     (&["MPI_Abi_set_*", "MPI_Register_datarep"], "local: settings of this process"),
 ];
 
-/// Whether `name` is as `pattern` says, in which one `*` stands for anything.
+/// Returns whether `name` matches `pattern`, in which one `*` stands for anything.
 fn matches(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,
@@ -321,7 +321,7 @@ mod tests {
             let writes =
                 |param: &Param| param.direction != Direction::In && HANDLES.contains(&param.kind.as_str());
             let (recorded, why) = describe(&function);
-            // What hands out a handle that there was before has its reason in its entry.
+            // A function that returns an existing handle has its reason in its entry.
             if function.params.iter().any(writes) && function.not_interposed.is_none() {
                 assert_ne!(recorded, Recorded::No(Reason::Harmless), "{}: {why}", function.name);
             }

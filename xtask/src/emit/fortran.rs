@@ -24,7 +24,7 @@ pub fn bound(functions: &[Function]) -> impl Iterator<Item = (&Function, &Meanin
 
 /// One of the names of a function, as compilers and MPIs spell it.
 pub struct Spelling {
-    /// What the program calls.
+    /// Symbol that the program calls.
     pub name: String,
     /// Its profiling twin in Open MPI.
     pub twin: String,
@@ -33,7 +33,7 @@ pub struct Spelling {
 }
 
 impl Spelling {
-    /// Whether it is one of `mpi_f08`, where the error code may be left away.
+    /// True for a symbol of `mpi_f08`, where the error code is optional.
     pub fn is_f08(&self) -> bool {
         self.name.ends_with("_f08_") || self.name.ends_with("_f08_large_")
     }
@@ -73,7 +73,7 @@ pub fn spellings(function: &Function, meaning: &Meaning) -> Vec<Spelling> {
     names.into_iter().map(spelling).collect()
 }
 
-/// Whether the meaning reads a number that is longer in the large-count variant.
+/// Returns whether the meaning reads a number that is longer in the large-count variant.
 fn reads_counts(function: &Function, meaning: &Meaning) -> bool {
     fn reads(function: &Function, arg: &Expr) -> bool {
         match arg {
@@ -173,7 +173,7 @@ fn body(function: &Function, meaning: &Meaning, names: &str) -> String {
         let closure_head = if status.is_empty() { "||" } else { "|chosen|" };
         format!("{closure_head} {}", call((!status.is_empty()).then_some(status)))
     });
-    // What begins to record is looked at while nothing is.
+    // Calls that start the recording are examined while nothing is recorded.
     let shortcut = if meaning.args().is_empty() || function.name == "MPI_Session_init" {
         String::new()
     } else {

@@ -30,7 +30,7 @@ pub fn emit(functions: &[Function]) -> String {
     out
 }
 
-/// Whether a call of it leaves a request to be completed.
+/// Returns whether a call of it leaves a request to be completed.
 fn starts_request(function: &Function) -> bool {
     match &function.meaning {
         Some(Meaning::Verb { verb, .. }) => verb.starts_with("start_"),
@@ -78,7 +78,7 @@ impl Operation {
         TABLE[self as usize].2
     }
 
-    /// Whether a call of it leaves a request to be completed.
+    /// Returns whether a call of it leaves a request to be completed.
     pub fn starts_request(self) -> bool {
         TABLE[self as usize].3
     }

@@ -33,7 +33,7 @@ pub fn emit(functions: &[Function]) -> Result<String> {
             if function.variadic {
                 params.push("...".to_owned());
             }
-            // What may be const or not is handed to a call, where a pointer to mutable data does for both; so are
+            // A pointer that may be const or not is passed to a call, where a pointer to mutable data does for both; so are
             // the program's functions, which are as long as a pointer.
             let (abi, value) = if function.params.iter().any(|it| it.const_or_not || it.kind == "FUNCTION") {
                 let names: Vec<&str> = function.params_of(large).map(|param| param.name.as_str()).collect();

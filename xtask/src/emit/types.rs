@@ -35,7 +35,7 @@ pub fn rust_type(param: &Param, large: bool) -> Result<String> {
     })
 }
 
-/// Whether `param` is a place that holds a handle, or an array of them.
+/// Returns whether `param` points to a handle, or to an array of them.
 pub fn is_place(param: &Param) -> bool {
     handle(&param.kind).is_some() && (param.array || param.direction != Direction::In)
 }

@@ -57,7 +57,7 @@ fn compile(toolkit: &Toolkit, core: &Path, tracer: &Path, folder: &Path) -> Resu
             .arg("-o")
             .arg(folder.join("tool.o")),
     )?;
-    // What is inserted is compiled as a patch; what NVBit itself needs on the GPU is not.
+    // Inserted functions are compiled as a patch; NVBit's own functions on the GPU are not.
     let inserted = ["-Xptxas", "-astoolspatch", "--keep-device-functions"];
     let of_nvbit = ["-dc", "-Xptxas", "-cloning=no"];
     for (source, object, how) in

@@ -97,7 +97,7 @@ fn probe(wrapper: &Path) -> Result<(Identity, Flavour)> {
     let (soname, mut functions) =
         read_library(&library).with_context(|| format!("reading {}", library.display()))?;
     let family = identity.family();
-    // Whether Fortran's INTEGER is as long as the library believes; it writes statuses of them.
+    // Check that Fortran's INTEGER is as long as the library assumes; it writes statuses of them.
     let source = folder.path().join("fint.c");
     std::fs::write(&source, "#include <mpi.h>\nchar is_int[sizeof(MPI_Fint) == sizeof(int) ? 1 : -1];\n")?;
     if run(Command::new(&wrapper).arg("-c").arg(&source).arg("-o").arg(folder.path().join("fint.o"))).is_ok()
@@ -148,7 +148,7 @@ fn exported<'d>(file: &ElfFile64<'d, Endianness>) -> HashSet<&'d str> {
     defined.filter(|it| it.kind() == SymbolKind::Text).filter_map(|symbol| symbol.name().ok()).collect()
 }
 
-/// What the libraries of MPI's Fortran interfaces are called; they lie beside that of C.
+/// Names of the libraries of MPI's Fortran interfaces; they lie beside that of C.
 const FORTRAN_LIBRARIES: [&str; 4] =
     ["libmpi_mpifh.so", "libmpi_usempif08.so", "libmpichfort.so", "libmpifort.so"];
 
