@@ -14,7 +14,11 @@ fn read(path: &Path) -> String {
 }
 
 fn pages() -> BTreeSet<PathBuf> {
-    let entries = root().join("docs").read_dir().expect("docs is there");
+    ["docs", "docs/design"].into_iter().flat_map(pages_in).collect()
+}
+
+fn pages_in(folder: &str) -> Vec<PathBuf> {
+    let entries = root().join(folder).read_dir().expect("the folder is there");
     let paths = entries.map(|entry| entry.expect("it can be read").path());
     paths.filter(|path| path.extension().is_some_and(|ending| ending == "md")).collect()
 }
@@ -41,9 +45,12 @@ fn links_lead_to_files() {
 
 #[test]
 fn pages_of_the_site_link_to_pages_of_the_site() {
+    let docs = root().join("docs").canonicalize().expect("docs is there");
     for page in pages() {
         for link in links(&read(&page)) {
-            assert!(!link.starts_with(".."), "{} links to {link}, which is not in the site", page.display());
+            let target = page.parent().expect("a file is in a folder").join(link).canonicalize();
+            let is_in_site = target.is_ok_and(|target| target.starts_with(&docs));
+            assert!(is_in_site, "{} links to {link}, which is not in the site", page.display());
         }
     }
 }
