@@ -1,7 +1,7 @@
 //! Builds the library once per MPI.
 
 use crate::flavour::{Family, Flavour};
-use crate::{mpi, root};
+use crate::{mpi, reuse, root};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -156,6 +156,7 @@ impl Workplace {
             std::fs::create_dir_all(&workplace.folder)?;
             workplace.flavour.write(&description)?;
         }
+        reuse::copy_from_siblings(&workplace.folder)?;
         Ok(workplace)
     }
 

@@ -11,6 +11,7 @@ pub mod launch;
 pub mod mpi;
 
 mod emit;
+mod reuse;
 mod spec;
 
 use anyhow::{Context, Result};
