@@ -2,7 +2,7 @@
 
 use crate::flavour::{Family, Flavour};
 use crate::{mpi, reuse, root};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -37,8 +37,8 @@ pub struct Built {
 pub fn flavours(wanted: &Wanted, hand_over: impl FnOnce(&[Built]) -> Result<()>) -> Result<()> {
     let mut built = Vec::new();
     let failed = each(wanted, "building", |workplace| {
-        cargo(&["build", "--release", "--package", "mpisee-rs"], Some(workplace))?;
-        let library = workplace.folder.join("release/libmpisee.so");
+        cargo(&["build", "--profile", "library", "--package", "mpisee-rs"], Some(workplace))?;
+        let library = workplace.folder.join("library/libmpisee.so");
         mpi::check_independence(&library)?;
         let (flavour, description) = (workplace.flavour.clone(), workplace.description());
         built.push(Built { flavour, library, description });
@@ -51,32 +51,42 @@ pub fn flavours(wanted: &Wanted, hand_over: impl FnOnce(&[Built]) -> Result<()>)
     Ok(())
 }
 
-/// Builds the commands; returns where they are.
-pub fn commands() -> Result<[PathBuf; 2]> {
-    eprintln!("building mpisee and mpisee-through");
-    let target = root().join("target");
-    let packages = ["--package", "mpisee", "--package", "mpisee-through", "--target-dir"];
-    let target_dir = target.to_str().context("the path of the workspace is not UTF-8")?;
-    cargo(&[&["build", "--release"], &packages[..], &[target_dir]].concat(), None)?;
-    Ok(["mpisee", "mpisee-through"].map(|command| target.join("release").join(command)))
+/// What is built once, for all MPIs.
+pub struct Programs {
+    /// `mpisee` and `mpisee-through`.
+    pub commands: [PathBuf; 2],
+    /// The library of the GPU tracer.
+    pub tracer: PathBuf,
+    /// Writes manual pages and shell completions.
+    manuals: PathBuf,
 }
 
-/// Builds the GPU tracer's library; returns where it is.
-pub fn tracer() -> Result<PathBuf> {
-    eprintln!("building the GPU tracer");
-    let target = root().join("target");
-    let target_dir = target.to_str().context("the path of the workspace is not UTF-8")?;
-    cargo(&["build", "--release", "--package", "mpisee-gpu", "--lib", "--target-dir", target_dir], None)?;
-    Ok(target.join("release/libmpisee_gpu.so"))
-}
+impl Programs {
+    /// Builds them, by one call of cargo: in calls of their own, the features of what they share would differ, and it
+    /// would be compiled for each.
+    pub fn build() -> Result<Self> {
+        const PACKAGES: [&str; 4] = ["mpisee", "mpisee-through", "mpisee-manuals", "mpisee-gpu"];
+        eprintln!("building mpisee, mpisee-through and the GPU tracer");
+        let target = root().join("target");
+        let target_dir = target.to_str().context("the path of the workspace is not UTF-8")?;
+        let packages = PACKAGES.iter().flat_map(|package| ["--package", package]);
+        let arguments = ["build", "--release", "--target-dir", target_dir].into_iter().chain(packages);
+        cargo(&arguments.collect::<Vec<_>>(), None)?;
+        let there = |name: &str| target.join("release").join(name);
+        Ok(Programs {
+            commands: ["mpisee", "mpisee-through"].map(there),
+            tracer: there("libmpisee_gpu.so"),
+            manuals: there("mpisee-manuals"),
+        })
+    }
 
-/// Writes manual pages and shell completions below `folder`.
-pub fn manuals(folder: &Path) -> Result<()> {
-    let target = root().join("target");
-    let arguments = ["run", "--package", "mpisee-manuals", "--target-dir"].map(PathBuf::from);
-    let arguments = arguments.iter().map(PathBuf::as_path).chain([&*target, Path::new("--"), folder]);
-    let arguments: Option<Vec<&str>> = arguments.map(Path::to_str).collect();
-    cargo(&arguments.context("the path of the workspace is not UTF-8")?, None)
+    /// Writes manual pages and shell completions below `folder`.
+    pub fn write_manuals(&self, folder: &Path) -> Result<()> {
+        let status = Command::new(&self.manuals).arg(folder).status();
+        let status = status.with_context(|| format!("starting {}", self.manuals.display()))?;
+        ensure!(status.success(), "{} did not succeed; its message is above", self.manuals.display());
+        Ok(())
+    }
 }
 
 /// Runs clippy over everything; over the library as built for every MPI wanted.
@@ -122,10 +132,9 @@ pub fn sanitized(wanted: &Wanted, mut hand_over: impl FnMut(&Flavour, &Path)) ->
         std::fs::create_dir_all(&workplace.folder)?;
         workplace.flavour.write(&workplace.description())?;
         // With a standard library that is built so, too: it has the locks that the sanitizer must see.
-        let build =
-            ["build", "--release", "--package", "mpisee-rs", "-Zbuild-std", "--target", SANITIZED_TARGET];
-        cargo(&build, Some(&workplace))?;
-        let library = workplace.folder.join(SANITIZED_TARGET).join("release/libmpisee.so");
+        let build = ["build", "--profile", "library", "--package", "mpisee-rs", "-Zbuild-std"];
+        cargo(&[&build[..], &["--target", SANITIZED_TARGET]].concat(), Some(&workplace))?;
+        let library = workplace.folder.join(SANITIZED_TARGET).join("library/libmpisee.so");
         hand_over(&workplace.flavour, &library);
         Ok(())
     })?;
@@ -198,7 +207,7 @@ fn cargo(arguments: &[&str], workplace: Option<&Workplace>) -> Result<()> {
             // The sanitizer comes with the compiler, but is not stable.
             command.env("RUSTC_BOOTSTRAP", "1");
             command.env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS", "-Zsanitizer=thread");
-            command.env("CARGO_PROFILE_RELEASE_LTO", "off");
+            command.env("CARGO_PROFILE_LIBRARY_LTO", "off");
         }
     }
     let status = command.args(rest).status().context("starting cargo")?;

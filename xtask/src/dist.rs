@@ -1,6 +1,6 @@
 //! Lays out an installation. It is relocatable: the launcher finds its libraries relative to itself.
 
-use crate::build::{self, Built, Wanted};
+use crate::build::{self, Built, Programs, Wanted};
 use crate::gpu::{self, Tracer};
 use crate::root;
 use anyhow::{Context, Result, bail};
@@ -24,16 +24,17 @@ pub fn dist(wanted: &Wanted) -> Result<()> {
             return Ok(()); // A launcher without a library is of no use; the failures were told.
         }
         let folder = dist_folder();
-        let tracer = gpu::build(false)?;
-        replace(&folder, |new| lay_out(new, built, &build::commands()?, &tracer))?;
+        let programs = Programs::build()?;
+        let tracer = gpu::build(&programs, false)?;
+        replace(&folder, |new| lay_out(new, built, &programs, &tracer))?;
         let names: Vec<_> = built.iter().map(|built| built.flavour.name.as_str()).collect();
         println!("{}: mpisee for {}", folder.display(), names.join(", "));
         Ok(())
     })
 }
 
-fn lay_out(folder: &Path, built: &[Built], commands: &[PathBuf], tracer: &Tracer) -> Result<()> {
-    for command in commands {
+fn lay_out(folder: &Path, built: &[Built], programs: &Programs, tracer: &Tracer) -> Result<()> {
+    for command in &programs.commands {
         copy_into(command, &folder.join("bin"))?;
     }
     for it in built {
@@ -47,7 +48,7 @@ fn lay_out(folder: &Path, built: &[Built], commands: &[PathBuf], tracer: &Tracer
     for header in entries(&root().join("include"))? {
         copy_into(&header, &folder.join("include"))?;
     }
-    build::manuals(&folder.join("share"))?;
+    programs.write_manuals(&folder.join("share"))?;
     for document in entries(&root())? {
         let name = document.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if name == "README.md" || name.starts_with("LICENSE") {

@@ -6,7 +6,8 @@
 
 mod nvbit;
 
-use crate::{build, root};
+use crate::build::Programs;
+use crate::root;
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -41,8 +42,8 @@ impl Tracer {
     }
 }
 
-/// Builds the tracer. `fetch` gets CUDA's compiler from Python's index if there is none.
-pub fn build(fetch: bool) -> Result<Tracer> {
+/// Adds to the tracer's library what runs on the GPU. `fetch` gets CUDA's compiler from Python's index if there is none.
+pub fn build(programs: &Programs, fetch: bool) -> Result<Tracer> {
     let toolkit = match Toolkit::find() {
         Some(toolkit) => Some(toolkit),
         None if fetch => fetched(),
@@ -58,7 +59,7 @@ pub fn build(fetch: bool) -> Result<Tracer> {
             (None, None)
         }
     };
-    Ok(Tracer { library: build::tracer()?, patches, nvbit })
+    Ok(Tracer { library: programs.tracer.clone(), patches, nvbit })
 }
 
 /// The toolkit from Python's index, or a sentence.

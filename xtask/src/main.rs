@@ -4,7 +4,7 @@ use anyhow::Result;
 use clap::Parser;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use xtask::build::Wanted;
+use xtask::build::{Programs, Wanted};
 use xtask::{build, dist, find_root, footprint, generate, gpu};
 
 /// Generate, build and install mpisee.
@@ -61,7 +61,7 @@ fn run(task: Task) -> Result<()> {
             Ok(())
         }),
         Task::Dist(wanted) => dist::dist(&wanted),
-        Task::Gpu { fetch } => gpu::build(fetch).map(|tracer| {
+        Task::Gpu { fetch } => gpu::build(&Programs::build()?, fetch).map(|tracer| {
             tracer.files().for_each(|it| println!("{}", it.display()));
         }),
         Task::Install { prefix } => dist::install(&prefix),
