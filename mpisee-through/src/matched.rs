@@ -5,6 +5,7 @@ use crate::group::By;
 use crate::units::natural_order;
 use crate::view::ProfileView;
 use anyhow::{Result, bail};
+use mpisee_profile::RankSet;
 use mpisee_profile::rows::CommRow;
 use std::collections::BTreeMap;
 
@@ -36,6 +37,30 @@ pub fn need_communicator(rows: &[CommRow], filter: &CommFilter, is_empty: bool) 
     }
     let comms = rows.iter().map(|row| (row.comm.as_str(), u128::from(row.size))).collect();
     bail!("no communicator matches the filters; the profile has {}", listed(&comms))
+}
+
+/// Where a filter left no region over: an error with those of the profile.
+pub fn need_region<T>(regions: &BTreeMap<String, T>) -> Result<()> {
+    let names = regions.keys().map(|name| (name.as_str(), 0)).collect();
+    match regions.is_empty() {
+        true => bail!("no region matches the filters; the profile has none"),
+        false => bail!("no region matches the filters; the profile has {}", listed(&names)),
+    }
+}
+
+/// Where the filter names communicators or ranks, and none of the profile is among them: an error with those of the profile.
+pub fn need_chosen(view: &ProfileView, filter: &CommFilter) -> Result<()> {
+    let processes = view.processes();
+    if filter.names_comms() {
+        let rows: Vec<CommRow> = processes.comms.values().cloned().collect();
+        let is_empty = !rows.iter().any(|row| filter.takes_comm(&row.comm, Some(row)));
+        need_communicator(&rows, filter, is_empty)?;
+    }
+    let present: RankSet = processes.ranks().iter().map(|row| row.rank).collect();
+    if !present.is_empty() && !present.iter().any(|rank| filter.takes_rank(rank)) {
+        bail!("no rank matches the filters; the profile has {present}");
+    }
+    Ok(())
 }
 
 /// The names of largest weight, and how many others there are.

@@ -207,3 +207,20 @@ fn operations_and_kinds_are_matched_in_capitals_or_not() {
     let expected = profile.run(&["ops", "app.mpisee", "--kind", "p2p"]).exits(0).stdout.clone();
     profile.run(&["ops", "app.mpisee", "--kind", "P2P"]).prints(&expected);
 }
+
+#[test]
+fn filters_that_match_nothing_are_told_what_there_is() {
+    let profile = splatt().write();
+    for command in ["matrix", "locality", "regions"] {
+        profile
+            .run(&[command, "app.mpisee", "--comm", "X*"])
+            .fails_with(&["no communicator matches the filters; the profile has", "W_a1_s2.1"]);
+        let ranks = profile.run(&[command, "app.mpisee", "--ranks", "9"]);
+        ranks.fails_with(&["no rank matches the filters; the profile has 0-7"]);
+    }
+    let regions = profile.run(&["regions", "app.mpisee", "--region", "solver"]);
+    regions.fails_with(&["no region matches the filters; the profile has none"]);
+    let named = splatt().region("halo", 0, 1, 1.0, 0.5).write();
+    let regions = named.run(&["regions", "app.mpisee", "--region", "solver"]);
+    regions.fails_with(&["no region matches the filters; the profile has halo"]);
+}

@@ -3,6 +3,7 @@
 use super::Outcome;
 use crate::filter::{CallFilter, CommFilter};
 use crate::group::By;
+use crate::matched;
 use crate::output::OutputArgs;
 use crate::scan::{self, BadField, Fold, Peer};
 use crate::sheet::{self, Answer, Head, Sheet, Shown, Value};
@@ -125,6 +126,7 @@ struct Found<'a> {
 pub fn run(args: &LocalityArgs) -> Result<Outcome> {
     let view = ProfileView::open(&args.profile)?;
     let (nodes, largest) = nodes(view.ranks("between which nodes messages went")?);
+    matched::need_chosen(&view, &args.filter)?;
     let make = || Collector { nodes: &nodes, comms: HashMap::new() };
     let scanned = scan::scan::<Peer, Collector<'_>>(view.profile(), make)?;
     let mut p2p: HashMap<Vec<u8>, Bytes> = HashMap::new();

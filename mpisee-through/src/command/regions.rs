@@ -3,6 +3,7 @@
 use super::Outcome;
 use crate::filter::CallFilter;
 use crate::group::{By, Cell};
+use crate::matched;
 use crate::output::OutputArgs;
 use crate::sheet::{self, Answer, Sheet, Shown, Value};
 use crate::view::{ProfileView, RegionSum};
@@ -56,6 +57,7 @@ const HEADS: [sheet::Head; 9] = [
 /// Runs the command.
 pub fn run(args: &RegionsArgs) -> Result<Outcome> {
     let view = ProfileView::open(&args.profile)?;
+    matched::need_chosen(&view, &args.filter.comms)?;
     let entered = view.regions(&args.filter.comms)?;
     let inner = args.filter.without_regions();
     let groups = view.group(&inner, By { region: true, ..By::default() })?;
@@ -78,6 +80,9 @@ pub fn run(args: &RegionsArgs) -> Result<Outcome> {
         let order = left.is_empty().cmp(&right.is_empty());
         order.then_with(|| of(right).wall_s.total_cmp(&of(left).wall_s)).then_with(|| left.cmp(right))
     });
+    if found.is_empty() {
+        matched::need_region(&entered)?;
+    }
     let all_ranks = view.processes().chosen(&args.filter.comms);
     let mut rows = found.iter().map(|(name, cell)| row(name, of(name), cell, all_ranks)).collect();
     let closing = args.shown.cut(&args.output, &mut rows, "No region matches the filters.");

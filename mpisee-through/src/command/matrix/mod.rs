@@ -7,6 +7,7 @@ mod offsets;
 
 use super::Outcome;
 use crate::filter::CommFilter;
+use crate::matched;
 use crate::output::{Format, OutputArgs};
 use crate::picture::ImageFile;
 use crate::processes::ProcessRows;
@@ -136,6 +137,7 @@ impl Fold<Peer<'static>> for Collector<'_> {
 /// Runs the command.
 pub fn run(args: &MatrixArgs) -> Result<Outcome> {
     let view = ProfileView::open(&args.profile)?;
+    matched::need_chosen(&view, &args.filter)?;
     match &view.processes().rows {
         ProcessRows::Ranks(_) => by_pair(args, &view),
         ProcessRows::Nodes(_) => offsets::run(args, &view),
