@@ -109,6 +109,11 @@ pub struct CallFilter {
 }
 
 impl CallFilter {
+    /// All operations on these communicators and ranks.
+    pub fn of(comms: CommFilter) -> Self {
+        CallFilter { comms, ..CallFilter::default() }
+    }
+
     /// Whether the operation is chosen.
     pub fn takes_call(&self, call: &str) -> bool {
         let kind = Operation::from_name(call).map(Operation::kind);

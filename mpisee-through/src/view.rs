@@ -82,6 +82,19 @@ impl ProfileView {
         self.profile.run()
     }
 
+    /// The name of the program that ran: of a script, where that is what its interpreter ran.
+    pub fn program(&self) -> String {
+        let words = &self.run().command;
+        let name =
+            |word: &String| Path::new(word).file_name().map(|name| name.to_string_lossy().into_owned());
+        let script = words.iter().skip(1).find(|word| !word.starts_with('-'));
+        let is_python = |name: &String| name.starts_with("python");
+        words.first().and_then(name).map_or_else(
+            || "(unknown program)".to_owned(),
+            |program| script.filter(|_| is_python(&program)).and_then(name).unwrap_or(program),
+        )
+    }
+
     /// The processes and communicators.
     pub fn processes(&self) -> &Processes {
         &self.processes

@@ -129,7 +129,7 @@ from,to,messages,bytes,share
 1,2,10,1000,0.500000000
 ",
     );
-    profile.run(&["matrix", "app.mpisee", "--ranks", "4"]).prints("No messages between these ranks.\n");
+    profile.run(&["matrix", "app.mpisee", "--ranks", "4"]).prints("No traffic between these ranks.\n");
 }
 
 #[test]
@@ -144,8 +144,11 @@ fn a_picture_has_a_square_for_each_field() {
     let colours = |wanted: [u8; 3]| pixels.chunks_exact(3).filter(|pixel| **pixel == wanted).count();
     // The largest, and in the key; six of the same, which is a quarter of it.
     let field = 96 * 2 * 96 * 2;
-    assert!((field..field + 4000).contains(&colours([8, 48, 107])), "{}", colours([8, 48, 107]));
-    assert!((6 * field..6 * field + 4000).contains(&colours([171, 185, 205])), "a quarter is lighter");
+    // Less what the numbers in the fields cover.
+    let letters = 1000;
+    assert!((field - letters..field + 4000).contains(&colours([8, 48, 107])), "{}", colours([8, 48, 107]));
+    let quarters = 6 * (field - letters)..6 * field + 4000;
+    assert!(quarters.contains(&colours([171, 185, 205])), "a quarter is lighter");
 
     profile.run(&["matrix", "app.mpisee", "--image", "a.svg", "--by", "node"]).prints("");
     let text = std::fs::read_to_string(profile.beside().join("a.svg")).unwrap();
@@ -153,9 +156,109 @@ fn a_picture_has_a_square_for_each_field() {
     assert!(text.contains("<title>n0 to n1: 11 messages, 5000 bytes</title>"), "{text}");
     assert_eq!(text.matches("<title>n").count(), 6);
     assert!(text.contains(">68 messages, 10000 bytes</text>"), "{text}");
+    assert!(text.contains("<title>splatt: point-to-point bytes between nodes</title>"), "{text}");
+    // On dark fields white, on light ones black.
+    assert!(
+        text.contains("fill=\"#ffffff\"><title>n0 to n1: 11 messages, 5000 bytes</title>4.88 KiB</text>"),
+        "{text}"
+    );
+    assert_eq!(text.matches(">1000 B</text>").count(), 5, "{text}");
 
     profile.run(&["matrix", "app.mpisee", "--image", "a.jpg"]).fails_with(&["--image", ".png or .svg"]);
     profile.run(&["matrix", "app.mpisee", "--image", "no/a.png"]).fails_with(&["cannot write 'no/a.png'"]);
+}
+
+#[test]
+fn no_picture_is_drawn_of_nothing() {
+    let profile = ring().write();
+    let draw = |arguments: &[&str]| {
+        profile.run(&[&["matrix", "app.mpisee", "--image", "none.svg"], arguments].concat())
+    };
+    draw(&["--ranks", "4"]).fails_with(&["there is nothing to draw: No traffic between these ranks"]);
+    draw(&["--comm", "W_s1.4"]).fails_with(&["nothing to draw: the 7 messages have no bytes; --of messages"]);
+    assert!(!profile.beside().join("none.svg").exists());
+}
+
+/// Four ranks that send one message and make each collective whose bytes have a place.
+fn collectives() -> Builder {
+    let mut builder = Builder::new(4)
+        .comm("W_a1", "W", "MPI_Cart_create", "0-3", |row| {
+            row.topology = "cart dims=4 periods=0".to_owned();
+        })
+        .comm("W_x2", "W", "MPI_Intercomm_create", "0|1-3", |_| {})
+        .messages("W", 0, 1, 1, 100);
+    for rank in 0..4 {
+        builder = builder
+            // Rank 2 gives 1000 bytes once.
+            .call("W", rank, "MPI_Ibcast", 1, if rank == 2 { 0 } else { 1000 }, 0.1)
+            .call("W", rank, "MPI_Alltoall", 1, 40, 0.1)
+            .call("W", rank, "MPI_Allreduce", 1, 31, 0.1)
+            .call("W", rank, "MPI_Reduce_scatter_block", 1, 9, 0.1)
+            .call("W", rank, "MPI_Scan", 1, if rank == 0 { 0 } else { 5 }, 0.1)
+            .call("W_a1", rank, "MPI_Neighbor_alltoall", 1, if rank % 3 == 0 { 7 } else { 14 }, 0.1);
+    }
+    builder.call("W_x2", 0, "MPI_Allgather", 1, 300, 0.1)
+}
+
+#[test]
+fn collectives_are_named_beside_the_messages_and_added_by_what_they_mean() {
+    let profile = collectives().write();
+    let told = profile.run(&["matrix", "app.mpisee"]).exits(0).stdout.clone();
+    assert!(told.starts_with("1 message with 100 B, between 1 pair of ranks.\nNot in it: 3.59 KiB in collectives, 97.4 % of both; --collectives adds them.\n"), "{told}");
+    profile.run(&["matrix", "app.mpisee", "--collectives", "--all"]).prints(
+        "\
+1 message with 100 B, and 3.59 KiB in collectives, between 16 pairs of ranks.
+
+   0
+0 ▕░░░░░░░░▏
+1 ▕░░░░░░░░▏
+2 ▕████░░██▏
+3 ▕░░░░░░░░▏
+Senders down, receivers across; ░ to █: up to 25, 50, 75, 100 % of 1035 bytes.
+
+FROM  TO  MESSAGES  BYTES  COLLECTIVE  SHARE%
+   2   3         0   1035        1035    27.4
+   2   1         0   1030        1030    27.3
+   2   0         0   1024        1024    27.1
+   0   1         1    236         136     6.2
+   0   2         0    123         123     3.3
+   0   3         0    123         123     3.3
+   1   2         0     35          35     0.9
+   1   0         0     31          31     0.8
+   3   2         0     30          30     0.8
+   3   0         0     24          24     0.6
+   1   3         0     23          23     0.6
+   3   1         0     23          23     0.6
+   0   0         0     10          10     0.3
+   1   1         0     10          10     0.3
+   2   2         0     10          10     0.3
+   3   3         0     10          10     0.3
+",
+    );
+    profile.run(&["matrix", "app.mpisee", "--collectives", "--of", "messages"]).fails_with(&["--of bytes"]);
+    // Who has the root of a reduction is in no table.
+    let rooted = collectives().call("W", 1, "MPI_Reduce", 1, 2048, 0.1).write();
+    let told = rooted.run(&["matrix", "app.mpisee", "--collectives"]).exits(0).stdout.clone();
+    let expected =
+        "Not in it: 2.00 KiB in MPI_Reduce, of which the profile does not have who sends to whom.\n";
+    assert!(told.contains(expected), "{told}");
+    let ran = rooted.run(&["matrix", "app.mpisee", "--collectives", "--format", "json"]);
+    let json: serde_json::Value = serde_json::from_str(&ran.exits(0).stdout).unwrap();
+    assert_eq!((&json["collective_bytes"], &json["left_out_collective_bytes"]), (&3677.into(), &2048.into()));
+}
+
+#[test]
+fn the_roots_are_unknown_where_a_rank_is_missing() {
+    let profile = collectives()
+        .with(|profile| {
+            profile.run.complete = false;
+            profile.run.incomplete_because = Some("rank 3 was killed".to_owned());
+            profile.ranks.retain(|row| row.rank != 3);
+            profile.calls.retain(|row| row.rank != 3);
+        })
+        .write();
+    let told = profile.run(&["matrix", "app.mpisee", "--collectives"]).exits(0).stdout.clone();
+    assert!(told.contains("Not in it: 1.95 KiB in MPI_Ibcast,"), "{told}");
 }
 
 #[test]
@@ -213,5 +316,31 @@ proptest! {
             prop_assert_eq!(found.insert((first(&record[0]), first(&record[1])), numbers), None);
         }
         prop_assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn the_bytes_of_collectives_add_up_to_those_of_their_communicators(
+        rows in proptest::collection::vec((0..2usize, 0..6u32, 0..7usize, 0..100_000u64), 0..60)
+    ) {
+        const CALLS: [&str; 7] = [
+            "MPI_Alltoallv", "MPI_Allgatherv", "MPI_Iallreduce", "MPI_Reduce_scatter", "MPI_Exscan", "MPI_Gather",
+            "MPI_Barrier",
+        ];
+        let mut builder = Builder::new(6).comm("W_s1.1", "W", "MPI_Comm_split", "1,3,5", |_| {});
+        let (mut placed, mut left_out) = (0, 0);
+        for (comm, rank, call, bytes) in rows {
+            let (comm, rank) = ([("W", rank), ("W_s1.1", rank / 2 * 2 + 1)])[comm];
+            // The first rank of a scan gets nothing.
+            let bytes = if CALLS[call] == "MPI_Exscan" && rank == u32::from(comm != "W") { 0 } else { bytes };
+            builder = builder.call(comm, rank, CALLS[call], 1, bytes, 0.0);
+            if call < 5 { placed += bytes } else { left_out += bytes }
+        }
+        let ran = builder.write().run(&["matrix", "app.mpisee", "--collectives", "--format", "json"]);
+        let json: serde_json::Value = serde_json::from_str(&ran.exits(0).stdout).unwrap();
+        prop_assert_eq!(&json["bytes"], &serde_json::Value::from(placed));
+        prop_assert_eq!(&json["left_out_collective_bytes"], &serde_json::Value::from(left_out));
+        let pairs = json["pairs"].as_array().unwrap();
+        let sum: u64 = pairs.iter().map(|pair| pair["collective_bytes"].as_u64().unwrap()).sum();
+        prop_assert_eq!(sum, placed);
     }
 }

@@ -1,6 +1,7 @@
 //! Heat maps: fields in rows and columns, the darker the more, one beside the other on one scale.
 
-use super::{Anchor, GREY, Picture, Shape, Text, colour, width};
+use super::{Anchor, BLACK, Colour, GREY, Picture, Shape, Text, WHITE, colour, width};
+use crate::units::human_bytes;
 
 /// About how many points a picture is wide.
 pub const WIDTH: f64 = 960.0;
@@ -60,7 +61,7 @@ pub fn drawn(title: &str, panels: &[Panel], unit: &str) -> Picture {
     for (number, panel) in panels.iter().enumerate() {
         let column = if beside { number } else { 0 };
         let x = MARGIN + column as f64 * (wide + MARGIN);
-        bottom = add(&mut picture, panel, (x, y), wide, most).max(bottom);
+        bottom = add(&mut picture, panel, (x, y), wide, (most, unit)).max(bottom);
         if !beside {
             y = bottom + MARGIN / 2.0;
         }
@@ -73,7 +74,13 @@ pub fn drawn(title: &str, panels: &[Panel], unit: &str) -> Picture {
 }
 
 /// Adds one panel that is so wide, names included; returns where it ends.
-fn add(picture: &mut Picture, panel: &Panel, (x, y): (f64, f64), wide: f64, most: u64) -> f64 {
+fn add(
+    picture: &mut Picture,
+    panel: &Panel,
+    (x, y): (f64, f64),
+    wide: f64,
+    (most, unit): (u64, &str),
+) -> f64 {
     let Panel { title, down, across, fields, row_height } = panel;
     let beside = names_width(&down.names) + if down.caption.is_empty() { 8.0 } else { 8.0 + 1.6 * LETTERS };
     let columns = across.names.len().max(1) as f64;
@@ -94,19 +101,39 @@ fn add(picture: &mut Picture, panel: &Panel, (x, y): (f64, f64), wide: f64, most
         picture.shapes.push(grey(x + LETTERS, top + all / 2.0, Anchor::Middle, true, &down.caption));
     }
     for field in fields {
-        picture.shapes.push(Shape::Field {
-            x: left + f64::from(field.column) * cell,
-            y: top + f64::from(field.row) * height,
-            width: cell,
-            height,
-            colour: colour(field.amount, most),
-            title: field.title.clone(),
-        });
+        let (x, y) = (left + f64::from(field.column) * cell, top + f64::from(field.row) * height);
+        let colour = colour(field.amount, most);
+        let title = field.title.clone();
+        picture.shapes.push(Shape::Field { x, y, width: cell, height, colour, title });
+        if row_height.is_none() {
+            picture.shapes.extend(number(field, (x, y), cell, colour, unit));
+        }
     }
     picture.shapes.push(Shape::Frame { x: left, y: top, width: side, height: all, colour: GREY });
     name_columns(picture, across, (left, top), cell);
     name_rows(picture, down, (left, top), height);
     top + all
+}
+
+/// The amount inside of a square field, where it fits.
+fn number(field: &Field, (x, y): (f64, f64), cell: f64, behind: Colour, unit: &str) -> Option<Shape> {
+    /// Red of a field from which on black letters are the easier to read.
+    const LIGHT: u8 = 140;
+    let text = if unit == "bytes" { human_bytes(field.amount) } else { field.amount.to_string() };
+    let fits = width(&text, LETTERS) + 8.0 <= cell && field.amount > 0;
+    let colour = if behind[0] < LIGHT { WHITE } else { BLACK };
+    fits.then(|| {
+        Shape::Text(Text {
+            x: x + cell / 2.0,
+            y: y + cell / 2.0 + LETTERS * 0.35,
+            size: LETTERS,
+            anchor: Anchor::Middle,
+            colour,
+            text,
+            title: field.title.clone(),
+            ..Text::default()
+        })
+    })
 }
 
 /// Whether names of columns are written upwards.

@@ -54,7 +54,7 @@ fn lines_kernels_objects_and_kinds_are_drawn_as_bars() {
     has(
         &lines,
         &[
-            "<title>Bytes that GPU kernels accessed, by line</title>",
+            "<title>splatt: bytes that GPU kernels accessed, by line</title>",
             ">10.39 KiB in 2 lines</text>",
             "<title>stencil.cu:41, halo: 1280 accesses, 0 bytes loaded, 10240 stored, 0 by atomics</title>",
             ">stencil.cu:42</text>",
@@ -135,7 +135,7 @@ fn the_source_is_drawn_with_a_bar_for_each_line() {
     has(
         &text,
         &[
-            "<title>Bytes that GPU kernels accessed, in the source</title>",
+            "<title>splatt: bytes that GPU kernels accessed, in the source</title>",
             "<title>stencil.cu: 740 accesses, 400 bytes loaded, 5120 stored, 0 by atomics</title>stencil.cu</text>",
             ">    line 39;</text>",
             "<title>line 41: 640 accesses, 0 bytes loaded, 5120 stored, 0 by atomics</title>    line 41;</text>",

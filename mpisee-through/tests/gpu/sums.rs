@@ -2,6 +2,7 @@
 
 use super::support::{Builder, Written};
 use super::{drawn, has};
+use mpisee_profile::rows::{NodeRow, Row};
 
 const TOTALS: &str = "\
 memory,offset_min,offset_max,peer_device,kernel,source,launched,object,access,width,count,accesses,bytes,bytes_min,bytes_max,bytes_max_rank,sampled,error
@@ -27,6 +28,8 @@ fn profile_of_sums() -> Written {
     let mut value: serde_json::Value = serde_json::from_str(&text).unwrap();
     value["folded"] = true.into();
     std::fs::write(&run, value.to_string()).unwrap();
+    let nodes = NodeRow::columns().join(",") + "\n";
+    std::fs::write(profile.directory.join("nodes.csv"), nodes).unwrap();
     std::fs::write(profile.directory.join("gpu-totals.csv"), TOTALS).unwrap();
     std::fs::write(profile.directory.join("offsets.csv"), OFFSETS).unwrap();
     profile
@@ -82,7 +85,7 @@ stencil.cu:42  halo         150     600       0       0   100.0     50
     has(
         &picture,
         &[
-            "<title>Bytes that GPU kernels accessed, by offset of the owner</title>",
+            "<title>splatt: bytes that GPU kernels accessed, by offset of the owner</title>",
             "<title>memory of rank +1: 640 accesses with a standard error of 0, 0 bytes loaded, 5120 stored, 0 by atomics; \
              MPI sent 711 bytes there, and received 0</title>",
             ">memory of rank +4 to +7</text>",

@@ -1,6 +1,7 @@
 //! The source, with what each line accesses.
 
-use super::sums::{self, Key, Label, Sum, Sums};
+use super::label::Label;
+use super::sums::{self, Key, Sum, Sums};
 use super::{Chosen, GpuArgs, bars, nothing};
 use crate::output::{Format, Page, printable};
 use crate::picture::{self, Picture, SourceFile, SourceLine};
@@ -71,7 +72,7 @@ pub fn picture(view: &ProfileView, chosen: &Chosen, args: &GpuArgs) -> Picture {
             rest.len()
         ));
     }
-    let title = format!("{}, in the source", bars::what(args.of));
+    let title = format!("{}: {}, in the source", view.program(), bars::what(args.of));
     picture::source(&title, bars::kinds(args.of), &files, all, &notes)
 }
 

@@ -1,15 +1,16 @@
 //! Pictures of what tables list: kernels, lines, objects and kinds of access as bars, and of what each of them consists.
 
 use super::heat::short_ids;
+use super::label::Label;
 use super::mpi::Mpi;
 use super::rows::Ends;
-use super::sums::{self, Key, Label, Sum, Sums};
+use super::sums::{self, Key, Sum, Sums};
 use super::{By, Chosen, GpuArgs, Of, detail};
 use crate::picture::{self, Bar, Bars, Kinds, Picture};
 use crate::sheet::{self, Value};
 use crate::units::{accesses, human_bytes};
+use crate::view::ProfileView;
 use anyhow::Result;
-use mpisee_profile::Profile;
 
 /// Bars in a list: unless asked otherwise, alone and where each is told in detail; and at most.
 const SHOWN: (usize, usize) = (24, 8);
@@ -27,7 +28,7 @@ pub fn kinds(of: Of) -> Kinds {
 
 /// What a picture's numbers are.
 pub fn what(of: Of) -> &'static str {
-    if of == Of::Bytes { "Bytes that GPU kernels accessed" } else { "Accesses of GPU kernels" }
+    if of == Of::Bytes { "bytes that GPU kernels accessed" } else { "accesses of GPU kernels" }
 }
 
 /// All about a sum, in a line.
@@ -42,9 +43,9 @@ pub fn about(name: &str, sum: &Sum, is_sampled: bool) -> String {
 }
 
 /// The rows of a table as bars, and with `--detail` what is in each of them.
-pub fn picture(profile: &Profile, chosen: &Chosen, args: &GpuArgs) -> Result<Picture> {
+pub fn picture(view: &ProfileView, chosen: &Chosen, args: &GpuArgs) -> Result<Picture> {
     let found = Sums::of(&chosen.rows, |row| sums::key(args.by, row)).sorted(args.of);
-    let mpi = if args.of == Of::Bytes { Mpi::beside(profile, chosen, args.by)? } else { None };
+    let mpi = if args.of == Of::Bytes { Mpi::beside(view.profile(), chosen, args.by)? } else { None };
     let drawing = Drawing { chosen, args, mpi };
     let most = args.shown.in_picture(if args.detail { SHOWN.1 } else { SHOWN.0 }, MOST_SHOWN);
     let mut lists = vec![drawing.list("", args.by, args.by, &found, most)];
@@ -61,12 +62,13 @@ pub fn picture(profile: &Profile, chosen: &Chosen, args: &GpuArgs) -> Result<Pic
             lists.push(drawing.list(&drawing.name_of_main(main), args.by, part, &sums, most));
         }
     }
-    let mut notes = sheet::caveats(profile);
+    let mut notes = sheet::caveats(view.profile());
     notes.extend(chosen.problems.iter().cloned());
     if left_out > 0 {
         notes.push(format!("There is no room for what is in {left_out} more; --top N draws fewer of each."));
     }
-    let title = format!("{}, by {}", what(args.of), noun(args.by, chosen.ends, 1));
+    let what = what(args.of);
+    let title = format!("{}: {what}, by {}", view.program(), noun(args.by, chosen.ends, 1));
     Ok(picture::bars(&title, kinds(args.of), &lists, &notes))
 }
 

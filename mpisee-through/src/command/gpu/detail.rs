@@ -1,7 +1,8 @@
 //! What is in the rows of a table: kinds of access, objects, lines, devices.
 
+use super::label::Label;
 use super::rows::{Accessed, Ends};
-use super::sums::{self, Key, Label, Sums};
+use super::sums::{self, Key, Sums};
 use super::{By, Chosen, GpuArgs};
 use crate::sheet::Sheet;
 use std::collections::HashSet;

@@ -1,13 +1,13 @@
 //! Pictures of who moves data to whom: by kernels, and by MPI beside it.
 
+use super::label::{Label, or_unknown};
 use super::mpi::Mpi;
 use super::rows::Accessed;
-use super::sums::{self, Label};
 use super::{By, Chosen, GpuArgs, Of};
 use crate::picture::{Axis, Field, Panel, Picture, drawn, graph};
 use crate::units::{accesses, count};
+use crate::view::ProfileView;
 use anyhow::Result;
-use mpisee_profile::Profile;
 use mpisee_profile::gpu::Access;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -32,7 +32,7 @@ impl Flow {
 }
 
 /// A heat map of the kernels' traffic, and where bytes are compared, one of MPI's.
-pub fn picture(profile: &Profile, chosen: &Chosen, args: &GpuArgs) -> Result<Picture> {
+pub fn picture(view: &ProfileView, chosen: &Chosen, args: &GpuArgs) -> Result<Picture> {
     let mut flows: BTreeMap<(Label, Label), Flow> = BTreeMap::new();
     for row in &chosen.rows {
         let Some((kernels, memory)) = ends(args.by, row) else { continue };
@@ -49,14 +49,14 @@ pub fn picture(profile: &Profile, chosen: &Chosen, args: &GpuArgs) -> Result<Pic
     let most = if args.graph { MOST_NODES } else { MOST_FIELDS };
     let places = Places::of(flows.keys().flat_map(|(from, to)| [from, to]), most);
     let mut panels = vec![kernels_panel(&flows, &places, args)];
-    if let (Of::Bytes, Some(mpi)) = (args.of, Mpi::beside(profile, chosen, args.by)?) {
+    if let (Of::Bytes, Some(mpi)) = (args.of, Mpi::beside(view.profile(), chosen, args.by)?) {
         panels.push(mpi_panel(&mpi, &places, args.by));
     }
     let (what, unit) = match args.of {
-        Of::Bytes => ("Bytes that moved", "bytes"),
-        Of::Accesses => ("Accesses of GPU kernels that moved data", "accesses"),
+        Of::Bytes => ("bytes that moved", "bytes"),
+        Of::Accesses => ("accesses of GPU kernels that moved data", "accesses"),
     };
-    let title = format!("{what} between {}", plural(args.by));
+    let title = format!("{}: {what} between {}", view.program(), plural(args.by));
     let draw = if args.graph { graph } else { drawn };
     Ok(draw(&title, &panels, unit))
 }
@@ -65,7 +65,7 @@ pub fn picture(profile: &Profile, chosen: &Chosen, args: &GpuArgs) -> Result<Pic
 fn ends(by: By, row: &Accessed) -> Option<(Label, Label)> {
     let (rank, device) = row.rank.as_ref()?;
     Some(match by {
-        By::Device => (Label::from(device.as_str()), Label::Text(sums::or_unknown(&row.peer_device))),
+        By::Device => (Label::from(device.as_str()), Label::Text(or_unknown(&row.peer_device))),
         _ => (Label::Number(*rank), row.owner.clone()),
     })
 }

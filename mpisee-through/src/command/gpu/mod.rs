@@ -6,6 +6,7 @@ mod bars;
 mod choose;
 mod detail;
 mod heat;
+mod label;
 mod mpi;
 mod rows;
 mod sums;
@@ -233,8 +234,8 @@ fn picture(view: &ProfileView, chosen: &Chosen, args: &GpuArgs) -> Result<Pictur
         return Ok(annotate::picture(view, chosen, args));
     }
     match is_of_pairs && !args.detail && chosen.ends == Ends::Pairs {
-        true => heat::picture(view.profile(), chosen, args),
-        false => bars::picture(view.profile(), chosen, args),
+        true => heat::picture(view, chosen, args),
+        false => bars::picture(view, chosen, args),
     }
 }
 
@@ -244,10 +245,10 @@ fn by_address(view: &ProfileView, args: &GpuArgs) -> Result<Outcome> {
         bail!("--detail is not for --by address, where devices and lines are told of each part");
     }
     if let Some(file) = &args.image {
-        file.write(&address::picture(view.profile(), ranks, args)?)?;
+        file.write(&address::picture(view, ranks, args)?)?;
         return Ok(Outcome::Done);
     }
-    address::answer(view.profile(), ranks, args)?.write(&args.output, args.human)
+    address::answer(view, ranks, args)?.write(&args.output, args.human)
 }
 
 /// What is said where NVSHMEM's PEs are not the ranks.

@@ -1,7 +1,8 @@
 //! What MPI moved between the same ranks or devices, in point-to-point messages.
 
+use super::label::Label;
 use super::rows::Ends;
-use super::sums::{Key, Label};
+use super::sums::Key;
 use super::{By, Chosen};
 use crate::sheet::Value;
 use anyhow::Result;

@@ -1,6 +1,6 @@
 //! What kernels accessed, from a profile with rows of each rank or with sums over ranks.
 
-use super::sums::{Label, or_unknown};
+use super::label::{Label, or_unknown};
 use crate::processes::ProcessRows;
 use crate::view::ProfileView;
 use anyhow::Result;

@@ -57,7 +57,7 @@ impl Axis {
     }
 
     /// Whether fields stand for several ranks or nodes.
-    pub fn is_shared_row(&self) -> bool {
+    pub fn has_blocks(&self) -> bool {
         self.block > 1
     }
 
@@ -68,7 +68,7 @@ impl Axis {
 
     /// Whether fields have names rather than numbers.
     pub fn is_by_name(&self) -> bool {
-        self.by_node || self.is_shared_row()
+        self.by_node || self.has_blocks()
     }
 
     /// What is on the axis, in the plural.

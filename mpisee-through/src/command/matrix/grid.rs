@@ -1,7 +1,7 @@
 //! The matrix as shades in a terminal.
 
 use super::axis::Axis;
-use super::{Of, Traffic};
+use super::traffic::{Of, Traffic};
 use crate::shades::{SHADES, shade};
 
 /// Fields in a row where the output is not a terminal.
@@ -33,7 +33,7 @@ pub fn drawn(axis: &Axis, pairs: &[((u32, u32), Traffic)], of: Of) -> String {
     if most == 0 {
         return text + "No message has any bytes; --of messages shows how many there are.\n";
     }
-    let unit = if of == Of::Bytes { "bytes" } else { "messages" };
+    let unit = of.unit();
     let block = match axis.block() {
         1 => String::new(),
         block => format!(" A field is {block} {}.", axis.what()),

@@ -1,15 +1,15 @@
 //! The matrix as a picture.
 
 use super::axis::Axis;
-use super::{Of, Traffic};
+use super::traffic::{Of, Traffic};
 use crate::picture::{self, Field, Panel, Picture};
 use crate::units::count;
 
-/// A field for each pair between which there is something; its numbers show under the pointer in SVG.
-pub fn picture(axis: &Axis, pairs: &[((u32, u32), Traffic)], of: Of) -> Picture {
+/// A field for each pair between which there is something; its numbers show under the pointer in SVG. `beside` is said of
+/// what is not in it.
+pub fn picture(program: &str, axis: &Axis, pairs: &[((u32, u32), Traffic)], of: Of, beside: &str) -> Picture {
     let mut all = Traffic::default();
     pairs.iter().for_each(|&(_, traffic)| all.add(traffic));
-    let unit = if of == Of::Bytes { "bytes" } else { "messages" };
     let names = |caption: &str| picture::Axis {
         caption: caption.to_owned(),
         names: (0..axis.len()).map(|field| axis.name(field)).collect(),
@@ -27,11 +27,21 @@ pub fn picture(axis: &Axis, pairs: &[((u32, u32), Traffic)], of: Of) -> Picture 
         ),
     };
     let panel = Panel {
-        title: format!("{}, {}", count(all.messages, "message"), count(all.bytes, "byte")),
+        title: format!(
+            "{}, {}. {}",
+            count(all.messages, "message"),
+            count(all.bytes, "byte"),
+            // What an option of the command adds is no part of a picture.
+            beside.trim_end().split(';').next().unwrap_or_default()
+        )
+        .trim_end_matches(['.', ' '])
+        .to_owned(),
         down: names("sender"),
         across: names("receiver"),
         fields: pairs.iter().map(field).collect(),
         row_height: None,
     };
-    picture::drawn(&format!("Point-to-point {unit} between {}", axis.what()), &[panel], unit)
+    let kind = if all.collective_bytes > 0 { "point-to-point and collective" } else { "point-to-point" };
+    let title = format!("{program}: {kind} {} between {}", of.unit(), axis.what());
+    picture::drawn(&title, &[panel], of.unit())
 }

@@ -1,40 +1,48 @@
 //! `matrix`: who sends to whom.
 
 mod axis;
+mod cart;
+mod collective;
 mod grid;
 mod image;
 mod offsets;
+mod traffic;
 
 use super::Outcome;
-use crate::filter::CommFilter;
+use crate::filter::{CallFilter, CommFilter};
+use crate::group::By as GroupBy;
 use crate::matched;
 use crate::output::{Format, OutputArgs};
 use crate::picture::ImageFile;
 use crate::processes::ProcessRows;
-use crate::scan::{self, BadField, Fold, Peer};
+use crate::scan::{self, Peer};
 use crate::sheet::{self, Answer, Head, Sheet, Shown, Value};
 use crate::units::{count, human_bytes};
 use crate::view::ProfileView;
-use anyhow::Result;
+use anyhow::{Result, bail};
 use axis::Axis;
 use clap::{Args, ValueEnum};
-use hashbrown::HashMap;
+use collective::{LeftOut, Recorded};
+use mpisee_profile::{Kind, Operation, ProfileError};
 use std::path::PathBuf;
+use traffic::{Collector, Of, Pairs, Traffic};
 
 const EXAMPLES: &str = "\
 EXAMPLES:
   mpisee-through matrix app.mpisee                          bytes between ranks, as a shaded grid
   mpisee-through matrix app.mpisee --by node --of messages  messages between nodes
   mpisee-through matrix app.mpisee --comm W_a1              on one communicator, its members only
+  mpisee-through matrix app.mpisee --collectives            what collectives move, too
   mpisee-through matrix app.mpisee --image traffic.svg      a picture, .svg or .png
   mpisee-through matrix app.mpisee --format csv             every pair, for other programs";
 
 /// Who sends to whom: a grid of senders (down) and receivers (across), and the pairs with most traffic.
 ///
-/// It is of point-to-point messages; what moves in collectives depends on the algorithm and is not in it. Where there
+/// The matrix has point-to-point messages; a line says how many bytes collectives have beside them. --collectives adds
+/// these by what each operation means, whatever the algorithm: docs/volumes.md has the table. Where there
 /// are more ranks than the grid can show, each field is a block of ranks. The axes are the ranks of --ranks that are
-/// members of the chosen communicators; only messages between these count. Where rows are sums over ranks there is no
-/// grid: messages are told by how far the receiver is from the sender.
+/// members of the chosen communicators; only traffic between these counts. In a profile with sums over ranks there is no
+/// grid: messages are grouped by the distance from sender to receiver.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct MatrixArgs {
@@ -48,6 +56,10 @@ pub struct MatrixArgs {
     /// What the axes are
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = By::Rank)]
     by: By,
+
+    /// Add the bytes of collectives, between the ranks that each operation takes them from and to
+    #[arg(long)]
+    collectives: bool,
 
     /// Fields in a row at most (default: what the terminal can show, in a file 32; in pictures 1024; all in csv and
     /// json)
@@ -69,69 +81,9 @@ pub struct MatrixArgs {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Of {
-    Bytes,
-    Messages,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum By {
     Rank,
     Node,
-}
-
-/// Messages and bytes from one to another.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Traffic {
-    pub messages: u64,
-    pub bytes: u64,
-}
-
-impl Traffic {
-    fn add(&mut self, other: Traffic) {
-        self.messages = self.messages.saturating_add(other.messages);
-        self.bytes = self.bytes.saturating_add(other.bytes);
-    }
-
-    fn of(self, what: Of) -> u64 {
-        match what {
-            Of::Bytes => self.bytes,
-            Of::Messages => self.messages,
-        }
-    }
-}
-
-/// Traffic between fields of the axis: sender, receiver.
-type Pairs = HashMap<(u32, u32), Traffic>;
-
-/// Adds up what the rows of `peers.csv` say was sent.
-struct Collector<'a> {
-    axis: &'a Axis,
-    takes: &'a (dyn Fn(&str) -> bool + Sync),
-    /// What was decided about each communicator.
-    comms: HashMap<Vec<u8>, bool>,
-    pairs: Pairs,
-}
-
-impl Fold<Peer<'static>> for Collector<'_> {
-    fn row(&mut self, row: &Peer<'_>) -> Result<(), BadField> {
-        let taken = match self.comms.get(row.comm) {
-            Some(&taken) => taken,
-            None => {
-                let name = std::str::from_utf8(row.comm)
-                    .map_err(|_| BadField { column: "comm", why: "the text is not UTF-8".to_owned() })?;
-                let taken = (self.takes)(name);
-                self.comms.insert(row.comm.to_vec(), taken);
-                taken
-            }
-        };
-        let ends = (self.axis.field(row.rank), self.axis.field(row.peer));
-        if let (true, 1.., (Some(from), Some(to))) = (taken, row.sent_messages, ends) {
-            let sent = Traffic { messages: row.sent_messages, bytes: row.sent_bytes };
-            self.pairs.entry((from, to)).or_default().add(sent);
-        }
-        Ok(())
-    }
 }
 
 /// Runs the command.
@@ -145,7 +97,11 @@ pub fn run(args: &MatrixArgs) -> Result<Outcome> {
 }
 
 fn by_pair(args: &MatrixArgs, view: &ProfileView) -> Result<Outcome> {
-    let processes = view.processes();
+    if args.collectives && args.of == Of::Messages {
+        bail!(
+            "collectives have bytes, and no messages that the profile counts: --collectives goes with --of bytes"
+        );
+    }
     let page = args.output.page();
     let most = match (args.fields, &args.image, args.output.format()) {
         (Some(fields), ..) => fields,
@@ -153,56 +109,177 @@ fn by_pair(args: &MatrixArgs, view: &ProfileView) -> Result<Outcome> {
         (None, None, Format::Table) => grid::fitting(page.width),
         (None, None, _) => u32::MAX,
     };
-    let axis = Axis::new(processes, &args.filter, args.by == By::Node, most);
-    let takes = |comm: &str| args.filter.takes_comm(comm, processes.comms.get(comm));
-    let make = || Collector { axis: &axis, takes: &takes, comms: HashMap::new(), pairs: HashMap::new() };
-    let scanned = scan::scan::<Peer, Collector<'_>>(view.profile(), make)?;
-    let mut pairs = Pairs::new();
-    for ((from, to), traffic) in scanned.folds.into_iter().flat_map(|fold| fold.pairs) {
-        pairs.entry((from, to)).or_default().add(traffic);
-    }
-    let mut sorted: Vec<((u32, u32), Traffic)> = pairs.iter().map(|(&ends, &sum)| (ends, sum)).collect();
+    let axis = Axis::new(view.processes(), &args.filter, args.by == By::Node, most);
+    let (mut pairs, mut cut_off) = messages(args, view, &axis)?;
+    let beside = match args.collectives {
+        true => add_collectives(args, view, &axis, &mut pairs)?,
+        false => Beside::of(args, view, pairs.values().map(|traffic| traffic.bytes))?,
+    };
+    cut_off = cut_off.or(beside.cut_off);
+    let (beside, left_out) = (beside.sentence, beside.bytes);
+    let mut sorted: Vec<((u32, u32), Traffic)> = pairs.into_iter().collect();
     sorted.sort_by_key(|&(ends, traffic)| (std::cmp::Reverse(traffic.of(args.of)), ends));
-    if let Some(file) = &args.image {
-        file.write(&image::picture(&axis, &sorted, args.of))?;
-        return scanned.cut_off.map_or(Ok(Outcome::Done), |error| Err(error.into()));
-    }
     let mut all = Traffic::default();
     sorted.iter().for_each(|&(_, traffic)| all.add(traffic));
-    let mut rows = sorted
-        .iter()
-        .map(|(ends, traffic)| row(&axis, *ends, *traffic, share(traffic.of(args.of), all.of(args.of))))
-        .collect();
-    let closing = args.shown.cut(&args.output, &mut rows, "No messages between these ranks.");
-    let sheet = Sheet { name: "pairs", heads: heads(&axis), rows };
-    let mut answer = Answer::new(view.profile(), sheet, scanned.cut_off);
-    if !sorted.is_empty() {
-        answer.lead = format!("{}\n{}", sentence(&axis, all, &sorted), grid::drawn(&axis, &sorted, args.of));
+    if let Some(file) = &args.image {
+        need_something(args.of, all, &beside)?;
+        file.write(&image::picture(&view.program(), &axis, &sorted, args.of, &beside))?;
+        return cut_off.map_or(Ok(Outcome::Done), |error| Err(error.into()));
     }
+    let part = |traffic: &Traffic| share(traffic.of(args.of), all.of(args.of));
+    let mut rows =
+        sorted.iter().map(|(ends, traffic)| row(args, &axis, *ends, *traffic, part(traffic))).collect();
+    let closing = args.shown.cut(&args.output, &mut rows, NOTHING);
+    let sheet = Sheet { name: "pairs", heads: heads(args, &axis), rows };
+    let mut answer = Answer::new(view.profile(), sheet, cut_off);
+    answer.lead = match sorted.is_empty() {
+        true => beside,
+        false => {
+            let drawn = grid::drawn(&axis, &sorted, args.of);
+            format!("{}{beside}\n{drawn}", sentence(&axis, all, &sorted))
+        }
+    };
     answer.values = vec![("messages", Value::Count(all.messages)), ("bytes", Value::Bytes(all.bytes))];
+    answer.values.push(("collective_bytes", Value::Bytes(all.collective_bytes)));
+    answer.values.push(("left_out_collective_bytes", Value::Bytes(left_out)));
     answer.closing = closing;
     answer.write(&args.output, false)
 }
 
-fn heads(axis: &Axis) -> Vec<Head> {
+const NOTHING: &str = "No traffic between these ranks.";
+
+/// An error where a picture would be of nothing.
+fn need_something(of: Of, all: Traffic, beside: &str) -> Result<()> {
+    match (of, all.bytes, all.messages) {
+        (_, 0, 0) => bail!("there is nothing to draw: {} {beside}", NOTHING.trim_end_matches('.')),
+        (Of::Bytes, 0, messages) => bail!(
+            "there is nothing to draw: {} no bytes; --of messages draws how many there are",
+            if messages == 1 {
+                "the message has".to_owned()
+            } else {
+                format!("the {messages} messages have")
+            }
+        ),
+        _ => Ok(()),
+    }
+}
+
+/// Point-to-point messages between fields of the axis, and the error that ended reading.
+fn messages(args: &MatrixArgs, view: &ProfileView, axis: &Axis) -> Result<(Pairs, Option<ProfileError>)> {
+    let takes = |comm: &str| args.filter.takes_comm(comm, view.processes().comms.get(comm));
+    let make = || Collector::new(axis, &takes);
+    let scanned = scan::scan::<Peer, Collector<'_>>(view.profile(), make)?;
+    let mut pairs = Pairs::new();
+    for (ends, traffic) in scanned.folds.into_iter().flat_map(|fold| fold.pairs) {
+        pairs.entry(ends).or_default().add(traffic);
+    }
+    Ok((pairs, scanned.cut_off))
+}
+
+fn is_collective(call: &str) -> bool {
+    Operation::from_name(call).is_some_and(|call| call.kind() == Kind::Collective)
+}
+
+/// The collectives that are not in the matrix.
+struct Beside {
+    bytes: u64,
+    /// What is said of them.
+    sentence: String,
+    /// The error that ended reading.
+    cut_off: Option<ProfileError>,
+}
+
+impl Beside {
+    /// All collectives, beside a matrix of messages with these bytes.
+    fn of(args: &MatrixArgs, view: &ProfileView, shown: impl Iterator<Item = u64>) -> Result<Self> {
+        let by = GroupBy { call: true, without_times: true, ..GroupBy::default() };
+        let groups = view.group(&CallFilter::of(args.filter.clone()), by)?;
+        let collective = groups.cells.iter().filter(|(key, _)| is_collective(groups.call(key)));
+        let bytes = collective.map(|(_, cell)| cell.bytes).fold(0, u64::saturating_add);
+        let both = shown.fold(bytes, u64::saturating_add);
+        let sentence = match bytes {
+            0 => String::new(),
+            _ => format!(
+                "Not in it: {} in collectives, {:.1} % of both; --collectives adds them.\n",
+                human_bytes(bytes),
+                100.0 * share(bytes, both)
+            ),
+        };
+        Ok(Beside { bytes, sentence, cut_off: groups.cut_off })
+    }
+
+    /// Those of which the profile does not tell who sends to whom.
+    fn without_place(left_out: &LeftOut<'_>, cut_off: Option<ProfileError>) -> Self {
+        let sentence = match left_out.bytes {
+            0 => String::new(),
+            bytes => format!(
+                "Not in it: {} in {}, of which the profile does not have who sends to whom.\n",
+                human_bytes(bytes),
+                left_out.calls.iter().copied().collect::<Vec<_>>().join(", ")
+            ),
+        };
+        Beside { bytes: left_out.bytes, sentence, cut_off }
+    }
+}
+
+/// Adds the bytes of collectives, and returns those that have no place.
+fn add_collectives(args: &MatrixArgs, view: &ProfileView, axis: &Axis, pairs: &mut Pairs) -> Result<Beside> {
+    let comms = &view.processes().comms;
+    let by = GroupBy { comm: true, call: true, rank: true, ..GroupBy::default() };
+    // Of all ranks, since those of the axis may be the partners of others.
+    let mut groups = view.group(&CallFilter::default(), by)?;
+    let cut_off = groups.cut_off.take();
+    let mut recorded = Recorded::new();
+    for (key, cell) in &groups.cells {
+        let (comm, call) = (groups.comm(key), groups.call(key));
+        if is_collective(call) && args.filter.takes_comm(comm, comms.get(comm)) {
+            let by_rank = recorded.entry((comm, call)).or_default();
+            *by_rank.entry(key.rank).or_insert(0) += cell.bytes;
+        }
+    }
+    let run = view.run();
+    let is_whole = run.complete && !run.recording_was_off && cut_off.is_none();
+    let left_out = collective::place(
+        &recorded,
+        |comm| comms.get(comm),
+        |row| is_whole && view.processes().present_count(&row.members) == row.members.len(),
+        |from, to, bytes| {
+            if let (1.., Some(from), Some(to)) = (bytes, axis.field(from), axis.field(to)) {
+                let collective = Traffic { messages: 0, bytes, collective_bytes: bytes };
+                pairs.entry((from, to)).or_default().add(collective);
+            }
+        },
+    );
+    Ok(Beside::without_place(&left_out, cut_off))
+}
+
+fn heads(args: &MatrixArgs, axis: &Axis) -> Vec<Head> {
     let end = if axis.is_by_name() { sheet::fixed } else { sheet::number };
-    vec![
+    let mut heads = vec![
         end("from", "FROM"),
         end("to", "TO"),
         sheet::number("messages", "MESSAGES"),
         sheet::number("bytes", "BYTES"),
         sheet::number("share", "SHARE%"),
-    ]
+    ];
+    if args.collectives {
+        heads.insert(4, sheet::number("collective_bytes", "COLLECTIVE"));
+    }
+    heads
 }
 
-fn row(axis: &Axis, (from, to): (u32, u32), traffic: Traffic, share: f64) -> Vec<Value> {
-    vec![
+fn row(args: &MatrixArgs, axis: &Axis, (from, to): (u32, u32), traffic: Traffic, share: f64) -> Vec<Value> {
+    let mut row = vec![
         Value::Text(axis.name(from)),
         Value::Text(axis.name(to)),
         Value::Count(traffic.messages),
         Value::Bytes(traffic.bytes),
         Value::Share(share),
-    ]
+    ];
+    if args.collectives {
+        row.insert(4, Value::Bytes(traffic.collective_bytes));
+    }
+    row
 }
 
 fn share(part: u64, all: u64) -> f64 {
@@ -211,11 +288,12 @@ fn share(part: u64, all: u64) -> f64 {
 
 /// What there is in all.
 fn sentence(axis: &Axis, all: Traffic, pairs: &[((u32, u32), Traffic)]) -> String {
-    format!(
-        "{} with {}, between {} of {}.\n",
-        count(all.messages, "message"),
-        human_bytes(all.bytes),
-        count(pairs.len() as u64, "pair"),
-        if axis.is_shared_row() { "blocks" } else { axis.what() },
-    )
+    let messages =
+        format!("{} with {}", count(all.messages, "message"), human_bytes(all.bytes - all.collective_bytes));
+    let collectives = match all.collective_bytes {
+        0 => String::new(),
+        bytes => format!(", and {} in collectives", human_bytes(bytes)),
+    };
+    let among = if axis.has_blocks() { "blocks" } else { axis.what() };
+    format!("{messages}{collectives}, between {} of {among}.\n", count(pairs.len() as u64, "pair"))
 }

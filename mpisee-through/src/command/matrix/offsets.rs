@@ -1,6 +1,7 @@
 //! Who sends to whom, where rows are sums over ranks: how far away.
 
-use super::{MatrixArgs, Of, Traffic};
+use super::traffic::Traffic;
+use super::{Beside, MatrixArgs};
 use crate::command::Outcome;
 use crate::sheet::{self, Answer, Head, Sheet, Value};
 use crate::units::{count, human_bytes};
@@ -23,6 +24,9 @@ pub fn run(args: &MatrixArgs, view: &ProfileView) -> Result<Outcome> {
     if args.image.is_some() || args.by == super::By::Node || args.fields.is_some() {
         return Err(view.unanswerable("who of two ranks sends to the other").into());
     }
+    if args.collectives {
+        return Err(view.unanswerable("what each rank had of a collective").into());
+    }
     if args.filter.names_ranks() {
         return Err(view.unanswerable("to choose ranks").into());
     }
@@ -32,7 +36,7 @@ pub fn run(args: &MatrixArgs, view: &ProfileView) -> Result<Outcome> {
         if row.sent_messages > 0 && args.filter.takes_comm(&row.comm, view.processes().comms.get(&row.comm)) {
             let (pairs, sum) = sums.entry((row.offset_min, row.offset_max)).or_default();
             *pairs = pairs.saturating_add(row.pairs);
-            sum.add(Traffic { messages: row.sent_messages, bytes: row.sent_bytes });
+            sum.add(Traffic { messages: row.sent_messages, bytes: row.sent_bytes, ..Traffic::default() });
         }
     }
     let mut all = Traffic::default();
@@ -56,14 +60,17 @@ pub fn run(args: &MatrixArgs, view: &ProfileView) -> Result<Outcome> {
     let mut answer =
         Answer::new(view.profile(), Sheet { name: "offsets", heads: HEADS.to_vec(), rows }, None);
     if !sorted.is_empty() {
-        let what = if args.of == Of::Bytes { "bytes" } else { "messages" };
+        let what = args.of.unit();
         answer.lead = format!(
             "{} with {}, by how far the receiver is from the sender (its rank less the sender's), most {what} first.\n",
             count(all.messages, "message"),
             human_bytes(all.bytes)
         );
     }
+    let beside = Beside::of(args, view, std::iter::once(all.bytes))?;
+    answer.lead += &beside.sentence;
     answer.values = vec![("messages", Value::Count(all.messages)), ("bytes", Value::Bytes(all.bytes))];
+    answer.values.push(("left_out_collective_bytes", Value::Bytes(beside.bytes)));
     answer.closing = closing;
     answer.write(&args.output, false)
 }

@@ -1,7 +1,8 @@
 //! Accesses by where in an object they are.
 
 use super::super::choose::Choice;
-use super::super::sums::{Sum, or_unknown};
+use super::super::label::or_unknown;
+use super::super::sums::Sum;
 use crate::symbols::Symbols;
 use mpisee_profile::gpu::records::{Item, Told, WarpAccess};
 use mpisee_profile::gpu::{Access, Owners, Place, common};

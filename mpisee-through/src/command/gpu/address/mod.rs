@@ -4,6 +4,8 @@ mod cells;
 
 pub use cells::Fold;
 
+use super::bars::what;
+use super::label::or_unknown;
 use super::{GpuArgs, Of, sums};
 use crate::output::{Format, printable};
 use crate::picture::{Axis, Field, Panel, Picture, drawn};
@@ -12,6 +14,7 @@ use crate::shades::{SHADES, shade};
 use crate::sheet::{self, Answer, Head, Sheet, Value};
 use crate::symbols::{Places, Symbols};
 use crate::units::{accesses, count, human_bytes};
+use crate::view::ProfileView;
 use anyhow::{Result, bail};
 use cells::{Cell, Cells, Grid, Object, ObjectKey, OfRank};
 use mpisee_profile::Profile;
@@ -40,7 +43,7 @@ struct Found {
 }
 
 /// The table, and the lists for CSV and JSON.
-pub fn answer(profile: &Profile, ranks: &[RankRow], args: &GpuArgs) -> Result<Answer> {
+pub fn answer(view: &ProfileView, ranks: &[RankRow], args: &GpuArgs) -> Result<Answer> {
     let page = args.output.page();
     let is_table = args.output.format() == Format::Table;
     let most = match page.width {
@@ -51,7 +54,7 @@ pub fn answer(profile: &Profile, ranks: &[RankRow], args: &GpuArgs) -> Result<An
     // CSV has all fields that were asked for.
     let rows = if is_table { TABLE_ROWS } else { u64::MAX };
     let columns = if is_table || args.fold.is_none() { most } else { u64::MAX };
-    let found = read(profile, ranks, args, (columns, rows))?;
+    let found = read(view.profile(), ranks, args, (columns, rows))?;
     let all = found.objects.iter().map(|(_, object)| object.all.of(args.of)).fold(0, u64::saturating_add);
     let mut cells: Vec<_> = found
         .objects
@@ -66,7 +69,7 @@ pub fn answer(profile: &Profile, ranks: &[RankRow], args: &GpuArgs) -> Result<An
     };
     let mut rows: Vec<Vec<Value>> = cells.iter().map(row).collect();
     let closing = args.shown.cut(&args.output, &mut rows, "No access matches the filters.");
-    let mut answer = Answer::new(profile, Sheet { name: "addresses", heads: heads(args), rows }, None);
+    let mut answer = Answer::new(view.profile(), Sheet { name: "addresses", heads: heads(args), rows }, None);
     answer.caveats.extend(found.caveats);
     answer.closing = closing;
     if is_table {
@@ -78,17 +81,19 @@ pub fn answer(profile: &Profile, ranks: &[RankRow], args: &GpuArgs) -> Result<An
 }
 
 /// Bars of objects, or one object folded.
-pub fn picture(profile: &Profile, ranks: &[RankRow], args: &GpuArgs) -> Result<Picture> {
-    let found = read(profile, ranks, args, (FIELDS.2, FIELDS.2))?;
+pub fn picture(view: &ProfileView, ranks: &[RankRow], args: &GpuArgs) -> Result<Picture> {
+    let found = read(view.profile(), ranks, args, (FIELDS.2, FIELDS.2))?;
     let unit = if args.of == Of::Bytes { "bytes" } else { "accesses" };
     let most = if args.fold.is_some() { 1 } else { MOST_BARS };
     let shown = &found.objects[..found.objects.len().min(most)];
     let is_told = shown.iter().map(|(_, object)| object.cells.len()).sum::<usize>() <= MOST_TOLD;
     let panel = |(key, object): &(ObjectKey, Object)| panel(args, key, object, &found.instructions, is_told);
     let panels: Vec<Panel> = shown.iter().map(panel).collect();
-    let what =
-        if args.of == Of::Bytes { "Bytes that GPU kernels accessed" } else { "Accesses of GPU kernels" };
-    Ok(drawn(&format!("{what}, by where they are in an object"), &panels, unit))
+    if panels.is_empty() {
+        bail!("there is nothing to draw: no access matches the filters");
+    }
+    let title = format!("{}: {}, by where they are in an object", view.program(), what(args.of));
+    Ok(drawn(&title, &panels, unit))
 }
 
 fn read(profile: &Profile, ranks: &[RankRow], args: &GpuArgs, most: (u64, u64)) -> Result<Found> {
@@ -155,7 +160,7 @@ fn row(
     instructions: &[(String, String)],
     all: u64,
 ) -> Vec<Value> {
-    let mut row = vec![Value::Text(sums::or_unknown(name)), Value::Bytes(*bytes)];
+    let mut row = vec![Value::Text(or_unknown(name)), Value::Bytes(*bytes)];
     if args.fold.is_some() {
         row.extend([Value::Count(field.0), Value::Count(field.1)]);
     }
@@ -186,7 +191,7 @@ fn heading(args: &GpuArgs, (name, bytes): &ObjectKey, object: &Object) -> String
         1 => String::new(),
         times => format!(", {times} times"),
     };
-    format!("{}, {}{several}: {told}", printable(&sums::or_unknown(name)), human_bytes(*bytes))
+    format!("{}, {}{several}: {told}", printable(&or_unknown(name)), human_bytes(*bytes))
 }
 
 /// An object as shades.

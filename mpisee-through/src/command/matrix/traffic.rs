@@ -1,0 +1,91 @@
+//! What goes from one field of the matrix to another.
+
+use super::axis::Axis;
+use crate::scan::{BadField, Fold, Peer};
+use clap::ValueEnum;
+use hashbrown::HashMap;
+
+/// What is compared: the order of rows, shades and shares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Of {
+    Bytes,
+    Messages,
+}
+
+impl Of {
+    /// The unit, in the plural.
+    pub fn unit(self) -> &'static str {
+        match self {
+            Of::Bytes => "bytes",
+            Of::Messages => "messages",
+        }
+    }
+}
+
+/// Traffic from one to another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Point-to-point messages.
+    pub messages: u64,
+    /// Bytes of messages and of collectives.
+    pub bytes: u64,
+    /// The part of collectives in the bytes.
+    pub collective_bytes: u64,
+}
+
+impl Traffic {
+    /// Adds other traffic between the same.
+    pub fn add(&mut self, other: Traffic) {
+        self.messages = self.messages.saturating_add(other.messages);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.collective_bytes = self.collective_bytes.saturating_add(other.collective_bytes);
+    }
+
+    /// How much it is.
+    pub fn of(self, what: Of) -> u64 {
+        match what {
+            Of::Bytes => self.bytes,
+            Of::Messages => self.messages,
+        }
+    }
+}
+
+/// Traffic between fields of the axis: sender, receiver.
+pub type Pairs = HashMap<(u32, u32), Traffic>;
+
+/// Adds up what the rows of `peers.csv` say was sent.
+pub struct Collector<'a> {
+    axis: &'a Axis,
+    takes: &'a (dyn Fn(&str) -> bool + Sync),
+    /// The decision about each communicator.
+    comms: HashMap<Vec<u8>, bool>,
+    pub pairs: Pairs,
+}
+
+impl<'a> Collector<'a> {
+    /// Of messages between ranks of the axis, on the communicators that `takes` chooses.
+    pub fn new(axis: &'a Axis, takes: &'a (dyn Fn(&str) -> bool + Sync)) -> Self {
+        Collector { axis, takes, comms: HashMap::new(), pairs: Pairs::new() }
+    }
+}
+
+impl Fold<Peer<'static>> for Collector<'_> {
+    fn row(&mut self, row: &Peer<'_>) -> Result<(), BadField> {
+        let taken = match self.comms.get(row.comm) {
+            Some(&taken) => taken,
+            None => {
+                let name = std::str::from_utf8(row.comm)
+                    .map_err(|_| BadField { column: "comm", why: "the text is not UTF-8".to_owned() })?;
+                let taken = (self.takes)(name);
+                self.comms.insert(row.comm.to_vec(), taken);
+                taken
+            }
+        };
+        let ends = (self.axis.field(row.rank), self.axis.field(row.peer));
+        if let (true, 1.., (Some(from), Some(to))) = (taken, row.sent_messages, ends) {
+            let sent = Traffic { messages: row.sent_messages, bytes: row.sent_bytes, ..Traffic::default() };
+            self.pairs.entry((from, to)).or_default().add(sent);
+        }
+        Ok(())
+    }
+}
