@@ -10,6 +10,7 @@ mod cli;
 mod command;
 mod filter;
 mod group;
+mod lines;
 mod load;
 mod matched;
 mod names;

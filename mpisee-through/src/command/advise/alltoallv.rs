@@ -3,9 +3,8 @@
 //! Section IV-C of the mpisee paper did this by hand: of communicators of 256 processes alone the other algorithm of Open
 //! MPI made the program faster.
 
-use super::Finding;
 use super::facts::{Facts, Used};
-use super::rules::percent;
+use super::finding::{Finding, percent};
 use crate::units::{count, human_bytes};
 use anyhow::{Result, ensure};
 use std::collections::BTreeMap;

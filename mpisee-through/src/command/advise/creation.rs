@@ -1,8 +1,7 @@
 //! Rules about how communicators are made: too often, never freed, not reordered.
 
-use super::Finding;
 use super::facts::{Comm, Facts};
-use super::rules::percent;
+use super::finding::{Finding, percent};
 use crate::units::{count, natural_order};
 use mpisee_profile::comm_name::{CommName, Part, creation};
 use mpisee_profile::rows::CommRow;

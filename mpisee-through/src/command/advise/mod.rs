@@ -3,6 +3,7 @@
 mod alltoallv;
 mod creation;
 mod facts;
+mod finding;
 mod rules;
 mod text;
 
@@ -13,6 +14,7 @@ use crate::view::ProfileView;
 use anyhow::{Context, Result};
 use clap::Args;
 use facts::Facts;
+use finding::Finding;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -48,25 +50,6 @@ pub struct AdviseArgs {
 
     #[command(flatten)]
     output: OutputArgs,
-}
-
-/// Something that a rule found.
-#[derive(Clone, Debug)]
-pub struct Finding {
-    /// The rule's name.
-    pub rule: &'static str,
-    /// The communicator, or communicators, it is about.
-    pub about: String,
-    /// The time that it is about, over all ranks.
-    pub cost_s: f64,
-    /// What is found, as a sentence.
-    pub what: String,
-    /// The numbers that say so.
-    pub evidence: String,
-    /// From where on the rule finds it.
-    pub threshold: String,
-    /// What may help.
-    pub advice: String,
 }
 
 const HEADS: [Head; 8] = [

@@ -1,9 +1,9 @@
 //! The rules: each looks at the facts and returns what it finds.
 
-use super::Finding;
 use super::alltoallv;
 use super::creation;
 use super::facts::{Comm, Facts, OfSize, Used};
+use super::finding::{Finding, percent};
 use crate::shape::Shape;
 use crate::units::{count, human_bytes};
 use mpisee_profile::Kind;
@@ -26,11 +26,6 @@ pub fn all(facts: &Facts<'_>) -> Vec<Finding> {
     let general = dominating(facts, &findings);
     findings.extend(general);
     findings
-}
-
-/// Per cent, as the rules say it.
-pub fn percent(share: f64) -> String {
-    format!("{:.1} %", 100.0 * share)
 }
 
 pub fn is_collective(used: &Used) -> bool {

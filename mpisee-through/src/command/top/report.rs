@@ -2,6 +2,7 @@
 
 use super::hang::{Hang, hangs, line};
 use super::job::Job;
+use crate::lines;
 use crate::output::{Page, printable};
 use crate::sheet::{self, Sheet, Value};
 use crate::units::{natural_order, to_nine_decimals};
@@ -156,17 +157,19 @@ impl Report {
 
     /// Everything as lines.
     pub fn text(&self, job: &Job, page: Page) -> String {
+        let width = page.width.map_or(usize::MAX, usize::from);
         let mut text = String::new();
-        for (heading, value) in self.header(job) {
-            text += &format!("{}  {value}\n", page.bold(&format!("{heading:<9}")));
-        }
-        for hang in &self.hangs {
-            text += &format!("{}  {}\n", page.bold("Waiting  "), printable(&hang.sentence()));
-        }
+        let mut say = |heading: &str, value: &str| {
+            let plain = format!("{heading:<9}  ");
+            text += &lines::beside(&plain, value, width).replacen(heading, &page.bold(heading), 1);
+        };
+        self.header(job).iter().for_each(|(heading, value)| say(heading, value));
+        self.hangs.iter().for_each(|hang| say("Waiting", &printable(&hang.sentence())));
         text += "\n";
         for ranks in &self.places {
-            text += &printable(&line(ranks));
-            text += "\n";
+            let mut broken = lines::broken(&printable(&line(ranks)), width.saturating_sub(2)).into_iter();
+            text.extend(broken.next().map(|first| first + "\n"));
+            text.extend(broken.map(|more| format!("  {more}\n")));
         }
         text += "\n";
         text += &self.sheet().table(page, false);

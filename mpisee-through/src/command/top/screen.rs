@@ -161,7 +161,7 @@ impl<'w> Screen<'w> {
         let [body, foot] = Layout::vertical([Constraint::Min(1), Constraint::Length(1)]).areas(frame.area());
         let page = Page { width: Some(body.width), colour: false };
         let text = self.now.jobs.get(self.shown).map_or(String::new(), |job| self.text(job, page));
-        let lines: Vec<Line> = text.lines().flat_map(|line| wrapped(line, body.width)).collect();
+        let lines = coloured(&text);
         self.lines = u16::try_from(lines.len()).unwrap_or(u16::MAX);
         self.fitting = body.height;
         self.first_line = self.first_line.min(self.lines.saturating_sub(self.fitting));
@@ -197,19 +197,19 @@ impl<'w> Screen<'w> {
     }
 }
 
-/// A line cut into those that fit, in the colour of what it says.
-fn wrapped(line: &str, width: u16) -> Vec<Line<'static>> {
-    let style = match line {
-        _ if line.starts_with("Waiting ") => Style::new().fg(Color::Red).add_modifier(Modifier::BOLD),
-        _ if line.starts_with("COMM ") => Style::new().add_modifier(Modifier::BOLD),
-        _ => Style::new(),
+/// The lines in the colours of what they say; a line that begins with blanks goes on with the one before.
+fn coloured(text: &str) -> Vec<Line<'static>> {
+    let mut style = Style::new();
+    let line = |line: &str| {
+        style = match line {
+            _ if line.starts_with("Waiting ") => Style::new().fg(Color::Red).add_modifier(Modifier::BOLD),
+            _ if line.starts_with("COMM ") => Style::new().add_modifier(Modifier::BOLD),
+            _ if line.starts_with(' ') => style,
+            _ => Style::new(),
+        };
+        Line::styled(line.to_owned(), style)
     };
-    let characters: Vec<char> = line.chars().collect();
-    if characters.is_empty() {
-        return vec![Line::default()];
-    }
-    let pieces = characters.chunks(usize::from(width).max(1));
-    pieces.map(|piece| Line::styled(piece.iter().collect::<String>(), style)).collect()
+    text.lines().map(line).collect()
 }
 
 /// The signal that came, 0 for none.

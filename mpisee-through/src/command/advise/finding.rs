@@ -1,0 +1,25 @@
+//! What a rule reports.
+
+/// Something that a rule found.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// The rule's name.
+    pub rule: &'static str,
+    /// The communicator, or communicators, it is about.
+    pub about: String,
+    /// The time that it is about, over all ranks.
+    pub cost_s: f64,
+    /// What is found, as a sentence.
+    pub what: String,
+    /// The numbers that say so.
+    pub evidence: String,
+    /// From where on the rule finds it.
+    pub threshold: String,
+    /// What may help.
+    pub advice: String,
+}
+
+/// Per cent, as the rules say it.
+pub fn percent(share: f64) -> String {
+    format!("{:.1} %", 100.0 * share)
+}
