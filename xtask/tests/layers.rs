@@ -1,5 +1,5 @@
-//! Layers of the recorder and of the GPU tracer: a module imports from its own layer and those below, and no two modules
-//! need each other.
+//! Layers of the recorder, of the GPU tracer and of mpisee-through: a module imports from its own layer and those below, and
+//! no two modules need each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -37,6 +37,10 @@ const GPU_TRACER: House = House {
     least_modules: 30,
 };
 
+/// The modules beside `command` are what commands share.
+const THROUGH: House =
+    House { root: "../mpisee-through/src", layers: &["shared", "command", "cli"], least_modules: 80 };
+
 /// A module by its path, `state::request`.
 type Module = Vec<String>;
 
@@ -62,6 +66,7 @@ fn layer_of(house: &House, module: &Module) -> usize {
     let name = match (module[0].as_str(), module.get(1).map(String::as_str)) {
         ("generated", Some("pmpi" | "signatures" | "interposed")) => "mpi",
         ("generated", _) => "exports",
+        (name, _) if house.layers[0] == "shared" && !house.layers.contains(&name) => "shared",
         (name, _) => name,
     };
     house.layers.iter().position(|&layer| layer == name).unwrap_or_else(|| panic!("'{name}' is in no layer"))
@@ -106,7 +111,8 @@ fn imports(house: &House) -> BTreeMap<Module, BTreeSet<Module>> {
     let root = Path::new(&package).join(house.root);
     let mut files = Vec::new();
     sources(&root, &mut files);
-    files.retain(|file| !file.ends_with("lib.rs") && !file.ends_with("tests.rs"));
+    let is_module = |file: &Path| !["lib.rs", "main.rs", "tests.rs"].iter().any(|name| file.ends_with(name));
+    files.retain(|file| is_module(file));
     let files: BTreeMap<Module, String> = files
         .iter()
         .map(|file| {
@@ -185,6 +191,11 @@ fn the_recorder_imports_downwards_without_circles() {
 #[test]
 fn the_gpu_tracer_imports_downwards_without_circles() {
     assert_layered(&GPU_TRACER);
+}
+
+#[test]
+fn mpisee_through_imports_downwards_without_circles() {
+    assert_layered(&THROUGH);
 }
 
 #[test]
