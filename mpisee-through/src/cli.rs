@@ -114,6 +114,13 @@ fn with_command(arguments: impl Iterator<Item = OsString>) -> Result<Vec<OsStrin
     }
     if let Some(command) = command_called(&first) {
         arguments[1] = command.into();
+    } else if first == "help" && !is_a_path(&first) {
+        // `help advise` is `advise --help`.
+        arguments.remove(1);
+        let command = arguments.get(1).and_then(|word| command_called(word));
+        arguments.truncate(1);
+        arguments.extend(command.map(OsString::from));
+        arguments.push("--help".into());
     } else if let Some(command) =
         arguments.get(2).filter(|_| is_a_path(&first)).and_then(|it| command_called(it))
     {
@@ -121,7 +128,7 @@ fn with_command(arguments: impl Iterator<Item = OsString>) -> Result<Vec<OsStrin
         arguments.remove(2);
         arguments.insert(1, command.into());
     } else {
-        need_profile(&first)?;
+        need_profile(&first, arguments.get(2))?;
         arguments.insert(1, "summary".into());
     }
     Ok(arguments)
@@ -137,8 +144,8 @@ fn is_a_path(word: &OsStr) -> bool {
     Path::new(word).exists()
 }
 
-/// Says which command is meant by a word that looks like one: neither an option nor a path.
-fn need_profile(word: &OsStr) -> Result<()> {
+/// Says which command is meant by a word that looks like one: neither an option nor a path. Before a profile it is one.
+fn need_profile(word: &OsStr, next: Option<&OsString>) -> Result<()> {
     let Some(text) = word.to_str() else { return Ok(()) };
     const FEWEST_LETTERS: usize = 3;
     if text.starts_with('-')
@@ -149,10 +156,14 @@ fn need_profile(word: &OsStr) -> Result<()> {
         return Ok(());
     }
     let command = Cli::command();
-    let names = command.get_subcommands().map(|command| command.get_name());
-    match similar(text, names).first() {
+    let names = || command.get_subcommands().map(|command| command.get_name());
+    match similar(text, names()).first() {
         Some(meant) => {
             bail!("there is no command '{text}', and no profile of that name; did you mean '{meant}'?")
+        }
+        None if next.is_some_and(|next| is_a_path(next)) => {
+            let known: Vec<&str> = names().collect();
+            bail!("there is no command '{text}'; there are {}", known.join(", "))
         }
         None => Ok(()),
     }
@@ -209,6 +220,15 @@ mod tests {
             "a path and a command"
         );
         assert_eq!(completed(&[]), ["--help"]);
+        assert_eq!(completed(&["help"]), ["--help"]);
+        assert_eq!(completed(&["help", "Advise"]), ["advise", "--help"]);
+    }
+
+    #[test]
+    fn an_unknown_command_before_a_profile_is_told_with_those_that_there_are() {
+        let arguments = ["mpisee-through", "frobnicate", "src"].map(OsString::from);
+        let error = with_command(arguments.into_iter()).unwrap_err().to_string();
+        assert!(error.contains("no command 'frobnicate'; there are summary, comms"), "{error}");
     }
 
     #[test]

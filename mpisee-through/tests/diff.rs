@@ -181,7 +181,7 @@ fn written_expectations_hold() {
     profile.run(&["expect", "app.expect", "app.mpisee"]).exits(0);
     profile
         .run(&["expect", "--write", "app.expect", "app.mpisee"])
-        .fails_with(&["cannot write 'app.expect'", "exists"]);
+        .fails_with(&["'app.expect' exists already", "--write 'app.expect.new'"]);
     let other = changed().write();
     std::fs::write(other.beside().join("app.expect"), text).unwrap();
     let ran = other.run(&["expect", "app.expect", "app.mpisee"]);

@@ -18,7 +18,7 @@ use mpisee_profile::comm_name::derived;
 use mpisee_profile::{Kind, Operation};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
@@ -213,8 +213,16 @@ fn write(path: &Path, profile: &Path, facts: &Facts<'_>) -> Result<()> {
             text += &format!("{} <= {:.1}\n", clause.text, (10.0 * found * IMBALANCE_ROOM).ceil() / 10.0);
         }
     }
-    let create = || File::create_new(path)?.write_all(text.as_bytes());
-    create().with_context(|| format!("cannot write '{}'", path.display()))
+    let cannot_write = || format!("cannot write '{}'", path.display());
+    match File::create_new(path) {
+        Ok(mut file) => file.write_all(text.as_bytes()).with_context(cannot_write),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => bail!(
+            "'{0}' exists already and is left as it is; without --write the profile is compared with it, --write '{0}.new' \
+             makes one beside it",
+            path.display()
+        ),
+        Err(error) => Err(error).with_context(cannot_write),
+    }
 }
 
 /// The pattern for all communicators that one call made. A `*` at its end takes the size of a family, too.
