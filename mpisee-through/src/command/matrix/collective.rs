@@ -4,7 +4,8 @@
 //! add up to what the communicators have.
 
 use super::cart::Cart;
-use mpisee_profile::rows::{CommRow, is_one_per_process};
+use mpisee_profile::comm_name::is_one_per_process;
+use mpisee_profile::rows::CommRow;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Between which ranks the bytes of an operation go.
