@@ -47,15 +47,15 @@ struct mpisee_nvbit_launch {
     uint32_t is_per_thread; /* whether no stream is the one of the thread */
 };
 
-/* Told of a function that a kernel may run: its name, where its code is, how many bytes. Whether calls are to be put
- * into it. */
-typedef int (*mpisee_nvbit_told)(void *data, void *function, const char *name, uint64_t begin, uint64_t bytes);
+/* Returns whether calls are to be put into a function that a kernel may run, given its name and the begin and length of
+ * its code. */
+typedef int (*mpisee_nvbit_selects)(void *data, void *function, const char *name, uint64_t begin, uint64_t bytes);
 
 /* Functions of NVBit for the tracer. */
 struct mpisee_nvbit {
     uint32_t version;
-    /* Puts calls into a kernel and what it may call, where `told` says so; how many. */
-    uint32_t (*instrument)(void *context, void *function, mpisee_nvbit_told told, void *data);
+    /* Puts calls into a kernel and the functions that it may call, as `selects` says; returns how many. */
+    uint32_t (*instrument)(void *context, void *function, mpisee_nvbit_selects selects, void *data);
     /* Sets whether the next launches of a kernel run with these calls. */
     void (*enable)(void *context, void *function, int on);
     /* Sets the argument of the calls of the next launch; of a kernel in a graph, with its stream and launch. */

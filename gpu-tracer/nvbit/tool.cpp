@@ -1,6 +1,6 @@
 /* The part of the tracer that NVBit's functions are called in: no more than what has to be C++. src/nvbit decides.
  *
- * Compiled by `cargo xtask gpu` with the NVBit of NVBIT_HOME, and by the tests with one that only pretends.
+ * Compiled by `cargo xtask gpu` with the NVBit of NVBIT_HOME, and by the tests with a fake one.
  */
 #include "layer.h"
 
@@ -111,7 +111,7 @@ bool insert(Instr *instruction, uint64_t pc) {
     return true;
 }
 
-uint32_t instrument(void *context, void *function, mpisee_nvbit_told told, void *data) {
+uint32_t instrument(void *context, void *function, mpisee_nvbit_selects selects, void *data) {
     CUcontext within = (CUcontext)context;
     std::vector<CUfunction> all = {(CUfunction)function};
     /* NVBit may name the other kernels of the module, too, and this one once more (1.7.6). */
@@ -125,7 +125,7 @@ uint32_t instrument(void *context, void *function, mpisee_nvbit_told told, void 
         uint64_t begin = nvbit_get_func_addr(within, one);
         const std::vector<Instr *> &instructions = nvbit_get_instrs(within, one);
         uint64_t bytes = instructions.empty() ? 0 : instructions.back()->getOffset() + 16;
-        if (!told(data, one, nvbit_get_func_name(within, one, true), begin, bytes)) {
+        if (!selects(data, one, nvbit_get_func_name(within, one, true), begin, bytes)) {
             continue;
         }
         for (Instr *instruction : instructions) {

@@ -1,5 +1,5 @@
 //! Rarer calls of programs: patches that come out again, graphs, functions that kernels call, libraries that are
-//! unloaded. With a driver, a Sanitizer and an NVBit that only pretend.
+//! unloaded. With a fake driver, Sanitizer and NVBit.
 
 mod support;
 

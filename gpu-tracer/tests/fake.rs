@@ -1,4 +1,4 @@
-//! The whole tracer in a program, with a driver, a Sanitizer and an NVBit that only pretend. What holds for one back end is
+//! The whole tracer in a program, with a fake driver, Sanitizer and NVBit. What holds for one back end is
 //! to hold for the other.
 
 mod support;
@@ -203,7 +203,7 @@ fn patches_that_do_nothing_count_nothing() {
 }
 
 #[test]
-fn a_trace_tells_what_the_driver_told_and_what_became_of_it() {
+fn debug_log_has_the_events_of_the_driver_and_their_effects() {
     for back_end in BOTH {
         let stage = Stage::new(back_end);
         let lines_with = traced(&stage, &[]);

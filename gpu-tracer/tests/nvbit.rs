@@ -17,7 +17,7 @@ fn core() -> Option<PathBuf> {
     found
 }
 
-/// A folder with a driver that pretends, and beside it what `sources` and NVBit make.
+/// A folder with a fake driver, and beside it what `sources` and NVBit make.
 fn build(core: &Path, name: &str, sources: &[&str], options: &[&str]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let driver = folder.path().join("libcuda.so.1");
@@ -85,7 +85,7 @@ const INSTRUCTIONS: [(&str, [i32; 5]); 40] = [
 ];
 
 #[test]
-fn instructions_that_count_are_told_from_others() {
+fn instructions_that_count_are_recognised() {
     let Some(core) = core() else { return };
     let folder = build(&core, "decode", &["tests/nvbit/decode.cpp"], &[]);
     let mut running = Command::new(folder.path().join("decode"))

@@ -1,5 +1,5 @@
-//! Lines of Python that launch kernels: every Python 3 that is found, with the tracer in it and a driver that only
-//! pretends.
+//! Lines of Python that launch kernels: every Python 3 that is found, with the tracer in it and a fake
+//! driver.
 
 mod support;
 

@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn open_mpi_is_told_from_its_predecessor() {
+    fn open_mpi_is_distinguished_from_its_predecessor() {
         let four =
             hint(environment(&[("OMPI_COMM_WORLD_SIZE", "2"), ("OMPI_MCA_orte_launch", "1")])).unwrap();
         assert_eq!((four.family, four.version), (Family::OpenMpi, vec![4]));
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn intel_mpi_is_told_from_mpich() {
+    fn intel_mpi_is_distinguished_from_mpich() {
         let mpich = hint(environment(&[("PMI_RANK", "1"), ("HYDI_CONTROL_FD", "7")])).unwrap();
         assert_eq!((mpich.family, mpich.product), (Family::Mpich, None));
         let intel = hint(environment(&[("PMI_RANK", "1"), ("I_MPI_HYDRA_UUID", "d131")])).unwrap();
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn no_launcher_and_two_launchers_tell_nothing() {
+    fn no_launcher_and_two_launchers_leave_the_mpi_undecided() {
         assert_eq!(hint(environment(&[("OMPI_VERSION", "5.0.11"), ("PMIX_RANK", "0")])), None);
         assert_eq!(hint(environment(&[("OMPI_COMM_WORLD_SIZE", "2"), ("PMI_RANK", "0")])), None);
     }

@@ -22,7 +22,7 @@ const BY_OBJECT: [&str; 4] = ["--by", "object", "--format", "csv"];
 /// Where in an object accesses are.
 const BY_ADDRESS: [&str; 6] = ["--by", "address", "--records", "records", "--format", "csv"];
 
-/// The driver that only pretends, compiled; it is its own Sanitizer.
+/// The fake driver, compiled; it contains a fake Sanitizer.
 fn driver() -> &'static Path {
     static DRIVER: OnceLock<PathBuf> = OnceLock::new();
     DRIVER.get_or_init(|| {
@@ -160,7 +160,7 @@ fn line_with(text: &str) -> usize {
 }
 
 #[test]
-fn a_stencil_is_told_by_pairs_objects_lines_and_devices() {
+fn stencil_is_shown_by_pairs_objects_lines_and_devices() {
     on_each_mpi(|mpi| {
         let prefix = installation();
         let prefix = prefix.path();
@@ -257,7 +257,7 @@ fn gpu_counts_of_a_killed_run_are_recovered() {
 
 /// Three ranks in a ring have their right neighbour at +1, and the last at -2; ranks 0 and 2 share a device.
 #[test]
-fn sums_over_ranks_have_what_the_rows_have_and_are_told_in_every_view() {
+fn sums_over_ranks_agree_with_rows_in_every_view() {
     on_each_mpi(|mpi| {
         let (by_rank, aggregate) = (installation(), installation());
         let module = root().join("gpu-tracer/tests/modules/lines.cubin").display().to_string();
@@ -393,7 +393,7 @@ fn without_a_driver_the_rest_is_profiled() {
     });
 }
 
-/// NVBit's part of the tracer, compiled with an NVBit that only pretends, beside the tracer of an installation.
+/// NVBit's part of the tracer, compiled with the fake NVBit, beside the tracer of an installation.
 fn add_nvbit(prefix: &Path) {
     let (driver, tracer) = (driver(), root().join("gpu-tracer"));
     let folders =

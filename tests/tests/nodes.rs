@@ -197,7 +197,7 @@ fn only_the_first_has_the_directory(cluster: &Cluster, mpi: &Mpi) {
 }
 
 #[test]
-fn top_shows_the_ranks_of_its_node_and_knows_of_the_others() {
+fn top_shows_the_ranks_of_its_node_and_counts_the_others() {
     let Some(cluster) = Cluster::begin(3) else { return };
     on_each_mpi(|mpi| {
         let place = Place::on(&cluster);

@@ -157,7 +157,7 @@ fn scripts_that_stay_around_all_ranks_leave_out_none() {
 }
 
 #[test]
-fn a_rank_that_the_launcher_was_told_itself_leaves_out_none() {
+fn rank_variable_of_the_launcher_itself_leaves_out_no_rank() {
     on_each_mpi(|mpi| {
         let place = Place::new();
         let mut command = mpi.launcher(4, &[]);

@@ -157,7 +157,7 @@ fn calls_with_proc_null_are_in_the_class_of_no_bytes() {
 }
 
 #[test]
-fn a_sendrecv_has_the_sum_of_both_directions_and_peers_tell_them_apart() {
+fn sendrecv_has_the_sum_of_both_directions_and_peers_has_each() {
     on_each_mpi(|mpi| {
         let finished = Run::new(mpi, "point_to_point/sendrecv").ranks(3).profiled();
         let tables = finished.tables();

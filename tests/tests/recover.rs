@@ -142,7 +142,7 @@ fn a_batch_system_ends_the_launcher() {
 }
 
 #[test]
-fn jobs_are_told_apart_and_those_that_run_are_left_alone() {
+fn jobs_are_recovered_separately_and_running_ones_left_alone() {
     on_each_mpi(|mpi| {
         let place = Place::new();
         let mut staying = start(&place, mpi, "staying", "3000");
@@ -219,7 +219,7 @@ fn segments_of_ended_processes_without_counts_can_be_removed() {
 }
 
 #[test]
-fn worlds_of_one_run_are_told_apart() {
+fn worlds_of_one_run_get_a_profile_each() {
     // MPICH 4.0 in Debian cannot spawn.
     on_each_mpi(|mpi| {
         let is_without =

@@ -126,7 +126,7 @@ fn so_are_small_messages_whose_requests_share_handles() {
 }
 
 #[test]
-fn a_test_in_vain_is_charged_to_the_communicators_that_it_asked_about() {
+fn test_in_vain_is_charged_to_the_communicators_of_its_requests() {
     on_each_mpi(|mpi| {
         let finished = Run::new(mpi, "requests/tests_in_vain").ranks(2).profiled();
         let tables = finished.tables();
@@ -232,7 +232,7 @@ fn an_eager_send_is_charged_to_its_communicator_where_its_variable_was_used_befo
 }
 
 #[test]
-fn a_thousand_eager_sends_are_told_apart_by_their_places() {
+fn a_thousand_eager_sends_are_distinguished_by_their_addresses() {
     on_each_mpi(|mpi| {
         assert_eager(mpi, "places", 500, |tests| [vec![("MPI_Wait", 500, 0)], vec![("MPI_Test", tests, 0)]]);
     });

@@ -120,7 +120,7 @@ fn a_hang_says_who_is_in_and_who_is_missing() {
 }
 
 #[test]
-fn jobs_are_told_apart() {
+fn jobs_are_shown_separately() {
     on_each_mpi(|mpi| {
         let mut one = Waiting::start(mpi, &["1000"]);
         let mut other = Waiting::start(mpi, &["2000"]);

@@ -124,7 +124,7 @@ fn of_a_killed_run_those_are_members_that_left_a_segment_and_the_others_are_coun
 }
 
 #[test]
-fn who_is_missing_is_said_as_far_as_the_node_knows() {
+fn missing_ranks_are_named_as_far_as_the_node_has_them() {
     on_each_mpi(|mpi| {
         let place = Place::new();
         let mut command = mpi.launcher(RANKS, &[(NO_LISTS.0.to_owned(), NO_LISTS.1.to_owned())]);

@@ -124,7 +124,7 @@ impl Counts {
         }
         let number = self.launches.len() as u32;
         if number >= MOST_LAUNCHES_WITH_LINES && !key.1.is_empty() {
-            self.note("there were more lines of Python that launched kernels than can be told apart");
+            self.note("there were more lines of Python that launched kernels than can be counted separately");
             return self.launch(kernel, String::new());
         }
         // Those beyond have no name.

@@ -27,7 +27,7 @@ pub struct Own {
     pub object: u32,
 }
 
-/// What was exported.
+/// Key of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
     /// What was allocated by that number.
@@ -45,11 +45,11 @@ pub struct Exported {
     /// The number that its descriptors have.
     pub number: u64,
     pub handles: Vec<Handle>,
-    /// What was last written: device, call stack and name.
-    pub told: Option<(String, u32, String)>,
+    /// The last written description: device, call stack and name.
+    pub written: Option<(String, u32, String)>,
 }
 
-/// What is shared.
+/// Memory shared with other processes.
 #[derive(Debug, Default)]
 pub struct Sharing {
     /// By the driver's handle.
@@ -64,7 +64,7 @@ pub struct Sharing {
 }
 
 impl Sharing {
-    /// What was allocated at the address is about to go: what its addresses are later is other memory.
+    /// The allocation at the address is about to be freed; its addresses may then be other memory.
     pub fn freed(&mut self, registry: &Registry, base: u64) {
         if !self.exported.is_empty()
             && let Some((_, allocation)) = registry.at(base)
@@ -97,7 +97,7 @@ impl Sharing {
         self.exported.entry(source).or_insert_with(|| {
             let number = *next;
             *next += 1;
-            Exported { address, own, number, handles: Vec::new(), told: None }
+            Exported { address, own, number, handles: Vec::new(), written: None }
         })
     }
 

@@ -123,7 +123,7 @@ mod tests {
 
     /// Where NVSHMEM_HOME names an NVSHMEM of NVIDIA's, that is loaded: without a GPU it is there, and no more.
     #[test]
-    fn a_library_that_is_not_initialised_is_asked_for_nothing_more() {
+    fn uninitialised_library_gets_no_further_query() {
         assert_eq!((own_pe(), symmetric(0x1000, 64)), (Asked::NotThere, None));
         let Some(home) = std::env::var_os("NVSHMEM_HOME").map(PathBuf::from) else { return };
         let path = home.join("lib/libnvshmem_host.so.3");

@@ -55,7 +55,7 @@ pub fn look() -> Option<String> {
     let is_known = python.is_some();
     let is_new = PYTHON.set(python).is_ok();
     (is_new && !is_known).then(|| {
-        format!("which line of Python launched a kernel is not told: of Python {version} that is not known")
+        format!("lines of Python that launch kernels are not recorded: Python {version} is not supported")
     })
 }
 
@@ -328,7 +328,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_of_libraries_are_told_from_the_program() {
+    fn files_of_libraries_are_not_the_programs() {
         for library in [
             "/usr/lib/python3.11/threading.py",
             "/opt/conda/envs/a/lib/python3.13t/asyncio/base_events.py",
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_are_told_from_what_python_says() {
+    fn versions_are_parsed_from_pythons_text() {
         for (text, expected) in
             [("3.11.2", Some(11)), ("3.15.0a1+", Some(15)), ("3.9", Some(9)), ("2.7.18", None)]
         {

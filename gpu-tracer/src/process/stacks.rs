@@ -98,9 +98,9 @@ mod tests {
         assert!(
             stacks.passes(other, name) && !stacks.passes(other, "libnvshmem_host") && !stacks.passes(99, "")
         );
-        let told = file.display().to_string();
+        let path = file.display().to_string();
         let binaries = stacks.binaries(other);
-        let (_, build_id) = binaries.iter().find(|(file, _)| *file == told).expect("its whole path");
+        let (_, build_id) = binaries.iter().find(|(file, _)| *file == path).expect("its whole path");
         assert_eq!(*build_id, build_id_in(&std::fs::read(file).unwrap()));
     }
     /// As another reader finds it.

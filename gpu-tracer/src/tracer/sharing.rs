@@ -97,7 +97,7 @@ impl Tracer {
         exported.address = address;
         if !exported.handles.contains(&handle) {
             exported.handles.push(handle);
-            exported.told = None;
+            exported.written = None;
         }
         self.tell_export(source);
     }
@@ -118,17 +118,17 @@ impl Tracer {
 
     /// Writes down what others know memory by, unless that is done.
     fn tell_export(&mut self, source: Source) {
-        let Some(told) = self.describe(source) else { return };
+        let Some(described) = self.describe(source) else { return };
         let Some(exported) = self.sharing.exported.get_mut(&source) else { return };
-        if exported.told.as_ref() == Some(&told) {
+        if exported.written.as_ref() == Some(&described) {
             return;
         }
-        exported.told = Some(told.clone());
+        exported.written = Some(described.clone());
         let handles = exported.handles.clone();
-        let (device, object, name) = told;
+        let (device, object, name) = described;
         if let Some(recorder) = &mut self.recorder {
-            let told = if name.is_empty() { self.stacks.text(object) } else { name.clone() };
-            handles.iter().for_each(|it| recorder.export(it.clone(), device.clone(), told.clone()));
+            let object = if name.is_empty() { self.stacks.text(object) } else { name.clone() };
+            handles.iter().for_each(|it| recorder.export(it.clone(), device.clone(), object.clone()));
         }
         let mut records = self.counts.object(object, &self.stacks);
         records.extend(handles.into_iter().map(|handle| {

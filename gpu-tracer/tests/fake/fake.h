@@ -1,4 +1,4 @@
-/* A driver and a Sanitizer (cuda/), and an NVBit (nvbit.cpp), that only pretend: no GPU, but the events of one, in the
+/* A fake driver and Sanitizer (cuda/), and a fake NVBit (nvbit.cpp): no GPU, but the events of one, in the
  * order in which CUDA has them.
  *
  * Kernels are lists of accesses. They wait in their stream until the program waits for that, as do the writes that the

@@ -1,4 +1,4 @@
-/* Plays NVBit: kernels of the driver that only pretends (cuda/) have instructions, of which some get calls. A call that
+/* Plays NVBit: kernels of the fake driver (cuda/) have instructions, of which some get calls. A call that
  * is not as device/nvbit.cu wants it ends the program.
  */
 #include "fake.h"

@@ -1,4 +1,4 @@
-/* An NVSHMEM that only pretends: a heap, and where those of other PEs are. As NVIDIA's has it, what nvshmem_ptr reads may be
+/* A fake NVSHMEM: a heap, and where those of other PEs are. As NVIDIA's has it, what nvshmem_ptr reads may be
  * gone where the driver reports a call, so that a query then ends the program. */
 #include "nvshmem.h"
 

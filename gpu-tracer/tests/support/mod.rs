@@ -14,7 +14,7 @@ pub fn build(sources: &[&str], to: &Path, options: &[&str]) {
     compile(("CC", "cc"), "-std=gnu11", sources, to, options);
 }
 
-/// The same for C++: a library, with NVBit as it pretends to be.
+/// The same for C++: a library, with the fake NVBit.
 pub fn build_cpp(sources: &[&str], to: &Path, options: &[&str]) {
     let crate_root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let include = |folder: &str| format!("-I{}", crate_root.join(folder).display());
@@ -24,7 +24,7 @@ pub fn build_cpp(sources: &[&str], to: &Path, options: &[&str]) {
     compile(("CXX", "c++"), "-std=c++17", sources, to, &options);
 }
 
-/// The driver that only pretends, `tests/fake/cuda`, with what `further` adds to it.
+/// The fake driver, `tests/fake/cuda`, with what `further` adds to it.
 pub fn build_driver(to: &Path, further: &[&str]) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fake/cuda");
     let files = folder.read_dir().unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());

@@ -1,4 +1,4 @@
-//! The whole tracer in a program, with a driver, a Sanitizer and an NVBit that only pretend.
+//! The whole tracer in a program, with a fake driver, Sanitizer and NVBit.
 
 use super::{build, build_cpp, build_driver, tracer};
 use mpisee_profile::gpu::{GpuFile, Part, join, parts};
@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 /// Back end that gets the tracer into kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BackEnd {
-    /// The Sanitizer API, of the driver that only pretends.
+    /// The Sanitizer API, of the fake driver.
     Sanitizer,
     /// NVBit, `tests/fake/nvbit.cpp`.
     Nvbit,

@@ -1,5 +1,5 @@
-/* Rank 0 shares memory of its GPU by CUDA IPC, and kernels of rank 1 write to it. The GPU, its driver and its kernels only
- * pretend, see gpu-tracer/tests/fake. The first argument is how it ends; "two" writes to memory of two names, in one
+/* Rank 0 shares memory of its GPU by CUDA IPC, and kernels of rank 1 write to it. The GPU, its driver and its kernels are
+ * fake, see gpu-tracer/tests/fake. The first argument is how it ends; "two" writes to memory of two names, in one
  * instruction. */
 #include <fake.h>
 #include <mpi.h>

@@ -1,4 +1,4 @@
-"""Kernels that Python launches, with and without the interpreter's lock. The GPU only pretends, see gpu-tracer/tests/fake.
+"""Kernels that Python launches, with and without the interpreter's lock. The GPU is fake, see gpu-tracer/tests/fake.
 
 python.py LIBRARY held|released
 """

@@ -1,6 +1,6 @@
 /* Rank 0 shares memory of its GPU with rank 1 in every way but CUDA IPC: by file descriptors over a socket, by fabric handles
  * and by pointers of a pool. Kernels of rank 1 write to it. All are PEs of NVSHMEM, rank 0 is PE 1 and rank 1 PE 0. The GPU,
- * its driver, its kernels and NVSHMEM only pretend, see gpu-tracer/tests/fake. */
+ * its driver, its kernels and NVSHMEM are fake, see gpu-tracer/tests/fake. */
 #include <fake.h>
 #include <fcntl.h>
 #include <mpi.h>

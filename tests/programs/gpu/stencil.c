@@ -1,5 +1,5 @@
 /* Each rank's kernels write to memory of its right neighbour by CUDA IPC and read from there, beside a message to it. Two GPUs
- * for all ranks; they, their driver and their kernels only pretend, see gpu-tracer/tests/fake. The argument is the image
+ * for all ranks; they, their driver and their kernels are fake, see gpu-tracer/tests/fake. The argument is the image
  * of a module, with its line table. */
 #include <fake.h>
 #include <mpi.h>

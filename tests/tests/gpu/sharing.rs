@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// An NVSHMEM that only pretends, beside the driver that does.
+/// The fake NVSHMEM, beside the fake driver.
 fn nvshmem() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {

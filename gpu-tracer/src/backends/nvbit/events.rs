@@ -319,11 +319,11 @@ impl Listener {
         if !state.tracer.knows_module(module) {
             state.tracer.module_loaded(key.0, module, &self.nvbit.image(key.0, function));
         }
-        let mut telling = Telling { listener: self, module, kernel: key, earlier: 0 };
-        let data = (&raw mut telling).cast();
-        // SAFETY: context and function are those of a launch; `told` is called before the call returns.
-        let calls = unsafe { (self.nvbit.layer.instrument)(handle(key.0), handle(function), told, data) };
-        let calls = calls + telling.earlier;
+        let mut selection = Selection { listener: self, module, kernel: key, earlier: 0 };
+        let data = (&raw mut selection).cast();
+        // SAFETY: context and function are those of a launch; `selects` is called before the call returns.
+        let calls = unsafe { (self.nvbit.layer.instrument)(handle(key.0), handle(function), selects, data) };
+        let calls = calls + selection.earlier;
         trace!("calls={calls} of the kernel at {:#x}", key.1);
         if let Some(known) = self.nvbit.functions().kernels.get_mut(&key) {
             known.calls = Some(calls);
@@ -354,8 +354,8 @@ impl Listener {
     }
 }
 
-/// Arguments of [`told`].
-struct Telling<'l> {
+/// Data of [`selects`].
+struct Selection<'l> {
     listener: &'l Listener,
     module: u64,
     kernel: Key,
@@ -363,11 +363,11 @@ struct Telling<'l> {
     earlier: u32,
 }
 
-/// A function that a kernel may run. Whether it is to get calls: each does once.
+/// Selects a function that a kernel may run, unless it has calls already.
 ///
 /// # Safety
-/// `data` is a [`Telling`], the name ends in a zero.
-unsafe extern "C" fn told(
+/// `data` is a [`Selection`], the name ends in a zero.
+unsafe extern "C" fn selects(
     data: *mut c_void,
     _: *mut c_void,
     name: *const c_char,
@@ -375,12 +375,12 @@ unsafe extern "C" fn told(
     bytes: u64,
 ) -> c_int {
     // SAFETY: as the caller says.
-    let (telling, name) = unsafe { (&mut *data.cast::<Telling<'_>>(), driver::text(name)) };
-    trace!("function {name:?} module={:#x} pc={begin:#x} bytes={bytes}", telling.module);
-    let mut functions = telling.listener.nvbit.functions();
-    functions.code.insert((telling.module, name.unwrap_or_default()), (begin, bytes));
-    let is_new = functions.gets_calls((telling.kernel.0, begin), telling.kernel, telling.module);
-    telling.earlier += u32::from(!is_new);
+    let (selection, name) = unsafe { (&mut *data.cast::<Selection<'_>>(), driver::text(name)) };
+    trace!("function {name:?} module={:#x} pc={begin:#x} bytes={bytes}", selection.module);
+    let mut functions = selection.listener.nvbit.functions();
+    functions.code.insert((selection.module, name.unwrap_or_default()), (begin, bytes));
+    let is_new = functions.gets_calls((selection.kernel.0, begin), selection.kernel, selection.module);
+    selection.earlier += u32::from(!is_new);
     c_int::from(is_new)
 }
 

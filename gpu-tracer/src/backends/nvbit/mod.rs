@@ -25,14 +25,14 @@ pub use events::Events;
 /// `MPISEE_NVBIT_LAYER`
 const VERSION: u32 = 3;
 
-/// `mpisee_nvbit_told`
-type Told = unsafe extern "C" fn(*mut c_void, *mut c_void, *const c_char, u64, u64) -> c_int;
+/// `mpisee_nvbit_selects`
+type Selects = unsafe extern "C" fn(*mut c_void, *mut c_void, *const c_char, u64, u64) -> c_int;
 
 /// `struct mpisee_nvbit`: what NVBit does for the tracer.
 #[repr(C)]
 pub struct Layer {
     version: u32,
-    instrument: unsafe extern "C" fn(*mut c_void, *mut c_void, Told, *mut c_void) -> u32,
+    instrument: unsafe extern "C" fn(*mut c_void, *mut c_void, Selects, *mut c_void) -> u32,
     enable: unsafe extern "C" fn(*mut c_void, *mut c_void, c_int),
     set: unsafe extern "C" fn(*mut c_void, *mut c_void, u64, *mut c_void, u64),
     address: unsafe extern "C" fn(*mut c_void, *mut c_void) -> u64,

@@ -6,7 +6,7 @@ use super::abi::{
     NodeLaunchData, StreamData, SynchronizeData, domain, graphs, launch, memory, resource, synchronize,
 };
 use super::functions::Functions;
-use super::told;
+use super::log;
 use crate::events::calls;
 use crate::events::state::State;
 use crate::memory::registry::Where;
@@ -35,7 +35,7 @@ pub unsafe extern "C" fn callback(listener: *mut c_void, domain: u32, id: u32, d
     // SAFETY: as the caller says.
     listener.shared.event(|state| unsafe {
         if trace::is_on() {
-            told::trace(domain, id, data);
+            log::trace(domain, id, data);
         }
         event(state, &listener.functions, domain, id, data);
     });

@@ -4,7 +4,7 @@
 pub mod abi;
 mod events;
 mod functions;
-mod told;
+mod log;
 
 use crate::device::backend::{Backend, Queue};
 use crate::events::state::Shared;

@@ -145,7 +145,7 @@ proptest! {
                 prop_assert_eq!(entry.map(|entry| entry.id as u32), expected);
             }
             prop_assert_eq!(registry.has_remote(0), !new.is_empty());
-            prop_assert!(new == table || registry.version(0) != version, "a change that nobody is told of");
+            prop_assert!(new == table || registry.version(0) != version, "a change without a new version");
             (table, version) = (new, registry.version(0));
         }
     }

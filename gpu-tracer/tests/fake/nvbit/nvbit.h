@@ -1,4 +1,4 @@
-/* An NVBit that only pretends, as far as nvbit/tool.cpp uses it: the functions and types by which NVBit is called, and the
+/* A fake NVBit, as far as nvbit/tool.cpp uses it: the functions and types by which NVBit is called, and the
  * parameters of the driver's calls, as CUDA's headers have them. nvbit.cpp plays it.
  */
 #ifndef FAKE_NVBIT_H
