@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_compiled_for_one_mpi_stays_there() {
+    fn files_compiled_for_one_mpi_are_not_reused() {
         for entry in [
             "mpisee-rs-0123abcd",
             "mpi-sys-0123abcd",

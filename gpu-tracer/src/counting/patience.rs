@@ -69,14 +69,14 @@ mod tests {
     }
 
     #[test]
-    fn what_came_and_went_meanwhile_begins_anew() {
+    fn changed_registry_restarts_the_wait() {
         let mut patience = Patience::default();
         assert!((0..100).all(|version| !patience.is_over(Some(version))));
         assert!(patience.is_over(Some(99)));
     }
 
     #[test]
-    fn what_another_thread_launched_may_still_run() {
+    fn launch_by_another_thread_keeps_the_context_busy() {
         let mut patience = Patience::default();
         assert!(patience.waited());
         patience.launches();
