@@ -5,16 +5,17 @@
 //! of several sizes.
 
 use anyhow::{Context, Result, ensure};
-use mpisee_profile::files::{AggregateFiles, ProfileFiles, parts};
-use mpisee_profile::nodes::Nodes;
+use mpisee_collect::files::{AggregateFiles, ProfileFiles, parts};
+use mpisee_collect::nodes::Nodes;
+use mpisee_collect::{Aggregate, RankTables};
 use mpisee_profile::rows::Memory;
 use mpisee_profile::run::{MpiInfo, RunInfo};
+use mpisee_profile::segment::Moment;
 use mpisee_profile::segment::key::size_class;
 use mpisee_profile::segment::log::{Created, NONE, Record, Run, Runs};
-use mpisee_profile::segment::tables::Moment;
 use mpisee_profile::segment::words::{Owner, Words};
-use mpisee_profile::segment::{CallKey, Key, PeerKey, RankTables, Snapshot};
-use mpisee_profile::{Aggregate, FORMAT_VERSION, Operation, RankSet};
+use mpisee_profile::segment::{CallKey, Key, PeerKey, Snapshot};
+use mpisee_profile::{FORMAT_VERSION, Operation, RankSet};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -1,16 +1,18 @@
 //! Readers that the targets run on an input. The fuzzers and the test that replays their corpora share them.
 
-use mpisee_profile::files::parts;
-use mpisee_profile::gpu::{self, GpuFile};
+use mpisee_collect::files::parts;
+use mpisee_collect::gpu;
+use mpisee_collect::{Aggregate, RankTables};
+use mpisee_profile::gpu::{GpuFile, MAGIC as GPU_MAGIC};
 use mpisee_profile::options::{Options, SETTINGS};
 use mpisee_profile::rows::{
     BinaryRow, CallRow, CommRow, GpuRow, GpuTotalRow, Members, OffsetRow, OutsideRow, PeerRow, RankRow,
     RegionRow, Row,
 };
+use mpisee_profile::segment::Snapshot;
 use mpisee_profile::segment::layout::{Header, MAGIC, VERSION};
 use mpisee_profile::segment::names::{name_of, names_can_be};
-use mpisee_profile::segment::{RankTables, Snapshot};
-use mpisee_profile::{Aggregate, Operation, Profile, RankSet};
+use mpisee_profile::{Operation, Profile, RankSet};
 use std::ffi::OsString;
 use std::mem::offset_of;
 use std::path::{Path, PathBuf};
@@ -64,7 +66,7 @@ pub fn sums(input: &[u8]) {
 
 /// The file in which a process counts what its GPU kernels access, behind what says that it is one.
 pub fn kernels(input: &[u8]) {
-    let bytes: Vec<u8> = gpu::MAGIC.iter().chain(input).copied().collect();
+    let bytes: Vec<u8> = GPU_MAGIC.iter().chain(input).copied().collect();
     let Ok(file) = GpuFile::parse(&bytes) else { return };
     let parts = gpu::parts(&file, 3);
     let rows = parts.iter().filter(|part| matches!(part, gpu::Part::Row(..))).count();

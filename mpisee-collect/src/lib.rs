@@ -1,7 +1,22 @@
-//! Turns the segments of a run's ranks into its profile, without MPI: at `MPI_Finalize`, where the last rank of a node
-//! to arrive writes the profile of all, and when a profile is recovered.
+//! From the segments of a run's ranks to its profile, without MPI: at `MPI_Finalize`, and when a profile is recovered.
+//!
+//! * [`process`]: which process it is, and of which job; [`segments`], [`roll`]: segments of processes on this node;
+//! * [`rank_tables`]: from a segment to rows; [`gpu`]: accesses of GPU kernels, joined with the owners of the memory;
+//! * [`aggregate`]: sums over ranks, for profiles of very large jobs; [`pieces`]: how rows travel between ranks;
+//! * [`files`], [`nodes`], [`output`]: the files of a profile, and where they go;
+//! * [`profile`]: all of this for the ranks of one node.
 
+pub mod aggregate;
+pub mod files;
+pub mod gpu;
+pub mod nodes;
 pub mod output;
+pub mod pieces;
+pub mod process;
 pub mod profile;
+pub mod rank_tables;
 pub mod roll;
 pub mod segments;
+
+pub use aggregate::Aggregate;
+pub use rank_tables::RankTables;

@@ -1,11 +1,13 @@
 //! Turns the segments of one world into its profile, of ranks that reached the end of MPI, or that ended before.
 
+use crate::Aggregate;
+use crate::files::{AggregateFiles, ProfileFiles, parts};
+use crate::gpu::{Exports, Part};
+use crate::nodes::Nodes;
+use crate::rank_tables::{RankTables, call_ns, is_merged};
 use crate::segments::{Clock, Collected, Place, Segment, WorldSegments, collected, missing, of_snapshot};
 use anyhow::{Context, Result, bail};
 use mpisee_profile::comm_name::{is_of_changing_members, is_one_per_process};
-use mpisee_profile::files::{AggregateFiles, ProfileFiles, parts};
-use mpisee_profile::gpu::{Exports, Part};
-use mpisee_profile::nodes::Nodes;
 use mpisee_profile::options::Options;
 use mpisee_profile::rows::{CommRow, Members, RankRow, Seconds};
 use mpisee_profile::run::{EndedIn, MpiInfo, ProfilerInfo, RunInfo, rfc3339};
@@ -13,11 +15,10 @@ use mpisee_profile::segment::layout::overhead;
 use mpisee_profile::segment::membership::membership_sum;
 use mpisee_profile::segment::names::names;
 use mpisee_profile::segment::snapshot::Program;
-use mpisee_profile::segment::tables::{call_ns, is_merged};
-use mpisee_profile::segment::{NotSeen, RankTables, Snapshot};
+use mpisee_profile::segment::{NotSeen, Snapshot};
 use mpisee_profile::writer::numbered;
 use mpisee_profile::writer::{from_csv, to_csv};
-use mpisee_profile::{Aggregate, FORMAT_VERSION, Profile, RankSet};
+use mpisee_profile::{FORMAT_VERSION, Profile, RankSet};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 

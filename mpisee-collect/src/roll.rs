@@ -4,8 +4,8 @@
 //! guarantee that, but MPI libraries do so by default. So every rank that reads the roll at the end of MPI finds the
 //! same ranks on it, without a message.
 
+use crate::process;
 use crate::segments::{HeaderRead, header_of};
-use mpisee_profile::process;
 use mpisee_profile::segment::layout::state::{ARRIVED, STARTING};
 use mpisee_profile::segment::{Snapshot, owner_of};
 use std::collections::{BTreeMap, BTreeSet};

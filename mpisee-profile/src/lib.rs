@@ -3,35 +3,27 @@
 //! * [`options`]: the `MPISEE_…` environment variables, set by the launcher and read by the library;
 //! * [`segment`]: the layout of the shared-memory segment in which every rank counts;
 //! * [`gpu`]: the file in which a process counts what its GPU kernels access, and its rows;
-//! * [`process`]: which process it is, and of which job; [`counter`]: the clock in whose ticks it measures;
+//! * [`counter`]: the clock in whose ticks a process measures;
 //! * [`comm_name`]: the names of communicators;
-//! * [`rows`], [`run`], [`reader`], [`writer`]: the profile directory, `NAME.mpisee/`;
-//! * [`aggregate`]: aggregation over ranks, for profiles of very large jobs.
+//! * [`rows`], [`run`], [`reader`], [`writer`]: the profile directory, `NAME.mpisee/`.
 //!
 //! The preloaded library writes through this crate and `mpisee-through` reads through it, so that a
 //! format has one definition. It depends on no other crate of the workspace.
 
-pub mod aggregate;
 pub mod comm_name;
 pub mod counter;
 pub mod error;
-pub mod files;
 pub mod glob;
 pub mod gpu;
-pub mod nodes;
 pub mod operation;
 pub mod options;
-pub mod pieces;
-pub mod process;
 pub mod ranks;
 pub mod reader;
 pub mod rows;
 pub mod run;
 pub mod segment;
-
 pub mod writer;
 
-pub use aggregate::Aggregate;
 pub use comm_name::CommName;
 pub use error::ProfileError;
 pub use operation::{Kind, Operation};

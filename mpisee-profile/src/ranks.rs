@@ -78,7 +78,7 @@ impl RankSet {
     }
 
     /// These ranges, if each begins after the one before it does and none is odd.
-    pub(crate) fn of_ranges(ranges: Vec<Range>) -> Option<Self> {
+    pub fn of_ranges(ranges: Vec<Range>) -> Option<Self> {
         let is_range = |range: &Range| {
             range.stride > 0
                 && range.last.checked_sub(range.first).is_some_and(|span| span.is_multiple_of(range.stride))

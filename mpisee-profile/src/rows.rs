@@ -95,7 +95,7 @@ pub enum Memory {
 
 impl Memory {
     /// Of the number that it has in keys.
-    pub(crate) fn from_number(number: u64) -> Option<Memory> {
+    pub fn from_number(number: u64) -> Option<Memory> {
         [Memory::Host, Memory::Device, Memory::Managed].into_iter().find(|&memory| memory as u64 == number)
     }
 }

@@ -84,7 +84,7 @@ pub struct RunInfo {
     pub mpi: MpiInfo,
     /// The command line of rank 0.
     pub command: Vec<String>,
-    /// The batch system's job, see [`crate::process::batch_job`].
+    /// The batch system's job: `Slurm 4711.0`, `PBS 4711.server`, `LSF 4711[3]`.
     #[serde(default)]
     pub job: Option<String>,
     /// When rank 0 left `MPI_Init`, UTC, RFC 3339.

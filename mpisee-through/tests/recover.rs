@@ -1,12 +1,14 @@
 //! `recover` on segments that nobody's program wrote: cut off, overwritten, planted. Each gives one sentence, and
 //! what can be read is recovered all the same.
 
+use mpisee_collect::process;
 use mpisee_profile::rows::{CallRow, CommRow, Memory, RankRow};
+use mpisee_profile::segment::fact::Fact;
 use mpisee_profile::segment::layout::Header;
-use mpisee_profile::segment::log::{Created, Fact, Record, Runs};
+use mpisee_profile::segment::log::{Created, Record, Runs};
 use mpisee_profile::segment::words::{Owner, Words};
 use mpisee_profile::segment::{CallKey, file_name};
-use mpisee_profile::{Operation, Profile, process};
+use mpisee_profile::{Operation, Profile};
 use proptest::prelude::*;
 use std::mem::offset_of;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};

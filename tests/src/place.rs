@@ -2,7 +2,7 @@
 
 use crate::signal::{self, SIGTERM};
 use crate::{Cluster, Mpi, Tables, dist, within};
-use mpisee_profile::process;
+use mpisee_collect::process;
 use std::ffi::c_int;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};

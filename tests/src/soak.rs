@@ -2,7 +2,7 @@
 
 use crate::signal::{self, SIGKILL};
 use crate::{Mpi, Tables, dist, through};
-use mpisee_profile::process;
+use mpisee_collect::process;
 use mpisee_profile::rows::CommRow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::process::CommandExt;

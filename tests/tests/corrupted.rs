@@ -1,9 +1,10 @@
 //! Segments of real runs that were cut off or changed: what is read of them is what was counted, or they give a
 //! sentence; nothing crashes or runs for ever.
 
+use mpisee_collect::RankTables;
+use mpisee_profile::segment::Snapshot;
 use mpisee_profile::segment::layout::{CHUNK_HEADER_BYTES, COUNTERS, HEADER_BYTES, Header};
 use mpisee_profile::segment::names::names_can_be;
-use mpisee_profile::segment::{RankTables, Snapshot};
 use mpisee_tests::{Mpi, Place, on_each_mpi, within};
 use std::collections::BTreeMap;
 use std::mem::offset_of;

@@ -1,5 +1,4 @@
-//! Layers of the recorder, of the GPU tracer and of mpisee-through: a module imports from its own layer and those below, and
-//! no two modules need each other.
+//! Layers of crates: a module imports from its own layer and those below, and no two modules need each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -19,6 +18,44 @@ const RECORDER: House = House {
     root: "../mpisee-rs/src",
     layers: &["mpi", "storage", "state", "naming", "recording", "finalize", "wrappers", "exports"],
     least_modules: 60,
+};
+
+const FORMATS: House = House {
+    root: "../mpisee-profile/src",
+    layers: &[
+        "error",
+        "operation",
+        "counter",
+        "glob",
+        "ranks",
+        "comm_name",
+        "options",
+        "gpu",
+        "rows",
+        "run",
+        "segment",
+        "reader",
+        "writer",
+    ],
+    least_modules: 20,
+};
+
+const COLLECTION: House = House {
+    root: "../mpisee-collect/src",
+    layers: &[
+        "process",
+        "gpu",
+        "rank_tables",
+        "aggregate",
+        "nodes",
+        "output",
+        "pieces",
+        "files",
+        "segments",
+        "roll",
+        "profile",
+    ],
+    least_modules: 18,
 };
 
 const GPU_TRACER: House = House {
@@ -186,6 +223,16 @@ fn assert_layered(house: &House) {
 #[test]
 fn the_recorder_imports_downwards_without_circles() {
     assert_layered(&RECORDER);
+}
+
+#[test]
+fn the_formats_import_downwards_without_circles() {
+    assert_layered(&FORMATS);
+}
+
+#[test]
+fn the_collection_imports_downwards_without_circles() {
+    assert_layered(&COLLECTION);
 }
 
 #[test]

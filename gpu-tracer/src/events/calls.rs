@@ -362,7 +362,7 @@ unsafe fn take_physical(tracer: &mut Tracer, call: Call, parameters: *const c_vo
 /// Bytes that mean something on this machine alone: those of two nodes may be the same.
 fn of_node(bytes: &[u8]) -> String {
     static NODE: OnceLock<String> = OnceLock::new();
-    let node = NODE.get_or_init(|| match mpisee_profile::process::boot() {
+    let node = NODE.get_or_init(|| match mpisee_collect::process::boot() {
         0 => process::host(),
         boot => format!("{boot:x}"),
     });

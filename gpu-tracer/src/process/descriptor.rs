@@ -3,8 +3,8 @@
 //! number, fcntl(2); without `O_ASYNC` no signal is ever sent. So the exporter stores its process and the number of the
 //! allocation there, and the importer reads them.
 
+use mpisee_collect::process;
 use mpisee_profile::gpu::{Descriptor, Handle};
-use mpisee_profile::process;
 use std::ffi::c_int;
 use std::sync::OnceLock;
 

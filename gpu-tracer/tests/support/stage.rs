@@ -1,7 +1,8 @@
 //! The whole tracer in a program, with a fake driver, Sanitizer and NVBit.
 
 use super::{build, build_cpp, build_driver, tracer};
-use mpisee_profile::gpu::{GpuFile, Part, join, parts};
+use mpisee_collect::gpu::{Part, join, parts};
+use mpisee_profile::gpu::GpuFile;
 use mpisee_profile::rows::GpuRow;
 use std::fs;
 use std::path::{Path, PathBuf};

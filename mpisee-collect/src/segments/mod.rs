@@ -4,10 +4,11 @@ mod live;
 mod place;
 mod world;
 
+use crate::gpu::{Part, parts};
+use crate::process;
 use anyhow::{Context, Result, bail};
-use mpisee_profile::gpu::{self, GpuFile, Part};
+use mpisee_profile::gpu::{self, GpuFile};
 use mpisee_profile::options::{Options, SETTINGS};
-use mpisee_profile::process;
 use mpisee_profile::segment::layout::state::STARTING;
 use mpisee_profile::segment::layout::{HEADER_BYTES, Header};
 use mpisee_profile::segment::names::names_can_be;
@@ -351,7 +352,7 @@ impl Segment {
             let (file, _) = open(&path, self.user)?;
             let mut content = Vec::new();
             file.take(MOST_BYTES).read_to_end(&mut content).context("cannot read it")?;
-            Ok(gpu::parts(&GpuFile::parse(&content)?, self.header.world_rank))
+            Ok(parts(&GpuFile::parse(&content)?, self.header.world_rank))
         };
         read().with_context(|| format!("'{}'", path.display()))
     }

@@ -1,20 +1,15 @@
-//! Accesses of GPU kernels: the file in which a process counts them, and the rows made of it.
+//! Accesses of GPU kernels: the file in which a process counts them.
 //!
 //! The file lies beside the process's segment and outlives the process as that does. It is a header and blocks, each
 //! a kind, a length and so many bytes: records, as JSON, that are written once, and values of counters, which are
 //! written over in place. It grows at the end; nothing moves.
 
-mod join;
 mod owners;
 pub mod records;
-mod rows;
 
-pub use join::{Exports, binaries, join, needs_owners, processing_elements};
 pub use owners::{Descriptor, Handle, Owners, common};
-pub use rows::{Import, Part, parts};
 
 use crate::error::ProfileError;
-use crate::process;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -30,15 +25,9 @@ pub const BLOCK_HEADER_BYTES: usize = 8;
 /// The number of the counter, its accesses, and the third value, see [`Values`]; each `u64`.
 pub const VALUES_BYTES: usize = 24;
 
-/// Where the file of a process lies, beside its segment. `start` is that of [`crate::process::Seen`].
+/// Where the file of a process lies, beside its segment. `start` is when the process was started, in ticks of the kernel.
 pub fn path(segments: &Path, user: u32, pid: u32, start: u64) -> PathBuf {
     segments.join(format!("mpisee-{user}-{pid}-{start}.gpu"))
-}
-
-/// Where the file of this process lies, or will. `user` is who runs it.
-pub fn own_path(segments: &Path, user: u32) -> PathBuf {
-    let pid = std::process::id();
-    path(segments, user, pid, process::look_at(pid).map_or(0, |seen| seen.start))
 }
 
 /// How an instruction accesses memory.

@@ -24,9 +24,9 @@ pub enum Handle {
 /// What is written into the file that a descriptor stands for, and what is known beside.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Descriptor {
-    /// Of which run of which system the process is, see [`crate::process::boot`].
+    /// Of which run of which system the process is: a hash of the boot id.
     pub boot: u64,
-    /// Among which processes it has its number, see [`crate::process::namespace`].
+    /// Among which processes it has its number: its PID namespace.
     pub namespace: u64,
     /// The process that exported it.
     pub pid: u32,

@@ -143,7 +143,7 @@ pub fn size_class(bytes: u64) -> u8 {
 }
 
 /// The smallest and the largest message of a class.
-pub(crate) fn class_bounds(class: u8) -> (u64, u64) {
+pub fn class_bounds(class: u8) -> (u64, u64) {
     match class {
         0 => (0, 0),
         1..=63 => (1 << (class - 1), (1 << class) - 1),

@@ -2,7 +2,6 @@
 //!
 //! A record is `kind | bytes << 32` in one word, then its payload, padded to whole words.
 
-pub use super::fact::Fact;
 use crate::RankSet;
 use smallvec::{SmallVec, smallvec};
 

@@ -99,11 +99,11 @@ pub fn reports(created: &Created, absent: &RankSet) -> bool {
 }
 
 /// Whether this process reports its side of an intercommunicator made of two communicators.
-pub(super) fn reports_side(created: &Created, absent: &RankSet) -> bool {
+pub fn reports_side(created: &Created, absent: &RankSet) -> bool {
     created.local != NONE && reports(&Created { remote: None, ..created.clone() }, absent)
 }
 
 /// Whether its members are elided.
-pub(super) fn has_elided_members(created: &Created) -> bool {
+pub fn has_elided_members(created: &Created) -> bool {
     std::iter::once(&created.group).chain(&created.remote).any(|group| group.elided() > 0)
 }

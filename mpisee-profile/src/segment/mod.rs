@@ -8,24 +8,22 @@
 //!
 //! Every number is a 64-bit word in native byte order. A slot has a sequence number that is odd while its
 //! owner writes, so a reader in another process sees whole slots at any moment ([`snapshot`]), and a killed
-//! rank leaves what it had counted. [`tables`] turns a snapshot into rows of the profile directory; the
-//! library does that at `MPI_Finalize` with its own segment, through the same code.
+//! rank leaves what it had counted. The library reads its own segment at `MPI_Finalize` through the same code.
 
 pub mod active_call;
-mod fact;
+pub mod fact;
 pub mod key;
 pub mod layout;
 pub mod log;
 pub mod membership;
 pub mod names;
 pub mod snapshot;
-pub mod tables;
+#[cfg(feature = "testing")]
 pub mod words;
 
 pub use key::{CallKey, Key, PeerKey};
-pub use snapshot::{Snapshot, Source};
+pub use snapshot::{Moment, Snapshot, Source};
 use std::collections::BTreeMap;
-pub use tables::RankTables;
 
 /// The file name of a process's segment; the number is random, so that the name is unpredictable.
 pub fn file_name(user: u32, pid: u32, number: u64) -> String {

@@ -52,7 +52,8 @@ pub fn names(snapshot: &Snapshot) -> Vec<String> {
     names
 }
 
-pub(super) fn parent_name<'n>(created: &Created, names: &'n [String]) -> &'n str {
+/// The name of the parent; empty if there is none.
+pub fn parent_name<'n>(created: &Created, names: &'n [String]) -> &'n str {
     names.get(created.parent as usize).map_or("", String::as_str)
 }
 

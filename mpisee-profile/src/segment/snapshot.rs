@@ -1,18 +1,27 @@
 //! The content of a segment, read while its owner may be writing.
 
 use super::active_call::{self, ActiveCall};
+use super::fact::Fact;
 use super::key::{Key, MOST_REGIONS, Meaning};
 use super::layout::{
     self, CHUNK_HEADER_BYTES, COUNTERS, ChunkHeader, HEADER_BYTES, HOST_BYTES, Header, LOG, SLOT_BYTES, Slot,
     call, peer,
 };
-use super::log::{Created, Fact, Record, Runs};
-use super::tables::Moment;
+use super::log::{Created, Record, Runs};
 use crate::error::ProfileError;
 use crate::rows::MOST_PROCESSES;
 use std::collections::HashMap;
 use std::mem::offset_of;
 use std::path::PathBuf;
+
+/// One moment on two clocks.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Moment {
+    /// On the monotonic clock.
+    pub monotonic_ns: u64,
+    /// In ticks.
+    pub ticks: u64,
+}
 
 /// The words of a segment: mapped and changing, or read from a file.
 pub trait Source {
@@ -155,11 +164,11 @@ pub struct Snapshot {
     pub overhead: [u64; 5],
     /// A number shared by the processes of one world.
     pub job: u64,
-    /// When the process was started, see [`crate::process::Seen`].
+    /// When the process was started, in ticks of the kernel since the system was.
     pub process_start: u64,
     /// A hash of its system's boot id.
     pub boot: u64,
-    /// Its PID namespace, see [`crate::process::namespace`].
+    /// The number of its PID namespace.
     pub namespace: u64,
     /// Bytes of the segment that are in private memory, and not in its file: it had no room for them.
     pub private_bytes: u64,

@@ -6,12 +6,12 @@ use super::rank_summary::{PROFILER_NS, RECORDING_WAS_OFF, RankSummary, UNSTEADY_
 use crate::mpi::compatibility::FLAVOUR;
 use crate::state::process::was_spawned;
 use crate::state::world::World;
+use mpisee_collect::nodes::Nodes;
+use mpisee_collect::process::batch_job;
 use mpisee_collect::profile::unsteady_clocks;
-use mpisee_profile::nodes::Nodes;
-use mpisee_profile::process::batch_job;
 use mpisee_profile::run::{MpiInfo, ProfilerInfo, RunInfo, rfc3339};
 use mpisee_profile::segment::NotSeen;
-use mpisee_profile::segment::log::Fact;
+use mpisee_profile::segment::fact::Fact;
 use mpisee_profile::{FORMAT_VERSION, RankSet};
 
 /// `run.json`, but for what is missing.

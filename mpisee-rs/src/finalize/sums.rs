@@ -4,10 +4,11 @@ use super::channel::Channel;
 use super::tree::{Ranks, Tree};
 use crate::state::gpu;
 use crate::state::world::World;
-use mpisee_profile::gpu::Part;
+use mpisee_collect::gpu::Part;
+use mpisee_collect::{Aggregate, RankTables};
+use mpisee_profile::RankSet;
+use mpisee_profile::segment::Snapshot;
 use mpisee_profile::segment::snapshot::End;
-use mpisee_profile::segment::{RankTables, Snapshot};
-use mpisee_profile::{Aggregate, RankSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Sums over some ranks, and the ranks that are missing from them.

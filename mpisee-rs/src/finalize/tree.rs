@@ -4,8 +4,7 @@
 //! The subtree of a rank is the ranks that follow it, so what arrives child by child is in the order of ranks.
 
 use super::channel::Channel;
-use mpisee_profile::files::TABLES;
-use mpisee_profile::pieces::{PIECE, Pieces};
+use mpisee_collect::pieces::{PIECE, Pieces, TABLES};
 use std::ffi::c_int;
 use std::ops::Range;
 

@@ -14,13 +14,14 @@ use crate::state::communicator::UNLOGGED;
 use crate::state::world::World;
 use crate::storage::counters::{Counters, Lasting, add, update};
 use crate::storage::segment::Segment;
+use mpisee_collect::rank_tables::merge_degrees;
 use mpisee_profile::RankSet;
 use mpisee_profile::segment::key::{FIRST_TEMPORARY, MOST_COMMUNICATORS, Meaning};
 use mpisee_profile::segment::layout::shared_row;
 use mpisee_profile::segment::log::{Created, NONE, OUTSIDE, Record};
 use mpisee_profile::segment::membership::reports;
 use mpisee_profile::segment::names::name_of;
-use mpisee_profile::segment::{CallKey, Key, PeerKey, tables};
+use mpisee_profile::segment::{CallKey, Key, PeerKey};
 use rustc_hash::{FxHashMap, FxHasher};
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
@@ -497,7 +498,7 @@ impl State {
     fn widen_degrees(&mut self, segment: &Segment, row: u32, topology: Option<&str>) {
         let Some(topology) = topology.filter(|topology| topology.starts_with("dist_graph")) else { return };
         let known = self.degrees.entry(row).or_insert_with(|| topology.to_owned());
-        let widened = tables::merge_degrees(known, topology);
+        let widened = merge_degrees(known, topology);
         if widened != *known {
             known.clone_from(&widened);
             segment.log(&Record::Topology { id: row, text: widened });

@@ -3,8 +3,9 @@
 
 use crate::state::world::World;
 use crate::storage::message::say;
-use mpisee_profile::gpu::{self, Exports, GpuFile, Part};
-use mpisee_profile::process as identity;
+use mpisee_collect::gpu::{self, Exports, Part};
+use mpisee_collect::process as identity;
+use mpisee_profile::gpu::GpuFile;
 use mpisee_profile::segment::layout::HEADER_BYTES;
 use mpisee_profile::segment::{Snapshot, owner_of};
 use std::ffi::{CString, c_char, c_void};
@@ -123,7 +124,7 @@ fn of_world(world: &World, segments: &Path, is_of_node: bool, path: &Path) -> Op
         return None;
     }
     let mut bytes = Vec::new();
-    let file = gpu::path(segments, user, pid, header.process_start);
+    let file = mpisee_profile::gpu::path(segments, user, pid, header.process_start);
     open(&file, user)?.read_to_end(&mut bytes).ok()?;
     Some(gpu::parts(&GpuFile::parse(&bytes).ok()?, header.world_rank))
 }

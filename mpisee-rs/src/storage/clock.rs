@@ -3,7 +3,7 @@
 
 use mpisee_profile::counter;
 use mpisee_profile::options::ClockChoice;
-use mpisee_profile::segment::tables::Moment;
+use mpisee_profile::segment::Moment;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 static USE_COUNTER: AtomicBool = AtomicBool::new(false);

@@ -1,6 +1,7 @@
 //! A job as the segments of its ranks on this node show it at one moment.
 
 use anyhow::Result;
+use mpisee_collect::rank_tables::members;
 use mpisee_collect::segments::{Clock, Place, Segment, WorldSegments, of_snapshot};
 use mpisee_profile::comm_name::is_one_per_process;
 use mpisee_profile::segment::Snapshot;
@@ -10,7 +11,6 @@ use mpisee_profile::segment::layout::call;
 use mpisee_profile::segment::log::{NONE, Runs};
 use mpisee_profile::segment::names::names;
 use mpisee_profile::segment::snapshot::Program;
-use mpisee_profile::segment::tables::members;
 use mpisee_profile::{Operation, RankSet};
 use std::collections::{BTreeMap, HashMap};
 

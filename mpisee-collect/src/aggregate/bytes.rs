@@ -5,10 +5,9 @@ use super::sums::Spread;
 use super::{
     ALL, About, Aggregate, Cell, CellKey, Comm, Entered, Node, OffsetKey, Region, Traffic, Whole, bounded,
 };
-use crate::error::ProfileError;
-use crate::ranks::Range;
-use crate::rows::{Memory, Ranks};
-use crate::{Operation, RankSet};
+use mpisee_profile::ranks::Range;
+use mpisee_profile::rows::{Memory, Ranks};
+use mpisee_profile::{Operation, ProfileError, RankSet};
 
 /// The first byte; increment on any change of the format.
 const VERSION: u8 = 2;

@@ -1,21 +1,17 @@
 //! Writes the files of a profile from the rows of its ranks, at `MPI_Finalize` and when a profile is recovered.
 
 use crate::aggregate::Aggregate;
-use crate::comm_name::is_shared_row;
-use crate::error::ProfileError;
 use crate::gpu::{self, Part};
 use crate::nodes::Nodes;
-use crate::pieces::{Frame, frames};
-use crate::rows::{CallRow, CommRow, OutsideRow, PeerRow, RankRow, RegionRow, Row};
-use crate::run::RunInfo;
-use crate::segment::RankTables;
-use crate::segment::tables::{is_merged, merge};
-use crate::writer::{ProfileWriter, TableWriter, from_csv, to_csv};
+use crate::pieces::{Frame, TABLES, frames};
+use crate::rank_tables::{RankTables, is_merged, merge};
+use mpisee_profile::comm_name::is_shared_row;
+use mpisee_profile::rows::{CallRow, CommRow, OutsideRow, PeerRow, RankRow, RegionRow, Row};
+use mpisee_profile::writer::{ProfileWriter, TableWriter, from_csv, to_csv};
+use mpisee_profile::{ProfileError, RunInfo};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// The tables, in the order in which a rank's rows travel.
-pub const TABLES: usize = 7;
 const RANKS: usize = 0;
 const COMMS: usize = 1;
 const CALLS: usize = 2;

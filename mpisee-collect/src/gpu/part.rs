@@ -1,7 +1,7 @@
 //! From the file of a process to what it contributes to gpu.csv.
 
-use super::{GpuFile, Handle, Place, Record, Values};
-use crate::rows::{BinaryRow, GpuMemory, GpuRow};
+use mpisee_profile::gpu::{Access, GpuFile, Handle, Place, Record, Values};
+use mpisee_profile::rows::{BinaryRow, GpuMemory, GpuRow};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
@@ -96,7 +96,7 @@ pub fn parts(file: &GpuFile, rank: u32) -> Vec<Part> {
     rows.into_iter().map(|(row, import)| Part::Row(row, import)).chain(others).collect()
 }
 
-pub(super) type Key = (String, String, String, String, String, String, super::Access, u32, Option<Import>);
+pub(super) type Key = (String, String, String, String, String, String, Access, u32, Option<Import>);
 
 /// The key by which rows of one rank and owner are summed up.
 pub(super) fn key(row: &GpuRow, import: Option<&Import>) -> Key {

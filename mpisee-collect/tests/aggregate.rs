@@ -1,14 +1,15 @@
 //! Sums over ranks: the order of merging makes no difference, and bytes that are no sums are refused.
 
-use mpisee_profile::aggregate::AggregateTables;
+use mpisee_collect::aggregate::AggregateTables;
+use mpisee_collect::{Aggregate, RankTables};
 use mpisee_profile::rows::{CommRow, Memory, Row};
+use mpisee_profile::segment::Moment;
 use mpisee_profile::segment::key::size_class;
 use mpisee_profile::segment::log::{Created, NONE, Record};
-use mpisee_profile::segment::tables::Moment;
 use mpisee_profile::segment::words::{Owner, Words};
-use mpisee_profile::segment::{CallKey, Key, PeerKey, RankTables, Snapshot};
+use mpisee_profile::segment::{CallKey, Key, PeerKey, Snapshot};
 use mpisee_profile::writer::to_csv;
-use mpisee_profile::{Aggregate, Operation, RankSet};
+use mpisee_profile::{Operation, RankSet};
 use proptest::prelude::*;
 
 const END: Moment = Moment { monotonic_ns: 5_000_000_000, ticks: 5_000_000_000 };

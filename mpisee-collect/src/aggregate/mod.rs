@@ -2,7 +2,7 @@
 //!
 //! Each rank makes an [`Aggregate`] of its own tables. Two of them merge into one, in any order: on the way to the writer,
 //! each rank adds its children's to its own. Nothing grows with the number of ranks but the list of nodes.
-//! Communicators that are alike are one row, a family: see [`crate::CommName::family`].
+//! Communicators that are alike are one row, a family: see [`mpisee_profile::CommName::family`].
 
 mod bytes;
 mod gpu;
@@ -13,12 +13,12 @@ use gpu::GpuSums;
 pub use gpu::MOST_OBJECTS;
 pub use tables::AggregateTables;
 
-use crate::comm_name::{derived, is_of_changing_members};
-use crate::rows::{CommRow, Memory, PeerRow, Ranks, Seconds};
-use crate::segment::key::size_class;
-use crate::segment::tables::{Membership, is_merged, memberships, merge_degrees};
-use crate::segment::{RankTables, Snapshot};
-use crate::{Operation, RankSet};
+use crate::rank_tables::{Membership, RankTables, is_merged, memberships, merge_degrees};
+use mpisee_profile::comm_name::{derived, is_of_changing_members};
+use mpisee_profile::rows::{CommRow, Memory, PeerRow, Ranks, Seconds};
+use mpisee_profile::segment::Snapshot;
+use mpisee_profile::segment::key::size_class;
+use mpisee_profile::{Operation, RankSet};
 use std::collections::{BTreeMap, HashMap};
 use sums::{Join, Spread, merge, merge_named, settle};
 

@@ -1,13 +1,13 @@
 //! From sums to the rows of the profile directory.
 
 use super::{ALL, About, Aggregate, Cell, CellKey, Comm, Node, Region};
-use crate::comm_name::{is_of_changing_members, is_one_per_process};
-use crate::rows::{
+use mpisee_profile::comm_name::{is_of_changing_members, is_one_per_process};
+use mpisee_profile::rows::{
     BinaryRow, CommRow, GpuTotalRow, Members, NodeRow, OffsetRow, OutsideTotalRow, Ranks, RegionTotalRow,
     Seconds, SpreadRow, TotalRow,
 };
-use crate::segment::key::class_bounds;
-use crate::{Operation, RankSet};
+use mpisee_profile::segment::key::class_bounds;
+use mpisee_profile::{Operation, RankSet};
 use std::collections::HashMap;
 
 /// The tables of an aggregate profile.

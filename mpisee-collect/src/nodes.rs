@@ -1,6 +1,6 @@
 //! Which rank is on which node.
 
-use crate::RankSet;
+use mpisee_profile::RankSet;
 use std::collections::HashMap;
 use std::hash::Hash;
 

@@ -1,25 +1,16 @@
 //! From a snapshot to the rows of the profile directory.
 
-use super::key::{CallKey, Key, Meaning, class_bounds};
-use super::layout::{call, overhead, peer, region, shared_row};
-use super::log::{Created, ELIDED, OUTSIDE, Runs};
-use super::membership::{has_elided_members, reports, reports_side};
-use super::names::{names, parent_name};
-use super::snapshot::{Communicator, SharedRow, Snapshot};
-use crate::comm_name::{is_of_changing_members, is_one_per_process};
 use crate::gpu::Part;
-use crate::rows::{CallRow, CommRow, Members, OutsideRow, PeerRow, RankRow, RegionRow, Seconds};
-use crate::{Operation, RankSet};
+use mpisee_profile::comm_name::{is_of_changing_members, is_one_per_process};
+use mpisee_profile::rows::{CallRow, CommRow, Members, OutsideRow, PeerRow, RankRow, RegionRow, Seconds};
+use mpisee_profile::segment::key::{CallKey, Key, Meaning, PeerKey, class_bounds};
+use mpisee_profile::segment::layout::{call, overhead, peer, region, shared_row};
+use mpisee_profile::segment::log::{Created, ELIDED, OUTSIDE, Runs};
+use mpisee_profile::segment::membership::{has_elided_members, reports, reports_side};
+use mpisee_profile::segment::names::{names, parent_name};
+use mpisee_profile::segment::snapshot::{Communicator, Moment, SharedRow, Snapshot};
+use mpisee_profile::{Operation, RankSet};
 use std::collections::{BTreeSet, HashMap};
-
-/// One moment on two clocks.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Moment {
-    /// On the monotonic clock.
-    pub monotonic_ns: u64,
-    /// In ticks.
-    pub ticks: u64,
-}
 
 /// The table rows of one rank.
 #[derive(Debug)]
@@ -231,12 +222,7 @@ fn call_row(
     })
 }
 
-fn peer_row(
-    snapshot: &Snapshot,
-    names: &[String],
-    key: super::PeerKey,
-    values: &[u64; 6],
-) -> Option<PeerRow> {
+fn peer_row(snapshot: &Snapshot, names: &[String], key: PeerKey, values: &[u64; 6]) -> Option<PeerRow> {
     let communicator = snapshot.communicators.get(key.communicator as usize)?;
     let created = &communicator.created;
     let peer_group = created.remote.as_ref().unwrap_or(&created.group);
@@ -256,7 +242,7 @@ fn peer_row(
 }
 
 /// The row of a peer that has no rank in this world.
-fn outside_row(row: PeerRow, key: super::PeerKey) -> OutsideRow {
+fn outside_row(row: PeerRow, key: PeerKey) -> OutsideRow {
     let PeerRow { comm, rank, sent_messages, sent_bytes, received_messages, received_bytes, .. } = row;
     OutsideRow {
         comm,

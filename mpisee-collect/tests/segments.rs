@@ -1,12 +1,13 @@
 //! Segments that are not what a writer makes: cut off, overwritten, or no segments at all. A reader in another
 //! process may find any of these; it says so, or takes what is there, and ends.
 
+use mpisee_collect::RankTables;
+use mpisee_collect::rank_tables::merge;
 use mpisee_profile::rows::{CommRow, Members};
 use mpisee_profile::segment::layout::{HEADER_BYTES, Slot};
 use mpisee_profile::segment::log::{Created, NONE, OUTSIDE, Record, Runs};
-use mpisee_profile::segment::tables::{Moment, merge};
 use mpisee_profile::segment::words::{Owner, Words};
-use mpisee_profile::segment::{CallKey, Key, PeerKey, RankTables, Snapshot};
+use mpisee_profile::segment::{CallKey, Key, Moment, PeerKey, Snapshot};
 use mpisee_profile::writer::to_csv;
 use mpisee_profile::{Operation, ProfileError, rows::Memory};
 use proptest::prelude::*;

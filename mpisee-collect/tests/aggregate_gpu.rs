@@ -1,15 +1,17 @@
 //! What GPU kernels accessed, summed over ranks: the sums are those of the rows by rank, and the order of merging makes no
 //! difference, however many names there are.
 
-use mpisee_profile::aggregate::{AggregateTables, MOST_OBJECTS};
-use mpisee_profile::gpu::{Access, Exports, GpuFile, Handle, Part, Place, Record, Values, join, parts};
+use mpisee_collect::aggregate::{AggregateTables, MOST_OBJECTS};
+use mpisee_collect::gpu::{Exports, Part, join, parts};
+use mpisee_collect::{Aggregate, RankTables};
+use mpisee_profile::RankSet;
+use mpisee_profile::gpu::{Access, GpuFile, Handle, Place, Record, Values};
 use mpisee_profile::rows::{GpuMemory, GpuRow, GpuTotalRow, PeerDevice};
+use mpisee_profile::segment::Moment;
+use mpisee_profile::segment::Snapshot;
 use mpisee_profile::segment::log::{Created, NONE, Record as Logged};
-use mpisee_profile::segment::tables::Moment;
 use mpisee_profile::segment::words::{Owner, Words};
-use mpisee_profile::segment::{RankTables, Snapshot};
 use mpisee_profile::writer::to_csv;
-use mpisee_profile::{Aggregate, RankSet};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 

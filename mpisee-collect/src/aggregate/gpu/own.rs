@@ -3,7 +3,7 @@
 use super::super::sums::{Spread, settle};
 use super::{Code, GpuSums, Key, Line, Said, Sum, Told};
 use crate::gpu::Part;
-use crate::rows::{GpuRow, PeerDevice};
+use mpisee_profile::rows::{GpuRow, PeerDevice};
 use std::collections::BTreeMap;
 
 impl GpuSums {

@@ -1,8 +1,8 @@
 //! Wire format of rows between ranks: the text of the tables in pieces of bounded size, which ranks in between forward
 //! without parsing.
 
-use crate::files::TABLES;
-
+/// The tables of a rank, in the order in which its rows travel.
+pub const TABLES: usize = 7;
 /// The most bytes of a piece.
 pub const PIECE: usize = 1 << 16;
 /// Before the bytes of a frame: table, whether more of it follows, two bytes of nothing, length.

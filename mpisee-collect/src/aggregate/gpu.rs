@@ -9,8 +9,8 @@ mod own;
 
 use super::sums::{Join, Spread, merge, settle};
 use super::{MOST_OFFSETS, power_of_two};
-use crate::gpu::Access;
-use crate::rows::{BinaryRow, GpuMemory, GpuTotalRow, PeerDevice};
+use mpisee_profile::gpu::Access;
+use mpisee_profile::rows::{BinaryRow, GpuMemory, GpuTotalRow, PeerDevice};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

@@ -1,8 +1,9 @@
 //! Finds the owners of imported memory. The rank that exported it knows the same handle, so no communication is needed
 //! while the program runs.
 
-use super::{Handle, Import, Owners, Part, common, rows};
-use crate::rows::{BinaryRow, GpuRow, PeRow};
+use super::{Import, Part, part};
+use mpisee_profile::gpu::{Handle, Owners, common};
+use mpisee_profile::rows::{BinaryRow, GpuRow, PeRow};
 use std::collections::{BTreeSet, HashMap};
 
 /// The exporter of memory.
@@ -69,10 +70,10 @@ fn merge_rows(parts: &mut Vec<Part>) {
     let mut merged: Vec<Part> = Vec::with_capacity(parts.len());
     for part in std::mem::take(parts) {
         if let Part::Row(row, import) = &part {
-            let key = (row.rank, row.peer_rank, rows::key(row, import.as_ref()));
+            let key = (row.rank, row.peer_rank, part::key(row, import.as_ref()));
             let place = *places.entry(key).or_insert(merged.len());
             if let Some(Part::Row(sum, _)) = merged.get_mut(place) {
-                rows::add(sum, row);
+                part::add(sum, row);
                 continue;
             }
         }
@@ -140,9 +141,10 @@ pub fn binaries(parts: &[Part]) -> Vec<BinaryRow> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Access, Descriptor, GpuFile, Place, Record, Values, parts};
+    use super::super::parts;
     use super::*;
-    use crate::rows::GpuMemory;
+    use mpisee_profile::gpu::{Access, Descriptor, GpuFile, Place, Record, Values};
+    use mpisee_profile::rows::GpuMemory;
 
     fn counter(id: u32, range: u32, width: u32) -> Record {
         Record::Counter {

@@ -2,8 +2,8 @@
 
 use super::super::bytes::{Reader, Writer, is_sorted};
 use super::{Code, GpuSums, Key, Line, Name, Said, Sum, Told};
-use crate::gpu::Access;
-use crate::rows::{GpuMemory, PeerDevice};
+use mpisee_profile::gpu::Access;
+use mpisee_profile::rows::{GpuMemory, PeerDevice};
 use std::collections::{BTreeSet, HashMap};
 
 const MEMORIES: [GpuMemory; 6] = [

@@ -1,0 +1,16 @@
+//! What GPU kernels accessed: from the file of a process to rows, and rows of all ranks joined with the owners of memory.
+
+mod join;
+mod part;
+
+pub use join::{Exports, binaries, join, needs_owners, processing_elements};
+pub use part::{Import, Part, parts};
+
+use crate::process;
+use std::path::{Path, PathBuf};
+
+/// Where the file of this process lies, or will. `user` is who runs it.
+pub fn own_path(segments: &Path, user: u32) -> PathBuf {
+    let pid = std::process::id();
+    mpisee_profile::gpu::path(segments, user, pid, process::look_at(pid).map_or(0, |seen| seen.start))
+}
