@@ -7,6 +7,7 @@
 use anyhow::{Context, Result, ensure};
 use mpisee_collect::files::{AggregateFiles, ProfileFiles, parts};
 use mpisee_collect::nodes::Nodes;
+use mpisee_collect::wire::Message;
 use mpisee_collect::{Aggregate, RankTables};
 use mpisee_profile::rows::Memory;
 use mpisee_profile::run::{MpiInfo, RunInfo};
@@ -323,7 +324,9 @@ fn sum(program: &Program) -> Result<(Aggregate, usize)> {
 fn write(program: &Program, folder: &Path) -> Result<(PathBuf, usize)> {
     let (aggregate, most) = sum(program)?;
     ensure!(aggregate.ranks() == u64::from(program.ranks), "{} ranks were folded", aggregate.ranks());
-    Ok((AggregateFiles::create(folder)?.finish(&aggregate, &program.run())?, most))
+    let mut files = AggregateFiles::create(folder)?;
+    files.merge(aggregate);
+    Ok((files.finish(&program.run())?, most))
 }
 
 /// Writes the profile with rows of each rank.

@@ -2,6 +2,7 @@
 
 use mpisee_collect::files::parts;
 use mpisee_collect::gpu;
+use mpisee_collect::wire::Message;
 use mpisee_collect::{Aggregate, RankTables};
 use mpisee_profile::gpu::{GpuFile, MAGIC as GPU_MAGIC};
 use mpisee_profile::options::{Options, SETTINGS};

@@ -3,8 +3,8 @@
 use crate::aggregate::Aggregate;
 use crate::gpu::{self, Part};
 use crate::nodes::Nodes;
-use crate::pieces::{Frame, TABLES, frames};
 use crate::rank_tables::{RankTables, is_merged, merge};
+use crate::wire::pieces::{Frame, TABLES, frames};
 use mpisee_profile::comm_name::is_shared_row;
 use mpisee_profile::rows::{CallRow, CommRow, OutsideRow, PeerRow, RankRow, RegionRow, Row};
 use mpisee_profile::writer::{ProfileWriter, TableWriter, from_csv, to_csv};
@@ -107,22 +107,23 @@ impl ProfileFiles {
     }
 
     fn append_frame(&mut self, frame: &Frame) -> Result<(), ProfileError> {
-        match frame.table {
-            RANKS => self.ranks.append(frame.bytes),
+        let &Frame::Rows { table, is_last, text } = frame else { return Ok(()) };
+        match usize::from(table) {
+            RANKS => self.ranks.append(text),
             COMMS => {
-                self.begun.extend(frame.bytes);
-                if !frame.is_last {
+                self.begun.extend(text);
+                if !is_last {
                     return Ok(());
                 }
                 let whole = std::mem::take(&mut self.begun);
                 self.append_comms(&whole)
             }
-            CALLS => self.calls.append(frame.bytes),
-            PEERS => self.peers.append(frame.bytes),
-            REGIONS => self.regions.append(frame.bytes),
-            OUTSIDE => self.append_outside(frame.bytes),
+            CALLS => self.calls.append(text),
+            PEERS => self.peers.append(text),
+            REGIONS => self.regions.append(text),
+            OUTSIDE => self.append_outside(text),
             GPU => {
-                self.gpu.extend(frame.bytes);
+                self.gpu.extend(text);
                 Ok(())
             }
             _ => Ok(()),
@@ -204,18 +205,26 @@ impl ProfileFiles {
 }
 
 /// The files of a profile with sums over ranks.
-pub struct AggregateFiles(ProfileWriter);
+pub struct AggregateFiles {
+    directory: ProfileWriter,
+    sums: Aggregate,
+}
 
 impl AggregateFiles {
     /// Creates the directory, or one with a number after its name.
     pub fn create(wanted: &Path) -> Result<Self, ProfileError> {
-        Ok(AggregateFiles(ProfileWriter::create(wanted)?))
+        Ok(AggregateFiles { directory: ProfileWriter::create(wanted)?, sums: Aggregate::default() })
+    }
+
+    /// Adds the sums over some ranks.
+    pub fn merge(&mut self, sums: Aggregate) {
+        self.sums.merge(sums);
     }
 
     /// Writes the tables and `run.json`; returns where the profile is.
-    pub fn finish(self, aggregate: &Aggregate, run: &RunInfo) -> Result<PathBuf, ProfileError> {
-        let directory = self.0;
-        let tables = aggregate.tables();
+    pub fn finish(self, run: &RunInfo) -> Result<PathBuf, ProfileError> {
+        let directory = self.directory;
+        let tables = self.sums.tables();
         write_table(&directory, &tables.nodes)?;
         write_table(&directory, &tables.comms)?;
         write_table(&directory, &tables.totals)?;
@@ -232,6 +241,37 @@ impl AggregateFiles {
         let mut run = RunInfo { is_aggregate: true, ..run.clone() };
         run.notes.extend(tables.notes);
         directory.finish(&run)
+    }
+}
+
+/// The files of a profile, being written: with rows of each rank, or with sums over ranks.
+pub enum Files {
+    /// With rows of each rank.
+    Rows(Box<ProfileFiles>),
+    /// With sums over ranks.
+    Sums(Box<AggregateFiles>),
+}
+
+impl Files {
+    /// Creates the files of a profile of `ranks` ranks: with sums over them if they are more than `fold`.
+    pub fn create(
+        wanted: &Path,
+        ranks: u32,
+        fold: u32,
+        nodes: impl FnOnce() -> Nodes,
+    ) -> Result<Self, ProfileError> {
+        Ok(match ranks > fold {
+            true => Files::Sums(Box::new(AggregateFiles::create(wanted)?)),
+            false => Files::Rows(Box::new(ProfileFiles::create(wanted, nodes())?)),
+        })
+    }
+
+    /// Writes what needs all ranks, and `run.json`; returns where the profile is.
+    pub fn finish(self, run: &RunInfo) -> Result<PathBuf, ProfileError> {
+        match self {
+            Files::Rows(files) => files.finish(run),
+            Files::Sums(files) => files.finish(run),
+        }
     }
 }
 

@@ -2,8 +2,9 @@
 //!
 //! * [`process`]: which process it is, and of which job; [`segments`], [`roll`]: segments of processes on this node;
 //! * [`rank_tables`]: from a segment to rows; [`gpu`]: accesses of GPU kernels, joined with the owners of the memory;
-//! * [`aggregate`]: sums over ranks, for profiles of very large jobs; [`pieces`]: how rows travel between ranks;
-//! * [`files`], [`nodes`], [`output`]: the files of a profile, and where they go;
+//! * [`aggregate`]: sums over ranks, for profiles of very large jobs; [`wire`]: messages between ranks;
+//! * [`run`]: what is said of the run as a whole; [`files`], [`nodes`], [`output`]: the files of a profile, and where
+//!   they go;
 //! * [`profile`]: all of this for the ranks of one node.
 
 pub mod aggregate;
@@ -11,12 +12,13 @@ pub mod files;
 pub mod gpu;
 pub mod nodes;
 pub mod output;
-pub mod pieces;
 pub mod process;
 pub mod profile;
 pub mod rank_tables;
 pub mod roll;
+pub mod run;
 pub mod segments;
+pub mod wire;
 
 pub use aggregate::Aggregate;
 pub use rank_tables::RankTables;

@@ -1,24 +1,24 @@
 //! Turns the segments of one world into its profile, of ranks that reached the end of MPI, or that ended before.
 
 use crate::Aggregate;
-use crate::files::{AggregateFiles, ProfileFiles, parts};
+use crate::files::{Files, parts};
 use crate::gpu::{Exports, Part};
 use crate::nodes::Nodes;
 use crate::rank_tables::{RankTables, call_ns, is_merged};
+use crate::run::{FirstRank, RunSums, set_incomplete};
 use crate::segments::{Clock, Collected, Place, Segment, WorldSegments, collected, missing, of_snapshot};
 use anyhow::{Context, Result, bail};
 use mpisee_profile::comm_name::{is_of_changing_members, is_one_per_process};
 use mpisee_profile::options::Options;
 use mpisee_profile::rows::{CommRow, Members, RankRow, Seconds};
-use mpisee_profile::run::{EndedIn, MpiInfo, ProfilerInfo, RunInfo, rfc3339};
+use mpisee_profile::run::{EndedIn, RunInfo, rfc3339};
+use mpisee_profile::segment::Snapshot;
 use mpisee_profile::segment::layout::overhead;
-use mpisee_profile::segment::membership::membership_sum;
 use mpisee_profile::segment::names::names;
 use mpisee_profile::segment::snapshot::Program;
-use mpisee_profile::segment::{NotSeen, Snapshot};
 use mpisee_profile::writer::numbered;
 use mpisee_profile::writer::{from_csv, to_csv};
-use mpisee_profile::{FORMAT_VERSION, Profile, RankSet};
+use mpisee_profile::{Profile, RankSet};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -133,7 +133,6 @@ pub fn write(world: &WorldSegments, wanted: &Path, incomplete_because: Option<&s
     let absent = missing(world.size(), world.segments().map(|segment| segment.header.world_rank));
     let mut writing: Option<Writing> = None;
     let mut unreadable = Vec::new();
-    let mut sum = 0u64;
     for segment in world.segments() {
         let rank = segment.header.world_rank;
         match segment.read().and_then(|snapshot| Ok((arrived_tables(&absent, &snapshot, segment)?, snapshot)))
@@ -143,7 +142,6 @@ pub fn write(world: &WorldSegments, wanted: &Path, incomplete_because: Option<&s
                     Some(writing) => writing,
                     none => none.insert(Writing::begin(world, wanted.to_owned(), None, &snapshot)?),
                 };
-                sum = sum.wrapping_add(membership_sum(&snapshot));
                 writing.add_arrived(&snapshot, tables, &absent)?;
             }
             Err(why) => unreadable.push((rank, format!("{why:#}"))),
@@ -154,8 +152,8 @@ pub fn write(world: &WorldSegments, wanted: &Path, incomplete_because: Option<&s
     let lost_because =
         (!lost.is_empty()).then(|| format!("the segments of {} could not be read", lost.named()));
     let why: Vec<String> = incomplete_because.map(str::to_owned).into_iter().chain(lost_because).collect();
-    let agree = (absent.is_empty() && lost.is_empty()).then_some(sum == 0);
-    Ok(Written { directory: writing.finish_arrived(&why, agree)?, unreadable })
+    let agree = (absent.is_empty() && lost.is_empty()).then_some(writing.sums.membership == 0);
+    Ok(Written { directory: writing.finish_arrived(why, agree)?, unreadable })
 }
 
 fn arrived_tables(absent: &RankSet, snapshot: &Snapshot, segment: &Segment) -> Result<RankTables> {
@@ -179,14 +177,6 @@ fn with_kernels(tables: RankTables, snapshot: &Snapshot, segment: &Segment) -> R
     Ok(tables.with_kernels(kernels))
 }
 
-/// The files that are being written.
-enum Files {
-    /// With rows of each rank.
-    Rows(Box<ProfileFiles>),
-    /// With sums over ranks.
-    Sums(AggregateFiles, Box<Aggregate>),
-}
-
 /// A profile being written.
 struct Writing {
     wanted: PathBuf,
@@ -196,11 +186,8 @@ struct Writing {
     /// Communicators that a rank reported already, and how many they stood for.
     reported: HashMap<String, u64>,
     run: RunInfo,
-    not_seen: Vec<u64>,
-    wall_s: f64,
+    sums: RunSums,
     end_realtime_ns: u64,
-    /// Ranks whose clock jumped.
-    unsteady: u64,
     last: Vec<Last>,
 }
 
@@ -218,74 +205,55 @@ impl Writing {
     fn begin(world: &WorldSegments, wanted: PathBuf, fold: Option<u32>, first: &Snapshot) -> Result<Self> {
         let nodes = Nodes::new(world.nodes());
         let fold = fold.or(first.program.fold).unwrap_or(Options::default().fold);
-        let Program { command, library, flavour, thread_level, job, notes, .. } = first.program.clone();
-        let run = RunInfo {
-            format_version: FORMAT_VERSION,
-            mpisee_version: env!("CARGO_PKG_VERSION").to_owned(),
-            mpi: MpiInfo { library, flavour, thread_level },
-            command,
-            job,
-            start: rfc3339(first.start_realtime_ns),
-            ranks: world.size(),
-            nodes: nodes.count(),
-            clock: if first.ticks_are_tsc { "tsc" } else { "monotonic" }.to_owned(),
-            profiler: ProfilerInfo {
-                call_ns: call_ns(first, first.last_known()),
-                init_s: first.overhead[overhead::INIT_NS] as f64 * 1e-9,
-                ..ProfilerInfo::default()
-            },
-            notes,
-            ..RunInfo::default()
-        };
-        let is_aggregate = world.size() > fold;
+        let run = FirstRank {
+            program: first.program.clone(),
+            start_realtime_ns: first.start_realtime_ns,
+            ticks_are_tsc: first.ticks_are_tsc,
+            call_ns: call_ns(first, first.last_known()),
+            init_ns: first.overhead[overhead::INIT_NS],
+        }
+        .run_info(world.size(), nodes.count());
+        let files = Files::create(&wanted, world.size(), fold, || nodes)?;
         Ok(Writing {
-            owners: if is_aggregate { owners(world) } else { Exports::default() },
-            files: match is_aggregate {
-                true => Files::Sums(AggregateFiles::create(&wanted)?, Box::default()),
-                false => Files::Rows(Box::new(ProfileFiles::create(&wanted, nodes)?)),
-            },
+            owners: if matches!(files, Files::Sums(_)) { owners(world) } else { Exports::default() },
+            files,
             wanted,
             reported: HashMap::new(),
             run,
-            not_seen: vec![0; NotSeen::ALL.len()],
-            wall_s: 0.0,
+            sums: RunSums::default(),
             end_realtime_ns: 0,
-            unsteady: 0,
             last: Vec::new(),
         })
     }
 
-    /// Adds what is summed over ranks.
-    fn add_sums(&mut self, snapshot: &Snapshot, tables: &RankTables) {
-        self.wall_s += tables.rank.wall_s.0;
-        self.run.profiler.time_s += tables.rank.profiler_s.0;
-        self.run.recording_was_off |= snapshot.recording_was_off;
-        for (sum, count) in self.not_seen.iter_mut().zip(&snapshot.not_seen) {
-            *sum = sum.saturating_add(*count);
-        }
-    }
-
-    fn add_arrived(&mut self, snapshot: &Snapshot, mut tables: RankTables, absent: &RankSet) -> Result<()> {
-        self.add_sums(snapshot, &tables);
-        self.unsteady += u64::from(snapshot.end.is_some_and(|end| end.is_unsteady));
-        if self.end_realtime_ns == 0 {
-            self.end_realtime_ns = snapshot.end.map_or(0, |end| end.realtime_ns);
-        }
+    /// Adds the rows of a rank; `sums` makes its sums, where these are written instead.
+    fn add_rows(
+        &mut self,
+        snapshot: &Snapshot,
+        mut tables: RankTables,
+        sums: impl FnOnce(&RankTables) -> Aggregate,
+    ) -> Result<()> {
+        self.sums.add(&RunSums::of_header(snapshot, snapshot.end).with_rows(&tables.rank, snapshot));
         match &mut self.files {
             Files::Rows(files) => files.append(&parts(&tables))?,
-            Files::Sums(_, aggregate) => {
+            Files::Sums(files) => {
                 self.owners.tell_all(&mut tables.gpu);
-                aggregate.merge(Aggregate::of(snapshot, &tables, absent));
+                files.merge(sums(&tables));
             }
         }
         Ok(())
     }
 
+    fn add_arrived(&mut self, snapshot: &Snapshot, tables: RankTables, absent: &RankSet) -> Result<()> {
+        if self.end_realtime_ns == 0 {
+            self.end_realtime_ns = snapshot.end.map_or(0, |end| end.realtime_ns);
+        }
+        self.add_rows(snapshot, tables, |tables| Aggregate::of(snapshot, tables, absent))
+    }
+
     fn add(&mut self, snapshot: &Snapshot, mut tables: RankTables) -> Result<()> {
         self.leave_new(&mut tables.comms);
-        let Seconds(wall_s) = tables.rank.wall_s;
-        self.add_sums(snapshot, &tables);
-        let end = snapshot.start_realtime_ns.saturating_add((wall_s * 1e9) as u64);
+        let end = snapshot.start_realtime_ns.saturating_add(tables.rank.wall_s.to_ns());
         self.end_realtime_ns = self.end_realtime_ns.max(end);
         let clock = Clock::of_ended(snapshot, snapshot.last_known().ticks);
         self.last.push(Last {
@@ -294,20 +262,13 @@ impl Writing {
             clock,
             clocked_by: (snapshot.boot, snapshot.ticks_are_tsc),
         });
-        match &mut self.files {
-            Files::Rows(files) => files.append(&parts(&tables))?,
-            Files::Sums(_, aggregate) => {
-                self.owners.tell_all(&mut tables.gpu);
-                aggregate.merge(Aggregate::of_ended(snapshot, &tables));
-            }
-        }
-        Ok(())
+        self.add_rows(snapshot, tables, |tables| Aggregate::of_ended(snapshot, tables))
     }
 
     /// Drops communicators that an earlier rank reported, since every member reports its own; kinds whose reports are
     /// merged into one row stay.
     fn leave_new(&mut self, comms: &mut Vec<CommRow>) {
-        let is_aggregate = matches!(self.files, Files::Sums(..));
+        let is_aggregate = matches!(self.files, Files::Sums(_));
         comms.retain_mut(|row| {
             let is_first = !self.reported.contains_key(&row.comm);
             let is_merged = is_merged(row);
@@ -324,60 +285,29 @@ impl Writing {
         });
     }
 
-    /// Fills in what `run.json` has about all ranks together.
-    fn sum_up(&mut self, collected: &str) {
+    fn finish_arrived(
+        mut self,
+        incomplete_because: Vec<String>,
+        names_agree: Option<bool>,
+    ) -> Result<PathBuf> {
         self.run.end = rfc3339(self.end_realtime_ns);
-        self.run.not_seen = NotSeen::named(&self.not_seen);
-        collected.clone_into(&mut self.run.profiler.collected);
-        if self.wall_s > 0.0 {
-            self.run.profiler.share_of_wall = self.run.profiler.time_s / self.wall_s;
-        }
-    }
-
-    fn finish_arrived(mut self, incomplete_because: &[String], names_agree: Option<bool>) -> Result<PathBuf> {
-        self.sum_up("node");
-        self.run.complete = incomplete_because.is_empty();
-        self.run.incomplete_because = (!self.run.complete).then(|| incomplete_because.join("; "));
+        self.sums.fill(&mut self.run, "node");
+        set_incomplete(&mut self.run, incomplete_because);
         self.run.names_agree = names_agree;
-        self.run.notes.extend(unsteady_clocks(self.unsteady));
-        Ok(match self.files {
-            Files::Rows(files) => files.finish(&self.run)?,
-            Files::Sums(files, aggregate) => files.finish(&aggregate, &self.run)?,
-        })
+        Ok(self.files.finish(&self.run)?)
     }
 
     fn finish(mut self, world: &WorldSegments, recovered: &[&Segment]) -> Result<(PathBuf, Vec<EndedIn>)> {
-        self.sum_up("recover");
-        self.run.incomplete_because = Some(why_incomplete(world, recovered));
+        self.run.end = rfc3339(self.end_realtime_ns);
+        self.sums.fill(&mut self.run, "recover");
+        set_incomplete(&mut self.run, [why_incomplete(world, recovered)]);
         self.run.ended_in = ended_in(&mut self.last);
         self.run.notes.push(
             "wall_s of each rank is up to the last that is known of it: the rank ran at least so long"
                 .to_owned(),
         );
-        Ok((
-            match self.files {
-                Files::Rows(files) => files.finish(&self.run)?,
-                Files::Sums(files, aggregate) => files.finish(&aggregate, &self.run)?,
-            },
-            self.run.ended_in,
-        ))
+        Ok((self.files.finish(&self.run)?, self.run.ended_in))
     }
-}
-
-/// A sentence on clocks, if some jumped.
-pub fn unsteady_clocks(ranks: u64) -> Option<String> {
-    let noun = if ranks == 1 { "rank" } else { "ranks" };
-    (ranks > 0).then(|| {
-        format!(
-            "on {ranks} {noun} the time-stamp counter jumped or did not keep pace with the monotonic clock, so that times \
-             there are wrong; MPISEE_CLOCK=monotonic does without it"
-        )
-    })
-}
-
-/// Rounds to nine decimals, for seconds nanoseconds.
-fn to_nine_decimals(seconds: f64) -> f64 {
-    (seconds * 1e9).round() / 1e9
 }
 
 /// Who exported memory to other processes, of all ranks: rows are summed up as they come, and the owner's may come later.
@@ -405,7 +335,7 @@ fn ended_in(last: &mut [Last]) -> Vec<EndedIn> {
         call: one.place.as_ref().map(|place| place.call.name().to_owned()),
         comm: one.place.as_ref().and_then(|place| Some(place.comm.as_ref()?.1.clone())),
         number: one.place.as_ref().and_then(|place| place.number),
-        at_least_s: to_nine_decimals(one.place.as_ref().map_or(0.0, |place| place.for_s)),
+        at_least_s: Seconds(one.place.as_ref().map_or(0.0, |place| place.for_s)).to_ns() as f64 / 1e9,
     };
     places.into_iter().map(told).collect()
 }

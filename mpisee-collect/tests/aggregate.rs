@@ -1,6 +1,7 @@
 //! Sums over ranks: the order of merging makes no difference, and bytes that are no sums are refused.
 
 use mpisee_collect::aggregate::AggregateTables;
+use mpisee_collect::wire::Message;
 use mpisee_collect::{Aggregate, RankTables};
 use mpisee_profile::rows::{CommRow, Memory, Row};
 use mpisee_profile::segment::Moment;

@@ -3,6 +3,7 @@
 
 use mpisee_collect::aggregate::{AggregateTables, MOST_OBJECTS};
 use mpisee_collect::gpu::{Exports, Part, join, parts};
+use mpisee_collect::wire::Message;
 use mpisee_collect::{Aggregate, RankTables};
 use mpisee_profile::RankSet;
 use mpisee_profile::gpu::{Access, GpuFile, Handle, Place, Record, Values};

@@ -47,9 +47,9 @@ pub enum ProfileError {
         /// What is wrong with it.
         why: String,
     },
-    /// The bytes are not what [`crate::Aggregate::encode`] makes.
-    Aggregate {
-        /// What is wrong with them.
+    /// A message from another rank cannot be read.
+    Message {
+        /// What is wrong with it.
         why: String,
     },
     /// The bytes of a segment are not what the layout says.
@@ -84,7 +84,7 @@ impl fmt::Display for ProfileError {
                 path.display()
             ),
             Self::Malformed { path, line, why } => write!(out, "'{}', line {line}: {why}", path.display()),
-            Self::Aggregate { why } => write!(out, "sums of other ranks did not arrive whole: {why}"),
+            Self::Message { why } => write!(out, "a message from another rank did not arrive whole: {why}"),
             Self::Segment { why } => write!(out, "not a readable segment: {why}"),
         }
     }

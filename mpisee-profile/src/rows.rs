@@ -61,6 +61,13 @@ impl<'de> Deserializer<'de> for FieldNames<'_> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
 pub struct Seconds(pub f64);
 
+impl Seconds {
+    /// Whole nanoseconds, rounded as the tables are.
+    pub fn to_ns(self) -> u64 {
+        (self.0 * 1e9).round() as u64
+    }
+}
+
 impl Serialize for Seconds {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(&format_args!("{:.9}", self.0))

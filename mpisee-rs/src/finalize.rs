@@ -20,18 +20,17 @@ use crate::state::world::{self, World};
 use crate::storage::message::say;
 use crate::storage::segment::has_memory;
 use crate::storage::{clock, descriptors, signals};
-use mpisee_collect::Aggregate;
-use mpisee_collect::files::{AggregateFiles, ProfileFiles, parts};
+use mpisee_collect::files::{AggregateFiles, Files, ProfileFiles, parts};
 use mpisee_collect::gpu::Part;
 use mpisee_collect::nodes::Nodes;
-use mpisee_collect::pieces::TABLES;
 use mpisee_collect::process as identity;
 use mpisee_collect::rank_tables::{RankTables, call_ns};
-use mpisee_profile::rows::Seconds;
+use mpisee_collect::run::{RunSums, in_numbers};
+use mpisee_collect::wire::pieces::TABLES;
+use mpisee_collect::wire::{RankSummary, Ranks, RootCommand};
 use mpisee_profile::segment::layout::{Header, overhead};
-use mpisee_profile::segment::membership::membership_sum;
 use mpisee_profile::segment::snapshot::End;
-use mpisee_profile::segment::{Moment, NotSeen, Snapshot};
+use mpisee_profile::segment::{Moment, Snapshot};
 use mpisee_profile::writer::since_taken;
 use mpisee_profile::{ProfileError, RankSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -41,18 +40,14 @@ use std::sync::atomic::Ordering;
 mod channel;
 mod node;
 mod output_dir;
-mod rank_summary;
 mod report;
-mod root_command;
 mod sums;
 mod tree;
 
 use channel::Channel;
 use mpisee_collect::output::Places;
-use rank_summary::RankSummary;
 pub use report::log_facts;
-use root_command::RootCommand;
-use tree::{Ranks, Tree};
+use tree::Tree;
 
 /// Writes the profile in `MPI_Finalize`, or leaves what the rank counted for another to write.
 pub fn write_profile() {
@@ -164,16 +159,13 @@ pub struct Own {
     parts: Option<[Vec<u8>; TABLES]>,
     /// What its GPU kernels accessed.
     kernels: Vec<Part>,
-    wall_ns: u64,
-    profiler_ns: u64,
+    sums: RunSums,
     /// What a recorded call costs.
     call_ns: f64,
     /// Nanoseconds that the profiler added to `MPI_Init`.
     init_ns: u64,
     /// When it entered `MPI_Finalize`; `None` if its counters cannot be read.
     end: Option<End>,
-    /// As [`membership_sum`].
-    names: u64,
 }
 
 impl Own {
@@ -189,24 +181,24 @@ fn start_of(header: &Header) -> Moment {
 }
 
 fn own_rows(world: &World, end: End, absent: &RankSet) -> Own {
+    let header = Snapshot::read_header(&world.segment);
+    let sums =
+        header.map_or_else(|_| RunSums::default(), |(header, _)| RunSums::of_header(&header, Some(end)));
     let made = catch_unwind(AssertUnwindSafe(|| {
         let snapshot = Snapshot::read(&world.segment).map_err(|error| error.to_string())?;
         let tables = RankTables::without(absent, &snapshot, end.moment).with_kernels(gpu::parts(world));
-        let ns = |seconds: Seconds| (seconds.0 * 1e9) as u64;
         Ok(Own {
-            wall_ns: ns(tables.rank.wall_s),
-            profiler_ns: ns(tables.rank.profiler_s),
+            sums: sums.with_rows(&tables.rank, &snapshot),
             call_ns: call_ns(&snapshot, end.moment),
             init_ns: snapshot.overhead[overhead::INIT_NS],
             parts: Some(parts(&tables)),
             kernels: tables.gpu,
             end: Some(end),
-            names: membership_sum(&snapshot),
         })
     }));
     made.unwrap_or_else(|_| Err("an error inside the profiler".to_owned())).unwrap_or_else(|why| {
         say(format_args!("rank {}: {why}; its counts are not in the profile", world.rank));
-        Own::default()
+        Own { sums, ..Own::default() }
     })
 }
 
@@ -219,13 +211,13 @@ fn collect(
     told: &mut Option<RootCommand>,
 ) -> bool {
     let tree = Tree::over(channel);
-    let summary = tree.gather(survey_of(world, channel, &own), RankSummary::add, RankSummary::encode);
+    let summary = tree.gather(summary_of(world, channel, &own), RankSummary::add);
     if tree.is_root() {
         let mut writing = Writing::new(world, channel, summary, absent);
         return writing.lead(world, &tree, &own, told);
     }
     loop {
-        *told = RootCommand::pass(None, &tree);
+        *told = tree.pass(None);
         let is_over = match told {
             Some(RootCommand::Bring) => {
                 tree.relay(own.rows(), |_| ());
@@ -246,33 +238,15 @@ fn collect(
     }
 }
 
-fn survey_of(world: &World, channel: &Channel, own: &Own) -> RankSummary {
-    let relaxed = Ordering::Relaxed;
-    let header = world.segment.header();
-    let not_seen = NotSeen::ALL.iter().map(|&reason| header.not_seen[reason as usize].load(relaxed));
-    let rest = [
-        header.recording_was_off.load(relaxed),
-        u64::from(own.end.is_some_and(|end| end.is_unsteady)),
-        own.wall_ns,
-        own.profiler_ns,
-        u64::from(!world.segment.is_in_file()),
-    ];
-    let mut counts = not_seen.chain(rest);
-    let counts = std::array::from_fn(|_| counts.next().expect("as many sums as places"));
-    let host = header.host.iter().flat_map(|word| word.load(relaxed).to_ne_bytes());
-    let mut summary = RankSummary::of_one(counts, own.names, identity::host_number(host));
+fn summary_of(world: &World, channel: &Channel, own: &Own) -> RankSummary {
+    let host = world.segment.header().host.iter();
+    let host = host.flat_map(|word| word.load(Ordering::Relaxed).to_ne_bytes());
+    let has_segment = world.segment.is_in_file();
+    let mut summary = RankSummary::of_one(own.sums, has_segment, identity::host_number(host));
     if own.parts.is_none() {
         summary.lost.push(channel.rank..channel.rank + 1);
     }
     summary
-}
-
-/// The files that are being written.
-enum Files {
-    /// With rows of each rank.
-    Rows(Box<ProfileFiles>),
-    /// With sums over ranks, and the sums once received.
-    Sums(AggregateFiles, Box<Aggregate>),
 }
 
 /// The profile, on the first rank.
@@ -304,14 +278,14 @@ impl<'l> Writing<'l> {
             let files = if is_written { None } else { self.begin(world) };
             let command = match &files {
                 Some(Files::Rows(_)) => RootCommand::Bring,
-                Some(Files::Sums(..)) => RootCommand::BringSums,
+                Some(Files::Sums(_)) => RootCommand::BringSums,
                 None if is_written => RootCommand::Written,
                 None => RootCommand::Keep,
             };
-            *told = RootCommand::pass(Some(command), tree);
+            *told = tree.pass(Some(command));
             let brought = files.map(|files| match files {
-                Files::Rows(files) => self.take_rows(tree, own.rows(), *files),
-                Files::Sums(files, _) => Ok(self.take_sums(world, tree, own, files)),
+                Files::Rows(files) => self.take_rows(tree, own.rows(), files),
+                Files::Sums(files) => Ok(self.take_sums(world, tree, own, files)),
             });
             if !self.channel.is_whole() {
                 return false;
@@ -330,13 +304,8 @@ impl<'l> Writing<'l> {
     fn begin(&mut self, world: &World) -> Option<Files> {
         while let Some(place) = self.places.next() {
             self.place = place;
-            let create = || match world.size > world.options.fold {
-                true => Ok(Files::Sums(AggregateFiles::create(&self.place)?, Box::default())),
-                false => {
-                    let nodes = nodes(self.channel, &self.summary);
-                    Ok(Files::Rows(Box::new(ProfileFiles::create(&self.place, nodes)?)))
-                }
-            };
+            let nodes = || nodes(self.channel, &self.summary);
+            let create = || Files::create(&self.place, world.size, world.options.fold, nodes);
             match caught(create) {
                 Ok(files) => return Some(files),
                 Err(error) => self.fail(error),
@@ -355,7 +324,7 @@ impl<'l> Writing<'l> {
         &mut self,
         tree: &Tree,
         own: [&[u8]; TABLES],
-        files: ProfileFiles,
+        files: Box<ProfileFiles>,
     ) -> Result<Files, ProfileError> {
         let mut files = Ok(files);
         self.lost = tree.relay(own, |piece| {
@@ -365,34 +334,27 @@ impl<'l> Writing<'l> {
                 files = Err(error);
             }
         });
-        files.map(|files| Files::Rows(Box::new(files)))
+        files.map(Files::Rows)
     }
 
     /// Takes the sums over all ranks.
-    fn take_sums(&mut self, world: &World, tree: &Tree, own: &Own, files: AggregateFiles) -> Files {
-        let (aggregate, lost) = sums::gather(world, self.channel, tree, own.end, &own.kernels, &self.absent);
+    fn take_sums(&mut self, world: &World, tree: &Tree, own: &Own, mut files: Box<AggregateFiles>) -> Files {
+        let (sums, lost) = sums::gather(world, self.channel, tree, own.end, &own.kernels, &self.absent);
         self.lost = lost;
-        Files::Sums(files, Box::new(aggregate))
+        files.merge(sums);
+        Files::Sums(files)
     }
 
     /// Writes the remaining files. Returns whether the profile is written.
     fn finish(&mut self, world: &World, own: &Own, files: Result<Files, ProfileError>) -> bool {
         let lost = self.summary.lost.iter().chain(&self.lost);
         let lost = lost.fold(RankSet::default(), |lost, ranks| {
-            lost.union(&self.channel.in_world(ranks.start, ranks.end - ranks.start))
+            lost.union(&self.channel.in_world(ranks.start, ranks.end.saturating_sub(ranks.start)))
         });
-        let mut run = report::run_info(world, &self.summary, own, &nodes(self.channel, &self.summary));
-        report::note_missing(&mut run, &self.absent, &lost);
-        run.names_agree = run.complete.then_some(self.summary.names == 0);
-        if let Ok(Files::Sums(_, aggregate)) = &files {
-            let expected = u64::from(self.channel.size()).saturating_sub(lost.len());
-            report::note_unreadable(&mut run, expected.saturating_sub(aggregate.ranks()));
-        }
-        let write = |files| match files {
-            Files::Rows(files) => files.finish(&run),
-            Files::Sums(files, aggregate) => files.finish(&aggregate, &run),
-        };
-        match files.and_then(|files| caught(|| write(files))) {
+        let nodes = nodes(self.channel, &self.summary);
+        let missing = report::missing(&self.absent, &lost);
+        let run = report::run_info(world, &self.summary, own, &nodes, missing);
+        match files.and_then(|files| caught(|| files.finish(&run))) {
             Ok(directory) => self.written = Some(directory),
             Err(error) => self.fail(error),
         }
@@ -401,7 +363,7 @@ impl<'l> Writing<'l> {
 
     /// Tells the user where the profile is, or how to recover it.
     fn say_where(&self, world: &World, command: RootCommand) {
-        let ranks = report::in_numbers(u64::from(world.size) - self.absent.len());
+        let ranks = in_numbers(u64::from(world.size) - self.absent.len());
         let why = self.failures.first().map_or(String::new(), ToString::to_string);
         match (&self.written, command) {
             (Some(directory), RootCommand::Written) if !self.failures.is_empty() => {
@@ -422,7 +384,7 @@ impl<'l> Writing<'l> {
             }
             (_, RootCommand::Keep) => {
                 let segments = world.options.segments.display();
-                let without = self.summary.counts[rank_summary::WITHOUT_SEGMENT];
+                let without = self.summary.without_segment;
                 let but = if without > 0 {
                     format!(", but for {without} that had no segment")
                 } else {

@@ -4,13 +4,14 @@
 //! is; and where names differ from rank to rank, numbers in them are left out. Which names that are is decided by how many
 //! there are: more ranks never make them fewer, so that the order of merging makes no difference.
 
-mod bytes;
 mod own;
+mod wire;
 
 use super::sums::{Join, Spread, merge, settle};
 use super::{MOST_OFFSETS, power_of_two};
 use mpisee_profile::gpu::Access;
 use mpisee_profile::rows::{BinaryRow, GpuMemory, GpuTotalRow, PeerDevice};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -27,7 +28,7 @@ const MOST_BINARIES: usize = 1024;
 type Name = Arc<str>;
 
 /// The level of detail of names.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 enum Told {
     /// All of them.
     #[default]
@@ -39,10 +40,6 @@ enum Told {
 }
 
 impl Told {
-    fn of_number(number: u64) -> Option<Told> {
-        [Told::All, Told::Patterns, Told::Nothing].into_iter().find(|told| *told as u64 == number)
-    }
-
     fn less(self) -> Told {
         if self == Told::All { Told::Patterns } else { Told::Nothing }
     }
@@ -73,12 +70,12 @@ fn without_numbers(name: &str) -> String {
 }
 
 /// Where in the program accesses are.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Code {
-    kernel: Name,
-    source: Name,
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+struct Code<N = Name> {
+    kernel: N,
+    source: N,
     /// The line of Python that launched the kernel.
-    launched: Name,
+    launched: N,
 }
 
 impl Code {
@@ -89,9 +86,9 @@ impl Code {
 }
 
 /// What accesses of a line have in common.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
-    object: Name,
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+struct Key<N = Name> {
+    object: N,
     memory: GpuMemory,
     /// The least and the most that the owner's rank is above the rank's.
     offset: Option<(i64, i64)>,
@@ -102,7 +99,7 @@ struct Key {
 }
 
 /// What is summed of them. All of it is in whole numbers, see [`Spread`].
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Sum {
     count: u64,
     accesses: u64,
@@ -173,7 +170,7 @@ impl Join for Line {
 }
 
 /// A note on ranks, or accesses that they lost, by its text.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct Said {
     ranks: u64,
     first: u32,

@@ -4,7 +4,7 @@
 //! each rank adds its children's to its own. Nothing grows with the number of ranks but the list of nodes.
 //! Communicators that are alike are one row, a family: see [`mpisee_profile::CommName::family`].
 
-mod bytes;
+mod check;
 mod gpu;
 mod sums;
 mod tables;
@@ -19,6 +19,7 @@ use mpisee_profile::rows::{CommRow, Memory, PeerRow, Ranks, Seconds};
 use mpisee_profile::segment::Snapshot;
 use mpisee_profile::segment::key::size_class;
 use mpisee_profile::{Operation, RankSet};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use sums::{Join, Spread, merge, merge_named, settle};
 
@@ -28,7 +29,7 @@ const ALL: u32 = u32::MAX;
 const MOST_OFFSETS: usize = 64;
 
 /// Sums over some ranks.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Aggregate {
     nodes: Vec<(String, Node)>,
     /// By family; the places are the numbers in other keys.
@@ -51,7 +52,7 @@ impl Join for Ranks {
 }
 
 /// A host and the ranks on it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Node {
     ranks: Ranks,
     wall: Spread,
@@ -71,7 +72,7 @@ impl Join for Node {
 }
 
 /// A communicator or a family.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Comm {
     size: u32,
     count: u64,
@@ -84,7 +85,7 @@ struct Comm {
 }
 
 /// The description of a communicator, or what those of a family have in common.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct About {
     /// Its own name, unless there are several.
     name: Option<String>,
@@ -140,7 +141,7 @@ impl Join for About {
 type Region = Option<Entered>;
 
 /// A region over the ranks that entered it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Entered {
     ranks: u64,
     entries: u64,
@@ -160,7 +161,7 @@ impl Join for Entered {
 }
 
 /// A row of `totals.csv`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 struct CellKey {
     comm: u32,
     operation: u16,
@@ -171,7 +172,7 @@ struct CellKey {
 }
 
 /// The sums of a row of `totals.csv`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Cell {
     ranks: u64,
     calls: u64,
@@ -213,7 +214,7 @@ impl Join for Own {
 }
 
 /// What each rank did as a whole, on a communicator, by an operation, or at all.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Whole {
     ranks: u64,
     calls: Spread,
@@ -234,7 +235,7 @@ impl Join for Whole {
 type OffsetKey = (u32, i64, i64);
 
 /// Messages with peers.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Traffic {
     pairs: u64,
     sent_messages: u64,
@@ -310,10 +311,10 @@ impl Aggregate {
         let useful_s = Seconds((tables.rank.wall_s.0 - tables.rank.mpi_s.0).max(0.0));
         let node = Node {
             ranks: Ranks::one(rank),
-            wall: of_rank(ns(tables.rank.wall_s)),
-            mpi: of_rank(ns(tables.rank.mpi_s)),
-            useful: of_rank(ns(useful_s)),
-            profiler_ns: ns(tables.rank.profiler_s).into(),
+            wall: of_rank(tables.rank.wall_s.to_ns()),
+            mpi: of_rank(tables.rank.mpi_s.to_ns()),
+            useful: of_rank(useful_s.to_ns()),
+            profiler_ns: tables.rank.profiler_s.to_ns().into(),
         };
         Aggregate {
             nodes: vec![(tables.rank.host.clone(), node)],
@@ -365,11 +366,6 @@ impl Aggregate {
     pub fn ranks(&self) -> u64 {
         self.nodes.iter().map(|(_, node)| node.ranks.len()).fold(0, u64::saturating_add)
     }
-}
-
-/// Nanoseconds, rounded as in the tables.
-fn ns(seconds: Seconds) -> u64 {
-    (seconds.0 * 1e9).round() as u64
 }
 
 /// The families that a rank is in, and which each of its communicators is of.
@@ -450,9 +446,9 @@ fn own_regions(rank: u32, tables: &RankTables) -> Vec<(String, Region)> {
         let entered = Entered {
             ranks: 1,
             entries: row.entries,
-            wall: Spread::of(rank, ns(row.wall_s)),
-            mpi_ns: ns(row.mpi_s).into(),
-            useful: Spread::of(rank, ns(useful_s)),
+            wall: Spread::of(rank, row.wall_s.to_ns()),
+            mpi_ns: row.mpi_s.to_ns().into(),
+            useful: Spread::of(rank, useful_s.to_ns()),
         };
         regions.entry(&row.region).or_default().join(Some(entered));
     }
@@ -485,9 +481,9 @@ fn own_cells(
         let own = Own {
             calls: row.calls,
             bytes: row.bytes,
-            time_ns: ns(row.time_s),
-            shortest_ns: ns(row.min_s),
-            longest_ns: ns(row.max_s),
+            time_ns: row.time_s.to_ns(),
+            shortest_ns: row.min_s.to_ns(),
+            longest_ns: row.max_s.to_ns(),
         };
         cells.push((key, own));
     }

@@ -1,9 +1,10 @@
 //! Statistics of a number over ranks, and merging of sorted tables.
 
+use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 
 /// Statistics of a number over ranks, in integers, so that they do not depend on the order of merging.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spread {
     /// The sum over ranks.
     pub sum: u128,

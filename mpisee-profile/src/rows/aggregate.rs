@@ -7,6 +7,8 @@
 use super::{GpuMemory, Memory, Row, Seconds};
 use crate::RankSet;
 use crate::gpu::Access;
+use crate::ranks::Range;
+use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Ranks as ranges, `0-63,128-191`; of those that would take too many ranges only the number is kept, `~500000`.
@@ -89,15 +91,44 @@ impl std::str::FromStr for Ranks {
     }
 }
 
+/// The form in messages between ranks.
+#[derive(Serialize, Deserialize)]
+enum BinaryRanks {
+    /// Of each range the first rank, how many follow, and the distance.
+    Listed(Vec<(u32, u32, u32)>),
+    Counted(u64),
+}
+
 impl Serialize for Ranks {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        if serializer.is_human_readable() {
+            return serializer.collect_str(self);
+        }
+        let range = |range: &Range| (range.first, (range.last - range.first) / range.stride, range.stride);
+        let ranks = match self {
+            Ranks::Listed(set) => BinaryRanks::Listed(set.ranges().iter().map(range).collect()),
+            Ranks::Counted(count) => BinaryRanks::Counted(*count),
+        };
+        ranks.serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for Ranks {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+        if deserializer.is_human_readable() {
+            return String::deserialize(deserializer)?.parse().map_err(D::Error::custom);
+        }
+        let range = |(first, more, stride): (u32, u32, u32)| {
+            let last = u64::from(first) + u64::from(more) * u64::from(stride);
+            Some(Range { first, last: u32::try_from(last).ok()?, stride })
+        };
+        match BinaryRanks::deserialize(deserializer)? {
+            BinaryRanks::Counted(count) => Ok(Ranks::Counted(count)),
+            BinaryRanks::Listed(ranges) => {
+                let set = ranges.into_iter().map(range).collect::<Option<_>>().and_then(RankSet::of_ranges);
+                set.map(Ranks::Listed).ok_or_else(|| D::Error::custom("ranges of ranks are not in order"))
+            }
+        }
     }
 }
 
@@ -324,7 +355,7 @@ pub enum PeerDevice {
 /// kernel, source line, launching line, relation to the owner, object, kind of access and width. A profile without such
 /// accesses has no such file.
 ///
-/// A line that accesses more than [`crate::aggregate::MOST_OBJECTS`] objects has `*` for numbers in their names, and where these
+/// A line that accesses more than 64 objects has `*` for numbers in their names, and where these
 /// are still too many, `*` for all of them. Offsets are as in [`OffsetRow`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GpuTotalRow {

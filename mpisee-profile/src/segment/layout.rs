@@ -45,13 +45,13 @@ pub struct Header {
     pub host: [AtomicU64; HOST_BYTES / 8],
     /// What recording costs on this machine, see [`overhead`].
     pub overhead: [AtomicU64; 5],
-    /// A number shared by the processes of one world, and by no others; see [`crate::process::job`].
+    /// A number shared by the processes of one world, and by no others.
     pub job: AtomicU64,
-    /// When the process was started, see [`crate::process::Seen`].
+    /// When the process was started, in ticks of the kernel since the system was.
     pub process_start: AtomicU64,
-    /// A hash of the system's boot id, see [`crate::process::boot`].
+    /// A hash of the system's boot id.
     pub boot: AtomicU64,
-    /// The process's PID namespace, see [`crate::process::namespace`].
+    /// The number of the process's PID namespace, pid_namespaces(7).
     pub namespace: AtomicU64,
     /// A moment before recording began, on the monotonic clock: with the begin it tells how long a tick is.
     pub before_monotonic_ns: AtomicU64,
@@ -78,7 +78,7 @@ pub struct Header {
 
 /// Values of [`Header::state`].
 pub mod state {
-    /// About to call `MPI_Init`; nothing but the fields of [`crate::process`] is set.
+    /// About to call `MPI_Init`; nothing but the fields that identify the process is set.
     pub const STARTING: u64 = 1;
     /// Recording, or tracking.
     pub const ACTIVE: u64 = 2;

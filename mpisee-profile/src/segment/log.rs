@@ -411,7 +411,7 @@ pub enum Record {
     },
     /// A fact about the program; there may be several arguments and notes, in their order.
     Fact {
-        /// A [`Fact`] as a number.
+        /// A [`Fact`](super::fact::Fact) as a number.
         which: u32,
         /// What it is.
         text: String,

@@ -11,7 +11,7 @@ use crate::mpi::query;
 use crate::naming::Members;
 use crate::state::request::REQUESTS;
 use crate::state::world::World;
-use mpisee_collect::pieces::PIECE;
+use mpisee_collect::wire::pieces::PIECE;
 use mpisee_profile::RankSet;
 use mpisee_profile::segment::log::Runs;
 use std::cell::Cell;

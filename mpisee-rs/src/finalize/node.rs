@@ -3,7 +3,6 @@
 //! No rank waits for another, and no message is sent: each rank leaves its counts in its segment and goes on.
 
 use super::End;
-use super::report::in_numbers;
 use crate::state::gpu;
 use crate::state::world::World;
 use crate::storage::message::say;
@@ -11,6 +10,7 @@ use crate::storage::segment::{Segment, has_memory};
 use mpisee_collect::output::Places;
 use mpisee_collect::profile::{self, Written};
 use mpisee_collect::roll::{Entry, Roll};
+use mpisee_collect::run::in_numbers;
 use mpisee_collect::segments::{Segment as Left, WorldSegments, missing, own_user, save_copy};
 use mpisee_profile::segment::Snapshot;
 use mpisee_profile::segment::fact::Fact;

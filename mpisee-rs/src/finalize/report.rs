@@ -2,80 +2,61 @@
 
 use super::Own;
 use super::output_dir;
-use super::rank_summary::{PROFILER_NS, RECORDING_WAS_OFF, RankSummary, UNSTEADY_CLOCK, WALL_NS};
 use crate::mpi::compatibility::FLAVOUR;
 use crate::state::process::was_spawned;
 use crate::state::world::World;
 use mpisee_collect::nodes::Nodes;
 use mpisee_collect::process::batch_job;
-use mpisee_collect::profile::unsteady_clocks;
-use mpisee_profile::run::{MpiInfo, ProfilerInfo, RunInfo, rfc3339};
-use mpisee_profile::segment::NotSeen;
+use mpisee_collect::run::{FirstRank, set_incomplete};
+use mpisee_collect::wire::RankSummary;
+use mpisee_profile::RankSet;
+use mpisee_profile::run::{RunInfo, rfc3339};
 use mpisee_profile::segment::fact::Fact;
-use mpisee_profile::{FORMAT_VERSION, RankSet};
+use mpisee_profile::segment::snapshot::Program;
 
-/// `run.json`, but for what is missing.
-pub fn run_info(world: &World, summary: &RankSummary, own: &Own, nodes: &Nodes) -> RunInfo {
-    let counts = &summary.counts;
-    RunInfo {
-        format_version: FORMAT_VERSION,
-        mpisee_version: env!("CARGO_PKG_VERSION").to_owned(),
-        mpi: MpiInfo {
-            library: world.library_version.clone(),
-            flavour: FLAVOUR.to_owned(),
-            thread_level: world.thread_level.to_owned(),
-        },
-        command: command_line(),
-        job: batch_job(),
-        start: rfc3339(world.start_realtime_ns),
-        end: rfc3339(own.end.map_or(0, |end| end.realtime_ns)),
-        ranks: world.size,
-        nodes: nodes.count(),
-        is_aggregate: false,
-        complete: true,
-        incomplete_because: None,
-        ended_in: Vec::new(),
-        clock: if world.ticks_are_tsc { "tsc" } else { "monotonic" }.to_owned(),
-        recording_was_off: counts[RECORDING_WAS_OFF] > 0,
-        not_seen: NotSeen::named(counts),
-        names_agree: None,
-        profiler: profiler(own.call_ns, own.init_ns, counts),
-        notes: notes(world).chain(unsteady_clocks(counts[UNSTEADY_CLOCK])).collect(),
-    }
+/// `run.json`; `missing` states why it is incomplete.
+pub fn run_info(
+    world: &World,
+    summary: &RankSummary,
+    own: &Own,
+    nodes: &Nodes,
+    missing: Vec<String>,
+) -> RunInfo {
+    let first = FirstRank {
+        program: program(world),
+        start_realtime_ns: world.start_realtime_ns,
+        ticks_are_tsc: world.ticks_are_tsc,
+        call_ns: own.call_ns,
+        init_ns: own.init_ns,
+    };
+    let mut run = first.run_info(world.size, nodes.count());
+    run.end = rfc3339(own.end.map_or(0, |end| end.realtime_ns));
+    summary.sums.fill(&mut run, "tree");
+    set_incomplete(&mut run, missing);
+    run.names_agree = run.complete.then_some(summary.sums.membership == 0);
+    run
 }
 
-/// `1 rank`, `4 ranks`.
-pub fn in_numbers(ranks: u64) -> String {
-    format!("{ranks} rank{}", if ranks == 1 { "" } else { "s" })
-}
-
-/// Says which ranks are missing: those that ended, and those that were there and whose rows did not come.
-pub fn note_missing(run: &mut RunInfo, absent: &RankSet, lost: &RankSet) {
+/// Why ranks are missing: those that ended, and those that were there and whose rows did not come, or came as another
+/// version of the library writes them.
+pub fn missing(absent: &RankSet, lost: &RankSet) -> Vec<String> {
     let ended =
         (!absent.is_empty()).then(|| format!("{} ended before the profile was written", absent.named()));
-    let mut why: Vec<String> = ended.into_iter().collect();
-    if !lost.is_empty() {
-        why.push(format!("the rows of {} did not arrive", lost.named()));
-    }
-    run.complete = why.is_empty();
-    run.incomplete_because = (!why.is_empty()).then(|| why.join("; "));
+    let lost = (!lost.is_empty()).then(|| format!("the rows of {} did not arrive", lost.named()));
+    ended.into_iter().chain(lost).collect()
 }
 
-/// Says of how many ranks the sums could not be read, as those of another version of the library cannot.
-pub fn note_unreadable(run: &mut RunInfo, ranks: u64) {
-    if ranks > 0 {
-        let why = format!("what {} sent could not be read", in_numbers(ranks));
-        run.complete = false;
-        run.incomplete_because =
-            Some(run.incomplete_because.take().map_or(why.clone(), |before| format!("{before}; {why}")));
+/// What `run.json` says of the program.
+fn program(world: &World) -> Program {
+    Program {
+        command: command_line(),
+        library: world.library_version.clone(),
+        flavour: FLAVOUR.to_owned(),
+        thread_level: world.thread_level.to_owned(),
+        job: batch_job(),
+        notes: notes(world).collect(),
+        ..Program::default()
     }
-}
-
-fn profiler(call_ns: f64, init_ns: u64, counts: &[u64]) -> ProfilerInfo {
-    let seconds = |ns: u64| ns as f64 * 1e-9;
-    let (wall_s, time_s) = (seconds(counts[WALL_NS]), seconds(counts[PROFILER_NS]));
-    let share_of_wall = if wall_s > 0.0 { time_s / wall_s } else { 0.0 };
-    ProfilerInfo { call_ns, init_s: seconds(init_ns), time_s, share_of_wall, collected: "tree".to_owned() }
 }
 
 fn notes(world: &World) -> impl Iterator<Item = String> {
@@ -91,9 +72,9 @@ fn notes(world: &World) -> impl Iterator<Item = String> {
 pub fn log_facts(world: &World) {
     const MOST_BYTES: usize = 1 << 12;
     let log = |fact: Fact, text: &str| world.segment.log(&fact.record(text));
-    let command = command_line();
+    let program = program(world);
     let mut room = MOST_BYTES;
-    for word in &command {
+    for word in &program.command {
         let Some(left) = room.checked_sub(word.len()) else {
             log(Fact::Argument, "…");
             break;
@@ -101,17 +82,17 @@ pub fn log_facts(world: &World) {
         room = left;
         log(Fact::Argument, word);
     }
-    let wanted = output_dir::wanted(world, &command);
+    let wanted = output_dir::wanted(world, &program.command);
     log(Fact::Profile, &wanted.file_name().unwrap_or_default().to_string_lossy());
-    log(Fact::Library, &world.library_version);
-    log(Fact::Flavour, FLAVOUR);
-    log(Fact::ThreadLevel, world.thread_level);
+    log(Fact::Library, &program.library);
+    log(Fact::Flavour, &program.flavour);
+    log(Fact::ThreadLevel, &program.thread_level);
     log(Fact::Fold, &world.options.fold.to_string());
-    if let Some(job) = batch_job() {
-        log(Fact::Job, &job);
+    if let Some(job) = &program.job {
+        log(Fact::Job, job);
     }
-    notes(world).for_each(|note| {
-        log(Fact::Note, &note);
+    program.notes.iter().for_each(|note| {
+        log(Fact::Note, note);
     });
 }
 

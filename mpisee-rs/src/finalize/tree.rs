@@ -4,9 +4,9 @@
 //! The subtree of a rank is the ranks that follow it, so what arrives child by child is in the order of ranks.
 
 use super::channel::Channel;
-use mpisee_collect::pieces::{PIECE, Pieces, TABLES};
+use mpisee_collect::wire::pieces::{Frame, PIECE, Pieces, TABLES, frames};
+use mpisee_collect::wire::{Message, Ranks, RootCommand};
 use std::ffi::c_int;
-use std::ops::Range;
 
 /// Tag of what is gathered to rank 0; see [`Tree::gather`].
 const UP: c_int = 31_001;
@@ -14,11 +14,6 @@ const UP: c_int = 31_001;
 const DOWN: c_int = 31_002;
 /// Rows.
 const ROWS: c_int = 31_003;
-/// The first byte of the message after the last piece, which no piece begins with.
-const END: u8 = 0xff;
-
-/// Ranks of the channel that follow each other.
-pub type Ranks = Range<u32>;
 
 /// The tree over a channel.
 pub struct Tree<'l> {
@@ -36,14 +31,9 @@ impl<'l> Tree<'l> {
         self.channel.rank == 0
     }
 
-    /// Reduces one value to rank 0: each rank combines its own value with its children's. `take` gets these in the
-    /// order of ranks, encoded, or the ranks that are lost if a child did not answer.
-    pub fn gather<T>(
-        &self,
-        mut own: T,
-        mut take: impl FnMut(&mut T, Result<Vec<u8>, Ranks>),
-        encode: impl FnOnce(&T) -> Vec<u8>,
-    ) -> T {
+    /// Reduces one value to rank 0: each rank combines its own value with its children's. `add` gets these in the
+    /// order of ranks, or the ranks that are lost if a child did not answer, or as another version of the library does.
+    pub fn gather<T: Message>(&self, mut own: T, add: impl Fn(&mut T, Result<T, Ranks>)) -> T {
         let channel = self.channel;
         let size = channel.size();
         for expected in channel.expect(children(channel.rank, size), UP) {
@@ -58,7 +48,8 @@ impl<'l> Tree<'l> {
                 format!("waiting in MPI_Finalize for other ranks: {of}; the profile is written when they do")
             };
             let is_root = channel.rank == 0;
-            take(&mut own, expected.take(if is_root { Some(&sentence) } else { None }).ok_or(child));
+            let bytes = expected.take(if is_root { Some(&sentence) } else { None });
+            add(&mut own, bytes.and_then(|bytes| T::decode(&bytes).ok()).ok_or(child));
         }
         if let Some(parent) = parent(channel.rank) {
             let sentence = || {
@@ -69,30 +60,31 @@ impl<'l> Tree<'l> {
                 )
             };
             let sentence: super::channel::Sentence = &sentence;
-            channel.send_all(parent, UP, &encode(&own), (parent == 0).then_some(sentence));
+            channel.send_all(parent, UP, &own.encode(), (parent == 0).then_some(sentence));
         }
         own
     }
 
-    /// Passes a byte of the first rank's, `said` there, to all ranks, and returns it; `None` where it does not get through,
-    /// and below.
-    pub fn tell(&self, said: Option<u8>) -> Option<u8> {
+    /// Passes the first rank's command, `own` there, to all ranks, and returns it; `None` where it does not get through, and
+    /// below.
+    pub fn pass(&self, own: Option<RootCommand>) -> Option<RootCommand> {
         let channel = self.channel;
-        let heard = match parent(channel.rank) {
+        let command = match parent(channel.rank) {
             // An empty message says that there was none.
             Some(parent) => {
-                let heard = channel.expect(std::iter::once(parent), DOWN).pop()?.take(None);
-                heard.and_then(|heard| heard.first().copied())
+                let bytes = channel.expect(std::iter::once(parent), DOWN).pop()?.take(None);
+                bytes.and_then(|bytes| RootCommand::decode(&bytes).ok())
             }
-            None => said,
+            None => own,
         };
+        let bytes = command.as_ref().map(RootCommand::encode).unwrap_or_default();
         // The largest subtree first.
         let mut children: Vec<u32> = children(channel.rank, channel.size()).collect();
         children.reverse();
         for child in children {
-            channel.send_all(child, DOWN, heard.as_slice(), None);
+            channel.send_all(child, DOWN, &bytes, None);
         }
-        heard
+        command
     }
 
     /// Brings the rows of all ranks to rank 0, in pieces and in the order of ranks. No rank holds more than its own
@@ -113,9 +105,9 @@ impl<'l> Tree<'l> {
         for child in children(channel.rank, channel.size()) {
             loop {
                 let came = channel.receive(child, ROWS, &mut piece);
-                match piece.split_first().filter(|_| came) {
-                    Some((&END, told)) => {
-                        lost.extend(decode(told));
+                match frames(&piece).next().filter(|_| came) {
+                    Some(Frame::End { lost: of_child }) => {
+                        lost.extend(of_child);
                         break;
                     }
                     Some(_) => up.pass(&piece),
@@ -129,7 +121,7 @@ impl<'l> Tree<'l> {
         }
         up.finish();
         if let Some(parent) = parent {
-            channel.send(parent, ROWS, &encode(&lost));
+            channel.send(parent, ROWS, &Frame::end(&lost));
         }
         lost
     }
@@ -150,21 +142,6 @@ fn children(rank: u32, size: u32) -> impl Iterator<Item = u32> {
 fn below(rank: u32, size: u32) -> Ranks {
     let count = if rank == 0 { size } else { 1 << rank.trailing_zeros() };
     rank..rank.saturating_add(count).min(size)
-}
-
-/// The end of the rows, with as many of the ranks that are lost as fit.
-fn encode(lost: &[Ranks]) -> Vec<u8> {
-    let words = lost.iter().flat_map(|ranks| [ranks.start, ranks.end]);
-    let told = words.flat_map(u32::to_le_bytes).take(PIECE - 8);
-    std::iter::once(END).chain(told).collect()
-}
-
-fn decode(told: &[u8]) -> impl Iterator<Item = Ranks> {
-    let (pairs, _) = told.as_chunks::<8>();
-    pairs.iter().map(|pair| {
-        let [a, b, c, d, e, f, g, h] = *pair;
-        u32::from_le_bytes([a, b, c, d])..u32::from_le_bytes([e, f, g, h])
-    })
 }
 
 #[cfg(test)]
@@ -189,11 +166,5 @@ mod tests {
             assert_eq!(ways[0], 0);
             assert!(ways[1..].iter().all(|&ways| ways == 1));
         }
-    }
-
-    #[test]
-    fn who_is_lost_is_told() {
-        let lost = [4..8, 9..10];
-        assert_eq!(decode(&encode(&lost)[1..]).collect::<Vec<_>>(), lost);
     }
 }

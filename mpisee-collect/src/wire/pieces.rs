@@ -1,22 +1,52 @@
-//! Wire format of rows between ranks: the text of the tables in pieces of bounded size, which ranks in between forward
-//! without parsing.
+//! Rows between ranks: the text of the tables in pieces of bounded size, which ranks in between hand on as they are.
+
+use super::Ranks;
+use serde::{Deserialize, Serialize, Serializer};
 
 /// The tables of a rank, in the order in which its rows travel.
 pub const TABLES: usize = 7;
 /// The most bytes of a piece.
 pub const PIECE: usize = 1 << 16;
-/// Before the bytes of a frame: table, whether more of it follows, two bytes of nothing, length.
-const FRAME_HEADER: usize = 8;
+/// The most bytes of a frame beside its text: kind, table, whether more of it follows, and the length.
+const FRAME_HEADER: usize = 6;
 
-/// A part of what one rank has of one table.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Frame<'p> {
-    /// Which table.
-    pub table: usize,
-    /// Whether it ends what the rank has of that table.
-    pub is_last: bool,
-    /// Text; a row may go on in the next frame.
-    pub bytes: &'p [u8],
+/// A part of a piece.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Frame<'p> {
+    /// A part of what one rank has of one table.
+    Rows {
+        /// Which table.
+        table: u8,
+        /// Whether it ends what the rank has of that table.
+        is_last: bool,
+        /// Text; a row may go on in the next frame.
+        #[serde(serialize_with = "whole")]
+        text: &'p [u8],
+    },
+    /// The end of the rows, in a piece of its own.
+    End {
+        /// The ranks whose rows are missing or incomplete.
+        lost: Vec<Ranks>,
+    },
+}
+
+impl Frame<'_> {
+    /// The end of the rows, with as many of the ranks that are lost as fit into a piece.
+    pub fn end(lost: &[Ranks]) -> Vec<u8> {
+        const MOST_BYTES_OF_RANKS: usize = 10;
+        let fitting = lost.len().min((PIECE - FRAME_HEADER) / MOST_BYTES_OF_RANKS);
+        Frame::End { lost: lost[..fitting].to_vec() }.append_to(Vec::new())
+    }
+
+    fn append_to(&self, piece: Vec<u8>) -> Vec<u8> {
+        // Every frame has a form in bytes, and a vector takes them all.
+        postcard::to_extend(self, piece).unwrap_or_default()
+    }
+}
+
+/// Text at once, and not byte by byte.
+fn whole<S: Serializer>(text: &&[u8], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_bytes(text)
 }
 
 /// Fills pieces and delivers each when it is full.
@@ -38,10 +68,9 @@ impl<F: FnMut(&[u8])> Pieces<F> {
                 if self.filling.len() + FRAME_HEADER >= PIECE {
                     self.deliver();
                 }
-                let (now, later) = rest.split_at(rest.len().min(PIECE - self.filling.len() - FRAME_HEADER));
-                self.filling.extend([table as u8, u8::from(later.is_empty()), 0, 0]);
-                self.filling.extend((now.len() as u32).to_le_bytes());
-                self.filling.extend(now);
+                let (text, later) = rest.split_at(rest.len().min(PIECE - self.filling.len() - FRAME_HEADER));
+                let frame = Frame::Rows { table: table as u8, is_last: later.is_empty(), text };
+                self.filling = frame.append_to(std::mem::take(&mut self.filling));
                 rest = later;
             }
         }
@@ -72,11 +101,9 @@ impl<F: FnMut(&[u8])> Pieces<F> {
 pub fn frames(piece: &[u8]) -> impl Iterator<Item = Frame<'_>> {
     let mut rest = piece;
     std::iter::from_fn(move || {
-        let (header, after) = rest.split_first_chunk::<FRAME_HEADER>()?;
-        let [table, is_last, _, _, length @ ..] = *header;
-        let (bytes, after) = after.split_at_checked(u32::from_le_bytes(length) as usize)?;
+        let (frame, after) = postcard::take_from_bytes(rest).ok()?;
         rest = after;
-        Some(Frame { table: usize::from(table), is_last: is_last != 0, bytes })
+        Some(frame)
     })
 }
 
@@ -89,8 +116,9 @@ mod tests {
     fn arrived(pieces: &[Vec<u8>]) -> ([Vec<u8>; TABLES], [usize; TABLES]) {
         let (mut tables, mut ends): ([Vec<u8>; TABLES], [usize; TABLES]) = Default::default();
         for frame in pieces.iter().flat_map(|piece| frames(piece)) {
-            tables[frame.table].extend(frame.bytes);
-            ends[frame.table] += usize::from(frame.is_last);
+            let Frame::Rows { table, is_last, text } = frame else { panic!("nobody sent {frame:?}") };
+            tables[usize::from(table)].extend(text);
+            ends[usize::from(table)] += usize::from(is_last);
         }
         (tables, ends)
     }
@@ -126,8 +154,17 @@ mod tests {
 
         #[test]
         fn any_bytes_are_read_without_harm(piece in prop::collection::vec(any::<u8>(), 0..200)) {
-            let read: usize = frames(&piece).map(|frame| frame.bytes.len()).sum();
-            prop_assert!(read <= piece.len());
+            prop_assert!(frames(&piece).count() <= piece.len());
         }
+    }
+
+    #[test]
+    fn as_many_lost_ranks_are_told_as_fit_into_a_piece() {
+        let lost = [4..8, 9..10];
+        assert_eq!(frames(&Frame::end(&lost)).next(), Some(Frame::End { lost: lost.to_vec() }));
+        let many = vec![u32::MAX - 1..u32::MAX; PIECE];
+        let end = Frame::end(&many);
+        assert!(end.len() <= PIECE && end.len() > PIECE / 2);
+        assert!(matches!(frames(&end).next(), Some(Frame::End { lost }) if many.starts_with(&lost)));
     }
 }
