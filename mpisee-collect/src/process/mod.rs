@@ -102,15 +102,45 @@ fn is_first(variable: impl Fn(&str) -> Option<String>) -> bool {
     told.next().is_none_or(|rank| rank == "0")
 }
 
-/// Where launchers tell a process how many ranks of its world are on its node.
+/// Where launchers report how many ranks of a process's world are on its node.
 const LOCAL_SIZES: [&str; 3] = ["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "PALS_LOCAL_SIZE"];
+
+/// Where Slurm reports the tasks on each node of a step, `2(x3),1`, and the number of the own node in that list.
+const SLURM_TASKS: [&str; 2] = ["SLURM_STEP_TASKS_PER_NODE", "SLURM_NODEID"];
+
+/// The begin of the command of the process that starts the tasks of a step of Slurm on a node.
+const SLURM_DAEMON: &[u8] = b"slurmstepd";
 
 /// Ranks of the own world on this node, as the launcher reports. `None` if it does not, or where it cannot be seen from here,
 /// as from a container: then other ranks of the node may be out of sight as well.
 pub fn local_size() -> Option<u32> {
-    let size = LOCAL_SIZES.iter().find_map(|name| std::env::var(name).ok()?.parse().ok())?;
-    let is_in_sight = !RankEnvironment::own().is_of(launcher());
+    let variable = |name: &str| std::env::var(name).ok();
+    let launcher = launcher();
+    let of_launcher = || LOCAL_SIZES.iter().find_map(|name| variable(name)?.parse().ok());
+    // Launchers that Slurm starts hand on what it told them of their own step.
+    let of_slurm = || {
+        let [tasks, node] = SLURM_TASKS.map(variable);
+        command_of(launcher).starts_with(SLURM_DAEMON).then(|| tasks_on(&tasks?, node?.parse().ok()?))?
+    };
+    let size = of_launcher().or_else(of_slurm)?;
+    let is_in_sight = !RankEnvironment::own().is_of(launcher);
     is_in_sight.then_some(size)
+}
+
+/// The tasks on a node, of a list as Slurm writes it.
+fn tasks_on(list: &str, node: usize) -> Option<u32> {
+    let mut nodes = list.split(',').map(|entry| match entry.split_once("(x") {
+        Some((tasks, nodes)) => Some((tasks.parse().ok()?, nodes.strip_suffix(')')?.parse().ok()?)),
+        None => Some((entry.parse().ok()?, 1)),
+    });
+    let mut before = 0;
+    nodes.find_map(|entry| match entry {
+        None => Some(None),
+        Some((tasks, nodes)) => {
+            before += nodes;
+            (node < before).then_some(Some(tasks))
+        }
+    })?
 }
 
 /// The process that started the ranks of this node: the nearest ancestor without the variables of this rank, which
@@ -248,6 +278,13 @@ mod tests {
         };
         assert!(speaks(&[]) && speaks(&[("PMI_RANK", "0")]) && !speaks(&[("PMIX_RANK", "3")]));
         assert!(!speaks(&[("SLURM_PROCID", "0"), ("OMPI_COMM_WORLD_RANK", "1")]));
+    }
+
+    #[test]
+    fn tasks_of_a_node_are_found_in_slurms_list() {
+        let of = |node| tasks_on("2(x3),1,16(x2)", node);
+        assert_eq!([0, 2, 3, 4, 5, 6].map(of), [Some(2), Some(2), Some(1), Some(16), Some(16), None]);
+        assert_eq!(["", "two", "2(x", "2(xN)"].map(|list| tasks_on(list, 0)), [None; 4]);
     }
 
     #[test]
