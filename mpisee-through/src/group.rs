@@ -85,9 +85,33 @@ impl Cell {
 
     /// Adds the sums of another group.
     pub fn merge(&mut self, other: Cell) {
+        self.add_sums(&other);
+        self.ranks.merge(other.ranks);
+    }
+
+    fn add_sums(&mut self, other: &Cell) {
         self.add([other.calls, other.bytes], other.time_ns, [other.min_ns, other.max_ns]);
         self.overflowed |= other.overflowed;
-        self.ranks.merge(other.ranks);
+    }
+
+    /// The sum of groups; an error, which names them, if counts are too large to be right.
+    ///
+    /// The times of ranks are sorted once, and not with each group as by [`Cell::merge`].
+    pub fn sum<'c>(cells: impl IntoIterator<Item = &'c Cell>, name: &str) -> Result<Cell> {
+        let mut cells = cells.into_iter();
+        let Some(mut sum) = cells.next().cloned() else { return Ok(Cell::EMPTY) };
+        for cell in cells {
+            sum.add_sums(cell);
+            match (&mut sum.ranks, &cell.ranks) {
+                (Times::Each(times), Times::Each(more)) => times.times.extend_from_slice(&more.times),
+                (ranks, _) => *ranks = Times::Unknown,
+            }
+        }
+        sum.ranks.settle();
+        if sum.overflowed {
+            bail!("calls.csv: the counts of {name} add up to 2^64 or more, so they are wrong");
+        }
+        Ok(sum)
     }
 }
 
@@ -571,6 +595,25 @@ mod tests {
             times.merge(other);
             prop_assert_eq!(times.iter().collect::<Vec<_>>(), expected.into_iter().collect::<Vec<_>>());
         }
+    }
+
+    #[test]
+    fn groups_add_up() {
+        let cell = |ranks: &[(u32, u64)]| {
+            let mut cell = Cell::EMPTY;
+            for &(rank, time_ns) in ranks {
+                cell.add([2, 10], time_ns.into(), [time_ns, time_ns]);
+                cell.ranks.add(rank, time_ns);
+            }
+            cell
+        };
+        let sum = Cell::sum(&[cell(&[(1, 5), (3, 7)]), cell(&[(0, 1), (3, 2)])], "W").unwrap();
+        assert_eq!((sum.calls, sum.bytes, sum.time_ns, sum.min_ns, sum.max_ns), (8, 40, 15, 1, 7));
+        assert_eq!(sum.ranks.each().collect::<Vec<_>>(), [(0, 1), (1, 5), (3, 9)]);
+        assert_eq!(Cell::sum(&[], "W").unwrap().calls, 0);
+        let huge = Cell { calls: u64::MAX, ..Cell::EMPTY };
+        let error = Cell::sum(&[huge.clone(), huge], "W_s1.0").unwrap_err().to_string();
+        assert!(error.contains("W_s1.0") && error.contains("2^64"), "{error}");
     }
 
     #[test]

@@ -87,6 +87,12 @@ impl Processes {
         self.ranks().iter().map(|row| row.mpi_s.0).chain(nodes).sum()
     }
 
+    /// The time in MPI of the processes that the filter takes.
+    pub fn chosen_mpi_s(&self, filter: &CommFilter) -> f64 {
+        let ranks = self.ranks().iter().filter(|row| filter.takes_rank(row.rank)).map(|row| row.mpi_s.0);
+        ranks.chain(self.nodes().iter().map(|row| row.mpi_s.0)).sum()
+    }
+
     /// How many ranks the fullest node has.
     pub fn ranks_per_node(&self) -> u64 {
         let mut on_node: HashMap<&str, u64> = HashMap::new();

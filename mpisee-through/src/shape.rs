@@ -44,7 +44,7 @@ impl fmt::Display for Shape {
         };
         match self {
             Shape::Duplicate => out.write_str("duplicate"),
-            Shape::Same => out.write_str("same processes"),
+            Shape::Same => out.write_str("all of parent"),
             Shape::Between => out.write_str("between groups"),
             Shape::Alone => out.write_str("one process"),
             Shape::Node => out.write_str("node"),
@@ -307,7 +307,7 @@ mod tests {
         let expected = [
             "",
             "duplicate",
-            "same processes",
+            "all of parent",
             "node",
             "one per node",
             "one process",

@@ -1,11 +1,12 @@
 //! Answers that are rows under headings, written once for tables, CSV and JSON.
 
 use crate::outcome::Outcome;
-use crate::output::{self, Column, Format, OutputArgs, Page, printable};
-use crate::units::{human_bytes, seconds, to_nine_decimals};
+use crate::output::{self, Column, Format, OutputArgs, Page, Style, Text, printable};
+use crate::units::{human_bytes, large_count, time, to_nine_decimals};
 use anyhow::Result;
 use mpisee_profile::{Profile, ProfileError};
 use serde_json::{Map, Number, Value as Json};
+use std::ops::Range;
 
 /// What is in a cell.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,12 +21,16 @@ pub enum Value {
     Bytes(u64),
     /// A time in seconds.
     Seconds(f64),
-    /// A short time in seconds; in tables microseconds.
-    Micros(f64),
     /// The name of a region; what is outside of any has the empty name.
     Region(String),
     /// A part of a whole, from 0 to 1; in tables per cent.
     Share(f64),
+    /// How much a number grew, by what it was; in tables per cent.
+    Change {
+        share: f64,
+        /// Whether it is more than chance, so that it stands out.
+        matters: bool,
+    },
     /// There is none.
     Nothing,
 }
@@ -38,19 +43,22 @@ impl From<&str> for Value {
 
 impl Value {
     /// As tables show it.
-    pub fn in_table(&self, human: bool) -> String {
+    pub fn in_table(&self) -> String {
         match self {
             Value::Text(text) => printable(text),
-            Value::Count(number) => number.to_string(),
-            Value::Number(number) if number.fract() == 0.0 => format!("{number}"),
+            Value::Count(number) => large_count(*number),
+            // Below 2^53, so that none is rounded.
+            Value::Number(number) if number.fract() == 0.0 && (0.0..9e15).contains(number) => {
+                large_count(*number as u64)
+            }
             Value::Number(number) => format!("{number:.1}"),
-            Value::Bytes(bytes) if human => human_bytes(*bytes),
-            Value::Bytes(bytes) => bytes.to_string(),
-            Value::Seconds(time_s) => seconds(*time_s),
-            Value::Micros(time_s) => format!("{:.2}", 1e6 * time_s),
+            Value::Bytes(bytes) => human_bytes(*bytes),
+            Value::Seconds(time_s) => time(*time_s),
             Value::Region(name) if name.is_empty() => "(outside)".to_owned(),
             Value::Region(name) => printable(name),
             Value::Share(share) => format!("{:.1}", 100.0 * share),
+            Value::Change { share: 0.0, .. } => "0.0".to_owned(),
+            Value::Change { share, .. } => format!("{:+.1}", 100.0 * share),
             Value::Nothing => "-".to_owned(),
         }
     }
@@ -60,7 +68,9 @@ impl Value {
             Value::Text(text) | Value::Region(text) => text.clone(),
             Value::Count(number) | Value::Bytes(number) => number.to_string(),
             Value::Number(number) => format!("{number}"),
-            Value::Seconds(number) | Value::Micros(number) | Value::Share(number) => format!("{number:.9}"),
+            Value::Seconds(number) | Value::Share(number) | Value::Change { share: number, .. } => {
+                format!("{number:.9}")
+            }
             Value::Nothing => String::new(),
         }
     }
@@ -69,7 +79,10 @@ impl Value {
         match self {
             Value::Text(text) | Value::Region(text) => Json::String(text.clone()),
             Value::Count(number) | Value::Bytes(number) => Json::from(*number),
-            Value::Seconds(number) | Value::Micros(number) | Value::Share(number) | Value::Number(number) => {
+            Value::Seconds(number)
+            | Value::Share(number)
+            | Value::Change { share: number, .. }
+            | Value::Number(number) => {
                 Number::from_f64(to_nine_decimals(*number)).map_or(Json::Null, Json::Number)
             }
             Value::Nothing => Json::Null,
@@ -83,25 +96,50 @@ pub struct Head {
     pub name: &'static str,
     pub heading: &'static str,
     pub column: Column,
-    /// Whether a narrow table may do without it; the last such column goes first.
-    pub optional: bool,
+    /// Whether a narrow table may hide it, and when: the smallest number goes first, of equals the last column.
+    pub hidden_at: Option<u8>,
+    /// Shares from here on stand out.
+    pub large_from: Option<f64>,
 }
 
 impl Head {
-    /// A narrow table may do without it.
+    /// A narrow table may hide it.
     pub const fn or_none(self) -> Self {
-        Head { optional: true, ..self }
+        self.hidden_at(u8::MAX)
+    }
+
+    /// A narrow table may hide it, in this place of the order.
+    pub const fn hidden_at(self, order: u8) -> Self {
+        Head { hidden_at: Some(order), ..self }
+    }
+
+    /// Shares of a whole, of which large ones stand out.
+    pub const fn of_whole(self) -> Self {
+        Head { large_from: Some(LARGE_SHARE), ..self }
+    }
+
+    fn text(&self, value: &Value) -> Text {
+        let style = match (value, self.large_from) {
+            (Value::Share(share), Some(from)) if *share >= from => Style::Large,
+            (Value::Change { share, matters: true }, _) if *share > 0.0 => Style::Worse,
+            (Value::Change { share, matters: true }, _) if *share < 0.0 => Style::Better,
+            _ => Style::Plain,
+        };
+        Text::new(value.in_table(), style)
     }
 }
 
+/// The share of a whole from which on it stands out.
+pub const LARGE_SHARE: f64 = 0.2;
+
 /// A column of short text that should not be wrapped.
 pub const fn fixed(name: &'static str, heading: &'static str) -> Head {
-    Head { name, heading, column: Column::Fixed(0), optional: false }
+    Head { name, heading, column: Column::Fixed(0), hidden_at: None, large_from: None }
 }
 
 /// A column of numbers.
 pub const fn number(name: &'static str, heading: &'static str) -> Head {
-    Head { name, heading, column: Column::Number(0), optional: false }
+    Head { name, heading, column: Column::Number(0), hidden_at: None, large_from: None }
 }
 
 /// Rows under headings.
@@ -115,16 +153,25 @@ pub struct Sheet {
 
 impl Sheet {
     /// The sheet as a table; no row, no text.
-    pub fn table(&self, page: Page, human: bool) -> String {
+    pub fn table(&self, page: Page) -> String {
         if self.rows.is_empty() {
             return String::new();
         }
         let columns: Vec<(&str, Column)> =
             self.heads.iter().map(|head| (head.heading, head.column)).collect();
-        let cells = |row: &Vec<Value>| row.iter().map(|cell| cell.in_table(human)).collect();
-        let optional: Vec<&str> =
-            self.heads.iter().rev().filter(|head| head.optional).map(|head| head.heading).collect();
-        page.fitted_table(&columns, self.rows.iter().map(cells).collect(), &optional)
+        let cells =
+            |row: &Vec<Value>| self.heads.iter().zip(row).map(|(head, cell)| head.text(cell)).collect();
+        let mut optional: Vec<&Head> =
+            self.heads.iter().rev().filter(|head| head.hidden_at.is_some()).collect();
+        optional.sort_by_key(|head| head.hidden_at);
+        let optional: Vec<&str> = optional.iter().map(|head| head.heading).collect();
+        page.fitted_table(&columns, self.rows.iter().map(cells).collect::<Vec<Vec<Text>>>(), &optional)
+    }
+
+    /// Removes columns.
+    pub fn remove_columns(&mut self, columns: Range<usize>) {
+        self.heads.drain(columns.clone());
+        self.rows.iter_mut().for_each(|row| drop(row.drain(columns.clone())));
     }
 
     /// The rows with a header.
@@ -171,9 +218,9 @@ impl Answer {
     }
 
     /// Writes the answer; a table that broke off is an error after that.
-    pub fn write(self, output: &OutputArgs, human: bool) -> Result<Outcome> {
+    pub fn write(self, output: &OutputArgs) -> Result<Outcome> {
         let text = match output.format() {
-            Format::Table => self.table(output.page(), human).into_bytes(),
+            Format::Table => self.table(output.page()).into_bytes(),
             Format::Csv => self.sheets[0].csv()?,
             Format::Json => output::json(&self.json())?,
         };
@@ -181,11 +228,11 @@ impl Answer {
         self.cut_off.map_or(Ok(Outcome::Done), |error| Err(error.into()))
     }
 
-    fn table(&self, page: Page, human: bool) -> String {
+    fn table(&self, page: Page) -> String {
         let mut text = heading_lines(&self.caveats, self.cut_off.as_ref(), page);
-        let parts = std::iter::once(self.lead.clone())
-            .chain(self.sheets.iter().map(|sheet| sheet.table(page, human)))
-            .chain([self.closing.clone()]);
+        let parts = std::iter::once(page.wrapped_lines(&self.lead))
+            .chain(self.sheets.iter().map(|sheet| sheet.table(page)))
+            .chain([page.wrapped_lines(&self.closing)]);
         for part in parts.filter(|part| !part.is_empty()) {
             if !text.is_empty() {
                 text.push('\n');
@@ -227,14 +274,18 @@ pub fn caveats(profile: &Profile) -> Vec<String> {
 
 /// The lines at the top of a table about what is not in it.
 pub fn heading_lines(caveats: &[String], cut_off: Option<&ProfileError>, page: Page) -> String {
-    let mut text = String::new();
-    for sentence in caveats {
-        text += &format!("{}  {}\n", page.bold("Note     "), printable(sentence));
-    }
-    if let Some(why) = cut_off {
-        text += &format!("{}  only the rows before an error are shown: {why}\n", page.bold("Partial  "));
-    }
-    text
+    let notes = caveats.iter().map(|sentence| headed("Note", &printable(sentence), page));
+    let partial = cut_off
+        .map(|why| headed("Partial", &format!("only the rows before an error are shown: {why}"), page));
+    notes.chain(partial).collect()
+}
+
+/// A heading, and text beside it in as many lines as it needs.
+pub fn headed(heading: &str, text: &str, page: Page) -> String {
+    const WIDTH: usize = 11;
+    let padded = format!("{}{}", page.bold(heading), " ".repeat(WIDTH.saturating_sub(heading.len())));
+    let lines = page.wrapped(&(padded + text), &" ".repeat(WIDTH));
+    lines.into_iter().map(|line| line + "\n").collect()
 }
 
 /// How many rows to show.
@@ -281,15 +332,18 @@ mod tests {
 
     #[test]
     fn a_value_has_a_form_for_each_format() {
-        let forms = |value: Value| (value.in_table(true), value.in_csv(), value.in_json().to_string());
+        let forms = |value: Value| (value.in_table(), value.in_csv(), value.in_json().to_string());
         let owned =
             |(table, csv, json): (&str, &str, &str)| (table.to_owned(), csv.to_owned(), json.to_owned());
         assert_eq!(forms(Value::Share(0.5)), owned(("50.0", "0.500000000", "0.5")));
+        let change = |share| forms(Value::Change { share, matters: true });
+        assert_eq!(change(0.5), owned(("+50.0", "0.500000000", "0.5")));
+        assert_eq!(change(0.0), owned(("0.0", "0.000000000", "0.0")));
         assert_eq!(forms(Value::Number(2.5)), owned(("2.5", "2.5", "2.5")));
         assert_eq!(forms(Value::Bytes(2048)), owned(("2.00 KiB", "2048", "2048")));
         assert_eq!(forms(Value::Nothing), owned(("-", "", "null")));
-        assert_eq!(forms(Value::Seconds(0.1 + 0.2)), owned(("0.300000", "0.300000000", "0.3")));
-        assert_eq!(forms(Value::Micros(1.5e-6)), owned(("1.50", "0.000001500", "1.5e-6")));
+        assert_eq!(forms(Value::Seconds(0.1 + 0.2)), owned(("300 ms", "0.300000000", "0.3")));
+        assert_eq!(forms(Value::Seconds(1.5e-6)), owned(("1.50 µs", "0.000001500", "1.5e-6")));
         assert_eq!(forms(Value::Region(String::new())), owned(("(outside)", "", "\"\"")));
         assert_eq!(forms("a\n".into()), owned(("a\\n", "a\n", "\"a\\n\"")));
     }

@@ -3,9 +3,26 @@
 use std::cmp::Ordering;
 use std::str::FromStr;
 
-/// Seconds with microseconds, which is finer than a table needs and the same for all of its rows.
-pub fn seconds(seconds: f64) -> String {
-    format!("{seconds:.6}")
+/// A time with its unit and three significant digits: `7.20 ms`.
+pub fn time(seconds: f64) -> String {
+    const UNITS: [(f64, &str); 4] = [(1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")];
+    if seconds == 0.0 {
+        return "0 s".to_owned();
+    }
+    // 0.9995 of a unit would be printed as 1000 of the next.
+    let is_whole = |unit: f64| seconds.abs() >= 0.9995 * unit;
+    let (unit, name) = UNITS.into_iter().find(|&(unit, _)| is_whole(unit)).unwrap_or((1e-9, "ns"));
+    format!("{} {name}", three_digits(seconds / unit))
+}
+
+/// Three significant digits, or all digits before the point.
+fn three_digits(value: f64) -> String {
+    let decimals = match value.abs() {
+        size if size >= 99.95 => 0,
+        size if size >= 9.995 => 1,
+        _ => 2,
+    };
+    format!("{value:.decimals$}")
 }
 
 /// Rounds to nine decimals, for seconds nanoseconds, so that a sum does not show digits that no clock
@@ -16,7 +33,7 @@ pub fn to_nine_decimals(number: f64) -> f64 {
     if billionths.abs() < 9e15 { billionths.round() / 1e9 } else { number }
 }
 
-/// Bytes with a binary prefix and three significant digits or more: `6.94 GiB`.
+/// Bytes with a binary prefix and three significant digits: `6.94 GiB`.
 pub fn human_bytes(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if bytes < 1024 {
@@ -24,12 +41,23 @@ pub fn human_bytes(bytes: u64) -> String {
     }
     let mut value = bytes as f64 / 1024.0;
     let mut unit = 0;
-    // 1023.995 would be printed as 1024.00.
-    while value >= 1023.995 && unit + 1 < UNITS.len() {
+    // 1023.5 would be printed as 1024.
+    while value >= 1023.5 && unit + 1 < UNITS.len() {
         value /= 1024.0;
         unit += 1;
     }
-    format!("{value:.2} {}", UNITS[unit])
+    format!("{} {}", three_digits(value), UNITS[unit])
+}
+
+/// A number that may be large: exact below ten million, then with three significant digits: `12.3 M`.
+pub fn large_count(number: u64) -> String {
+    const UNITS: [(u64, &str); 3] = [(1_000_000_000_000, "T"), (1_000_000_000, "G"), (1_000_000, "M")];
+    const EXACT_BELOW: u64 = 10_000_000;
+    let unit = UNITS.into_iter().find(|&(unit, _)| number >= EXACT_BELOW && number / unit >= 1);
+    match unit {
+        Some((unit, name)) => format!("{} {name}", three_digits(number as f64 / unit as f64)),
+        None => number.to_string(),
+    }
 }
 
 /// A count with its noun: `1 call`, `2 calls`.
@@ -135,7 +163,28 @@ mod tests {
         assert_eq!(human_bytes(1024), "1.00 KiB");
         assert_eq!(human_bytes((1 << 20) - 1), "1.00 MiB");
         assert_eq!(human_bytes(7_456_121_600), "6.94 GiB");
-        assert_eq!(human_bytes(u64::MAX), "16.00 EiB");
+        assert_eq!(human_bytes(439 << 20), "439 MiB");
+        assert_eq!(human_bytes(1023 << 10), "1023 KiB");
+        assert_eq!(human_bytes(u64::MAX), "16.0 EiB");
+    }
+
+    #[test]
+    fn times_get_the_unit_that_fits() {
+        assert_eq!(time(0.0), "0 s");
+        assert_eq!(time(0.0072), "7.20 ms");
+        assert_eq!(time(0.000_999_6), "1.00 ms");
+        assert_eq!(time(59.96), "60.0 s");
+        assert_eq!(time(12_345.6), "12346 s");
+        assert_eq!(time(1.66e-8), "16.6 ns");
+        assert_eq!(time(-2.5e-5), "-25.0 µs");
+        assert_eq!(time(3e-13), "0.00 ns");
+    }
+
+    #[test]
+    fn counts_are_exact_as_long_as_they_are_short() {
+        assert_eq!(large_count(9_999_999), "9999999");
+        assert_eq!(large_count(12_345_678), "12.3 M");
+        assert_eq!(large_count(7_000_000_000), "7.00 G");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::processes::{ProcessRows, Processes};
 use anyhow::Result;
 use mpisee_profile::rows::{CommRow, RankRow, RegionRow, RegionTotalRow};
 use mpisee_profile::{Profile, ProfileError, RunInfo};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::error::Error;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -134,6 +134,11 @@ impl ProfileView {
         !self.processes.nodes().is_empty()
     }
 
+    /// Whether tables may put like communicators on one row: of sums over ranks the profile has done so.
+    pub fn may_share_rows(&self) -> bool {
+        matches!(self.processes.rows, ProcessRows::Ranks(_))
+    }
+
     /// Sums of calls, by the columns of `by`, of the rows that the filter takes.
     pub fn group(&self, filter: &CallFilter, by: By) -> Result<Groups> {
         match &self.processes.rows {
@@ -180,24 +185,35 @@ impl ProfileView {
         Ok((operations, groups.cut_off))
     }
 
-    /// The number of ranks over which means on a communicator are taken: its members that have a profile and that the filter
+    /// How the times of ranks in all operations on a communicator differ, by name; only where this does not follow from the
+    /// times in each operation.
+    pub fn times_over_operations(&self, filter: &CallFilter) -> Result<HashMap<String, Times>> {
+        match &self.processes.rows {
+            ProcessRows::Ranks(_) => Ok(HashMap::new()),
+            ProcessRows::Nodes(_) => {
+                let mut groups = self.group(filter, By { comm: true, ..By::default() })?;
+                let cells = std::mem::take(&mut groups.cells).into_iter();
+                Ok(cells.map(|(key, cell)| (groups.comm(&key).to_owned(), cell.ranks)).collect())
+            }
+        }
+    }
+
+    /// The number of ranks over which means on communicators are taken: their members that have a profile and that the filter
     /// takes, and any others that have times.
     pub fn ranks_on<'t>(
         &self,
-        row: Option<&CommRow>,
+        rows: &[&CommRow],
         times: impl Iterator<Item = &'t Times>,
         filter: &CommFilter,
     ) -> u64 {
         if let ProcessRows::Nodes(_) = &self.processes.rows {
             let with_rows = times.filter_map(Times::ranks).max().unwrap_or(0);
-            return row.map_or(0, |row| row.members.len()).max(with_rows).max(1);
+            return rows.iter().map(|row| row.members.len()).sum::<u64>().max(with_rows).max(1);
         }
-        let mut ranks = row.map_or(Vec::new(), |row| self.processes.present_members(&row.members));
-        ranks.retain(|&rank| filter.takes_rank(rank));
-        let is_member: HashSet<u32> = ranks.iter().copied().collect();
-        let others = times.flat_map(|times| times.each().map(|(rank, _)| rank));
-        let others: HashSet<u32> = others.filter(|rank| !is_member.contains(rank)).collect();
-        (is_member.len() + others.len()) as u64
+        let members = rows.iter().flat_map(|row| self.processes.present_members(&row.members));
+        let mut ranks: HashSet<u32> = members.filter(|&rank| filter.takes_rank(rank)).collect();
+        ranks.extend(times.flat_map(|times| times.each().map(|(rank, _)| rank)));
+        ranks.len() as u64
     }
 
     /// The regions by name, over the ranks that the filter takes.

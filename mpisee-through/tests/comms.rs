@@ -7,15 +7,7 @@ use support::{Builder, splatt};
 #[test]
 fn the_tree_shows_descent_and_members() {
     let profile = splatt().write();
-    profile.run(&["comms", "app.mpisee"]).prints("\
-COMM             CREATED BY            SIZE  PROCS        SHAPE           NODES  LABEL  TOPOLOGY                   REORDER  FREED
-W                                         8  0-7                              2                                             no
-├─ W_a1          MPI_Cart_create          8  0-7          same processes      2         cart dims=4x2 periods=1x0  yes      no
-│  ├─ W_a1_s2.0  MPI_Comm_split           4  0, 2, 4, 6   column of 4x2       2  rows                                       yes
-│  └─ W_a1_s2.1  MPI_Comm_split           4  1, 3, 5, 7   column of 4x2       2                                             no
-└─ W_x2          MPI_Intercomm_create     8  0-3 | 4-7    between groups      2                                             no
-S                                         1  each of 0-7                      1                                             no
-");
+    profile.run(&["comms", "app.mpisee"]).golden("comms-the_tree_shows_descent_and_members");
 }
 
 #[test]
@@ -32,32 +24,13 @@ fn many_siblings_stay_readable() {
         );
     }
     let profile = builder.write();
-    profile.run(&["comms", "app.mpisee", "--top", "2", "--unfold"]).prints(
-        "\
-COMM                       CREATED BY      SIZE  PROCS  SHAPE        NODES  FREED
-W                                            24  0-23                    1  no
-├─ W_s1.0                  MPI_Comm_split     1  0      one process      1  no
-│  └─ W_s1.0_d1            MPI_Comm_dup       1  0      duplicate        1  no
-├─ W_s1.1                  MPI_Comm_split     1  1      one process      1  no
-│  └─ W_s1.1_d1            MPI_Comm_dup       1  1      duplicate        1  no
-└─ … 22 more and 22 below
-
-Some communicators are left out; --all shows all, --top N the first N children of each.
-",
-    );
+    profile
+        .run(&["comms", "app.mpisee", "--top", "2", "--unfold"])
+        .golden("comms-many_siblings_stay_readable");
     let lines = |arguments: &[&str]| profile.run(arguments).exits(0).stdout.lines().count();
     assert_eq!(lines(&["comms", "app.mpisee", "--unfold"]), 1 + 1 + 2 * 10 + 1 + 2);
     assert_eq!(lines(&["comms", "app.mpisee", "--all", "--unfold"]), 1 + 49);
-    profile.run(&["comms", "app.mpisee"]).prints(
-        "\
-COMM             CREATED BY        SIZE  PROCS    SHAPE        NODES  FREED
-W                                    24  0-23                      1  no
-└─ W_s1.*        MPI_Comm_split  24 × 1  of 0-23  one process      1  no
-   └─ W_s1.*_d1  MPI_Comm_dup    24 × 1  of 0-23  duplicate        1  no
-
-Like communicators are one line (how many × size); --unfold shows each.
-",
-    );
+    profile.run(&["comms", "app.mpisee"]).golden("comms-many_siblings_stay_readable-2");
     assert_eq!(lines(&["comms", "app.mpisee", "--format", "csv"]), 1 + 49);
     assert_eq!(lines(&["comms", "app.mpisee", "--format", "csv", "--top", "2"]), 1 + 5);
 }
@@ -65,24 +38,15 @@ Like communicators are one line (how many × size); --unfold shows each.
 #[test]
 fn matches_are_shown_with_their_ancestors() {
     let profile = splatt().write();
-    profile.run(&["comms", "app.mpisee", "--comm", "*_s2.0"]).prints("\
-COMM             CREATED BY       SIZE  PROCS       SHAPE           NODES  LABEL  TOPOLOGY                   REORDER  FREED
-W                                    8  0-7                             2                                             no
-└─ W_a1          MPI_Cart_create     8  0-7         same processes      2         cart dims=4x2 periods=1x0  yes      no
-   └─ W_a1_s2.0  MPI_Comm_split      4  0, 2, 4, 6  column of 4x2       2  rows                                       yes
-");
-    profile.run(&["comms", "app.mpisee", "--comm", "rows"]).prints("\
-COMM             CREATED BY       SIZE  PROCS       SHAPE           NODES  LABEL  TOPOLOGY                   REORDER  FREED
-W                                    8  0-7                             2                                             no
-└─ W_a1          MPI_Cart_create     8  0-7         same processes      2         cart dims=4x2 periods=1x0  yes      no
-   └─ W_a1_s2.0  MPI_Comm_split      4  0, 2, 4, 6  column of 4x2       2  rows                                       yes
-");
-    profile.run(&["comms", "app.mpisee", "--comm", "*_s2.?", "--ranks", "2"]).prints("\
-COMM             CREATED BY       SIZE  PROCS       SHAPE           NODES  LABEL  TOPOLOGY                   REORDER  FREED
-W                                    8  0-7                             2                                             no
-└─ W_a1          MPI_Cart_create     8  0-7         same processes      2         cart dims=4x2 periods=1x0  yes      no
-   └─ W_a1_s2.0  MPI_Comm_split      4  0, 2, 4, 6  column of 4x2       2  rows                                       yes
-");
+    profile
+        .run(&["comms", "app.mpisee", "--comm", "*_s2.0"])
+        .golden("comms-what_matches_is_shown_with_its_ancestors");
+    profile
+        .run(&["comms", "app.mpisee", "--comm", "rows"])
+        .golden("comms-what_matches_is_shown_with_its_ancestors-2");
+    profile
+        .run(&["comms", "app.mpisee", "--comm", "*_s2.?", "--ranks", "2"])
+        .golden("comms-what_matches_is_shown_with_its_ancestors-3");
     let words = ["no communicator matches the filters; the profile has W, W_a1, W_x2, W_a1_s2.0"];
     profile.run(&["comms", "app.mpisee", "--comm", "X"]).fails_with(&words);
 }
@@ -93,7 +57,7 @@ fn csv_has_the_columns_of_the_profile() {
     profile.run(&["comms", "app.mpisee", "--format", "csv", "--comm", "W_?[12]", "--comm", "W_??"]).prints(
         "\
 comm,parent,created_by,size,count,members,label,topology,reorder,nodes,freed,between,shape
-W_a1,W,MPI_Cart_create,8,1,0-7,,cart dims=4x2 periods=1x0,1,2,0,,same processes
+W_a1,W,MPI_Cart_create,8,1,0-7,,cart dims=4x2 periods=1x0,1,2,0,,all of parent
 W_x2,W,MPI_Intercomm_create,8,1,0-3|4-7,,,,2,0,,between groups
 ",
     );
@@ -109,7 +73,7 @@ fn json_tells_what_is_absent() {
          "topology": "", "reorder": null, "nodes": 2, "freed": false, "between": null, "shape": null},
         {"comm": "W_a1", "parent": "W", "created_by": "MPI_Cart_create", "size": 8, "count": 1, "members": "0-7",
          "label": "", "topology": "cart dims=4x2 periods=1x0", "reorder": true, "nodes": 2, "freed": false, "between": null,
-         "shape": "same processes"},
+         "shape": "all of parent"},
         {"comm": "W_a1_s2.0", "parent": "W_a1", "created_by": "MPI_Comm_split", "size": 4, "count": 1,
          "members": "0,2,4,6", "label": "rows", "topology": "", "reorder": null, "nodes": 2, "freed": true, "between": null,
          "shape": "column of 4x2"},
@@ -154,30 +118,10 @@ fn grid() -> Builder {
 #[test]
 fn like_communicators_are_one_line() {
     let profile = grid().write();
-    profile.run(&["comms", "app.mpisee"]).prints(
-        "\
-COMM             CREATED BY       SIZE  PROCS              SHAPE          NODES  LABEL     FREED
-W                                   32  0-31                                  4            no
-├─ W_d1          MPI_Comm_dup       32  0-31               duplicate          4            no
-├─ W_s2.*        MPI_Comm_split  4 × 8  consecutive ranks  node               1  row *     no
-│  └─ W_s2.*_d1  MPI_Comm_dup    4 × 8  consecutive ranks  duplicate          1            1 of 4
-├─ W_s3.*        MPI_Comm_split  8 × 4  every 8th rank     column of 4x8      4            yes
-├─ W_s4.0        MPI_Comm_split      4  0, 8, 16, 24       one per node       4            no
-└─ W_s5.1        MPI_Comm_split      2  1, 5               inside a node      1  odd\\tone  no
-S                                    1  each of 0-31                          1            no
-
-Like communicators are one line (how many × size); --unfold shows each.
-",
-    );
-    profile.run(&["comms", "app.mpisee", "--comm", "W_s3*", "--ranks", "0-4"]).prints(
-        "\
-COMM       CREATED BY       SIZE  PROCS           SHAPE          NODES  FREED
-W                             32  0-31                               4  no
-└─ W_s3.*  MPI_Comm_split  5 × 4  every 8th rank  column of 4x8      4  yes
-
-Like communicators are one line (how many × size); --unfold shows each.
-",
-    );
+    profile.run(&["comms", "app.mpisee"]).golden("comms-like_communicators_are_one_line");
+    profile
+        .run(&["comms", "app.mpisee", "--comm", "W_s3*", "--ranks", "0-4"])
+        .golden("comms-like_communicators_are_one_line-2");
     let unfolded = profile.run(&["comms", "app.mpisee", "--unfold", "--all"]).exits(0).stdout.lines().count();
     assert_eq!(unfolded, 1 + 1 + 1 + 3 + 8 + 8);
 }

@@ -34,19 +34,7 @@ fn uneven() -> Builder {
 #[test]
 fn the_loss_is_that_of_the_communicators() {
     let profile = uneven().write();
-    profile.run(&["efficiency", "app.mpisee"]).prints(
-        "\
-REGION       RANKS  Runtime[s]  Useful[s]    Max[s]   PE%    LB%   CE%
-(run)            8   10.000000   5.937500  9.000000  59.4   66.0  90.0
-solver           8    6.000000   2.375000  5.000000  39.6   47.5  83.3
-solver/halo      1    0.500000   0.250000  0.250000  50.0  100.0  50.0
-
-LOST ON        SIZE    Time[s]  Loss%  Above least%
-W                 8  29.000000   36.2          72.4
-W_s1.4            2   1.500000    1.9          33.3
-(ended early)     -   2.000000    2.5             -
-",
-    );
+    profile.run(&["efficiency", "app.mpisee"]).golden("efficiency-the_loss_is_that_of_the_communicators");
     profile.run(&["efficiency", "app.mpisee", "--format", "csv"]).prints(
         "\
 region,ranks,runtime_s,useful_mean_s,useful_max_s,parallel_efficiency,load_balance,communication_efficiency
@@ -57,10 +45,10 @@ solver/halo,1,0.500000000,0.250000000,0.250000000,0.500000000,1.000000000,0.5000
     );
     profile.run(&["efficiency", "app.mpisee", "--loss", "--format", "csv"]).prints(
         "\
-comm,size,time_s,loss,above_least
+comm,size,time_s,loss,imbalance
 W,8,29.000000000,0.362500000,0.724137931
 W_s1.4,2,1.500000000,0.018750000,0.333333333
-(ended early),,2.000000000,0.025000000,
+waiting in MPI_Finalize for the last rank,,2.000000000,0.025000000,
 ",
     );
 }
@@ -79,25 +67,14 @@ fn threads_that_call_at_once_are_said() {
 #[test]
 fn losses_within_nodes_are_separate_from_losses_across() {
     let profile = uneven().write();
-    profile.run(&["locality", "app.mpisee"]).prints("\
-20.0 % of the bytes of point-to-point messages stay on a node. 1 communicator is on several nodes though it would fit one (4 ranks).
-
-COMM    SIZE  NODES    Time[s]  Pairs%   P2P   P2P%  Collective  FITS
-W          8      2  29.000000    42.9  8000    0.0        6400  -
-W_s1.4     2      2   1.500000     0.0     0      -       10000  a node
-W_s1.0     2      1   0.000000   100.0  2000  100.0           0  -
-");
-    profile.run(&["locality", "app.mpisee", "--scattered", "--format", "csv"]).prints(
-        "\
-comm,size,nodes,time_s,pairs_inside,p2p_bytes,p2p_inside,collective_bytes,fits_a_node
-W_s1.4,2,2,1.500000000,0.000000000,0,,10000,a node
-",
-    );
-    Builder::new(1).write().run(&["locality", "app.mpisee"]).prints(
-        "\
-There are no bytes in point-to-point messages.
-
-No communicator of several processes is left.
-",
-    );
+    profile
+        .run(&["locality", "app.mpisee"])
+        .golden("efficiency-what_is_inside_of_nodes_is_told_from_what_is_across");
+    profile
+        .run(&["locality", "app.mpisee", "--scattered", "--format", "csv"])
+        .golden("efficiency-what_is_inside_of_nodes_is_told_from_what_is_across-2");
+    Builder::new(1)
+        .write()
+        .run(&["locality", "app.mpisee"])
+        .golden("efficiency-what_is_inside_of_nodes_is_told_from_what_is_across-3");
 }

@@ -44,15 +44,7 @@ const STENCIL: &str = "\
 
 #[test]
 fn traffic_of_kernels_stands_beside_that_of_mpi() {
-    profile(STENCIL).run(&["gpu", "app.mpisee"]).prints(
-        "\
-RANK      OWNER  ACCESSES  LOADED  STORED  ATOMIC  SHARE%  MPI SENT  MPI RECEIVED
-   1  (unknown)         1   65536       0       0    86.0         -             -
-   0          1       740     400    5120       0     7.2      1000             0
-   1          0       640       0    5120       0     6.7         0          1000
-   1       host         3       0       0      24     0.0         -             -
-",
-    );
+    profile(STENCIL).run(&["gpu", "app.mpisee"]).golden("gpu-traffic_of_kernels_stands_beside_that_of_mpi");
     profile(STENCIL).run(&["gpu", "app.mpisee", "--ranks", "0", "--format", "csv"]).prints(
         "\
 rank,owner,accesses,loaded_bytes,stored_bytes,atomic_bytes,share,mpi_sent_bytes,mpi_received_bytes
@@ -60,15 +52,9 @@ rank,owner,accesses,loaded_bytes,stored_bytes,atomic_bytes,share,mpi_sent_bytes,
 ",
     );
     // The messages between ranks stand beside their devices, too.
-    profile(STENCIL).run(&["gpu", "app.mpisee", "--by", "device"]).prints(
-        "\
-DEVICE  MEMORY OF  ACCESSES  LOADED  STORED  ATOMIC  SHARE%  MPI SENT  MPI RECEIVED
-GPU-b   (unknown)         1   65536       0       0    86.0         -             -
-GPU-a   GPU-b           740     400    5120       0     7.2      1000             0
-GPU-b   GPU-a           640       0    5120       0     6.7         0          1000
-GPU-b   host              3       0       0      24     0.0         -             -
-",
-    );
+    profile(STENCIL)
+        .run(&["gpu", "app.mpisee", "--by", "device"])
+        .golden("gpu-traffic_of_kernels_stands_beside_that_of_mpi-2");
 }
 
 /// A rank whose kernels access nothing remote is in ranks.csv alone.
@@ -81,96 +67,38 @@ fn messages_between_devices_are_those_of_all_ranks_on_one_device() {
     let profile = builder.write();
     let accesses = "0,GPU-a,1,GPU-b,ipc,halo,stencil.cu:41,ghost cells,store,8,640,5120,1,0.0\n";
     std::fs::write(profile.directory.join("gpu.csv"), format!("{HEADER}{accesses}")).unwrap();
-    profile.run(&["gpu", "app.mpisee", "--by", "device"]).prints(
-        "\
-DEVICE  MEMORY OF  ACCESSES  LOADED  STORED  ATOMIC  SHARE%  MPI SENT  MPI RECEIVED
-GPU-a   GPU-b           640       0    5120       0   100.0      1077             0
-",
-    );
+    profile
+        .run(&["gpu", "app.mpisee", "--by", "device"])
+        .golden("gpu-messages_between_devices_are_those_of_all_ranks_on_one_device");
     has(&profile.run(&["app.mpisee"]).exits(0).stdout, &["Ranks      4 on 1 node, with 2 GPUs\n"]);
 }
 
 #[test]
 fn traffic_is_of_kernels_lines_objects_and_kinds() {
     let stencil = profile(STENCIL);
-    stencil.run(&["gpu", "app.mpisee", "--by", "line", "--kernel", "h*", "--human"]).prints(
-        "\
-LINE           KERNEL  ACCESSES  LOADED     STORED  ATOMIC  SHARE%
-stencil.cu:41  halo        1280     0 B  10.00 KiB     0 B    96.2
-stencil.cu:42  halo         100   400 B        0 B     0 B     3.8
-",
-    );
-    stencil.run(&["gpu", "app.mpisee", "--by", "kernel", "--of", "accesses", "--top", "1"]).prints(
-        "\
-KERNEL  ACCESSES  LOADED  STORED  ATOMIC  SHARE%
-halo        1380     400   10240       0    99.7
-
-1 more row is left out; --all shows all, --top N the first N.
-",
-    );
+    stencil
+        .run(&["gpu", "app.mpisee", "--by", "line", "--kernel", "h*"])
+        .golden("gpu-traffic_is_of_kernels_lines_objects_and_kinds");
+    stencil
+        .run(&["gpu", "app.mpisee", "--by", "kernel", "--of", "accesses", "--top", "1"])
+        .golden("gpu-traffic_is_of_kernels_lines_objects_and_kinds-2");
     let objects = stencil.run(&["gpu", "app.mpisee", "--by", "object", "--top", "2"]);
-    objects.prints(
-        "\
-Note       'app' is not there; its calls are told as addresses; --source DIR says where to look
-
-OBJECT           OWNER  ACCESSES  LOADED  STORED  ATOMIC  SHARE%
-app+0x13     (unknown)         1   65536       0       0    86.0
-ghost cells          1       740     400    5120       0     7.2
-
-2 more rows are left out; --all shows all, --top N the first N.
-",
-    );
-    stencil.run(&["gpu", "app.mpisee", "--by", "access", "--object", "ghost*"]).prints(
-        "\
-ACCESS  WIDTH  ACCESSES  LOADED  STORED  ATOMIC  SHARE%
-store       8      1280       0   10240       0    96.2
-load        4       100     400       0       0     3.8
-",
-    );
+    objects.golden("gpu-traffic_is_of_kernels_lines_objects_and_kinds-3");
+    stencil
+        .run(&["gpu", "app.mpisee", "--by", "access", "--object", "ghost*"])
+        .golden("gpu-traffic_is_of_kernels_lines_objects_and_kinds-4");
 }
 
 #[test]
 fn a_device_is_told_in_detail() {
     let device = ["gpu", "app.mpisee", "--by", "device", "--detail", "--device", "GPU-a"];
-    profile(STENCIL).run(&device).prints(
-        "\
-DEVICE  MEMORY OF  ACCESSES  LOADED  STORED  ATOMIC  SHARE%  MPI SENT  MPI RECEIVED
-GPU-a   GPU-b           740     400    5120       0   100.0      1000             0
-
-DEVICE  ACCESS  WIDTH  ACCESSES  LOADED  STORED  ATOMIC  SHARE%
-GPU-a   store       8       640       0    5120       0    92.8
-GPU-a   load        4       100     400       0       0     7.2
-
-DEVICE  OBJECT       OWNER  ACCESSES  LOADED  STORED  ATOMIC  SHARE%
-GPU-a   ghost cells      1       740     400    5120       0   100.0
-
-DEVICE  LINE           KERNEL  ACCESSES  LOADED  STORED  ATOMIC  SHARE%
-GPU-a   stencil.cu:41  halo         640       0    5120       0    92.8
-GPU-a   stencil.cu:42  halo         100     400       0       0     7.2
-",
-    );
+    profile(STENCIL).run(&device).golden("gpu-a_device_is_told_in_detail");
 }
 
 #[test]
 fn a_line_is_told_in_detail() {
     let line = ["gpu", "app.mpisee", "--by", "line", "--detail", "--line", "*:41"];
-    profile(STENCIL).run(&line).prints(
-        "\
-LINE           KERNEL  ACCESSES  LOADED  STORED  ATOMIC  SHARE%
-stencil.cu:41  halo        1280       0   10240       0   100.0
-
-LINE           KERNEL  ACCESS  WIDTH  ACCESSES  LOADED  STORED  ATOMIC  SHARE%
-stencil.cu:41  halo    store       8      1280       0   10240       0   100.0
-
-LINE           KERNEL  OBJECT       OWNER  ACCESSES  LOADED  STORED  ATOMIC  SHARE%
-stencil.cu:41  halo    ghost cells      0       640       0    5120       0    50.0
-stencil.cu:41  halo    ghost cells      1       640       0    5120       0    50.0
-
-LINE           KERNEL  DEVICE  MEMORY OF  ACCESSES  LOADED  STORED  ATOMIC  SHARE%
-stencil.cu:41  halo    GPU-a   GPU-b           640       0    5120       0    50.0
-stencil.cu:41  halo    GPU-b   GPU-a           640       0    5120       0    50.0
-",
-    );
+    profile(STENCIL).run(&line).golden("gpu-a_line_is_told_in_detail");
 }
 
 /// A kernel that two lines of Python launched, and one that none did.
@@ -187,14 +115,7 @@ fn launches_are_told_by_lines_of_python() {
     let header = HEADER.replace("source,", "source,launched,");
     std::fs::write(profile.directory.join("gpu.csv"), format!("{header}{TRAINING}")).unwrap();
     let by_launch = ["gpu", "app.mpisee", "--by", "launch"];
-    profile.run(&by_launch).prints(
-        "\
-LAUNCHED BY          KERNEL     ACCESSES  LOADED  STORED  ATOMIC  SHARE%
-/home/u/train.py:41  allreduce       150     400     800       0    82.2
-/home/u/train.py:57  allreduce        25       0     200       0    13.7
-(no Python)          backward         15      60       0       0     4.1
-",
-    );
+    profile.run(&by_launch).golden("gpu-launches_are_told_by_lines_of_python");
     let csv = ["--launch", "*train.py:41", "--format", "csv"];
     profile.run(&[&by_launch[..], &csv[..]].concat()).prints(
         "\
@@ -203,27 +124,9 @@ launched,kernel,accesses,loaded_bytes,stored_bytes,atomic_bytes,share
 ",
     );
     // Lines of kernels are summed up over those that launched them, and each is told of what.
-    profile.run(&["gpu", "app.mpisee", "--by", "line", "--line", "nccl.cu:9", "--detail"]).prints(
-        "\
-LINE       KERNEL     ACCESSES  LOADED  STORED  ATOMIC  SHARE%
-nccl.cu:9  allreduce       125       0    1000       0   100.0
-
-LINE       KERNEL     ACCESS  WIDTH  ACCESSES  LOADED  STORED  ATOMIC  SHARE%
-nccl.cu:9  allreduce  store       8       125       0    1000       0   100.0
-
-LINE       KERNEL     OBJECT     OWNER  ACCESSES  LOADED  STORED  ATOMIC  SHARE%
-nccl.cu:9  allreduce  gradients      1       100       0     800       0    80.0
-nccl.cu:9  allreduce  gradients      0        25       0     200       0    20.0
-
-LINE       KERNEL     LAUNCHED BY          ACCESSES  LOADED  STORED  ATOMIC  SHARE%
-nccl.cu:9  allreduce  /home/u/train.py:41       100       0     800       0    80.0
-nccl.cu:9  allreduce  /home/u/train.py:57        25       0     200       0    20.0
-
-LINE       KERNEL     DEVICE  MEMORY OF  ACCESSES  LOADED  STORED  ATOMIC  SHARE%
-nccl.cu:9  allreduce  GPU-a   GPU-b           100       0     800       0    80.0
-nccl.cu:9  allreduce  GPU-b   GPU-a            25       0     200       0    20.0
-",
-    );
+    profile
+        .run(&["gpu", "app.mpisee", "--by", "line", "--line", "nccl.cu:9", "--detail"])
+        .golden("gpu-launches_are_told_by_lines_of_python-2");
 }
 
 #[test]
@@ -231,34 +134,19 @@ fn kernels_are_told_as_they_are_written() {
     let rows = "0,GPU-a,1,GPU-b,ipc,_Z4haloIfLi4EEvPT_S1_i,a.cu:1,x,load,4,3,12,1,0.0\n\
                 0,GPU-a,1,GPU-b,ipc,_Z4copyPfS_i,a.cu:2,x,load,4,2,8,1,0.0\n\
                 0,GPU-a,1,GPU-b,ipc,_Z4copyPdS_i,a.cu:3,x,load,4,1,4,1,0.0\n";
-    profile(rows).run(&["gpu", "app.mpisee", "--by", "kernel"]).prints(
-        "\
-KERNEL                       ACCESSES  LOADED  STORED  ATOMIC  SHARE%
-halo<float, 4>                      3      12       0       0    50.0
-copy(float*, float*, int)           2       8       0       0    33.3
-copy(double*, double*, int)         1       4       0       0    16.7
-",
-    );
-    profile(rows).run(&["gpu", "app.mpisee", "--by", "kernel", "--kernel", "copy", "--top", "1"]).prints(
-        "\
-KERNEL                     ACCESSES  LOADED  STORED  ATOMIC  SHARE%
-copy(float*, float*, int)         2       8       0       0    66.7
-
-1 more row is left out; --all shows all, --top N the first N.
-",
-    );
+    profile(rows)
+        .run(&["gpu", "app.mpisee", "--by", "kernel"])
+        .golden("gpu-kernels_are_told_as_they_are_written");
+    profile(rows)
+        .run(&["gpu", "app.mpisee", "--by", "kernel", "--kernel", "copy", "--top", "1"])
+        .golden("gpu-kernels_are_told_as_they_are_written-2");
 }
 
 #[test]
 fn sampled_counts_have_an_error() {
     let rows = "0,GPU-a,0,host,pinned,norm,a.cu:1,x,load,4,3000,12000,10,300.0\n\
                 0,GPU-a,0,host,pinned,norm,a.cu:2,x,load,4,4000,16000,10,400.0\n";
-    profile(rows).run(&["gpu", "app.mpisee", "--by", "kernel"]).prints(
-        "\
-KERNEL  ACCESSES  LOADED  STORED  ATOMIC  SHARE%  ERROR
-norm        7000   28000       0       0   100.0    500
-",
-    );
+    profile(rows).run(&["gpu", "app.mpisee", "--by", "kernel"]).golden("gpu-what_was_sampled_has_its_error");
 }
 
 /// The kernels of `STENCIL` in a file of that many lines.
@@ -272,19 +160,7 @@ fn the_source_has_each_lines_share() {
     std::fs::create_dir(stencil.beside().join("src")).unwrap();
     std::fs::write(stencil.beside().join("src/stencil.cu"), source(43)).unwrap();
     let ran = stencil.run(&["gpu", "app.mpisee", "--annotate", "--ranks", "0", "--source", "src"]);
-    ran.prints(
-        "\
-Note       'src/stencil.cu' was written after the run: its lines may not be those that ran.
-
-stencil.cu  100.0 %
-ACCESSES  LOADED  STORED  ATOMIC  SHARE%  LINE
-                                            39  │     line 39;
-                                            40  │     line 40;
-     640       0    5120       0    92.8    41  │     line 41;
-     100     400       0       0     7.2    42  │     line 42;
-                                            43  │     line 43;
-",
-    );
+    ran.golden("gpu-the_source_has_each_lines_share");
     let csv = ["gpu", "app.mpisee", "--annotate", "--format", "csv", "--source", "src", "--top", "2"];
     stencil.run(&csv).prints(
         "\
@@ -299,17 +175,9 @@ stencil.cu,78,,1,65536,0,0,0.860052493
 fn without_the_source_there_are_its_lines() {
     let rows = "0,GPU-a,0,host,pinned,norm,norm+0x40,x,load,4,1,4,1,0.0\n\
                 0,GPU-a,0,host,pinned,norm,no/a.cu:2,x,load,4,3,12,1,0.0\n";
-    profile(rows).run(&["gpu", "app.mpisee", "--annotate"]).prints(
-        "\
-Note       'no/a.cu' is not there; --source DIR says where to look.
-
-no/a.cu  75.0 %
-ACCESSES  LOADED  STORED  ATOMIC  SHARE%  LINE
-       3      12       0       0    75.0     2  │
-
-norm+0x40  25.0 %
-",
-    );
+    profile(rows)
+        .run(&["gpu", "app.mpisee", "--annotate"])
+        .golden("gpu-without_the_source_there_are_its_lines");
 }
 
 #[test]

@@ -1,15 +1,17 @@
 //! `efficiency`: the efficiencies of the POP project, and which communicators the rest is lost on.
 
+mod loss;
+
 use super::Outcome;
-use crate::filter::{CallFilter, CommFilter};
-use crate::group::{By, seconds};
-use crate::output::OutputArgs;
+use crate::family::{EACH_HINT, FamilyArgs};
+use crate::filter::CommFilter;
+use crate::output::{Format, OutputArgs};
 use crate::processes::Processes;
 use crate::sheet::{self, Answer, Head, Sheet, Shown, Value};
-use crate::units::natural_order;
 use crate::view::{ProfileView, RegionSum};
 use anyhow::Result;
 use clap::Args;
+use loss::{Form, Loss};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -28,9 +30,10 @@ EXAMPLES:
 /// communication efficiency (CE) = largest useful time / runtime
 ///
 /// They are those of the POP project; its transfer and serialisation efficiency need a trace. The loss, 1 - PE, is the
-/// sum of the communicators' parts (their time in MPI, mean over all ranks, by runtime) and of what ranks that
-/// end early leave. Above least is the part of a communicator's time that its members spent beyond the one that
-/// spent least: mostly waiting for others. docs/questions.md has the source.
+/// sum of the communicators' parts and of the time that ranks wait in MPI_Finalize for the last one, both by ranks x
+/// runtime (% of run). Imbalance % is the part of a communicator's time that its members spent beyond the one that
+/// spent least: mostly waiting for others. Like communicators share a row (W_s2.*); Each is the time of the ones with
+/// least and most. docs/questions.md has the source.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, verbatim_doc_comment)]
 pub struct EfficiencyArgs {
@@ -45,26 +48,21 @@ pub struct EfficiencyArgs {
     loss: bool,
 
     #[command(flatten)]
+    families: FamilyArgs,
+
+    #[command(flatten)]
     output: OutputArgs,
 }
 
 const HEADS: [Head; 8] = [
     sheet::fixed("region", "REGION"),
     sheet::number("ranks", "RANKS").or_none(),
-    sheet::number("runtime_s", "Runtime[s]"),
-    sheet::number("useful_mean_s", "Useful[s]"),
-    sheet::number("useful_max_s", "Max[s]").or_none(),
-    sheet::number("parallel_efficiency", "PE%"),
-    sheet::number("load_balance", "LB%"),
-    sheet::number("communication_efficiency", "CE%"),
-];
-
-const LOSS_HEADS: [Head; 5] = [
-    sheet::fixed("comm", "LOST ON"),
-    sheet::number("size", "SIZE"),
-    sheet::number("time_s", "Time[s]"),
-    sheet::number("loss", "Loss%"),
-    sheet::number("above_least", "Above least%"),
+    sheet::number("runtime_s", "Runtime"),
+    sheet::number("useful_mean_s", "Useful mean"),
+    sheet::number("useful_max_s", "max").or_none(),
+    sheet::number("parallel_efficiency", "PE %"),
+    sheet::number("load_balance", "LB %"),
+    sheet::number("communication_efficiency", "CE %"),
 ];
 
 /// The times of some ranks in the run or in a region.
@@ -154,31 +152,16 @@ fn ratio(part: f64, all: f64) -> Option<f64> {
 /// Runs the command.
 pub fn run(args: &EfficiencyArgs) -> Result<Outcome> {
     let view = ProfileView::open(&args.profile)?;
-    let processes = view.processes();
-    let all = Efficiency::of_run(processes);
-    let by = By { comm: true, ..By::default() };
-    let mut groups = view.group(&CallFilter::default(), by)?;
-    let cut_off = groups.cut_off.take();
-    let mut parts: Vec<Part> = groups
-        .cells
-        .iter()
-        .map(|(key, cell)| {
-            let comm = groups.comm(key);
-            let row = processes.comms.get(comm);
-            let present = row.map_or(0, |row| processes.present_count(&row.members));
-            let ranks = present.max(cell.ranks.ranks().unwrap_or(0));
-            let least_ns = cell.ranks.least_ns(ranks);
-            let above_s = least_ns.map(|least_ns| cell.time_s() - seconds(least_ns) * ranks as f64);
-            Part { comm, size: row.map(|row| row.size), time_s: cell.time_s(), above_s }
-        })
-        .collect();
-    parts.sort_by(|left, right| {
-        right.time_s.total_cmp(&left.time_s).then_with(|| natural_order(left.comm, right.comm))
-    });
-    let mut rows = loss_rows(&parts, &all, processes);
-    let closing = args.shown.cut(&args.output, &mut rows, "Nothing is lost: there is no time in MPI.");
-    let loss = Sheet { name: "loss", heads: LOSS_HEADS.to_vec(), rows };
-    let mut answer = Answer::new(view.profile(), loss, cut_off);
+    let all = Efficiency::of_run(view.processes());
+    let form =
+        Form { families: args.families.are_on(&args.output), table: args.output.format() == Format::Table };
+    let Loss { mut sheet, with_families, cut_off } = loss::loss(&view, &all, form)?;
+    let mut closing =
+        args.shown.cut(&args.output, &mut sheet.rows, "Nothing is lost: there is no time in MPI.");
+    if with_families {
+        closing += EACH_HINT;
+    }
+    let mut answer = Answer::new(view.profile(), sheet, cut_off);
     if !args.loss {
         let rows = efficiencies(&all, &view.regions(&CommFilter::default())?);
         answer.sheets.insert(0, Sheet { name: "efficiency", heads: HEADS.to_vec(), rows });
@@ -190,7 +173,7 @@ pub fn run(args: &EfficiencyArgs) -> Result<Outcome> {
         );
     }
     answer.closing = closing;
-    answer.write(&args.output, false)
+    answer.write(&args.output)
 }
 
 /// The run, then its regions, the longest first.
@@ -199,42 +182,6 @@ fn efficiencies(all: &Efficiency, regions: &BTreeMap<String, RegionSum>) -> Vec<
     regions.sort_by(|(_, left), (_, right)| right.wall_max_s.total_cmp(&left.wall_max_s));
     let regions = regions.into_iter().map(|(name, region)| Efficiency::of_region(region).row(name));
     std::iter::once(all.row("(run)")).chain(regions).collect()
-}
-
-/// A communicator's part in the loss.
-struct Part<'a> {
-    comm: &'a str,
-    size: Option<u32>,
-    /// Over all members.
-    time_s: f64,
-    /// What of it is beyond the member that spent least.
-    above_s: Option<f64>,
-}
-
-fn loss_rows(parts: &[Part<'_>], all: &Efficiency, processes: &Processes) -> Vec<Vec<Value>> {
-    let share =
-        |time_s: f64| ratio(time_s, all.runtime_s * all.ranks as f64).map_or(Value::Nothing, Value::Share);
-    let mut rows: Vec<Vec<Value>> = parts
-        .iter()
-        .map(|part| {
-            vec![
-                part.comm.into(),
-                part.size.map_or(Value::Nothing, |size| Value::Count(u64::from(size))),
-                Value::Seconds(part.time_s),
-                share(part.time_s),
-                part.above_s
-                    .and_then(|above_s| ratio(above_s, part.time_s))
-                    .map_or(Value::Nothing, Value::Share),
-            ]
-        })
-        .collect();
-    let early_s = all.runtime_s * processes.count() as f64 - processes.wall_s();
-    // What rounding leaves of equal times is nothing.
-    if early_s > 1e-12 * processes.wall_s() {
-        let early = ["(ended early)".into(), Value::Nothing, Value::Seconds(early_s), share(early_s)];
-        rows.push(early.into_iter().chain([Value::Nothing]).collect());
-    }
-    rows
 }
 
 #[cfg(test)]

@@ -24,8 +24,8 @@ EXAMPLES:
 
 /// What of each communicator is inside of a node and what goes across nodes.
 ///
-/// Pairs% is the part of all pairs of members that are on one node: what traffic of everybody with everybody
-/// would have inside. P2P% is the part of the bytes of point-to-point messages that stayed inside. Collective is the
+/// % of pairs is the part of all pairs of members that are on one node: what traffic of everybody with everybody
+/// would have inside. % of P2P is the part of the bytes of point-to-point messages that stayed inside. Collective is the
 /// volume of collectives, of which the profile does not know where it went. FITS tells that a communicator on several
 /// nodes is no larger than what one node of the run holds.
 #[derive(Debug, Args)]
@@ -52,10 +52,10 @@ const HEADS: [Head; 9] = [
     sheet::fixed("comm", "COMM"),
     sheet::number("size", "SIZE"),
     sheet::number("nodes", "NODES"),
-    sheet::number("time_s", "Time[s]"),
-    sheet::number("pairs_inside", "Pairs%"),
+    sheet::number("time_s", "Time"),
+    sheet::number("pairs_inside", "% of pairs"),
     sheet::number("p2p_bytes", "P2P").or_none(),
-    sheet::number("p2p_inside", "P2P%"),
+    sheet::number("p2p_inside", "% of P2P"),
     sheet::number("collective_bytes", "Collective").or_none(),
     sheet::fixed("fits_a_node", "FITS").or_none(),
 ];
@@ -173,7 +173,7 @@ pub fn run(args: &LocalityArgs) -> Result<Outcome> {
     let mut answer = Answer::new(view.profile(), sheet, cut_off);
     answer.lead = lead;
     answer.closing = closing;
-    answer.write(&args.output, false)
+    answer.write(&args.output)
 }
 
 /// The node of each rank, and how many ranks the fullest node has.

@@ -23,8 +23,8 @@ EXAMPLES:
 /// The operations over all communicators: time over ranks, share of the MPI time, volume, calls.
 ///
 /// Mean, Min and Max are over all ranks of the run (or those of --ranks); a rank that did not use the operation
-/// counts as 0 s. Time% is of the MPI time of what the filters choose. Per call is the mean time of one call,
-/// Longest the longest call of any rank.
+/// counts as 0 s. % of MPI is the mean by the mean MPI time of these ranks, whatever else is filtered. Per call is the
+/// mean time of one call, Longest the longest call of any rank. Volume (bytes) and Calls are sums over ranks.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct OpsArgs {
@@ -37,10 +37,6 @@ pub struct OpsArgs {
     /// Order, largest first; name is ascending
     #[arg(long, value_name = "KEY", value_enum, default_value_t = SortKey::Time)]
     sort: SortKey,
-
-    /// Volume in KiB, MiB, … in the table (default: exact bytes)
-    #[arg(long)]
-    human: bool,
 
     #[command(flatten)]
     filter: CallFilter,
@@ -59,16 +55,16 @@ enum SortKey {
 
 const HEADS: [sheet::Head; 11] = [
     sheet::fixed("call", "CALL"),
-    sheet::fixed("kind", "KIND").or_none(),
-    sheet::number("comms", "COMMS").or_none(),
-    sheet::number("mean_s", "Mean[s]"),
-    sheet::number("min_s", "Min[s]").or_none(),
-    sheet::number("max_s", "Max[s]"),
-    sheet::number("share_of_time", "Time%"),
-    sheet::number("bytes", "Volume"),
-    sheet::number("calls", "#Calls"),
-    sheet::number("per_call_s", "Per call[us]").or_none(),
-    sheet::number("longest_s", "Longest[us]").or_none(),
+    sheet::fixed("kind", "KIND").hidden_at(2),
+    sheet::number("comms", "COMMS").hidden_at(0),
+    sheet::number("mean_s", "Mean"),
+    sheet::number("share_of_mpi", "% of MPI").of_whole(),
+    sheet::number("min_s", "Min").hidden_at(1),
+    sheet::number("max_s", "Max").hidden_at(5),
+    sheet::number("bytes", "Volume").hidden_at(6),
+    sheet::number("calls", "Calls").hidden_at(7),
+    sheet::number("per_call_s", "Per call").hidden_at(4),
+    sheet::number("longest_s", "Longest").hidden_at(3),
 ];
 
 /// Runs the command.
@@ -87,17 +83,17 @@ pub fn run(args: &OpsArgs) -> Result<Outcome> {
         };
         order.then_with(|| natural_order(&left.call, &right.call))
     });
-    let all_ns = calls.iter().map(|of| of.sum.time_ns).fold(0, u128::saturating_add);
-    let mut rows: Vec<Vec<Value>> = calls.iter().map(|of| row(of, ranks, all_ns)).collect();
+    let mpi_s = view.processes().chosen_mpi_s(&args.filter.comms);
+    let mut rows: Vec<Vec<Value>> = calls.iter().map(|of| row(of, ranks, mpi_s)).collect();
     matched::need_operation(&view, &args.filter, rows.is_empty())?;
     let closing = args.shown.cut(&args.output, &mut rows, args.filter.nothing());
     let sheet = Sheet { name: "operations", heads: HEADS.to_vec(), rows };
     let mut answer = Answer::new(view.profile(), sheet, cut_off);
     answer.closing = closing;
-    answer.write(&args.output, args.human)
+    answer.write(&args.output)
 }
 
-fn row(of: &OperationOverComms, ranks: u64, all_ns: u128) -> Vec<Value> {
+fn row(of: &OperationOverComms, ranks: u64, mpi_s: f64) -> Vec<Value> {
     let OperationOverComms { call, comms, sum: cell } = of;
     let ranks = ranks.max(cell.ranks.ranks().unwrap_or(0));
     let known =
@@ -107,12 +103,12 @@ fn row(of: &OperationOverComms, ranks: u64, all_ns: u128) -> Vec<Value> {
         Operation::from_name(call).map_or(Value::Nothing, |operation| kind_name(operation.kind()).into()),
         Value::Count(*comms),
         Value::Seconds(cell.time_s() / ranks as f64),
+        if mpi_s > 0.0 { Value::Share(cell.time_s() / mpi_s) } else { Value::Nothing },
         known(cell.ranks.least_ns(ranks)),
         known(cell.ranks.most_ns()),
-        Value::Share(cell.time_ns as f64 / all_ns.max(1) as f64),
         Value::Bytes(cell.bytes),
         Value::Count(cell.calls),
-        Value::Micros(cell.time_s() / cell.calls.max(1) as f64),
-        Value::Micros(seconds(cell.max_ns)),
+        Value::Seconds(cell.time_s() / cell.calls.max(1) as f64),
+        Value::Seconds(seconds(cell.max_ns)),
     ]
 }

@@ -8,7 +8,7 @@ use crate::group::{By, seconds};
 use crate::output::OutputArgs;
 use crate::processes::ProcessRows;
 use crate::sheet::{self, Answer, Sheet, Shown, Value};
-use crate::units::seconds as shown_seconds;
+use crate::units::time;
 use crate::view::ProfileView;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
@@ -25,7 +25,7 @@ EXAMPLES:
 
 /// The processes: where they ran, their time in MPI, volume, calls, and the operation that took most of it.
 ///
-/// With filters, MPI time, volume and calls are of what they choose. MPI% is of the rank's wall time. Where rows are sums
+/// With filters, MPI time, volume and calls are of what they choose. % of wall is MPI time by wall time of the rank. Where rows are sums
 /// over ranks the processes of a node are one row, without filters.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -39,10 +39,6 @@ pub struct RanksArgs {
     /// Order: most MPI time, volume or calls first; wait is least MPI time first, rank ascending
     #[arg(long, value_name = "KEY", value_enum, default_value_t = SortKey::Time)]
     sort: SortKey,
-
-    /// Volume in KiB, MiB, … in the table (default: exact bytes)
-    #[arg(long)]
-    human: bool,
 
     #[command(flatten)]
     filter: CallFilter,
@@ -62,15 +58,15 @@ enum SortKey {
 
 const HEADS: [sheet::Head; 10] = [
     sheet::number("rank", "RANK"),
-    sheet::fixed("host", "HOST").or_none(),
-    sheet::number("wall_s", "Wall[s]"),
-    sheet::number("mpi_s", "MPI[s]"),
-    sheet::number("share_of_wall", "MPI%"),
-    sheet::number("bytes", "Volume"),
-    sheet::number("calls", "#Calls").or_none(),
-    sheet::fixed("busiest_call", "MOST TIME IN").or_none(),
-    sheet::fixed("busiest_comm", "ON").or_none(),
-    sheet::number("busiest_s", "Time[s]").or_none(),
+    sheet::fixed("host", "HOST").hidden_at(3),
+    sheet::number("wall_s", "Wall"),
+    sheet::number("mpi_s", "MPI"),
+    sheet::number("share_of_wall", "% of wall"),
+    sheet::number("bytes", "Volume").hidden_at(4),
+    sheet::number("calls", "Calls").hidden_at(1),
+    sheet::fixed("busiest_call", "MOST TIME IN").hidden_at(6),
+    sheet::fixed("busiest_comm", "ON").hidden_at(5),
+    sheet::number("busiest_s", "Time").hidden_at(2),
 ];
 
 /// What a rank did.
@@ -128,7 +124,7 @@ fn of_ranks(args: &RanksArgs, view: &ProfileView) -> Result<Outcome> {
     let mut answer = Answer::new(view.profile(), sheet, groups.cut_off);
     answer.lead = spread;
     answer.closing = closing;
-    answer.write(&args.output, args.human)
+    answer.write(&args.output)
 }
 
 fn cells(row: &RankRow, sum: &Sum<'_>) -> Vec<Value> {
@@ -162,12 +158,12 @@ fn spread(times: &[(u32, u128)]) -> String {
     };
     let mean_s = times.iter().map(|&(_, time_ns)| seconds(time_ns)).sum::<f64>() / times.len() as f64;
     format!(
-        "MPI time over {} ranks: mean {} s, least {} s (rank {}), most {} s (rank {}).\n",
+        "MPI time over {} ranks: mean {}, least {} (rank {}), most {} (rank {}).\n",
         times.len(),
-        shown_seconds(mean_s),
-        shown_seconds(seconds(least.1)),
+        time(mean_s),
+        time(seconds(least.1)),
         least.0,
-        shown_seconds(seconds(most.1)),
+        time(seconds(most.1)),
         most.0,
     )
 }

@@ -21,7 +21,7 @@ EXAMPLES:
 /// The named regions: wall time over ranks, and the MPI calls in them. solver/halo is the region halo in solver.
 ///
 /// All numbers of a region include the regions in it. Wall time is mean and maximum over the ranks that entered it, MPI
-/// time the mean over them, of the calls that the filters choose. The last line is what is outside of any region.
+/// time the mean over them, of the calls that the filters choose; % of wall is MPI time by wall time. The last line is what is outside of any region.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RegionsArgs {
@@ -30,10 +30,6 @@ pub struct RegionsArgs {
 
     #[command(flatten)]
     shown: Shown,
-
-    /// Volume in KiB, MiB, … in the table (default: exact bytes)
-    #[arg(long)]
-    human: bool,
 
     #[command(flatten)]
     filter: CallFilter,
@@ -46,12 +42,12 @@ const HEADS: [sheet::Head; 9] = [
     sheet::fixed("region", "REGION"),
     sheet::number("ranks", "RANKS").or_none(),
     sheet::number("entries", "ENTRIES").or_none(),
-    sheet::number("wall_mean_s", "Wall[s]"),
-    sheet::number("wall_max_s", "Max[s]").or_none(),
-    sheet::number("mpi_mean_s", "MPI[s]"),
-    sheet::number("share_of_wall", "MPI%"),
-    sheet::number("bytes", "Volume"),
-    sheet::number("calls", "#Calls").or_none(),
+    sheet::number("wall_mean_s", "Wall"),
+    sheet::number("wall_max_s", "Max").or_none(),
+    sheet::number("mpi_mean_s", "MPI"),
+    sheet::number("share_of_wall", "% of wall"),
+    sheet::number("bytes", "Volume").or_none(),
+    sheet::number("calls", "Calls").or_none(),
 ];
 
 /// Runs the command.
@@ -89,7 +85,7 @@ pub fn run(args: &RegionsArgs) -> Result<Outcome> {
     let sheet = Sheet { name: "regions", heads: HEADS.to_vec(), rows };
     let mut answer = Answer::new(view.profile(), sheet, groups.cut_off);
     answer.closing = closing;
-    answer.write(&args.output, args.human)
+    answer.write(&args.output)
 }
 
 /// Whether `region` is `outer` or in it; only what is outside of any is in the region without a name.

@@ -6,7 +6,7 @@ use crate::group::{self, By, Cell, Groups, Key};
 use crate::matched;
 use crate::output::{OutputArgs, Page};
 use crate::sheet::{self, Answer, Sheet, Value};
-use crate::units::{count, human_bytes, natural_order, seconds};
+use crate::units::{count, human_bytes, natural_order, time};
 use crate::view::ProfileView;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
@@ -68,12 +68,13 @@ const HEADS: [sheet::Head; 6] = [
     sheet::fixed("call", "CALL"),
     sheet::number("size_min", "MIN"),
     sheet::number("size_max", "MAX"),
-    sheet::number("calls", "#Calls"),
+    sheet::number("calls", "Calls"),
     sheet::number("bytes", "Volume"),
-    sheet::number("time_s", "Time[s]"),
+    sheet::number("time_s", "Time"),
 ];
-/// The longest bar, in characters.
-const BAR: u128 = 40;
+/// The longest bar, in characters, and the shortest that the longest one is in a narrow page.
+const BAR: usize = 40;
+const BAR_AT_LEAST: usize = 8;
 
 /// Runs the command.
 pub fn run(args: &SizesArgs) -> Result<Outcome> {
@@ -116,7 +117,7 @@ pub fn run(args: &SizesArgs) -> Result<Outcome> {
             }
         };
     }
-    answer.write(&args.output, false)
+    answer.write(&args.output)
 }
 
 fn row(key: &Key, cell: &Cell, groups: &Groups) -> Vec<Value> {
@@ -135,31 +136,33 @@ fn row(key: &Key, cell: &Cell, groups: &Groups) -> Vec<Value> {
 fn histogram(cells: &[(Key, Cell)], groups: &Groups, by: BarOf, page: Page) -> String {
     let sum = |of: fn(&Cell) -> u64| cells.iter().map(|(_, cell)| of(cell)).fold(0, u64::saturating_add);
     let mut text = format!(
-        "{}  {}, {}, {} s over all ranks\n",
+        "{}  {}, {}, {} over all ranks\n",
         page.bold(groups.call(&cells[0].0)),
         count(sum(|cell| cell.calls), "call"),
         human_bytes(sum(|cell| cell.bytes)),
-        seconds(group::seconds(cells.iter().map(|(_, cell)| cell.time_ns).fold(0, u128::saturating_add))),
+        time(group::seconds(cells.iter().map(|(_, cell)| cell.time_ns).fold(0, u128::saturating_add))),
     );
     let most = cells.iter().map(|(_, cell)| by.of(cell)).max().unwrap_or(0).max(1);
-    let lines: Vec<[String; 4]> = cells
+    let lines: Vec<([String; 3], u128)> = cells
         .iter()
         .map(|(key, cell)| {
             let amount = match by {
                 BarOf::Calls => cell.calls.to_string(),
                 BarOf::Volume => human_bytes(cell.bytes),
-                BarOf::Time => format!("{} s", seconds(cell.time_s())),
+                BarOf::Time => time(cell.time_s()),
             };
             let (size_min, size_max) = groups.size(key);
-            // At least a mark where there is something.
-            let length = by.of(cell).saturating_mul(BAR);
-            let length = length.div_ceil(most) as usize;
-            [short_bytes(size_min), short_bytes(size_max), amount, "█".repeat(length)]
+            ([short_bytes(size_min), short_bytes(size_max), amount], by.of(cell))
         })
         .collect();
-    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
+    let width = |column: usize| lines.iter().map(|(line, _)| line[column].chars().count()).max().unwrap_or(0);
     let (from, to, amounts) = (width(0), width(1), width(2));
-    for [size_min, size_max, amount, bar] in &lines {
+    let before_bar = 2 + from + 3 + to + 2 + amounts + 2;
+    let room = page.width.map_or(BAR, |width| usize::from(width).saturating_sub(before_bar));
+    let longest = room.clamp(BAR_AT_LEAST, BAR) as u128;
+    for ([size_min, size_max, amount], value) in &lines {
+        // At least a mark where there is something.
+        let bar = "█".repeat(value.saturating_mul(longest).div_ceil(most) as usize);
         let range = if size_min == size_max {
             format!("{:>width$}", size_min, width = from + 3 + to)
         } else {

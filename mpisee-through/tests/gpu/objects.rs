@@ -166,27 +166,7 @@ fn records_tell_where_in_an_object_accesses_are() {
     records(&stencil);
     let by_address = ["gpu", "app.mpisee", "--by", "address", "--records", "records"];
     let with = |more: &[&str]| stencil.run(&[&by_address[..], more].concat());
-    with(&["--top", "3"]).prints(
-        "\
-Note       Of 3 ranks 2 have records.
-Note       Of rank 0 3 records are missing.
-
-ghost cells, 4.00 KiB: 612 bytes
-▕████           ▒█░              ████                            ▏
-░ to █: up to 25, 50, 75, 100 % of 64 bytes.
-
-flags, 64 B: 160 bytes
-▕█  ▒▏
-░ to █: up to 25, 50, 75, 100 % of 120 bytes.
-
-OBJECT       LENGTH  BEGIN  END  ACCESSES  LOADED  STORED  ATOMIC  SHARE%  DEVICES  LINES
-flags            64      0   16        30       0       0     120    15.5  GPU-b    stencil.cu:77
-ghost cells    4096      0   64         8       0      64       0     8.3  GPU-a    stencil.cu:41
-ghost cells    4096     64  128         8       0      64       0     8.3  GPU-a    stencil.cu:41
-
-10 more rows are left out; --all shows all, --top N the first N.
-",
-    );
+    with(&["--top", "3"]).golden("gpu-objects-records_tell_where_in_an_object_accesses_are");
     with(&["--format", "csv", "--object", "flags"]).prints(
         "\
 object,object_bytes,begin,end,accesses,loaded_bytes,stored_bytes,atomic_bytes,share,devices,lines
@@ -199,28 +179,8 @@ flags,64,48,64,10,0,0,40,0.250000000,GPU-b,stencil.cu:77
     let ran = with(&["--format", "csv", "--peer-device", "GPU-b"]);
     let lines: Vec<&str> = ran.exits(0).stdout.lines().skip(1).collect();
     assert!(lines.len() == 2 * 16 + 7 && lines.iter().all(|line| line.starts_with("ghost cells,4096,")));
-    with(&["--object", "ghost*", "--fold", "8x64x8", "--top", "1"]).prints(
-        "\
-Note       Of 3 ranks 2 have records.
-Note       Of rank 0 3 records are missing.
-
-ghost cells, 4.00 KiB: 612 bytes
-▕████████████████████████████████                                ▏
-▕                                                             ███▏
-▕█████████▒                                                      ▏
-▕                                                                ▏
-▕████████████████████████████████                                ▏
-▕                                                                ▏
-▕                                                                ▏
-▕                                                                ▏
-░ to █: up to 25, 50, 75, 100 % of 8 bytes.
-
-OBJECT       LENGTH  ROW  COLUMN  BEGIN  END  ACCESSES  LOADED  STORED  ATOMIC  SHARE%  DEVICES  LINES
-ghost cells    4096    0       0      0    8         1       0       8       0     1.3  GPU-a    stencil.cu:41
-
-76 more rows are left out; --all shows all, --top N the first N.
-",
-    );
+    with(&["--object", "ghost*", "--fold", "8x64x8", "--top", "1"])
+        .golden("gpu-objects-records_tell_where_in_an_object_accesses_are-2");
     with(&["--object", "ghost*", "--fold", "4x64x8", "--image", "a.svg"]).prints("");
     let text = std::fs::read_to_string(stencil.beside().join("a.svg")).unwrap();
     assert_eq!(text.matches("<title>bytes ").count(), 32 + 13, "{text}");

@@ -55,7 +55,7 @@ fn lines_kernels_objects_and_kinds_are_drawn_as_bars() {
         &lines,
         &[
             "<title>splatt: bytes that GPU kernels accessed, by line</title>",
-            ">10.39 KiB in 2 lines</text>",
+            ">10.4 KiB in 2 lines</text>",
             "<title>stencil.cu:41, halo: 1280 accesses, 0 bytes loaded, 10240 stored, 0 by atomics</title>",
             ">stencil.cu:42</text>",
             ">96.2 %</text>",

@@ -202,6 +202,17 @@ impl Written {
         Ran::new(self.command(arguments))
     }
 
+    /// Expects the output that `tests/snapshots` has under the name, and no line of it wider than the page.
+    #[track_caller]
+    pub fn golden_at(&self, width: usize, name: &str, arguments: &[&str]) {
+        let columns = width.to_string();
+        let ran = self.run(&[arguments, &["--width", &columns]].concat());
+        for line in ran.exits(0).stdout.lines() {
+            assert!(line.chars().count() <= width, "wider than {width}: {line}\n{}", ran.stdout);
+        }
+        ran.golden(&format!("{name}-{width}"));
+    }
+
     /// The command that [`Written::run`] runs.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_mpisee-through"));
@@ -279,6 +290,18 @@ impl Ran {
         );
     }
 
+    /// Expects success and the output that `tests/snapshots` has under the name; `INSTA_UPDATE=always` writes it.
+    #[track_caller]
+    pub fn golden(&self, name: &str) {
+        self.exits(0);
+        assert_eq!(self.stderr, "", "{}", self.what);
+        insta::with_settings!({
+            prepend_module_to_snapshot => false,
+            snapshot_path => "../snapshots",
+            omit_expression => true,
+        }, { insta::assert_snapshot!(name, self.stdout) });
+    }
+
     /// Expects the exit code.
     #[track_caller]
     pub fn exits(&self, code: i32) -> &Self {
@@ -340,4 +363,43 @@ pub fn splatt() -> Builder {
         .call("W", 1, "MPI_Send", 4, 404, 0.125)
         .call("W", 5, "MPI_Recv", 4, 404, 0.75)
         .messages("W", 1, 5, 4, 404)
+}
+
+/// A run of 8 ranks in two pools, which make the same communicators by calls of other numbers, as Quantum ESPRESSO does:
+/// one makes more of them.
+pub fn pools() -> Builder {
+    let mut profile = Builder::new(8)
+        .comm("W_s1.0", "W", "MPI_Comm_split", "0-3", |_| {})
+        .comm("W_s1.4", "W", "MPI_Comm_split", "4-7", |_| {})
+        .comm("W_s1.0_s5.0", "W_s1.0", "MPI_Comm_split", "0-1", |_| {})
+        .comm("W_s1.0_s5.2", "W_s1.0", "MPI_Comm_split", "2-3", |_| {})
+        .comm("W_s1.4_s5.0", "W_s1.4", "MPI_Comm_split", "4-5", |_| {})
+        .comm("W_s1.4_s5.2", "W_s1.4", "MPI_Comm_split", "6-7", |_| {})
+        .comm("W_s1.0_d21", "W_s1.0", "MPI_Comm_dup", "0-3", |row| row.label = "fft of pool 0".to_owned())
+        .comm("W_s1.4_d25", "W_s1.4", "MPI_Comm_dup", "4-7", |row| row.label = "fft of pool 1".to_owned())
+        .comm("W_s2.0", "W", "MPI_Comm_split", "0,2,4,6", |_| {});
+    for rank in 0..8 {
+        let (pool, part) = (rank / 4, rank % 4 / 2);
+        let late_s = 0.001 * f64::from(rank * rank);
+        let fft = ["W_s1.0_d21", "W_s1.4_d25"][pool as usize];
+        profile = profile
+            .call("W", rank, "MPI_Barrier", 4, 0, 0.25 - late_s)
+            .call(&format!("W_s1.{}", 4 * pool), rank, "MPI_Allreduce", 1_000, 800_000, 1.5 - late_s)
+            .call(&format!("W_s1.{}", 4 * pool), rank, "MPI_Bcast", 10, 4_000, 0.000_012)
+            .call(&format!("W_s1.{}", 4 * pool), rank, "MPI_Comm_dup", 1, 0, 0.000_3)
+            .call(
+                &format!("W_s1.{}_s5.{}", 4 * pool, 2 * part),
+                rank,
+                "MPI_Sendrecv",
+                64,
+                1 << 20,
+                0.1 + late_s,
+            )
+            .call(fft, rank, "MPI_Alltoall", 3_600, 450 << 20, 3.0 + late_s)
+            .region("scf", rank, 3, 8.0, 4.5);
+    }
+    for rank in [0, 2, 4, 6] {
+        profile = profile.call("W_s2.0", rank, "MPI_Gather", 2, 2_000_000_000, 0.001);
+    }
+    profile
 }

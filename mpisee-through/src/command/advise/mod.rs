@@ -86,7 +86,7 @@ pub fn run(args: &AdviseArgs) -> Result<Outcome> {
         answer.sheets.clear();
         answer.lead = text::numbered(&findings, &facts, args.output.page());
     }
-    answer.write(&args.output, false)
+    answer.write(&args.output)
 }
 
 fn row(finding: &Finding, facts: &Facts<'_>) -> Vec<Value> {

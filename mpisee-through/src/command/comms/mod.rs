@@ -1,9 +1,9 @@
 //! `comms`: the tree of communicators.
 
-mod family;
 mod tree;
 
 use super::Outcome;
+use crate::family::{self, EACH_HINT, Family};
 use crate::filter::CommFilter;
 use crate::load;
 use crate::matched;
@@ -12,8 +12,6 @@ use crate::shape::{self, Shape};
 use crate::view::ProfileView;
 use anyhow::Result;
 use clap::Args;
-use family::Family;
-use mpisee_profile::RankSet;
 use mpisee_profile::comm_name::is_shared_row;
 use mpisee_profile::rows::{CommRow, Members, Row};
 use serde::Serialize;
@@ -23,14 +21,15 @@ use tree::{Line, Tree};
 const EXAMPLES: &str = "\
 EXAMPLES:
   mpisee-through comms app.mpisee                      the tree, at most ten children of each
-  mpisee-through comms app.mpisee --unfold --all       every communicator
+  mpisee-through comms app.mpisee --each --all         every communicator
   mpisee-through comms app.mpisee --comm 'W_c1*'       some of them, with their ancestors
   mpisee-through comms app.mpisee --ranks 5            those that rank 5 is in
   mpisee-through comms app.mpisee --format csv         every row, for other programs";
 
 /// The tree of communicators: who created what, who is in it.
 ///
-/// In the table, communicators that one call made and that are alike are one line: 32 × 8, W_s2.*, every 8th rank.
+/// In the table, like communicators (made by one call, or by the same calls from like ones) share a row: W_s2.*, 32 × 8,
+/// every 8th.
 /// The shape is what a communicator is of its parent: a row, column or plane of a grid of processes (taken in the order
 /// of world ranks), the processes of a node, one per node, a duplicate.
 ///
@@ -51,9 +50,9 @@ pub struct CommsArgs {
     #[arg(long)]
     all: bool,
 
-    /// One line per communicator in the table (default: like ones are one line)
-    #[arg(long)]
-    unfold: bool,
+    /// A row for each communicator in the table (default: like ones share a row)
+    #[arg(long, alias = "unfold")]
+    each: bool,
 
     #[command(flatten)]
     filter: CommFilter,
@@ -77,14 +76,12 @@ pub fn run(args: &CommsArgs) -> Result<Outcome> {
     let text = match args.output.format() {
         Format::Table => {
             let kept = tree.with_ancestors(&matches);
-            let places: Vec<usize> = (0..rows.len()).filter(|&place| kept[place]).collect();
-            let families = if args.unfold {
-                let parents = tree::parents(&rows);
-                family::each(&rows, &parents, &places)
-            } else {
-                family::families(&rows, &shapes, &tree::parents(&rows), &places)
+            let all: Vec<&CommRow> = rows.iter().collect();
+            let families = match args.each {
+                true => family::each(&all, &kept),
+                false => family::families(&all, &kept),
             };
-            table(&Drawing { rows: &rows, shapes: &shapes, families: &families }, limit, args).into_bytes()
+            table(&Drawing { shapes: &shapes, families: &families }, limit, args).into_bytes()
         }
         format => {
             let lines = tree.lines(&matches, limit);
@@ -107,9 +104,8 @@ pub fn run(args: &CommsArgs) -> Result<Outcome> {
 
 /// What a table is made of.
 struct Drawing<'a> {
-    rows: &'a [CommRow],
     shapes: &'a [Shape],
-    families: &'a [Family],
+    families: &'a [Family<'a>],
 }
 
 fn table(drawing: &Drawing<'_>, limit: usize, args: &CommsArgs) -> String {
@@ -119,44 +115,48 @@ fn table(drawing: &Drawing<'_>, limit: usize, args: &CommsArgs) -> String {
     if lines.is_empty() {
         return "The profile has no communicators.\n".to_owned();
     }
-    let mut text = drawn(drawing, &lines, args.output.page());
+    let page = args.output.page();
+    let mut text = drawn(drawing, &lines, page);
+    let mut note = |sentence: &str| text += &page.wrapped_lines(&format!("\n{sentence}\n"));
     if lines.iter().any(|line| line.left_out > 0) {
-        text += "\nSome communicators are left out; --all shows all, --top N the first N children of each.\n";
+        note("Some communicators are left out; --all shows all, --top N the first N children of each.");
     }
-    if drawing.rows.iter().any(|row| row.comm.contains('@')) {
-        text += "\nA name with @ is one row for like communicators of all ranks (how many × size).\n";
+    let rows = || drawing.families.iter().flat_map(|family| &family.rows);
+    if rows().any(|row| row.comm.contains('@')) {
+        note("A name with @ is one row for like communicators of all ranks (how many × size).");
     }
-    if drawing.rows.iter().any(|row| is_shared_row(&row.comm)) {
-        text += "\nA name with + is one row for many like communicators (how many × size), which were not told apart.\n";
+    if rows().any(|row| is_shared_row(&row.comm)) {
+        note(
+            "A name with + is one row for many like communicators (how many × size), which were not told apart.",
+        );
     }
-    if drawing.families.iter().any(|family| family.places.len() > 1) {
-        text += "\nLike communicators are one line (how many × size); --unfold shows each.\n";
+    if !drawing.families.iter().all(Family::is_single) {
+        note(EACH_HINT.trim_end());
     }
     text
 }
 
-type CellOf<'a> = fn(&Drawing<'a>, &Family) -> String;
+type CellOf<'a> = fn(&Drawing<'a>, &Family<'a>) -> String;
 
 fn drawn<'a>(drawing: &Drawing<'a>, lines: &[Line], page: Page) -> String {
-    let tree_width = lines.iter().map(|line| line.text.chars().count()).max().unwrap_or(0);
     let all: [(&str, Column, CellOf<'a>); 9] = [
-        ("CREATED BY", Column::Fixed(0), |all, family| all.first(family).created_by.clone()),
-        ("SIZE", Column::Number(0), Drawing::size),
-        ("PROCS", Column::Text, Drawing::processes),
-        ("SHAPE", Column::Fixed(0), |all, family| all.shapes[family.places[0]].to_string()),
-        ("NODES", Column::Number(0), Drawing::nodes),
-        ("LABEL", Column::Text, Drawing::label),
-        ("TOPOLOGY", Column::Text, |all, family| all.first(family).topology.clone()),
-        ("REORDER", Column::Fixed(0), |all, family| {
-            all.first(family).reorder.map_or(String::new(), yes_or_no)
+        ("CREATED BY", Column::Fixed(0), |_, family| common(family, |row| row.created_by.clone())),
+        ("SIZE", Column::Number(0), |_, family| family.size_text()),
+        ("PROCS", Column::Text, |_, family| family.processes()),
+        ("SHAPE", Column::Fixed(0), Drawing::shape),
+        ("NODES", Column::Number(0), |_, family| family.nodes()),
+        ("LABEL", Column::Text, |_, family| printable(&family.label())),
+        ("TOPOLOGY", Column::Text, |_, family| common(family, |row| row.topology.clone())),
+        ("REORDER", Column::Fixed(0), |_, family| {
+            common(family, |row| row.reorder.map_or(String::new(), yes_or_no))
         }),
-        ("FREED", Column::Fixed(0), Drawing::freed),
+        ("FREED", Column::Fixed(0), |_, family| freed(family)),
     ];
     let shown_families = || lines.iter().filter_map(|line| line.place).map(|place| &drawing.families[place]);
     // A column in which no communicator has anything only takes the place of the others.
     let used = |cell: CellOf<'a>| shown_families().any(|family| !cell(drawing, family).is_empty());
     let shown: Vec<_> = all.into_iter().filter(|&(_, _, cell)| used(cell)).collect();
-    let mut columns = vec![("COMM", Column::Fixed(tree_width))];
+    let mut columns = vec![("COMM", Column::Fixed(0))];
     columns.extend(shown.iter().map(|&(heading, kind, _)| (heading, kind)));
     let rows = lines.iter().map(|line| {
         let family = line.place.map(|place| &drawing.families[place]);
@@ -164,84 +164,34 @@ fn drawn<'a>(drawing: &Drawing<'a>, lines: &[Line], page: Page) -> String {
             shown.iter().map(|(_, _, cell)| family.map_or(String::new(), |family| cell(drawing, family)));
         std::iter::once(line.text.clone()).chain(cells).collect()
     });
-    page.fitted_table(&columns, rows.collect(), &["TOPOLOGY", "REORDER", "LABEL", "FREED", "NODES", "SHAPE"])
+    let optional = ["REORDER", "TOPOLOGY", "FREED", "NODES", "LABEL", "SHAPE", "CREATED BY"];
+    page.fitted_table(&columns, rows.collect::<Vec<Vec<String>>>(), &optional)
 }
 
 impl Drawing<'_> {
-    fn first(&self, family: &Family) -> &CommRow {
-        &self.rows[family.places[0]]
-    }
-
-    fn each<'a>(&'a self, family: &'a Family) -> impl Iterator<Item = &'a CommRow> {
-        family.places.iter().map(|&place| &self.rows[place])
-    }
-
-    fn size(&self, family: &Family) -> String {
-        match self.number(family) {
-            1 => self.first(family).size.to_string(),
-            many => format!("{many} × {}", self.first(family).size),
-        }
-    }
-
-    /// For how many communicators the line stands.
-    fn number(&self, family: &Family) -> u64 {
-        self.each(family).map(|row| row.count).fold(0, u64::saturating_add)
-    }
-
-    fn processes(&self, family: &Family) -> String {
-        let first = self.first(family);
-        match (family.places.len(), shape::stride(&first.members)) {
-            (1, _) => load::members_text(first),
-            (_, Some(1)) => "consecutive ranks".to_owned(),
-            (_, Some(stride)) => format!("every {} rank", ordinal(stride)),
-            _ => {
-                let all: RankSet =
-                    self.each(family).flat_map(|row| row.members.all().iter().collect::<Vec<_>>()).collect();
-                format!("of {}", all.to_string().replace(',', ", "))
-            }
-        }
-    }
-
-    fn nodes(&self, family: &Family) -> String {
-        let least = self.each(family).map(|row| row.nodes).min().unwrap_or(0);
-        let most = self.each(family).map(|row| row.nodes).max().unwrap_or(0);
-        if least == most { least.to_string() } else { format!("{least}-{most}") }
-    }
-
-    /// What the labels have in common.
-    fn label(&self, family: &Family) -> String {
-        let first = &self.first(family).label;
-        let same =
-            |other: &str| first.chars().zip(other.chars()).take_while(|(one, other)| one == other).count();
-        let common = self.each(family).map(|row| same(&row.label)).min().unwrap_or(0);
-        let is_whole = self.each(family).all(|row| row.label == *first);
-        let text: String = first.chars().take(common).collect();
-        if is_whole { printable(first) } else { format!("{}*", printable(&text)) }
-    }
-
-    fn freed(&self, family: &Family) -> String {
-        let is_freed = |row: &&CommRow| row.freed != 0;
-        let freed = self.each(family).filter(is_freed).map(|row| row.count).fold(0, u64::saturating_add);
-        match self.number(family) {
-            all if freed == all => "yes".to_owned(),
-            1 => "no".to_owned(),
-            _ if freed == 0 && family.places.len() == 1 => "not all".to_owned(),
-            _ if freed == 0 => "no".to_owned(),
-            all => format!("{freed} of {all}"),
-        }
+    fn shape(&self, family: &Family<'_>) -> String {
+        let first = &self.shapes[family.places[0]];
+        let is_common = family.places.iter().all(|&place| self.shapes[place] == *first);
+        if is_common { first.to_string() } else { String::new() }
     }
 }
 
-/// `2nd`, `8th`.
-fn ordinal(number: u32) -> String {
-    let suffix = match (number % 10, number % 100) {
-        (_, 11..=13) => "th",
-        (1, _) => "st",
-        (2, _) => "nd",
-        (3, _) => "rd",
-        _ => "th",
-    };
-    format!("{number}{suffix}")
+/// What all of the family have, or nothing.
+fn common(family: &Family<'_>, of: fn(&CommRow) -> String) -> String {
+    let first = of(family.rows[0]);
+    if family.rows.iter().all(|row| of(row) == first) { first } else { String::new() }
+}
+
+fn freed(family: &Family<'_>) -> String {
+    let freed =
+        family.rows.iter().filter(|row| row.freed != 0).map(|row| row.count).fold(0, u64::saturating_add);
+    match family.count() {
+        all if freed == all => "yes".to_owned(),
+        1 => "no".to_owned(),
+        _ if freed == 0 && family.is_single() => "not all".to_owned(),
+        _ if freed == 0 => "no".to_owned(),
+        all => format!("{freed} of {all}"),
+    }
 }
 
 fn yes_or_no(flag: u8) -> String {

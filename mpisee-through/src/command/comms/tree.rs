@@ -1,9 +1,8 @@
 //! Who descends from whom, as lines of text.
 
+use crate::family::parents;
 use crate::units::natural_order;
-use mpisee_profile::CommName;
 use mpisee_profile::rows::CommRow;
-use std::collections::HashMap;
 
 /// Communicators, or families of them, by descent.
 pub struct Tree<'a> {
@@ -30,21 +29,6 @@ enum Step {
     LeftOut { siblings: usize, all: usize },
 }
 
-/// The place of each row's parent.
-pub fn parents(rows: &[CommRow]) -> Vec<Option<usize>> {
-    // Of rows with one name, which `check` reports, the first gets the children.
-    let mut places: HashMap<&str, usize> = HashMap::new();
-    for (place, row) in rows.iter().enumerate() {
-        places.entry(&row.comm).or_insert(place);
-    }
-    // A name has more steps than its parent's; anything else could lead in a circle.
-    let steps = |name: &str| name.parse().map_or(0, |name: CommName| name.steps().len());
-    let parent_of = |row: &CommRow| {
-        places.get(row.parent.as_str()).copied().filter(|_| steps(&row.parent) < steps(&row.comm))
-    };
-    rows.iter().map(parent_of).collect()
-}
-
 impl<'a> Tree<'a> {
     /// Sorts by descent, children in the order of their names.
     pub fn new(names: Vec<&'a str>, parents: Vec<Option<usize>>) -> Self {
@@ -65,7 +49,8 @@ impl<'a> Tree<'a> {
 
     /// The rows of `comms.csv`.
     pub fn of_rows(rows: &'a [CommRow]) -> Self {
-        Tree::new(rows.iter().map(|row| row.comm.as_str()).collect(), parents(rows))
+        let parents = parents(&rows.iter().collect::<Vec<_>>());
+        Tree::new(rows.iter().map(|row| row.comm.as_str()).collect(), parents)
     }
 
     /// The choice, with the ancestors of what is chosen.

@@ -1,6 +1,7 @@
 //! The runs as a whole, and how much they may differ.
 
 use crate::sheet::{self, Sheet, Value};
+use crate::units::time;
 use std::str::FromStr;
 
 /// A run, per rank where ranks can be told apart.
@@ -22,20 +23,21 @@ pub fn sheet([before, after]: [Totals; 2], ranks: [u64; 2]) -> Sheet {
         sheet::fixed("what", "RUN"),
         sheet::number("before", "A"),
         sheet::number("after", "B"),
-        sheet::number("change", "Change%"),
+        sheet::number("change", "Change %"),
     ];
-    let change = |before: f64, after: f64| {
-        if before > 0.0 { Value::Share((after - before) / before) } else { Value::Nothing }
+    let change = |before: f64, after: f64| match before > 0.0 {
+        true => Value::Change { share: (after - before) / before, matters: false },
+        false => Value::Nothing,
     };
     let row = |name: &str, before: f64, after: f64, value: fn(f64) -> Value| {
         vec![name.into(), value(before), value(after), change(before, after)]
     };
     let rows = vec![
         row("ranks", ranks[0] as f64, ranks[1] as f64, Value::Number),
-        row("wall [s]", before.wall_s, after.wall_s, Value::Seconds),
-        row("MPI time [s]", before.time_s, after.time_s, Value::Seconds),
+        row("wall time", before.wall_s, after.wall_s, Value::Seconds),
+        row("MPI time", before.time_s, after.time_s, Value::Seconds),
         row("calls per rank", before.calls, after.calls, Value::Number),
-        row("bytes per rank", before.bytes, after.bytes, Value::Number),
+        row("bytes per rank", before.bytes, after.bytes, |bytes| Value::Bytes(bytes.round() as u64)),
     ];
     Sheet { name: "runs", heads, rows }
 }
@@ -109,7 +111,7 @@ impl Bound {
                 String::new()
             };
             let number = |value: f64| match self.what {
-                What::Wall | What::Time => format!("{value:.6} s"),
+                What::Wall | What::Time => time(value),
                 What::Calls | What::Bytes => format!("{value}"),
             };
             format!("{}: from {} to {}{share}", self.text, number(before), number(after))

@@ -4,6 +4,7 @@ mod bound;
 mod pairing;
 
 use super::Outcome;
+use crate::family::{self, EACH_HINT, FamilyArgs};
 use crate::filter::CallFilter;
 use crate::group::{By, Cell};
 use crate::output::{Format, OutputArgs};
@@ -28,7 +29,8 @@ EXAMPLES:
 ///
 /// A is the first profile, B the other. Communicators are paired by name; those left over by how they were made, their size and shape, if only one pair
 /// fits. Between runs with different numbers of ranks, communicators that one call made count together (W_s2.*), and
-/// all numbers are per rank. Time is the mean over ranks. Spread is the standard deviation over ranks, of the run in which
+/// all numbers are per rank. Else like communicators share a row in the table. Time is the mean over ranks, Change % that
+/// of B by A. Spread is the standard deviation over ranks, of the run in which
 /// it is larger: a change below it (marked ~) may be no more than ranks differ anyway.
 ///
 /// With --fail-if the exit code is 1 if a bound is exceeded.
@@ -49,9 +51,8 @@ pub struct DiffArgs {
     #[command(flatten)]
     shown: Shown,
 
-    /// Volume in KiB, MiB, … in the table (default: exact bytes)
-    #[arg(long)]
-    human: bool,
+    #[command(flatten)]
+    families: FamilyArgs,
 
     #[command(flatten)]
     filter: CallFilter,
@@ -64,14 +65,14 @@ const HEADS: [Head; 12] = [
     sheet::fixed("comm", "COMM"),
     sheet::fixed("comm_after", "IN B"),
     sheet::fixed("call", "CALL"),
-    sheet::number("calls_before", "Calls A").or_none(),
-    sheet::number("calls_after", "Calls B").or_none(),
-    sheet::number("bytes_before", "Volume A").or_none(),
-    sheet::number("bytes_after", "Volume B").or_none(),
-    sheet::number("mean_before_s", "Time A[s]"),
-    sheet::number("mean_after_s", "Time B[s]"),
-    sheet::number("time_change", "Change%"),
-    sheet::number("spread_s", "Spread[s]"),
+    sheet::number("calls_before", "Calls A").hidden_at(0),
+    sheet::number("calls_after", "Calls B").hidden_at(0),
+    sheet::number("bytes_before", "Volume A").hidden_at(1),
+    sheet::number("bytes_after", "Volume B").hidden_at(1),
+    sheet::number("mean_before_s", "Time A"),
+    sheet::number("mean_after_s", "Time B"),
+    sheet::number("time_change", "Change %"),
+    sheet::number("spread_s", "Spread").hidden_at(2),
     sheet::fixed("within_spread", ""),
 ];
 
@@ -134,8 +135,16 @@ pub fn run(args: &DiffArgs) -> Result<Outcome> {
         && before.view.is_laid_out_as(&after.view);
     let pairing = Pairing::new(before.view.processes(), after.view.processes(), same_ranks);
     let mut pairs: BTreeMap<Name, [Option<Side>; 2]> = BTreeMap::new();
+    let rows_by_name = match args.families.are_on(&args.output) && same_ranks {
+        true => family_names([&before, &after], &pairing),
+        false => BTreeMap::new(),
+    };
     for (run, place) in [(&before, 0), (&after, 1)] {
-        for (key, side) in sides(run, place, &pairing, same_ranks, &args.filter) {
+        let row_of = |comm: &str| {
+            let name = pairing.name(place, comm);
+            rows_by_name.get(name).map_or(name, String::as_str).to_owned()
+        };
+        for (key, side) in sides(run, row_of, same_ranks, &args.filter)? {
             pairs.entry(key).or_default()[place] = Some(side);
         }
     }
@@ -173,35 +182,56 @@ pub fn run(args: &DiffArgs) -> Result<Outcome> {
         answer.sheets.reverse();
     }
     answer.closing = closing;
+    if !rows_by_name.is_empty() {
+        answer.closing += EACH_HINT;
+    }
     for failure in &failures {
         answer.closing += &format!("Failed     {failure}\n");
     }
-    let outcome = answer.write(&args.output, args.human)?;
+    let outcome = answer.write(&args.output)?;
     Ok(if failures.is_empty() { outcome } else { Outcome::Differs })
 }
 
-/// The operations of a run by the name of their pair.
+/// The family of each common name that shares a row: that of the first run, else that of the second.
+fn family_names(runs: [&Run; 2], pairing: &Pairing) -> BTreeMap<String, String> {
+    let mut names: BTreeMap<String, String> = BTreeMap::new();
+    for (place, run) in runs.into_iter().enumerate() {
+        for family in family::of_table(&run.view, |_| true, true) {
+            for row in family.rows.iter().filter(|_| !family.is_single()) {
+                let common = pairing.name(place, &row.comm);
+                let is_of_first = place == 1 && runs[0].view.processes().comms.contains_key(common);
+                if !is_of_first {
+                    names.insert(common.to_owned(), family.name.clone());
+                }
+            }
+        }
+    }
+    names
+}
+
+/// The operations of a run by the name of their row.
 fn sides(
     run: &Run,
-    place: usize,
-    pairing: &Pairing,
+    row_of: impl Fn(&str) -> String,
     totals: bool,
     filter: &CallFilter,
-) -> BTreeMap<Name, Side> {
+) -> Result<BTreeMap<Name, Side>> {
     // Like communicators are one: their members' times stand beside each other.
-    let mut cells: BTreeMap<Name, (Cell, u64)> = BTreeMap::new();
+    let mut cells: BTreeMap<Name, Vec<&Cell>> = BTreeMap::new();
     let mut members: BTreeMap<String, u64> = BTreeMap::new();
     for row in run.view.processes().comms.values() {
         let present = run.view.processes().chosen_count(&row.members, &filter.comms);
-        *members.entry(pairing.name(place, &row.comm).to_owned()).or_default() += present;
+        *members.entry(row_of(&row.comm)).or_default() += present;
     }
     for ((comm, call), cell) in &run.cells {
-        let name = pairing.name(place, comm);
-        let (sum, ranks) = cells.entry((name.to_owned(), call.clone())).or_insert((Cell::EMPTY, 0));
-        sum.merge(cell.clone());
-        *ranks = members.get(name).copied().unwrap_or(0);
+        cells.entry((row_of(comm), call.clone())).or_default().push(cell);
     }
-    cells.into_iter().map(|(key, (cell, ranks))| (key, side(&cell, ranks, totals))).collect()
+    let side = |(name, cells): (Name, Vec<&Cell>)| {
+        let ranks = members.get(&name.0).copied().unwrap_or(0);
+        let sum = Cell::sum(cells, &name.0)?;
+        Ok((name, side(&sum, ranks, totals)))
+    };
+    cells.into_iter().map(side).collect()
 }
 
 fn side(cell: &Cell, ranks: u64, totals: bool) -> Side {
@@ -238,15 +268,13 @@ fn row((comm, call): &Name, sides: &[Option<Side>; 2], pairing: &Pairing) -> Vec
         }
         _ => (None, before.or(*after).unwrap_or_default().deviation_s),
     };
-    row.push(change.map_or(Value::Nothing, |(_, share)| Value::Share(share)));
+    let is_within =
+        |change_s: f64| change_s != 0.0 && spread_s.is_some_and(|spread_s| change_s.abs() <= spread_s);
+    row.push(change.map_or(Value::Nothing, |(change_s, share)| Value::Change {
+        share,
+        matters: spread_s.is_some() && !is_within(change_s),
+    }));
     row.push(spread_s.map_or(Value::Nothing, Value::Seconds));
-    row.push(match change {
-        Some((change_s, _))
-            if change_s != 0.0 && spread_s.is_some_and(|spread_s| change_s.abs() <= spread_s) =>
-        {
-            "~".into()
-        }
-        _ => Value::Text(String::new()),
-    });
+    row.push(if change.is_some_and(|(change_s, _)| is_within(change_s)) { "~" } else { "" }.into());
     row
 }

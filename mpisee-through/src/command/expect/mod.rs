@@ -147,7 +147,7 @@ pub fn run(args: &ExpectArgs) -> Result<Outcome> {
         ]);
     }
     let sheet = Sheet { name: "expectations", heads: HEADS.to_vec(), rows };
-    let outcome = Answer::new(view.profile(), sheet, None).write(&args.output, false)?;
+    let outcome = Answer::new(view.profile(), sheet, None).write(&args.output)?;
     Ok(if holds { outcome } else { Outcome::Differs })
 }
 

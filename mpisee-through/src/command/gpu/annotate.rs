@@ -180,7 +180,7 @@ fn section(name: &str, file: &Annotated, chosen: &Chosen, args: &GpuArgs, all: u
         let cells = match file.lines.get(&number) {
             Some(sum) => {
                 let cells = sum.cells(args.of, all, chosen.is_sampled);
-                cells.iter().map(|cell| cell.in_table(args.human)).collect()
+                cells.iter().map(|cell| cell.in_table()).collect()
             }
             None => vec![String::new(); heads.len()],
         };

@@ -105,10 +105,6 @@ pub struct GpuArgs {
     #[command(flatten)]
     shown: Shown,
 
-    /// Volume in KiB, MiB, … in the table (default: exact bytes)
-    #[arg(long)]
-    human: bool,
-
     #[command(flatten)]
     choice: Choice,
 
@@ -215,7 +211,7 @@ pub fn run(args: &GpuArgs) -> Result<Outcome> {
         if args.annotate { annotate::answer(&view, &chosen, args)? } else { table(&view, &chosen, args)? };
     answer.caveats.extend(chosen.problems);
     answer.caveats.extend(other_numbers(view.profile())?);
-    answer.write(&args.output, args.human)
+    answer.write(&args.output)
 }
 
 /// Pairs as a heat map or a graph, the source with its lines' shares, and all else as bars.
@@ -248,7 +244,7 @@ fn by_address(view: &ProfileView, args: &GpuArgs) -> Result<Outcome> {
         file.write(&address::picture(view, ranks, args)?)?;
         return Ok(Outcome::Done);
     }
-    address::answer(view, ranks, args)?.write(&args.output, args.human)
+    address::answer(view, ranks, args)?.write(&args.output)
 }
 
 /// What is said where NVSHMEM's PEs are not the ranks.

@@ -143,7 +143,7 @@ fn by_pair(args: &MatrixArgs, view: &ProfileView) -> Result<Outcome> {
     answer.values.push(("collective_bytes", Value::Bytes(all.collective_bytes)));
     answer.values.push(("left_out_collective_bytes", Value::Bytes(left_out)));
     answer.closing = closing;
-    answer.write(&args.output, false)
+    answer.write(&args.output)
 }
 
 const NOTHING: &str = "No traffic between these ranks.";

@@ -72,5 +72,5 @@ pub fn run(args: &MatrixArgs, view: &ProfileView) -> Result<Outcome> {
     answer.values = vec![("messages", Value::Count(all.messages)), ("bytes", Value::Bytes(all.bytes))];
     answer.values.push(("left_out_collective_bytes", Value::Bytes(beside.bytes)));
     answer.closing = closing;
-    answer.write(&args.output, false)
+    answer.write(&args.output)
 }

@@ -3,7 +3,7 @@
 use super::{RanksArgs, SortKey};
 use crate::command::Outcome;
 use crate::sheet::{self, Answer, Head, Sheet, Value};
-use crate::units::seconds;
+use crate::units::time;
 use crate::view::ProfileView;
 use anyhow::Result;
 use mpisee_profile::Profile;
@@ -13,12 +13,12 @@ const HEADS: [Head; 10] = [
     sheet::fixed("host", "HOST"),
     sheet::number("ranks", "RANKS"),
     sheet::fixed("members", "PROCS").or_none(),
-    sheet::number("wall_max_s", "Wall[s]"),
-    sheet::number("mpi_mean_s", "MPI[s]"),
-    sheet::number("share_of_wall", "MPI%"),
-    sheet::number("mpi_min_s", "Min[s]"),
+    sheet::number("wall_max_s", "Wall"),
+    sheet::number("mpi_mean_s", "MPI mean"),
+    sheet::number("share_of_wall", "% of wall"),
+    sheet::number("mpi_min_s", "Min"),
     sheet::number("mpi_min_rank", "of rank").or_none(),
-    sheet::number("mpi_max_s", "Max[s]"),
+    sheet::number("mpi_max_s", "Max"),
     sheet::number("mpi_max_rank", "of rank").or_none(),
 ];
 
@@ -67,7 +67,7 @@ pub fn run(args: &RanksArgs, view: &ProfileView, nodes: &[NodeRow]) -> Result<Ou
     let mut answer = Answer::new(view.profile(), Sheet { name: "nodes", heads: HEADS.to_vec(), rows }, None);
     answer.lead = spread(&nodes, view.profile())?;
     answer.closing = closing;
-    answer.write(&args.output, args.human)
+    answer.write(&args.output)
 }
 
 /// Mean, least and most in sentences.
@@ -82,11 +82,11 @@ fn spread(nodes: &[&NodeRow], profile: &Profile) -> Result<String> {
     let ranks: u64 = nodes.iter().map(|row| row.ranks).sum();
     let mean_s = nodes.iter().map(|row| row.mpi_s.0).sum::<f64>() / ranks.max(1) as f64;
     let mut text = format!(
-        "MPI time over {ranks} ranks: mean {} s, least {} s (rank {}), most {} s (rank {}).\n",
-        seconds(mean_s),
-        seconds(least.mpi_min_s.0),
+        "MPI time over {ranks} ranks: mean {}, least {} (rank {}), most {} (rank {}).\n",
+        time(mean_s),
+        time(least.mpi_min_s.0),
         least.mpi_min_rank,
-        seconds(most.mpi_max_s.0),
+        time(most.mpi_max_s.0),
         most.mpi_max_rank,
     );
     // The row that is about everything.

@@ -2,8 +2,10 @@
 
 mod render;
 mod run;
+mod table;
 
 use super::Outcome;
+use crate::family::FamilyArgs;
 use crate::filter::CallFilter;
 use crate::matched;
 use crate::operation_sums::{self, CommSum, OperationSum};
@@ -19,26 +21,33 @@ use std::path::PathBuf;
 const EXAMPLES: &str = "\
 EXAMPLES:
   mpisee-through summary app.mpisee                           the ten busiest communicators
-  mpisee-through summary app.mpisee --all --sort volume       all of them, by bytes
+  mpisee-through summary app.mpisee --all --sort volume       all of them and all operations, by bytes
+  mpisee-through summary app.mpisee --each                    like communicators apart
   mpisee-through summary app.mpisee --comm 'W_s2.*' --call 'All*'
   mpisee-through summary app.mpisee --kind p2p --size 64k-    large point-to-point messages
   mpisee-through summary app.mpisee --format csv -o app.csv   every row, for other programs";
 
-/// The run, and per communicator its operations: time, volume, calls.
+/// The run, and per communicator its operations: time, bytes, calls.
 ///
-/// Mean, Min and Max are over the members of the communicator that have a profile; a member that
-/// did not use the operation counts as 0 s. Volume and #Calls are sums over ranks.
+/// Time, Volume (bytes) and Calls are sums over ranks. % of MPI is that time by the MPI time of all ranks (or of those of
+/// --ranks), whatever else is filtered. Mean, Min and Max are the time of a rank, over the members of the communicator
+/// that have a profile; a member that did not use the operation counts as 0 s.
+///
+/// In the table, like communicators (made by one call, or by the same calls from like ones) share a row, whose name
+/// has * for what differs: W_s2.*, and the times of the ones with least and most stand below. csv and json have a row for
+/// each communicator.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct SummaryArgs {
     /// The NAME.mpisee directory that the run left
     profile: PathBuf,
 
-    /// Show N communicators (default: 10 in a table, all in csv and json)
+    /// Show N communicators (default: in a table the first 10 with 0.1 % of MPI time or more, all in csv and json)
     #[arg(long, value_name = "N", conflicts_with = "all")]
     top: Option<usize>,
 
-    /// Show all communicators (default: see --top)
+    /// Show all communicators, and of each all operations (default: see --top; in a table operations below 0.1 % of MPI
+    /// time share a line)
     #[arg(long)]
     all: bool,
 
@@ -47,9 +56,8 @@ pub struct SummaryArgs {
     #[arg(long, value_name = "KEY", value_enum, default_value_t = SortKey::Time)]
     sort: SortKey,
 
-    /// Volume in KiB, MiB, … in the table (default: exact bytes)
-    #[arg(long)]
-    human: bool,
+    #[command(flatten)]
+    families: FamilyArgs,
 
     #[command(flatten)]
     filter: CallFilter,
@@ -57,6 +65,9 @@ pub struct SummaryArgs {
     #[command(flatten)]
     output: OutputArgs,
 }
+
+/// What is below this share of the MPI time is shown only where it is asked for.
+const SMALL_SHARE: f64 = 0.001;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum SortKey {
@@ -74,6 +85,10 @@ struct Summary<'a> {
     comms: &'a [CommSum<'a>],
     /// The communicators after those.
     left_out: &'a [CommSum<'a>],
+    /// The MPI time of all chosen ranks.
+    mpi_s: f64,
+    /// Whether operations of little time are shown.
+    all: bool,
     /// Why `calls.csv` was read in part only.
     partial_because: Option<String>,
     /// Whether a filter is on.
@@ -83,22 +98,26 @@ struct Summary<'a> {
 /// Runs the command. A profile that breaks off is shown as far as it goes, and is an error after that.
 pub fn run(args: &SummaryArgs) -> Result<Outcome> {
     let view = ProfileView::open(&args.profile)?;
-    let mut sums = operation_sums::sums(&view, &args.filter)?;
+    let with_families = args.families.are_on(&args.output);
+    let mut sums = operation_sums::sums(&view, &args.filter, with_families)?;
     if sums.cut_off.is_none() {
         matched::need_operation(&view, &args.filter, sums.comms.is_empty())?;
     }
     sort(&mut sums.comms, args.sort);
-    let shown = args.output.limit(args.top, args.all).min(sums.comms.len());
+    let mpi_s = view.processes().chosen_mpi_s(&args.filter.comms);
+    let shown = shown(args, &sums.comms, mpi_s);
     let (comms, left_out) = sums.comms.split_at(shown);
     let summary = Summary {
         run: RunSummary::new(&view),
         comms,
         left_out,
+        mpi_s,
+        all: args.all,
         partial_because: sums.cut_off.as_ref().map(ToString::to_string),
         filtered: args.filter.is_on(),
     };
     let text = match args.output.format() {
-        Format::Table => render::table(&summary, args.output.page(), args.human).into_bytes(),
+        Format::Table => table::table(&summary, args.output.page()).into_bytes(),
         Format::Csv => render::csv(&summary)?,
         Format::Json => render::json(&summary)?,
     };
@@ -107,6 +126,17 @@ pub fn run(args: &SummaryArgs) -> Result<Outcome> {
         Some(error) => Err(error.into()),
         None => Ok(Outcome::Done),
     }
+}
+
+/// How many communicators to show.
+fn shown(args: &SummaryArgs, comms: &[CommSum<'_>], mpi_s: f64) -> usize {
+    let limit = args.output.limit(args.top, args.all).min(comms.len());
+    let is_chosen = args.top.is_some() || args.all || args.filter.is_on() || args.sort != SortKey::Time;
+    if is_chosen || args.output.format() != Format::Table {
+        return limit;
+    }
+    let large = comms.iter().take_while(|comm| comm.sums.time_s >= SMALL_SHARE * mpi_s).count();
+    limit.min(large.max(1))
 }
 
 fn sort(comms: &mut [CommSum<'_>], key: SortKey) {
@@ -122,21 +152,25 @@ fn sort(comms: &mut [CommSum<'_>], key: SortKey) {
 
 fn by_operation(key: SortKey, left: &OperationSum, right: &OperationSum) -> Ordering {
     match key {
-        SortKey::Time | SortKey::Size => right.time_s.total_cmp(&left.time_s),
-        SortKey::Volume => right.bytes.cmp(&left.bytes),
-        SortKey::Calls => right.calls.cmp(&left.calls),
+        SortKey::Time | SortKey::Size => right.sums.time_s.total_cmp(&left.sums.time_s),
+        SortKey::Volume => right.sums.bytes.cmp(&left.sums.bytes),
+        SortKey::Calls => right.sums.calls.cmp(&left.sums.calls),
         SortKey::Name => Ordering::Equal,
     }
 }
 
 fn by_comm(key: SortKey, left: &CommSum, right: &CommSum) -> Ordering {
+    let by_time = || right.sums.time_s.total_cmp(&left.sums.time_s);
     match key {
-        SortKey::Time => right.time_s.total_cmp(&left.time_s),
-        SortKey::Volume => right.bytes.cmp(&left.bytes),
-        SortKey::Calls => right.calls.cmp(&left.calls),
+        SortKey::Time => by_time(),
+        SortKey::Volume => right.sums.bytes.cmp(&left.sums.bytes),
+        SortKey::Calls => right.sums.calls.cmp(&left.sums.calls),
         SortKey::Size => {
-            let size = |comm: &CommSum| Reverse(comm.row.map(|row| row.size));
-            size(left).cmp(&size(right)).then_with(|| right.time_s.total_cmp(&left.time_s))
+            let size = |comm: &CommSum| {
+                let rows = comm.family.iter().flat_map(|family| &family.rows);
+                Reverse(rows.map(|row| row.size).max())
+            };
+            size(left).cmp(&size(right)).then_with(by_time)
         }
         SortKey::Name => Ordering::Equal,
     }

@@ -1,6 +1,6 @@
 //! The run as a whole: what ran where, and how much of its time was MPI.
 
-use crate::units::{count, seconds, to_nine_decimals};
+use crate::units::{count, time, to_nine_decimals};
 use crate::view::ProfileView;
 use mpisee_profile::RunInfo;
 use mpisee_profile::rows::RankRow;
@@ -32,6 +32,8 @@ pub struct RunSummary<'a> {
     wall_max_s: f64,
     /// Mean over ranks.
     mpi_mean_s: f64,
+    /// Over all ranks.
+    mpi_s: f64,
     /// MPI time of all ranks by wall time of all ranks, from 0 to 1.
     mpi_share_of_wall: f64,
     /// What the profiler took: seconds, mean over ranks, by the ranks' wall time, and in nanoseconds per simple call.
@@ -79,6 +81,7 @@ impl<'a> RunSummary<'a> {
             wall_mean_s: to_nine_decimals(wall_s / processes.count().max(1) as f64),
             wall_max_s: to_nine_decimals(processes.wall_max_s()),
             mpi_mean_s: to_nine_decimals(mpi_s / processes.count().max(1) as f64),
+            mpi_s: to_nine_decimals(mpi_s),
             mpi_share_of_wall: if wall_s > 0.0 { to_nine_decimals(mpi_s / wall_s) } else { 0.0 },
             profiler_mean_s: to_nine_decimals(run.profiler.time_s / f64::from(run.ranks.max(1))),
             profiler_share_of_wall: to_nine_decimals(run.profiler.share_of_wall),
@@ -100,7 +103,7 @@ impl<'a> RunSummary<'a> {
     pub fn lines(&self) -> Vec<(&'static str, String)> {
         let mut lines = vec![
             ("Command", self.command.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")),
-            ("MPI", format!("{} (flavour {})", self.mpi_library, self.mpi_flavour)),
+            ("MPI", self.mpi()),
             ("Ranks", self.places()),
         ];
         lines.extend(self.job.map(|job| ("Job", job.to_owned())));
@@ -109,30 +112,37 @@ impl<'a> RunSummary<'a> {
             (
                 "Wall time",
                 format!(
-                    "{} s (mean over ranks), {} s (longest rank)",
-                    seconds(self.wall_mean_s),
-                    seconds(self.wall_max_s)
+                    "{} (mean over ranks), {} (longest rank)",
+                    time(self.wall_mean_s),
+                    time(self.wall_max_s)
                 ),
             ),
             (
                 "MPI time",
                 format!(
-                    "{} s (mean over ranks), {:.1} % of wall time",
-                    seconds(self.mpi_mean_s),
-                    100.0 * self.mpi_share_of_wall
+                    "{} (mean over ranks), {:.1} % of wall time; {} over all ranks",
+                    time(self.mpi_mean_s),
+                    100.0 * self.mpi_share_of_wall,
+                    time(self.mpi_s)
                 ),
             ),
         ]);
         if self.profiler_call_ns > 0.0 {
             let price = format!(
-                "{} s (mean over ranks), {:.2} % of wall time; {:.0} ns a call",
-                seconds(self.profiler_mean_s),
+                "{} (mean over ranks), {:.2} % of wall time; {:.0} ns a call",
+                time(self.profiler_mean_s),
                 100.0 * self.profiler_share_of_wall,
                 self.profiler_call_ns
             );
             lines.push(("Profiler", price));
         }
         lines
+    }
+
+    /// The library without details of its build, and the flavour.
+    fn mpi(&self) -> String {
+        let library = self.mpi_library.split(',').next().unwrap_or_default();
+        format!("{library} (flavour {})", self.mpi_flavour)
     }
 
     fn places(&self) -> String {

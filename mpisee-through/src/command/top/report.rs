@@ -172,7 +172,7 @@ impl Report {
             text.extend(broken.map(|more| format!("  {more}\n")));
         }
         text += "\n";
-        text += &self.sheet().table(page, false);
+        text += &self.sheet().table(page);
         text
     }
 }
