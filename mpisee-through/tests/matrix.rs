@@ -154,7 +154,7 @@ fn a_picture_has_a_square_for_each_field() {
     let text = std::fs::read_to_string(profile.beside().join("a.svg")).unwrap();
     assert!(text.starts_with("<svg ") && text.ends_with("</svg>\n"));
     assert!(text.contains("<title>n0 to n1: 11 messages, 5000 bytes</title>"), "{text}");
-    assert_eq!(text.matches("<title>n").count(), 6);
+    assert_eq!(text.matches("<title>n").count(), 12, "of each field, and of the number in it");
     assert!(text.contains(">68 messages, 10000 bytes</text>"), "{text}");
     assert!(text.contains("<title>splatt: point-to-point bytes between nodes</title>"), "{text}");
     // On dark fields white, on light ones black.
