@@ -772,7 +772,7 @@ impl Operation {
         TABLE[self as usize].2
     }
 
-    /// Whether a call of it leaves a request to be completed.
+    /// Returns whether a call of it leaves a request to be completed.
     pub fn starts_request(self) -> bool {
         TABLE[self as usize].3
     }

@@ -11,13 +11,22 @@ use std::collections::{BTreeSet, HashMap};
 struct Numbered {
     texts: Vec<String>,
     told: Told,
-    lines: Vec<(Code<u32>, Told, bool, Vec<(Key<u32>, Sum)>)>,
+    lines: Vec<NumberedLine>,
     orphans: u64,
     said: Vec<((bool, String), Said)>,
     said_told: Told,
     all_said: u64,
     binaries: BTreeSet<(String, String)>,
     more_binaries: bool,
+}
+
+/// A [`Line`] and its code.
+#[derive(Serialize, Deserialize)]
+struct NumberedLine {
+    code: Code<u32>,
+    told: Told,
+    by_powers: bool,
+    rows: Vec<(Key<u32>, Sum)>,
 }
 
 impl<N> Code<N> {
@@ -52,7 +61,8 @@ impl Serialize for GpuSums {
         let number = |text: &Name| numbers.get(&**text).copied().unwrap_or(0);
         let line = |(code, line): &(Code, Line)| {
             let rows = line.rows.iter().map(|(key, sum)| (key.mapped(number), sum.clone()));
-            (code.mapped(number), line.told, line.by_powers, rows.collect())
+            let (code, told, by_powers) = (code.mapped(number), line.told, line.by_powers);
+            NumberedLine { code, told, by_powers, rows: rows.collect() }
         };
         let said = |((is_told, text), said): &((bool, Name), Said)| ((*is_told, text.to_string()), *said);
         let numbered = Numbered {
@@ -75,7 +85,7 @@ impl<'de> Deserialize<'de> for GpuSums {
         let numbered = Numbered::deserialize(deserializer)?;
         let texts: Vec<Name> = numbered.texts.into_iter().map(Name::from).collect();
         let is_text = |number: u32| (number as usize) < texts.len();
-        let are_texts = |(code, _, _, rows): &(Code<u32>, Told, bool, Vec<(Key<u32>, Sum)>)| {
+        let are_texts = |NumberedLine { code, rows, .. }: &NumberedLine| {
             [code.kernel, code.source, code.launched].into_iter().all(is_text)
                 && rows.iter().all(|(key, _)| is_text(key.object))
         };
@@ -83,7 +93,7 @@ impl<'de> Deserialize<'de> for GpuSums {
             return Err(D::Error::custom("a name is missing"));
         }
         let text = |&number: &u32| texts[number as usize].clone();
-        let line = |(code, told, by_powers, rows): (Code<u32>, _, _, Vec<(Key<u32>, Sum)>)| {
+        let line = |NumberedLine { code, told, by_powers, rows }| {
             let rows = rows.into_iter().map(|(key, sum)| (key.mapped(text), sum)).collect();
             (code.mapped(text), Line { told, by_powers, rows })
         };
