@@ -245,7 +245,7 @@ impl Mpi {
         if let Some(program) = done.get(&key) {
             return program.clone();
         }
-        let folder = root().join("target/test-programs").join(&self.name);
+        let folder = root().join("target/tests").join(&self.name);
         let program = folder.join(name);
         std::fs::create_dir_all(program.parent().expect("it is below the folder"))
             .expect("target can be written");

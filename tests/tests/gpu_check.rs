@@ -27,7 +27,7 @@ fn the_programs_compile() {
         eprintln!("no CUDA compiler is found, so the programs of scripts/gpu-check are not compiled");
         return;
     };
-    let folder = root().join("target/test-programs/gpu-check");
+    let folder = root().join("target/tests/gpu-check");
     fs::create_dir_all(&folder).expect("target can be written");
     let programs = root().join("tests/gpu");
     let mut sources: Vec<PathBuf> =
