@@ -118,6 +118,28 @@ fn each_start_of_a_partitioned_message_has_all_of_it() {
 }
 
 #[test]
+fn buffered_sends_started_again_before_they_arrive_are_counted() {
+    on_each_mpi(|mpi| {
+        let finished = Run::new(mpi, "requests/restarted").ranks(2).profiled();
+        let tables = finished.tables();
+        let sender = [
+            ("MPI_Bsend_init", 2, 0),
+            ("MPI_Start", 6, 3 * (70001 + 66003)),
+            ("MPI_Startall", 2, 2 * (70001 + 66003)),
+            ("MPI_Wait", 6, 0),
+            ("MPI_Waitall", 2, 0),
+            ("MPI_Request_free", 2, 0),
+            ("MPI_Barrier", 1, 0),
+        ];
+        assert_calls(tables, "W", 0, &sender);
+        let traffic = 5 * (70001 + 66003);
+        assert_peers(tables, &[("W", 0, 1, [10, traffic, 0, 0]), ("W", 1, 0, [0, 0, 10, traffic])]);
+        assert_all_seen(tables);
+        finished.check();
+    });
+}
+
+#[test]
 fn a_request_that_is_looked_at_stays_open() {
     on_each_mpi(|mpi| {
         let finished = Run::new(mpi, "requests/request_status").ranks(2).profiled();

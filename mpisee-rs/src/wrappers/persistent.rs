@@ -39,20 +39,30 @@ unsafe fn start_many(
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(call) = Call::if_tracking() else { return make() };
-    let is_array = count > 0 && !requests.is_null();
+    let count = if requests.is_null() { 0 } else { usize::try_from(count).unwrap_or(0) };
     // SAFETY: the array has `count` requests.
-    let first = is_array.then(|| unsafe { requests.handle() }).and_then(|first| REQUESTS.persistent(first));
+    let handle = |at| unsafe { requests.at(at).handle() };
+    let mut before: Vec<Request> = Vec::new();
+    if before.try_reserve_exact(count).is_ok() {
+        before.extend((0..count).map(handle));
+    }
+    let first = before.first().and_then(|&first| REQUESTS.persistent(first));
     let communicator = first.map_or(UNKNOWN, |(_, started)| started.sample.communicator());
     let (code, ticks) = call.time(operation, communicator, make);
     call.record(|recorder| {
-        if code != constant::SUCCESS || !is_array {
+        if code != constant::SUCCESS {
             return;
         }
-        // SAFETY: the array has `count` requests, which the call left as they were.
-        let handles = (0..usize::try_from(count).unwrap_or(0)).map(|at| unsafe { requests.at(at).handle() });
         let mut opened = Vec::new();
-        for handle in handles {
-            match REQUESTS.persistent(handle) {
+        for at in 0..count {
+            let request = handle(at);
+            // While a buffered message is on its way, Open MPI starts another request in place of the persistent one.
+            if let Some(&old) = before.get(at)
+                && old != request
+            {
+                REQUESTS.rename(old, request);
+            }
+            match REQUESTS.persistent(request) {
                 Some(found) => opened.push(found),
                 None if process::is_recording() => world::not_seen(NotSeen::UnknownRequest),
                 None => {}

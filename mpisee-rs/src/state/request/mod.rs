@@ -254,6 +254,15 @@ impl Requests {
         started.persistent.then_some((found, started))
     }
 
+    /// MPI has replaced the handle of an inactive persistent request.
+    pub fn rename(&self, old: Request, new: Request) {
+        // Another thread may have got the old handle meanwhile, for a request of its own.
+        if let Some((found, started)) = self.persistent(old).filter(|(_, started)| !started.active) {
+            self.table.remove_found(&found);
+            self.table.insert(abi::bits(new), started);
+        }
+    }
+
     /// Replaces the entry of an open request.
     pub fn change(&self, found: &Found<RequestState>, started: RequestState) {
         self.table.replace_found(found, started);
