@@ -20,7 +20,7 @@ pub enum Physical {
 pub struct Own {
     /// Never used again, other than handles.
     pub number: u64,
-    /// [`ON_HOST`] if it is on none.
+    /// [`ON_HOST`](crate::process::driver::ON_HOST) if it is on none.
     pub device: i32,
     pub bytes: u64,
     /// The call stack that made it.
