@@ -26,7 +26,7 @@
 
 enum { BATCHES = 31, CALLS = 2000, COMMUNICATORS = 256, FEW_OPEN = 64, MANY_OPEN = 10000, CREATIONS = 100, MANY_COMMUNICATORS = 100 };
 /* In a trace: calls before those that are counted, in which slots and tables are made, and those. */
-enum { WARM_UP = 100, COUNTED = 9 };
+enum { WARM_UP = 20, COUNTED = 5 };
 /* Stores here mark in a trace where operations begin and end: eight bytes for each. */
 #define MARKS ((volatile int *)0x5eed00000000)
 enum { MARKS_BYTES = 4096 };
