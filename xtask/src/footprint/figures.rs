@@ -15,7 +15,7 @@ pub struct Key {
 }
 
 /// Lines and pages by which a figure may grow in any case: where the heap and the stack begin differs from run to run.
-const SLACK: u64 = 2;
+const SLACK: u64 = 5;
 
 /// What the library uses during an operation and MPI does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ pub fn print(found: &Figures, held: &Figures) {
     }
 }
 
-/// The figures that are by more than a margin, and more than two, above those that hold.
+/// The figures that are by more than a margin, and more than five, above those that hold.
 pub fn grown(found: &Figures, held: &Figures, margin_percent: f64) -> Vec<String> {
     let mut grown = Vec::new();
     for (key, now) in found {
@@ -135,18 +135,18 @@ mod tests {
     }
 
     #[test]
-    fn growth_within_the_margin_and_by_two_lines_passes() {
+    fn growth_within_the_margin_and_by_some_lines_passes() {
         assert!(grown(&one(193, 19), &one(176, 17), 10.0).is_empty());
     }
 
     #[test]
     fn growth_beyond_the_margin_is_told_with_both_figures() {
-        let found = grown(&one(194, 21), &one(176, 17), 10.0);
+        let found = grown(&one(194, 26), &one(176, 17), 10.0);
         assert_eq!(
             found,
             [
                 "Irecv, Isend (mpich-4.0): 194 instructions instead of 176",
-                "Irecv, Isend (mpich-4.0): 34 lines instead of 30"
+                "Irecv, Isend (mpich-4.0): 39 lines instead of 30"
             ]
         );
     }
