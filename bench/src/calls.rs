@@ -22,7 +22,7 @@ const CHILDREN: usize = 200;
 /// The line that every other one is compared with.
 const FLOOR: &str = "two clock reads";
 
-/// How many communicators are made and freed.
+/// The number of communicators that are made and freed.
 const COMMUNICATORS: &str = "1000000";
 
 /// A program that is run.

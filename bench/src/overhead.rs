@@ -30,7 +30,7 @@ pub fn overhead(measured: &Measured) -> Result<()> {
     ensure!(!launcher.is_empty(), "--launcher is empty");
     let plain = [&launcher[..], &measured.program].concat();
     let output = profile.path().join("run").display().to_string();
-    launcher.extend([mpisee, "--quiet".to_owned(), "on".to_owned(), "--output".to_owned(), output]);
+    launcher.extend([mpisee, "--quiet".to_owned(), "--output".to_owned(), output]);
     let profiled = [&launcher[..], &measured.program].concat();
     run(&plain)?; // what is read from disk the first time is in memory then
     let mut percent = Vec::new();

@@ -16,7 +16,7 @@ use mpisee_profile::segment::key::size_class;
 use mpisee_profile::segment::log::{Created, NONE, Record, Run, Runs};
 use mpisee_profile::segment::words::{Owner, Words};
 use mpisee_profile::segment::{CallKey, Key, PeerKey, Snapshot};
-use mpisee_profile::{FORMAT_VERSION, Operation, RankSet};
+use mpisee_profile::{CommId, CommRank, FORMAT_VERSION, Operation, RankSet, RegionId, Ticks, WorldRank};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -25,10 +25,12 @@ use xtask::root;
 
 /// Processes of a node.
 const PER_NODE: u32 = 64;
-/// How long the program ran.
+/// The wall time of the program.
 const WALL_NS: u64 = 3_600_000_000_000;
 /// Communicators that are not duplicates or halves: the world, each process itself, the grid, its lines and planes, the node.
 const FEWEST: u32 = 10;
+/// The one named region.
+const SOLVER: RegionId = RegionId::new(1);
 
 /// A program that never was.
 #[derive(Clone, Copy, Debug)]
@@ -93,7 +95,8 @@ impl Program {
     pub fn tables(&self, rank: u32) -> Result<(Snapshot, RankTables)> {
         let words = self.segment(rank);
         let snapshot = Snapshot::read(words.words())?;
-        let end = Moment { monotonic_ns: WALL_NS, ticks: WALL_NS - u64::from(rank % 977) * 1_000_003 };
+        let ticks = Ticks::new(WALL_NS - u64::from(rank % 977) * 1_000_003);
+        let end = Moment { monotonic_ns: WALL_NS, ticks };
         let tables = RankTables::new(&snapshot, end);
         Ok((snapshot, tables))
     }
@@ -117,8 +120,9 @@ impl Program {
             counters.extend(calls(rank, id));
             counters.extend(messages(id, comm));
         }
-        records.push(Record::Region { id: 1, parent: 0, name: "solver".to_owned() });
-        counters.push((Key::region(1), [10, WALL_NS / 2 + u64::from(rank % 89) * 1_000_001, 0, 0, 0, 0]));
+        records.push(Record::Region { id: SOLVER, parent: RegionId::OUTSIDE, name: "solver".to_owned() });
+        counters
+            .push((Key::region(SOLVER), [10, WALL_NS / 2 + u64::from(rank % 89) * 1_000_001, 0, 0, 0, 0]));
         Words::new(owner).log(&records).counters(&counters)
     }
 
@@ -129,67 +133,79 @@ impl Program {
         let all = || Runs::first(self.ranks);
         let [first, second, third] = self.dims;
         let at = [rank / (second * third), rank / third % second, rank % third];
-        let mut add =
-            |parent: u32, letter: u8, operation: Option<Operation>, r: u32, group: Runs, own: u32| {
-                let id = comms.len() as u32;
-                let created = Created {
-                    id,
-                    parent: if letter == 0 { NONE } else { parent },
-                    letter,
-                    n: id - u32::from(id > 0),
-                    r,
-                    code: 0,
-                    members: 0,
-                    local: NONE,
-                    peer: NONE,
-                    operation: operation.map_or(NONE, |operation| operation as u32),
-                    rank: own,
-                    reorder: if letter == b'a' { 1 } else { NONE },
-                    group,
-                    remote: None,
-                };
-                let size = created.group.len() as u32;
-                let ring = [(own + 1) % size, (own + size - 1) % size];
-                let neighbours = if size > 2 { ring.to_vec() } else { Vec::new() };
-                comms.push(Comm { created, label: "", topology: String::new(), size, neighbours });
-                id
+        let mut add = |parent: CommId,
+                       letter: u8,
+                       operation: Option<Operation>,
+                       r: Option<u32>,
+                       group: Runs,
+                       own: u32| {
+            let number = comms.len() as u32;
+            let created = Created {
+                id: CommId::new(number),
+                parent: (letter != 0).then_some(parent),
+                letter,
+                n: number.saturating_sub(1),
+                r: r.map(CommRank::new),
+                code: 0,
+                members: 0,
+                local: None,
+                peer: None,
+                operation: operation.map_or(NONE, |operation| operation as u32),
+                rank: CommRank::new(own),
+                reorder: if letter == b'a' { 1 } else { NONE },
+                group,
+                remote: None,
             };
+            let size = created.group.len() as u32;
+            let ring = [(own + 1) % size, (own + size - 1) % size];
+            let neighbours = if size > 2 { ring.to_vec() } else { Vec::new() };
+            let id = created.id;
+            comms.push(Comm { created, label: "", topology: String::new(), size, neighbours });
+            id
+        };
         let (split, sub) = (Some(Operation::CommSplit), Some(Operation::CartSub));
-        add(0, 0, None, NONE, all(), rank);
-        add(0, 0, None, NONE, Runs::of([run(rank, 1, 1)]), 0);
-        let grid = add(0, b'a', Some(Operation::CartCreate), NONE, all(), rank);
+        add(CommId::WORLD, 0, None, None, all(), rank);
+        add(CommId::WORLD, 0, None, None, Runs::of([run(rank, 1, 1)]), 0);
+        let grid = add(CommId::WORLD, b'a', Some(Operation::CartCreate), None, all(), rank);
         let plane = second * third;
         // Lines along each dimension, then planes across each.
         let base = rank - at[2];
-        add(grid, b'b', sub, base, Runs::of([run(base, third, 1)]), at[2]);
+        add(grid, b'b', sub, Some(base), Runs::of([run(base, third, 1)]), at[2]);
         let base = rank - at[1] * third;
-        add(grid, b'b', sub, base, Runs::of([run(base, second, third as i32)]), at[1]);
+        add(grid, b'b', sub, Some(base), Runs::of([run(base, second, third as i32)]), at[1]);
         let base = rank - at[0] * plane;
-        add(grid, b'b', sub, base, Runs::of([run(base, first, plane as i32)]), at[0]);
+        add(grid, b'b', sub, Some(base), Runs::of([run(base, first, plane as i32)]), at[0]);
         let base = at[0] * plane;
-        add(grid, b'b', sub, base, Runs::of([run(base, plane, 1)]), rank - base);
+        add(grid, b'b', sub, Some(base), Runs::of([run(base, plane, 1)]), rank - base);
         let rows = (0..first).map(|row| run(row * plane + at[1] * third, third, 1));
-        add(grid, b'b', sub, at[1] * third, Runs::of(rows), at[0] * third + at[2]);
-        add(grid, b'b', sub, at[2], Runs::of([run(at[2], first * second, third as i32)]), rank / third);
+        add(grid, b'b', sub, Some(at[1] * third), Runs::of(rows), at[0] * third + at[2]);
+        add(grid, b'b', sub, Some(at[2]), Runs::of([run(at[2], first * second, third as i32)]), rank / third);
         let base = rank / PER_NODE * PER_NODE;
         let on_node = PER_NODE.min(self.ranks - base);
-        add(0, b't', Some(Operation::CommSplitType), base, Runs::of([run(base, on_node, 1)]), rank - base);
+        add(
+            CommId::WORLD,
+            b't',
+            Some(Operation::CommSplitType),
+            Some(base),
+            Runs::of([run(base, on_node, 1)]),
+            rank - base,
+        );
         // Halves of halves, as often as each has at least four processes, then duplicates.
         let halvings = self.ranks.ilog2().saturating_sub(2);
-        let (mut parent, mut begin, mut size) = (0, 0, self.ranks);
+        let (mut parent, mut begin, mut size) = (CommId::WORLD, 0, self.ranks);
         for number in FEWEST..self.communicators {
             if number - FEWEST < halvings {
                 let low = size / 2;
                 let is_high = rank - begin >= low;
                 let r = if is_high { low } else { 0 };
                 (begin, size) = (begin + r, if is_high { size - low } else { low });
-                parent = add(parent, b's', split, r, Runs::of([run(begin, size, 1)]), rank - begin);
+                parent = add(parent, b's', split, Some(r), Runs::of([run(begin, size, 1)]), rank - begin);
             } else {
-                let of = if number.is_multiple_of(2) { 0 } else { grid };
-                add(of, b'd', Some(Operation::CommDup), NONE, all(), rank);
+                let of = if number.is_multiple_of(2) { CommId::WORLD } else { grid };
+                add(of, b'd', Some(Operation::CommDup), None, all(), rank);
             }
         }
-        let grid = &mut comms[grid as usize];
+        let grid = &mut comms[grid.index()];
         (grid.label, grid.topology) = ("grid", format!("cart dims={first}x{second}x{third} periods=1x1x1"));
         grid.neighbours = self.around(at);
         comms
@@ -215,7 +231,7 @@ impl Program {
 }
 
 /// Five operations of three sizes, some in a region. Times are pseudo-random, and not the same on any two ranks.
-fn calls(rank: u32, communicator: u32) -> impl Iterator<Item = (Key, [u64; 6])> {
+fn calls(rank: u32, communicator: CommId) -> impl Iterator<Item = (Key, [u64; 6])> {
     let operations =
         [Operation::Allreduce, Operation::Bcast, Operation::Alltoallv, Operation::Barrier, Operation::Isend];
     let sizes = [0u64, 900, 70_000];
@@ -224,7 +240,7 @@ fn calls(rank: u32, communicator: u32) -> impl Iterator<Item = (Key, [u64; 6])> 
         move |(operation, size)| {
             let key = CallKey {
                 communicator,
-                region: u32::from(operation == Operation::Alltoallv),
+                region: if operation == Operation::Alltoallv { SOLVER } else { RegionId::OUTSIDE },
                 operation: operation as u16,
                 size_class: size_class(size),
                 memory: Memory::Host,
@@ -239,9 +255,9 @@ fn calls(rank: u32, communicator: u32) -> impl Iterator<Item = (Key, [u64; 6])> 
 }
 
 /// Each neighbour sends as much as it receives.
-fn messages(communicator: u32, comm: &Comm) -> impl Iterator<Item = (Key, [u64; 6])> {
+fn messages(communicator: CommId, comm: &Comm) -> impl Iterator<Item = (Key, [u64; 6])> {
     let sent = 300 + u64::from(comm.size % 5);
-    let key = move |&peer: &u32| PeerKey { communicator, peer }.pack();
+    let key = move |&peer: &u32| PeerKey { communicator, peer: CommRank::new(peer) }.pack();
     comm.neighbours.iter().map(move |peer| (key(peer), [sent, sent * 900, sent, sent * 900, 0, 0]))
 }
 
@@ -331,7 +347,7 @@ fn write(program: &Program, folder: &Path) -> Result<(PathBuf, usize)> {
 
 /// Writes the profile with rows of each rank.
 fn write_by_rank(program: &Program, folder: &Path) -> Result<PathBuf> {
-    let nodes = Nodes::new((0..program.ranks).map(|rank| (rank, 1, rank / PER_NODE)));
+    let nodes = Nodes::new((0..program.ranks).map(|rank| (WorldRank::new(rank), 1, rank / PER_NODE)));
     let mut files = ProfileFiles::create(folder, nodes)?;
     for rank in 0..program.ranks {
         let (_, tables) = program.tables(rank)?;

@@ -13,7 +13,7 @@ use mpisee_profile::rows::{
 use mpisee_profile::segment::Snapshot;
 use mpisee_profile::segment::layout::{Header, MAGIC, VERSION};
 use mpisee_profile::segment::names::{name_of, names_can_be};
-use mpisee_profile::{Operation, Profile, RankSet};
+use mpisee_profile::{CommId, Operation, Profile, RankSet};
 use std::ffi::OsString;
 use std::mem::offset_of;
 use std::path::{Path, PathBuf};
@@ -52,7 +52,7 @@ pub fn segment(input: &[u8]) {
     let tables = RankTables::of_ended(&snapshot);
     let rows = parts(&tables);
     assert!(rows[0].ends_with(b"\n"), "there is a row of the rank");
-    name_of(words.as_slice(), u32::MAX);
+    name_of(words.as_slice(), CommId::NONE);
 }
 
 /// The sums of other ranks, as they come up the tree. What says that they are of this version is put into its place.

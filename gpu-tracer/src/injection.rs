@@ -1,4 +1,4 @@
-//! How the tracer gets into a program. CUDA's driver loads the library that CUDA_INJECTION64_PATH names when the program
+//! The tracer's start in a program. CUDA's driver loads the library that CUDA_INJECTION64_PATH names when the program
 //! initialises it, and calls `InitializeInjection`; so a program without CUDA never has it. With NVBit that library is
 //! another, which loads this one and calls `mpisee_gpu_nvbit_start`.
 
@@ -116,7 +116,7 @@ fn start(back_end: impl FnOnce(&Options, Make) -> Result<&'static Shared, String
 fn start_sanitizer(options: &Options, make: Make) -> Result<&'static Shared, String> {
     let library = options.gpu_sanitizer.as_ref();
     let library = library.ok_or("MPISEE_GPU_SANITIZER does not name libsanitizer-public.so")?;
-    let patches = own_folder().ok_or("the tracer does not know where it is")?.join(PATCHES);
+    let patches = own_folder().ok_or("the folder of the tracer cannot be found")?.join(PATCHES);
     let wrong = |why| format!("{} cannot be used: {why}", library.display());
     let has_more = options.gpu_sample > 1 || options.gpu_records.is_some();
     Sanitizer::load(library, &patches, has_more).and_then(|sanitizer| sanitizer.start(make)).map_err(wrong)
@@ -149,7 +149,7 @@ fn output(segments: &Path) -> Option<Output> {
         .ok()
 }
 
-/// Tells the profiler, if there is one, how it gets the last counts, and names of memory to us.
+/// Registers with the profiler, if there is one, the functions by which it gets the last counts and passes names of memory.
 fn attach() {
     type Attach =
         unsafe extern "C" fn(extern "C" fn(), unsafe extern "C" fn(*const c_void, usize, *const c_char));

@@ -39,7 +39,7 @@ pub fn write(text: Arguments<'_>) {
     }
 }
 
-/// Writes a line, as of `format!`, if anybody wants to know.
+/// Writes a line, as of `format!`, if the trace is on.
 macro_rules! trace {
     ($($text:tt)*) => {
         if $crate::trace::is_on() {

@@ -1,6 +1,6 @@
-//! Which rank is on which node.
+//! The node of each rank.
 
-use mpisee_profile::RankSet;
+use mpisee_profile::{RankSet, WorldRank};
 use std::collections::HashMap;
 use std::hash::Hash;
 
@@ -15,13 +15,13 @@ pub struct Nodes {
 
 impl Nodes {
     /// From runs of ranks: the first, how many, and what stands for their node.
-    pub fn new<N: Eq + Hash>(runs: impl IntoIterator<Item = (u32, u32, N)>) -> Self {
+    pub fn new<N: Eq + Hash>(runs: impl IntoIterator<Item = (WorldRank, u32, N)>) -> Self {
         let mut numbers = HashMap::new();
         let mut sorted: Vec<_> = runs
             .into_iter()
             .map(|(first, ranks, node)| {
                 let next = numbers.len() as u32;
-                (first, ranks, *numbers.entry(node).or_insert(next))
+                (first.get(), ranks, *numbers.entry(node).or_insert(next))
             })
             .collect();
         sorted.sort_unstable();
@@ -36,7 +36,7 @@ impl Nodes {
         Nodes { runs, count: numbers.len() as u32 }
     }
 
-    /// How many nodes.
+    /// The number of nodes.
     pub fn count(&self) -> u32 {
         self.count
     }
@@ -77,7 +77,7 @@ mod tests {
             node_of in prop::collection::vec(prop::option::of(0u8..5), 1..60),
             members in prop::collection::btree_set(0u32..60, 0..40),
         ) {
-            let runs = (0..).zip(&node_of).filter_map(|(rank, node)| node.map(|node| (rank, 1, node)));
+            let runs = (0..).zip(&node_of).filter_map(|(rank, node)| node.map(|node| (WorldRank::new(rank), 1, node)));
             let nodes = Nodes::new(runs);
             let members: RankSet = members.into_iter().collect();
             let mut expected: Vec<u8> =
@@ -90,7 +90,10 @@ mod tests {
 
     #[test]
     fn neighbours_on_one_node_are_one_run() {
-        let nodes = Nodes::new([(4, 4, "b"), (0, 2, "a"), (2, 2, "a"), (8, 1, "a")]);
+        let nodes = Nodes::new(
+            [(4, 4, "b"), (0, 2, "a"), (2, 2, "a"), (8, 1, "a")]
+                .map(|(first, ranks, node)| (WorldRank::new(first), ranks, node)),
+        );
         assert_eq!(nodes.runs, [(0, 4, 1), (4, 4, 0), (8, 1, 1)]);
         assert_eq!((nodes.count(), nodes.count_of(&RankSet::first(8))), (2, 2));
     }

@@ -1,7 +1,9 @@
-//! Where a profile goes.
+//! The places where a profile may be written, one after the other.
 
 use mpisee_profile::ProfileError;
+use std::ffi::{OsStr, OsString};
 use std::io::{Error, ErrorKind};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -14,9 +16,11 @@ pub struct Places {
 
 impl Places {
     /// `wanted`; else the same name in `folder`, the working directory, where users look first and which most often is on a
-    /// file system that lasts; in `$TMPDIR`; in `/tmp`; and beside the segments, in memory, which lasts least.
+    /// file system that lasts; in `$TMPDIR`; in `/tmp`; and beside the segments, in memory, which lasts least. A name that is too
+    /// long for a file is cut there.
     pub fn new(wanted: PathBuf, folder: PathBuf, segments: PathBuf) -> Self {
-        let name = wanted.file_name().unwrap_or_else(|| "profile.mpisee".as_ref()).to_owned();
+        let name = wanted.file_name().unwrap_or_else(|| "profile.mpisee".as_ref());
+        let name = shortened(name);
         let temporary = std::env::var_os("TMPDIR").filter(|path| !path.is_empty()).map(PathBuf::from);
         let folders = [Some(folder), temporary, Some(PathBuf::from("/tmp")), Some(segments)];
         let mut all = vec![wanted];
@@ -53,6 +57,26 @@ impl Iterator for Places {
     }
 }
 
+/// The longest name that a file system takes, in bytes.
+const LONGEST_NAME: usize = 255;
+/// Bytes of one that was longer: there is room for a number, and for an ending while it is written.
+const SHORTENED: usize = 200;
+
+/// The name, if a file may have it, else its begin.
+fn shortened(name: &OsStr) -> OsString {
+    let bytes = name.as_bytes();
+    if bytes.len() <= LONGEST_NAME {
+        return name.to_owned();
+    }
+    let mut end = SHORTENED;
+    while end > 0 && bytes[end] & 0b1100_0000 == 0b1000_0000 {
+        end -= 1;
+    }
+    let mut short = OsStr::from_bytes(&bytes[..end]).to_owned();
+    short.push(".mpisee");
+    short
+}
+
 /// The number of the file system on which the directory would be.
 fn device(place: &Path) -> Option<u64> {
     let folder = match place.parent()? {
@@ -60,4 +84,21 @@ fn device(place: &Path) -> Option<u64> {
         folder => folder,
     };
     Some(std::fs::metadata(folder).ok()?.dev())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_no_file_may_have_is_cut_for_the_fallbacks() {
+        let [short, long] = ["n".repeat(248), format!("x{}", "é".repeat(150))].map(|name| name + ".mpisee");
+        let second = |name: &str| {
+            Places::new(Path::new("/nowhere").join(name), PathBuf::from("/"), PathBuf::from("/"))
+                .nth(1)
+                .unwrap()
+        };
+        assert_eq!(second(&short), Path::new("/").join(&short));
+        assert_eq!(second(&long), PathBuf::from(format!("/x{}.mpisee", "é".repeat(99))));
+    }
 }

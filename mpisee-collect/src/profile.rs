@@ -12,20 +12,20 @@ use mpisee_profile::comm_name::{is_of_changing_members, is_one_per_process};
 use mpisee_profile::options::Options;
 use mpisee_profile::rows::{CommRow, Members, RankRow, Seconds};
 use mpisee_profile::run::{EndedIn, RunInfo, rfc3339};
-use mpisee_profile::segment::Snapshot;
 use mpisee_profile::segment::layout::overhead;
 use mpisee_profile::segment::names::names;
 use mpisee_profile::segment::snapshot::Program;
+use mpisee_profile::segment::{NotSeen, Snapshot};
 use mpisee_profile::writer::numbered;
 use mpisee_profile::writer::{from_csv, to_csv};
-use mpisee_profile::{Profile, RankSet};
+use mpisee_profile::{Profile, RankSet, Ticks, WorldRank};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 /// Settings of the caller that override those of the program.
 #[derive(Clone, Copy)]
 pub struct Wish<'w> {
-    /// Where the profile shall be.
+    /// The directory wanted for the profile.
     pub output: Option<&'w Path>,
     /// The number of ranks above which it is aggregated.
     pub fold: Option<u32>,
@@ -33,11 +33,11 @@ pub struct Wish<'w> {
 
 /// A profile that was recovered.
 pub struct Recovered<'w> {
-    /// Where it is.
+    /// Its directory.
     pub directory: PathBuf,
-    /// Where it would be if that name were free.
+    /// The directory that it would have if that name were free.
     pub wanted: PathBuf,
-    /// What is in it.
+    /// The segments of which it was made.
     pub segments: Vec<&'w Segment>,
     /// As in its `run.json`.
     pub ended_in: Vec<EndedIn>,
@@ -83,7 +83,7 @@ pub fn recover<'w>(
     Ok((recovered, unreadable))
 }
 
-/// What is known of a run before its profile is written.
+/// A run before its profile is written.
 pub struct Described {
     /// The profile that would be written, if nothing were there.
     pub wanted: PathBuf,
@@ -104,7 +104,7 @@ pub fn describe(world: &WorldSegments) -> Option<Described> {
 pub fn recovered_before(world: &WorldSegments, wanted: &Path) -> Option<PathBuf> {
     let processes: Vec<(u32, &str, u32)> = world
         .ended()
-        .map(|segment| (segment.header.world_rank, segment.header.host.as_str(), segment.header.pid))
+        .map(|segment| (segment.header.world_rank.get(), segment.header.host.as_str(), segment.header.pid))
         .collect();
     let begin = world.ended().next()?.header.start_realtime_ns;
     numbered(wanted).take_while(|place| place.exists()).find(|place| {
@@ -121,10 +121,10 @@ pub fn recovered_before(world: &WorldSegments, wanted: &Path) -> Option<PathBuf>
 
 /// The profile of ranks that came to the end of MPI.
 pub struct Written {
-    /// Where it is.
+    /// Its directory.
     pub directory: PathBuf,
     /// The ranks whose segment could not be read, and why.
-    pub unreadable: Vec<(u32, String)>,
+    pub unreadable: Vec<(WorldRank, String)>,
 }
 
 /// Writes the profile of ranks that came to the end of MPI to `wanted`, or to a directory with a number after that name.
@@ -151,8 +151,14 @@ pub fn write(world: &WorldSegments, wanted: &Path, incomplete_because: Option<&s
     let lost: RankSet = unreadable.iter().map(|&(rank, _)| rank).collect();
     let lost_because =
         (!lost.is_empty()).then(|| format!("the segments of {} could not be read", lost.named()));
-    let why: Vec<String> = incomplete_because.map(str::to_owned).into_iter().chain(lost_because).collect();
-    let agree = (absent.is_empty() && lost.is_empty()).then_some(writing.sums.membership == 0);
+    let without_room = |segment: &&Segment| segment.header.not_seen[NotSeen::LostCounts as usize] > 0;
+    let cut: RankSet =
+        world.segments().filter(without_room).map(|segment| segment.header.world_rank).collect();
+    let cut_because =
+        (!cut.is_empty()).then(|| format!("no file had room for part of the counts of {}", cut.named()));
+    let why: Vec<String> =
+        incomplete_because.map(str::to_owned).into_iter().chain(lost_because).chain(cut_because).collect();
+    let agree = why.is_empty().then_some(writing.sums.membership == 0);
     Ok(Written { directory: writing.finish_arrived(why, agree)?, unreadable })
 }
 
@@ -172,7 +178,7 @@ fn with_kernels(tables: RankTables, snapshot: &Snapshot, segment: &Segment) -> R
     // Counts of calls are worth having without those of kernels.
     let kernels = segment.gpu().unwrap_or_else(|why| {
         let text = format!("what its GPU kernels accessed is lost: {why:#}");
-        vec![Part::Note { rank: snapshot.world_rank, text }]
+        vec![Part::Note { rank: snapshot.world_rank.get(), text }]
     });
     Ok(tables.with_kernels(kernels))
 }
@@ -193,7 +199,7 @@ struct Writing {
 
 /// The last known state of a rank.
 struct Last {
-    rank: u32,
+    rank: WorldRank,
     places: Vec<Place>,
     clock: Clock,
     /// Identifies the clock of its ticks.
@@ -201,7 +207,7 @@ struct Last {
 }
 
 impl Writing {
-    /// What `run.json` says of the whole comes from the first rank.
+    /// Creates the files; the first rank describes the run as a whole in `run.json`.
     fn begin(world: &WorldSegments, wanted: PathBuf, fold: Option<u32>, first: &Snapshot) -> Result<Self> {
         let nodes = Nodes::new(world.nodes());
         let fold = fold.or(first.program.fold).unwrap_or(Options::default().fold);
@@ -310,7 +316,7 @@ impl Writing {
     }
 }
 
-/// Who exported memory to other processes, of all ranks: rows are summed up as they come, and the owner's may come later.
+/// The exports of memory of all ranks: rows are summed up as they come, and the owner's may come later.
 fn owners(world: &WorldSegments) -> Exports {
     let mut owners = Exports::default();
     // An unreadable file is reported later, with its rank.
@@ -320,13 +326,13 @@ fn owners(world: &WorldSegments) -> Exports {
 
 /// The last calls of the ranks. Their durations end at the last sign of life of any rank with the same clock.
 fn ended_in(last: &mut [Last]) -> Vec<EndedIn> {
-    let mut latest: HashMap<(u64, bool), u64> = HashMap::new();
+    let mut latest: HashMap<(u64, bool), Ticks> = HashMap::new();
     for rank in &*last {
         let ticks = latest.entry(rank.clocked_by).or_default();
         *ticks = rank.clock.ticks.max(*ticks);
     }
     for rank in &mut *last {
-        let more_s = rank.clock.seconds(latest[&rank.clocked_by] - rank.clock.ticks);
+        let more_s = rank.clock.seconds(latest[&rank.clocked_by].saturating_sub(rank.clock.ticks));
         rank.places.iter_mut().for_each(|place| place.for_s += more_s);
     }
     let places = collected(last.iter().map(|rank| (rank.rank, true, rank.places.as_slice())));
@@ -340,14 +346,14 @@ fn ended_in(last: &mut [Last]) -> Vec<EndedIn> {
     places.into_iter().map(told).collect()
 }
 
-/// Which ranks the profile has, and where the others are.
+/// The sentence that names the ranks of the profile, and where the others are.
 fn why_incomplete(world: &WorldSegments, recovered: &[&Segment]) -> String {
     let rank = |segment: &&Segment| segment.header.world_rank;
     let ended: RankSet = recovered.iter().map(rank).collect();
     let running: RankSet = world.running().map(|segment| rank(&segment)).collect();
     let with_segment = || world.segments().map(|segment| rank(&segment));
-    let unreadable: RankSet =
-        with_segment().filter(|&rank| !ended.contains(rank) && !running.contains(rank)).collect();
+    let is_read = |rank: u32| ended.contains(rank) || running.contains(rank);
+    let unreadable: RankSet = with_segment().filter(|rank| !is_read(rank.get())).collect();
     let mut why = format!("{} ended without MPI_Finalize", ended.named());
     let cut: RankSet =
         recovered.iter().filter(|segment| segment.header.private_bytes > 0).map(rank).collect();
@@ -367,7 +373,7 @@ fn why_incomplete(world: &WorldSegments, recovered: &[&Segment]) -> String {
     why
 }
 
-/// Where the profile shall be: what was asked for, else in the working directory by the name that it would have had.
+/// The directory wanted for the profile: the caller's, else in the working directory the name that it would have had.
 fn wanted(output: Option<&Path>, program: &Program) -> PathBuf {
     let stem = match output {
         Some(output) => without_extension(output),

@@ -5,11 +5,11 @@ use mpisee_profile::comm_name::{is_of_changing_members, is_one_per_process};
 use mpisee_profile::rows::{CallRow, CommRow, Members, OutsideRow, PeerRow, RankRow, RegionRow, Seconds};
 use mpisee_profile::segment::key::{CallKey, Key, Meaning, PeerKey, class_bounds};
 use mpisee_profile::segment::layout::{call, overhead, peer, region, shared_row};
-use mpisee_profile::segment::log::{Created, ELIDED, OUTSIDE, Runs};
+use mpisee_profile::segment::log::{Created, Runs};
 use mpisee_profile::segment::membership::{has_elided_members, reports, reports_side};
 use mpisee_profile::segment::names::{names, parent_name};
 use mpisee_profile::segment::snapshot::{Communicator, Moment, SharedRow, Snapshot};
-use mpisee_profile::{Operation, RankSet};
+use mpisee_profile::{Operation, RankSet, Ticks, WorldRank};
 use std::collections::{BTreeSet, HashMap};
 
 /// The table rows of one rank.
@@ -39,7 +39,7 @@ impl RankTables {
     }
 
     /// The rows of a process that ended without `MPI_Finalize`, up to its last sign of life. It reports every
-    /// communicator that it knows, since it is unknown which other members can.
+    /// communicator that it has, since it is unknown which other members can.
     pub fn of_ended(snapshot: &Snapshot) -> RankTables {
         RankTables::reporting(snapshot, snapshot.last_known(), |_, _| true)
     }
@@ -77,7 +77,7 @@ impl RankTables {
         let paths = region_paths(snapshot);
         let mut tables = RankTables {
             rank: RankRow {
-                rank: snapshot.world_rank,
+                rank: snapshot.world_rank.get(),
                 host: snapshot.host.clone(),
                 pid: snapshot.pid,
                 wall_s: seconds(end.ticks.saturating_sub(snapshot.start_ticks)),
@@ -95,20 +95,23 @@ impl RankTables {
         // Ordered by key, the rows come by communicator, region, operation and size.
         let mut counters: Vec<_> = snapshot.counters.iter().map(|(key, values)| (*key, *values)).collect();
         counters.sort_unstable();
-        let mut mpi_ticks = 0u64;
-        let mut mpi_ticks_by_region = vec![0u64; snapshot.regions.len() + 1];
+        let mut mpi_ticks = Ticks::ZERO;
+        let mut mpi_ticks_by_region = vec![Ticks::ZERO; snapshot.regions.len() + 1];
         for (key, values) in &counters {
             match key.meaning() {
                 Some(Meaning::Call(key)) if values[call::CALLS] > 0 || values[call::BYTES] > 0 => {
-                    mpi_ticks = mpi_ticks.wrapping_add(values[call::TICKS]);
-                    if let Some(sum) = mpi_ticks_by_region.get_mut(key.region as usize) {
-                        *sum = sum.wrapping_add(values[call::TICKS]);
+                    let ticks = Ticks::new(values[call::TICKS]);
+                    mpi_ticks = mpi_ticks.wrapping_add(ticks);
+                    if let Some(sum) = mpi_ticks_by_region.get_mut(key.region.index()) {
+                        *sum = sum.wrapping_add(ticks);
                     }
                     tables.calls.extend(call_row(snapshot, &names, &paths, &seconds, key, values));
                 }
                 Some(Meaning::Peer(key)) => {
                     match peer_row(snapshot, &names, key, values) {
-                        Some(row) if row.peer == OUTSIDE => tables.outside.push(outside_row(row, key)),
+                        Some(row) if row.peer == WorldRank::OUTSIDE.get() => {
+                            tables.outside.push(outside_row(row, key));
+                        }
                         row => tables.peers.extend(row),
                     };
                 }
@@ -120,14 +123,14 @@ impl RankTables {
         let regions = counters.iter().filter_map(|(key, values)| {
             let Some(Meaning::Region(id)) = key.meaning() else { return None };
             let open = match values[region::OPEN_SINCE] {
-                0 => 0,
-                since => end.ticks.saturating_sub(since),
+                0 => Ticks::ZERO,
+                since => end.ticks.saturating_sub(Ticks::new(since)),
             };
             Some(RegionRow {
-                rank: snapshot.world_rank,
-                region: paths.get(id as usize)?.clone(),
-                wall_s: seconds(values[region::TICKS].wrapping_add(open)),
-                mpi_s: seconds(*mpi_ticks_by_region.get(id as usize)?),
+                rank: snapshot.world_rank.get(),
+                region: paths.get(id.index())?.clone(),
+                wall_s: seconds(open.wrapping_add(Ticks::new(values[region::TICKS]))),
+                mpi_s: seconds(*mpi_ticks_by_region.get(id.index())?),
                 entries: values[region::ENTRIES],
             })
         });
@@ -138,11 +141,11 @@ impl RankTables {
 
 /// Nanoseconds that a recorded call of the simplest kind costs beyond the call itself.
 pub fn call_ns(snapshot: &Snapshot, end: Moment) -> f64 {
-    seconds_per_tick(snapshot, end)(snapshot.overhead[overhead::THOUSAND_CALLS]).0 * 1e6
+    seconds_per_tick(snapshot, end)(Ticks::new(snapshot.overhead[overhead::THOUSAND_CALLS])).0 * 1e6
 }
 
-/// The profiler's overhead in ticks.
-fn price_of(snapshot: &Snapshot) -> u64 {
+/// The profiler's overhead.
+fn price_of(snapshot: &Snapshot) -> Ticks {
     let (mut calls, mut messages, mut requests) = (0u64, 0u64, 0u64);
     for (key, values) in &snapshot.counters {
         match key.meaning() {
@@ -164,22 +167,23 @@ fn price_of(snapshot: &Snapshot) -> u64 {
     let counted = of(calls, overhead::THOUSAND_CALLS)
         + of(messages, overhead::THOUSAND_MESSAGES)
         + of(requests, overhead::THOUSAND_REQUESTS);
-    u64::try_from(counted).unwrap_or(u64::MAX).saturating_add(snapshot.overhead[overhead::NAMING])
+    let counted = Ticks::new(u64::try_from(counted).unwrap_or(u64::MAX));
+    counted.saturating_add(Ticks::new(snapshot.overhead[overhead::NAMING]))
 }
 
-fn seconds_per_tick(snapshot: &Snapshot, end: Moment) -> impl Fn(u64) -> Seconds + use<> {
-    let ticks = end.ticks.saturating_sub(snapshot.start_ticks);
+fn seconds_per_tick(snapshot: &Snapshot, end: Moment) -> impl Fn(Ticks) -> Seconds + use<> {
+    let ticks = end.ticks.saturating_sub(snapshot.start_ticks).get();
     let elapsed_ns = end.monotonic_ns.saturating_sub(snapshot.start_monotonic_ns);
     let ns_per_tick =
         if snapshot.ticks_are_tsc && ticks > 0 { elapsed_ns as f64 / ticks as f64 } else { 1.0 };
-    move |ticks| Seconds(ticks as f64 * ns_per_tick * 1e-9)
+    move |ticks: Ticks| Seconds(ticks.get() as f64 * ns_per_tick * 1e-9)
 }
 
 /// Paths by region number: `solver/halo`; "" for 0.
 fn region_paths(snapshot: &Snapshot) -> Vec<String> {
     let mut paths = vec![String::new()];
     for region in &snapshot.regions {
-        let path = match paths.get(region.parent as usize).map(String::as_str) {
+        let path = match paths.get(region.parent.index()).map(String::as_str) {
             None | Some("") => region.name.clone(),
             Some(outer) => format!("{outer}/{}", region.name),
         };
@@ -189,10 +193,10 @@ fn region_paths(snapshot: &Snapshot) -> Vec<String> {
 }
 
 /// Adds the ticks of nested regions to the regions around them. A nested region has the larger number.
-fn include_inner(snapshot: &Snapshot, ticks: &mut [u64]) {
+fn include_inner(snapshot: &Snapshot, ticks: &mut [Ticks]) {
     for (index, region) in snapshot.regions.iter().enumerate().rev() {
         let inner = ticks[index + 1];
-        let outer = &mut ticks[region.parent as usize];
+        let outer = &mut ticks[region.parent.index()];
         *outer = outer.wrapping_add(inner);
     }
 }
@@ -201,39 +205,40 @@ fn call_row(
     snapshot: &Snapshot,
     names: &[String],
     paths: &[String],
-    seconds: &impl Fn(u64) -> Seconds,
+    seconds: &impl Fn(Ticks) -> Seconds,
     key: CallKey,
     values: &[u64; 6],
 ) -> Option<CallRow> {
     let (size_min, size_max) = class_bounds(key.size_class);
     Some(CallRow {
-        comm: names.get(key.communicator as usize)?.clone(),
-        rank: snapshot.world_rank,
-        region: paths.get(key.region as usize)?.clone(),
+        comm: names.get(key.communicator.index())?.clone(),
+        rank: snapshot.world_rank.get(),
+        region: paths.get(key.region.index())?.clone(),
         call: Operation::from_index(u64::from(key.operation))?.name().to_owned(),
         size_min,
         size_max,
         memory: key.memory,
         calls: values[call::CALLS],
         bytes: values[call::BYTES],
-        time_s: seconds(values[call::TICKS]),
-        min_s: seconds(values[call::SHORTEST_PLUS_1].saturating_sub(1)),
-        max_s: seconds(values[call::LONGEST]),
+        time_s: seconds(Ticks::new(values[call::TICKS])),
+        min_s: seconds(Ticks::new(values[call::SHORTEST_PLUS_1].saturating_sub(1))),
+        max_s: seconds(Ticks::new(values[call::LONGEST])),
     })
 }
 
 fn peer_row(snapshot: &Snapshot, names: &[String], key: PeerKey, values: &[u64; 6]) -> Option<PeerRow> {
-    let communicator = snapshot.communicators.get(key.communicator as usize)?;
+    let communicator = snapshot.communicators.get(key.communicator.index())?;
     let created = &communicator.created;
     let peer_group = created.remote.as_ref().unwrap_or(&created.group);
+    let peer = match (communicator.shared_row, values[peer::WORLD_RANK_PLUS_1]) {
+        (Some(SharedRow::Changing), _) => WorldRank::new(key.peer.get()),
+        (_, 0) => peer_group.get(key.peer).filter(|&rank| rank != WorldRank::ELIDED)?,
+        (_, plus_1) => WorldRank::new(u32::try_from(plus_1 - 1).ok()?),
+    };
     Some(PeerRow {
-        comm: names.get(key.communicator as usize)?.clone(),
-        rank: snapshot.world_rank,
-        peer: match (communicator.shared_row, values[peer::WORLD_RANK_PLUS_1]) {
-            (Some(SharedRow::Changing), _) => key.peer,
-            (_, 0) => peer_group.get(key.peer).filter(|&rank| rank != ELIDED)?,
-            (_, plus_1) => u32::try_from(plus_1 - 1).ok()?,
-        },
+        comm: names.get(key.communicator.index())?.clone(),
+        rank: snapshot.world_rank.get(),
+        peer: peer.get(),
         sent_messages: values[peer::SENT_MESSAGES],
         sent_bytes: values[peer::SENT_BYTES],
         received_messages: values[peer::RECEIVED_MESSAGES],
@@ -247,7 +252,7 @@ fn outside_row(row: PeerRow, key: PeerKey) -> OutsideRow {
     OutsideRow {
         comm,
         rank,
-        peer_in_comm: key.peer,
+        peer_in_comm: key.peer.get(),
         sent_messages,
         sent_bytes,
         received_messages,
@@ -278,7 +283,7 @@ fn comms(
             label: communicator.label.clone(),
             topology: communicator.topology.clone(),
             reorder: u8::try_from(created.reorder).ok(),
-            // Only the writer of the profile knows every rank's host.
+            // Only the writer of the profile has every rank's host.
             nodes: 0,
             freed: u8::from(freed),
             between: between(created, names),
@@ -287,9 +292,9 @@ fn comms(
     rows
 }
 
-/// The communicators of which an intercommunicator was made, as far as this process knows them: its local one.
+/// The communicators of which an intercommunicator was made, as far as this process has them: its local one.
 fn between(created: &Created, names: &[String]) -> String {
-    let Some(own) = names.get(created.local as usize) else { return String::new() };
+    let Some(own) = created.local.and_then(|local| names.get(local.index())) else { return String::new() };
     match &created.remote {
         Some(remote) if remote.comes_before(&created.group) => format!("|{own}"),
         _ => format!("{own}|"),
@@ -345,7 +350,7 @@ pub(crate) struct Membership {
 pub(crate) fn memberships(snapshot: &Snapshot, absent: &RankSet) -> Vec<Membership> {
     let membership = |(communicator, comm): (&Communicator, String)| {
         let Created { group, remote, parent, .. } = &communicator.created;
-        let parent = snapshot.communicators.get(*parent as usize);
+        let parent = parent.and_then(|parent| snapshot.communicators.get(parent.index()));
         Membership {
             comm,
             size: size(&communicator.created),
@@ -359,7 +364,7 @@ pub(crate) fn memberships(snapshot: &Snapshot, absent: &RankSet) -> Vec<Membersh
 }
 
 /// Whether every member reports the communicator, and [`merge`] makes one row of the reports: those that
-/// each process has for itself, those of which a process knows only its own degrees, those that stand for
+/// each process has for itself, those of which a process has only its own degrees, those that stand for
 /// communicators of changing members, and those of which no member keeps a list: each says that itself is in it.
 pub fn is_merged(row: &CommRow) -> bool {
     row.members.has_elided() || !row.between.is_empty() || is_reported_by_all(&row.comm, &row.topology)

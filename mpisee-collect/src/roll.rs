@@ -6,6 +6,7 @@
 
 use crate::process;
 use crate::segments::{HeaderRead, header_of};
+use mpisee_profile::WorldRank;
 use mpisee_profile::segment::layout::state::{ARRIVED, STARTING};
 use mpisee_profile::segment::{Snapshot, owner_of};
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,7 +25,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 pub struct Entry {
     /// Its segment.
     pub path: PathBuf,
-    /// What the header says.
+    /// Its header.
     pub header: Snapshot,
 }
 
@@ -32,9 +33,9 @@ pub struct Entry {
 #[derive(Debug, Default)]
 pub struct Roll {
     /// Those of this process's namespace, by rank.
-    pub entries: BTreeMap<u32, Entry>,
+    pub entries: BTreeMap<WorldRank, Entry>,
     /// Ranks whose process ended without coming to the end of MPI.
-    pub ended: BTreeSet<u32>,
+    pub ended: BTreeSet<WorldRank>,
     /// Whether processes of another namespace, as in a container, may be of this world.
     pub has_foreign: bool,
     /// Why some segments could not be read, for lack of descriptors or memory: then ranks may be missing here.

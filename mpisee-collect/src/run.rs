@@ -8,7 +8,7 @@ use mpisee_profile::segment::snapshot::{End, Program};
 use mpisee_profile::segment::{NotSeen, Snapshot};
 use serde::{Deserialize, Serialize};
 
-/// What one rank knows of the run.
+/// The facts about the run that one rank has.
 pub struct FirstRank {
     /// The program.
     pub program: Program,

@@ -10,17 +10,23 @@ use mpisee_profile::segment::log::{Created, NONE, Record};
 use mpisee_profile::segment::words::{Owner, Words};
 use mpisee_profile::segment::{CallKey, Key, PeerKey, Snapshot};
 use mpisee_profile::writer::to_csv;
-use mpisee_profile::{Operation, RankSet};
+use mpisee_profile::{CommId, CommRank, Operation, RankSet, RegionId, Ticks, WorldRank};
 use proptest::prelude::*;
 
-const END: Moment = Moment { monotonic_ns: 5_000_000_000, ticks: 5_000_000_000 };
+const END: Moment = Moment { monotonic_ns: 5_000_000_000, ticks: Ticks::new(5_000_000_000) };
 const RANKS: u32 = 12;
 
-fn created(id: u32, parent: u32, letter: u8, n: u32, r: u32, rank: u32, group: Vec<u32>) -> Record {
+fn created(id: u32, parent: u32, letter: u8, n: u32, r: Option<u32>, rank: u32, group: Vec<u32>) -> Record {
     let operation = if letter == 0 { NONE } else { Operation::CommSplit as u32 };
-    let parent = if letter == 0 { NONE } else { parent };
-    let group = group.into_iter().collect();
+    let (id, parent) = (CommId::new(id), (letter != 0).then(|| CommId::new(parent)));
+    let (r, rank) = (r.map(CommRank::new), CommRank::new(rank));
+    let group = group.into_iter().map(WorldRank::new).collect();
     Record::Created(Created { parent, letter, n, r, operation, ..Created::with_world(id, rank, group) })
+}
+
+/// The key of messages to and from a peer.
+fn peer(communicator: u32, rank: u32) -> Key {
+    PeerKey { communicator: CommId::new(communicator), peer: CommRank::new(rank) }.pack()
 }
 
 /// The world of 12, thirds of it by remainder, and of these pairs and duplicates; calls and messages differ by rank.
@@ -29,8 +35,10 @@ fn rank(rank: u32) -> Aggregate {
     let members: Vec<u32> = (third..RANKS).step_by(3).collect();
     let pair = place / 2 * 2;
     let partners: Vec<u32> = members[pair as usize..pair as usize + 2].to_vec();
-    let call = |communicator, operation: Operation, size: u64, region| {
+    let call = |communicator: u32, operation: Operation, size: u64, region: u32| {
         let (operation, size_class, memory) = (operation as u16, size_class(size), Memory::Host);
+        let communicator = CommId::new(communicator);
+        let region = RegionId::new(region);
         CallKey { communicator, region, operation, size_class, memory }.pack()
     };
     let time = 1000 + u64::from(rank * rank);
@@ -40,21 +48,21 @@ fn rank(rank: u32) -> Aggregate {
         (call(2, Operation::Allreduce, 100 << (rank % 4), 0), [calls, 101 * calls, 2 * time, 5, 900, 0]),
         (call(2, Operation::Allreduce, 8, 1), [3, 24, 31, 6, 20, 0]),
         (call(3, Operation::Send, 8, 0), [1, 8, time / 2, 3, 500, 0]),
-        (PeerKey { communicator: 3, peer: 1 - place % 2 }.pack(), [1, 8, 1, 8, 0, 0]),
-        (Key::region(1), [2, 4000 + u64::from(rank), 0, 0, 0, 0]),
+        (peer(3, 1 - place % 2), [1, 8, 1, 8, 0, 0]),
+        (Key::region(RegionId::new(1)), [2, 4000 + u64::from(rank), 0, 0, 0, 0]),
     ];
     if rank == 7 {
         counters.push((call(0, Operation::Bcast, 64, 0), [1, 64, 5, 6, 5, 0]));
     }
     let records = [
-        created(0, 0, 0, 0, NONE, rank, (0..RANKS).collect()),
-        created(1, 0, 0, 0, NONE, 0, vec![rank]),
-        created(2, 0, b's', 2, third, place, members),
-        created(3, 2, b's', 3, pair, place % 2, partners),
-        created(4, 2, b'd', 4, NONE, place, (third..RANKS).step_by(3).collect()),
-        Record::Label { id: 2, text: "third".to_owned() },
-        Record::Label { id: 3, text: format!("pair {pair}") },
-        Record::Region { id: 1, parent: 0, name: "solver".to_owned() },
+        created(0, 0, 0, 0, None, rank, (0..RANKS).collect()),
+        created(1, 0, 0, 0, None, 0, vec![rank]),
+        created(2, 0, b's', 2, Some(third), place, members),
+        created(3, 2, b's', 3, Some(pair), place % 2, partners),
+        created(4, 2, b'd', 4, None, place, (third..RANKS).step_by(3).collect()),
+        Record::Label { id: CommId::new(2), text: "third".to_owned() },
+        Record::Label { id: CommId::new(3), text: format!("pair {pair}") },
+        Record::Region { id: RegionId::new(1), parent: RegionId::OUTSIDE, name: "solver".to_owned() },
     ];
     let host = format!("node{}", rank / 4);
     let owner = Owner { pid: 1, host: &host, world_rank: rank, world_size: RANKS };
@@ -144,9 +152,8 @@ fn sums_are_those_of_the_ranks() {
 #[test]
 fn peers_everywhere_are_counted_by_powers_of_two() {
     let world = |rank: u32| {
-        let records = [created(0, 0, 0, 0, NONE, rank, (0..400).collect())];
-        let counters: Vec<_> =
-            (0..400).map(|peer| (PeerKey { communicator: 0, peer }.pack(), [1, 10, 1, 10, 0, 0])).collect();
+        let records = [created(0, 0, 0, 0, None, rank, (0..400).collect())];
+        let counters: Vec<_> = (0..400).map(|rank| (peer(0, rank), [1, 10, 1, 10, 0, 0])).collect();
         let owner = Owner { pid: 1, host: "node", world_rank: rank, world_size: 400 };
         let words = Words::new(owner).log(&records).counters(&counters);
         let snapshot = Snapshot::read(words.words()).unwrap();

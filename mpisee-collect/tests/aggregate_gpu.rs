@@ -1,18 +1,18 @@
-//! What GPU kernels accessed, summed over ranks: the sums are those of the rows by rank, and the order of merging makes no
+//! Accesses of GPU kernels, summed over ranks: the sums are those of the rows by rank, and the order of merging makes no
 //! difference, however many names there are.
 
 use mpisee_collect::aggregate::{AggregateTables, MOST_OBJECTS};
 use mpisee_collect::gpu::{Exports, Part, join, parts};
 use mpisee_collect::wire::Message;
 use mpisee_collect::{Aggregate, RankTables};
-use mpisee_profile::RankSet;
 use mpisee_profile::gpu::{Access, GpuFile, Handle, Place, Record, Values};
 use mpisee_profile::rows::{GpuMemory, GpuRow, GpuTotalRow, PeerDevice};
 use mpisee_profile::segment::Moment;
 use mpisee_profile::segment::Snapshot;
-use mpisee_profile::segment::log::{Created, NONE, Record as Logged};
+use mpisee_profile::segment::log::{Created, Record as Logged, Runs};
 use mpisee_profile::segment::words::{Owner, Words};
 use mpisee_profile::writer::to_csv;
+use mpisee_profile::{CommId, CommRank, RankSet};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -20,8 +20,8 @@ const RANKS: u32 = 9;
 
 /// The sums of a rank that did nothing else.
 fn aggregate(rank: u32, gpu: Vec<Part>) -> Aggregate {
-    let world = (0..RANKS).collect();
-    let record = Logged::Created(Created { parent: NONE, ..Created::with_world(0, rank, world) });
+    let (itself, world) = (CommRank::new(rank), Runs::first(RANKS));
+    let record = Logged::Created(Created::with_world(CommId::WORLD, itself, world));
     let owner = Owner { pid: 1, host: "node", world_rank: rank, world_size: RANKS };
     let words = Words::new(owner).log(&[record]).counters(&[]);
     let snapshot = Snapshot::read(words.words()).unwrap();
@@ -30,7 +30,7 @@ fn aggregate(rank: u32, gpu: Vec<Part>) -> Aggregate {
     Aggregate::of(&snapshot, &tables, &none)
 }
 
-/// The same of all ranks, each with the owners that it can know.
+/// The same of all ranks, each with the owners that it can find.
 fn all_aggregates(of_ranks: &[Vec<Part>]) -> Vec<Aggregate> {
     let mut owners = Exports::default();
     of_ranks.iter().for_each(|parts| owners.add(parts.clone()));

@@ -5,16 +5,16 @@ use mpisee_collect::RankTables;
 use mpisee_collect::rank_tables::merge;
 use mpisee_profile::rows::{CommRow, Members};
 use mpisee_profile::segment::layout::{HEADER_BYTES, Slot};
-use mpisee_profile::segment::log::{Created, NONE, OUTSIDE, Record, Runs};
+use mpisee_profile::segment::log::{Created, Record, Runs};
 use mpisee_profile::segment::words::{Owner, Words};
 use mpisee_profile::segment::{CallKey, Key, Moment, PeerKey, Snapshot};
 use mpisee_profile::writer::to_csv;
-use mpisee_profile::{Operation, ProfileError, rows::Memory};
+use mpisee_profile::{CommId, CommRank, Operation, ProfileError, RegionId, Ticks, WorldRank, rows::Memory};
 use proptest::prelude::*;
 use std::mem::offset_of;
 use std::time::{Duration, Instant};
 
-const END: Moment = Moment { monotonic_ns: 5_000_000_000, ticks: 5_000_000_000 };
+const END: Moment = Moment { monotonic_ns: 5_000_000_000, ticks: Ticks::new(5_000_000_000) };
 
 /// A header and nothing else.
 fn header() -> Words {
@@ -35,25 +35,38 @@ fn why_not(words: &[u64]) -> String {
     read(words).expect_err("it cannot be read").to_string()
 }
 
+fn runs_of<const COUNT: usize>(ranks: [u32; COUNT]) -> Runs {
+    ranks.into_iter().map(WorldRank::new).collect()
+}
+
+/// The key of messages to and from a peer.
+fn peer(communicator: u32, rank: u32) -> Key {
+    PeerKey { communicator: CommId::new(communicator), peer: CommRank::new(rank) }.pack()
+}
+
+fn region(id: u32, parent: u32, name: &str) -> Record {
+    Record::Region { id: RegionId::new(id), parent: RegionId::new(parent), name: name.to_owned() }
+}
+
 fn created(id: u32, letter: u8, group: Runs) -> Created {
-    let parent = if letter == 0 { NONE } else { 0 };
+    let (id, parent) = (CommId::new(id), (letter != 0).then_some(CommId::WORLD));
     let operation = Operation::CommSplit as u32;
-    Created { parent, letter, n: 3, operation, ..Created::with_world(id, 0, group) }
+    Created { parent, letter, n: 3, operation, ..Created::with_world(id, CommRank::FIRST, group) }
 }
 
 /// Of whose members no list is kept: world rank 0 is the last of six.
 fn without_order() -> Created {
-    let whole = Created { n: 9, rank: 5, ..created(4, b's', [7, 3, 9, 2, 22, 0].into_iter().collect()) };
+    let whole = Created { n: 9, rank: CommRank::new(5), ..created(4, b's', runs_of([7, 3, 9, 2, 22, 0])) };
     whole.without_list(1).expect("it has more runs")
 }
 
 /// One of everything.
 fn valid() -> Words {
-    let other: Runs = [9, 8, 7, 12, 40].into_iter().collect();
+    let other = runs_of([9, 8, 7, 12, 40]);
     let between = Created { remote: Some(other.clone()), ..created(3, b'x', Runs::first(4)) };
     let key = CallKey {
-        communicator: 2,
-        region: 2,
+        communicator: CommId::new(2),
+        region: RegionId::new(2),
         operation: Operation::Allreduce as u16,
         size_class: 4,
         memory: Memory::Host,
@@ -65,32 +78,37 @@ fn valid() -> Words {
             Record::Created(created(2, b's', other)),
             Record::Created(between),
             Record::Created(without_order()),
-            Record::Region { id: 1, parent: 0, name: "solver".to_owned() },
-            Record::Region { id: 2, parent: 1, name: "halo".to_owned() },
+            region(1, 0, "solver"),
+            region(2, 1, "halo"),
         ])
         .counters(&[
             (key.pack(), [5, 40, 900, 101, 300, 0]),
-            (PeerKey { communicator: 3, peer: 1 }.pack(), [2, 16, 1, 8, 0, 0]),
-            (PeerKey { communicator: 4, peer: 5 }.pack(), [1, 32, 0, 0, 23, 0]),
-            (Key::region(1), [1, 5000, 0, 0, 0, 0]),
-            (Key::region(2), [2, 3000, 7, 0, 0, 0]),
+            (peer(3, 1), [2, 16, 1, 8, 0, 0]),
+            (peer(4, 5), [1, 32, 0, 0, 23, 0]),
+            (Key::region(RegionId::new(1)), [1, 5000, 0, 0, 0, 0]),
+            (Key::region(RegionId::new(2)), [2, 3000, 7, 0, 0, 0]),
         ])
         .log(&[
-            Record::Label { id: 2, text: "rows".to_owned() },
-            Record::Topology { id: 2, text: "cart dims=5 periods=0".to_owned() },
-            Record::Freed { id: 2 },
+            Record::Label { id: CommId::new(2), text: "rows".to_owned() },
+            Record::Topology { id: CommId::new(2), text: "cart dims=5 periods=0".to_owned() },
+            Record::Freed { id: CommId::new(2) },
         ])
 }
 
 #[test]
 fn processes_of_other_worlds_are_counted_apart() {
     // World rank 1 of 2; rank 3 in a communicator of which 0, 1 and 4 are of another world.
-    let mixed: Runs = [OUTSIDE, OUTSIDE, 0, 1, OUTSIDE].into_iter().collect();
-    let parent =
-        Created { parent: NONE, rank: 1, remote: Some(mixed.clone()), ..created(2, b'p', Runs::first(2)) };
-    let merged = Created { parent: 2, rank: 2, n: 1, ..created(3, b'm', mixed) };
-    let message =
-        |communicator, peer| (PeerKey { communicator, peer }.pack(), [1, 100 + u64::from(peer), 0, 0, 0, 0]);
+    let outside = WorldRank::OUTSIDE.get();
+    let mixed = runs_of([outside, outside, 0, 1, outside]);
+    let parent = Created {
+        parent: None,
+        rank: CommRank::new(1),
+        remote: Some(mixed.clone()),
+        ..created(2, b'p', Runs::first(2))
+    };
+    let merged =
+        Created { parent: Some(CommId::new(2)), rank: CommRank::new(2), n: 1, ..created(3, b'm', mixed) };
+    let message = |communicator, rank| (peer(communicator, rank), [1, 100 + u64::from(rank), 0, 0, 0, 0]);
     let words = header().log(&[
         Record::Created(created(0, 0, Runs::first(2))),
         Record::Created(created(1, 0, Runs::first(1))),
@@ -113,11 +131,14 @@ fn processes_of_other_worlds_are_counted_apart() {
 
 #[test]
 fn peers_are_known_and_members_counted_where_no_list_is_kept() {
-    let met = |peer, plus_1| {
-        (PeerKey { communicator: 4, peer }.pack(), [1, 100 + u64::from(peer), 0, 0, plus_1, 0])
-    };
+    let met = |rank, plus_1| (peer(4, rank), [1, 100 + u64::from(rank), 0, 0, plus_1, 0]);
     // Two threads met the same one; one is of another world; of the last nobody knows who it is.
-    let words = valid().counters(&[met(5, 23), met(2, 10), met(3, u64::from(OUTSIDE) + 1), met(4, 0)]);
+    let words = valid().counters(&[
+        met(5, 23),
+        met(2, 10),
+        met(3, u64::from(WorldRank::OUTSIDE.get()) + 1),
+        met(4, 0),
+    ]);
     let words = words.counters(&[met(1, u64::MAX)]);
     let tables = read(words.words()).unwrap();
     let of_it = |row: &&mpisee_profile::rows::PeerRow| row.comm == "W_s9";
@@ -160,8 +181,7 @@ fn a_group_larger_than_any_job_is_refused() {
 
 #[test]
 fn more_regions_than_keys_tell_apart_are_refused() {
-    let regions: Vec<_> =
-        (1..5000).map(|id| Record::Region { id, parent: id - 1, name: "r".to_owned() }).collect();
+    let regions: Vec<_> = (1..5000).map(|id| region(id, id - 1, "r")).collect();
     let why = why_not(header().log(&regions).words());
     assert!(why.contains("regions"), "{why}");
 }
@@ -197,7 +217,7 @@ fn a_segment_that_is_cut_off_says_so_or_is_short() {
 #[test]
 fn a_slot_that_its_owner_never_finished_is_read_as_it_is() {
     let mut words = valid();
-    let slot = words.words().iter().position(|&word| Key(word) == Key::region(1)).unwrap();
+    let slot = words.words().iter().position(|&word| Key(word) == Key::region(RegionId::new(1))).unwrap();
     words.words_mut()[slot + offset_of!(Slot, sequence) / 8] = 1;
     assert_eq!(read(words.words()).unwrap().regions.len(), 2);
 }

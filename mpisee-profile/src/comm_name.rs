@@ -42,11 +42,11 @@ pub enum Root {
 pub struct Step {
     /// The letter of the creating call.
     pub letter: u8,
-    /// Which of its creations on the parent.
+    /// The creation on the parent.
     pub made: Made,
 }
 
-/// Which creation of one kind below one parent it is.
+/// The ordinal of a creation of one kind on one parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Made {
     /// `+`: the row that communicators share whose members change with each call.
@@ -57,14 +57,14 @@ pub enum Made {
         number: u32,
         /// `+` after it: the row of this one and of all like ones that follow.
         is_shared: bool,
-        /// Which one of those that the call created; `None` where it creates only one.
+        /// The part, of those that the call created; `None` where it creates only one.
         part: Option<Part>,
         /// Digest of groups and tag, for a creation that is not collective over the parent.
         digest: Option<Digest>,
     },
 }
 
-/// Which one of the communicators that one call created.
+/// One of several communicators that one call created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Part {
     /// The one whose smallest rank in the parent is this.
@@ -112,7 +112,7 @@ impl CommName {
         self.last() == Some(Made::Changing)
     }
 
-    /// Which one it is of those that its creating call made.
+    /// The part that it is, of those that its creating call made.
     pub fn part(&self) -> Option<Part> {
         match self.last()? {
             Made::Numbered { part, .. } => part,
@@ -120,8 +120,8 @@ impl CommName {
         }
     }
 
-    /// The name with `*` for each number that tells apart what one call made, and without a size. Creations that a digest
-    /// tells apart stay: their names have nothing in common.
+    /// The name with `*` for each number that distinguishes what one call made, and without a size. Creations that a digest
+    /// distinguishes stay: their names have nothing in common.
     pub fn pattern(&self) -> CommName {
         self.mapped(|made| match made {
             Made::Numbered { number, is_shared, part: Some(_), digest: None } => {
@@ -152,7 +152,7 @@ impl CommName {
     /// since one call may make communicators of several sizes. Where no call made several it is that of one communicator
     /// alone.
     ///
-    /// The members of a communicator know its name and its size, whatever else they know, so that they agree on it.
+    /// All members of a communicator have its name and its size, so that they agree on it.
     pub fn family(&self, size: u32) -> CommName {
         let is_part = |made: Made| matches!(made, Made::Numbered { part: Some(_), .. });
         // A row for communicators of changing members has no size.
@@ -344,7 +344,7 @@ pub fn is_of_changing_members(comm: &str) -> bool {
     comm.parse().is_ok_and(|name: CommName| name.is_of_changing_members())
 }
 
-/// The creation that made a communicator: its name without what tells apart those that one call made. `W_s2.8` is of
+/// The creation that made a communicator: its name without what distinguishes those that one call made. `W_s2.8` is of
 /// `W_s2`.
 pub fn creation(comm: &str) -> &str {
     let step = comm.rfind('_').map_or(0, |underscore| underscore + 1);

@@ -10,7 +10,7 @@ pub enum ProfileError {
     NotAProfile {
         /// The path as given.
         path: PathBuf,
-        /// What is missing or wrong.
+        /// The part that is missing or wrong.
         why: String,
     },
     /// The directory was written by a newer mpisee.
@@ -24,7 +24,7 @@ pub enum ProfileError {
     File {
         /// The file.
         path: PathBuf,
-        /// What was tried: "read", "create", …
+        /// The attempt: "read", "create", …
         action: &'static str,
         /// The system's reason.
         source: std::io::Error,
@@ -44,17 +44,17 @@ pub enum ProfileError {
         path: PathBuf,
         /// The line in the file, from 1.
         line: u64,
-        /// What is wrong with it.
+        /// The fault in it.
         why: String,
     },
     /// A message from another rank cannot be read.
     Message {
-        /// What is wrong with it.
+        /// The fault in it.
         why: String,
     },
     /// The bytes of a segment are not what the layout says.
     Segment {
-        /// What is wrong with it.
+        /// The fault in it.
         why: String,
     },
 }

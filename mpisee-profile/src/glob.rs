@@ -1,6 +1,7 @@
 //! Patterns for names: `*` stands for any text, also none and also with `/` in it, `?` for one character.
 
 use std::convert::Infallible;
+use std::fmt;
 use std::str::FromStr;
 
 /// A pattern that is matched against whole names.
@@ -14,6 +15,12 @@ impl FromStr for Glob {
 
     fn from_str(pattern: &str) -> Result<Self, Infallible> {
         Ok(Glob::new(pattern))
+    }
+}
+
+impl fmt::Display for Glob {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.pattern.iter().try_for_each(|c| write!(out, "{c}"))
     }
 }
 

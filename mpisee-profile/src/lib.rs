@@ -15,6 +15,7 @@ pub mod counter;
 pub mod error;
 pub mod glob;
 pub mod gpu;
+pub mod ids;
 pub mod operation;
 pub mod options;
 pub mod ranks;
@@ -22,14 +23,17 @@ pub mod reader;
 pub mod rows;
 pub mod run;
 pub mod segment;
+pub mod ticks;
 pub mod writer;
 
 pub use comm_name::CommName;
 pub use error::ProfileError;
+pub use ids::{CommId, CommRank, RegionId, WorldRank};
 pub use operation::{Kind, Operation};
 pub use ranks::RankSet;
 pub use reader::Profile;
 pub use run::RunInfo;
+pub use ticks::Ticks;
 
 /// Version of the profile directory's format, in `run.json`. Every version ever written stays readable.
 pub const FORMAT_VERSION: u32 = 3;

@@ -10,7 +10,7 @@ pub struct Setting {
     pub variable: &'static str,
     /// The launcher's option without the dashes: `output`.
     pub option: &'static str,
-    /// What a value looks like: `DIR`, `on|off`.
+    /// The form of a value: `DIR`, `on|off`.
     pub value: &'static str,
     /// The default as a user reads it.
     pub default: &'static str,
@@ -19,7 +19,7 @@ pub struct Setting {
     apply: fn(&mut Options, &str) -> Result<(), String>,
 }
 
-/// Which clock measures time.
+/// The clock that measures time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClockChoice {
     /// The time-stamp counter where CPU and kernel vouch for it, else the monotonic clock.
@@ -39,7 +39,7 @@ pub enum GpuBackEnd {
     Nvbit,
 }
 
-/// How the rows of all ranks get into the profile.
+/// The method by which the rows of all ranks get into the profile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Collect {
     /// On one node the last rank to arrive reads them from the segments; on several nodes as `Tree`.
@@ -56,7 +56,7 @@ pub struct Options {
     pub output: Option<PathBuf>,
     /// Whether recording is on from the start.
     pub record: bool,
-    /// Where the segments of this node's ranks live.
+    /// The directory of the segments of this node's ranks.
     pub segments: PathBuf,
     /// The clock.
     pub clock: ClockChoice,
@@ -66,7 +66,7 @@ pub struct Options {
     pub listed: u32,
     /// Ranks above which the profile is aggregated over ranks.
     pub fold: u32,
-    /// How rows are collected.
+    /// The method by which rows are collected.
     pub collect: Collect,
     /// Whether rank 0 says at the end where the profile is.
     pub quiet: bool,
@@ -74,7 +74,7 @@ pub struct Options {
     pub gpu: bool,
     /// The tool that instruments kernels.
     pub gpu_back_end: GpuBackEnd,
-    /// Which kernels, by name.
+    /// A pattern for the names of the kernels to count.
     pub gpu_kernels: String,
     /// N, where one warp in N is counted.
     pub gpu_sample: u32,
@@ -116,7 +116,8 @@ pub const SETTINGS: &[Setting] = &[
         option: "output",
         value: "DIR",
         default: "PROGRAM.mpisee",
-        help: "Profile directory to write, or, ending in /, the folder for it; a number is added if it exists",
+        help: "Profile directory to write, or, ending in /, the folder for it; a number is added if it exists. \
+               With Python, PROGRAM is the script or module",
         apply: |options, text| {
             if text.is_empty() {
                 return Err("is empty".to_owned());
@@ -315,7 +316,7 @@ pub const SETTINGS: &[Setting] = &[
 ];
 
 /// Options that may be given without a value, with the value that is implied.
-pub const ALONE: &[(&str, &str)] = &[("gpu", "on")];
+pub const ALONE: &[(&str, &str)] = &[("gpu", "on"), ("quiet", "on")];
 
 fn on_or_off(text: &str) -> Result<bool, String> {
     match text {
@@ -349,8 +350,12 @@ fn cleared(now: &[(String, String)]) -> Vec<(String, String)> {
     pairs.filter(|(name, _)| !now.iter().any(|(known, _)| known == name)).collect()
 }
 
-/// Variables for developers of the GPU tracer: docs/gpu.md has the one, bench/gpu_cost.cu the other.
-const NO_OPTIONS: [&str; 2] = ["MPISEE_GPU_TRACE", "MPISEE_GPU_EMPTY"];
+/// Set by the launcher: the number of the process that becomes the program.
+pub const LAUNCHED: &str = "MPISEE_LAUNCHED";
+
+/// Variables that are no options: the launcher's, and two for developers of the GPU tracer, of which docs/gpu.md has the one,
+/// bench/gpu_cost.cu the other.
+const NO_OPTIONS: [&str; 3] = [LAUNCHED, "MPISEE_GPU_TRACE", "MPISEE_GPU_EMPTY"];
 
 impl Options {
     /// The values for this process; see [`Options::from_environment`].

@@ -1,5 +1,6 @@
 //! Sets of ranks, kept and written as ranges: `0-63,128-191`.
 
+use crate::WorldRank;
 use std::fmt;
 use std::str::FromStr;
 
@@ -248,6 +249,12 @@ fn each(range: &Range) -> impl Iterator<Item = u32> + use<> {
     (range.first..=range.last).step_by(range.stride as usize)
 }
 
+impl FromIterator<WorldRank> for RankSet {
+    fn from_iter<I: IntoIterator<Item = WorldRank>>(ranks: I) -> Self {
+        ranks.into_iter().map(WorldRank::get).collect()
+    }
+}
+
 impl FromIterator<u32> for RankSet {
     /// Takes ranks in any order; the same rank twice counts once.
     fn from_iter<I: IntoIterator<Item = u32>>(ranks: I) -> Self {
@@ -271,7 +278,7 @@ impl FromIterator<u32> for RankSet {
     }
 }
 
-/// How many of the first ranks lie at one distance from each other.
+/// The number of first ranks that lie at one distance from each other.
 fn leading_run(ranks: &[u32]) -> usize {
     if ranks.len() < 2 {
         return ranks.len();

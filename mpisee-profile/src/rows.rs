@@ -88,7 +88,7 @@ impl<'de> Deserialize<'de> for Seconds {
 /// Limit on the processes of one communicator, which bounds time and memory on corrupt input; no job has as many.
 pub const MOST_PROCESSES: u64 = 1 << 23;
 
-/// Where a communication buffer lies.
+/// The kind of memory that has a communication buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Memory {
@@ -276,9 +276,9 @@ impl Row for RankRow {
 ///
 /// `MPI_COMM_SELF`, `S`, and its descendants stand for one communicator of each process: their row is
 /// shared, has size 1, and lists the processes that have one.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CommRow {
-    /// Its name, which tells its ancestry: `W_a1_s2.0`.
+    /// Its name, which spells its ancestry: `W_a1_s2.0`.
     pub comm: String,
     /// The parent's name; empty for `W` and `S`.
     pub parent: String,
@@ -297,9 +297,9 @@ pub struct CommRow {
     pub label: String,
     /// `cart dims=4x2 periods=1x0`, `graph degree=1-3`, `dist_graph in=2 out=1-2`, or empty.
     pub topology: String,
-    /// 1 if the creating call was asked to reorder ranks, 0 if not; empty where there is no such argument.
+    /// 1 if the creating call allowed ranks to be reordered, 0 if not; empty where there is no such argument.
     pub reorder: Option<u8>,
-    /// How many nodes its processes of this world are on.
+    /// The number of nodes that its processes of this world are on.
     pub nodes: u32,
     /// 1 if the application freed it, or all that the row stands for.
     pub freed: u8,
@@ -329,9 +329,9 @@ pub struct CallRow {
     pub size_min: u64,
     /// The largest message of the size class.
     pub size_max: u64,
-    /// Where the buffer lies.
+    /// The kind of memory that has the buffer.
     pub memory: Memory,
-    /// How many calls.
+    /// The number of calls.
     pub calls: u64,
     /// The bytes that this process contributed (see the table of volumes in docs/volumes.md).
     pub bytes: u64,
@@ -395,7 +395,7 @@ impl Row for OutsideRow {
     const FILE: &'static str = "outside.csv";
 }
 
-/// Where memory is that a GPU kernel accessed, and how it got there.
+/// The kind of memory that a GPU kernel accessed: its place, and how it came to be accessible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum GpuMemory {
@@ -425,7 +425,7 @@ pub struct GpuRow {
     pub peer_rank: Option<u32>,
     /// The device that the memory is on, `host`, `managed`, or empty if it is unknown.
     pub peer_device: String,
-    /// What kind of memory it is.
+    /// The kind of memory.
     pub memory: GpuMemory,
     /// The kernel's name, mangled.
     pub kernel: String,
@@ -436,7 +436,7 @@ pub struct GpuRow {
     pub launched: String,
     /// The name that the program gave the memory, or the return addresses of the call that allocated it, innermost first.
     pub object: String,
-    /// How.
+    /// The kind of access.
     pub access: Access,
     /// Bytes of one lane's access; 0 for bulk copies, each of which is one access.
     pub width: u32,
@@ -492,7 +492,7 @@ pub struct RegionRow {
     pub wall_s: Seconds,
     /// Of that, inside recorded MPI calls.
     pub mpi_s: Seconds,
-    /// How often it began.
+    /// The number of times that it began.
     pub entries: u64,
 }
 

@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 /// The MPI library that ran.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MpiInfo {
-    /// What `MPI_Get_library_version` says, its first line.
+    /// The first line of `MPI_Get_library_version`.
     pub library: String,
     /// The flavour of libmpisee.so that recorded.
     pub flavour: String,
-    /// What `MPI_Init_thread` provided: single, funneled, serialized or multiple.
+    /// The level that `MPI_Init_thread` provided: single, funneled, serialized or multiple.
     pub thread_level: String,
 }
 
@@ -26,13 +26,13 @@ pub struct ProfilerInfo {
     pub time_s: f64,
     /// The same by the wall time of all ranks, from 0 to 1.
     pub share_of_wall: f64,
-    /// How rows got into the files: `node`, from the segments of a node's ranks, by the last that came to the end of MPI;
+    /// The method of collecting rows: `node`, from the segments of a node's ranks, by the last that came to the end of MPI;
     /// `tree`, by messages to rank 0; `recover`, from segments that ranks left; `mpi-io`, by all ranks, in earlier versions.
     #[serde(default)]
     pub collected: String,
 }
 
-/// Where ranks were that ended without `MPI_Finalize`: those that were killed in a call, or hung in it before.
+/// The last call of ranks that ended without `MPI_Finalize`: those that were killed in a call, or hung in it before.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EndedIn {
     /// The ranks, as in the column `members` of comms.csv.
@@ -103,10 +103,10 @@ pub struct RunInfo {
     pub complete: bool,
     /// Why not, if not.
     pub incomplete_because: Option<String>,
-    /// Where ranks were that ended without `MPI_Finalize`, those of the longest stay first.
+    /// The last calls of ranks that ended without `MPI_Finalize`, those of the longest stay first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ended_in: Vec<EndedIn>,
-    /// What measured time: `tsc` or `monotonic`.
+    /// The clock that measured time: `tsc` or `monotonic`.
     pub clock: String,
     /// Whether some rank switched recording off for a part of the run.
     pub recording_was_off: bool,

@@ -53,7 +53,7 @@ impl ProfileWriter {
         })
     }
 
-    /// Where the profile is written.
+    /// The directory that the profile is written to.
     pub fn directory(&self) -> &Path {
         &self.directory
     }

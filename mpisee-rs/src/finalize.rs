@@ -28,11 +28,12 @@ use mpisee_collect::rank_tables::{RankTables, call_ns};
 use mpisee_collect::run::{RunSums, in_numbers};
 use mpisee_collect::wire::pieces::TABLES;
 use mpisee_collect::wire::{RankSummary, Ranks, RootCommand};
+use mpisee_profile::segment::fact::Fact;
 use mpisee_profile::segment::layout::{Header, overhead};
 use mpisee_profile::segment::snapshot::End;
 use mpisee_profile::segment::{Moment, Snapshot};
 use mpisee_profile::writer::since_taken;
-use mpisee_profile::{ProfileError, RankSet};
+use mpisee_profile::{CommRank, ProfileError, RankSet, Ticks};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -53,6 +54,9 @@ use tree::Tree;
 pub fn write_profile() {
     let Some(world) = world::world() else { return };
     let _held = hold();
+    if let Some(note) = report::open_sessions() {
+        world.segment.log(&Fact::Note.record(note));
+    }
     let end = end_of(world);
     world.segment.note_moment();
     if !has_memory(LEAST_MEMORY) {
@@ -93,6 +97,18 @@ fn meets_by_messages(world: &World) -> bool {
     !is_lacking && world.options.wait_s > 0
 }
 
+/// Runs after all exit handlers: a session may end in one that was registered before ours.
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static AFTER_EXIT_HANDLERS: extern "C" fn() = {
+    extern "C" fn after_exit_handlers() {
+        if !process::has_world() && process::is_tracking() {
+            at_exit();
+        }
+    }
+    after_exit_handlers
+};
+
 /// Exit handler. The process may have ended MPI in another way (its sessions ended, or it called `PMPI_Finalize`), or
 /// other ranks may have exited without ending MPI. Counts of a process that never ends MPI are left to
 /// `mpisee-through recover`.
@@ -100,7 +116,7 @@ pub extern "C" fn at_exit() {
     let Some(world) = world::world() else { return };
     let is_over = || match process::has_world() {
         true => is_finalized(),
-        false => process::sessions_are_over(),
+        false => process::open_sessions() == 0,
     };
     let write = || {
         let _held = hold();
@@ -157,10 +173,10 @@ fn write_over(world: &World, end: End) -> bool {
 pub struct Own {
     /// Its rows as CSV text, by table; `None` if its counters cannot be read.
     parts: Option<[Vec<u8>; TABLES]>,
-    /// What its GPU kernels accessed.
+    /// The accesses of its GPU kernels.
     kernels: Vec<Part>,
     sums: RunSums,
-    /// What a recorded call costs.
+    /// Nanoseconds that a recorded call costs.
     call_ns: f64,
     /// Nanoseconds that the profiler added to `MPI_Init`.
     init_ns: u64,
@@ -177,7 +193,10 @@ impl Own {
 /// When recording began.
 fn start_of(header: &Header) -> Moment {
     let relaxed = Ordering::Relaxed;
-    Moment { monotonic_ns: header.start_monotonic_ns.load(relaxed), ticks: header.start_ticks.load(relaxed) }
+    Moment {
+        monotonic_ns: header.start_monotonic_ns.load(relaxed),
+        ticks: Ticks::new(header.start_ticks.load(relaxed)),
+    }
 }
 
 fn own_rows(world: &World, end: End, absent: &RankSet) -> Own {
@@ -244,7 +263,7 @@ fn summary_of(world: &World, channel: &Channel, own: &Own) -> RankSummary {
     let has_segment = world.segment.is_in_file();
     let mut summary = RankSummary::of_one(own.sums, has_segment, identity::host_number(host));
     if own.parts.is_none() {
-        summary.lost.push(channel.rank..channel.rank + 1);
+        summary.lost.push(channel.itself());
     }
     summary
 }
@@ -258,7 +277,7 @@ struct Writing<'l> {
     places: Places,
     /// The place in use.
     place: PathBuf,
-    /// Where it could not be written, and why.
+    /// The errors of places where it could not be written.
     failures: Vec<ProfileError>,
     written: Option<PathBuf>,
 }
@@ -349,7 +368,9 @@ impl<'l> Writing<'l> {
     fn finish(&mut self, world: &World, own: &Own, files: Result<Files, ProfileError>) -> bool {
         let lost = self.summary.lost.iter().chain(&self.lost);
         let lost = lost.fold(RankSet::default(), |lost, ranks| {
-            lost.union(&self.channel.in_world(ranks.start, ranks.end.saturating_sub(ranks.start)))
+            lost.union(
+                &self.channel.in_world(CommRank::new(ranks.start), ranks.end.saturating_sub(ranks.start)),
+            )
         });
         let nodes = nodes(self.channel, &self.summary);
         let missing = report::missing(&self.absent, &lost);
@@ -361,7 +382,7 @@ impl<'l> Writing<'l> {
         self.written.is_some()
     }
 
-    /// Tells the user where the profile is, or how to recover it.
+    /// Prints where the profile is, or how to recover it.
     fn say_where(&self, world: &World, command: RootCommand) {
         let ranks = in_numbers(u64::from(world.size) - self.absent.len());
         let why = self.failures.first().map_or(String::new(), ToString::to_string);

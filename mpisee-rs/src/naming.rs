@@ -29,12 +29,13 @@ use crate::mpi::abi::Comm;
 use crate::mpi::query;
 use crate::mpi::topology;
 use crate::state::communicator::COMMUNICATORS;
-use crate::state::communicator::{Communicator, UNLOGGED};
+use crate::state::communicator::Communicator;
 use crate::state::world::World;
-use mpisee_profile::Operation;
+use crate::storage::memory;
 use mpisee_profile::comm_name::is_one_per_process;
 use mpisee_profile::segment::log::{Created, NONE, Runs};
 use mpisee_profile::segment::membership::hash;
+use mpisee_profile::{CommId, CommRank, Operation};
 use std::sync::Arc;
 
 mod creation_kind;
@@ -54,10 +55,10 @@ use overhead::Naming;
 use row_sharing::NewCommunicator;
 pub use row_sharing::{ROWS, RowChoice};
 
-/// The numbers of `MPI_COMM_WORLD` and `MPI_COMM_SELF`, which are the first in the log.
-pub const WORLD: u32 = 0;
-/// See [`WORLD`].
-pub const ITSELF: u32 = 1;
+/// Bytes that describing a communicator takes at most, beside those for its members.
+const LEAST_BYTES: usize = 1 << 12;
+/// Those for each member: lists of them while they grow, and the record.
+const BYTES_PER_MEMBER: usize = 32;
 
 /// Ordinals of a creating call on its parent, from 1.
 #[derive(Clone, Copy, Default)]
@@ -68,15 +69,38 @@ pub struct Number {
     pub of_letter: u32,
 }
 
+/// A creating call that is numbered, and made next.
+#[derive(Default)]
+pub struct Numbered {
+    pub number: Number,
+    /// The parent's row and members, if it is in the log.
+    parent: Option<(CommId, Arc<Members>)>,
+}
+
 /// Numbers a creating call on `parent`, before it is made.
-pub fn number(parent: &Communicator, kind: CreationKind) -> Number {
+pub fn number(parent: &Communicator, kind: CreationKind) -> Numbered {
     ROWS.number(parent.id, kind.letter)
 }
 
 /// Enters a communicator that a collective call on `parent` created.
-pub fn enter(world: &World, comm: Comm, parent: &Communicator, kind: CreationKind, number: Number) -> u32 {
+pub fn enter(
+    world: &World,
+    comm: Comm,
+    parent: &Communicator,
+    kind: CreationKind,
+    numbered: Numbered,
+) -> CommId {
     let _overhead = Naming::begin(world);
-    describe(world, comm, Some(parent), kind, number).enter(world, None)
+    match describe(world, comm, Some(parent), kind, numbered) {
+        Some(described) => described.enter(world, None),
+        None => enter_unseen(comm),
+    }
+}
+
+/// Enters a communicator of which there is no memory to keep more.
+fn enter_unseen(comm: Comm) -> CommId {
+    COMMUNICATORS.insert(Communicator::new(CommId::NONE, comm, CommRank::FIRST, 0));
+    CommId::NONE
 }
 
 /// Enters a communicator that is named by its members and a `tag`, which all of them know; it is below `parent`, or has
@@ -87,9 +111,12 @@ pub fn enter_by_members(
     parent: Option<&Communicator>,
     kind: CreationKind,
     tag: &[u8],
-) -> u32 {
+) -> CommId {
     let _overhead = Naming::begin(world);
-    describe(world, comm, parent, kind, Number::default()).named_by_members(tag).enter(world, None)
+    match describe(world, comm, parent, kind, unnumbered(parent)) {
+        Some(described) => described.named_by_members(tag).enter(world, None),
+        None => enter_unseen(comm),
+    }
 }
 
 /// Enters an intercommunicator made of `local` and, as the leaders know, over `peer`. It is below `W`, named by the members
@@ -100,11 +127,14 @@ pub fn enter_between(
     local: &Communicator,
     peer: Option<&Communicator>,
     tag: &[u8],
-) -> u32 {
+) -> CommId {
     let _overhead = Naming::begin(world);
     let kind = CreationKind::by(Operation::IntercommCreate);
-    let mut described = describe(world, comm, Some(local), kind, Number::default()).named_by_members(tag);
-    described.new.created.peer = peer.and_then(|peer| ROWS.row_of(peer.id)).unwrap_or(NONE);
+    let Some(described) = describe(world, comm, Some(local), kind, unnumbered(Some(local))) else {
+        return enter_unseen(comm);
+    };
+    let mut described = described.named_by_members(tag);
+    described.new.created.peer = peer.and_then(|peer| ROWS.row_of(peer.id));
     described.enter(world, None)
 }
 
@@ -119,11 +149,11 @@ struct Described {
 impl Described {
     fn named_by_members(mut self, tag: &[u8]) -> Described {
         let NewCommunicator { created, members, .. } = &mut self.new;
-        let has_parent = created.parent != NONE;
+        let has_parent = created.parent.is_some();
         if members.remote.is_some() {
             created.r = members.smallest();
             if has_parent {
-                created.local = std::mem::replace(&mut created.parent, WORLD);
+                created.local = created.parent.replace(CommId::WORLD);
             }
         } else if !has_parent {
             created.r = members.smallest();
@@ -138,7 +168,7 @@ impl Described {
     }
 
     /// Enters it into its row, which may be chosen already, and into the table.
-    fn enter(self, world: &World, choice: Option<RowChoice>) -> u32 {
+    fn enter(self, world: &World, choice: Option<RowChoice>) -> CommId {
         let Described { mut communicator, mut new, is_seen } = self;
         if let Some(topology) = &mut new.topology {
             communicator = communicator.with_neighbours(std::mem::take(&mut topology.out_neighbours));
@@ -150,25 +180,36 @@ impl Described {
     }
 }
 
+/// A creation below `parent` that has no number.
+fn unnumbered(parent: Option<&Communicator>) -> Numbered {
+    let parent = parent.and_then(|parent| ROWS.known(parent.id));
+    Numbered { number: Number::default(), parent }
+}
+
+/// Describes a new communicator; `None` if there is no memory for that.
 fn describe(
     world: &World,
     comm: Comm,
     parent: Option<&Communicator>,
     kind: CreationKind,
-    number: Number,
-) -> Described {
-    let known_parent = parent.and_then(|parent| ROWS.known(parent.id));
-    let (parent_row, parent_members) = known_parent.unzip();
+    numbered: Numbered,
+) -> Option<Described> {
+    let members = if kind.is_inter(parent) { world.size } else { query::size(comm) };
+    if !memory::is_left(LEAST_BYTES + BYTES_PER_MEMBER * members as usize) {
+        return None;
+    }
+    let Numbered { number, parent: parent_row } = numbered;
+    let (parent_row, parent_members) = parent_row.unzip();
     let (members, rank) = match (parent, &parent_members, kind.topology) {
         // A duplicate has its parent's members in their order.
         (Some(parent), Some(members), TopologyFrom::Parent) => (members.clone(), parent.rank),
         _ => {
             let members = members_of(world, comm, kind.is_inter(parent), parent_members.as_ref());
-            let rank = if members.is_single() { 0 } else { query::rank(comm) };
+            let rank = if members.is_single() { CommRank::FIRST } else { query::rank(comm) };
             (members, rank)
         }
     };
-    let mut communicator = Communicator::new(UNLOGGED, comm, rank, members.own.len() as u32);
+    let mut communicator = Communicator::new(CommId::NONE, comm, rank, members.own.len() as u32);
     communicator.remote_size = members.remote.as_ref().map_or(0, Runs::len) as u32;
     let topology_kind = match (kind.topology, parent) {
         (TopologyFrom::Call(kind), _) => Some(kind),
@@ -179,14 +220,16 @@ fn describe(
     communicator.topology = topology_kind.filter(|_| topology.is_some());
     let r = match (parent, &parent_members) {
         // Of all members of the parent, in their order.
-        (_, Some(parent_members)) if kind.several && Arc::ptr_eq(parent_members, &members) => 0,
+        (_, Some(parent_members)) if kind.several && Arc::ptr_eq(parent_members, &members) => {
+            Some(CommRank::FIRST)
+        }
         (Some(parent), Some(parent_members)) if kind.several => {
             smallest_rank_in(parent, parent_members, comm, &members)
         }
-        _ => NONE,
+        _ => None,
     };
     let created = Created {
-        parent: parent_row.unwrap_or(NONE),
+        parent: parent_row,
         letter: kind.letter,
         n: number.n,
         r,
@@ -195,12 +238,12 @@ fn describe(
         reorder: kind.reorder.map_or(NONE, u32::from),
         group: members.own.clone(),
         remote: members.remote.clone(),
-        ..Created::with_world(0, rank, Runs::default())
+        ..Created::with_world(CommId::WORLD, rank, Runs::default())
     };
     let is_seen = parent.is_none_or(Communicator::is_logged);
     let mut new = NewCommunicator { comm, kind, number, created, members, topology };
     new.elide(world.options.listed as usize);
-    Described { communicator, new, is_seen }
+    Some(Described { communicator, new, is_seen })
 }
 
 /// The members of a communicator.
@@ -213,7 +256,7 @@ fn members_of(world: &World, comm: Comm, is_inter: bool, of_parent: Option<&Arc<
     if let Some(members) = of_parent.filter(|members| members.is_single()) {
         return members.clone();
     }
-    match ROWS.known(ITSELF) {
+    match ROWS.known(CommId::SELF) {
         Some((_, members)) if members.is_single() => members,
         _ => Arc::new(Members::single(world)),
     }
@@ -226,16 +269,18 @@ pub fn enter_connection(
     comm: Comm,
     parent: &Communicator,
     kind: CreationKind,
-    number: Number,
-) -> u32 {
+    numbered: Numbered,
+) -> CommId {
     let _overhead = Naming::begin(world);
-    let mut described = describe(world, comm, Some(parent), kind, number);
+    let Some(mut described) = describe(world, comm, Some(parent), kind, numbered) else {
+        return enter_unseen(comm);
+    };
     if !described.new.members.has_outsiders() {
         described.new.number = Number::default();
         return described.named_by_members(&[]).enter(world, None);
     }
     // Each process has a communicator of the parent's name.
-    let row = ROWS.row_of(parent.id).unwrap_or(WORLD);
+    let row = ROWS.row_of(parent.id).unwrap_or(CommId::WORLD);
     if is_one_per_process(&ROWS.name(&world.segment, row)) {
         described.new.created.r = described.new.members.smallest();
     }
@@ -246,12 +291,15 @@ pub fn enter_connection(
 /// other side has one below the communicator that spawned, and cannot be queried for it.
 pub fn enter_parent(world: &World, comm: Comm) {
     let kind = CreationKind { letter: CreationKind::MET, ..CreationKind::WITH_WORLD };
-    describe(world, comm, None, kind, Number::default()).enter(world, None);
+    match describe(world, comm, None, kind, Numbered::default()) {
+        Some(described) => described.enter(world, None),
+        None => enter_unseen(comm),
+    };
 }
 
 /// Writes `MPI_COMM_WORLD` or `MPI_COMM_SELF` to the log.
-pub fn log_predefined(world: &World, rank: u32, members: Runs) {
-    let created = Created::with_world(0, rank, members.clone());
+pub fn log_predefined(world: &World, rank: CommRank, members: Runs) {
+    let created = Created::with_world(CommId::WORLD, rank, members.clone());
     ROWS.enter_predefined(world, created, Members::new(members, None));
 }
 

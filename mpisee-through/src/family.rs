@@ -369,16 +369,12 @@ mod tests {
         CommRow {
             comm: comm.to_owned(),
             parent: comm.rsplit_once('_').map_or("", |(parent, _)| parent).to_owned(),
-            created_by: String::new(),
             size: members.all().len() as u32,
             count: 1,
             members,
             label: label.to_owned(),
-            topology: String::new(),
-            reorder: None,
             nodes: 1,
-            freed: 0,
-            between: String::new(),
+            ..CommRow::default()
         }
     }
 

@@ -38,6 +38,11 @@ impl CommFilter {
         self.ranks.as_ref().is_none_or(|ranks| ranks.contains(rank))
     }
 
+    /// The same for all communicators.
+    pub fn without_comms(&self) -> Self {
+        CommFilter { comm: Vec::new(), ..self.clone() }
+    }
+
     /// Whether ranks are chosen.
     pub fn names_ranks(&self) -> bool {
         self.ranks.is_some()
@@ -151,6 +156,32 @@ impl CallFilter {
         self.time_min.is_none_or(|least| max_s >= least) && self.time_max.is_none_or(|most| max_s <= most)
     }
 
+    /// Each filter that is on by itself, with its option; those on ranks and on times are not among them.
+    pub fn each_alone(&self) -> Vec<(FilterOption, CallFilter)> {
+        let all = CallFilter::default;
+        let comms = CommFilter { comm: self.comms.comm.clone(), ranks: None };
+        let alone = [
+            (FilterOption::Comm, CallFilter { comms, ..all() }),
+            (FilterOption::Kind, CallFilter { kind: self.kind.clone(), ..all() }),
+            (FilterOption::Call, CallFilter { call: self.call.clone(), ..all() }),
+            (FilterOption::Size, CallFilter { size: self.size, ..all() }),
+            (FilterOption::Region, CallFilter { region: self.region.clone(), ..all() }),
+            (FilterOption::Memory, CallFilter { memory: self.memory.clone(), ..all() }),
+        ];
+        alone.into_iter().filter(|(_, filter)| filter.is_on()).collect()
+    }
+
+    /// The patterns for operations, in small letters.
+    pub fn call_patterns(&self) -> impl Iterator<Item = String> {
+        self.call.iter().map(Glob::to_string)
+    }
+
+    /// The same without bounds on times, and whether there are any.
+    pub fn without_times(&self) -> (Self, bool) {
+        let has_bound = self.time_min.is_some() || self.time_max.is_some();
+        (CallFilter { time_min: None, time_max: None, ..self.clone() }, has_bound)
+    }
+
     /// The same for all regions.
     pub fn without_regions(&self) -> Self {
         CallFilter { region: Vec::new(), ..self.clone() }
@@ -163,12 +194,40 @@ impl CallFilter {
 
     /// Whether anything is filtered at all.
     pub fn is_on(&self) -> bool {
-        self.comms.is_on()
-            || !(self.kind.is_empty() && self.call.is_empty())
-            || !(self.region.is_empty() && self.memory.is_empty())
+        self.comms.is_on() || self.names_calls()
+    }
+
+    /// Whether calls are chosen, and not communicators and ranks alone.
+    pub fn names_calls(&self) -> bool {
+        !(self.kind.is_empty() && self.call.is_empty() && self.region.is_empty() && self.memory.is_empty())
             || self.size.is_some()
             || self.time_min.is_some()
             || self.time_max.is_some()
+    }
+}
+
+/// A filter of calls, by its option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FilterOption {
+    Comm,
+    Kind,
+    Call,
+    Size,
+    Region,
+    Memory,
+}
+
+impl FilterOption {
+    /// As typed on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            FilterOption::Comm => "--comm",
+            FilterOption::Kind => "--kind",
+            FilterOption::Call => "--call",
+            FilterOption::Size => "--size",
+            FilterOption::Region => "--region",
+            FilterOption::Memory => "--memory",
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Sums up `calls.csv`, grouped by the columns that a command asks for.
 //!
-//! What is held grows with the groups and the ranks in them, not with the rows. All sums are of whole numbers, so that
+//! Memory grows with the groups and the ranks in them, not with the rows. All sums are of whole numbers, so that
 //! they do not depend on which thread read what.
 
 use crate::filter::CallFilter;
@@ -12,8 +12,12 @@ use mpisee_profile::{Profile, ProfileError};
 use std::hash::Hash;
 
 mod aggregate;
+mod names;
+mod times;
 
 pub use aggregate::of_sums;
+use names::{Names, Numbers};
+pub use times::{OverRanks, Times};
 
 /// The columns to group by; all other columns are ignored.
 #[derive(Clone, Copy, Debug, Default)]
@@ -61,7 +65,7 @@ impl Cell {
         time_ns: 0,
         min_ns: u64::MAX,
         max_ns: 0,
-        ranks: Times::Each(RankTimes { times: Vec::new(), settled: 0 }),
+        ranks: Times::NONE,
         overflowed: false,
     };
 
@@ -102,10 +106,7 @@ impl Cell {
         let Some(mut sum) = cells.next().cloned() else { return Ok(Cell::EMPTY) };
         for cell in cells {
             sum.add_sums(cell);
-            match (&mut sum.ranks, &cell.ranks) {
-                (Times::Each(times), Times::Each(more)) => times.times.extend_from_slice(&more.times),
-                (ranks, _) => *ranks = Times::Unknown,
-            }
+            sum.ranks.append(&cell.ranks);
         }
         sum.ranks.settle();
         if sum.overflowed {
@@ -118,269 +119,6 @@ impl Cell {
 /// Nanoseconds as seconds.
 pub fn seconds(nanoseconds: impl Into<u128>) -> f64 {
     nanoseconds.into() as f64 / 1e9
-}
-
-/// The times of some ranks.
-#[derive(Clone, Debug)]
-pub enum Times {
-    /// Rank by rank.
-    Each(RankTimes),
-    /// Statistics over ranks, in an aggregated profile.
-    Over(OverRanks),
-    /// Unknown: the sum of several rows that are themselves aggregated over ranks.
-    Unknown,
-}
-
-/// How the times of ranks differ.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct OverRanks {
-    /// How many have rows.
-    pub ranks: u64,
-    /// The least of these.
-    pub least_ns: u64,
-    pub most_ns: u64,
-    /// The first rank that has most.
-    pub most_rank: u32,
-    /// The standard deviation over these.
-    pub deviation_s: f64,
-}
-
-impl Times {
-    /// How many ranks have rows, if that is known.
-    pub fn ranks(&self) -> Option<u64> {
-        match self {
-            Times::Each(times) => Some(times.len() as u64),
-            Times::Over(over) => Some(over.ranks),
-            Times::Unknown => None,
-        }
-    }
-
-    /// The least time of a rank; a rank without rows has none.
-    pub fn least_ns(&self, of: u64) -> Option<u64> {
-        let least_ns = match self {
-            Times::Each(times) => times.min_ns(),
-            Times::Over(over) => over.least_ns,
-            Times::Unknown => return None,
-        };
-        Some(if self.ranks().is_some_and(|ranks| ranks >= of) { least_ns } else { 0 })
-    }
-
-    /// The time of the rank that has most.
-    pub fn most_ns(&self) -> Option<u64> {
-        match self {
-            Times::Each(times) => Some(times.max_ns()),
-            Times::Over(over) => Some(over.most_ns),
-            Times::Unknown => None,
-        }
-    }
-
-    /// The first rank that has most.
-    pub fn most_rank(&self) -> Option<u32> {
-        match self {
-            Times::Each(times) => times
-                .iter()
-                .max_by_key(|&(rank, time_ns)| (time_ns, std::cmp::Reverse(rank)))
-                .map(|(rank, _)| rank),
-            Times::Over(over) => Some(over.most_rank),
-            Times::Unknown => None,
-        }
-    }
-
-    /// The standard deviation over `of` ranks with this mean; a rank without rows has no time.
-    pub fn deviation_s(&self, of: u64, mean_s: f64) -> Option<f64> {
-        let (with_rows, squares) = match self {
-            Times::Each(times) => {
-                let squares =
-                    times.iter().map(|(_, time_ns)| (seconds(time_ns) - mean_s).powi(2)).sum::<f64>();
-                (times.len() as u64, squares)
-            }
-            Times::Over(over) => {
-                // Those with rows have a mean of their own.
-                let ranks = over.ranks.max(1) as f64;
-                let own_mean_s = mean_s * of as f64 / ranks;
-                (over.ranks, ranks * (over.deviation_s.powi(2) + (own_mean_s - mean_s).powi(2)))
-            }
-            Times::Unknown => return None,
-        };
-        let without_rows = of.saturating_sub(with_rows) as f64;
-        Some(((squares + without_rows * mean_s.powi(2)) / of.max(1) as f64).sqrt())
-    }
-
-    /// Rank and nanoseconds, ascending by rank; nothing where rows are sums over ranks.
-    pub fn each(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
-        let times = match self {
-            Times::Each(times) => Some(times),
-            Times::Over(_) | Times::Unknown => None,
-        };
-        times.into_iter().flat_map(RankTimes::iter)
-    }
-
-    fn add(&mut self, rank: u32, time_ns: u64) {
-        if let Times::Each(times) = self {
-            times.add(rank, time_ns);
-        }
-    }
-
-    fn settle(&mut self) {
-        if let Times::Each(times) = self {
-            times.settle();
-        }
-    }
-
-    fn merge(&mut self, other: Times) {
-        *self = match (std::mem::replace(self, Times::Unknown), other) {
-            (Times::Each(mut times), Times::Each(other)) => {
-                times.merge(other);
-                Times::Each(times)
-            }
-            (Times::Each(nothing), other) if nothing.len() == 0 => other,
-            (own, Times::Each(nothing)) if nothing.len() == 0 => own,
-            _ => Times::Unknown,
-        };
-    }
-}
-
-/// Time in nanoseconds per rank.
-#[derive(Clone, Debug, Default)]
-pub struct RankTimes {
-    /// Ascending by rank up to `settled`, in any order and with repetitions after it.
-    times: Vec<(u32, u64)>,
-    settled: usize,
-}
-
-impl RankTimes {
-    fn add(&mut self, rank: u32, time_ns: u64) {
-        let all_settled = self.settled == self.times.len();
-        if let Some((last, sum_ns)) = self.times.last_mut()
-            && *last == rank
-        {
-            *sum_ns = sum_ns.saturating_add(time_ns);
-            return;
-        }
-        // PERF: tables are written rank by rank, so that it is mostly a new last one.
-        let is_next = all_settled && self.times.last().is_none_or(|&(last, _)| last < rank);
-        self.times.push((rank, time_ns));
-        if is_next {
-            self.settled += 1;
-        } else if self.times.len() > 2 * self.settled + 64 {
-            self.settle();
-        }
-    }
-
-    fn settle(&mut self) {
-        if self.settled < self.times.len() {
-            self.times.sort_unstable_by_key(|&(rank, _)| rank);
-            self.times.dedup_by(|(next, time_ns), (rank, sum_ns)| {
-                let same = next == rank;
-                if same {
-                    *sum_ns = sum_ns.saturating_add(*time_ns);
-                }
-                same
-            });
-            self.settled = self.times.len();
-        }
-    }
-
-    fn merge(&mut self, mut other: RankTimes) {
-        self.settle();
-        other.settle();
-        // PERF: the last rank of one thread's block may be the first of the other's.
-        self.times.append(&mut other.times);
-        self.settle();
-    }
-
-    /// Rank and nanoseconds, ascending by rank.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = (u32, u64)> + '_ {
-        self.times.iter().copied()
-    }
-
-    /// The number of ranks.
-    pub fn len(&self) -> usize {
-        self.times.len()
-    }
-
-    /// The time of the rank that has least.
-    pub fn min_ns(&self) -> u64 {
-        self.iter().map(|(_, time_ns)| time_ns).min().unwrap_or(0)
-    }
-
-    /// The time of the rank that has most.
-    pub fn max_ns(&self) -> u64 {
-        self.iter().map(|(_, time_ns)| time_ns).max().unwrap_or(0)
-    }
-}
-
-/// Numbers for values, in the order in which they come up.
-#[derive(Debug)]
-struct Numbers<T> {
-    numbers: HashMap<T, u32>,
-    values: Vec<T>,
-}
-
-impl<T> Default for Numbers<T> {
-    fn default() -> Self {
-        Numbers { numbers: HashMap::new(), values: Vec::new() }
-    }
-}
-
-impl<T: Clone + Eq + Hash> Numbers<T> {
-    fn number(&mut self, value: &T) -> u32 {
-        if let Some(&number) = self.numbers.get(value) {
-            return number;
-        }
-        let number = self.values.len() as u32;
-        self.numbers.insert(value.clone(), number);
-        self.values.push(value.clone());
-        number
-    }
-}
-
-/// Numbers for names, each with the filter's decision from when it was first seen.
-#[derive(Debug, Default)]
-struct Names {
-    numbers: HashMap<Vec<u8>, (u32, bool)>,
-    names: Vec<String>,
-    /// PERF: neighbouring rows mostly have the same name.
-    last: (Vec<u8>, Option<u32>),
-}
-
-impl Names {
-    /// The number of the name, if the filter takes it; `is_wanted` is called once per name.
-    fn number(
-        &mut self,
-        name: &[u8],
-        column: &'static str,
-        is_wanted: impl FnOnce(&str) -> bool,
-    ) -> Result<Option<u32>, BadField> {
-        if self.last.0 == name && !self.names.is_empty() {
-            return Ok(self.last.1);
-        }
-        let (number, wanted) = match self.numbers.get(name) {
-            Some(&known) => known,
-            None => {
-                let text = std::str::from_utf8(name)
-                    .map_err(|_| BadField { column, why: "the text is not UTF-8".to_owned() })?;
-                self.insert(text, is_wanted(text))
-            }
-        };
-        self.last.0.clear();
-        self.last.0.extend_from_slice(name);
-        self.last.1 = wanted.then_some(number);
-        Ok(self.last.1)
-    }
-
-    /// The number of a name that is wanted.
-    fn number_of(&mut self, name: &str) -> u32 {
-        let known = self.numbers.get(name.as_bytes()).copied();
-        known.unwrap_or_else(|| self.insert(name, true)).0
-    }
-
-    fn insert(&mut self, name: &str, is_wanted: bool) -> (u32, bool) {
-        let next = (self.names.len() as u32, is_wanted);
-        self.numbers.insert(name.as_bytes().to_vec(), next);
-        self.names.push(name.to_owned());
-        next
-    }
 }
 
 /// The cells of one thread.
@@ -575,27 +313,6 @@ fn sorted(mut groups: Groups, by: By) -> Result<Groups> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
-    use std::collections::BTreeMap;
-
-    proptest! {
-        #[test]
-        fn times_per_rank_do_not_depend_on_the_order_of_rows(
-            rows in proptest::collection::vec((0u32..90, 0u64..1000), 0..400),
-            cut in 0usize..400
-        ) {
-            let cut = cut.min(rows.len());
-            let mut parts = [RankTimes::default(), RankTimes::default()];
-            let mut expected: BTreeMap<u32, u64> = BTreeMap::new();
-            for (index, &(rank, time)) in rows.iter().enumerate() {
-                parts[usize::from(index >= cut)].add(rank, time);
-                *expected.entry(rank).or_default() += time;
-            }
-            let [mut times, other] = parts;
-            times.merge(other);
-            prop_assert_eq!(times.iter().collect::<Vec<_>>(), expected.into_iter().collect::<Vec<_>>());
-        }
-    }
 
     #[test]
     fn groups_add_up() {
@@ -614,23 +331,5 @@ mod tests {
         let huge = Cell { calls: u64::MAX, ..Cell::EMPTY };
         let error = Cell::sum(&[huge.clone(), huge], "W_s1.0").unwrap_err().to_string();
         assert!(error.contains("W_s1.0") && error.contains("2^64"), "{error}");
-    }
-
-    #[test]
-    fn a_name_is_judged_once() {
-        let mut names = Names::default();
-        assert_eq!(names.number(b"W", "comm", |_| true), Ok(Some(0)));
-        assert_eq!(names.number(b"S", "comm", |_| false), Ok(None));
-        assert_eq!(names.number(b"W", "comm", |_| unreachable!()), Ok(Some(0)));
-        assert_eq!(names.number(b"S", "comm", |_| unreachable!()), Ok(None));
-        assert_eq!(names.names, ["W", "S"]);
-        assert_eq!(names.number(b"\xff", "comm", |_| true).unwrap_err().column, "comm");
-    }
-
-    #[test]
-    fn the_first_name_may_be_empty() {
-        let mut names = Names::default();
-        assert_eq!(names.number(b"", "region", |_| true), Ok(Some(0)));
-        assert_eq!(names.number(b"", "region", |_| unreachable!()), Ok(Some(0)));
     }
 }

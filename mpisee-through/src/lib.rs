@@ -11,6 +11,7 @@ mod command;
 mod family;
 mod filter;
 mod group;
+mod interrupted;
 mod lines;
 mod load;
 mod matched;
@@ -35,7 +36,7 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// The exit code of bad usage and of a profile that cannot be read; 1 is left to `check`.
+/// The exit code of bad usage and of a profile that cannot be read; 1 is that of [`Outcome::Differs`].
 const UNUSABLE: u8 = 2;
 
 /// The program: reads the command line and says how it went.

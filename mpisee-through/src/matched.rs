@@ -1,7 +1,8 @@
 //! Errors for filters that match nothing: they list what exists.
 
-use crate::filter::{CallFilter, CommFilter};
-use crate::group::By;
+use crate::filter::{CallFilter, CommFilter, FilterOption};
+use crate::group::{By, Groups, Key};
+use crate::similar::similar_calls;
 use crate::units::natural_order;
 use crate::view::ProfileView;
 use anyhow::{Result, bail};
@@ -17,17 +18,71 @@ pub fn need_operation(view: &ProfileView, filter: &CallFilter, is_empty: bool) -
     if !is_empty || !filter.is_on() {
         return Ok(());
     }
-    let by = By { comm: true, call: true, without_times: true, ..By::default() };
+    need_rank(view, &filter.comms)?;
+    let by = By { comm: true, call: true, region: true, without_times: true, ..By::default() };
     let all = view.group(&CallFilter::default(), by)?;
     if all.cut_off.is_some() {
         return Ok(()); // What is missing may be what was looked for.
     }
-    let (mut comms, mut calls) = (BTreeMap::new(), BTreeMap::new());
-    for (key, cell) in &all.cells {
-        *comms.entry(all.comm(key)).or_insert(0u128) += cell.time_ns;
-        *calls.entry(all.call(key)).or_insert(0u128) += cell.time_ns;
+    for (option, alone) in filter.each_alone() {
+        if view.group(&alone, by)?.cells.is_empty() {
+            bail!("no operation matches {}; {}", option.name(), there_is(option, filter, &all, view));
+        }
     }
-    bail!("no operation matches the filters; the profile has {} on {}", listed(&calls), listed(&comms))
+    let (of_any_time, has_bound) = filter.without_times();
+    let (comms, calls) = (weights(&all, Groups::comm), weights(&all, Groups::call));
+    if has_bound && !view.group(&of_any_time, by)?.cells.is_empty() {
+        bail!(
+            "no operation that the other filters choose has its slowest rank within --time-min and --time-max"
+        )
+    }
+    bail!(
+        "no operation matches all of the filters at once; the profile has {} on {}",
+        listed(&calls),
+        listed(&comms)
+    )
+}
+
+/// The time of each name.
+fn weights<'g>(groups: &'g Groups, name: fn(&'g Groups, &Key) -> &'g str) -> BTreeMap<&'g str, u128> {
+    let mut weights = BTreeMap::new();
+    for (key, cell) in &groups.cells {
+        *weights.entry(name(groups, key)).or_insert(0) += cell.time_ns;
+    }
+    weights
+}
+
+/// The names that a filter chooses from, and those that may have been meant.
+fn there_is(option: FilterOption, filter: &CallFilter, all: &Groups, view: &ProfileView) -> String {
+    let calls = weights(all, Groups::call);
+    match option {
+        FilterOption::Comm => {
+            let rows = view.processes().comms.values().filter(|row| !row.label.is_empty());
+            let labels: BTreeMap<&str, u128> = rows.map(|row| (row.label.as_str(), 0)).collect();
+            let labels =
+                if labels.is_empty() { String::new() } else { format!("; labels are {}", listed(&labels)) };
+            format!("the profile has operations on {}{labels}", listed(&weights(all, Groups::comm)))
+        }
+        FilterOption::Region => {
+            let mut regions = weights(all, Groups::region);
+            regions.remove("");
+            match regions.is_empty() {
+                true => format!("no call of the profile is in a region: {MAKE_REGIONS}"),
+                false => format!("the profile has calls in {}", listed(&regions)),
+            }
+        }
+        FilterOption::Memory => "--memory host has those with buffers on the host, or with none".to_owned(),
+        FilterOption::Call => {
+            let near = |pattern: String| {
+                similar_calls(&pattern, calls.keys().copied())
+                    .first()
+                    .map(|&call| format!("did you mean {call}? "))
+            };
+            let meant = filter.call_patterns().find_map(near).unwrap_or_default();
+            format!("{meant}the profile has {}", listed(&calls))
+        }
+        FilterOption::Kind | FilterOption::Size => format!("the profile has {}", listed(&calls)),
+    }
 }
 
 /// Where a filter left no communicator over: an error with those of the profile.
@@ -39,11 +94,15 @@ pub fn need_communicator(rows: &[CommRow], filter: &CommFilter, is_empty: bool) 
     bail!("no communicator matches the filters; the profile has {}", listed(&comms))
 }
 
+/// How a program gets regions.
+pub const MAKE_REGIONS: &str =
+    "mpisee_region_begin(\"NAME\") and mpisee_region_end() of mpisee.h around a part of the program make one";
+
 /// Where a filter left no region over: an error with those of the profile.
 pub fn need_region<T>(regions: &BTreeMap<String, T>) -> Result<()> {
     let names = regions.keys().map(|name| (name.as_str(), 0)).collect();
     match regions.is_empty() {
-        true => bail!("no region matches the filters; the profile has none"),
+        true => bail!("no region matches the filters; the profile has none: {MAKE_REGIONS}"),
         false => bail!("no region matches the filters; the profile has {}", listed(&names)),
     }
 }
@@ -56,11 +115,28 @@ pub fn need_chosen(view: &ProfileView, filter: &CommFilter) -> Result<()> {
         let is_empty = !rows.iter().any(|row| filter.takes_comm(&row.comm, Some(row)));
         need_communicator(&rows, filter, is_empty)?;
     }
-    let present: RankSet = processes.ranks().iter().map(|row| row.rank).collect();
+    need_rank(view, filter)
+}
+
+/// Where the filter leaves no rank over: an error with those of the profile.
+fn need_rank(view: &ProfileView, filter: &CommFilter) -> Result<()> {
+    let present: RankSet = view.processes().ranks().iter().map(|row| row.rank).collect();
     if !present.is_empty() && !present.iter().any(|rank| filter.takes_rank(rank)) {
         bail!("no rank matches the filters; the profile has {present}");
     }
     Ok(())
+}
+
+/// Where filters left no access of a kernel over: an error with the kernels and ranks of the profile, or that it has none.
+pub fn need_access<'k>(kernels: impl Iterator<Item = &'k str>, ranks: &RankSet) -> Result<()> {
+    let kernels: BTreeMap<&str, u128> = kernels.map(|name| (name, 0)).collect();
+    let of_ranks = if ranks.is_empty() { String::new() } else { format!(" on {}", ranks.named()) };
+    match kernels.is_empty() {
+        true => Ok(()),
+        false => {
+            bail!("no access matches the filters; the profile has kernels {}{of_ranks}", listed(&kernels))
+        }
+    }
 }
 
 /// The names of largest weight, and how many others there are.

@@ -56,7 +56,7 @@ pub struct OperationSum {
 pub struct CommSum<'a> {
     /// The name.
     pub comm: String,
-    /// What `comms.csv` says, unless the profile lacks the row.
+    /// The row of `comms.csv`, unless the profile lacks it.
     pub family: Option<Family<'a>>,
     /// The number of ranks over which mean, minimum and maximum are taken.
     pub ranks: u64,
@@ -127,7 +127,7 @@ fn by_family<'a>(
     known.filter(|(.., cells)| !cells.is_empty()).chain(unknown).collect()
 }
 
-/// What the sums of a communicator or family are made of.
+/// The parts of the sums of a communicator or family.
 struct Summing<'a, 's> {
     name: String,
     family: Option<Family<'a>>,

@@ -10,7 +10,7 @@ use serde::Serialize;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 
-/// What results are written as.
+/// Format of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// For reading, fitted to the terminal
@@ -36,7 +36,7 @@ enum ColorWhen {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Output")]
 pub struct OutputArgs {
-    /// What to write (default: what the name of the file ends in, .csv or .json, else a table)
+    /// Format of the result (default: by the ending of the file, .csv or .json, else a table)
     #[arg(long, value_name = "FORMAT", value_enum)]
     format: Option<Format>,
 
@@ -70,7 +70,7 @@ fn parse_file(text: &str) -> Result<PathBuf, String> {
 const SHOWN_IN_TABLE: usize = 10;
 
 impl OutputArgs {
-    /// What to write.
+    /// The format of the result.
     pub fn format(&self) -> Format {
         self.format.unwrap_or_else(|| match self.output.extension().and_then(|ending| ending.to_str()) {
             Some("csv") => Format::Csv,
@@ -89,7 +89,7 @@ impl OutputArgs {
         }
     }
 
-    /// What a table has to fit.
+    /// The page that tables fit.
     pub fn page(&self) -> Page {
         let in_terminal = self.is_stdout() && std::io::stdout().is_terminal();
         let is_allowed = || std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());

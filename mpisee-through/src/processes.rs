@@ -81,6 +81,11 @@ impl Processes {
         self.ranks().iter().map(|row| row.wall_s.0).chain(nodes).sum()
     }
 
+    /// The whole of which "% of run" is a part: the wall time of the longest rank for each process that the filter takes.
+    pub fn run_s(&self, filter: &CommFilter) -> f64 {
+        self.wall_max_s() * self.chosen(filter) as f64
+    }
+
     /// The time of all ranks in MPI.
     pub fn mpi_s(&self) -> f64 {
         let nodes = self.nodes().iter().map(|row| row.mpi_s.0);

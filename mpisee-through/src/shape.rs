@@ -266,12 +266,8 @@ mod tests {
             size: members.all().len() as u32,
             count: 1,
             members,
-            label: String::new(),
-            topology: String::new(),
-            reorder: None,
             nodes,
-            freed: 0,
-            between: String::new(),
+            ..CommRow::default()
         }
     }
 

@@ -8,7 +8,7 @@ use mpisee_profile::{Profile, ProfileError};
 use serde_json::{Map, Number, Value as Json};
 use std::ops::Range;
 
-/// What is in a cell.
+/// A cell.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// Any text.
@@ -19,6 +19,8 @@ pub enum Value {
     Number(f64),
     /// How much, in bytes.
     Bytes(u64),
+    /// Bytes per second, on average.
+    BytesPerSecond(f64),
     /// A time in seconds.
     Seconds(f64),
     /// The name of a region; what is outside of any has the empty name.
@@ -53,6 +55,7 @@ impl Value {
             }
             Value::Number(number) => format!("{number:.1}"),
             Value::Bytes(bytes) => human_bytes(*bytes),
+            Value::BytesPerSecond(rate) => human_bytes(rate.round() as u64),
             Value::Seconds(time_s) => time(*time_s),
             Value::Region(name) if name.is_empty() => "(outside)".to_owned(),
             Value::Region(name) => printable(name),
@@ -67,7 +70,7 @@ impl Value {
         match self {
             Value::Text(text) | Value::Region(text) => text.clone(),
             Value::Count(number) | Value::Bytes(number) => number.to_string(),
-            Value::Number(number) => format!("{number}"),
+            Value::Number(number) | Value::BytesPerSecond(number) => format!("{number}"),
             Value::Seconds(number) | Value::Share(number) | Value::Change { share: number, .. } => {
                 format!("{number:.9}")
             }
@@ -82,7 +85,8 @@ impl Value {
             Value::Seconds(number)
             | Value::Share(number)
             | Value::Change { share: number, .. }
-            | Value::Number(number) => {
+            | Value::Number(number)
+            | Value::BytesPerSecond(number) => {
                 Number::from_f64(to_nine_decimals(*number)).map_or(Json::Null, Json::Number)
             }
             Value::Nothing => Json::Null,
@@ -188,7 +192,7 @@ impl Sheet {
     }
 }
 
-/// What a command found.
+/// The result of a command.
 pub struct Answer {
     /// Text before the first sheet of a table.
     pub lead: String,
@@ -198,7 +202,7 @@ pub struct Answer {
     pub values: Vec<(&'static str, Value)>,
     /// Text after the last sheet of a table.
     pub closing: String,
-    /// What a reader has to know about the profile.
+    /// Notes on the profile for the reader.
     pub caveats: Vec<String>,
     /// The error that ended reading.
     pub cut_off: Option<ProfileError>,
@@ -258,7 +262,7 @@ impl Answer {
     }
 }
 
-/// What limits any number from this profile, one sentence each.
+/// Limits of every number from this profile, one sentence each.
 pub fn caveats(profile: &Profile) -> Vec<String> {
     let run = profile.run();
     let mut sentences = Vec::new();

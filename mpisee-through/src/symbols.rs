@@ -32,13 +32,13 @@ impl Places {
 /// Binaries whose addresses are resolved.
 pub struct Symbols {
     places: Places,
-    /// What the binaries were when the program ran, by their paths: their build IDs.
+    /// The build IDs of the binaries when the program ran, by path.
     known: HashMap<String, Vec<String>>,
     /// When the run ended, as in run.json.
     end: String,
     loaded: HashMap<String, Option<Binary>>,
     resolved: HashMap<String, String>,
-    /// What kept a binary from being read.
+    /// Why a binary could not be read.
     problems: BTreeMap<String, String>,
 }
 
@@ -84,7 +84,7 @@ impl Symbols {
         told
     }
 
-    /// What kept these from being resolved, a sentence for each binary.
+    /// Why these could not be resolved, a sentence for each binary.
     pub fn problems<'t>(&self, texts: impl IntoIterator<Item = &'t String>) -> BTreeSet<String> {
         let addresses = texts.into_iter().filter_map(|text| addresses(text)).flatten();
         addresses.filter_map(|(file, _)| self.problems.get(file)).cloned().collect()
@@ -121,7 +121,7 @@ impl Symbols {
     }
 
     fn load(&self, file: &str) -> Result<Binary, String> {
-        let rest = "; its calls are told as addresses";
+        let rest = "; its calls are shown as addresses";
         let Some(path) = self.places.find(file) else {
             return Err(format!("'{file}' is not there{rest}; --source DIR says where to look"));
         };
@@ -138,7 +138,7 @@ impl Symbols {
         Ok(Binary { loader, functions: functions(&parsed) })
     }
 
-    /// What tells that it is another file than the one that ran.
+    /// Why it is another file than the one that ran.
     fn changed(&self, file: &str, path: &Path, is: &str) -> Option<String> {
         let were = self.known.get(file).map(Vec::as_slice).unwrap_or_default();
         if let Some(was) = were.iter().find(|was| !was.is_empty()) {

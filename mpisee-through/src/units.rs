@@ -65,9 +65,14 @@ pub fn count(number: u64, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
+/// A count with its noun in the singular or the plural.
+pub fn count_of(number: u64, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}
+
 /// How many accesses.
 pub fn accesses(number: u64) -> String {
-    format!("{number} access{}", if number == 1 { "" } else { "es" })
+    count_of(number, "access", "accesses")
 }
 
 /// Message sizes, both ends included: `1k-64k`, `1k-`, `-64k`, `512`.

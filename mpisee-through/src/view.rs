@@ -26,7 +26,7 @@ pub struct ProfileView {
 pub struct Unanswerable {
     profile: PathBuf,
     ranks: u32,
-    /// What sums over ranks do not have.
+    /// The data that sums over ranks do not have.
     missing: &'static str,
 }
 
@@ -119,7 +119,7 @@ impl ProfileView {
         std::mem::discriminant(&self.processes.rows) == std::mem::discriminant(&other.processes.rows)
     }
 
-    /// What a reader of its numbers has to know about the layout.
+    /// A note on the layout for the reader of its numbers.
     pub fn note(&self) -> Option<&'static str> {
         match &self.processes.rows {
             ProcessRows::Ranks(_) => None,

@@ -14,6 +14,35 @@ ok         traffic  what was sent is what was received, between each two ranks
 ok         time     the MPI time of each rank is that of its calls, within its wall time
 ";
 
+#[test]
+fn differences_are_listed_under_the_checks() {
+    splatt().write().run(&["check", "app.mpisee"]).golden("check-holds");
+    let broken = lost_message()
+        .comm("W_d9", "W_d8", "MPI_Comm_dup", "0-3", |_| {})
+        .call("W_s9.0", 0, "MPI_Barrier", 1, 0, 0.5)
+        .with(|profile| {
+            profile.ranks[5].mpi_s = Seconds(2.6);
+            profile.ranks.remove(7);
+        });
+    let broken = broken.write();
+    let check = |options: &[&str]| broken.run(&[&["check", "app.mpisee"], options].concat());
+    check(&[]).golden_exiting(1, "check-differs");
+    check(&["--top", "2"]).golden_exiting(1, "check-differs-top");
+    check(&["--format", "csv"]).golden_exiting(1, "check-differs.csv");
+    check(&["--format", "json"]).golden_exiting(1, "check-differs.json");
+
+    let incomplete = lost_message().with(|profile| {
+        profile.run.complete = false;
+        profile.run.incomplete_because = Some("rank 7 was killed".to_owned());
+        profile.run.mpi.thread_level = "multiple".to_owned();
+        profile.ranks.remove(7);
+        profile.calls.retain(|row| row.rank != 7);
+    });
+    let incomplete = incomplete.write();
+    incomplete.run(&["check", "app.mpisee"]).golden("check-explained");
+    incomplete.run(&["check", "app.mpisee", "--format", "json"]).golden("check-explained.json");
+}
+
 /// Expects exit code 1 and exactly these differences.
 #[track_caller]
 fn differs(builder: &Builder, differences: &[&str]) {

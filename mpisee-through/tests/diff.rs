@@ -4,7 +4,7 @@ mod support;
 
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use support::{Builder, Ran, Written, splatt};
+use support::{Builder, Ran, Written, golden, pools, splatt};
 
 /// Runs `diff` on two profiles.
 fn diff(before: &Builder, after: &Builder, arguments: &[&str]) -> Ran {
@@ -46,11 +46,16 @@ fn a_bound_that_is_exceeded_is_exit_code_1() {
         diff(&splatt(), &changed(), &["--fail-if", "time+5%", "--fail-if", "calls+100", "--top", "1"]);
     failing.exits(1);
     assert!(
-        failing.stdout.ends_with("Failed     time+5%: from 1.98 s to 2.17 s (+9.4 %)\n"),
+        failing
+            .stdout
+            .contains("Failed     time+5 %: from 1.98 s to 2.17 s (+9.4 %)\nHolds      calls+100 per rank: "),
         "{}",
         failing.stdout
     );
-    diff(&splatt(), &changed(), &["--fail-if", "time+10%"]).exits(0);
+    let holding = diff(&splatt(), &changed(), &["--fail-if", "time+10%", "--fail-if", "time+10"]);
+    let said = "Holds      time+10 %: from 1.98 s to 2.17 s (+9.4 %)\n\
+                Holds      time+10 s: from 1.98 s to 2.17 s (+9.4 %)\n";
+    assert!(holding.exits(0).stdout.ends_with(said), "{}", holding.stdout);
     diff(&changed(), &splatt(), &["--fail-if", "time+0%", "--fail-if", "calls+0"]).exits(0);
     diff(&splatt(), &splatt(), &["--fail-if", "bytes+0", "--fail-if", "wall-0%"]).exits(0);
     diff(&splatt(), &splatt(), &["--fail-if", "speed+0"])
@@ -126,7 +131,30 @@ FAILED     10  efficiency >= 0.9                 0.6662
 "
     );
     expecting(&profile, "alive <= 4\n").exits(0);
-    expecting(&profile, "imbalance of MPI_Nothing <= 4\n").exits(1);
+    expecting(&profile, "imbalance of MPI_Gather <= 4\n").exits(1);
+}
+
+#[test]
+fn an_expectation_of_nothing_does_not_pass() {
+    let profile = splatt().write();
+    for (line, code, outcome) in [
+        ("calls of ALLREDUCE on W = 80", 0, "ok "),
+        ("calls of MPI_Gather <= 80", 1, "NOT CHECKED"),
+        ("calls of MPI_Gather <= 0", 0, "ok "),
+        ("calls of MPI_Gather = 0", 0, "ok "),
+        ("calls of MPI_Allreduce on X = 0", 1, "NOT CHECKED"),
+        ("calls of MPI_Allreduce on X = 3", 1, "FAILED"),
+        ("alive on X <= 3", 1, "NOT CHECKED"),
+        ("communicators on X <= 3", 1, "NOT CHECKED"),
+        ("communicators on X = 0", 0, "ok "),
+    ] {
+        let ran = expecting(&profile, &format!("{line}\n"));
+        assert!(ran.exits(code).stdout.contains(&format!("\n{outcome}")), "{line}: {}", ran.stdout);
+    }
+    let ran = expecting(&profile, "calls of MPI_Allreduce on X = 3\n");
+    assert!(ran.stdout.contains("0 (no such communicator)"), "{}", ran.stdout);
+    expecting(&profile, "calls of MPI_Allredcue <= 3\n")
+        .fails_with(&["line 1", "did you mean MPI_Allreduce"]);
 }
 
 #[test]
@@ -147,6 +175,24 @@ fn written_expectations_hold() {
     ran.exits(1);
     let failed: Vec<&str> = ran.stdout.lines().filter(|line| line.starts_with("FAILED")).collect();
     assert_eq!(failed.len(), 9, "{}", ran.stdout);
+}
+
+#[test]
+fn expectations_fit_the_page() {
+    let profile = pools().write();
+    profile.run(&["expect", "--write", "app.expect", "app.mpisee"]).prints("");
+    golden("expect-written", &std::fs::read_to_string(profile.beside().join("app.expect")).unwrap());
+    let text = "calls of Allreduce on W_s1.* = 8000\nalive <= 4\nefficiency >= 0.9\ncalls of Gather = 1\n\
+                imbalance of MPI_Scan <= 2\nbytes of MPI_Alltoall on W_s1.*_d* = 3774873600\n";
+    expecting(&profile, text).golden_exiting(1, "expect-failed");
+    for width in ["60", "100"] {
+        let ran = profile.run(&["expect", "app.expect", "app.mpisee", "--width", width]);
+        ran.golden_exiting(1, &format!("expect-failed-{width}"));
+    }
+    for format in ["csv", "json"] {
+        let ran = profile.run(&["expect", "app.expect", "app.mpisee", "--format", format]);
+        ran.golden_exiting(1, &format!("expect-failed.{format}"));
+    }
 }
 
 #[test]

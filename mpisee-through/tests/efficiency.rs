@@ -2,6 +2,7 @@
 
 mod support;
 
+use mpisee_profile::run::EndedIn;
 use support::{Builder, splatt};
 
 /// Eight ranks on two nodes; one computes most, and pairs of neighbours are split over nodes or not.
@@ -54,14 +55,61 @@ waiting in MPI_Finalize for the last rank,,2.000000000,0.025000000,
 }
 
 #[test]
-fn threads_that_call_at_once_are_said() {
-    let profile = splatt().with(|profile| profile.run.mpi.thread_level = "multiple".to_owned()).write();
-    let ran = profile.run(&["efficiency", "app.mpisee"]);
-    assert!(
-        ran.exits(0).stdout.starts_with("Note       Threads may have called MPI at once"),
-        "{}",
-        ran.stdout
+fn threads_that_called_at_once_are_said() {
+    let multiple = || splatt().with(|profile| profile.run.mpi.thread_level = "multiple".to_owned());
+    let note = "Note       Threads called MPI at once";
+    let ran = multiple().write().run(&["efficiency", "app.mpisee"]);
+    assert!(!ran.exits(0).stdout.contains("Threads"), "{}", ran.stdout);
+    // More time in MPI than the rank ran.
+    let ran = multiple().call("W", 0, "MPI_Recv", 1, 8, 20.0).write().run(&["efficiency", "app.mpisee"]);
+    assert!(ran.exits(0).stdout.starts_with(note), "{}", ran.stdout);
+}
+
+#[test]
+fn calls_that_were_not_recorded_make_efficiencies_bounds_or_unknown() {
+    let part = uneven().with(|profile| profile.run.recording_was_off = true).write();
+    let ran = part.run(&["efficiency", "app.mpisee"]);
+    assert!(ran.exits(0).stdout.contains("PE and CE are upper bounds"), "{}", ran.stdout);
+    let whole = Builder::new(2).region("solver", 0, 1, 5.0, 0.0);
+    let whole = whole.with(|profile| profile.run.recording_was_off = true).write();
+    let ran = whole.run(&["efficiency", "app.mpisee"]);
+    assert!(ran.exits(0).stdout.contains("the efficiencies are unknown"), "{}", ran.stdout);
+    whole.run(&["efficiency", "app.mpisee", "--format", "csv"]).prints(
+        "\
+region,ranks,runtime_s,useful_mean_s,useful_max_s,parallel_efficiency,load_balance,communication_efficiency
+(run),2,10.000000000,,,,,
+solver,1,5.000000000,,,,,
+",
     );
+}
+
+#[test]
+fn ranks_that_ended_in_a_call_are_a_warning_and_wait_for_nobody() {
+    let place = |ranks: &str, call: Option<&str>| EndedIn {
+        ranks: ranks.to_owned(),
+        call: call.map(str::to_owned),
+        comm: call.map(|_| "W".to_owned()),
+        number: call.map(|_| 101),
+        at_least_s: 12.0,
+    };
+    let profile = uneven()
+        .with(|profile| {
+            profile.run.complete = false;
+            profile.run.incomplete_because = Some("ranks 0-7 ended without MPI_Finalize".to_owned());
+            profile.run.ended_in = vec![place("0-4,6", Some("MPI_Allreduce")), place("5,7", None)];
+        })
+        .write();
+    let warning = "The time of calls that were in progress when ranks ended is not counted. Ranks 0-4,6 were in \
+                   MPI_Allreduce on W (call 101), for 12.0 s or longer, ranks 5,7 were not.";
+    for command in ["efficiency", "advise"] {
+        let ran = profile.run(&[command, "app.mpisee"]);
+        let said = ran.exits(0).stdout.replace("\n           ", " ");
+        assert!(said.contains(warning), "{said}");
+        assert!(!said.contains("waiting in MPI_Finalize"), "{said}");
+    }
+    let ran = profile.run(&["summary", "app.mpisee"]);
+    let line = "\nWall time  at least 9.75 s (mean over ranks), at least 10.0 s (longest rank)\n";
+    assert!(ran.exits(0).stdout.contains(line), "{}", ran.stdout);
 }
 
 #[test]

@@ -126,6 +126,43 @@ fn wrong_usage_is_one_line() {
 }
 
 #[test]
+fn filters_that_match_nothing_are_errors_with_what_there_is() {
+    let profile = splatt().write();
+    let filtered = |command: &str, filter: &str, value: &str| {
+        let runs: &[&str] = if command == "diff" { &["app.mpisee", "app.mpisee"] } else { &["app.mpisee"] };
+        profile.run(&[&[command], runs, &[filter, value]].concat())
+    };
+    let calls = "no operation matches --call; the profile has MPI_Alltoallv, MPI_Allreduce, ";
+    for command in ["summary", "ops", "sizes", "ranks", "diff"] {
+        filtered(command, "--ranks", "99").fails_with(&["no rank matches the filters; the profile has 0-7"]);
+        filtered(command, "--call", "Nothing").fails_with(&[calls]);
+        filtered(command, "--call", "Allredcue").fails_with(&["did you mean MPI_Allreduce?"]);
+        filtered(command, "--region", "solver")
+            .fails_with(&["--region; no call of the profile is in a region"]);
+        filtered(command, "--memory", "device").fails_with(&["no operation matches --memory; "]);
+    }
+    for command in ["summary", "ops", "sizes", "diff"] {
+        filtered(command, "--comm", "X*").fails_with(&[
+            "no operation matches --comm; the profile has operations on W_a1, W, ",
+            "labels are ",
+        ]);
+    }
+    profile
+        .run(&["ops", "app.mpisee", "--call", "Send", "--comm", "W_a1"])
+        .fails_with(&["no operation matches all of the filters at once; the profile has MPI_Alltoallv, "]);
+    profile.run(&["summary", "app.mpisee", "--time-min", "1000"]).fails_with(&["--time-min"]);
+    for command in ["regions", "locality", "matrix", "advise"] {
+        filtered(command, "--ranks", "99").fails_with(&["no rank matches the filters; the profile has 0-7"]);
+        filtered(command, "--comm", "X*")
+            .fails_with(&["no communicator matches the filters; the profile has W, W_a1, "]);
+    }
+    filtered("comms", "--ranks", "99").fails_with(&["no communicator matches the filters"]);
+    // A rank without calls is there all the same.
+    let silent = splatt().with(|profile| profile.calls.retain(|row| row.rank != 3)).write();
+    silent.run(&["ranks", "app.mpisee", "--ranks", "3"]).exits(0);
+}
+
+#[test]
 fn help_has_examples() {
     let profile = splatt().write();
     let commands = COMMANDS.iter().chain(["diff", "expect"].iter()).map(|command| vec![*command, "--help"]);

@@ -185,7 +185,9 @@ fn a_profile_without_such_accesses_says_so() {
     profile("")
         .run(&["gpu", "app.mpisee"])
         .prints("The profile has no accesses of GPU kernels; `mpisee --gpu` counts them.\n");
-    profile(STENCIL).run(&["gpu", "app.mpisee", "--kernel", "x"]).prints("No access matches the filters.\n");
+    profile(STENCIL)
+        .run(&["gpu", "app.mpisee", "--kernel", "x"])
+        .fails_with(&["no access matches the filters; the profile has kernels "]);
     profile("0,GPU-a,0,host,pinned,norm,a.cu:1,x,read,4,1,4,1,0.0\n")
         .run(&["gpu", "app.mpisee"])
         .fails_with(&["gpu.csv", "read"]);

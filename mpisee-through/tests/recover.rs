@@ -1,14 +1,17 @@
 //! `recover` on segments that nobody's program wrote: cut off, overwritten, planted. Each gives one sentence, and
 //! what can be read is recovered all the same.
 
+mod support;
+
 use mpisee_collect::process;
 use mpisee_profile::rows::{CallRow, CommRow, Memory, RankRow};
+use mpisee_profile::segment::active_call::{self, Call};
 use mpisee_profile::segment::fact::Fact;
 use mpisee_profile::segment::layout::Header;
 use mpisee_profile::segment::log::{Created, Record, Runs};
 use mpisee_profile::segment::words::{Owner, Words};
-use mpisee_profile::segment::{CallKey, file_name};
-use mpisee_profile::{Operation, Profile};
+use mpisee_profile::segment::{CallKey, Key, file_name};
+use mpisee_profile::{CommId, CommRank, Operation, Profile, RegionId, WorldRank};
 use proptest::prelude::*;
 use std::mem::offset_of;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -41,8 +44,8 @@ fn of_rank(rank: u32) -> Words {
         words.set(place, value);
     }
     let records = [
-        Record::Created(Created::with_world(0, rank, Runs::first(3))),
-        Record::Created(Created::with_world(1, 0, [rank].into_iter().collect())),
+        Record::Created(Created::with_world(CommId::WORLD, CommRank::new(rank), Runs::first(3))),
+        Record::Created(Created::with_world(CommId::SELF, CommRank::FIRST, just(rank))),
         Fact::Argument.record("./app"),
         Fact::Argument.record("two words"),
         Fact::Profile.record("app.mpisee"),
@@ -50,8 +53,15 @@ fn of_rank(rank: u32) -> Words {
         Fact::Job.record("Slurm 61.0"),
     ];
     let (operation, memory) = (Operation::Allreduce as u16, Memory::Host);
-    let key = CallKey { communicator: 0, region: 0, operation, size_class: 7, memory }.pack();
+    let key =
+        CallKey { communicator: CommId::WORLD, region: RegionId::OUTSIDE, operation, size_class: 7, memory }
+            .pack();
     words.log(&records).counters(&[(key, [1, 100 + u64::from(rank), 900, 901, 900, 0])])
+}
+
+/// A group of one process.
+fn just(rank: u32) -> Runs {
+    [WorldRank::new(rank)].into_iter().collect()
 }
 
 /// A directory with segments, and beside it the profiles.
@@ -158,7 +168,8 @@ fn segments_of_a_killed_run_become_a_profile() {
     let output = place.recover(&["--clean"]);
     assert!(output.status.success());
     let said = String::from_utf8_lossy(&output.stdout);
-    let before = "these ranks were recovered before: app.mpisee; read it with: mpisee-through app.mpisee\n";
+    let before = "these ranks were recovered before: app.mpisee; read it with: mpisee-through app.mpisee\n\
+                  --clean removed 2 segments of these ranks\n";
     assert_eq!(said, before);
     assert!(!place.0.path().join("app-3.mpisee").exists());
     assert_eq!(std::fs::read_dir(place.segments()).unwrap().count(), 0);
@@ -198,6 +209,46 @@ fn runs_are_listed_and_chosen_by_name_process_and_job() {
     assert!(place.recover(&["--only", "one", "--only", &first.to_string()]).status.success());
     place.profile("one.mpisee");
     place.profile("two.mpisee");
+}
+
+/// A number that no process can have, since Linux gives none from 2^22 on.
+const NO_PROCESS: u32 = 1 << 22;
+
+/// Runs of which all that is printed is the same on every machine and at every time.
+fn left_behind() -> Place {
+    let place = Place::new();
+    let left = |rank: u32, pid: u32, job: u64, facts: &[Record]| {
+        let mut words = of_rank(rank);
+        words.set(offset_of!(Header, pid), pid.into());
+        words.set(offset_of!(Header, job), job);
+        // 2025-06-01T12:00:00Z
+        words.set(offset_of!(Header, start_realtime_ns), 1_748_779_200_000_000_000);
+        let waits =
+            [active_call::pack(Call::Counted(Operation::Recv), CommId::WORLD), 500_001_000, 0, 0, 0, 0];
+        let words = words.log(facts).counters(&[(Key::ACTIVE_CALL, waits)]);
+        place.put(pid, pid, &words.bytes());
+    };
+    left(0, NO_PROCESS, 17, &[]);
+    left(2, NO_PROCESS + 2, 17, &[]);
+    left(1, NO_PROCESS + 7, 18, &[Fact::Profile.record("lu.B.4.mpisee"), Fact::Job.record("Slurm 62.0")]);
+    place
+}
+
+#[test]
+fn what_is_recovered_is_listed_and_reported() {
+    let place = left_behind();
+    let said = |name: &str, arguments: &[&str]| {
+        let output = place.recover(&[&["segments"], arguments].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        support::golden(name, &String::from_utf8(output.stdout).unwrap());
+    };
+    said("recover-list", &["--list"]);
+    said("recover-list-only", &["--list", "--only", "lu.B.4"]);
+    said("recover-one", &["--only", "4194311"]);
+    said("recover-all", &[]);
+    said("recover-clean", &["--clean"]);
+    said("recover-nothing", &[]);
+    said("recover-nothing-list", &["--list"]);
 }
 
 #[test]
@@ -344,10 +395,15 @@ fn one_that_contradicts_itself_is_skipped() {
 #[test]
 fn a_chain_of_names_does_not_grow_without_end() {
     let chain = |length: u32| {
-        let created = |id| {
-            let group = [1].into_iter().collect();
-            let (parent, letter, n) = (id - 1, b'd', 4_000_000_000);
-            Record::Created(Created { parent, letter, n, ..Created::with_world(id, 0, group) })
+        let created = |id: u32| {
+            let group = just(1);
+            let (parent, letter, n) = (Some(CommId::new(id - 1)), b'd', 4_000_000_000);
+            Record::Created(Created {
+                parent,
+                letter,
+                n,
+                ..Created::with_world(CommId::new(id), CommRank::FIRST, group)
+            })
         };
         of_rank(1).log(&(2..length).map(created).collect::<Vec<_>>())
     };

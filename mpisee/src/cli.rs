@@ -20,10 +20,7 @@ EXAMPLES:
   Python       mpirun -n 4 mpisee python3 app.py
   no launcher  mpisee --flavour openmpi-4.1 ./app.sh";
 
-/// The name of `-q`, which takes no value.
-const SILENT: &str = "silent";
-
-/// What the command line asks for.
+/// A command line, parsed.
 pub enum Wanted {
     /// `--flavours`
     Flavours,
@@ -59,13 +56,6 @@ pub fn command() -> Command {
         .max_term_width(100)
         .args(SETTINGS.iter().map(argument))
         .arg(
-            Arg::new(SILENT)
-                .short('q')
-                .action(ArgAction::SetTrue)
-                .conflicts_with("quiet")
-                .help("The same as --quiet on"),
-        )
-        .arg(
             Arg::new("flavour")
                 .long("flavour")
                 .value_name("NAME")
@@ -91,13 +81,17 @@ pub fn command() -> Command {
 /// The option for a setting of the profiler.
 fn argument(setting: &'static Setting) -> Arg {
     let argument = match ALONE.iter().find(|(option, _)| *option == setting.option) {
-        // `--gpu ./app`: what follows is the program.
+        // `--quiet ./app`: what follows is the program.
         Some(&(_, value)) => {
             Arg::new(setting.option).num_args(0..=1).require_equals(true).default_missing_value(value)
         }
         None => Arg::new(setting.option),
     };
-    let argument = if setting.option == "output" { argument.short('o') } else { argument };
+    let argument = match setting.option {
+        "output" => argument.short('o'),
+        "quiet" => argument.short('q'),
+        _ => argument,
+    };
     argument
         .long(setting.option)
         .value_name(setting.value)
@@ -109,10 +103,7 @@ fn wanted(matches: &ArgMatches) -> Wanted {
     if matches.get_flag("flavours") {
         return Wanted::Flavours;
     }
-    let given = |setting: &Setting| match setting.option {
-        "quiet" if matches.get_flag(SILENT) => Some("on".to_owned()),
-        option => matches.get_one::<String>(option).cloned(),
-    };
+    let given = |setting: &Setting| matches.get_one::<String>(setting.option).cloned();
     let mut words = matches.get_many::<OsString>("program").unwrap_or_default().cloned();
     Wanted::Run(Run {
         flavour: matches.get_one("flavour").cloned(),
@@ -162,7 +153,8 @@ mod tests {
         let expected = [("MPISEE_OUTPUT", "a.mpisee".to_owned()), ("MPISEE_QUIET", "on".to_owned())];
         assert_eq!(run.variables, expected);
         assert_eq!(run.arguments, ["-q"]);
-        assert!(read(&["-q", "--quiet", "off", "./app"]).is_err());
+        assert_eq!(read(&["--quiet", "on"]).unwrap().program, "on");
+        assert!(read(&["-q", "--quiet=off", "./app"]).is_err());
     }
 
     #[test]

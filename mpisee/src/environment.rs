@@ -10,7 +10,7 @@ const MPICH: [&str; 3] = ["PMI_RANK", "HYDI_CONTROL_FD", "MPI_LOCALRANKID"];
 pub struct Hint {
     /// The binary interface.
     pub family: Family,
-    /// The implementation, where the environment tells it from others of the family.
+    /// The implementation, where the environment distinguishes it from others of the family.
     pub product: Option<&'static str>,
     /// The version, or its beginning; empty if the environment does not say.
     pub version: Vec<u32>,

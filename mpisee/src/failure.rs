@@ -18,14 +18,14 @@ pub enum Failure {
     NotExecutable {
         /// The file.
         path: PathBuf,
-        /// What it is instead.
+        /// The kind of file that it is instead.
         why: &'static str,
     },
     /// Starting it failed.
     Exec {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's reason.
         why: io::Error,
     },
     /// `--flavour` names none of the installed ones.

@@ -21,14 +21,14 @@ pub enum Family {
     Standard,
 }
 
-/// What the launcher needs of a `flavour.json`.
+/// The fields of a `flavour.json` that the launcher needs.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Flavour {
     /// `openmpi-4.1`
     pub name: String,
     /// The binary interface.
     pub family: Family,
-    /// What a program that needs this MPI has among its needed libraries.
+    /// The name by which programs for this MPI need its library.
     pub soname: String,
     /// The MPI library that it was built for.
     pub library: PathBuf,
@@ -45,7 +45,7 @@ impl Flavour {
         self.name.split('-').next().unwrap_or_default()
     }
 
-    /// What the library says about itself, as far as it names product and version.
+    /// Product and version, of what the library says about itself.
     fn short_version(&self) -> String {
         let version = self.library_version.split(',').next().unwrap_or_default();
         version.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -68,7 +68,7 @@ pub struct Installation {
     pub folder: PathBuf,
     /// The flavours, by name.
     pub flavours: Vec<Flavour>,
-    /// What cannot be used, one sentence each.
+    /// Flavours that cannot be used, one sentence each.
     pub complaints: Vec<String>,
 }
 

@@ -14,14 +14,14 @@ const NVBIT: &str = "gpu/libmpisee_gpu_nvbit.so";
 const DISASSEMBLER: &str = "nvdisasm";
 /// The variable that names the library that CUDA's driver loads when a program initialises it.
 const INJECTION: &str = "CUDA_INJECTION64_PATH";
-/// Where the Sanitizer is below the root of a CUDA toolkit, and of the packages that Python's index has.
+/// Paths of the Sanitizer below the root of a CUDA toolkit, and below that of the packages in Python's index.
 const SANITIZER: [&str; 3] = [
     "compute-sanitizer/libsanitizer-public.so",
     "extras/compute-sanitizer/libsanitizer-public.so",
     "lib/libsanitizer-public.so",
 ];
 
-/// What this process is asked to do about GPUs.
+/// The options of this process about GPUs.
 pub struct Asked<'a> {
     /// The folder of the flavours.
     pub folder: &'a Path,
@@ -72,7 +72,7 @@ impl Asked<'_> {
         })
     }
 
-    /// Where a CUDA toolkit may be.
+    /// Folders in which a CUDA toolkit may be.
     fn roots(&self) -> impl Iterator<Item = String> {
         let told = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(self.variable);
         told.chain(["/usr/local/cuda", "/opt/cuda"].map(str::to_owned))
@@ -96,7 +96,7 @@ fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// Asks the driver for GPUs, in a process of its own: it opens files and starts threads.
+/// Checks that the driver has a GPU, in a process of its own, since the driver opens files and starts threads.
 fn count_devices() -> Result<(), String> {
     const NO_DRIVER: c_int = 2;
     // SAFETY: the launcher has one thread, so that the child may do anything.

@@ -10,7 +10,7 @@ use crate::program::Program;
 use crate::sanitizer::{self, Arrangement};
 use crate::signals;
 use mpisee_collect::process;
-use mpisee_profile::options::{Options, variables};
+use mpisee_profile::options::{LAUNCHED, Options, variables};
 use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -58,6 +58,7 @@ pub fn launch(run: Run) -> Result<Infallible, Failure> {
             if arrangement == Arrangement::Option {
                 command.env(sanitizer::OPTIONS, sanitizer::options(&inherited(sanitizer::OPTIONS)));
             }
+            command.env(LAUNCHED, std::process::id().to_string());
             let options = options(&run.variables);
             let asked = Asked { folder: &installation.folder, options: &options, variable: &variable };
             match options.gpu.then(|| asked.prepare()) {

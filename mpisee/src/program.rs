@@ -1,4 +1,4 @@
-//! What the program is, and which shared libraries it needs.
+//! The program's file, and the shared libraries that it needs.
 
 use crate::failure::Failure;
 use object::elf::FileHeader64;
@@ -11,12 +11,12 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What there is to know about a program before it runs.
+/// A program's properties, as far as they are known before it runs.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Program {
     /// The file.
     pub path: PathBuf,
-    /// What kind of file.
+    /// The kind of file.
     pub kind: Kind,
     /// Whether it runs with other rights than ours, so that the dynamic loader ignores LD_PRELOAD.
     pub privileged: bool,
@@ -35,14 +35,16 @@ pub enum Kind {
     Foreign,
     /// Run by an interpreter.
     Script,
+    /// A file that may be executed, but not read.
+    Unreadable,
 }
 
 /// A shared library that a program needs, itself or through other libraries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Needed {
-    /// The name that it is asked for by.
+    /// The name under which a program needs it.
     pub soname: String,
-    /// Where the dynamic loader finds it.
+    /// The file that the dynamic loader finds.
     pub path: Option<PathBuf>,
 }
 
@@ -50,8 +52,7 @@ impl Program {
     /// Finds the program as `execvp` does and looks at it.
     pub fn find(name: &OsStr) -> Result<Self, Failure> {
         let (path, metadata) = resolve(name, &std::env::var_os("PATH").unwrap_or("/bin:/usr/bin".into()))?;
-        // A program that may be executed but not read is taken for what most programs are.
-        let kind = File::open(&path).map_or(Kind::Dynamic(Vec::new()), |file| kind(&path, file));
+        let kind = File::open(&path).map_or(Kind::Unreadable, |file| kind(&path, file));
         Ok(Program { kind, privileged: privileged(&metadata), launcher: is_launcher(&path), path })
     }
 }
@@ -85,7 +86,7 @@ fn resolve(name: &OsStr, search: &OsStr) -> Result<(PathBuf, Metadata), Failure>
     Err(refused.unwrap_or_else(not_found))
 }
 
-/// Goes by the name, also where a suffix tells several installations apart: `mpirun.openmpi`.
+/// Decides by the name, also where a suffix distinguishes several installations: `mpirun.openmpi`.
 fn is_launcher(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     matches!(name.split('.').next(), Some("mpirun" | "mpiexec" | "orterun" | "prterun" | "srun"))
@@ -128,8 +129,8 @@ fn object_machine_is_ours(machine: u16) -> bool {
     }
 }
 
-/// Asks the program's own dynamic loader, which knows about RPATH, LD_LIBRARY_PATH and its cache, what it
-/// would load. Nothing if it cannot: then it is for the loader to say why, when the program is started.
+/// Lists the libraries that the program's own dynamic loader would load: it has the rules for RPATH, LD_LIBRARY_PATH and its
+/// cache. Empty if it fails: the reason then comes from the loader when the program is started.
 fn needed(loader: &OsStr, program: &Path) -> Vec<Needed> {
     let listed = Command::new(loader)
         .arg("--list")

@@ -16,7 +16,7 @@ pub const OPTIONS: &str = "ASAN_OPTIONS";
 /// The option: 0 is not to insist.
 const ORDER: &str = "verify_asan_link_order";
 
-/// How the profiler and the runtime get along.
+/// The way in which the profiler and the sanitizer's runtime share a process.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Arrangement {
     /// The program needs no such runtime.
@@ -52,7 +52,7 @@ pub fn options(before: &OsStr) -> OsString {
     options
 }
 
-/// Goes by the name of GCC's runtime, `libasan.so.8`, and LLVM's, `libclang_rt.asan-x86_64.so`.
+/// Decides by the name of GCC's runtime, `libasan.so.8`, and LLVM's, `libclang_rt.asan-x86_64.so`.
 pub fn is_runtime(library: &OsStr) -> bool {
     let name = Path::new(library).file_name().unwrap_or_default().to_string_lossy();
     name.starts_with("libasan.so") || (name.starts_with("libclang_rt.asan") && name.contains(".so"))

@@ -27,7 +27,7 @@ extern "C" fn note_pipe() {
     PIPE_WAS_IGNORED.store(ignored, Ordering::Relaxed);
 }
 
-/// What to put back just before the program begins.
+/// A function that restores the signal mask and the action of SIGPIPE, for the moment before the program begins.
 pub fn restorer() -> impl FnMut() -> io::Result<()> + Send + Sync + 'static {
     let mut mask = MaybeUninit::<libc::sigset_t>::zeroed();
     // SAFETY: nothing is set; the mask is written, and zeros are a valid one.

@@ -231,7 +231,7 @@ fn mpi_linked_through_another_library_decides() {
     let print = "#include <stdio.h>\n#include <stdlib.h>\n\
                  int solve(void); int main(void) { puts(getenv(\"LD_PRELOAD\")); return solve(); }";
     let program = installed.program("app", print, &[&solver]);
-    // What the environment says of a launcher counts only where the program does not tell.
+    // What the environment says of a launcher counts only where the program itself does not show its MPI.
     let run = installed.mpisee(&[&program]).variable("PMI_RANK", "0").run();
     assert_eq!((run.stdout.trim(), run.stderr.as_str()), (installed.profiler(OPEN_MPI).as_str(), ""));
 
@@ -256,7 +256,7 @@ fn a_runtime_that_insists_on_being_first_is_arranged_with() {
     let run = installed.mpisee(&[&program]).variable("LD_PRELOAD", "libnowhere.so").run();
     assert_eq!(run.stdout, format!("{old}:{profiler}:libnowhere.so \n"), "{run:?}");
 
-    // One that knows the option need not be preloaded, so that the program's children are spared.
+    // One that has the option need not be preloaded, so that the program's children are spared.
     let source = "const char *option = \"verify_asan_link_order\"; int checks(void) { return 0; }";
     let new = installed.library("libasan.so.8", source, &[]);
     let program = installed.program("new", print, &[&new]);
@@ -291,7 +291,7 @@ fn undecided_program_runs_unprofiled_and_rank_0_says_how_to_decide() {
     let run = installed.mpisee(&[&script]).run();
     assert_eq!(run.variable("LD_PRELOAD"), None);
     assert!(
-        run.stderr.starts_with(&format!("mpisee: {script} is a script, and nothing tells which MPI")),
+        run.stderr.starts_with(&format!("mpisee: {script} is a script, and nothing shows which MPI")),
         "{run:?}"
     );
     assert!(run.stderr.ends_with("say which with --flavour (mpich-4.0, openmpi-4.1)\n"), "{run:?}");

@@ -129,8 +129,8 @@ impl Mpi {
         self.python.as_deref().expect("an MPI with mpi4py")
     }
 
-    /// The options of `mpisee` for that Python. It does not tell which MPI it will load, and of MPICH's
-    /// launcher nobody knows whether that is to be the standard's own interface.
+    /// The options of `mpisee` for that Python. It does not show which MPI it will load, and MPICH's
+    /// launcher does not show whether that is to be the standard's own interface.
     pub fn python_options(&self) -> Vec<&str> {
         if self.family == "standard" { vec!["--flavour", &self.name] } else { Vec::new() }
     }
@@ -207,7 +207,7 @@ impl Mpi {
         works.then(|| self.compile_by(compiler, &format!("{name}.cpp"), &format!("{name}-cpp"), &[]))
     }
 
-    /// Where the wrapper would have a compiler look for headers.
+    /// The options by which the wrapper has a compiler find headers.
     pub fn include_flags(&self) -> Vec<String> {
         let output = Command::new(&self.mpicc).arg("-show").output().expect("the wrapper starts");
         let shown = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -327,15 +327,15 @@ impl<'m> Run<'m> {
         }
     }
 
-    /// Where the MPI itself hangs now and then, also without the profiler: a run that does not end is run again, so
-    /// many times in all.
+    /// Runs again, so many times in all, where a run does not end: for an MPI that hangs now and then, also without the
+    /// profiler.
     pub fn tries(mut self, tries: u32) -> Self {
         self.tries = tries;
         self.limit = Duration::from_secs(60);
         self
     }
 
-    /// How many ranks.
+    /// Sets the number of ranks.
     pub fn ranks(mut self, ranks: u32) -> Self {
         self.ranks = ranks;
         self

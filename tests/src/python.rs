@@ -158,7 +158,7 @@ pub fn sources() -> PathBuf {
     folder
 }
 
-/// Where the virtual environments are.
+/// The folder of the virtual environments.
 pub(crate) fn environments() -> PathBuf {
     root().join("target/venvs")
 }

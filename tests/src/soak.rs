@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-/// How many ranks.
+/// The number of ranks.
 pub const RANKS: u32 = 8;
 
 /// One run to be made.
@@ -18,7 +18,7 @@ pub const RANKS: u32 = 8;
 pub struct Soak {
     /// Seed of the random numbers.
     pub seed: u64,
-    /// How long the ranks communicate; where one is killed, at most.
+    /// The time for which the ranks communicate; where one is killed, at most.
     pub milliseconds: u64,
     /// The rank to kill, and how long after all have begun.
     pub kill: Option<(u32, u64)>,

@@ -919,33 +919,34 @@ static const struct parameter list_911[] = {{"request", 'p', 'R', 'b'}, {"flag",
 static const struct parameter list_912[] = {{"count", 'p', 'i', 'r'}, {"array_of_requests", 'p', 'R', 'b'}, {"flag", 'p', 'i', 'w'}, {"array_of_statuses", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
 static const struct parameter list_913[] = {{"count", 'p', 'i', 'r'}, {"array_of_requests", 'p', 'R', 'b'}, {"index", 'p', 'i', 'w'}, {"flag", 'p', 'i', 'w'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
 static const struct parameter list_914[] = {{"incount", 'p', 'i', 'r'}, {"array_of_requests", 'p', 'R', 'b'}, {"outcount", 'p', 'i', 'w'}, {"array_of_indices", 'p', 'i', 'w'}, {"array_of_statuses", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_915[] = {{"request", 'p', 'R', 'b'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_916[] = {{"count", 'p', 'i', 'r'}, {"array_of_requests", 'p', 'R', 'b'}, {"array_of_statuses", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_917[] = {{"count", 'p', 'i', 'r'}, {"array_of_requests", 'p', 'R', 'b'}, {"index", 'p', 'i', 'w'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_918[] = {{"incount", 'p', 'i', 'r'}, {"array_of_requests", 'p', 'R', 'b'}, {"outcount", 'p', 'i', 'w'}, {"array_of_indices", 'p', 'i', 'w'}, {"array_of_statuses", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_919[] = {{"size", 'p', 'l', 'r'}, {"disp_unit", 'p', 'i', 'r'}, {"info", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"baseptr", 'p', '-', 'w'}, {"win", 'p', 'W', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_915[] = {{"datatype", 'p', 'o', 'b'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_916[] = {{"request", 'p', 'R', 'b'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_917[] = {{"count", 'p', 'i', 'r'}, {"array_of_requests", 'p', 'R', 'b'}, {"array_of_statuses", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_918[] = {{"count", 'p', 'i', 'r'}, {"array_of_requests", 'p', 'R', 'b'}, {"index", 'p', 'i', 'w'}, {"status", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_919[] = {{"incount", 'p', 'i', 'r'}, {"array_of_requests", 'p', 'R', 'b'}, {"outcount", 'p', 'i', 'w'}, {"array_of_indices", 'p', 'i', 'w'}, {"array_of_statuses", 'p', '-', 'w'}, {"ierror", 'p', 'e', 'w'}};
 static const struct parameter list_920[] = {{"size", 'p', 'l', 'r'}, {"disp_unit", 'p', 'i', 'r'}, {"info", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"baseptr", 'p', '-', 'w'}, {"win", 'p', 'W', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_921[] = {{"win", 'p', 'W', 'r'}, {"base", 'p', '-', 'b'}, {"size", 'p', 'l', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_922[] = {{"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_923[] = {{"base", 'p', '-', 'b'}, {"size", 'p', 'l', 'r'}, {"disp_unit", 'p', 'i', 'r'}, {"info", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"win", 'p', 'W', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_924[] = {{"info", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"win", 'p', 'W', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_925[] = {{"win", 'p', 'W', 'r'}, {"base", 'p', '-', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_926[] = {{"assert", 'p', 'i', 'r'}, {"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_927[] = {{"rank", 'p', 'i', 'r'}, {"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_928[] = {{"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_929[] = {{"rank", 'p', 'i', 'r'}, {"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_930[] = {{"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_931[] = {{"win", 'p', 'W', 'b'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_932[] = {{"lock_type", 'p', 'i', 'r'}, {"rank", 'p', 'i', 'r'}, {"assert", 'p', 'i', 'r'}, {"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_933[] = {{"assert", 'p', 'i', 'r'}, {"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_934[] = {{"group", 'p', 'o', 'r'}, {"assert", 'p', 'i', 'r'}, {"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_935[] = {{"win", 'p', 'W', 'r'}, {"info", 'p', 'o', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_936[] = {{"group", 'p', 'o', 'r'}, {"assert", 'p', 'i', 'r'}, {"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_937[] = {{"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_938[] = {{"win", 'p', 'W', 'r'}, {"flag", 'p', 'i', 'w'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_939[] = {{"rank", 'p', 'i', 'r'}, {"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
-static const struct parameter list_940[] = {{"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_921[] = {{"size", 'p', 'l', 'r'}, {"disp_unit", 'p', 'i', 'r'}, {"info", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"baseptr", 'p', '-', 'w'}, {"win", 'p', 'W', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_922[] = {{"win", 'p', 'W', 'r'}, {"base", 'p', '-', 'b'}, {"size", 'p', 'l', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_923[] = {{"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_924[] = {{"base", 'p', '-', 'b'}, {"size", 'p', 'l', 'r'}, {"disp_unit", 'p', 'i', 'r'}, {"info", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"win", 'p', 'W', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_925[] = {{"info", 'p', 'o', 'r'}, {"comm", 'p', 'C', 'r'}, {"win", 'p', 'W', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_926[] = {{"win", 'p', 'W', 'r'}, {"base", 'p', '-', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_927[] = {{"assert", 'p', 'i', 'r'}, {"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_928[] = {{"rank", 'p', 'i', 'r'}, {"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_929[] = {{"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_930[] = {{"rank", 'p', 'i', 'r'}, {"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_931[] = {{"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_932[] = {{"win", 'p', 'W', 'b'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_933[] = {{"lock_type", 'p', 'i', 'r'}, {"rank", 'p', 'i', 'r'}, {"assert", 'p', 'i', 'r'}, {"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_934[] = {{"assert", 'p', 'i', 'r'}, {"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_935[] = {{"group", 'p', 'o', 'r'}, {"assert", 'p', 'i', 'r'}, {"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_936[] = {{"win", 'p', 'W', 'r'}, {"info", 'p', 'o', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_937[] = {{"group", 'p', 'o', 'r'}, {"assert", 'p', 'i', 'r'}, {"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_938[] = {{"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_939[] = {{"win", 'p', 'W', 'r'}, {"flag", 'p', 'i', 'w'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_940[] = {{"rank", 'p', 'i', 'r'}, {"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
 static const struct parameter list_941[] = {{"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
+static const struct parameter list_942[] = {{"win", 'p', 'W', 'r'}, {"ierror", 'p', 'e', 'w'}};
 
 const struct function functions[] = {
     {"MPIX_Allgather_init", "MPIX_Allgather_init", 'c', true, 9, list_0},
@@ -1535,7 +1536,7 @@ const struct function functions[] = {
     {"MPI_Type_delete_attr", "MPI_Type_delete_attr", 'c', false, 2, list_584},
     {"MPI_Type_dup", "MPI_Type_dup", 'c', false, 2, list_585},
     {"MPI_Type_f2c", "MPI_Type_f2c", 'c', false, 1, list_586},
-    {"MPI_Type_free", "MPI_Type_free", 'c', false, 1, list_587},
+    {"MPI_Type_free", "MPI_Type_free", 'c', true, 1, list_587},
     {"MPI_Type_free_keyval", "MPI_Type_free_keyval", 'c', false, 1, list_588},
     {"MPI_Type_fromint", "MPI_Type_fromint", 'c', false, 1, list_589},
     {"MPI_Type_get_attr", "MPI_Type_get_attr", 'c', false, 4, list_590},
@@ -2356,95 +2357,98 @@ const struct function functions[] = {
     {"mpi_testsome_", "MPI_Testsome", 'f', true, 6, list_914},
     {"mpi_testsome__", "MPI_Testsome", 'f', true, 6, list_914},
     {"mpi_testsome_f08_", "MPI_Testsome", 'o', true, 6, list_914},
-    {"mpi_wait_", "MPI_Wait", 'f', true, 3, list_915},
-    {"mpi_wait__", "MPI_Wait", 'f', true, 3, list_915},
-    {"mpi_wait_f08_", "MPI_Wait", 'o', true, 3, list_915},
-    {"mpi_waitall_", "MPI_Waitall", 'f', true, 4, list_916},
-    {"mpi_waitall__", "MPI_Waitall", 'f', true, 4, list_916},
-    {"mpi_waitall_f08_", "MPI_Waitall", 'o', true, 4, list_916},
-    {"mpi_waitany_", "MPI_Waitany", 'f', true, 5, list_917},
-    {"mpi_waitany__", "MPI_Waitany", 'f', true, 5, list_917},
-    {"mpi_waitany_f08_", "MPI_Waitany", 'o', true, 5, list_917},
-    {"mpi_waitsome_", "MPI_Waitsome", 'f', true, 6, list_918},
-    {"mpi_waitsome__", "MPI_Waitsome", 'f', true, 6, list_918},
-    {"mpi_waitsome_f08_", "MPI_Waitsome", 'o', true, 6, list_918},
-    {"mpi_win_allocate_", "MPI_Win_allocate", 'f', true, 7, list_919},
-    {"mpi_win_allocate__", "MPI_Win_allocate", 'f', true, 7, list_919},
-    {"mpi_win_allocate_cptr_", "MPI_Win_allocate", 'f', true, 7, list_919},
-    {"mpi_win_allocate_cptr__", "MPI_Win_allocate", 'f', true, 7, list_919},
-    {"mpi_win_allocate_f08_", "MPI_Win_allocate", 'o', true, 7, list_919},
-    {"mpi_win_allocate_f08_large_", "MPI_Win_allocate", 'o', true, 7, list_919},
-    {"mpi_win_allocate_shared_", "MPI_Win_allocate_shared", 'f', true, 7, list_920},
-    {"mpi_win_allocate_shared__", "MPI_Win_allocate_shared", 'f', true, 7, list_920},
-    {"mpi_win_allocate_shared_cptr_", "MPI_Win_allocate_shared", 'f', true, 7, list_920},
-    {"mpi_win_allocate_shared_cptr__", "MPI_Win_allocate_shared", 'f', true, 7, list_920},
-    {"mpi_win_allocate_shared_f08_", "MPI_Win_allocate_shared", 'o', true, 7, list_920},
-    {"mpi_win_allocate_shared_f08_large_", "MPI_Win_allocate_shared", 'o', true, 7, list_920},
-    {"mpi_win_attach_", "MPI_Win_attach", 'f', true, 4, list_921},
-    {"mpi_win_attach__", "MPI_Win_attach", 'f', true, 4, list_921},
-    {"mpi_win_attach_f08_", "MPI_Win_attach", 'o', true, 4, list_921},
-    {"mpi_win_complete_", "MPI_Win_complete", 'f', true, 2, list_922},
-    {"mpi_win_complete__", "MPI_Win_complete", 'f', true, 2, list_922},
-    {"mpi_win_complete_f08_", "MPI_Win_complete", 'o', true, 2, list_922},
-    {"mpi_win_create_", "MPI_Win_create", 'f', true, 7, list_923},
-    {"mpi_win_create__", "MPI_Win_create", 'f', true, 7, list_923},
-    {"mpi_win_create_f08_", "MPI_Win_create", 'o', true, 7, list_923},
-    {"mpi_win_create_dynamic_", "MPI_Win_create_dynamic", 'f', true, 4, list_924},
-    {"mpi_win_create_dynamic__", "MPI_Win_create_dynamic", 'f', true, 4, list_924},
-    {"mpi_win_create_dynamic_f08_", "MPI_Win_create_dynamic", 'o', true, 4, list_924},
-    {"mpi_win_detach_", "MPI_Win_detach", 'f', true, 3, list_925},
-    {"mpi_win_detach__", "MPI_Win_detach", 'f', true, 3, list_925},
-    {"mpi_win_detach_f08_", "MPI_Win_detach", 'o', true, 3, list_925},
-    {"mpi_win_fence_", "MPI_Win_fence", 'f', true, 3, list_926},
-    {"mpi_win_fence__", "MPI_Win_fence", 'f', true, 3, list_926},
-    {"mpi_win_fence_f08_", "MPI_Win_fence", 'o', true, 3, list_926},
-    {"mpi_win_flush_", "MPI_Win_flush", 'f', true, 3, list_927},
-    {"mpi_win_flush__", "MPI_Win_flush", 'f', true, 3, list_927},
-    {"mpi_win_flush_f08_", "MPI_Win_flush", 'o', true, 3, list_927},
-    {"mpi_win_flush_all_", "MPI_Win_flush_all", 'f', true, 2, list_928},
-    {"mpi_win_flush_all__", "MPI_Win_flush_all", 'f', true, 2, list_928},
-    {"mpi_win_flush_all_f08_", "MPI_Win_flush_all", 'o', true, 2, list_928},
-    {"mpi_win_flush_local_", "MPI_Win_flush_local", 'f', true, 3, list_929},
-    {"mpi_win_flush_local__", "MPI_Win_flush_local", 'f', true, 3, list_929},
-    {"mpi_win_flush_local_f08_", "MPI_Win_flush_local", 'o', true, 3, list_929},
-    {"mpi_win_flush_local_all_", "MPI_Win_flush_local_all", 'f', true, 2, list_930},
-    {"mpi_win_flush_local_all__", "MPI_Win_flush_local_all", 'f', true, 2, list_930},
-    {"mpi_win_flush_local_all_f08_", "MPI_Win_flush_local_all", 'o', true, 2, list_930},
-    {"mpi_win_free_", "MPI_Win_free", 'f', true, 2, list_931},
-    {"mpi_win_free__", "MPI_Win_free", 'f', true, 2, list_931},
-    {"mpi_win_free_f08_", "MPI_Win_free", 'o', true, 2, list_931},
-    {"mpi_win_lock_", "MPI_Win_lock", 'f', true, 5, list_932},
-    {"mpi_win_lock__", "MPI_Win_lock", 'f', true, 5, list_932},
-    {"mpi_win_lock_f08_", "MPI_Win_lock", 'o', true, 5, list_932},
-    {"mpi_win_lock_all_", "MPI_Win_lock_all", 'f', true, 3, list_933},
-    {"mpi_win_lock_all__", "MPI_Win_lock_all", 'f', true, 3, list_933},
-    {"mpi_win_lock_all_f08_", "MPI_Win_lock_all", 'o', true, 3, list_933},
-    {"mpi_win_post_", "MPI_Win_post", 'f', true, 4, list_934},
-    {"mpi_win_post__", "MPI_Win_post", 'f', true, 4, list_934},
-    {"mpi_win_post_f08_", "MPI_Win_post", 'o', true, 4, list_934},
-    {"mpi_win_set_info_", "MPI_Win_set_info", 'f', true, 3, list_935},
-    {"mpi_win_set_info__", "MPI_Win_set_info", 'f', true, 3, list_935},
-    {"mpi_win_set_info_f08_", "MPI_Win_set_info", 'o', true, 3, list_935},
-    {"mpi_win_start_", "MPI_Win_start", 'f', true, 4, list_936},
-    {"mpi_win_start__", "MPI_Win_start", 'f', true, 4, list_936},
-    {"mpi_win_start_f08_", "MPI_Win_start", 'o', true, 4, list_936},
-    {"mpi_win_sync_", "MPI_Win_sync", 'f', true, 2, list_937},
-    {"mpi_win_sync__", "MPI_Win_sync", 'f', true, 2, list_937},
-    {"mpi_win_sync_f08_", "MPI_Win_sync", 'o', true, 2, list_937},
-    {"mpi_win_test_", "MPI_Win_test", 'f', true, 3, list_938},
-    {"mpi_win_test__", "MPI_Win_test", 'f', true, 3, list_938},
-    {"mpi_win_test_f08_", "MPI_Win_test", 'o', true, 3, list_938},
-    {"mpi_win_unlock_", "MPI_Win_unlock", 'f', true, 3, list_939},
-    {"mpi_win_unlock__", "MPI_Win_unlock", 'f', true, 3, list_939},
-    {"mpi_win_unlock_f08_", "MPI_Win_unlock", 'o', true, 3, list_939},
-    {"mpi_win_unlock_all_", "MPI_Win_unlock_all", 'f', true, 2, list_940},
-    {"mpi_win_unlock_all__", "MPI_Win_unlock_all", 'f', true, 2, list_940},
-    {"mpi_win_unlock_all_f08_", "MPI_Win_unlock_all", 'o', true, 2, list_940},
-    {"mpi_win_wait_", "MPI_Win_wait", 'f', true, 2, list_941},
-    {"mpi_win_wait__", "MPI_Win_wait", 'f', true, 2, list_941},
-    {"mpi_win_wait_f08_", "MPI_Win_wait", 'o', true, 2, list_941},
+    {"mpi_type_free_", "MPI_Type_free", 'f', true, 2, list_915},
+    {"mpi_type_free__", "MPI_Type_free", 'f', true, 2, list_915},
+    {"mpi_type_free_f08_", "MPI_Type_free", 'o', true, 2, list_915},
+    {"mpi_wait_", "MPI_Wait", 'f', true, 3, list_916},
+    {"mpi_wait__", "MPI_Wait", 'f', true, 3, list_916},
+    {"mpi_wait_f08_", "MPI_Wait", 'o', true, 3, list_916},
+    {"mpi_waitall_", "MPI_Waitall", 'f', true, 4, list_917},
+    {"mpi_waitall__", "MPI_Waitall", 'f', true, 4, list_917},
+    {"mpi_waitall_f08_", "MPI_Waitall", 'o', true, 4, list_917},
+    {"mpi_waitany_", "MPI_Waitany", 'f', true, 5, list_918},
+    {"mpi_waitany__", "MPI_Waitany", 'f', true, 5, list_918},
+    {"mpi_waitany_f08_", "MPI_Waitany", 'o', true, 5, list_918},
+    {"mpi_waitsome_", "MPI_Waitsome", 'f', true, 6, list_919},
+    {"mpi_waitsome__", "MPI_Waitsome", 'f', true, 6, list_919},
+    {"mpi_waitsome_f08_", "MPI_Waitsome", 'o', true, 6, list_919},
+    {"mpi_win_allocate_", "MPI_Win_allocate", 'f', true, 7, list_920},
+    {"mpi_win_allocate__", "MPI_Win_allocate", 'f', true, 7, list_920},
+    {"mpi_win_allocate_cptr_", "MPI_Win_allocate", 'f', true, 7, list_920},
+    {"mpi_win_allocate_cptr__", "MPI_Win_allocate", 'f', true, 7, list_920},
+    {"mpi_win_allocate_f08_", "MPI_Win_allocate", 'o', true, 7, list_920},
+    {"mpi_win_allocate_f08_large_", "MPI_Win_allocate", 'o', true, 7, list_920},
+    {"mpi_win_allocate_shared_", "MPI_Win_allocate_shared", 'f', true, 7, list_921},
+    {"mpi_win_allocate_shared__", "MPI_Win_allocate_shared", 'f', true, 7, list_921},
+    {"mpi_win_allocate_shared_cptr_", "MPI_Win_allocate_shared", 'f', true, 7, list_921},
+    {"mpi_win_allocate_shared_cptr__", "MPI_Win_allocate_shared", 'f', true, 7, list_921},
+    {"mpi_win_allocate_shared_f08_", "MPI_Win_allocate_shared", 'o', true, 7, list_921},
+    {"mpi_win_allocate_shared_f08_large_", "MPI_Win_allocate_shared", 'o', true, 7, list_921},
+    {"mpi_win_attach_", "MPI_Win_attach", 'f', true, 4, list_922},
+    {"mpi_win_attach__", "MPI_Win_attach", 'f', true, 4, list_922},
+    {"mpi_win_attach_f08_", "MPI_Win_attach", 'o', true, 4, list_922},
+    {"mpi_win_complete_", "MPI_Win_complete", 'f', true, 2, list_923},
+    {"mpi_win_complete__", "MPI_Win_complete", 'f', true, 2, list_923},
+    {"mpi_win_complete_f08_", "MPI_Win_complete", 'o', true, 2, list_923},
+    {"mpi_win_create_", "MPI_Win_create", 'f', true, 7, list_924},
+    {"mpi_win_create__", "MPI_Win_create", 'f', true, 7, list_924},
+    {"mpi_win_create_f08_", "MPI_Win_create", 'o', true, 7, list_924},
+    {"mpi_win_create_dynamic_", "MPI_Win_create_dynamic", 'f', true, 4, list_925},
+    {"mpi_win_create_dynamic__", "MPI_Win_create_dynamic", 'f', true, 4, list_925},
+    {"mpi_win_create_dynamic_f08_", "MPI_Win_create_dynamic", 'o', true, 4, list_925},
+    {"mpi_win_detach_", "MPI_Win_detach", 'f', true, 3, list_926},
+    {"mpi_win_detach__", "MPI_Win_detach", 'f', true, 3, list_926},
+    {"mpi_win_detach_f08_", "MPI_Win_detach", 'o', true, 3, list_926},
+    {"mpi_win_fence_", "MPI_Win_fence", 'f', true, 3, list_927},
+    {"mpi_win_fence__", "MPI_Win_fence", 'f', true, 3, list_927},
+    {"mpi_win_fence_f08_", "MPI_Win_fence", 'o', true, 3, list_927},
+    {"mpi_win_flush_", "MPI_Win_flush", 'f', true, 3, list_928},
+    {"mpi_win_flush__", "MPI_Win_flush", 'f', true, 3, list_928},
+    {"mpi_win_flush_f08_", "MPI_Win_flush", 'o', true, 3, list_928},
+    {"mpi_win_flush_all_", "MPI_Win_flush_all", 'f', true, 2, list_929},
+    {"mpi_win_flush_all__", "MPI_Win_flush_all", 'f', true, 2, list_929},
+    {"mpi_win_flush_all_f08_", "MPI_Win_flush_all", 'o', true, 2, list_929},
+    {"mpi_win_flush_local_", "MPI_Win_flush_local", 'f', true, 3, list_930},
+    {"mpi_win_flush_local__", "MPI_Win_flush_local", 'f', true, 3, list_930},
+    {"mpi_win_flush_local_f08_", "MPI_Win_flush_local", 'o', true, 3, list_930},
+    {"mpi_win_flush_local_all_", "MPI_Win_flush_local_all", 'f', true, 2, list_931},
+    {"mpi_win_flush_local_all__", "MPI_Win_flush_local_all", 'f', true, 2, list_931},
+    {"mpi_win_flush_local_all_f08_", "MPI_Win_flush_local_all", 'o', true, 2, list_931},
+    {"mpi_win_free_", "MPI_Win_free", 'f', true, 2, list_932},
+    {"mpi_win_free__", "MPI_Win_free", 'f', true, 2, list_932},
+    {"mpi_win_free_f08_", "MPI_Win_free", 'o', true, 2, list_932},
+    {"mpi_win_lock_", "MPI_Win_lock", 'f', true, 5, list_933},
+    {"mpi_win_lock__", "MPI_Win_lock", 'f', true, 5, list_933},
+    {"mpi_win_lock_f08_", "MPI_Win_lock", 'o', true, 5, list_933},
+    {"mpi_win_lock_all_", "MPI_Win_lock_all", 'f', true, 3, list_934},
+    {"mpi_win_lock_all__", "MPI_Win_lock_all", 'f', true, 3, list_934},
+    {"mpi_win_lock_all_f08_", "MPI_Win_lock_all", 'o', true, 3, list_934},
+    {"mpi_win_post_", "MPI_Win_post", 'f', true, 4, list_935},
+    {"mpi_win_post__", "MPI_Win_post", 'f', true, 4, list_935},
+    {"mpi_win_post_f08_", "MPI_Win_post", 'o', true, 4, list_935},
+    {"mpi_win_set_info_", "MPI_Win_set_info", 'f', true, 3, list_936},
+    {"mpi_win_set_info__", "MPI_Win_set_info", 'f', true, 3, list_936},
+    {"mpi_win_set_info_f08_", "MPI_Win_set_info", 'o', true, 3, list_936},
+    {"mpi_win_start_", "MPI_Win_start", 'f', true, 4, list_937},
+    {"mpi_win_start__", "MPI_Win_start", 'f', true, 4, list_937},
+    {"mpi_win_start_f08_", "MPI_Win_start", 'o', true, 4, list_937},
+    {"mpi_win_sync_", "MPI_Win_sync", 'f', true, 2, list_938},
+    {"mpi_win_sync__", "MPI_Win_sync", 'f', true, 2, list_938},
+    {"mpi_win_sync_f08_", "MPI_Win_sync", 'o', true, 2, list_938},
+    {"mpi_win_test_", "MPI_Win_test", 'f', true, 3, list_939},
+    {"mpi_win_test__", "MPI_Win_test", 'f', true, 3, list_939},
+    {"mpi_win_test_f08_", "MPI_Win_test", 'o', true, 3, list_939},
+    {"mpi_win_unlock_", "MPI_Win_unlock", 'f', true, 3, list_940},
+    {"mpi_win_unlock__", "MPI_Win_unlock", 'f', true, 3, list_940},
+    {"mpi_win_unlock_f08_", "MPI_Win_unlock", 'o', true, 3, list_940},
+    {"mpi_win_unlock_all_", "MPI_Win_unlock_all", 'f', true, 2, list_941},
+    {"mpi_win_unlock_all__", "MPI_Win_unlock_all", 'f', true, 2, list_941},
+    {"mpi_win_unlock_all_f08_", "MPI_Win_unlock_all", 'o', true, 2, list_941},
+    {"mpi_win_wait_", "MPI_Win_wait", 'f', true, 2, list_942},
+    {"mpi_win_wait__", "MPI_Win_wait", 'f', true, 2, list_942},
+    {"mpi_win_wait_f08_", "MPI_Win_wait", 'o', true, 2, list_942},
 };
-const int function_count = 1495;
+const int function_count = 1498;
 
 word PMPIX_Allgather_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8) { return called(0, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8}); }
 word PMPIX_Allgatherv_init(word a0, word a1, word a2, word a3, word a4, word a5, word a6, word a7, word a8, word a9) { return called(1, (word[]){a0, a1, a2, a3, a4, a5, a6, a7, a8, a9}); }
@@ -3854,90 +3858,93 @@ void EITHER(pmpi_testany_f08_, pmpir_testany_f08_)(word a0, word a1, word a2, wo
 void pmpi_testsome_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1405, (word[]){a0, a1, a2, a3, a4, a5}); }
 void pmpi_testsome__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1406, (word[]){a0, a1, a2, a3, a4, a5}); }
 void EITHER(pmpi_testsome_f08_, pmpir_testsome_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1407, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_wait_(word a0, word a1, word a2) { called(1408, (word[]){a0, a1, a2}); }
-void pmpi_wait__(word a0, word a1, word a2) { called(1409, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_wait_f08_, pmpir_wait_f08_)(word a0, word a1, word a2) { called(1410, (word[]){a0, a1, a2}); }
-void pmpi_waitall_(word a0, word a1, word a2, word a3) { called(1411, (word[]){a0, a1, a2, a3}); }
-void pmpi_waitall__(word a0, word a1, word a2, word a3) { called(1412, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_waitall_f08_, pmpir_waitall_f08_)(word a0, word a1, word a2, word a3) { called(1413, (word[]){a0, a1, a2, a3}); }
-void pmpi_waitany_(word a0, word a1, word a2, word a3, word a4) { called(1414, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_waitany__(word a0, word a1, word a2, word a3, word a4) { called(1415, (word[]){a0, a1, a2, a3, a4}); }
-void EITHER(pmpi_waitany_f08_, pmpir_waitany_f08_)(word a0, word a1, word a2, word a3, word a4) { called(1416, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_waitsome_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1417, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_waitsome__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1418, (word[]){a0, a1, a2, a3, a4, a5}); }
-void EITHER(pmpi_waitsome_f08_, pmpir_waitsome_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1419, (word[]){a0, a1, a2, a3, a4, a5}); }
-void pmpi_win_allocate_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1420, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_win_allocate__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1421, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_win_allocate_cptr_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1422, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_win_allocate_cptr__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1423, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_win_allocate_f08_, pmpir_win_allocate_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1424, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_win_allocate_f08_large_, pmpir_win_allocate_f08_large_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1425, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_win_allocate_shared_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1426, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_win_allocate_shared__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1427, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_win_allocate_shared_cptr_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1428, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_win_allocate_shared_cptr__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1429, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_win_allocate_shared_f08_, pmpir_win_allocate_shared_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1430, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_win_allocate_shared_f08_large_, pmpir_win_allocate_shared_f08_large_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1431, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_win_attach_(word a0, word a1, word a2, word a3) { called(1432, (word[]){a0, a1, a2, a3}); }
-void pmpi_win_attach__(word a0, word a1, word a2, word a3) { called(1433, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_win_attach_f08_, pmpir_win_attach_f08_)(word a0, word a1, word a2, word a3) { called(1434, (word[]){a0, a1, a2, a3}); }
-void pmpi_win_complete_(word a0, word a1) { called(1435, (word[]){a0, a1}); }
-void pmpi_win_complete__(word a0, word a1) { called(1436, (word[]){a0, a1}); }
-void EITHER(pmpi_win_complete_f08_, pmpir_win_complete_f08_)(word a0, word a1) { called(1437, (word[]){a0, a1}); }
-void pmpi_win_create_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1438, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_win_create__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1439, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void EITHER(pmpi_win_create_f08_, pmpir_win_create_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1440, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
-void pmpi_win_create_dynamic_(word a0, word a1, word a2, word a3) { called(1441, (word[]){a0, a1, a2, a3}); }
-void pmpi_win_create_dynamic__(word a0, word a1, word a2, word a3) { called(1442, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_win_create_dynamic_f08_, pmpir_win_create_dynamic_f08_)(word a0, word a1, word a2, word a3) { called(1443, (word[]){a0, a1, a2, a3}); }
-void pmpi_win_detach_(word a0, word a1, word a2) { called(1444, (word[]){a0, a1, a2}); }
-void pmpi_win_detach__(word a0, word a1, word a2) { called(1445, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_win_detach_f08_, pmpir_win_detach_f08_)(word a0, word a1, word a2) { called(1446, (word[]){a0, a1, a2}); }
-void pmpi_win_fence_(word a0, word a1, word a2) { called(1447, (word[]){a0, a1, a2}); }
-void pmpi_win_fence__(word a0, word a1, word a2) { called(1448, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_win_fence_f08_, pmpir_win_fence_f08_)(word a0, word a1, word a2) { called(1449, (word[]){a0, a1, a2}); }
-void pmpi_win_flush_(word a0, word a1, word a2) { called(1450, (word[]){a0, a1, a2}); }
-void pmpi_win_flush__(word a0, word a1, word a2) { called(1451, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_win_flush_f08_, pmpir_win_flush_f08_)(word a0, word a1, word a2) { called(1452, (word[]){a0, a1, a2}); }
-void pmpi_win_flush_all_(word a0, word a1) { called(1453, (word[]){a0, a1}); }
-void pmpi_win_flush_all__(word a0, word a1) { called(1454, (word[]){a0, a1}); }
-void EITHER(pmpi_win_flush_all_f08_, pmpir_win_flush_all_f08_)(word a0, word a1) { called(1455, (word[]){a0, a1}); }
-void pmpi_win_flush_local_(word a0, word a1, word a2) { called(1456, (word[]){a0, a1, a2}); }
-void pmpi_win_flush_local__(word a0, word a1, word a2) { called(1457, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_win_flush_local_f08_, pmpir_win_flush_local_f08_)(word a0, word a1, word a2) { called(1458, (word[]){a0, a1, a2}); }
-void pmpi_win_flush_local_all_(word a0, word a1) { called(1459, (word[]){a0, a1}); }
-void pmpi_win_flush_local_all__(word a0, word a1) { called(1460, (word[]){a0, a1}); }
-void EITHER(pmpi_win_flush_local_all_f08_, pmpir_win_flush_local_all_f08_)(word a0, word a1) { called(1461, (word[]){a0, a1}); }
-void pmpi_win_free_(word a0, word a1) { called(1462, (word[]){a0, a1}); }
-void pmpi_win_free__(word a0, word a1) { called(1463, (word[]){a0, a1}); }
-void EITHER(pmpi_win_free_f08_, pmpir_win_free_f08_)(word a0, word a1) { called(1464, (word[]){a0, a1}); }
-void pmpi_win_lock_(word a0, word a1, word a2, word a3, word a4) { called(1465, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_win_lock__(word a0, word a1, word a2, word a3, word a4) { called(1466, (word[]){a0, a1, a2, a3, a4}); }
-void EITHER(pmpi_win_lock_f08_, pmpir_win_lock_f08_)(word a0, word a1, word a2, word a3, word a4) { called(1467, (word[]){a0, a1, a2, a3, a4}); }
-void pmpi_win_lock_all_(word a0, word a1, word a2) { called(1468, (word[]){a0, a1, a2}); }
-void pmpi_win_lock_all__(word a0, word a1, word a2) { called(1469, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_win_lock_all_f08_, pmpir_win_lock_all_f08_)(word a0, word a1, word a2) { called(1470, (word[]){a0, a1, a2}); }
-void pmpi_win_post_(word a0, word a1, word a2, word a3) { called(1471, (word[]){a0, a1, a2, a3}); }
-void pmpi_win_post__(word a0, word a1, word a2, word a3) { called(1472, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_win_post_f08_, pmpir_win_post_f08_)(word a0, word a1, word a2, word a3) { called(1473, (word[]){a0, a1, a2, a3}); }
-void pmpi_win_set_info_(word a0, word a1, word a2) { called(1474, (word[]){a0, a1, a2}); }
-void pmpi_win_set_info__(word a0, word a1, word a2) { called(1475, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_win_set_info_f08_, pmpir_win_set_info_f08_)(word a0, word a1, word a2) { called(1476, (word[]){a0, a1, a2}); }
-void pmpi_win_start_(word a0, word a1, word a2, word a3) { called(1477, (word[]){a0, a1, a2, a3}); }
-void pmpi_win_start__(word a0, word a1, word a2, word a3) { called(1478, (word[]){a0, a1, a2, a3}); }
-void EITHER(pmpi_win_start_f08_, pmpir_win_start_f08_)(word a0, word a1, word a2, word a3) { called(1479, (word[]){a0, a1, a2, a3}); }
-void pmpi_win_sync_(word a0, word a1) { called(1480, (word[]){a0, a1}); }
-void pmpi_win_sync__(word a0, word a1) { called(1481, (word[]){a0, a1}); }
-void EITHER(pmpi_win_sync_f08_, pmpir_win_sync_f08_)(word a0, word a1) { called(1482, (word[]){a0, a1}); }
-void pmpi_win_test_(word a0, word a1, word a2) { called(1483, (word[]){a0, a1, a2}); }
-void pmpi_win_test__(word a0, word a1, word a2) { called(1484, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_win_test_f08_, pmpir_win_test_f08_)(word a0, word a1, word a2) { called(1485, (word[]){a0, a1, a2}); }
-void pmpi_win_unlock_(word a0, word a1, word a2) { called(1486, (word[]){a0, a1, a2}); }
-void pmpi_win_unlock__(word a0, word a1, word a2) { called(1487, (word[]){a0, a1, a2}); }
-void EITHER(pmpi_win_unlock_f08_, pmpir_win_unlock_f08_)(word a0, word a1, word a2) { called(1488, (word[]){a0, a1, a2}); }
-void pmpi_win_unlock_all_(word a0, word a1) { called(1489, (word[]){a0, a1}); }
-void pmpi_win_unlock_all__(word a0, word a1) { called(1490, (word[]){a0, a1}); }
-void EITHER(pmpi_win_unlock_all_f08_, pmpir_win_unlock_all_f08_)(word a0, word a1) { called(1491, (word[]){a0, a1}); }
-void pmpi_win_wait_(word a0, word a1) { called(1492, (word[]){a0, a1}); }
-void pmpi_win_wait__(word a0, word a1) { called(1493, (word[]){a0, a1}); }
-void EITHER(pmpi_win_wait_f08_, pmpir_win_wait_f08_)(word a0, word a1) { called(1494, (word[]){a0, a1}); }
+void pmpi_type_free_(word a0, word a1) { called(1408, (word[]){a0, a1}); }
+void pmpi_type_free__(word a0, word a1) { called(1409, (word[]){a0, a1}); }
+void EITHER(pmpi_type_free_f08_, pmpir_type_free_f08_)(word a0, word a1) { called(1410, (word[]){a0, a1}); }
+void pmpi_wait_(word a0, word a1, word a2) { called(1411, (word[]){a0, a1, a2}); }
+void pmpi_wait__(word a0, word a1, word a2) { called(1412, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_wait_f08_, pmpir_wait_f08_)(word a0, word a1, word a2) { called(1413, (word[]){a0, a1, a2}); }
+void pmpi_waitall_(word a0, word a1, word a2, word a3) { called(1414, (word[]){a0, a1, a2, a3}); }
+void pmpi_waitall__(word a0, word a1, word a2, word a3) { called(1415, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_waitall_f08_, pmpir_waitall_f08_)(word a0, word a1, word a2, word a3) { called(1416, (word[]){a0, a1, a2, a3}); }
+void pmpi_waitany_(word a0, word a1, word a2, word a3, word a4) { called(1417, (word[]){a0, a1, a2, a3, a4}); }
+void pmpi_waitany__(word a0, word a1, word a2, word a3, word a4) { called(1418, (word[]){a0, a1, a2, a3, a4}); }
+void EITHER(pmpi_waitany_f08_, pmpir_waitany_f08_)(word a0, word a1, word a2, word a3, word a4) { called(1419, (word[]){a0, a1, a2, a3, a4}); }
+void pmpi_waitsome_(word a0, word a1, word a2, word a3, word a4, word a5) { called(1420, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_waitsome__(word a0, word a1, word a2, word a3, word a4, word a5) { called(1421, (word[]){a0, a1, a2, a3, a4, a5}); }
+void EITHER(pmpi_waitsome_f08_, pmpir_waitsome_f08_)(word a0, word a1, word a2, word a3, word a4, word a5) { called(1422, (word[]){a0, a1, a2, a3, a4, a5}); }
+void pmpi_win_allocate_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1423, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_win_allocate__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1424, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_win_allocate_cptr_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1425, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_win_allocate_cptr__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1426, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_win_allocate_f08_, pmpir_win_allocate_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1427, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_win_allocate_f08_large_, pmpir_win_allocate_f08_large_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1428, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_win_allocate_shared_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1429, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_win_allocate_shared__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1430, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_win_allocate_shared_cptr_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1431, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_win_allocate_shared_cptr__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1432, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_win_allocate_shared_f08_, pmpir_win_allocate_shared_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1433, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_win_allocate_shared_f08_large_, pmpir_win_allocate_shared_f08_large_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1434, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_win_attach_(word a0, word a1, word a2, word a3) { called(1435, (word[]){a0, a1, a2, a3}); }
+void pmpi_win_attach__(word a0, word a1, word a2, word a3) { called(1436, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_win_attach_f08_, pmpir_win_attach_f08_)(word a0, word a1, word a2, word a3) { called(1437, (word[]){a0, a1, a2, a3}); }
+void pmpi_win_complete_(word a0, word a1) { called(1438, (word[]){a0, a1}); }
+void pmpi_win_complete__(word a0, word a1) { called(1439, (word[]){a0, a1}); }
+void EITHER(pmpi_win_complete_f08_, pmpir_win_complete_f08_)(word a0, word a1) { called(1440, (word[]){a0, a1}); }
+void pmpi_win_create_(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1441, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_win_create__(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1442, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void EITHER(pmpi_win_create_f08_, pmpir_win_create_f08_)(word a0, word a1, word a2, word a3, word a4, word a5, word a6) { called(1443, (word[]){a0, a1, a2, a3, a4, a5, a6}); }
+void pmpi_win_create_dynamic_(word a0, word a1, word a2, word a3) { called(1444, (word[]){a0, a1, a2, a3}); }
+void pmpi_win_create_dynamic__(word a0, word a1, word a2, word a3) { called(1445, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_win_create_dynamic_f08_, pmpir_win_create_dynamic_f08_)(word a0, word a1, word a2, word a3) { called(1446, (word[]){a0, a1, a2, a3}); }
+void pmpi_win_detach_(word a0, word a1, word a2) { called(1447, (word[]){a0, a1, a2}); }
+void pmpi_win_detach__(word a0, word a1, word a2) { called(1448, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_win_detach_f08_, pmpir_win_detach_f08_)(word a0, word a1, word a2) { called(1449, (word[]){a0, a1, a2}); }
+void pmpi_win_fence_(word a0, word a1, word a2) { called(1450, (word[]){a0, a1, a2}); }
+void pmpi_win_fence__(word a0, word a1, word a2) { called(1451, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_win_fence_f08_, pmpir_win_fence_f08_)(word a0, word a1, word a2) { called(1452, (word[]){a0, a1, a2}); }
+void pmpi_win_flush_(word a0, word a1, word a2) { called(1453, (word[]){a0, a1, a2}); }
+void pmpi_win_flush__(word a0, word a1, word a2) { called(1454, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_win_flush_f08_, pmpir_win_flush_f08_)(word a0, word a1, word a2) { called(1455, (word[]){a0, a1, a2}); }
+void pmpi_win_flush_all_(word a0, word a1) { called(1456, (word[]){a0, a1}); }
+void pmpi_win_flush_all__(word a0, word a1) { called(1457, (word[]){a0, a1}); }
+void EITHER(pmpi_win_flush_all_f08_, pmpir_win_flush_all_f08_)(word a0, word a1) { called(1458, (word[]){a0, a1}); }
+void pmpi_win_flush_local_(word a0, word a1, word a2) { called(1459, (word[]){a0, a1, a2}); }
+void pmpi_win_flush_local__(word a0, word a1, word a2) { called(1460, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_win_flush_local_f08_, pmpir_win_flush_local_f08_)(word a0, word a1, word a2) { called(1461, (word[]){a0, a1, a2}); }
+void pmpi_win_flush_local_all_(word a0, word a1) { called(1462, (word[]){a0, a1}); }
+void pmpi_win_flush_local_all__(word a0, word a1) { called(1463, (word[]){a0, a1}); }
+void EITHER(pmpi_win_flush_local_all_f08_, pmpir_win_flush_local_all_f08_)(word a0, word a1) { called(1464, (word[]){a0, a1}); }
+void pmpi_win_free_(word a0, word a1) { called(1465, (word[]){a0, a1}); }
+void pmpi_win_free__(word a0, word a1) { called(1466, (word[]){a0, a1}); }
+void EITHER(pmpi_win_free_f08_, pmpir_win_free_f08_)(word a0, word a1) { called(1467, (word[]){a0, a1}); }
+void pmpi_win_lock_(word a0, word a1, word a2, word a3, word a4) { called(1468, (word[]){a0, a1, a2, a3, a4}); }
+void pmpi_win_lock__(word a0, word a1, word a2, word a3, word a4) { called(1469, (word[]){a0, a1, a2, a3, a4}); }
+void EITHER(pmpi_win_lock_f08_, pmpir_win_lock_f08_)(word a0, word a1, word a2, word a3, word a4) { called(1470, (word[]){a0, a1, a2, a3, a4}); }
+void pmpi_win_lock_all_(word a0, word a1, word a2) { called(1471, (word[]){a0, a1, a2}); }
+void pmpi_win_lock_all__(word a0, word a1, word a2) { called(1472, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_win_lock_all_f08_, pmpir_win_lock_all_f08_)(word a0, word a1, word a2) { called(1473, (word[]){a0, a1, a2}); }
+void pmpi_win_post_(word a0, word a1, word a2, word a3) { called(1474, (word[]){a0, a1, a2, a3}); }
+void pmpi_win_post__(word a0, word a1, word a2, word a3) { called(1475, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_win_post_f08_, pmpir_win_post_f08_)(word a0, word a1, word a2, word a3) { called(1476, (word[]){a0, a1, a2, a3}); }
+void pmpi_win_set_info_(word a0, word a1, word a2) { called(1477, (word[]){a0, a1, a2}); }
+void pmpi_win_set_info__(word a0, word a1, word a2) { called(1478, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_win_set_info_f08_, pmpir_win_set_info_f08_)(word a0, word a1, word a2) { called(1479, (word[]){a0, a1, a2}); }
+void pmpi_win_start_(word a0, word a1, word a2, word a3) { called(1480, (word[]){a0, a1, a2, a3}); }
+void pmpi_win_start__(word a0, word a1, word a2, word a3) { called(1481, (word[]){a0, a1, a2, a3}); }
+void EITHER(pmpi_win_start_f08_, pmpir_win_start_f08_)(word a0, word a1, word a2, word a3) { called(1482, (word[]){a0, a1, a2, a3}); }
+void pmpi_win_sync_(word a0, word a1) { called(1483, (word[]){a0, a1}); }
+void pmpi_win_sync__(word a0, word a1) { called(1484, (word[]){a0, a1}); }
+void EITHER(pmpi_win_sync_f08_, pmpir_win_sync_f08_)(word a0, word a1) { called(1485, (word[]){a0, a1}); }
+void pmpi_win_test_(word a0, word a1, word a2) { called(1486, (word[]){a0, a1, a2}); }
+void pmpi_win_test__(word a0, word a1, word a2) { called(1487, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_win_test_f08_, pmpir_win_test_f08_)(word a0, word a1, word a2) { called(1488, (word[]){a0, a1, a2}); }
+void pmpi_win_unlock_(word a0, word a1, word a2) { called(1489, (word[]){a0, a1, a2}); }
+void pmpi_win_unlock__(word a0, word a1, word a2) { called(1490, (word[]){a0, a1, a2}); }
+void EITHER(pmpi_win_unlock_f08_, pmpir_win_unlock_f08_)(word a0, word a1, word a2) { called(1491, (word[]){a0, a1, a2}); }
+void pmpi_win_unlock_all_(word a0, word a1) { called(1492, (word[]){a0, a1}); }
+void pmpi_win_unlock_all__(word a0, word a1) { called(1493, (word[]){a0, a1}); }
+void EITHER(pmpi_win_unlock_all_f08_, pmpir_win_unlock_all_f08_)(word a0, word a1) { called(1494, (word[]){a0, a1}); }
+void pmpi_win_wait_(word a0, word a1) { called(1495, (word[]){a0, a1}); }
+void pmpi_win_wait__(word a0, word a1) { called(1496, (word[]){a0, a1}); }
+void EITHER(pmpi_win_wait_f08_, pmpir_win_wait_f08_)(word a0, word a1) { called(1497, (word[]){a0, a1}); }

@@ -1,6 +1,7 @@
 //! Address space belongs to the program: the profiler maps what it uses, and goes without where it may not map more.
 
-use mpisee_tests::{Finished, Mpi, Run, Tables, dist, on_each_mpi, within};
+use mpisee_tests::{Finished, Mpi, Place, Run, Tables, dist, on_each_mpi, within};
+use std::path::Path;
 use std::time::Duration;
 
 const COMMS: u64 = 150;
@@ -76,5 +77,49 @@ fn without_address_space_calls_are_not_seen_until_there_is_some_again() {
         // Of the second time what the profiler needs to find out that there is address space again.
         assert!(unseen > 0 && unseen <= COMMS * KINDS + 256, "{unseen}");
         assert_eq!(broadcasts(tables) + unseen, BROADCASTS);
+    });
+}
+
+/// Runs `hostile/out_of_memory` with the profiler. How much memory MPI needs itself is a matter of timing, so that it is tried
+/// again if it ended for want of it; not if the profiler did.
+fn run_out_of_memory(mpi: &Mpi, program: &Path, way: &str) -> (Place, String) {
+    let mut said = String::new();
+    for _ in 0..5 {
+        let place = Place::new();
+        let mut command = place.command(mpi, 2);
+        command.args(["--output", "test.mpisee"]).arg(program).arg(way);
+        let output = within(Duration::from_secs(90), &mut command);
+        said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!said.contains("memory allocation of"), "{} {way}: {said}", mpi.name);
+        if output.status.success() {
+            return (place, String::from_utf8_lossy(&output.stdout).into_owned());
+        }
+    }
+    panic!("{} {way}: {said}", mpi.name);
+}
+
+#[test]
+fn a_program_that_has_taken_all_memory_goes_on() {
+    on_each_mpi(|mpi| {
+        let program = mpi.compile_with("hostile/out_of_memory", &["-lpthread"]);
+        for (way, call, calls) in [
+            ("sizes", "MPI_Bcast", 12),
+            ("isend", "MPI_Isend", 1000),
+            ("thread", "MPI_Allreduce", 40),
+            ("comm", "MPI_Comm_split", 400),
+            ("start", "MPI_Startall", 2),
+            ("local", "MPI_Barrier", 1),
+        ] {
+            let plain = || within(Duration::from_secs(90), mpi.launcher(2, &[]).arg(&program).arg(way));
+            if !(0..3).any(|_| plain().status.success()) {
+                eprintln!("{} {way} is left out: MPI needs more memory", mpi.name);
+                continue;
+            }
+            let (place, printed) = run_out_of_memory(mpi, &program, way);
+            assert_eq!(printed.matches(" ok").count(), 2, "{printed}");
+            // With memory again every call is seen.
+            let seen = place.tables("test.mpisee").sum_where(|row| row.call == call).calls;
+            assert!((2 * calls..=4 * calls).contains(&seen), "{} {way}: {seen} of {call}", mpi.name);
+        }
     });
 }

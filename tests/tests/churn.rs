@@ -158,7 +158,7 @@ fn children_of_a_row_of_many_are_below_it_and_share_one_per_letter() {
         for (end, members, ranks) in [(".0", "0,2", [0, 2]), (".1", "1,3", [1, 3])] {
             let parents = churned.assert_rows("W", 's', end, CYCLES, members);
             let many = parents.iter().find(|name| is_shared_row(name)).unwrap();
-            // Threads may use communicators of one row in any order: ordinals below it tell nothing.
+            // Threads may use communicators of one row in any order: ordinals below it have no meaning.
             let below: Vec<&CommRow> =
                 churned.tables().comms.iter().filter(|row| row.parent == *many).collect();
             let [aggregate] = below[..] else { panic!("below {many}: {below:#?}") };

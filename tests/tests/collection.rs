@@ -1,4 +1,4 @@
-//! How the profile gets from the ranks to its place, and what happens where it cannot be there.
+//! The profile's way from the ranks to its place, and to another one where it cannot be there.
 
 use mpisee_profile::rows::{CallRow, Seconds};
 use mpisee_tests::{Ended, Mpi, Place, Run, Tables, dist, on_each_mpi, through};
@@ -180,7 +180,7 @@ fn collected<'m>(mpi: &'m Mpi, program: &str, ranks: u32, collect: &str) -> Run<
     Run::new(mpi, program).ranks(ranks).options(&["--collect", collect])
 }
 
-/// How the rows were written, and what is said of it.
+/// The method of writing the rows, and the notes.
 fn how(tables: &Tables) -> (&str, &[String]) {
     (&tables.run.profiler.collected, &tables.run.notes)
 }

@@ -281,7 +281,7 @@ fn self_and_intercommunicators_are_counted_like_any_other() {
 struct Known {
     /// Each group in ascending order; the one with the smallest rank first.
     groups: Vec<BTreeSet<u32>>,
-    /// Who wrote that he is a member.
+    /// The ranks that wrote that they are members.
     witnesses: BTreeSet<u32>,
 }
 

@@ -44,7 +44,7 @@ fn assert_alike(program: &str, needs: &[&str], assert_expected: impl Fn(&Finishe
         let finished = run().profiled();
         assert_eq!(finished.stdout, plain.stdout);
         assert_expected(&finished);
-        // A receive of which the MPI does not tell is missing beside its send.
+        // A receive that the MPI does not report is missing beside its send.
         if finished.tables().not_seen(NotSeen::UntoldReceive) == 0 {
             finished.check();
         }
@@ -153,7 +153,7 @@ fn persistent_collectives_under_either_of_their_names() {
 fn fortran_calls_of_mpi_4_and_large_counts_are_counted() {
     assert_alike("fortran/mpi_four", &["MPI_Isendrecv"], |finished| {
         let tables = finished.tables();
-        // MPICH 4.0 does not tell what MPI_Isendrecv received.
+        // MPICH 4.0 does not report what MPI_Isendrecv received.
         let untold = tables.not_seen(NotSeen::UntoldReceive);
         let ways = if untold == 0 { 2 } else { 1 };
         assert!([0, 8].contains(&untold), "{untold}");

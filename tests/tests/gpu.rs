@@ -19,7 +19,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// Also writes down every access.
 const RECORDS: [&str; 2] = ["--gpu-records", "records"];
 const BY_OBJECT: [&str; 4] = ["--by", "object", "--format", "csv"];
-/// Where in an object accesses are.
+/// The arguments for the places of accesses in an object.
 const BY_ADDRESS: [&str; 6] = ["--by", "address", "--records", "records", "--format", "csv"];
 
 /// The fake driver, compiled; it contains a fake Sanitizer.
@@ -148,7 +148,7 @@ fn kernels_that_write_to_another_rank_are_in_the_profile() {
     });
 }
 
-/// Asks about the profile; returns what is printed.
+/// Runs `mpisee-through gpu` on the profile; returns its output.
 fn ask(prefix: &Path, arguments: &[&str]) -> String {
     let mut through = Command::new(dist().join("bin/mpisee-through"));
     through.args(["gpu", "test.mpisee"]).args(arguments).current_dir(prefix);
@@ -323,7 +323,7 @@ fn an_owner_whose_file_cannot_be_seen_is_unknown_in_sums() {
             let prefix = installation();
             let prefix = prefix.path();
             let program = compile(mpi, "gpu/ipc", &[]);
-            // The shell does not tell which of several flavours of MPICH fits.
+            // The shell does not show which of several flavours of MPICH fits.
             let mut command = launch(mpi, prefix, &["--fold", fold, "--flavour", &mpi.name]);
             let output = within(LIMIT, command.args(["sh", "-c", APART]).arg(program).arg("finalize"));
             assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -434,7 +434,7 @@ fn with_nvbit_the_profile_is_the_same_and_records_have_each_access() {
     });
 }
 
-/// How many files of records there are, and the rows of all of them.
+/// The number of files of records, and the rows of all of them.
 fn recorded(prefix: &Path) -> (usize, Vec<String>) {
     let entries = std::fs::read_dir(prefix.join("records")).expect("it was made");
     let files: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();

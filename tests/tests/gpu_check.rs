@@ -62,7 +62,7 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
 }
 
-/// Has the script's comparison compare a profile of one row, with these accesses, to what is expected.
+/// Runs the script's comparison of a profile of one row, with these accesses, with the expected one.
 fn compare(folder: &Path, accesses: &str, more: &str) -> Output {
     let profile = folder.join("test.mpisee");
     fs::create_dir_all(&profile).expect("it can be made");

@@ -579,3 +579,80 @@ fn freed_beside() {
         assert_all_seen(tables);
     });
 }
+
+/// The delete function of an attribute ends in a jump to MPI.
+#[test]
+fn callback_tail() {
+    on_each_mpi(|mpi| {
+        let finished = Case { compiler: &["-O2"], ..case("callback_tail", 2) }.run(mpi);
+        assert_eq!(finished.tables().not_seen(NotSeen::CallInCallback), 2 * 10);
+        assert_eq!(finished.tables().of_rank("W", "MPI_Recv", 1).calls, 10);
+        finished.check();
+    });
+}
+
+/// Ranks that seem to be on several nodes, the last of which comes when the others have given up waiting for it.
+#[test]
+fn comes_late() {
+    on_each_mpi(|mpi| {
+        let place = Place::new();
+        let own = "rank=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}; mkdir $rank; export MPISEE_SEGMENTS=$PWD/$rank; \
+                   export OMPI_COMM_WORLD_LOCAL_SIZE=1 MPI_LOCALNRANKS=1; exec \"$@\"";
+        let mut command = mpi.launcher(2, &[]);
+        command.args(["sh", "-c", own, "own"]).arg(dist().join("bin/mpisee")).args(["--wait", "2"]);
+        command.arg(mpi.compile("hostile/comes_late"));
+        let ended = place.run_within(Duration::from_secs(60), &mut command);
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        assert_eq!(sorted(&ended.text()), ["rank 0 ok", "rank 1 ok"]);
+        assert_eq!(ended.profiles(), ["comes_late-2.mpisee", "comes_late.mpisee"], "{}", ended.stderr);
+        let barriers =
+            ended.profiles().iter().map(|name| ended.tables(name).sum("W", "MPI_Barrier").calls).sum::<u64>();
+        assert_eq!(barriers, 2);
+    });
+}
+
+#[test]
+fn no_room_in_files() {
+    on_each_mpi(|mpi| {
+        let finished = case("no_room_in_files", 2).run(mpi);
+        let barriers = |rank| {
+            let rows = finished.tables().calls.iter();
+            rows.filter(|row| row.call == "MPI_Barrier" && row.rank == rank).map(|row| row.calls).sum::<u64>()
+        };
+        assert_eq!(barriers(1), 1 + 400 * 3);
+        let is_lost = barriers(0) < barriers(1);
+        assert_eq!(
+            finished.tables().not_seen(NotSeen::LostCounts),
+            u64::from(is_lost),
+            "{}",
+            finished.stderr
+        );
+        assert_eq!(finished.tables().run.complete, !is_lost);
+    });
+}
+
+#[test]
+fn type_freed() {
+    on_each_mpi(|mpi| {
+        let finished = Case { compiler: &["-pthread"], ..case("type_freed", 2) }.run(mpi);
+        assert_eq!(finished.tables().of_rank("W", "MPI_Ssend", 0).bytes, 20 * 400_000);
+        assert_eq!(finished.tables().peer("W", 0, 1)[..2], [20 + 20, 20 * 400_000 + 20 * 4]);
+        finished.check();
+    });
+}
+
+#[test]
+fn sessions_beyond() {
+    on_each_mpi(|mpi| {
+        if !has_sessions(mpi) {
+            return;
+        }
+        for (argument, barriers, notes) in [("world", 5, 1), ("exit", 10, 0)] {
+            let finished = case("sessions_beyond", 2).argument(argument).run(mpi);
+            let made = created_by(finished.tables(), "MPI_Comm_create_from_group");
+            let [comm] = &made.into_keys().collect::<Vec<_>>()[..] else { panic!("one is made") };
+            assert_eq!(finished.tables().of_rank(comm, "MPI_Barrier", 0).calls, barriers, "{argument}");
+            assert_eq!(finished.tables().run.notes.len(), notes, "{:?}", finished.tables().run.notes);
+        }
+    });
+}

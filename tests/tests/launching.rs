@@ -243,7 +243,7 @@ fn wrong_options_are_reported_once() {
 #[test]
 fn a_quiet_profiler_says_nothing() {
     on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "lifecycle/launched").ranks(2).options(&["--quiet", "on"]).profiled();
+        let finished = Run::new(mpi, "lifecycle/launched").ranks(2).options(&["--quiet"]).profiled();
         assert!(!finished.stderr.contains("mpisee"), "{}", finished.stderr);
     });
 }
@@ -275,7 +275,7 @@ fn without_a_place_for_segments_counters_are_in_private_memory() {
 }
 
 #[test]
-fn a_program_that_never_begins_mpi_leaves_no_trace() {
+fn a_program_that_never_begins_mpi_leaves_a_line_alone() {
     on_each_mpi(|mpi| {
         let ended = Ended::of(mpi.launcher(2, &[]).arg(mpisee()).arg(mpi.compile("lifecycle/never_inits")));
         assert_eq!(
@@ -284,7 +284,16 @@ fn a_program_that_never_begins_mpi_leaves_no_trace() {
             "{}",
             ended.stderr
         );
-        assert_eq!((ended.said().len(), ended.profiles().len()), (0, 0), "{}", ended.stderr);
+        let [line] = &ended.said()[..] else { panic!("{}", ended.stderr) };
+        assert!(
+            line.ends_with("never_inits ended without a call of MPI_Init, so there is no profile"),
+            "{line}"
+        );
+        assert_eq!(ended.profiles().len(), 0);
+        // A shell's children may use MPI.
+        let shell = ["sh", "-c", "true; /bin/true; exit 3"];
+        let ended = Ended::of(mpi.launcher(2, &[]).arg(mpisee()).args(shell));
+        assert_eq!((ended.code, ended.said().len()), (Some(3), 0), "{}", ended.stderr);
     });
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Where the ranks are: two on each node.
+/// The node of each rank: two on each.
 const HOSTS: [&str; 6] = ["n1", "n1", "n2", "n2", "n3", "n3"];
 
 /// Asserts that the profile is that of `on_nodes` on 6 ranks of 3 nodes.

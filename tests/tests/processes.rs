@@ -22,7 +22,7 @@ fn daemons(place: &Place) -> Vec<u32> {
     (0..2).map(|rank| read(rank).trim().parse().expect("a number")).collect()
 }
 
-/// Has the daemons end, and waits for it.
+/// Ends the daemons, and waits until they are gone.
 fn end_daemons(place: &Place) {
     let daemons = daemons(place);
     std::fs::write(place.path("leave"), "").expect("it can be written");

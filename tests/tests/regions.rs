@@ -22,7 +22,7 @@ const WHERE: &[(u64, &str)] = &[
     (181, "open at the end"),
 ];
 
-/// How often each region begins.
+/// The number of times that each region begins.
 const ENTRIES: &[(&str, u64)] = &[
     ("solver", 2),
     ("solver/halo", 1),

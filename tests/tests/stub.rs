@@ -67,7 +67,7 @@ fn cc(arguments: &[&str], inputs: &[PathBuf], output: &Path) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Where the profile goes of a program that begins with `init`.
+/// The profile of a program that begins with `init`.
 fn profile(folder: &Path, init: &str) -> PathBuf {
     folder.join(format!("{init}.mpisee"))
 }

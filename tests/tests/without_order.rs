@@ -146,7 +146,7 @@ fn missing_ranks_are_named_as_far_as_the_node_has_them() {
         assert_eq!((hang["comm"].as_str(), hang["unlisted"].as_u64()), (Some("W_s1.0"), Some(0)));
         assert_eq!(hang["missing"][0]["ranks"], "3");
 
-        // Two that others do not know by rank are on another node.
+        // Two that others do not have by rank are on another node.
         let pid = |rank: usize| job["processes"][rank]["pid"].to_string();
         let elsewhere = [pid(1), pid(6)];
         for path in place.left() {

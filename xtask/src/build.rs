@@ -7,7 +7,7 @@ use clap::Args;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Which MPIs to build for.
+/// The MPIs to build for.
 #[derive(Args)]
 pub struct Wanted {
     /// Build for the MPI of this compiler wrapper, rather than for every MPI in PATH (repeatable)
@@ -51,7 +51,7 @@ pub fn flavours(wanted: &Wanted, hand_over: impl FnOnce(&[Built]) -> Result<()>)
     Ok(())
 }
 
-/// What is built once, for all MPIs.
+/// The programs that are built once, for all MPIs.
 pub struct Programs {
     /// `mpisee` and `mpisee-through`.
     pub commands: [PathBuf; 2],
@@ -144,7 +144,7 @@ pub fn sanitized(wanted: &Wanted, mut hand_over: impl FnMut(&Flavour, &Path)) ->
     Ok(())
 }
 
-/// Where one flavour is built.
+/// The folders in which one flavour is built.
 struct Workplace {
     flavour: Flavour,
     folder: PathBuf,

@@ -21,7 +21,7 @@ fn dist_folder() -> PathBuf {
 pub fn dist(wanted: &Wanted) -> Result<()> {
     build::flavours(wanted, |built| {
         if built.is_empty() {
-            return Ok(()); // A launcher without a library is of no use; the failures were told.
+            return Ok(()); // A launcher without a library is of no use; the failures were printed.
         }
         let folder = dist_folder();
         let programs = Programs::build()?;

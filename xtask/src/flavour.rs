@@ -20,7 +20,7 @@ pub enum Family {
 /// The contents of `flavour.json`, read by the build script of the library and by the launcher.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flavour {
-    /// `openmpi-4.1`: the implementation and as much of its version as tells it from the others.
+    /// `openmpi-4.1`: the implementation and as much of its version as distinguishes it from the others.
     pub name: String,
     /// The binary interface.
     pub family: Family,
@@ -57,7 +57,7 @@ impl Identity {
         ];
         let text = library_version.to_lowercase();
         let Some(&(_, product)) = PRODUCTS.iter().find(|(mark, _)| text.contains(mark)) else {
-            bail!("'{library_version}' is no MPI that mpisee knows (Open MPI, MPICH and its descendants)");
+            bail!("'{library_version}' is no MPI that mpisee supports (Open MPI, MPICH and its descendants)");
         };
         let version = text
             .split(|c: char| !c.is_ascii_digit() && c != '.')

@@ -73,7 +73,7 @@ fn fetched() -> Option<Toolkit> {
     }
 }
 
-/// Where packages of Python's index are put.
+/// The folder for packages of Python's index.
 fn own_folder() -> PathBuf {
     root().join("target/cuda")
 }
@@ -144,7 +144,7 @@ impl Toolkit {
         nvcc.is_file().then_some(Toolkit { nvcc, headers })
     }
 
-    /// Compiles the patches for every architecture that this compiler knows, unless that was done.
+    /// Compiles the patches for every architecture that this compiler supports, unless that was done.
     fn patches(&self) -> Result<PathBuf> {
         let device = root().join("gpu-tracer/device");
         let folder = root().join("target/gpu");
@@ -172,7 +172,7 @@ impl Toolkit {
         Ok(patches)
     }
 
-    /// The options by which what is compiled is for every architecture that this compiler knows.
+    /// The compiler's options for every architecture that it supports.
     fn targets(&self) -> Result<Vec<String>> {
         let target = |number: u32| format!("--generate-code=arch=compute_{number},code=sm_{number}");
         Ok(self.architectures()?.into_iter().map(target).collect())
@@ -185,7 +185,7 @@ impl Toolkit {
         let numbers = text.split_whitespace().filter_map(|it| it.strip_prefix("sm_")?.parse().ok());
         let numbers: Vec<u32> = numbers.filter(|&it| it >= FIRST_ARCHITECTURE).collect();
         if numbers.is_empty() {
-            bail!("{} knows no architecture from sm_{FIRST_ARCHITECTURE} on", self.nvcc.display());
+            bail!("{} supports no architecture from sm_{FIRST_ARCHITECTURE} on", self.nvcc.display());
         }
         Ok(numbers)
     }

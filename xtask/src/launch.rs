@@ -44,7 +44,7 @@ pub fn launcher(flavour: &Flavour, ranks: u32, profile: Option<&Path>) -> Comman
         }
     }
     if let Some(profile) = profile {
-        command.arg(root().join("target/dist/bin/mpisee")).args(["--quiet", "on", "--output"]).arg(profile);
+        command.arg(root().join("target/dist/bin/mpisee")).args(["--quiet", "--output"]).arg(profile);
     }
     command
 }

@@ -10,7 +10,7 @@ use std::path::Path;
 pub struct Function {
     /// `MPI_Send`.
     pub name: String,
-    /// Where the standard has it.
+    /// The chapter of the standard.
     pub chapter: Chapter,
     /// In the order of the C binding.
     pub params: Vec<Param>,
@@ -22,7 +22,7 @@ pub struct Function {
     pub meaning: Option<Meaning>,
     /// The kind of operation it counts as; `None` for functions that count nothing.
     pub kind: Option<OperationKind>,
-    /// Why it is not interposed, where no rule of the list of coverage tells it.
+    /// Why it is not interposed, where no rule of the list of coverage has the reason.
     pub not_interposed: Option<String>,
     /// The standard's function of which it is a forerunner under another name, and as which it counts.
     pub counts_as: Option<String>,
@@ -70,7 +70,7 @@ pub enum Direction {
 pub enum Meaning {
     /// It has a body in `mpisee-rs/src/wrappers/`.
     ByHand {
-        /// The body's name, where several functions have the same, which is told the operation; else the function's own.
+        /// The body's name, where several functions share one, whose first argument is the operation; else the function's own.
         shared: Option<String>,
         /// Its arguments.
         args: Vec<Expr>,
@@ -103,7 +103,7 @@ pub enum Expr {
     Volume(String, Vec<Expr>),
 }
 
-/// How an operation is grouped in reports.
+/// The group of an operation in reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OperationKind {

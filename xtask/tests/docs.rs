@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Where the checkout is now, which is not where it was when this was compiled if it was moved since.
+/// The checkout's present folder, which differs from the one of the build if it was moved since.
 fn root() -> PathBuf {
     let package = std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo runs tests");
     Path::new(&package).parent().expect("xtask is in the root").to_owned()

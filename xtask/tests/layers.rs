@@ -27,6 +27,8 @@ const FORMATS: House = House {
         "operation",
         "counter",
         "glob",
+        "ids",
+        "ticks",
         "ranks",
         "comm_name",
         "options",

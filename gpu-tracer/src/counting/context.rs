@@ -148,7 +148,7 @@ impl Context {
         })
     }
 
-    /// Where a program does not wait for its stream for long, it is made to.
+    /// Waits for a stream for which the program has not waited for long, so that its blocks can be used again.
     fn make_place(&mut self, backend: &dyn Backend, queue: Queue) {
         let of_stream = self.streams.entry(queue.stream).or_default();
         if of_stream.retired.len() > MOST_RETIRED && backend.wait(queue, self.table) {

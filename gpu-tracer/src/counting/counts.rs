@@ -60,7 +60,7 @@ impl Kernel {
 pub struct Origin {
     /// The kernel.
     pub kernel: String,
-    /// Where the instruction is in the source.
+    /// The instruction's line in the source.
     pub source: String,
     /// The line of Python that launched the kernel, or nothing.
     pub launched: String,

@@ -15,9 +15,9 @@ pub struct Output {
     path: PathBuf,
     /// Device and inode, by which it is known again.
     identity: (u64, u64),
-    /// Where what is whole ends.
+    /// The end of the whole records.
     end: u64,
-    /// Where the values of a counter are.
+    /// The offsets of the counters' values.
     places: HashMap<u32, u64>,
     /// Set with the first error; what comes later is not written, so that no part is missing in between.
     failed: Option<String>,
@@ -81,7 +81,7 @@ impl Output {
         self.failed.as_deref()
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }

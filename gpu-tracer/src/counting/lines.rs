@@ -22,7 +22,7 @@ const MOST_FUNCTIONS: usize = 1 << 16;
 /// Functions and lines of a module's image.
 #[derive(Debug, Default)]
 pub struct Lines {
-    /// Where functions begin, see [`in_section`].
+    /// The begin of functions, see [`in_section`].
     functions: HashMap<String, u64>,
     /// Rows by where they begin.
     rows: BTreeMap<u64, String>,

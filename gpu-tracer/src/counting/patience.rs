@@ -11,7 +11,7 @@ pub struct Patience {
     /// The registry's version when nothing remote was there for the first time, and how often the program has waited
     /// since then, all of it being so.
     idle: Option<(u64, u32)>,
-    /// How often patches came out.
+    /// The number of times that patches came out.
     times: u32,
 }
 

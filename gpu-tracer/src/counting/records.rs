@@ -23,7 +23,7 @@ const LEVEL: i32 = 3;
 /// The buffer of a context.
 #[derive(Debug, Default)]
 pub struct Buffer {
-    /// Where it is; 0 if there is none.
+    /// The address; 0 if there is none.
     pub address: u64,
     capacity: usize,
     /// Records that were taken, of each half.
@@ -92,7 +92,7 @@ impl Buffer {
         let begin = self.address + Records::offset(self.capacity, half, 0);
         let reserved = self.address + (std::mem::offset_of!(Records, reserved) + 8 * half) as u64;
         let mut seen = [Record::default()];
-        // To read is to know that it is done.
+        // Reading a record back shows that it is done.
         let is_empty = backend.clear(queue, begin, self.capacity * size_of::<Record>())
             && backend.read(queue, begin, bytes_of_mut(&mut seen))
             && seen[0].pc == 0
@@ -146,7 +146,7 @@ impl Recorder {
         self.launches
     }
 
-    /// Where the file is.
+    /// The file's path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -173,7 +173,7 @@ impl Recorder {
         self.flush();
     }
 
-    /// Says at once whose memory it is that other processes know by a handle: what they access may be in their files before
+    /// Writes at once whose memory it is that other processes import by a handle: their accesses may be in their files before
     /// anything else is in this one.
     pub fn export(&mut self, handle: Handle, device: String, object: String) {
         if self.failed.is_none() {
@@ -248,7 +248,7 @@ pub struct Known<'t> {
     pub counts: &'t mut Counts,
     /// Allocations.
     pub registry: &'t Registry,
-    /// Where those were made.
+    /// The call stacks that made those.
     pub stacks: &'t Stacks,
     /// Devices, and where code is.
     pub backend: &'t dyn Backend,

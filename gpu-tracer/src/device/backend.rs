@@ -36,7 +36,7 @@ pub trait Backend: Send {
     fn functions(&self, _module: u64) -> Vec<String> {
         Vec::new()
     }
-    /// Where the code of a function is, and how long.
+    /// The address of a function's code, and its length.
     fn function(&self, module: u64, name: &str) -> Option<(u64, u64)>;
     /// Makes the accesses of a module's kernels count, where that is not done kernel by kernel.
     fn patch(&self, context: u64, module: u64) -> bool;

@@ -55,7 +55,7 @@ impl Table {
 pub struct Window {
     /// The number of the first MiB; its low 32 bits.
     pub first: u32,
-    /// How many.
+    /// The number of MiB.
     pub count: u32,
 }
 
@@ -83,15 +83,15 @@ impl Window {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Launch {
-    /// Where ranges may be.
+    /// The addresses between which ranges may be.
     pub windows: [Window; 2],
-    /// Where the table is.
+    /// The address of the table.
     pub table: u64,
-    /// Where the ranges are.
+    /// The address of the ranges.
     pub ranges: u64,
-    /// Where records are; 0 if accesses are counted alone.
+    /// The address of the records; 0 if accesses are counted alone.
     pub records: u64,
-    /// How many ranges.
+    /// The number of ranges.
     pub range_count: u32,
     /// The kernel's number.
     pub kernel: u32,
@@ -137,7 +137,7 @@ impl Records {
         size_of::<Records>() + 2 * capacity * size_of::<Record>()
     }
 
-    /// How far a record of a half is from the begin.
+    /// The offset of a record of a half.
     pub fn offset(capacity: usize, half: usize, at: usize) -> u64 {
         (size_of::<Records>() + (half * capacity + at) * size_of::<Record>()) as u64
     }

@@ -1,4 +1,4 @@
-//! Memory of the program: where each allocation is, whose it is, and by what other processes know it.
+//! Memory of the program: where each allocation is, whose it is, and the handles by which other processes import it.
 
 pub mod registry;
 pub(crate) mod sharing;

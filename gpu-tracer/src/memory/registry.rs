@@ -56,7 +56,7 @@ pub struct Allocation {
     pub begin: u64,
     /// One after the last.
     pub end: u64,
-    /// Where it is.
+    /// Its place.
     pub place: Where,
     /// The call stack that made it.
     pub object: u32,
@@ -88,7 +88,7 @@ pub type Entry = crate::device::layout::Range;
 pub struct Registry {
     /// Live pieces by their begin; disjoint.
     pieces: BTreeMap<u64, Piece>,
-    /// Where what was allocated at an address ended.
+    /// The end of the allocation that was at an address.
     ends: HashMap<u64, u64>,
     /// By number; those that were freed, too, until nobody can ask for them.
     allocations: HashMap<u32, Allocation>,
@@ -205,7 +205,7 @@ impl Registry {
         Some((piece.id, self.allocations.get(&piece.id)?))
     }
 
-    /// Where between the addresses something begins that was imported, or the latter.
+    /// The begin of the first imported memory between the addresses, or the latter of the two.
     pub fn next_imported(&self, begin: u64, end: u64) -> u64 {
         let is_imported = |id| self.allocations.get(&id).is_some_and(Allocation::is_imported);
         let mut behind = self.pieces.range(begin.saturating_add(1).min(end)..end);
@@ -244,7 +244,7 @@ impl Registry {
         self.allocations.retain(|id, _| live.contains(id) || needed.contains(id));
     }
 
-    /// How many allocations are kept, live and freed.
+    /// The number of allocations that are kept, live and freed.
     pub fn len(&self) -> usize {
         self.allocations.len()
     }

@@ -30,7 +30,7 @@ pub struct Own {
 /// Key of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
-    /// What was allocated by that number.
+    /// The allocation with that number.
     Allocation(u32),
     /// Physical memory.
     Physical(u64),
@@ -54,7 +54,7 @@ pub struct Exported {
 pub struct Sharing {
     /// By the driver's handle.
     pub physical: HashMap<u64, Physical>,
-    /// How many were made.
+    /// The number of pieces of physical memory that were made.
     pub made: u64,
     /// Ends of mappings by their begin, and what is mapped.
     pub mapped: BTreeMap<u64, (u64, Physical)>,
@@ -85,7 +85,7 @@ impl Sharing {
         }
     }
 
-    /// Where physical memory is mapped.
+    /// The addresses at which physical memory is mapped.
     pub fn addresses(&self, number: u64) -> impl Iterator<Item = u64> {
         let is_one =
             move |it: &Physical| matches!(it, Physical::Own(Own { number: own, .. }) if *own == number);

@@ -44,8 +44,8 @@ pub fn symbol(library: *mut c_void, name: &CStr) -> Option<*mut c_void> {
     (!address.is_null()).then_some(address)
 }
 
-/// How far what was mapped goes on from the address, by the driver; 0 if it does not say. Where the owner's allocation is part of
-/// a larger block, the driver maps all of that.
+/// The length of a mapping from the address on, by the driver; 0 if it has none. Where the owner's allocation is part of a
+/// larger block, the driver maps all of that.
 pub fn size_of_mapping(address: u64) -> u64 {
     type GetRange = unsafe extern "C" fn(*mut u64, *mut usize, u64) -> c_int;
     let Some(function) = function(c"cuMemGetAddressRange_v2") else { return 0 };

@@ -19,7 +19,7 @@ const INITIALIZED: c_int = 2;
 /// `NVSHMEM_STATUS_FULL_MPG`
 const LAST: c_int = 4;
 
-/// Which PE a process is.
+/// The answer to the query for a process's PE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
     /// This one.
@@ -35,11 +35,11 @@ pub enum Asked {
 pub struct Symmetric {
     /// The PE that this process is.
     pub own: u32,
-    /// Where it is of others, as far as they are within reach.
+    /// Its places on other PEs, as far as they are within reach.
     pub peers: Vec<Peer>,
 }
 
-/// Where a PE has what this process has at another address.
+/// A PE's copy of symmetric memory, as it is mapped in this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
     /// The PE.
@@ -84,14 +84,14 @@ impl Library {
     }
 }
 
-/// Which PE this process is.
+/// The PE of this process.
 pub fn own_pe() -> Asked {
     let Some(library) = Library::find() else { return Asked::NotThere };
     if library.is_initialized() { library.own_pe().map_or(Asked::NotThere, Asked::Pe) } else { Asked::NotYet }
 }
 
-/// Where other PEs have what the program has there; none if that is not NVSHMEM's. To be called for memory that
-/// NVSHMEM made, by the program's thread, in a call by which the program says that it has that memory.
+/// The addresses of the same memory on other PEs; `None` if it is not NVSHMEM's. To be called for memory that NVSHMEM made, by
+/// the program's thread, in a call by which the program says that it has that memory.
 pub fn symmetric(begin: u64, bytes: u64) -> Option<Symmetric> {
     type Pointer = unsafe extern "C" fn(*const c_void, c_int) -> *const c_void;
     let library = Library::find().filter(Library::is_initialized)?;
@@ -121,7 +121,7 @@ mod tests {
     use std::ffi::CString;
     use std::path::PathBuf;
 
-    /// Where NVSHMEM_HOME names an NVSHMEM of NVIDIA's, that is loaded: without a GPU it is there, and no more.
+    /// NVIDIA's library is loaded if NVSHMEM_HOME names one; without a GPU it stays uninitialised.
     #[test]
     fn uninitialised_library_gets_no_further_query() {
         assert_eq!((own_pe(), symmetric(0x1000, 64)), (Asked::NotThere, None));

@@ -1,4 +1,4 @@
-//! Which line of Python called the driver: read from the frames of the calling thread.
+//! The line of Python that called the driver, read from the frames of the calling thread.
 //!
 //! Most callers release the GIL before they launch a kernel, and taking it inside a driver call could deadlock. So no
 //! Python function that needs it is called, and no reference is counted. It is not needed, either: a thread's own
@@ -33,7 +33,7 @@ type ThreadState = unsafe extern "C" fn() -> *mut c_void;
 /// The Python of the process.
 struct Python {
     thread_state: ThreadState,
-    /// Where the types of code and strings are.
+    /// The addresses of the types of code and strings.
     types: [u64; 2],
     layout: Layout,
 }

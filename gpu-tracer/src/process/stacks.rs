@@ -12,7 +12,7 @@ use std::fmt::Write;
 const MOST_FRAMES: usize = 32;
 /// Frames that are written.
 const MOST_TOLD: usize = 8;
-/// Files whose frames tell nothing of the program: this library, the runtime and the driver.
+/// Files whose frames are not the program's: this library, the runtime and the driver.
 const NOT_THE_PROGRAM: [&str; 4] = ["libmpisee_gpu", "libcuda.so", "libcudart", "libsanitizer"];
 
 /// Distinct call stacks, by number.

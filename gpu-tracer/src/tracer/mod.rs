@@ -33,7 +33,7 @@ const BETWEEN_COLLECTIONS: Duration = Duration::from_millis(20);
 /// Options of the user.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Which kernels count, by their mangled names.
+    /// The mangled names of the kernels that count.
     pub kernels: Glob,
     /// N, where one warp in N is counted.
     pub sample: u32,
@@ -51,7 +51,7 @@ impl Default for Settings {
     }
 }
 
-/// Where a file for counts comes from, when there is something to count.
+/// A function that makes the file for counts, when there is something to count.
 pub type MakeOutput = Box<dyn FnMut() -> Option<Output> + Send>;
 
 /// The state of the process.
@@ -350,7 +350,7 @@ impl Tracer {
         }
     }
 
-    /// Asks NVSHMEM which PE this process is, if it may have become one.
+    /// Queries NVSHMEM for this process's PE, if it may have become one.
     fn ask_for_pe(&mut self) {
         let is_early = self.asked_for_pe.is_some_and(|last| last.elapsed() < BETWEEN_COLLECTIONS);
         if !self.asks_for_pe || is_early {
@@ -476,7 +476,7 @@ impl Tracer {
         self.flush();
     }
 
-    /// Where the counts are, and why no longer if so.
+    /// The file of the counts, with the error that ended it, if there was one.
     pub fn output(&self) -> Option<&Output> {
         self.output.as_ref()
     }

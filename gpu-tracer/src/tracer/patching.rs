@@ -1,4 +1,4 @@
-//! Which modules are patched: those that are launched where something remote can be accessed.
+//! The choice of modules to patch: those that are launched where something remote can be accessed.
 //!
 //! A module is patched when it is loaded, or else at a launch, when the thread has the module's context: NVIDIA's own
 //! samples do the one, AccelProf does the other. Nobody is known to do it when memory is allocated. Kernels of graphs are

@@ -1,4 +1,4 @@
-//! Memory that processes share, as the driver reports it. The names by which others know memory are written again whenever
+//! Memory that processes share, as the driver reports it. The handles by which others import memory are written again whenever
 //! more is known of it.
 
 use super::Tracer;
@@ -116,7 +116,7 @@ impl Tracer {
         sources.into_iter().for_each(|it| self.tell_export(it));
     }
 
-    /// Writes down what others know memory by, unless that is done.
+    /// Writes the handles by which others import memory, unless that is done.
     fn tell_export(&mut self, source: Source) {
         let Some(described) = self.describe(source) else { return };
         let Some(exported) = self.sharing.exported.get_mut(&source) else { return };

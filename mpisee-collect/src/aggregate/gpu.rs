@@ -1,6 +1,6 @@
-//! What GPU kernels accessed, over ranks: by kernel and line, and by how the owner of the memory is related to the rank.
+//! Accesses of GPU kernels, over ranks: by kernel and line, and by how the owner of the memory is related to the rank.
 //!
-//! Nothing of it grows with the ranks. Devices are told by whether they are the kernel's own, owners by how far their rank
+//! Nothing of it grows with the ranks. Devices are given by whether they are the kernel's own, owners by how far their rank
 //! is; and where names differ from rank to rank, numbers in them are left out. Which names that are is decided by how many
 //! there are: more ranks never make them fewer, so that the order of merging makes no difference.
 
@@ -69,7 +69,7 @@ fn without_numbers(name: &str) -> String {
     pattern + rest
 }
 
-/// Where in the program accesses are.
+/// The place of accesses in the program.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 struct Code<N = Name> {
     kernel: N,
@@ -85,7 +85,7 @@ impl Code {
     }
 }
 
-/// What accesses of a line have in common.
+/// The properties that accesses of a row have in common.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 struct Key<N = Name> {
     object: N,
@@ -98,7 +98,7 @@ struct Key<N = Name> {
     sampled: u32,
 }
 
-/// What is summed of them. All of it is in whole numbers, see [`Spread`].
+/// The sums of accesses, in whole numbers, see [`Spread`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Sum {
     count: u64,
@@ -153,7 +153,7 @@ impl Line {
         self.rows = settle(std::mem::take(&mut self.rows));
     }
 
-    /// How many different ones there are.
+    /// The number of different ones.
     fn count<'l, T: Ord>(&'l self, of: impl Fn(&'l Key) -> Option<T>) -> usize {
         self.rows.iter().filter_map(|(key, _)| of(key)).collect::<BTreeSet<T>>().len()
     }
@@ -186,7 +186,7 @@ impl Join for Said {
     }
 }
 
-/// What GPU kernels of some ranks accessed.
+/// Accesses of the GPU kernels of some ranks.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GpuSums {
     /// Of kernels and lines.
@@ -194,7 +194,7 @@ pub struct GpuSums {
     lines: Vec<(Code, Line)>,
     /// Rows of memory whose owner is not known, though the memory says that there is one.
     orphans: u64,
-    /// Accesses that were lost, first, and sentences; how much is told of them.
+    /// Accesses that were lost, first, and sentences; how much is kept of them.
     said: Vec<((bool, Name), Said)>,
     said_told: Told,
     /// The number of notes, including those that are not kept.

@@ -171,49 +171,55 @@ struct CellKey {
     memory: Memory,
 }
 
+/// Sums of calls that are the same over ranks and for one rank.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+struct CallSums {
+    calls: u64,
+    bytes: u64,
+    shortest_ns: u64,
+    longest_ns: u64,
+}
+
+impl Join for CallSums {
+    fn join(&mut self, other: Self) {
+        self.calls = self.calls.saturating_add(other.calls);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.shortest_ns = self.shortest_ns.min(other.shortest_ns);
+        self.longest_ns = self.longest_ns.max(other.longest_ns);
+    }
+}
+
 /// The sums of a row of `totals.csv`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Cell {
     ranks: u64,
-    calls: u64,
-    bytes: u64,
+    sums: CallSums,
     time: Spread,
-    shortest_ns: u64,
-    longest_ns: u64,
 }
 
 impl Join for Cell {
     fn join(&mut self, other: Self) {
         self.ranks = self.ranks.saturating_add(other.ranks);
-        self.calls = self.calls.saturating_add(other.calls);
-        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.sums.join(other.sums);
         self.time.join(other.time);
-        self.shortest_ns = self.shortest_ns.min(other.shortest_ns);
-        self.longest_ns = self.longest_ns.max(other.longest_ns);
     }
 }
 
 /// The sums of one rank for a row of `totals.csv`.
 #[derive(Clone, Copy, Debug)]
 struct Own {
-    calls: u64,
-    bytes: u64,
+    sums: CallSums,
     time_ns: u64,
-    shortest_ns: u64,
-    longest_ns: u64,
 }
 
 impl Join for Own {
     fn join(&mut self, other: Self) {
-        self.calls = self.calls.saturating_add(other.calls);
-        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.sums.join(other.sums);
         self.time_ns = self.time_ns.saturating_add(other.time_ns);
-        self.shortest_ns = self.shortest_ns.min(other.shortest_ns);
-        self.longest_ns = self.longest_ns.max(other.longest_ns);
     }
 }
 
-/// What each rank did as a whole, on a communicator, by an operation, or at all.
+/// The sums of each rank as a whole, on a communicator, by an operation, or at all.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Whole {
     ranks: u64,
@@ -420,7 +426,7 @@ fn about(row: &CommRow, known: &Membership) -> About {
         name: Some(row.comm.clone()),
         parent: match known.parent_size {
             Some(size) => derived(&row.parent, |name| name.family(size)),
-            // Other members may know its size; without the size, the pattern of its name identifies it.
+            // Other members may have its size; without the size, the pattern of its name identifies it.
             None => derived(&row.parent, |name| name.pattern()),
         },
         created_by: row.created_by.clone(),
@@ -478,21 +484,19 @@ fn own_cells(
             size_class: size_class(row.size_min),
             memory: row.memory,
         };
-        let own = Own {
+        let sums = CallSums {
             calls: row.calls,
             bytes: row.bytes,
-            time_ns: row.time_s.to_ns(),
             shortest_ns: row.min_s.to_ns(),
             longest_ns: row.max_s.to_ns(),
         };
-        cells.push((key, own));
+        cells.push((key, Own { sums, time_ns: row.time_s.to_ns() }));
     }
     settle(cells)
 }
 
 fn cell(rank: u32, own: Own) -> Cell {
-    let Own { calls, bytes, time_ns, shortest_ns, longest_ns } = own;
-    Cell { ranks: 1, calls, bytes, time: Spread::of(rank, time_ns), shortest_ns, longest_ns }
+    Cell { ranks: 1, sums: own.sums, time: Spread::of(rank, own.time_ns) }
 }
 
 fn own_wholes(rank: u32, cells: &[(CellKey, Own)]) -> Vec<((u32, u32), Whole)> {
@@ -524,8 +528,8 @@ fn own_wholes(rank: u32, cells: &[(CellKey, Own)]) -> Vec<((u32, u32), Whole)> {
     sums.extend(everything.map(|sum| ((ALL, ALL), sum)));
     let whole = |own: Own| Whole {
         ranks: 1,
-        calls: Spread::of(rank, own.calls),
-        bytes: Spread::of(rank, own.bytes),
+        calls: Spread::of(rank, own.sums.calls),
+        bytes: Spread::of(rank, own.sums.bytes),
         time: Spread::of(rank, own.time_ns),
     };
     let mut wholes: Vec<_> = sums.into_iter().map(|(key, own)| (key, whole(own))).collect();

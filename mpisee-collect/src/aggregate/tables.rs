@@ -122,16 +122,16 @@ impl Aggregate {
             size_max,
             memory: key.memory,
             ranks: cell.ranks,
-            calls: cell.calls,
-            bytes: cell.bytes,
+            calls: cell.sums.calls,
+            bytes: cell.sums.bytes,
             time_s: seconds(cell.time.sum),
             time_min_s: seconds(cell.time.min.into()),
             time_min_rank: cell.time.min_rank,
             time_max_s: seconds(cell.time.max.into()),
             time_max_rank: cell.time.max_rank,
             time_deviation_s: Seconds(cell.time.deviation(cell.ranks) * 1e-9),
-            min_s: seconds(cell.shortest_ns.into()),
-            max_s: seconds(cell.longest_ns.into()),
+            min_s: seconds(cell.sums.shortest_ns.into()),
+            max_s: seconds(cell.sums.longest_ns.into()),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Finds the owners of imported memory. The rank that exported it knows the same handle, so no communication is needed
+//! Finds the owners of imported memory. The rank that exported it has the same handle, so no communication is needed
 //! while the program runs.
 
 use super::{Import, Part, part};
@@ -42,7 +42,7 @@ impl Exports {
             return false;
         }
         row.peer_rank = common(&all, |it| it.rank);
-        // Who imported it may know the device, too.
+        // The importer may have the device, too.
         if let Some(device) = common(&all, |it| it.device.clone()).filter(|it| !it.is_empty()) {
             row.peer_device = device;
         }
@@ -119,7 +119,7 @@ pub fn join(mut parts: Vec<Part>) -> (Vec<GpuRow>, Vec<String>) {
     (rows, notes)
 }
 
-/// Which PE of NVSHMEM each rank is, of those that are one.
+/// The PE of NVSHMEM of each rank that is one.
 pub fn processing_elements(parts: &[Part]) -> Vec<PeRow> {
     let rows = parts.iter().filter_map(|part| match part {
         Part::Pe { rank, pe } => Some((*rank, *pe)),

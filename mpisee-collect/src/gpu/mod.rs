@@ -1,4 +1,4 @@
-//! What GPU kernels accessed: from the file of a process to rows, and rows of all ranks joined with the owners of memory.
+//! Accesses of GPU kernels: from the file of a process to rows, and rows of all ranks joined with the owners of memory.
 
 mod join;
 mod part;
@@ -9,7 +9,7 @@ pub use part::{Import, Part, parts};
 use crate::process;
 use std::path::{Path, PathBuf};
 
-/// Where the file of this process lies, or will. `user` is who runs it.
+/// The path of this process's file, whether it exists yet or not. `user` is the user who runs the process.
 pub fn own_path(segments: &Path, user: u32) -> PathBuf {
     let pid = std::process::id();
     mpisee_profile::gpu::path(segments, user, pid, process::look_at(pid).map_or(0, |seen| seen.start))

@@ -8,11 +8,11 @@ use std::collections::HashMap;
 /// A part of a rank's GPU results, sent as a line of JSON to where the profile is written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Part {
-    /// A row; and for memory of another process, what its owner may know it by.
+    /// A row; and for memory of another process, the handle by which its owner may have exported it.
     Row(GpuRow, Option<Import>),
     /// Memory that the rank made accessible to others.
     Export {
-        /// What others know it by.
+        /// The handle by which other processes import the memory.
         handle: Handle,
         /// The owner.
         rank: u32,
@@ -23,7 +23,7 @@ pub enum Part {
     },
     /// A device on which the rank launched kernels. It goes into the rank's row of `ranks.csv`.
     Device(String),
-    /// Which PE of NVSHMEM the rank is.
+    /// The rank's PE of NVSHMEM.
     Pe {
         /// The rank.
         rank: u32,
@@ -41,7 +41,7 @@ pub enum Part {
     Lost {
         /// The rank.
         rank: u32,
-        /// How many.
+        /// The number of accesses.
         accesses: u64,
         /// Why.
         why: String,
@@ -53,7 +53,7 @@ pub enum Part {
 /// Memory of another process.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Import {
-    /// What its owner may know it by.
+    /// The handle by which its owner may have exported it.
     pub handle: Handle,
     /// Whether who imported it gave it a name.
     pub is_named: bool,
@@ -120,7 +120,7 @@ pub(super) fn add(sum: &mut GpuRow, row: &GpuRow) {
     sum.error = sum.error.hypot(row.error);
 }
 
-/// What the records say, by number.
+/// The records of a file, by number.
 struct Known<'f> {
     sampled: u32,
     stacks: HashMap<u32, &'f str>,

@@ -51,11 +51,11 @@ pub fn namespace() -> u64 {
 /// Variables that launchers with PMIx, as Open MPI's, set for all processes of a job: its number, and the address of
 /// the launcher, since numbers are reused.
 const PMIX: [&str; 3] = ["PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_hnp_uri"];
-/// The same by Slurm, which tells its PMI-2 job in one variable.
+/// The same by Slurm, which sets its PMI-2 job in one variable.
 const SLURM_PMI: [&str; 1] = ["PMI_JOBID"];
 /// A step of Slurm; with PMI_FD another launcher runs in it, and may run more than once.
 const SLURM: [&str; 2] = ["SLURM_JOB_ID", "SLURM_STEP_ID"];
-/// Where a launcher tells a process its rank.
+/// Variables in which launchers report the process's rank.
 const RANKS: [&str; 3] = ["PMI_RANK", "PMIX_RANK", "SLURM_PROCID"];
 
 /// Options of Hydra's proxy on a node: the address of the launcher, and the number of the world. MPICH's launcher sets
@@ -75,7 +75,7 @@ pub fn job(world_size: u32) -> u64 {
     };
     let step = || if given(&"PMI_FD").is_none() && given(&SLURM[1]).is_some() { told(&SLURM) } else { None };
     let launcher = launcher();
-    // Hydra hands on what another launcher, such as srun, has told its own processes of theirs.
+    // Hydra hands on what another launcher, such as srun, has set for its own processes.
     let run = hydra(&command_of(launcher)).or_else(|| told(&PMIX)).or_else(|| told(&SLURM_PMI)).or_else(step);
     run.unwrap_or_else(|| process_hash("started by", launcher))
 }
@@ -102,10 +102,10 @@ fn is_first(variable: impl Fn(&str) -> Option<String>) -> bool {
     told.next().is_none_or(|rank| rank == "0")
 }
 
-/// Where launchers report how many ranks of a process's world are on its node.
+/// Variables in which launchers report the number of ranks of a process's world on its node.
 const LOCAL_SIZES: [&str; 3] = ["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "PALS_LOCAL_SIZE"];
 
-/// Where Slurm reports the tasks on each node of a step, `2(x3),1`, and the number of the own node in that list.
+/// Variables in which Slurm reports the tasks on each node of a step, `2(x3),1`, and the number of the own node in that list.
 const SLURM_TASKS: [&str; 2] = ["SLURM_STEP_TASKS_PER_NODE", "SLURM_NODEID"];
 
 /// The begin of the command of the process that starts the tasks of a step of Slurm on a node.
@@ -117,7 +117,7 @@ pub fn local_size() -> Option<u32> {
     let variable = |name: &str| std::env::var(name).ok();
     let launcher = launcher();
     let of_launcher = || LOCAL_SIZES.iter().find_map(|name| variable(name)?.parse().ok());
-    // Launchers that Slurm starts hand on what it told them of their own step.
+    // Launchers that Slurm starts hand on the variables of their own step.
     let of_slurm = || {
         let [tasks, node] = SLURM_TASKS.map(variable);
         command_of(launcher).starts_with(SLURM_DAEMON).then(|| tasks_on(&tasks?, node?.parse().ok()?))?
@@ -158,7 +158,7 @@ fn launcher() -> u32 {
     pid
 }
 
-/// The variables by which the launcher tells a rank from others.
+/// The variables by which the launcher distinguishes a rank from others.
 struct RankEnvironment(Vec<(&'static str, Vec<u8>)>);
 
 impl RankEnvironment {
@@ -174,8 +174,8 @@ impl RankEnvironment {
     }
 }
 
-/// Whether a process with that environment and command is one of the rank that was told `own`. Where launchers start
-/// each other, the inner one was told a rank by the outer one, and its ranks inherit what it does not tell them itself.
+/// Whether a process with that environment and command is one of the rank with the variables `own`. Where launchers start
+/// each other, the inner one has a rank from the outer one, and its ranks inherit the variables that it does not set itself.
 fn is_of_rank(own: &[(&str, Vec<u8>)], environment: &[u8], command: impl FnOnce() -> Vec<u8>) -> bool {
     let mut all = own.iter();
     !own.is_empty()

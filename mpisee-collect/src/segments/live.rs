@@ -1,8 +1,8 @@
 //! Reading a segment while its owner writes it.
 
-use mpisee_profile::counter;
 use mpisee_profile::segment::Snapshot;
 use mpisee_profile::segment::snapshot::{SLOT_WORDS, Source, settled};
+use mpisee_profile::{Ticks, counter};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
@@ -41,8 +41,8 @@ impl Source for Twice<'_> {
 /// Ticks and seconds of a process of this machine that runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
-    /// Now, in the process's ticks.
-    pub ticks: u64,
+    /// Now, on the process's clock.
+    pub ticks: Ticks,
     seconds_per_tick: f64,
 }
 
@@ -51,11 +51,11 @@ impl Clock {
     pub fn of(process: &Snapshot) -> Clock {
         let monotonic_ns = monotonic_ns();
         if !process.ticks_are_tsc {
-            return Clock { ticks: monotonic_ns, seconds_per_tick: 1e-9 };
+            return Clock { ticks: Ticks::new(monotonic_ns), seconds_per_tick: 1e-9 };
         }
-        let ticks = counter::read();
+        let ticks = Ticks::new(counter::read());
         let told = process.ns_per_tick();
-        let passed = ticks.wrapping_sub(process.start_ticks) as i64 as f64;
+        let passed = ticks.signed_since(process.start_ticks) as f64;
         let measured = monotonic_ns.wrapping_sub(process.start_monotonic_ns) as i64 as f64 / passed;
         // In another namespace of times the monotonic clock is another; what the process found at its begin is close.
         const CLOSE: f64 = 0.05;
@@ -64,17 +64,17 @@ impl Clock {
     }
 
     /// The clock of a process that ended, as far as it is known; `ticks` is the moment up to which times are counted.
-    pub fn of_ended(process: &Snapshot, ticks: u64) -> Clock {
+    pub fn of_ended(process: &Snapshot, ticks: Ticks) -> Clock {
         Clock { ticks, seconds_per_tick: 1e-9 * process.ns_per_tick() }
     }
 
     /// Ticks in seconds.
-    pub fn seconds(&self, ticks: u64) -> f64 {
-        ticks as f64 * self.seconds_per_tick
+    pub fn seconds(&self, ticks: Ticks) -> f64 {
+        ticks.get() as f64 * self.seconds_per_tick
     }
 
-    /// How long ago a moment was, in seconds; 0 for one that is yet to come.
-    pub fn since(&self, ticks: u64) -> f64 {
+    /// The seconds since a moment; 0 for one that is yet to come.
+    pub fn since(&self, ticks: Ticks) -> f64 {
         self.seconds(self.ticks.saturating_sub(ticks))
     }
 }

@@ -34,7 +34,7 @@ const MOST_BYTES: u64 = 1 << 34;
 pub struct Segment {
     /// The file.
     pub path: PathBuf,
-    /// What the header says.
+    /// Its header.
     pub header: Snapshot,
     /// Whether its process runs.
     pub is_running: bool,
@@ -60,7 +60,7 @@ pub struct Empty {
 /// A file that is skipped, and why.
 pub type Skipped = (PathBuf, String);
 
-/// What a directory has.
+/// The segments of a directory, and the files that are none.
 #[derive(Debug, Default)]
 pub struct Found {
     /// Segments.
@@ -128,7 +128,7 @@ pub fn find(directory: &Path, user: u32, others_ended: bool) -> Result<Found> {
     Ok(found)
 }
 
-/// What a file of a segment's name is.
+/// A file with a segment's name, as it was found.
 enum Looked {
     Segment(Box<Segment>),
     Empty { why: String, has_ended: bool },
@@ -155,7 +155,7 @@ fn look_at(path: &Path, user: u32, pid: u32, others_ended: bool) -> Result<Looke
     if header.pid != pid {
         bail!("its name is that of process {pid}, and it says that it is of process {}", header.pid);
     }
-    if header.world_rank >= header.world_size {
+    if header.world_rank.get() >= header.world_size {
         bail!("it says that it is of rank {} of {}", header.world_rank, header.world_size);
     }
     if used > metadata.len() {
@@ -196,7 +196,7 @@ fn look_at(path: &Path, user: u32, pid: u32, others_ended: bool) -> Result<Looke
 
 /// The begin of a segment.
 pub(crate) struct HeaderRead {
-    /// What it says.
+    /// The header.
     pub header: Snapshot,
     /// Bytes in use.
     pub used: u64,
@@ -352,7 +352,7 @@ impl Segment {
             let (file, _) = open(&path, self.user)?;
             let mut content = Vec::new();
             file.take(MOST_BYTES).read_to_end(&mut content).context("cannot read it")?;
-            Ok(parts(&GpuFile::parse(&content)?, self.header.world_rank))
+            Ok(parts(&GpuFile::parse(&content)?, self.header.world_rank.get()))
         };
         read().with_context(|| format!("'{}'", path.display()))
     }

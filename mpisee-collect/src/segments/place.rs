@@ -1,11 +1,11 @@
-//! Where ranks are, or were when they ended: in which call on which communicator.
+//! The calls in which ranks are, or were when they ended, with the communicator.
 
 use super::Clock;
 use mpisee_profile::segment::Snapshot;
 use mpisee_profile::segment::active_call::{ActiveCall, Call};
 use mpisee_profile::segment::key::Meaning;
 use mpisee_profile::segment::layout::call::CALLS;
-use mpisee_profile::{Kind, RankSet};
+use mpisee_profile::{CommId, Kind, RankSet, WorldRank};
 use std::collections::BTreeMap;
 
 /// A call in which a thread is.
@@ -14,11 +14,11 @@ pub struct Place {
     /// The call.
     pub call: Call,
     /// The number of its communicator in the process, and the name; `None` where it is not known.
-    pub comm: Option<(u32, String)>,
-    /// Which one it is of those that the rank made on the communicator, from 1; of a collective the same on all
-    /// members. `None` where they cannot be counted.
+    pub comm: Option<(CommId, String)>,
+    /// Its number among the rank's calls of the operation on the communicator, from 1; of a collective the same on all members.
+    /// `None` where they cannot be counted.
     pub number: Option<u64>,
-    /// How long, in seconds.
+    /// Seconds since the rank entered it.
     pub for_s: f64,
 }
 
@@ -26,9 +26,9 @@ pub struct Place {
 pub fn of_snapshot(snapshot: &Snapshot, names: &[String], clock: &Clock) -> Vec<Place> {
     let place = |active: &ActiveCall| Place {
         call: active.call,
-        comm: active.communicator.and_then(|id| Some((id, names.get(id as usize)?.clone()))),
+        comm: active.communicator.and_then(|id| Some((id, names.get(id.index())?.clone()))),
         number: number_of(snapshot, active),
-        for_s: clock.since(active.since_ticks),
+        for_s: clock.since(active.since),
     };
     let mut places: Vec<Place> = snapshot.active_calls.iter().map(place).collect();
     places.sort_by(|left, right| right.for_s.total_cmp(&left.for_s));
@@ -102,10 +102,10 @@ pub struct Collected {
 
 /// Groups ranks in the same place, those of the longest stay first; those in no call come last. A rank with several
 /// threads in calls is in several places. Only collectives are distinguished by number.
-pub fn collected<'p>(ranks: impl IntoIterator<Item = (u32, bool, &'p [Place])>) -> Vec<Collected> {
+pub fn collected<'p>(ranks: impl IntoIterator<Item = (WorldRank, bool, &'p [Place])>) -> Vec<Collected> {
     type Key = (bool, Option<(Call, Option<String>, Option<u64>)>);
-    let mut groups: BTreeMap<Key, (Vec<u32>, Option<&'p Place>, f64)> = BTreeMap::new();
-    let mut add = |rank: u32, ended: bool, place: Option<&'p Place>| {
+    let mut groups: BTreeMap<Key, (Vec<WorldRank>, Option<&'p Place>, f64)> = BTreeMap::new();
+    let mut add = |rank: WorldRank, ended: bool, place: Option<&'p Place>| {
         let key = place.map(|place| {
             let name = place.comm.as_ref().map(|(_, name)| name.clone());
             (place.call, name, place.number.filter(|_| is_collective(place.call)))
@@ -173,7 +173,7 @@ mod tests {
     fn place(operation: Operation, comm: &str, number: u64, for_s: f64) -> Place {
         Place {
             call: Call::Counted(operation),
-            comm: Some((0, comm.to_owned())),
+            comm: Some((CommId::WORLD, comm.to_owned())),
             number: Some(number),
             for_s,
         }
@@ -187,7 +187,7 @@ mod tests {
         let (recv, more) = (place(Operation::Recv, "W", 3, 1.0), place(Operation::Recv, "W", 9, 2.0));
         let ranks: [(u32, &[Place]); 6] =
             [(0, &[one]), (1, &[other]), (2, &[behind]), (3, &[recv]), (4, &[more]), (5, &[])];
-        let found = collected(ranks.iter().map(|&(rank, places)| (rank, rank == 5, places)));
+        let found = collected(ranks.iter().map(|&(rank, places)| (WorldRank::new(rank), rank == 5, places)));
         let texts: Vec<_> = found
             .iter()
             .map(|one| {

@@ -1,13 +1,13 @@
-//! Which segments are of one world: of the processes of one `MPI_COMM_WORLD`.
+//! The segments of one world: of the processes of one `MPI_COMM_WORLD`.
 
 use super::Segment;
-use mpisee_profile::RankSet;
+use mpisee_profile::{RankSet, WorldRank};
 use std::collections::BTreeMap;
 
 /// The segments of one world, by rank.
 #[derive(Debug, Default)]
 pub struct WorldSegments {
-    by_rank: BTreeMap<u32, Segment>,
+    by_rank: BTreeMap<WorldRank, Segment>,
 }
 
 /// Groups segments into worlds, in the order in which these began. If two segments have the same job and rank, the
@@ -64,17 +64,17 @@ impl WorldSegments {
     }
 
     /// Each rank and its node, as runs of one.
-    pub fn nodes(&self) -> impl Iterator<Item = (u32, u32, &str)> {
+    pub fn nodes(&self) -> impl Iterator<Item = (WorldRank, u32, &str)> {
         self.by_rank.iter().map(|(&rank, segment)| (rank, 1, segment.header.host.as_str()))
     }
 }
 
 /// The ranks below `size` that are not among `present`, ascending; found without walking them all, since the size may be
 /// a wrong one.
-pub fn missing(size: u32, present: impl IntoIterator<Item = u32>) -> RankSet {
+pub fn missing(size: u32, present: impl IntoIterator<Item = WorldRank>) -> RankSet {
     let mut gaps = Vec::new();
     let mut expected = 0;
-    for rank in present.into_iter().chain([size]) {
+    for rank in present.into_iter().map(WorldRank::get).chain([size]) {
         gaps.push(RankSet::evenly_spaced(expected, rank.saturating_sub(expected), 1));
         expected = rank.saturating_add(1);
     }
@@ -83,12 +83,16 @@ pub fn missing(size: u32, present: impl IntoIterator<Item = u32>) -> RankSet {
 
 #[cfg(test)]
 mod tests {
-    use super::missing;
+    use super::*;
+
+    fn missing_of<const COUNT: usize>(size: u32, present: [u32; COUNT]) -> String {
+        missing(size, present.map(WorldRank::new)).to_string()
+    }
 
     #[test]
     fn gaps_are_found() {
-        assert_eq!(missing(8, [1, 2, 5]).to_string(), "0,3-4,6-7");
-        assert_eq!(missing(3, [0, 1, 2]).to_string(), "");
-        assert_eq!(missing(u32::MAX, [0]).to_string(), "1-4294967294");
+        assert_eq!(missing_of(8, [1, 2, 5]), "0,3-4,6-7");
+        assert_eq!(missing_of(3, [0, 1, 2]), "");
+        assert_eq!(missing_of(u32::MAX, [0]), "1-4294967294");
     }
 }

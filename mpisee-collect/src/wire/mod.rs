@@ -51,7 +51,7 @@ fn wrong(why: &str) -> ProfileError {
     ProfileError::Message { why: why.to_owned() }
 }
 
-/// What rank 0 has the others do.
+/// A command of rank 0 to the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RootCommand {
     /// Bring the rows through the tree.

@@ -15,7 +15,7 @@ const FRAME_HEADER: usize = 6;
 pub enum Frame<'p> {
     /// A part of what one rank has of one table.
     Rows {
-        /// Which table.
+        /// The table.
         table: u8,
         /// Whether it ends what the rank has of that table.
         is_last: bool,
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What comes out of the pieces, by table, and how often a table ended.
+    /// The text of all pieces, by table, and how often a table ended.
     fn arrived(pieces: &[Vec<u8>]) -> ([Vec<u8>; TABLES], [usize; TABLES]) {
         let (mut tables, mut ends): ([Vec<u8>; TABLES], [usize; TABLES]) = Default::default();
         for frame in pieces.iter().flat_map(|piece| frames(piece)) {

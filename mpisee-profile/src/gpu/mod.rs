@@ -25,12 +25,12 @@ pub const BLOCK_HEADER_BYTES: usize = 8;
 /// The number of the counter, its accesses, and the third value, see [`Values`]; each `u64`.
 pub const VALUES_BYTES: usize = 24;
 
-/// Where the file of a process lies, beside its segment. `start` is when the process was started, in ticks of the kernel.
+/// The file of a process, beside its segment. `start` is the time of the process's start, in ticks of the kernel.
 pub fn path(segments: &Path, user: u32, pid: u32, start: u64) -> PathBuf {
     segments.join(format!("mpisee-{user}-{pid}-{start}.gpu"))
 }
 
-/// How an instruction accesses memory.
+/// The way in which an instruction accesses memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Access {
@@ -42,7 +42,7 @@ pub enum Access {
     Atomic,
 }
 
-/// Where memory is that is not the device's own.
+/// The place of memory that is not the device's own.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Place {
     /// On another device of the process.
@@ -53,7 +53,7 @@ pub enum Place {
     Imported {
         /// Its device, as far as it is known.
         device: String,
-        /// What its owner knows it by, too, if there is anything.
+        /// The handle that its owner has for it, too, if there is one.
         handle: Option<Handle>,
     },
     /// Of the host, allocated by CUDA.
@@ -65,7 +65,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// What its owner knows it by, too.
+    /// The handle that its owner has for it, too.
     pub fn handle(&self) -> Option<Handle> {
         match self {
             Place::Ipc(handle) => Some(Handle::Ipc(handle.clone())),
@@ -91,26 +91,26 @@ pub enum Record {
     Range {
         /// Its number.
         id: u32,
-        /// Where it is.
+        /// Its place.
         place: Place,
         /// The call stack that allocated it.
         object: u32,
-        /// What the program calls it; or nothing.
+        /// The name that the program gave it, or nothing.
         name: String,
     },
     /// Memory that was made accessible to other processes. A later record of the same handle takes the place of an
     /// earlier one.
     Export {
-        /// What others know it by.
+        /// The handle by which other processes import it.
         handle: Handle,
         /// The device that it is on.
         device: String,
         /// The call stack that allocated it.
         object: u32,
-        /// What the program calls it; or nothing.
+        /// The name that the program gave it, or nothing.
         name: String,
     },
-    /// What one number counts.
+    /// The accesses that a counter has, by its number.
     Counter {
         /// The number.
         id: u32,
@@ -124,21 +124,21 @@ pub enum Record {
         launched: String,
         /// The allocation that is accessed.
         range: u32,
-        /// How.
+        /// The kind of access.
         access: Access,
         /// Bytes of a lane's access; 0 for copies of any length.
         width: u32,
     },
     /// Accesses that are in no counter, up to now, and why.
     Lost {
-        /// How many.
+        /// The number of accesses.
         accesses: u64,
         /// A few words.
         why: String,
     },
     /// A device on which the process launched kernels.
     Device(String),
-    /// Which PE of NVSHMEM the process is.
+    /// The process's PE of NVSHMEM.
     Pe(u32),
     /// A note for `run.json`.
     Note(String),

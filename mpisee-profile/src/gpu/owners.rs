@@ -1,4 +1,4 @@
-//! Handles that both the exporter and the importer of memory know, so that no communication is needed while the program
+//! Handles that both the exporter and the importer of memory have, so that no communication is needed while the program
 //! runs.
 
 use serde::{Deserialize, Serialize};
@@ -21,7 +21,7 @@ pub enum Handle {
     Pe(u32),
 }
 
-/// What is written into the file that a descriptor stands for, and what is known beside.
+/// The mark in the open file behind a descriptor, with the properties known beside it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Descriptor {
     /// Of which run of which system the process is: a hash of the boot id.
@@ -30,14 +30,14 @@ pub struct Descriptor {
     pub namespace: u64,
     /// The process that exported it.
     pub pid: u32,
-    /// Which of its allocations that it exported. Who imports it knows the number modulo [`Descriptor::NUMBERS`].
+    /// The number of the allocation among those that it exported. The importing process reads it modulo [`Descriptor::NUMBERS`].
     pub number: u64,
-    /// How long the allocation is; of who imports it, where the part that was mapped ends.
+    /// The length of the allocation; in the importing process, the end of the part that was mapped.
     pub bytes: u64,
 }
 
 impl Descriptor {
-    /// How many different numbers fit into the file.
+    /// The number of different numbers that fit into the file.
     pub const NUMBERS: u64 = 64;
 }
 
@@ -53,7 +53,7 @@ impl fmt::Display for Handle {
     }
 }
 
-/// What is the same on both sides.
+/// The part of a handle that is the same on both sides.
 type Key = Handle;
 
 fn key(handle: &Handle) -> Key {
@@ -65,7 +65,7 @@ fn key(handle: &Handle) -> Key {
     }
 }
 
-/// Who exported memory.
+/// The exporters of memory, by handle.
 #[derive(Debug)]
 pub struct Owners<T>(HashMap<Key, Vec<(Handle, T)>>);
 
@@ -99,7 +99,7 @@ impl<T> Owners<T> {
     }
 }
 
-/// What all have in common.
+/// The value that all have in common, if there is one.
 pub fn common<'t, T, V: PartialEq>(all: &[&'t T], value: impl Fn(&'t T) -> V) -> Option<V> {
     let mut values = all.iter().map(|it| value(it));
     let first = values.next()?;

@@ -8,8 +8,8 @@
 //! | bytes | |
 //! | --- | --- |
 //! | 4 | launch |
-//! | 4 | instruction, told before |
-//! | 4 | allocation, told before |
+//! | 4 | instruction, described before |
+//! | 4 | allocation, described before |
 //! | 4 | lanes, a mask |
 //! | 1 | kind: load, store, atomic |
 //! | 1 | width of a lane's access in bytes, as a power of two; 7: a copy of any length |
@@ -64,19 +64,19 @@ pub enum Told {
         id: u32,
         /// The first address.
         begin: u64,
-        /// How long it is.
+        /// Its length.
         bytes: u64,
-        /// Where it is.
+        /// Its place.
         place: Place,
         /// Its name, or the call stack that allocated it.
         object: String,
         /// Whether it is a name that this process gave.
         is_named: bool,
     },
-    /// Memory that was made accessible to other processes, which know it by its handle. A later one of the same handle
+    /// Memory that was made accessible to other processes by a handle. A later one of the same handle
     /// takes the place of an earlier one.
     Export {
-        /// What others know it by.
+        /// The handle by which other processes import it.
         handle: Handle,
         /// The device that it is on.
         device: String,
@@ -87,7 +87,7 @@ pub enum Told {
     Dropped(u64),
 }
 
-/// What lanes of a warp accessed at once in one allocation.
+/// The accesses that lanes of a warp made at once in one allocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WarpAccess {
     /// The number of the launch; they follow each other as the kernels were launched.
@@ -98,7 +98,7 @@ pub struct WarpAccess {
     pub allocation: u32,
     /// The lanes, as a mask.
     pub lanes: u32,
-    /// How.
+    /// The kind of access.
     pub access: Access,
     /// Bytes of a lane's access; 0 for a copy of any length.
     pub width: u32,

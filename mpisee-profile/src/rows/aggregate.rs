@@ -14,9 +14,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// Ranks as ranges, `0-63,128-191`; of those that would take too many ranges only the number is kept, `~500000`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ranks {
-    /// Which they are.
+    /// The ranks.
     Listed(RankSet),
-    /// How many they are.
+    /// Their number alone.
     Counted(u64),
 }
 
@@ -37,7 +37,7 @@ impl Ranks {
         Ranks::Listed(RankSet::evenly_spaced(rank, 1, 1))
     }
 
-    /// How many they are.
+    /// Their number.
     pub fn len(&self) -> u64 {
         match self {
             Ranks::Listed(set) => set.len(),
@@ -139,7 +139,7 @@ pub struct NodeRow {
     pub host: String,
     /// The ranks on it.
     pub members: Ranks,
-    /// How many they are.
+    /// The number of ranks.
     pub ranks: u64,
     /// Sum of the wall times, each from the end of `MPI_Init` to the start of `MPI_Finalize`.
     pub wall_s: Seconds,
@@ -184,11 +184,11 @@ pub struct TotalRow {
     pub size_min: u64,
     /// The largest message of the size class.
     pub size_max: u64,
-    /// Where the buffers lie.
+    /// The kind of memory that has the buffers.
     pub memory: Memory,
-    /// How many ranks made such calls.
+    /// The number of ranks that made such calls.
     pub ranks: u64,
-    /// How many calls, over all of them.
+    /// The number of calls, over all of them.
     pub calls: u64,
     /// The bytes that they contributed.
     pub bytes: u64,
@@ -217,16 +217,16 @@ impl Row for TotalRow {
 /// `spread.csv`: how the totals of ranks differ, by communicator and operation, by communicator (`call` is empty), by
 /// operation (`comm` is empty), and overall (both are empty).
 ///
-/// Rows of `totals.csv` do not tell that: the rank with most time in one size class need not be the one with most in all.
+/// Rows of `totals.csv` do not show that: the rank with most time in one size class need not be the one with most in all.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SpreadRow {
     /// The communicator or family; empty for all.
     pub comm: String,
     /// The standard's name of the function; empty for all.
     pub call: String,
-    /// How many ranks made such calls.
+    /// The number of ranks that made such calls.
     pub ranks: u64,
-    /// How many calls, over all of them.
+    /// The number of calls, over all of them.
     pub calls: u64,
     /// The calls of the rank with fewest.
     pub calls_min: u64,
@@ -272,7 +272,7 @@ pub struct OffsetRow {
     pub offset_min: i64,
     /// The largest.
     pub offset_max: i64,
-    /// How many pairs of a rank and a peer.
+    /// The number of pairs of a rank and a peer.
     pub pairs: u64,
     /// Messages that the ranks sent to their peers.
     pub sent_messages: u64,
@@ -294,7 +294,7 @@ impl Row for OffsetRow {
 pub struct OutsideTotalRow {
     /// The communicator or family.
     pub comm: String,
-    /// How many pairs of a rank and a process of another world.
+    /// The number of pairs of a rank and a process of another world.
     pub pairs: u64,
     /// Messages that the ranks sent to them.
     pub sent_messages: u64,
@@ -315,9 +315,9 @@ impl Row for OutsideTotalRow {
 pub struct RegionTotalRow {
     /// The region with those around it: `solver/halo`.
     pub region: String,
-    /// How many ranks entered it.
+    /// The number of ranks that entered it.
     pub ranks: u64,
-    /// How often it began, over all of them.
+    /// The number of entries, over all of them.
     pub entries: u64,
     /// Sum of the times in it, as in [`super::RegionRow`].
     pub wall_s: Seconds,
@@ -337,7 +337,7 @@ impl Row for RegionTotalRow {
     const FILE: &'static str = "region-totals.csv";
 }
 
-/// Where memory is, beside the device whose kernels access it.
+/// The place of memory, relative to the device whose kernels access it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PeerDevice {
@@ -359,14 +359,14 @@ pub enum PeerDevice {
 /// are still too many, `*` for all of them. Offsets are as in [`OffsetRow`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GpuTotalRow {
-    /// What kind of memory it is.
+    /// The kind of memory.
     pub memory: GpuMemory,
     /// The smallest offset of the owner's rank from that of the rank whose kernels they are: 0 for its own memory,
     /// empty if the owner is unknown.
     pub offset_min: Option<i64>,
     /// The most.
     pub offset_max: Option<i64>,
-    /// Where the memory is; empty if that is unknown.
+    /// The place of the memory; empty if that is unknown.
     pub peer_device: Option<PeerDevice>,
     /// The kernel's name, mangled.
     pub kernel: String,
@@ -376,11 +376,11 @@ pub struct GpuTotalRow {
     pub launched: String,
     /// As in [`super::GpuRow`]; with `*` where there are too many.
     pub object: String,
-    /// How.
+    /// The kind of access.
     pub access: Access,
     /// As in [`super::GpuRow`].
     pub width: u32,
-    /// How many rows of `gpu.csv`, as it would be by rank, this one stands for.
+    /// The number of rows of `gpu.csv`, as it would be by rank, for which this one stands.
     pub count: u64,
     /// Accesses by single lanes, over all of them; scaled, if sampled.
     pub accesses: u64,

@@ -1,9 +1,9 @@
-//! Where a thread is now: each thread that calls MPI has one slot for it, with the key [`super::Key::ACTIVE_CALL`].
+//! The call in progress: each thread that calls MPI has one slot for it, with the key [`super::Key::ACTIVE_CALL`].
 //!
 //! Before a call the thread writes when it began, then the place; after it, that there is none. A reader that sees a
 //! place, then the tick, then the same place again has a pair that belongs together.
 
-use crate::Operation;
+use crate::{CommId, Operation, Ticks};
 
 /// In a slot's values: the place, see [`pack`]; [`NOWHERE`] while the thread is in no call.
 pub const PLACE: usize = 0;
@@ -14,8 +14,6 @@ pub const SINCE: usize = 1;
 pub const NOWHERE: u64 = 0;
 /// In a recorded call whose place is not written yet.
 pub const ABOUT_TO_SAY: u64 = 1;
-/// The number of an unknown communicator.
-pub const UNKNOWN: u32 = u32::MAX;
 
 const IN_CALL: u64 = 1 << 63;
 /// Calls that are in no table of a profile, numbered behind those that are.
@@ -61,33 +59,38 @@ impl Call {
     }
 }
 
-/// Where a thread is.
+/// A thread's call in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ActiveCall {
     /// The call.
     pub call: Call,
-    /// The number, in this process, of the communicator that the call is on; of a completion, that of the first active
-    /// request. `None` where it is not known.
-    pub communicator: Option<u32>,
-    /// When the call began, in ticks.
-    pub since_ticks: u64,
+    /// The communicator that the call is on; of a completion, that of the first active request. `None` where it is not
+    /// known.
+    pub communicator: Option<CommId>,
+    /// When the call began.
+    pub since: Ticks,
 }
 
 /// A place as one word: 1, call 15, communicator 32 bits, from the highest.
 #[inline]
-pub fn pack(call: Call, communicator: u32) -> u64 {
-    IN_CALL | u64::from(call.number()) << 32 | u64::from(communicator)
+pub fn pack(call: Call, communicator: CommId) -> u64 {
+    IN_CALL | u64::from(call.number()) << 32 | u64::from(communicator.get())
+}
+
+/// The call of a place; `None` where the thread is in no call, or in one that no writer knows.
+pub fn call_of(place: u64) -> Option<Call> {
+    if place & IN_CALL == 0 {
+        return None;
+    }
+    Call::from_number((place >> 32) as u16 & (u16::MAX >> 1))
 }
 
 impl ActiveCall {
     /// From the two words; `None` where the thread is in no call, or in one that no writer knows.
-    pub(crate) fn from_words(place: u64, since_ticks: u64) -> Option<ActiveCall> {
-        if place & IN_CALL == 0 {
-            return None;
-        }
-        let call = Call::from_number((place >> 32) as u16 & (u16::MAX >> 1))?;
-        let communicator = Some(place as u32).filter(|&number| number != UNKNOWN);
-        Some(ActiveCall { call, communicator, since_ticks })
+    pub(crate) fn from_words(place: u64, since: Ticks) -> Option<ActiveCall> {
+        let call = call_of(place)?;
+        let communicator = Some(CommId::new(place as u32)).filter(|&id| id != CommId::NONE);
+        Some(ActiveCall { call, communicator, since })
     }
 }
 
@@ -98,14 +101,14 @@ mod tests {
     #[test]
     fn a_place_leads_back() {
         for call in Operation::all().map(Call::Counted).chain([Call::Finalize, Call::Abort]) {
-            for number in [0, 1, 77, UNKNOWN] {
-                let now = ActiveCall::from_words(pack(call, number), 5).unwrap();
-                let communicator = (number != UNKNOWN).then_some(number);
-                assert_eq!(now, ActiveCall { call, communicator, since_ticks: 5 });
+            for id in [CommId::WORLD, CommId::SELF, CommId::new(77), CommId::NONE] {
+                let now = ActiveCall::from_words(pack(call, id), Ticks::new(5)).unwrap();
+                let communicator = (id != CommId::NONE).then_some(id);
+                assert_eq!(now, ActiveCall { call, communicator, since: Ticks::new(5) });
             }
         }
-        assert_eq!(ActiveCall::from_words(NOWHERE, 5), None);
-        assert_eq!(ActiveCall::from_words(ABOUT_TO_SAY, 5), None);
-        assert_eq!(ActiveCall::from_words(IN_CALL | 0x3fff << 32, 5), None);
+        assert_eq!(ActiveCall::from_words(NOWHERE, Ticks::new(5)), None);
+        assert_eq!(ActiveCall::from_words(ABOUT_TO_SAY, Ticks::new(5)), None);
+        assert_eq!(ActiveCall::from_words(IN_CALL | 0x3fff << 32, Ticks::new(5)), None);
     }
 }

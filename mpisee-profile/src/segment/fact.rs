@@ -10,7 +10,7 @@ pub enum Fact {
     Argument = 1,
     /// The name of the profile that was to be written.
     Profile = 2,
-    /// What `MPI_Get_library_version` says.
+    /// The text of `MPI_Get_library_version`.
     Library = 3,
     /// The flavour of libmpisee.so.
     Flavour = 4,

@@ -1,14 +1,7 @@
 //! The key of a slot: what it counts, packed into one word.
 
 use crate::rows::Memory;
-
-/// Communicators that a key can tell apart.
-pub const MOST_COMMUNICATORS: u32 = 1 << 28;
-/// Numbers from here on are temporary: they identify live communicators and are in no segment. Calls on such a
-/// communicator count in the slots of its row.
-pub const FIRST_TEMPORARY: u32 = MOST_COMMUNICATORS / 2;
-/// Regions that a key can tell apart.
-pub const MOST_REGIONS: u32 = 1 << 12;
+use crate::{CommId, CommRank, RegionId};
 
 const CALL: u64 = 1;
 const PEER: u64 = 2;
@@ -24,41 +17,41 @@ const SIZE_CLASS_BITS: u32 = 7;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key(pub u64);
 
-/// What a key stands for.
+/// The meaning of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Meaning {
     /// Calls of one operation.
     Call(CallKey),
     /// Messages to and from one peer.
     Peer(PeerKey),
-    /// Entries into a region, by its number.
-    Region(u32),
-    /// Communicators in one row, by the row's number.
-    SharedRow(u32),
+    /// Entries into a region.
+    Region(RegionId),
+    /// Communicators in one row, by the row.
+    SharedRow(CommId),
 }
 
 /// One cell of the table of calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallKey {
-    /// Number of the communicator in this process.
-    pub communicator: u32,
-    /// Number of the region in this process; 0 is outside of any.
-    pub region: u32,
+    /// The communicator.
+    pub communicator: CommId,
+    /// The region.
+    pub region: RegionId,
     /// `Operation as u16`.
     pub operation: u16,
     /// See [`size_class`].
     pub size_class: u8,
-    /// Where the buffer lies.
+    /// The kind of memory that has the buffer.
     pub memory: Memory,
 }
 
 /// One cell of the table of peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerKey {
-    /// Number of the communicator in this process.
-    pub communicator: u32,
-    /// The peer's rank in the communicator (in the remote group of an intercommunicator).
-    pub peer: u32,
+    /// The communicator.
+    pub communicator: CommId,
+    /// The peer; in a row of changing members, its rank in `MPI_COMM_WORLD`.
+    pub peer: CommRank,
 }
 
 impl CallKey {
@@ -66,8 +59,8 @@ impl CallKey {
     #[inline]
     pub fn pack(self) -> Key {
         Key(CALL << TAG_SHIFT
-            | u64::from(self.communicator) << COMMUNICATOR_SHIFT
-            | u64::from(self.region) << 19
+            | u64::from(self.communicator.get()) << COMMUNICATOR_SHIFT
+            | u64::from(self.region.get()) << 19
             | u64::from(self.operation) << 9
             | u64::from(self.size_class) << SIZE_CLASS_SHIFT
             | self.memory as u64)
@@ -78,7 +71,7 @@ impl PeerKey {
     /// The word: tag 2, communicator 28, peer 32 bits.
     #[inline]
     pub fn pack(self) -> Key {
-        Key(PEER << TAG_SHIFT | u64::from(self.communicator) << 32 | u64::from(self.peer))
+        Key(PEER << TAG_SHIFT | u64::from(self.communicator.get()) << 32 | u64::from(self.peer.get()))
     }
 }
 
@@ -87,19 +80,19 @@ impl Key {
     pub const ACTIVE_CALL: Key = Key(3);
 
     /// The key of a region's entries and time.
-    pub fn region(number: u32) -> Key {
-        Key(REGION << TAG_SHIFT | u64::from(number))
+    pub fn region(region: RegionId) -> Key {
+        Key(REGION << TAG_SHIFT | u64::from(region.get()))
     }
 
     /// The key of the count of communicators that one row stands for.
-    pub fn shared_row(number: u32) -> Key {
-        Key(REGION << TAG_SHIFT | SHARED_ROW | u64::from(number))
+    pub fn shared_row(row: CommId) -> Key {
+        Key(REGION << TAG_SHIFT | SHARED_ROW | u64::from(row.get()))
     }
 
-    /// The number of the communicator, of the key of a call.
+    /// The communicator, of the key of a call.
     #[inline]
-    pub fn communicator_of_call(self) -> u32 {
-        (self.0 >> COMMUNICATOR_SHIFT) as u32 & (MOST_COMMUNICATORS - 1)
+    pub fn communicator_of_call(self) -> CommId {
+        CommId::new((self.0 >> COMMUNICATOR_SHIFT) as u32 & ((1 << CommId::BITS) - 1))
     }
 
     /// The key of a call with another size class.
@@ -114,22 +107,23 @@ impl Key {
         Key(number.into())
     }
 
-    /// What it stands for; `None` for a word that no writer makes.
+    /// The meaning; `None` for a word that no writer makes.
     pub fn meaning(self) -> Option<Meaning> {
         let bits = |from: u32, count: u32| (self.0 >> from) & ((1 << count) - 1);
         match self.0 >> TAG_SHIFT {
             CALL => Some(Meaning::Call(CallKey {
                 communicator: self.communicator_of_call(),
-                region: bits(19, 12) as u32,
+                region: RegionId::new(bits(19, RegionId::BITS) as u32),
                 operation: bits(9, 10) as u16,
                 size_class: bits(SIZE_CLASS_SHIFT, SIZE_CLASS_BITS) as u8,
                 memory: Memory::from_number(bits(0, 2))?,
             })),
-            PEER => {
-                Some(Meaning::Peer(PeerKey { communicator: bits(32, 28) as u32, peer: bits(0, 32) as u32 }))
-            }
-            REGION if self.0 & SHARED_ROW != 0 => Some(Meaning::SharedRow(bits(0, 32) as u32)),
-            REGION => Some(Meaning::Region(bits(0, 32) as u32)),
+            PEER => Some(Meaning::Peer(PeerKey {
+                communicator: CommId::new(bits(32, CommId::BITS) as u32),
+                peer: CommRank::new(bits(0, 32) as u32),
+            })),
+            REGION if self.0 & SHARED_ROW != 0 => Some(Meaning::SharedRow(CommId::new(bits(0, 32) as u32))),
+            REGION => Some(Meaning::Region(RegionId::new(bits(0, 32) as u32))),
             _ => None,
         }
     }
@@ -159,15 +153,15 @@ mod tests {
     proptest! {
         #[test]
         fn a_key_leads_back(
-            communicator in 0..MOST_COMMUNICATORS, region in 0..MOST_REGIONS, operation in 0u16..1024,
-            size_class in 0u8..=64, peer: u32,
+            communicator in (0u32..1 << CommId::BITS).prop_map(CommId::new),
+            region in (0u32..1 << RegionId::BITS).prop_map(RegionId::new), operation in 0u16..1024, size_class in 0u8..=64, peer: u32,
         ) {
             let call = CallKey { communicator, region, operation, size_class, memory: Memory::Managed };
             prop_assert_eq!(call.pack().meaning(), Some(Meaning::Call(call)));
             prop_assert_eq!(call.pack().communicator_of_call(), communicator);
             let other = CallKey { size_class: 64 - size_class, ..call };
             prop_assert_eq!(call.pack().with_size_class(64 - size_class), other.pack());
-            let peer = PeerKey { communicator, peer };
+            let peer = PeerKey { communicator, peer: CommRank::new(peer) };
             prop_assert_eq!(peer.pack().meaning(), Some(Meaning::Peer(peer)));
             prop_assert_eq!(Key::region(region).meaning(), Some(Meaning::Region(region)));
             prop_assert_eq!(Key::shared_row(communicator).meaning(), Some(Meaning::SharedRow(communicator)));

@@ -43,7 +43,7 @@ pub struct Header {
     pub not_seen: [AtomicU64; 16],
     /// The host's name, padded with zeros.
     pub host: [AtomicU64; HOST_BYTES / 8],
-    /// What recording costs on this machine, see [`overhead`].
+    /// The costs of recording on this machine, see [`overhead`].
     pub overhead: [AtomicU64; 5],
     /// A number shared by the processes of one world, and by no others.
     pub job: AtomicU64,
@@ -53,7 +53,7 @@ pub struct Header {
     pub boot: AtomicU64,
     /// The number of the process's PID namespace, pid_namespaces(7).
     pub namespace: AtomicU64,
-    /// A moment before recording began, on the monotonic clock: with the begin it tells how long a tick is.
+    /// A moment before recording began, on the monotonic clock: with the begin it gives the length of a tick.
     pub before_monotonic_ns: AtomicU64,
     /// The same moment in ticks.
     pub before_ticks: AtomicU64,
@@ -169,7 +169,7 @@ pub mod peer {
     /// Bytes received.
     pub const RECEIVED_BYTES: usize = 3;
     /// For a communicator with elided members: the peer's rank in `MPI_COMM_WORLD` plus 1, or
-    /// [`super::super::log::OUTSIDE`] plus 1 if it has none. Written before the slot counts as used; else 0.
+    /// [`crate::WorldRank::OUTSIDE`] plus 1 if it has none. Written before the slot counts as used; else 0.
     pub const WORLD_RANK_PLUS_1: usize = 4;
 }
 

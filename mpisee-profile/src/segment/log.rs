@@ -2,35 +2,35 @@
 //!
 //! A record is `kind | bytes << 32` in one word, then its payload, padded to whole words.
 
-use crate::RankSet;
+use crate::{CommId, CommRank, RankSet, RegionId, WorldRank};
 use smallvec::{SmallVec, smallvec};
 
 /// The creation of a communicator, as seen by this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Created {
-    /// Its number in this process, counted from 0: 0 is `W`, 1 is `S`.
-    pub id: u32,
-    /// The parent's number; [`NONE`] for `W`, `S` and what has no parent.
-    pub parent: u32,
+    /// Its row, in the order of the log: `W`, `S`, then others.
+    pub id: CommId,
+    /// The parent; `None` for `W`, `S` and what has no parent.
+    pub parent: Option<CommId>,
     /// The letter of the creating call; 0 for `W` and `S`.
     pub letter: u8,
     /// The ordinal of the creating call on the parent, from 1; where [`Created::code`] is not 0, of that very creation.
     /// [`NONE`] for `W`, `S` and rows of communicators with different members.
     pub n: u32,
-    /// The smallest parent rank of the members, or [`NONE`] for calls that create only one.
-    pub r: u32,
+    /// The smallest parent rank of the members; `None` for calls that create only one.
+    pub r: Option<CommRank>,
     /// Digest of the groups and tag of a creation that is not collective over one parent; 0 for all others.
     pub code: u64,
     /// Hash of the members in their order, equal on all of them; see [`super::membership::membership_sum`].
     pub members: u64,
-    /// Of an intercommunicator made of two communicators: the number of this process's; else [`NONE`].
-    pub local: u32,
-    /// Of one made by `MPI_Intercomm_create`, and at a leader: the number of the peer communicator; else [`NONE`].
-    pub peer: u32,
+    /// Of an intercommunicator made of two communicators: this process's; else `None`.
+    pub local: Option<CommId>,
+    /// Of one made by `MPI_Intercomm_create`, and at a leader: the peer communicator; else `None`.
+    pub peer: Option<CommId>,
     /// `Operation as u16` of the creating call; [`NONE`] for `W` and `S`.
     pub operation: u32,
     /// This process's rank in it.
-    pub rank: u32,
+    pub rank: CommRank,
     /// 0 or 1 as asked, [`NONE`] where there is no such argument.
     pub reorder: u32,
     /// World ranks of the own group, in rank order.
@@ -41,17 +41,17 @@ pub struct Created {
 
 impl Created {
     /// `W` or `S`, which no call creates.
-    pub fn with_world(id: u32, rank: u32, group: Runs) -> Self {
+    pub fn with_world(id: CommId, rank: CommRank, group: Runs) -> Self {
         Created {
             id,
-            parent: NONE,
+            parent: None,
             letter: 0,
             n: NONE,
-            r: NONE,
+            r: None,
             code: 0,
             members: 0,
-            local: NONE,
-            peer: NONE,
+            local: None,
+            peer: None,
             operation: NONE,
             rank,
             reorder: NONE,
@@ -93,14 +93,25 @@ impl Created {
             remote,
         } = self;
         let runs = |runs: &Runs| runs.0.len() as u32;
+        let row = |row: &Option<CommId>| row.map_or(NONE, CommId::get);
         let (code, members) =
             ([*code as u32, (code >> 32) as u32], [*members as u32, (members >> 32) as u32]);
-        to.numbers([*id, *parent, u32::from(*letter), *n, *r, code[0], code[1], members[0], members[1]]);
         to.numbers([
-            *local,
-            *peer,
+            id.get(),
+            row(parent),
+            u32::from(*letter),
+            *n,
+            r.map_or(NONE, CommRank::get),
+            code[0],
+            code[1],
+            members[0],
+            members[1],
+        ]);
+        to.numbers([
+            row(local),
+            row(peer),
             *operation,
-            *rank,
+            rank.get(),
             *reorder,
             runs(group),
             remote.as_ref().map_or(NONE, runs),
@@ -117,11 +128,11 @@ const LONG: u32 = 1024;
 /// "No such number".
 pub const NONE: u32 = u32::MAX;
 
-/// In a list of world ranks, a process that is of another world.
-pub const OUTSIDE: u32 = u32::MAX;
+/// As the first number of a run: its processes are of another world.
+const OUTSIDE: u32 = WorldRank::OUTSIDE.get();
 
-/// In a list of world ranks, an elided process of this world, see `Runs::without_list`.
-pub const ELIDED: u32 = u32::MAX - 1;
+/// As the first number of a run: its processes are elided.
+const ELIDED: u32 = WorldRank::ELIDED.get();
 
 /// The first number that is no rank: [`ELIDED`] or [`OUTSIDE`].
 const FIRST_MARK: u32 = ELIDED;
@@ -129,17 +140,17 @@ const FIRST_MARK: u32 = ELIDED;
 /// Fewer processes than this are always listed: an elided list keeps up to three ranks, and must leave some out.
 const FEWEST_ELIDED: u64 = 4;
 
-/// A list of world ranks in a given order, as arithmetic runs. Processes of other worlds are [`OUTSIDE`], elided ones
-/// [`ELIDED`].
+/// A list of world ranks in a given order, as arithmetic runs. Processes of other worlds are [`WorldRank::OUTSIDE`],
+/// elided ones [`WorldRank::ELIDED`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Runs(SmallVec<[Run; 2]>);
 
 /// `first`, `first + stride`, …, `count` of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Run {
-    /// The first rank.
+    /// The first world rank.
     pub first: u32,
-    /// How many.
+    /// The number of ranks.
     pub count: u32,
     /// The distance; may be negative.
     pub stride: i32,
@@ -201,7 +212,8 @@ impl Runs {
     }
 
     /// Appends one rank.
-    pub fn push(&mut self, rank: u32) {
+    pub fn push(&mut self, rank: WorldRank) {
+        let rank = rank.get();
         // A run has ranks alone, or those that have none.
         let alike = |last: &&mut Run| last.mark() == Some(rank).filter(|&rank| rank >= FIRST_MARK);
         if let Some(last) = self.0.last_mut().filter(alike) {
@@ -240,12 +252,13 @@ impl Runs {
         self.len() == 0
     }
 
-    /// The rank at `index`.
-    pub fn get(&self, index: u32) -> Option<u32> {
+    /// The world rank of a member.
+    pub fn get(&self, member: CommRank) -> Option<WorldRank> {
+        let index = member.get();
         let mut before = 0u32;
         for run in &self.0 {
             if index - before < run.count {
-                return Some(run.nth(index - before));
+                return Some(WorldRank::new(run.nth(index - before)));
             }
             before += run.count;
         }
@@ -253,8 +266,8 @@ impl Runs {
     }
 
     /// The ranks, in order.
-    pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
-        self.0.iter().flat_map(Run::iter)
+    pub fn iter(&self) -> impl Iterator<Item = WorldRank> + '_ {
+        self.0.iter().flat_map(Run::iter).map(WorldRank::new)
     }
 
     /// Whether a list of who it is takes more than `most` runs.
@@ -264,12 +277,12 @@ impl Runs {
 
     /// The elided form of a long list without order: the numbers of processes of this world and of others, the position
     /// of the first of this world, and the ranks of that one, of the smallest, and of `itself`.
-    fn without_list(&self, itself: Option<u32>) -> Runs {
+    fn without_list(&self, itself: Option<WorldRank>) -> Runs {
         let outsiders = self.outsiders();
-        let before = self.first_insider().unwrap_or(outsiders);
-        let mut known: Vec<u32> = Vec::new();
-        for rank in [self.get(before), itself, self.min()].into_iter().flatten() {
-            if rank < FIRST_MARK && !known.contains(&rank) {
+        let before = self.first_insider().map_or(outsiders, CommRank::get);
+        let mut known: Vec<WorldRank> = Vec::new();
+        for rank in [self.get(CommRank::new(before)), itself, self.min()].into_iter().flatten() {
+            if rank.is_listed() && !known.contains(&rank) {
                 known.push(rank);
             }
         }
@@ -283,26 +296,31 @@ impl Runs {
     }
 
     /// The smallest listed rank; `None` if no rank is listed, as where every process is of another world.
-    pub fn min(&self) -> Option<u32> {
+    pub fn min(&self) -> Option<WorldRank> {
         let least = |run: &Run| match run.ascending() {
             Some((first, ..)) => Some(first),
             None => run.iter().min(),
         };
-        self.0.iter().filter(|run| run.count > 0 && run.mark().is_none()).filter_map(least).min()
+        self.0
+            .iter()
+            .filter(|run| run.count > 0 && run.mark().is_none())
+            .filter_map(least)
+            .min()
+            .map(WorldRank::new)
     }
 
     /// Whether this group has a smaller world rank than the other; a group of another world has none. Of a group that is not
-    /// listed the first member counts, since every member knows that one.
+    /// listed the first member counts, since every member has that one.
     pub fn comes_before(&self, other: &Runs) -> bool {
         let key = |runs: &Runs| match runs.elided() {
             0 => runs.min(),
             _ => runs.first_insider().and_then(|at| runs.get(at)),
         };
-        key(self).unwrap_or(OUTSIDE) < key(other).unwrap_or(OUTSIDE)
+        key(self).unwrap_or(WorldRank::OUTSIDE) < key(other).unwrap_or(WorldRank::OUTSIDE)
     }
 
     /// An elided list of `size` processes of this world, with the ranks of the first one and of `itself`.
-    pub fn of_elided(size: u32, first: u32, itself: Option<u32>) -> Runs {
+    pub fn of_elided(size: u32, first: WorldRank, itself: Option<WorldRank>) -> Runs {
         let mut runs: Runs =
             [Some(first), itself.filter(|&rank| rank != first)].into_iter().flatten().collect();
         let rest = size - runs.len() as u32;
@@ -315,12 +333,12 @@ impl Runs {
         self.0.iter().flat_map(|run| [run.first, run.count, run.stride as u32])
     }
 
-    /// Where a world rank is in the order.
-    pub fn position(&self, rank: u32) -> Option<u32> {
+    /// The member with a world rank.
+    pub fn position(&self, rank: WorldRank) -> Option<CommRank> {
         let mut before = 0;
         for run in &self.0 {
-            if let Some(at) = run.position(rank) {
-                return Some(before + at);
+            if let Some(at) = run.position(rank.get()) {
+                return Some(CommRank::new(before + at));
             }
             before += run.count;
         }
@@ -334,7 +352,7 @@ impl Runs {
         self.0.iter().all(ascends) && self.0.windows(2).all(follows)
     }
 
-    /// How many processes are of other worlds.
+    /// The number of processes of other worlds.
     pub fn outsiders(&self) -> u32 {
         self.0.iter().filter(|run| run.is_outside()).map(|run| run.count).sum()
     }
@@ -345,10 +363,10 @@ impl Runs {
         elided.map(|run| u64::from(run.count)).sum()
     }
 
-    /// Where in the order the first process of this world is.
-    pub(crate) fn first_insider(&self) -> Option<u32> {
+    /// The first member that is of this world.
+    pub(crate) fn first_insider(&self) -> Option<CommRank> {
         let inside = self.0.iter().position(|run| !run.is_outside() && run.count > 0)?;
-        Some(self.0[..inside].iter().map(|run| run.count).sum())
+        Some(CommRank::new(self.0[..inside].iter().map(|run| run.count).sum()))
     }
 
     /// The ranks, whatever their order. A long run takes no longer than a short one.
@@ -368,8 +386,8 @@ impl Runs {
     }
 }
 
-impl FromIterator<u32> for Runs {
-    fn from_iter<I: IntoIterator<Item = u32>>(ranks: I) -> Self {
+impl FromIterator<WorldRank> for Runs {
+    fn from_iter<I: IntoIterator<Item = WorldRank>>(ranks: I) -> Self {
         let mut runs = Runs::default();
         ranks.into_iter().for_each(|rank| runs.push(rank));
         runs
@@ -384,27 +402,27 @@ pub enum Record {
     /// The application named a communicator.
     Label {
         /// The communicator.
-        id: u32,
+        id: CommId,
         /// The name.
         text: String,
     },
     /// A communicator has a topology.
     Topology {
         /// The communicator.
-        id: u32,
+        id: CommId,
         /// As in the column of `comms.csv`.
         text: String,
     },
     /// The application freed a communicator.
     Freed {
         /// The communicator.
-        id: u32,
+        id: CommId,
     },
     /// The row just created is shared: it stands for the communicator and all like ones that follow. Their number is in
     /// a slot.
     SharedRow {
         /// The communicator.
-        id: u32,
+        id: CommId,
         /// Whether their members differ: then those in the record of its creation are this process alone, and the
         /// peers of its slots are ranks in `MPI_COMM_WORLD`.
         changing: bool,
@@ -413,15 +431,15 @@ pub enum Record {
     Fact {
         /// A [`Fact`](super::fact::Fact) as a number.
         which: u32,
-        /// What it is.
+        /// Its text.
         text: String,
     },
     /// A region began for the first time.
     Region {
-        /// Its number, from 1.
-        id: u32,
-        /// The region around it; 0 for none.
-        parent: u32,
+        /// The region.
+        id: RegionId,
+        /// The region around it.
+        parent: RegionId,
         /// Its own name.
         name: String,
     },
@@ -453,14 +471,14 @@ impl Record {
                 created.write(&mut writer);
                 CREATED
             }
-            Record::Label { id, text } => writer.labelled(LABEL, [*id], text),
-            Record::Topology { id, text } => writer.labelled(TOPOLOGY, [*id], text),
-            Record::Freed { id } => writer.labelled(FREED, [*id], ""),
+            Record::Label { id, text } => writer.labelled(LABEL, [id.get()], text),
+            Record::Topology { id, text } => writer.labelled(TOPOLOGY, [id.get()], text),
+            Record::Freed { id } => writer.labelled(FREED, [id.get()], ""),
             Record::SharedRow { id, changing } => {
-                writer.labelled(SHARED_ROW, [*id, u32::from(*changing)], "")
+                writer.labelled(SHARED_ROW, [id.get(), u32::from(*changing)], "")
             }
             Record::Fact { which, text } => writer.labelled(FACT, [*which], text),
-            Record::Region { id, parent, name } => writer.labelled(REGION, [*id, *parent], name),
+            Record::Region { id, parent, name } => writer.labelled(REGION, [id.get(), parent.get()], name),
         };
         let bytes = writer.end();
         words[0] = u64::from(kind) | bytes << 32;
@@ -477,12 +495,12 @@ impl Record {
         let mut rest = payload.as_slice();
         let record = match head as u32 {
             CREATED => Record::Created(decode_created(&mut rest)?),
-            LABEL => Record::Label { id: number(&mut rest)?, text: text(rest) },
-            TOPOLOGY => Record::Topology { id: number(&mut rest)?, text: text(rest) },
-            FREED => Record::Freed { id: number(&mut rest)? },
-            SHARED_ROW => Record::SharedRow { id: number(&mut rest)?, changing: number(&mut rest)? != 0 },
+            LABEL => Record::Label { id: comm(&mut rest)?, text: text(rest) },
+            TOPOLOGY => Record::Topology { id: comm(&mut rest)?, text: text(rest) },
+            FREED => Record::Freed { id: comm(&mut rest)? },
+            SHARED_ROW => Record::SharedRow { id: comm(&mut rest)?, changing: number(&mut rest)? != 0 },
             FACT => Record::Fact { which: number(&mut rest)?, text: text(rest) },
-            REGION => Record::Region { id: number(&mut rest)?, parent: number(&mut rest)?, name: text(rest) },
+            REGION => Record::Region { id: region(&mut rest)?, parent: region(&mut rest)?, name: text(rest) },
             _ => return None,
         };
         Some((record, count))
@@ -545,6 +563,14 @@ fn number(bytes: &mut &[u8]) -> Option<u32> {
     Some(u32::from_ne_bytes(*first))
 }
 
+fn comm(bytes: &mut &[u8]) -> Option<CommId> {
+    number(bytes).map(CommId::new)
+}
+
+fn region(bytes: &mut &[u8]) -> Option<RegionId> {
+    number(bytes).map(RegionId::new)
+}
+
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
@@ -559,18 +585,19 @@ fn decode_created(bytes: &mut &[u8]) -> Option<Created> {
     let group = decode_runs(bytes, runs)?;
     let remote = if remote_runs == NONE { None } else { Some(decode_runs(bytes, remote_runs)?) };
     let letter = u8::try_from(letter).ok()?;
+    let row = |number: u32| (number != NONE).then(|| CommId::new(number));
     Some(Created {
-        id,
-        parent,
+        id: CommId::new(id),
+        parent: row(parent),
         letter,
         n,
-        r,
+        r: (r != NONE).then(|| CommRank::new(r)),
         code,
         members,
-        local,
-        peer,
+        local: row(local),
+        peer: row(peer),
         operation,
-        rank,
+        rank: CommRank::new(rank),
         reorder,
         group,
         remote,

@@ -1,9 +1,9 @@
 //! Members of communicators: who reports one, and whether its name stands for the same ones on all of them.
 
-use super::log::{Created, NONE, OUTSIDE, Runs};
+use super::log::{Created, Runs};
 use super::names::names;
 use super::snapshot::{SharedRow, Snapshot};
-use crate::RankSet;
+use crate::{CommId, RankSet, WorldRank};
 
 /// One process's share of a sum over all ranks that is 0, modulo 2^64, if every name stands for the same communicator on
 /// all of them: each member adds a hash of name and members, and the member that reports the communicator subtracts it once
@@ -30,9 +30,8 @@ pub fn membership_sum(snapshot: &Snapshot) -> u64 {
 /// groups and tag at a time; which is which shows by the local communicator, the same on all of a group, and the peer
 /// communicator, the same at both leaders (MPI 4.1, 7.6.2).
 fn made_of_sum(created: &Created, name: &str, names: &[String]) -> u64 {
-    let term = |number: u32, role: &[u8]| {
-        names
-            .get(number as usize)
+    let term = |id: Option<CommId>, role: &[u8]| {
+        id.and_then(|id| names.get(id.index()))
             .map_or(0, |made_of| hash(made_of.as_bytes(), hash(role, hash(name.as_bytes(), 0))))
     };
     let local = term(created.local, b"local");
@@ -92,15 +91,15 @@ pub fn reports(created: &Created, absent: &RankSet) -> bool {
         return group.first_insider() == Some(*rank)
             && remote.as_ref().is_none_or(|remote| group.comes_before(remote));
     }
-    let is_there = |rank: &u32| *rank != OUTSIDE && !absent.contains(*rank);
+    let is_there = |rank: &WorldRank| *rank != WorldRank::OUTSIDE && !absent.contains(rank.get());
     let there = |runs: &Runs| runs.iter().filter(is_there).collect::<Runs>();
-    group.iter().position(|rank| is_there(&rank)) == Some(*rank as usize)
+    group.iter().position(|rank| is_there(&rank)) == Some(rank.index())
         && remote.as_ref().is_none_or(|remote| there(group).comes_before(&there(remote)))
 }
 
 /// Whether this process reports its side of an intercommunicator made of two communicators.
 pub fn reports_side(created: &Created, absent: &RankSet) -> bool {
-    created.local != NONE && reports(&Created { remote: None, ..created.clone() }, absent)
+    created.local.is_some() && reports(&Created { remote: None, ..created.clone() }, absent)
 }
 
 /// Whether its members are elided.

@@ -71,11 +71,13 @@ pub enum NotSeen {
     CallInCallback,
     /// A call that never returned to the program: its error handler left it by longjmp or an exception.
     CallLeft,
+    /// A rank that lost part of its counts at its end: its segment could not grow, and no file took the rest.
+    LostCounts,
 }
 
 impl NotSeen {
     /// Every reason, in the order of the header's counters.
-    pub const ALL: [NotSeen; 13] = [
+    pub const ALL: [NotSeen; 14] = [
         NotSeen::UnknownCommunicator,
         NotSeen::UnknownWindow,
         NotSeen::UnknownFile,
@@ -89,6 +91,7 @@ impl NotSeen {
         NotSeen::TruncatedReceive,
         NotSeen::CallInCallback,
         NotSeen::CallLeft,
+        NotSeen::LostCounts,
     ];
 
     /// `counts`, in the order of the header's counters, by the keys of `run.json`; those that are not 0.
@@ -115,6 +118,7 @@ impl NotSeen {
             NotSeen::TruncatedReceive => "receives with less room than their message",
             NotSeen::CallInCallback => "calls inside callbacks of other calls",
             NotSeen::CallLeft => "calls that an error handler left without a return",
+            NotSeen::LostCounts => "ranks that found no file for part of their counts",
         }
     }
 }

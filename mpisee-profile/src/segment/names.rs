@@ -1,9 +1,9 @@
 //! Names of communicators, from the log of a segment.
 
-use super::log::{Created, NONE};
+use super::log::Created;
 use super::snapshot::{SharedRow, Snapshot, Source};
-use crate::ProfileError;
 use crate::comm_name::{Digest, Made, Part, Root, Step};
+use crate::{CommId, ProfileError};
 
 /// The longest name of a communicator, or path of a region, that is accepted from another process's segment.
 const MOST_NAME_BYTES: usize = 1 << 13;
@@ -13,13 +13,13 @@ const MOST_NAME_BYTES: usize = 1 << 13;
 pub fn names_can_be(snapshot: &Snapshot) -> Result<(), ProfileError> {
     let mut names: Vec<usize> = Vec::with_capacity(snapshot.communicators.len());
     for communicator in &snapshot.communicators {
-        let of_parent = |parent: u32| names.get(parent as usize).copied().unwrap_or(0);
-        let parent = of_parent(communicator.created.parent);
+        let parent = communicator.created.parent.and_then(|parent| names.get(parent.index()));
+        let parent = parent.copied().unwrap_or(0);
         names.push(parent + name("", &communicator.created, communicator.shared_row).len());
     }
     let mut paths: Vec<usize> = vec![0];
     for region in &snapshot.regions {
-        let outer = paths.get(region.parent as usize).copied().unwrap_or(0);
+        let outer = paths.get(region.parent.index()).copied().unwrap_or(0);
         paths.push(outer + 1 + region.name.len());
     }
     match names.iter().chain(&paths).max() {
@@ -32,10 +32,10 @@ pub fn names_can_be(snapshot: &Snapshot) -> Result<(), ProfileError> {
     }
 }
 
-/// The name of one communicator of a segment, by its number.
-pub fn name_of<S: Source + ?Sized>(source: &S, id: u32) -> Option<String> {
+/// The name of one communicator of a segment.
+pub fn name_of<S: Source + ?Sized>(source: &S, id: CommId) -> Option<String> {
     let snapshot = Snapshot::read_log(source).ok()?;
-    names(&snapshot).into_iter().nth(id as usize)
+    names(&snapshot).into_iter().nth(id.index())
 }
 
 /// Names by communicator number.
@@ -44,7 +44,7 @@ pub fn names(snapshot: &Snapshot) -> Vec<String> {
     for communicator in &snapshot.communicators {
         let created = &communicator.created;
         names.push(match (created.id, created.letter) {
-            (0, 0) => Root::World.to_string(),
+            (CommId::WORLD, 0) => Root::World.to_string(),
             (_, 0) => Root::Itself.to_string(),
             _ => name(parent_name(created, &names), created, communicator.shared_row),
         });
@@ -54,7 +54,7 @@ pub fn names(snapshot: &Snapshot) -> Vec<String> {
 
 /// The name of the parent; empty if there is none.
 pub fn parent_name<'n>(created: &Created, names: &'n [String]) -> &'n str {
-    names.get(created.parent as usize).map_or("", String::as_str)
+    created.parent.and_then(|parent| names.get(parent.index())).map_or("", String::as_str)
 }
 
 /// The name of a communicator that a call created below `parent`, whose name is empty where there is none.
@@ -65,7 +65,7 @@ fn name(parent: &str, created: &Created, shared_row: Option<SharedRow>) -> Strin
         _ => Made::Numbered {
             number: n,
             is_shared: shared_row.is_some(),
-            part: (r != NONE).then_some(Part::Rank(r)),
+            part: r.map(|r| Part::Rank(r.get())),
             digest: (code != 0).then(|| Digest::new(code)),
         },
     };

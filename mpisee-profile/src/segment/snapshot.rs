@@ -2,7 +2,7 @@
 
 use super::active_call::{self, ActiveCall};
 use super::fact::Fact;
-use super::key::{Key, MOST_REGIONS, Meaning};
+use super::key::{Key, Meaning};
 use super::layout::{
     self, CHUNK_HEADER_BYTES, COUNTERS, ChunkHeader, HEADER_BYTES, HOST_BYTES, Header, LOG, SLOT_BYTES, Slot,
     call, peer,
@@ -10,6 +10,7 @@ use super::layout::{
 use super::log::{Created, Record, Runs};
 use crate::error::ProfileError;
 use crate::rows::MOST_PROCESSES;
+use crate::{CommId, RegionId, Ticks, WorldRank};
 use std::collections::HashMap;
 use std::mem::offset_of;
 use std::path::PathBuf;
@@ -20,12 +21,12 @@ pub struct Moment {
     /// On the monotonic clock.
     pub monotonic_ns: u64,
     /// In ticks.
-    pub ticks: u64,
+    pub ticks: Ticks,
 }
 
 /// The words of a segment: mapped and changing, or read from a file.
 pub trait Source {
-    /// How many words there are.
+    /// The number of words.
     fn words(&self) -> usize;
     /// The word at `index`, which is less than [`Source::words`]; with acquire ordering if others write it.
     fn word(&self, index: usize) -> u64;
@@ -41,7 +42,7 @@ pub trait Source {
 /// Words of a slot.
 pub const SLOT_WORDS: usize = SLOT_BYTES / 8;
 
-/// How often a slot is read again while its owner writes it.
+/// Limit on reading a slot again while its owner writes it.
 const MOST_READS: u32 = 1000;
 
 /// Reads a slot again until two readings are alike, and none was made while its owner wrote: then nothing changed from
@@ -73,7 +74,7 @@ impl Source for [u64] {
 /// A communicator of this process.
 #[derive(Clone, Debug)]
 pub struct Communicator {
-    /// How it was created.
+    /// Its creation.
     pub created: Created,
     /// The name that the application gave.
     pub label: String,
@@ -97,20 +98,20 @@ pub enum SharedRow {
 /// A region of this process.
 #[derive(Clone, Debug)]
 pub struct Region {
-    /// The region around it; 0 for none.
-    pub parent: u32,
+    /// The region around it.
+    pub parent: RegionId,
     /// Its own name.
     pub name: String,
 }
 
-/// What is known of the program.
+/// The program, as far as the log describes it.
 #[derive(Clone, Debug, Default)]
 pub struct Program {
     /// The command line.
     pub command: Vec<String>,
     /// The name of the profile that was to be written.
     pub profile: String,
-    /// What `MPI_Get_library_version` says.
+    /// The text of `MPI_Get_library_version`.
     pub library: String,
     /// The flavour of libmpisee.so.
     pub flavour: String,
@@ -122,7 +123,7 @@ pub struct Program {
     pub notes: Vec<String>,
     /// The number of ranks above which the profile was to be aggregated; `None` if it is not logged.
     pub fold: Option<u32>,
-    /// Where the profile was to be, from the root on, and the working directory; known once the process has arrived.
+    /// The absolute path wanted for the profile, and the working directory; known once the process has arrived.
     pub wanted: Option<[PathBuf; 2]>,
 }
 
@@ -145,7 +146,7 @@ pub struct Snapshot {
     /// Its host.
     pub host: String,
     /// Rank in `MPI_COMM_WORLD`.
-    pub world_rank: u32,
+    pub world_rank: WorldRank,
     /// Size of `MPI_COMM_WORLD`.
     pub world_size: u32,
     /// Whether ticks are those of the time-stamp counter; else they are nanoseconds.
@@ -155,12 +156,12 @@ pub struct Snapshot {
     /// The same moment on the monotonic clock.
     pub start_monotonic_ns: u64,
     /// The same moment in ticks.
-    pub start_ticks: u64,
+    pub start_ticks: Ticks,
     /// Whether recording was switched off at some time.
     pub recording_was_off: bool,
     /// Calls not seen, by [`super::NotSeen`].
     pub not_seen: Vec<u64>,
-    /// What recording costs, by [`super::layout::overhead`].
+    /// The costs of recording, by [`super::layout::overhead`].
     pub overhead: [u64; 5],
     /// A number shared by the processes of one world.
     pub job: u64,
@@ -183,8 +184,8 @@ pub struct Snapshot {
     /// A moment before recording began.
     before: Moment,
     /// When something was last counted or logged for the first time.
-    last_ticks: u64,
-    /// What is known of the program.
+    last_ticks: Ticks,
+    /// The program, as far as the log describes it.
     pub program: Program,
     /// Communicators by their number.
     pub communicators: Vec<Communicator>,
@@ -192,7 +193,7 @@ pub struct Snapshot {
     pub regions: Vec<Region>,
     /// Counters, summed over threads.
     pub counters: HashMap<Key, [u64; 6]>,
-    /// Where threads are that are in a recorded call, one entry per thread.
+    /// The recorded calls in progress, one entry per thread that is in one.
     pub active_calls: Vec<ActiveCall>,
 }
 
@@ -236,16 +237,17 @@ impl Snapshot {
         let narrow = |offset: usize| {
             u32::try_from(field(offset)).map_err(|_| wrong(format!("the word at {offset} is out of range")))
         };
+        let ticks = |offset: usize| Ticks::new(field(offset));
         let reasons = offset_of!(Header, not_seen);
         let snapshot = Snapshot {
             pid: narrow(offset_of!(Header, pid))?,
             host: host(source),
-            world_rank: narrow(offset_of!(Header, world_rank))?,
+            world_rank: WorldRank::new(narrow(offset_of!(Header, world_rank))?),
             world_size: narrow(offset_of!(Header, world_size))?,
             ticks_are_tsc: field(offset_of!(Header, ticks_are_tsc)) == 1,
             start_realtime_ns: field(offset_of!(Header, start_realtime_ns)),
             start_monotonic_ns: field(offset_of!(Header, start_monotonic_ns)),
-            start_ticks: field(offset_of!(Header, start_ticks)),
+            start_ticks: ticks(offset_of!(Header, start_ticks)),
             recording_was_off: field(offset_of!(Header, recording_was_off)) != 0,
             not_seen: (0..super::NotSeen::ALL.len()).map(|reason| field(reasons + reason * 8)).collect(),
             overhead: std::array::from_fn(|which| field(offset_of!(Header, overhead) + which * 8)),
@@ -260,16 +262,16 @@ impl Snapshot {
             end: (field(offset_of!(Header, state)) == layout::state::ARRIVED).then(|| End {
                 moment: Moment {
                     monotonic_ns: field(offset_of!(Header, end_monotonic_ns)),
-                    ticks: field(offset_of!(Header, end_ticks)),
+                    ticks: ticks(offset_of!(Header, end_ticks)),
                 },
                 realtime_ns: field(offset_of!(Header, end_realtime_ns)),
                 is_unsteady: field(offset_of!(Header, is_unsteady)) != 0,
             }),
             before: Moment {
                 monotonic_ns: field(offset_of!(Header, before_monotonic_ns)),
-                ticks: field(offset_of!(Header, before_ticks)),
+                ticks: ticks(offset_of!(Header, before_ticks)),
             },
-            last_ticks: field(offset_of!(Header, last_ticks)),
+            last_ticks: ticks(offset_of!(Header, last_ticks)),
             program: Program::default(),
             communicators: Vec::new(),
             regions: Vec::new(),
@@ -286,22 +288,23 @@ impl Snapshot {
         if let Some(end) = self.end {
             return end.moment;
         }
-        let begun = self.active_calls.iter().map(|call| call.since_ticks).max();
-        let mut ticks = self.last_ticks.max(self.start_ticks).max(begun.unwrap_or(0));
+        let begun = self.active_calls.iter().map(|call| call.since).max();
+        let mut ticks = self.last_ticks.max(self.start_ticks).max(begun.unwrap_or_default());
         // Calls of several threads at once may take more than the time that passed.
         if self.program.thread_level != "multiple" {
             let calls =
                 self.counters.iter().filter(|(key, _)| matches!(key.meaning(), Some(Meaning::Call(_))));
-            let in_calls = calls.fold(0u64, |sum, (_, values)| sum.wrapping_add(values[call::TICKS]));
+            let in_calls = calls.map(|(_, values)| Ticks::new(values[call::TICKS]));
+            let in_calls = in_calls.fold(Ticks::ZERO, Ticks::wrapping_add);
             ticks = ticks.max(self.start_ticks.saturating_add(in_calls));
         }
-        let passed = (ticks - self.start_ticks) as f64 * self.ns_per_tick();
+        let passed = ticks.saturating_sub(self.start_ticks).get() as f64 * self.ns_per_tick();
         Moment { monotonic_ns: self.start_monotonic_ns.saturating_add(passed as u64), ticks }
     }
 
     /// Measured between two moments around the start of the profiler, some hundred microseconds apart or more.
     pub fn ns_per_tick(&self) -> f64 {
-        let ticks = self.start_ticks.saturating_sub(self.before.ticks);
+        let ticks = self.start_ticks.saturating_sub(self.before.ticks).get();
         let ns = self.start_monotonic_ns.saturating_sub(self.before.monotonic_ns);
         if self.ticks_are_tsc && ticks > 0 && ns > 0 { ns as f64 / ticks as f64 } else { 1.0 }
     }
@@ -351,8 +354,10 @@ impl Snapshot {
         let values = &words[VALUES..];
         let key = Key(words[offset_of!(Slot, key) / 8]);
         if key == Key::ACTIVE_CALL {
-            self.active_calls
-                .extend(ActiveCall::from_words(values[active_call::PLACE], values[active_call::SINCE]));
+            self.active_calls.extend(ActiveCall::from_words(
+                values[active_call::PLACE],
+                Ticks::new(values[active_call::SINCE]),
+            ));
             return;
         }
         let Some(meaning) = key.meaning() else { return };
@@ -384,8 +389,8 @@ impl Snapshot {
         let wrong = |what: &str| ProfileError::Segment { why: format!("its log {what}") };
         match record {
             Record::Created(created) => {
-                let next = self.communicators.len() as u32;
-                let known = created.parent < created.id || created.parent == super::log::NONE;
+                let next = CommId::new(self.communicators.len() as u32);
+                let known = created.parent.is_none_or(|parent| parent < created.id);
                 if created.id != next || !known || created.group.is_empty() {
                     return Err(wrong("creates communicators out of order"));
                 }
@@ -401,7 +406,7 @@ impl Snapshot {
                 });
             }
             Record::Region { id, parent, name } => {
-                if id as usize != self.regions.len() + 1 || parent >= id || id >= MOST_REGIONS {
+                if id.index() != self.regions.len() + 1 || parent >= id || !id.fits() {
                     return Err(wrong("begins regions out of order"));
                 }
                 self.regions.push(Region { parent, name });
@@ -418,9 +423,10 @@ impl Snapshot {
         Ok(())
     }
 
-    fn communicator(&mut self, id: u32) -> Result<&mut Communicator, ProfileError> {
-        let missing = || ProfileError::Segment { why: format!("its log names communicator {id} too early") };
-        self.communicators.get_mut(id as usize).ok_or_else(missing)
+    fn communicator(&mut self, id: CommId) -> Result<&mut Communicator, ProfileError> {
+        let missing =
+            || ProfileError::Segment { why: format!("its log names communicator {} too early", id.get()) };
+        self.communicators.get_mut(id.index()).ok_or_else(missing)
     }
 }
 

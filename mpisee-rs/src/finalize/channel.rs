@@ -11,9 +11,10 @@ use crate::mpi::query;
 use crate::naming::Members;
 use crate::state::request::REQUESTS;
 use crate::state::world::World;
+use mpisee_collect::wire::Ranks;
 use mpisee_collect::wire::pieces::PIECE;
-use mpisee_profile::RankSet;
 use mpisee_profile::segment::log::Runs;
+use mpisee_profile::{CommRank, RankSet, WorldRank};
 use std::cell::Cell;
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
@@ -24,8 +25,8 @@ use std::time::{Duration, Instant};
 pub struct Channel {
     comm: Comm,
     hold: Hold,
-    /// The own rank in it.
-    pub rank: u32,
+    /// The own rank in the channel.
+    pub rank: CommRank,
     /// The world ranks of its processes, in its order: of all, but in a run that outlives some.
     members: Runs,
     /// The longest wait for the others.
@@ -54,6 +55,10 @@ impl Channel {
     ///
     /// Where a receive may be open the world's processes get a communicator of their own; where the run may go on
     /// without some processes, those that are still there. `None` if not all ranks came.
+    ///
+    /// The ranks meet twice. The last one to come completes the first meeting even if the others have given it up, since
+    /// their part of it is under way; the second it completes only with ranks that are still there. A message to one that
+    /// is not would keep MPICH before 4.2 in `MPI_Finalize` for ever.
     pub fn open(world: &World) -> Option<Channel> {
         let all = world.predefined.world;
         if is_fault_tolerant() {
@@ -70,7 +75,8 @@ impl Channel {
         let may_receive = !REQUESTS.is_empty()
             || header.recording_was_off.load(Ordering::Relaxed) > 0
             || header.not_seen.iter().any(|count| count.load(Ordering::Relaxed) > 0);
-        let Some(one_receives) = channel.most(world, c_int::from(may_receive)) else {
+        let first = channel.most(world, c_int::from(may_receive));
+        let Some(one_receives) = first.and_then(|one_receives| channel.most(world, one_receives)) else {
             channel.give_back();
             return None;
         };
@@ -148,7 +154,7 @@ impl Channel {
             )
         };
         // The first and the last rank may print it, in case one of them is missing.
-        let says = self.rank == 0 || self.rank == self.size() - 1;
+        let says = self.rank == CommRank::FIRST || self.rank.get() == self.size() - 1;
         let sentence: Sentence = &sentence;
         if !(self.note(code) && self.wait(&mut request, STATUS_IGNORE, says.then_some(sentence))) {
             return None;
@@ -160,19 +166,24 @@ impl Channel {
         }
     }
 
-    /// How many ranks it connects.
+    /// The number of ranks that it connects.
     pub fn size(&self) -> u32 {
         self.members.len() as u32
     }
 
+    /// The own rank alone.
+    pub fn itself(&self) -> Ranks {
+        self.rank.get()..self.rank.get() + 1
+    }
+
     /// The processes in the world, in its order.
-    pub fn world_ranks(&self) -> impl Iterator<Item = u32> + '_ {
+    pub fn world_ranks(&self) -> impl Iterator<Item = WorldRank> + '_ {
         self.members.iter()
     }
 
-    /// The ranks in the world of `count` processes from `first` on.
-    pub fn in_world(&self, first: u32, count: u32) -> RankSet {
-        self.world_ranks().skip(first as usize).take(count as usize).collect()
+    /// The ranks in the world of `count` processes of the channel from `first` on.
+    pub fn in_world(&self, first: CommRank, count: u32) -> RankSet {
+        self.world_ranks().skip(first.index()).take(count as usize).collect()
     }
 
     /// The ranks of the world that are not in it.
@@ -218,40 +229,40 @@ impl Channel {
     }
 
     /// Starts to receive a number into `place`.
-    fn expect_number(&self, from: u32, tag: c_int, place: *mut u64) -> Request {
+    fn expect_number(&self, from: CommRank, tag: c_int, place: *mut u64) -> Request {
         let (mut request, comm) = (self.null, Raw::new(self.comm));
         // SAFETY: there is room for the 8 bytes until the request is complete, which the caller sees to.
         let code = unsafe {
-            pmpi::MPI_Irecv.get()(place.cast(), 8, self.byte, from as c_int, tag, comm, &raw mut request)
+            pmpi::MPI_Irecv.get()(place.cast(), 8, self.byte, from.to_mpi(), tag, comm, &raw mut request)
         };
         self.note(code);
         request
     }
 
     /// Sends `bytes` synchronously, so that messages do not pile up at the receiver; `false` on failure.
-    pub fn send(&self, to: u32, tag: c_int, bytes: &[u8]) -> bool {
+    pub fn send(&self, to: CommRank, tag: c_int, bytes: &[u8]) -> bool {
         self.send_or_say(to, tag, bytes, None)
     }
 
-    fn send_or_say(&self, to: u32, tag: c_int, bytes: &[u8], sentence: Option<Sentence>) -> bool {
+    fn send_or_say(&self, to: CommRank, tag: c_int, bytes: &[u8], sentence: Option<Sentence>) -> bool {
         let (mut request, comm, count) = (self.null, Raw::new(self.comm), bytes.len() as c_int);
         // SAFETY: the bytes are there until the request is complete, for which this waits.
         let code = unsafe {
             let place = bytes.as_ptr().cast();
-            pmpi::MPI_Issend.get()(place, count, self.byte, to as c_int, tag, comm, &raw mut request)
+            pmpi::MPI_Issend.get()(place, count, self.byte, to.to_mpi(), tag, comm, &raw mut request)
         };
         self.note(code) && self.wait(&mut request, STATUS_IGNORE, sentence)
     }
 
     /// Receives at most [`PIECE`] bytes into `place`.
-    pub fn receive(&self, from: u32, tag: c_int, place: &mut Vec<u8>) -> bool {
+    pub fn receive(&self, from: CommRank, tag: c_int, place: &mut Vec<u8>) -> bool {
         place.resize(PIECE, 0);
         let mut status = MaybeUninit::<Status>::zeroed();
         let (mut request, comm) = (self.null, Raw::new(self.comm));
         // SAFETY: there is room for as many bytes as are said until the request is complete, for which this waits.
         let code = unsafe {
             let (to, count) = (place.as_mut_ptr().cast(), PIECE as c_int);
-            pmpi::MPI_Irecv.get()(to, count, self.byte, from as c_int, tag, comm, &raw mut request)
+            pmpi::MPI_Irecv.get()(to, count, self.byte, from.to_mpi(), tag, comm, &raw mut request)
         };
         let came = self.note(code) && self.wait(&mut request, status.as_mut_ptr(), None);
         // SAFETY: a status consists of plain integers, and is zero where the call did not write it.
@@ -261,14 +272,14 @@ impl Channel {
     }
 
     /// Sends any number of bytes, for [`Expected::take`].
-    pub fn send_all(&self, to: u32, tag: c_int, bytes: &[u8], sentence: Option<Sentence>) -> bool {
+    pub fn send_all(&self, to: CommRank, tag: c_int, bytes: &[u8], sentence: Option<Sentence>) -> bool {
         let length = (bytes.len() as u64).to_le_bytes();
         self.send_or_say(to, tag, &length, sentence)
             && bytes.chunks(PIECE).all(|piece| self.send(to, tag, piece))
     }
 
     /// Posts receives for what [`Channel::send_all`] sends from each of the ranks.
-    pub fn expect(&self, from: impl Iterator<Item = u32>, tag: c_int) -> Vec<Expected<'_>> {
+    pub fn expect(&self, from: impl Iterator<Item = CommRank>, tag: c_int) -> Vec<Expected<'_>> {
         let expect = |from| {
             // Leaked, since a failed request may still write to it later.
             let length = Box::leak(Box::new(0u64));
@@ -315,14 +326,14 @@ impl Channel {
     }
 }
 
-/// How long a rank waits before it prints a message.
+/// The time that a rank waits before it prints a message.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A message expected from another rank.
 pub struct Expected<'l> {
     channel: &'l Channel,
     /// The other rank.
-    pub from: u32,
+    pub from: CommRank,
     tag: c_int,
     length: &'static mut u64,
     request: Request,

@@ -12,9 +12,9 @@ use mpisee_collect::profile::{self, Written};
 use mpisee_collect::roll::{Entry, Roll};
 use mpisee_collect::run::in_numbers;
 use mpisee_collect::segments::{Segment as Left, WorldSegments, missing, own_user, save_copy};
-use mpisee_profile::segment::Snapshot;
 use mpisee_profile::segment::fact::Fact;
 use mpisee_profile::segment::layout::state;
+use mpisee_profile::segment::{NotSeen, Snapshot};
 use mpisee_profile::writer::since_taken;
 use mpisee_profile::{ProfileError, RankSet};
 use std::fs::File;
@@ -47,6 +47,7 @@ pub fn arrive(world: &World, end: End) {
     gpu::complete(world);
     log_wanted(world);
     if !save_private(&world.segment) {
+        world.segment.header().not_seen[NotSeen::LostCounts as usize].fetch_add(1, Ordering::Relaxed);
         say(format_args!("rank {}: part of what it counted found no room in a file and is lost", world.rank));
     }
     // From now on the rank that writes the profile may remove it.
@@ -67,8 +68,8 @@ pub fn arrive(world: &World, end: End) {
         // If this rank's segment is gone, the profile is written already.
         if world.segment.is_there() {
             say(format_args!(
-                "no profile of rank {}: its segment in {} cannot be read, as after a change of user; as the user \
-                 before, run: mpisee-through recover",
+                "no profile of rank {}: its segment in {} is there, but it cannot be read, or does not show as that of a \
+                 running process; from where it does, run: mpisee-through recover",
                 world.rank,
                 world.options.segments.display()
             ));
@@ -105,7 +106,7 @@ pub fn look_again(world: &World) {
     }
 }
 
-/// Says which ranks have not arrived when the first of those that have exits: mostly they have left MPI by another way,
+/// Prints which ranks have not arrived when the first of those that have exits: mostly they have left MPI by another way,
 /// since MPI libraries let ranks leave `MPI_Finalize` together.
 fn say_late(world: &World, roll: &Roll) {
     let (arrived, late): (Vec<_>, Vec<_>) =
@@ -120,7 +121,7 @@ fn say_late(world: &World, roll: &Roll) {
     }
 }
 
-/// Leaves the counts in the segment where there is no memory to write a profile: what Rust asks for and does not get ends
+/// Leaves the counts in the segment where there is no memory to write a profile: an allocation that fails ends
 /// the program.
 pub fn leave_in_want(world: &World, end: End) {
     mark_arrived(world, end);
@@ -149,7 +150,7 @@ fn leave_copy(world: &World, end: End) {
     }
 }
 
-/// Says that this rank cannot tell whether all others have arrived.
+/// Prints that this rank cannot see whether all others have arrived.
 fn say_unread(world: &World, roll: &Roll) {
     let (rank, folder) = (world.rank, world.options.segments.display());
     let why = roll.failure.as_deref().unwrap_or_default();
@@ -164,7 +165,7 @@ fn mark_arrived(world: &World, end: End) {
     let relaxed = Ordering::Relaxed;
     header.end_realtime_ns.store(end.realtime_ns, relaxed);
     header.end_monotonic_ns.store(end.moment.monotonic_ns, relaxed);
-    header.end_ticks.store(end.moment.ticks, relaxed);
+    header.end_ticks.store(end.moment.ticks.get(), relaxed);
     header.is_unsteady.store(u64::from(end.is_unsteady), relaxed);
     // Of two ranks that arrive at once, at least one sees both as arrived.
     header.state.store(state::ARRIVED, Ordering::SeqCst);
@@ -232,7 +233,7 @@ fn write(world: &World, roll: &Roll) {
     ));
 }
 
-/// Where the first rank wants the profile, and its working directory.
+/// The directory that the first rank wants for the profile, and its working directory.
 fn first_wanted(world: &World, all: &WorldSegments) -> [PathBuf; 2] {
     let first = all.segments().next().and_then(|segment| segment.read().ok());
     first.and_then(|snapshot| snapshot.program.wanted).unwrap_or_else(|| {
@@ -241,9 +242,9 @@ fn first_wanted(world: &World, all: &WorldSegments) -> [PathBuf; 2] {
     })
 }
 
-/// Why ranks are absent, as far as the node tells.
+/// The reason for which ranks are absent, as far as the node shows it.
 fn why_absent(world: &World, roll: &Roll, absent: &RankSet) -> String {
-    let ended: RankSet = roll.ended.iter().copied().filter(|&rank| absent.contains(rank)).collect();
+    let ended: RankSet = roll.ended.iter().copied().filter(|rank| absent.contains(rank.get())).collect();
     if ended.len() == absent.len() {
         return format!("{} ended before the profile was written", ended.named());
     }

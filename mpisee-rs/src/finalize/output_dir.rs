@@ -1,4 +1,4 @@
-//! Where the profile goes.
+//! The directory of the profile.
 
 use crate::state::process::was_spawned;
 use crate::state::world::World;

@@ -3,7 +3,7 @@
 use super::Own;
 use super::output_dir;
 use crate::mpi::compatibility::FLAVOUR;
-use crate::state::process::was_spawned;
+use crate::state::process::{self, was_spawned};
 use crate::state::world::World;
 use mpisee_collect::nodes::Nodes;
 use mpisee_collect::process::batch_job;
@@ -30,11 +30,20 @@ pub fn run_info(
         init_ns: own.init_ns,
     };
     let mut run = first.run_info(world.size, nodes.count());
+    run.notes.extend(open_sessions());
     run.end = rfc3339(own.end.map_or(0, |end| end.realtime_ns));
     summary.sums.fill(&mut run, "tree");
     set_incomplete(&mut run, missing);
     run.names_agree = run.complete.then_some(summary.sums.membership == 0);
     run
+}
+
+/// A note on sessions that are open when `MPI_Finalize` writes the profile.
+pub fn open_sessions() -> Option<String> {
+    (process::open_sessions() > 0).then(|| {
+        "a session was open when MPI_Finalize wrote the profile; what it did from then on is not in it"
+            .to_owned()
+    })
 }
 
 /// Why ranks are missing: those that ended, and those that were there and whose rows did not come, or came as another
@@ -46,7 +55,7 @@ pub fn missing(absent: &RankSet, lost: &RankSet) -> Vec<String> {
     ended.into_iter().chain(lost).collect()
 }
 
-/// What `run.json` says of the program.
+/// The description of the program for `run.json`.
 fn program(world: &World) -> Program {
     Program {
         command: command_line(),

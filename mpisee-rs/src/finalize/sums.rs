@@ -27,10 +27,7 @@ pub fn gather(
 ) -> (Aggregate, Vec<Ranks>) {
     let own = match end.and_then(|end| own_sums(world, end, kernels, absent)) {
         Some(aggregate) => Sums { aggregate, lost: Vec::new() },
-        None => Sums {
-            aggregate: Aggregate::default(),
-            lost: std::iter::once(channel.rank..channel.rank + 1).collect(),
-        },
+        None => Sums { aggregate: Aggregate::default(), lost: vec![channel.itself()] },
     };
     let all = tree.gather(own, Sums::add);
     (all.aggregate, all.lost)

@@ -6,6 +6,7 @@
 use super::channel::Channel;
 use mpisee_collect::wire::pieces::{Frame, PIECE, Pieces, TABLES, frames};
 use mpisee_collect::wire::{Message, Ranks, RootCommand};
+use mpisee_profile::CommRank;
 use std::ffi::c_int;
 
 /// Tag of what is gathered to rank 0; see [`Tree::gather`].
@@ -28,7 +29,7 @@ impl<'l> Tree<'l> {
 
     /// Whether this rank is the root.
     pub fn is_root(&self) -> bool {
-        self.channel.rank == 0
+        self.channel.rank == CommRank::FIRST
     }
 
     /// Reduces one value to rank 0: each rank combines its own value with its children's. `add` gets these in the
@@ -39,7 +40,7 @@ impl<'l> Tree<'l> {
         for expected in channel.expect(children(channel.rank, size), UP) {
             let child = below(expected.from, size);
             let sentence = || {
-                let ranks = channel.in_world(child.start, child.end - child.start);
+                let ranks = channel.in_world(CommRank::new(child.start), child.end - child.start);
                 let of = if ranks.len() == 1 {
                     format!("rank {ranks} has not come")
                 } else {
@@ -47,20 +48,20 @@ impl<'l> Tree<'l> {
                 };
                 format!("waiting in MPI_Finalize for other ranks: {of}; the profile is written when they do")
             };
-            let is_root = channel.rank == 0;
+            let is_root = self.is_root();
             let bytes = expected.take(if is_root { Some(&sentence) } else { None });
             add(&mut own, bytes.and_then(|bytes| T::decode(&bytes).ok()).ok_or(child));
         }
         if let Some(parent) = parent(channel.rank) {
             let sentence = || {
-                let root = channel.in_world(0, 1);
+                let root = channel.in_world(CommRank::FIRST, 1);
                 format!(
                     "waiting in MPI_Finalize for other ranks: rank {root} has not come; the profile is written when it \
                      does"
                 )
             };
             let sentence: super::channel::Sentence = &sentence;
-            channel.send_all(parent, UP, &own.encode(), (parent == 0).then_some(sentence));
+            channel.send_all(parent, UP, &own.encode(), (parent == CommRank::FIRST).then_some(sentence));
         }
         own
     }
@@ -79,7 +80,7 @@ impl<'l> Tree<'l> {
         };
         let bytes = command.as_ref().map(RootCommand::encode).unwrap_or_default();
         // The largest subtree first.
-        let mut children: Vec<u32> = children(channel.rank, channel.size()).collect();
+        let mut children: Vec<CommRank> = children(channel.rank, channel.size()).collect();
         children.reverse();
         for child in children {
             channel.send_all(child, DOWN, &bytes, None);
@@ -128,18 +129,22 @@ impl<'l> Tree<'l> {
 }
 
 /// The parent in the tree; `None` for the root.
-fn parent(rank: u32) -> Option<u32> {
-    (rank > 0).then(|| rank & (rank - 1))
+fn parent(rank: CommRank) -> Option<CommRank> {
+    let rank = rank.get();
+    (rank > 0).then(|| CommRank::new(rank & (rank - 1)))
 }
 
 /// The children in the tree, ascending.
-fn children(rank: u32, size: u32) -> impl Iterator<Item = u32> {
+fn children(rank: CommRank, size: u32) -> impl Iterator<Item = CommRank> {
+    let rank = rank.get();
     let levels = if rank == 0 { u32::BITS } else { rank.trailing_zeros() };
-    (0..levels).filter_map(move |level| rank.checked_add(1 << level)).take_while(move |&child| child < size)
+    let children = (0..levels).filter_map(move |level| rank.checked_add(1 << level));
+    children.take_while(move |&child| child < size).map(CommRank::new)
 }
 
 /// A rank and all below it.
-fn below(rank: u32, size: u32) -> Ranks {
+fn below(rank: CommRank, size: u32) -> Ranks {
+    let rank = rank.get();
     let count = if rank == 0 { size } else { 1 << rank.trailing_zeros() };
     rank..rank.saturating_add(count).min(size)
 }
@@ -152,15 +157,15 @@ mod tests {
     fn every_rank_has_one_way_to_the_first_and_what_is_below_it_follows_it() {
         for size in 1..70 {
             let mut ways = vec![0; size as usize];
-            for rank in 0..size {
-                let mut next = rank + 1;
+            for rank in (0..size).map(CommRank::new) {
+                let mut next = rank.get() + 1;
                 for child in children(rank, size) {
                     assert_eq!(parent(child), Some(rank));
                     assert_eq!(below(child, size).start, next);
                     next = below(child, size).end;
-                    ways[child as usize] += 1;
+                    ways[child.index()] += 1;
                 }
-                assert_eq!(below(rank, size), rank..next, "{rank} of {size}");
+                assert_eq!(below(rank, size), rank.get()..next, "{rank:?} of {size}");
                 assert!(children(rank, size).count() <= 7);
             }
             assert_eq!(ways[0], 0);

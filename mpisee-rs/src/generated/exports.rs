@@ -8031,6 +8031,12 @@ pub unsafe extern "C-unwind" fn MPI_Testsome(
     }
 }
 
+#[cfg(mpi = "MPI_Type_free")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn MPI_Type_free(datatype: *mut Datatype) -> c_int {
+    unsafe { wrappers::type_free(HandlePtr::c(datatype), || pmpi::MPI_Type_free.get()(datatype)) }
+}
+
 #[cfg(mpi = "MPI_Wait")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Wait(request: *mut Request, status: *mut Status) -> c_int {

@@ -10675,6 +10675,29 @@ exports! { mpi_testsome_body(incount: *mut Fint, array_of_requests: *mut Fint, o
     "mpi_testsome_f08_" c"pmpi_testsome_f08_" c"pmpir_testsome_f08_";
 }
 
+#[cfg(any(mpi = "mpi_type_free_", mpi = "mpi_type_free__", mpi = "mpi_type_free_f08_"))]
+#[inline]
+unsafe fn mpi_type_free_body(
+    twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint),
+    datatype: *mut Fint,
+    ierror: *mut Fint,
+) {
+    if process::is_idle() {
+        return unsafe { twin(datatype, ierror) };
+    }
+    unsafe {
+        wrappers::type_free(HandlePtr::fortran(datatype), || {
+            fortran::code(ierror, |ierror| twin(datatype, ierror))
+        })
+    };
+}
+
+exports! { mpi_type_free_body(datatype: *mut Fint, ierror: *mut Fint):
+    "mpi_type_free_" c"pmpi_type_free_" c"pmpi_type_free_";
+    "mpi_type_free__" c"pmpi_type_free__" c"pmpi_type_free__";
+    "mpi_type_free_f08_" c"pmpi_type_free_f08_" c"pmpir_type_free_f08_";
+}
+
 #[cfg(any(mpi = "mpi_wait_", mpi = "mpi_wait__", mpi = "mpi_wait_f08_"))]
 #[inline]
 unsafe fn mpi_wait_body(

@@ -377,6 +377,7 @@ pub static INTERPOSED: &[(&CStr, bool)] = &[
     (c"PMPI_Testall", cfg!(mpi = "MPI_Testall")),
     (c"PMPI_Testany", cfg!(mpi = "MPI_Testany")),
     (c"PMPI_Testsome", cfg!(mpi = "MPI_Testsome")),
+    (c"PMPI_Type_free", cfg!(mpi = "MPI_Type_free")),
     (c"PMPI_Wait", cfg!(mpi = "MPI_Wait")),
     (c"PMPI_Waitall", cfg!(mpi = "MPI_Waitall")),
     (c"PMPI_Waitany", cfg!(mpi = "MPI_Waitany")),

@@ -2104,6 +2104,8 @@ const _: unsafe extern "C" fn(c_int, *mut Request, *mut c_int, *mut c_int, *mut 
 #[cfg(mpi = "MPI_Testsome")]
 const _: unsafe extern "C" fn(c_int, *mut Request, *mut c_int, *mut c_int, *mut Status) -> c_int =
     mpi_sys::PMPI_Testsome;
+#[cfg(mpi = "MPI_Type_free")]
+const _: unsafe extern "C" fn(*mut Datatype) -> c_int = mpi_sys::PMPI_Type_free;
 #[cfg(mpi = "MPI_Wait")]
 const _: unsafe extern "C" fn(*mut Request, *mut Status) -> c_int = mpi_sys::PMPI_Wait;
 #[cfg(mpi = "MPI_Waitall")]

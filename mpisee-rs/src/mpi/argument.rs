@@ -4,7 +4,7 @@
 // An MPI may come without Fortran.
 #![allow(dead_code)]
 
-use crate::mpi::abi::FromFortran;
+use crate::mpi::abi::{FromFortran, constant};
 use crate::mpi::fortran::Fint;
 use std::ffi::{CStr, c_char, c_int};
 use std::marker::PhantomData;
@@ -154,17 +154,44 @@ impl Text {
     /// It is a text of its language.
     pub unsafe fn read(self) -> String {
         // SAFETY: the caller's promise.
-        unsafe {
-            match self.length {
-                None => CStr::from_ptr(self.address).to_string_lossy().into_owned(),
-                Some(length) => {
-                    let bytes = std::slice::from_raw_parts(self.address.cast::<u8>(), length);
-                    // MPI takes blanks away on both sides (MPI 4.1, 7.8).
-                    String::from_utf8_lossy(bytes).trim_matches(' ').to_owned()
-                }
-            }
-        }
+        unsafe { self.read_most(usize::MAX) }
     }
+
+    /// The text as the name of an object of MPI, which keeps `MPI_MAX_OBJECT_NAME` bytes with a zero at the end. Not a
+    /// part of a character is kept.
+    ///
+    /// # Safety
+    /// See [`Text::read`].
+    pub unsafe fn read_name(self) -> String {
+        // SAFETY: the caller's promise.
+        unsafe { self.read_most(constant::MAX_OBJECT_NAME - 1) }
+    }
+
+    /// At most `most` bytes of the text.
+    unsafe fn read_most(self, most: usize) -> String {
+        // SAFETY: the caller's promise.
+        let bytes = unsafe {
+            match self.length {
+                None => CStr::from_ptr(self.address).to_bytes(),
+                Some(length) => std::slice::from_raw_parts(self.address.cast::<u8>(), length),
+            }
+        };
+        // MPI takes the blanks of Fortran away on both sides (MPI 4.1, 7.8).
+        let bytes = if self.length.is_some() { trimmed(bytes) } else { bytes };
+        let mut end = most.min(bytes.len());
+        while end > 0 && bytes.get(end).is_some_and(|next| next & 0b1100_0000 == 0b1000_0000) {
+            end -= 1;
+        }
+        String::from_utf8_lossy(&bytes[..end]).into_owned()
+    }
+}
+
+/// Without blanks on both sides.
+fn trimmed(bytes: &[u8]) -> &[u8] {
+    let is_text = |byte: &u8| *byte != b' ';
+    let from = bytes.iter().position(is_text).unwrap_or(bytes.len());
+    let to = bytes.iter().rposition(is_text).map_or(from, |last| last + 1);
+    &bytes[from..to]
 }
 
 /// Whether a system call is not to be had here, as in some containers.
@@ -175,6 +202,7 @@ fn is_forbidden(error: &std::io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ffi::CString;
 
     #[test]
     fn texts_of_both_languages_are_the_same() {
@@ -184,6 +212,19 @@ mod tests {
             [Text::c(c"a name".as_ptr()).read(), Text::fortran(blanks.as_ptr().cast(), blanks.len()).read()]
         };
         assert_eq!(both, ["a name", "a name"]);
+    }
+
+    #[test]
+    fn a_name_is_cut_between_characters() {
+        let most = constant::MAX_OBJECT_NAME - 1;
+        let long = CString::new("a".repeat(most - 1) + "é" + "b").expect("no zero in it");
+        let fits = CString::new("a".repeat(most - 2) + "é").expect("no zero in it");
+        // SAFETY: both are texts of C.
+        let names = unsafe { [&long, &fits].map(|name| Text::c(name.as_ptr()).read_name()) };
+        assert_eq!(names, ["a".repeat(most - 1), "a".repeat(most - 2) + "é"]);
+        // SAFETY: the text has that length.
+        let blanks = unsafe { Text::fortran(c"   ".as_ptr(), 3).read_name() };
+        assert_eq!(blanks, "");
     }
 
     #[test]

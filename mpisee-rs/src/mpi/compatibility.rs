@@ -11,7 +11,7 @@ use std::ffi::CStr;
 /// The flavour that this library was built as.
 pub const FLAVOUR: &str = env!("MPISEE_FLAVOUR");
 
-/// What the MPI that the flavour was made for says of itself.
+/// The version text of the MPI that the flavour was made for.
 const MADE_FOR: &str = env!("MPISEE_FLAVOUR_LIBRARY");
 
 /// Sentences about functions that only one of the two has: the MPI that runs, which calls itself `version`,
@@ -31,7 +31,7 @@ pub fn notes(version: &str) -> Vec<String> {
     let mut notes = Vec::new();
     if !not_counted.is_empty() {
         notes.push(format!(
-            "the flavour {FLAVOUR} is for another version of this MPI; calls of functions that it does not know \
+            "the flavour {FLAVOUR} is for another version of this MPI; calls of functions that it lacks \
              are not counted: {}",
             not_counted.join(", ")
         ));

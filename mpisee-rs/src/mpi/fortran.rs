@@ -52,7 +52,7 @@ pub fn buffer<T>(buffer: *const T) -> *const c_void {
     if IN_PLACES.have(buffer.addr()) { IN_PLACE } else { buffer.cast() }
 }
 
-/// Where to put a status, or an array of them; in place of the addresses that Fortran has for them, C's
+/// The place for a status, or an array of them; in place of the addresses that Fortran has for them, C's
 /// `MPI_STATUS_IGNORE`.
 #[inline]
 pub fn status(status: *mut Fint) -> *mut Status {
@@ -66,7 +66,7 @@ pub fn chosen(chosen: *mut Status, given: *mut Fint) -> *mut Fint {
     if chosen == STATUS_IGNORE { given } else { chosen.cast() }
 }
 
-/// What the first index of an array is: 1, but 0 in `mpi_f08` of MPICH 4.0, which forgets to add it. MPICH's
+/// The first index of an array: 1, but 0 in `mpi_f08` of MPICH 4.0, which forgets to add it. MPICH's
 /// other interfaces do not come here.
 #[inline]
 pub fn first_index() -> Fint {

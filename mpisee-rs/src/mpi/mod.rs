@@ -3,7 +3,6 @@
 pub mod abi;
 pub mod argument;
 pub mod compatibility;
-pub mod datatype;
 pub mod fortran;
 pub mod query;
 pub mod symbol;

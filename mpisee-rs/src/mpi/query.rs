@@ -2,14 +2,15 @@
 
 use super::abi::{Comm, Group, Raw, constant};
 use crate::generated::pmpi;
+use mpisee_profile::{CommRank, WorldRank};
 use std::ffi::c_int;
 
 /// The rank in a communicator.
-pub fn rank(comm: Comm) -> u32 {
+pub fn rank(comm: Comm) -> CommRank {
     let mut rank = 0;
     // SAFETY: the communicator is valid, `rank` is written by the call.
     unsafe { pmpi::MPI_Comm_rank.get()(Raw::new(comm), &raw mut rank) };
-    rank as u32
+    CommRank::new(rank as u32)
 }
 
 /// The size of a communicator, or of the local group of an intercommunicator.
@@ -32,7 +33,7 @@ pub fn is_inter(comm: Comm) -> bool {
 pub fn group_of(comm: Comm, remote: bool) -> Group {
     let mut group = std::mem::MaybeUninit::<Group>::uninit();
     let ask = if remote { pmpi::MPI_Comm_remote_group.get() } else { pmpi::MPI_Comm_group.get() };
-    // SAFETY: the communicator is valid, and has a remote group if that is asked for; the call writes the
+    // SAFETY: the communicator is valid, and has a remote group if that is wanted; the call writes the
     // handle.
     unsafe {
         ask(Raw::new(comm), group.as_mut_ptr());
@@ -74,7 +75,7 @@ pub fn translate(group: Group, size: u32, target: Group, mut take: impl FnMut(c_
     }
 }
 
-/// How many processes a group has.
+/// The number of processes of a group.
 pub fn size_of_group(group: Group) -> u32 {
     let mut size = 0;
     // SAFETY: the group is valid, the size is written.
@@ -82,16 +83,16 @@ pub fn size_of_group(group: Group) -> u32 {
     size as u32
 }
 
-/// The rank in `target` of the process with that rank in `group`; negative if it has none.
-pub fn rank_translated(group: Group, rank: c_int, target: Group) -> c_int {
-    let mut translated = constant::UNDEFINED;
+/// The rank in the group `world` of a member of `group`.
+pub fn rank_in_world(group: Group, member: CommRank, world: Group) -> WorldRank {
+    let (rank, mut translated) = (member.to_mpi(), constant::UNDEFINED);
     let (from, to) = (&raw const rank, &raw mut translated);
     // SAFETY: one rank of the group is read, one is written; both groups are valid.
     unsafe {
         let translate = pmpi::MPI_Group_translate_ranks.get();
-        translate(Raw::new(group), 1, from, Raw::new(target), to)
+        translate(Raw::new(group), 1, from, Raw::new(world), to)
     };
-    translated
+    WorldRank::translated(translated)
 }
 
 /// The own rank in a group, and its size.

@@ -93,7 +93,7 @@ fn without_twin(twin: &CStr) -> Option<*mut c_void> {
     (!found.is_null()).then_some(found)
 }
 
-/// Where the object begins that contains an address.
+/// The begin of the object that contains an address.
 fn base(address: *mut c_void) -> usize {
     // SAFETY: all that a `Dl_info` consists of may be zero; dladdr fills it, or leaves it alone.
     let info = unsafe {

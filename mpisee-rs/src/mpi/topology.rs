@@ -2,6 +2,7 @@
 
 use crate::generated::pmpi;
 use crate::mpi::abi::{Comm, Raw, constant};
+use mpisee_profile::CommRank;
 use std::ffi::c_int;
 
 /// A topology.
@@ -12,7 +13,7 @@ pub struct Topology {
     pub out_neighbours: Vec<bool>,
 }
 
-/// What kind of topology a call makes.
+/// The kind of topology that a call makes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Cart,
@@ -23,7 +24,7 @@ pub enum Kind {
 /// The topology of a communicator that was created with this kind; `None` if MPI reports none. The kind that MPI
 /// reports is not used: Open MPI 5.0 reports a graph below a Cartesian communicator as Cartesian, and then reads out of
 /// bounds.
-pub fn of(comm: Comm, rank: u32, kind: Kind) -> Option<Topology> {
+pub fn of(comm: Comm, rank: CommRank, kind: Kind) -> Option<Topology> {
     let comm = Raw::new(comm);
     let mut known = constant::UNDEFINED;
     // SAFETY: the communicator is valid, the kind is written.
@@ -60,13 +61,13 @@ fn cart(comm: Raw<Comm>) -> Topology {
     Topology { text: format!("cart dims={} periods={}", joined(dims), joined(periods)), out_neighbours }
 }
 
-fn graph(comm: Raw<Comm>, rank: u32) -> Topology {
+fn graph(comm: Raw<Comm>, rank: CommRank) -> Topology {
     let (mut nodes, mut edges) = (0, 0);
     // SAFETY: the communicator has a graph topology; both numbers are written.
     unsafe { pmpi::MPI_Graphdims_get.get()(comm, &raw mut nodes, &raw mut edges) };
     let mut ends = vec![0; nodes as usize];
     let mut targets = vec![0; edges as usize];
-    // SAFETY: the arrays have room for the numbers that are asked for.
+    // SAFETY: the arrays have room for the numbers that are queried.
     unsafe { pmpi::MPI_Graph_get.get()(comm, nodes, edges, ends.as_mut_ptr(), targets.as_mut_ptr()) };
     // `ends` holds the sums of the degrees up to each node.
     let starts = std::iter::once(0).chain(ends.iter().copied());
@@ -74,7 +75,7 @@ fn graph(comm: Raw<Comm>, rank: u32) -> Topology {
     let least = degrees.iter().min().copied().unwrap_or(0);
     let most = degrees.iter().max().copied().unwrap_or(0);
     let degree = if least == most { least.to_string() } else { format!("{least}-{most}") };
-    let own = degrees.get(rank as usize).copied().unwrap_or(0);
+    let own = degrees.get(rank.index()).copied().unwrap_or(0);
     Topology { text: format!("graph degree={degree}"), out_neighbours: vec![true; own as usize] }
 }
 

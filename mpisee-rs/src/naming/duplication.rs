@@ -1,13 +1,13 @@
 //! `MPI_Comm_idup`, which is numbered when it starts, and enters its communicator when its request completes.
 
-use super::{CreationKind, Naming, Number, ROWS, describe};
+use super::{CreationKind, Naming, Number, Numbered, ROWS, describe, enter_unseen, unnumbered};
 use crate::mpi::abi::Comm;
 use crate::mpi::argument::HandlePtr;
 use crate::naming::RowChoice;
 use crate::state::communicator::{COMMUNICATORS, Communicator};
 use crate::state::process;
 use crate::state::world::World;
-use mpisee_profile::Operation;
+use mpisee_profile::{CommId, Operation};
 use std::sync::{Mutex, PoisonError};
 
 /// An `MPI_Comm_idup` in progress.
@@ -15,12 +15,12 @@ struct Duplication {
     parent: Communicator,
     kind: CreationKind,
     number: Number,
-    /// Where the application gets the handle; it stays valid until the request completes.
+    /// The application's variable for the handle; it stays valid until the request completes.
     place: HandlePtr<Comm>,
     /// The row, chosen when it starts, in the order that all members have.
     choice: RowChoice,
     /// The number that the next communicator had when it started.
-    next_id: u32,
+    next_id: CommId,
     /// As [`process::unseen_calls`] was when it started.
     unseen_calls: u64,
 }
@@ -36,21 +36,24 @@ pub fn start_duplication(
     world: &World,
     parent: &Communicator,
     operation: Operation,
-    number: Number,
+    numbered: Numbered,
     place: HandlePtr<Comm>,
 ) -> u32 {
     let _overhead = Naming::begin(world);
     let kind = CreationKind::by(operation);
     // The duplicate will have its parent's members and topology.
-    let described = describe(world, parent.comm, Some(parent), kind, number);
-    let choice = described.choose(world);
+    let number = numbered.number;
+    let described = describe(world, parent.comm, Some(parent), kind, numbered);
+    let choice = described.map_or(RowChoice::Unseen, |described| described.choose(world));
     let (next_id, unseen_calls) = (ROWS.next_id(), process::unseen_calls());
     let started = Duplication { parent: *parent, kind, number, place, choice, next_id, unseen_calls };
     let mut duplications = DUPLICATIONS.lock().unwrap_or_else(PoisonError::into_inner);
     let free = duplications.iter().position(Option::is_none);
     match free {
         Some(free) => duplications[free] = Some(started),
-        None => duplications.push(Some(started)),
+        None if duplications.try_reserve(1).is_ok() => duplications.push(Some(started)),
+        // The duplicate will be a communicator of unknown origin.
+        None => return u32::MAX,
     }
     free.unwrap_or(duplications.len() - 1) as u32
 }
@@ -81,5 +84,9 @@ pub fn duplicated(world: &World, number: u32) {
         return;
     }
     let _overhead = Naming::begin(world);
-    describe(world, comm, Some(&done.parent), done.kind, done.number).enter(world, Some(done.choice));
+    let numbered = Numbered { number: done.number, ..unnumbered(Some(&done.parent)) };
+    match describe(world, comm, Some(&done.parent), done.kind, numbered) {
+        Some(described) => described.enter(world, Some(done.choice)),
+        None => enter_unseen(comm),
+    };
 }

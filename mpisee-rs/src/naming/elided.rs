@@ -4,19 +4,20 @@
 //! translates the rank of a peer when a thread first sees it. From then on the world rank is in the slot.
 
 use crate::mpi::abi::{Comm, Group};
-use crate::mpi::query::{free_group, group_of, is_inter, rank_translated};
+use crate::mpi::query::{free_group, group_of, is_inter, rank_in_world};
 use crate::state::handles;
 use crate::state::request::REQUESTS;
 use crate::state::world::World;
-use mpisee_profile::segment::log::OUTSIDE;
+use crate::storage::memory;
+use mpisee_profile::{CommId, CommRank, WorldRank};
 use rustc_hash::FxHashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-/// The peer group of each communicator with elided members, by the number under which it is counted.
+/// The peer group of each communicator with elided members.
 #[derive(Default)]
 pub struct Elided {
-    held: FxHashMap<u32, Held>,
+    held: FxHashMap<CommId, Held>,
 }
 
 struct Held {
@@ -39,10 +40,9 @@ impl Peers {
         Arc::new(Peers(group_of(comm, is_inter(comm))))
     }
 
-    /// The rank in the world of a peer, or [`OUTSIDE`].
-    pub fn world_rank(&self, world: &World, peer: u32) -> Option<u32> {
-        let rank = rank_translated(self.0, i32::try_from(peer).ok()?, world.group);
-        Some(u32::try_from(rank).unwrap_or(OUTSIDE))
+    /// The rank in the world of a peer.
+    pub fn world_rank(&self, world: &World, peer: CommRank) -> WorldRank {
+        rank_in_world(self.0, peer, world.group)
     }
 }
 
@@ -53,9 +53,14 @@ impl Drop for Peers {
 }
 
 impl Elided {
-    /// Adds a communicator. Returns `peers` if a group is already held for its number.
-    pub fn enter(&mut self, number: u32, peers: Arc<Peers>) -> Option<Arc<Peers>> {
-        match self.held.entry(number) {
+    /// Whether there is memory for a further communicator.
+    pub fn has_room(&mut self) -> bool {
+        self.held.try_reserve(1).is_ok()
+    }
+
+    /// Adds a communicator. Returns `peers` if a group is already held for its row.
+    pub fn enter(&mut self, id: CommId, peers: Arc<Peers>) -> Option<Arc<Peers>> {
+        match self.held.entry(id) {
             Entry::Occupied(mut held) => {
                 held.get_mut().alive += 1;
                 Some(peers)
@@ -69,14 +74,14 @@ impl Elided {
 
     /// Marks a communicator as freed. Operations that are still open may bring new peers; once none is, the groups of
     /// freed communicators are removed and returned.
-    pub fn free(&mut self, number: u32) -> Vec<Arc<Peers>> {
+    pub fn free(&mut self, id: CommId) -> Vec<Arc<Peers>> {
         if self.held.is_empty() {
             return Vec::new();
         }
         // Another thread may have removed a request and not counted it yet: then the groups are freed the next time.
         let is_shared = REQUESTS.is_shared();
         let before = if is_shared { self.let_go() } else { Vec::new() };
-        if let Some(held) = self.held.get_mut(&number) {
+        if let Some(held) = self.held.get_mut(&id) {
             held.alive = held.alive.saturating_sub(1);
         }
         if is_shared { before } else { self.let_go() }
@@ -84,14 +89,15 @@ impl Elided {
 
     fn let_go(&mut self) -> Vec<Arc<Peers>> {
         let is_open = || !REQUESTS.is_empty() || handles::may_bring_peers();
-        if self.held.values().all(|held| held.alive > 0) || is_open() {
+        let bytes = self.held.len() * size_of::<Arc<Peers>>();
+        if self.held.values().all(|held| held.alive > 0) || is_open() || !memory::is_left(bytes) {
             return Vec::new();
         }
         self.held.extract_if(|_, held| held.alive == 0).map(|(_, held)| held.peers).collect()
     }
 
     /// The peers of a communicator.
-    pub fn peers(&self, number: u32) -> Option<Arc<Peers>> {
-        self.held.get(&number).map(|held| held.peers.clone())
+    pub fn peers(&self, id: CommId) -> Option<Arc<Peers>> {
+        self.held.get(&id).map(|held| held.peers.clone())
     }
 }

@@ -1,6 +1,6 @@
 //! Lists of a group's members by world rank, at a cost that grows with the number of processes and not with its square.
 //!
-//! `MPI_Group_translate_ranks` of Open MPI compares each rank asked for with the members of the target group, one after
+//! `MPI_Group_translate_ranks` of Open MPI compares each rank to translate with the members of the target group, one after
 //! the other: to translate p members to a world of p processes takes p²/2 comparisons. But members mostly go on as they
 //! began. So the next ones are predicted, as an arithmetic sequence, and translated to a small group of the predicted
 //! processes alone. Whoever is found there is known, also out of order. Only where a prediction fails, one member is
@@ -10,7 +10,8 @@
 use crate::generated::pmpi;
 use crate::mpi::abi::{Group, Raw, constant};
 use crate::mpi::query;
-use mpisee_profile::segment::log::{OUTSIDE, Runs};
+use mpisee_profile::WorldRank;
+use mpisee_profile::segment::log::Runs;
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 
@@ -18,20 +19,20 @@ use std::mem::MaybeUninit;
 const MOST_PREDICTED: usize = 64;
 /// Members predicted where the last prediction failed.
 const LEAST_PREDICTED: usize = 4;
-/// Members looked up in the whole world for each run that a list may have. One tells a jump, a second the new stride.
+/// Members looked up in the whole world for each run that a list may have. One shows a jump, a second the new stride.
 const LOOKED_UP_PER_RUN: usize = 2;
 
 /// The members of a group.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Listed {
-    /// World ranks in the order of the group; [`OUTSIDE`] for processes of other worlds.
+    /// World ranks in the order of the group; [`WorldRank::OUTSIDE`] for processes of other worlds.
     Runs(Runs),
     /// A list that takes more runs than wanted, or that MPI does not translate.
     Elided {
         /// The number of members.
         size: u32,
-        /// World rank of the first member, or [`OUTSIDE`].
-        first: u32,
+        /// World rank of the first member, or [`WorldRank::OUTSIDE`].
+        first: WorldRank,
     },
 }
 
@@ -61,8 +62,8 @@ struct Listing {
     size: u32,
     /// The members so far.
     at: u32,
-    first: u32,
-    last: u32,
+    first: WorldRank,
+    last: WorldRank,
     /// From the member before the last one to that; 0 where one has no rank.
     distance: i64,
     /// Whether the distance before was the same.
@@ -72,15 +73,15 @@ struct Listing {
 
 impl Listing {
     fn new(size: u32, most_runs: usize) -> Self {
-        let (first, last) = (OUTSIDE, OUTSIDE);
+        let (first, last) = (WorldRank::OUTSIDE, WorldRank::OUTSIDE);
         Listing { runs: Runs::default(), size, at: 0, first, last, distance: 0, is_steady: false, most_runs }
     }
 
     /// Appends one member; negative is a process of another world.
     fn push(&mut self, rank: c_int) {
-        let rank = u32::try_from(rank).unwrap_or(OUTSIDE);
-        let have_ranks = self.last != OUTSIDE && rank != OUTSIDE;
-        let distance = if have_ranks { i64::from(rank) - i64::from(self.last) } else { 0 };
+        let rank = WorldRank::translated(rank);
+        let have_ranks = self.last != WorldRank::OUTSIDE && rank != WorldRank::OUTSIDE;
+        let distance = if have_ranks { i64::from(rank.get()) - i64::from(self.last.get()) } else { 0 };
         (self.is_steady, self.distance) = (distance == self.distance && distance != 0, distance);
         if self.at == 0 {
             self.first = rank;
@@ -165,10 +166,10 @@ fn follow(
     most: usize,
     world_size: u32,
 ) -> Option<usize> {
-    if listing.last == OUTSIDE {
+    if listing.last == WorldRank::OUTSIDE {
         return Some(0);
     }
-    let last = i64::from(listing.last);
+    let last = i64::from(listing.last.get());
     let next =
         (1..).map(|step| last + stride * step).take_while(|rank| (0..i64::from(world_size)).contains(rank));
     let mut predicted = [0; MOST_PREDICTED];

@@ -5,8 +5,9 @@ use crate::mpi::abi::{Comm, Group};
 use crate::mpi::query::{free_group, group_of, size_of_group, translate};
 use crate::state::communicator::Communicator;
 use crate::state::world::World;
-use mpisee_profile::segment::log::{Created, NONE, OUTSIDE, Runs};
+use mpisee_profile::segment::log::{Created, Runs};
 use mpisee_profile::segment::membership::Hash;
+use mpisee_profile::{CommRank, WorldRank};
 
 /// The members of a communicator.
 #[derive(Debug)]
@@ -91,9 +92,9 @@ impl Members {
         self.remote.as_ref().is_none_or(|remote| self.own.comes_before(remote))
     }
 
-    /// The smallest world rank.
-    pub fn smallest(&self) -> u32 {
-        self.groups().filter_map(Runs::min).min().unwrap_or(NONE)
+    /// The smallest rank of this world, as one in `MPI_COMM_WORLD`.
+    pub fn smallest(&self) -> Option<CommRank> {
+        self.groups().filter_map(Runs::min).min().map(WorldRank::in_world)
     }
 
     /// The group with the smallest world rank.
@@ -106,31 +107,29 @@ impl Members {
 }
 
 /// Adds a group to the hash: its size, and its members in their order. Of elided members only the first is added, the
-/// one rank that all members know.
+/// one rank that all members have.
 fn add_group(hash: &mut Hash, group: &Runs) {
     hash.add(&group.len().to_le_bytes());
     if group.elided() > 0 {
-        return hash.add(&group.get(0).unwrap_or(OUTSIDE).to_le_bytes());
+        return hash.add(&group.get(CommRank::FIRST).unwrap_or(WorldRank::OUTSIDE).get().to_le_bytes());
     }
     group.words().for_each(|word| hash.add(&word.to_le_bytes()));
 }
 
 /// The world ranks of a group, of which `itself` may be one.
-fn list(world: &World, group: Group, itself: Option<u32>) -> Runs {
+fn list(world: &World, group: Group, itself: Option<WorldRank>) -> Runs {
     let (size, world_size) = (size_of_group(group), world.size);
     let most_runs = world.options.listed as usize;
     match members::list(group, size, world.group, world_size, most_runs) {
         Listed::Runs(runs) => runs,
         Listed::Elided { size, first }
-            if first != OUTSIDE && u64::from(size) * u64::from(world_size) > MOST_COMPARISONS =>
+            if first != WorldRank::OUTSIDE && u64::from(size) * u64::from(world_size) > MOST_COMPARISONS =>
         {
             Runs::of_elided(size, first, itself)
         }
         Listed::Elided { .. } => {
             let mut members = Runs::default();
-            translate(group, size, world.group, |rank| {
-                members.push(u32::try_from(rank).unwrap_or(OUTSIDE));
-            });
+            translate(group, size, world.group, |rank| members.push(WorldRank::translated(rank)));
             members
         }
     }
@@ -144,7 +143,7 @@ pub fn smallest_rank_in(
     parent_members: &Members,
     comm: Comm,
     members: &Members,
-) -> u32 {
+) -> Option<CommRank> {
     let (of_parent, is_remote) = parent_members.first_group();
     // The members of an intercommunicator's child that were in that group of the parent.
     let of_child = match &members.remote {
@@ -164,11 +163,11 @@ pub fn smallest_rank_in(
         let first = of_child.min();
         // Of a merged intercommunicator, only a part is in that group.
         if let Some(at) = first.and_then(|first| of_parent.position(first)) {
-            return at;
+            return Some(at);
         }
     }
     let set = of_child.to_set();
-    of_parent.iter().position(|rank| set.contains(rank)).map_or(NONE, |at| at as u32)
+    of_parent.iter().position(|rank| set.contains(rank.get())).map(|at| CommRank::new(at as u32))
 }
 
 /// The same by MPI's groups: of all members, or of the first alone.
@@ -178,16 +177,14 @@ fn smallest_translated(
     parent_remote: bool,
     child_remote: bool,
     first_alone: bool,
-) -> u32 {
+) -> Option<CommRank> {
     let group = group_of(comm, child_remote);
     let parent_group = group_of(parent.comm, parent_remote && parent.is_inter());
     let comparisons = u64::from(size_of_group(group)) * u64::from(size_of_group(parent_group));
     let size = if first_alone && comparisons > MOST_COMPARISONS { 1 } else { size_of_group(group) };
-    let mut least = NONE;
+    let mut least: Option<CommRank> = None;
     translate(group, size, parent_group, |rank| {
-        if let Ok(rank) = u32::try_from(rank) {
-            least = least.min(rank);
-        }
+        least = least.into_iter().chain(CommRank::from_mpi(rank)).min();
     });
     free_group(parent_group);
     free_group(group);

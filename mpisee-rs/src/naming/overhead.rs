@@ -2,13 +2,14 @@
 
 use crate::state::world::World;
 use crate::storage::clock;
+use mpisee_profile::Ticks;
 use mpisee_profile::segment::layout::overhead;
 use std::sync::atomic::Ordering;
 
 /// Charges the time until it is dropped to the naming of communicators.
 pub struct Naming<'p> {
     world: &'p World,
-    since: u64,
+    since: Ticks,
 }
 
 impl<'p> Naming<'p> {
@@ -20,6 +21,6 @@ impl<'p> Naming<'p> {
 impl Drop for Naming<'_> {
     fn drop(&mut self) {
         let overheads = &self.world.segment.header().overhead;
-        overheads[overhead::NAMING].fetch_add(clock::since(self.since), Ordering::Relaxed);
+        overheads[overhead::NAMING].fetch_add(clock::since(self.since).get(), Ordering::Relaxed);
     }
 }

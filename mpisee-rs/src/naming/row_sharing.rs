@@ -7,21 +7,20 @@
 use super::creation_kind::TopologyFrom;
 use super::elided::{Elided, Peers};
 use super::membership::Members;
-use super::{CreationKind, Number};
+use super::{CreationKind, Number, Numbered};
 use crate::mpi::abi::Comm;
 use crate::mpi::topology::{Kind, Topology};
-use crate::state::communicator::UNLOGGED;
 use crate::state::world::World;
 use crate::storage::counters::{Counters, Lasting, add, update};
 use crate::storage::segment::Segment;
 use mpisee_collect::rank_tables::merge_degrees;
-use mpisee_profile::RankSet;
-use mpisee_profile::segment::key::{FIRST_TEMPORARY, MOST_COMMUNICATORS, Meaning};
+use mpisee_profile::segment::key::Meaning;
 use mpisee_profile::segment::layout::shared_row;
-use mpisee_profile::segment::log::{Created, NONE, OUTSIDE, Record};
+use mpisee_profile::segment::log::{Created, NONE, Record};
 use mpisee_profile::segment::membership::reports;
 use mpisee_profile::segment::names::name_of;
 use mpisee_profile::segment::{CallKey, Key, PeerKey};
+use mpisee_profile::{CommId, CommRank, RankSet, WorldRank};
 use rustc_hash::{FxHashMap, FxHasher};
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
@@ -54,23 +53,23 @@ struct State {
     /// Those in the log, by number.
     rows: Vec<Row>,
     /// Creating calls by parent row and letter.
-    calls: FxHashMap<(u32, u8), u32>,
+    calls: FxHashMap<(CommId, u8), u32>,
     families: FxHashMap<FamilyKey, Family>,
     /// Rows of single communicators that are named by their members.
     named_by_members: u32,
     /// The rows for communicators of changing members, by parent row and letter.
-    changing: FxHashMap<(u32, u8), u32>,
+    changing: FxHashMap<(Option<CommId>, u8), CommId>,
     /// Communicators of changing members, by temporary number.
-    temporary: FxHashMap<u32, Temporary>,
-    next_temporary: u32,
+    temporary: FxHashMap<CommId, Temporary>,
+    next_temporary: CommId,
     /// Those that were freed, in that order.
-    freed: VecDeque<u32>,
-    labels: FxHashMap<u32, Label>,
+    freed: VecDeque<CommId>,
+    labels: FxHashMap<CommId, Label>,
     /// Degrees of distributed graphs as far as they are known, by row.
-    degrees: FxHashMap<u32, String>,
+    degrees: FxHashMap<CommId, String>,
     /// Those whose members are not listed here.
     elided: Elided,
-    names: FxHashMap<u32, String>,
+    names: FxHashMap<CommId, String>,
     counters: Counters,
 }
 
@@ -116,10 +115,10 @@ enum Sharing {
 /// Properties of communicators that are alike. Every member of one was part of all the others.
 #[derive(PartialEq, Eq, Hash)]
 struct FamilyKey {
-    /// The row of the parent; [`NONE`] where there is none.
-    parent: u32,
+    /// The row of the parent.
+    parent: Option<CommId>,
     operation: u32,
-    r: u32,
+    r: Option<CommRank>,
     reorder: u32,
     /// Of topologies that are the same for all members.
     topology: Option<String>,
@@ -136,11 +135,11 @@ struct Family {
     /// Those with rows of their own.
     single: u32,
     /// The row of all others.
-    row: Option<u32>,
+    row: Option<CommId>,
 }
 
 struct Temporary {
-    row: u32,
+    row: CommId,
     members: Arc<Members>,
 }
 
@@ -184,9 +183,9 @@ pub enum RowChoice {
     /// One of its own, with the ordinal that its name has.
     Single { n: u32 },
     /// That of communicators like it.
-    Alike { row: u32 },
+    Alike { row: CommId },
     /// That of communicators of changing members.
-    Changing { row: u32 },
+    Changing { row: CommId },
     /// None: the segment has no room for it.
     Unseen,
 }
@@ -201,7 +200,7 @@ impl RowSharing {
                 named_by_members: 0,
                 changing: FxHashMap::default(),
                 temporary: FxHashMap::default(),
-                next_temporary: FIRST_TEMPORARY,
+                next_temporary: CommId::FIRST_TEMPORARY,
                 freed: VecDeque::new(),
                 labels: FxHashMap::default(),
                 degrees: FxHashMap::default(),
@@ -217,36 +216,35 @@ impl RowSharing {
     }
 
     /// Numbers a creating call on a communicator, before it is made.
-    pub fn number(&self, parent: u32, letter: u8) -> Number {
+    pub fn number(&self, parent: CommId, letter: u8) -> Numbered {
         let mut state = self.state();
-        let row = state.row_of(parent).filter(|&row| state.rows[row as usize].sharing == Sharing::Single);
-        let Some(row) = row else { return Number::default() };
-        let of_letter = state.calls.entry((row, letter)).or_default();
-        *of_letter += 1;
-        let of_letter = *of_letter;
-        let creations = &mut state.rows[row as usize].creations;
-        *creations += 1;
-        Number { n: *creations, of_letter }
+        let Some((row, members)) = state.known(parent) else { return Numbered::default() };
+        Numbered { number: state.number(row, letter), parent: Some((row, members)) }
     }
 
     /// Chooses the row of a new communicator, by what all its members know alike.
     pub fn choose(&self, world: &World, new: &NewCommunicator) -> RowChoice {
-        self.state().choose(world, new)
+        let mut state = self.state();
+        if state.has_room() { state.choose(world, new) } else { RowChoice::Unseen }
     }
 
     /// Enters a new communicator into its row, which may be chosen already; returns its number.
-    pub fn enter(&self, world: &World, choice: Option<RowChoice>, new: NewCommunicator) -> u32 {
+    pub fn enter(&self, world: &World, choice: Option<RowChoice>, new: NewCommunicator) -> CommId {
         let segment = &world.segment;
         // No call to MPI under the lock: a thread inside MPI may wait for the lock in a callback.
         let peers = new.members.is_elided().then(|| Peers::of(new.comm));
         let mut state = self.state();
-        let choice = choice.unwrap_or_else(|| state.choose(world, &new));
+        let choice = match choice {
+            _ if !state.has_room() => RowChoice::Unseen,
+            Some(choice) => choice,
+            None => state.choose(world, &new),
+        };
         let id = match choice {
             RowChoice::Single { n } => {
                 let Position { generation, weight, .. } = state.position_of(&new);
                 let created = Created { n, ..new.created };
                 let row = Row::new(generation, weight, Sharing::Single, new.members);
-                state.log_created(segment, row, new.topology.as_ref(), created).unwrap_or(UNLOGGED)
+                state.log_created(segment, row, new.topology.as_ref(), created).unwrap_or(CommId::NONE)
             }
             RowChoice::Alike { row } => {
                 state.count_created(segment, row, &new.created);
@@ -254,10 +252,10 @@ impl RowSharing {
                 row
             }
             RowChoice::Changing { row } => state.pass(segment, row, &new),
-            RowChoice::Unseen => UNLOGGED,
+            RowChoice::Unseen => CommId::NONE,
         };
         let unneeded = match peers {
-            Some(peers) if id != UNLOGGED => state.elided.enter(id, peers),
+            Some(peers) if id != CommId::NONE => state.elided.enter(id, peers),
             peers => peers,
         };
         drop(state);
@@ -272,21 +270,17 @@ impl RowSharing {
     }
 
     /// The row of a communicator that is in the log, and its members.
-    pub fn known(&self, id: u32) -> Option<(u32, Arc<Members>)> {
-        let state = self.state();
-        if id >= FIRST_TEMPORARY {
-            return state.temporary.get(&id).map(|temporary| (temporary.row, temporary.members.clone()));
-        }
-        state.rows.get(id as usize).map(|row| (id, row.members.clone()))
+    pub fn known(&self, id: CommId) -> Option<(CommId, Arc<Members>)> {
+        self.state().known(id)
     }
 
     /// The number that the next communicator in the log will have.
-    pub fn next_id(&self) -> u32 {
-        self.state().rows.len() as u32
+    pub fn next_id(&self) -> CommId {
+        self.state().next_id()
     }
 
     /// The row of a communicator, which is in the log.
-    pub fn row_of(&self, id: u32) -> Option<u32> {
+    pub fn row_of(&self, id: CommId) -> Option<CommId> {
         self.state().row_of(id)
     }
 
@@ -297,22 +291,22 @@ impl RowSharing {
         // Keys that only calibrate stand for nothing.
         let Some(meaning) = key.meaning() else { return Some(Lasting::of(key)) };
         match meaning {
-            Meaning::Call(call) if call.communicator >= FIRST_TEMPORARY => {
+            Meaning::Call(call) if call.communicator.is_temporary() => {
                 let communicator = self.state().temporary.get(&call.communicator)?.row;
                 Some(Lasting::of(CallKey { communicator, ..call }.pack()))
             }
-            Meaning::Peer(peer) if peer.communicator >= FIRST_TEMPORARY => {
+            Meaning::Peer(peer) if peer.communicator.is_temporary() => {
                 let (communicator, members) = self.known(peer.communicator)?;
                 let world_rank = match members.is_elided() {
                     false => members.remote.as_ref().unwrap_or(&members.own).get(peer.peer),
                     true => self.elided_rank(world, peer),
                 };
-                let world_rank = world_rank.filter(|&rank| rank != OUTSIDE)?;
-                Some(Lasting::of(PeerKey { communicator, peer: world_rank }.pack()))
+                let world_rank = world_rank.filter(|&rank| rank != WorldRank::OUTSIDE)?;
+                Some(Lasting::of(PeerKey { communicator, peer: world_rank.in_world() }.pack()))
             }
             Meaning::Peer(peer) => {
                 let row_is_elided = |row: &Row| row.members.is_elided();
-                if !self.state().rows.get(peer.communicator as usize).is_some_and(row_is_elided) {
+                if !self.state().rows.get(peer.communicator.index()).is_some_and(row_is_elided) {
                     return Some(Lasting::of(key));
                 }
                 Some(Lasting { key, world_rank: Some(self.elided_rank(world, peer)?) })
@@ -322,13 +316,13 @@ impl RowSharing {
     }
 
     /// The rank in the world of a peer in a communicator whose members are not listed.
-    fn elided_rank(&self, world: &World, peer: PeerKey) -> Option<u32> {
+    fn elided_rank(&self, world: &World, peer: PeerKey) -> Option<WorldRank> {
         let peers = self.state().elided.peers(peer.communicator)?;
-        peers.world_rank(world, peer.peer)
+        Some(peers.world_rank(world, peer.peer))
     }
 
     /// The program freed a communicator.
-    pub fn free(&self, segment: &Segment, id: u32) {
+    pub fn free(&self, segment: &Segment, id: CommId) {
         let mut state = self.state();
         let Some(row) = state.row_of(id) else { return };
         let unneeded = state.elided.free(id);
@@ -338,13 +332,16 @@ impl RowSharing {
     }
 
     /// The program named a communicator. The label of a row that stands for several is the name that all of them have.
-    pub fn label(&self, segment: &Segment, id: u32, text: String) {
+    pub fn label(&self, segment: &Segment, id: CommId, text: String) {
         let Some(row) = self.row_of(id) else { return };
         let mut state = self.state();
+        if !state.has_room() {
+            return;
+        }
         let mut hasher = FxHasher::default();
         text.hash(&mut hasher);
         let hash = hasher.finish();
-        let is_shared = state.rows[row as usize].sharing != Sharing::Single;
+        let is_shared = state.rows[row.index()].sharing != Sharing::Single;
         let label = state.labels.entry(row).or_insert(Label { hash: !hash, changes: 0 });
         let most = if is_shared { 1 } else { MOST_LABELS };
         if label.hash == hash || label.changes > most {
@@ -356,7 +353,7 @@ impl RowSharing {
     }
 
     /// The name of a communicator; empty if it is not in the log.
-    pub fn name(&self, segment: &Segment, id: u32) -> String {
+    pub fn name(&self, segment: &Segment, id: CommId) -> String {
         let Some(row) = self.row_of(id) else { return String::new() };
         if let Some(name) = self.state().names.get(&row) {
             return name.clone();
@@ -368,18 +365,60 @@ impl RowSharing {
 }
 
 impl State {
+    /// Whether there is memory for a further entry of each kind.
+    fn has_room(&mut self) -> bool {
+        self.rows.try_reserve(1).is_ok()
+            && self.calls.try_reserve(1).is_ok()
+            && self.families.try_reserve(1).is_ok()
+            && self.changing.try_reserve(1).is_ok()
+            && self.temporary.try_reserve(1).is_ok()
+            && self.labels.try_reserve(1).is_ok()
+            && self.degrees.try_reserve(1).is_ok()
+            && self.names.try_reserve(1).is_ok()
+            && self.elided.has_room()
+    }
+
+    /// As [`RowSharing::known`].
+    fn known(&self, id: CommId) -> Option<(CommId, Arc<Members>)> {
+        if id.is_temporary() {
+            return self.temporary.get(&id).map(|temporary| (temporary.row, temporary.members.clone()));
+        }
+        self.rows.get(id.index()).map(|row| (id, row.members.clone()))
+    }
+
+    /// The ordinals of a creating call on the communicator of a row; a row that stands for several has none.
+    fn number(&mut self, row: CommId, letter: u8) -> Number {
+        let parent = &mut self.rows[row.index()];
+        if parent.sharing != Sharing::Single {
+            return Number::default();
+        }
+        parent.creations += 1;
+        if self.calls.try_reserve(1).is_err() {
+            return Number { n: parent.creations, of_letter: 0 };
+        }
+        let of_letter = self.calls.entry((row, letter)).or_default();
+        *of_letter += 1;
+        Number { n: parent.creations, of_letter: *of_letter }
+    }
+
     /// The row of a communicator.
-    fn row_of(&self, id: u32) -> Option<u32> {
+    fn row_of(&self, id: CommId) -> Option<CommId> {
         match id {
-            UNLOGGED => None,
-            ..FIRST_TEMPORARY => Some(id),
-            _ => self.temporary.get(&id).map(|temporary| temporary.row),
+            CommId::NONE => None,
+            _ if id.is_temporary() => self.temporary.get(&id).map(|temporary| temporary.row),
+            _ => Some(id),
         }
     }
 
-    /// Where a new communicator is below its parent.
+    /// The number that the next row will have.
+    fn next_id(&self) -> CommId {
+        CommId::new(self.rows.len() as u32)
+    }
+
+    /// The position of a new communicator below its parent.
     fn position_of(&self, new: &NewCommunicator) -> Position {
-        let Some(parent) = self.rows.get(new.created.parent as usize) else {
+        let parent = new.created.parent.and_then(|parent| self.rows.get(parent.index()));
+        let Some(parent) = parent else {
             return Position { generation: 1, weight: 1, below: Sharing::Single };
         };
         let of_letter = u64::from(new.number.of_letter.max(1));
@@ -394,11 +433,11 @@ impl State {
     fn choose(&mut self, world: &World, new: &NewCommunicator) -> RowChoice {
         let segment = &world.segment;
         let Position { generation, weight, below } = self.position_of(new);
-        match below {
-            Sharing::Single => {}
-            // Communicators of one row may be used by threads in any order, so that ordinals below it tell nothing.
-            Sharing::Alike => return self.changing(segment, generation, new),
-            Sharing::Changing => return RowChoice::Changing { row: new.created.parent },
+        match (below, new.created.parent) {
+            // Communicators of one row may be used by threads in any order, so that ordinals below it have no meaning.
+            (Sharing::Alike, _) => return self.changing(segment, generation, new),
+            (Sharing::Changing, Some(parent)) => return RowChoice::Changing { row: parent },
+            _ => {}
         }
         let alike = world.options.alike;
         let is_over = weight > KINDS_PER_ALIKE * u64::from(alike)
@@ -421,7 +460,7 @@ impl State {
             self.named_by_members += u32::from(new.created.code != 0);
             return RowChoice::Single { n };
         }
-        // An elided list does not tell whether the order of the members is the same.
+        // An elided list does not show whether the order of the members is the same.
         if !new.members.is_exact {
             return self.changing(segment, generation, new);
         }
@@ -442,14 +481,14 @@ impl State {
             return RowChoice::Changing { row };
         }
         let created = &new.created;
-        let itself = created.group.get(created.rank).unwrap_or(OUTSIDE);
+        let itself = created.group.get(created.rank).unwrap_or(WorldRank::OUTSIDE);
         let created = Created {
             n: NONE,
-            r: NONE,
+            r: None,
             code: 0,
-            local: NONE,
-            peer: NONE,
-            rank: 0,
+            local: None,
+            peer: None,
+            rank: CommRank::FIRST,
             reorder: NONE,
             group: [itself].into_iter().collect(),
             remote: None,
@@ -463,13 +502,13 @@ impl State {
     }
 
     /// Gives a communicator of the row `row` a temporary number.
-    fn pass(&mut self, segment: &Segment, row: u32, new: &NewCommunicator) -> u32 {
+    fn pass(&mut self, segment: &Segment, row: CommId, new: &NewCommunicator) -> CommId {
         self.count_created(segment, row, &new.created);
         let mut id = self.next_temporary;
         while self.temporary.contains_key(&id) {
-            id = following(id);
+            id = id.next_temporary();
         }
-        self.next_temporary = following(id);
+        self.next_temporary = id.next_temporary();
         self.temporary.insert(id, Temporary { row, members: new.members.clone() });
         id
     }
@@ -481,10 +520,10 @@ impl State {
         row: Row,
         topology: Option<&Topology>,
         created: Created,
-    ) -> Option<u32> {
-        let id = self.rows.len() as u32;
+    ) -> Option<CommId> {
+        let id = self.next_id();
         let created = Created { id, ..created };
-        if id >= FIRST_TEMPORARY || !segment.log(&Record::Created(created)) {
+        if id.is_temporary() || !segment.log(&Record::Created(created)) {
             return None;
         }
         if let Some(Topology { text, .. }) = topology {
@@ -494,8 +533,8 @@ impl State {
         Some(id)
     }
 
-    /// Widens the row's range of degrees: of a distributed graph a process knows its own degrees only.
-    fn widen_degrees(&mut self, segment: &Segment, row: u32, topology: Option<&str>) {
+    /// Widens the row's range of degrees: of a distributed graph a process has its own degrees only.
+    fn widen_degrees(&mut self, segment: &Segment, row: CommId, topology: Option<&str>) {
         let Some(topology) = topology.filter(|topology| topology.starts_with("dist_graph")) else { return };
         let known = self.degrees.entry(row).or_insert_with(|| topology.to_owned());
         let widened = merge_degrees(known, topology);
@@ -505,12 +544,13 @@ impl State {
         }
     }
 
-    fn note_freed(&mut self, segment: &Segment, row: u32, id: u32) {
-        if self.rows[row as usize].sharing == Sharing::Single {
+    fn note_freed(&mut self, segment: &Segment, row: CommId, id: CommId) {
+        if self.rows[row.index()].sharing == Sharing::Single {
             segment.log(&Record::Freed { id });
             return;
         }
-        if id >= FIRST_TEMPORARY {
+        // Without memory for that it is kept for ever.
+        if id.is_temporary() && self.freed.try_reserve(1).is_ok() {
             self.freed.push_back(id);
             if self.freed.len() > MOST_FREED
                 && let Some(oldest) = self.freed.pop_front()
@@ -521,12 +561,12 @@ impl State {
         self.count(segment, row, &[(shared_row::FREED, 1)]);
     }
 
-    fn count_created(&mut self, segment: &Segment, row: u32, created: &Created) {
+    fn count_created(&mut self, segment: &Segment, row: CommId, created: &Created) {
         let reported = u64::from(reports(created, &RankSet::default()));
         self.count(segment, row, &[(shared_row::CREATED, 1), (shared_row::REPORTED, reported)]);
     }
 
-    fn count(&mut self, segment: &Segment, row: u32, counts: &[(usize, u64)]) {
+    fn count(&mut self, segment: &Segment, row: CommId, counts: &[(usize, u64)]) {
         if let Some(slot) = self.counters.slot(segment, Key::shared_row(row)) {
             update(slot, |values| counts.iter().for_each(|&(place, more)| add(&values[place], more)));
         }
@@ -536,7 +576,7 @@ impl State {
 impl FamilyKey {
     fn of(new: &NewCommunicator) -> FamilyKey {
         let Created { parent, operation, r, reorder, code, .. } = new.created;
-        // Of a distributed graph each process knows its own degrees.
+        // Of a distributed graph each process has its own degrees.
         let is_known_to_all = matches!(new.kind.topology, TopologyFrom::Call(Kind::Cart | Kind::Graph));
         FamilyKey {
             parent,
@@ -548,9 +588,4 @@ impl FamilyKey {
             code,
         }
     }
-}
-
-/// The temporary number after `id`.
-fn following(id: u32) -> u32 {
-    if id + 1 == MOST_COMMUNICATORS { FIRST_TEMPORARY } else { id + 1 }
 }

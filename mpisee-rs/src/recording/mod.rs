@@ -5,22 +5,21 @@ pub mod volume;
 
 use crate::mpi::abi::{Comm, Raw, Request, STATUS_IGNORE, Status, constant};
 use crate::mpi::argument::HandlePtr;
-use crate::naming::{self, CreationKind, Number, ROWS};
+use crate::naming::{self, CreationKind, Numbered, ROWS};
 use crate::state::call_sample::CallSample;
 use crate::state::communicator::COMMUNICATORS;
-use crate::state::communicator::{Communicator, Known, UNLOGGED};
+use crate::state::communicator::{Communicator, Known};
 use crate::state::process;
 use crate::state::region::REGIONS;
-use crate::state::request::REQUESTS;
-use crate::state::request::RequestState;
+use crate::state::request::{Kind, REQUESTS};
 use crate::state::thread::{Borrowed, Inside, Thread};
 use crate::state::world::{self, World};
 use crate::storage::clock;
 use crate::storage::counters::{add, update};
-use mpisee_profile::Operation;
-use mpisee_profile::segment::active_call::{self, UNKNOWN};
+use mpisee_profile::segment::active_call;
 use mpisee_profile::segment::layout::{Slot, call, peer};
 use mpisee_profile::segment::{Key, NotSeen, PeerKey};
+use mpisee_profile::{CommId, CommRank, Operation, RegionId, Ticks};
 use std::ffi::c_int;
 use std::mem::{self, MaybeUninit};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -73,7 +72,7 @@ impl Call {
 
     /// Its number, as [`Call::communicator`].
     #[inline]
-    pub fn number_of(&self, comm: Raw<Comm>) -> Option<u32> {
+    pub fn number_of(&self, comm: Raw<Comm>) -> Option<CommId> {
         self.communicator(comm).map(|known| known.id())
     }
 
@@ -84,20 +83,25 @@ impl Call {
     }
 
     /// The ordinal of a creating call on its parent.
-    pub fn number(&self, parent: Option<&Communicator>, kind: CreationKind) -> Number {
-        let mut number = Number::default();
+    pub fn number(&self, parent: Option<&Communicator>, kind: CreationKind) -> Numbered {
+        let mut numbered = Numbered::default();
         self.record(|_| {
             if let Some(parent) = parent {
-                number = naming::number(parent, kind);
+                numbered = naming::number(parent, kind);
             }
         });
-        number
+        numbered
     }
 
-    /// Makes the call to MPI; returns its result and how long it took, in ticks. Meanwhile the segment says that the
-    /// thread is in `operation` on the communicator with that number.
+    /// Makes the call to MPI; returns its result and how long it took. Meanwhile the segment says that the
+    /// thread is in `operation` on that communicator.
     #[inline]
-    pub fn time<R>(&self, operation: Operation, communicator: u32, call: impl FnOnce() -> R) -> (R, u64) {
+    pub fn time<R>(
+        &self,
+        operation: Operation,
+        communicator: CommId,
+        call: impl FnOnce() -> R,
+    ) -> (R, Ticks) {
         let start = clock::ticks();
         self.inside.thread.say(active_call::Call::Counted(operation), communicator, start);
         let result = returning(call);
@@ -155,10 +159,10 @@ fn returning<R>(call: impl FnOnce() -> R) -> R {
 /// A call that has returned: operation, communicator, return code and time.
 pub struct Made {
     pub operation: Operation,
-    /// The number of its communicator.
-    pub communicator: u32,
+    /// Its communicator.
+    pub communicator: CommId,
     pub code: c_int,
-    pub ticks: u64,
+    pub ticks: Ticks,
 }
 
 impl Made {
@@ -184,11 +188,28 @@ impl Made {
     ///
     /// # Safety
     /// A call that succeeded has stored its request there.
-    #[inline(always)]
-    pub unsafe fn keep(&self, request: HandlePtr<Request>, started: impl FnOnce() -> RequestState) {
+    #[inline]
+    pub unsafe fn keep(&self, request: HandlePtr<Request>, kind: Kind, sample: CallSample, message: u64) {
+        // SAFETY: the caller's promise.
+        unsafe { self.keep_to(request, kind, sample, message, constant::PROC_NULL) };
+    }
+
+    /// As [`Made::keep`], with the destination of a send.
+    ///
+    /// # Safety
+    /// See [`Made::keep`].
+    #[inline]
+    pub unsafe fn keep_to(
+        &self,
+        request: HandlePtr<Request>,
+        kind: Kind,
+        sample: CallSample,
+        message: u64,
+        peer: c_int,
+    ) {
         if self.succeeded() {
             // SAFETY: the caller's promise.
-            unsafe { REQUESTS.add(request, started) };
+            unsafe { REQUESTS.add(request, kind, sample, message, peer) };
         }
     }
 }
@@ -198,7 +219,7 @@ impl Made {
 pub fn record_call(
     call: Option<Call>,
     operation: Operation,
-    find: impl FnOnce(&Call) -> Option<u32>,
+    find: impl FnOnce(&Call) -> Option<CommId>,
     make: impl FnOnce() -> c_int,
     note: impl FnOnce(&Recorder, &Made),
 ) -> c_int {
@@ -209,7 +230,7 @@ pub fn record_call(
     code
 }
 
-/// As [`record_call`] for a call whose status tells what arrived. If the application ignores the status, MPI gets one
+/// As [`record_call`] for a call whose status shows what arrived. If the application ignores the status, MPI gets one
 /// of ours. `note` gets the status, which is filled if the call succeeded.
 ///
 /// # Safety
@@ -217,7 +238,7 @@ pub fn record_call(
 #[inline(always)]
 pub unsafe fn record_call_with_status(
     operation: Operation,
-    find: impl FnOnce(&Call) -> Option<u32>,
+    find: impl FnOnce(&Call) -> Option<CommId>,
     status: *mut Status,
     make: impl FnOnce(*mut Status) -> c_int,
     note: impl FnOnce(&Recorder, &Made, *const Status),
@@ -237,7 +258,7 @@ pub unsafe fn record_call_with_status(
 #[cold]
 #[inline(never)]
 fn say_unseen(thread: &'static Thread, operation: Operation) {
-    thread.say(active_call::Call::Counted(operation), UNKNOWN, clock::ticks());
+    thread.say(active_call::Call::Counted(operation), CommId::NONE, clock::ticks());
 }
 
 /// Updates the counters of the calling thread.
@@ -249,20 +270,20 @@ pub struct Recorder {
 impl Recorder {
     /// The region in which the program is.
     #[inline]
-    pub fn region(&self) -> u32 {
+    pub fn region(&self) -> RegionId {
         REGIONS.current()
     }
 
-    /// Counts a call in the current region, on the communicator with that number, with a message of `message`
+    /// Counts a call in the current region, on that communicator, with a message of `message`
     /// bytes of which this process contributes `bytes`; returns it as it was counted.
     #[inline]
     pub fn count(
         &self,
-        communicator: u32,
+        communicator: CommId,
         operation: Operation,
         message: u64,
         bytes: u64,
-        ticks: u64,
+        ticks: Ticks,
     ) -> CallSample {
         let sample = self.sample(communicator, operation, message, bytes, ticks);
         self.count_call(&sample);
@@ -270,8 +291,8 @@ impl Recorder {
     }
 
     /// Counts a call with its time alone, while recording is on.
-    pub fn count_time(&self, communicator: u32, operation: Operation, ticks: u64) {
-        if communicator == UNLOGGED {
+    pub fn count_time(&self, communicator: CommId, operation: Operation, ticks: Ticks) {
+        if communicator == CommId::NONE {
             world::not_seen(NotSeen::UnknownCommunicator);
         } else if process::is_recording() {
             self.count(communicator, operation, 0, 0, ticks);
@@ -282,11 +303,11 @@ impl Recorder {
     #[inline]
     pub fn sample(
         &self,
-        communicator: u32,
+        communicator: CommId,
         operation: Operation,
         message: u64,
         bytes: u64,
-        ticks: u64,
+        ticks: Ticks,
     ) -> CallSample {
         CallSample::new(communicator, self.region(), operation, message, bytes, ticks)
     }
@@ -295,16 +316,17 @@ impl Recorder {
     #[inline]
     pub fn count_call(&self, sample: &CallSample) {
         self.change(sample.key, |values| {
+            let ticks = sample.ticks.get();
             add(&values[call::CALLS], 1);
             add(&values[call::BYTES], sample.bytes);
-            add(&values[call::TICKS], sample.ticks);
+            add(&values[call::TICKS], ticks);
             let relaxed = Ordering::Relaxed;
             let shortest = values[call::SHORTEST_PLUS_1].load(relaxed);
-            if sample.ticks < shortest.wrapping_sub(1) {
-                values[call::SHORTEST_PLUS_1].store(sample.ticks + 1, relaxed);
+            if ticks < shortest.wrapping_sub(1) {
+                values[call::SHORTEST_PLUS_1].store(ticks + 1, relaxed);
             }
-            if sample.ticks > values[call::LONGEST].load(relaxed) {
-                values[call::LONGEST].store(sample.ticks, relaxed);
+            if ticks > values[call::LONGEST].load(relaxed) {
+                values[call::LONGEST].store(ticks, relaxed);
             }
         });
     }
@@ -314,7 +336,7 @@ impl Recorder {
         self.change(sample.key, |values| {
             add(&values[call::CALLS], 1u64.wrapping_neg());
             add(&values[call::BYTES], sample.bytes.wrapping_neg());
-            add(&values[call::TICKS], sample.ticks.wrapping_neg());
+            add(&values[call::TICKS], sample.ticks.get().wrapping_neg());
         });
     }
 
@@ -325,9 +347,9 @@ impl Recorder {
 
     /// Counts messages to `rank`, a rank of the communicator.
     #[inline]
-    pub fn sent(&self, communicator: u32, rank: i32, messages: u64, bytes: u64) {
-        let Ok(rank) = u32::try_from(rank) else { return };
-        self.count_sent(PeerKey { communicator, peer: rank }.pack(), messages, bytes);
+    pub fn sent(&self, communicator: CommId, rank: i32, messages: u64, bytes: u64) {
+        let Some(peer) = CommRank::from_mpi(rank) else { return };
+        self.count_sent(PeerKey { communicator, peer }.pack(), messages, bytes);
     }
 
     /// The same, by its slot's key.
@@ -341,9 +363,9 @@ impl Recorder {
 
     /// Counts a message from `rank`, a rank of the communicator.
     #[inline]
-    pub fn received(&self, communicator: u32, rank: i32, bytes: u64) {
-        let Ok(rank) = u32::try_from(rank) else { return };
-        self.change(PeerKey { communicator, peer: rank }.pack(), |values| {
+    pub fn received(&self, communicator: CommId, rank: i32, bytes: u64) {
+        let Some(peer) = CommRank::from_mpi(rank) else { return };
+        self.change(PeerKey { communicator, peer }.pack(), |values| {
             add(&values[peer::RECEIVED_MESSAGES], 1);
             add(&values[peer::RECEIVED_BYTES], bytes);
         });
@@ -351,11 +373,11 @@ impl Recorder {
 
     /// Counts a message to `dest` and one from `source`.
     #[inline]
-    pub fn exchanged(&self, communicator: u32, dest: i32, sent: u64, source: i32, received: u64) {
+    pub fn exchanged(&self, communicator: CommId, dest: i32, sent: u64, source: i32, received: u64) {
         if dest != source {
             self.sent(communicator, dest, 1, sent);
             self.received(communicator, source, received);
-        } else if let Ok(peer) = u32::try_from(dest) {
+        } else if let Some(peer) = CommRank::from_mpi(dest) {
             self.change(PeerKey { communicator, peer }.pack(), |values| {
                 add(&values[peer::SENT_MESSAGES], 1);
                 add(&values[peer::SENT_BYTES], sent);

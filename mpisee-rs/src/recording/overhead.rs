@@ -5,10 +5,9 @@ use crate::recording::{Call, CallSample};
 use crate::state::request::REQUESTS;
 use crate::state::world::World;
 use crate::storage::clock;
-use mpisee_profile::Operation;
 use mpisee_profile::segment::Key;
-use mpisee_profile::segment::active_call::UNKNOWN;
 use mpisee_profile::segment::layout::overhead;
+use mpisee_profile::{CommId, Operation};
 use std::hint::black_box;
 use std::sync::atomic::Ordering;
 
@@ -39,7 +38,7 @@ fn per_thousand(mut work: impl FnMut()) -> u64 {
     let round = |_| {
         let start = clock::ticks();
         (0..TRIES).for_each(|_| work());
-        clock::since(start)
+        clock::since(start).get()
     };
     (0..ROUNDS).map(round).min().unwrap_or(0) * 1000 / TRIES
 }
@@ -48,7 +47,7 @@ fn per_thousand(mut work: impl FnMut()) -> u64 {
 fn calibrate(world: &World, message: bool) {
     let Some(call) = Call::if_tracking() else { return };
     let communicator = black_box(call.find(world.predefined.world));
-    let id = communicator.map_or(UNKNOWN, |known| known.id());
+    let id = communicator.map_or(CommId::NONE, |known| known.id());
     let (bytes, ticks) = call.time(Operation::Barrier, id, || black_box(1u64));
     call.record(|recorder| {
         recorder.count_call(&CallSample::for_calibration(Key::nothing(CALIBRATED_CALL), bytes, ticks));

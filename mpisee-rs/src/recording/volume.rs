@@ -1,10 +1,11 @@
-//! How much a collective call communicates: the lower bound of mpisee's appendix, of which each process
+//! The volume of a collective call: the lower bound of mpisee's appendix, of which each process
 //! records its part, so that the parts add up to the bound (the table is in docs/volumes.md).
 
 use crate::mpi::abi::{Datatype, IN_PLACE, Raw, constant};
 use crate::mpi::argument::HandlePtr;
-use crate::mpi::datatype;
 use crate::state::communicator::Communicator;
+use crate::state::datatype;
+use mpisee_profile::CommRank;
 use std::ffi::{c_int, c_void};
 
 /// Bytes of a collective call.
@@ -12,7 +13,7 @@ use std::ffi::{c_int, c_void};
 pub struct Volume {
     /// Size of the message, which determines the size class.
     pub message: u64,
-    /// What this process contributes to the bound.
+    /// The bytes that this process contributes to the bound.
     pub bytes: u64,
 }
 
@@ -46,13 +47,13 @@ impl Number for i64 {
     }
 }
 
-/// What one side of a call sends or receives.
+/// The blocks that one side of a call sends or receives.
 pub trait Part {
-    /// The block that belongs to the process of `rank`.
+    /// The block at place `at` of the arrays: that of the process of this rank, or of a neighbour.
     ///
     /// # Safety
     /// The arrays of the call have an element for each process of the group.
-    unsafe fn block(&self, rank: u32) -> u64;
+    unsafe fn block(&self, at: u32) -> u64;
 
     /// The blocks of `count` processes together.
     ///
@@ -60,7 +61,7 @@ pub trait Part {
     /// As for [`Part::block`].
     unsafe fn sum(&self, count: u32) -> u64 {
         // SAFETY: the caller's promise covers every rank below `count`.
-        (0..count).map(|rank| unsafe { self.block(rank) }).sum()
+        (0..count).map(|at| unsafe { self.block(at) }).sum()
     }
 }
 
@@ -77,7 +78,7 @@ impl<C: Number> Block<C> {
 }
 
 impl<C: Number> Part for Block<C> {
-    unsafe fn block(&self, _rank: u32) -> u64 {
+    unsafe fn block(&self, _at: u32) -> u64 {
         self.bytes()
     }
 
@@ -91,9 +92,9 @@ impl<C: Number> Part for Block<C> {
 pub struct Blocks<C>(pub *const C, pub Raw<Datatype>);
 
 impl<C: Number> Part for Blocks<C> {
-    unsafe fn block(&self, rank: u32) -> u64 {
+    unsafe fn block(&self, at: u32) -> u64 {
         // SAFETY: the caller's promise.
-        let count = unsafe { *self.0.add(rank as usize) };
+        let count = unsafe { *self.0.add(at as usize) };
         datatype::bytes(count.number(), self.1)
     }
 }
@@ -103,9 +104,9 @@ impl<C: Number> Part for Blocks<C> {
 pub struct TypedBlocks<C>(pub *const C, pub HandlePtr<Datatype>);
 
 impl<C: Number> Part for TypedBlocks<C> {
-    unsafe fn block(&self, rank: u32) -> u64 {
+    unsafe fn block(&self, at: u32) -> u64 {
         // SAFETY: the caller's promise.
-        let (count, datatype) = unsafe { (*self.0.add(rank as usize), self.1.at(rank as usize).handle()) };
+        let (count, datatype) = unsafe { (*self.0.add(at as usize), self.1.at(at as usize).handle()) };
         datatype::bytes(count.number(), Raw::new(datatype))
     }
 }
@@ -129,7 +130,7 @@ pub unsafe fn nothing(_comm: &Communicator) -> Volume {
 /// # Safety
 /// The arguments are those of a call that succeeded; so for every rule below.
 pub unsafe fn broadcast<C: Number>(comm: &Communicator, block: Block<C>, root: c_int) -> Volume {
-    let gives = if comm.is_inter() { root == constant::ROOT } else { root == comm.rank as c_int };
+    let gives = if comm.is_inter() { root == constant::ROOT } else { root == comm.rank.to_mpi() };
     match root {
         constant::PROC_NULL if comm.is_inter() => plain(0),
         _ if gives => contributes_nothing(block.bytes()),
@@ -166,7 +167,9 @@ pub unsafe fn allgather(
     recv: impl Part,
 ) -> Volume {
     // SAFETY: a call that succeeded has a block for each process.
-    plain(unsafe { if sendbuf == IN_PLACE { recv.block(comm.rank) } else { send.block(comm.rank) } })
+    plain(unsafe {
+        if sendbuf == IN_PLACE { recv.block(comm.rank.get()) } else { send.block(comm.rank.get()) }
+    })
 }
 
 /// Scatter and Scatterv: the block that this process gets.
@@ -184,7 +187,9 @@ pub unsafe fn scatter(
         return plain(0);
     }
     // SAFETY: the send side is significant at the root, which is where IN_PLACE may stand.
-    plain(unsafe { if recvbuf == IN_PLACE { send.block(comm.rank) } else { recv.block(comm.rank) } })
+    plain(unsafe {
+        if recvbuf == IN_PLACE { send.block(comm.rank.get()) } else { recv.block(comm.rank.get()) }
+    })
 }
 
 /// Alltoall, Alltoallv and Alltoallw: what this process sends to all.
@@ -224,7 +229,7 @@ pub unsafe fn every_process<C: Number>(_comm: &Communicator, block: Block<C>) ->
 /// See [`broadcast`].
 pub unsafe fn own_block(comm: &Communicator, blocks: impl Part) -> Volume {
     // SAFETY: a call that succeeded has a block for each process.
-    plain(unsafe { blocks.block(comm.rank) })
+    plain(unsafe { blocks.block(comm.rank.get()) })
 }
 
 /// Scan and Exscan: `block` on every process but the first.
@@ -232,7 +237,7 @@ pub unsafe fn own_block(comm: &Communicator, blocks: impl Part) -> Volume {
 /// # Safety
 /// See [`broadcast`].
 pub unsafe fn scan<C: Number>(comm: &Communicator, block: Block<C>) -> Volume {
-    if comm.rank == 0 { contributes_nothing(block.bytes()) } else { plain(block.bytes()) }
+    if comm.rank == CommRank::FIRST { contributes_nothing(block.bytes()) } else { plain(block.bytes()) }
 }
 
 /// Neighbourhood collectives: what goes to the out-neighbours that are processes.

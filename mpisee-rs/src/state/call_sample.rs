@@ -1,9 +1,9 @@
 //! One call's contribution to the counters.
 
-use mpisee_profile::Operation;
 use mpisee_profile::rows::Memory;
 use mpisee_profile::segment::key::size_class;
 use mpisee_profile::segment::{CallKey, Key};
+use mpisee_profile::{CommId, Operation, RegionId, Ticks};
 
 /// One call as it goes into its slot.
 #[derive(Clone, Copy)]
@@ -12,19 +12,19 @@ pub struct CallSample {
     pub key: Key,
     /// Bytes that this process contributes.
     pub bytes: u64,
-    pub ticks: u64,
+    pub ticks: Ticks,
 }
 
 impl CallSample {
-    /// A call on a communicator in a region, both by their numbers.
+    /// A call on a communicator in a region.
     #[inline]
     pub fn new(
-        communicator: u32,
-        region: u32,
+        communicator: CommId,
+        region: RegionId,
         operation: Operation,
         message: u64,
         bytes: u64,
-        ticks: u64,
+        ticks: Ticks,
     ) -> Self {
         let size_class = size_class(message);
         let (operation, memory) = (operation as u16, Memory::Host);
@@ -33,13 +33,13 @@ impl CallSample {
     }
 
     /// A sample for calibration, which is in no table.
-    pub fn for_calibration(key: Key, bytes: u64, ticks: u64) -> Self {
+    pub fn for_calibration(key: Key, bytes: u64, ticks: Ticks) -> Self {
         CallSample { key, bytes, ticks }
     }
 
-    /// The number of its communicator.
+    /// Its communicator.
     #[inline]
-    pub fn communicator(&self) -> u32 {
+    pub fn communicator(&self) -> CommId {
         self.key.communicator_of_call()
     }
 

@@ -3,14 +3,15 @@
 use crate::mpi::abi::{self, Comm};
 use crate::mpi::topology::Kind;
 use crate::storage::table::{Entry, Table};
+use mpisee_profile::{CommId, CommRank};
 
 /// A live communicator, with what recording a call on it needs.
 #[derive(Clone, Copy)]
 pub struct Communicator {
-    /// Its number in this process, as in the segment.
-    pub id: u32,
+    /// [`CommId::NONE`] if the segment had no room for it: calls on it and on its descendants count as not seen.
+    pub id: CommId,
     /// This process's rank in it.
-    pub rank: u32,
+    pub rank: CommRank,
     /// Its processes; of an intercommunicator, those of the own group.
     pub size: u32,
     /// The processes of an intercommunicator's other group; 0 for an intracommunicator.
@@ -23,14 +24,11 @@ pub struct Communicator {
     out_neighbours: *const [bool],
 }
 
-/// Id of a communicator for which the segment had no room. Calls on it and on its descendants count as not seen.
-pub const UNLOGGED: u32 = u32::MAX;
-
 // SAFETY: the handle is a name; the neighbours are read-only and live as long as the communicator.
 unsafe impl Send for Communicator {}
 
 impl Communicator {
-    pub fn new(id: u32, comm: Comm, rank: u32, size: u32) -> Self {
+    pub fn new(id: CommId, comm: Comm, rank: CommRank, size: u32) -> Self {
         let out_neighbours = std::ptr::slice_from_raw_parts(std::ptr::dangling(), 0);
         Communicator { id, rank, size, remote_size: 0, comm, topology: None, out_neighbours }
     }
@@ -54,7 +52,7 @@ impl Communicator {
     /// Whether it is in the segment's log.
     #[inline]
     pub fn is_logged(&self) -> bool {
-        self.id != UNLOGGED
+        self.id != CommId::NONE
     }
 
     /// Whether it has two groups.
@@ -83,7 +81,7 @@ impl Known {
 
     /// As [`Communicator::id`].
     #[inline]
-    pub fn id(&self) -> u32 {
+    pub fn id(&self) -> CommId {
         self.get().id
     }
 
@@ -118,7 +116,7 @@ impl Communicators {
         self.table.get(abi::bits(comm))
     }
 
-    /// Where the communicator with that handle is kept.
+    /// The place at which the communicator with that handle is kept.
     ///
     /// PERF: a copy that is made before the MPI call and used after it would be kept on the stack across it.
     #[inline]

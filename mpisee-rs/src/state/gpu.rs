@@ -30,7 +30,7 @@ pub extern "C" fn mpisee_gpu_attach(collect: Collect, name_memory: NameMemory) {
     let _ = TRACER.set((collect, name_memory));
 }
 
-/// What mpisee.h passes with the level that names memory.
+/// The argument that mpisee.h passes with the level that names memory.
 #[repr(C)]
 pub struct Named {
     address: *const c_void,
@@ -60,14 +60,14 @@ pub fn complete(world: &World) {
     }
 }
 
-/// What this rank's kernels accessed; nothing if they were not traced.
+/// The accesses of this rank's kernels; none if they were not traced.
 pub fn parts(world: &World) -> Vec<Part> {
     if !world.options.gpu {
         return Vec::new();
     }
     complete(world);
     match GpuFile::read(&path(world)) {
-        Ok(file) => file.map_or(Vec::new(), |file| gpu::parts(&file, world.rank)),
+        Ok(file) => file.map_or(Vec::new(), |file| gpu::parts(&file, world.rank.get())),
         Err(error) => {
             say(format_args!("rank {}: {error}; what its GPU kernels accessed is lost", world.rank));
             Vec::new()
@@ -95,7 +95,7 @@ fn is_in_memory(folder: &Path) -> bool {
     const TMPFS_MAGIC: u64 = 0x0102_1994;
     let Ok(name) = CString::new(folder.as_os_str().as_bytes()) else { return false };
     let mut about = std::mem::MaybeUninit::<libc::statfs>::zeroed();
-    // SAFETY: the name ends in a zero; what is told is written, or stays zero.
+    // SAFETY: the name ends in a zero; what is reported is written, or stays zero.
     unsafe {
         libc::statfs(name.as_ptr(), about.as_mut_ptr());
         about.assume_init().f_type as u64 == TMPFS_MAGIC
@@ -126,7 +126,7 @@ fn of_world(world: &World, segments: &Path, is_of_node: bool, path: &Path) -> Op
     let mut bytes = Vec::new();
     let file = mpisee_profile::gpu::path(segments, user, pid, header.process_start);
     open(&file, user)?.read_to_end(&mut bytes).ok()?;
-    Some(gpu::parts(&GpuFile::parse(&bytes).ok()?, header.world_rank))
+    Some(gpu::parts(&GpuFile::parse(&bytes).ok()?, header.world_rank.get()))
 }
 
 /// Opens a file that only this user can access, in a world-writable folder, without following links or blocking on a

@@ -3,14 +3,15 @@
 use crate::mpi::abi::{self, File, FromFortran, Raw, Win};
 use crate::state::world;
 use crate::storage::table::Table;
+use mpisee_profile::CommId;
 use mpisee_profile::segment::NotSeen;
 use std::marker::PhantomData;
 
 /// Maps live handles of one kind to the communicators on which they were made. MPI keeps a copy of the communicator's
 /// group, so a handle may outlive its communicator; the communicator's number stays valid.
 pub struct Handles<H> {
-    /// Numbers of communicators, by handle.
-    pub communicators: Table<u32>,
+    /// By handle.
+    pub communicators: Table<CommId>,
     /// The reason that is counted for a call on an unknown handle.
     pub unknown: NotSeen,
     handle: PhantomData<fn(H)>,
@@ -32,9 +33,9 @@ impl<H: FromFortran> Handles<H> {
         self.communicators.is_empty()
     }
 
-    /// The number of the communicator; an unknown handle is counted as not seen.
+    /// The communicator; an unknown handle is counted as not seen.
     #[inline]
-    pub fn communicator_of(&self, handle: Raw<H>) -> Option<u32> {
+    pub fn communicator_of(&self, handle: Raw<H>) -> Option<CommId> {
         let communicator = self.communicators.get(abi::bits(handle.get()));
         if communicator.is_none() {
             world::not_seen(self.unknown);
@@ -47,9 +48,9 @@ impl<H: FromFortran> Handles<H> {
 pub static WINDOWS: Handles<Win> = Handles::new(NotSeen::UnknownWindow);
 /// The files that are open.
 pub static FILES: Handles<File> = Handles::new(NotSeen::UnknownFile);
-/// The communicators of probed messages, by number. An entry stays until MPI reuses the handle: the one handle for all
+/// The communicators of probed messages. An entry stays until MPI reuses the handle: the one handle for all
 /// messages from `MPI_PROC_NULL` is received more than once, and counts on the communicator that returned it last.
-pub static MESSAGES: Table<u32> = Table::new();
+pub static MESSAGES: Table<CommId> = Table::new();
 
 /// Several threads call MPI at the same time.
 pub fn share() {

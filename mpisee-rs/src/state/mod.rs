@@ -1,7 +1,8 @@
-//! What is known of the running program: its communicators, requests, regions and threads.
+//! The running program: its communicators, requests, regions and threads.
 
 pub mod call_sample;
 pub mod communicator;
+pub mod datatype;
 pub mod gpu;
 pub mod handles;
 #[cfg(test)]

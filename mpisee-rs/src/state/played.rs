@@ -4,6 +4,7 @@ use super::world::World;
 use crate::generated::pmpi;
 use crate::mpi::abi::{Comm, Group, Predefined, Raw, bits, constant, from_bits};
 use crate::storage::segment::{self, Segment};
+use mpisee_profile::WorldRank;
 use mpisee_profile::options::Options;
 use std::cell::Cell;
 use std::ffi::c_int;
@@ -45,7 +46,7 @@ impl Played {
                 predefined,
                 segment,
                 group: from_bits(bits(predefined.world)),
-                rank,
+                rank: WorldRank::new(rank),
                 size,
                 start_realtime_ns: 0,
                 library_version: String::new(),
@@ -60,9 +61,9 @@ impl Played {
         played
     }
 
-    /// What this thread does from now on is done by this rank.
+    /// Makes this thread act as this rank from now on.
     pub fn play(&self) {
-        RANK.set(self.world.rank);
+        RANK.set(self.world.rank.get());
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-/// How the shims treat a call.
+/// The way in which the shims treat a call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Mode {
@@ -84,9 +84,9 @@ pub fn session_ended() {
     SESSIONS.fetch_sub(1, Ordering::Relaxed);
 }
 
-/// Whether no session is open.
-pub fn sessions_are_over() -> bool {
-    SESSIONS.load(Ordering::Relaxed) == 0
+/// The number of sessions that are open.
+pub fn open_sessions() -> u32 {
+    SESSIONS.load(Ordering::Relaxed)
 }
 
 /// Calls of the program that no wrapper records, in callbacks and in threads that end: what they complete is not known.

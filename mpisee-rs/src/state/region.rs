@@ -2,11 +2,12 @@
 
 use crate::storage::clock;
 use crate::storage::counters::{Counters, add, update};
+use crate::storage::memory;
 use crate::storage::segment::Segment;
 use mpisee_profile::segment::Key;
-use mpisee_profile::segment::key::MOST_REGIONS;
 use mpisee_profile::segment::layout::{Slot, region};
 use mpisee_profile::segment::log::Record;
+use mpisee_profile::{RegionId, Ticks};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -15,36 +16,49 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 pub static REGIONS: Regions =
     Regions { current: AtomicU32::new(0), stack: LazyLock::new(|| Mutex::new(Stack::new())) };
 
+/// More bytes than a region takes beside its name, unless there are very many.
+const LEAST_BYTES: usize = 1 << 12;
+
 /// Nested regions.
 pub struct Regions {
+    /// As [`RegionId`].
     current: AtomicU32,
     stack: LazyLock<Mutex<Stack>>,
 }
 
 struct Stack {
-    numbers: HashMap<(u32, String), u32>,
+    numbers: HashMap<(RegionId, String), RegionId>,
     open: Vec<Open>,
+    /// Regions that are open within those and are left out, as there was no memory.
+    left_out: usize,
     counters: Counters,
 }
 
 /// An open region. `slot` is `None` if there was no room: calls then count in the enclosing region.
 struct Open {
-    number: u32,
+    id: RegionId,
     name: String,
     slot: Option<&'static Slot>,
-    since: u64,
+    since: Ticks,
 }
 
 impl Regions {
-    /// The number of the innermost region; 0 outside of any.
+    /// The innermost region.
     #[inline]
-    pub fn current(&self) -> u32 {
-        self.current.load(Ordering::Relaxed)
+    pub fn current(&self) -> RegionId {
+        RegionId::new(self.current.load(Ordering::Relaxed))
     }
 
     /// A region begins.
     pub fn begin(&self, segment: &Segment, name: &str) {
         let mut stack = self.stack.lock().unwrap_or_else(PoisonError::into_inner);
+        let has_room = memory::is_left(LEAST_BYTES + 4 * name.len())
+            && stack.open.try_reserve(1).is_ok()
+            && stack.numbers.try_reserve(1).is_ok();
+        if !has_room {
+            stack.left_out += 1;
+            return;
+        }
         let outer = self.current();
         let name = name.replace('/', "_");
         let slot = stack.slot(segment, outer, &name);
@@ -52,18 +66,22 @@ impl Regions {
         if let Some((_, slot)) = slot {
             update(slot, |values| {
                 add(&values[region::ENTRIES], 1);
-                values[region::OPEN_SINCE].store(since, Ordering::Relaxed);
+                values[region::OPEN_SINCE].store(since.get(), Ordering::Relaxed);
             });
         }
-        let number = slot.map_or(outer, |(number, _)| number);
-        stack.open.push(Open { number, name, slot: slot.map(|(_, slot)| slot), since });
-        self.current.store(number, Ordering::Relaxed);
+        let id = slot.map_or(outer, |(id, _)| id);
+        stack.open.push(Open { id, name, slot: slot.map(|(_, slot)| slot), since });
+        self.current.store(id.get(), Ordering::Relaxed);
     }
 
     /// Ends the innermost region, or the innermost of that name together with the regions inside it. An end without a
     /// begin is ignored.
     pub fn end(&self, name: Option<&str>) {
         let mut stack = self.stack.lock().unwrap_or_else(PoisonError::into_inner);
+        if stack.left_out > 0 {
+            stack.left_out -= 1;
+            return;
+        }
         let Some(keep) = (match name {
             None => stack.open.len().checked_sub(1),
             Some(name) => stack.open.iter().rposition(|open| open.name == name),
@@ -71,15 +89,16 @@ impl Regions {
             return;
         };
         let now = clock::ticks();
-        for ended in stack.open.split_off(keep) {
+        for ended in stack.open.drain(keep..) {
             if let Some(slot) = ended.slot {
                 update(slot, |values| {
-                    add(&values[region::TICKS], now.saturating_sub(ended.since));
+                    add(&values[region::TICKS], now.saturating_sub(ended.since).get());
                     values[region::OPEN_SINCE].store(0, Ordering::Relaxed);
                 });
             }
         }
-        self.current.store(stack.open.last().map_or(0, |open| open.number), Ordering::Relaxed);
+        let current = stack.open.last().map_or(RegionId::OUTSIDE, |open| open.id);
+        self.current.store(current.get(), Ordering::Relaxed);
     }
 }
 
@@ -88,15 +107,15 @@ unsafe impl Send for Stack {}
 
 impl Stack {
     fn new() -> Self {
-        Stack { numbers: HashMap::new(), open: Vec::new(), counters: Counters::new() }
+        Stack { numbers: HashMap::new(), open: Vec::new(), left_out: 0, counters: Counters::new() }
     }
 
-    fn slot(&mut self, segment: &Segment, outer: u32, name: &str) -> Option<(u32, &'static Slot)> {
-        let next = self.numbers.len() as u32 + 1;
+    fn slot(&mut self, segment: &Segment, outer: RegionId, name: &str) -> Option<(RegionId, &'static Slot)> {
+        let next = RegionId::new(self.numbers.len() as u32 + 1);
         let key = (outer, name.to_owned());
-        let number = match self.numbers.get(&key) {
-            Some(&number) => number,
-            None if next >= MOST_REGIONS => return None,
+        let id = match self.numbers.get(&key) {
+            Some(&id) => id,
+            None if !next.fits() => return None,
             None => {
                 let record = Record::Region { id: next, parent: outer, name: name.to_owned() };
                 if !segment.log(&record) {
@@ -106,6 +125,6 @@ impl Stack {
                 next
             }
         };
-        Some((number, self.counters.slot(segment, Key::region(number))?))
+        Some((id, self.counters.slot(segment, Key::region(id))?))
     }
 }

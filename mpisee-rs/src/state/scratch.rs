@@ -2,7 +2,7 @@
 
 use super::request::{RequestRef, RequestState};
 use crate::mpi::abi::Status;
-use mpisee_profile::segment::key::FIRST_TEMPORARY;
+use mpisee_profile::CommId;
 use std::mem::MaybeUninit;
 
 /// A thread's reusable buffers.
@@ -10,7 +10,7 @@ use std::mem::MaybeUninit;
 pub struct Scratch {
     /// The requests of an array.
     pub given: Vec<RequestRef>,
-    /// What [`super::request::Requests::keep`] gave for each of them; empty where one thread calls MPI.
+    /// The results of [`super::request::Requests::keep`] for each of them; empty where one thread calls MPI.
     pub kept: Vec<Option<RequestState>>,
     /// Statuses in place of those that the application ignores.
     pub statuses: Vec<MaybeUninit<Status>>,
@@ -22,8 +22,8 @@ pub struct Scratch {
 #[derive(Default)]
 pub struct CommSet {
     /// Most calls concern a single communicator; nothing else is touched then.
-    pub first: Option<u32>,
-    pub others: Vec<u32>,
+    pub first: Option<CommId>,
+    pub others: Vec<CommId>,
     /// By communicator: the round in which it was added to `others`.
     seen: Vec<u64>,
     round: u64,
@@ -39,7 +39,7 @@ impl CommSet {
 
     /// Adds one, unless it is there.
     #[inline]
-    pub fn add(&mut self, communicator: u32) {
+    pub fn add(&mut self, communicator: CommId) {
         match self.first {
             None => self.first = Some(communicator),
             Some(first) if first != communicator => self.add_other(communicator),
@@ -47,17 +47,17 @@ impl CommSet {
         }
     }
 
-    fn add_other(&mut self, communicator: u32) {
+    fn add_other(&mut self, communicator: CommId) {
         if self.others.is_empty() {
             self.round += 1;
         }
-        let at = communicator as usize;
+        let at = communicator.index();
         let length = (at + 1).next_power_of_two();
-        let has_place = communicator < FIRST_TEMPORARY
+        let has_place = !communicator.is_temporary()
             && (at < self.seen.len() || self.seen.try_reserve(length - self.seen.len()).is_ok());
         if !has_place {
             if !self.others.contains(&communicator) {
-                self.others.push(communicator);
+                self.push_other(communicator);
             }
             return;
         }
@@ -66,6 +66,13 @@ impl CommSet {
         }
         if self.seen[at] != self.round {
             self.seen[at] = self.round;
+            self.push_other(communicator);
+        }
+    }
+
+    /// One for which there is no memory is left out: the call is charged to the others.
+    fn push_other(&mut self, communicator: CommId) {
+        if self.others.try_reserve(1).is_ok() {
             self.others.push(communicator);
         }
     }

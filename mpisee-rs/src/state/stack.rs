@@ -36,7 +36,7 @@ pub fn nesting() -> Nesting {
 }
 
 struct Walk {
-    /// Where this library's code lies.
+    /// The addresses of this library's code.
     own: Range<usize>,
     /// The caller: the first return address outside this library.
     caller: Option<usize>,
@@ -126,7 +126,18 @@ unsafe extern "C" fn look(info: *mut libc::dl_phdr_info, _size: usize, search: *
 
 fn is_named_as_library(path: &CStr) -> bool {
     let file = path.to_bytes().rsplit(|&byte| byte == b'/').next().unwrap_or_default();
-    let starts = [&b"libmpi"[..], b"libpmpi", b"libopen-", b"mca_", b"libmca_", b"libromio"];
+    let starts = [
+        &b"libmpi."[..],
+        b"libmpi_",
+        b"libmpich",
+        b"libmpifort",
+        b"libmpicxx",
+        b"libpmpi",
+        b"libopen-",
+        b"mca_",
+        b"libmca_",
+        b"libromio",
+    ];
     starts.iter().any(|start| file.starts_with(start))
 }
 
@@ -139,7 +150,9 @@ mod tests {
         for (path, expected) in [
             (c"/usr/lib/x86_64-linux-gnu/openmpi/lib/openmpi3/mca_io_romio321.so", true),
             (c"/usr/lib/x86_64-linux-gnu/libmpichfort.so.12", true),
+            (c"/opt/intel/oneapi/mpi/2021.13/lib/libmpi.so.12", true),
             (c"/usr/lib/x86_64-linux-gnu/libpetsc.so.3", false),
+            (c"/home/user/lib/libmpitools.so", false),
             (c"", false),
         ] {
             assert_eq!(is_named_as_library(path), expected, "{path:?}");

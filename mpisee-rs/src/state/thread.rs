@@ -5,9 +5,11 @@ use crate::state::process;
 use crate::state::stack::{self, Nesting};
 use crate::state::world::{self, World};
 use crate::storage::counters::Counters;
+use crate::storage::memory;
 use crate::storage::sync::own_value;
 use mpisee_profile::segment::layout::Slot;
 use mpisee_profile::segment::{Key, NotSeen, active_call};
+use mpisee_profile::{CommId, Ticks};
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
@@ -32,6 +34,9 @@ thread_local! {
 /// Returns the state to [`IDLE`] when the thread ends.
 struct Lease(Cell<Option<&'static Thread>>);
 
+/// More than Rust's library and the C library take to note what they call when a thread ends.
+const LEASE_BYTES: usize = 1 << 12;
+
 /// States of ended threads, for reuse.
 static IDLE: Mutex<Vec<&'static Thread>> = Mutex::new(Vec::new());
 
@@ -45,8 +50,16 @@ impl Drop for Lease {
     fn drop(&mut self) {
         current::set(ended());
         if let Some(thread) = self.0.take() {
-            IDLE.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+            keep_idle(thread);
         }
+    }
+}
+
+/// Keeps the state of a thread that has ended, if there is memory for that.
+fn keep_idle(thread: &'static Thread) {
+    let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
+    if idle.try_reserve(1).is_ok() {
+        idle.push(thread);
     }
 }
 
@@ -61,13 +74,41 @@ pub fn number() -> usize {
     current::get().addr()
 }
 
+/// When the calling thread's call began, in ticks; `None` in a thread without recorded calls.
+pub fn call_began() -> Option<Ticks> {
+    let current = current::get();
+    if current.is_null() || current == ended() {
+        return None;
+    }
+    // SAFETY: as in `Inside::enter`.
+    let thread = unsafe { &*current };
+    Some(Ticks::new(own_value(&thread.active_call.values[active_call::SINCE])))
+}
+
 impl Thread {
+    /// The state of a thread for which none is idle; `None` if there is no memory for it.
+    fn new(world: &World) -> Option<&'static Thread> {
+        // With what it takes to be called when the thread ends.
+        if !memory::is_left_to_all(size_of::<(Thread, Scratch, Slot)>() + LEASE_BYTES) {
+            return None;
+        }
+        let scratch = memory::boxed(Scratch::default())?;
+        let counters = Counters::new();
+        let active_call = match counters.new_slot(&world.segment, Key::ACTIVE_CALL) {
+            Some(active_call) => active_call,
+            // Without room in the segment, other processes cannot see the call in progress.
+            None => Box::leak(memory::boxed(Slot::default())?),
+        };
+        let thread = memory::boxed(Thread { active_call, counters, scratch: Cell::new(Some(scratch)) })?;
+        Some(Box::leak(thread))
+    }
+
     /// Publishes the call that the thread is in, and when it began.
     #[inline]
-    pub fn say(&self, call: active_call::Call, communicator: u32, since: u64) {
+    pub fn say(&self, call: active_call::Call, communicator: CommId, since: Ticks) {
         let values = &self.active_call.values;
         // A reader that sees the new tick sees the old place cleared; one that sees the new place sees its tick.
-        values[active_call::SINCE].store(since, Ordering::Release);
+        values[active_call::SINCE].store(since.get(), Ordering::Release);
         values[active_call::PLACE].store(active_call::pack(call, communicator), Ordering::Release);
     }
 
@@ -128,7 +169,8 @@ impl Inside {
     #[inline]
     fn of(thread: &'static Thread) -> Option<Inside> {
         let place = &thread.active_call.values[active_call::PLACE];
-        if own_value(place) != active_call::NOWHERE && !left_the_last_call() {
+        let last = own_value(place);
+        if last != active_call::NOWHERE && !left_the_last_call(last) {
             return None;
         }
         place.store(active_call::ABOUT_TO_SAY, Ordering::Relaxed);
@@ -143,20 +185,18 @@ impl Inside {
             return None;
         }
         let idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let thread = idle.unwrap_or_else(|| {
-            let counters = Counters::new();
-            let active_call = counters.new_slot(&world.segment, Key::ACTIVE_CALL);
-            // Without room in the segment, other processes cannot see the call in progress.
-            let active_call = active_call.unwrap_or_else(|| Box::leak(Box::default()));
-            Box::leak(Box::new(Thread { active_call, counters, scratch: Cell::default() }))
-        });
+        let Some(thread) = idle.or_else(|| Thread::new(world)) else {
+            process::note_unseen_call();
+            world::not_seen(NotSeen::NoRoom);
+            return None;
+        };
         // The main thread's local storage ends before the destructors of a C++ program, which may still call
         // MPI; it keeps its state, which nobody could take over anyway.
         let ends = !is_main_thread();
         if ends && LEASE.try_with(|lease| lease.0.set(Some(thread))).is_err() {
             process::note_unseen_call();
             world::not_seen(NotSeen::EndingThread);
-            IDLE.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+            keep_idle(thread);
             current::set(ended());
             return None;
         }
@@ -169,8 +209,12 @@ impl Inside {
 /// new call is nested in it: made by the MPI library, or by a callback of the program, whose calls are in no table.
 #[cold]
 #[inline(never)]
-fn left_the_last_call() -> bool {
-    let nesting = stack::nesting();
+fn left_the_last_call(place: u64) -> bool {
+    let nesting = match stack::nesting() {
+        // A callback whose last act is the call leaves no frame of its own.
+        Nesting::ByLibrary if runs_callbacks(active_call::call_of(place)) => Nesting::ByProgram,
+        nesting => nesting,
+    };
     if nesting == Nesting::ByProgram {
         process::note_unseen_call();
     }
@@ -182,6 +226,14 @@ fn left_the_last_call() -> bool {
         }
     }
     nesting == Nesting::Left
+}
+
+/// Whether what is nested in a call comes from a copy or delete function of the program: to make or free a communicator
+/// the MPI libraries make no call through an exported name.
+fn runs_callbacks(call: Option<active_call::Call>) -> bool {
+    use mpisee_profile::Operation::{CommDisconnect, CommDup, CommDupWithInfo, CommFree, CommIdup};
+    let operations = [CommDup, CommDupWithInfo, CommIdup, CommFree, CommDisconnect];
+    operations.into_iter().any(|operation| call == Some(active_call::Call::Counted(operation)))
 }
 
 impl Drop for Inside {

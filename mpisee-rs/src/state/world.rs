@@ -1,9 +1,10 @@
 //! The facts of the run that are set once, when MPI is initialised, and the segment to which everything is counted.
 //!
-//! What needs them takes a [`World`]; only the layers above ask for the one of this process.
+//! What needs them takes a [`World`]; only the layers above get the one of this process.
 
 use crate::mpi::abi::{Group, Predefined};
 use crate::storage::segment::Segment;
+use mpisee_profile::WorldRank;
 use mpisee_profile::options::Options;
 use mpisee_profile::segment::NotSeen;
 use std::sync::OnceLock;
@@ -17,7 +18,7 @@ pub struct World {
     /// The group of all processes, that of `MPI_COMM_WORLD`.
     pub group: Group,
     /// This process's rank in the group.
-    pub rank: u32,
+    pub rank: WorldRank,
     /// The size of the group.
     pub size: u32,
     pub start_realtime_ns: u64,

@@ -1,9 +1,9 @@
 //! Time in ticks: of the time-stamp counter where it is reliable, else nanoseconds of the monotonic clock. The length
 //! of a tick is computed at the end, from readings of both clocks at the start and at the end.
 
-use mpisee_profile::counter;
 use mpisee_profile::options::ClockChoice;
 use mpisee_profile::segment::Moment;
+use mpisee_profile::{Ticks, counter};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 static USE_COUNTER: AtomicBool = AtomicBool::new(false);
@@ -18,13 +18,13 @@ pub fn is_tsc() -> bool {
     USE_COUNTER.load(Ordering::Relaxed)
 }
 
-/// Now, in ticks.
+/// Now.
 ///
 /// PERF: the counter is read without a fence. The call that is timed is an opaque function call of tens of
 /// nanoseconds at least, into which a reading can slip by a few instructions at most.
 #[inline]
-pub fn ticks() -> u64 {
-    if USE_COUNTER.load(Ordering::Relaxed) { counter::read() } else { monotonic_ns() }
+pub fn ticks() -> Ticks {
+    Ticks::new(if USE_COUNTER.load(Ordering::Relaxed) { counter::read() } else { monotonic_ns() })
 }
 
 /// Reads both clocks. Returns the fastest of a few readings, since a thread may be descheduled between the two clocks.
@@ -33,8 +33,8 @@ pub fn moment() -> Moment {
     let read = |_| {
         let before = ticks();
         let monotonic_ns = monotonic_ns();
-        let took = ticks().wrapping_sub(before);
-        (took, Moment { monotonic_ns, ticks: before.wrapping_add(took / 2) })
+        let took = ticks().get().wrapping_sub(before.get());
+        (took, Moment { monotonic_ns, ticks: before.wrapping_add(Ticks::new(took / 2)) })
     };
     (1..READINGS).map(read).fold(read(0), |best, next| if next.0 < best.0 { next } else { best }).1
 }
@@ -58,9 +58,9 @@ fn nanoseconds(clock: libc::clockid_t) -> u64 {
 
 /// Ticks since `start`; 0 if the clock went back, as it may where the counters of two cores differ slightly.
 #[inline]
-pub fn since(start: u64) -> u64 {
-    let elapsed = ticks().wrapping_sub(start);
-    if (elapsed as i64) < 0 { went_back(elapsed.wrapping_neg()) } else { elapsed }
+pub fn since(start: Ticks) -> Ticks {
+    let elapsed = ticks().signed_since(start);
+    if elapsed < 0 { went_back(elapsed.unsigned_abs()) } else { Ticks::new(elapsed as u64) }
 }
 
 /// Backward steps that are larger than a difference between cores.
@@ -69,11 +69,11 @@ static STEPS_BACK: AtomicU64 = AtomicU64::new(0);
 const LITTLE: u64 = 1 << 14;
 
 #[cold]
-fn went_back(ticks: u64) -> u64 {
+fn went_back(ticks: u64) -> Ticks {
     if ticks > LITTLE {
         STEPS_BACK.fetch_add(1, Ordering::Relaxed);
     }
-    0
+    Ticks::ZERO
 }
 
 /// Whether the clock was steady from `start` to `end`: no large backward step, and its rate from `end` until now is the
@@ -88,7 +88,7 @@ fn keep_pace(start: Moment, end: Moment, now: Moment) -> bool {
     const MOST: f64 = 0.01;
     let between = |from: Moment, to: Moment| {
         let ns = to.monotonic_ns.saturating_sub(from.monotonic_ns);
-        (ns > SHORTEST_NS).then(|| to.ticks.wrapping_sub(from.ticks) as i64 as f64 / ns as f64)
+        (ns > SHORTEST_NS).then(|| to.ticks.signed_since(from.ticks) as f64 / ns as f64)
     };
     let (Some(run), Some(after)) = (between(start, end), between(end, now)) else { return true };
     (run / after - 1.0).abs() < MOST
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     fn at(monotonic_ns: u64, ticks: u64) -> Moment {
-        Moment { monotonic_ns, ticks }
+        Moment { monotonic_ns, ticks: Ticks::new(ticks) }
     }
 
     #[test]

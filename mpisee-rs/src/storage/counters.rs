@@ -2,8 +2,9 @@
 
 use crate::storage::segment::Segment;
 use crate::storage::slot;
+use mpisee_profile::WorldRank;
 use mpisee_profile::segment::Key;
-use mpisee_profile::segment::key::{FIRST_TEMPORARY, Meaning};
+use mpisee_profile::segment::key::Meaning;
 use mpisee_profile::segment::layout::{CHUNK_HEADER_BYTES, ChunkHeader, SLOT_BYTES, Slot, peer};
 use std::cell::Cell;
 use std::ptr;
@@ -23,7 +24,7 @@ pub struct Lasting {
     /// A key of a communicator with a temporary number is replaced by that of its row.
     pub key: Key,
     /// World rank of a peer that is in no logged member list.
-    pub world_rank: Option<u32>,
+    pub world_rank: Option<WorldRank>,
 }
 
 impl Lasting {
@@ -35,7 +36,7 @@ impl Lasting {
 
 /// A set of counters with a single writer at a time.
 pub struct Counters {
-    /// Open addressing; key 0 is free. At most half of the places are taken. An index that was outgrown is
+    /// Open addressing; key 0 is free. About half of the places are taken at most. An index that was outgrown is
     /// never freed, nor is the last one: a thread's counters live as long as the process.
     index: Cell<&'static [Cell<Place>]>,
     taken: Cell<usize>,
@@ -51,10 +52,18 @@ struct Place {
 
 const FREE: Place = Place { key: 0, slot: ptr::null() };
 
+/// The index of counters without a slot: one free place, in which nothing is ever put.
+struct Nothing([Cell<Place>; 1]);
+
+// SAFETY: nobody changes it.
+unsafe impl Sync for Nothing {}
+
+static NOTHING: Nothing = Nothing([Cell::new(FREE)]);
+
 impl Counters {
     pub fn new() -> Self {
         Counters {
-            index: Cell::new(new_index(FIRST_PLACES)),
+            index: Cell::new(&NOTHING.0),
             taken: Cell::new(0),
             chunk: Cell::new(None),
             next_chunk_bytes: Cell::new(FIRST_CHUNK_BYTES),
@@ -89,31 +98,35 @@ impl Counters {
     #[cold]
     #[inline(never)]
     pub fn insert(&self, segment: &Segment, key: Key, lasting: Lasting) -> Option<&'static Slot> {
+        if (self.taken.get() + 1) * 2 > self.index.get().len() {
+            self.make_room()?;
+        }
         let slot = if lasting.key == key {
-            self.slot_with(segment, key, lasting.world_rank.map_or(0, |rank| u64::from(rank) + 1))?
+            self.slot_with(segment, key, lasting.world_rank.map_or(0, |rank| u64::from(rank.get()) + 1))?
         } else {
             self.slot(segment, lasting.key)?
         };
-        if (self.taken.get() + 1) * 2 > self.index.get().len() {
-            self.make_room();
-        }
         self.place(Place { key: key.0, slot });
         self.taken.set(self.taken.get() + 1);
         Some(slot)
     }
 
-    /// Drops keys of temporary communicators, which may be freed, and doubles the index if that is not enough.
-    fn make_room(&self) {
+    /// Drops keys of temporary communicators, which may be freed, and doubles the index if that is not enough. `None` if
+    /// there is no memory for that.
+    fn make_room(&self) -> Option<()> {
         let index = self.index.get();
         let taken = index.iter().map(Cell::get).filter(|place| place.key != 0);
-        let lasting: Vec<Place> = taken.filter(|place| !is_temporary(Key(place.key))).collect();
-        if lasting.len() * 4 >= index.len() {
-            self.index.set(new_index(index.len() * 2));
+        let mut lasting: Vec<Place> = Vec::new();
+        lasting.try_reserve_exact(self.taken.get()).ok()?;
+        lasting.extend(taken.filter(|place| !is_temporary(Key(place.key))));
+        if lasting.len() * 4 >= index.len() || index.len() < FIRST_PLACES {
+            self.index.set(new_index(FIRST_PLACES.max(index.len() * 2))?);
         } else {
             index.iter().for_each(|place| place.set(FREE));
         }
         self.taken.set(lasting.len());
         lasting.into_iter().for_each(|place| self.place(place));
+        Some(())
     }
 
     fn place(&self, new: Place) {
@@ -131,7 +144,7 @@ impl Counters {
         self.slot_with(segment, key, 0)
     }
 
-    /// The same, of a peer whose rank in the world no reader knows from elsewhere, see [`peer::WORLD_RANK_PLUS_1`].
+    /// The same, of a peer whose rank in the world readers find nowhere else, see [`peer::WORLD_RANK_PLUS_1`].
     fn slot_with(&self, segment: &Segment, key: Key, world_rank_plus_1: u64) -> Option<&'static Slot> {
         let slots_of = |chunk: &ChunkHeader| {
             (chunk.bytes.load(Ordering::Relaxed) as usize - CHUNK_HEADER_BYTES) / SLOT_BYTES
@@ -158,16 +171,19 @@ impl Counters {
     }
 }
 
-/// `places` free ones, a power of two.
-fn new_index(places: usize) -> &'static [Cell<Place>] {
-    vec![Cell::new(FREE); places].leak()
+/// `places` free ones, a power of two; `None` if there is no memory for them.
+fn new_index(places: usize) -> Option<&'static [Cell<Place>]> {
+    let mut index = Vec::new();
+    index.try_reserve_exact(places).ok()?;
+    index.resize(places, Cell::new(FREE));
+    Some(index.leak())
 }
 
 /// Whether the key is of a communicator with a temporary number, which is in no segment.
 fn is_temporary(key: Key) -> bool {
     match key.meaning() {
-        Some(Meaning::Call(call)) => call.communicator >= FIRST_TEMPORARY,
-        Some(Meaning::Peer(peer)) => peer.communicator >= FIRST_TEMPORARY,
+        Some(Meaning::Call(call)) => call.communicator.is_temporary(),
+        Some(Meaning::Peer(peer)) => peer.communicator.is_temporary(),
         _ => false,
     }
 }
@@ -188,6 +204,7 @@ pub fn update(slot: &Slot, change: impl FnOnce(&[AtomicU64; 6])) {
 mod tests {
     use super::*;
     use mpisee_profile::segment::PeerKey;
+    use mpisee_profile::{CommId, CommRank};
 
     fn with_segment(test: impl FnOnce(&Segment)) {
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -198,7 +215,7 @@ mod tests {
     }
 
     fn key(communicator: u32, peer: u32) -> Key {
-        PeerKey { communicator, peer }.pack()
+        PeerKey { communicator: CommId::new(communicator), peer: CommRank::new(peer) }.pack()
     }
 
     #[test]
@@ -234,7 +251,7 @@ mod tests {
         with_segment(|segment| {
             let counters = Counters::new();
             for number in 0..3000 {
-                let temporary = key(FIRST_TEMPORARY + number, 0);
+                let temporary = key(CommId::FIRST_TEMPORARY.get() + number, 0);
                 let lasting = Lasting::of(key(5, number % 3));
                 let slot = counters.slot_or(temporary, || counters.insert(segment, temporary, lasting));
                 update(slot.expect("there is room"), |values| add(&values[0], 1));

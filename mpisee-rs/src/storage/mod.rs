@@ -1,8 +1,11 @@
-//! Shared-memory segment, tables for several threads, clocks, and messages to the user. Nothing here depends on MPI.
+//! Shared-memory segment, tables for several threads, clocks, messages to the user, and the C library's functions under
+//! names that no program can take. Nothing here depends on MPI.
 
 pub mod clock;
 pub mod counters;
 pub mod descriptors;
+mod libc_functions;
+pub mod memory;
 pub mod message;
 pub mod segment;
 pub mod signals;

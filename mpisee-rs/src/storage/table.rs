@@ -5,6 +5,7 @@
 //! When a bucket is full the entry goes to the next level, which is eight times as large. Nothing moves
 //! and no level is ever freed, so that readers need no protection; the table grows to what was open at once.
 
+use crate::storage::memory;
 use crate::storage::sync::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, UnsafeCell, spin_loop,
 };
@@ -45,7 +46,7 @@ pub struct Found<V: 'static> {
     writes: u32,
 }
 
-/// Where the value of an entry lies.
+/// The place of an entry's value.
 #[derive(Clone, Copy)]
 pub struct Entry<V: 'static>(&'static UnsafeCell<MaybeUninit<V>>);
 
@@ -93,19 +94,23 @@ impl<V: Copy + 'static> Table<V> {
         unsafe { level.as_ref() }
     }
 
+    /// `None` if there is no memory for it.
     #[cold]
-    fn add_level(&self, number: usize) -> &'static Level<V> {
-        let buckets = (0..FIRST_BUCKETS << (3 * number)).map(|_| Bucket::new()).collect();
-        let new = Box::into_raw(Box::new(Level { buckets }));
+    fn add_level(&self, number: usize) -> Option<&'static Level<V>> {
+        let count = FIRST_BUCKETS << (3 * number);
+        let mut buckets = Vec::new();
+        buckets.try_reserve_exact(count).ok()?;
+        buckets.extend((0..count).map(|_| Bucket::new()));
+        let new = Box::into_raw(memory::boxed(Level { buckets: buckets.into_boxed_slice() })?);
         let null = ptr::null_mut();
         match self.levels[number].compare_exchange(null, new, Ordering::AcqRel, Ordering::Acquire) {
             // SAFETY: the level is published and from now on never freed.
-            Ok(_) => unsafe { &*new },
+            Ok(_) => Some(unsafe { &*new }),
             Err(theirs) => {
                 // SAFETY: `new` was not published, so it is still ours alone; `theirs` was, and is not freed.
                 unsafe {
                     drop(Box::from_raw(new));
-                    &*theirs
+                    Some(&*theirs)
                 }
             }
         }
@@ -118,7 +123,7 @@ impl<V: Copy + 'static> Table<V> {
         Some(bucket.value(way))
     }
 
-    /// Where the value at `key` lies.
+    /// The place of the value at `key`.
     #[inline]
     pub fn entry(&self, key: u64) -> Option<Entry<V>> {
         let (bucket, way) = self.place(key)?;
@@ -212,7 +217,7 @@ impl<V: Copy + 'static> Table<V> {
             spin_loop();
         }
         for number in 0..LEVELS {
-            let level = self.level(number).unwrap_or_else(|| self.add_level(number));
+            let Some(level) = self.level(number).or_else(|| self.add_level(number)) else { return false };
             let bucket = level.bucket(key);
             if let Some(way) = (0..WAYS).find(|&way| self.take(&bucket.keys[way])) {
                 self.fill(bucket, way, key, || value);

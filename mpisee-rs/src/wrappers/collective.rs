@@ -7,7 +7,7 @@ use crate::recording::volume::Volume;
 use crate::state::communicator::Communicator;
 use crate::state::request::REQUESTS;
 use crate::state::request::{Kind, RequestState};
-use mpisee_profile::Operation;
+use mpisee_profile::{Operation, Ticks};
 use std::ffi::c_int;
 
 /// A blocking collective operation on `comm`.
@@ -55,7 +55,7 @@ pub unsafe fn start_collective(
         let sample = recorder.count(id, operation, volume.message, volume.bytes, ticks);
         if code == constant::SUCCESS {
             // SAFETY: the call succeeded, so it stored a request.
-            unsafe { REQUESTS.add(request, || RequestState::once(Kind::Collective, sample, volume.message)) };
+            unsafe { REQUESTS.add(request, Kind::Collective, sample, volume.message, constant::PROC_NULL) };
         }
     });
     code
@@ -82,10 +82,10 @@ pub unsafe fn prepare_collective(
         recorder.count_time(id, operation, ticks);
         if code == constant::SUCCESS {
             let Volume { message, bytes } = volume(&communicator);
-            let template = recorder.sample(id, operation, message, 0, 0);
+            let template = recorder.sample(id, operation, message, 0, Ticks::ZERO);
             let started = RequestState::persistent(Kind::Collective, template, message, bytes);
             // SAFETY: the call succeeded, so it stored a request.
-            unsafe { REQUESTS.add(request, || started) };
+            unsafe { REQUESTS.add_persistent(request, started) };
         }
     });
     code

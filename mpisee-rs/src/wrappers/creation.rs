@@ -5,23 +5,22 @@
 
 use crate::mpi::abi::{Comm, Raw, Request, constant};
 use crate::mpi::argument::{HandlePtr, Text};
-use crate::naming::{self, CreationKind, Number, ROWS};
+use crate::naming::{self, CreationKind, Numbered, ROWS};
 use crate::recording::{Call, Recorder};
 use crate::state::communicator::COMMUNICATORS;
 use crate::state::communicator::Communicator;
 use crate::state::process;
-use crate::state::request::REQUESTS;
-use crate::state::request::{self, RequestState};
+use crate::state::request::{Kind, REQUESTS};
 use crate::state::world::{self, World};
-use mpisee_profile::Operation;
+use crate::storage::memory;
 use mpisee_profile::segment::NotSeen;
-use mpisee_profile::segment::active_call::UNKNOWN;
+use mpisee_profile::{CommId, Operation, Ticks};
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// The number of a communicator, or [`UNKNOWN`].
-pub fn number_of(communicator: Option<&Communicator>) -> u32 {
-    communicator.map_or(UNKNOWN, |communicator| communicator.id)
+/// The number of a communicator, or [`CommId::NONE`].
+pub fn number_of(communicator: Option<&Communicator>) -> CommId {
+    communicator.map_or(CommId::NONE, |communicator| communicator.id)
 }
 
 /// A call that creates a communicator and is collective over its parent.
@@ -62,8 +61,8 @@ unsafe fn create_as(
 ) -> c_int {
     // SAFETY: the caller's promise.
     unsafe {
-        create_on(kind, COMMUNICATORS.get(parent.get()), new, make, |recorder, comm, parent, number| {
-            naming::enter(recorder.world, comm, parent, kind, number);
+        create_on(kind, COMMUNICATORS.get(parent.get()), new, make, |recorder, comm, parent, numbered| {
+            naming::enter(recorder.world, comm, parent, kind, numbered);
         })
     }
 }
@@ -77,10 +76,10 @@ pub unsafe fn create_on(
     parent: Option<Communicator>,
     new: HandlePtr<Comm>,
     make: impl FnOnce() -> c_int,
-    enter: impl FnOnce(&Recorder, Comm, &Communicator, Number),
+    enter: impl FnOnce(&Recorder, Comm, &Communicator, Numbered),
 ) -> c_int {
     let (Some(call), Some(operation)) = (Call::if_tracking(), kind.operation) else { return make() };
-    let number = call.number(parent.as_ref(), kind);
+    let numbered = call.number(parent.as_ref(), kind);
     let (code, ticks) = call.time(operation, number_of(parent.as_ref()), make);
     call.record(|recorder| {
         // A child of an unknown parent has no name: calls on it count as not seen, too.
@@ -88,7 +87,7 @@ pub unsafe fn create_on(
         recorder.count_time(parent.id, operation, ticks);
         // SAFETY: a call that succeeded has stored a communicator, or `MPI_COMM_NULL` where there is none.
         if let Some(comm) = unsafe { created(recorder.world, code, new) } {
-            enter(recorder, comm, parent, number);
+            enter(recorder, comm, parent, numbered);
         }
     });
     code
@@ -146,7 +145,7 @@ pub unsafe fn start_duplicate(
 ) -> c_int {
     let Some(call) = Call::if_tracking() else { return make() };
     let parent = COMMUNICATORS.get(comm.get());
-    let number = call.number(parent.as_ref(), CreationKind::by(operation));
+    let numbered = call.number(parent.as_ref(), CreationKind::by(operation));
     let (code, ticks) = call.time(operation, number_of(parent.as_ref()), make);
     call.record(|recorder| {
         let Some(parent) = &parent else { return world::not_seen(NotSeen::UnknownCommunicator) };
@@ -154,11 +153,10 @@ pub unsafe fn start_duplicate(
         if code != constant::SUCCESS {
             return;
         }
-        let number = naming::start_duplication(recorder.world, parent, operation, number, new);
+        let number = naming::start_duplication(recorder.world, parent, operation, numbered, new);
         let sample = recorder.sample(parent.id, operation, 0, 0, ticks);
-        let started = RequestState::once(request::Kind::Duplication(number), sample, 0);
         // SAFETY: the call succeeded, so it stored a request.
-        unsafe { REQUESTS.add(request, || started) };
+        unsafe { REQUESTS.add(request, Kind::Duplication(number), sample, 0, constant::PROC_NULL) };
     });
     code
 }
@@ -172,9 +170,9 @@ pub unsafe fn comm_shrink(comm: Raw<Comm>, new: HandlePtr<Comm>, make: impl FnOn
     let kind = CreationKind::by(Operation::CommShrink);
     // SAFETY: the caller's promise.
     unsafe {
-        create_on(kind, COMMUNICATORS.get(comm.get()), new, make, |recorder, comm, parent, number| {
-            let number = Number { n: number.of_letter, ..number };
-            naming::enter(recorder.world, comm, parent, kind, number);
+        create_on(kind, COMMUNICATORS.get(comm.get()), new, make, |recorder, comm, parent, mut numbered| {
+            numbered.number.n = numbered.number.of_letter;
+            naming::enter(recorder.world, comm, parent, kind, numbered);
         })
     }
 }
@@ -199,7 +197,7 @@ pub unsafe fn free(operation: Operation, comm: HandlePtr<Comm>, make: impl FnOnc
     let call = Call::if_tracking();
     let (code, ticks) = match &call {
         Some(call) => call.time(operation, number_of(freed.as_ref()), make),
-        None => (make(), 0),
+        None => (make(), Ticks::ZERO),
     };
     let Some(freed) = freed else {
         if call.is_some() {
@@ -226,6 +224,9 @@ pub unsafe fn free(operation: Operation, comm: HandlePtr<Comm>, make: impl FnOnc
     code
 }
 
+/// More bytes than keeping a name takes.
+const LABEL_BYTES: usize = 1 << 12;
+
 /// `MPI_Comm_set_name`: keeps the application's name as the label.
 ///
 /// # Safety
@@ -236,9 +237,11 @@ pub unsafe fn comm_set_name(comm: Raw<Comm>, name: Text, make: impl FnOnce() -> 
         && let Some(call) = Call::if_tracking()
     {
         call.record(|recorder| {
-            if let Some(communicator) = COMMUNICATORS.get(comm.get()) {
+            if let Some(communicator) = COMMUNICATORS.get(comm.get())
+                && memory::is_left(LABEL_BYTES)
+            {
                 // SAFETY: the call took the name.
-                let text = unsafe { name.read() };
+                let text = unsafe { name.read_name() };
                 ROWS.label(&recorder.world.segment, communicator.id, text);
             }
         });

@@ -7,8 +7,7 @@ use crate::recording::{Call, record_call};
 use crate::state::handles::Handles;
 use crate::state::process;
 use crate::state::world;
-use mpisee_profile::Operation;
-use mpisee_profile::segment::active_call::UNKNOWN;
+use mpisee_profile::{CommId, Operation, Ticks};
 use std::ffi::c_int;
 
 impl<H: FromFortran> Handles<H> {
@@ -60,8 +59,8 @@ impl<H: FromFortran> Handles<H> {
         let communicator = self.communicators.remove(key);
         let call = Call::if_tracking();
         let (code, ticks) = match &call {
-            Some(call) => call.time(operation, communicator.unwrap_or(UNKNOWN), make),
-            None => (make(), 0),
+            Some(call) => call.time(operation, communicator.unwrap_or(CommId::NONE), make),
+            None => (make(), Ticks::ZERO),
         };
         if let Some(communicator) = communicator.filter(|_| code != constant::SUCCESS) {
             self.communicators.insert(key, communicator);

@@ -8,12 +8,12 @@ use super::creation::create_on;
 use crate::generated::pmpi;
 use crate::mpi::abi::{Comm, Raw, constant};
 use crate::mpi::argument::HandlePtr;
-use crate::naming::{self, CreationKind, ITSELF};
+use crate::naming::{self, CreationKind};
 use crate::state::communicator::COMMUNICATORS;
 use crate::state::communicator::Communicator;
 use crate::state::process;
 use crate::state::world::{self, World};
-use mpisee_profile::Operation;
+use mpisee_profile::{CommId, CommRank, Operation};
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 
@@ -36,7 +36,8 @@ pub unsafe fn meet(
 /// # Safety
 /// See [`meet`].
 pub unsafe fn comm_join(new: HandlePtr<Comm>, make: impl FnOnce() -> c_int) -> c_int {
-    let itself = world::world().map(|world| Communicator::new(ITSELF, world.predefined.itself, 0, 1));
+    let itself = world::world()
+        .map(|world| Communicator::new(CommId::SELF, world.predefined.itself, CommRank::FIRST, 1));
     // SAFETY: the caller's promise.
     unsafe { meet_over(Operation::CommJoin, itself, new, make) }
 }
@@ -65,8 +66,8 @@ unsafe fn meet_over(
     let kind = CreationKind::by(operation);
     // SAFETY: the caller's promise.
     unsafe {
-        create_on(kind, parent, new, make, |recorder, comm, parent, number| {
-            naming::enter_connection(recorder.world, comm, parent, kind, number);
+        create_on(kind, parent, new, make, |recorder, comm, parent, numbered| {
+            naming::enter_connection(recorder.world, comm, parent, kind, numbered);
         })
     }
 }

@@ -11,7 +11,7 @@ use mpisee_profile::Operation;
 use mpisee_profile::segment::NotSeen;
 use std::ffi::c_int;
 
-/// `MPI_Intercomm_create`. Only the leaders know the peer communicator, and no member of one group knows what the other was
+/// `MPI_Intercomm_create`. Only the leaders have the peer communicator, and no member of one group learns what the other was
 /// made of: the name is by the members of both groups and the tag. Its row is on the local communicator.
 ///
 /// # Safety
@@ -34,7 +34,7 @@ pub unsafe fn intercomm_create(
         // SAFETY: the caller's promise.
         if let Some(comm) = unsafe { created(recorder.world, code, new) } {
             // Elsewhere the peer communicator is not significant.
-            let is_leader = leader == own.rank as c_int;
+            let is_leader = leader == own.rank.to_mpi();
             let peer = is_leader.then(|| COMMUNICATORS.get(peer.get())).flatten();
             naming::enter_between(recorder.world, comm, own, peer.as_ref(), &tag.to_ne_bytes());
         }

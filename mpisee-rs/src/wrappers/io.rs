@@ -6,7 +6,7 @@ use crate::mpi::argument::HandlePtr;
 use crate::recording::volume::{Block, Number};
 use crate::recording::{Call, Made, Recorder, record_call, record_call_with_status};
 use crate::state::handles::FILES;
-use crate::state::request::{Kind, RequestState};
+use crate::state::request::Kind;
 use mpisee_profile::Operation;
 use std::ffi::c_int;
 
@@ -81,7 +81,7 @@ pub unsafe fn start_transfer<C: Number>(
             let message = if made.succeeded() { block.bytes() } else { 0 };
             let sample = made.count(recorder, message, 0);
             // SAFETY: the caller's promise.
-            unsafe { made.keep(request, || RequestState::once(Kind::Transfer, sample, message)) };
+            unsafe { made.keep(request, Kind::Transfer, sample, message) };
         },
     )
 }

@@ -1,6 +1,6 @@
 //! Begin and end of MPI.
 
-use super::dynamic;
+use super::{dynamic, launched};
 use crate::finalize;
 use crate::generated::pmpi;
 use crate::mpi::abi::{self, Group, Raw, Status, constant};
@@ -10,6 +10,7 @@ use crate::naming;
 use crate::recording::overhead;
 use crate::state::communicator::COMMUNICATORS;
 use crate::state::communicator::Communicator;
+use crate::state::datatype::FREED;
 use crate::state::handles;
 use crate::state::process::{self, Mode};
 use crate::state::request::REQUESTS;
@@ -21,9 +22,10 @@ use crate::storage::segment::{self, Segment};
 use mpisee_collect::process as identity;
 use mpisee_profile::options::{Collect, Options};
 use mpisee_profile::segment::Moment;
-use mpisee_profile::segment::active_call::{self, UNKNOWN};
+use mpisee_profile::segment::active_call;
 use mpisee_profile::segment::layout::{HOST_BYTES, Header, state};
 use mpisee_profile::segment::log::Runs;
+use mpisee_profile::{CommId, CommRank, WorldRank};
 use std::ffi::{CStr, c_int};
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -55,7 +57,7 @@ pub unsafe fn init_thread(make: impl FnOnce() -> c_int) -> c_int {
 /// # Safety
 /// See [`init`].
 pub unsafe fn finalize(make: impl FnOnce() -> c_int) -> c_int {
-    let _inside = say_place(active_call::Call::Finalize, naming::WORLD);
+    let _inside = say_place(active_call::Call::Finalize, CommId::WORLD);
     if process::end() && catch_unwind(finalize::write_profile).is_err() {
         say(format_args!("writing the profile failed inside the profiler; the program goes on"));
     }
@@ -67,12 +69,12 @@ pub unsafe fn finalize(make: impl FnOnce() -> c_int) -> c_int {
 /// # Safety
 /// See [`init`].
 pub unsafe fn abort(make: impl FnOnce() -> c_int) -> c_int {
-    let _inside = say_place(active_call::Call::Abort, UNKNOWN);
+    let _inside = say_place(active_call::Call::Abort, CommId::NONE);
     make()
 }
 
 /// Publishes the call that the thread is in, until the returned guard is dropped.
-fn say_place(call: active_call::Call, communicator: u32) -> Option<Inside> {
+fn say_place(call: active_call::Call, communicator: CommId) -> Option<Inside> {
     let world = world::world().filter(|_| process::is_tracking())?;
     let inside = Inside::enter(world)?;
     inside.thread.say(call, communicator, clock::ticks());
@@ -95,6 +97,7 @@ struct StartingProfiler {
 /// Creates the segment before `MPI_Init`. No rank leaves `MPI_Init` before all have entered it, so at the end of MPI
 /// every rank finds the segments of all active profilers on the node.
 fn begin() -> Option<StartingProfiler> {
+    launched::note_init();
     let began_ns = clock::monotonic_ns();
     let started = || {
         let version = library_version();
@@ -165,8 +168,8 @@ fn guarded(start: impl FnOnce()) {
 fn enter_world(world: &World) {
     if process::is_tracking() && process::world_began() {
         for (id, comm, rank, size) in [
-            (naming::WORLD, world.predefined.world, world.rank, world.size),
-            (naming::ITSELF, world.predefined.itself, 0, 1),
+            (CommId::WORLD, world.predefined.world, world.rank.in_world(), world.size),
+            (CommId::SELF, world.predefined.itself, CommRank::FIRST, 1),
         ] {
             COMMUNICATORS.insert(Communicator::new(id, comm, rank, size));
         }
@@ -181,7 +184,7 @@ fn tell_if_misfit() {
     }
 }
 
-/// Says once that the library is for another MPI.
+/// Prints once that the library is for another MPI.
 fn tell_misfit(version: &str) {
     static TOLD: Once = Once::new();
     // A stub of MPI has no version string. The rank cannot be queried from MPI here.
@@ -223,7 +226,7 @@ fn start(started: StartingProfiler, sessions_alone: Option<Group>) {
         predefined,
         segment,
         group,
-        rank,
+        rank: WorldRank::new(rank),
         size,
         start_realtime_ns: clock::realtime_ns(),
         tells_of_combined_receives: tells_of_combined_receives(has_world, predefined),
@@ -236,8 +239,8 @@ fn start(started: StartingProfiler, sessions_alone: Option<Group>) {
     if thread_level == "multiple" {
         share();
     }
-    naming::log_predefined(world, rank, Runs::first(size));
-    naming::log_predefined(world, 0, [rank].into_iter().collect());
+    naming::log_predefined(world, world.rank.in_world(), Runs::first(size));
+    naming::log_predefined(world, CommRank::FIRST, [world.rank].into_iter().collect());
     // SAFETY: the first handler only stores to an atomic, as one that runs between fork and exec may; the second is there
     // until the process ends.
     unsafe {
@@ -260,6 +263,7 @@ fn share() {
     COMMUNICATORS.share();
     REQUESTS.share();
     handles::share();
+    FREED.share();
 }
 
 /// A forked child shares the segment's memory, and is not a rank.
@@ -278,7 +282,7 @@ pub fn switch(world: &World, on: bool) {
 fn fill_header(world: &World, before: Moment) {
     let header = world.segment.header();
     let set = |field: &AtomicU64, value: u64| field.store(value, Ordering::Relaxed);
-    set(&header.world_rank, u64::from(world.rank));
+    set(&header.world_rank, u64::from(world.rank.get()));
     set(&header.world_size, u64::from(world.size));
     set(&header.ticks_are_tsc, u64::from(world.ticks_are_tsc));
     set(&header.start_realtime_ns, world.start_realtime_ns);
@@ -289,11 +293,11 @@ fn fill_header(world: &World, before: Moment) {
         set(&header.job, identity::job(1));
     }
     set(&header.before_monotonic_ns, before.monotonic_ns);
-    set(&header.before_ticks, before.ticks);
+    set(&header.before_ticks, before.ticks.get());
     let now = clock::moment();
     set(&header.start_monotonic_ns, now.monotonic_ns);
-    set(&header.start_ticks, now.ticks);
-    set(&header.last_ticks, now.ticks);
+    set(&header.start_ticks, now.ticks.get());
+    set(&header.last_ticks, now.ticks.get());
     header.state.store(state::ACTIVE, Ordering::Release);
 }
 
@@ -309,7 +313,7 @@ fn library_version() -> String {
     // The longest MPI_MAX_LIBRARY_VERSION_STRING of all: the MPI that runs need not be the flavour's.
     let mut text = vec![0u8; 8192 + 1];
     let mut length = 0;
-    // SAFETY: the buffer is as long as any MPI asks for.
+    // SAFETY: the buffer is as long as any MPI needs.
     unsafe { pmpi::MPI_Get_library_version.get()(text.as_mut_ptr().cast(), &raw mut length) };
     let text = CStr::from_bytes_until_nul(&text).unwrap_or_default().to_string_lossy();
     // MPICH has a tab in it.

@@ -6,11 +6,10 @@ use crate::mpi::argument::HandlePtr;
 use crate::recording::volume::{Block, Number};
 use crate::recording::{Call, record_call, record_call_with_status};
 use crate::state::handles::MESSAGES;
-use crate::state::request::{Kind, RequestState};
+use crate::state::request::Kind;
 use crate::state::world;
-use mpisee_profile::Operation;
 use mpisee_profile::segment::NotSeen;
-use mpisee_profile::segment::active_call::UNKNOWN;
+use mpisee_profile::{CommId, Operation};
 use std::ffi::c_int;
 
 /// `MPI_Mprobe`.
@@ -55,7 +54,7 @@ unsafe fn probe(
 ) -> c_int {
     let Some(call) = Call::if_tracking() else { return make().0 };
     let communicator = call.number_of(comm);
-    let id = communicator.unwrap_or(UNKNOWN);
+    let id = communicator.unwrap_or(CommId::NONE);
     let ((code, found), ticks) = call.time(operation, id, make);
     call.record(|recorder| {
         if let Some(communicator) = communicator {
@@ -76,7 +75,7 @@ unsafe fn probe(
 }
 
 /// The communicator of a message that is about to be received.
-unsafe fn communicator_of(message: HandlePtr<Message>) -> Option<u32> {
+unsafe fn communicator_of(message: HandlePtr<Message>) -> Option<CommId> {
     // SAFETY: the caller's promise. MPI refuses a null pointer.
     let handle = (!message.is_null()).then(|| unsafe { message.handle() });
     let communicator = handle.and_then(|handle| MESSAGES.get(abi::bits(handle)));
@@ -119,6 +118,6 @@ pub unsafe fn start_receive_matched<C: Number>(
         let room = if made.succeeded() { block.bytes() } else { 0 };
         let sample = made.count(recorder, room, 0);
         // SAFETY: the caller's promise.
-        unsafe { made.keep(request, || RequestState::once(Kind::Receive, sample, room)) };
+        unsafe { made.keep(request, Kind::Receive, sample, room) };
     })
 }

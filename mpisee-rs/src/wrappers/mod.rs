@@ -9,10 +9,12 @@
 mod collective;
 pub mod completion;
 mod creation;
+mod datatype;
 mod derived;
 mod dynamic;
 mod intercomm;
 mod io;
+mod launched;
 mod lifecycle;
 mod matched_probe;
 mod on_process;
@@ -33,6 +35,8 @@ pub use completion::{
 pub use creation::{
     comm_create_group, comm_set_name, comm_shrink, create, create_in_order, free, start_duplicate,
 };
+#[allow(unused_imports)]
+pub use datatype::type_free;
 #[allow(unused_imports)]
 pub use dynamic::{comm_join, meet};
 #[allow(unused_imports)]

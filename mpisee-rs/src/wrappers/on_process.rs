@@ -4,10 +4,9 @@
 
 use crate::mpi::abi::Request;
 use crate::mpi::argument::HandlePtr;
-use crate::naming;
 use crate::recording::{Call, record_call};
-use crate::state::request::{Kind, RequestState};
-use mpisee_profile::Operation;
+use crate::state::request::Kind;
+use mpisee_profile::{CommId, Operation};
 use std::ffi::c_int;
 
 /// A call that counts with its time alone.
@@ -18,7 +17,7 @@ pub unsafe fn on_process(operation: Operation, make: impl FnOnce() -> c_int) -> 
     record_call(
         Call::if_recording(),
         operation,
-        |_| Some(naming::ITSELF),
+        |_| Some(CommId::SELF),
         make,
         |recorder, made| {
             made.count(recorder, 0, 0);
@@ -38,12 +37,12 @@ pub unsafe fn start_on_process(
     record_call(
         Call::if_recording(),
         operation,
-        |_| Some(naming::ITSELF),
+        |_| Some(CommId::SELF),
         make,
         |recorder, made| {
             let sample = made.count(recorder, 0, 0);
             // SAFETY: the caller's promise.
-            unsafe { made.keep(request, || RequestState::once(Kind::Collective, sample, 0)) };
+            unsafe { made.keep(request, Kind::Collective, sample, 0) };
         },
     )
 }

@@ -5,7 +5,7 @@ use crate::mpi::argument::HandlePtr;
 use crate::recording::volume::{Block, Number};
 use crate::recording::{Call, Made, Recorder, record_call};
 use crate::state::handles::WINDOWS;
-use crate::state::request::{Kind, RequestState};
+use crate::state::request::Kind;
 use mpisee_profile::Operation;
 use std::ffi::c_int;
 
@@ -161,7 +161,7 @@ unsafe fn start(
             let bytes = moved(made, target, || bytes(recorder));
             let sample = made.count(recorder, bytes, bytes);
             // SAFETY: the caller's promise.
-            unsafe { made.keep(request, || RequestState::once(Kind::Access, sample, bytes)) };
+            unsafe { made.keep(request, Kind::Access, sample, bytes) };
         },
     )
 }

@@ -7,6 +7,7 @@ use crate::state::region::REGIONS;
 use crate::state::world;
 use mpisee_profile::segment::NotSeen;
 use std::ffi::{CStr, c_char, c_int};
+use std::fmt::Write;
 use std::panic::catch_unwind;
 
 /// The levels of `MPI_Pcontrol`; those of regions are in include/mpisee.h, and far from what other
@@ -47,10 +48,11 @@ pub unsafe fn pcontrol(level: c_int, extra: *const c_char, make: impl FnOnce() -
             // SAFETY: mpisee.h passes the address of such a structure with this level, and nothing else uses it.
             level::NAME_MEMORY if !extra.is_null() => unsafe { gpu::name_memory(&*extra.cast()) },
             _ if (0..=level::MOST).contains(&(level.wrapping_sub(level::BEGIN_NUMBER))) => {
-                REGIONS.begin(&world.segment, &number_name(level.wrapping_sub(level::BEGIN_NUMBER)));
+                let name = number_name(level.wrapping_sub(level::BEGIN_NUMBER));
+                REGIONS.begin(&world.segment, name.as_deref().unwrap_or("region"));
             }
             _ if (0..=level::MOST).contains(&(level.wrapping_sub(level::END_NUMBER))) => {
-                REGIONS.end(Some(&number_name(level.wrapping_sub(level::END_NUMBER))));
+                REGIONS.end(number_name(level.wrapping_sub(level::END_NUMBER)).as_deref());
             }
             _ => {}
         });
@@ -61,6 +63,10 @@ pub unsafe fn pcontrol(level: c_int, extra: *const c_char, make: impl FnOnce() -
     make()
 }
 
-fn number_name(number: c_int) -> String {
-    format!("region {number}")
+/// The name of a region known by a number; `None` if there is no memory for it.
+fn number_name(number: c_int) -> Option<String> {
+    let mut name = String::new();
+    name.try_reserve_exact("region ".len() + 10).ok()?;
+    write!(name, "region {number}").ok()?;
+    Some(name)
 }

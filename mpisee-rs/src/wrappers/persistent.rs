@@ -9,9 +9,8 @@ use crate::state::request::{Kind, RequestState};
 use crate::state::world;
 use crate::storage::table::Found;
 use crate::wrappers::completion::settling::shares;
-use mpisee_profile::Operation;
 use mpisee_profile::segment::NotSeen;
-use mpisee_profile::segment::active_call::UNKNOWN;
+use mpisee_profile::{CommId, Operation, Ticks};
 use std::ffi::c_int;
 
 /// `MPI_Start` (MPI 4.1, 3.9): the bytes of a persistent operation are counted here.
@@ -47,13 +46,15 @@ unsafe fn start_many(
         before.extend((0..count).map(handle));
     }
     let first = before.first().and_then(|&first| REQUESTS.persistent(first));
-    let communicator = first.map_or(UNKNOWN, |(_, started)| started.sample.communicator());
+    let communicator = first.map_or(CommId::NONE, |(_, started)| started.sample.communicator());
     let (code, ticks) = call.time(operation, communicator, make);
     call.record(|recorder| {
         if code != constant::SUCCESS {
             return;
         }
-        let mut opened = Vec::new();
+        let (mut opened, mut communicators) = (Vec::new(), Vec::new());
+        let has_room =
+            opened.try_reserve_exact(count).is_ok() && communicators.try_reserve_exact(count).is_ok();
         for at in 0..count {
             let request = handle(at);
             // While a buffered message is on its way, Open MPI starts another request in place of the persistent one.
@@ -63,32 +64,39 @@ unsafe fn start_many(
                 REQUESTS.rename(old, request);
             }
             match REQUESTS.persistent(request) {
-                Some(found) => opened.push(found),
+                Some(found) if has_room => opened.push(found),
+                Some((found, started)) => open_unseen(&found, &started),
                 None if process::is_recording() => world::not_seen(NotSeen::UnknownRequest),
                 None => {}
             }
         }
         if process::is_recording() {
-            note_opened(recorder, operation, &opened, ticks);
-        } else {
-            for (found, started) in &opened {
-                REQUESTS.change(found, RequestState { active: true, recorded: false, ..*started });
+            if !has_room {
+                return world::not_seen(NotSeen::NoRoom);
             }
+            note_opened(recorder, operation, &opened, communicators, ticks);
+        } else {
+            opened.iter().for_each(|(found, started)| open_unseen(found, started));
         }
     });
     code
 }
 
+/// Marks a request as active whose start is not counted.
+fn open_unseen(found: &Found<RequestState>, started: &RequestState) {
+    REQUESTS.change(found, RequestState { active: true, recorded: false, ..*started });
+}
+
 /// Counts one call on each communicator of the requests, its time split equally among them, and the bytes that they
-/// contribute. Receives add their bytes to the same rows when they complete.
+/// contribute. Receives add their bytes to the same rows when they complete. In `communicators` is room for those of all.
 fn note_opened(
     recorder: &Recorder,
     operation: Operation,
     opened: &[(Found<RequestState>, RequestState)],
-    ticks: u64,
+    mut communicators: Vec<CommId>,
+    ticks: Ticks,
 ) {
-    let mut communicators: Vec<u32> =
-        opened.iter().map(|(_, started)| started.sample.communicator()).collect();
+    communicators.extend(opened.iter().map(|(_, started)| started.sample.communicator()));
     communicators.sort_unstable();
     communicators.dedup();
     for (&communicator, ticks) in communicators.iter().zip(shares(communicators.len(), ticks)) {

@@ -9,8 +9,8 @@ use crate::state::call_sample::CallSample;
 use crate::state::request::REQUESTS;
 use crate::state::request::{Kind, RequestState};
 use crate::state::world;
-use mpisee_profile::Operation;
 use mpisee_profile::segment::NotSeen;
+use mpisee_profile::{Operation, Ticks};
 use std::ffi::c_int;
 
 /// The bytes that a send of `block` to `peer` moves, or the size of a receive buffer; 0 if the call failed or `peer` is
@@ -47,7 +47,7 @@ pub unsafe fn send<C: Number>(
     )
 }
 
-/// A blocking receive. The status tells how many bytes arrived, also when the application ignores it.
+/// A blocking receive. The bytes that arrived are in the status, also when the application ignores it.
 ///
 /// # Safety
 /// See [`send`].
@@ -145,7 +145,7 @@ pub unsafe fn start_plain(
         |recorder, made| {
             let sample = made.count(recorder, 0, 0);
             // SAFETY: the caller's promise.
-            unsafe { made.keep(request, || RequestState::once(Kind::Collective, sample, 0)) };
+            unsafe { made.keep(request, Kind::Collective, sample, 0) };
         },
     )
 }
@@ -174,9 +174,8 @@ pub unsafe fn start_send<C: Number>(
             if made.succeeded() {
                 recorder.sent(made.communicator, dest, 1, bytes);
             }
-            let started = || RequestState { peer: dest, ..RequestState::once(Kind::Send, sample, bytes) };
             // SAFETY: the caller's promise.
-            unsafe { made.keep(request, started) };
+            unsafe { made.keep_to(request, Kind::Send, sample, bytes, dest) };
         },
     )
 }
@@ -204,7 +203,7 @@ pub unsafe fn start_receive<C: Number>(
             let room = bytes_of(made, source, block);
             let sample = made.count(recorder, room, 0);
             // SAFETY: the caller's promise.
-            unsafe { made.keep(request, || RequestState::once(Kind::Receive, sample, room)) };
+            unsafe { made.keep(request, Kind::Receive, sample, room) };
         },
     )
 }
@@ -237,7 +236,7 @@ pub unsafe fn start_send_receive<C: Number>(
                 recorder.sent(made.communicator, dest, 1, sent);
             }
             // SAFETY: the caller's promise.
-            unsafe { made.keep(request, || RequestState::once(Kind::SendReceive, sample, message)) };
+            unsafe { made.keep(request, Kind::SendReceive, sample, message) };
         },
     )
 }
@@ -334,9 +333,11 @@ unsafe fn prepare<C: Number>(
         |recorder, made| {
             made.count_time(recorder);
             let bytes = bytes_of(made, peer, block).wrapping_mul(partitions.number());
-            let template = recorder.sample(made.communicator, operation, bytes, 0, 0);
-            // SAFETY: the caller's promise.
-            unsafe { made.keep(request, || started(template, bytes)) };
+            let template = recorder.sample(made.communicator, operation, bytes, 0, Ticks::ZERO);
+            if made.succeeded() {
+                // SAFETY: the caller's promise.
+                unsafe { REQUESTS.add_persistent(request, started(template, bytes)) };
+            }
         },
     )
 }

@@ -15,11 +15,9 @@ use crate::mpi::abi::{Comm, Group, Raw, Session, constant};
 use crate::mpi::argument::{HandlePtr, Text};
 use crate::naming::{self, CreationKind};
 use crate::recording::{Call, Recorder};
-use crate::state::communicator::UNLOGGED;
 use crate::state::process;
 use crate::state::world;
-use mpisee_profile::Operation;
-use mpisee_profile::segment::active_call::UNKNOWN;
+use mpisee_profile::{CommId, Operation, Ticks};
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 use std::sync::{Mutex, PoisonError};
@@ -79,7 +77,7 @@ pub unsafe fn create_from_group(
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(call) = Call::if_tracking() else { return make() };
-    let (code, ticks) = call.time(operation, UNKNOWN, make);
+    let (code, ticks) = call.time(operation, CommId::NONE, make);
     call.record(|recorder| {
         // SAFETY: the caller's promise.
         if let Some(comm) = unsafe { created(recorder.world, code, new) } {
@@ -92,10 +90,10 @@ pub unsafe fn create_from_group(
 }
 
 /// Enters the communicator. The call is counted on it, since there is no parent.
-fn enter(recorder: &Recorder, operation: Operation, comm: Comm, tag: &str, ticks: u64) {
+fn enter(recorder: &Recorder, operation: Operation, comm: Comm, tag: &str, ticks: Ticks) {
     let kind = CreationKind::by(operation);
     let id = naming::enter_by_members(recorder.world, comm, None, kind, tag.as_bytes());
-    if id != UNLOGGED {
+    if id != CommId::NONE {
         recorder.count_time(id, operation, ticks);
     }
 }

@@ -5,13 +5,14 @@ mod loss;
 use super::Outcome;
 use crate::family::{EACH_HINT, FamilyArgs};
 use crate::filter::CommFilter;
+use crate::interrupted;
 use crate::output::{Format, OutputArgs};
-use crate::processes::Processes;
 use crate::sheet::{self, Answer, Head, Sheet, Shown, Value};
 use crate::view::{ProfileView, RegionSum};
 use anyhow::Result;
 use clap::Args;
 use loss::{Form, Loss};
+use mpisee_profile::rows::RankRow;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -29,11 +30,12 @@ EXAMPLES:
 /// load balance (LB) = mean useful time / largest useful time
 /// communication efficiency (CE) = largest useful time / runtime
 ///
-/// They are those of the POP project; its transfer and serialisation efficiency need a trace. The loss, 1 - PE, is the
-/// sum of the communicators' parts and of the time that ranks wait in MPI_Finalize for the last one, both by ranks x
-/// runtime (% of run). Imbalance % is the part of a communicator's time that its members spent beyond the one that
-/// spent least: mostly waiting for others. Like communicators share a row (W_s2.*); Each is the time of the ones with
-/// least and most. docs/questions.md has the source.
+/// They are those of the POP project; its transfer and serialisation efficiency need a trace. The
+/// loss, 1 - PE, is the sum of the communicators' parts and of the time that ranks wait in
+/// MPI_Finalize for the last one, if they came there, both by ranks x runtime (% of run). Imbalance % is the part of a
+/// communicator's time that its members spent beyond the one that spent least: mostly waiting for
+/// others. Like communicators share a row (W_s2.*); Each is the time of the ones with least and most.
+/// docs/questions.md has the source.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, verbatim_doc_comment)]
 pub struct EfficiencyArgs {
@@ -75,6 +77,8 @@ pub struct Efficiency {
     pub useful_s: f64,
     /// The largest of them.
     pub useful_max_s: f64,
+    /// Whether the time in MPI is unknown, as recording was off and no call was recorded.
+    is_unrecorded: bool,
 }
 
 impl Efficiency {
@@ -89,8 +93,10 @@ impl Efficiency {
     }
 
     /// Of the run.
-    pub fn of_run(processes: &Processes) -> Self {
-        let mut all = Efficiency::default();
+    pub fn of_run(view: &ProfileView) -> Self {
+        let processes = view.processes();
+        let is_unrecorded = view.run().recording_was_off && processes.mpi_s() == 0.0;
+        let mut all = Efficiency { is_unrecorded, ..Efficiency::default() };
         processes.ranks().iter().for_each(|row| all.add(row.wall_s.0, row.mpi_s.0));
         processes.nodes().iter().for_each(|row| {
             all.add_sums(row.ranks, row.wall_max_s.0, row.useful_s.0, row.useful_max_s.0);
@@ -98,9 +104,10 @@ impl Efficiency {
         all
     }
 
-    fn of_region(region: &RegionSum) -> Self {
+    /// Of a region of this run.
+    fn of_region(&self, region: &RegionSum) -> Self {
         let RegionSum { ranks, wall_max_s, useful_s, useful_max_s, .. } = *region;
-        Efficiency { ranks, runtime_s: wall_max_s, useful_s, useful_max_s }
+        Efficiency { ranks, runtime_s: wall_max_s, useful_s, useful_max_s, ..*self }
     }
 
     /// Adds ranks of which there are sums alone.
@@ -117,27 +124,28 @@ impl Efficiency {
 
     /// Mean useful time by runtime.
     pub fn parallel(&self) -> Option<f64> {
-        ratio(self.useful_mean_s(), self.runtime_s)
+        ratio(self.useful_mean_s(), self.runtime_s).filter(|_| !self.is_unrecorded)
     }
 
     /// Mean useful time by the largest.
     pub fn load_balance(&self) -> Option<f64> {
-        ratio(self.useful_mean_s(), self.useful_max_s)
+        ratio(self.useful_mean_s(), self.useful_max_s).filter(|_| !self.is_unrecorded)
     }
 
     /// The largest useful time by runtime.
     pub fn communication(&self) -> Option<f64> {
-        ratio(self.useful_max_s, self.runtime_s)
+        ratio(self.useful_max_s, self.runtime_s).filter(|_| !self.is_unrecorded)
     }
 
     fn row(&self, name: &str) -> Vec<Value> {
         let share = |share: Option<f64>| share.map_or(Value::Nothing, Value::Share);
+        let useful = |time_s: f64| if self.is_unrecorded { Value::Nothing } else { Value::Seconds(time_s) };
         vec![
             name.into(),
             Value::Count(self.ranks),
             Value::Seconds(self.runtime_s),
-            Value::Seconds(self.useful_mean_s()),
-            Value::Seconds(self.useful_max_s),
+            useful(self.useful_mean_s()),
+            useful(self.useful_max_s),
             share(self.parallel()),
             share(self.load_balance()),
             share(self.communication()),
@@ -152,7 +160,7 @@ fn ratio(part: f64, all: f64) -> Option<f64> {
 /// Runs the command.
 pub fn run(args: &EfficiencyArgs) -> Result<Outcome> {
     let view = ProfileView::open(&args.profile)?;
-    let all = Efficiency::of_run(view.processes());
+    let all = Efficiency::of_run(&view);
     let form =
         Form { families: args.families.are_on(&args.output), table: args.output.format() == Format::Table };
     let Loss { mut sheet, with_families, cut_off } = loss::loss(&view, &all, form)?;
@@ -166,21 +174,45 @@ pub fn run(args: &EfficiencyArgs) -> Result<Outcome> {
         let rows = efficiencies(&all, &view.regions(&CommFilter::default())?);
         answer.sheets.insert(0, Sheet { name: "efficiency", heads: HEADS.to_vec(), rows });
     }
-    if view.run().mpi.thread_level == "multiple" {
-        answer.caveats.push(
-            "Threads may have called MPI at once: their times add up, and then efficiencies are lower than they were."
+    answer.caveats.extend(interrupted::warning(&view));
+    answer.caveats.extend(limits(&view, &all));
+    answer.closing = closing;
+    answer.write(&args.output)
+}
+
+/// Limits of the efficiencies, one sentence each.
+fn limits(view: &ProfileView, all: &Efficiency) -> Vec<String> {
+    let mut sentences = Vec::new();
+    if all.is_unrecorded {
+        sentences.push(
+            "No MPI call was recorded, so that the time in MPI and the efficiencies are unknown.".to_owned(),
+        );
+    } else if view.run().recording_was_off {
+        sentences.push(
+            "MPI calls while recording was off count as useful time: PE and CE are upper bounds, the loss is a lower bound."
                 .to_owned(),
         );
     }
-    answer.closing = closing;
-    answer.write(&args.output)
+    if view.processes().ranks().iter().any(threads_overlapped) {
+        sentences.push(
+            "Threads called MPI at once: their times add up, and efficiencies are lower than they were."
+                .to_owned(),
+        );
+    }
+    sentences
+}
+
+/// Whether the rank was in MPI for longer than it ran, beyond what rounding explains: only calls of several threads at once
+/// can be.
+fn threads_overlapped(row: &RankRow) -> bool {
+    row.mpi_s.0 > row.wall_s.0 * (1.0 + 1e-6)
 }
 
 /// The run, then its regions, the longest first.
 fn efficiencies(all: &Efficiency, regions: &BTreeMap<String, RegionSum>) -> Vec<Vec<Value>> {
     let mut regions: Vec<(&String, &RegionSum)> = regions.iter().collect();
     regions.sort_by(|(_, left), (_, right)| right.wall_max_s.total_cmp(&left.wall_max_s));
-    let regions = regions.into_iter().map(|(name, region)| Efficiency::of_region(region).row(name));
+    let regions = regions.into_iter().map(|(name, region)| all.of_region(region).row(name));
     std::iter::once(all.row("(run)")).chain(regions).collect()
 }
 

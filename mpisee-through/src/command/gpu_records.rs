@@ -48,7 +48,7 @@ struct Row<'r> {
     offsets: String,
 }
 
-/// What accesses refer to.
+/// Names that accesses refer to.
 #[derive(Default)]
 struct Known {
     /// Device, kernel, source, and the line that launched the kernel.

@@ -22,12 +22,12 @@ EXAMPLES:
   mpisee-through locality app.mpisee --scattered       those that would fit a node and are on several
   mpisee-through locality app.mpisee --comm 'W_s2.*' --format csv";
 
-/// What of each communicator is inside of a node and what goes across nodes.
+/// Traffic of each communicator within nodes and across nodes.
 ///
-/// % of pairs is the part of all pairs of members that are on one node: what traffic of everybody with everybody
-/// would have inside. % of P2P is the part of the bytes of point-to-point messages that stayed inside. Collective is the
-/// volume of collectives, of which the profile does not know where it went. FITS tells that a communicator on several
-/// nodes is no larger than what one node of the run holds.
+/// % of pairs is the part of all pairs of members that are on one node, which is the share that uniform all-to-all
+/// traffic would have within nodes. % of P2P is the part of the bytes of point-to-point messages that stayed on a node.
+/// Collective is the volume of collectives; where it went depends on the algorithm and is not recorded. FITS marks
+/// communicators on several nodes that have no more members than one node of the run has ranks.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct LocalityArgs {
@@ -93,7 +93,7 @@ struct Collector<'a> {
 
 impl Fold<Peer<'static>> for Collector<'_> {
     fn row(&mut self, row: &Peer<'_>) -> Result<(), BadField> {
-        // A process that is not in ranks.csv is on a node that nobody knows.
+        // The node of a process that is not in ranks.csv is unknown.
         let (Some(from), Some(to)) = (self.nodes.get(&row.rank), self.nodes.get(&row.peer)) else {
             return Ok(());
         };
@@ -200,7 +200,7 @@ fn pairs_inside(row: &CommRow, nodes: &HashMap<u32, u32>) -> Option<f64> {
     }
     let all: u64 = on_node.values().sum();
     let pairs = |members: u64| (members as f64) * (members.saturating_sub(1) as f64);
-    // Of two groups only pairs across them talk, but who is where is told by all pairs as well.
+    // Of two groups only pairs across them talk, but all pairs show as well who is where.
     (all > 1).then(|| on_node.values().map(|&members| pairs(members)).sum::<f64>() / pairs(all))
 }
 

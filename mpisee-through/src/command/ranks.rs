@@ -5,6 +5,7 @@ mod nodes;
 use super::Outcome;
 use crate::filter::CallFilter;
 use crate::group::{By, seconds};
+use crate::matched;
 use crate::output::OutputArgs;
 use crate::processes::ProcessRows;
 use crate::sheet::{self, Answer, Sheet, Shown, Value};
@@ -19,14 +20,14 @@ use std::path::PathBuf;
 const EXAMPLES: &str = "\
 EXAMPLES:
   mpisee-through ranks app.mpisee                         the ranks with most time in MPI
-  mpisee-through ranks app.mpisee --sort wait --top 5     those with least: the others may wait for them
+  mpisee-through ranks app.mpisee --sort wait --top 5     those with most of their wall time in MPI
   mpisee-through ranks app.mpisee --comm 'W_s2.*' --all   time on some communicators, every rank
   mpisee-through ranks app.mpisee --format csv            for other programs";
 
 /// The processes: where they ran, their time in MPI, volume, calls, and the operation that took most of it.
 ///
-/// With filters, MPI time, volume and calls are of what they choose. % of wall is MPI time by wall time of the rank. Where rows are sums
-/// over ranks the processes of a node are one row, without filters.
+/// With filters, MPI time, volume and calls are those of the chosen calls. % of wall is MPI time by wall time of the
+/// rank. In a profile with sums over ranks, each node is a row, and there are no filters.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RanksArgs {
@@ -36,7 +37,8 @@ pub struct RanksArgs {
     #[command(flatten)]
     shown: Shown,
 
-    /// Order: most MPI time, volume or calls first; wait is least MPI time first, rank ascending
+    /// Order: most MPI time, volume or calls first; wait is the largest part of the rank's own wall time in MPI first, so
+    /// that ranks that ended early compare with the others; rank is ascending
     #[arg(long, value_name = "KEY", value_enum, default_value_t = SortKey::Time)]
     sort: SortKey,
 
@@ -69,7 +71,7 @@ const HEADS: [sheet::Head; 10] = [
     sheet::number("busiest_s", "Time").hidden_at(2),
 ];
 
-/// What a rank did.
+/// Sums of a rank.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sum<'a> {
     time_ns: u128,
@@ -90,7 +92,10 @@ pub fn run(args: &RanksArgs) -> Result<Outcome> {
 
 fn of_ranks(args: &RanksArgs, view: &ProfileView) -> Result<Outcome> {
     let by = By { comm: true, call: true, rank: true, ..By::default() };
+    matched::need_chosen(view, &args.filter.comms)?;
     let groups = view.group(&args.filter, by)?;
+    // Ranks without calls are an answer, unless calls are chosen.
+    matched::need_operation(view, &args.filter, groups.cells.is_empty() && args.filter.names_calls())?;
     let mut sums: HashMap<u32, Sum<'_>> = HashMap::new();
     for (key, cell) in &groups.cells {
         let sum = sums.entry(key.rank).or_default();
@@ -110,7 +115,7 @@ fn of_ranks(args: &RanksArgs, view: &ProfileView) -> Result<Outcome> {
     ranks.sort_by(|(left, one), (right, other)| {
         let order = match args.sort {
             SortKey::Time => other.time_ns.cmp(&one.time_ns),
-            SortKey::Wait => one.time_ns.cmp(&other.time_ns),
+            SortKey::Wait => share_of_wall(right, other).total_cmp(&share_of_wall(left, one)),
             SortKey::Volume => other.bytes.cmp(&one.bytes),
             SortKey::Calls => other.calls.cmp(&one.calls),
             SortKey::Rank => std::cmp::Ordering::Equal,
@@ -119,12 +124,17 @@ fn of_ranks(args: &RanksArgs, view: &ProfileView) -> Result<Outcome> {
     });
     let spread = spread(&ranks.iter().map(|(row, sum)| (row.rank, sum.time_ns)).collect::<Vec<_>>());
     let mut rows = ranks.iter().map(|(row, sum)| cells(row, sum)).collect();
-    let closing = args.shown.cut(&args.output, &mut rows, "No rank matches the filters.");
+    let closing = args.shown.cut(&args.output, &mut rows, "The profile has no rank.");
     let sheet = Sheet { name: "ranks", heads: HEADS.to_vec(), rows };
     let mut answer = Answer::new(view.profile(), sheet, groups.cut_off);
     answer.lead = spread;
     answer.closing = closing;
     answer.write(&args.output)
+}
+
+/// The part of the rank's wall time; 0 where it has none.
+fn share_of_wall(row: &RankRow, sum: &Sum<'_>) -> f64 {
+    if row.wall_s.0 > 0.0 { seconds(sum.time_ns) / row.wall_s.0 } else { 0.0 }
 }
 
 fn cells(row: &RankRow, sum: &Sum<'_>) -> Vec<Value> {
@@ -133,7 +143,7 @@ fn cells(row: &RankRow, sum: &Sum<'_>) -> Vec<Value> {
         None => (Value::Nothing, Value::Nothing, Value::Nothing),
     };
     let time_s = seconds(sum.time_ns);
-    let share = if row.wall_s.0 > 0.0 { Value::Share(time_s / row.wall_s.0) } else { Value::Nothing };
+    let share = if row.wall_s.0 > 0.0 { Value::Share(share_of_wall(row, sum)) } else { Value::Nothing };
     vec![
         Value::Count(u64::from(row.rank)),
         row.host.as_str().into(),

@@ -2,6 +2,7 @@
 
 use super::{Outcome, skipped};
 use crate::output::printable;
+use crate::units::count;
 use anyhow::{Result, bail};
 use clap::Args;
 use mpisee_collect::profile::{self, Described, Recovered, Wish};
@@ -27,8 +28,8 @@ EXAMPLES:
 ///
 /// Each rank counts in a segment, a file in memory, which stays when the rank is killed. The segments
 /// of one run become one profile NAME.mpisee, which says that it is incomplete, which ranks it has,
-/// which are missing, and in which MPI call each rank was. Segments of processes that run are left alone. A segment of another node is
-/// taken for one of a process that ended.
+/// which are missing, and in which MPI call each rank was. Segments of processes that run are left alone. The process of a
+/// segment from another node is assumed to have ended.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RecoverArgs {
@@ -58,7 +59,7 @@ pub struct RecoverArgs {
     #[arg(long)]
     clean: bool,
 
-    /// Take processes of other containers, which cannot be seen from here, for ended
+    /// Assume that processes of other containers, which are not visible from here, have ended
     #[arg(long)]
     ended: bool,
 
@@ -92,13 +93,15 @@ pub fn run(args: &RecoverArgs) -> Result<Outcome> {
         skipped::tell(&unreadable);
         return list(&worlds, &directories);
     }
+    let mut removed = Vec::new();
     for Empty { path, why, has_ended } in empty {
         if args.clean && has_ended && std::fs::remove_file(&path).is_ok() {
-            say(&format!("'{}' is removed: {why}", path.display()))?;
+            removed.push((path, why));
         } else {
             unreadable.push((path, why));
         }
     }
+    skipped::sentences(&removed, "removed").iter().try_for_each(|sentence| say(sentence))?;
     skipped::tell(&unreadable);
     let mut failures = unreadable.len();
     let mut is_left = false;
@@ -108,6 +111,8 @@ pub fn run(args: &RecoverArgs) -> Result<Outcome> {
             is_left |= !args.clean;
             if args.clean && world.running().next().is_none() {
                 world.ended().try_for_each(Segment::remove)?;
+                let removed = world.ended().count() as u64;
+                say(&format!("--clean removed {} of these ranks", count(removed, "segment")))?;
             }
             continue;
         }
@@ -191,7 +196,7 @@ fn list(worlds: &[WorldSegments], directories: &[PathBuf]) -> Result<Outcome> {
         let command = about.map_or(String::new(), |about| about.command.join(" "));
         say(&format!(
             "{name}: of {}{}{}, processes {pids}{job}, begun {}: {command}",
-            crate::units::count(u64::from(world.size()), "rank"),
+            count(u64::from(world.size()), "rank"),
             state(&ended, "ended"),
             state(&running, "running"),
             rfc3339(begun)

@@ -81,7 +81,10 @@ pub fn run(args: &RegionsArgs) -> Result<Outcome> {
     }
     let all_ranks = view.processes().chosen(&args.filter.comms);
     let mut rows = found.iter().map(|(name, cell)| row(name, of(name), cell, all_ranks)).collect();
-    let closing = args.shown.cut(&args.output, &mut rows, "No region matches the filters.");
+    let mut closing = args.shown.cut(&args.output, &mut rows, "No region matches the filters.");
+    if entered.is_empty() && !args.filter.is_on() {
+        closing += &format!("The profile has no regions; {}.\n", matched::MAKE_REGIONS);
+    }
     let sheet = Sheet { name: "regions", heads: HEADS.to_vec(), rows };
     let mut answer = Answer::new(view.profile(), sheet, groups.cut_off);
     answer.closing = closing;

@@ -36,7 +36,7 @@ pub struct SizesArgs {
     #[arg(long)]
     all: bool,
 
-    /// What the bars are
+    /// Quantity of the bars
     #[arg(long, value_name = "KEY", value_enum, default_value_t = BarOf::Calls)]
     by: BarOf,
 

@@ -15,7 +15,7 @@ pub fn terminal_width() -> Option<u16> {
     Table::new().width()
 }
 
-/// What a table has to fit: a terminal, or anything (the default).
+/// The space for a table: a terminal, or without limit (the default).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Page {
     /// Columns of the terminal; without one, nothing is cut or wrapped.
@@ -42,11 +42,11 @@ pub enum Style {
     Plain,
     /// Headings and names.
     Bold,
-    /// What dominates.
+    /// Dominating numbers.
     Large,
-    /// What became worse.
+    /// Changes for the worse.
     Worse,
-    /// What became better.
+    /// Changes for the better.
     Better,
 }
 

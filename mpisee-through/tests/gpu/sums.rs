@@ -41,35 +41,35 @@ fn sums_over_ranks_are_told_by_how_far_the_owner_is() {
     // A blank at the begin of a text in lines is none.
     sums.run(&["gpu", "app.mpisee"]).prints(
         "\x20\
- OWNER AT  ACCESSES  LOADED    STORED  ATOMIC  SHARE%  ERROR  MPI SENT  MPI RECEIVED
-       +1       640     0 B  5.00 KiB     0 B    81.8      0     711 B           0 B
-       -1        64     0 B     512 B     0 B     8.2      0       0 B         711 B
- +4 to +7       100   400 B       0 B     0 B     6.4     30         -             -
-(unknown)        50   200 B       0 B     0 B     3.2     40         -             -
-     host         3     0 B       0 B    24 B     0.4      0         -             -
+ OWNER AT  ACCESSES  LOADED    STORED  ATOMIC  % of bytes  ERROR  MPI SENT  MPI RECEIVED
+       +1       640     0 B  5.00 KiB     0 B        81.8      0     711 B           0 B
+       -1        64     0 B     512 B     0 B         8.2      0       0 B         711 B
+ +4 to +7       100   400 B       0 B     0 B         6.4     30         -             -
+(unknown)        50   200 B       0 B     0 B         3.2     40         -             -
+     host         3     0 B       0 B    24 B         0.4      0         -             -
 ",
     );
     sums.run(&["gpu", "app.mpisee", "--by", "device"]).prints(
         "\
-MEMORY OF       ACCESSES  LOADED    STORED  ATOMIC  SHARE%  ERROR
-another device       740   400 B  5.00 KiB     0 B    88.2     30
-same device           64     0 B     512 B     0 B     8.2      0
-(unknown)             50   200 B       0 B     0 B     3.2     40
-host                   3     0 B       0 B    24 B     0.4      0
+MEMORY OF       ACCESSES  LOADED    STORED  ATOMIC  % of bytes  ERROR
+another device       740   400 B  5.00 KiB     0 B        88.2     30
+same device           64     0 B     512 B     0 B         8.2      0
+(unknown)             50   200 B       0 B     0 B         3.2     40
+host                   3     0 B       0 B    24 B         0.4      0
 ",
     );
     sums.run(&["gpu", "app.mpisee", "--by", "object", "--peer-device", "another*"]).prints(
         "\
-OBJECT       OWNER AT  ACCESSES  LOADED    STORED  ATOMIC  SHARE%  ERROR
-ghost cells        +1       640     0 B  5.00 KiB     0 B    92.8      0
-ghost of *   +4 to +7       100   400 B       0 B     0 B     7.2     30
+OBJECT       OWNER AT  ACCESSES  LOADED    STORED  ATOMIC  % of bytes  ERROR
+ghost cells        +1       640     0 B  5.00 KiB     0 B        92.8      0
+ghost of *   +4 to +7       100   400 B       0 B     0 B         7.2     30
 ",
     );
     // Errors add up as squares.
     sums.run(&["gpu", "app.mpisee", "--by", "line", "--line", "*:42"]).prints(
         "\
-LINE           KERNEL  ACCESSES  LOADED  STORED  ATOMIC  SHARE%  ERROR
-stencil.cu:42  halo         150   600 B     0 B     0 B   100.0     50
+LINE           KERNEL  ACCESSES  LOADED  STORED  ATOMIC  % of bytes  ERROR
+stencil.cu:42  halo         150   600 B     0 B     0 B       100.0     50
 ",
     );
     let detail = sums.run(&["gpu", "app.mpisee", "--detail", "--line", "*:41"]);

@@ -89,12 +89,8 @@ impl Builder {
             size: if comm.starts_with('S') { 1 } else { (members.all().len() + members.outsiders()) as u32 },
             count: 1,
             members,
-            label: String::new(),
-            topology: String::new(),
-            reorder: None,
             nodes: 1,
-            freed: 0,
-            between: String::new(),
+            ..CommRow::default()
         };
         change(&mut row);
         self.comms.push(row);
@@ -293,13 +289,15 @@ impl Ran {
     /// Expects success and the output that `tests/snapshots` has under the name; `INSTA_UPDATE=always` writes it.
     #[track_caller]
     pub fn golden(&self, name: &str) {
-        self.exits(0);
+        self.golden_exiting(0, name);
+    }
+
+    /// The same with another exit code.
+    #[track_caller]
+    pub fn golden_exiting(&self, code: i32, name: &str) {
+        self.exits(code);
         assert_eq!(self.stderr, "", "{}", self.what);
-        insta::with_settings!({
-            prepend_module_to_snapshot => false,
-            snapshot_path => "../snapshots",
-            omit_expression => true,
-        }, { insta::assert_snapshot!(name, self.stdout) });
+        golden(name, &self.stdout);
     }
 
     /// Expects the exit code.
@@ -327,6 +325,16 @@ impl Ran {
             assert!(self.stderr.contains(word), "{} says no '{word}':\n{}", self.what, self.stderr);
         }
     }
+}
+
+/// Expects the text that `tests/snapshots` has under the name.
+#[track_caller]
+pub fn golden(name: &str, text: &str) {
+    insta::with_settings!({
+        prepend_module_to_snapshot => false,
+        snapshot_path => "../snapshots",
+        omit_expression => true,
+    }, { insta::assert_snapshot!(name, text) });
 }
 
 /// A run of 8 ranks on 2 nodes with a Cartesian grid, its rows, a label, a point-to-point pair and `S`.

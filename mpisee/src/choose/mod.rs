@@ -44,15 +44,15 @@ pub enum Reason {
     },
     /// It is started by an MPI that no flavour is for.
     NoFlavourOf {
-        /// The variable that tells.
+        /// The variable that shows it.
         variable: &'static str,
         /// The MPI.
         family: Family,
     },
-    /// It is not linked with MPI, and it is open which it may load.
+    /// It does not show which MPI it may load.
     Undecided {
-        /// Whether it is a script.
-        script: bool,
+        /// Why it does not, as in "the program is a script".
+        why: &'static str,
     },
 }
 
@@ -96,7 +96,7 @@ fn fitting<'a>(facts: &Facts<'a>) -> Result<&'a Flavour, Reason> {
         (Some(hint), installed) => of_launcher(installed, hint)
             .ok_or(Reason::NoFlavourOf { variable: hint.variable, family: hint.family }),
         (None, [only]) => Ok(only),
-        (None, _) => Err(Reason::Undecided { script: *facts.kind == Kind::Script }),
+        (None, _) => Err(Reason::Undecided { why: undecided(facts.kind) }),
     }
 }
 
@@ -141,6 +141,15 @@ fn is_mpi(soname: &str) -> bool {
             .any(|it| stem.starts_with(&format!("libmpi_{it}")))
 }
 
+/// Why a program does not show which MPI it may load.
+fn undecided(kind: &Kind) -> &'static str {
+    match kind {
+        Kind::Script => "is a script",
+        Kind::Unreadable => "cannot be read",
+        Kind::Dynamic(_) | Kind::Static | Kind::Foreign => "is not linked with MPI",
+    }
+}
+
 impl fmt::Display for Family {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.write_str(match self {
@@ -159,7 +168,7 @@ pub struct Message<'a> {
     pub reason: &'a Reason,
     /// The flavours that there are.
     pub installed: &'a [Flavour],
-    /// Where they are.
+    /// Their folder.
     pub folder: &'a Path,
 }
 
@@ -207,11 +216,10 @@ impl fmt::Display for Message<'_> {
                 "{program} is started by {family} ({variable} is set), for which no flavour is installed (there \
                  are {names}), so it runs unprofiled; {BUILD}"
             ),
-            Reason::Undecided { script } => write!(
+            Reason::Undecided { why } => write!(
                 f,
-                "{program} is {}, and nothing tells which MPI started it, so it runs unprofiled; if it uses MPI, \
-                 say which with --flavour ({names})",
-                if *script { "a script" } else { "not linked with MPI" }
+                "{program} {why}, and nothing shows which MPI started it, so it runs unprofiled; if it uses MPI, \
+                 say which with --flavour ({names})"
             ),
         }
     }

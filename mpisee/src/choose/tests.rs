@@ -33,7 +33,7 @@ fn linked_with(libraries: &[(&str, &str)]) -> Kind {
     Kind::Dynamic(all.into_iter().map(needed).collect())
 }
 
-/// What comes of it, as a flavour's name or a reason.
+/// The choice, as a flavour's name or a reason.
 fn chosen(installed: &[Flavour], kind: &Kind, hint: Option<Hint>) -> Result<String, Reason> {
     let facts =
         Facts { installed, wanted: None, kind, privileged: false, launcher: false, hint: hint.as_ref() };
@@ -134,8 +134,15 @@ fn a_launcher_without_a_flavour_is_named_even_if_there_is_one_other() {
 #[test]
 fn without_a_hint_the_only_flavour_is_taken_and_several_are_a_question() {
     assert_eq!(chosen(&installed()[1..2], &Kind::Script, None), Ok("mpich-4.0".to_owned()));
-    assert_eq!(chosen(&installed(), &Kind::Script, None), Err(Reason::Undecided { script: true }));
-    assert_eq!(chosen(&installed(), &linked_with(&[]), None), Err(Reason::Undecided { script: false }));
+    assert_eq!(chosen(&installed(), &Kind::Script, None), Err(Reason::Undecided { why: "is a script" }));
+    assert_eq!(
+        chosen(&installed(), &Kind::Unreadable, None),
+        Err(Reason::Undecided { why: "cannot be read" })
+    );
+    assert_eq!(
+        chosen(&installed(), &linked_with(&[]), None),
+        Err(Reason::Undecided { why: "is not linked with MPI" })
+    );
 }
 
 #[test]

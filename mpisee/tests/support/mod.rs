@@ -133,7 +133,7 @@ pub struct Try {
     input: String,
 }
 
-/// How it went.
+/// The outcome of a run.
 #[derive(Debug)]
 #[allow(dead_code, reason = "a failing test shows all of it")]
 pub struct Outcome {

@@ -5,10 +5,10 @@ use crate::storage::sync::{AtomicU64, Ordering};
 use crate::try_all;
 use loom::sync::Arc;
 use loom::thread;
-use mpisee_profile::Operation;
 use mpisee_profile::rows::Memory;
 use mpisee_profile::segment::layout::{COUNTERS, HEADER_BYTES, MAGIC, VERSION, call};
 use mpisee_profile::segment::{CallKey, Key, Snapshot, Source};
+use mpisee_profile::{CommId, Operation, RegionId};
 
 const HEADER_WORDS: usize = HEADER_BYTES / 8;
 const CHUNK_WORDS: usize = 8;
@@ -30,8 +30,8 @@ impl Segment {
         let chunk = &mut words[HEADER_WORDS..];
         (chunk[0], chunk[1], chunk[2]) = (COUNTERS, 8 * (CHUNK_WORDS + SLOT_WORDS) as u64, 1);
         let key = CallKey {
-            communicator: 0,
-            region: 0,
+            communicator: CommId::WORLD,
+            region: RegionId::OUTSIDE,
             operation: Operation::Send as u16,
             size_class: 3,
             memory: Memory::Host,

@@ -1,5 +1,8 @@
 //! The modules of the library, and what loom has in place of the one that they share.
 
+#[allow(dead_code)] // The tests use a part of it.
+#[path = "../../../mpisee-rs/src/storage/memory.rs"]
+pub mod memory;
 #[path = "../../../mpisee-rs/src/storage/slot.rs"]
 pub mod slot;
 #[allow(dead_code)] // The tests use a part of it.

@@ -33,7 +33,7 @@ struct Arguments {
     list: bool,
 }
 
-/// How long one run may take.
+/// The time limit of one run.
 const LIMIT: Duration = Duration::from_secs(900);
 
 /// Outcome of each test, by rank and name.

@@ -7,11 +7,11 @@ use std::fmt::Write;
 /// Columns that a profile records of the calls of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Recorded {
-    /// How many there were, their bytes and their time.
+    /// Their number, bytes and time.
     Bytes,
-    /// How many there were, and their time.
+    /// Their number and time.
     Time,
-    /// Nothing, but the library watches them for what it must know.
+    /// Nothing, but the library watches them to keep track of the program's state.
     Bookkeeping,
     /// Nothing, for this reason.
     No(Reason),
@@ -162,7 +162,7 @@ impl Recorded {
     }
 }
 
-/// How a function is recorded, and what is to be said of it.
+/// The way in which a function is recorded, with a remark.
 fn describe(function: &Function) -> (Recorded, &str) {
     match (&function.meaning, function.kind) {
         (None, _) => not_interposed(function),
@@ -216,7 +216,7 @@ fn not_interposed(function: &Function) -> (Recorded, &str) {
     }
 }
 
-/// Families of functions that say nothing about communication, by name; the first that fits tells why.
+/// Families of functions that say nothing about communication, by name; the first that fits has the reason.
 /// A function that fits none and handles communication is not recorded yet.
 const RULES: [(&[&str], &str); 15] = [
     (&["MPI_T_*"], "the tool information interface, another API"),

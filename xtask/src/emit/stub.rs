@@ -45,7 +45,7 @@ struct Entry {
     /// As in tests/stub/stub.h.
     language: char,
     interposed: bool,
-    /// Which of the lists of parameters is its.
+    /// The index of its list of parameters.
     list: usize,
     returns: &'static str,
 }

@@ -17,7 +17,7 @@ pub struct Key {
 /// Lines and pages by which a figure may grow in any case: where the heap and the stack begin differs from run to run.
 const SLACK: u64 = 5;
 
-/// What the library uses during an operation and MPI does not.
+/// The use of instructions, lines and pages by the library during an operation, where MPI does not use them, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Figure {
     pub instructions: u64,

@@ -22,7 +22,7 @@ const FILE: &str = "bench/footprint.csv";
 /// Limit on the growth of a figure, in percent.
 const MARGIN_PERCENT: f64 = 10.0;
 
-/// What to count, and what to do with it.
+/// Options of the count.
 #[derive(Args)]
 pub struct Wish {
     #[command(flatten)]

@@ -119,7 +119,7 @@ pub struct Recorded {
     mappings: Vec<Mapping>,
 }
 
-/// What of a window is the library's, and what of that is not MPI's, too.
+/// The library's part of a window, and of that the part that is not MPI's, too.
 struct Own<'w> {
     instructions: Vec<&'w Instruction>,
     code_lines: BTreeSet<u64>,

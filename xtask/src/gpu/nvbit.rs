@@ -81,7 +81,7 @@ fn link(toolkit: &Toolkit, core: &Path, folder: &Path, library: &Path) -> Result
     let mut nvcc = Command::new(&toolkit.nvcc);
     nvcc.arg("-shared").args(toolkit.targets()?);
     nvcc.args(["tool.o", "device.o", "hooks.o"].map(|it| folder.join(it)));
-    // The linker would leave out what has nothing that is asked for.
+    // The linker would leave out objects without a symbol that is needed.
     let driver = format!("--no-as-needed,{},--as-needed", driver.display());
     nvcc.arg(core.join("libnvbit.a"))
         .arg("-Xlinker")

@@ -66,7 +66,7 @@ fn is_wrapper(path: &Path) -> bool {
     named && path.metadata().is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
 }
 
-/// Where a wrapper is that was named: as in a shell, what has no folder is in one of `folders`.
+/// The path of a wrapper: as in a shell, a name without a folder is looked for in `folders`.
 fn located(wrapper: &Path, folders: impl IntoIterator<Item = PathBuf>) -> Result<PathBuf> {
     if wrapper.components().count() > 1 {
         return Ok(std::path::absolute(wrapper)?);
@@ -75,7 +75,7 @@ fn located(wrapper: &Path, folders: impl IntoIterator<Item = PathBuf>) -> Result
     there.with_context(|| format!("there is no {} in PATH", wrapper.display()))
 }
 
-/// Asks the wrapper, and the library that it links, what they are. The name is still to be given.
+/// Queries the wrapper, and the library that it links, for their identity. The flavour's name is still to be given.
 fn probe(wrapper: &Path) -> Result<(Identity, Flavour)> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let wrapper = located(wrapper, std::env::split_paths(&path))?;

@@ -11,7 +11,7 @@ const NON_BLOCKING: c_uint = 1;
 const RELAXED: c_int = 2;
 /// `CUDA_ERROR_NOT_READY`
 const NOT_READY: c_int = 600;
-/// How long kernels are waited for that still run when counts are taken for the last time.
+/// The time that the last collection of counts waits for kernels that still run.
 const MOST_SETTLING: Duration = Duration::from_secs(2);
 
 macro_rules! driver {

@@ -13,7 +13,7 @@ pub struct Functions {
     handles: HashMap<(u64, u64), Key>,
     /// Kernels that were launched.
     pub kernels: HashMap<Key, Kernel>,
-    /// Where the code of a module's functions is, by name.
+    /// Begin and length of the code of a module's functions, by name.
     pub code: HashMap<(u64, String), (u64, u64)>,
     /// Functions that have calls, with their module: kernels, and what these call.
     with_calls: HashMap<Key, u64>,
@@ -28,7 +28,7 @@ pub struct Kernel {
     pub name: String,
     /// Its module.
     pub module: u64,
-    /// How many calls were put into it and what it calls; none if that was not done.
+    /// The number of calls inserted into it and its callees; `None` if none were inserted yet.
     pub calls: Option<u32>,
     /// A handle of it, if it has calls and is part of a graph.
     pub in_graph: Option<u64>,

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// makes place may be what waits here.
 const MOST: Duration = Duration::from_secs(2);
 
-/// Who is in the middle of a launch, and who waits for it.
+/// The launch in progress, and the launches that wait for it.
 #[derive(Debug, Default)]
 pub struct Gate {
     /// The first is inside; the others came in this order.

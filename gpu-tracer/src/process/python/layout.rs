@@ -1,4 +1,4 @@
-//! Where CPython keeps what is read: a table for the versions that have none themselves, and theirs for the others.
+//! The layout of CPython's structures: a table for the versions that publish none, and the published one for the others.
 
 use super::lines::Table;
 use super::memory::Memory;
@@ -24,7 +24,7 @@ pub struct Layout {
     pub file: u64,
     /// Of code.
     pub line_table: u64,
-    /// How that is written.
+    /// The format of the line table.
     pub table: Table,
     /// Of code.
     pub first_line: u64,
@@ -58,7 +58,7 @@ pub enum Instruction {
         at: u64,
         /// Of code: its instructions.
         code: u64,
-        /// Where each thread has instructions of its own: of a frame, which of them; and of code, where they are.
+        /// For threads with instructions of their own: of a frame, which of them; and of code, where they are.
         of_thread: Option<(u64, u64)>,
     },
 }
@@ -83,7 +83,7 @@ const OLD: Layout = Layout {
     characters: 72,
 };
 
-/// Those of 64-bit builds of the versions that do not tell their own.
+/// Those of 64-bit builds of the versions that do not publish their own.
 const KNOWN: [(u32, Layout); 4] = [
     (9, OLD),
     (10, Layout { instruction: Instruction::Number { at: 96, bytes: 2 }, table: Table::Ranges, ..OLD }),
@@ -122,7 +122,7 @@ const KNOWN: [(u32, Layout); 4] = [
     ),
 ];
 
-/// Where `_Py_DebugOffsets`, which `_PyRuntime` begins with from 3.13 on for readers in other processes, has an offset:
+/// The offsets in `_Py_DebugOffsets`, which `_PyRuntime` begins with from 3.13 on for readers in other processes, as
 /// numbers of its words of 64 bits.
 struct Words {
     minor: u32,

@@ -1,6 +1,6 @@
 //! From an instruction to its line: the tables of code objects.
 
-/// How a version of Python writes the table.
+/// The format of the line table in a version of Python.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Table {
     /// `co_lnotab`, up to 3.9: bytes of code and lines, each pair added to those before.

@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_int, c_void};
 /// A note whose owner is `GNU` and whose description is the build ID.
 const NT_GNU_BUILD_ID: u32 = 3;
 
-/// Where code is in its file.
+/// The place of code in its file.
 #[derive(Clone, Debug, Default)]
 pub struct Place {
     /// The whole path.

@@ -31,6 +31,8 @@ pub mod constant {
     pub const ERR_REQUEST: c_int = mpi_sys::MPI_ERR_REQUEST as c_int;
     /// `MPI_ERR_ARG`.
     pub const ERR_ARG: c_int = mpi_sys::MPI_ERR_ARG as c_int;
+    /// `MPI_MAX_OBJECT_NAME`.
+    pub const MAX_OBJECT_NAME: usize = mpi_sys::MPI_MAX_OBJECT_NAME as usize;
     /// `MPI_PROC_NULL`.
     pub const PROC_NULL: c_int = mpi_sys::MPI_PROC_NULL;
     /// `MPI_ROOT`.

@@ -18,8 +18,8 @@ mod family;
 pub mod header;
 
 pub use family::{
-    COMBINER_NAMED, FORTRAN_IN_PLACE, FORTRAN_STATUS_IGNORE, IN_PLACE, STATUS_IGNORE, is_aliased_request,
-    is_fault_tolerant, learn_aliased_request, received_bytes, resolve,
+    FORTRAN_IN_PLACE, FORTRAN_STATUS_IGNORE, IN_PLACE, STATUS_IGNORE, is_aliased_request, is_fault_tolerant,
+    is_predefined_datatype, learn_aliased_request, received_bytes, resolve,
 };
 pub use header::*;
 
@@ -57,6 +57,8 @@ pub struct Predefined {
     pub itself: Comm,
     /// `MPI_COMM_NULL`.
     pub comm_null: Comm,
+    /// `MPI_DATATYPE_NULL`.
+    pub datatype_null: Datatype,
     /// `MPI_REQUEST_NULL`.
     pub request_null: Request,
     /// `MPI_BYTE`.

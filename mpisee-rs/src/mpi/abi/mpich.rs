@@ -1,6 +1,6 @@
 //! MPICH and what shares its binary interface (Intel MPI, MVAPICH, Cray MPICH): handles are integers.
 
-use super::{FromFortran, Predefined, Request, Status, bits, from_bits};
+use super::{Datatype, FromFortran, Predefined, Request, Status, bits, from_bits};
 use crate::generated::pmpi;
 use std::ffi::{CStr, c_int, c_void};
 
@@ -13,8 +13,6 @@ pub const FORTRAN_IN_PLACE: &[&CStr] = &[c"MPIR_F08_MPI_IN_PLACE"];
 /// The same for `MPI_STATUS_IGNORE` and `MPI_STATUSES_IGNORE`.
 pub const FORTRAN_STATUS_IGNORE: &[&CStr] =
     &[c"MPIR_F08_MPI_STATUS_IGNORE_OBJ", c"MPIR_F08_MPI_STATUSES_IGNORE_OBJ"];
-/// `MPI_COMBINER_NAMED`.
-pub const COMBINER_NAMED: c_int = 1;
 
 /// Whether the text of `MPI_Get_library_version` is that of a library with this binary interface.
 pub fn is_named_in(version: &str) -> bool {
@@ -27,6 +25,7 @@ pub fn resolve(_has_world: bool) -> Option<Predefined> {
         world: from_bits(0x4400_0000),
         itself: from_bits(0x4400_0001),
         comm_null: from_bits(0x0400_0000),
+        datatype_null: from_bits(0x0c00_0000),
         request_null: from_bits(0x2c00_0000),
         byte: from_bits(0x4c00_010d),
         int: from_bits(0x4c00_0405),
@@ -54,6 +53,13 @@ impl<H: Copy> FromFortran for H {
 #[inline]
 pub fn is_aliased_request(request: Request) -> bool {
     bits(request) >> 30 == 0b01
+}
+
+/// Whether a datatype is one of MPI's own, which live as long as the program. The two highest bits of a handle are its
+/// kind; 01 is predefined. `MPI_DOUBLE_INT` and its like are objects, the first five that there are.
+pub fn is_predefined_datatype(datatype: Datatype) -> bool {
+    let handle = bits(datatype);
+    handle >> 30 == 0b01 || (0x8c00_0000..=0x8c00_0004).contains(&handle)
 }
 
 /// No aliased handle needs to be learnt at run time: [`is_aliased_request`] recognises all of them.

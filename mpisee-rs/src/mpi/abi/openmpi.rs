@@ -26,8 +26,6 @@ pub const FORTRAN_STATUS_IGNORE: &[&CStr] = &[
     c"MPI_FORTRAN_STATUS_IGNORE",
     c"MPI_FORTRAN_STATUSES_IGNORE",
 ];
-/// `MPI_COMBINER_NAMED`.
-pub const COMBINER_NAMED: c_int = 0;
 
 /// The handles that Open MPI shares among requests that are complete when they start; 0 is none. `ompi_request_empty`
 /// is known from the start. Others have no exported name and are learnt: pml/ucx has one for sends, Open MPI 5 may have
@@ -55,6 +53,7 @@ pub fn resolve(_has_world: bool) -> Option<Predefined> {
         world: address::<Comm>(c"ompi_mpi_comm_world")?,
         itself: address::<Comm>(c"ompi_mpi_comm_self")?,
         comm_null: address::<Comm>(c"ompi_mpi_comm_null")?,
+        datatype_null: address::<Datatype>(c"ompi_mpi_datatype_null")?,
         request_null: address::<Request>(c"ompi_request_null")?,
         byte: address::<Datatype>(c"ompi_mpi_byte")?,
         int: address::<Datatype>(c"ompi_mpi_int")?,
@@ -90,7 +89,7 @@ from_fortran! {
 
 /// Whether other requests may have the same handle at the same time.
 ///
-/// PERF: as a rule no other request lies between the objects of libraries, so that one comparison tells.
+/// PERF: as a rule no other request lies between the objects of libraries, so that one comparison is enough.
 #[inline]
 pub fn is_aliased_request(request: Request) -> bool {
     let key = super::bits(request);
@@ -107,6 +106,25 @@ fn is_learnt(key: u64) -> bool {
 /// that was made for one request would be allocated. False if it is not marked.
 pub fn learn_aliased_request(key: u64) -> bool {
     symbol::is_static(std::ptr::without_provenance(key as usize)) && learn(key)
+}
+
+/// Whether a datatype is one of MPI's own, which live as long as the program: objects of the library's, or the program's
+/// copies of them. Those that the program makes are allocated.
+///
+/// PERF: the loader goes through all libraries to find that an address is in none of them, so handles of which this is
+/// known are kept. If a library is mapped where one of them was, a size that could be cached is not.
+pub fn is_predefined_datatype(datatype: Datatype) -> bool {
+    static ALLOCATED: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
+    let handle = super::bits(datatype);
+    let known = &ALLOCATED[(handle.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) as usize];
+    if known.load(Ordering::Relaxed) == handle {
+        return false;
+    }
+    let is_static = symbol::is_static(std::ptr::without_provenance(handle as usize));
+    if !is_static {
+        known.store(handle, Ordering::Relaxed);
+    }
+    is_static
 }
 
 /// Keeps the handle; false if there is no room for it.

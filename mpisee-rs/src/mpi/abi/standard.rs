@@ -16,8 +16,6 @@ pub const STATUS_IGNORE: *mut Status = std::ptr::null_mut();
 pub const FORTRAN_IN_PLACE: &[&CStr] = &[];
 /// The same.
 pub const FORTRAN_STATUS_IGNORE: &[&CStr] = &[];
-/// `MPI_COMBINER_NAMED`.
-pub const COMBINER_NAMED: c_int = 101;
 
 /// `MPI_COMM_SELF`.
 const SELF: u64 = 0x102;
@@ -25,6 +23,8 @@ const SELF: u64 = 0x102;
 const REQUEST_NULL: u64 = 0x180;
 /// `MPI_BYTE`.
 const BYTE: u64 = 0x247;
+/// The highest handle that the standard has room for: a library's own are no smaller than the first page's end.
+const LAST_PREDEFINED: u64 = 0xfff;
 
 /// The handle shared by requests that are complete when they start, if there is one. With sessions alone it cannot be
 /// determined, and the MPI is assumed to be derived from MPICH.
@@ -44,6 +44,7 @@ pub fn resolve(has_world: bool) -> Option<Predefined> {
         world: from_bits(0x101),
         itself: from_bits(SELF),
         comm_null: from_bits(0x100),
+        datatype_null: from_bits(0x200),
         request_null: from_bits(REQUEST_NULL),
         byte: from_bits(BYTE),
         int: from_bits(0x209),
@@ -96,6 +97,12 @@ pub fn is_aliased_request(request: Request) -> bool {
     let complete = COMPLETE_REQUEST.load(Ordering::Relaxed);
     let (of_mpich, bits) = (complete >> 30 == 0b01, bits(request));
     bits == complete || of_mpich && bits >> 30 == 0b01
+}
+
+/// Whether a datatype is one of MPI's own, which live as long as the program: the standard fixes their handles, below
+/// any that a library gives out.
+pub fn is_predefined_datatype(datatype: Datatype) -> bool {
+    bits(datatype) <= LAST_PREDEFINED
 }
 
 /// No aliased handle needs to be learnt at run time: [`is_aliased_request`] recognises all of them.

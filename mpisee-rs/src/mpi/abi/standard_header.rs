@@ -53,6 +53,8 @@ pub mod constant {
     pub const ERR_REQUEST: c_int = 7;
     /// `MPI_ERR_ARG`.
     pub const ERR_ARG: c_int = 13;
+    /// `MPI_MAX_OBJECT_NAME`.
+    pub const MAX_OBJECT_NAME: usize = 128;
     /// `MPI_PROC_NULL`.
     pub const PROC_NULL: c_int = -3;
     /// `MPI_ROOT`.

@@ -46,8 +46,12 @@ impl Translation for Model {
 
 const MOST_RUNS: usize = 1024;
 
+fn elided(size: u32, first: u32) -> Listed {
+    Listed::Elided { size, first: WorldRank::new(first) }
+}
+
 fn runs(members: &[c_int]) -> Runs {
-    members.iter().map(|&rank| u32::try_from(rank).unwrap_or(OUTSIDE)).collect()
+    members.iter().map(|&rank| WorldRank::translated(rank)).collect()
 }
 
 /// Lists them by prediction; returns comparisons and groups made.
@@ -107,18 +111,15 @@ fn a_list_without_order_is_elided_at_a_limited_cost() {
     let shuffled: Vec<c_int> = shuffled.take(WORLD as usize).map(|rank| rank as c_int).collect();
     let swapped: Vec<c_int> = (0..WORLD as c_int).map(|rank| rank ^ 1).collect();
     let mut model = Model::new(&swapped, WORLD);
-    assert_eq!(predicting(&mut model, WORLD, WORLD, 16), Listed::Elided { size: WORLD, first: 1 });
+    assert_eq!(predicting(&mut model, WORLD, WORLD, 16), elided(WORLD, 1));
     assert!(model.compared < 64 * u64::from(WORLD), "{}", model.compared);
     let mut model = Model::new(&shuffled, WORLD);
-    assert_eq!(predicting(&mut model, WORLD, WORLD, 16), Listed::Elided { size: WORLD, first: 7 });
+    assert_eq!(predicting(&mut model, WORLD, WORLD, 16), elided(WORLD, 7));
     assert!(model.compared < 64 * u64::from(WORLD), "{}", model.compared);
-    assert_eq!(
-        at_once(&mut Model::new(&shuffled, WORLD), WORLD, 16),
-        Listed::Elided { size: WORLD, first: 7 }
-    );
+    assert_eq!(at_once(&mut Model::new(&shuffled, WORLD), WORLD, 16), elided(WORLD, 7));
     // Processes of other worlds are one run, but each has to be looked for everywhere.
     let mut model = Model::new(&vec![constant::UNDEFINED; WORLD as usize], WORLD);
-    assert_eq!(predicting(&mut model, WORLD, WORLD, 16), Listed::Elided { size: WORLD, first: OUTSIDE });
+    assert_eq!(predicting(&mut model, WORLD, WORLD, 16), elided(WORLD, WorldRank::OUTSIDE.get()));
     assert!(model.compared < 64 * u64::from(WORLD), "{}", model.compared);
 }
 
@@ -152,7 +153,7 @@ fn members_that_mpi_fails_to_translate_are_elided() {
     let members: Vec<c_int> = (5..300).collect();
     for until_failure in 0..6 {
         let mut model = Model { until_failure, ..Model::new(&members, 400) };
-        let first = if until_failure == 0 { OUTSIDE } else { 5 };
+        let first = if until_failure == 0 { WorldRank::OUTSIDE } else { WorldRank::new(5) };
         assert_eq!(predicting(&mut model, 295, 400, 9), Listed::Elided { size: 295, first });
     }
 }

@@ -1,5 +1,5 @@
 //! Aliased requests: operations that were complete when they started, to which MPI libraries give one shared handle.
-//! Several are open under that handle, so they are told apart by the address of the program's variable: it holds the
+//! Several are open under that handle, so they are distinguished by the address of the program's variable: it holds the
 //! request that was stored there last. Handles that the program has moved are matched oldest first, those of the
 //! calling thread before others. Only the owner (communicator and kind) is kept of them.
 
@@ -7,7 +7,8 @@ use super::{Kind, Owner};
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// The open requests with aliased handles.
+/// The open requests with aliased handles. One for which there is no memory is not kept, so that its completion is of
+/// unknown origin.
 pub struct AliasedHandles {
     /// Whether several threads use it.
     shared: AtomicBool,
@@ -18,7 +19,7 @@ pub struct AliasedHandles {
 
 /// Limit on kept requests; beyond it the oldest is dropped. A program that never completes requests leaks them.
 const MOST_KEPT: usize = 1 << 20;
-/// How many of the oldest requests are searched for one with a given handle.
+/// The number of oldest requests that are searched for one with a given handle.
 const LOOK_AHEAD: usize = 64;
 
 // SAFETY: the entries are used by one thread at a time: MPI allows only one, or the lock is taken.
@@ -71,7 +72,7 @@ impl AliasedHandles {
         });
     }
 
-    /// What the request at `place` stands for.
+    /// The owner of the request at `place`.
     pub fn look(&self, key: u64, place: usize) -> Option<Owner> {
         self.with(|entries| {
             entries.find(key, place, self.thread()).map(|at| entries.nodes[at as usize].owner)
@@ -92,7 +93,7 @@ impl AliasedHandles {
         });
     }
 
-    /// What tells the calling thread from others, where there are others.
+    /// A number that differs between threads, where several call MPI.
     #[inline]
     fn thread(&self) -> usize {
         if self.shared.load(Ordering::Relaxed) { crate::state::thread::number() } else { 0 }
@@ -134,15 +135,15 @@ impl Default for Entries {
             count: 0,
             oldest: NONE,
             youngest: NONE,
-            chains: vec![NONE; FIRST_CHAINS],
+            chains: Vec::new(),
         }
     }
 }
 
 impl Entries {
     fn add(&mut self, key: u64, place: usize, owner: Owner, thread: usize) {
-        if self.count == self.chains.len() {
-            self.lengthen();
+        if self.count >= self.chains.len() && !self.lengthen() {
+            return;
         }
         let chain = self.chain(key, place);
         let node = Node {
@@ -160,6 +161,9 @@ impl Entries {
                 at
             }
             None => {
+                if !self.has_room() {
+                    return;
+                }
                 self.nodes.push(node);
                 self.nodes.len() as u32 - 1
             }
@@ -173,17 +177,29 @@ impl Entries {
         self.count += 1;
     }
 
+    /// Whether there is room for a further node, and for each in the list of free ones.
+    fn has_room(&mut self) -> bool {
+        self.nodes.try_reserve(1).is_ok() && self.free.try_reserve(self.nodes.capacity()).is_ok()
+    }
+
     /// The chain of a handle and a place, by multiplication: addresses, which nobody chooses with ill intent.
     #[inline]
     fn chain(&self, key: u64, place: usize) -> usize {
         let mixed = (key.rotate_left(32) ^ place as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        (mixed >> 32) as usize & (self.chains.len() - 1)
+        (mixed >> 32) as usize & self.chains.len().wrapping_sub(1)
     }
 
-    /// Twice as many chains, with the same entries.
+    /// Twice as many chains, with the same entries. Without memory for them they stay as they are; false if there are
+    /// none.
     #[cold]
-    fn lengthen(&mut self) {
-        self.chains = vec![NONE; self.chains.len() * 2];
+    fn lengthen(&mut self) -> bool {
+        let count = FIRST_CHAINS.max(self.chains.len() * 2);
+        let mut chains = Vec::new();
+        if chains.try_reserve_exact(count).is_err() {
+            return !self.chains.is_empty();
+        }
+        chains.resize(count, NONE);
+        self.chains = chains;
         let mut at = self.oldest;
         while let Some(node) = self.nodes.get(at as usize).copied() {
             let chain = self.chain(node.key, node.place);
@@ -191,12 +207,13 @@ impl Entries {
             self.chains[chain] = at;
             at = node.younger;
         }
+        true
     }
 
     /// The youngest at the place; else the oldest with that handle.
     #[inline]
     fn find(&self, key: u64, place: usize, thread: usize) -> Option<u32> {
-        let mut at = self.chains[self.chain(key, place)];
+        let mut at = self.chains.get(self.chain(key, place)).copied().unwrap_or(NONE);
         while let Some(node) = self.nodes.get(at as usize) {
             if node.key == key && node.place == place {
                 return Some(at);
@@ -244,13 +261,14 @@ impl Entries {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mpisee_profile::CommId;
 
     fn of(communicator: u32) -> Owner {
-        Owner { communicator, kind: Kind::Send, active: true, recorded: true }
+        Owner { communicator: CommId::new(communicator), kind: Kind::Send, active: true, recorded: true }
     }
 
     fn take(open: &AliasedHandles, key: u64, place: usize) -> Option<u32> {
-        open.take(key, place).map(|owner| owner.communicator)
+        open.take(key, place).map(|owner| owner.communicator.get())
     }
 
     #[test]
@@ -281,7 +299,7 @@ mod tests {
             open.add(9, at, of(at as u32));
         }
         for at in (0..1000).rev() {
-            assert_eq!(open.look(9, at).map(|owner| owner.communicator), Some(at as u32));
+            assert_eq!(open.look(9, at).map(|owner| owner.communicator.get()), Some(at as u32));
             assert_eq!(take(&open, 9, at), Some(at as u32));
         }
     }

@@ -5,8 +5,8 @@ use crate::mpi::abi::{self, Request};
 use crate::mpi::argument::HandlePtr;
 use crate::state::world;
 use crate::storage::table::{Found, Table};
-use mpisee_profile::Operation;
-use mpisee_profile::segment::active_call::UNKNOWN;
+use mpisee_profile::segment::Key;
+use mpisee_profile::{CommId, Operation, RegionId, Ticks};
 use std::hint::black_box;
 
 mod aliased;
@@ -18,7 +18,7 @@ use aliased::AliasedHandles;
 /// Address of a request that is kept at an unknown place.
 const NO_PLACE: usize = 0;
 
-/// What a request stands for.
+/// The operation of a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A send; its bytes were counted when it started.
@@ -79,8 +79,8 @@ pub struct RequestState {
 /// Communicator and kind of a request: what a completion call needs to charge its time.
 #[derive(Clone, Copy)]
 pub struct Owner {
-    /// The number of the communicator.
-    pub communicator: u32,
+    /// The communicator.
+    pub communicator: CommId,
     pub kind: Kind,
     /// As [`RequestState::active`].
     pub active: bool,
@@ -96,7 +96,7 @@ pub enum RequestRef {
     Unknown,
     /// One in the table.
     Known(Known),
-    /// A handle shared by several open requests; they are told apart by the address of the program's variable.
+    /// A handle shared by several open requests; they are distinguished by the address of the program's variable.
     Aliased(u64, usize),
 }
 
@@ -150,7 +150,7 @@ impl Requests {
     /// Inserts, looks up and completes a dummy request, to measure the overhead per request.
     pub fn calibrate(&self) {
         const NO_REQUEST: u64 = 1;
-        let sample = CallSample::new(0, 0, Operation::Irecv, 0, 0, 0);
+        let sample = CallSample::new(CommId::WORLD, RegionId::OUTSIDE, Operation::Irecv, 0, 0, Ticks::ZERO);
         self.table.insert_with(NO_REQUEST, || RequestState::once(Kind::Receive, sample, 0));
         let Some(found) = self.table.find(NO_REQUEST) else { return };
         let known = Known { found, needs_status: true, persistent: false };
@@ -169,17 +169,58 @@ impl Requests {
         self.table.is_empty() && self.aliased.is_empty()
     }
 
-    /// Adds the request that a call stored at `place`.
+    /// Adds the request that a call stored at `place`, and that its completion frees; as for [`RequestState::once`],
+    /// with the destination of a send.
     ///
     /// # Safety
     /// The call has stored a valid request at `place`.
-    #[inline(always)]
-    pub unsafe fn add(&self, place: HandlePtr<Request>, started: impl FnOnce() -> RequestState) {
+    #[inline]
+    pub unsafe fn add(
+        &self,
+        place: HandlePtr<Request>,
+        kind: Kind,
+        CallSample { key, bytes, ticks }: CallSample,
+        message: u64,
+        peer: i32,
+    ) {
         // SAFETY: the caller's promise.
         let request = unsafe { place.handle() };
+        self.add_once((request, place.address()), kind, (key, bytes), ticks, message, peer);
+    }
+
+    /// As [`Requests::add`].
+    ///
+    /// PERF: one copy for all calls that start something, which finds most of it in registers; the entry is made in its
+    /// place.
+    #[inline(never)]
+    fn add_once(
+        &self,
+        (request, place): (Request, usize),
+        kind: Kind,
+        (key, bytes): (Key, u64),
+        ticks: Ticks,
+        message: u64,
+        peer: i32,
+    ) {
+        let sample = CallSample { key, bytes, ticks };
+        self.insert(request, place, || RequestState { peer, ..RequestState::once(kind, sample, message) });
+    }
+
+    /// Adds the persistent request that a call stored at `place`.
+    ///
+    /// # Safety
+    /// As for [`Requests::add`].
+    #[inline(never)]
+    pub unsafe fn add_persistent(&self, place: HandlePtr<Request>, started: RequestState) {
+        // SAFETY: the caller's promise.
+        self.insert(unsafe { place.handle() }, place.address(), || started);
+    }
+
+    #[inline(always)]
+    fn insert(&self, request: Request, place: usize, started: impl FnOnce() -> RequestState) {
         let key = abi::bits(request);
         if abi::is_aliased_request(request) {
-            self.aliased.add(key, place.address(), started().owner());
+            self.aliased.add(key, place, started().owner());
         } else {
             self.table.insert_or(key, started, |started| self.add_again(key, place, started));
         }
@@ -190,7 +231,7 @@ impl Requests {
     /// complete.
     #[cold]
     #[inline(never)]
-    fn add_again(&self, key: u64, place: HandlePtr<Request>, started: RequestState) -> bool {
+    fn add_again(&self, key: u64, place: usize, started: RequestState) -> bool {
         let has_bytes_to_come = started.kind.completion_tells() || started.persistent;
         if has_bytes_to_come || !abi::learn_aliased_request(key) {
             return self.table.insert(key, started);
@@ -200,7 +241,7 @@ impl Requests {
             // match is the first one's.
             self.aliased.add(key, NO_PLACE, first.owner());
         }
-        self.aliased.add(key, place.address(), started.owner());
+        self.aliased.add(key, place, started.owner());
         true
     }
 
@@ -230,10 +271,10 @@ impl Requests {
 
     /// Communicator of an active request; unknown for an aliased handle.
     #[inline]
-    pub fn communicator_of(&self, given: &RequestRef) -> u32 {
+    pub fn communicator_of(&self, given: &RequestRef) -> CommId {
         match given {
             RequestRef::Known(known) => self.table.value(&known.found).sample.communicator(),
-            RequestRef::Nothing | RequestRef::Unknown | RequestRef::Aliased(..) => UNKNOWN,
+            RequestRef::Nothing | RequestRef::Unknown | RequestRef::Aliased(..) => CommId::NONE,
         }
     }
 

@@ -9,14 +9,20 @@ fn null() -> Request {
     from_bits(0x7fff_fff0)
 }
 
-fn receive(communicator: u32) -> RequestState {
-    let sample = CallSample::new(communicator, 0, Operation::Irecv, 4001, 0, 5);
+fn receive(communicator: CommId) -> RequestState {
+    let sample = CallSample::new(communicator, RegionId::OUTSIDE, Operation::Irecv, 4001, 0, Ticks::new(5));
     RequestState::once(Kind::Receive, sample, 4001)
 }
 
 fn add(requests: &Requests, handle: &Request, started: RequestState) {
     // SAFETY: the handle is there.
-    unsafe { requests.add(HandlePtr::c(handle), || started) };
+    unsafe {
+        if started.persistent {
+            requests.add_persistent(HandlePtr::c(handle), started);
+        } else {
+            requests.add(HandlePtr::c(handle), started.kind, started.sample, started.message, started.peer);
+        }
+    }
 }
 
 fn given(requests: &Requests, handle: &Request) -> RequestRef {
@@ -27,15 +33,18 @@ fn given(requests: &Requests, handle: &Request) -> RequestRef {
 fn a_request_is_open_until_it_completes() {
     let (requests, first, second) = (Requests::new(), request(0x1234), request(0x1238));
     assert!(requests.is_empty());
-    add(&requests, &first, receive(2));
-    add(&requests, &second, receive(3));
+    add(&requests, &first, receive(CommId::new(2)));
+    add(&requests, &second, receive(CommId::new(3)));
     let RequestRef::Known(known) = given(&requests, &first) else { panic!("it is open") };
     assert!(known.needs_status && !known.persistent);
     let communicator = requests.complete(&known, None, |started| started.sample.communicator());
-    assert_eq!(communicator, 2);
+    assert_eq!(communicator, CommId::new(2));
     assert!(matches!(given(&requests, &first), RequestRef::Unknown));
-    assert_eq!(requests.communicator_of(&given(&requests, &second)), 3);
-    assert_eq!(requests.remove(second, HandlePtr::c(&second)).map(|it| it.owner().communicator), Some(3));
+    assert_eq!(requests.communicator_of(&given(&requests, &second)), CommId::new(3));
+    assert_eq!(
+        requests.remove(second, HandlePtr::c(&second)).map(|it| it.owner().communicator),
+        Some(CommId::new(3))
+    );
     assert!(requests.is_empty());
     assert!(matches!(given(&requests, &null()), RequestRef::Nothing));
 }
@@ -43,7 +52,7 @@ fn a_request_is_open_until_it_completes() {
 #[test]
 fn a_persistent_request_stays_and_is_nothing_between_its_starts() {
     let (requests, handle) = (Requests::new(), request(0x4444));
-    let template = CallSample::new(1, 0, Operation::SendInit, 64, 0, 0);
+    let template = CallSample::new(CommId::SELF, RegionId::OUTSIDE, Operation::SendInit, 64, 0, Ticks::ZERO);
     add(&requests, &handle, RequestState::persistent(Kind::Send, template, 64, 64));
     for _ in 0..2 {
         assert!(matches!(given(&requests, &handle), RequestRef::Nothing));
@@ -59,7 +68,7 @@ fn a_persistent_request_stays_and_is_nothing_between_its_starts() {
 #[test]
 fn a_cancelled_send_needs_its_status() {
     let (requests, handle) = (Requests::new(), request(0x5550));
-    let sample = CallSample::new(1, 0, Operation::Isend, 64, 64, 0);
+    let sample = CallSample::new(CommId::SELF, RegionId::OUTSIDE, Operation::Isend, 64, 64, Ticks::ZERO);
     add(&requests, &handle, RequestState::once(Kind::Send, sample, 64));
     let RequestRef::Known(known) = given(&requests, &handle) else { panic!("it is open") };
     assert!(!known.needs_status);
@@ -70,15 +79,15 @@ fn a_cancelled_send_needs_its_status() {
 #[test]
 fn a_receive_with_the_handle_of_a_stale_entry_replaces_it() {
     let (requests, handle) = (Requests::new(), request(0x6660));
-    add(&requests, &handle, receive(2));
-    add(&requests, &handle, receive(4));
-    assert_eq!(requests.communicator_of(&given(&requests, &handle)), 4);
+    add(&requests, &handle, receive(CommId::new(2)));
+    add(&requests, &handle, receive(CommId::new(4)));
+    assert_eq!(requests.communicator_of(&given(&requests, &handle)), CommId::new(4));
 }
 
 #[test]
 fn a_duplication_that_was_entered_is_a_plain_collective() {
     let (requests, handle) = (Requests::new(), request(0x7770));
-    let sample = CallSample::new(1, 0, Operation::CommIdup, 0, 0, 0);
+    let sample = CallSample::new(CommId::SELF, RegionId::OUTSIDE, Operation::CommIdup, 0, 0, Ticks::ZERO);
     add(&requests, &handle, RequestState::once(Kind::Duplication(9), sample, 0));
     let open = given(&requests, &handle);
     assert_eq!(requests.duplication(&open), Some(9));

@@ -16,7 +16,7 @@ const MOST_TRIES: u32 = 100;
 pub struct SharedFile {
     /// Its name.
     pub path: PathBuf,
-    /// Device and inode, which tell it from a file that took its name.
+    /// Device and inode, which distinguish it from a file that took its name.
     identity: (u64, u64),
     /// The process that made it.
     owner: u32,

@@ -149,7 +149,7 @@ impl Segment {
 
     /// Stores the current time as the last sign of life, in case the process is killed. Called only on rare events.
     pub fn note_moment(&self) {
-        self.header().last_ticks.store(crate::storage::clock::ticks(), Ordering::Relaxed);
+        self.header().last_ticks.store(crate::storage::clock::ticks().get(), Ordering::Relaxed);
     }
 
     /// A chunk of `most` bytes, or of `least` and more where an extent has no room for `most`: readers of the file

@@ -1,4 +1,5 @@
 use super::*;
+use mpisee_profile::CommId;
 use std::path::PathBuf;
 
 struct Folder(PathBuf);
@@ -82,7 +83,7 @@ fn chunks_in_many_extents_read_alike_from_memory_and_from_the_file() {
     let mut expected = fill(&segment, 1..100);
     let name = "n".repeat(100_000);
     assert!(
-        segment.log(&Record::Label { id: 7, text: name.clone() }),
+        segment.log(&Record::Label { id: CommId::new(7), text: name.clone() }),
         "a record larger than the first extents"
     );
     expected.extend(fill(&segment, 100..200));
@@ -95,7 +96,7 @@ fn chunks_in_many_extents_read_alike_from_memory_and_from_the_file() {
     assert_eq!(chunks(used, |index| in_file[index]), in_memory);
     let records =
         in_memory.iter().filter_map(|(kind, words)| Some(Record::decode(words)?.0).filter(|_| *kind == LOG));
-    assert_eq!(records.collect::<Vec<_>>(), [Record::Label { id: 7, text: name }]);
+    assert_eq!(records.collect::<Vec<_>>(), [Record::Label { id: CommId::new(7), text: name }]);
     let growth = segment.growth.lock().unwrap();
     assert_eq!(growth.mapped, in_file.len() * 8);
     assert!(growth.mapped - growth.used <= MOST_GROWTH, "address space follows what is used");

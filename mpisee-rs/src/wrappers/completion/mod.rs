@@ -14,9 +14,8 @@ use crate::state::request::REQUESTS;
 use crate::state::request::{Removed, RequestRef, RequestState};
 use crate::state::scratch::Scratch;
 use crate::state::world;
-use mpisee_profile::Operation;
 use mpisee_profile::segment::NotSeen;
-use mpisee_profile::segment::active_call::UNKNOWN;
+use mpisee_profile::{CommId, Operation};
 use settling::{Completion, freed, given, settle};
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
@@ -112,7 +111,7 @@ unsafe fn ended_with(code: c_int, given: &RequestRef, place: HandlePtr<Request>)
     REQUESTS.is_null(unsafe { place.handle() })
 }
 
-/// Which requests of an array a call completed.
+/// The requests of an array that a call completed.
 enum Outcome {
     /// All requests; if the call failed, those that it set to null.
     All,
@@ -136,25 +135,12 @@ unsafe fn many(
 ) -> c_int {
     let Some(call) = Call::if_completing() else { return make(statuses).0 };
     let mut scratch = call.scratch();
-    let (mut needs_status, mut has_room) = (false, true);
-    call.record(|recorder| {
-        let count = length(count, requests);
-        let null = recorder.world.predefined.request_null;
-        has_room = scratch.reset(count);
-        if !has_room {
-            return world::not_seen(NotSeen::NoRoom);
-        }
-        // SAFETY: the array has `count` requests.
-        scratch.given.extend((0..count).map(|index| unsafe { given(null, requests.at(index)) }));
-        needs_status = scratch.given.iter().any(RequestRef::needs_status);
-        if REQUESTS.is_shared() {
-            let Scratch { given, kept, .. } = &mut *scratch;
-            kept.extend(given.iter().map(|given| REQUESTS.keep(given)));
-        }
-    });
-    if !has_room {
+    let mut looked_up = Some(false);
+    // SAFETY: the caller's promise.
+    call.record(|recorder| looked_up = unsafe { look_up(recorder, &mut scratch, count, requests) });
+    let Some(needs_status) = looked_up else {
         return call.unseen(operation, || make(statuses).0);
-    }
+    };
     let ignored = statuses == STATUS_IGNORE;
     let statuses = if ignored && needs_status { scratch.statuses.as_mut_ptr().cast() } else { statuses };
     let ((code, outcome), ticks) = call.time(operation, first_of(&scratch.given), || make(statuses));
@@ -166,15 +152,43 @@ unsafe fn many(
     code
 }
 
+/// Looks up the requests of an array; returns whether a status is needed. `None` if there is no room for so many.
+///
+/// PERF: like [`record`], one copy for all calls on arrays.
+///
+/// # Safety
+/// The array has `count` requests.
+#[inline(never)]
+unsafe fn look_up(
+    recorder: &Recorder,
+    scratch: &mut Scratch,
+    count: c_int,
+    requests: HandlePtr<Request>,
+) -> Option<bool> {
+    let count = length(count, requests);
+    if !scratch.reset(count) {
+        world::not_seen(NotSeen::NoRoom);
+        return None;
+    }
+    let null = recorder.world.predefined.request_null;
+    // SAFETY: the caller's promise.
+    scratch.given.extend((0..count).map(|index| unsafe { given(null, requests.at(index)) }));
+    if REQUESTS.is_shared() {
+        let Scratch { given, kept, .. } = scratch;
+        kept.extend(given.iter().map(|given| REQUESTS.keep(given)));
+    }
+    Some(scratch.given.iter().any(RequestRef::needs_status))
+}
+
 /// The length of the array; 0 for arguments that MPI will reject.
 fn length(count: c_int, requests: HandlePtr<Request>) -> usize {
     if requests.is_null() { 0 } else { usize::try_from(count).unwrap_or(0) }
 }
 
 /// The communicator of the first active request.
-fn first_of(given: &[RequestRef]) -> u32 {
+fn first_of(given: &[RequestRef]) -> CommId {
     let active = given.iter().find(|given| !matches!(given, RequestRef::Nothing));
-    active.map_or(UNKNOWN, |given| REQUESTS.communicator_of(given))
+    active.map_or(CommId::NONE, |given| REQUESTS.communicator_of(given))
 }
 
 /// Whether an error says that a request is neither complete nor failed. MPICH from 5.0 on has codes of its own in
@@ -207,7 +221,7 @@ impl Answer {
     /// without statuses, since it is unknown then which operation failed.
     ///
     /// # Safety
-    /// The call filled the status if it said that the statuses tell.
+    /// The call filled the status if it returned that errors are in the statuses.
     unsafe fn error(&self, at: usize) -> c_int {
         match self.code {
             // SAFETY: the caller's promise. A status of Fortran is aligned as an integer is.
@@ -247,6 +261,7 @@ impl Answer {
 
 /// # Safety
 /// The call has ended with `answer`, and left what `outcome` says.
+#[inline(never)]
 unsafe fn record<'s>(
     recorder: &'s Recorder,
     scratch: &'s mut Scratch,
@@ -406,7 +421,7 @@ pub unsafe fn some(
         if code != constant::SUCCESS && code != constant::ERR_IN_STATUS {
             return (code, Outcome::All);
         }
-        // SAFETY: a call that succeeds, or says that the statuses tell, writes the count and as many indices.
+        // SAFETY: a call that succeeds, or returns that errors are in the statuses, writes the count and as many indices.
         let count = unsafe { *outcount };
         let outcome = if count > 0 { Outcome::Some(indices, count as usize) } else { Outcome::Nothing };
         (code, outcome)
@@ -460,7 +475,9 @@ pub unsafe fn look_at_many(
     let (code, ticks) = call.time(operation, first_of(first.as_slice()), make);
     call.record(|recorder| {
         let mut scratch = recorder.thread.scratch();
-        scratch.reset(0);
+        if !scratch.reset(count) {
+            return world::not_seen(NotSeen::NoRoom);
+        }
         for at in 0..count {
             // SAFETY: the array has `count` requests, which the call left as they were.
             let (handle, given) =

@@ -14,8 +14,8 @@ use crate::state::request::REQUESTS;
 use crate::state::request::{Kind, Owner, RequestRef, RequestState};
 use crate::state::scratch::{CommSet, Scratch};
 use crate::state::world;
-use mpisee_profile::Operation;
 use mpisee_profile::segment::NotSeen;
+use mpisee_profile::{CommId, Operation, Ticks};
 use std::ffi::c_int;
 
 /// A completion call being recorded.
@@ -113,7 +113,7 @@ impl Completion<'_> {
 
     /// Charges the call.
     #[inline]
-    pub fn charge(self, ticks: u64) {
+    pub fn charge(self, ticks: Ticks) {
         if !process::is_recording() {
             return;
         }
@@ -139,7 +139,7 @@ impl Completion<'_> {
 ///
 /// PERF: programs poll, so that most tests are of this kind.
 #[inline]
-pub fn asked_in_vain(recorder: &Recorder, operation: Operation, given: &RequestRef, ticks: u64) -> bool {
+pub fn asked_in_vain(recorder: &Recorder, operation: Operation, given: &RequestRef, ticks: Ticks) -> bool {
     let Some(owner) = REQUESTS.owner(given).filter(|owner| owner.recorded) else { return false };
     if process::is_recording() {
         recorder.count(owner.communicator, operation, 0, 0, ticks);
@@ -155,12 +155,12 @@ pub fn count_unknown(given: &RequestRef) {
 }
 
 /// `ticks` split into `count` equal shares, to the last one.
-pub fn shares(count: usize, ticks: u64) -> impl Iterator<Item = u64> {
-    let count = count as u64;
-    (0..count).map(move |index| ticks * (index + 1) / count - ticks * index / count)
+pub fn shares(count: usize, ticks: Ticks) -> impl Iterator<Item = Ticks> {
+    let (count, ticks) = (count as u64, ticks.get());
+    (0..count).map(move |index| Ticks::new(ticks * (index + 1) / count - ticks * index / count))
 }
 
-/// Records what only the completion of a request tells: bytes, source, cancellation. `status` is filled if it was
+/// Records what only the completion of a request shows: bytes, source, cancellation. `status` is filled if it was
 /// requested.
 #[inline]
 pub fn settle(recorder: &Recorder, started: &RequestState, status: Option<*const Status>) {
@@ -226,7 +226,7 @@ pub fn settle_failed(
 /// Counts a truncated receive: MPI has taken the message from the sender all the same. The status has its source, but
 /// not reliably its length: Open MPI usually reports it, MPICH reports 0.
 #[cold]
-pub fn count_truncated(recorder: &Recorder, communicator: u32, status: Option<*const Status>) {
+pub fn count_truncated(recorder: &Recorder, communicator: CommId, status: Option<*const Status>) {
     world::not_seen(NotSeen::TruncatedReceive);
     if let Some(status) = status {
         // SAFETY: both MPIs fill the status of a receive that took a message. One of Fortran is aligned as an integer is.
@@ -269,7 +269,7 @@ fn was_cancelled(status: *const Status) -> bool {
 }
 
 /// Records a freed request. If its operation had `ended` by then, its bytes are counted already.
-pub fn freed(recorder: &Recorder, operation: Operation, owner: Option<Owner>, ended: bool, ticks: u64) {
+pub fn freed(recorder: &Recorder, operation: Operation, owner: Option<Owner>, ended: bool, ticks: Ticks) {
     let Some(owner) = owner else {
         if process::is_recording() {
             world::not_seen(NotSeen::UnknownRequest);
@@ -299,7 +299,7 @@ mod tests {
     #[test]
     fn the_time_of_a_completion_is_split_without_a_rest() {
         for (count, ticks) in [(1, 7), (3, 10), (4, 3), (7, 1_000_003), (1000, 999)] {
-            let all: Vec<u64> = shares(count, ticks).collect();
+            let all: Vec<u64> = shares(count, Ticks::new(ticks)).map(Ticks::get).collect();
             assert_eq!((all.len(), all.iter().sum::<u64>()), (count, ticks));
             let (least, most) = (all.iter().min().unwrap(), all.iter().max().unwrap());
             assert!(most - least <= 1, "{all:?}");

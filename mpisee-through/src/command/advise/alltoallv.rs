@@ -3,7 +3,7 @@
 //! Section IV-C of the mpisee paper did this by hand: of communicators of 256 processes alone the other algorithm of Open
 //! MPI made the program faster.
 
-use super::facts::{Facts, Used};
+use super::facts::{Facts, Family, Used};
 use super::finding::{Finding, percent};
 use crate::units::{count, human_bytes};
 use anyhow::{Result, ensure};
@@ -14,20 +14,26 @@ const OF_RUN: f64 = 0.05;
 const CALL: &str = "MPI_Alltoallv";
 
 /// MPI_Alltoallv on all communicators of one size.
-struct OfSize<'a> {
-    comms: Vec<&'a str>,
+#[derive(Default)]
+struct OfSize<'f> {
+    /// The names of their families, in the order of the families.
+    families: Vec<&'f str>,
+    comms: u64,
     calls: u64,
     bytes: u64,
     time_s: f64,
 }
 
-fn by_size<'a>(facts: &'a Facts<'_>) -> BTreeMap<u32, OfSize<'a>> {
-    let mut sizes: BTreeMap<u32, OfSize<'a>> = BTreeMap::new();
-    for comm in facts.comms.values().filter(|comm| comm.size() > 1) {
-        if let Some(Used { calls, bytes, time_s, .. }) = comm.call(CALL) {
-            let nothing = || OfSize { comms: Vec::new(), calls: 0, bytes: 0, time_s: 0.0 };
-            let of = sizes.entry(comm.size()).or_insert_with(nothing);
-            of.comms.push(&comm.name);
+fn by_size<'f>(families: &[Family<'f>], facts: &Facts<'_>) -> BTreeMap<u32, OfSize<'f>> {
+    let mut sizes: BTreeMap<u32, OfSize<'f>> = BTreeMap::new();
+    for family in families {
+        for comm in family.comms.iter().filter(|comm| comm.size() > 1) {
+            let Some(Used { calls, bytes, time_s, .. }) = comm.call(CALL) else { continue };
+            let of = sizes.entry(comm.size()).or_default();
+            if of.families.last() != Some(&family.name) {
+                of.families.push(family.name);
+            }
+            of.comms += 1;
             of.calls += calls;
             of.bytes = of.bytes.saturating_add(*bytes);
             of.time_s += time_s;
@@ -37,24 +43,25 @@ fn by_size<'a>(facts: &'a Facts<'_>) -> BTreeMap<u32, OfSize<'a>> {
     sizes
 }
 
-/// Sizes of communicators on which MPI_Alltoallv is costly.
+/// Sizes of communicators on which MPI_Alltoallv takes much of the run.
 pub fn rule(facts: &Facts<'_>) -> Vec<Finding> {
     let finding = |(size, of): (u32, OfSize<'_>)| {
-        let about = match of.comms[..] {
+        let about = match of.families[..] {
             [only] => only.to_owned(),
-            [first, ..] => format!("{first} and {} more", of.comms.len() - 1),
+            [first, ..] => format!("{first} and {} more", of.families.len() - 1),
             [] => String::new(),
         };
         Finding {
             rule: "alltoallv",
             cost_s: of.time_s,
             what: format!(
-                "{CALL} on communicators of {size} processes is costly; another algorithm may serve."
+                "{} of the run is in {CALL} on communicators of {size} processes.",
+                percent(facts.share_of_run(of.time_s))
             ),
             evidence: format!(
                 "{} on {}, {} per call and process, {} per second and process.",
                 count(of.calls, "call"),
-                count(of.comms.len() as u64, "communicator"),
+                count(of.comms, "communicator"),
                 human_bytes(of.bytes / of.calls.max(1)),
                 human_bytes((of.bytes as f64 / of.time_s.max(f64::MIN_POSITIVE)) as u64),
             ),
@@ -63,10 +70,11 @@ pub fn rule(facts: &Facts<'_>) -> Vec<Finding> {
             about,
         }
     };
-    by_size(facts).into_iter().map(finding).collect()
+    let families: Vec<Family<'_>> = facts.families().collect();
+    by_size(&families, facts).into_iter().map(finding).collect()
 }
 
-/// What to set in the MPI that ran.
+/// The setting to try with the MPI library that ran.
 fn setting(facts: &Facts<'_>, size: u32) -> String {
     if facts.library.contains("Intel") {
         return "Set I_MPI_ADJUST_ALLTOALLV=1 or =2 and compare; it is for communicators of any size."
@@ -74,8 +82,9 @@ fn setting(facts: &Facts<'_>, size: u32) -> String {
     }
     match facts.flavour.split('-').next() {
         Some("openmpi") => format!(
-            "Its default for this size is {}; try {} for this size alone: mpisee-through advise --write-rules FILE, \
-             then run with --mca coll_tuned_use_dynamic_rules 1 --mca coll_tuned_dynamic_rules_filename FILE.",
+            "Whether another algorithm is faster has to be measured. The default of Open MPI's component tuned for this \
+             size is {}; compare {} for this size alone: mpisee-through advise --write-rules FILE, then run with --mca \
+             coll_tuned_use_dynamic_rules 1 --mca coll_tuned_dynamic_rules_filename FILE.",
             Algorithm::of_default(size).name(),
             Algorithm::of_default(size).other().name()
         ),
@@ -96,7 +105,7 @@ enum Algorithm {
 }
 
 impl Algorithm {
-    /// What Open MPI 4.1 and 5.0 do without rules (`ompi_coll_tuned_alltoallv_intra_dec_fixed`).
+    /// The choice of Open MPI 4.1 and 5.0 without rules (`ompi_coll_tuned_alltoallv_intra_dec_fixed`).
     fn of_default(size: u32) -> Self {
         match size {
             0..4 | 64..128 | 256..1024 => Algorithm::Pairwise,
@@ -129,7 +138,8 @@ const DEFAULT: u32 = 0;
 /// A rule holds from its size to the next one's, so that each size is followed by a rule that ends it. For MPI_Alltoallv
 /// Open MPI looks at the size of the communicator alone, as if messages had no bytes.
 pub fn open_mpi_rules(facts: &Facts<'_>) -> Result<String> {
-    let sizes: Vec<u32> = by_size(facts).into_keys().collect();
+    let families: Vec<Family<'_>> = facts.families().collect();
+    let sizes: Vec<u32> = by_size(&families, facts).into_keys().collect();
     ensure!(
         !sizes.is_empty(),
         "there is nothing to write rules for: {CALL} takes less than {} of the run on communicators of any one size",

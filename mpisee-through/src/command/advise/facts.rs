@@ -1,6 +1,7 @@
-//! What the rules judge by: a profile summed up by communicator, operation and size.
+//! The input of the rules: a profile summed up by communicator, operation and size.
 
-use crate::filter::CallFilter;
+use crate::family;
+use crate::filter::{CallFilter, CommFilter};
 use crate::group::{By, Cell, Groups, Key, seconds};
 use crate::processes::Processes;
 use crate::shape::{self, Shape};
@@ -8,7 +9,7 @@ use crate::view::ProfileView;
 use anyhow::Result;
 use mpisee_profile::rows::CommRow;
 use mpisee_profile::{Kind, Operation, ProfileError};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Calls, bytes and time of one size class.
 #[derive(Clone, Copy, Debug, Default)]
@@ -43,7 +44,7 @@ pub struct Comm<'a> {
 }
 
 impl Comm<'_> {
-    /// How many processes it has; 0 if nobody knows.
+    /// The number of processes; 0 if it is unknown.
     pub fn size(&self) -> u32 {
         self.row.map_or(0, |row| row.size)
     }
@@ -59,34 +60,73 @@ impl Comm<'_> {
     }
 }
 
-/// What the rules judge by.
+/// Like communicators, or a single one, with the sums of what happened on them.
+pub struct Family<'f> {
+    /// `W_s2.*`, or the name of the only one.
+    pub name: &'f str,
+    /// The name, of several with their number and size: `W_s2.* (4 × 8)`.
+    pub title: &'f str,
+    pub comms: Vec<&'f Comm<'f>>,
+    /// The sum of each operation; without ranks, which are those of each communicator.
+    pub used: Vec<Used>,
+}
+
+impl Family<'_> {
+    /// How many processes the largest has; 0 if that is unknown.
+    pub fn size(&self) -> u32 {
+        self.comms.iter().map(|comm| comm.size()).max().unwrap_or(0)
+    }
+
+    /// The operation of that name, if it was used.
+    pub fn call(&self, call: &str) -> Option<&Used> {
+        self.used.iter().find(|used| used.call == call)
+    }
+
+    /// The time in the operations that are chosen.
+    pub fn time_s(&self, chosen: impl Fn(&Used) -> bool) -> f64 {
+        self.used.iter().filter(|used| chosen(used)).map(|used| used.time_s).sum()
+    }
+}
+
+/// Name, title and members of a family.
+struct Named {
+    name: String,
+    title: String,
+    comms: Vec<String>,
+}
+
+/// The input of the rules.
 pub struct Facts<'a> {
     pub processes: &'a Processes,
+    filter: &'a CommFilter,
     /// The MPI library's description and the flavour that recorded.
     pub library: String,
     pub flavour: String,
-    /// Processes in the profile.
-    pub ranks: u64,
-    /// The wall time of the longest rank.
-    pub runtime_s: f64,
-    /// The time in MPI, over all ranks.
+    /// The number of chosen ranks × the wall time of the longest rank.
+    run_s: f64,
+    /// The time in MPI of the chosen ranks, over all of them.
     pub mpi_s: f64,
     /// How many ranks the fullest node has.
     pub ranks_per_node: u32,
-    /// Communicators with or without calls, by name.
+    /// All communicators with or without calls, by name, with the calls of chosen ranks.
     pub comms: BTreeMap<String, Comm<'a>>,
+    /// The chosen communicators.
+    families: Vec<Named>,
+    /// The place of each one's family.
+    places: HashMap<String, usize>,
     pub cut_off: Option<ProfileError>,
 }
 
 impl<'a> Facts<'a> {
     /// Sums the profile up.
-    pub fn gather(view: &'a ProfileView) -> Result<Self> {
+    pub fn gather(view: &'a ProfileView, filter: &'a CommFilter) -> Result<Self> {
         let processes = view.processes();
-        let everything = CallFilter::default();
+        // A creation is a call on the parent, which need not be among the chosen ones.
+        let of_ranks = CallFilter::of(filter.without_comms());
         let by = By { comm: true, call: true, ..By::default() };
-        let mut groups = view.group(&everything, by)?;
+        let mut groups = view.group(&of_ranks, by)?;
         let by_size = By { size: true, without_times: true, ..by };
-        let sizes = view.group(&everything, by_size)?;
+        let sizes = view.group(&of_ranks, by_size)?;
         let mut comms = known_comms(processes);
         for (key, cell) in &groups.cells {
             let name = groups.comm(key);
@@ -109,24 +149,101 @@ impl<'a> Facts<'a> {
                 used.sizes.push(OfSize { size_min, size_max, calls, bytes, time_s: cell.time_s() });
             }
         }
+        let families = named_families(view, filter, &comms);
+        let places = families.iter().enumerate();
+        let places =
+            places.flat_map(|(place, named)| named.comms.iter().map(move |comm| (comm.clone(), place)));
         Ok(Facts {
             processes,
+            filter,
             library: view.run().mpi.library.clone(),
             flavour: view.run().mpi.flavour.clone(),
-            ranks: processes.count(),
-            runtime_s: processes.wall_max_s(),
-            mpi_s: processes.mpi_s(),
+            run_s: processes.run_s(filter),
+            mpi_s: processes.chosen_mpi_s(filter),
             ranks_per_node: u32::try_from(processes.ranks_per_node()).unwrap_or(u32::MAX),
+            places: places.collect(),
+            families,
             comms,
             cut_off: groups.cut_off.take(),
         })
     }
 
-    /// A time over all ranks, by that of all ranks.
-    pub fn share_of_run(&self, time_s: f64) -> f64 {
-        let all_s = self.runtime_s * self.ranks as f64;
-        if all_s > 0.0 { time_s / all_s } else { 0.0 }
+    /// The chosen communicators, like ones together.
+    pub fn families(&self) -> impl Iterator<Item = Family<'_>> {
+        self.families.iter().map(|named| {
+            let comms: Vec<&Comm<'_>> = named.comms.iter().filter_map(|comm| self.comms.get(comm)).collect();
+            Family { name: &named.name, title: &named.title, used: sums(&comms), comms }
+        })
     }
+
+    /// Name and title of the family of a chosen communicator; of another one its own name.
+    pub fn family_of<'f>(&'f self, comm: &'f str) -> (&'f str, &'f str) {
+        let family = self.places.get(comm).map(|&place| &self.families[place]);
+        family.map_or((comm, comm), |family| (&family.name, &family.title))
+    }
+
+    /// Whether the communicator is chosen.
+    pub fn is_chosen(&self, row: &CommRow) -> bool {
+        self.filter.takes_comm(&row.comm, Some(row)) && self.filter.takes_members(&row.members)
+    }
+
+    /// The chosen members of a communicator of which the profile has counts.
+    pub fn members(&self, row: &CommRow) -> Vec<u32> {
+        let mut members = self.processes.present_members(&row.members);
+        members.retain(|&rank| self.filter.takes_rank(rank));
+        members
+    }
+
+    /// The number of processes that are chosen members of some communicator of the family, 1 at least.
+    pub fn processes_of(&self, family: &Family<'_>) -> u64 {
+        let rows = || family.comms.iter().filter_map(|comm| comm.row);
+        let chosen: BTreeSet<u32> = rows().flat_map(|row| self.members(row)).collect();
+        match self.processes.nodes().is_empty() {
+            true => (chosen.len() as u64).max(1),
+            false => self.processes.count_in_any(rows()).max(1),
+        }
+    }
+
+    /// A time over all chosen ranks, by their number × the wall time of the longest rank.
+    pub fn share_of_run(&self, time_s: f64) -> f64 {
+        if self.run_s > 0.0 { time_s / self.run_s } else { 0.0 }
+    }
+}
+
+fn named_families(view: &ProfileView, filter: &CommFilter, comms: &BTreeMap<String, Comm<'_>>) -> Vec<Named> {
+    let is_chosen =
+        |row: &CommRow| filter.takes_comm(&row.comm, Some(row)) && filter.takes_members(&row.members);
+    let named = |family: family::Family<'_>| Named {
+        title: match family.count() {
+            1 => family.name.clone(),
+            _ => format!("{} ({})", family.name, family.size_text()),
+        },
+        comms: family.rows.iter().map(|row| row.comm.clone()).collect(),
+        name: family.name,
+    };
+    let mut families: Vec<Named> = family::of_table(view, is_chosen, true).into_iter().map(named).collect();
+    let unknown = comms.values().filter(|comm| comm.row.is_none() && filter.takes_comm(&comm.name, None));
+    families.extend(unknown.map(|comm| Named {
+        name: comm.name.clone(),
+        title: comm.name.clone(),
+        comms: vec![comm.name.clone()],
+    }));
+    families
+}
+
+/// Sums over some communicators, by operation.
+fn sums(comms: &[&Comm<'_>]) -> Vec<Used> {
+    let mut sums: BTreeMap<&str, Used> = BTreeMap::new();
+    for used in comms.iter().flat_map(|comm| &comm.used) {
+        let nothing =
+            || Used { ranks: Vec::new(), sizes: Vec::new(), calls: 0, bytes: 0, time_s: 0.0, ..used.clone() };
+        let sum = sums.entry(&used.call).or_insert_with(nothing);
+        sum.calls = sum.calls.saturating_add(used.calls);
+        sum.bytes = sum.bytes.saturating_add(used.bytes);
+        sum.time_s += used.time_s;
+        sum.sizes.extend_from_slice(&used.sizes);
+    }
+    sums.into_values().collect()
 }
 
 fn known_comms(processes: &Processes) -> BTreeMap<String, Comm<'_>> {

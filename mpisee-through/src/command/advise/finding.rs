@@ -1,6 +1,6 @@
-//! What a rule reports.
+//! A finding of a rule.
 
-/// Something that a rule found.
+/// A finding of a rule.
 #[derive(Clone, Debug)]
 pub struct Finding {
     /// The rule's name.
@@ -9,13 +9,13 @@ pub struct Finding {
     pub about: String,
     /// The time that it is about, over all ranks.
     pub cost_s: f64,
-    /// What is found, as a sentence.
+    /// The finding as a sentence.
     pub what: String,
     /// The numbers that say so.
     pub evidence: String,
     /// From where on the rule finds it.
     pub threshold: String,
-    /// What may help.
+    /// Advice that may help.
     pub advice: String,
 }
 

@@ -8,6 +8,9 @@ mod rules;
 mod text;
 
 use super::Outcome;
+use crate::filter::CommFilter;
+use crate::interrupted;
+use crate::matched;
 use crate::output::{Format, OutputArgs};
 use crate::sheet::{self, Answer, Head, Sheet, Value};
 use crate::view::ProfileView;
@@ -20,23 +23,29 @@ use std::path::PathBuf;
 const EXAMPLES: &str = "\
 EXAMPLES:
   mpisee-through advise app.mpisee                             what to look at first
+  mpisee-through advise app.mpisee --comm 'W_s2.*'             on some communicators
   mpisee-through advise app.mpisee --format json               for other programs
   mpisee-through advise app.mpisee --write-rules rules.conf    a rules file for Open MPI to try";
 
-/// What costs most and what to try, in plain words; each finding with its evidence and the rule's threshold.
+/// What takes most time and what to try, in plain words; each finding with its evidence and the
+/// rule's threshold.
 ///
-/// dominating: a communicator whose collectives, or messages, take much of the MPI time.
-/// tiny-allreduces: very many reductions of a few bytes on one communicator.
-/// late-member: the members of a communicator wait for one of them.
-/// scattered: small communicators over several nodes that would fit one.
-/// alltoallv: costly MPI_Alltoallv, for which MPI has another algorithm.
-/// creation: communicators created again and again, or never freed.
-/// reorder: a topology that asked for reordering and did not get it.
-/// blocking-sends: long messages with blocking sends, which wait for the receiver.
-/// polling: tests for completion again and again.
+/// dominating: collectives, or point-to-point messages, of one communicator that take much of the MPI
+/// time.
+/// tiny-allreduces: very many MPI_Allreduce of a few bytes.
+/// late-member: one member spends far less time in synchronising collectives than all others.
+/// scattered: communicators no larger than a node that span several.
+/// alltoallv: MPI_Alltoallv that takes much of the run, and for which the MPI library has another
+/// algorithm.
+/// creation: like communicators created many times, or not freed.
+/// reorder: a topology for which MPI was allowed to reorder ranks and did not.
+/// blocking-sends: MPI_Send of long messages at a low rate.
+/// polling: very many tests for completion.
 ///
-/// A finding is a hint from sums over the run, not a proof. The share of the run is the time over all ranks that it is
-/// about, by runtime and ranks; not all of it can be won. Shares of findings may overlap.
+/// A finding is a hint from sums over the run, not a proof. Its time is that of all ranks in the
+/// calls that it is about, of which some part may be saved; its share of the run is by ranks x the
+/// wall time of the longest rank, as in efficiency. Findings may overlap. Like communicators are
+/// judged together: W_s2.* (4 × 8) are 4 of 8 processes.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, verbatim_doc_comment)]
 pub struct AdviseArgs {
@@ -49,14 +58,17 @@ pub struct AdviseArgs {
     write_rules: Option<PathBuf>,
 
     #[command(flatten)]
+    filter: CommFilter,
+
+    #[command(flatten)]
     output: OutputArgs,
 }
 
 const HEADS: [Head; 8] = [
     sheet::fixed("rule", "RULE"),
     sheet::fixed("about", "ABOUT"),
-    sheet::number("cost_s", "COST"),
-    sheet::number("share_of_run", "SHARE%"),
+    sheet::number("cost_s", "TIME"),
+    sheet::number("share_of_run", "% of run"),
     sheet::fixed("finding", "FINDING"),
     sheet::fixed("evidence", "EVIDENCE"),
     sheet::fixed("threshold", "THRESHOLD"),
@@ -66,7 +78,8 @@ const HEADS: [Head; 8] = [
 /// Runs the command.
 pub fn run(args: &AdviseArgs) -> Result<Outcome> {
     let view = ProfileView::open(&args.profile)?;
-    let mut facts = Facts::gather(&view)?;
+    matched::need_chosen(&view, &args.filter)?;
+    let mut facts = Facts::gather(&view, &args.filter)?;
     let cut_off = facts.cut_off.take();
     let mut findings = rules::all(&facts);
     findings.sort_by(|left, right| {
@@ -82,6 +95,7 @@ pub fn run(args: &AdviseArgs) -> Result<Outcome> {
     let rows = findings.iter().map(|finding| row(finding, &facts)).collect();
     let sheet = Sheet { name: "findings", heads: HEADS.to_vec(), rows };
     let mut answer = Answer::new(view.profile(), sheet, cut_off);
+    answer.caveats.extend(interrupted::warning(&view));
     if args.output.format() == Format::Table {
         answer.sheets.clear();
         answer.lead = text::numbered(&findings, &facts, args.output.page());

@@ -2,12 +2,11 @@
 
 use super::alltoallv;
 use super::creation;
-use super::facts::{Comm, Facts, OfSize, Used};
+use super::facts::{Comm, Facts, Family, OfSize, Used};
 use super::finding::{Finding, percent};
 use crate::shape::Shape;
-use crate::units::{count, human_bytes};
+use crate::units::{count, count_of, human_bytes, time};
 use mpisee_profile::Kind;
-use mpisee_profile::comm_name::creation;
 use std::collections::BTreeMap;
 
 /// Everything that the rules find.
@@ -38,29 +37,33 @@ const DOMINATING_OF_RUN: f64 = 0.1;
 /// A communicator is not reported as dominating if other findings explain this share of its time.
 const EXPLAINED: f64 = 0.5;
 
-/// One communicator whose collectives, or messages, take much of the MPI time.
+/// Communicators whose collectives, or messages, take much of the MPI time.
 fn dominating(facts: &Facts<'_>, others: &[Finding]) -> Vec<Finding> {
-    let collectives = dominating_in("collectives", is_collective, facts, others);
-    let messages = dominating_in("messages between two processes", is_message, facts, others);
-    collectives.into_iter().chain(messages).collect()
+    let families: Vec<Family<'_>> = facts.families().collect();
+    let found = |what: &str, chosen: fn(&Used) -> bool| -> Vec<Finding> {
+        families.iter().filter_map(|family| dominating_on(family, what, chosen, facts, others)).collect()
+    };
+    let mut findings = found("collectives", is_collective);
+    findings.extend(found("point-to-point messages and waits", is_message));
+    findings
 }
 
-/// Whether it is about messages between two processes; waits and tests are mostly for these.
+/// Whether it is about point-to-point messages; waits and tests are mostly for these.
 fn is_message(used: &Used) -> bool {
     matches!(used.kind, Some(Kind::PointToPoint | Kind::Completion | Kind::Probe))
 }
 
-fn dominating_in(
+/// The finding about `what` on a family, if the chosen operations take enough time there that others do not explain.
+fn dominating_on(
+    family: &Family<'_>,
     what: &str,
     chosen: fn(&Used) -> bool,
     facts: &Facts<'_>,
     others: &[Finding],
 ) -> Option<Finding> {
-    let time_s = |comm: &Comm<'_>| comm.time_s(chosen);
-    let comm = facts.comms.values().max_by(|left, right| time_s(left).total_cmp(&time_s(right)))?;
-    let cost_s = time_s(comm);
+    let cost_s = family.time_s(chosen);
     let explained_s: f64 =
-        others.iter().filter(|finding| finding.about == comm.name).map(|finding| finding.cost_s).sum();
+        others.iter().filter(|finding| finding.about == family.name).map(|finding| finding.cost_s).sum();
     let of_mpi = cost_s / facts.mpi_s.max(f64::MIN_POSITIVE);
     if of_mpi < DOMINATING_OF_MPI
         || facts.share_of_run(cost_s) < DOMINATING_OF_RUN
@@ -68,19 +71,23 @@ fn dominating_in(
     {
         return None;
     }
-    let most = comm.used.iter().filter(|used| chosen(used));
+    let most = family.used.iter().filter(|used| chosen(used));
     let most = most.max_by(|left, right| left.time_s.total_cmp(&right.time_s))?;
+    // Of a family the member on which most of the time was spent: the first may have none of it.
+    let costly = family.comms.iter();
+    let costly = costly.max_by(|left, right| left.time_s(chosen).total_cmp(&right.time_s(chosen)));
+    let costly = costly.map_or(family.name, |comm| &comm.name);
     Some(Finding {
         rule: "dominating",
-        about: comm.name.clone(),
+        about: family.name.to_owned(),
         cost_s,
-        what: format!("Much of the MPI time is in {what} on {}.", comm.name),
+        what: format!("{} of the MPI time is in {what} on {}.", percent(of_mpi), family.title),
         evidence: format!(
-            "{} of the MPI time of all ranks; most of it in {}: {} of {:.1} us.",
-            percent(of_mpi),
+            "The largest part is {}: {} of {} on average, {} summed over ranks.",
             most.call,
             count(most.calls, "call"),
-            1e6 * most.time_s / most.calls.max(1) as f64
+            time(most.time_s / most.calls.max(1) as f64),
+            time(most.time_s),
         ),
         threshold: format!(
             "{} of the MPI time and {} of the run",
@@ -88,45 +95,50 @@ fn dominating_in(
             percent(DOMINATING_OF_RUN)
         ),
         advice: format!(
-            "Look at it alone: mpisee-through ranks PROFILE --comm '{}' shows whether members wait for others, \
-             mpisee-through sizes PROFILE --comm '{}' whether calls could be fewer or larger.",
-            comm.name, comm.name
+            "See how evenly its time is spread over ranks, mpisee-through ranks PROFILE --comm '{costly}', and how \
+             many calls of which size it is, mpisee-through sizes PROFILE --comm '{costly}'."
         ),
     })
 }
 
 /// Bytes up to which a reduction costs latency alone.
 const TINY_BYTES: u64 = 63;
-/// So many of them per member, and so much of the run, are worth a word.
+/// The least number of them per process, and their share of the run.
 const TINY_CALLS: u64 = 1000;
 const TINY_OF_RUN: f64 = 0.02;
 
-/// Very many reductions of a few bytes on one communicator.
+/// Very many reductions of a few bytes on like communicators.
 fn tiny_allreduces(facts: &Facts<'_>) -> Vec<Finding> {
-    let finding = |comm: &Comm<'_>| {
-        let used = comm.call("MPI_Allreduce")?;
+    let finding = |family: Family<'_>| {
+        let used = family.call("MPI_Allreduce")?;
         let tiny = used.sizes.iter().filter(|of| of.size_max <= TINY_BYTES);
         let (calls, cost_s) =
             tiny.fold((0, 0.0), |(calls, time_s), of| (calls + of.calls, time_s + of.time_s));
-        let per_member = calls / u64::from(comm.size().max(1));
-        (comm.size() > 1 && per_member >= TINY_CALLS && facts.share_of_run(cost_s) >= TINY_OF_RUN).then(|| Finding {
+        let processes = facts.processes_of(&family);
+        let per_process = calls / processes;
+        let is_much = per_process >= TINY_CALLS && facts.share_of_run(cost_s) >= TINY_OF_RUN;
+        (family.size() > 1 && is_much).then(|| Finding {
             rule: "tiny-allreduces",
-            about: comm.name.clone(),
+            about: family.name.to_owned(),
             cost_s,
-            what: format!("{} MPI_Allreduce of a few bytes per member of {}.", per_member, comm.name),
-            evidence: format!(
-                "{} of at most {TINY_BYTES} bytes take {:.1} us each on {} processes.",
-                count(calls, "call"),
-                1e6 * cost_s / calls as f64,
-                comm.size()
+            what: format!(
+                "{per_process} MPI_Allreduce of at most {TINY_BYTES} bytes per process on {}.",
+                family.title
             ),
-            threshold: format!("{TINY_CALLS} calls per member and {} of the run", percent(TINY_OF_RUN)),
+            evidence: format!(
+                "{} by {}, {} each on average.",
+                count(calls, "call"),
+                count_of(processes, "process", "processes"),
+                time(cost_s / calls.max(1) as f64),
+            ),
+            threshold: format!("{TINY_CALLS} calls per process and {} of the run", percent(TINY_OF_RUN)),
             advice: "Reduce several values at once in one array; test for convergence less often; or start it with \
-                     MPI_Iallreduce and compute meanwhile."
+                     MPI_Iallreduce and compute meanwhile. Part of the time may be waiting for late processes, which \
+                     fewer calls do not save."
                 .to_owned(),
         })
     };
-    facts.comms.values().filter_map(finding).collect()
+    facts.families().filter_map(finding).collect()
 }
 
 /// Synchronising collectives: no rank returns before all have entered.
@@ -141,21 +153,40 @@ const SYNCHRONISING: [&str; 9] = [
     "MPI_Reduce_scatter",
     "MPI_Reduce_scatter_block",
 ];
-/// The least share of the run that the other members wait.
+/// The least share of the run by which the other members exceed the late one.
 const LATE_OF_RUN: f64 = 0.05;
 /// The late member spends at most this share of the time of the next one.
 const LATE_OF_NEXT: f64 = 0.5;
 /// The fewest members for which the rule applies: of two processes, each may wait for the other.
 const LATE_MEMBERS: usize = 3;
 
-/// Members that wait for a late one, which spends the least time in synchronising collectives.
-fn late_member(facts: &Facts<'_>) -> Vec<Finding> {
-    facts.comms.values().filter_map(|comm| late_on(comm, facts)).collect()
+/// A member that spends far less time in synchronising collectives than all others, who seem to wait for it.
+struct Late<'f> {
+    comm: &'f str,
+    rank: u32,
+    host: &'f str,
+    /// Its time, the least of the others, and their mean.
+    least_s: f64,
+    next_s: f64,
+    others_s: f64,
+    /// By how much the others exceed it, together.
+    cost_s: f64,
 }
 
-fn late_on(comm: &Comm<'_>, facts: &Facts<'_>) -> Option<Finding> {
+fn late_member(facts: &Facts<'_>) -> Vec<Finding> {
+    let finding = |family: Family<'_>| {
+        let mut late: Vec<Late<'_>> = family.comms.iter().filter_map(|comm| late_on(comm, facts)).collect();
+        late.sort_by(|left, right| right.cost_s.total_cmp(&left.cost_s));
+        let cost_s = late.iter().map(|late| late.cost_s).sum();
+        let is_much = !late.is_empty() && facts.share_of_run(cost_s) >= LATE_OF_RUN;
+        is_much.then(|| late_finding(&family, &late, cost_s))
+    };
+    facts.families().filter_map(finding).collect()
+}
+
+fn late_on<'f>(comm: &'f Comm<'_>, facts: &'f Facts<'_>) -> Option<Late<'f>> {
     let row = comm.row?;
-    let members = facts.processes.present_members(&row.members);
+    let members = facts.members(row);
     if members.len() < LATE_MEMBERS || row.size == 1 {
         return None;
     }
@@ -167,76 +198,112 @@ fn late_on(comm: &Comm<'_>, facts: &Facts<'_>) -> Option<Finding> {
     }
     let mut sorted: Vec<(u32, f64)> = times.into_iter().collect();
     sorted.sort_by(|left, right| left.1.total_cmp(&right.1));
-    let [(late, least_s), (_, next_s), ..] = sorted[..] else { return None };
+    let [(rank, least_s), (_, next_s), ..] = sorted[..] else { return None };
     let cost_s: f64 = sorted.iter().map(|&(_, time_s)| time_s - least_s).sum();
-    if facts.share_of_run(cost_s) < LATE_OF_RUN || least_s > LATE_OF_NEXT * next_s {
-        return None;
-    }
     let others_s = sorted[1..].iter().map(|&(_, time_s)| time_s).sum::<f64>() / (sorted.len() - 1) as f64;
     let host =
-        facts.processes.ranks().iter().find(|row| row.rank == late).map_or("?", |row| row.host.as_str());
-    Some(Finding {
+        facts.processes.ranks().iter().find(|row| row.rank == rank).map_or("?", |row| row.host.as_str());
+    let is_late = cost_s > 0.0 && least_s <= LATE_OF_NEXT * next_s;
+    is_late.then_some(Late { comm: &comm.name, rank, host, least_s, next_s, others_s, cost_s })
+}
+
+/// How many late members are named.
+const LATE_NAMED: usize = 3;
+
+fn late_finding(family: &Family<'_>, late: &[Late<'_>], cost_s: f64) -> Finding {
+    let is_single = family.comms.len() == 1;
+    let of_one = |late: &Late<'_>| {
+        let place = if is_single { String::new() } else { format!("on {} ", late.comm) };
+        format!(
+            "{place}rank {} (on {}) spent {}, the others {} on average and at least {}",
+            late.rank,
+            late.host,
+            time(late.least_s),
+            time(late.others_s),
+            time(late.next_s)
+        )
+    };
+    let mut named: Vec<String> = late.iter().take(LATE_NAMED).map(of_one).collect();
+    named.extend((late.len() > LATE_NAMED).then(|| format!("and so on {} more", late.len() - LATE_NAMED)));
+    let (what, whose) = match late {
+        [only] if is_single => (
+            format!("On {} the other members seem to wait for rank {}.", family.title, only.rank),
+            format!("rank {}", only.rank),
+        ),
+        _ => (
+            format!(
+                "On {} of {} communicators {} the other members seem to wait for one rank.",
+                late.len(),
+                family.comms.len(),
+                family.name
+            ),
+            "such a rank".to_owned(),
+        ),
+    };
+    Finding {
         rule: "late-member",
-        about: comm.name.clone(),
+        about: family.name.to_owned(),
         cost_s,
-        what: format!("The members of {} wait for rank {late}.", comm.name),
+        what,
         evidence: format!(
-            "In collectives that nobody leaves before all have come, rank {late} (on {host}) spent {least_s:.3} s, the \
-             others {others_s:.3} s on average, the least of them {next_s:.3} s."
+            "In synchronising collectives, which no member leaves before all have entered, {}.",
+            named.join("; ")
         ),
         threshold: format!(
-            "the others wait {} of the run, and the next one spends more than {} times as much",
+            "{} of the run beyond the time of that rank, and each other member spends {} times as much or more",
             percent(LATE_OF_RUN),
             1.0 / LATE_OF_NEXT
         ),
         advice: format!(
-            "Find out what rank {late} does besides: more work than its share, input and output for all, or a slow \
-             node ({host})."
+            "Who enters last is not recorded; it is inferred from these sums. Compare what {whose} does between the \
+             collectives with the others: work, input and output, or its node."
         ),
-    })
+    }
 }
 
 /// Time on scattered communicators, of the run.
 const SCATTERED_OF_RUN: f64 = 0.02;
 
-/// Communicators that would fit a node and are spread over several; those that one call made together.
+/// Communicators that would fit a node and are spread over several.
 fn scattered(facts: &Facts<'_>) -> Vec<Finding> {
-    let mut families: BTreeMap<&str, Vec<&Comm<'_>>> = BTreeMap::new();
-    for comm in facts.comms.values() {
+    let is_scattered = |comm: &&Comm<'_>| {
         let is_small = |size: u32| size > 1 && size <= facts.ranks_per_node;
         let spread = comm.row.is_some_and(|row| row.nodes > 1 && row.count == 1 && is_small(row.size));
-        if spread && comm.shape != Shape::Leaders {
-            families.entry(creation(&comm.name)).or_default().push(comm);
-        }
-    }
-    let finding = |(made, comms): (&str, Vec<&Comm<'_>>)| {
-        let talks = |used: &Used| used.kind != Some(Kind::Communicator);
+        spread && comm.shape != Shape::Leaders
+    };
+    let talks = |used: &Used| used.kind != Some(Kind::Communicator);
+    let finding = |family: Family<'_>| {
+        let comms: Vec<&Comm<'_>> = family.comms.iter().copied().filter(is_scattered).collect();
         let cost_s: f64 = comms.iter().map(|comm| comm.time_s(talks)).sum();
-        let (first, sizes) = (comms[0], comms.iter().map(|comm| comm.size()).max().unwrap_or(0));
-        let about = if comms.len() == 1 { first.name.clone() } else { format!("{made}.*") };
+        let size = comms.iter().map(|comm| comm.size()).max()?;
+        let nodes = comms.iter().filter_map(|comm| comm.row).map(|row| row.nodes).max()?;
+        let is_one = family.comms.len() == 1;
+        let some =
+            if comms.len() < family.comms.len() { format!("{} of ", comms.len()) } else { String::new() };
         (facts.share_of_run(cost_s) >= SCATTERED_OF_RUN).then(|| Finding {
             rule: "scattered",
-            what: format!("{about} would fit a node and is on several."),
+            about: family.name.to_owned(),
+            cost_s,
+            what: match is_one {
+                true => format!("{} would fit on one node and is on several.", family.title),
+                false => format!("{} would each fit on one node and are on several.", family.title),
+            },
             evidence: format!(
-                "{} of up to {sizes} processes, on up to {} each; a node has {}.",
-                count(comms.len() as u64, "communicator"),
-                count(
-                    u64::from(
-                        comms.iter().filter_map(|comm| comm.row).map(|row| row.nodes).max().unwrap_or(0)
-                    ),
-                    "node"
-                ),
-                count(u64::from(facts.ranks_per_node), "rank"),
+                "{some}{} of up to {}, on up to {} each; a node has {}.",
+                count(family.comms.len() as u64, "communicator"),
+                count_of(size.into(), "process", "processes"),
+                count(nodes.into(), "node"),
+                count(facts.ranks_per_node.into(), "rank"),
             ),
             threshold: format!("{} of the run on them", percent(SCATTERED_OF_RUN)),
-            advice: "Place neighbouring ranks differently (Open MPI: mpirun --map-by or --rank-by; Slurm: \
-                     --distribution; MPICH: -map-by), or choose the members by MPI_Comm_split_type and node."
+            advice: "How much of the time is due to the network is not measured; mpisee-through locality PROFILE has \
+                     the traffic across nodes. Try to place neighbouring ranks differently (Open MPI: mpirun --map-by \
+                     or --rank-by; Slurm: --distribution; MPICH: -map-by), or choose the members by \
+                     MPI_Comm_split_type and node."
                 .to_owned(),
-            about,
-            cost_s,
         })
     };
-    families.into_iter().filter_map(finding).collect()
+    facts.families().filter_map(finding).collect()
 }
 
 /// The smallest of the sizes from which usual MPI libraries send no more eagerly: Open MPI's in shared memory.
@@ -245,10 +312,10 @@ const RENDEZVOUS_BYTES: u64 = 4096;
 const SLOW_BYTES_PER_S: f64 = (512 << 20) as f64;
 const BLOCKING_OF_RUN: f64 = 0.05;
 
-/// Blocking sends of messages that wait for their receiver.
+/// Blocking sends of messages that are slower than their bytes explain.
 fn blocking_sends(facts: &Facts<'_>) -> Vec<Finding> {
-    let finding = |comm: &Comm<'_>| {
-        let sends = comm.used.iter().filter(|used| ["MPI_Send", "MPI_Ssend"].contains(&used.call.as_str()));
+    let finding = |family: Family<'_>| {
+        let sends = family.used.iter().filter(|used| ["MPI_Send", "MPI_Ssend"].contains(&used.call.as_str()));
         let waits =
             |of: &&OfSize| of.size_min >= RENDEZVOUS_BYTES && of.time_s > of.bytes as f64 / SLOW_BYTES_PER_S;
         let long = sends.flat_map(|used| &used.sizes).filter(waits);
@@ -257,15 +324,19 @@ fn blocking_sends(facts: &Facts<'_>) -> Vec<Finding> {
         });
         (facts.share_of_run(cost_s) >= BLOCKING_OF_RUN).then(|| Finding {
             rule: "blocking-sends",
-            about: comm.name.clone(),
+            about: family.name.to_owned(),
             cost_s,
-            what: format!("Blocking sends of long messages on {} take long.", comm.name),
+            what: format!(
+                "Blocking sends of {} and more on {} move {} per second.",
+                human_bytes(RENDEZVOUS_BYTES),
+                family.title,
+                human_bytes((bytes as f64 / cost_s.max(f64::MIN_POSITIVE)) as u64)
+            ),
             evidence: format!(
-                "{} of {} on average take {:.1} us each: {} per second.",
+                "{} of {} on average take {} each.",
                 count(calls, "send"),
                 human_bytes(bytes / calls.max(1)),
-                1e6 * cost_s / calls.max(1) as f64,
-                human_bytes((bytes as f64 / cost_s.max(f64::MIN_POSITIVE)) as u64)
+                time(cost_s / calls.max(1) as f64),
             ),
             threshold: format!(
                 "{} of the run in MPI_Send and MPI_Ssend of {} and more, at less than {} per second",
@@ -273,14 +344,13 @@ fn blocking_sends(facts: &Facts<'_>) -> Vec<Finding> {
                 human_bytes(RENDEZVOUS_BYTES),
                 human_bytes(SLOW_BYTES_PER_S as u64)
             ),
-            advice:
-                "A send of this size mostly returns when its message is taken. Why that takes long is not measured: late \
-                     receivers, the network, or ranks that wait for a core. Where receivers are late, post receives \
-                     earlier, or start the send with MPI_Isend and wait for it later."
-                    .to_owned(),
+            advice: "MPI libraries mostly return from a send of this size when the receiver takes the message. Why that \
+                     takes long is not measured: late receivers, the network, or ranks that wait for a core. Where \
+                     receivers are late, post receives earlier, or start the send with MPI_Isend and wait for it later."
+                .to_owned(),
         })
     };
-    facts.comms.values().filter_map(finding).collect()
+    facts.families().filter_map(finding).collect()
 }
 
 const TESTS: [&str; 7] = [
@@ -292,43 +362,44 @@ const TESTS: [&str; 7] = [
     "MPI_Testany",
     "MPI_Testsome",
 ];
-/// So many tests per member and per message or operation that could complete, and so much of the run.
-const POLLS_PER_MEMBER: u64 = 1000;
+/// The least number of tests per process, and per message or operation that could complete, and their share of the run.
+const POLLS_PER_PROCESS: u64 = 1000;
 const POLLS_PER_START: u64 = 10;
 const POLLING_OF_RUN: f64 = 0.02;
 
-/// Tests for completion again and again.
+/// Very many tests for completion.
 fn polling(facts: &Facts<'_>) -> Vec<Finding> {
-    let finding = |comm: &Comm<'_>| {
-        let tests = || comm.used.iter().filter(|used| TESTS.contains(&used.call.as_str()));
+    let finding = |family: Family<'_>| {
+        let tests = || family.used.iter().filter(|used| TESTS.contains(&used.call.as_str()));
         let polls: u64 = tests().map(|used| used.calls).sum();
         let cost_s: f64 = tests().map(|used| used.time_s).sum();
-        let starts: u64 = comm.used.iter().filter(|used| is_start(&used.call)).map(|used| used.calls).sum();
+        let starts: u64 = family.used.iter().filter(|used| is_start(&used.call)).map(|used| used.calls).sum();
         let most = tests().max_by_key(|used| used.calls)?;
-        (polls / u64::from(comm.size().max(1)) >= POLLS_PER_MEMBER
+        let per_process = polls / facts.processes_of(&family);
+        let is_much = per_process >= POLLS_PER_PROCESS
             && polls >= POLLS_PER_START * starts
-            && facts.share_of_run(cost_s) >= POLLING_OF_RUN)
-            .then(|| Finding {
-                rule: "polling",
-                about: comm.name.clone(),
-                cost_s,
-                what: format!("The members of {} poll for completion.", comm.name),
-                evidence: format!(
-                    "{}, mostly {}; {} started that they could complete.",
-                    count(polls, "test"),
-                    most.call,
-                    if starts == 1 { "1 operation was".to_owned() } else { format!("{starts} operations were") },
-                ),
-                threshold: format!(
-                    "{POLLS_PER_MEMBER} tests per member, {POLLS_PER_START} per operation started, {} of the run",
-                    percent(POLLING_OF_RUN)
-                ),
-                advice: "Wait (MPI_Waitany, MPI_Waitsome) where there is nothing else to do; otherwise do more work \
-                         between two tests."
-                    .to_owned(),
-            })
+            && facts.share_of_run(cost_s) >= POLLING_OF_RUN;
+        is_much.then(|| Finding {
+            rule: "polling",
+            about: family.name.to_owned(),
+            cost_s,
+            what: format!("{per_process} tests for completion per process on {}.", family.title),
+            evidence: format!(
+                "{}, mostly {}, for {} on it.",
+                count(polls, "test"),
+                most.call,
+                count_of(starts, "operation started", "operations started"),
+            ),
+            threshold: format!(
+                "{POLLS_PER_PROCESS} tests per process, {POLLS_PER_START} per operation started, {} of the run",
+                percent(POLLING_OF_RUN)
+            ),
+            advice: "Wait (MPI_Waitany, MPI_Waitsome) where there is nothing else to do; otherwise do more work \
+                     between two tests. Time in tests is lost only where there was other work."
+                .to_owned(),
+        })
     };
-    facts.comms.values().filter_map(finding).collect()
+    facts.families().filter_map(finding).collect()
 }
 
 /// Whether a call starts something that a test may complete, or receives what a probe found.

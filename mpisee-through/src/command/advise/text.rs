@@ -4,6 +4,7 @@ use super::facts::Facts;
 use super::finding::{Finding, percent};
 use crate::lines;
 use crate::output::Page;
+use crate::units::time;
 
 /// Where lines end if the page does not say.
 const WIDTH: usize = 100;
@@ -17,11 +18,12 @@ pub fn numbered(findings: &[Finding], facts: &Facts<'_>, page: Page) -> String {
     let width = page.width.map_or(WIDTH, |width| usize::from(width).clamp(40, 120));
     let blocks = findings.iter().zip(1..).map(|(finding, number)| {
         let share = percent(facts.share_of_run(finding.cost_s));
-        let mut block = page.bold(&format!("{number}. {}", finding.what)) + "\n";
+        let title = lines::beside(&format!("{number}. "), &finding.what, width);
+        let mut block: String = title.lines().map(|line| page.bold(line) + "\n").collect();
         let parts = [
             (
-                "Cost",
-                format!("{share} of the run, {:.6} s over all ranks [{}]", finding.cost_s, finding.rule),
+                "Time",
+                format!("{share} of the run, {} summed over ranks [{}]", time(finding.cost_s), finding.rule),
             ),
             ("Evidence", finding.evidence.clone()),
             ("Threshold", finding.threshold.clone()),

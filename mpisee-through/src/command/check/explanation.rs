@@ -4,7 +4,7 @@ use mpisee_profile::RunInfo;
 use mpisee_profile::segment::NotSeen;
 
 /// Calls that move messages and are in no table, and what `check` says of them.
-const UNCOUNTED: [(NotSeen, &str); 5] = [
+const UNCOUNTED: [(NotSeen, &str); 6] = [
     (NotSeen::UntoldReceive, "there were receives of which the MPI library does not tell what came"),
     (NotSeen::FreedReceive, "there were receives whose request was freed before they completed"),
     (
@@ -13,6 +13,7 @@ const UNCOUNTED: [(NotSeen, &str); 5] = [
     ),
     (NotSeen::CallInCallback, "there were calls inside callbacks, which are in no table"),
     (NotSeen::CallLeft, "there were calls that an error handler left, which are in no table"),
+    (NotSeen::LostCounts, "a rank lost part of its counts, for which no file had room"),
 ];
 
 /// The explanation for traffic that differs, if `run.json` has one.

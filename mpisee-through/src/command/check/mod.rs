@@ -27,13 +27,14 @@ EXAMPLES:
   mpisee-through check app.mpisee --all            every difference
   mpisee-through check app.mpisee --format json    for other programs";
 
-/// Does the profile agree with itself? Exit code 1 and the differences if not.
+/// Check that the tables of a profile agree with each other. Exit code 1 if they differ.
 ///
 /// ranks: ranks.csv has every rank of MPI_COMM_WORLD once.
 /// names: names of communicators are unique, a name begins with its parent's, the parent exists, and
-/// the size is the number of members; every name stands for the same members on all of them, as run.json says.
-/// rows: communicators and ranks of calls.csv, peers.csv and outside.csv are in comms.csv and its members; ranks of
-/// gpu.csv are those of the run, and its bytes those of the accesses.
+/// the size is the number of members; every name stands for the same members on all of them, as
+/// run.json says.
+/// rows: communicators and ranks of calls.csv, peers.csv and outside.csv are in comms.csv and its
+/// members; ranks of gpu.csv are those of the run, and its bytes those of the accesses.
 /// traffic: on every communicator, what a rank sent to another is what the other received from it.
 /// time: mpi_s of a rank is the sum of its rows in calls.csv, and not more than wall_s (the latter
 /// unless the thread level is multiple, where calls of threads overlap).
@@ -41,11 +42,11 @@ EXAMPLES:
 /// Where rows are sums over ranks, each of these is checked of the sums.
 ///
 /// Traffic that differs is no error of the profile where run.json says that recording was off for a
-/// part of the run, that the profile is incomplete, or that some messages are in no table: of receives that
-/// were freed before they completed, that had less room than their message, or of which the MPI library does
-/// not say what came, and of calls in callbacks; nor is a missing rank, or a communicator that only missing
-/// ranks know, in an incomplete profile.
-/// Such differences are shown as explained and leave the exit code 0.
+/// part of the run, that the profile is incomplete, or that some messages are in no table: of
+/// receives that were freed before they completed, that had less room than their message, or of which
+/// the MPI library does not say what came, and of calls in callbacks; nor is a missing rank, or a
+/// communicator that only missing ranks know, in an incomplete profile. Such differences are shown as
+/// explained and leave the exit code 0.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, verbatim_doc_comment)]
 pub struct CheckArgs {

@@ -137,22 +137,12 @@ impl<'a> Tree<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mpisee_profile::rows::Members;
 
     fn rows(names: &[(&str, &str)]) -> Vec<CommRow> {
         let row = |&(comm, parent): &(&str, &str)| CommRow {
             comm: comm.to_owned(),
             parent: parent.to_owned(),
-            created_by: String::new(),
-            size: 1,
-            count: 1,
-            members: "0".parse::<Members>().unwrap(),
-            label: String::new(),
-            topology: String::new(),
-            reorder: None,
-            nodes: 1,
-            freed: 0,
-            between: String::new(),
+            ..CommRow::default()
         };
         names.iter().map(row).collect()
     }

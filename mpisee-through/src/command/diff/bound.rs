@@ -42,6 +42,14 @@ pub fn sheet([before, after]: [Totals; 2], ranks: [u64; 2]) -> Sheet {
     Sheet { name: "runs", heads, rows }
 }
 
+/// How two runs compare by a bound.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    pub is_exceeded: bool,
+    /// The bound, and the numbers of both runs.
+    pub said: String,
+}
+
 /// How much something may grow or shrink: `time+10%`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bound {
@@ -97,25 +105,33 @@ impl FromStr for Bound {
 }
 
 impl Bound {
-    /// What to say if the second run is beyond the bound.
-    pub fn exceeded(&self, before: Totals, after: Totals) -> Option<String> {
+    /// Compares the runs.
+    pub fn judge(&self, before: Totals, after: Totals) -> Verdict {
         let (before, after) = (self.what.of(before), self.what.of(after));
         let most = if self.relative { before * self.by } else { self.by };
         let change = if self.growing { after - before } else { before - after };
         // What rounding leaves of equal sums is no change.
         let slack = 1e-12 * before.abs().max(after.abs());
-        (change > most + slack).then(|| {
-            let share = if before > 0.0 {
-                format!(" ({:+.1} %)", 100.0 * (after - before) / before)
-            } else {
-                String::new()
-            };
-            let number = |value: f64| match self.what {
-                What::Wall | What::Time => time(value),
-                What::Calls | What::Bytes => format!("{value}"),
-            };
-            format!("{}: from {} to {}{share}", self.text, number(before), number(after))
-        })
+        let share = match before > 0.0 {
+            true => format!(" ({:+.1} %)", 100.0 * (after - before) / before),
+            false => String::new(),
+        };
+        let number = |value: f64| match self.what {
+            What::Wall | What::Time => time(value),
+            What::Calls | What::Bytes => format!("{value}"),
+        };
+        let said = format!("{}: from {} to {}{share}", self.in_units(), number(before), number(after));
+        Verdict { is_exceeded: change > most + slack, said }
+    }
+
+    /// The bound with its unit: `time+10 s` and `time+10 %`, `calls+5 per rank`.
+    fn in_units(&self) -> String {
+        let unit = match (self.relative, self.what) {
+            (true, _) => return self.text.replace('%', " %"),
+            (false, What::Wall | What::Time) => " s",
+            (false, What::Calls | What::Bytes) => " per rank",
+        };
+        format!("{}{unit}", self.text)
     }
 }
 
@@ -130,7 +146,7 @@ mod tests {
     #[test]
     fn bounds_are_exceeded_beyond_them_only() {
         let exceeded = |text: &str, before: f64, after: f64| {
-            text.parse::<Bound>().unwrap().exceeded(totals(before), totals(after)).is_some()
+            text.parse::<Bound>().unwrap().judge(totals(before), totals(after)).is_exceeded
         };
         assert!(!exceeded("time+10%", 1.0, 1.1));
         assert!(exceeded("time+10%", 1.0, 1.11));
@@ -139,6 +155,10 @@ mod tests {
         assert!(exceeded("time+0.5", 1.0, 1.6));
         assert!(!exceeded("calls+0", 1.0, 2.0));
         assert!(exceeded("time+0%", 0.0, 1.0));
+        let said = |text: &str| text.parse::<Bound>().unwrap().judge(totals(1.0), totals(1.45)).said;
+        assert_eq!(said("time+10"), "time+10 s: from 1.00 s to 1.45 s (+45.0 %)");
+        assert_eq!(said("time+50%"), "time+50 %: from 1.00 s to 1.45 s (+45.0 %)");
+        assert_eq!(said("calls+0"), "calls+0 per rank: from 100 to 100 (+0.0 %)");
         for wrong in ["time", "time+", "time+x", "times+1", "+1", "time+-1", "time+nan"] {
             assert!(wrong.parse::<Bound>().is_err(), "{wrong}");
         }

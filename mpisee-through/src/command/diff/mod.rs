@@ -7,12 +7,13 @@ use super::Outcome;
 use crate::family::{self, EACH_HINT, FamilyArgs};
 use crate::filter::CallFilter;
 use crate::group::{By, Cell};
+use crate::matched;
 use crate::output::{Format, OutputArgs};
 use crate::sheet::{self, Answer, Head, Sheet, Shown, Value, caveats};
 use crate::units::natural_order;
 use crate::view::ProfileView;
 use anyhow::Result;
-use bound::{Bound, Totals};
+use bound::{Bound, Totals, Verdict};
 use clap::Args;
 use pairing::Pairing;
 use std::collections::BTreeMap;
@@ -44,7 +45,7 @@ pub struct DiffArgs {
     after: PathBuf,
 
     /// Fail if wall, time (in MPI), calls or bytes of what the filters choose grow or shrink by more: time+10%,
-    /// calls+0, bytes-5%, wall+0.5 (seconds); may be repeated
+    /// calls+0, bytes-5% (per rank), wall+0.5 (seconds, without %); may be repeated
     #[arg(long, value_name = "BOUND")]
     fail_if: Vec<Bound>,
 
@@ -130,6 +131,8 @@ type Name = (String, String);
 /// Runs the command.
 pub fn run(args: &DiffArgs) -> Result<Outcome> {
     let [before, after] = [Run::load(&args.before, &args.filter)?, Run::load(&args.after, &args.filter)?];
+    let is_empty = before.cells.is_empty() && after.cells.is_empty() && after.cut_off.is_none();
+    matched::need_operation(&before.view, &args.filter, is_empty)?;
     // An aggregate profile has families only, as those of runs with other numbers of ranks are compared.
     let same_ranks = before.view.processes().count() == after.view.processes().count()
         && before.view.is_laid_out_as(&after.view);
@@ -161,9 +164,12 @@ pub fn run(args: &DiffArgs) -> Result<Outcome> {
     let mut rows: Vec<Vec<Value>> = pairs.iter().map(|(key, sides)| row(key, sides, &pairing)).collect();
     let closing = args.shown.cut(&args.output, &mut rows, "There are no operations to compare.");
     let totals = [before.totals(), after.totals()];
-    let failures: Vec<String> =
-        args.fail_if.iter().filter_map(|bound| bound.exceeded(totals[0], totals[1])).collect();
+    let verdicts: Vec<Verdict> = args.fail_if.iter().map(|bound| bound.judge(totals[0], totals[1])).collect();
+    let has_failed = verdicts.iter().any(|verdict| verdict.is_exceeded);
     let mut heads = HEADS.to_vec();
+    if !same_ranks {
+        heads.iter_mut().for_each(|head| head.heading = per_rank(head.heading));
+    }
     if args.output.format() == Format::Table && pairing.all_have_one_name() {
         heads.remove(1);
         rows.iter_mut().for_each(|row| drop(row.remove(1)));
@@ -185,11 +191,24 @@ pub fn run(args: &DiffArgs) -> Result<Outcome> {
     if !rows_by_name.is_empty() {
         answer.closing += EACH_HINT;
     }
-    for failure in &failures {
-        answer.closing += &format!("Failed     {failure}\n");
+    for Verdict { is_exceeded, said } in &verdicts {
+        answer.closing += &format!("{} {said}\n", if *is_exceeded { "Failed    " } else { "Holds     " });
     }
     let outcome = answer.write(&args.output)?;
-    Ok(if failures.is_empty() { outcome } else { Outcome::Differs })
+    Ok(if has_failed { Outcome::Differs } else { outcome })
+}
+
+/// The heading of a column whose numbers are per rank.
+fn per_rank(heading: &'static str) -> &'static str {
+    match heading {
+        "Calls A" => "Calls/rank A",
+        "Calls B" => "Calls/rank B",
+        "Volume A" => "Volume/rank A",
+        "Volume B" => "Volume/rank B",
+        "Time A" => "Time/rank A",
+        "Time B" => "Time/rank B",
+        other => other,
+    }
 }
 
 /// The family of each common name that shares a row: that of the first run, else that of the second.

@@ -1,9 +1,10 @@
-//! What the ranks do not compute, by communicator or family of like ones.
+//! The time in which ranks do not compute, by communicator or family.
 
 use super::{Efficiency, ratio};
 use crate::family;
 use crate::filter::CallFilter;
 use crate::group::{By, seconds};
+use crate::interrupted;
 use crate::processes::Processes;
 use crate::sheet::{self, Head, Sheet, Value};
 use crate::units::natural_order;
@@ -47,7 +48,7 @@ pub struct Form {
 struct Part {
     /// Over all members.
     time_s: f64,
-    /// What of it is beyond the member that spent least.
+    /// The part beyond the member that spent least.
     above_s: Option<f64>,
 }
 
@@ -86,7 +87,8 @@ pub fn loss(view: &ProfileView, all: &Efficiency, form: Form) -> Result<Loss> {
         right.time_s().total_cmp(&left.time_s()).then_with(|| natural_order(&left.name, &right.name))
     });
     let mut rows: Vec<Vec<Value>> = shared.iter().map(|shared| row(shared, all, form)).collect();
-    rows.extend(early(all, processes));
+    // Where ranks ended without MPI_Finalize, none waited there.
+    rows.extend(early(all, processes).filter(|_| !interrupted::is_of(view.run())));
     let with_families = shared.iter().any(|shared| shared.parts.len() > 1);
     let mut sheet = Sheet { name: "loss", heads: HEADS.to_vec(), rows };
     if form.table {
@@ -147,7 +149,7 @@ fn row(shared: &Shared, all: &Efficiency, form: Form) -> Vec<Value> {
     ]
 }
 
-/// What ranks lose that end before the last one.
+/// The time that ranks wait for the last one at the end.
 fn early(all: &Efficiency, processes: &Processes) -> Option<Vec<Value>> {
     let early_s = all.runtime_s * processes.count() as f64 - processes.wall_s();
     // What rounding leaves of equal times is nothing.

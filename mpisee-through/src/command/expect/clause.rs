@@ -1,9 +1,11 @@
 //! A line of a file of expectations.
 
+use crate::similar::similar_calls;
+use mpisee_profile::Operation;
 use mpisee_profile::glob::Glob;
 use std::str::FromStr;
 
-/// What is expected to be so much.
+/// The quantity of an expectation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Metric {
     Calls,
@@ -47,6 +49,52 @@ enum Relation {
     AtLeast,
 }
 
+/// A part of a clause that the profile lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missing {
+    Communicator,
+    Call,
+}
+
+impl Missing {
+    /// For the reader of the outcome.
+    pub fn text(self) -> &'static str {
+        match self {
+            Missing::Communicator => "no such communicator",
+            Missing::Call => "no such call",
+        }
+    }
+}
+
+/// A pattern for operations, which match in capitals or not.
+fn call_pattern(text: &str) -> Glob {
+    Glob::new(&text.to_lowercase())
+}
+
+/// Whether an operation is called so, with or without MPI_.
+fn is_called(pattern: &Glob, call: &str) -> bool {
+    let call = call.to_lowercase();
+    pattern.matches(&call) || pattern.matches(call.strip_prefix("mpi_").unwrap_or(&call))
+}
+
+/// The pattern, if it is that of some MPI function.
+fn known_call(text: &str) -> Result<Glob, String> {
+    /// Names that an error lists.
+    const LISTED: usize = 3;
+    let pattern = call_pattern(text);
+    if Operation::all().any(|operation| is_called(&pattern, operation.name())) {
+        return Ok(pattern);
+    }
+    let mut near = similar_calls(text, Operation::all().map(Operation::name));
+    near.truncate(LISTED);
+    match near.is_empty() {
+        true => Err(format!("'{text}' is no MPI function that is recorded")),
+        false => {
+            Err(format!("'{text}' is no MPI function that is recorded; did you mean {}?", near.join(", ")))
+        }
+    }
+}
+
 /// `calls of MPI_Allreduce on W = 800`.
 #[derive(Clone, Debug)]
 pub struct Clause {
@@ -60,14 +108,14 @@ pub struct Clause {
 }
 
 impl Clause {
-    /// What a clause is about, without how much.
+    /// The subject of a clause, without a number.
     pub fn of(metric: Metric, call: Option<&str>, comm: Option<&str>) -> Self {
         let of = call.map_or(String::new(), |call| format!(" of {call}"));
         let on = comm.map_or(String::new(), |comm| format!(" on {comm}"));
         Clause {
             text: format!("{}{of}{on}", metric.name()),
             metric,
-            call: call.map(Glob::new),
+            call: call.map(call_pattern),
             comm: comm.map(Glob::new),
             relation: Relation::Equal,
             number: 0.0,
@@ -76,13 +124,30 @@ impl Clause {
 
     /// Whether the operation is one of those that it is about.
     pub fn takes_call(&self, call: &str) -> bool {
-        let short = call.strip_prefix("MPI_").unwrap_or(call);
-        self.call.as_ref().is_none_or(|glob| glob.matches(call) || glob.matches(short))
+        self.call.as_ref().is_none_or(|glob| is_called(glob, call))
     }
 
     /// Whether the communicator is one of those that it is about.
     pub fn takes_comm(&self, comm: &str) -> bool {
         self.comm.as_ref().is_none_or(|glob| glob.matches(comm))
+    }
+
+    /// Whether the number found says nothing, since the profile lacks what the clause names: a limit on nothing holds
+    /// always. That there are no such communicators, or calls, is an expectation of its own: `= 0`.
+    pub fn is_void(&self, missing: Missing) -> bool {
+        let is_limit = self.relation == Relation::AtMost;
+        match missing {
+            Missing::Communicator => self.metric != Metric::Communicators || is_limit,
+            Missing::Call => is_limit && self.number != 0.0,
+        }
+    }
+
+    /// Whether a communicator, and whether an operation, is named.
+    pub fn names(&self, missing: Missing) -> bool {
+        match missing {
+            Missing::Communicator => self.comm.is_some(),
+            Missing::Call => self.call.is_some(),
+        }
     }
 
     /// Whether the number found is as expected.
@@ -125,7 +190,7 @@ impl FromStr for Clause {
             if !fits || place.is_some() {
                 return Err(format!("'{} … {word} {name}' has no meaning", metric.name()));
             }
-            *place = Some(Glob::new(name));
+            *place = Some(if *word == "of" { known_call(name)? } else { Glob::new(name) });
             rest = more;
         }
         match rest {
@@ -151,11 +216,18 @@ mod tests {
         let clause: Clause = "calls of All* on W_s2.* >= 80".parse().unwrap();
         assert!(clause.takes_call("MPI_Allreduce") && !clause.takes_call("MPI_Send"));
         assert!(clause.takes_comm("W_s2.4") && !clause.takes_comm("W"));
+        let clause_of = |call: &str| format!("calls of {call} = 1").parse::<Clause>().unwrap();
+        assert!(clause_of("allreduce").takes_call("MPI_Allreduce"));
+        assert!(clause_of("mpi_ALLREDUCE").takes_call("MPI_Allreduce"));
         assert!(clause.holds(80.0) && !clause.holds(79.0));
         for (line, said) in [
             ("calls", "not an expectation"),
             ("calls of MPI_Send = x", "'x' is not a number"),
             ("calls of MPI_Send < 3", "'<' is not =, <= or >="),
+            (
+                "calls of MPI_Allredcue = 3",
+                "'MPI_Allredcue' is no MPI function that is recorded; did you mean MPI_Allreduce",
+            ),
             ("volume = 3", "'volume' is not one of calls, bytes"),
             ("alive of MPI_Send = 3", "has no meaning"),
             ("calls of MPI_Send of MPI_Recv = 3", "has no meaning"),

@@ -2,7 +2,7 @@
 
 use super::label::Label;
 use super::sums::{self, Key, Sum, Sums};
-use super::{Chosen, GpuArgs, bars, nothing};
+use super::{Chosen, GpuArgs, NOTHING, Of, bars};
 use crate::output::{Format, Page, printable};
 use crate::picture::{self, Picture, SourceFile, SourceLine};
 use crate::sheet::{self, Answer, Head, Sheet, Value};
@@ -35,14 +35,15 @@ pub fn answer(view: &ProfileView, chosen: &Chosen, args: &GpuArgs) -> Result<Ans
     let files = files(&found, view, args, &mut caveats);
     let is_table = args.output.format() == Format::Table;
     let rows = if is_table { Vec::new() } else { rows(&files, chosen, args, all) };
-    let mut answer = Answer::new(view.profile(), Sheet { name: "lines", heads: heads(chosen), rows }, None);
+    let mut answer =
+        Answer::new(view.profile(), Sheet { name: "lines", heads: heads(chosen, args.of), rows }, None);
     answer.caveats.extend(caveats);
     if is_table {
         let text = |(name, file): &(String, Annotated)| section(name, file, chosen, args, all);
         answer.lead = files.iter().map(text).collect::<Vec<_>>().join("\n");
     }
     answer.closing = match left_out {
-        0 if found.is_empty() => format!("{}\n", nothing(view)),
+        0 if found.is_empty() => format!("{}\n", NOTHING),
         0 => String::new(),
         1 => "1 more line is left out; --all shows all, --top N the first N.\n".to_owned(),
         _ => format!("{left_out} more lines are left out; --all shows all, --top N the first N.\n"),
@@ -135,10 +136,10 @@ fn split(source: &str) -> (&str, usize) {
     parts.filter(|&(_, line)| line > 0).unwrap_or((source, 0))
 }
 
-fn heads(chosen: &Chosen) -> Vec<Head> {
+fn heads(chosen: &Chosen, of: Of) -> Vec<Head> {
     let mut heads =
         vec![sheet::fixed("file", "FILE"), sheet::number("line", "LINE"), sheet::fixed("text", "TEXT")];
-    heads.extend(sums::heads(chosen.is_sampled));
+    heads.extend(sums::heads(of.heading(), chosen.is_sampled));
     heads
 }
 
@@ -162,11 +163,11 @@ fn section(name: &str, file: &Annotated, chosen: &Chosen, args: &GpuArgs, all: u
     let page = args.output.page();
     let of_file = file.lines.values().fold(0u64, |sum, line| sum.saturating_add(line.of(args.of)));
     let share = 100.0 * of_file as f64 / all.max(1) as f64;
-    let mut text = format!("{}  {share:.1} %\n", page.bold(&printable(name)));
+    let mut text = format!("{}  {share:.1} {}\n", page.bold(&printable(name)), args.of.heading());
     if file.lines.keys().eq([&0]) {
         return text;
     }
-    let heads = sums::heads(chosen.is_sampled);
+    let heads = sums::heads(args.of.heading(), chosen.is_sampled);
     let mut lines: Vec<Vec<String>> =
         vec![heads.iter().map(|head| head.heading.to_owned()).chain(["LINE".to_owned()]).collect()];
     let mut texts = vec![String::new()];

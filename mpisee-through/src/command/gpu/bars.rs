@@ -12,13 +12,13 @@ use crate::units::{accesses, human_bytes};
 use crate::view::ProfileView;
 use anyhow::Result;
 
-/// Bars in a list: unless asked otherwise, alone and where each is told in detail; and at most.
+/// Bars in a list by default, without and with `--detail`; and at most.
 const SHOWN: (usize, usize) = (24, 8);
 const MOST_SHOWN: usize = 256;
 /// Bars in a picture, from which on no further list is begun.
 const MOST_BARS: usize = 512;
 
-/// What the parts of a bar are.
+/// The parts of a bar.
 pub fn kinds(of: Of) -> Kinds {
     match of {
         Of::Bytes => ["loaded", "stored", "by atomics"],
@@ -26,7 +26,7 @@ pub fn kinds(of: Of) -> Kinds {
     }
 }
 
-/// What a picture's numbers are.
+/// The quantity of a picture.
 pub fn what(of: Of) -> &'static str {
     if of == Of::Bytes { "bytes that GPU kernels accessed" } else { "accesses of GPU kernels" }
 }
@@ -126,7 +126,7 @@ impl Drawing<'_> {
         noun(by, self.chosen.ends, number)
     }
 
-    /// What has no bar.
+    /// The rows without a bar.
     fn rest(&self, rest: &[(Key, Sum)], all: u64, by: By) -> String {
         if rest.is_empty() {
             return String::new();
@@ -143,7 +143,7 @@ impl Drawing<'_> {
         if self.args.of == Of::Bytes { human_bytes(amount) } else { accesses(amount) }
     }
 
-    /// What a bar is of, and what tells it from others.
+    /// The name of a bar, and what distinguishes it from others.
     fn names(&self, by: By, key: &[Label]) -> (String, String) {
         let kernel = |label: &Label| self.chosen.kernels.get(label.text()).to_owned();
         let end = |label: &Label| match label {
@@ -179,7 +179,7 @@ impl Drawing<'_> {
     }
 }
 
-/// What a list is of, so many of them.
+/// The noun for the rows of a list.
 fn noun(by: By, ends: Ends, number: u64) -> &'static str {
     let (one, many) = match by {
         By::Rank if ends == Ends::Distances => ("offset of the owner", "offsets of owners"),

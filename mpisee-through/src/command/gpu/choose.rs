@@ -40,7 +40,7 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// Whether objects have to be told by their calls before rows are chosen.
+    /// Whether objects have to be resolved to their calls before rows are chosen.
     pub fn needs_objects(&self) -> bool {
         self.object.is_some()
     }

@@ -1,4 +1,4 @@
-//! What is in the rows of a table: kinds of access, objects, lines, devices.
+//! The rows of a table in detail: kinds of access, objects, lines, devices.
 
 use super::label::Label;
 use super::rows::{Accessed, Ends};
@@ -13,21 +13,21 @@ pub fn sheets<'k>(chosen: &Chosen, args: &GpuArgs, shown: impl Iterator<Item = &
     parts(chosen, args.by).map(|part| sheet(chosen, args, &mains, part)).collect()
 }
 
-/// What is told in detail: the parts of keys that say what a row is of.
+/// The rows in detail: the parts of keys that say what a row is of.
 pub fn mains<'k>(by: By, shown: impl Iterator<Item = &'k Key>) -> Vec<Key> {
     let mut seen = HashSet::new();
     let main = |key: &Key| key[..columns(by).min(key.len())].to_vec();
     shown.map(main).filter(|it| seen.insert(it.clone())).collect()
 }
 
-/// What it is divided by: by lines of Python if any launched a kernel.
+/// The divisions of a row: by lines of Python if any launched a kernel.
 pub fn parts(chosen: &Chosen, by: By) -> impl Iterator<Item = By> {
     let is_of_python = chosen.rows.iter().any(|row| !row.launched.is_empty());
     let parts = [By::Access, By::Object, By::Line, By::Launch, By::Device].into_iter();
     parts.filter(move |part| *part != by && (*part != By::Launch || is_of_python))
 }
 
-/// The sums of one part of what is told.
+/// The sums of one division.
 pub fn sums_of(chosen: &Chosen, by: By, main: &[Label], part: By) -> Sums {
     let is_of = |row: &&Accessed| sums::key(by, row)[..main.len()] == *main;
     Sums::of(chosen.rows.iter().filter(is_of), |row| sums::key(part, row))
@@ -72,8 +72,21 @@ fn sheet(chosen: &Chosen, args: &GpuArgs, mains: &[Key], part: By) -> Sheet {
     let mut heads = sums::key_heads(args.by, chosen.ends);
     heads.truncate(columns(args.by));
     heads.extend(sums::key_heads(part, chosen.ends).into_iter().take(of_part));
-    heads.extend(sums::heads(chosen.is_sampled));
+    heads.extend(sums::heads(share_heading(args.by), chosen.is_sampled));
     Sheet { name, heads, rows }
+}
+
+/// The heading of shares of a row in detail.
+fn share_heading(by: By) -> &'static str {
+    match by {
+        By::Rank => "% of rank",
+        By::Device => "% of device",
+        By::Kernel => "% of kernel",
+        By::Line => "% of line",
+        By::Launch => "% of launch",
+        By::Object => "% of object",
+        By::Access | By::Address => "% of kind",
+    }
 }
 
 /// The key with a label in each column.

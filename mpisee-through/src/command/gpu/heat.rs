@@ -74,7 +74,7 @@ fn plural(by: By) -> &'static str {
     if by == By::Device { "devices" } else { "ranks" }
 }
 
-/// What is on the axes: ranks by number, then all else by name; several to a field where they are many.
+/// The axes: ranks by number, then all else by name; several to a field where they are many.
 struct Places {
     fields: HashMap<Label, u32>,
     names: Vec<String>,

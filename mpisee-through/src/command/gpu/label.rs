@@ -1,9 +1,9 @@
-//! What is in a column of a key.
+//! A label in a column of a key.
 
 use crate::sheet::Value;
 use std::fmt;
 
-/// What is in a column of a key. Numbers come before texts.
+/// A label in a column of a key. Numbers come before texts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Label {
     /// A rank, or a width in bytes.

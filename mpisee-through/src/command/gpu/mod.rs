@@ -12,6 +12,7 @@ mod rows;
 mod sums;
 
 use super::Outcome;
+use crate::matched;
 use crate::names::Names;
 use crate::output::OutputArgs;
 use crate::picture::{ImageFile, Picture};
@@ -23,8 +24,8 @@ use anyhow::{Result, bail};
 use choose::Choice;
 use clap::{Args, ValueEnum};
 use mpi::Mpi;
-use mpisee_profile::Profile;
 use mpisee_profile::rows::PeRow;
+use mpisee_profile::{Profile, RankSet};
 use rows::{Accessed, Ends};
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
@@ -52,26 +53,26 @@ EXAMPLES:
 /// them. LOADED is what the rank's kernels read there, STORED what they wrote, ATOMIC what atomics and reductions
 /// changed, in bytes. An error, where the run was sampled, is the standard error of all accesses.
 ///
-/// Objects are told by the names that the program gave them, else by the calls that allocated them, from the debug
-/// information of the program, if it is still what ran.
+/// An object has the name that the program gave it, else the calls that allocated it, from the debug information of the
+/// program if its files have not changed since the run.
 ///
-/// Where rows are sums over ranks, the owner is told by how far its rank is, +1 for the next one, and the device of the
-/// memory by whether it is that of the kernel.
+/// In sums over ranks the owner is the distance to its rank, +1 for the next one, and the device of the memory is the
+/// same as that of the kernel or another.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct GpuArgs {
     /// The NAME.mpisee directory that the run left
     profile: PathBuf,
 
-    /// What a row is
+    /// Kind of row
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = By::Rank)]
     by: By,
 
-    /// What is compared: shares, the order of rows, shades
+    /// Quantity for shares, the order of rows and shades
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = Of::Bytes)]
     of: Of,
 
-    /// Also what is in the rows, by kind of access, object, line and device
+    /// Also divide each row by kind of access, object, line and device
     #[arg(long, conflicts_with = "annotate")]
     detail: bool,
 
@@ -93,7 +94,7 @@ pub struct GpuArgs {
     #[arg(long, value_name = "DIR")]
     records: Option<PathBuf>,
 
-    /// With --by address: the object is of so many rows and columns, ROWSxCOLUMNS; of elements of so many bytes,
+    /// With --by address: the object has ROWSxCOLUMNS elements; of a given number of bytes each,
     /// ROWSxCOLUMNSxBYTES (default: as many as fill it)
     #[arg(long, value_name = "SHAPE")]
     fold: Option<Fold>,
@@ -124,7 +125,7 @@ enum By {
     Line,
     /// A line of Python, by the kernels that it launched
     Launch,
-    /// What was accessed
+    /// An object that was accessed
     Object,
     /// A kind of access and its width in bytes
     Access,
@@ -138,6 +139,16 @@ enum Of {
     Accesses,
 }
 
+impl Of {
+    /// The heading of shares of all that was chosen.
+    fn heading(self) -> &'static str {
+        match self {
+            Of::Bytes => "% of bytes",
+            Of::Accesses => "% of accesses",
+        }
+    }
+}
+
 /// The rows that were chosen, with objects and kernels as people write them.
 struct Chosen {
     rows: Vec<Accessed>,
@@ -147,7 +158,7 @@ struct Chosen {
     ends: Ends,
     /// The device of each rank; none if its kernels run on several. Whatever rows are chosen.
     devices: HashMap<u32, Option<String>>,
-    /// What kept objects from being told by their calls.
+    /// Why objects could not be resolved to their calls.
     problems: BTreeSet<String>,
 }
 
@@ -165,6 +176,8 @@ impl Chosen {
         }
         let (mut chosen, mut objects) = (Vec::new(), BTreeSet::new());
         let (all, ends) = rows::rows(view)?;
+        let all_kernels: BTreeSet<String> = all.iter().map(|row| row.kernel.clone()).collect();
+        let all_ranks: RankSet = all.iter().filter_map(|row| Some(row.rank.as_ref()?.0)).collect();
         for mut row in all {
             if let Some((rank, device)) = &row.rank {
                 tell(*rank, device);
@@ -183,6 +196,10 @@ impl Chosen {
             chosen.push(row);
         }
         let rows = chosen;
+        if rows.is_empty() {
+            let names = Names::of(all_kernels.iter().map(String::as_str));
+            matched::need_access(all_kernels.iter().map(|kernel| names.get(kernel)), &all_ranks)?;
+        }
         let kernels = Names::of(rows.iter().map(|row| row.kernel.as_str()));
         let is_sampled = rows.iter().any(|row| row.sampled > 1);
         let problems = symbols.problems(&objects);
@@ -224,7 +241,7 @@ fn picture(view: &ProfileView, chosen: &Chosen, args: &GpuArgs) -> Result<Pictur
         view.ranks("who of two ranks or devices accesses memory of the other")?;
     }
     if chosen.rows.is_empty() {
-        bail!("there is nothing to draw: {}", nothing(view).trim_end_matches('.'));
+        bail!("there is nothing to draw: {}", NOTHING.trim_end_matches('.'));
     }
     if args.annotate {
         return Ok(annotate::picture(view, chosen, args));
@@ -238,7 +255,7 @@ fn picture(view: &ProfileView, chosen: &Chosen, args: &GpuArgs) -> Result<Pictur
 fn by_address(view: &ProfileView, args: &GpuArgs) -> Result<Outcome> {
     let ranks = view.ranks("whose records those of DIR are")?;
     if args.detail {
-        bail!("--detail is not for --by address, where devices and lines are told of each part");
+        bail!("--detail is not for --by address, which has devices and lines of each part");
     }
     if let Some(file) = &args.image {
         file.write(&address::picture(view, ranks, args)?)?;
@@ -247,7 +264,7 @@ fn by_address(view: &ProfileView, args: &GpuArgs) -> Result<Outcome> {
     address::answer(view, ranks, args)?.write(&args.output)
 }
 
-/// What is said where NVSHMEM's PEs are not the ranks.
+/// A note where NVSHMEM's PEs are not the ranks.
 fn other_numbers(profile: &Profile) -> Result<Option<String>> {
     for row in profile.rows_if_any::<PeRow>()? {
         let row = row?;
@@ -258,14 +275,8 @@ fn other_numbers(profile: &Profile) -> Result<Option<String>> {
     Ok(None)
 }
 
-/// What is said where there is nothing.
-fn nothing(view: &ProfileView) -> &'static str {
-    if rows::has_any(view) {
-        "No access matches the filters."
-    } else {
-        "The profile has no accesses of GPU kernels; `mpisee --gpu` counts them."
-    }
-}
+/// The message where the profile has no accesses.
+const NOTHING: &str = "The profile has no accesses of GPU kernels; `mpisee --gpu` counts them.";
 
 fn table(view: &ProfileView, chosen: &Chosen, args: &GpuArgs) -> Result<Answer> {
     let sums = Sums::of(&chosen.rows, |row| sums::key(args.by, row));
@@ -279,9 +290,9 @@ fn table(view: &ProfileView, chosen: &Chosen, args: &GpuArgs) -> Result<Answer> 
         row
     };
     let mut rows: Vec<Vec<Value>> = found.iter().map(row).collect();
-    let closing = args.shown.cut(&args.output, &mut rows, nothing(view));
+    let closing = args.shown.cut(&args.output, &mut rows, NOTHING);
     let shown = rows.len();
-    let heads = heads(args.by, chosen, mpi.is_some());
+    let heads = heads(args, chosen, mpi.is_some());
     let mut answer = Answer::new(view.profile(), Sheet { name: "gpu", heads, rows }, None);
     answer.closing = closing;
     if args.detail {
@@ -291,9 +302,9 @@ fn table(view: &ProfileView, chosen: &Chosen, args: &GpuArgs) -> Result<Answer> 
     Ok(answer)
 }
 
-fn heads(by: By, chosen: &Chosen, beside_mpi: bool) -> Vec<Head> {
-    let mut heads = sums::key_heads(by, chosen.ends);
-    heads.extend(sums::heads(chosen.is_sampled));
+fn heads(args: &GpuArgs, chosen: &Chosen, beside_mpi: bool) -> Vec<Head> {
+    let mut heads = sums::key_heads(args.by, chosen.ends);
+    heads.extend(sums::heads(args.of.heading(), chosen.is_sampled));
     if beside_mpi {
         heads.extend([
             sheet::number("mpi_sent_bytes", "MPI SENT"),

@@ -1,4 +1,4 @@
-//! What MPI moved between the same ranks or devices, in point-to-point messages.
+//! Point-to-point messages of MPI between the same ranks or devices.
 
 use super::label::Label;
 use super::rows::Ends;
@@ -21,7 +21,7 @@ pub struct Mpi {
 }
 
 impl Mpi {
-    /// What stands beside rows of this kind, if anything does.
+    /// The messages beside rows of this kind, if they have any.
     pub fn beside(profile: &Profile, chosen: &Chosen, by: By) -> Result<Option<Self>> {
         if !matches!(by, By::Rank | By::Device) {
             return Ok(None);
@@ -80,7 +80,7 @@ impl Mpi {
         Some(sum)
     }
 
-    /// What was sent, by sender and receiver.
+    /// The bytes sent, by sender and receiver.
     pub fn sent(&self) -> impl Iterator<Item = (&Label, &Label, u64)> {
         let sent = self.bytes.iter().map(|((from, to), (sent, _))| (from, to, *sent));
         sent.filter(|(.., bytes)| *bytes > 0)

@@ -105,12 +105,3 @@ pub fn rows(view: &ProfileView) -> Result<(Vec<Accessed>, Ends)> {
         ProcessRows::Nodes(_) => (read::<GpuTotalRow>(view)?, Ends::Distances),
     })
 }
-
-/// Whether there is a table of accesses at all.
-pub fn has_any(view: &ProfileView) -> bool {
-    let file = match &view.processes().rows {
-        ProcessRows::Ranks(_) => GpuRow::FILE,
-        ProcessRows::Nodes(_) => GpuTotalRow::FILE,
-    };
-    view.profile().directory().join(file).exists()
-}

@@ -9,10 +9,10 @@ use mpisee_profile::gpu::Access;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// What the accesses of a sum have in common, one label per column.
+/// The key of a sum, one label per column.
 pub type Key = Vec<Label>;
 
-/// What is in a row.
+/// Accesses, bytes and errors of a row.
 #[derive(Clone, Debug, Default)]
 pub struct Sum {
     pub accesses: u64,
@@ -73,14 +73,14 @@ impl Sum {
     }
 }
 
-/// The columns of a sum.
-pub fn heads(is_sampled: bool) -> Vec<Head> {
+/// The columns of a sum; `share` is the heading of shares, which says what they are of.
+pub fn heads(share: &'static str, is_sampled: bool) -> Vec<Head> {
     let mut heads = vec![
         sheet::number("accesses", "ACCESSES"),
         sheet::number("loaded_bytes", "LOADED"),
         sheet::number("stored_bytes", "STORED"),
         sheet::number("atomic_bytes", "ATOMIC"),
-        sheet::number("share", "SHARE%"),
+        sheet::number("share", share),
     ];
     if is_sampled {
         heads.push(sheet::number("accesses_error", "ERROR"));
@@ -116,7 +116,7 @@ impl Sums {
     }
 }
 
-/// What rows of one sum have in common. Where rows are sums over ranks it is not known whose kernels they are.
+/// The key of a row. In sums over ranks the rank of the kernels is unknown.
 pub fn key(by: By, row: &Accessed) -> Key {
     let text = |text: &str| Label::from(text);
     match by {
@@ -161,7 +161,7 @@ pub fn key_heads(by: By, ends: Ends) -> Vec<Head> {
     }
 }
 
-/// What a table shows of a key, with kernels as people write them.
+/// The cells of a key, with kernels as people write them.
 pub fn key_cells(by: By, key: &[Label], kernels: &Names) -> Vec<Value> {
     let kernel = |kernel: &Label| Value::from(kernels.get(kernel.text()));
     match (by, key) {

@@ -5,7 +5,7 @@ use crate::processes::Processes;
 use hashbrown::HashMap;
 use mpisee_profile::RankSet;
 
-/// What is on both axes.
+/// The fields of both axes.
 pub struct Axis {
     /// The field of each rank that is on the axis.
     fields: HashMap<u32, u32>,
@@ -16,7 +16,7 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// The ranks that the filter takes, or their nodes, in at most so many fields.
+    /// The ranks that the filter takes, or their nodes, in at most N fields.
     pub fn new(processes: &Processes, filter: &CommFilter, by_node: bool, most: u32) -> Self {
         let mut ranks: Vec<(u32, &str)> =
             processes.chosen_rows(filter).into_iter().map(|row| (row.rank, row.host.as_str())).collect();
@@ -71,7 +71,7 @@ impl Axis {
         self.by_node || self.has_blocks()
     }
 
-    /// What is on the axis, in the plural.
+    /// The noun of the axis, in the plural.
     pub fn what(&self) -> &'static str {
         if self.by_node { "nodes" } else { "ranks" }
     }

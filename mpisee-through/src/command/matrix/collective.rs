@@ -45,7 +45,7 @@ fn pattern(call: &str) -> Option<Pattern> {
 /// Bytes in collectives, per communicator and operation, by rank.
 pub type Recorded<'g> = BTreeMap<(&'g str, &'g str), BTreeMap<u32, u64>>;
 
-/// What of the collectives has no place in the matrix.
+/// The part of the collectives that has no field in the matrix.
 #[derive(Debug, Default)]
 pub struct LeftOut<'g> {
     pub bytes: u64,

@@ -6,7 +6,7 @@ use crate::shades::{SHADES, shade};
 
 /// Fields in a row where the output is not a terminal.
 const DEFAULT_FIELDS: u32 = 32;
-/// What the names before the rows may take.
+/// The width for the names before the rows.
 const NAMES: u16 = 16;
 
 /// How many fields fit into a page of that many columns.

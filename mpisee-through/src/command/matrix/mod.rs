@@ -49,11 +49,11 @@ pub struct MatrixArgs {
     /// The NAME.mpisee directory that the run left
     profile: PathBuf,
 
-    /// What the fields are
+    /// Quantity of the fields
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = Of::Bytes)]
     of: Of,
 
-    /// What the axes are
+    /// Senders and receivers on the axes
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = By::Rank)]
     by: By,
 
@@ -183,7 +183,7 @@ fn is_collective(call: &str) -> bool {
 /// The collectives that are not in the matrix.
 struct Beside {
     bytes: u64,
-    /// What is said of them.
+    /// The note on them.
     sentence: String,
     /// The error that ended reading.
     cut_off: Option<ProfileError>,
@@ -286,7 +286,7 @@ fn share(part: u64, all: u64) -> f64 {
     part as f64 / all.max(1) as f64
 }
 
-/// What there is in all.
+/// The totals.
 fn sentence(axis: &Axis, all: Traffic, pairs: &[((u32, u32), Traffic)]) -> String {
     let messages =
         format!("{} with {}", count(all.messages, "message"), human_bytes(all.bytes - all.collective_bytes));

@@ -1,11 +1,11 @@
-//! What goes from one field of the matrix to another.
+//! Traffic from one field of the matrix to another.
 
 use super::axis::Axis;
 use crate::scan::{BadField, Fold, Peer};
 use clap::ValueEnum;
 use hashbrown::HashMap;
 
-/// What is compared: the order of rows, shades and shares.
+/// Quantity for the order of rows, shades and shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Of {
     Bytes,

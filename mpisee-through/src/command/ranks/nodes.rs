@@ -36,7 +36,7 @@ pub fn run(args: &RanksArgs, view: &ProfileView, nodes: &[NodeRow]) -> Result<Ou
     let first = |row: &NodeRow| row.wall_max_rank.min(row.mpi_min_rank).min(row.mpi_max_rank);
     nodes.sort_by(|left, right| {
         let order = match args.sort {
-            SortKey::Wait => left.mpi_min_s.0.total_cmp(&right.mpi_min_s.0),
+            SortKey::Wait => share_of_wall(right).total_cmp(&share_of_wall(left)),
             SortKey::Rank => std::cmp::Ordering::Equal,
             SortKey::Time | SortKey::Volume | SortKey::Calls => {
                 right.mpi_max_s.0.total_cmp(&left.mpi_max_s.0)
@@ -68,6 +68,11 @@ pub fn run(args: &RanksArgs, view: &ProfileView, nodes: &[NodeRow]) -> Result<Ou
     answer.lead = spread(&nodes, view.profile())?;
     answer.closing = closing;
     answer.write(&args.output)
+}
+
+/// The part of the wall time of the node's ranks that was in MPI; 0 where they have none.
+fn share_of_wall(row: &NodeRow) -> f64 {
+    if row.wall_s.0 > 0.0 { row.mpi_s.0 / row.wall_s.0 } else { 0.0 }
 }
 
 /// Mean, least and most in sentences.

@@ -66,7 +66,7 @@ pub struct SummaryArgs {
     output: OutputArgs,
 }
 
-/// What is below this share of the MPI time is shown only where it is asked for.
+/// Rows below this share of the MPI time are shown with `--all` only.
 const SMALL_SHARE: f64 = 0.001;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -78,7 +78,7 @@ enum SortKey {
     Name,
 }
 
-/// What the command found, for any format.
+/// The result, for any format.
 struct Summary<'a> {
     run: RunSummary<'a>,
     /// The communicators to show, in order.

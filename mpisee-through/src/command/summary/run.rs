@@ -1,5 +1,6 @@
 //! The run as a whole: what ran where, and how much of its time was MPI.
 
+use crate::interrupted;
 use crate::units::{count, time, to_nine_decimals};
 use crate::view::ProfileView;
 use mpisee_profile::RunInfo;
@@ -36,7 +37,7 @@ pub struct RunSummary<'a> {
     mpi_s: f64,
     /// MPI time of all ranks by wall time of all ranks, from 0 to 1.
     mpi_share_of_wall: f64,
-    /// What the profiler took: seconds, mean over ranks, by the ranks' wall time, and in nanoseconds per simple call.
+    /// The time of the profiler: seconds, mean over ranks, by the ranks' wall time, and in nanoseconds per simple call.
     profiler_mean_s: f64,
     profiler_share_of_wall: f64,
     profiler_call_ns: f64,
@@ -48,6 +49,9 @@ pub struct RunSummary<'a> {
     /// Whether tables name the rank that took longest.
     #[serde(skip)]
     pub names_slowest_rank: bool,
+    /// Whether ranks ended without `MPI_Finalize`, so that wall times are lower bounds.
+    #[serde(skip)]
+    is_interrupted: bool,
     complete: bool,
     incomplete_because: Option<&'a str>,
     ended_in: &'a [EndedIn],
@@ -89,6 +93,7 @@ impl<'a> RunSummary<'a> {
             is_aggregate: run.is_aggregate,
             layout_note: view.note(),
             names_slowest_rank: view.names_slowest_rank(),
+            is_interrupted: interrupted::is_of(run),
             complete: run.complete,
             incomplete_because: run.incomplete_because.as_deref(),
             ended_in: &run.ended_in,
@@ -99,8 +104,9 @@ impl<'a> RunSummary<'a> {
         }
     }
 
-    /// What and where, one line each: heading and value.
+    /// The run in lines of heading and value.
     pub fn lines(&self) -> Vec<(&'static str, String)> {
+        let at_least = if self.is_interrupted { "at least " } else { "" };
         let mut lines = vec![
             ("Command", self.command.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")),
             ("MPI", self.mpi()),
@@ -112,7 +118,7 @@ impl<'a> RunSummary<'a> {
             (
                 "Wall time",
                 format!(
-                    "{} (mean over ranks), {} (longest rank)",
+                    "{at_least}{} (mean over ranks), {at_least}{} (longest rank)",
                     time(self.wall_mean_s),
                     time(self.wall_max_s)
                 ),
@@ -151,7 +157,7 @@ impl<'a> RunSummary<'a> {
         format!("{nodes}, with {}", count(gpus.get() as u64, "GPU"))
     }
 
-    /// What a reader of the numbers has to know, one sentence each.
+    /// Notes for the reader of the numbers, one sentence each.
     pub fn sentences(&self) -> Vec<String> {
         let mut sentences = Vec::new();
         if !self.complete {

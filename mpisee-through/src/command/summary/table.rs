@@ -41,7 +41,7 @@ pub fn table(summary: &Summary, page: Page) -> String {
     text
 }
 
-/// What is not shown, and how to see it.
+/// The rows that are not shown, and how to see them.
 fn closing(summary: &Summary) -> Vec<String> {
     let mut sentences = Vec::new();
     if !summary.left_out.is_empty() {

@@ -6,8 +6,8 @@
 
 use super::job::{Job, Rank};
 use mpisee_collect::segments::{Collected, Place, collected, is_collective, short_seconds};
-use mpisee_profile::RankSet;
 use mpisee_profile::segment::active_call::Call;
+use mpisee_profile::{RankSet, WorldRank};
 use std::collections::BTreeMap;
 
 /// A collective call in which some ranks wait, and others are missing.
@@ -32,7 +32,7 @@ pub struct Hang {
 /// The calls in which somebody has been for `threshold_s` seconds or more while others are missing; the longest first.
 pub fn hangs(job: &Job, threshold_s: f64) -> Vec<Hang> {
     type Key<'j> = (Call, &'j str, Option<u64>);
-    let mut groups: BTreeMap<Key, (Vec<u32>, &Place)> = BTreeMap::new();
+    let mut groups: BTreeMap<Key, (Vec<WorldRank>, &Place)> = BTreeMap::new();
     for (&rank, state) in &job.ranks {
         for place in state.places.iter().filter(|place| is_collective(place.call)) {
             let Some((_, name)) = &place.comm else { continue };
@@ -66,7 +66,7 @@ fn hang(job: &Job, call: Call, name: &str, place: Place, inside: RankSet) -> Opt
         _ => false,
     };
     let (mut left, mut missing, mut elsewhere) = (Vec::new(), Vec::new(), Vec::new());
-    for rank in comm.members.iter().filter(|&rank| !inside.contains(rank)) {
+    for rank in comm.members.iter().filter(|&rank| !inside.contains(rank)).map(WorldRank::new) {
         match job.ranks.get(&rank) {
             None => elsewhere.push(rank),
             Some(state) if has_left(state) => left.push(rank),
@@ -129,10 +129,10 @@ pub fn line(ranks: &Collected) -> String {
 mod tests {
     use super::super::job::Comm;
     use super::*;
-    use mpisee_profile::Operation;
+    use mpisee_profile::{CommId, Operation};
 
     fn place(operation: Operation, comm: &str, number: u64, for_s: f64) -> Vec<Place> {
-        let comm = Some((0, comm.to_owned()));
+        let comm = Some((CommId::WORLD, comm.to_owned()));
         vec![Place { call: Call::Counted(operation), comm, number: Some(number), for_s }]
     }
 
@@ -147,7 +147,7 @@ mod tests {
         let comm = Comm { members: RankSet::first(5), size: 5, ..Comm::default() };
         Job {
             size: 8,
-            ranks: (0..).zip(ranks).collect(),
+            ranks: (0..).map(WorldRank::new).zip(ranks).collect(),
             comms: [("W_s2.0".to_owned(), comm)].into(),
             ..Job::default()
         }
@@ -177,7 +177,7 @@ mod tests {
         let expected = "MPI_Bcast on W_s2.0 (call 18), for 9.0 s: in it 1-2; through it 0; missing 4 (in MPI_Bcast on \
                         W_s2.0 (call 17) for 1.0 s), 3 (in no MPI call)";
         assert_eq!(sentences(&job, 5.0), [expected]);
-        job.ranks.get_mut(&3).unwrap().ended = true;
+        job.ranks.get_mut(&WorldRank::new(3)).unwrap().ended = true;
         assert!(sentences(&job, 5.0)[0].ends_with("3 (ended, in no MPI call)"));
         // Where calls were not counted all along, numbers mean nothing: whoever is in the operation is in it.
         job.recording_was_off = true;

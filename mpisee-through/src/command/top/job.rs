@@ -11,13 +11,13 @@ use mpisee_profile::segment::layout::call;
 use mpisee_profile::segment::log::{NONE, Runs};
 use mpisee_profile::segment::names::names;
 use mpisee_profile::segment::snapshot::Program;
-use mpisee_profile::{Operation, RankSet};
+use mpisee_profile::{Operation, RankSet, Ticks, WorldRank};
 use std::collections::{BTreeMap, HashMap};
 
 /// A job at one moment.
 #[derive(Debug, Default)]
 pub struct Job {
-    /// What the processes have in common; with the size and the begin it tells jobs apart.
+    /// The job number that the processes share, the size and the start, which together identify a job.
     pub id: (u64, u32, u64),
     pub program: Program,
     /// The size of `MPI_COMM_WORLD`.
@@ -29,7 +29,7 @@ pub struct Job {
     /// Whether recording was off somewhere at some time, so that calls are not counted alike.
     pub recording_was_off: bool,
     /// The ranks whose segments are here.
-    pub ranks: BTreeMap<u32, Rank>,
+    pub ranks: BTreeMap<WorldRank, Rank>,
     /// The communicators of which these ranks are members, by name.
     pub comms: BTreeMap<String, Comm>,
 }
@@ -58,7 +58,7 @@ pub struct Comm {
     pub size: u64,
     /// Members by rank in the world, as far as those here know them.
     pub members: RankSet,
-    /// Members in this world that none of those here knows.
+    /// Members in this world that no rank on this node lists.
     pub unlisted: u64,
     /// Members whose segments are here.
     pub here: u64,
@@ -116,7 +116,7 @@ impl Job {
                 || communicator.shared_row.is_some()
                 || created.letter != 0 && created.n == NONE;
             comm.label.clone_from(&communicator.label);
-            // Where nobody keeps a list each knows at least itself.
+            // Without a list each rank has at least itself.
             if comm.here == 1 || comm.ambiguous || comm.unlisted > 0 {
                 let own = members(created);
                 comm.members = if comm.here == 1 { own.all() } else { comm.members.union(&own.all()) };
@@ -131,11 +131,11 @@ impl Job {
     fn count(&mut self, snapshot: &Snapshot, clock: &Clock, names: &[String], rank: &mut Rank) {
         for (key, values) in &snapshot.counters {
             let Some(Meaning::Call(key)) = key.meaning() else { continue };
-            let Some(name) = names.get(key.communicator as usize) else { continue };
+            let Some(name) = names.get(key.communicator.index()) else { continue };
             let Some(comm) = self.comms.get_mut(name) else { continue };
             comm.calls = comm.calls.wrapping_add(values[call::CALLS]);
             comm.bytes = comm.bytes.wrapping_add(values[call::BYTES]);
-            comm.time_s += clock.seconds(values[call::TICKS]);
+            comm.time_s += clock.seconds(Ticks::new(values[call::TICKS]));
             let operation = Operation::from_index(u64::from(key.operation));
             if let Some(operation) =
                 operation.filter(|&it| mpisee_collect::segments::is_collective(Call::Counted(it)))

@@ -1,5 +1,7 @@
 //! `top`: where the ranks of a running job are, and what its communicators cost, from the segments of this node.
 
+#[cfg(test)]
+mod golden;
 mod hang;
 mod job;
 mod report;
@@ -30,12 +32,13 @@ KEYS:
   q, Esc  quit      p, blank  pause      t, c, b, n  sort by time, calls, bytes, name
   up, down, page up, page down  scroll   Tab  the next job";
 
-/// Where every rank of a running job is, and what its communicators cost; who is missing from a collective.
+/// Running jobs: where every rank is, the time on each communicator, and who is missing from a collective.
 ///
 /// Reads what mpisee's ranks on this node keep in memory, and costs them nothing. Ranks in the same place are shown
 /// together. Where ranks have been in a collective for longer than --hang while other members are not in it, a line
-/// says who is in and who is missing. Calls/s, Bytes/s and Time% are of the time since the last look; Time% is the part
-/// of the time of all ranks here, calls that are not yet complete included. HERE counts members on this node.
+/// says who is in and who is missing. HERE counts members on this node. Calls/s and Volume/s are of the interval since
+/// the last look. % of interval and % of run are the time in calls on the communicator, including those that are not yet
+/// complete, by the time of all ranks on this node.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct TopArgs {
@@ -48,7 +51,7 @@ pub struct TopArgs {
     #[arg(long, value_name = "TIME", value_parser = parse_interval, default_value = "1s")]
     interval: f64,
 
-    /// From when on a wait in a collective is shown as one
+    /// Show waits in a collective that last at least this long
     #[arg(long, value_name = "TIME", value_parser = parse_seconds, default_value = "5s")]
     hang: f64,
 
@@ -56,7 +59,7 @@ pub struct TopArgs {
     #[arg(long, value_name = "KEY", value_enum, default_value_t = SortKey::Time)]
     sort: SortKey,
 
-    /// Write once and end; so it is also where the output is no terminal
+    /// Write once and end (default where the output is no terminal)
     #[arg(long)]
     once: bool,
 
@@ -87,7 +90,7 @@ struct Watch {
     pid: Option<u32>,
 }
 
-/// What was found at one moment.
+/// The state of the node at one moment.
 struct Seen {
     /// Jobs of which processes run, in the order in which they began.
     jobs: Vec<Job>,
@@ -234,7 +237,7 @@ impl Watch {
     }
 }
 
-/// Where a process was told to have its segment.
+/// The directory of segments in the environment of a process.
 fn directory_of(pid: u32) -> Option<PathBuf> {
     use std::os::unix::ffi::OsStrExt;
     let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;

@@ -1,4 +1,4 @@
-//! What is shown of a job: rates and times by communicator, places, hangs; as text and as JSON.
+//! The report on a job: rates and times by communicator, places, hangs; as text and as JSON.
 
 use super::hang::{Hang, hangs, line};
 use super::job::Job;
@@ -8,6 +8,7 @@ use crate::sheet::{self, Sheet, Value};
 use crate::units::{natural_order, to_nine_decimals};
 use clap::ValueEnum;
 use mpisee_collect::segments::{Collected, Place, collected, short_seconds};
+use mpisee_profile::WorldRank;
 use mpisee_profile::run::rfc3339;
 use serde::Serialize;
 
@@ -105,7 +106,7 @@ impl Report {
                 Value::Count(row.size),
                 Value::Count(row.members_here),
                 Value::Number(rounded(row.interval_calls_per_s)),
-                Value::Number(rounded(row.interval_bytes_per_s)),
+                Value::BytesPerSecond(rounded(row.interval_bytes_per_s)),
                 Value::Share(row.interval_share_of_time),
                 Value::Share(row.share_of_time),
                 Value::Count(row.calls),
@@ -115,21 +116,21 @@ impl Report {
         };
         let heads = vec![
             sheet::fixed("comm", "COMM"),
-            sheet::fixed("label", "LABEL").or_none(),
+            sheet::fixed("label", "LABEL").hidden_at(3),
             sheet::number("size", "SIZE"),
-            sheet::number("members_here", "HERE"),
-            sheet::number("interval_calls_per_s", "Calls/s"),
-            sheet::number("interval_bytes_per_s", "Bytes/s"),
-            sheet::number("interval_share_of_time", "Time%"),
-            sheet::number("share_of_time", "in all%"),
-            sheet::number("calls", "#Calls").or_none(),
-            sheet::number("bytes", "Volume").or_none(),
-            sheet::number("time_s", "Time[s]").or_none(),
+            sheet::number("members_here", "HERE").hidden_at(4),
+            sheet::number("interval_calls_per_s", "Calls/s").hidden_at(6),
+            sheet::number("interval_bytes_per_s", "Volume/s"),
+            sheet::number("interval_share_of_time", "% of interval"),
+            sheet::number("share_of_time", "% of run").hidden_at(5),
+            sheet::number("calls", "Calls").hidden_at(2),
+            sheet::number("bytes", "Volume").hidden_at(1),
+            sheet::number("time_s", "Time").hidden_at(0),
         ];
         Sheet { name: "communicators", heads, rows: self.rows.iter().map(row).collect() }
     }
 
-    /// What is known of the job, in lines of heading and text.
+    /// The job in lines of heading and text.
     pub fn header(&self, job: &Job) -> Vec<(&'static str, String)> {
         let program = &job.program;
         let here = job.here();
@@ -146,7 +147,7 @@ impl Report {
             (
                 "In MPI",
                 format!(
-                    "{:.1} % of the time of the ranks here; {:.1} % of the last {}",
+                    "{:.1} % of the run, {:.1} % of the last {}; of the time of all ranks here",
                     100.0 * self.mpi_share,
                     100.0 * self.interval_mpi_share,
                     short_seconds(self.interval_s)
@@ -210,7 +211,7 @@ pub struct JobDocument {
     /// When recording began, UTC.
     start: String,
     elapsed_s: f64,
-    /// What rates are of.
+    /// The interval of the rates.
     interval_s: f64,
     recording_was_off: bool,
     share_of_time: f64,
@@ -251,7 +252,7 @@ struct WaitingDocument {
     missing: Vec<PlaceDocument>,
     /// Members that have no segment here.
     elsewhere: String,
-    /// Members that no rank here knows.
+    /// Members that no rank on this node lists.
     unlisted: u64,
 }
 
@@ -296,8 +297,8 @@ impl JobDocument {
             elsewhere: hang.elsewhere.to_string(),
             unlisted: hang.unlisted,
         };
-        let process = |(&rank, state): (&u32, &super::job::Rank)| ProcessDocument {
-            rank,
+        let process = |(&rank, state): (&WorldRank, &super::job::Rank)| ProcessDocument {
+            rank: rank.get(),
             pid: state.pid,
             host: state.host.clone(),
             ended: state.ended,

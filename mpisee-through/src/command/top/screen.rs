@@ -63,7 +63,7 @@ struct Screen<'w> {
     /// Lines that there are, and that fit, at the last drawing.
     lines: u16,
     fitting: u16,
-    /// What else there is to say.
+    /// A remark beside the keys.
     remark: String,
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// How long configure may take, or make in one directory.
+/// The time limit of configure, and of make in one directory.
 const LIMIT: Duration = Duration::from_secs(1800);
 
 /// gfortran takes the untyped buffers of mpif.h for errors.
@@ -18,7 +18,7 @@ const FLAGS: &str = "-DOMPI_OMIT_MPI1_COMPAT_DECLS=0";
 
 /// The suite configured for an MPI, in a directory of its own.
 pub struct Suite {
-    /// Where the programs are.
+    /// The folder of the programs.
     pub build: PathBuf,
     source: PathBuf,
     jobs: usize,

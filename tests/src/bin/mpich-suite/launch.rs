@@ -18,7 +18,7 @@ const MARK: &str = "MPICH_SUITE_RUN";
 /// Processes that Open MPI may start, spawned ones included.
 const SLOTS: u32 = 128;
 
-/// How long a launcher has to end its ranks.
+/// The time that a launcher has to end its ranks.
 const GRACE: Duration = Duration::from_secs(3);
 
 /// Settings of all runs.
@@ -33,7 +33,7 @@ pub struct Setting<'m> {
     pub pause: Option<PathBuf>,
     /// The time limit, where the suite has no longer one.
     pub limit: Duration,
-    /// Where the stacks of processes that do not end are kept.
+    /// The folder for the stacks of processes that do not end.
     pub stacks: PathBuf,
 }
 
@@ -48,7 +48,7 @@ pub struct Outcome {
     pub printed: Vec<String>,
     /// Output of the profiler.
     pub said: Vec<String>,
-    /// How long it took.
+    /// The time that it took.
     pub took: Duration,
     /// The verdict on the profile.
     pub check: Check,
@@ -57,7 +57,7 @@ pub struct Outcome {
 /// Profiles of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Check {
-    /// How many profiles there are.
+    /// The number of profiles.
     pub profiles: usize,
     /// Errors that `mpisee-through check` found, and segments that were left behind.
     pub wrong: Vec<String>,

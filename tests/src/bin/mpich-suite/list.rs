@@ -17,7 +17,7 @@ pub struct Test {
     pub variables: Vec<(String, String)>,
     /// Options of MPICH's launcher.
     pub launcher_options: Vec<String>,
-    /// How the outcome is read.
+    /// The criterion of success.
     pub success: Success,
     /// The suite's own time limit.
     pub limit_s: Option<u64>,

@@ -25,7 +25,7 @@ const DIRECTORIES: [&str; 23] = [
     "impls", "info", "init", "io", "mpi_t", "part", "pt2pt", "rma", "spawn", "threads", "topo",
 ];
 
-/// How often a test whose outcome is another with the profiler is run, without and with.
+/// The number of runs, without and with the profiler, of a test whose outcome differs with it.
 const REPEATS: usize = 3;
 
 /// Run MPICH's own test suite without and with the profiler, and compare the outcome of each test.

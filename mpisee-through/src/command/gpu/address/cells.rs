@@ -94,7 +94,7 @@ impl Division {
     }
 }
 
-/// What happened in one field.
+/// The accesses in one field.
 #[derive(Clone, Debug, Default)]
 pub struct Cell {
     pub sum: Sum,
@@ -123,7 +123,7 @@ struct Allocation {
     raw: Raw,
 }
 
-/// What is known of an allocation where it is accessed.
+/// An allocation, where it is accessed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Raw {
     /// Its name or the calls that made it, as they are in the file.

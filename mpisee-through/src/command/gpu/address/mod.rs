@@ -68,7 +68,7 @@ pub fn answer(view: &ProfileView, ranks: &[RankRow], args: &GpuArgs) -> Result<A
         row(args, key, object, *field, cell, &found.instructions, all)
     };
     let mut rows: Vec<Vec<Value>> = cells.iter().map(row).collect();
-    let closing = args.shown.cut(&args.output, &mut rows, "No access matches the filters.");
+    let closing = args.shown.cut(&args.output, &mut rows, "The records have no access.");
     let mut answer = Answer::new(view.profile(), Sheet { name: "addresses", heads: heads(args), rows }, None);
     answer.caveats.extend(found.caveats);
     answer.closing = closing;
@@ -89,9 +89,6 @@ pub fn picture(view: &ProfileView, ranks: &[RankRow], args: &GpuArgs) -> Result<
     let is_told = shown.iter().map(|(_, object)| object.cells.len()).sum::<usize>() <= MOST_TOLD;
     let panel = |(key, object): &(ObjectKey, Object)| panel(args, key, object, &found.instructions, is_told);
     let panels: Vec<Panel> = shown.iter().map(panel).collect();
-    if panels.is_empty() {
-        bail!("there is nothing to draw: no access matches the filters");
-    }
     let title = format!("{}: {}, by where they are in an object", view.program(), what(args.of));
     Ok(drawn(&title, &panels, unit))
 }
@@ -127,6 +124,10 @@ fn read(profile: &Profile, ranks: &[RankRow], args: &GpuArgs, most: (u64, u64)) 
     let named = cells.named(symbols);
     caveats.extend(named.problems);
     let mut objects: Vec<_> = named.objects.into_iter().collect();
+    if objects.is_empty() {
+        let folder = folder.display();
+        bail!("'{folder}' has no access that matches; mpisee-through gpu-records {folder} prints all");
+    }
     objects.sort_by_key(|(_, object)| Reverse(object.all.of(args.of)));
     if let (Some(fold), Some((_, object))) = (args.fold, objects.first().filter(|(_, it)| it.beyond > 0)) {
         caveats.push(format!(
@@ -146,7 +147,7 @@ fn heads(args: &GpuArgs) -> Vec<Head> {
         heads.extend([sheet::number("row", "ROW"), sheet::number("column", "COLUMN")]);
     }
     heads.extend([sheet::number("begin", "BEGIN"), sheet::number("end", "END")]);
-    heads.extend(sums::heads(false));
+    heads.extend(sums::heads(args.of.heading(), false));
     heads.extend([sheet::fixed("devices", "DEVICES").or_none(), sheet::fixed("lines", "LINES").or_none()]);
     heads
 }

@@ -1,0 +1,164 @@
+//! Memory where there may be none left: a program may use up what a limit allows it and go on, and the library must not
+//! end it then. Rust's library ends the process if it gets no memory, except where it is asked for it in advance. What may
+//! be large is asked for so; what consists of many small pieces is begun only while none was wanting, and ended with a
+//! reserve.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::UnsafeCell;
+use std::hint::black_box;
+use std::ptr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A box for `value`; `None` if there is no memory for it.
+pub fn boxed<T>(value: T) -> Option<Box<T>> {
+    let mut one = Vec::new();
+    one.try_reserve_exact(1).ok()?;
+    one.push(value);
+    // SAFETY: a box of a slice with one element is one of the element, and passes it on.
+    Some(unsafe { Box::from_raw(Box::into_raw(one.into_boxed_slice()).cast::<T>()) })
+}
+
+/// Whether there are `bytes` more: for what takes memory in many small pieces, each of which then finds some.
+pub fn is_left(bytes: usize) -> bool {
+    // PERF: asking takes longer than all else about a communicator.
+    bytes <= LARGEST_PIECE && !ALLOCATOR.is_in_use() || is_left_to_all(bytes)
+}
+
+/// As [`is_left`] for what the C library takes itself, which has no reserve.
+pub fn is_left_to_all(bytes: usize) -> bool {
+    let Ok(layout) = Layout::array::<u8>(bytes.max(1)) else { return false };
+    // SAFETY: the size is not zero. Unseen by the compiler, which leaves out memory that nobody uses.
+    let room = black_box(unsafe { System.alloc(layout) });
+    if !room.is_null() {
+        // SAFETY: it is from there, with this layout.
+        unsafe { System.dealloc(room, layout) };
+    }
+    !room.is_null()
+}
+
+/// Bytes of the reserve.
+const RESERVE_BYTES: usize = 1 << 18;
+/// Bytes of a piece that the reserve gives at most: what is larger was asked for in advance.
+const LARGEST_PIECE: usize = 1 << 14;
+
+/// The C library's memory and, once there is none, a reserve for what was begun before that was known.
+struct Allocator {
+    reserve: UnsafeCell<[u128; RESERVE_BYTES / 16]>,
+    /// Bytes of the reserve that were given out; they are not taken back.
+    used: AtomicUsize,
+}
+
+// SAFETY: each part of the reserve is given out once.
+unsafe impl Sync for Allocator {}
+
+#[cfg_attr(not(test), global_allocator)]
+static ALLOCATOR: Allocator =
+    Allocator { reserve: UnsafeCell::new([0; RESERVE_BYTES / 16]), used: AtomicUsize::new(0) };
+
+impl Allocator {
+    /// Whether memory was wanting.
+    fn is_in_use(&self) -> bool {
+        self.used.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether an address is in the reserve.
+    fn has(&self, place: *const u8) -> bool {
+        place.addr().wrapping_sub(self.reserve.get().addr()) < RESERVE_BYTES
+    }
+
+    #[cold]
+    fn take(&self, layout: Layout) -> *mut u8 {
+        if layout.size() > LARGEST_PIECE || layout.align() > align_of::<u128>() {
+            return ptr::null_mut();
+        }
+        let begin = |used: usize| used.next_multiple_of(layout.align());
+        let end = |used| Some(begin(used).checked_add(layout.size())?).filter(|&end| end <= RESERVE_BYTES);
+        match self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, end) {
+            // SAFETY: from there to the end that was stored it is within the reserve.
+            Ok(used) => unsafe { self.reserve.get().cast::<u8>().add(begin(used)) },
+            Err(_) => ptr::null_mut(),
+        }
+    }
+}
+
+// SAFETY: memory is the C library's, or a part of the reserve that is given out once.
+unsafe impl GlobalAlloc for Allocator {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        let place = unsafe { System.alloc(layout) };
+        if place.is_null() { self.take(layout) } else { place }
+    }
+
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        if !self.has(place) {
+            // SAFETY: the caller's promise; it is the C library's.
+            unsafe { System.dealloc(place, layout) }
+        }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promise. The reserve is zero at first.
+        let place = unsafe { System.alloc_zeroed(layout) };
+        if place.is_null() { self.take(layout) } else { place }
+    }
+
+    unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        if !self.has(place) {
+            // SAFETY: the caller's promise; it is the C library's.
+            let grown = unsafe { System.realloc(place, layout, size) };
+            if !grown.is_null() {
+                return grown;
+            }
+        }
+        // SAFETY: the caller promises a size that makes a layout, and that as many bytes as the old one has are there.
+        unsafe {
+            let grown = self.alloc(Layout::from_size_align_unchecked(size, layout.align()));
+            if !grown.is_null() {
+                place.copy_to_nonoverlapping(grown, layout.size().min(size));
+                self.dealloc(place, layout);
+            }
+            grown
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_box_has_its_value() {
+        assert_eq!(boxed(String::from("it")).as_deref().map(String::as_str), Some("it"));
+        assert_eq!(boxed(()), Some(Box::new(())));
+    }
+
+    #[test]
+    fn the_reserve_serves_until_it_is_empty() {
+        static OWN: Allocator =
+            Allocator { reserve: UnsafeCell::new([0; RESERVE_BYTES / 16]), used: AtomicUsize::new(0) };
+        assert!(!OWN.is_in_use());
+        let layout = |size, align| Layout::from_size_align(size, align).unwrap();
+        let first = OWN.take(layout(3, 1));
+        let second = OWN.take(layout(40, 8));
+        assert_eq!((second.addr() - first.addr(), second.addr() % 8), (8, 0));
+        assert!(OWN.is_in_use() && OWN.has(first) && !OWN.has(ptr::from_ref(&first).cast()));
+        assert!(OWN.take(layout(LARGEST_PIECE + 1, 1)).is_null());
+        let taken = (0..).take_while(|_| !OWN.take(layout(LARGEST_PIECE, 16)).is_null()).count();
+        assert_eq!(taken, RESERVE_BYTES / LARGEST_PIECE - 1);
+        // SAFETY: both layouts are those of the places.
+        let grown = unsafe {
+            second.write(7);
+            OWN.realloc(second, layout(40, 8), 80)
+        };
+        // SAFETY: the first byte was copied.
+        assert_eq!(unsafe { grown.read() }, 7);
+        // SAFETY: as above.
+        unsafe { OWN.dealloc(grown, layout(80, 8)) };
+    }
+
+    #[test]
+    fn more_than_there_is_is_not_left() {
+        assert!(is_left(1 << 16));
+        assert!(!is_left(1 << 60));
+    }
+}

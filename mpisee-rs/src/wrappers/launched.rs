@@ -1,0 +1,72 @@
+//! The program that the launcher became, if it ends without having called `MPI_Init`: there is no profile, and one line
+//! says why.
+
+use crate::storage::message::say;
+use mpisee_collect::process;
+use mpisee_profile::options::LAUNCHED;
+use std::mem::MaybeUninit;
+use std::panic::catch_unwind;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
+
+/// The process number with which the launcher became this program; 0 if it did not.
+static PROGRAM: AtomicU32 = AtomicU32::new(0);
+/// Page faults, when the library was loaded, of children that the process had waited for: the launcher has some.
+static CHILDRENS_FAULTS: AtomicI64 = AtomicI64::new(0);
+/// Whether MPI was initialised, or at least tried to be.
+static HAS_INIT: AtomicBool = AtomicBool::new(false);
+
+/// Notes that the program initialises MPI, or a session of it.
+pub fn note_init() {
+    HAS_INIT.store(true, Ordering::Relaxed);
+}
+
+/// Reads the launcher's variable when the library is loaded: a program may clear its environment.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_LOAD: extern "C" fn() = {
+    extern "C" fn at_load() {
+        let launched = std::env::var(LAUNCHED).ok().and_then(|number| number.parse().ok());
+        // Its children have the variable, too.
+        if let Some(program) = launched.filter(|&number: &u32| number == std::process::id()) {
+            PROGRAM.store(program, Ordering::Relaxed);
+            CHILDRENS_FAULTS.store(childrens_faults(), Ordering::Relaxed);
+        }
+    }
+    at_load
+};
+
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static AT_EXIT: extern "C" fn() = {
+    extern "C" fn at_exit() {
+        // A panic would end the process with another code.
+        let _ = catch_unwind(say_if_unprofiled);
+    }
+    at_exit
+};
+
+fn say_if_unprofiled() {
+    let program = PROGRAM.load(Ordering::Relaxed);
+    if program == 0 || HAS_INIT.load(Ordering::Relaxed) || program != std::process::id() {
+        return;
+    }
+    // A shell has run others and waited for them: they may have used MPI.
+    let was_alone = childrens_faults() == CHILDRENS_FAULTS.load(Ordering::Relaxed);
+    if was_alone && process::speaks() {
+        let name = std::env::args_os().next().unwrap_or_default();
+        let name = Path::new(&name).display();
+        say(format_args!("{name} ended without a call of MPI_Init, so there is no profile"));
+    }
+}
+
+/// Page faults of the children that this process waited for.
+fn childrens_faults() -> i64 {
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the structure is valid for writing, and valid if it is all zeros.
+    let usage = unsafe {
+        libc::getrusage(libc::RUSAGE_CHILDREN, usage.as_mut_ptr());
+        usage.assume_init()
+    };
+    usage.ru_minflt
+}

@@ -1,0 +1,95 @@
+//! The report of a job that stands still in time, compared with files: of a running one no two looks are alike.
+
+use super::job::{Comm, Job, Rank};
+use super::report::{JobDocument, Report, SortKey};
+use crate::output::{self, Page};
+use mpisee_collect::segments::Place;
+use mpisee_profile::segment::active_call::Call;
+use mpisee_profile::segment::snapshot::Program;
+use mpisee_profile::{CommId, Operation, RankSet, WorldRank};
+
+fn golden(name: &str, text: &str) {
+    insta::with_settings!({
+        prepend_module_to_snapshot => false,
+        snapshot_path => "../../../tests/snapshots",
+        omit_expression => true,
+    }, { insta::assert_snapshot!(name, text) });
+}
+
+fn comm(members: &str, here: u64, [calls, bytes]: [u64; 2], time_s: f64) -> Comm {
+    let members: RankSet = members.parse().unwrap();
+    Comm { size: members.len(), members, here, calls, bytes, time_s, ..Comm::default() }
+}
+
+fn rank(number: u32, elapsed_s: f64, place: Option<(Operation, &str, u64, f64)>) -> (WorldRank, Rank) {
+    let place = place.map(|(operation, comm, number, for_s)| Place {
+        call: Call::Counted(operation),
+        comm: Some((CommId::WORLD, comm.to_owned())),
+        number: Some(number),
+        for_s,
+    });
+    let places = place.into_iter().collect();
+    (
+        WorldRank::new(number),
+        Rank { pid: 4711 + number, host: "n1".to_owned(), elapsed_s, places, ..Rank::default() },
+    )
+}
+
+/// Four of the eight ranks of a job, `more_s` seconds after its first 30: two wait for a third, the fourth has ended.
+fn job(more_s: f64) -> Job {
+    let elapsed_s = 30.0 + more_s;
+    let more = (1000.0 * more_s) as u64;
+    let ranks = [
+        rank(0, elapsed_s, Some((Operation::Allreduce, "W_s1.0", 18, 4.5 + more_s))),
+        rank(1, elapsed_s, Some((Operation::Allreduce, "W_s1.0", 18, 4.25 + more_s))),
+        rank(2, elapsed_s, Some((Operation::Recv, "W", 7, 0.5 + more_s))),
+        (WorldRank::new(3), Rank { ended: true, ..rank(3, 12.5, None).1 }),
+    ];
+    let label = "solver".to_owned();
+    let comms = [
+        ("W", comm("0-7", 4, [1_200 + more, 4_800 + 1_048_576 * more], 3.0 + more_s)),
+        ("W_s1.0", Comm { label, ..comm("0-2", 3, [51, 408], 10.0 + 2.0 * more_s) }),
+        ("W_s1.0_d2", comm("0-2", 3, [0, 0], 0.0)),
+    ];
+    Job {
+        id: (17, 8, 0),
+        program: Program {
+            command: vec!["./lu.B".to_owned(), "--grid".to_owned(), "4x2".to_owned()],
+            library: "Open MPI v5.0.3".to_owned(),
+            flavour: "openmpi-5.0".to_owned(),
+            ..Program::default()
+        },
+        size: 8,
+        // 2025-06-01T12:00:00Z
+        start_realtime_ns: 1_748_779_200_000_000_000,
+        elapsed_s,
+        recording_was_off: false,
+        ranks: ranks.into(),
+        comms: comms.map(|(name, comm)| (name.to_owned(), comm)).into(),
+    }
+}
+
+fn report(sort: SortKey) -> Report {
+    Report::new(&job(0.0), &job(2.0), sort, 5.0)
+}
+
+#[test]
+fn the_report_fits_the_page() {
+    let job = job(2.0);
+    for width in [40, 60, 80, 100] {
+        let page = Page { width: Some(width), colour: false };
+        let text = report(SortKey::Time).text(&job, page);
+        assert!(text.lines().all(|line| line.chars().count() <= width.into()), "{text}");
+        golden(&format!("top-{width}"), &text);
+    }
+    let page = Page { width: None, colour: false };
+    golden("top-by-name", &report(SortKey::Name).text(&job, page));
+}
+
+#[test]
+fn scripts_get_the_same() {
+    let rows = report(SortKey::Time).sheet().csv().unwrap();
+    golden("top.csv", std::str::from_utf8(&rows).unwrap());
+    let document = output::json(&JobDocument::new(&job(2.0), report(SortKey::Time))).unwrap();
+    golden("top.json", std::str::from_utf8(&document).unwrap());
+}

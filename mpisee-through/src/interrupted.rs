@@ -1,0 +1,51 @@
+//! Runs that ended without `MPI_Finalize`: what of their time is not counted.
+
+use crate::view::ProfileView;
+use mpisee_profile::run::EndedIn;
+use mpisee_profile::{RankSet, RunInfo};
+
+/// Places that the warning lists.
+const LISTED: usize = 3;
+
+/// Whether the profile is of ranks that ended without `MPI_Finalize`: wall times are lower bounds.
+pub fn is_of(run: &RunInfo) -> bool {
+    !run.complete && (run.profiler.collected == "recover" || !run.ended_in.is_empty())
+}
+
+/// A warning that calls in progress are not counted, with these calls and the members that were not in them.
+pub fn warning(view: &ProfileView) -> Option<String> {
+    let run = view.run();
+    is_of(run).then(|| {
+        let in_calls = || run.ended_in.iter().filter(|place| place.call.is_some());
+        let mut parts: Vec<String> = in_calls()
+            .take(LISTED)
+            .map(|place| format!("{}{}.", place.sentence(), absent(place, view)))
+            .collect();
+        let more = in_calls().count().saturating_sub(LISTED);
+        parts.extend((more > 0).then(|| format!("{more} more places are in run.json.")));
+        let told = if parts.is_empty() { String::new() } else { format!(" {}", parts.join(" ")) };
+        format!("The time of calls that were in progress when ranks ended is not counted.{told}")
+    })
+}
+
+/// The members of the communicator that were not in this call of a collective.
+fn absent(place: &EndedIn, view: &ProfileView) -> String {
+    let run = view.run();
+    let row = place.comm.as_ref().and_then(|comm| view.processes().comms.get(comm));
+    let (Some(row), Some(_), false) = (row, place.number, view.processes().ranks().is_empty()) else {
+        return String::new();
+    };
+    let is_same = |other: &&EndedIn| {
+        (&other.call, &other.comm, other.number) == (&place.call, &place.comm, place.number)
+    };
+    let inside: Option<Vec<RankSet>> =
+        run.ended_in.iter().filter(is_same).map(|other| other.ranks.parse().ok()).collect();
+    let Some(inside) = inside else { return String::new() };
+    let members = view.processes().present_members(&row.members).into_iter();
+    let absent: RankSet = members.filter(|&rank| !inside.iter().any(|ranks| ranks.contains(rank))).collect();
+    let verb = if absent.len() == 1 { "was" } else { "were" };
+    match absent.is_empty() {
+        true => String::new(),
+        false => format!(", {} {verb} not", absent.named()),
+    }
+}
