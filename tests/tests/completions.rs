@@ -122,6 +122,18 @@ fn truncated_messages_are_counted_without_bytes_and_explained() {
 }
 
 #[test]
+fn persistent_receives_that_were_truncated_were_not_freed_before_they_completed() {
+    on_each_mpi(|mpi| {
+        let finished = compared(|| Run::new(mpi, "hostile/truncated_persistent").ranks(2));
+        // Open MPI ends both receives when one fails, and the last call has nothing to wait for.
+        let nothing = if mpi.family == "openmpi" { 1 } else { 0 };
+        let expected = [(NotSeen::TruncatedReceive, 3), (NotSeen::CompletionOfNothing, nothing)];
+        assert_not_seen(&finished, &expected[..1 + nothing as usize]);
+        assert_eq!(finished.tables().peer("W", 1, 0), [3, 3 * 53, 0, 0]);
+    });
+}
+
+#[test]
 fn a_duplicate_is_known_as_soon_as_its_request_is_seen_complete() {
     on_each_mpi(|mpi| {
         let finished = compared(|| Run::new(mpi, "hostile/idup_looked_at").ranks(2));

@@ -10,8 +10,12 @@ const REGION: u64 = 3;
 const SHARED_ROW: u64 = 1 << 32;
 const TAG_SHIFT: u32 = 62;
 const COMMUNICATOR_SHIFT: u32 = 31;
+const REGION_SHIFT: u32 = 19;
+const OPERATION_SHIFT: u32 = 9;
 const SIZE_CLASS_SHIFT: u32 = 2;
 const SIZE_CLASS_BITS: u32 = 7;
+const SIZE_CLASS_MASK: u64 = ((1 << SIZE_CLASS_BITS) - 1) << SIZE_CLASS_SHIFT;
+const REGION_MASK: u64 = ((1 << RegionId::BITS) - 1) << REGION_SHIFT;
 
 /// The key of a slot; 0 is a slot not yet in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -60,8 +64,8 @@ impl CallKey {
     pub fn pack(self) -> Key {
         Key(CALL << TAG_SHIFT
             | u64::from(self.communicator.get()) << COMMUNICATOR_SHIFT
-            | u64::from(self.region.get()) << 19
-            | u64::from(self.operation) << 9
+            | u64::from(self.region.get()) << REGION_SHIFT
+            | u64::from(self.operation) << OPERATION_SHIFT
             | u64::from(self.size_class) << SIZE_CLASS_SHIFT
             | self.memory as u64)
     }
@@ -98,8 +102,21 @@ impl Key {
     /// The key of a call with another size class.
     #[inline]
     pub fn with_size_class(self, size_class: u8) -> Key {
-        let others = !(((1 << SIZE_CLASS_BITS) - 1) << SIZE_CLASS_SHIFT);
-        Key(self.0 & others | u64::from(size_class) << SIZE_CLASS_SHIFT)
+        Key(self.0 & !SIZE_CLASS_MASK | u64::from(size_class) << SIZE_CLASS_SHIFT)
+    }
+
+    /// The key of a call in another region, with another size class.
+    #[inline]
+    pub fn with_region_and_size_class(self, region: RegionId, size_class: u8) -> Key {
+        let moved = u64::from(region.get()) << REGION_SHIFT | u64::from(size_class) << SIZE_CLASS_SHIFT;
+        Key(self.0 & !(REGION_MASK | SIZE_CLASS_MASK) | moved)
+    }
+
+    /// The key of an operation on a communicator with a size class that no message has.
+    pub fn of_no_size(communicator: CommId, operation: u16) -> Key {
+        let size_class = (1 << SIZE_CLASS_BITS) - 1;
+        let region = RegionId::OUTSIDE;
+        CallKey { communicator, region, operation, size_class, memory: Memory::Host }.pack()
     }
 
     /// A key that stands for nothing: what is counted under it is in no table.
@@ -113,8 +130,8 @@ impl Key {
         match self.0 >> TAG_SHIFT {
             CALL => Some(Meaning::Call(CallKey {
                 communicator: self.communicator_of_call(),
-                region: RegionId::new(bits(19, RegionId::BITS) as u32),
-                operation: bits(9, 10) as u16,
+                region: RegionId::new(bits(REGION_SHIFT, RegionId::BITS) as u32),
+                operation: bits(OPERATION_SHIFT, 10) as u16,
                 size_class: bits(SIZE_CLASS_SHIFT, SIZE_CLASS_BITS) as u8,
                 memory: Memory::from_number(bits(0, 2))?,
             })),
@@ -161,6 +178,7 @@ mod tests {
             prop_assert_eq!(call.pack().communicator_of_call(), communicator);
             let other = CallKey { size_class: 64 - size_class, ..call };
             prop_assert_eq!(call.pack().with_size_class(64 - size_class), other.pack());
+            prop_assert_eq!(Key::of_no_size(communicator, operation).with_region_and_size_class(region, size_class).0, call.pack().0 & !3);
             let peer = PeerKey { communicator, peer: CommRank::new(peer) };
             prop_assert_eq!(peer.pack().meaning(), Some(Meaning::Peer(peer)));
             prop_assert_eq!(Key::region(region).meaning(), Some(Meaning::Region(region)));

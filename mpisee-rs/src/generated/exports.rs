@@ -727,6 +727,7 @@ pub unsafe extern "C-unwind" fn MPI_Abort(comm: Raw<Comm>, errorcode: c_int) -> 
 }
 
 #[cfg(mpi = "MPI_Accumulate")]
+#[unsafe(link_section = ".text.hot")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Accumulate(
     origin_addr: *const c_void,
@@ -763,6 +764,7 @@ pub unsafe extern "C-unwind" fn MPI_Accumulate(
 }
 
 #[cfg(mpi = "MPI_Accumulate_c")]
+#[unsafe(link_section = ".text.hot")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Accumulate_c(
     origin_addr: *const c_void,
@@ -799,6 +801,7 @@ pub unsafe extern "C-unwind" fn MPI_Accumulate_c(
 }
 
 #[cfg(mpi = "MPI_Allgather")]
+#[unsafe(link_section = ".text.hot")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Allgather(
     sendbuf: *const c_void,
@@ -820,6 +823,7 @@ pub unsafe extern "C-unwind" fn MPI_Allgather(
 }
 
 #[cfg(mpi = "MPI_Allgather_c")]
+#[unsafe(link_section = ".text.hot")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Allgather_c(
     sendbuf: *const c_void,
@@ -897,6 +901,7 @@ pub unsafe extern "C-unwind" fn MPI_Allgather_init_c(
 }
 
 #[cfg(mpi = "MPI_Allgatherv")]
+#[unsafe(link_section = ".text.hot")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Allgatherv(
     sendbuf: *const c_void,
@@ -923,6 +928,7 @@ pub unsafe extern "C-unwind" fn MPI_Allgatherv(
 }
 
 #[cfg(mpi = "MPI_Allgatherv_c")]
+#[unsafe(link_section = ".text.hot")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Allgatherv_c(
     sendbuf: *const c_void,
@@ -1007,6 +1013,7 @@ pub unsafe extern "C-unwind" fn MPI_Allgatherv_init_c(
 }
 
 #[cfg(mpi = "MPI_Allreduce")]
+#[unsafe(link_section = ".text.hot")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Allreduce(
     sendbuf: *const c_void,
@@ -1027,6 +1034,7 @@ pub unsafe extern "C-unwind" fn MPI_Allreduce(
 }
 
 #[cfg(mpi = "MPI_Allreduce_c")]
+#[unsafe(link_section = ".text.hot")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Allreduce_c(
     sendbuf: *const c_void,
@@ -1093,6 +1101,7 @@ pub unsafe extern "C-unwind" fn MPI_Allreduce_init_c(
 }
 
 #[cfg(mpi = "MPI_Alltoall")]
+#[unsafe(link_section = ".text.hot")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Alltoall(
     sendbuf: *const c_void,
@@ -1114,6 +1123,7 @@ pub unsafe extern "C-unwind" fn MPI_Alltoall(
 }
 
 #[cfg(mpi = "MPI_Alltoall_c")]
+#[unsafe(link_section = ".text.hot")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Alltoall_c(
     sendbuf: *const c_void,
@@ -1191,6 +1201,7 @@ pub unsafe extern "C-unwind" fn MPI_Alltoall_init_c(
 }
 
 #[cfg(mpi = "MPI_Alltoallv")]
+#[unsafe(link_section = ".text.hot")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Alltoallv(
     sendbuf: *const c_void,
@@ -1220,6 +1231,7 @@ pub unsafe extern "C-unwind" fn MPI_Alltoallv(
 }
 
 #[cfg(mpi = "MPI_Alltoallv_c")]
+#[unsafe(link_section = ".text.hot")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Alltoallv_c(
     sendbuf: *const c_void,
@@ -1459,6 +1471,7 @@ pub unsafe extern "C-unwind" fn MPI_Alltoallw_init_c(
 }
 
 #[cfg(mpi = "MPI_Barrier")]
+#[unsafe(link_section = ".text.hot")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Barrier(comm: Raw<Comm>) -> c_int {
     unsafe {
@@ -1490,6 +1503,7 @@ pub unsafe extern "C-unwind" fn MPI_Barrier_init(
 }
 
 #[cfg(mpi = "MPI_Bcast")]
+#[unsafe(link_section = ".text.hot")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Bcast(
     buffer: *mut c_void,
@@ -1509,6 +1523,7 @@ pub unsafe extern "C-unwind" fn MPI_Bcast(
 }
 
 #[cfg(mpi = "MPI_Bcast_c")]
+#[unsafe(link_section = ".text.hot")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Bcast_c(
     buffer: *mut c_void,
@@ -3484,6 +3499,7 @@ pub unsafe extern "C-unwind" fn MPI_Finalize() -> c_int {
 }
 
 #[cfg(mpi = "MPI_Gather")]
+#[unsafe(link_section = ".text.hot")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Gather(
     sendbuf: *const c_void,
@@ -3508,6 +3524,7 @@ pub unsafe extern "C-unwind" fn MPI_Gather(
 }
 
 #[cfg(mpi = "MPI_Gather_c")]
+#[unsafe(link_section = ".text.hot")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Gather_c(
     sendbuf: *const c_void,
@@ -3598,6 +3615,7 @@ pub unsafe extern "C-unwind" fn MPI_Gather_init_c(
 }
 
 #[cfg(mpi = "MPI_Gatherv")]
+#[unsafe(link_section = ".text.hot")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Gatherv(
     sendbuf: *const c_void,
@@ -3627,6 +3645,7 @@ pub unsafe extern "C-unwind" fn MPI_Gatherv(
 }
 
 #[cfg(mpi = "MPI_Gatherv_c")]
+#[unsafe(link_section = ".text.hot")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Gatherv_c(
     sendbuf: *const c_void,
@@ -3722,6 +3741,7 @@ pub unsafe extern "C-unwind" fn MPI_Gatherv_init_c(
 }
 
 #[cfg(mpi = "MPI_Get")]
+#[unsafe(link_section = ".text.hot")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Get(
     origin_addr: *mut c_void,
@@ -3750,6 +3770,7 @@ pub unsafe extern "C-unwind" fn MPI_Get(
 }
 
 #[cfg(mpi = "MPI_Get_c")]
+#[unsafe(link_section = ".text.hot")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Get_c(
     origin_addr: *mut c_void,
@@ -4033,6 +4054,7 @@ pub unsafe extern "C-unwind" fn MPI_Iallgatherv_c(
 }
 
 #[cfg(mpi = "MPI_Iallreduce")]
+#[unsafe(link_section = ".text.hot")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Iallreduce(
     sendbuf: *const c_void,
@@ -4055,6 +4077,7 @@ pub unsafe extern "C-unwind" fn MPI_Iallreduce(
 }
 
 #[cfg(mpi = "MPI_Iallreduce_c")]
+#[unsafe(link_section = ".text.hot")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Iallreduce_c(
     sendbuf: *const c_void,
@@ -4283,6 +4306,7 @@ pub unsafe extern "C-unwind" fn MPI_Ibarrier(comm: Raw<Comm>, request: *mut Requ
 }
 
 #[cfg(mpi = "MPI_Ibcast")]
+#[unsafe(link_section = ".text.hot")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Ibcast(
     buffer: *mut c_void,
@@ -4304,6 +4328,7 @@ pub unsafe extern "C-unwind" fn MPI_Ibcast(
 }
 
 #[cfg(mpi = "MPI_Ibcast_c")]
+#[unsafe(link_section = ".text.hot")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Ibcast_c(
     buffer: *mut c_void,
@@ -4973,6 +4998,7 @@ pub unsafe extern "C-unwind" fn MPI_Intercomm_merge(
 }
 
 #[cfg(mpi = "MPI_Iprobe")]
+#[unsafe(link_section = ".text.hot")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Iprobe(
     source: c_int,
@@ -4987,6 +5013,7 @@ pub unsafe extern "C-unwind" fn MPI_Iprobe(
 }
 
 #[cfg(mpi = "MPI_Irecv")]
+#[unsafe(link_section = ".text.hot")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Irecv(
     buf: *mut c_void,
@@ -5010,6 +5037,7 @@ pub unsafe extern "C-unwind" fn MPI_Irecv(
 }
 
 #[cfg(mpi = "MPI_Irecv_c")]
+#[unsafe(link_section = ".text.hot")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Irecv_c(
     buf: *mut c_void,
@@ -5387,6 +5415,7 @@ pub unsafe extern "C-unwind" fn MPI_Iscatterv_c(
 }
 
 #[cfg(mpi = "MPI_Isend")]
+#[unsafe(link_section = ".text.hot")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Isend(
     buf: *const c_void,
@@ -5410,6 +5439,7 @@ pub unsafe extern "C-unwind" fn MPI_Isend(
 }
 
 #[cfg(mpi = "MPI_Isend_c")]
+#[unsafe(link_section = ".text.hot")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Isend_c(
     buf: *const c_void,
@@ -6330,6 +6360,7 @@ pub unsafe extern "C-unwind" fn MPI_Psend_init(
 }
 
 #[cfg(mpi = "MPI_Put")]
+#[unsafe(link_section = ".text.hot")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Put(
     origin_addr: *const c_void,
@@ -6358,6 +6389,7 @@ pub unsafe extern "C-unwind" fn MPI_Put(
 }
 
 #[cfg(mpi = "MPI_Put_c")]
+#[unsafe(link_section = ".text.hot")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Put_c(
     origin_addr: *const c_void,
@@ -6464,6 +6496,7 @@ pub unsafe extern "C-unwind" fn MPI_Raccumulate_c(
 }
 
 #[cfg(mpi = "MPI_Recv")]
+#[unsafe(link_section = ".text.hot")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Recv(
     buf: *mut c_void,
@@ -6475,13 +6508,14 @@ pub unsafe extern "C-unwind" fn MPI_Recv(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        wrappers::receive(Operation::Recv, comm, status, |status| {
+        wrappers::receive(Operation::Recv, comm, source, status, |status| {
             pmpi::MPI_Recv.get()(buf, count, datatype, source, tag, comm, status)
         })
     }
 }
 
 #[cfg(mpi = "MPI_Recv_c")]
+#[unsafe(link_section = ".text.hot")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Recv_c(
     buf: *mut c_void,
@@ -6493,7 +6527,7 @@ pub unsafe extern "C-unwind" fn MPI_Recv_c(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        wrappers::receive(Operation::Recv, comm, status, |status| {
+        wrappers::receive(Operation::Recv, comm, source, status, |status| {
             pmpi::MPI_Recv_c.get()(buf, count, datatype, source, tag, comm, status)
         })
     }
@@ -6546,6 +6580,7 @@ pub unsafe extern "C-unwind" fn MPI_Recv_init_c(
 }
 
 #[cfg(mpi = "MPI_Reduce")]
+#[unsafe(link_section = ".text.hot")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Reduce(
     sendbuf: *const c_void,
@@ -6567,6 +6602,7 @@ pub unsafe extern "C-unwind" fn MPI_Reduce(
 }
 
 #[cfg(mpi = "MPI_Reduce_c")]
+#[unsafe(link_section = ".text.hot")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Reduce_c(
     sendbuf: *const c_void,
@@ -7314,6 +7350,7 @@ pub unsafe extern "C-unwind" fn MPI_Scan_init_c(
 }
 
 #[cfg(mpi = "MPI_Scatter")]
+#[unsafe(link_section = ".text.hot")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Scatter(
     sendbuf: *const c_void,
@@ -7342,6 +7379,7 @@ pub unsafe extern "C-unwind" fn MPI_Scatter(
 }
 
 #[cfg(mpi = "MPI_Scatter_c")]
+#[unsafe(link_section = ".text.hot")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Scatter_c(
     sendbuf: *const c_void,
@@ -7432,6 +7470,7 @@ pub unsafe extern "C-unwind" fn MPI_Scatter_init_c(
 }
 
 #[cfg(mpi = "MPI_Scatterv")]
+#[unsafe(link_section = ".text.hot")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Scatterv(
     sendbuf: *const c_void,
@@ -7461,6 +7500,7 @@ pub unsafe extern "C-unwind" fn MPI_Scatterv(
 }
 
 #[cfg(mpi = "MPI_Scatterv_c")]
+#[unsafe(link_section = ".text.hot")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Scatterv_c(
     sendbuf: *const c_void,
@@ -7556,6 +7596,7 @@ pub unsafe extern "C-unwind" fn MPI_Scatterv_init_c(
 }
 
 #[cfg(mpi = "MPI_Send")]
+#[unsafe(link_section = ".text.hot")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Send(
     buf: *const c_void,
@@ -7573,6 +7614,7 @@ pub unsafe extern "C-unwind" fn MPI_Send(
 }
 
 #[cfg(mpi = "MPI_Send_c")]
+#[unsafe(link_section = ".text.hot")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Send_c(
     buf: *const c_void,
@@ -7636,6 +7678,7 @@ pub unsafe extern "C-unwind" fn MPI_Send_init_c(
 }
 
 #[cfg(mpi = "MPI_Sendrecv")]
+#[unsafe(link_section = ".text.hot")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Sendrecv(
     sendbuf: *const c_void,
@@ -7669,6 +7712,7 @@ pub unsafe extern "C-unwind" fn MPI_Sendrecv(
 }
 
 #[cfg(mpi = "MPI_Sendrecv_c")]
+#[unsafe(link_section = ".text.hot")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Sendrecv_c(
     sendbuf: *const c_void,
@@ -7943,6 +7987,7 @@ pub unsafe extern "C-unwind" fn MPI_Start(request: *mut Request) -> c_int {
 }
 
 #[cfg(mpi = "MPI_Startall")]
+#[unsafe(link_section = ".text.hot")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Startall(count: c_int, array_of_requests: *mut Request) -> c_int {
     unsafe {
@@ -7953,6 +7998,7 @@ pub unsafe extern "C-unwind" fn MPI_Startall(count: c_int, array_of_requests: *m
 }
 
 #[cfg(mpi = "MPI_Test")]
+#[unsafe(link_section = ".text.hot")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Test(
     request: *mut Request,
@@ -7967,6 +8013,7 @@ pub unsafe extern "C-unwind" fn MPI_Test(
 }
 
 #[cfg(mpi = "MPI_Testall")]
+#[unsafe(link_section = ".text.hot")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Testall(
     count: c_int,
@@ -7986,6 +8033,7 @@ pub unsafe extern "C-unwind" fn MPI_Testall(
 }
 
 #[cfg(mpi = "MPI_Testany")]
+#[unsafe(link_section = ".text.hot")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Testany(
     count: c_int,
@@ -8002,6 +8050,7 @@ pub unsafe extern "C-unwind" fn MPI_Testany(
 }
 
 #[cfg(mpi = "MPI_Testsome")]
+#[unsafe(link_section = ".text.hot")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Testsome(
     incount: c_int,
@@ -8038,12 +8087,14 @@ pub unsafe extern "C-unwind" fn MPI_Type_free(datatype: *mut Datatype) -> c_int 
 }
 
 #[cfg(mpi = "MPI_Wait")]
+#[unsafe(link_section = ".text.hot")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Wait(request: *mut Request, status: *mut Status) -> c_int {
     unsafe { wrappers::wait(HandlePtr::c(request), status, |status| pmpi::MPI_Wait.get()(request, status)) }
 }
 
 #[cfg(mpi = "MPI_Waitall")]
+#[unsafe(link_section = ".text.hot")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Waitall(
     count: c_int,
@@ -8058,6 +8109,7 @@ pub unsafe extern "C-unwind" fn MPI_Waitall(
 }
 
 #[cfg(mpi = "MPI_Waitany")]
+#[unsafe(link_section = ".text.hot")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Waitany(
     count: c_int,
@@ -8073,6 +8125,7 @@ pub unsafe extern "C-unwind" fn MPI_Waitany(
 }
 
 #[cfg(mpi = "MPI_Waitsome")]
+#[unsafe(link_section = ".text.hot")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn MPI_Waitsome(
     incount: c_int,

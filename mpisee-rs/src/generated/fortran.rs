@@ -20,15 +20,16 @@ use std::ffi::{c_char, c_int, c_void};
 
 /// The names of a function, each with its twin's, which another MPI may call differently.
 macro_rules! exports {
-    ($body:ident $params:tt: $($name:tt $twin:tt $or:tt;)*) => {
-        $(export! { $body $params $name $twin $or })*
+    ($section:tt $body:ident $params:tt: $($name:tt $twin:tt $or:tt;)*) => {
+        $(export! { $section $body $params $name $twin $or })*
     };
 }
 
 macro_rules! export {
-    ($body:ident ($($param:ident: $kind:ty),*) $name:tt $twin:tt $or:tt) => {
+    ([$($section:tt)*] $body:ident ($($param:ident: $kind:ty),*) $name:tt $twin:tt $or:tt) => {
         #[cfg(mpi = $name)]
         const _: () = {
+            $($section)*
             #[unsafe(export_name = $name)]
             pub unsafe extern "C-unwind" fn export($($param: $kind),*) {
                 static TWIN: Symbol<unsafe extern "C-unwind" fn($($kind),*)> = Symbol::either($twin, $or);
@@ -39,7 +40,7 @@ macro_rules! export {
 }
 
 #[cfg(any(mpi = "mpix_allgather_init_", mpi = "mpix_allgather_init__", mpi = "mpix_allgather_init_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpix_allgather_init_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -94,14 +95,14 @@ unsafe fn mpix_allgather_init_body(
     };
 }
 
-exports! { mpix_allgather_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpix_allgather_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpix_allgather_init_" c"pmpix_allgather_init_" c"pmpix_allgather_init_";
     "mpix_allgather_init__" c"pmpix_allgather_init__" c"pmpix_allgather_init__";
     "mpix_allgather_init_f08_" c"pmpix_allgather_init_f08_" c"pmpix_allgather_init_f08_";
 }
 
 #[cfg(any(mpi = "mpix_allgatherv_init_", mpi = "mpix_allgatherv_init__", mpi = "mpix_allgatherv_init_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpix_allgatherv_init_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -161,14 +162,14 @@ unsafe fn mpix_allgatherv_init_body(
     };
 }
 
-exports! { mpix_allgatherv_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, displs: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpix_allgatherv_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, displs: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpix_allgatherv_init_" c"pmpix_allgatherv_init_" c"pmpix_allgatherv_init_";
     "mpix_allgatherv_init__" c"pmpix_allgatherv_init__" c"pmpix_allgatherv_init__";
     "mpix_allgatherv_init_f08_" c"pmpix_allgatherv_init_f08_" c"pmpix_allgatherv_init_f08_";
 }
 
 #[cfg(any(mpi = "mpix_allreduce_init_", mpi = "mpix_allreduce_init__", mpi = "mpix_allreduce_init_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpix_allreduce_init_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -209,14 +210,14 @@ unsafe fn mpix_allreduce_init_body(
     };
 }
 
-exports! { mpix_allreduce_init_body(sendbuf: *const c_void, recvbuf: *mut c_void, count: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpix_allreduce_init_body(sendbuf: *const c_void, recvbuf: *mut c_void, count: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpix_allreduce_init_" c"pmpix_allreduce_init_" c"pmpix_allreduce_init_";
     "mpix_allreduce_init__" c"pmpix_allreduce_init__" c"pmpix_allreduce_init__";
     "mpix_allreduce_init_f08_" c"pmpix_allreduce_init_f08_" c"pmpix_allreduce_init_f08_";
 }
 
 #[cfg(any(mpi = "mpix_alltoall_init_", mpi = "mpix_alltoall_init__", mpi = "mpix_alltoall_init_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpix_alltoall_init_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -271,14 +272,14 @@ unsafe fn mpix_alltoall_init_body(
     };
 }
 
-exports! { mpix_alltoall_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpix_alltoall_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpix_alltoall_init_" c"pmpix_alltoall_init_" c"pmpix_alltoall_init_";
     "mpix_alltoall_init__" c"pmpix_alltoall_init__" c"pmpix_alltoall_init__";
     "mpix_alltoall_init_f08_" c"pmpix_alltoall_init_f08_" c"pmpix_alltoall_init_f08_";
 }
 
 #[cfg(any(mpi = "mpix_alltoallv_init_", mpi = "mpix_alltoallv_init__", mpi = "mpix_alltoallv_init_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpix_alltoallv_init_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -340,14 +341,14 @@ unsafe fn mpix_alltoallv_init_body(
     };
 }
 
-exports! { mpix_alltoallv_init_body(sendbuf: *const c_void, sendcounts: *mut Fint, sdispls: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, rdispls: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpix_alltoallv_init_body(sendbuf: *const c_void, sendcounts: *mut Fint, sdispls: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, rdispls: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpix_alltoallv_init_" c"pmpix_alltoallv_init_" c"pmpix_alltoallv_init_";
     "mpix_alltoallv_init__" c"pmpix_alltoallv_init__" c"pmpix_alltoallv_init__";
     "mpix_alltoallv_init_f08_" c"pmpix_alltoallv_init_f08_" c"pmpix_alltoallv_init_f08_";
 }
 
 #[cfg(any(mpi = "mpix_alltoallw_init_", mpi = "mpix_alltoallw_init__", mpi = "mpix_alltoallw_init_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpix_alltoallw_init_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -409,14 +410,14 @@ unsafe fn mpix_alltoallw_init_body(
     };
 }
 
-exports! { mpix_alltoallw_init_body(sendbuf: *const c_void, sendcounts: *mut Fint, sdispls: *mut Fint, sendtypes: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, rdispls: *mut Fint, recvtypes: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpix_alltoallw_init_body(sendbuf: *const c_void, sendcounts: *mut Fint, sdispls: *mut Fint, sendtypes: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, rdispls: *mut Fint, recvtypes: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpix_alltoallw_init_" c"pmpix_alltoallw_init_" c"pmpix_alltoallw_init_";
     "mpix_alltoallw_init__" c"pmpix_alltoallw_init__" c"pmpix_alltoallw_init__";
     "mpix_alltoallw_init_f08_" c"pmpix_alltoallw_init_f08_" c"pmpix_alltoallw_init_f08_";
 }
 
 #[cfg(any(mpi = "mpix_barrier_init_", mpi = "mpix_barrier_init__", mpi = "mpix_barrier_init_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpix_barrier_init_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint),
     comm: *mut Fint,
@@ -438,14 +439,14 @@ unsafe fn mpix_barrier_init_body(
     };
 }
 
-exports! { mpix_barrier_init_body(comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpix_barrier_init_body(comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpix_barrier_init_" c"pmpix_barrier_init_" c"pmpix_barrier_init_";
     "mpix_barrier_init__" c"pmpix_barrier_init__" c"pmpix_barrier_init__";
     "mpix_barrier_init_f08_" c"pmpix_barrier_init_f08_" c"pmpix_barrier_init_f08_";
 }
 
 #[cfg(any(mpi = "mpix_bcast_init_", mpi = "mpix_bcast_init__", mpi = "mpix_bcast_init_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpix_bcast_init_body(
     twin: unsafe extern "C-unwind" fn(
         *mut c_void,
@@ -484,14 +485,14 @@ unsafe fn mpix_bcast_init_body(
     };
 }
 
-exports! { mpix_bcast_init_body(buffer: *mut c_void, count: *mut Fint, datatype: *mut Fint, root: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpix_bcast_init_body(buffer: *mut c_void, count: *mut Fint, datatype: *mut Fint, root: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpix_bcast_init_" c"pmpix_bcast_init_" c"pmpix_bcast_init_";
     "mpix_bcast_init__" c"pmpix_bcast_init__" c"pmpix_bcast_init__";
     "mpix_bcast_init_f08_" c"pmpix_bcast_init_f08_" c"pmpix_bcast_init_f08_";
 }
 
 #[cfg(any(mpi = "mpix_comm_ack_failed_", mpi = "mpix_comm_ack_failed__", mpi = "mpix_comm_ack_failed_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpix_comm_ack_failed_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint),
     comm: *mut Fint,
@@ -509,14 +510,14 @@ unsafe fn mpix_comm_ack_failed_body(
     };
 }
 
-exports! { mpix_comm_ack_failed_body(comm: *mut Fint, num_to_ack: *mut Fint, num_acked: *mut Fint, ierror: *mut Fint):
+exports! { [] mpix_comm_ack_failed_body(comm: *mut Fint, num_to_ack: *mut Fint, num_acked: *mut Fint, ierror: *mut Fint):
     "mpix_comm_ack_failed_" c"pmpix_comm_ack_failed_" c"pmpix_comm_ack_failed_";
     "mpix_comm_ack_failed__" c"pmpix_comm_ack_failed__" c"pmpix_comm_ack_failed__";
     "mpix_comm_ack_failed_f08_" c"pmpix_comm_ack_failed_f08_" c"pmpix_comm_ack_failed_f08_";
 }
 
 #[cfg(any(mpi = "mpix_comm_agree_", mpi = "mpix_comm_agree__", mpi = "mpix_comm_agree_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpix_comm_agree_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint),
     comm: *mut Fint,
@@ -536,7 +537,7 @@ unsafe fn mpix_comm_agree_body(
     };
 }
 
-exports! { mpix_comm_agree_body(comm: *mut Fint, flag: *mut Fint, ierror: *mut Fint):
+exports! { [] mpix_comm_agree_body(comm: *mut Fint, flag: *mut Fint, ierror: *mut Fint):
     "mpix_comm_agree_" c"pmpix_comm_agree_" c"pmpix_comm_agree_";
     "mpix_comm_agree__" c"pmpix_comm_agree__" c"pmpix_comm_agree__";
     "mpix_comm_agree_f08_" c"pmpix_comm_agree_f08_" c"pmpix_comm_agree_f08_";
@@ -547,7 +548,7 @@ exports! { mpix_comm_agree_body(comm: *mut Fint, flag: *mut Fint, ierror: *mut F
     mpi = "mpix_comm_failure_ack__",
     mpi = "mpix_comm_failure_ack_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpix_comm_failure_ack_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint),
     comm: *mut Fint,
@@ -563,7 +564,7 @@ unsafe fn mpix_comm_failure_ack_body(
     };
 }
 
-exports! { mpix_comm_failure_ack_body(comm: *mut Fint, ierror: *mut Fint):
+exports! { [] mpix_comm_failure_ack_body(comm: *mut Fint, ierror: *mut Fint):
     "mpix_comm_failure_ack_" c"pmpix_comm_failure_ack_" c"pmpix_comm_failure_ack_";
     "mpix_comm_failure_ack__" c"pmpix_comm_failure_ack__" c"pmpix_comm_failure_ack__";
     "mpix_comm_failure_ack_f08_" c"pmpix_comm_failure_ack_f08_" c"pmpix_comm_failure_ack_f08_";
@@ -574,7 +575,7 @@ exports! { mpix_comm_failure_ack_body(comm: *mut Fint, ierror: *mut Fint):
     mpi = "mpix_comm_failure_get_acked__",
     mpi = "mpix_comm_failure_get_acked_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpix_comm_failure_get_acked_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint),
     comm: *mut Fint,
@@ -591,14 +592,14 @@ unsafe fn mpix_comm_failure_get_acked_body(
     };
 }
 
-exports! { mpix_comm_failure_get_acked_body(comm: *mut Fint, failedgrp: *mut Fint, ierror: *mut Fint):
+exports! { [] mpix_comm_failure_get_acked_body(comm: *mut Fint, failedgrp: *mut Fint, ierror: *mut Fint):
     "mpix_comm_failure_get_acked_" c"pmpix_comm_failure_get_acked_" c"pmpix_comm_failure_get_acked_";
     "mpix_comm_failure_get_acked__" c"pmpix_comm_failure_get_acked__" c"pmpix_comm_failure_get_acked__";
     "mpix_comm_failure_get_acked_f08_" c"pmpix_comm_failure_get_acked_f08_" c"pmpix_comm_failure_get_acked_f08_";
 }
 
 #[cfg(any(mpi = "mpix_comm_get_failed_", mpi = "mpix_comm_get_failed__", mpi = "mpix_comm_get_failed_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpix_comm_get_failed_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint),
     comm: *mut Fint,
@@ -615,14 +616,14 @@ unsafe fn mpix_comm_get_failed_body(
     };
 }
 
-exports! { mpix_comm_get_failed_body(comm: *mut Fint, failedgrp: *mut Fint, ierror: *mut Fint):
+exports! { [] mpix_comm_get_failed_body(comm: *mut Fint, failedgrp: *mut Fint, ierror: *mut Fint):
     "mpix_comm_get_failed_" c"pmpix_comm_get_failed_" c"pmpix_comm_get_failed_";
     "mpix_comm_get_failed__" c"pmpix_comm_get_failed__" c"pmpix_comm_get_failed__";
     "mpix_comm_get_failed_f08_" c"pmpix_comm_get_failed_f08_" c"pmpix_comm_get_failed_f08_";
 }
 
 #[cfg(any(mpi = "mpix_comm_iagree_", mpi = "mpix_comm_iagree__", mpi = "mpix_comm_iagree_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpix_comm_iagree_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint),
     comm: *mut Fint,
@@ -644,14 +645,14 @@ unsafe fn mpix_comm_iagree_body(
     };
 }
 
-exports! { mpix_comm_iagree_body(comm: *mut Fint, flag: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpix_comm_iagree_body(comm: *mut Fint, flag: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpix_comm_iagree_" c"pmpix_comm_iagree_" c"pmpix_comm_iagree_";
     "mpix_comm_iagree__" c"pmpix_comm_iagree__" c"pmpix_comm_iagree__";
     "mpix_comm_iagree_f08_" c"pmpix_comm_iagree_f08_" c"pmpix_comm_iagree_f08_";
 }
 
 #[cfg(any(mpi = "mpix_comm_revoke_", mpi = "mpix_comm_revoke__", mpi = "mpix_comm_revoke_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpix_comm_revoke_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint),
     comm: *mut Fint,
@@ -667,14 +668,14 @@ unsafe fn mpix_comm_revoke_body(
     };
 }
 
-exports! { mpix_comm_revoke_body(comm: *mut Fint, ierror: *mut Fint):
+exports! { [] mpix_comm_revoke_body(comm: *mut Fint, ierror: *mut Fint):
     "mpix_comm_revoke_" c"pmpix_comm_revoke_" c"pmpix_comm_revoke_";
     "mpix_comm_revoke__" c"pmpix_comm_revoke__" c"pmpix_comm_revoke__";
     "mpix_comm_revoke_f08_" c"pmpix_comm_revoke_f08_" c"pmpix_comm_revoke_f08_";
 }
 
 #[cfg(any(mpi = "mpix_comm_shrink_", mpi = "mpix_comm_shrink__", mpi = "mpix_comm_shrink_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpix_comm_shrink_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint),
     comm: *mut Fint,
@@ -691,14 +692,14 @@ unsafe fn mpix_comm_shrink_body(
     };
 }
 
-exports! { mpix_comm_shrink_body(comm: *mut Fint, newcomm: *mut Fint, ierror: *mut Fint):
+exports! { [] mpix_comm_shrink_body(comm: *mut Fint, newcomm: *mut Fint, ierror: *mut Fint):
     "mpix_comm_shrink_" c"pmpix_comm_shrink_" c"pmpix_comm_shrink_";
     "mpix_comm_shrink__" c"pmpix_comm_shrink__" c"pmpix_comm_shrink__";
     "mpix_comm_shrink_f08_" c"pmpix_comm_shrink_f08_" c"pmpix_comm_shrink_f08_";
 }
 
 #[cfg(any(mpi = "mpix_exscan_init_", mpi = "mpix_exscan_init__", mpi = "mpix_exscan_init_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpix_exscan_init_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -739,14 +740,14 @@ unsafe fn mpix_exscan_init_body(
     };
 }
 
-exports! { mpix_exscan_init_body(sendbuf: *const c_void, recvbuf: *mut c_void, count: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpix_exscan_init_body(sendbuf: *const c_void, recvbuf: *mut c_void, count: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpix_exscan_init_" c"pmpix_exscan_init_" c"pmpix_exscan_init_";
     "mpix_exscan_init__" c"pmpix_exscan_init__" c"pmpix_exscan_init__";
     "mpix_exscan_init_f08_" c"pmpix_exscan_init_f08_" c"pmpix_exscan_init_f08_";
 }
 
 #[cfg(any(mpi = "mpix_gather_init_", mpi = "mpix_gather_init__", mpi = "mpix_gather_init_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpix_gather_init_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -806,14 +807,14 @@ unsafe fn mpix_gather_init_body(
     };
 }
 
-exports! { mpix_gather_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, root: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpix_gather_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, root: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpix_gather_init_" c"pmpix_gather_init_" c"pmpix_gather_init_";
     "mpix_gather_init__" c"pmpix_gather_init__" c"pmpix_gather_init__";
     "mpix_gather_init_f08_" c"pmpix_gather_init_f08_" c"pmpix_gather_init_f08_";
 }
 
 #[cfg(any(mpi = "mpix_gatherv_init_", mpi = "mpix_gatherv_init__", mpi = "mpix_gatherv_init_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpix_gatherv_init_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -876,7 +877,7 @@ unsafe fn mpix_gatherv_init_body(
     };
 }
 
-exports! { mpix_gatherv_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, displs: *mut Fint, recvtype: *mut Fint, root: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpix_gatherv_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, displs: *mut Fint, recvtype: *mut Fint, root: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpix_gatherv_init_" c"pmpix_gatherv_init_" c"pmpix_gatherv_init_";
     "mpix_gatherv_init__" c"pmpix_gatherv_init__" c"pmpix_gatherv_init__";
     "mpix_gatherv_init_f08_" c"pmpix_gatherv_init_f08_" c"pmpix_gatherv_init_f08_";
@@ -887,7 +888,7 @@ exports! { mpix_gatherv_init_body(sendbuf: *const c_void, sendcount: *mut Fint, 
     mpi = "mpix_neighbor_allgather_init__",
     mpi = "mpix_neighbor_allgather_init_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpix_neighbor_allgather_init_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -935,7 +936,7 @@ unsafe fn mpix_neighbor_allgather_init_body(
     };
 }
 
-exports! { mpix_neighbor_allgather_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpix_neighbor_allgather_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpix_neighbor_allgather_init_" c"pmpix_neighbor_allgather_init_" c"pmpix_neighbor_allgather_init_";
     "mpix_neighbor_allgather_init__" c"pmpix_neighbor_allgather_init__" c"pmpix_neighbor_allgather_init__";
     "mpix_neighbor_allgather_init_f08_" c"pmpix_neighbor_allgather_init_f08_" c"pmpix_neighbor_allgather_init_f08_";
@@ -946,7 +947,7 @@ exports! { mpix_neighbor_allgather_init_body(sendbuf: *const c_void, sendcount: 
     mpi = "mpix_neighbor_allgatherv_init__",
     mpi = "mpix_neighbor_allgatherv_init_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpix_neighbor_allgatherv_init_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -999,7 +1000,7 @@ unsafe fn mpix_neighbor_allgatherv_init_body(
     };
 }
 
-exports! { mpix_neighbor_allgatherv_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, displs: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpix_neighbor_allgatherv_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, displs: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpix_neighbor_allgatherv_init_" c"pmpix_neighbor_allgatherv_init_" c"pmpix_neighbor_allgatherv_init_";
     "mpix_neighbor_allgatherv_init__" c"pmpix_neighbor_allgatherv_init__" c"pmpix_neighbor_allgatherv_init__";
     "mpix_neighbor_allgatherv_init_f08_" c"pmpix_neighbor_allgatherv_init_f08_" c"pmpix_neighbor_allgatherv_init_f08_";
@@ -1010,7 +1011,7 @@ exports! { mpix_neighbor_allgatherv_init_body(sendbuf: *const c_void, sendcount:
     mpi = "mpix_neighbor_alltoall_init__",
     mpi = "mpix_neighbor_alltoall_init_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpix_neighbor_alltoall_init_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -1058,7 +1059,7 @@ unsafe fn mpix_neighbor_alltoall_init_body(
     };
 }
 
-exports! { mpix_neighbor_alltoall_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpix_neighbor_alltoall_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpix_neighbor_alltoall_init_" c"pmpix_neighbor_alltoall_init_" c"pmpix_neighbor_alltoall_init_";
     "mpix_neighbor_alltoall_init__" c"pmpix_neighbor_alltoall_init__" c"pmpix_neighbor_alltoall_init__";
     "mpix_neighbor_alltoall_init_f08_" c"pmpix_neighbor_alltoall_init_f08_" c"pmpix_neighbor_alltoall_init_f08_";
@@ -1069,7 +1070,7 @@ exports! { mpix_neighbor_alltoall_init_body(sendbuf: *const c_void, sendcount: *
     mpi = "mpix_neighbor_alltoallv_init__",
     mpi = "mpix_neighbor_alltoallv_init_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpix_neighbor_alltoallv_init_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -1124,7 +1125,7 @@ unsafe fn mpix_neighbor_alltoallv_init_body(
     };
 }
 
-exports! { mpix_neighbor_alltoallv_init_body(sendbuf: *const c_void, sendcounts: *mut Fint, sdispls: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, rdispls: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpix_neighbor_alltoallv_init_body(sendbuf: *const c_void, sendcounts: *mut Fint, sdispls: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, rdispls: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpix_neighbor_alltoallv_init_" c"pmpix_neighbor_alltoallv_init_" c"pmpix_neighbor_alltoallv_init_";
     "mpix_neighbor_alltoallv_init__" c"pmpix_neighbor_alltoallv_init__" c"pmpix_neighbor_alltoallv_init__";
     "mpix_neighbor_alltoallv_init_f08_" c"pmpix_neighbor_alltoallv_init_f08_" c"pmpix_neighbor_alltoallv_init_f08_";
@@ -1135,7 +1136,7 @@ exports! { mpix_neighbor_alltoallv_init_body(sendbuf: *const c_void, sendcounts:
     mpi = "mpix_neighbor_alltoallw_init__",
     mpi = "mpix_neighbor_alltoallw_init_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpix_neighbor_alltoallw_init_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -1190,14 +1191,14 @@ unsafe fn mpix_neighbor_alltoallw_init_body(
     };
 }
 
-exports! { mpix_neighbor_alltoallw_init_body(sendbuf: *const c_void, sendcounts: *mut Fint, sdispls: *mut Fint, sendtypes: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, rdispls: *mut Fint, recvtypes: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpix_neighbor_alltoallw_init_body(sendbuf: *const c_void, sendcounts: *mut Fint, sdispls: *mut Fint, sendtypes: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, rdispls: *mut Fint, recvtypes: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpix_neighbor_alltoallw_init_" c"pmpix_neighbor_alltoallw_init_" c"pmpix_neighbor_alltoallw_init_";
     "mpix_neighbor_alltoallw_init__" c"pmpix_neighbor_alltoallw_init__" c"pmpix_neighbor_alltoallw_init__";
     "mpix_neighbor_alltoallw_init_f08_" c"pmpix_neighbor_alltoallw_init_f08_" c"pmpix_neighbor_alltoallw_init_f08_";
 }
 
 #[cfg(any(mpi = "mpix_reduce_init_", mpi = "mpix_reduce_init__", mpi = "mpix_reduce_init_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpix_reduce_init_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -1240,7 +1241,7 @@ unsafe fn mpix_reduce_init_body(
     };
 }
 
-exports! { mpix_reduce_init_body(sendbuf: *const c_void, recvbuf: *mut c_void, count: *mut Fint, datatype: *mut Fint, op: *mut Fint, root: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpix_reduce_init_body(sendbuf: *const c_void, recvbuf: *mut c_void, count: *mut Fint, datatype: *mut Fint, op: *mut Fint, root: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpix_reduce_init_" c"pmpix_reduce_init_" c"pmpix_reduce_init_";
     "mpix_reduce_init__" c"pmpix_reduce_init__" c"pmpix_reduce_init__";
     "mpix_reduce_init_f08_" c"pmpix_reduce_init_f08_" c"pmpix_reduce_init_f08_";
@@ -1251,7 +1252,7 @@ exports! { mpix_reduce_init_body(sendbuf: *const c_void, recvbuf: *mut c_void, c
     mpi = "mpix_reduce_scatter_block_init__",
     mpi = "mpix_reduce_scatter_block_init_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpix_reduce_scatter_block_init_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -1292,7 +1293,7 @@ unsafe fn mpix_reduce_scatter_block_init_body(
     };
 }
 
-exports! { mpix_reduce_scatter_block_init_body(sendbuf: *const c_void, recvbuf: *mut c_void, recvcount: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpix_reduce_scatter_block_init_body(sendbuf: *const c_void, recvbuf: *mut c_void, recvcount: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpix_reduce_scatter_block_init_" c"pmpix_reduce_scatter_block_init_" c"pmpix_reduce_scatter_block_init_";
     "mpix_reduce_scatter_block_init__" c"pmpix_reduce_scatter_block_init__" c"pmpix_reduce_scatter_block_init__";
     "mpix_reduce_scatter_block_init_f08_" c"pmpix_reduce_scatter_block_init_f08_" c"pmpix_reduce_scatter_block_init_f08_";
@@ -1303,7 +1304,7 @@ exports! { mpix_reduce_scatter_block_init_body(sendbuf: *const c_void, recvbuf: 
     mpi = "mpix_reduce_scatter_init__",
     mpi = "mpix_reduce_scatter_init_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpix_reduce_scatter_init_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -1344,14 +1345,14 @@ unsafe fn mpix_reduce_scatter_init_body(
     };
 }
 
-exports! { mpix_reduce_scatter_init_body(sendbuf: *const c_void, recvbuf: *mut c_void, recvcounts: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpix_reduce_scatter_init_body(sendbuf: *const c_void, recvbuf: *mut c_void, recvcounts: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpix_reduce_scatter_init_" c"pmpix_reduce_scatter_init_" c"pmpix_reduce_scatter_init_";
     "mpix_reduce_scatter_init__" c"pmpix_reduce_scatter_init__" c"pmpix_reduce_scatter_init__";
     "mpix_reduce_scatter_init_f08_" c"pmpix_reduce_scatter_init_f08_" c"pmpix_reduce_scatter_init_f08_";
 }
 
 #[cfg(any(mpi = "mpix_scan_init_", mpi = "mpix_scan_init__", mpi = "mpix_scan_init_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpix_scan_init_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -1392,14 +1393,14 @@ unsafe fn mpix_scan_init_body(
     };
 }
 
-exports! { mpix_scan_init_body(sendbuf: *const c_void, recvbuf: *mut c_void, count: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpix_scan_init_body(sendbuf: *const c_void, recvbuf: *mut c_void, count: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpix_scan_init_" c"pmpix_scan_init_" c"pmpix_scan_init_";
     "mpix_scan_init__" c"pmpix_scan_init__" c"pmpix_scan_init__";
     "mpix_scan_init_f08_" c"pmpix_scan_init_f08_" c"pmpix_scan_init_f08_";
 }
 
 #[cfg(any(mpi = "mpix_scatter_init_", mpi = "mpix_scatter_init__", mpi = "mpix_scatter_init_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpix_scatter_init_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -1459,14 +1460,14 @@ unsafe fn mpix_scatter_init_body(
     };
 }
 
-exports! { mpix_scatter_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, root: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpix_scatter_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, root: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpix_scatter_init_" c"pmpix_scatter_init_" c"pmpix_scatter_init_";
     "mpix_scatter_init__" c"pmpix_scatter_init__" c"pmpix_scatter_init__";
     "mpix_scatter_init_f08_" c"pmpix_scatter_init_f08_" c"pmpix_scatter_init_f08_";
 }
 
 #[cfg(any(mpi = "mpix_scatterv_init_", mpi = "mpix_scatterv_init__", mpi = "mpix_scatterv_init_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpix_scatterv_init_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -1529,14 +1530,14 @@ unsafe fn mpix_scatterv_init_body(
     };
 }
 
-exports! { mpix_scatterv_init_body(sendbuf: *const c_void, sendcounts: *mut Fint, displs: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, root: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpix_scatterv_init_body(sendbuf: *const c_void, sendcounts: *mut Fint, displs: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, root: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpix_scatterv_init_" c"pmpix_scatterv_init_" c"pmpix_scatterv_init_";
     "mpix_scatterv_init__" c"pmpix_scatterv_init__" c"pmpix_scatterv_init__";
     "mpix_scatterv_init_f08_" c"pmpix_scatterv_init_f08_" c"pmpix_scatterv_init_f08_";
 }
 
 #[cfg(any(mpi = "mpi_abort_", mpi = "mpi_abort__", mpi = "mpi_abort_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_abort_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint),
     comm: *mut Fint,
@@ -1546,7 +1547,7 @@ unsafe fn mpi_abort_body(
     unsafe { wrappers::abort(|| fortran::code(ierror, |ierror| twin(comm, errorcode, ierror))) };
 }
 
-exports! { mpi_abort_body(comm: *mut Fint, errorcode: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_abort_body(comm: *mut Fint, errorcode: *mut Fint, ierror: *mut Fint):
     "mpi_abort_" c"pmpi_abort_" c"pmpi_abort_";
     "mpi_abort__" c"pmpi_abort__" c"pmpi_abort__";
     "mpi_abort_f08_" c"pmpi_abort_f08_" c"pmpir_abort_f08_";
@@ -1620,7 +1621,7 @@ unsafe fn mpi_accumulate_body(
     };
 }
 
-exports! { mpi_accumulate_body(origin_addr: *const c_void, origin_count: *mut Fint, origin_datatype: *mut Fint, target_rank: *mut Fint, target_disp: *mut Fint, target_count: *mut Fint, target_datatype: *mut Fint, op: *mut Fint, win: *mut Fint, ierror: *mut Fint):
+exports! { [#[unsafe(link_section = ".text.hot")]] mpi_accumulate_body(origin_addr: *const c_void, origin_count: *mut Fint, origin_datatype: *mut Fint, target_rank: *mut Fint, target_disp: *mut Fint, target_count: *mut Fint, target_datatype: *mut Fint, op: *mut Fint, win: *mut Fint, ierror: *mut Fint):
     "mpi_accumulate_" c"pmpi_accumulate_" c"pmpi_accumulate_";
     "mpi_accumulate__" c"pmpi_accumulate__" c"pmpi_accumulate__";
     "mpi_accumulate_f08_" c"pmpi_accumulate_f08_" c"pmpir_accumulate_f08_";
@@ -1672,14 +1673,14 @@ unsafe fn mpi_allgather_body(
     };
 }
 
-exports! { mpi_allgather_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
+exports! { [#[unsafe(link_section = ".text.hot")]] mpi_allgather_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
     "mpi_allgather_" c"pmpi_allgather_" c"pmpi_allgather_";
     "mpi_allgather__" c"pmpi_allgather__" c"pmpi_allgather__";
     "mpi_allgather_f08_" c"pmpi_allgather_f08_" c"pmpir_allgather_f08_";
 }
 
 #[cfg(any(mpi = "mpi_allgather_init_", mpi = "mpi_allgather_init__", mpi = "mpi_allgather_init_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_allgather_init_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -1734,7 +1735,7 @@ unsafe fn mpi_allgather_init_body(
     };
 }
 
-exports! { mpi_allgather_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_allgather_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_allgather_init_" c"pmpi_allgather_init_" c"pmpi_allgather_init_";
     "mpi_allgather_init__" c"pmpi_allgather_init__" c"pmpi_allgather_init__";
     "mpi_allgather_init_f08_" c"pmpi_allgather_init_f08_" c"pmpir_allgather_init_f08_";
@@ -1790,14 +1791,14 @@ unsafe fn mpi_allgatherv_body(
     };
 }
 
-exports! { mpi_allgatherv_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, displs: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
+exports! { [#[unsafe(link_section = ".text.hot")]] mpi_allgatherv_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, displs: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
     "mpi_allgatherv_" c"pmpi_allgatherv_" c"pmpi_allgatherv_";
     "mpi_allgatherv__" c"pmpi_allgatherv__" c"pmpi_allgatherv__";
     "mpi_allgatherv_f08_" c"pmpi_allgatherv_f08_" c"pmpir_allgatherv_f08_";
 }
 
 #[cfg(any(mpi = "mpi_allgatherv_init_", mpi = "mpi_allgatherv_init__", mpi = "mpi_allgatherv_init_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_allgatherv_init_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -1857,7 +1858,7 @@ unsafe fn mpi_allgatherv_init_body(
     };
 }
 
-exports! { mpi_allgatherv_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, displs: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_allgatherv_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, displs: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_allgatherv_init_" c"pmpi_allgatherv_init_" c"pmpi_allgatherv_init_";
     "mpi_allgatherv_init__" c"pmpi_allgatherv_init__" c"pmpi_allgatherv_init__";
     "mpi_allgatherv_init_f08_" c"pmpi_allgatherv_init_f08_" c"pmpir_allgatherv_init_f08_";
@@ -1896,14 +1897,14 @@ unsafe fn mpi_allreduce_body(
     };
 }
 
-exports! { mpi_allreduce_body(sendbuf: *const c_void, recvbuf: *mut c_void, count: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
+exports! { [#[unsafe(link_section = ".text.hot")]] mpi_allreduce_body(sendbuf: *const c_void, recvbuf: *mut c_void, count: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
     "mpi_allreduce_" c"pmpi_allreduce_" c"pmpi_allreduce_";
     "mpi_allreduce__" c"pmpi_allreduce__" c"pmpi_allreduce__";
     "mpi_allreduce_f08_" c"pmpi_allreduce_f08_" c"pmpir_allreduce_f08_";
 }
 
 #[cfg(any(mpi = "mpi_allreduce_init_", mpi = "mpi_allreduce_init__", mpi = "mpi_allreduce_init_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_allreduce_init_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -1944,7 +1945,7 @@ unsafe fn mpi_allreduce_init_body(
     };
 }
 
-exports! { mpi_allreduce_init_body(sendbuf: *const c_void, recvbuf: *mut c_void, count: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_allreduce_init_body(sendbuf: *const c_void, recvbuf: *mut c_void, count: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_allreduce_init_" c"pmpi_allreduce_init_" c"pmpi_allreduce_init_";
     "mpi_allreduce_init__" c"pmpi_allreduce_init__" c"pmpi_allreduce_init__";
     "mpi_allreduce_init_f08_" c"pmpi_allreduce_init_f08_" c"pmpir_allreduce_init_f08_";
@@ -1996,14 +1997,14 @@ unsafe fn mpi_alltoall_body(
     };
 }
 
-exports! { mpi_alltoall_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
+exports! { [#[unsafe(link_section = ".text.hot")]] mpi_alltoall_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
     "mpi_alltoall_" c"pmpi_alltoall_" c"pmpi_alltoall_";
     "mpi_alltoall__" c"pmpi_alltoall__" c"pmpi_alltoall__";
     "mpi_alltoall_f08_" c"pmpi_alltoall_f08_" c"pmpir_alltoall_f08_";
 }
 
 #[cfg(any(mpi = "mpi_alltoall_init_", mpi = "mpi_alltoall_init__", mpi = "mpi_alltoall_init_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_alltoall_init_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -2058,7 +2059,7 @@ unsafe fn mpi_alltoall_init_body(
     };
 }
 
-exports! { mpi_alltoall_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_alltoall_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_alltoall_init_" c"pmpi_alltoall_init_" c"pmpi_alltoall_init_";
     "mpi_alltoall_init__" c"pmpi_alltoall_init__" c"pmpi_alltoall_init__";
     "mpi_alltoall_init_f08_" c"pmpi_alltoall_init_f08_" c"pmpir_alltoall_init_f08_";
@@ -2119,14 +2120,14 @@ unsafe fn mpi_alltoallv_body(
     };
 }
 
-exports! { mpi_alltoallv_body(sendbuf: *const c_void, sendcounts: *mut Fint, sdispls: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, rdispls: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
+exports! { [#[unsafe(link_section = ".text.hot")]] mpi_alltoallv_body(sendbuf: *const c_void, sendcounts: *mut Fint, sdispls: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, rdispls: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
     "mpi_alltoallv_" c"pmpi_alltoallv_" c"pmpi_alltoallv_";
     "mpi_alltoallv__" c"pmpi_alltoallv__" c"pmpi_alltoallv__";
     "mpi_alltoallv_f08_" c"pmpi_alltoallv_f08_" c"pmpir_alltoallv_f08_";
 }
 
 #[cfg(any(mpi = "mpi_alltoallv_init_", mpi = "mpi_alltoallv_init__", mpi = "mpi_alltoallv_init_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_alltoallv_init_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -2188,14 +2189,14 @@ unsafe fn mpi_alltoallv_init_body(
     };
 }
 
-exports! { mpi_alltoallv_init_body(sendbuf: *const c_void, sendcounts: *mut Fint, sdispls: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, rdispls: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_alltoallv_init_body(sendbuf: *const c_void, sendcounts: *mut Fint, sdispls: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, rdispls: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_alltoallv_init_" c"pmpi_alltoallv_init_" c"pmpi_alltoallv_init_";
     "mpi_alltoallv_init__" c"pmpi_alltoallv_init__" c"pmpi_alltoallv_init__";
     "mpi_alltoallv_init_f08_" c"pmpi_alltoallv_init_f08_" c"pmpir_alltoallv_init_f08_";
 }
 
 #[cfg(any(mpi = "mpi_alltoallw_", mpi = "mpi_alltoallw__", mpi = "mpi_alltoallw_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_alltoallw_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -2252,14 +2253,14 @@ unsafe fn mpi_alltoallw_body(
     };
 }
 
-exports! { mpi_alltoallw_body(sendbuf: *const c_void, sendcounts: *mut Fint, sdispls: *mut Fint, sendtypes: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, rdispls: *mut Fint, recvtypes: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_alltoallw_body(sendbuf: *const c_void, sendcounts: *mut Fint, sdispls: *mut Fint, sendtypes: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, rdispls: *mut Fint, recvtypes: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
     "mpi_alltoallw_" c"pmpi_alltoallw_" c"pmpi_alltoallw_";
     "mpi_alltoallw__" c"pmpi_alltoallw__" c"pmpi_alltoallw__";
     "mpi_alltoallw_f08_" c"pmpi_alltoallw_f08_" c"pmpir_alltoallw_f08_";
 }
 
 #[cfg(any(mpi = "mpi_alltoallw_init_", mpi = "mpi_alltoallw_init__", mpi = "mpi_alltoallw_init_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_alltoallw_init_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -2321,7 +2322,7 @@ unsafe fn mpi_alltoallw_init_body(
     };
 }
 
-exports! { mpi_alltoallw_init_body(sendbuf: *const c_void, sendcounts: *mut Fint, sdispls: *mut Fint, sendtypes: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, rdispls: *mut Fint, recvtypes: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_alltoallw_init_body(sendbuf: *const c_void, sendcounts: *mut Fint, sdispls: *mut Fint, sendtypes: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, rdispls: *mut Fint, recvtypes: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_alltoallw_init_" c"pmpi_alltoallw_init_" c"pmpi_alltoallw_init_";
     "mpi_alltoallw_init__" c"pmpi_alltoallw_init__" c"pmpi_alltoallw_init__";
     "mpi_alltoallw_init_f08_" c"pmpi_alltoallw_init_f08_" c"pmpir_alltoallw_init_f08_";
@@ -2347,14 +2348,14 @@ unsafe fn mpi_barrier_body(
     };
 }
 
-exports! { mpi_barrier_body(comm: *mut Fint, ierror: *mut Fint):
+exports! { [#[unsafe(link_section = ".text.hot")]] mpi_barrier_body(comm: *mut Fint, ierror: *mut Fint):
     "mpi_barrier_" c"pmpi_barrier_" c"pmpi_barrier_";
     "mpi_barrier__" c"pmpi_barrier__" c"pmpi_barrier__";
     "mpi_barrier_f08_" c"pmpi_barrier_f08_" c"pmpir_barrier_f08_";
 }
 
 #[cfg(any(mpi = "mpi_barrier_init_", mpi = "mpi_barrier_init__", mpi = "mpi_barrier_init_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_barrier_init_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint),
     comm: *mut Fint,
@@ -2376,7 +2377,7 @@ unsafe fn mpi_barrier_init_body(
     };
 }
 
-exports! { mpi_barrier_init_body(comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_barrier_init_body(comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_barrier_init_" c"pmpi_barrier_init_" c"pmpi_barrier_init_";
     "mpi_barrier_init__" c"pmpi_barrier_init__" c"pmpi_barrier_init__";
     "mpi_barrier_init_f08_" c"pmpi_barrier_init_f08_" c"pmpir_barrier_init_f08_";
@@ -2406,14 +2407,14 @@ unsafe fn mpi_bcast_body(
     };
 }
 
-exports! { mpi_bcast_body(buffer: *mut c_void, count: *mut Fint, datatype: *mut Fint, root: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
+exports! { [#[unsafe(link_section = ".text.hot")]] mpi_bcast_body(buffer: *mut c_void, count: *mut Fint, datatype: *mut Fint, root: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
     "mpi_bcast_" c"pmpi_bcast_" c"pmpi_bcast_";
     "mpi_bcast__" c"pmpi_bcast__" c"pmpi_bcast__";
     "mpi_bcast_f08_" c"pmpi_bcast_f08_" c"pmpir_bcast_f08_";
 }
 
 #[cfg(any(mpi = "mpi_bcast_init_", mpi = "mpi_bcast_init__", mpi = "mpi_bcast_init_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_bcast_init_body(
     twin: unsafe extern "C-unwind" fn(
         *mut c_void,
@@ -2452,14 +2453,14 @@ unsafe fn mpi_bcast_init_body(
     };
 }
 
-exports! { mpi_bcast_init_body(buffer: *mut c_void, count: *mut Fint, datatype: *mut Fint, root: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_bcast_init_body(buffer: *mut c_void, count: *mut Fint, datatype: *mut Fint, root: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_bcast_init_" c"pmpi_bcast_init_" c"pmpi_bcast_init_";
     "mpi_bcast_init__" c"pmpi_bcast_init__" c"pmpi_bcast_init__";
     "mpi_bcast_init_f08_" c"pmpi_bcast_init_f08_" c"pmpir_bcast_init_f08_";
 }
 
 #[cfg(any(mpi = "mpi_bsend_", mpi = "mpi_bsend__", mpi = "mpi_bsend_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_bsend_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -2492,14 +2493,14 @@ unsafe fn mpi_bsend_body(
     };
 }
 
-exports! { mpi_bsend_body(buf: *const c_void, count: *mut Fint, datatype: *mut Fint, dest: *mut Fint, tag: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_bsend_body(buf: *const c_void, count: *mut Fint, datatype: *mut Fint, dest: *mut Fint, tag: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
     "mpi_bsend_" c"pmpi_bsend_" c"pmpi_bsend_";
     "mpi_bsend__" c"pmpi_bsend__" c"pmpi_bsend__";
     "mpi_bsend_f08_" c"pmpi_bsend_f08_" c"pmpir_bsend_f08_";
 }
 
 #[cfg(any(mpi = "mpi_bsend_init_", mpi = "mpi_bsend_init__", mpi = "mpi_bsend_init_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_bsend_init_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -2535,14 +2536,14 @@ unsafe fn mpi_bsend_init_body(
     };
 }
 
-exports! { mpi_bsend_init_body(buf: *const c_void, count: *mut Fint, datatype: *mut Fint, dest: *mut Fint, tag: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_bsend_init_body(buf: *const c_void, count: *mut Fint, datatype: *mut Fint, dest: *mut Fint, tag: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_bsend_init_" c"pmpi_bsend_init_" c"pmpi_bsend_init_";
     "mpi_bsend_init__" c"pmpi_bsend_init__" c"pmpi_bsend_init__";
     "mpi_bsend_init_f08_" c"pmpi_bsend_init_f08_" c"pmpir_bsend_init_f08_";
 }
 
 #[cfg(any(mpi = "mpi_buffer_attach_", mpi = "mpi_buffer_attach__", mpi = "mpi_buffer_attach_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_buffer_attach_body(
     twin: unsafe extern "C-unwind" fn(*mut c_void, *mut Fint, *mut Fint),
     buffer: *mut c_void,
@@ -2556,7 +2557,7 @@ unsafe fn mpi_buffer_attach_body(
     };
 }
 
-exports! { mpi_buffer_attach_body(buffer: *mut c_void, size: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_buffer_attach_body(buffer: *mut c_void, size: *mut Fint, ierror: *mut Fint):
     "mpi_buffer_attach_" c"pmpi_buffer_attach_" c"pmpi_buffer_attach_";
     "mpi_buffer_attach__" c"pmpi_buffer_attach__" c"pmpi_buffer_attach__";
     "mpi_buffer_attach_f08_" c"pmpi_buffer_attach_f08_" c"pmpir_buffer_attach_f08_";
@@ -2568,7 +2569,7 @@ exports! { mpi_buffer_attach_body(buffer: *mut c_void, size: *mut Fint, ierror: 
     mpi = "mpi_buffer_detach_f08_",
     mpi = "mpi_buffer_detach_f08_large_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_buffer_detach_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint),
     buffer_addr: *mut Fint,
@@ -2582,7 +2583,7 @@ unsafe fn mpi_buffer_detach_body(
     };
 }
 
-exports! { mpi_buffer_detach_body(buffer_addr: *mut Fint, size: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_buffer_detach_body(buffer_addr: *mut Fint, size: *mut Fint, ierror: *mut Fint):
     "mpi_buffer_detach_" c"pmpi_buffer_detach_" c"pmpi_buffer_detach_";
     "mpi_buffer_detach__" c"pmpi_buffer_detach__" c"pmpi_buffer_detach__";
     "mpi_buffer_detach_f08_" c"pmpi_buffer_detach_f08_" c"pmpir_buffer_detach_f08_";
@@ -2590,19 +2591,19 @@ exports! { mpi_buffer_detach_body(buffer_addr: *mut Fint, size: *mut Fint, ierro
 }
 
 #[cfg(any(mpi = "mpi_buffer_flush_", mpi = "mpi_buffer_flush__", mpi = "mpi_buffer_flush_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_buffer_flush_body(twin: unsafe extern "C-unwind" fn(*mut Fint), ierror: *mut Fint) {
     unsafe { wrappers::on_process(Operation::BufferFlush, || fortran::code(ierror, |ierror| twin(ierror))) };
 }
 
-exports! { mpi_buffer_flush_body(ierror: *mut Fint):
+exports! { [] mpi_buffer_flush_body(ierror: *mut Fint):
     "mpi_buffer_flush_" c"pmpi_buffer_flush_" c"pmpi_buffer_flush_";
     "mpi_buffer_flush__" c"pmpi_buffer_flush__" c"pmpi_buffer_flush__";
     "mpi_buffer_flush_f08_" c"pmpi_buffer_flush_f08_" c"pmpir_buffer_flush_f08_";
 }
 
 #[cfg(any(mpi = "mpi_buffer_iflush_", mpi = "mpi_buffer_iflush__", mpi = "mpi_buffer_iflush_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_buffer_iflush_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint),
     request: *mut Fint,
@@ -2618,14 +2619,14 @@ unsafe fn mpi_buffer_iflush_body(
     };
 }
 
-exports! { mpi_buffer_iflush_body(request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_buffer_iflush_body(request: *mut Fint, ierror: *mut Fint):
     "mpi_buffer_iflush_" c"pmpi_buffer_iflush_" c"pmpi_buffer_iflush_";
     "mpi_buffer_iflush__" c"pmpi_buffer_iflush__" c"pmpi_buffer_iflush__";
     "mpi_buffer_iflush_f08_" c"pmpi_buffer_iflush_f08_" c"pmpir_buffer_iflush_f08_";
 }
 
 #[cfg(any(mpi = "mpi_cancel_", mpi = "mpi_cancel__", mpi = "mpi_cancel_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_cancel_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint),
     request: *mut Fint,
@@ -2641,14 +2642,14 @@ unsafe fn mpi_cancel_body(
     };
 }
 
-exports! { mpi_cancel_body(request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_cancel_body(request: *mut Fint, ierror: *mut Fint):
     "mpi_cancel_" c"pmpi_cancel_" c"pmpi_cancel_";
     "mpi_cancel__" c"pmpi_cancel__" c"pmpi_cancel__";
     "mpi_cancel_f08_" c"pmpi_cancel_f08_" c"pmpir_cancel_f08_";
 }
 
 #[cfg(any(mpi = "mpi_cart_create_", mpi = "mpi_cart_create__", mpi = "mpi_cart_create_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_cart_create_body(
     twin: unsafe extern "C-unwind" fn(
         *mut Fint,
@@ -2685,14 +2686,14 @@ unsafe fn mpi_cart_create_body(
     };
 }
 
-exports! { mpi_cart_create_body(comm_old: *mut Fint, ndims: *mut Fint, dims: *mut Fint, periods: *mut Fint, reorder: *mut Fint, comm_cart: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_cart_create_body(comm_old: *mut Fint, ndims: *mut Fint, dims: *mut Fint, periods: *mut Fint, reorder: *mut Fint, comm_cart: *mut Fint, ierror: *mut Fint):
     "mpi_cart_create_" c"pmpi_cart_create_" c"pmpi_cart_create_";
     "mpi_cart_create__" c"pmpi_cart_create__" c"pmpi_cart_create__";
     "mpi_cart_create_f08_" c"pmpi_cart_create_f08_" c"pmpir_cart_create_f08_";
 }
 
 #[cfg(any(mpi = "mpi_cart_map_", mpi = "mpi_cart_map__", mpi = "mpi_cart_map_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_cart_map_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint, *mut Fint, *mut Fint),
     comm: *mut Fint,
@@ -2712,14 +2713,14 @@ unsafe fn mpi_cart_map_body(
     };
 }
 
-exports! { mpi_cart_map_body(comm: *mut Fint, ndims: *mut Fint, dims: *mut Fint, periods: *mut Fint, newrank: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_cart_map_body(comm: *mut Fint, ndims: *mut Fint, dims: *mut Fint, periods: *mut Fint, newrank: *mut Fint, ierror: *mut Fint):
     "mpi_cart_map_" c"pmpi_cart_map_" c"pmpi_cart_map_";
     "mpi_cart_map__" c"pmpi_cart_map__" c"pmpi_cart_map__";
     "mpi_cart_map_f08_" c"pmpi_cart_map_f08_" c"pmpir_cart_map_f08_";
 }
 
 #[cfg(any(mpi = "mpi_cart_sub_", mpi = "mpi_cart_sub__", mpi = "mpi_cart_sub_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_cart_sub_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint),
     comm: *mut Fint,
@@ -2740,14 +2741,14 @@ unsafe fn mpi_cart_sub_body(
     };
 }
 
-exports! { mpi_cart_sub_body(comm: *mut Fint, remain_dims: *mut Fint, newcomm: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_cart_sub_body(comm: *mut Fint, remain_dims: *mut Fint, newcomm: *mut Fint, ierror: *mut Fint):
     "mpi_cart_sub_" c"pmpi_cart_sub_" c"pmpi_cart_sub_";
     "mpi_cart_sub__" c"pmpi_cart_sub__" c"pmpi_cart_sub__";
     "mpi_cart_sub_f08_" c"pmpi_cart_sub_f08_" c"pmpir_cart_sub_f08_";
 }
 
 #[cfg(any(mpi = "mpi_comm_accept_", mpi = "mpi_comm_accept__", mpi = "mpi_comm_accept_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_comm_accept_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_char,
@@ -2783,7 +2784,7 @@ unsafe fn mpi_comm_accept_body(
     };
 }
 
-exports! { mpi_comm_accept_body(port_name: *const c_char, info: *mut Fint, root: *mut Fint, comm: *mut Fint, newcomm: *mut Fint, ierror: *mut Fint, port_name_length: usize):
+exports! { [] mpi_comm_accept_body(port_name: *const c_char, info: *mut Fint, root: *mut Fint, comm: *mut Fint, newcomm: *mut Fint, ierror: *mut Fint, port_name_length: usize):
     "mpi_comm_accept_" c"pmpi_comm_accept_" c"pmpi_comm_accept_";
     "mpi_comm_accept__" c"pmpi_comm_accept__" c"pmpi_comm_accept__";
     "mpi_comm_accept_f08_" c"pmpi_comm_accept_f08_" c"pmpir_comm_accept_f08_";
@@ -2794,7 +2795,7 @@ exports! { mpi_comm_accept_body(port_name: *const c_char, info: *mut Fint, root:
     mpi = "mpi_comm_attach_buffer__",
     mpi = "mpi_comm_attach_buffer_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_comm_attach_buffer_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut c_void, *mut Fint, *mut Fint),
     comm: *mut Fint,
@@ -2812,14 +2813,14 @@ unsafe fn mpi_comm_attach_buffer_body(
     };
 }
 
-exports! { mpi_comm_attach_buffer_body(comm: *mut Fint, buffer: *mut c_void, size: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_comm_attach_buffer_body(comm: *mut Fint, buffer: *mut c_void, size: *mut Fint, ierror: *mut Fint):
     "mpi_comm_attach_buffer_" c"pmpi_comm_attach_buffer_" c"pmpi_comm_attach_buffer_";
     "mpi_comm_attach_buffer__" c"pmpi_comm_attach_buffer__" c"pmpi_comm_attach_buffer__";
     "mpi_comm_attach_buffer_f08_" c"pmpi_comm_attach_buffer_f08_" c"pmpir_comm_attach_buffer_f08_";
 }
 
 #[cfg(any(mpi = "mpi_comm_connect_", mpi = "mpi_comm_connect__", mpi = "mpi_comm_connect_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_comm_connect_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_char,
@@ -2855,14 +2856,14 @@ unsafe fn mpi_comm_connect_body(
     };
 }
 
-exports! { mpi_comm_connect_body(port_name: *const c_char, info: *mut Fint, root: *mut Fint, comm: *mut Fint, newcomm: *mut Fint, ierror: *mut Fint, port_name_length: usize):
+exports! { [] mpi_comm_connect_body(port_name: *const c_char, info: *mut Fint, root: *mut Fint, comm: *mut Fint, newcomm: *mut Fint, ierror: *mut Fint, port_name_length: usize):
     "mpi_comm_connect_" c"pmpi_comm_connect_" c"pmpi_comm_connect_";
     "mpi_comm_connect__" c"pmpi_comm_connect__" c"pmpi_comm_connect__";
     "mpi_comm_connect_f08_" c"pmpi_comm_connect_f08_" c"pmpir_comm_connect_f08_";
 }
 
 #[cfg(any(mpi = "mpi_comm_create_", mpi = "mpi_comm_create__", mpi = "mpi_comm_create_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_comm_create_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint),
     comm: *mut Fint,
@@ -2883,7 +2884,7 @@ unsafe fn mpi_comm_create_body(
     };
 }
 
-exports! { mpi_comm_create_body(comm: *mut Fint, group: *mut Fint, newcomm: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_comm_create_body(comm: *mut Fint, group: *mut Fint, newcomm: *mut Fint, ierror: *mut Fint):
     "mpi_comm_create_" c"pmpi_comm_create_" c"pmpi_comm_create_";
     "mpi_comm_create__" c"pmpi_comm_create__" c"pmpi_comm_create__";
     "mpi_comm_create_f08_" c"pmpi_comm_create_f08_" c"pmpir_comm_create_f08_";
@@ -2894,7 +2895,7 @@ exports! { mpi_comm_create_body(comm: *mut Fint, group: *mut Fint, newcomm: *mut
     mpi = "mpi_comm_create_from_group__",
     mpi = "mpi_comm_create_from_group_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_comm_create_from_group_body(
     twin: unsafe extern "C-unwind" fn(
         *mut Fint,
@@ -2930,7 +2931,7 @@ unsafe fn mpi_comm_create_from_group_body(
     };
 }
 
-exports! { mpi_comm_create_from_group_body(group: *mut Fint, stringtag: *const c_char, info: *mut Fint, errhandler: *mut Fint, newcomm: *mut Fint, ierror: *mut Fint, stringtag_length: usize):
+exports! { [] mpi_comm_create_from_group_body(group: *mut Fint, stringtag: *const c_char, info: *mut Fint, errhandler: *mut Fint, newcomm: *mut Fint, ierror: *mut Fint, stringtag_length: usize):
     "mpi_comm_create_from_group_" c"pmpi_comm_create_from_group_" c"pmpi_comm_create_from_group_";
     "mpi_comm_create_from_group__" c"pmpi_comm_create_from_group__" c"pmpi_comm_create_from_group__";
     "mpi_comm_create_from_group_f08_" c"pmpi_comm_create_from_group_f08_" c"pmpir_comm_create_from_group_f08_";
@@ -2941,7 +2942,7 @@ exports! { mpi_comm_create_from_group_body(group: *mut Fint, stringtag: *const c
     mpi = "mpi_comm_create_group__",
     mpi = "mpi_comm_create_group_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_comm_create_group_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint, *mut Fint),
     comm: *mut Fint,
@@ -2960,7 +2961,7 @@ unsafe fn mpi_comm_create_group_body(
     };
 }
 
-exports! { mpi_comm_create_group_body(comm: *mut Fint, group: *mut Fint, tag: *mut Fint, newcomm: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_comm_create_group_body(comm: *mut Fint, group: *mut Fint, tag: *mut Fint, newcomm: *mut Fint, ierror: *mut Fint):
     "mpi_comm_create_group_" c"pmpi_comm_create_group_" c"pmpi_comm_create_group_";
     "mpi_comm_create_group__" c"pmpi_comm_create_group__" c"pmpi_comm_create_group__";
     "mpi_comm_create_group_f08_" c"pmpi_comm_create_group_f08_" c"pmpir_comm_create_group_f08_";
@@ -2972,7 +2973,7 @@ exports! { mpi_comm_create_group_body(comm: *mut Fint, group: *mut Fint, tag: *m
     mpi = "mpi_comm_detach_buffer_f08_",
     mpi = "mpi_comm_detach_buffer_f08_large_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_comm_detach_buffer_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint),
     comm: *mut Fint,
@@ -2990,7 +2991,7 @@ unsafe fn mpi_comm_detach_buffer_body(
     };
 }
 
-exports! { mpi_comm_detach_buffer_body(comm: *mut Fint, buffer_addr: *mut Fint, size: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_comm_detach_buffer_body(comm: *mut Fint, buffer_addr: *mut Fint, size: *mut Fint, ierror: *mut Fint):
     "mpi_comm_detach_buffer_" c"pmpi_comm_detach_buffer_" c"pmpi_comm_detach_buffer_";
     "mpi_comm_detach_buffer__" c"pmpi_comm_detach_buffer__" c"pmpi_comm_detach_buffer__";
     "mpi_comm_detach_buffer_f08_" c"pmpi_comm_detach_buffer_f08_" c"pmpir_comm_detach_buffer_f08_";
@@ -2998,7 +2999,7 @@ exports! { mpi_comm_detach_buffer_body(comm: *mut Fint, buffer_addr: *mut Fint, 
 }
 
 #[cfg(any(mpi = "mpi_comm_disconnect_", mpi = "mpi_comm_disconnect__", mpi = "mpi_comm_disconnect_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_comm_disconnect_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint),
     comm: *mut Fint,
@@ -3014,14 +3015,14 @@ unsafe fn mpi_comm_disconnect_body(
     };
 }
 
-exports! { mpi_comm_disconnect_body(comm: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_comm_disconnect_body(comm: *mut Fint, ierror: *mut Fint):
     "mpi_comm_disconnect_" c"pmpi_comm_disconnect_" c"pmpi_comm_disconnect_";
     "mpi_comm_disconnect__" c"pmpi_comm_disconnect__" c"pmpi_comm_disconnect__";
     "mpi_comm_disconnect_f08_" c"pmpi_comm_disconnect_f08_" c"pmpir_comm_disconnect_f08_";
 }
 
 #[cfg(any(mpi = "mpi_comm_dup_", mpi = "mpi_comm_dup__", mpi = "mpi_comm_dup_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_comm_dup_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint),
     comm: *mut Fint,
@@ -3041,7 +3042,7 @@ unsafe fn mpi_comm_dup_body(
     };
 }
 
-exports! { mpi_comm_dup_body(comm: *mut Fint, newcomm: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_comm_dup_body(comm: *mut Fint, newcomm: *mut Fint, ierror: *mut Fint):
     "mpi_comm_dup_" c"pmpi_comm_dup_" c"pmpi_comm_dup_";
     "mpi_comm_dup__" c"pmpi_comm_dup__" c"pmpi_comm_dup__";
     "mpi_comm_dup_f08_" c"pmpi_comm_dup_f08_" c"pmpir_comm_dup_f08_";
@@ -3052,7 +3053,7 @@ exports! { mpi_comm_dup_body(comm: *mut Fint, newcomm: *mut Fint, ierror: *mut F
     mpi = "mpi_comm_dup_with_info__",
     mpi = "mpi_comm_dup_with_info_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_comm_dup_with_info_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint),
     comm: *mut Fint,
@@ -3073,7 +3074,7 @@ unsafe fn mpi_comm_dup_with_info_body(
     };
 }
 
-exports! { mpi_comm_dup_with_info_body(comm: *mut Fint, info: *mut Fint, newcomm: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_comm_dup_with_info_body(comm: *mut Fint, info: *mut Fint, newcomm: *mut Fint, ierror: *mut Fint):
     "mpi_comm_dup_with_info_" c"pmpi_comm_dup_with_info_" c"pmpi_comm_dup_with_info_";
     "mpi_comm_dup_with_info__" c"pmpi_comm_dup_with_info__" c"pmpi_comm_dup_with_info__";
     "mpi_comm_dup_with_info_f08_" c"pmpi_comm_dup_with_info_f08_" c"pmpir_comm_dup_with_info_f08_";
@@ -3084,7 +3085,7 @@ exports! { mpi_comm_dup_with_info_body(comm: *mut Fint, info: *mut Fint, newcomm
     mpi = "mpi_comm_flush_buffer__",
     mpi = "mpi_comm_flush_buffer_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_comm_flush_buffer_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint),
     comm: *mut Fint,
@@ -3100,14 +3101,14 @@ unsafe fn mpi_comm_flush_buffer_body(
     };
 }
 
-exports! { mpi_comm_flush_buffer_body(comm: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_comm_flush_buffer_body(comm: *mut Fint, ierror: *mut Fint):
     "mpi_comm_flush_buffer_" c"pmpi_comm_flush_buffer_" c"pmpi_comm_flush_buffer_";
     "mpi_comm_flush_buffer__" c"pmpi_comm_flush_buffer__" c"pmpi_comm_flush_buffer__";
     "mpi_comm_flush_buffer_f08_" c"pmpi_comm_flush_buffer_f08_" c"pmpir_comm_flush_buffer_f08_";
 }
 
 #[cfg(any(mpi = "mpi_comm_free_", mpi = "mpi_comm_free__", mpi = "mpi_comm_free_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_comm_free_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint),
     comm: *mut Fint,
@@ -3123,14 +3124,14 @@ unsafe fn mpi_comm_free_body(
     };
 }
 
-exports! { mpi_comm_free_body(comm: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_comm_free_body(comm: *mut Fint, ierror: *mut Fint):
     "mpi_comm_free_" c"pmpi_comm_free_" c"pmpi_comm_free_";
     "mpi_comm_free__" c"pmpi_comm_free__" c"pmpi_comm_free__";
     "mpi_comm_free_f08_" c"pmpi_comm_free_f08_" c"pmpir_comm_free_f08_";
 }
 
 #[cfg(any(mpi = "mpi_comm_idup_", mpi = "mpi_comm_idup__", mpi = "mpi_comm_idup_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_comm_idup_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint),
     comm: *mut Fint,
@@ -3152,7 +3153,7 @@ unsafe fn mpi_comm_idup_body(
     };
 }
 
-exports! { mpi_comm_idup_body(comm: *mut Fint, newcomm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_comm_idup_body(comm: *mut Fint, newcomm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_comm_idup_" c"pmpi_comm_idup_" c"pmpi_comm_idup_";
     "mpi_comm_idup__" c"pmpi_comm_idup__" c"pmpi_comm_idup__";
     "mpi_comm_idup_f08_" c"pmpi_comm_idup_f08_" c"pmpir_comm_idup_f08_";
@@ -3163,7 +3164,7 @@ exports! { mpi_comm_idup_body(comm: *mut Fint, newcomm: *mut Fint, request: *mut
     mpi = "mpi_comm_idup_with_info__",
     mpi = "mpi_comm_idup_with_info_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_comm_idup_with_info_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint, *mut Fint),
     comm: *mut Fint,
@@ -3186,7 +3187,7 @@ unsafe fn mpi_comm_idup_with_info_body(
     };
 }
 
-exports! { mpi_comm_idup_with_info_body(comm: *mut Fint, info: *mut Fint, newcomm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_comm_idup_with_info_body(comm: *mut Fint, info: *mut Fint, newcomm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_comm_idup_with_info_" c"pmpi_comm_idup_with_info_" c"pmpi_comm_idup_with_info_";
     "mpi_comm_idup_with_info__" c"pmpi_comm_idup_with_info__" c"pmpi_comm_idup_with_info__";
     "mpi_comm_idup_with_info_f08_" c"pmpi_comm_idup_with_info_f08_" c"pmpir_comm_idup_with_info_f08_";
@@ -3197,7 +3198,7 @@ exports! { mpi_comm_idup_with_info_body(comm: *mut Fint, info: *mut Fint, newcom
     mpi = "mpi_comm_iflush_buffer__",
     mpi = "mpi_comm_iflush_buffer_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_comm_iflush_buffer_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint),
     comm: *mut Fint,
@@ -3217,14 +3218,14 @@ unsafe fn mpi_comm_iflush_buffer_body(
     };
 }
 
-exports! { mpi_comm_iflush_buffer_body(comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_comm_iflush_buffer_body(comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_comm_iflush_buffer_" c"pmpi_comm_iflush_buffer_" c"pmpi_comm_iflush_buffer_";
     "mpi_comm_iflush_buffer__" c"pmpi_comm_iflush_buffer__" c"pmpi_comm_iflush_buffer__";
     "mpi_comm_iflush_buffer_f08_" c"pmpi_comm_iflush_buffer_f08_" c"pmpir_comm_iflush_buffer_f08_";
 }
 
 #[cfg(any(mpi = "mpi_comm_join_", mpi = "mpi_comm_join__", mpi = "mpi_comm_join_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_comm_join_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint),
     fd: *mut Fint,
@@ -3241,14 +3242,14 @@ unsafe fn mpi_comm_join_body(
     };
 }
 
-exports! { mpi_comm_join_body(fd: *mut Fint, intercomm: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_comm_join_body(fd: *mut Fint, intercomm: *mut Fint, ierror: *mut Fint):
     "mpi_comm_join_" c"pmpi_comm_join_" c"pmpi_comm_join_";
     "mpi_comm_join__" c"pmpi_comm_join__" c"pmpi_comm_join__";
     "mpi_comm_join_f08_" c"pmpi_comm_join_f08_" c"pmpir_comm_join_f08_";
 }
 
 #[cfg(any(mpi = "mpi_comm_set_info_", mpi = "mpi_comm_set_info__", mpi = "mpi_comm_set_info_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_comm_set_info_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint),
     comm: *mut Fint,
@@ -3265,14 +3266,14 @@ unsafe fn mpi_comm_set_info_body(
     };
 }
 
-exports! { mpi_comm_set_info_body(comm: *mut Fint, info: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_comm_set_info_body(comm: *mut Fint, info: *mut Fint, ierror: *mut Fint):
     "mpi_comm_set_info_" c"pmpi_comm_set_info_" c"pmpi_comm_set_info_";
     "mpi_comm_set_info__" c"pmpi_comm_set_info__" c"pmpi_comm_set_info__";
     "mpi_comm_set_info_f08_" c"pmpi_comm_set_info_f08_" c"pmpir_comm_set_info_f08_";
 }
 
 #[cfg(any(mpi = "mpi_comm_set_name_", mpi = "mpi_comm_set_name__", mpi = "mpi_comm_set_name_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_comm_set_name_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *const c_char, *mut Fint, usize),
     comm: *mut Fint,
@@ -3292,14 +3293,14 @@ unsafe fn mpi_comm_set_name_body(
     };
 }
 
-exports! { mpi_comm_set_name_body(comm: *mut Fint, comm_name: *const c_char, ierror: *mut Fint, comm_name_length: usize):
+exports! { [] mpi_comm_set_name_body(comm: *mut Fint, comm_name: *const c_char, ierror: *mut Fint, comm_name_length: usize):
     "mpi_comm_set_name_" c"pmpi_comm_set_name_" c"pmpi_comm_set_name_";
     "mpi_comm_set_name__" c"pmpi_comm_set_name__" c"pmpi_comm_set_name__";
     "mpi_comm_set_name_f08_" c"pmpi_comm_set_name_f08_" c"pmpir_comm_set_name_f08_";
 }
 
 #[cfg(any(mpi = "mpi_comm_spawn_", mpi = "mpi_comm_spawn__", mpi = "mpi_comm_spawn_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_comm_spawn_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_char,
@@ -3369,7 +3370,7 @@ unsafe fn mpi_comm_spawn_body(
     };
 }
 
-exports! { mpi_comm_spawn_body(command: *const c_char, argv: *const c_char, maxprocs: *mut Fint, info: *mut Fint, root: *mut Fint, comm: *mut Fint, intercomm: *mut Fint, array_of_errcodes: *mut Fint, ierror: *mut Fint, command_length: usize, argv_length: usize):
+exports! { [] mpi_comm_spawn_body(command: *const c_char, argv: *const c_char, maxprocs: *mut Fint, info: *mut Fint, root: *mut Fint, comm: *mut Fint, intercomm: *mut Fint, array_of_errcodes: *mut Fint, ierror: *mut Fint, command_length: usize, argv_length: usize):
     "mpi_comm_spawn_" c"pmpi_comm_spawn_" c"pmpi_comm_spawn_";
     "mpi_comm_spawn__" c"pmpi_comm_spawn__" c"pmpi_comm_spawn__";
     "mpi_comm_spawn_f08_" c"pmpi_comm_spawn_f08_" c"pmpir_comm_spawn_f08_";
@@ -3380,7 +3381,7 @@ exports! { mpi_comm_spawn_body(command: *const c_char, argv: *const c_char, maxp
     mpi = "mpi_comm_spawn_multiple__",
     mpi = "mpi_comm_spawn_multiple_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_comm_spawn_multiple_body(
     twin: unsafe extern "C-unwind" fn(
         *mut Fint,
@@ -3454,14 +3455,14 @@ unsafe fn mpi_comm_spawn_multiple_body(
     };
 }
 
-exports! { mpi_comm_spawn_multiple_body(count: *mut Fint, array_of_commands: *const c_char, array_of_argv: *const c_char, array_of_maxprocs: *mut Fint, array_of_info: *mut Fint, root: *mut Fint, comm: *mut Fint, intercomm: *mut Fint, array_of_errcodes: *mut Fint, ierror: *mut Fint, array_of_commands_length: usize, array_of_argv_length: usize):
+exports! { [] mpi_comm_spawn_multiple_body(count: *mut Fint, array_of_commands: *const c_char, array_of_argv: *const c_char, array_of_maxprocs: *mut Fint, array_of_info: *mut Fint, root: *mut Fint, comm: *mut Fint, intercomm: *mut Fint, array_of_errcodes: *mut Fint, ierror: *mut Fint, array_of_commands_length: usize, array_of_argv_length: usize):
     "mpi_comm_spawn_multiple_" c"pmpi_comm_spawn_multiple_" c"pmpi_comm_spawn_multiple_";
     "mpi_comm_spawn_multiple__" c"pmpi_comm_spawn_multiple__" c"pmpi_comm_spawn_multiple__";
     "mpi_comm_spawn_multiple_f08_" c"pmpi_comm_spawn_multiple_f08_" c"pmpir_comm_spawn_multiple_f08_";
 }
 
 #[cfg(any(mpi = "mpi_comm_split_", mpi = "mpi_comm_split__", mpi = "mpi_comm_split_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_comm_split_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint, *mut Fint),
     comm: *mut Fint,
@@ -3483,14 +3484,14 @@ unsafe fn mpi_comm_split_body(
     };
 }
 
-exports! { mpi_comm_split_body(comm: *mut Fint, color: *mut Fint, key: *mut Fint, newcomm: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_comm_split_body(comm: *mut Fint, color: *mut Fint, key: *mut Fint, newcomm: *mut Fint, ierror: *mut Fint):
     "mpi_comm_split_" c"pmpi_comm_split_" c"pmpi_comm_split_";
     "mpi_comm_split__" c"pmpi_comm_split__" c"pmpi_comm_split__";
     "mpi_comm_split_f08_" c"pmpi_comm_split_f08_" c"pmpir_comm_split_f08_";
 }
 
 #[cfg(any(mpi = "mpi_comm_split_type_", mpi = "mpi_comm_split_type__", mpi = "mpi_comm_split_type_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_comm_split_type_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint, *mut Fint, *mut Fint),
     comm: *mut Fint,
@@ -3513,14 +3514,14 @@ unsafe fn mpi_comm_split_type_body(
     };
 }
 
-exports! { mpi_comm_split_type_body(comm: *mut Fint, split_type: *mut Fint, key: *mut Fint, info: *mut Fint, newcomm: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_comm_split_type_body(comm: *mut Fint, split_type: *mut Fint, key: *mut Fint, info: *mut Fint, newcomm: *mut Fint, ierror: *mut Fint):
     "mpi_comm_split_type_" c"pmpi_comm_split_type_" c"pmpi_comm_split_type_";
     "mpi_comm_split_type__" c"pmpi_comm_split_type__" c"pmpi_comm_split_type__";
     "mpi_comm_split_type_f08_" c"pmpi_comm_split_type_f08_" c"pmpir_comm_split_type_f08_";
 }
 
 #[cfg(any(mpi = "mpi_compare_and_swap_", mpi = "mpi_compare_and_swap__", mpi = "mpi_compare_and_swap_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_compare_and_swap_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -3570,7 +3571,7 @@ unsafe fn mpi_compare_and_swap_body(
     };
 }
 
-exports! { mpi_compare_and_swap_body(origin_addr: *const c_void, compare_addr: *const c_void, result_addr: *mut c_void, datatype: *mut Fint, target_rank: *mut Fint, target_disp: *mut Fint, win: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_compare_and_swap_body(origin_addr: *const c_void, compare_addr: *const c_void, result_addr: *mut c_void, datatype: *mut Fint, target_rank: *mut Fint, target_disp: *mut Fint, win: *mut Fint, ierror: *mut Fint):
     "mpi_compare_and_swap_" c"pmpi_compare_and_swap_" c"pmpi_compare_and_swap_";
     "mpi_compare_and_swap__" c"pmpi_compare_and_swap__" c"pmpi_compare_and_swap__";
     "mpi_compare_and_swap_f08_" c"pmpi_compare_and_swap_f08_" c"pmpir_compare_and_swap_f08_";
@@ -3581,7 +3582,7 @@ exports! { mpi_compare_and_swap_body(origin_addr: *const c_void, compare_addr: *
     mpi = "mpi_dist_graph_create__",
     mpi = "mpi_dist_graph_create_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_dist_graph_create_body(
     twin: unsafe extern "C-unwind" fn(
         *mut Fint,
@@ -3637,7 +3638,7 @@ unsafe fn mpi_dist_graph_create_body(
     };
 }
 
-exports! { mpi_dist_graph_create_body(comm_old: *mut Fint, n: *mut Fint, sources: *mut Fint, degrees: *mut Fint, destinations: *mut Fint, weights: *mut Fint, info: *mut Fint, reorder: *mut Fint, comm_dist_graph: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_dist_graph_create_body(comm_old: *mut Fint, n: *mut Fint, sources: *mut Fint, degrees: *mut Fint, destinations: *mut Fint, weights: *mut Fint, info: *mut Fint, reorder: *mut Fint, comm_dist_graph: *mut Fint, ierror: *mut Fint):
     "mpi_dist_graph_create_" c"pmpi_dist_graph_create_" c"pmpi_dist_graph_create_";
     "mpi_dist_graph_create__" c"pmpi_dist_graph_create__" c"pmpi_dist_graph_create__";
     "mpi_dist_graph_create_f08_" c"pmpi_dist_graph_create_f08_" c"pmpir_dist_graph_create_f08_";
@@ -3648,7 +3649,7 @@ exports! { mpi_dist_graph_create_body(comm_old: *mut Fint, n: *mut Fint, sources
     mpi = "mpi_dist_graph_create_adjacent__",
     mpi = "mpi_dist_graph_create_adjacent_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_dist_graph_create_adjacent_body(
     twin: unsafe extern "C-unwind" fn(
         *mut Fint,
@@ -3719,14 +3720,14 @@ unsafe fn mpi_dist_graph_create_adjacent_body(
     };
 }
 
-exports! { mpi_dist_graph_create_adjacent_body(comm_old: *mut Fint, indegree: *mut Fint, sources: *mut Fint, sourceweights: *mut Fint, outdegree: *mut Fint, destinations: *mut Fint, destweights: *mut Fint, info: *mut Fint, reorder: *mut Fint, comm_dist_graph: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_dist_graph_create_adjacent_body(comm_old: *mut Fint, indegree: *mut Fint, sources: *mut Fint, sourceweights: *mut Fint, outdegree: *mut Fint, destinations: *mut Fint, destweights: *mut Fint, info: *mut Fint, reorder: *mut Fint, comm_dist_graph: *mut Fint, ierror: *mut Fint):
     "mpi_dist_graph_create_adjacent_" c"pmpi_dist_graph_create_adjacent_" c"pmpi_dist_graph_create_adjacent_";
     "mpi_dist_graph_create_adjacent__" c"pmpi_dist_graph_create_adjacent__" c"pmpi_dist_graph_create_adjacent__";
     "mpi_dist_graph_create_adjacent_f08_" c"pmpi_dist_graph_create_adjacent_f08_" c"pmpir_dist_graph_create_adjacent_f08_";
 }
 
 #[cfg(any(mpi = "mpi_exscan_", mpi = "mpi_exscan__", mpi = "mpi_exscan_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_exscan_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -3758,14 +3759,14 @@ unsafe fn mpi_exscan_body(
     };
 }
 
-exports! { mpi_exscan_body(sendbuf: *const c_void, recvbuf: *mut c_void, count: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_exscan_body(sendbuf: *const c_void, recvbuf: *mut c_void, count: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
     "mpi_exscan_" c"pmpi_exscan_" c"pmpi_exscan_";
     "mpi_exscan__" c"pmpi_exscan__" c"pmpi_exscan__";
     "mpi_exscan_f08_" c"pmpi_exscan_f08_" c"pmpir_exscan_f08_";
 }
 
 #[cfg(any(mpi = "mpi_exscan_init_", mpi = "mpi_exscan_init__", mpi = "mpi_exscan_init_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_exscan_init_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -3806,14 +3807,14 @@ unsafe fn mpi_exscan_init_body(
     };
 }
 
-exports! { mpi_exscan_init_body(sendbuf: *const c_void, recvbuf: *mut c_void, count: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_exscan_init_body(sendbuf: *const c_void, recvbuf: *mut c_void, count: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_exscan_init_" c"pmpi_exscan_init_" c"pmpi_exscan_init_";
     "mpi_exscan_init__" c"pmpi_exscan_init__" c"pmpi_exscan_init__";
     "mpi_exscan_init_f08_" c"pmpi_exscan_init_f08_" c"pmpir_exscan_init_f08_";
 }
 
 #[cfg(any(mpi = "mpi_fetch_and_op_", mpi = "mpi_fetch_and_op__", mpi = "mpi_fetch_and_op_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_fetch_and_op_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -3854,14 +3855,14 @@ unsafe fn mpi_fetch_and_op_body(
     };
 }
 
-exports! { mpi_fetch_and_op_body(origin_addr: *const c_void, result_addr: *mut c_void, datatype: *mut Fint, target_rank: *mut Fint, target_disp: *mut Fint, op: *mut Fint, win: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_fetch_and_op_body(origin_addr: *const c_void, result_addr: *mut c_void, datatype: *mut Fint, target_rank: *mut Fint, target_disp: *mut Fint, op: *mut Fint, win: *mut Fint, ierror: *mut Fint):
     "mpi_fetch_and_op_" c"pmpi_fetch_and_op_" c"pmpi_fetch_and_op_";
     "mpi_fetch_and_op__" c"pmpi_fetch_and_op__" c"pmpi_fetch_and_op__";
     "mpi_fetch_and_op_f08_" c"pmpi_fetch_and_op_f08_" c"pmpir_fetch_and_op_f08_";
 }
 
 #[cfg(any(mpi = "mpi_file_close_", mpi = "mpi_file_close__", mpi = "mpi_file_close_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_file_close_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint),
     fh: *mut Fint,
@@ -3877,14 +3878,14 @@ unsafe fn mpi_file_close_body(
     };
 }
 
-exports! { mpi_file_close_body(fh: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_file_close_body(fh: *mut Fint, ierror: *mut Fint):
     "mpi_file_close_" c"pmpi_file_close_" c"pmpi_file_close_";
     "mpi_file_close__" c"pmpi_file_close__" c"pmpi_file_close__";
     "mpi_file_close_f08_" c"pmpi_file_close_f08_" c"pmpir_file_close_f08_";
 }
 
 #[cfg(any(mpi = "mpi_file_delete_", mpi = "mpi_file_delete__", mpi = "mpi_file_delete_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_file_delete_body(
     twin: unsafe extern "C-unwind" fn(*const c_char, *mut Fint, *mut Fint, usize),
     filename: *const c_char,
@@ -3899,7 +3900,7 @@ unsafe fn mpi_file_delete_body(
     };
 }
 
-exports! { mpi_file_delete_body(filename: *const c_char, info: *mut Fint, ierror: *mut Fint, filename_length: usize):
+exports! { [] mpi_file_delete_body(filename: *const c_char, info: *mut Fint, ierror: *mut Fint, filename_length: usize):
     "mpi_file_delete_" c"pmpi_file_delete_" c"pmpi_file_delete_";
     "mpi_file_delete__" c"pmpi_file_delete__" c"pmpi_file_delete__";
     "mpi_file_delete_f08_" c"pmpi_file_delete_f08_" c"pmpir_file_delete_f08_";
@@ -3910,7 +3911,7 @@ exports! { mpi_file_delete_body(filename: *const c_char, info: *mut Fint, ierror
     mpi = "mpi_file_get_position_shared__",
     mpi = "mpi_file_get_position_shared_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_file_get_position_shared_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint),
     fh: *mut Fint,
@@ -3927,14 +3928,14 @@ unsafe fn mpi_file_get_position_shared_body(
     };
 }
 
-exports! { mpi_file_get_position_shared_body(fh: *mut Fint, offset: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_file_get_position_shared_body(fh: *mut Fint, offset: *mut Fint, ierror: *mut Fint):
     "mpi_file_get_position_shared_" c"pmpi_file_get_position_shared_" c"pmpi_file_get_position_shared_";
     "mpi_file_get_position_shared__" c"pmpi_file_get_position_shared__" c"pmpi_file_get_position_shared__";
     "mpi_file_get_position_shared_f08_" c"pmpi_file_get_position_shared_f08_" c"pmpir_file_get_position_shared_f08_";
 }
 
 #[cfg(any(mpi = "mpi_file_get_size_", mpi = "mpi_file_get_size__", mpi = "mpi_file_get_size_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_file_get_size_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint),
     fh: *mut Fint,
@@ -3951,14 +3952,14 @@ unsafe fn mpi_file_get_size_body(
     };
 }
 
-exports! { mpi_file_get_size_body(fh: *mut Fint, size: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_file_get_size_body(fh: *mut Fint, size: *mut Fint, ierror: *mut Fint):
     "mpi_file_get_size_" c"pmpi_file_get_size_" c"pmpi_file_get_size_";
     "mpi_file_get_size__" c"pmpi_file_get_size__" c"pmpi_file_get_size__";
     "mpi_file_get_size_f08_" c"pmpi_file_get_size_f08_" c"pmpir_file_get_size_f08_";
 }
 
 #[cfg(any(mpi = "mpi_file_iread_", mpi = "mpi_file_iread__", mpi = "mpi_file_iread_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_file_iread_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut c_void, *mut Fint, *mut Fint, *mut Fint, *mut Fint),
     fh: *mut Fint,
@@ -3982,14 +3983,14 @@ unsafe fn mpi_file_iread_body(
     };
 }
 
-exports! { mpi_file_iread_body(fh: *mut Fint, buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_file_iread_body(fh: *mut Fint, buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_file_iread_" c"pmpi_file_iread_" c"pmpi_file_iread_";
     "mpi_file_iread__" c"pmpi_file_iread__" c"pmpi_file_iread__";
     "mpi_file_iread_f08_" c"pmpi_file_iread_f08_" c"pmpir_file_iread_f08_";
 }
 
 #[cfg(any(mpi = "mpi_file_iread_all_", mpi = "mpi_file_iread_all__", mpi = "mpi_file_iread_all_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_file_iread_all_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut c_void, *mut Fint, *mut Fint, *mut Fint, *mut Fint),
     fh: *mut Fint,
@@ -4013,14 +4014,14 @@ unsafe fn mpi_file_iread_all_body(
     };
 }
 
-exports! { mpi_file_iread_all_body(fh: *mut Fint, buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_file_iread_all_body(fh: *mut Fint, buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_file_iread_all_" c"pmpi_file_iread_all_" c"pmpi_file_iread_all_";
     "mpi_file_iread_all__" c"pmpi_file_iread_all__" c"pmpi_file_iread_all__";
     "mpi_file_iread_all_f08_" c"pmpi_file_iread_all_f08_" c"pmpir_file_iread_all_f08_";
 }
 
 #[cfg(any(mpi = "mpi_file_iread_at_", mpi = "mpi_file_iread_at__", mpi = "mpi_file_iread_at_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_file_iread_at_body(
     twin: unsafe extern "C-unwind" fn(
         *mut Fint,
@@ -4053,7 +4054,7 @@ unsafe fn mpi_file_iread_at_body(
     };
 }
 
-exports! { mpi_file_iread_at_body(fh: *mut Fint, offset: *mut Fint, buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_file_iread_at_body(fh: *mut Fint, offset: *mut Fint, buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_file_iread_at_" c"pmpi_file_iread_at_" c"pmpi_file_iread_at_";
     "mpi_file_iread_at__" c"pmpi_file_iread_at__" c"pmpi_file_iread_at__";
     "mpi_file_iread_at_f08_" c"pmpi_file_iread_at_f08_" c"pmpir_file_iread_at_f08_";
@@ -4064,7 +4065,7 @@ exports! { mpi_file_iread_at_body(fh: *mut Fint, offset: *mut Fint, buf: *mut c_
     mpi = "mpi_file_iread_at_all__",
     mpi = "mpi_file_iread_at_all_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_file_iread_at_all_body(
     twin: unsafe extern "C-unwind" fn(
         *mut Fint,
@@ -4097,7 +4098,7 @@ unsafe fn mpi_file_iread_at_all_body(
     };
 }
 
-exports! { mpi_file_iread_at_all_body(fh: *mut Fint, offset: *mut Fint, buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_file_iread_at_all_body(fh: *mut Fint, offset: *mut Fint, buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_file_iread_at_all_" c"pmpi_file_iread_at_all_" c"pmpi_file_iread_at_all_";
     "mpi_file_iread_at_all__" c"pmpi_file_iread_at_all__" c"pmpi_file_iread_at_all__";
     "mpi_file_iread_at_all_f08_" c"pmpi_file_iread_at_all_f08_" c"pmpir_file_iread_at_all_f08_";
@@ -4108,7 +4109,7 @@ exports! { mpi_file_iread_at_all_body(fh: *mut Fint, offset: *mut Fint, buf: *mu
     mpi = "mpi_file_iread_shared__",
     mpi = "mpi_file_iread_shared_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_file_iread_shared_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut c_void, *mut Fint, *mut Fint, *mut Fint, *mut Fint),
     fh: *mut Fint,
@@ -4132,14 +4133,14 @@ unsafe fn mpi_file_iread_shared_body(
     };
 }
 
-exports! { mpi_file_iread_shared_body(fh: *mut Fint, buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_file_iread_shared_body(fh: *mut Fint, buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_file_iread_shared_" c"pmpi_file_iread_shared_" c"pmpi_file_iread_shared_";
     "mpi_file_iread_shared__" c"pmpi_file_iread_shared__" c"pmpi_file_iread_shared__";
     "mpi_file_iread_shared_f08_" c"pmpi_file_iread_shared_f08_" c"pmpir_file_iread_shared_f08_";
 }
 
 #[cfg(any(mpi = "mpi_file_iwrite_", mpi = "mpi_file_iwrite__", mpi = "mpi_file_iwrite_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_file_iwrite_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *const c_void, *mut Fint, *mut Fint, *mut Fint, *mut Fint),
     fh: *mut Fint,
@@ -4163,14 +4164,14 @@ unsafe fn mpi_file_iwrite_body(
     };
 }
 
-exports! { mpi_file_iwrite_body(fh: *mut Fint, buf: *const c_void, count: *mut Fint, datatype: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_file_iwrite_body(fh: *mut Fint, buf: *const c_void, count: *mut Fint, datatype: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_file_iwrite_" c"pmpi_file_iwrite_" c"pmpi_file_iwrite_";
     "mpi_file_iwrite__" c"pmpi_file_iwrite__" c"pmpi_file_iwrite__";
     "mpi_file_iwrite_f08_" c"pmpi_file_iwrite_f08_" c"pmpir_file_iwrite_f08_";
 }
 
 #[cfg(any(mpi = "mpi_file_iwrite_all_", mpi = "mpi_file_iwrite_all__", mpi = "mpi_file_iwrite_all_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_file_iwrite_all_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *const c_void, *mut Fint, *mut Fint, *mut Fint, *mut Fint),
     fh: *mut Fint,
@@ -4194,14 +4195,14 @@ unsafe fn mpi_file_iwrite_all_body(
     };
 }
 
-exports! { mpi_file_iwrite_all_body(fh: *mut Fint, buf: *const c_void, count: *mut Fint, datatype: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_file_iwrite_all_body(fh: *mut Fint, buf: *const c_void, count: *mut Fint, datatype: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_file_iwrite_all_" c"pmpi_file_iwrite_all_" c"pmpi_file_iwrite_all_";
     "mpi_file_iwrite_all__" c"pmpi_file_iwrite_all__" c"pmpi_file_iwrite_all__";
     "mpi_file_iwrite_all_f08_" c"pmpi_file_iwrite_all_f08_" c"pmpir_file_iwrite_all_f08_";
 }
 
 #[cfg(any(mpi = "mpi_file_iwrite_at_", mpi = "mpi_file_iwrite_at__", mpi = "mpi_file_iwrite_at_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_file_iwrite_at_body(
     twin: unsafe extern "C-unwind" fn(
         *mut Fint,
@@ -4234,7 +4235,7 @@ unsafe fn mpi_file_iwrite_at_body(
     };
 }
 
-exports! { mpi_file_iwrite_at_body(fh: *mut Fint, offset: *mut Fint, buf: *const c_void, count: *mut Fint, datatype: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_file_iwrite_at_body(fh: *mut Fint, offset: *mut Fint, buf: *const c_void, count: *mut Fint, datatype: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_file_iwrite_at_" c"pmpi_file_iwrite_at_" c"pmpi_file_iwrite_at_";
     "mpi_file_iwrite_at__" c"pmpi_file_iwrite_at__" c"pmpi_file_iwrite_at__";
     "mpi_file_iwrite_at_f08_" c"pmpi_file_iwrite_at_f08_" c"pmpir_file_iwrite_at_f08_";
@@ -4245,7 +4246,7 @@ exports! { mpi_file_iwrite_at_body(fh: *mut Fint, offset: *mut Fint, buf: *const
     mpi = "mpi_file_iwrite_at_all__",
     mpi = "mpi_file_iwrite_at_all_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_file_iwrite_at_all_body(
     twin: unsafe extern "C-unwind" fn(
         *mut Fint,
@@ -4278,7 +4279,7 @@ unsafe fn mpi_file_iwrite_at_all_body(
     };
 }
 
-exports! { mpi_file_iwrite_at_all_body(fh: *mut Fint, offset: *mut Fint, buf: *const c_void, count: *mut Fint, datatype: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_file_iwrite_at_all_body(fh: *mut Fint, offset: *mut Fint, buf: *const c_void, count: *mut Fint, datatype: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_file_iwrite_at_all_" c"pmpi_file_iwrite_at_all_" c"pmpi_file_iwrite_at_all_";
     "mpi_file_iwrite_at_all__" c"pmpi_file_iwrite_at_all__" c"pmpi_file_iwrite_at_all__";
     "mpi_file_iwrite_at_all_f08_" c"pmpi_file_iwrite_at_all_f08_" c"pmpir_file_iwrite_at_all_f08_";
@@ -4289,7 +4290,7 @@ exports! { mpi_file_iwrite_at_all_body(fh: *mut Fint, offset: *mut Fint, buf: *c
     mpi = "mpi_file_iwrite_shared__",
     mpi = "mpi_file_iwrite_shared_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_file_iwrite_shared_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *const c_void, *mut Fint, *mut Fint, *mut Fint, *mut Fint),
     fh: *mut Fint,
@@ -4313,14 +4314,14 @@ unsafe fn mpi_file_iwrite_shared_body(
     };
 }
 
-exports! { mpi_file_iwrite_shared_body(fh: *mut Fint, buf: *const c_void, count: *mut Fint, datatype: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_file_iwrite_shared_body(fh: *mut Fint, buf: *const c_void, count: *mut Fint, datatype: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_file_iwrite_shared_" c"pmpi_file_iwrite_shared_" c"pmpi_file_iwrite_shared_";
     "mpi_file_iwrite_shared__" c"pmpi_file_iwrite_shared__" c"pmpi_file_iwrite_shared__";
     "mpi_file_iwrite_shared_f08_" c"pmpi_file_iwrite_shared_f08_" c"pmpir_file_iwrite_shared_f08_";
 }
 
 #[cfg(any(mpi = "mpi_file_open_", mpi = "mpi_file_open__", mpi = "mpi_file_open_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_file_open_body(
     twin: unsafe extern "C-unwind" fn(
         *mut Fint,
@@ -4352,14 +4353,14 @@ unsafe fn mpi_file_open_body(
     };
 }
 
-exports! { mpi_file_open_body(comm: *mut Fint, filename: *const c_char, amode: *mut Fint, info: *mut Fint, fh: *mut Fint, ierror: *mut Fint, filename_length: usize):
+exports! { [] mpi_file_open_body(comm: *mut Fint, filename: *const c_char, amode: *mut Fint, info: *mut Fint, fh: *mut Fint, ierror: *mut Fint, filename_length: usize):
     "mpi_file_open_" c"pmpi_file_open_" c"pmpi_file_open_";
     "mpi_file_open__" c"pmpi_file_open__" c"pmpi_file_open__";
     "mpi_file_open_f08_" c"pmpi_file_open_f08_" c"pmpir_file_open_f08_";
 }
 
 #[cfg(any(mpi = "mpi_file_preallocate_", mpi = "mpi_file_preallocate__", mpi = "mpi_file_preallocate_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_file_preallocate_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint),
     fh: *mut Fint,
@@ -4376,14 +4377,14 @@ unsafe fn mpi_file_preallocate_body(
     };
 }
 
-exports! { mpi_file_preallocate_body(fh: *mut Fint, size: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_file_preallocate_body(fh: *mut Fint, size: *mut Fint, ierror: *mut Fint):
     "mpi_file_preallocate_" c"pmpi_file_preallocate_" c"pmpi_file_preallocate_";
     "mpi_file_preallocate__" c"pmpi_file_preallocate__" c"pmpi_file_preallocate__";
     "mpi_file_preallocate_f08_" c"pmpi_file_preallocate_f08_" c"pmpir_file_preallocate_f08_";
 }
 
 #[cfg(any(mpi = "mpi_file_read_", mpi = "mpi_file_read__", mpi = "mpi_file_read_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_file_read_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut c_void, *mut Fint, *mut Fint, *mut Fint, *mut Fint),
     fh: *mut Fint,
@@ -4410,14 +4411,14 @@ unsafe fn mpi_file_read_body(
     };
 }
 
-exports! { mpi_file_read_body(fh: *mut Fint, buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, status: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_file_read_body(fh: *mut Fint, buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, status: *mut Fint, ierror: *mut Fint):
     "mpi_file_read_" c"pmpi_file_read_" c"pmpi_file_read_";
     "mpi_file_read__" c"pmpi_file_read__" c"pmpi_file_read__";
     "mpi_file_read_f08_" c"pmpi_file_read_f08_" c"pmpir_file_read_f08_";
 }
 
 #[cfg(any(mpi = "mpi_file_read_all_", mpi = "mpi_file_read_all__", mpi = "mpi_file_read_all_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_file_read_all_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut c_void, *mut Fint, *mut Fint, *mut Fint, *mut Fint),
     fh: *mut Fint,
@@ -4444,7 +4445,7 @@ unsafe fn mpi_file_read_all_body(
     };
 }
 
-exports! { mpi_file_read_all_body(fh: *mut Fint, buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, status: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_file_read_all_body(fh: *mut Fint, buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, status: *mut Fint, ierror: *mut Fint):
     "mpi_file_read_all_" c"pmpi_file_read_all_" c"pmpi_file_read_all_";
     "mpi_file_read_all__" c"pmpi_file_read_all__" c"pmpi_file_read_all__";
     "mpi_file_read_all_f08_" c"pmpi_file_read_all_f08_" c"pmpir_file_read_all_f08_";
@@ -4455,7 +4456,7 @@ exports! { mpi_file_read_all_body(fh: *mut Fint, buf: *mut c_void, count: *mut F
     mpi = "mpi_file_read_all_begin__",
     mpi = "mpi_file_read_all_begin_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_file_read_all_begin_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut c_void, *mut Fint, *mut Fint, *mut Fint),
     fh: *mut Fint,
@@ -4474,7 +4475,7 @@ unsafe fn mpi_file_read_all_begin_body(
     };
 }
 
-exports! { mpi_file_read_all_begin_body(fh: *mut Fint, buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_file_read_all_begin_body(fh: *mut Fint, buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, ierror: *mut Fint):
     "mpi_file_read_all_begin_" c"pmpi_file_read_all_begin_" c"pmpi_file_read_all_begin_";
     "mpi_file_read_all_begin__" c"pmpi_file_read_all_begin__" c"pmpi_file_read_all_begin__";
     "mpi_file_read_all_begin_f08_" c"pmpi_file_read_all_begin_f08_" c"pmpir_file_read_all_begin_f08_";
@@ -4485,7 +4486,7 @@ exports! { mpi_file_read_all_begin_body(fh: *mut Fint, buf: *mut c_void, count: 
     mpi = "mpi_file_read_all_end__",
     mpi = "mpi_file_read_all_end_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_file_read_all_end_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut c_void, *mut Fint, *mut Fint),
     fh: *mut Fint,
@@ -4506,14 +4507,14 @@ unsafe fn mpi_file_read_all_end_body(
     };
 }
 
-exports! { mpi_file_read_all_end_body(fh: *mut Fint, buf: *mut c_void, status: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_file_read_all_end_body(fh: *mut Fint, buf: *mut c_void, status: *mut Fint, ierror: *mut Fint):
     "mpi_file_read_all_end_" c"pmpi_file_read_all_end_" c"pmpi_file_read_all_end_";
     "mpi_file_read_all_end__" c"pmpi_file_read_all_end__" c"pmpi_file_read_all_end__";
     "mpi_file_read_all_end_f08_" c"pmpi_file_read_all_end_f08_" c"pmpir_file_read_all_end_f08_";
 }
 
 #[cfg(any(mpi = "mpi_file_read_at_", mpi = "mpi_file_read_at__", mpi = "mpi_file_read_at_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_file_read_at_body(
     twin: unsafe extern "C-unwind" fn(
         *mut Fint,
@@ -4549,14 +4550,14 @@ unsafe fn mpi_file_read_at_body(
     };
 }
 
-exports! { mpi_file_read_at_body(fh: *mut Fint, offset: *mut Fint, buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, status: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_file_read_at_body(fh: *mut Fint, offset: *mut Fint, buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, status: *mut Fint, ierror: *mut Fint):
     "mpi_file_read_at_" c"pmpi_file_read_at_" c"pmpi_file_read_at_";
     "mpi_file_read_at__" c"pmpi_file_read_at__" c"pmpi_file_read_at__";
     "mpi_file_read_at_f08_" c"pmpi_file_read_at_f08_" c"pmpir_file_read_at_f08_";
 }
 
 #[cfg(any(mpi = "mpi_file_read_at_all_", mpi = "mpi_file_read_at_all__", mpi = "mpi_file_read_at_all_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_file_read_at_all_body(
     twin: unsafe extern "C-unwind" fn(
         *mut Fint,
@@ -4592,7 +4593,7 @@ unsafe fn mpi_file_read_at_all_body(
     };
 }
 
-exports! { mpi_file_read_at_all_body(fh: *mut Fint, offset: *mut Fint, buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, status: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_file_read_at_all_body(fh: *mut Fint, offset: *mut Fint, buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, status: *mut Fint, ierror: *mut Fint):
     "mpi_file_read_at_all_" c"pmpi_file_read_at_all_" c"pmpi_file_read_at_all_";
     "mpi_file_read_at_all__" c"pmpi_file_read_at_all__" c"pmpi_file_read_at_all__";
     "mpi_file_read_at_all_f08_" c"pmpi_file_read_at_all_f08_" c"pmpir_file_read_at_all_f08_";
@@ -4603,7 +4604,7 @@ exports! { mpi_file_read_at_all_body(fh: *mut Fint, offset: *mut Fint, buf: *mut
     mpi = "mpi_file_read_at_all_begin__",
     mpi = "mpi_file_read_at_all_begin_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_file_read_at_all_begin_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut c_void, *mut Fint, *mut Fint, *mut Fint),
     fh: *mut Fint,
@@ -4623,7 +4624,7 @@ unsafe fn mpi_file_read_at_all_begin_body(
     };
 }
 
-exports! { mpi_file_read_at_all_begin_body(fh: *mut Fint, offset: *mut Fint, buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_file_read_at_all_begin_body(fh: *mut Fint, offset: *mut Fint, buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, ierror: *mut Fint):
     "mpi_file_read_at_all_begin_" c"pmpi_file_read_at_all_begin_" c"pmpi_file_read_at_all_begin_";
     "mpi_file_read_at_all_begin__" c"pmpi_file_read_at_all_begin__" c"pmpi_file_read_at_all_begin__";
     "mpi_file_read_at_all_begin_f08_" c"pmpi_file_read_at_all_begin_f08_" c"pmpir_file_read_at_all_begin_f08_";
@@ -4634,7 +4635,7 @@ exports! { mpi_file_read_at_all_begin_body(fh: *mut Fint, offset: *mut Fint, buf
     mpi = "mpi_file_read_at_all_end__",
     mpi = "mpi_file_read_at_all_end_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_file_read_at_all_end_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut c_void, *mut Fint, *mut Fint),
     fh: *mut Fint,
@@ -4655,7 +4656,7 @@ unsafe fn mpi_file_read_at_all_end_body(
     };
 }
 
-exports! { mpi_file_read_at_all_end_body(fh: *mut Fint, buf: *mut c_void, status: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_file_read_at_all_end_body(fh: *mut Fint, buf: *mut c_void, status: *mut Fint, ierror: *mut Fint):
     "mpi_file_read_at_all_end_" c"pmpi_file_read_at_all_end_" c"pmpi_file_read_at_all_end_";
     "mpi_file_read_at_all_end__" c"pmpi_file_read_at_all_end__" c"pmpi_file_read_at_all_end__";
     "mpi_file_read_at_all_end_f08_" c"pmpi_file_read_at_all_end_f08_" c"pmpir_file_read_at_all_end_f08_";
@@ -4666,7 +4667,7 @@ exports! { mpi_file_read_at_all_end_body(fh: *mut Fint, buf: *mut c_void, status
     mpi = "mpi_file_read_ordered__",
     mpi = "mpi_file_read_ordered_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_file_read_ordered_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut c_void, *mut Fint, *mut Fint, *mut Fint, *mut Fint),
     fh: *mut Fint,
@@ -4693,7 +4694,7 @@ unsafe fn mpi_file_read_ordered_body(
     };
 }
 
-exports! { mpi_file_read_ordered_body(fh: *mut Fint, buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, status: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_file_read_ordered_body(fh: *mut Fint, buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, status: *mut Fint, ierror: *mut Fint):
     "mpi_file_read_ordered_" c"pmpi_file_read_ordered_" c"pmpi_file_read_ordered_";
     "mpi_file_read_ordered__" c"pmpi_file_read_ordered__" c"pmpi_file_read_ordered__";
     "mpi_file_read_ordered_f08_" c"pmpi_file_read_ordered_f08_" c"pmpir_file_read_ordered_f08_";
@@ -4704,7 +4705,7 @@ exports! { mpi_file_read_ordered_body(fh: *mut Fint, buf: *mut c_void, count: *m
     mpi = "mpi_file_read_ordered_begin__",
     mpi = "mpi_file_read_ordered_begin_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_file_read_ordered_begin_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut c_void, *mut Fint, *mut Fint, *mut Fint),
     fh: *mut Fint,
@@ -4723,7 +4724,7 @@ unsafe fn mpi_file_read_ordered_begin_body(
     };
 }
 
-exports! { mpi_file_read_ordered_begin_body(fh: *mut Fint, buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_file_read_ordered_begin_body(fh: *mut Fint, buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, ierror: *mut Fint):
     "mpi_file_read_ordered_begin_" c"pmpi_file_read_ordered_begin_" c"pmpi_file_read_ordered_begin_";
     "mpi_file_read_ordered_begin__" c"pmpi_file_read_ordered_begin__" c"pmpi_file_read_ordered_begin__";
     "mpi_file_read_ordered_begin_f08_" c"pmpi_file_read_ordered_begin_f08_" c"pmpir_file_read_ordered_begin_f08_";
@@ -4734,7 +4735,7 @@ exports! { mpi_file_read_ordered_begin_body(fh: *mut Fint, buf: *mut c_void, cou
     mpi = "mpi_file_read_ordered_end__",
     mpi = "mpi_file_read_ordered_end_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_file_read_ordered_end_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut c_void, *mut Fint, *mut Fint),
     fh: *mut Fint,
@@ -4755,14 +4756,14 @@ unsafe fn mpi_file_read_ordered_end_body(
     };
 }
 
-exports! { mpi_file_read_ordered_end_body(fh: *mut Fint, buf: *mut c_void, status: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_file_read_ordered_end_body(fh: *mut Fint, buf: *mut c_void, status: *mut Fint, ierror: *mut Fint):
     "mpi_file_read_ordered_end_" c"pmpi_file_read_ordered_end_" c"pmpi_file_read_ordered_end_";
     "mpi_file_read_ordered_end__" c"pmpi_file_read_ordered_end__" c"pmpi_file_read_ordered_end__";
     "mpi_file_read_ordered_end_f08_" c"pmpi_file_read_ordered_end_f08_" c"pmpir_file_read_ordered_end_f08_";
 }
 
 #[cfg(any(mpi = "mpi_file_read_shared_", mpi = "mpi_file_read_shared__", mpi = "mpi_file_read_shared_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_file_read_shared_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut c_void, *mut Fint, *mut Fint, *mut Fint, *mut Fint),
     fh: *mut Fint,
@@ -4789,14 +4790,14 @@ unsafe fn mpi_file_read_shared_body(
     };
 }
 
-exports! { mpi_file_read_shared_body(fh: *mut Fint, buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, status: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_file_read_shared_body(fh: *mut Fint, buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, status: *mut Fint, ierror: *mut Fint):
     "mpi_file_read_shared_" c"pmpi_file_read_shared_" c"pmpi_file_read_shared_";
     "mpi_file_read_shared__" c"pmpi_file_read_shared__" c"pmpi_file_read_shared__";
     "mpi_file_read_shared_f08_" c"pmpi_file_read_shared_f08_" c"pmpir_file_read_shared_f08_";
 }
 
 #[cfg(any(mpi = "mpi_file_seek_", mpi = "mpi_file_seek__", mpi = "mpi_file_seek_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_file_seek_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint),
     fh: *mut Fint,
@@ -4814,14 +4815,14 @@ unsafe fn mpi_file_seek_body(
     };
 }
 
-exports! { mpi_file_seek_body(fh: *mut Fint, offset: *mut Fint, whence: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_file_seek_body(fh: *mut Fint, offset: *mut Fint, whence: *mut Fint, ierror: *mut Fint):
     "mpi_file_seek_" c"pmpi_file_seek_" c"pmpi_file_seek_";
     "mpi_file_seek__" c"pmpi_file_seek__" c"pmpi_file_seek__";
     "mpi_file_seek_f08_" c"pmpi_file_seek_f08_" c"pmpir_file_seek_f08_";
 }
 
 #[cfg(any(mpi = "mpi_file_seek_shared_", mpi = "mpi_file_seek_shared__", mpi = "mpi_file_seek_shared_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_file_seek_shared_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint),
     fh: *mut Fint,
@@ -4839,7 +4840,7 @@ unsafe fn mpi_file_seek_shared_body(
     };
 }
 
-exports! { mpi_file_seek_shared_body(fh: *mut Fint, offset: *mut Fint, whence: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_file_seek_shared_body(fh: *mut Fint, offset: *mut Fint, whence: *mut Fint, ierror: *mut Fint):
     "mpi_file_seek_shared_" c"pmpi_file_seek_shared_" c"pmpi_file_seek_shared_";
     "mpi_file_seek_shared__" c"pmpi_file_seek_shared__" c"pmpi_file_seek_shared__";
     "mpi_file_seek_shared_f08_" c"pmpi_file_seek_shared_f08_" c"pmpir_file_seek_shared_f08_";
@@ -4850,7 +4851,7 @@ exports! { mpi_file_seek_shared_body(fh: *mut Fint, offset: *mut Fint, whence: *
     mpi = "mpi_file_set_atomicity__",
     mpi = "mpi_file_set_atomicity_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_file_set_atomicity_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint),
     fh: *mut Fint,
@@ -4867,14 +4868,14 @@ unsafe fn mpi_file_set_atomicity_body(
     };
 }
 
-exports! { mpi_file_set_atomicity_body(fh: *mut Fint, flag: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_file_set_atomicity_body(fh: *mut Fint, flag: *mut Fint, ierror: *mut Fint):
     "mpi_file_set_atomicity_" c"pmpi_file_set_atomicity_" c"pmpi_file_set_atomicity_";
     "mpi_file_set_atomicity__" c"pmpi_file_set_atomicity__" c"pmpi_file_set_atomicity__";
     "mpi_file_set_atomicity_f08_" c"pmpi_file_set_atomicity_f08_" c"pmpir_file_set_atomicity_f08_";
 }
 
 #[cfg(any(mpi = "mpi_file_set_info_", mpi = "mpi_file_set_info__", mpi = "mpi_file_set_info_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_file_set_info_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint),
     fh: *mut Fint,
@@ -4891,14 +4892,14 @@ unsafe fn mpi_file_set_info_body(
     };
 }
 
-exports! { mpi_file_set_info_body(fh: *mut Fint, info: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_file_set_info_body(fh: *mut Fint, info: *mut Fint, ierror: *mut Fint):
     "mpi_file_set_info_" c"pmpi_file_set_info_" c"pmpi_file_set_info_";
     "mpi_file_set_info__" c"pmpi_file_set_info__" c"pmpi_file_set_info__";
     "mpi_file_set_info_f08_" c"pmpi_file_set_info_f08_" c"pmpir_file_set_info_f08_";
 }
 
 #[cfg(any(mpi = "mpi_file_set_size_", mpi = "mpi_file_set_size__", mpi = "mpi_file_set_size_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_file_set_size_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint),
     fh: *mut Fint,
@@ -4915,14 +4916,14 @@ unsafe fn mpi_file_set_size_body(
     };
 }
 
-exports! { mpi_file_set_size_body(fh: *mut Fint, size: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_file_set_size_body(fh: *mut Fint, size: *mut Fint, ierror: *mut Fint):
     "mpi_file_set_size_" c"pmpi_file_set_size_" c"pmpi_file_set_size_";
     "mpi_file_set_size__" c"pmpi_file_set_size__" c"pmpi_file_set_size__";
     "mpi_file_set_size_f08_" c"pmpi_file_set_size_f08_" c"pmpir_file_set_size_f08_";
 }
 
 #[cfg(any(mpi = "mpi_file_set_view_", mpi = "mpi_file_set_view__", mpi = "mpi_file_set_view_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_file_set_view_body(
     twin: unsafe extern "C-unwind" fn(
         *mut Fint,
@@ -4955,14 +4956,14 @@ unsafe fn mpi_file_set_view_body(
     };
 }
 
-exports! { mpi_file_set_view_body(fh: *mut Fint, disp: *mut Fint, etype: *mut Fint, filetype: *mut Fint, datarep: *const c_char, info: *mut Fint, ierror: *mut Fint, datarep_length: usize):
+exports! { [] mpi_file_set_view_body(fh: *mut Fint, disp: *mut Fint, etype: *mut Fint, filetype: *mut Fint, datarep: *const c_char, info: *mut Fint, ierror: *mut Fint, datarep_length: usize):
     "mpi_file_set_view_" c"pmpi_file_set_view_" c"pmpi_file_set_view_";
     "mpi_file_set_view__" c"pmpi_file_set_view__" c"pmpi_file_set_view__";
     "mpi_file_set_view_f08_" c"pmpi_file_set_view_f08_" c"pmpir_file_set_view_f08_";
 }
 
 #[cfg(any(mpi = "mpi_file_sync_", mpi = "mpi_file_sync__", mpi = "mpi_file_sync_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_file_sync_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint),
     fh: *mut Fint,
@@ -4978,14 +4979,14 @@ unsafe fn mpi_file_sync_body(
     };
 }
 
-exports! { mpi_file_sync_body(fh: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_file_sync_body(fh: *mut Fint, ierror: *mut Fint):
     "mpi_file_sync_" c"pmpi_file_sync_" c"pmpi_file_sync_";
     "mpi_file_sync__" c"pmpi_file_sync__" c"pmpi_file_sync__";
     "mpi_file_sync_f08_" c"pmpi_file_sync_f08_" c"pmpir_file_sync_f08_";
 }
 
 #[cfg(any(mpi = "mpi_file_write_", mpi = "mpi_file_write__", mpi = "mpi_file_write_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_file_write_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *const c_void, *mut Fint, *mut Fint, *mut Fint, *mut Fint),
     fh: *mut Fint,
@@ -5012,14 +5013,14 @@ unsafe fn mpi_file_write_body(
     };
 }
 
-exports! { mpi_file_write_body(fh: *mut Fint, buf: *const c_void, count: *mut Fint, datatype: *mut Fint, status: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_file_write_body(fh: *mut Fint, buf: *const c_void, count: *mut Fint, datatype: *mut Fint, status: *mut Fint, ierror: *mut Fint):
     "mpi_file_write_" c"pmpi_file_write_" c"pmpi_file_write_";
     "mpi_file_write__" c"pmpi_file_write__" c"pmpi_file_write__";
     "mpi_file_write_f08_" c"pmpi_file_write_f08_" c"pmpir_file_write_f08_";
 }
 
 #[cfg(any(mpi = "mpi_file_write_all_", mpi = "mpi_file_write_all__", mpi = "mpi_file_write_all_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_file_write_all_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *const c_void, *mut Fint, *mut Fint, *mut Fint, *mut Fint),
     fh: *mut Fint,
@@ -5046,7 +5047,7 @@ unsafe fn mpi_file_write_all_body(
     };
 }
 
-exports! { mpi_file_write_all_body(fh: *mut Fint, buf: *const c_void, count: *mut Fint, datatype: *mut Fint, status: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_file_write_all_body(fh: *mut Fint, buf: *const c_void, count: *mut Fint, datatype: *mut Fint, status: *mut Fint, ierror: *mut Fint):
     "mpi_file_write_all_" c"pmpi_file_write_all_" c"pmpi_file_write_all_";
     "mpi_file_write_all__" c"pmpi_file_write_all__" c"pmpi_file_write_all__";
     "mpi_file_write_all_f08_" c"pmpi_file_write_all_f08_" c"pmpir_file_write_all_f08_";
@@ -5057,7 +5058,7 @@ exports! { mpi_file_write_all_body(fh: *mut Fint, buf: *const c_void, count: *mu
     mpi = "mpi_file_write_all_begin__",
     mpi = "mpi_file_write_all_begin_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_file_write_all_begin_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *const c_void, *mut Fint, *mut Fint, *mut Fint),
     fh: *mut Fint,
@@ -5076,7 +5077,7 @@ unsafe fn mpi_file_write_all_begin_body(
     };
 }
 
-exports! { mpi_file_write_all_begin_body(fh: *mut Fint, buf: *const c_void, count: *mut Fint, datatype: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_file_write_all_begin_body(fh: *mut Fint, buf: *const c_void, count: *mut Fint, datatype: *mut Fint, ierror: *mut Fint):
     "mpi_file_write_all_begin_" c"pmpi_file_write_all_begin_" c"pmpi_file_write_all_begin_";
     "mpi_file_write_all_begin__" c"pmpi_file_write_all_begin__" c"pmpi_file_write_all_begin__";
     "mpi_file_write_all_begin_f08_" c"pmpi_file_write_all_begin_f08_" c"pmpir_file_write_all_begin_f08_";
@@ -5087,7 +5088,7 @@ exports! { mpi_file_write_all_begin_body(fh: *mut Fint, buf: *const c_void, coun
     mpi = "mpi_file_write_all_end__",
     mpi = "mpi_file_write_all_end_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_file_write_all_end_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *const c_void, *mut Fint, *mut Fint),
     fh: *mut Fint,
@@ -5108,14 +5109,14 @@ unsafe fn mpi_file_write_all_end_body(
     };
 }
 
-exports! { mpi_file_write_all_end_body(fh: *mut Fint, buf: *const c_void, status: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_file_write_all_end_body(fh: *mut Fint, buf: *const c_void, status: *mut Fint, ierror: *mut Fint):
     "mpi_file_write_all_end_" c"pmpi_file_write_all_end_" c"pmpi_file_write_all_end_";
     "mpi_file_write_all_end__" c"pmpi_file_write_all_end__" c"pmpi_file_write_all_end__";
     "mpi_file_write_all_end_f08_" c"pmpi_file_write_all_end_f08_" c"pmpir_file_write_all_end_f08_";
 }
 
 #[cfg(any(mpi = "mpi_file_write_at_", mpi = "mpi_file_write_at__", mpi = "mpi_file_write_at_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_file_write_at_body(
     twin: unsafe extern "C-unwind" fn(
         *mut Fint,
@@ -5151,7 +5152,7 @@ unsafe fn mpi_file_write_at_body(
     };
 }
 
-exports! { mpi_file_write_at_body(fh: *mut Fint, offset: *mut Fint, buf: *const c_void, count: *mut Fint, datatype: *mut Fint, status: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_file_write_at_body(fh: *mut Fint, offset: *mut Fint, buf: *const c_void, count: *mut Fint, datatype: *mut Fint, status: *mut Fint, ierror: *mut Fint):
     "mpi_file_write_at_" c"pmpi_file_write_at_" c"pmpi_file_write_at_";
     "mpi_file_write_at__" c"pmpi_file_write_at__" c"pmpi_file_write_at__";
     "mpi_file_write_at_f08_" c"pmpi_file_write_at_f08_" c"pmpir_file_write_at_f08_";
@@ -5162,7 +5163,7 @@ exports! { mpi_file_write_at_body(fh: *mut Fint, offset: *mut Fint, buf: *const 
     mpi = "mpi_file_write_at_all__",
     mpi = "mpi_file_write_at_all_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_file_write_at_all_body(
     twin: unsafe extern "C-unwind" fn(
         *mut Fint,
@@ -5198,7 +5199,7 @@ unsafe fn mpi_file_write_at_all_body(
     };
 }
 
-exports! { mpi_file_write_at_all_body(fh: *mut Fint, offset: *mut Fint, buf: *const c_void, count: *mut Fint, datatype: *mut Fint, status: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_file_write_at_all_body(fh: *mut Fint, offset: *mut Fint, buf: *const c_void, count: *mut Fint, datatype: *mut Fint, status: *mut Fint, ierror: *mut Fint):
     "mpi_file_write_at_all_" c"pmpi_file_write_at_all_" c"pmpi_file_write_at_all_";
     "mpi_file_write_at_all__" c"pmpi_file_write_at_all__" c"pmpi_file_write_at_all__";
     "mpi_file_write_at_all_f08_" c"pmpi_file_write_at_all_f08_" c"pmpir_file_write_at_all_f08_";
@@ -5209,7 +5210,7 @@ exports! { mpi_file_write_at_all_body(fh: *mut Fint, offset: *mut Fint, buf: *co
     mpi = "mpi_file_write_at_all_begin__",
     mpi = "mpi_file_write_at_all_begin_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_file_write_at_all_begin_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *const c_void, *mut Fint, *mut Fint, *mut Fint),
     fh: *mut Fint,
@@ -5229,7 +5230,7 @@ unsafe fn mpi_file_write_at_all_begin_body(
     };
 }
 
-exports! { mpi_file_write_at_all_begin_body(fh: *mut Fint, offset: *mut Fint, buf: *const c_void, count: *mut Fint, datatype: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_file_write_at_all_begin_body(fh: *mut Fint, offset: *mut Fint, buf: *const c_void, count: *mut Fint, datatype: *mut Fint, ierror: *mut Fint):
     "mpi_file_write_at_all_begin_" c"pmpi_file_write_at_all_begin_" c"pmpi_file_write_at_all_begin_";
     "mpi_file_write_at_all_begin__" c"pmpi_file_write_at_all_begin__" c"pmpi_file_write_at_all_begin__";
     "mpi_file_write_at_all_begin_f08_" c"pmpi_file_write_at_all_begin_f08_" c"pmpir_file_write_at_all_begin_f08_";
@@ -5240,7 +5241,7 @@ exports! { mpi_file_write_at_all_begin_body(fh: *mut Fint, offset: *mut Fint, bu
     mpi = "mpi_file_write_at_all_end__",
     mpi = "mpi_file_write_at_all_end_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_file_write_at_all_end_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *const c_void, *mut Fint, *mut Fint),
     fh: *mut Fint,
@@ -5261,7 +5262,7 @@ unsafe fn mpi_file_write_at_all_end_body(
     };
 }
 
-exports! { mpi_file_write_at_all_end_body(fh: *mut Fint, buf: *const c_void, status: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_file_write_at_all_end_body(fh: *mut Fint, buf: *const c_void, status: *mut Fint, ierror: *mut Fint):
     "mpi_file_write_at_all_end_" c"pmpi_file_write_at_all_end_" c"pmpi_file_write_at_all_end_";
     "mpi_file_write_at_all_end__" c"pmpi_file_write_at_all_end__" c"pmpi_file_write_at_all_end__";
     "mpi_file_write_at_all_end_f08_" c"pmpi_file_write_at_all_end_f08_" c"pmpir_file_write_at_all_end_f08_";
@@ -5272,7 +5273,7 @@ exports! { mpi_file_write_at_all_end_body(fh: *mut Fint, buf: *const c_void, sta
     mpi = "mpi_file_write_ordered__",
     mpi = "mpi_file_write_ordered_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_file_write_ordered_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *const c_void, *mut Fint, *mut Fint, *mut Fint, *mut Fint),
     fh: *mut Fint,
@@ -5299,7 +5300,7 @@ unsafe fn mpi_file_write_ordered_body(
     };
 }
 
-exports! { mpi_file_write_ordered_body(fh: *mut Fint, buf: *const c_void, count: *mut Fint, datatype: *mut Fint, status: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_file_write_ordered_body(fh: *mut Fint, buf: *const c_void, count: *mut Fint, datatype: *mut Fint, status: *mut Fint, ierror: *mut Fint):
     "mpi_file_write_ordered_" c"pmpi_file_write_ordered_" c"pmpi_file_write_ordered_";
     "mpi_file_write_ordered__" c"pmpi_file_write_ordered__" c"pmpi_file_write_ordered__";
     "mpi_file_write_ordered_f08_" c"pmpi_file_write_ordered_f08_" c"pmpir_file_write_ordered_f08_";
@@ -5310,7 +5311,7 @@ exports! { mpi_file_write_ordered_body(fh: *mut Fint, buf: *const c_void, count:
     mpi = "mpi_file_write_ordered_begin__",
     mpi = "mpi_file_write_ordered_begin_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_file_write_ordered_begin_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *const c_void, *mut Fint, *mut Fint, *mut Fint),
     fh: *mut Fint,
@@ -5329,7 +5330,7 @@ unsafe fn mpi_file_write_ordered_begin_body(
     };
 }
 
-exports! { mpi_file_write_ordered_begin_body(fh: *mut Fint, buf: *const c_void, count: *mut Fint, datatype: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_file_write_ordered_begin_body(fh: *mut Fint, buf: *const c_void, count: *mut Fint, datatype: *mut Fint, ierror: *mut Fint):
     "mpi_file_write_ordered_begin_" c"pmpi_file_write_ordered_begin_" c"pmpi_file_write_ordered_begin_";
     "mpi_file_write_ordered_begin__" c"pmpi_file_write_ordered_begin__" c"pmpi_file_write_ordered_begin__";
     "mpi_file_write_ordered_begin_f08_" c"pmpi_file_write_ordered_begin_f08_" c"pmpir_file_write_ordered_begin_f08_";
@@ -5340,7 +5341,7 @@ exports! { mpi_file_write_ordered_begin_body(fh: *mut Fint, buf: *const c_void, 
     mpi = "mpi_file_write_ordered_end__",
     mpi = "mpi_file_write_ordered_end_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_file_write_ordered_end_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *const c_void, *mut Fint, *mut Fint),
     fh: *mut Fint,
@@ -5361,7 +5362,7 @@ unsafe fn mpi_file_write_ordered_end_body(
     };
 }
 
-exports! { mpi_file_write_ordered_end_body(fh: *mut Fint, buf: *const c_void, status: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_file_write_ordered_end_body(fh: *mut Fint, buf: *const c_void, status: *mut Fint, ierror: *mut Fint):
     "mpi_file_write_ordered_end_" c"pmpi_file_write_ordered_end_" c"pmpi_file_write_ordered_end_";
     "mpi_file_write_ordered_end__" c"pmpi_file_write_ordered_end__" c"pmpi_file_write_ordered_end__";
     "mpi_file_write_ordered_end_f08_" c"pmpi_file_write_ordered_end_f08_" c"pmpir_file_write_ordered_end_f08_";
@@ -5372,7 +5373,7 @@ exports! { mpi_file_write_ordered_end_body(fh: *mut Fint, buf: *const c_void, st
     mpi = "mpi_file_write_shared__",
     mpi = "mpi_file_write_shared_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_file_write_shared_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *const c_void, *mut Fint, *mut Fint, *mut Fint, *mut Fint),
     fh: *mut Fint,
@@ -5399,19 +5400,19 @@ unsafe fn mpi_file_write_shared_body(
     };
 }
 
-exports! { mpi_file_write_shared_body(fh: *mut Fint, buf: *const c_void, count: *mut Fint, datatype: *mut Fint, status: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_file_write_shared_body(fh: *mut Fint, buf: *const c_void, count: *mut Fint, datatype: *mut Fint, status: *mut Fint, ierror: *mut Fint):
     "mpi_file_write_shared_" c"pmpi_file_write_shared_" c"pmpi_file_write_shared_";
     "mpi_file_write_shared__" c"pmpi_file_write_shared__" c"pmpi_file_write_shared__";
     "mpi_file_write_shared_f08_" c"pmpi_file_write_shared_f08_" c"pmpir_file_write_shared_f08_";
 }
 
 #[cfg(any(mpi = "mpi_finalize_", mpi = "mpi_finalize__", mpi = "mpi_finalize_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_finalize_body(twin: unsafe extern "C-unwind" fn(*mut Fint), ierror: *mut Fint) {
     unsafe { wrappers::finalize(|| fortran::code(ierror, |ierror| twin(ierror))) };
 }
 
-exports! { mpi_finalize_body(ierror: *mut Fint):
+exports! { [] mpi_finalize_body(ierror: *mut Fint):
     "mpi_finalize_" c"pmpi_finalize_" c"pmpi_finalize_";
     "mpi_finalize__" c"pmpi_finalize__" c"pmpi_finalize__";
     "mpi_finalize_f08_" c"pmpi_finalize_f08_" c"pmpir_finalize_f08_";
@@ -5468,14 +5469,14 @@ unsafe fn mpi_gather_body(
     };
 }
 
-exports! { mpi_gather_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, root: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
+exports! { [#[unsafe(link_section = ".text.hot")]] mpi_gather_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, root: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
     "mpi_gather_" c"pmpi_gather_" c"pmpi_gather_";
     "mpi_gather__" c"pmpi_gather__" c"pmpi_gather__";
     "mpi_gather_f08_" c"pmpi_gather_f08_" c"pmpir_gather_f08_";
 }
 
 #[cfg(any(mpi = "mpi_gather_init_", mpi = "mpi_gather_init__", mpi = "mpi_gather_init_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_gather_init_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -5535,7 +5536,7 @@ unsafe fn mpi_gather_init_body(
     };
 }
 
-exports! { mpi_gather_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, root: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_gather_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, root: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_gather_init_" c"pmpi_gather_init_" c"pmpi_gather_init_";
     "mpi_gather_init__" c"pmpi_gather_init__" c"pmpi_gather_init__";
     "mpi_gather_init_f08_" c"pmpi_gather_init_f08_" c"pmpir_gather_init_f08_";
@@ -5597,14 +5598,14 @@ unsafe fn mpi_gatherv_body(
     };
 }
 
-exports! { mpi_gatherv_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, displs: *mut Fint, recvtype: *mut Fint, root: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
+exports! { [#[unsafe(link_section = ".text.hot")]] mpi_gatherv_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, displs: *mut Fint, recvtype: *mut Fint, root: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
     "mpi_gatherv_" c"pmpi_gatherv_" c"pmpi_gatherv_";
     "mpi_gatherv__" c"pmpi_gatherv__" c"pmpi_gatherv__";
     "mpi_gatherv_f08_" c"pmpi_gatherv_f08_" c"pmpir_gatherv_f08_";
 }
 
 #[cfg(any(mpi = "mpi_gatherv_init_", mpi = "mpi_gatherv_init__", mpi = "mpi_gatherv_init_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_gatherv_init_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -5667,7 +5668,7 @@ unsafe fn mpi_gatherv_init_body(
     };
 }
 
-exports! { mpi_gatherv_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, displs: *mut Fint, recvtype: *mut Fint, root: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_gatherv_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, displs: *mut Fint, recvtype: *mut Fint, root: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_gatherv_init_" c"pmpi_gatherv_init_" c"pmpi_gatherv_init_";
     "mpi_gatherv_init__" c"pmpi_gatherv_init__" c"pmpi_gatherv_init__";
     "mpi_gatherv_init_f08_" c"pmpi_gatherv_init_f08_" c"pmpir_gatherv_init_f08_";
@@ -5737,14 +5738,14 @@ unsafe fn mpi_get_body(
     };
 }
 
-exports! { mpi_get_body(origin_addr: *mut c_void, origin_count: *mut Fint, origin_datatype: *mut Fint, target_rank: *mut Fint, target_disp: *mut Fint, target_count: *mut Fint, target_datatype: *mut Fint, win: *mut Fint, ierror: *mut Fint):
+exports! { [#[unsafe(link_section = ".text.hot")]] mpi_get_body(origin_addr: *mut c_void, origin_count: *mut Fint, origin_datatype: *mut Fint, target_rank: *mut Fint, target_disp: *mut Fint, target_count: *mut Fint, target_datatype: *mut Fint, win: *mut Fint, ierror: *mut Fint):
     "mpi_get_" c"pmpi_get_" c"pmpi_get_";
     "mpi_get__" c"pmpi_get__" c"pmpi_get__";
     "mpi_get_f08_" c"pmpi_get_f08_" c"pmpir_get_f08_";
 }
 
 #[cfg(any(mpi = "mpi_get_accumulate_", mpi = "mpi_get_accumulate__", mpi = "mpi_get_accumulate_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_get_accumulate_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -5825,14 +5826,14 @@ unsafe fn mpi_get_accumulate_body(
     };
 }
 
-exports! { mpi_get_accumulate_body(origin_addr: *const c_void, origin_count: *mut Fint, origin_datatype: *mut Fint, result_addr: *mut c_void, result_count: *mut Fint, result_datatype: *mut Fint, target_rank: *mut Fint, target_disp: *mut Fint, target_count: *mut Fint, target_datatype: *mut Fint, op: *mut Fint, win: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_get_accumulate_body(origin_addr: *const c_void, origin_count: *mut Fint, origin_datatype: *mut Fint, result_addr: *mut c_void, result_count: *mut Fint, result_datatype: *mut Fint, target_rank: *mut Fint, target_disp: *mut Fint, target_count: *mut Fint, target_datatype: *mut Fint, op: *mut Fint, win: *mut Fint, ierror: *mut Fint):
     "mpi_get_accumulate_" c"pmpi_get_accumulate_" c"pmpi_get_accumulate_";
     "mpi_get_accumulate__" c"pmpi_get_accumulate__" c"pmpi_get_accumulate__";
     "mpi_get_accumulate_f08_" c"pmpi_get_accumulate_f08_" c"pmpir_get_accumulate_f08_";
 }
 
 #[cfg(any(mpi = "mpi_graph_create_", mpi = "mpi_graph_create__", mpi = "mpi_graph_create_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_graph_create_body(
     twin: unsafe extern "C-unwind" fn(
         *mut Fint,
@@ -5869,14 +5870,14 @@ unsafe fn mpi_graph_create_body(
     };
 }
 
-exports! { mpi_graph_create_body(comm_old: *mut Fint, nnodes: *mut Fint, index: *mut Fint, edges: *mut Fint, reorder: *mut Fint, comm_graph: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_graph_create_body(comm_old: *mut Fint, nnodes: *mut Fint, index: *mut Fint, edges: *mut Fint, reorder: *mut Fint, comm_graph: *mut Fint, ierror: *mut Fint):
     "mpi_graph_create_" c"pmpi_graph_create_" c"pmpi_graph_create_";
     "mpi_graph_create__" c"pmpi_graph_create__" c"pmpi_graph_create__";
     "mpi_graph_create_f08_" c"pmpi_graph_create_f08_" c"pmpir_graph_create_f08_";
 }
 
 #[cfg(any(mpi = "mpi_graph_map_", mpi = "mpi_graph_map__", mpi = "mpi_graph_map_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_graph_map_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint, *mut Fint, *mut Fint),
     comm: *mut Fint,
@@ -5896,7 +5897,7 @@ unsafe fn mpi_graph_map_body(
     };
 }
 
-exports! { mpi_graph_map_body(comm: *mut Fint, nnodes: *mut Fint, index: *mut Fint, edges: *mut Fint, newrank: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_graph_map_body(comm: *mut Fint, nnodes: *mut Fint, index: *mut Fint, edges: *mut Fint, newrank: *mut Fint, ierror: *mut Fint):
     "mpi_graph_map_" c"pmpi_graph_map_" c"pmpi_graph_map_";
     "mpi_graph_map__" c"pmpi_graph_map__" c"pmpi_graph_map__";
     "mpi_graph_map_f08_" c"pmpi_graph_map_f08_" c"pmpir_graph_map_f08_";
@@ -5907,7 +5908,7 @@ exports! { mpi_graph_map_body(comm: *mut Fint, nnodes: *mut Fint, index: *mut Fi
     mpi = "mpi_grequest_complete__",
     mpi = "mpi_grequest_complete_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_grequest_complete_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint),
     request: *mut Fint,
@@ -5920,14 +5921,14 @@ unsafe fn mpi_grequest_complete_body(
     };
 }
 
-exports! { mpi_grequest_complete_body(request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_grequest_complete_body(request: *mut Fint, ierror: *mut Fint):
     "mpi_grequest_complete_" c"pmpi_grequest_complete_" c"pmpi_grequest_complete_";
     "mpi_grequest_complete__" c"pmpi_grequest_complete__" c"pmpi_grequest_complete__";
     "mpi_grequest_complete_f08_" c"pmpi_grequest_complete_f08_" c"pmpir_grequest_complete_f08_";
 }
 
 #[cfg(any(mpi = "mpi_grequest_start_", mpi = "mpi_grequest_start__", mpi = "mpi_grequest_start_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_grequest_start_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint, *mut Fint, *mut Fint),
     query_fn: *mut Fint,
@@ -5947,14 +5948,14 @@ unsafe fn mpi_grequest_start_body(
     };
 }
 
-exports! { mpi_grequest_start_body(query_fn: *mut Fint, free_fn: *mut Fint, cancel_fn: *mut Fint, extra_state: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_grequest_start_body(query_fn: *mut Fint, free_fn: *mut Fint, cancel_fn: *mut Fint, extra_state: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_grequest_start_" c"pmpi_grequest_start_" c"pmpi_grequest_start_";
     "mpi_grequest_start__" c"pmpi_grequest_start__" c"pmpi_grequest_start__";
     "mpi_grequest_start_f08_" c"pmpi_grequest_start_f08_" c"pmpir_grequest_start_f08_";
 }
 
 #[cfg(any(mpi = "mpi_iallgather_", mpi = "mpi_iallgather__", mpi = "mpi_iallgather_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_iallgather_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -6004,14 +6005,14 @@ unsafe fn mpi_iallgather_body(
     };
 }
 
-exports! { mpi_iallgather_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_iallgather_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_iallgather_" c"pmpi_iallgather_" c"pmpi_iallgather_";
     "mpi_iallgather__" c"pmpi_iallgather__" c"pmpi_iallgather__";
     "mpi_iallgather_f08_" c"pmpi_iallgather_f08_" c"pmpir_iallgather_f08_";
 }
 
 #[cfg(any(mpi = "mpi_iallgatherv_", mpi = "mpi_iallgatherv__", mpi = "mpi_iallgatherv_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_iallgatherv_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -6066,7 +6067,7 @@ unsafe fn mpi_iallgatherv_body(
     };
 }
 
-exports! { mpi_iallgatherv_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, displs: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_iallgatherv_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, displs: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_iallgatherv_" c"pmpi_iallgatherv_" c"pmpi_iallgatherv_";
     "mpi_iallgatherv__" c"pmpi_iallgatherv__" c"pmpi_iallgatherv__";
     "mpi_iallgatherv_f08_" c"pmpi_iallgatherv_f08_" c"pmpir_iallgatherv_f08_";
@@ -6112,14 +6113,14 @@ unsafe fn mpi_iallreduce_body(
     };
 }
 
-exports! { mpi_iallreduce_body(sendbuf: *const c_void, recvbuf: *mut c_void, count: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [#[unsafe(link_section = ".text.hot")]] mpi_iallreduce_body(sendbuf: *const c_void, recvbuf: *mut c_void, count: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_iallreduce_" c"pmpi_iallreduce_" c"pmpi_iallreduce_";
     "mpi_iallreduce__" c"pmpi_iallreduce__" c"pmpi_iallreduce__";
     "mpi_iallreduce_f08_" c"pmpi_iallreduce_f08_" c"pmpir_iallreduce_f08_";
 }
 
 #[cfg(any(mpi = "mpi_ialltoall_", mpi = "mpi_ialltoall__", mpi = "mpi_ialltoall_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_ialltoall_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -6169,14 +6170,14 @@ unsafe fn mpi_ialltoall_body(
     };
 }
 
-exports! { mpi_ialltoall_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_ialltoall_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_ialltoall_" c"pmpi_ialltoall_" c"pmpi_ialltoall_";
     "mpi_ialltoall__" c"pmpi_ialltoall__" c"pmpi_ialltoall__";
     "mpi_ialltoall_f08_" c"pmpi_ialltoall_f08_" c"pmpir_ialltoall_f08_";
 }
 
 #[cfg(any(mpi = "mpi_ialltoallv_", mpi = "mpi_ialltoallv__", mpi = "mpi_ialltoallv_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_ialltoallv_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -6236,14 +6237,14 @@ unsafe fn mpi_ialltoallv_body(
     };
 }
 
-exports! { mpi_ialltoallv_body(sendbuf: *const c_void, sendcounts: *mut Fint, sdispls: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, rdispls: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_ialltoallv_body(sendbuf: *const c_void, sendcounts: *mut Fint, sdispls: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, rdispls: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_ialltoallv_" c"pmpi_ialltoallv_" c"pmpi_ialltoallv_";
     "mpi_ialltoallv__" c"pmpi_ialltoallv__" c"pmpi_ialltoallv__";
     "mpi_ialltoallv_f08_" c"pmpi_ialltoallv_f08_" c"pmpir_ialltoallv_f08_";
 }
 
 #[cfg(any(mpi = "mpi_ialltoallw_", mpi = "mpi_ialltoallw__", mpi = "mpi_ialltoallw_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_ialltoallw_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -6303,14 +6304,14 @@ unsafe fn mpi_ialltoallw_body(
     };
 }
 
-exports! { mpi_ialltoallw_body(sendbuf: *const c_void, sendcounts: *mut Fint, sdispls: *mut Fint, sendtypes: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, rdispls: *mut Fint, recvtypes: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_ialltoallw_body(sendbuf: *const c_void, sendcounts: *mut Fint, sdispls: *mut Fint, sendtypes: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, rdispls: *mut Fint, recvtypes: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_ialltoallw_" c"pmpi_ialltoallw_" c"pmpi_ialltoallw_";
     "mpi_ialltoallw__" c"pmpi_ialltoallw__" c"pmpi_ialltoallw__";
     "mpi_ialltoallw_f08_" c"pmpi_ialltoallw_f08_" c"pmpir_ialltoallw_f08_";
 }
 
 #[cfg(any(mpi = "mpi_ibarrier_", mpi = "mpi_ibarrier__", mpi = "mpi_ibarrier_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_ibarrier_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint),
     comm: *mut Fint,
@@ -6331,7 +6332,7 @@ unsafe fn mpi_ibarrier_body(
     };
 }
 
-exports! { mpi_ibarrier_body(comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_ibarrier_body(comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_ibarrier_" c"pmpi_ibarrier_" c"pmpi_ibarrier_";
     "mpi_ibarrier__" c"pmpi_ibarrier__" c"pmpi_ibarrier__";
     "mpi_ibarrier_f08_" c"pmpi_ibarrier_f08_" c"pmpir_ibarrier_f08_";
@@ -6371,14 +6372,14 @@ unsafe fn mpi_ibcast_body(
     };
 }
 
-exports! { mpi_ibcast_body(buffer: *mut c_void, count: *mut Fint, datatype: *mut Fint, root: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [#[unsafe(link_section = ".text.hot")]] mpi_ibcast_body(buffer: *mut c_void, count: *mut Fint, datatype: *mut Fint, root: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_ibcast_" c"pmpi_ibcast_" c"pmpi_ibcast_";
     "mpi_ibcast__" c"pmpi_ibcast__" c"pmpi_ibcast__";
     "mpi_ibcast_f08_" c"pmpi_ibcast_f08_" c"pmpir_ibcast_f08_";
 }
 
 #[cfg(any(mpi = "mpi_ibsend_", mpi = "mpi_ibsend__", mpi = "mpi_ibsend_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_ibsend_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -6414,14 +6415,14 @@ unsafe fn mpi_ibsend_body(
     };
 }
 
-exports! { mpi_ibsend_body(buf: *const c_void, count: *mut Fint, datatype: *mut Fint, dest: *mut Fint, tag: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_ibsend_body(buf: *const c_void, count: *mut Fint, datatype: *mut Fint, dest: *mut Fint, tag: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_ibsend_" c"pmpi_ibsend_" c"pmpi_ibsend_";
     "mpi_ibsend__" c"pmpi_ibsend__" c"pmpi_ibsend__";
     "mpi_ibsend_f08_" c"pmpi_ibsend_f08_" c"pmpir_ibsend_f08_";
 }
 
 #[cfg(any(mpi = "mpi_iexscan_", mpi = "mpi_iexscan__", mpi = "mpi_iexscan_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_iexscan_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -6460,14 +6461,14 @@ unsafe fn mpi_iexscan_body(
     };
 }
 
-exports! { mpi_iexscan_body(sendbuf: *const c_void, recvbuf: *mut c_void, count: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_iexscan_body(sendbuf: *const c_void, recvbuf: *mut c_void, count: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_iexscan_" c"pmpi_iexscan_" c"pmpi_iexscan_";
     "mpi_iexscan__" c"pmpi_iexscan__" c"pmpi_iexscan__";
     "mpi_iexscan_f08_" c"pmpi_iexscan_f08_" c"pmpir_iexscan_f08_";
 }
 
 #[cfg(any(mpi = "mpi_igather_", mpi = "mpi_igather__", mpi = "mpi_igather_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_igather_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -6523,14 +6524,14 @@ unsafe fn mpi_igather_body(
     };
 }
 
-exports! { mpi_igather_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, root: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_igather_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, root: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_igather_" c"pmpi_igather_" c"pmpi_igather_";
     "mpi_igather__" c"pmpi_igather__" c"pmpi_igather__";
     "mpi_igather_f08_" c"pmpi_igather_f08_" c"pmpir_igather_f08_";
 }
 
 #[cfg(any(mpi = "mpi_igatherv_", mpi = "mpi_igatherv__", mpi = "mpi_igatherv_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_igatherv_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -6591,14 +6592,14 @@ unsafe fn mpi_igatherv_body(
     };
 }
 
-exports! { mpi_igatherv_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, displs: *mut Fint, recvtype: *mut Fint, root: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_igatherv_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, displs: *mut Fint, recvtype: *mut Fint, root: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_igatherv_" c"pmpi_igatherv_" c"pmpi_igatherv_";
     "mpi_igatherv__" c"pmpi_igatherv__" c"pmpi_igatherv__";
     "mpi_igatherv_f08_" c"pmpi_igatherv_f08_" c"pmpir_igatherv_f08_";
 }
 
 #[cfg(any(mpi = "mpi_improbe_", mpi = "mpi_improbe__", mpi = "mpi_improbe_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_improbe_body(
     twin: unsafe extern "C-unwind" fn(
         *mut Fint,
@@ -6631,14 +6632,14 @@ unsafe fn mpi_improbe_body(
     };
 }
 
-exports! { mpi_improbe_body(source: *mut Fint, tag: *mut Fint, comm: *mut Fint, flag: *mut Fint, message: *mut Fint, status: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_improbe_body(source: *mut Fint, tag: *mut Fint, comm: *mut Fint, flag: *mut Fint, message: *mut Fint, status: *mut Fint, ierror: *mut Fint):
     "mpi_improbe_" c"pmpi_improbe_" c"pmpi_improbe_";
     "mpi_improbe__" c"pmpi_improbe__" c"pmpi_improbe__";
     "mpi_improbe_f08_" c"pmpi_improbe_f08_" c"pmpir_improbe_f08_";
 }
 
 #[cfg(any(mpi = "mpi_imrecv_", mpi = "mpi_imrecv__", mpi = "mpi_imrecv_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_imrecv_body(
     twin: unsafe extern "C-unwind" fn(*mut c_void, *mut Fint, *mut Fint, *mut Fint, *mut Fint, *mut Fint),
     buf: *mut c_void,
@@ -6662,7 +6663,7 @@ unsafe fn mpi_imrecv_body(
     };
 }
 
-exports! { mpi_imrecv_body(buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, message: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_imrecv_body(buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, message: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_imrecv_" c"pmpi_imrecv_" c"pmpi_imrecv_";
     "mpi_imrecv__" c"pmpi_imrecv__" c"pmpi_imrecv__";
     "mpi_imrecv_f08_" c"pmpi_imrecv_f08_" c"pmpir_imrecv_f08_";
@@ -6673,7 +6674,7 @@ exports! { mpi_imrecv_body(buf: *mut c_void, count: *mut Fint, datatype: *mut Fi
     mpi = "mpi_ineighbor_allgather__",
     mpi = "mpi_ineighbor_allgather_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_ineighbor_allgather_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -6716,7 +6717,7 @@ unsafe fn mpi_ineighbor_allgather_body(
     };
 }
 
-exports! { mpi_ineighbor_allgather_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_ineighbor_allgather_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_ineighbor_allgather_" c"pmpi_ineighbor_allgather_" c"pmpi_ineighbor_allgather_";
     "mpi_ineighbor_allgather__" c"pmpi_ineighbor_allgather__" c"pmpi_ineighbor_allgather__";
     "mpi_ineighbor_allgather_f08_" c"pmpi_ineighbor_allgather_f08_" c"pmpir_ineighbor_allgather_f08_";
@@ -6727,7 +6728,7 @@ exports! { mpi_ineighbor_allgather_body(sendbuf: *const c_void, sendcount: *mut 
     mpi = "mpi_ineighbor_allgatherv__",
     mpi = "mpi_ineighbor_allgatherv_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_ineighbor_allgatherv_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -6775,7 +6776,7 @@ unsafe fn mpi_ineighbor_allgatherv_body(
     };
 }
 
-exports! { mpi_ineighbor_allgatherv_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, displs: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_ineighbor_allgatherv_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, displs: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_ineighbor_allgatherv_" c"pmpi_ineighbor_allgatherv_" c"pmpi_ineighbor_allgatherv_";
     "mpi_ineighbor_allgatherv__" c"pmpi_ineighbor_allgatherv__" c"pmpi_ineighbor_allgatherv__";
     "mpi_ineighbor_allgatherv_f08_" c"pmpi_ineighbor_allgatherv_f08_" c"pmpir_ineighbor_allgatherv_f08_";
@@ -6786,7 +6787,7 @@ exports! { mpi_ineighbor_allgatherv_body(sendbuf: *const c_void, sendcount: *mut
     mpi = "mpi_ineighbor_alltoall__",
     mpi = "mpi_ineighbor_alltoall_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_ineighbor_alltoall_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -6829,7 +6830,7 @@ unsafe fn mpi_ineighbor_alltoall_body(
     };
 }
 
-exports! { mpi_ineighbor_alltoall_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_ineighbor_alltoall_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_ineighbor_alltoall_" c"pmpi_ineighbor_alltoall_" c"pmpi_ineighbor_alltoall_";
     "mpi_ineighbor_alltoall__" c"pmpi_ineighbor_alltoall__" c"pmpi_ineighbor_alltoall__";
     "mpi_ineighbor_alltoall_f08_" c"pmpi_ineighbor_alltoall_f08_" c"pmpir_ineighbor_alltoall_f08_";
@@ -6840,7 +6841,7 @@ exports! { mpi_ineighbor_alltoall_body(sendbuf: *const c_void, sendcount: *mut F
     mpi = "mpi_ineighbor_alltoallv__",
     mpi = "mpi_ineighbor_alltoallv_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_ineighbor_alltoallv_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -6893,7 +6894,7 @@ unsafe fn mpi_ineighbor_alltoallv_body(
     };
 }
 
-exports! { mpi_ineighbor_alltoallv_body(sendbuf: *const c_void, sendcounts: *mut Fint, sdispls: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, rdispls: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_ineighbor_alltoallv_body(sendbuf: *const c_void, sendcounts: *mut Fint, sdispls: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, rdispls: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_ineighbor_alltoallv_" c"pmpi_ineighbor_alltoallv_" c"pmpi_ineighbor_alltoallv_";
     "mpi_ineighbor_alltoallv__" c"pmpi_ineighbor_alltoallv__" c"pmpi_ineighbor_alltoallv__";
     "mpi_ineighbor_alltoallv_f08_" c"pmpi_ineighbor_alltoallv_f08_" c"pmpir_ineighbor_alltoallv_f08_";
@@ -6904,7 +6905,7 @@ exports! { mpi_ineighbor_alltoallv_body(sendbuf: *const c_void, sendcounts: *mut
     mpi = "mpi_ineighbor_alltoallw__",
     mpi = "mpi_ineighbor_alltoallw_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_ineighbor_alltoallw_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -6957,26 +6958,26 @@ unsafe fn mpi_ineighbor_alltoallw_body(
     };
 }
 
-exports! { mpi_ineighbor_alltoallw_body(sendbuf: *const c_void, sendcounts: *mut Fint, sdispls: *mut Fint, sendtypes: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, rdispls: *mut Fint, recvtypes: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_ineighbor_alltoallw_body(sendbuf: *const c_void, sendcounts: *mut Fint, sdispls: *mut Fint, sendtypes: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, rdispls: *mut Fint, recvtypes: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_ineighbor_alltoallw_" c"pmpi_ineighbor_alltoallw_" c"pmpi_ineighbor_alltoallw_";
     "mpi_ineighbor_alltoallw__" c"pmpi_ineighbor_alltoallw__" c"pmpi_ineighbor_alltoallw__";
     "mpi_ineighbor_alltoallw_f08_" c"pmpi_ineighbor_alltoallw_f08_" c"pmpir_ineighbor_alltoallw_f08_";
 }
 
 #[cfg(any(mpi = "mpi_init_", mpi = "mpi_init__", mpi = "mpi_init_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_init_body(twin: unsafe extern "C-unwind" fn(*mut Fint), ierror: *mut Fint) {
     unsafe { wrappers::init(|| fortran::code(ierror, |ierror| twin(ierror))) };
 }
 
-exports! { mpi_init_body(ierror: *mut Fint):
+exports! { [] mpi_init_body(ierror: *mut Fint):
     "mpi_init_" c"pmpi_init_" c"pmpi_init_";
     "mpi_init__" c"pmpi_init__" c"pmpi_init__";
     "mpi_init_f08_" c"pmpi_init_f08_" c"pmpir_init_f08_";
 }
 
 #[cfg(any(mpi = "mpi_init_thread_", mpi = "mpi_init_thread__", mpi = "mpi_init_thread_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_init_thread_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint),
     required: *mut Fint,
@@ -6986,14 +6987,14 @@ unsafe fn mpi_init_thread_body(
     unsafe { wrappers::init_thread(|| fortran::code(ierror, |ierror| twin(required, provided, ierror))) };
 }
 
-exports! { mpi_init_thread_body(required: *mut Fint, provided: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_init_thread_body(required: *mut Fint, provided: *mut Fint, ierror: *mut Fint):
     "mpi_init_thread_" c"pmpi_init_thread_" c"pmpi_init_thread_";
     "mpi_init_thread__" c"pmpi_init_thread__" c"pmpi_init_thread__";
     "mpi_init_thread_f08_" c"pmpi_init_thread_f08_" c"pmpir_init_thread_f08_";
 }
 
 #[cfg(any(mpi = "mpi_intercomm_create_", mpi = "mpi_intercomm_create__", mpi = "mpi_intercomm_create_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_intercomm_create_body(
     twin: unsafe extern "C-unwind" fn(
         *mut Fint,
@@ -7033,7 +7034,7 @@ unsafe fn mpi_intercomm_create_body(
     };
 }
 
-exports! { mpi_intercomm_create_body(local_comm: *mut Fint, local_leader: *mut Fint, peer_comm: *mut Fint, remote_leader: *mut Fint, tag: *mut Fint, newintercomm: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_intercomm_create_body(local_comm: *mut Fint, local_leader: *mut Fint, peer_comm: *mut Fint, remote_leader: *mut Fint, tag: *mut Fint, newintercomm: *mut Fint, ierror: *mut Fint):
     "mpi_intercomm_create_" c"pmpi_intercomm_create_" c"pmpi_intercomm_create_";
     "mpi_intercomm_create__" c"pmpi_intercomm_create__" c"pmpi_intercomm_create__";
     "mpi_intercomm_create_f08_" c"pmpi_intercomm_create_f08_" c"pmpir_intercomm_create_f08_";
@@ -7044,7 +7045,7 @@ exports! { mpi_intercomm_create_body(local_comm: *mut Fint, local_leader: *mut F
     mpi = "mpi_intercomm_create_from_groups__",
     mpi = "mpi_intercomm_create_from_groups_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_intercomm_create_from_groups_body(
     twin: unsafe extern "C-unwind" fn(
         *mut Fint,
@@ -7110,14 +7111,14 @@ unsafe fn mpi_intercomm_create_from_groups_body(
     };
 }
 
-exports! { mpi_intercomm_create_from_groups_body(local_group: *mut Fint, local_leader: *mut Fint, remote_group: *mut Fint, remote_leader: *mut Fint, stringtag: *const c_char, info: *mut Fint, errhandler: *mut Fint, newintercomm: *mut Fint, ierror: *mut Fint, stringtag_length: usize):
+exports! { [] mpi_intercomm_create_from_groups_body(local_group: *mut Fint, local_leader: *mut Fint, remote_group: *mut Fint, remote_leader: *mut Fint, stringtag: *const c_char, info: *mut Fint, errhandler: *mut Fint, newintercomm: *mut Fint, ierror: *mut Fint, stringtag_length: usize):
     "mpi_intercomm_create_from_groups_" c"pmpi_intercomm_create_from_groups_" c"pmpi_intercomm_create_from_groups_";
     "mpi_intercomm_create_from_groups__" c"pmpi_intercomm_create_from_groups__" c"pmpi_intercomm_create_from_groups__";
     "mpi_intercomm_create_from_groups_f08_" c"pmpi_intercomm_create_from_groups_f08_" c"pmpir_intercomm_create_from_groups_f08_";
 }
 
 #[cfg(any(mpi = "mpi_intercomm_merge_", mpi = "mpi_intercomm_merge__", mpi = "mpi_intercomm_merge_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_intercomm_merge_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint),
     intercomm: *mut Fint,
@@ -7138,7 +7139,7 @@ unsafe fn mpi_intercomm_merge_body(
     };
 }
 
-exports! { mpi_intercomm_merge_body(intercomm: *mut Fint, high: *mut Fint, newintracomm: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_intercomm_merge_body(intercomm: *mut Fint, high: *mut Fint, newintracomm: *mut Fint, ierror: *mut Fint):
     "mpi_intercomm_merge_" c"pmpi_intercomm_merge_" c"pmpi_intercomm_merge_";
     "mpi_intercomm_merge__" c"pmpi_intercomm_merge__" c"pmpi_intercomm_merge__";
     "mpi_intercomm_merge_f08_" c"pmpi_intercomm_merge_f08_" c"pmpir_intercomm_merge_f08_";
@@ -7165,7 +7166,7 @@ unsafe fn mpi_iprobe_body(
     };
 }
 
-exports! { mpi_iprobe_body(source: *mut Fint, tag: *mut Fint, comm: *mut Fint, flag: *mut Fint, status: *mut Fint, ierror: *mut Fint):
+exports! { [#[unsafe(link_section = ".text.hot")]] mpi_iprobe_body(source: *mut Fint, tag: *mut Fint, comm: *mut Fint, flag: *mut Fint, status: *mut Fint, ierror: *mut Fint):
     "mpi_iprobe_" c"pmpi_iprobe_" c"pmpi_iprobe_";
     "mpi_iprobe__" c"pmpi_iprobe__" c"pmpi_iprobe__";
     "mpi_iprobe_f08_" c"pmpi_iprobe_f08_" c"pmpir_iprobe_f08_";
@@ -7208,14 +7209,14 @@ unsafe fn mpi_irecv_body(
     };
 }
 
-exports! { mpi_irecv_body(buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, source: *mut Fint, tag: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [#[unsafe(link_section = ".text.hot")]] mpi_irecv_body(buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, source: *mut Fint, tag: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_irecv_" c"pmpi_irecv_" c"pmpi_irecv_";
     "mpi_irecv__" c"pmpi_irecv__" c"pmpi_irecv__";
     "mpi_irecv_f08_" c"pmpi_irecv_f08_" c"pmpir_irecv_f08_";
 }
 
 #[cfg(any(mpi = "mpi_ireduce_", mpi = "mpi_ireduce__", mpi = "mpi_ireduce_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_ireduce_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -7256,14 +7257,14 @@ unsafe fn mpi_ireduce_body(
     };
 }
 
-exports! { mpi_ireduce_body(sendbuf: *const c_void, recvbuf: *mut c_void, count: *mut Fint, datatype: *mut Fint, op: *mut Fint, root: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_ireduce_body(sendbuf: *const c_void, recvbuf: *mut c_void, count: *mut Fint, datatype: *mut Fint, op: *mut Fint, root: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_ireduce_" c"pmpi_ireduce_" c"pmpi_ireduce_";
     "mpi_ireduce__" c"pmpi_ireduce__" c"pmpi_ireduce__";
     "mpi_ireduce_f08_" c"pmpi_ireduce_f08_" c"pmpir_ireduce_f08_";
 }
 
 #[cfg(any(mpi = "mpi_ireduce_scatter_", mpi = "mpi_ireduce_scatter__", mpi = "mpi_ireduce_scatter_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_ireduce_scatter_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -7302,7 +7303,7 @@ unsafe fn mpi_ireduce_scatter_body(
     };
 }
 
-exports! { mpi_ireduce_scatter_body(sendbuf: *const c_void, recvbuf: *mut c_void, recvcounts: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_ireduce_scatter_body(sendbuf: *const c_void, recvbuf: *mut c_void, recvcounts: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_ireduce_scatter_" c"pmpi_ireduce_scatter_" c"pmpi_ireduce_scatter_";
     "mpi_ireduce_scatter__" c"pmpi_ireduce_scatter__" c"pmpi_ireduce_scatter__";
     "mpi_ireduce_scatter_f08_" c"pmpi_ireduce_scatter_f08_" c"pmpir_ireduce_scatter_f08_";
@@ -7313,7 +7314,7 @@ exports! { mpi_ireduce_scatter_body(sendbuf: *const c_void, recvbuf: *mut c_void
     mpi = "mpi_ireduce_scatter_block__",
     mpi = "mpi_ireduce_scatter_block_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_ireduce_scatter_block_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -7352,14 +7353,14 @@ unsafe fn mpi_ireduce_scatter_block_body(
     };
 }
 
-exports! { mpi_ireduce_scatter_block_body(sendbuf: *const c_void, recvbuf: *mut c_void, recvcount: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_ireduce_scatter_block_body(sendbuf: *const c_void, recvbuf: *mut c_void, recvcount: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_ireduce_scatter_block_" c"pmpi_ireduce_scatter_block_" c"pmpi_ireduce_scatter_block_";
     "mpi_ireduce_scatter_block__" c"pmpi_ireduce_scatter_block__" c"pmpi_ireduce_scatter_block__";
     "mpi_ireduce_scatter_block_f08_" c"pmpi_ireduce_scatter_block_f08_" c"pmpir_ireduce_scatter_block_f08_";
 }
 
 #[cfg(any(mpi = "mpi_irsend_", mpi = "mpi_irsend__", mpi = "mpi_irsend_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_irsend_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -7395,14 +7396,14 @@ unsafe fn mpi_irsend_body(
     };
 }
 
-exports! { mpi_irsend_body(buf: *const c_void, count: *mut Fint, datatype: *mut Fint, dest: *mut Fint, tag: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_irsend_body(buf: *const c_void, count: *mut Fint, datatype: *mut Fint, dest: *mut Fint, tag: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_irsend_" c"pmpi_irsend_" c"pmpi_irsend_";
     "mpi_irsend__" c"pmpi_irsend__" c"pmpi_irsend__";
     "mpi_irsend_f08_" c"pmpi_irsend_f08_" c"pmpir_irsend_f08_";
 }
 
 #[cfg(any(mpi = "mpi_iscan_", mpi = "mpi_iscan__", mpi = "mpi_iscan_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_iscan_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -7441,14 +7442,14 @@ unsafe fn mpi_iscan_body(
     };
 }
 
-exports! { mpi_iscan_body(sendbuf: *const c_void, recvbuf: *mut c_void, count: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_iscan_body(sendbuf: *const c_void, recvbuf: *mut c_void, count: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_iscan_" c"pmpi_iscan_" c"pmpi_iscan_";
     "mpi_iscan__" c"pmpi_iscan__" c"pmpi_iscan__";
     "mpi_iscan_f08_" c"pmpi_iscan_f08_" c"pmpir_iscan_f08_";
 }
 
 #[cfg(any(mpi = "mpi_iscatter_", mpi = "mpi_iscatter__", mpi = "mpi_iscatter_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_iscatter_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -7504,14 +7505,14 @@ unsafe fn mpi_iscatter_body(
     };
 }
 
-exports! { mpi_iscatter_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, root: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_iscatter_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, root: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_iscatter_" c"pmpi_iscatter_" c"pmpi_iscatter_";
     "mpi_iscatter__" c"pmpi_iscatter__" c"pmpi_iscatter__";
     "mpi_iscatter_f08_" c"pmpi_iscatter_f08_" c"pmpir_iscatter_f08_";
 }
 
 #[cfg(any(mpi = "mpi_iscatterv_", mpi = "mpi_iscatterv__", mpi = "mpi_iscatterv_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_iscatterv_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -7572,7 +7573,7 @@ unsafe fn mpi_iscatterv_body(
     };
 }
 
-exports! { mpi_iscatterv_body(sendbuf: *const c_void, sendcounts: *mut Fint, displs: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, root: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_iscatterv_body(sendbuf: *const c_void, sendcounts: *mut Fint, displs: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, root: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_iscatterv_" c"pmpi_iscatterv_" c"pmpi_iscatterv_";
     "mpi_iscatterv__" c"pmpi_iscatterv__" c"pmpi_iscatterv__";
     "mpi_iscatterv_f08_" c"pmpi_iscatterv_f08_" c"pmpir_iscatterv_f08_";
@@ -7615,14 +7616,14 @@ unsafe fn mpi_isend_body(
     };
 }
 
-exports! { mpi_isend_body(buf: *const c_void, count: *mut Fint, datatype: *mut Fint, dest: *mut Fint, tag: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [#[unsafe(link_section = ".text.hot")]] mpi_isend_body(buf: *const c_void, count: *mut Fint, datatype: *mut Fint, dest: *mut Fint, tag: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_isend_" c"pmpi_isend_" c"pmpi_isend_";
     "mpi_isend__" c"pmpi_isend__" c"pmpi_isend__";
     "mpi_isend_f08_" c"pmpi_isend_f08_" c"pmpir_isend_f08_";
 }
 
 #[cfg(any(mpi = "mpi_isendrecv_", mpi = "mpi_isendrecv__", mpi = "mpi_isendrecv_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_isendrecv_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -7682,7 +7683,7 @@ unsafe fn mpi_isendrecv_body(
     };
 }
 
-exports! { mpi_isendrecv_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, dest: *mut Fint, sendtag: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, source: *mut Fint, recvtag: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_isendrecv_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, dest: *mut Fint, sendtag: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, source: *mut Fint, recvtag: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_isendrecv_" c"pmpi_isendrecv_" c"pmpi_isendrecv_";
     "mpi_isendrecv__" c"pmpi_isendrecv__" c"pmpi_isendrecv__";
     "mpi_isendrecv_f08_" c"pmpi_isendrecv_f08_" c"pmpir_isendrecv_f08_";
@@ -7693,7 +7694,7 @@ exports! { mpi_isendrecv_body(sendbuf: *const c_void, sendcount: *mut Fint, send
     mpi = "mpi_isendrecv_replace__",
     mpi = "mpi_isendrecv_replace_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_isendrecv_replace_body(
     twin: unsafe extern "C-unwind" fn(
         *mut c_void,
@@ -7739,14 +7740,14 @@ unsafe fn mpi_isendrecv_replace_body(
     };
 }
 
-exports! { mpi_isendrecv_replace_body(buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, dest: *mut Fint, sendtag: *mut Fint, source: *mut Fint, recvtag: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_isendrecv_replace_body(buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, dest: *mut Fint, sendtag: *mut Fint, source: *mut Fint, recvtag: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_isendrecv_replace_" c"pmpi_isendrecv_replace_" c"pmpi_isendrecv_replace_";
     "mpi_isendrecv_replace__" c"pmpi_isendrecv_replace__" c"pmpi_isendrecv_replace__";
     "mpi_isendrecv_replace_f08_" c"pmpi_isendrecv_replace_f08_" c"pmpir_isendrecv_replace_f08_";
 }
 
 #[cfg(any(mpi = "mpi_issend_", mpi = "mpi_issend__", mpi = "mpi_issend_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_issend_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -7782,14 +7783,14 @@ unsafe fn mpi_issend_body(
     };
 }
 
-exports! { mpi_issend_body(buf: *const c_void, count: *mut Fint, datatype: *mut Fint, dest: *mut Fint, tag: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_issend_body(buf: *const c_void, count: *mut Fint, datatype: *mut Fint, dest: *mut Fint, tag: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_issend_" c"pmpi_issend_" c"pmpi_issend_";
     "mpi_issend__" c"pmpi_issend__" c"pmpi_issend__";
     "mpi_issend_f08_" c"pmpi_issend_f08_" c"pmpir_issend_f08_";
 }
 
 #[cfg(any(mpi = "mpi_mprobe_", mpi = "mpi_mprobe__", mpi = "mpi_mprobe_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_mprobe_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint, *mut Fint, *mut Fint),
     source: *mut Fint,
@@ -7812,14 +7813,14 @@ unsafe fn mpi_mprobe_body(
     };
 }
 
-exports! { mpi_mprobe_body(source: *mut Fint, tag: *mut Fint, comm: *mut Fint, message: *mut Fint, status: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_mprobe_body(source: *mut Fint, tag: *mut Fint, comm: *mut Fint, message: *mut Fint, status: *mut Fint, ierror: *mut Fint):
     "mpi_mprobe_" c"pmpi_mprobe_" c"pmpi_mprobe_";
     "mpi_mprobe__" c"pmpi_mprobe__" c"pmpi_mprobe__";
     "mpi_mprobe_f08_" c"pmpi_mprobe_f08_" c"pmpir_mprobe_f08_";
 }
 
 #[cfg(any(mpi = "mpi_mrecv_", mpi = "mpi_mrecv__", mpi = "mpi_mrecv_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_mrecv_body(
     twin: unsafe extern "C-unwind" fn(*mut c_void, *mut Fint, *mut Fint, *mut Fint, *mut Fint, *mut Fint),
     buf: *mut c_void,
@@ -7846,7 +7847,7 @@ unsafe fn mpi_mrecv_body(
     };
 }
 
-exports! { mpi_mrecv_body(buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, message: *mut Fint, status: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_mrecv_body(buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, message: *mut Fint, status: *mut Fint, ierror: *mut Fint):
     "mpi_mrecv_" c"pmpi_mrecv_" c"pmpi_mrecv_";
     "mpi_mrecv__" c"pmpi_mrecv__" c"pmpi_mrecv__";
     "mpi_mrecv_f08_" c"pmpi_mrecv_f08_" c"pmpir_mrecv_f08_";
@@ -7857,7 +7858,7 @@ exports! { mpi_mrecv_body(buf: *mut c_void, count: *mut Fint, datatype: *mut Fin
     mpi = "mpi_neighbor_allgather__",
     mpi = "mpi_neighbor_allgather_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_neighbor_allgather_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -7895,7 +7896,7 @@ unsafe fn mpi_neighbor_allgather_body(
     };
 }
 
-exports! { mpi_neighbor_allgather_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_neighbor_allgather_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
     "mpi_neighbor_allgather_" c"pmpi_neighbor_allgather_" c"pmpi_neighbor_allgather_";
     "mpi_neighbor_allgather__" c"pmpi_neighbor_allgather__" c"pmpi_neighbor_allgather__";
     "mpi_neighbor_allgather_f08_" c"pmpi_neighbor_allgather_f08_" c"pmpir_neighbor_allgather_f08_";
@@ -7906,7 +7907,7 @@ exports! { mpi_neighbor_allgather_body(sendbuf: *const c_void, sendcount: *mut F
     mpi = "mpi_neighbor_allgather_init__",
     mpi = "mpi_neighbor_allgather_init_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_neighbor_allgather_init_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -7954,7 +7955,7 @@ unsafe fn mpi_neighbor_allgather_init_body(
     };
 }
 
-exports! { mpi_neighbor_allgather_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_neighbor_allgather_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_neighbor_allgather_init_" c"pmpi_neighbor_allgather_init_" c"pmpi_neighbor_allgather_init_";
     "mpi_neighbor_allgather_init__" c"pmpi_neighbor_allgather_init__" c"pmpi_neighbor_allgather_init__";
     "mpi_neighbor_allgather_init_f08_" c"pmpi_neighbor_allgather_init_f08_" c"pmpir_neighbor_allgather_init_f08_";
@@ -7965,7 +7966,7 @@ exports! { mpi_neighbor_allgather_init_body(sendbuf: *const c_void, sendcount: *
     mpi = "mpi_neighbor_allgatherv__",
     mpi = "mpi_neighbor_allgatherv_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_neighbor_allgatherv_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -8007,7 +8008,7 @@ unsafe fn mpi_neighbor_allgatherv_body(
     };
 }
 
-exports! { mpi_neighbor_allgatherv_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, displs: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_neighbor_allgatherv_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, displs: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
     "mpi_neighbor_allgatherv_" c"pmpi_neighbor_allgatherv_" c"pmpi_neighbor_allgatherv_";
     "mpi_neighbor_allgatherv__" c"pmpi_neighbor_allgatherv__" c"pmpi_neighbor_allgatherv__";
     "mpi_neighbor_allgatherv_f08_" c"pmpi_neighbor_allgatherv_f08_" c"pmpir_neighbor_allgatherv_f08_";
@@ -8018,7 +8019,7 @@ exports! { mpi_neighbor_allgatherv_body(sendbuf: *const c_void, sendcount: *mut 
     mpi = "mpi_neighbor_allgatherv_init__",
     mpi = "mpi_neighbor_allgatherv_init_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_neighbor_allgatherv_init_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -8071,7 +8072,7 @@ unsafe fn mpi_neighbor_allgatherv_init_body(
     };
 }
 
-exports! { mpi_neighbor_allgatherv_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, displs: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_neighbor_allgatherv_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, displs: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_neighbor_allgatherv_init_" c"pmpi_neighbor_allgatherv_init_" c"pmpi_neighbor_allgatherv_init_";
     "mpi_neighbor_allgatherv_init__" c"pmpi_neighbor_allgatherv_init__" c"pmpi_neighbor_allgatherv_init__";
     "mpi_neighbor_allgatherv_init_f08_" c"pmpi_neighbor_allgatherv_init_f08_" c"pmpir_neighbor_allgatherv_init_f08_";
@@ -8082,7 +8083,7 @@ exports! { mpi_neighbor_allgatherv_init_body(sendbuf: *const c_void, sendcount: 
     mpi = "mpi_neighbor_alltoall__",
     mpi = "mpi_neighbor_alltoall_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_neighbor_alltoall_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -8120,7 +8121,7 @@ unsafe fn mpi_neighbor_alltoall_body(
     };
 }
 
-exports! { mpi_neighbor_alltoall_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_neighbor_alltoall_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
     "mpi_neighbor_alltoall_" c"pmpi_neighbor_alltoall_" c"pmpi_neighbor_alltoall_";
     "mpi_neighbor_alltoall__" c"pmpi_neighbor_alltoall__" c"pmpi_neighbor_alltoall__";
     "mpi_neighbor_alltoall_f08_" c"pmpi_neighbor_alltoall_f08_" c"pmpir_neighbor_alltoall_f08_";
@@ -8131,7 +8132,7 @@ exports! { mpi_neighbor_alltoall_body(sendbuf: *const c_void, sendcount: *mut Fi
     mpi = "mpi_neighbor_alltoall_init__",
     mpi = "mpi_neighbor_alltoall_init_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_neighbor_alltoall_init_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -8179,7 +8180,7 @@ unsafe fn mpi_neighbor_alltoall_init_body(
     };
 }
 
-exports! { mpi_neighbor_alltoall_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_neighbor_alltoall_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_neighbor_alltoall_init_" c"pmpi_neighbor_alltoall_init_" c"pmpi_neighbor_alltoall_init_";
     "mpi_neighbor_alltoall_init__" c"pmpi_neighbor_alltoall_init__" c"pmpi_neighbor_alltoall_init__";
     "mpi_neighbor_alltoall_init_f08_" c"pmpi_neighbor_alltoall_init_f08_" c"pmpir_neighbor_alltoall_init_f08_";
@@ -8190,7 +8191,7 @@ exports! { mpi_neighbor_alltoall_init_body(sendbuf: *const c_void, sendcount: *m
     mpi = "mpi_neighbor_alltoallv__",
     mpi = "mpi_neighbor_alltoallv_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_neighbor_alltoallv_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -8237,7 +8238,7 @@ unsafe fn mpi_neighbor_alltoallv_body(
     };
 }
 
-exports! { mpi_neighbor_alltoallv_body(sendbuf: *const c_void, sendcounts: *mut Fint, sdispls: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, rdispls: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_neighbor_alltoallv_body(sendbuf: *const c_void, sendcounts: *mut Fint, sdispls: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, rdispls: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
     "mpi_neighbor_alltoallv_" c"pmpi_neighbor_alltoallv_" c"pmpi_neighbor_alltoallv_";
     "mpi_neighbor_alltoallv__" c"pmpi_neighbor_alltoallv__" c"pmpi_neighbor_alltoallv__";
     "mpi_neighbor_alltoallv_f08_" c"pmpi_neighbor_alltoallv_f08_" c"pmpir_neighbor_alltoallv_f08_";
@@ -8248,7 +8249,7 @@ exports! { mpi_neighbor_alltoallv_body(sendbuf: *const c_void, sendcounts: *mut 
     mpi = "mpi_neighbor_alltoallv_init__",
     mpi = "mpi_neighbor_alltoallv_init_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_neighbor_alltoallv_init_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -8303,7 +8304,7 @@ unsafe fn mpi_neighbor_alltoallv_init_body(
     };
 }
 
-exports! { mpi_neighbor_alltoallv_init_body(sendbuf: *const c_void, sendcounts: *mut Fint, sdispls: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, rdispls: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_neighbor_alltoallv_init_body(sendbuf: *const c_void, sendcounts: *mut Fint, sdispls: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, rdispls: *mut Fint, recvtype: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_neighbor_alltoallv_init_" c"pmpi_neighbor_alltoallv_init_" c"pmpi_neighbor_alltoallv_init_";
     "mpi_neighbor_alltoallv_init__" c"pmpi_neighbor_alltoallv_init__" c"pmpi_neighbor_alltoallv_init__";
     "mpi_neighbor_alltoallv_init_f08_" c"pmpi_neighbor_alltoallv_init_f08_" c"pmpir_neighbor_alltoallv_init_f08_";
@@ -8314,7 +8315,7 @@ exports! { mpi_neighbor_alltoallv_init_body(sendbuf: *const c_void, sendcounts: 
     mpi = "mpi_neighbor_alltoallw__",
     mpi = "mpi_neighbor_alltoallw_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_neighbor_alltoallw_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -8364,7 +8365,7 @@ unsafe fn mpi_neighbor_alltoallw_body(
     };
 }
 
-exports! { mpi_neighbor_alltoallw_body(sendbuf: *const c_void, sendcounts: *mut Fint, sdispls: *mut Fint, sendtypes: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, rdispls: *mut Fint, recvtypes: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_neighbor_alltoallw_body(sendbuf: *const c_void, sendcounts: *mut Fint, sdispls: *mut Fint, sendtypes: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, rdispls: *mut Fint, recvtypes: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
     "mpi_neighbor_alltoallw_" c"pmpi_neighbor_alltoallw_" c"pmpi_neighbor_alltoallw_";
     "mpi_neighbor_alltoallw__" c"pmpi_neighbor_alltoallw__" c"pmpi_neighbor_alltoallw__";
     "mpi_neighbor_alltoallw_f08_" c"pmpi_neighbor_alltoallw_f08_" c"pmpir_neighbor_alltoallw_f08_";
@@ -8375,7 +8376,7 @@ exports! { mpi_neighbor_alltoallw_body(sendbuf: *const c_void, sendcounts: *mut 
     mpi = "mpi_neighbor_alltoallw_init__",
     mpi = "mpi_neighbor_alltoallw_init_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_neighbor_alltoallw_init_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -8430,14 +8431,14 @@ unsafe fn mpi_neighbor_alltoallw_init_body(
     };
 }
 
-exports! { mpi_neighbor_alltoallw_init_body(sendbuf: *const c_void, sendcounts: *mut Fint, sdispls: *mut Fint, sendtypes: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, rdispls: *mut Fint, recvtypes: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_neighbor_alltoallw_init_body(sendbuf: *const c_void, sendcounts: *mut Fint, sdispls: *mut Fint, sendtypes: *mut Fint, recvbuf: *mut c_void, recvcounts: *mut Fint, rdispls: *mut Fint, recvtypes: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_neighbor_alltoallw_init_" c"pmpi_neighbor_alltoallw_init_" c"pmpi_neighbor_alltoallw_init_";
     "mpi_neighbor_alltoallw_init__" c"pmpi_neighbor_alltoallw_init__" c"pmpi_neighbor_alltoallw_init__";
     "mpi_neighbor_alltoallw_init_f08_" c"pmpi_neighbor_alltoallw_init_f08_" c"pmpir_neighbor_alltoallw_init_f08_";
 }
 
 #[cfg(any(mpi = "mpi_parrived_", mpi = "mpi_parrived__", mpi = "mpi_parrived_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_parrived_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint),
     request: *mut Fint,
@@ -8455,14 +8456,14 @@ unsafe fn mpi_parrived_body(
     };
 }
 
-exports! { mpi_parrived_body(request: *mut Fint, partition: *mut Fint, flag: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_parrived_body(request: *mut Fint, partition: *mut Fint, flag: *mut Fint, ierror: *mut Fint):
     "mpi_parrived_" c"pmpi_parrived_" c"pmpi_parrived_";
     "mpi_parrived__" c"pmpi_parrived__" c"pmpi_parrived__";
     "mpi_parrived_f08_" c"pmpi_parrived_f08_" c"pmpir_parrived_f08_";
 }
 
 #[cfg(any(mpi = "mpi_pcontrol_", mpi = "mpi_pcontrol__", mpi = "mpi_pcontrol_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_pcontrol_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint),
     level: *mut Fint,
@@ -8479,14 +8480,14 @@ unsafe fn mpi_pcontrol_body(
     };
 }
 
-exports! { mpi_pcontrol_body(level: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_pcontrol_body(level: *mut Fint, ierror: *mut Fint):
     "mpi_pcontrol_" c"pmpi_pcontrol_" c"pmpi_pcontrol_";
     "mpi_pcontrol__" c"pmpi_pcontrol__" c"pmpi_pcontrol__";
     "mpi_pcontrol_f08_" c"pmpi_pcontrol_f08_" c"pmpir_pcontrol_f08_";
 }
 
 #[cfg(any(mpi = "mpi_pready_", mpi = "mpi_pready__", mpi = "mpi_pready_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_pready_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint),
     partition: *mut Fint,
@@ -8503,14 +8504,14 @@ unsafe fn mpi_pready_body(
     };
 }
 
-exports! { mpi_pready_body(partition: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_pready_body(partition: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_pready_" c"pmpi_pready_" c"pmpi_pready_";
     "mpi_pready__" c"pmpi_pready__" c"pmpi_pready__";
     "mpi_pready_f08_" c"pmpi_pready_f08_" c"pmpir_pready_f08_";
 }
 
 #[cfg(any(mpi = "mpi_pready_list_", mpi = "mpi_pready_list__", mpi = "mpi_pready_list_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_pready_list_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint),
     length: *mut Fint,
@@ -8528,14 +8529,14 @@ unsafe fn mpi_pready_list_body(
     };
 }
 
-exports! { mpi_pready_list_body(length: *mut Fint, array_of_partitions: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_pready_list_body(length: *mut Fint, array_of_partitions: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_pready_list_" c"pmpi_pready_list_" c"pmpi_pready_list_";
     "mpi_pready_list__" c"pmpi_pready_list__" c"pmpi_pready_list__";
     "mpi_pready_list_f08_" c"pmpi_pready_list_f08_" c"pmpir_pready_list_f08_";
 }
 
 #[cfg(any(mpi = "mpi_pready_range_", mpi = "mpi_pready_range__", mpi = "mpi_pready_range_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_pready_range_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint),
     partition_low: *mut Fint,
@@ -8553,14 +8554,14 @@ unsafe fn mpi_pready_range_body(
     };
 }
 
-exports! { mpi_pready_range_body(partition_low: *mut Fint, partition_high: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_pready_range_body(partition_low: *mut Fint, partition_high: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_pready_range_" c"pmpi_pready_range_" c"pmpi_pready_range_";
     "mpi_pready_range__" c"pmpi_pready_range__" c"pmpi_pready_range__";
     "mpi_pready_range_f08_" c"pmpi_pready_range_f08_" c"pmpir_pready_range_f08_";
 }
 
 #[cfg(any(mpi = "mpi_precv_init_", mpi = "mpi_precv_init__", mpi = "mpi_precv_init_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_precv_init_body(
     twin: unsafe extern "C-unwind" fn(
         *mut c_void,
@@ -8605,14 +8606,14 @@ unsafe fn mpi_precv_init_body(
     };
 }
 
-exports! { mpi_precv_init_body(buf: *mut c_void, partitions: *mut Fint, count: *mut Fint, datatype: *mut Fint, source: *mut Fint, tag: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_precv_init_body(buf: *mut c_void, partitions: *mut Fint, count: *mut Fint, datatype: *mut Fint, source: *mut Fint, tag: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_precv_init_" c"pmpi_precv_init_" c"pmpi_precv_init_";
     "mpi_precv_init__" c"pmpi_precv_init__" c"pmpi_precv_init__";
     "mpi_precv_init_f08_" c"pmpi_precv_init_f08_" c"pmpir_precv_init_f08_";
 }
 
 #[cfg(any(mpi = "mpi_probe_", mpi = "mpi_probe__", mpi = "mpi_probe_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_probe_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint, *mut Fint),
     source: *mut Fint,
@@ -8631,14 +8632,14 @@ unsafe fn mpi_probe_body(
     };
 }
 
-exports! { mpi_probe_body(source: *mut Fint, tag: *mut Fint, comm: *mut Fint, status: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_probe_body(source: *mut Fint, tag: *mut Fint, comm: *mut Fint, status: *mut Fint, ierror: *mut Fint):
     "mpi_probe_" c"pmpi_probe_" c"pmpi_probe_";
     "mpi_probe__" c"pmpi_probe__" c"pmpi_probe__";
     "mpi_probe_f08_" c"pmpi_probe_f08_" c"pmpir_probe_f08_";
 }
 
 #[cfg(any(mpi = "mpi_psend_init_", mpi = "mpi_psend_init__", mpi = "mpi_psend_init_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_psend_init_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -8683,7 +8684,7 @@ unsafe fn mpi_psend_init_body(
     };
 }
 
-exports! { mpi_psend_init_body(buf: *const c_void, partitions: *mut Fint, count: *mut Fint, datatype: *mut Fint, dest: *mut Fint, tag: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_psend_init_body(buf: *const c_void, partitions: *mut Fint, count: *mut Fint, datatype: *mut Fint, dest: *mut Fint, tag: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_psend_init_" c"pmpi_psend_init_" c"pmpi_psend_init_";
     "mpi_psend_init__" c"pmpi_psend_init__" c"pmpi_psend_init__";
     "mpi_psend_init_f08_" c"pmpi_psend_init_f08_" c"pmpir_psend_init_f08_";
@@ -8753,14 +8754,14 @@ unsafe fn mpi_put_body(
     };
 }
 
-exports! { mpi_put_body(origin_addr: *const c_void, origin_count: *mut Fint, origin_datatype: *mut Fint, target_rank: *mut Fint, target_disp: *mut Fint, target_count: *mut Fint, target_datatype: *mut Fint, win: *mut Fint, ierror: *mut Fint):
+exports! { [#[unsafe(link_section = ".text.hot")]] mpi_put_body(origin_addr: *const c_void, origin_count: *mut Fint, origin_datatype: *mut Fint, target_rank: *mut Fint, target_disp: *mut Fint, target_count: *mut Fint, target_datatype: *mut Fint, win: *mut Fint, ierror: *mut Fint):
     "mpi_put_" c"pmpi_put_" c"pmpi_put_";
     "mpi_put__" c"pmpi_put__" c"pmpi_put__";
     "mpi_put_f08_" c"pmpi_put_f08_" c"pmpir_put_f08_";
 }
 
 #[cfg(any(mpi = "mpi_raccumulate_", mpi = "mpi_raccumulate__", mpi = "mpi_raccumulate_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_raccumulate_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -8832,7 +8833,7 @@ unsafe fn mpi_raccumulate_body(
     };
 }
 
-exports! { mpi_raccumulate_body(origin_addr: *const c_void, origin_count: *mut Fint, origin_datatype: *mut Fint, target_rank: *mut Fint, target_disp: *mut Fint, target_count: *mut Fint, target_datatype: *mut Fint, op: *mut Fint, win: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_raccumulate_body(origin_addr: *const c_void, origin_count: *mut Fint, origin_datatype: *mut Fint, target_rank: *mut Fint, target_disp: *mut Fint, target_count: *mut Fint, target_datatype: *mut Fint, op: *mut Fint, win: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_raccumulate_" c"pmpi_raccumulate_" c"pmpi_raccumulate_";
     "mpi_raccumulate__" c"pmpi_raccumulate__" c"pmpi_raccumulate__";
     "mpi_raccumulate_f08_" c"pmpi_raccumulate_f08_" c"pmpir_raccumulate_f08_";
@@ -8864,22 +8865,28 @@ unsafe fn mpi_recv_body(
         return unsafe { twin(buf, count, datatype, source, tag, comm, status, ierror) };
     }
     unsafe {
-        wrappers::receive(Operation::Recv, fortran::handle::<Comm>(comm), fortran::status(status), |chosen| {
-            fortran::code(ierror, |ierror| {
-                twin(buf, count, datatype, source, tag, comm, fortran::chosen(chosen, status), ierror)
-            })
-        })
+        wrappers::receive(
+            Operation::Recv,
+            fortran::handle::<Comm>(comm),
+            *source,
+            fortran::status(status),
+            |chosen| {
+                fortran::code(ierror, |ierror| {
+                    twin(buf, count, datatype, source, tag, comm, fortran::chosen(chosen, status), ierror)
+                })
+            },
+        )
     };
 }
 
-exports! { mpi_recv_body(buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, source: *mut Fint, tag: *mut Fint, comm: *mut Fint, status: *mut Fint, ierror: *mut Fint):
+exports! { [#[unsafe(link_section = ".text.hot")]] mpi_recv_body(buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, source: *mut Fint, tag: *mut Fint, comm: *mut Fint, status: *mut Fint, ierror: *mut Fint):
     "mpi_recv_" c"pmpi_recv_" c"pmpi_recv_";
     "mpi_recv__" c"pmpi_recv__" c"pmpi_recv__";
     "mpi_recv_f08_" c"pmpi_recv_f08_" c"pmpir_recv_f08_";
 }
 
 #[cfg(any(mpi = "mpi_recv_init_", mpi = "mpi_recv_init__", mpi = "mpi_recv_init_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_recv_init_body(
     twin: unsafe extern "C-unwind" fn(
         *mut c_void,
@@ -8915,7 +8922,7 @@ unsafe fn mpi_recv_init_body(
     };
 }
 
-exports! { mpi_recv_init_body(buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, source: *mut Fint, tag: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_recv_init_body(buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, source: *mut Fint, tag: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_recv_init_" c"pmpi_recv_init_" c"pmpi_recv_init_";
     "mpi_recv_init__" c"pmpi_recv_init__" c"pmpi_recv_init__";
     "mpi_recv_init_f08_" c"pmpi_recv_init_f08_" c"pmpir_recv_init_f08_";
@@ -8960,14 +8967,14 @@ unsafe fn mpi_reduce_body(
     };
 }
 
-exports! { mpi_reduce_body(sendbuf: *const c_void, recvbuf: *mut c_void, count: *mut Fint, datatype: *mut Fint, op: *mut Fint, root: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
+exports! { [#[unsafe(link_section = ".text.hot")]] mpi_reduce_body(sendbuf: *const c_void, recvbuf: *mut c_void, count: *mut Fint, datatype: *mut Fint, op: *mut Fint, root: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
     "mpi_reduce_" c"pmpi_reduce_" c"pmpi_reduce_";
     "mpi_reduce__" c"pmpi_reduce__" c"pmpi_reduce__";
     "mpi_reduce_f08_" c"pmpi_reduce_f08_" c"pmpir_reduce_f08_";
 }
 
 #[cfg(any(mpi = "mpi_reduce_init_", mpi = "mpi_reduce_init__", mpi = "mpi_reduce_init_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_reduce_init_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -9010,14 +9017,14 @@ unsafe fn mpi_reduce_init_body(
     };
 }
 
-exports! { mpi_reduce_init_body(sendbuf: *const c_void, recvbuf: *mut c_void, count: *mut Fint, datatype: *mut Fint, op: *mut Fint, root: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_reduce_init_body(sendbuf: *const c_void, recvbuf: *mut c_void, count: *mut Fint, datatype: *mut Fint, op: *mut Fint, root: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_reduce_init_" c"pmpi_reduce_init_" c"pmpi_reduce_init_";
     "mpi_reduce_init__" c"pmpi_reduce_init__" c"pmpi_reduce_init__";
     "mpi_reduce_init_f08_" c"pmpi_reduce_init_f08_" c"pmpir_reduce_init_f08_";
 }
 
 #[cfg(any(mpi = "mpi_reduce_scatter_", mpi = "mpi_reduce_scatter__", mpi = "mpi_reduce_scatter_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_reduce_scatter_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -9049,7 +9056,7 @@ unsafe fn mpi_reduce_scatter_body(
     };
 }
 
-exports! { mpi_reduce_scatter_body(sendbuf: *const c_void, recvbuf: *mut c_void, recvcounts: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_reduce_scatter_body(sendbuf: *const c_void, recvbuf: *mut c_void, recvcounts: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
     "mpi_reduce_scatter_" c"pmpi_reduce_scatter_" c"pmpi_reduce_scatter_";
     "mpi_reduce_scatter__" c"pmpi_reduce_scatter__" c"pmpi_reduce_scatter__";
     "mpi_reduce_scatter_f08_" c"pmpi_reduce_scatter_f08_" c"pmpir_reduce_scatter_f08_";
@@ -9060,7 +9067,7 @@ exports! { mpi_reduce_scatter_body(sendbuf: *const c_void, recvbuf: *mut c_void,
     mpi = "mpi_reduce_scatter_block__",
     mpi = "mpi_reduce_scatter_block_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_reduce_scatter_block_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -9092,7 +9099,7 @@ unsafe fn mpi_reduce_scatter_block_body(
     };
 }
 
-exports! { mpi_reduce_scatter_block_body(sendbuf: *const c_void, recvbuf: *mut c_void, recvcount: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_reduce_scatter_block_body(sendbuf: *const c_void, recvbuf: *mut c_void, recvcount: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
     "mpi_reduce_scatter_block_" c"pmpi_reduce_scatter_block_" c"pmpi_reduce_scatter_block_";
     "mpi_reduce_scatter_block__" c"pmpi_reduce_scatter_block__" c"pmpi_reduce_scatter_block__";
     "mpi_reduce_scatter_block_f08_" c"pmpi_reduce_scatter_block_f08_" c"pmpir_reduce_scatter_block_f08_";
@@ -9103,7 +9110,7 @@ exports! { mpi_reduce_scatter_block_body(sendbuf: *const c_void, recvbuf: *mut c
     mpi = "mpi_reduce_scatter_block_init__",
     mpi = "mpi_reduce_scatter_block_init_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_reduce_scatter_block_init_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -9144,7 +9151,7 @@ unsafe fn mpi_reduce_scatter_block_init_body(
     };
 }
 
-exports! { mpi_reduce_scatter_block_init_body(sendbuf: *const c_void, recvbuf: *mut c_void, recvcount: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_reduce_scatter_block_init_body(sendbuf: *const c_void, recvbuf: *mut c_void, recvcount: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_reduce_scatter_block_init_" c"pmpi_reduce_scatter_block_init_" c"pmpi_reduce_scatter_block_init_";
     "mpi_reduce_scatter_block_init__" c"pmpi_reduce_scatter_block_init__" c"pmpi_reduce_scatter_block_init__";
     "mpi_reduce_scatter_block_init_f08_" c"pmpi_reduce_scatter_block_init_f08_" c"pmpir_reduce_scatter_block_init_f08_";
@@ -9155,7 +9162,7 @@ exports! { mpi_reduce_scatter_block_init_body(sendbuf: *const c_void, recvbuf: *
     mpi = "mpi_reduce_scatter_init__",
     mpi = "mpi_reduce_scatter_init_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_reduce_scatter_init_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -9196,14 +9203,14 @@ unsafe fn mpi_reduce_scatter_init_body(
     };
 }
 
-exports! { mpi_reduce_scatter_init_body(sendbuf: *const c_void, recvbuf: *mut c_void, recvcounts: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_reduce_scatter_init_body(sendbuf: *const c_void, recvbuf: *mut c_void, recvcounts: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_reduce_scatter_init_" c"pmpi_reduce_scatter_init_" c"pmpi_reduce_scatter_init_";
     "mpi_reduce_scatter_init__" c"pmpi_reduce_scatter_init__" c"pmpi_reduce_scatter_init__";
     "mpi_reduce_scatter_init_f08_" c"pmpi_reduce_scatter_init_f08_" c"pmpir_reduce_scatter_init_f08_";
 }
 
 #[cfg(any(mpi = "mpi_request_free_", mpi = "mpi_request_free__", mpi = "mpi_request_free_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_request_free_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint),
     request: *mut Fint,
@@ -9219,7 +9226,7 @@ unsafe fn mpi_request_free_body(
     };
 }
 
-exports! { mpi_request_free_body(request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_request_free_body(request: *mut Fint, ierror: *mut Fint):
     "mpi_request_free_" c"pmpi_request_free_" c"pmpi_request_free_";
     "mpi_request_free__" c"pmpi_request_free__" c"pmpi_request_free__";
     "mpi_request_free_f08_" c"pmpi_request_free_f08_" c"pmpir_request_free_f08_";
@@ -9230,7 +9237,7 @@ exports! { mpi_request_free_body(request: *mut Fint, ierror: *mut Fint):
     mpi = "mpi_request_get_status__",
     mpi = "mpi_request_get_status_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_request_get_status_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint),
     request: *mut Fint,
@@ -9248,7 +9255,7 @@ unsafe fn mpi_request_get_status_body(
     };
 }
 
-exports! { mpi_request_get_status_body(request: *mut Fint, flag: *mut Fint, status: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_request_get_status_body(request: *mut Fint, flag: *mut Fint, status: *mut Fint, ierror: *mut Fint):
     "mpi_request_get_status_" c"pmpi_request_get_status_" c"pmpi_request_get_status_";
     "mpi_request_get_status__" c"pmpi_request_get_status__" c"pmpi_request_get_status__";
     "mpi_request_get_status_f08_" c"pmpi_request_get_status_f08_" c"pmpir_request_get_status_f08_";
@@ -9259,7 +9266,7 @@ exports! { mpi_request_get_status_body(request: *mut Fint, flag: *mut Fint, stat
     mpi = "mpi_request_get_status_all__",
     mpi = "mpi_request_get_status_all_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_request_get_status_all_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint, *mut Fint),
     count: *mut Fint,
@@ -9285,7 +9292,7 @@ unsafe fn mpi_request_get_status_all_body(
     };
 }
 
-exports! { mpi_request_get_status_all_body(count: *mut Fint, array_of_requests: *mut Fint, flag: *mut Fint, array_of_statuses: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_request_get_status_all_body(count: *mut Fint, array_of_requests: *mut Fint, flag: *mut Fint, array_of_statuses: *mut Fint, ierror: *mut Fint):
     "mpi_request_get_status_all_" c"pmpi_request_get_status_all_" c"pmpi_request_get_status_all_";
     "mpi_request_get_status_all__" c"pmpi_request_get_status_all__" c"pmpi_request_get_status_all__";
     "mpi_request_get_status_all_f08_" c"pmpi_request_get_status_all_f08_" c"pmpir_request_get_status_all_f08_";
@@ -9296,7 +9303,7 @@ exports! { mpi_request_get_status_all_body(count: *mut Fint, array_of_requests: 
     mpi = "mpi_request_get_status_any__",
     mpi = "mpi_request_get_status_any_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_request_get_status_any_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint, *mut Fint, *mut Fint),
     count: *mut Fint,
@@ -9319,7 +9326,7 @@ unsafe fn mpi_request_get_status_any_body(
     };
 }
 
-exports! { mpi_request_get_status_any_body(count: *mut Fint, array_of_requests: *mut Fint, index: *mut Fint, flag: *mut Fint, status: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_request_get_status_any_body(count: *mut Fint, array_of_requests: *mut Fint, index: *mut Fint, flag: *mut Fint, status: *mut Fint, ierror: *mut Fint):
     "mpi_request_get_status_any_" c"pmpi_request_get_status_any_" c"pmpi_request_get_status_any_";
     "mpi_request_get_status_any__" c"pmpi_request_get_status_any__" c"pmpi_request_get_status_any__";
     "mpi_request_get_status_any_f08_" c"pmpi_request_get_status_any_f08_" c"pmpir_request_get_status_any_f08_";
@@ -9330,7 +9337,7 @@ exports! { mpi_request_get_status_any_body(count: *mut Fint, array_of_requests: 
     mpi = "mpi_request_get_status_some__",
     mpi = "mpi_request_get_status_some_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_request_get_status_some_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint, *mut Fint, *mut Fint),
     incount: *mut Fint,
@@ -9359,14 +9366,14 @@ unsafe fn mpi_request_get_status_some_body(
     };
 }
 
-exports! { mpi_request_get_status_some_body(incount: *mut Fint, array_of_requests: *mut Fint, outcount: *mut Fint, array_of_indices: *mut Fint, array_of_statuses: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_request_get_status_some_body(incount: *mut Fint, array_of_requests: *mut Fint, outcount: *mut Fint, array_of_indices: *mut Fint, array_of_statuses: *mut Fint, ierror: *mut Fint):
     "mpi_request_get_status_some_" c"pmpi_request_get_status_some_" c"pmpi_request_get_status_some_";
     "mpi_request_get_status_some__" c"pmpi_request_get_status_some__" c"pmpi_request_get_status_some__";
     "mpi_request_get_status_some_f08_" c"pmpi_request_get_status_some_f08_" c"pmpir_request_get_status_some_f08_";
 }
 
 #[cfg(any(mpi = "mpi_rget_", mpi = "mpi_rget__", mpi = "mpi_rget_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_rget_body(
     twin: unsafe extern "C-unwind" fn(
         *mut c_void,
@@ -9434,14 +9441,14 @@ unsafe fn mpi_rget_body(
     };
 }
 
-exports! { mpi_rget_body(origin_addr: *mut c_void, origin_count: *mut Fint, origin_datatype: *mut Fint, target_rank: *mut Fint, target_disp: *mut Fint, target_count: *mut Fint, target_datatype: *mut Fint, win: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_rget_body(origin_addr: *mut c_void, origin_count: *mut Fint, origin_datatype: *mut Fint, target_rank: *mut Fint, target_disp: *mut Fint, target_count: *mut Fint, target_datatype: *mut Fint, win: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_rget_" c"pmpi_rget_" c"pmpi_rget_";
     "mpi_rget__" c"pmpi_rget__" c"pmpi_rget__";
     "mpi_rget_f08_" c"pmpi_rget_f08_" c"pmpir_rget_f08_";
 }
 
 #[cfg(any(mpi = "mpi_rget_accumulate_", mpi = "mpi_rget_accumulate__", mpi = "mpi_rget_accumulate_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_rget_accumulate_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -9527,14 +9534,14 @@ unsafe fn mpi_rget_accumulate_body(
     };
 }
 
-exports! { mpi_rget_accumulate_body(origin_addr: *const c_void, origin_count: *mut Fint, origin_datatype: *mut Fint, result_addr: *mut c_void, result_count: *mut Fint, result_datatype: *mut Fint, target_rank: *mut Fint, target_disp: *mut Fint, target_count: *mut Fint, target_datatype: *mut Fint, op: *mut Fint, win: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_rget_accumulate_body(origin_addr: *const c_void, origin_count: *mut Fint, origin_datatype: *mut Fint, result_addr: *mut c_void, result_count: *mut Fint, result_datatype: *mut Fint, target_rank: *mut Fint, target_disp: *mut Fint, target_count: *mut Fint, target_datatype: *mut Fint, op: *mut Fint, win: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_rget_accumulate_" c"pmpi_rget_accumulate_" c"pmpi_rget_accumulate_";
     "mpi_rget_accumulate__" c"pmpi_rget_accumulate__" c"pmpi_rget_accumulate__";
     "mpi_rget_accumulate_f08_" c"pmpi_rget_accumulate_f08_" c"pmpir_rget_accumulate_f08_";
 }
 
 #[cfg(any(mpi = "mpi_rput_", mpi = "mpi_rput__", mpi = "mpi_rput_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_rput_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -9602,14 +9609,14 @@ unsafe fn mpi_rput_body(
     };
 }
 
-exports! { mpi_rput_body(origin_addr: *const c_void, origin_count: *mut Fint, origin_datatype: *mut Fint, target_rank: *mut Fint, target_disp: *mut Fint, target_count: *mut Fint, target_datatype: *mut Fint, win: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_rput_body(origin_addr: *const c_void, origin_count: *mut Fint, origin_datatype: *mut Fint, target_rank: *mut Fint, target_disp: *mut Fint, target_count: *mut Fint, target_datatype: *mut Fint, win: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_rput_" c"pmpi_rput_" c"pmpi_rput_";
     "mpi_rput__" c"pmpi_rput__" c"pmpi_rput__";
     "mpi_rput_f08_" c"pmpi_rput_f08_" c"pmpir_rput_f08_";
 }
 
 #[cfg(any(mpi = "mpi_rsend_", mpi = "mpi_rsend__", mpi = "mpi_rsend_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_rsend_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -9642,14 +9649,14 @@ unsafe fn mpi_rsend_body(
     };
 }
 
-exports! { mpi_rsend_body(buf: *const c_void, count: *mut Fint, datatype: *mut Fint, dest: *mut Fint, tag: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_rsend_body(buf: *const c_void, count: *mut Fint, datatype: *mut Fint, dest: *mut Fint, tag: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
     "mpi_rsend_" c"pmpi_rsend_" c"pmpi_rsend_";
     "mpi_rsend__" c"pmpi_rsend__" c"pmpi_rsend__";
     "mpi_rsend_f08_" c"pmpi_rsend_f08_" c"pmpir_rsend_f08_";
 }
 
 #[cfg(any(mpi = "mpi_rsend_init_", mpi = "mpi_rsend_init__", mpi = "mpi_rsend_init_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_rsend_init_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -9685,14 +9692,14 @@ unsafe fn mpi_rsend_init_body(
     };
 }
 
-exports! { mpi_rsend_init_body(buf: *const c_void, count: *mut Fint, datatype: *mut Fint, dest: *mut Fint, tag: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_rsend_init_body(buf: *const c_void, count: *mut Fint, datatype: *mut Fint, dest: *mut Fint, tag: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_rsend_init_" c"pmpi_rsend_init_" c"pmpi_rsend_init_";
     "mpi_rsend_init__" c"pmpi_rsend_init__" c"pmpi_rsend_init__";
     "mpi_rsend_init_f08_" c"pmpi_rsend_init_f08_" c"pmpir_rsend_init_f08_";
 }
 
 #[cfg(any(mpi = "mpi_scan_", mpi = "mpi_scan__", mpi = "mpi_scan_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_scan_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -9724,14 +9731,14 @@ unsafe fn mpi_scan_body(
     };
 }
 
-exports! { mpi_scan_body(sendbuf: *const c_void, recvbuf: *mut c_void, count: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_scan_body(sendbuf: *const c_void, recvbuf: *mut c_void, count: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
     "mpi_scan_" c"pmpi_scan_" c"pmpi_scan_";
     "mpi_scan__" c"pmpi_scan__" c"pmpi_scan__";
     "mpi_scan_f08_" c"pmpi_scan_f08_" c"pmpir_scan_f08_";
 }
 
 #[cfg(any(mpi = "mpi_scan_init_", mpi = "mpi_scan_init__", mpi = "mpi_scan_init_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_scan_init_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -9772,7 +9779,7 @@ unsafe fn mpi_scan_init_body(
     };
 }
 
-exports! { mpi_scan_init_body(sendbuf: *const c_void, recvbuf: *mut c_void, count: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_scan_init_body(sendbuf: *const c_void, recvbuf: *mut c_void, count: *mut Fint, datatype: *mut Fint, op: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_scan_init_" c"pmpi_scan_init_" c"pmpi_scan_init_";
     "mpi_scan_init__" c"pmpi_scan_init__" c"pmpi_scan_init__";
     "mpi_scan_init_f08_" c"pmpi_scan_init_f08_" c"pmpir_scan_init_f08_";
@@ -9829,14 +9836,14 @@ unsafe fn mpi_scatter_body(
     };
 }
 
-exports! { mpi_scatter_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, root: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
+exports! { [#[unsafe(link_section = ".text.hot")]] mpi_scatter_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, root: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
     "mpi_scatter_" c"pmpi_scatter_" c"pmpi_scatter_";
     "mpi_scatter__" c"pmpi_scatter__" c"pmpi_scatter__";
     "mpi_scatter_f08_" c"pmpi_scatter_f08_" c"pmpir_scatter_f08_";
 }
 
 #[cfg(any(mpi = "mpi_scatter_init_", mpi = "mpi_scatter_init__", mpi = "mpi_scatter_init_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_scatter_init_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -9896,7 +9903,7 @@ unsafe fn mpi_scatter_init_body(
     };
 }
 
-exports! { mpi_scatter_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, root: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_scatter_init_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, root: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_scatter_init_" c"pmpi_scatter_init_" c"pmpi_scatter_init_";
     "mpi_scatter_init__" c"pmpi_scatter_init__" c"pmpi_scatter_init__";
     "mpi_scatter_init_f08_" c"pmpi_scatter_init_f08_" c"pmpir_scatter_init_f08_";
@@ -9958,14 +9965,14 @@ unsafe fn mpi_scatterv_body(
     };
 }
 
-exports! { mpi_scatterv_body(sendbuf: *const c_void, sendcounts: *mut Fint, displs: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, root: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
+exports! { [#[unsafe(link_section = ".text.hot")]] mpi_scatterv_body(sendbuf: *const c_void, sendcounts: *mut Fint, displs: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, root: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
     "mpi_scatterv_" c"pmpi_scatterv_" c"pmpi_scatterv_";
     "mpi_scatterv__" c"pmpi_scatterv__" c"pmpi_scatterv__";
     "mpi_scatterv_f08_" c"pmpi_scatterv_f08_" c"pmpir_scatterv_f08_";
 }
 
 #[cfg(any(mpi = "mpi_scatterv_init_", mpi = "mpi_scatterv_init__", mpi = "mpi_scatterv_init_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_scatterv_init_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -10028,7 +10035,7 @@ unsafe fn mpi_scatterv_init_body(
     };
 }
 
-exports! { mpi_scatterv_init_body(sendbuf: *const c_void, sendcounts: *mut Fint, displs: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, root: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_scatterv_init_body(sendbuf: *const c_void, sendcounts: *mut Fint, displs: *mut Fint, sendtype: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, root: *mut Fint, comm: *mut Fint, info: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_scatterv_init_" c"pmpi_scatterv_init_" c"pmpi_scatterv_init_";
     "mpi_scatterv_init__" c"pmpi_scatterv_init__" c"pmpi_scatterv_init__";
     "mpi_scatterv_init_f08_" c"pmpi_scatterv_init_f08_" c"pmpir_scatterv_init_f08_";
@@ -10068,14 +10075,14 @@ unsafe fn mpi_send_body(
     };
 }
 
-exports! { mpi_send_body(buf: *const c_void, count: *mut Fint, datatype: *mut Fint, dest: *mut Fint, tag: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
+exports! { [#[unsafe(link_section = ".text.hot")]] mpi_send_body(buf: *const c_void, count: *mut Fint, datatype: *mut Fint, dest: *mut Fint, tag: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
     "mpi_send_" c"pmpi_send_" c"pmpi_send_";
     "mpi_send__" c"pmpi_send__" c"pmpi_send__";
     "mpi_send_f08_" c"pmpi_send_f08_" c"pmpir_send_f08_";
 }
 
 #[cfg(any(mpi = "mpi_send_init_", mpi = "mpi_send_init__", mpi = "mpi_send_init_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_send_init_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -10111,7 +10118,7 @@ unsafe fn mpi_send_init_body(
     };
 }
 
-exports! { mpi_send_init_body(buf: *const c_void, count: *mut Fint, datatype: *mut Fint, dest: *mut Fint, tag: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_send_init_body(buf: *const c_void, count: *mut Fint, datatype: *mut Fint, dest: *mut Fint, tag: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_send_init_" c"pmpi_send_init_" c"pmpi_send_init_";
     "mpi_send_init__" c"pmpi_send_init__" c"pmpi_send_init__";
     "mpi_send_init_f08_" c"pmpi_send_init_f08_" c"pmpir_send_init_f08_";
@@ -10187,14 +10194,14 @@ unsafe fn mpi_sendrecv_body(
     };
 }
 
-exports! { mpi_sendrecv_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, dest: *mut Fint, sendtag: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, source: *mut Fint, recvtag: *mut Fint, comm: *mut Fint, status: *mut Fint, ierror: *mut Fint):
+exports! { [#[unsafe(link_section = ".text.hot")]] mpi_sendrecv_body(sendbuf: *const c_void, sendcount: *mut Fint, sendtype: *mut Fint, dest: *mut Fint, sendtag: *mut Fint, recvbuf: *mut c_void, recvcount: *mut Fint, recvtype: *mut Fint, source: *mut Fint, recvtag: *mut Fint, comm: *mut Fint, status: *mut Fint, ierror: *mut Fint):
     "mpi_sendrecv_" c"pmpi_sendrecv_" c"pmpi_sendrecv_";
     "mpi_sendrecv__" c"pmpi_sendrecv__" c"pmpi_sendrecv__";
     "mpi_sendrecv_f08_" c"pmpi_sendrecv_f08_" c"pmpir_sendrecv_f08_";
 }
 
 #[cfg(any(mpi = "mpi_sendrecv_replace_", mpi = "mpi_sendrecv_replace__", mpi = "mpi_sendrecv_replace_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_sendrecv_replace_body(
     twin: unsafe extern "C-unwind" fn(
         *mut c_void,
@@ -10249,7 +10256,7 @@ unsafe fn mpi_sendrecv_replace_body(
     };
 }
 
-exports! { mpi_sendrecv_replace_body(buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, dest: *mut Fint, sendtag: *mut Fint, source: *mut Fint, recvtag: *mut Fint, comm: *mut Fint, status: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_sendrecv_replace_body(buf: *mut c_void, count: *mut Fint, datatype: *mut Fint, dest: *mut Fint, sendtag: *mut Fint, source: *mut Fint, recvtag: *mut Fint, comm: *mut Fint, status: *mut Fint, ierror: *mut Fint):
     "mpi_sendrecv_replace_" c"pmpi_sendrecv_replace_" c"pmpi_sendrecv_replace_";
     "mpi_sendrecv_replace__" c"pmpi_sendrecv_replace__" c"pmpi_sendrecv_replace__";
     "mpi_sendrecv_replace_f08_" c"pmpi_sendrecv_replace_f08_" c"pmpir_sendrecv_replace_f08_";
@@ -10260,7 +10267,7 @@ exports! { mpi_sendrecv_replace_body(buf: *mut c_void, count: *mut Fint, datatyp
     mpi = "mpi_session_attach_buffer__",
     mpi = "mpi_session_attach_buffer_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_session_attach_buffer_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut c_void, *mut Fint, *mut Fint),
     session: *mut Fint,
@@ -10275,7 +10282,7 @@ unsafe fn mpi_session_attach_buffer_body(
     };
 }
 
-exports! { mpi_session_attach_buffer_body(session: *mut Fint, buffer: *mut c_void, size: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_session_attach_buffer_body(session: *mut Fint, buffer: *mut c_void, size: *mut Fint, ierror: *mut Fint):
     "mpi_session_attach_buffer_" c"pmpi_session_attach_buffer_" c"pmpi_session_attach_buffer_";
     "mpi_session_attach_buffer__" c"pmpi_session_attach_buffer__" c"pmpi_session_attach_buffer__";
     "mpi_session_attach_buffer_f08_" c"pmpi_session_attach_buffer_f08_" c"pmpir_session_attach_buffer_f08_";
@@ -10287,7 +10294,7 @@ exports! { mpi_session_attach_buffer_body(session: *mut Fint, buffer: *mut c_voi
     mpi = "mpi_session_detach_buffer_f08_",
     mpi = "mpi_session_detach_buffer_f08_large_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_session_detach_buffer_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint),
     session: *mut Fint,
@@ -10302,7 +10309,7 @@ unsafe fn mpi_session_detach_buffer_body(
     };
 }
 
-exports! { mpi_session_detach_buffer_body(session: *mut Fint, buffer_addr: *mut Fint, size: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_session_detach_buffer_body(session: *mut Fint, buffer_addr: *mut Fint, size: *mut Fint, ierror: *mut Fint):
     "mpi_session_detach_buffer_" c"pmpi_session_detach_buffer_" c"pmpi_session_detach_buffer_";
     "mpi_session_detach_buffer__" c"pmpi_session_detach_buffer__" c"pmpi_session_detach_buffer__";
     "mpi_session_detach_buffer_f08_" c"pmpi_session_detach_buffer_f08_" c"pmpir_session_detach_buffer_f08_";
@@ -10310,7 +10317,7 @@ exports! { mpi_session_detach_buffer_body(session: *mut Fint, buffer_addr: *mut 
 }
 
 #[cfg(any(mpi = "mpi_session_finalize_", mpi = "mpi_session_finalize__", mpi = "mpi_session_finalize_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_session_finalize_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint),
     session: *mut Fint,
@@ -10326,7 +10333,7 @@ unsafe fn mpi_session_finalize_body(
     };
 }
 
-exports! { mpi_session_finalize_body(session: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_session_finalize_body(session: *mut Fint, ierror: *mut Fint):
     "mpi_session_finalize_" c"pmpi_session_finalize_" c"pmpi_session_finalize_";
     "mpi_session_finalize__" c"pmpi_session_finalize__" c"pmpi_session_finalize__";
     "mpi_session_finalize_f08_" c"pmpi_session_finalize_f08_" c"pmpir_session_finalize_f08_";
@@ -10337,7 +10344,7 @@ exports! { mpi_session_finalize_body(session: *mut Fint, ierror: *mut Fint):
     mpi = "mpi_session_flush_buffer__",
     mpi = "mpi_session_flush_buffer_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_session_flush_buffer_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint),
     session: *mut Fint,
@@ -10350,7 +10357,7 @@ unsafe fn mpi_session_flush_buffer_body(
     };
 }
 
-exports! { mpi_session_flush_buffer_body(session: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_session_flush_buffer_body(session: *mut Fint, ierror: *mut Fint):
     "mpi_session_flush_buffer_" c"pmpi_session_flush_buffer_" c"pmpi_session_flush_buffer_";
     "mpi_session_flush_buffer__" c"pmpi_session_flush_buffer__" c"pmpi_session_flush_buffer__";
     "mpi_session_flush_buffer_f08_" c"pmpi_session_flush_buffer_f08_" c"pmpir_session_flush_buffer_f08_";
@@ -10361,7 +10368,7 @@ exports! { mpi_session_flush_buffer_body(session: *mut Fint, ierror: *mut Fint):
     mpi = "mpi_session_iflush_buffer__",
     mpi = "mpi_session_iflush_buffer_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_session_iflush_buffer_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint),
     session: *mut Fint,
@@ -10378,14 +10385,14 @@ unsafe fn mpi_session_iflush_buffer_body(
     };
 }
 
-exports! { mpi_session_iflush_buffer_body(session: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_session_iflush_buffer_body(session: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_session_iflush_buffer_" c"pmpi_session_iflush_buffer_" c"pmpi_session_iflush_buffer_";
     "mpi_session_iflush_buffer__" c"pmpi_session_iflush_buffer__" c"pmpi_session_iflush_buffer__";
     "mpi_session_iflush_buffer_f08_" c"pmpi_session_iflush_buffer_f08_" c"pmpir_session_iflush_buffer_f08_";
 }
 
 #[cfg(any(mpi = "mpi_session_init_", mpi = "mpi_session_init__", mpi = "mpi_session_init_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_session_init_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint),
     info: *mut Fint,
@@ -10400,14 +10407,14 @@ unsafe fn mpi_session_init_body(
     };
 }
 
-exports! { mpi_session_init_body(info: *mut Fint, errhandler: *mut Fint, session: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_session_init_body(info: *mut Fint, errhandler: *mut Fint, session: *mut Fint, ierror: *mut Fint):
     "mpi_session_init_" c"pmpi_session_init_" c"pmpi_session_init_";
     "mpi_session_init__" c"pmpi_session_init__" c"pmpi_session_init__";
     "mpi_session_init_f08_" c"pmpi_session_init_f08_" c"pmpir_session_init_f08_";
 }
 
 #[cfg(any(mpi = "mpi_ssend_", mpi = "mpi_ssend__", mpi = "mpi_ssend_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_ssend_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -10440,14 +10447,14 @@ unsafe fn mpi_ssend_body(
     };
 }
 
-exports! { mpi_ssend_body(buf: *const c_void, count: *mut Fint, datatype: *mut Fint, dest: *mut Fint, tag: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_ssend_body(buf: *const c_void, count: *mut Fint, datatype: *mut Fint, dest: *mut Fint, tag: *mut Fint, comm: *mut Fint, ierror: *mut Fint):
     "mpi_ssend_" c"pmpi_ssend_" c"pmpi_ssend_";
     "mpi_ssend__" c"pmpi_ssend__" c"pmpi_ssend__";
     "mpi_ssend_f08_" c"pmpi_ssend_f08_" c"pmpir_ssend_f08_";
 }
 
 #[cfg(any(mpi = "mpi_ssend_init_", mpi = "mpi_ssend_init__", mpi = "mpi_ssend_init_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_ssend_init_body(
     twin: unsafe extern "C-unwind" fn(
         *const c_void,
@@ -10483,14 +10490,14 @@ unsafe fn mpi_ssend_init_body(
     };
 }
 
-exports! { mpi_ssend_init_body(buf: *const c_void, count: *mut Fint, datatype: *mut Fint, dest: *mut Fint, tag: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_ssend_init_body(buf: *const c_void, count: *mut Fint, datatype: *mut Fint, dest: *mut Fint, tag: *mut Fint, comm: *mut Fint, request: *mut Fint, ierror: *mut Fint):
     "mpi_ssend_init_" c"pmpi_ssend_init_" c"pmpi_ssend_init_";
     "mpi_ssend_init__" c"pmpi_ssend_init__" c"pmpi_ssend_init__";
     "mpi_ssend_init_f08_" c"pmpi_ssend_init_f08_" c"pmpir_ssend_init_f08_";
 }
 
 #[cfg(any(mpi = "mpi_start_", mpi = "mpi_start__", mpi = "mpi_start_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_start_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint),
     request: *mut Fint,
@@ -10504,7 +10511,7 @@ unsafe fn mpi_start_body(
     };
 }
 
-exports! { mpi_start_body(request: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_start_body(request: *mut Fint, ierror: *mut Fint):
     "mpi_start_" c"pmpi_start_" c"pmpi_start_";
     "mpi_start__" c"pmpi_start__" c"pmpi_start__";
     "mpi_start_f08_" c"pmpi_start_f08_" c"pmpir_start_f08_";
@@ -10528,7 +10535,7 @@ unsafe fn mpi_startall_body(
     };
 }
 
-exports! { mpi_startall_body(count: *mut Fint, array_of_requests: *mut Fint, ierror: *mut Fint):
+exports! { [#[unsafe(link_section = ".text.hot")]] mpi_startall_body(count: *mut Fint, array_of_requests: *mut Fint, ierror: *mut Fint):
     "mpi_startall_" c"pmpi_startall_" c"pmpi_startall_";
     "mpi_startall__" c"pmpi_startall__" c"pmpi_startall__";
     "mpi_startall_f08_" c"pmpi_startall_f08_" c"pmpir_startall_f08_";
@@ -10553,7 +10560,7 @@ unsafe fn mpi_test_body(
     };
 }
 
-exports! { mpi_test_body(request: *mut Fint, flag: *mut Fint, status: *mut Fint, ierror: *mut Fint):
+exports! { [#[unsafe(link_section = ".text.hot")]] mpi_test_body(request: *mut Fint, flag: *mut Fint, status: *mut Fint, ierror: *mut Fint):
     "mpi_test_" c"pmpi_test_" c"pmpi_test_";
     "mpi_test__" c"pmpi_test__" c"pmpi_test__";
     "mpi_test_f08_" c"pmpi_test_f08_" c"pmpir_test_f08_";
@@ -10587,7 +10594,7 @@ unsafe fn mpi_testall_body(
     };
 }
 
-exports! { mpi_testall_body(count: *mut Fint, array_of_requests: *mut Fint, flag: *mut Fint, array_of_statuses: *mut Fint, ierror: *mut Fint):
+exports! { [#[unsafe(link_section = ".text.hot")]] mpi_testall_body(count: *mut Fint, array_of_requests: *mut Fint, flag: *mut Fint, array_of_statuses: *mut Fint, ierror: *mut Fint):
     "mpi_testall_" c"pmpi_testall_" c"pmpi_testall_";
     "mpi_testall__" c"pmpi_testall__" c"pmpi_testall__";
     "mpi_testall_f08_" c"pmpi_testall_f08_" c"pmpir_testall_f08_";
@@ -10623,7 +10630,7 @@ unsafe fn mpi_testany_body(
     };
 }
 
-exports! { mpi_testany_body(count: *mut Fint, array_of_requests: *mut Fint, index: *mut Fint, flag: *mut Fint, status: *mut Fint, ierror: *mut Fint):
+exports! { [#[unsafe(link_section = ".text.hot")]] mpi_testany_body(count: *mut Fint, array_of_requests: *mut Fint, index: *mut Fint, flag: *mut Fint, status: *mut Fint, ierror: *mut Fint):
     "mpi_testany_" c"pmpi_testany_" c"pmpi_testany_";
     "mpi_testany__" c"pmpi_testany__" c"pmpi_testany__";
     "mpi_testany_f08_" c"pmpi_testany_f08_" c"pmpir_testany_f08_";
@@ -10669,14 +10676,14 @@ unsafe fn mpi_testsome_body(
     };
 }
 
-exports! { mpi_testsome_body(incount: *mut Fint, array_of_requests: *mut Fint, outcount: *mut Fint, array_of_indices: *mut Fint, array_of_statuses: *mut Fint, ierror: *mut Fint):
+exports! { [#[unsafe(link_section = ".text.hot")]] mpi_testsome_body(incount: *mut Fint, array_of_requests: *mut Fint, outcount: *mut Fint, array_of_indices: *mut Fint, array_of_statuses: *mut Fint, ierror: *mut Fint):
     "mpi_testsome_" c"pmpi_testsome_" c"pmpi_testsome_";
     "mpi_testsome__" c"pmpi_testsome__" c"pmpi_testsome__";
     "mpi_testsome_f08_" c"pmpi_testsome_f08_" c"pmpir_testsome_f08_";
 }
 
 #[cfg(any(mpi = "mpi_type_free_", mpi = "mpi_type_free__", mpi = "mpi_type_free_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_type_free_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint),
     datatype: *mut Fint,
@@ -10692,7 +10699,7 @@ unsafe fn mpi_type_free_body(
     };
 }
 
-exports! { mpi_type_free_body(datatype: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_type_free_body(datatype: *mut Fint, ierror: *mut Fint):
     "mpi_type_free_" c"pmpi_type_free_" c"pmpi_type_free_";
     "mpi_type_free__" c"pmpi_type_free__" c"pmpi_type_free__";
     "mpi_type_free_f08_" c"pmpi_type_free_f08_" c"pmpir_type_free_f08_";
@@ -10716,7 +10723,7 @@ unsafe fn mpi_wait_body(
     };
 }
 
-exports! { mpi_wait_body(request: *mut Fint, status: *mut Fint, ierror: *mut Fint):
+exports! { [#[unsafe(link_section = ".text.hot")]] mpi_wait_body(request: *mut Fint, status: *mut Fint, ierror: *mut Fint):
     "mpi_wait_" c"pmpi_wait_" c"pmpi_wait_";
     "mpi_wait__" c"pmpi_wait__" c"pmpi_wait__";
     "mpi_wait_f08_" c"pmpi_wait_f08_" c"pmpir_wait_f08_";
@@ -10748,7 +10755,7 @@ unsafe fn mpi_waitall_body(
     };
 }
 
-exports! { mpi_waitall_body(count: *mut Fint, array_of_requests: *mut Fint, array_of_statuses: *mut Fint, ierror: *mut Fint):
+exports! { [#[unsafe(link_section = ".text.hot")]] mpi_waitall_body(count: *mut Fint, array_of_requests: *mut Fint, array_of_statuses: *mut Fint, ierror: *mut Fint):
     "mpi_waitall_" c"pmpi_waitall_" c"pmpi_waitall_";
     "mpi_waitall__" c"pmpi_waitall__" c"pmpi_waitall__";
     "mpi_waitall_f08_" c"pmpi_waitall_f08_" c"pmpir_waitall_f08_";
@@ -10782,7 +10789,7 @@ unsafe fn mpi_waitany_body(
     };
 }
 
-exports! { mpi_waitany_body(count: *mut Fint, array_of_requests: *mut Fint, index: *mut Fint, status: *mut Fint, ierror: *mut Fint):
+exports! { [#[unsafe(link_section = ".text.hot")]] mpi_waitany_body(count: *mut Fint, array_of_requests: *mut Fint, index: *mut Fint, status: *mut Fint, ierror: *mut Fint):
     "mpi_waitany_" c"pmpi_waitany_" c"pmpi_waitany_";
     "mpi_waitany__" c"pmpi_waitany__" c"pmpi_waitany__";
     "mpi_waitany_f08_" c"pmpi_waitany_f08_" c"pmpir_waitany_f08_";
@@ -10828,7 +10835,7 @@ unsafe fn mpi_waitsome_body(
     };
 }
 
-exports! { mpi_waitsome_body(incount: *mut Fint, array_of_requests: *mut Fint, outcount: *mut Fint, array_of_indices: *mut Fint, array_of_statuses: *mut Fint, ierror: *mut Fint):
+exports! { [#[unsafe(link_section = ".text.hot")]] mpi_waitsome_body(incount: *mut Fint, array_of_requests: *mut Fint, outcount: *mut Fint, array_of_indices: *mut Fint, array_of_statuses: *mut Fint, ierror: *mut Fint):
     "mpi_waitsome_" c"pmpi_waitsome_" c"pmpi_waitsome_";
     "mpi_waitsome__" c"pmpi_waitsome__" c"pmpi_waitsome__";
     "mpi_waitsome_f08_" c"pmpi_waitsome_f08_" c"pmpir_waitsome_f08_";
@@ -10842,7 +10849,7 @@ exports! { mpi_waitsome_body(incount: *mut Fint, array_of_requests: *mut Fint, o
     mpi = "mpi_win_allocate_f08_",
     mpi = "mpi_win_allocate_f08_large_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_win_allocate_body(
     twin: unsafe extern "C-unwind" fn(
         *mut Fint,
@@ -10874,7 +10881,7 @@ unsafe fn mpi_win_allocate_body(
     };
 }
 
-exports! { mpi_win_allocate_body(size: *mut Fint, disp_unit: *mut Fint, info: *mut Fint, comm: *mut Fint, baseptr: *mut Fint, win: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_win_allocate_body(size: *mut Fint, disp_unit: *mut Fint, info: *mut Fint, comm: *mut Fint, baseptr: *mut Fint, win: *mut Fint, ierror: *mut Fint):
     "mpi_win_allocate_" c"pmpi_win_allocate_" c"pmpi_win_allocate_";
     "mpi_win_allocate__" c"pmpi_win_allocate__" c"pmpi_win_allocate__";
     "mpi_win_allocate_cptr_" c"pmpi_win_allocate_cptr_" c"pmpi_win_allocate_cptr_";
@@ -10891,7 +10898,7 @@ exports! { mpi_win_allocate_body(size: *mut Fint, disp_unit: *mut Fint, info: *m
     mpi = "mpi_win_allocate_shared_f08_",
     mpi = "mpi_win_allocate_shared_f08_large_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_win_allocate_shared_body(
     twin: unsafe extern "C-unwind" fn(
         *mut Fint,
@@ -10923,7 +10930,7 @@ unsafe fn mpi_win_allocate_shared_body(
     };
 }
 
-exports! { mpi_win_allocate_shared_body(size: *mut Fint, disp_unit: *mut Fint, info: *mut Fint, comm: *mut Fint, baseptr: *mut Fint, win: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_win_allocate_shared_body(size: *mut Fint, disp_unit: *mut Fint, info: *mut Fint, comm: *mut Fint, baseptr: *mut Fint, win: *mut Fint, ierror: *mut Fint):
     "mpi_win_allocate_shared_" c"pmpi_win_allocate_shared_" c"pmpi_win_allocate_shared_";
     "mpi_win_allocate_shared__" c"pmpi_win_allocate_shared__" c"pmpi_win_allocate_shared__";
     "mpi_win_allocate_shared_cptr_" c"pmpi_win_allocate_shared_cptr_" c"pmpi_win_allocate_shared_cptr_";
@@ -10933,7 +10940,7 @@ exports! { mpi_win_allocate_shared_body(size: *mut Fint, disp_unit: *mut Fint, i
 }
 
 #[cfg(any(mpi = "mpi_win_attach_", mpi = "mpi_win_attach__", mpi = "mpi_win_attach_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_win_attach_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut c_void, *mut Fint, *mut Fint),
     win: *mut Fint,
@@ -10951,14 +10958,14 @@ unsafe fn mpi_win_attach_body(
     };
 }
 
-exports! { mpi_win_attach_body(win: *mut Fint, base: *mut c_void, size: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_win_attach_body(win: *mut Fint, base: *mut c_void, size: *mut Fint, ierror: *mut Fint):
     "mpi_win_attach_" c"pmpi_win_attach_" c"pmpi_win_attach_";
     "mpi_win_attach__" c"pmpi_win_attach__" c"pmpi_win_attach__";
     "mpi_win_attach_f08_" c"pmpi_win_attach_f08_" c"pmpir_win_attach_f08_";
 }
 
 #[cfg(any(mpi = "mpi_win_complete_", mpi = "mpi_win_complete__", mpi = "mpi_win_complete_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_win_complete_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint),
     win: *mut Fint,
@@ -10974,14 +10981,14 @@ unsafe fn mpi_win_complete_body(
     };
 }
 
-exports! { mpi_win_complete_body(win: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_win_complete_body(win: *mut Fint, ierror: *mut Fint):
     "mpi_win_complete_" c"pmpi_win_complete_" c"pmpi_win_complete_";
     "mpi_win_complete__" c"pmpi_win_complete__" c"pmpi_win_complete__";
     "mpi_win_complete_f08_" c"pmpi_win_complete_f08_" c"pmpir_win_complete_f08_";
 }
 
 #[cfg(any(mpi = "mpi_win_create_", mpi = "mpi_win_create__", mpi = "mpi_win_create_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_win_create_body(
     twin: unsafe extern "C-unwind" fn(
         *mut c_void,
@@ -11013,7 +11020,7 @@ unsafe fn mpi_win_create_body(
     };
 }
 
-exports! { mpi_win_create_body(base: *mut c_void, size: *mut Fint, disp_unit: *mut Fint, info: *mut Fint, comm: *mut Fint, win: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_win_create_body(base: *mut c_void, size: *mut Fint, disp_unit: *mut Fint, info: *mut Fint, comm: *mut Fint, win: *mut Fint, ierror: *mut Fint):
     "mpi_win_create_" c"pmpi_win_create_" c"pmpi_win_create_";
     "mpi_win_create__" c"pmpi_win_create__" c"pmpi_win_create__";
     "mpi_win_create_f08_" c"pmpi_win_create_f08_" c"pmpir_win_create_f08_";
@@ -11024,7 +11031,7 @@ exports! { mpi_win_create_body(base: *mut c_void, size: *mut Fint, disp_unit: *m
     mpi = "mpi_win_create_dynamic__",
     mpi = "mpi_win_create_dynamic_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_win_create_dynamic_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint),
     info: *mut Fint,
@@ -11045,14 +11052,14 @@ unsafe fn mpi_win_create_dynamic_body(
     };
 }
 
-exports! { mpi_win_create_dynamic_body(info: *mut Fint, comm: *mut Fint, win: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_win_create_dynamic_body(info: *mut Fint, comm: *mut Fint, win: *mut Fint, ierror: *mut Fint):
     "mpi_win_create_dynamic_" c"pmpi_win_create_dynamic_" c"pmpi_win_create_dynamic_";
     "mpi_win_create_dynamic__" c"pmpi_win_create_dynamic__" c"pmpi_win_create_dynamic__";
     "mpi_win_create_dynamic_f08_" c"pmpi_win_create_dynamic_f08_" c"pmpir_win_create_dynamic_f08_";
 }
 
 #[cfg(any(mpi = "mpi_win_detach_", mpi = "mpi_win_detach__", mpi = "mpi_win_detach_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_win_detach_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *const c_void, *mut Fint),
     win: *mut Fint,
@@ -11069,14 +11076,14 @@ unsafe fn mpi_win_detach_body(
     };
 }
 
-exports! { mpi_win_detach_body(win: *mut Fint, base: *const c_void, ierror: *mut Fint):
+exports! { [] mpi_win_detach_body(win: *mut Fint, base: *const c_void, ierror: *mut Fint):
     "mpi_win_detach_" c"pmpi_win_detach_" c"pmpi_win_detach_";
     "mpi_win_detach__" c"pmpi_win_detach__" c"pmpi_win_detach__";
     "mpi_win_detach_f08_" c"pmpi_win_detach_f08_" c"pmpir_win_detach_f08_";
 }
 
 #[cfg(any(mpi = "mpi_win_fence_", mpi = "mpi_win_fence__", mpi = "mpi_win_fence_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_win_fence_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint),
     assert: *mut Fint,
@@ -11093,14 +11100,14 @@ unsafe fn mpi_win_fence_body(
     };
 }
 
-exports! { mpi_win_fence_body(assert: *mut Fint, win: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_win_fence_body(assert: *mut Fint, win: *mut Fint, ierror: *mut Fint):
     "mpi_win_fence_" c"pmpi_win_fence_" c"pmpi_win_fence_";
     "mpi_win_fence__" c"pmpi_win_fence__" c"pmpi_win_fence__";
     "mpi_win_fence_f08_" c"pmpi_win_fence_f08_" c"pmpir_win_fence_f08_";
 }
 
 #[cfg(any(mpi = "mpi_win_flush_", mpi = "mpi_win_flush__", mpi = "mpi_win_flush_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_win_flush_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint),
     rank: *mut Fint,
@@ -11117,14 +11124,14 @@ unsafe fn mpi_win_flush_body(
     };
 }
 
-exports! { mpi_win_flush_body(rank: *mut Fint, win: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_win_flush_body(rank: *mut Fint, win: *mut Fint, ierror: *mut Fint):
     "mpi_win_flush_" c"pmpi_win_flush_" c"pmpi_win_flush_";
     "mpi_win_flush__" c"pmpi_win_flush__" c"pmpi_win_flush__";
     "mpi_win_flush_f08_" c"pmpi_win_flush_f08_" c"pmpir_win_flush_f08_";
 }
 
 #[cfg(any(mpi = "mpi_win_flush_all_", mpi = "mpi_win_flush_all__", mpi = "mpi_win_flush_all_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_win_flush_all_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint),
     win: *mut Fint,
@@ -11140,14 +11147,14 @@ unsafe fn mpi_win_flush_all_body(
     };
 }
 
-exports! { mpi_win_flush_all_body(win: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_win_flush_all_body(win: *mut Fint, ierror: *mut Fint):
     "mpi_win_flush_all_" c"pmpi_win_flush_all_" c"pmpi_win_flush_all_";
     "mpi_win_flush_all__" c"pmpi_win_flush_all__" c"pmpi_win_flush_all__";
     "mpi_win_flush_all_f08_" c"pmpi_win_flush_all_f08_" c"pmpir_win_flush_all_f08_";
 }
 
 #[cfg(any(mpi = "mpi_win_flush_local_", mpi = "mpi_win_flush_local__", mpi = "mpi_win_flush_local_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_win_flush_local_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint),
     rank: *mut Fint,
@@ -11164,7 +11171,7 @@ unsafe fn mpi_win_flush_local_body(
     };
 }
 
-exports! { mpi_win_flush_local_body(rank: *mut Fint, win: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_win_flush_local_body(rank: *mut Fint, win: *mut Fint, ierror: *mut Fint):
     "mpi_win_flush_local_" c"pmpi_win_flush_local_" c"pmpi_win_flush_local_";
     "mpi_win_flush_local__" c"pmpi_win_flush_local__" c"pmpi_win_flush_local__";
     "mpi_win_flush_local_f08_" c"pmpi_win_flush_local_f08_" c"pmpir_win_flush_local_f08_";
@@ -11175,7 +11182,7 @@ exports! { mpi_win_flush_local_body(rank: *mut Fint, win: *mut Fint, ierror: *mu
     mpi = "mpi_win_flush_local_all__",
     mpi = "mpi_win_flush_local_all_f08_"
 ))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_win_flush_local_all_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint),
     win: *mut Fint,
@@ -11191,14 +11198,14 @@ unsafe fn mpi_win_flush_local_all_body(
     };
 }
 
-exports! { mpi_win_flush_local_all_body(win: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_win_flush_local_all_body(win: *mut Fint, ierror: *mut Fint):
     "mpi_win_flush_local_all_" c"pmpi_win_flush_local_all_" c"pmpi_win_flush_local_all_";
     "mpi_win_flush_local_all__" c"pmpi_win_flush_local_all__" c"pmpi_win_flush_local_all__";
     "mpi_win_flush_local_all_f08_" c"pmpi_win_flush_local_all_f08_" c"pmpir_win_flush_local_all_f08_";
 }
 
 #[cfg(any(mpi = "mpi_win_free_", mpi = "mpi_win_free__", mpi = "mpi_win_free_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_win_free_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint),
     win: *mut Fint,
@@ -11214,14 +11221,14 @@ unsafe fn mpi_win_free_body(
     };
 }
 
-exports! { mpi_win_free_body(win: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_win_free_body(win: *mut Fint, ierror: *mut Fint):
     "mpi_win_free_" c"pmpi_win_free_" c"pmpi_win_free_";
     "mpi_win_free__" c"pmpi_win_free__" c"pmpi_win_free__";
     "mpi_win_free_f08_" c"pmpi_win_free_f08_" c"pmpir_win_free_f08_";
 }
 
 #[cfg(any(mpi = "mpi_win_lock_", mpi = "mpi_win_lock__", mpi = "mpi_win_lock_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_win_lock_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint, *mut Fint),
     lock_type: *mut Fint,
@@ -11240,14 +11247,14 @@ unsafe fn mpi_win_lock_body(
     };
 }
 
-exports! { mpi_win_lock_body(lock_type: *mut Fint, rank: *mut Fint, assert: *mut Fint, win: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_win_lock_body(lock_type: *mut Fint, rank: *mut Fint, assert: *mut Fint, win: *mut Fint, ierror: *mut Fint):
     "mpi_win_lock_" c"pmpi_win_lock_" c"pmpi_win_lock_";
     "mpi_win_lock__" c"pmpi_win_lock__" c"pmpi_win_lock__";
     "mpi_win_lock_f08_" c"pmpi_win_lock_f08_" c"pmpir_win_lock_f08_";
 }
 
 #[cfg(any(mpi = "mpi_win_lock_all_", mpi = "mpi_win_lock_all__", mpi = "mpi_win_lock_all_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_win_lock_all_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint),
     assert: *mut Fint,
@@ -11264,14 +11271,14 @@ unsafe fn mpi_win_lock_all_body(
     };
 }
 
-exports! { mpi_win_lock_all_body(assert: *mut Fint, win: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_win_lock_all_body(assert: *mut Fint, win: *mut Fint, ierror: *mut Fint):
     "mpi_win_lock_all_" c"pmpi_win_lock_all_" c"pmpi_win_lock_all_";
     "mpi_win_lock_all__" c"pmpi_win_lock_all__" c"pmpi_win_lock_all__";
     "mpi_win_lock_all_f08_" c"pmpi_win_lock_all_f08_" c"pmpir_win_lock_all_f08_";
 }
 
 #[cfg(any(mpi = "mpi_win_post_", mpi = "mpi_win_post__", mpi = "mpi_win_post_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_win_post_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint),
     group: *mut Fint,
@@ -11289,14 +11296,14 @@ unsafe fn mpi_win_post_body(
     };
 }
 
-exports! { mpi_win_post_body(group: *mut Fint, assert: *mut Fint, win: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_win_post_body(group: *mut Fint, assert: *mut Fint, win: *mut Fint, ierror: *mut Fint):
     "mpi_win_post_" c"pmpi_win_post_" c"pmpi_win_post_";
     "mpi_win_post__" c"pmpi_win_post__" c"pmpi_win_post__";
     "mpi_win_post_f08_" c"pmpi_win_post_f08_" c"pmpir_win_post_f08_";
 }
 
 #[cfg(any(mpi = "mpi_win_set_info_", mpi = "mpi_win_set_info__", mpi = "mpi_win_set_info_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_win_set_info_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint),
     win: *mut Fint,
@@ -11313,14 +11320,14 @@ unsafe fn mpi_win_set_info_body(
     };
 }
 
-exports! { mpi_win_set_info_body(win: *mut Fint, info: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_win_set_info_body(win: *mut Fint, info: *mut Fint, ierror: *mut Fint):
     "mpi_win_set_info_" c"pmpi_win_set_info_" c"pmpi_win_set_info_";
     "mpi_win_set_info__" c"pmpi_win_set_info__" c"pmpi_win_set_info__";
     "mpi_win_set_info_f08_" c"pmpi_win_set_info_f08_" c"pmpir_win_set_info_f08_";
 }
 
 #[cfg(any(mpi = "mpi_win_start_", mpi = "mpi_win_start__", mpi = "mpi_win_start_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_win_start_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint, *mut Fint),
     group: *mut Fint,
@@ -11338,14 +11345,14 @@ unsafe fn mpi_win_start_body(
     };
 }
 
-exports! { mpi_win_start_body(group: *mut Fint, assert: *mut Fint, win: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_win_start_body(group: *mut Fint, assert: *mut Fint, win: *mut Fint, ierror: *mut Fint):
     "mpi_win_start_" c"pmpi_win_start_" c"pmpi_win_start_";
     "mpi_win_start__" c"pmpi_win_start__" c"pmpi_win_start__";
     "mpi_win_start_f08_" c"pmpi_win_start_f08_" c"pmpir_win_start_f08_";
 }
 
 #[cfg(any(mpi = "mpi_win_sync_", mpi = "mpi_win_sync__", mpi = "mpi_win_sync_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_win_sync_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint),
     win: *mut Fint,
@@ -11361,14 +11368,14 @@ unsafe fn mpi_win_sync_body(
     };
 }
 
-exports! { mpi_win_sync_body(win: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_win_sync_body(win: *mut Fint, ierror: *mut Fint):
     "mpi_win_sync_" c"pmpi_win_sync_" c"pmpi_win_sync_";
     "mpi_win_sync__" c"pmpi_win_sync__" c"pmpi_win_sync__";
     "mpi_win_sync_f08_" c"pmpi_win_sync_f08_" c"pmpir_win_sync_f08_";
 }
 
 #[cfg(any(mpi = "mpi_win_test_", mpi = "mpi_win_test__", mpi = "mpi_win_test_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_win_test_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint),
     win: *mut Fint,
@@ -11385,14 +11392,14 @@ unsafe fn mpi_win_test_body(
     };
 }
 
-exports! { mpi_win_test_body(win: *mut Fint, flag: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_win_test_body(win: *mut Fint, flag: *mut Fint, ierror: *mut Fint):
     "mpi_win_test_" c"pmpi_win_test_" c"pmpi_win_test_";
     "mpi_win_test__" c"pmpi_win_test__" c"pmpi_win_test__";
     "mpi_win_test_f08_" c"pmpi_win_test_f08_" c"pmpir_win_test_f08_";
 }
 
 #[cfg(any(mpi = "mpi_win_unlock_", mpi = "mpi_win_unlock__", mpi = "mpi_win_unlock_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_win_unlock_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint, *mut Fint),
     rank: *mut Fint,
@@ -11409,14 +11416,14 @@ unsafe fn mpi_win_unlock_body(
     };
 }
 
-exports! { mpi_win_unlock_body(rank: *mut Fint, win: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_win_unlock_body(rank: *mut Fint, win: *mut Fint, ierror: *mut Fint):
     "mpi_win_unlock_" c"pmpi_win_unlock_" c"pmpi_win_unlock_";
     "mpi_win_unlock__" c"pmpi_win_unlock__" c"pmpi_win_unlock__";
     "mpi_win_unlock_f08_" c"pmpi_win_unlock_f08_" c"pmpir_win_unlock_f08_";
 }
 
 #[cfg(any(mpi = "mpi_win_unlock_all_", mpi = "mpi_win_unlock_all__", mpi = "mpi_win_unlock_all_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_win_unlock_all_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint),
     win: *mut Fint,
@@ -11432,14 +11439,14 @@ unsafe fn mpi_win_unlock_all_body(
     };
 }
 
-exports! { mpi_win_unlock_all_body(win: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_win_unlock_all_body(win: *mut Fint, ierror: *mut Fint):
     "mpi_win_unlock_all_" c"pmpi_win_unlock_all_" c"pmpi_win_unlock_all_";
     "mpi_win_unlock_all__" c"pmpi_win_unlock_all__" c"pmpi_win_unlock_all__";
     "mpi_win_unlock_all_f08_" c"pmpi_win_unlock_all_f08_" c"pmpir_win_unlock_all_f08_";
 }
 
 #[cfg(any(mpi = "mpi_win_wait_", mpi = "mpi_win_wait__", mpi = "mpi_win_wait_f08_"))]
-#[inline]
+#[inline(never)]
 unsafe fn mpi_win_wait_body(
     twin: unsafe extern "C-unwind" fn(*mut Fint, *mut Fint),
     win: *mut Fint,
@@ -11455,7 +11462,7 @@ unsafe fn mpi_win_wait_body(
     };
 }
 
-exports! { mpi_win_wait_body(win: *mut Fint, ierror: *mut Fint):
+exports! { [] mpi_win_wait_body(win: *mut Fint, ierror: *mut Fint):
     "mpi_win_wait_" c"pmpi_win_wait_" c"pmpi_win_wait_";
     "mpi_win_wait__" c"pmpi_win_wait__" c"pmpi_win_wait__";
     "mpi_win_wait_f08_" c"pmpi_win_wait_f08_" c"pmpir_win_wait_f08_";

@@ -331,6 +331,7 @@ pub static MPI_Abi_set_fortran_info: Symbol<unsafe extern "C-unwind" fn(Raw<Info
     Symbol::new(c"PMPI_Abi_set_fortran_info");
 pub static MPI_Abort: Symbol<unsafe extern "C-unwind" fn(Raw<Comm>, c_int) -> c_int> =
     Symbol::new(c"PMPI_Abort");
+#[unsafe(link_section = ".data.hot")]
 pub static MPI_Accumulate: Symbol<
     unsafe extern "C-unwind" fn(
         *const c_void,
@@ -344,6 +345,7 @@ pub static MPI_Accumulate: Symbol<
         Raw<Win>,
     ) -> c_int,
 > = Symbol::new(c"PMPI_Accumulate");
+#[unsafe(link_section = ".data.hot")]
 pub static MPI_Accumulate_c: Symbol<
     unsafe extern "C-unwind" fn(
         *const c_void,
@@ -367,6 +369,7 @@ pub static MPI_Aint_add: Symbol<unsafe extern "C-unwind" fn(Aint, Aint) -> Aint>
     Symbol::new(c"PMPI_Aint_add");
 pub static MPI_Aint_diff: Symbol<unsafe extern "C-unwind" fn(Aint, Aint) -> Aint> =
     Symbol::new(c"PMPI_Aint_diff");
+#[unsafe(link_section = ".data.hot")]
 pub static MPI_Allgather: Symbol<
     unsafe extern "C-unwind" fn(
         *const c_void,
@@ -378,6 +381,7 @@ pub static MPI_Allgather: Symbol<
         Raw<Comm>,
     ) -> c_int,
 > = Symbol::new(c"PMPI_Allgather");
+#[unsafe(link_section = ".data.hot")]
 pub static MPI_Allgather_c: Symbol<
     unsafe extern "C-unwind" fn(
         *const c_void,
@@ -415,6 +419,7 @@ pub static MPI_Allgather_init_c: Symbol<
         *mut Request,
     ) -> c_int,
 > = Symbol::new(c"PMPI_Allgather_init_c");
+#[unsafe(link_section = ".data.hot")]
 pub static MPI_Allgatherv: Symbol<
     unsafe extern "C-unwind" fn(
         *const c_void,
@@ -427,6 +432,7 @@ pub static MPI_Allgatherv: Symbol<
         Raw<Comm>,
     ) -> c_int,
 > = Symbol::new(c"PMPI_Allgatherv");
+#[unsafe(link_section = ".data.hot")]
 pub static MPI_Allgatherv_c: Symbol<
     unsafe extern "C-unwind" fn(
         *const c_void,
@@ -469,6 +475,7 @@ pub static MPI_Allgatherv_init_c: Symbol<
 > = Symbol::new(c"PMPI_Allgatherv_init_c");
 pub static MPI_Alloc_mem: Symbol<unsafe extern "C-unwind" fn(Aint, Raw<Info>, *mut c_void) -> c_int> =
     Symbol::new(c"PMPI_Alloc_mem");
+#[unsafe(link_section = ".data.hot")]
 pub static MPI_Allreduce: Symbol<
     unsafe extern "C-unwind" fn(
         *const c_void,
@@ -479,6 +486,7 @@ pub static MPI_Allreduce: Symbol<
         Raw<Comm>,
     ) -> c_int,
 > = Symbol::new(c"PMPI_Allreduce");
+#[unsafe(link_section = ".data.hot")]
 pub static MPI_Allreduce_c: Symbol<
     unsafe extern "C-unwind" fn(
         *const c_void,
@@ -513,6 +521,7 @@ pub static MPI_Allreduce_init_c: Symbol<
         *mut Request,
     ) -> c_int,
 > = Symbol::new(c"PMPI_Allreduce_init_c");
+#[unsafe(link_section = ".data.hot")]
 pub static MPI_Alltoall: Symbol<
     unsafe extern "C-unwind" fn(
         *const c_void,
@@ -524,6 +533,7 @@ pub static MPI_Alltoall: Symbol<
         Raw<Comm>,
     ) -> c_int,
 > = Symbol::new(c"PMPI_Alltoall");
+#[unsafe(link_section = ".data.hot")]
 pub static MPI_Alltoall_c: Symbol<
     unsafe extern "C-unwind" fn(
         *const c_void,
@@ -561,6 +571,7 @@ pub static MPI_Alltoall_init_c: Symbol<
         *mut Request,
     ) -> c_int,
 > = Symbol::new(c"PMPI_Alltoall_init_c");
+#[unsafe(link_section = ".data.hot")]
 pub static MPI_Alltoallv: Symbol<
     unsafe extern "C-unwind" fn(
         *const c_void,
@@ -574,6 +585,7 @@ pub static MPI_Alltoallv: Symbol<
         Raw<Comm>,
     ) -> c_int,
 > = Symbol::new(c"PMPI_Alltoallv");
+#[unsafe(link_section = ".data.hot")]
 pub static MPI_Alltoallv_c: Symbol<
     unsafe extern "C-unwind" fn(
         *const c_void,
@@ -680,14 +692,17 @@ pub static MPI_Attr_get: Symbol<
 > = Symbol::new(c"PMPI_Attr_get");
 pub static MPI_Attr_put: Symbol<unsafe extern "C-unwind" fn(Raw<Comm>, c_int, *mut c_void) -> c_int> =
     Symbol::new(c"PMPI_Attr_put");
+#[unsafe(link_section = ".data.hot")]
 pub static MPI_Barrier: Symbol<unsafe extern "C-unwind" fn(Raw<Comm>) -> c_int> =
     Symbol::new(c"PMPI_Barrier");
 pub static MPI_Barrier_init: Symbol<
     unsafe extern "C-unwind" fn(Raw<Comm>, Raw<Info>, *mut Request) -> c_int,
 > = Symbol::new(c"PMPI_Barrier_init");
+#[unsafe(link_section = ".data.hot")]
 pub static MPI_Bcast: Symbol<
     unsafe extern "C-unwind" fn(*mut c_void, c_int, Raw<Datatype>, c_int, Raw<Comm>) -> c_int,
 > = Symbol::new(c"PMPI_Bcast");
+#[unsafe(link_section = ".data.hot")]
 pub static MPI_Bcast_c: Symbol<
     unsafe extern "C-unwind" fn(*mut c_void, Count, Raw<Datatype>, c_int, Raw<Comm>) -> c_int,
 > = Symbol::new(c"PMPI_Bcast_c");
@@ -1325,6 +1340,7 @@ pub static MPI_Finalized: Symbol<unsafe extern "C-unwind" fn(*mut c_int) -> c_in
     Symbol::new(c"PMPI_Finalized");
 pub static MPI_Free_mem: Symbol<unsafe extern "C-unwind" fn(*const c_void) -> c_int> =
     Symbol::new(c"PMPI_Free_mem");
+#[unsafe(link_section = ".data.hot")]
 pub static MPI_Gather: Symbol<
     unsafe extern "C-unwind" fn(
         *const c_void,
@@ -1337,6 +1353,7 @@ pub static MPI_Gather: Symbol<
         Raw<Comm>,
     ) -> c_int,
 > = Symbol::new(c"PMPI_Gather");
+#[unsafe(link_section = ".data.hot")]
 pub static MPI_Gather_c: Symbol<
     unsafe extern "C-unwind" fn(
         *const c_void,
@@ -1377,6 +1394,7 @@ pub static MPI_Gather_init_c: Symbol<
         *mut Request,
     ) -> c_int,
 > = Symbol::new(c"PMPI_Gather_init_c");
+#[unsafe(link_section = ".data.hot")]
 pub static MPI_Gatherv: Symbol<
     unsafe extern "C-unwind" fn(
         *const c_void,
@@ -1390,6 +1408,7 @@ pub static MPI_Gatherv: Symbol<
         Raw<Comm>,
     ) -> c_int,
 > = Symbol::new(c"PMPI_Gatherv");
+#[unsafe(link_section = ".data.hot")]
 pub static MPI_Gatherv_c: Symbol<
     unsafe extern "C-unwind" fn(
         *const c_void,
@@ -1433,6 +1452,7 @@ pub static MPI_Gatherv_init_c: Symbol<
         *mut Request,
     ) -> c_int,
 > = Symbol::new(c"PMPI_Gatherv_init_c");
+#[unsafe(link_section = ".data.hot")]
 pub static MPI_Get: Symbol<
     unsafe extern "C-unwind" fn(
         *mut c_void,
@@ -1445,6 +1465,7 @@ pub static MPI_Get: Symbol<
         Raw<Win>,
     ) -> c_int,
 > = Symbol::new(c"PMPI_Get");
+#[unsafe(link_section = ".data.hot")]
 pub static MPI_Get_c: Symbol<
     unsafe extern "C-unwind" fn(
         *mut c_void,
@@ -1630,6 +1651,7 @@ pub static MPI_Iallgatherv_c: Symbol<
         *mut Request,
     ) -> c_int,
 > = Symbol::new(c"PMPI_Iallgatherv_c");
+#[unsafe(link_section = ".data.hot")]
 pub static MPI_Iallreduce: Symbol<
     unsafe extern "C-unwind" fn(
         *const c_void,
@@ -1641,6 +1663,7 @@ pub static MPI_Iallreduce: Symbol<
         *mut Request,
     ) -> c_int,
 > = Symbol::new(c"PMPI_Iallreduce");
+#[unsafe(link_section = ".data.hot")]
 pub static MPI_Iallreduce_c: Symbol<
     unsafe extern "C-unwind" fn(
         *const c_void,
@@ -1734,9 +1757,11 @@ pub static MPI_Ialltoallw_c: Symbol<
 > = Symbol::new(c"PMPI_Ialltoallw_c");
 pub static MPI_Ibarrier: Symbol<unsafe extern "C-unwind" fn(Raw<Comm>, *mut Request) -> c_int> =
     Symbol::new(c"PMPI_Ibarrier");
+#[unsafe(link_section = ".data.hot")]
 pub static MPI_Ibcast: Symbol<
     unsafe extern "C-unwind" fn(*mut c_void, c_int, Raw<Datatype>, c_int, Raw<Comm>, *mut Request) -> c_int,
 > = Symbol::new(c"PMPI_Ibcast");
+#[unsafe(link_section = ".data.hot")]
 pub static MPI_Ibcast_c: Symbol<
     unsafe extern "C-unwind" fn(*mut c_void, Count, Raw<Datatype>, c_int, Raw<Comm>, *mut Request) -> c_int,
 > = Symbol::new(c"PMPI_Ibcast_c");
@@ -2036,9 +2061,11 @@ pub static MPI_Intercomm_create_from_groups: Symbol<
 > = Symbol::new(c"PMPI_Intercomm_create_from_groups");
 pub static MPI_Intercomm_merge: Symbol<unsafe extern "C-unwind" fn(Raw<Comm>, c_int, *mut Comm) -> c_int> =
     Symbol::new(c"PMPI_Intercomm_merge");
+#[unsafe(link_section = ".data.hot")]
 pub static MPI_Iprobe: Symbol<
     unsafe extern "C-unwind" fn(c_int, c_int, Raw<Comm>, *mut c_int, *mut Status) -> c_int,
 > = Symbol::new(c"PMPI_Iprobe");
+#[unsafe(link_section = ".data.hot")]
 pub static MPI_Irecv: Symbol<
     unsafe extern "C-unwind" fn(
         *mut c_void,
@@ -2050,6 +2077,7 @@ pub static MPI_Irecv: Symbol<
         *mut Request,
     ) -> c_int,
 > = Symbol::new(c"PMPI_Irecv");
+#[unsafe(link_section = ".data.hot")]
 pub static MPI_Irecv_c: Symbol<
     unsafe extern "C-unwind" fn(
         *mut c_void,
@@ -2229,6 +2257,7 @@ pub static MPI_Iscatterv_c: Symbol<
         *mut Request,
     ) -> c_int,
 > = Symbol::new(c"PMPI_Iscatterv_c");
+#[unsafe(link_section = ".data.hot")]
 pub static MPI_Isend: Symbol<
     unsafe extern "C-unwind" fn(
         *const c_void,
@@ -2240,6 +2269,7 @@ pub static MPI_Isend: Symbol<
         *mut Request,
     ) -> c_int,
 > = Symbol::new(c"PMPI_Isend");
+#[unsafe(link_section = ".data.hot")]
 pub static MPI_Isend_c: Symbol<
     unsafe extern "C-unwind" fn(
         *const c_void,
@@ -2728,6 +2758,7 @@ pub static MPI_Psend_init: Symbol<
 pub static MPI_Publish_name: Symbol<
     unsafe extern "C-unwind" fn(*const c_char, Raw<Info>, *const c_char) -> c_int,
 > = Symbol::new(c"PMPI_Publish_name");
+#[unsafe(link_section = ".data.hot")]
 pub static MPI_Put: Symbol<
     unsafe extern "C-unwind" fn(
         *const c_void,
@@ -2740,6 +2771,7 @@ pub static MPI_Put: Symbol<
         Raw<Win>,
     ) -> c_int,
 > = Symbol::new(c"PMPI_Put");
+#[unsafe(link_section = ".data.hot")]
 pub static MPI_Put_c: Symbol<
     unsafe extern "C-unwind" fn(
         *const c_void,
@@ -2782,6 +2814,7 @@ pub static MPI_Raccumulate_c: Symbol<
         *mut Request,
     ) -> c_int,
 > = Symbol::new(c"PMPI_Raccumulate_c");
+#[unsafe(link_section = ".data.hot")]
 pub static MPI_Recv: Symbol<
     unsafe extern "C-unwind" fn(
         *mut c_void,
@@ -2793,6 +2826,7 @@ pub static MPI_Recv: Symbol<
         *mut Status,
     ) -> c_int,
 > = Symbol::new(c"PMPI_Recv");
+#[unsafe(link_section = ".data.hot")]
 pub static MPI_Recv_c: Symbol<
     unsafe extern "C-unwind" fn(
         *mut c_void,
@@ -2826,6 +2860,7 @@ pub static MPI_Recv_init_c: Symbol<
         *mut Request,
     ) -> c_int,
 > = Symbol::new(c"PMPI_Recv_init_c");
+#[unsafe(link_section = ".data.hot")]
 pub static MPI_Reduce: Symbol<
     unsafe extern "C-unwind" fn(
         *const c_void,
@@ -2837,6 +2872,7 @@ pub static MPI_Reduce: Symbol<
         Raw<Comm>,
     ) -> c_int,
 > = Symbol::new(c"PMPI_Reduce");
+#[unsafe(link_section = ".data.hot")]
 pub static MPI_Reduce_c: Symbol<
     unsafe extern "C-unwind" fn(
         *const c_void,
@@ -3160,6 +3196,7 @@ pub static MPI_Scan_init_c: Symbol<
         *mut Request,
     ) -> c_int,
 > = Symbol::new(c"PMPI_Scan_init_c");
+#[unsafe(link_section = ".data.hot")]
 pub static MPI_Scatter: Symbol<
     unsafe extern "C-unwind" fn(
         *const c_void,
@@ -3172,6 +3209,7 @@ pub static MPI_Scatter: Symbol<
         Raw<Comm>,
     ) -> c_int,
 > = Symbol::new(c"PMPI_Scatter");
+#[unsafe(link_section = ".data.hot")]
 pub static MPI_Scatter_c: Symbol<
     unsafe extern "C-unwind" fn(
         *const c_void,
@@ -3212,6 +3250,7 @@ pub static MPI_Scatter_init_c: Symbol<
         *mut Request,
     ) -> c_int,
 > = Symbol::new(c"PMPI_Scatter_init_c");
+#[unsafe(link_section = ".data.hot")]
 pub static MPI_Scatterv: Symbol<
     unsafe extern "C-unwind" fn(
         *const c_void,
@@ -3225,6 +3264,7 @@ pub static MPI_Scatterv: Symbol<
         Raw<Comm>,
     ) -> c_int,
 > = Symbol::new(c"PMPI_Scatterv");
+#[unsafe(link_section = ".data.hot")]
 pub static MPI_Scatterv_c: Symbol<
     unsafe extern "C-unwind" fn(
         *const c_void,
@@ -3268,9 +3308,11 @@ pub static MPI_Scatterv_init_c: Symbol<
         *mut Request,
     ) -> c_int,
 > = Symbol::new(c"PMPI_Scatterv_init_c");
+#[unsafe(link_section = ".data.hot")]
 pub static MPI_Send: Symbol<
     unsafe extern "C-unwind" fn(*const c_void, c_int, Raw<Datatype>, c_int, c_int, Raw<Comm>) -> c_int,
 > = Symbol::new(c"PMPI_Send");
+#[unsafe(link_section = ".data.hot")]
 pub static MPI_Send_c: Symbol<
     unsafe extern "C-unwind" fn(*const c_void, Count, Raw<Datatype>, c_int, c_int, Raw<Comm>) -> c_int,
 > = Symbol::new(c"PMPI_Send_c");
@@ -3296,6 +3338,7 @@ pub static MPI_Send_init_c: Symbol<
         *mut Request,
     ) -> c_int,
 > = Symbol::new(c"PMPI_Send_init_c");
+#[unsafe(link_section = ".data.hot")]
 pub static MPI_Sendrecv: Symbol<
     unsafe extern "C-unwind" fn(
         *const c_void,
@@ -3312,6 +3355,7 @@ pub static MPI_Sendrecv: Symbol<
         *mut Status,
     ) -> c_int,
 > = Symbol::new(c"PMPI_Sendrecv");
+#[unsafe(link_section = ".data.hot")]
 pub static MPI_Sendrecv_c: Symbol<
     unsafe extern "C-unwind" fn(
         *const c_void,
@@ -3435,6 +3479,7 @@ pub static MPI_Ssend_init_c: Symbol<
     ) -> c_int,
 > = Symbol::new(c"PMPI_Ssend_init_c");
 pub static MPI_Start: Symbol<unsafe extern "C-unwind" fn(*mut Request) -> c_int> = Symbol::new(c"PMPI_Start");
+#[unsafe(link_section = ".data.hot")]
 pub static MPI_Startall: Symbol<unsafe extern "C-unwind" fn(c_int, *mut Request) -> c_int> =
     Symbol::new(c"PMPI_Startall");
 pub static MPI_Status_c2f: Symbol<unsafe extern "C-unwind" fn(*const Status, *mut c_int) -> c_int> =
@@ -3472,16 +3517,20 @@ pub static MPI_Status_set_source: Symbol<unsafe extern "C-unwind" fn(*mut Status
     Symbol::new(c"PMPI_Status_set_source");
 pub static MPI_Status_set_tag: Symbol<unsafe extern "C-unwind" fn(*mut Status, c_int) -> c_int> =
     Symbol::new(c"PMPI_Status_set_tag");
+#[unsafe(link_section = ".data.hot")]
 pub static MPI_Test: Symbol<unsafe extern "C-unwind" fn(*mut Request, *mut c_int, *mut Status) -> c_int> =
     Symbol::new(c"PMPI_Test");
 pub static MPI_Test_cancelled: Symbol<unsafe extern "C-unwind" fn(*const Status, *mut c_int) -> c_int> =
     Symbol::new(c"PMPI_Test_cancelled");
+#[unsafe(link_section = ".data.hot")]
 pub static MPI_Testall: Symbol<
     unsafe extern "C-unwind" fn(c_int, *mut Request, *mut c_int, *mut Status) -> c_int,
 > = Symbol::new(c"PMPI_Testall");
+#[unsafe(link_section = ".data.hot")]
 pub static MPI_Testany: Symbol<
     unsafe extern "C-unwind" fn(c_int, *mut Request, *mut c_int, *mut c_int, *mut Status) -> c_int,
 > = Symbol::new(c"PMPI_Testany");
+#[unsafe(link_section = ".data.hot")]
 pub static MPI_Testsome: Symbol<
     unsafe extern "C-unwind" fn(c_int, *mut Request, *mut c_int, *mut c_int, *mut Status) -> c_int,
 > = Symbol::new(c"PMPI_Testsome");
@@ -3744,13 +3793,17 @@ pub static MPI_Unpack_external_c: Symbol<
 pub static MPI_Unpublish_name: Symbol<
     unsafe extern "C-unwind" fn(*const c_char, Raw<Info>, *const c_char) -> c_int,
 > = Symbol::new(c"PMPI_Unpublish_name");
+#[unsafe(link_section = ".data.hot")]
 pub static MPI_Wait: Symbol<unsafe extern "C-unwind" fn(*mut Request, *mut Status) -> c_int> =
     Symbol::new(c"PMPI_Wait");
+#[unsafe(link_section = ".data.hot")]
 pub static MPI_Waitall: Symbol<unsafe extern "C-unwind" fn(c_int, *mut Request, *mut Status) -> c_int> =
     Symbol::new(c"PMPI_Waitall");
+#[unsafe(link_section = ".data.hot")]
 pub static MPI_Waitany: Symbol<
     unsafe extern "C-unwind" fn(c_int, *mut Request, *mut c_int, *mut Status) -> c_int,
 > = Symbol::new(c"PMPI_Waitany");
+#[unsafe(link_section = ".data.hot")]
 pub static MPI_Waitsome: Symbol<
     unsafe extern "C-unwind" fn(c_int, *mut Request, *mut c_int, *mut c_int, *mut Status) -> c_int,
 > = Symbol::new(c"PMPI_Waitsome");

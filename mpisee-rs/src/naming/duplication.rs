@@ -28,7 +28,7 @@ struct Duplication {
 // SAFETY: handles are names, and `place` is used by the thread that completes the request.
 unsafe impl Send for Duplication {}
 
-/// Duplications in progress, by the number in [`crate::state::request::Kind::Duplication`].
+/// Duplications in progress, by the number in [`crate::state::request::RequestState::peer`].
 static DUPLICATIONS: Mutex<Vec<Option<Duplication>>> = Mutex::new(Vec::new());
 
 /// Keeps a started `MPI_Comm_idup` of `parent`; returns its number among those in progress.

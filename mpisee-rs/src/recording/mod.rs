@@ -1,9 +1,11 @@
 //! Recording: turns an MPI call into counter updates.
 
+pub mod comm_call;
+pub mod line;
 pub mod overhead;
 pub mod volume;
 
-use crate::mpi::abi::{Comm, Raw, Request, STATUS_IGNORE, Status, constant};
+use crate::mpi::abi::{Comm, Raw, Request, STATUS_IGNORE, Status, constant, from_bits};
 use crate::mpi::argument::HandlePtr;
 use crate::naming::{self, CreationKind, Numbered, ROWS};
 use crate::state::call_sample::CallSample;
@@ -11,24 +13,23 @@ use crate::state::communicator::COMMUNICATORS;
 use crate::state::communicator::{Communicator, Known};
 use crate::state::process;
 use crate::state::region::REGIONS;
-use crate::state::request::{Kind, REQUESTS};
+use crate::state::request::{Kind, REQUESTS, Started};
 use crate::state::thread::{Borrowed, Inside, Thread};
 use crate::state::world::{self, World};
 use crate::storage::clock;
 use crate::storage::counters::{add, update};
+use crate::storage::hot::HOT;
 use mpisee_profile::segment::active_call;
 use mpisee_profile::segment::layout::{Slot, call, peer};
 use mpisee_profile::segment::{Key, NotSeen, PeerKey};
 use mpisee_profile::{CommId, CommRank, Operation, RegionId, Ticks};
 use std::ffi::c_int;
 use std::mem::{self, MaybeUninit};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A call of the application while it is recorded.
 pub struct Call {
     inside: Inside,
-    world: &'static World,
 }
 
 impl Call {
@@ -56,8 +57,7 @@ impl Call {
 
     #[inline]
     fn new() -> Option<Call> {
-        let world = world::world()?;
-        Some(Call { inside: Inside::enter(world)?, world })
+        Some(Call { inside: Inside::enter()? })
     }
 
     /// The communicator with this handle; an unknown one is counted as not seen.
@@ -103,7 +103,7 @@ impl Call {
         call: impl FnOnce() -> R,
     ) -> (R, Ticks) {
         let start = clock::ticks();
-        self.inside.thread.say(active_call::Call::Counted(operation), communicator, start);
+        self.inside.say(active_call::Call::Counted(operation), communicator, start);
         let result = returning(call);
         (result, clock::since(start))
     }
@@ -113,14 +113,20 @@ impl Call {
     /// PERF: the cold path gets copies, so that the hot path stays in registers.
     #[inline(always)]
     pub fn unseen<R>(&self, operation: Operation, call: impl FnOnce() -> R) -> R {
-        say_unseen(self.inside.thread, operation);
+        say_unseen(&self.inside, operation);
         call()
     }
 
     /// `MPI_REQUEST_NULL`.
     #[inline]
     pub fn request_null(&self) -> Request {
-        self.world.predefined.request_null
+        from_bits(HOT.request_null.load(Ordering::Relaxed))
+    }
+
+    /// The calling thread's state.
+    #[inline]
+    pub fn thread(&self) -> &'static Thread {
+        self.inside.thread
     }
 
     /// The thread's scratch buffers.
@@ -131,9 +137,8 @@ impl Call {
     /// Runs the recording code. A panic in it is counted as not seen, and the application goes on.
     #[inline]
     pub fn record(&self, note: impl FnOnce(&Recorder)) {
-        let recorder = Recorder { thread: self.inside.thread, world: self.world };
-        if catch_unwind(AssertUnwindSafe(|| note(&recorder))).is_err() {
-            world::not_seen(NotSeen::InternalError);
+        if let Some(world) = world::world() {
+            world::guarded(|| note(&Recorder { thread: self.inside.thread, world }));
         }
     }
 }
@@ -209,7 +214,7 @@ impl Made {
     ) {
         if self.succeeded() {
             // SAFETY: the caller's promise.
-            unsafe { REQUESTS.add(request, kind, sample, message, peer) };
+            unsafe { REQUESTS.add(request, Started::new(kind, peer), sample, message) };
         }
     }
 }
@@ -257,8 +262,8 @@ pub unsafe fn record_call_with_status(
 
 #[cold]
 #[inline(never)]
-fn say_unseen(thread: &'static Thread, operation: Operation) {
-    thread.say(active_call::Call::Counted(operation), CommId::NONE, clock::ticks());
+fn say_unseen(inside: &Inside, operation: Operation) {
+    inside.say(active_call::Call::Counted(operation), CommId::NONE, clock::ticks());
 }
 
 /// Updates the counters of the calling thread.
@@ -315,20 +320,9 @@ impl Recorder {
     /// Counts a call.
     #[inline]
     pub fn count_call(&self, sample: &CallSample) {
-        self.change(sample.key, |values| {
-            let ticks = sample.ticks.get();
-            add(&values[call::CALLS], 1);
-            add(&values[call::BYTES], sample.bytes);
-            add(&values[call::TICKS], ticks);
-            let relaxed = Ordering::Relaxed;
-            let shortest = values[call::SHORTEST_PLUS_1].load(relaxed);
-            if ticks < shortest.wrapping_sub(1) {
-                values[call::SHORTEST_PLUS_1].store(ticks + 1, relaxed);
-            }
-            if ticks > values[call::LONGEST].load(relaxed) {
-                values[call::LONGEST].store(ticks, relaxed);
-            }
-        });
+        if let Some(slot) = self.slot(sample.key) {
+            add_call(slot, sample.bytes, sample.ticks);
+        }
     }
 
     /// Subtracts a call that was counted before its message was known. The shortest and longest times stay.
@@ -355,46 +349,72 @@ impl Recorder {
     /// The same, by its slot's key.
     #[inline]
     pub fn count_sent(&self, key: Key, messages: u64, bytes: u64) {
-        self.change(key, |values| {
-            add(&values[peer::SENT_MESSAGES], messages);
-            add(&values[peer::SENT_BYTES], bytes);
-        });
+        if let Some(slot) = self.slot(key) {
+            add_sent(slot, messages, bytes);
+        }
     }
 
     /// Counts a message from `rank`, a rank of the communicator.
     #[inline]
     pub fn received(&self, communicator: CommId, rank: i32, bytes: u64) {
         let Some(peer) = CommRank::from_mpi(rank) else { return };
-        self.change(PeerKey { communicator, peer }.pack(), |values| {
-            add(&values[peer::RECEIVED_MESSAGES], 1);
-            add(&values[peer::RECEIVED_BYTES], bytes);
-        });
-    }
-
-    /// Counts a message to `dest` and one from `source`.
-    #[inline]
-    pub fn exchanged(&self, communicator: CommId, dest: i32, sent: u64, source: i32, received: u64) {
-        if dest != source {
-            self.sent(communicator, dest, 1, sent);
-            self.received(communicator, source, received);
-        } else if let Some(peer) = CommRank::from_mpi(dest) {
-            self.change(PeerKey { communicator, peer }.pack(), |values| {
-                add(&values[peer::SENT_MESSAGES], 1);
-                add(&values[peer::SENT_BYTES], sent);
-                add(&values[peer::RECEIVED_MESSAGES], 1);
-                add(&values[peer::RECEIVED_BYTES], received);
-            });
+        if let Some(slot) = self.slot(PeerKey { communicator, peer }.pack()) {
+            add_received(slot, bytes);
         }
     }
 
     #[inline]
     fn change(&self, key: Key, change: impl FnOnce(&[AtomicU64; 6])) {
-        let slot = self.thread.counters.slot_or(key, || first_seen(self.thread, self.world, key));
-        match slot {
-            Some(slot) => update(slot, change),
-            None => world::not_seen(NotSeen::NoRoom),
+        if let Some(slot) = self.slot(key) {
+            update(slot, change);
         }
     }
+
+    /// The slot with that key. One for which there is no room is counted as not seen.
+    #[inline]
+    pub fn slot(&self, key: Key) -> Option<&'static Slot> {
+        let slot = self.thread.counters.slot_or(key, || first_seen(self.thread, self.world, key));
+        if slot.is_none() {
+            world::not_seen(NotSeen::NoRoom);
+        }
+        slot
+    }
+}
+
+/// Adds a call to its slot.
+#[inline(always)]
+fn add_call(slot: &Slot, bytes: u64, ticks: Ticks) {
+    update(slot, |values| {
+        let (relaxed, ticks) = (Ordering::Relaxed, ticks.get());
+        add(&values[call::CALLS], 1);
+        add(&values[call::BYTES], bytes);
+        add(&values[call::TICKS], ticks);
+        let shortest = values[call::SHORTEST_PLUS_1].load(relaxed);
+        if ticks < shortest.wrapping_sub(1) {
+            values[call::SHORTEST_PLUS_1].store(ticks.wrapping_add(1), relaxed);
+        }
+        if ticks > values[call::LONGEST].load(relaxed) {
+            values[call::LONGEST].store(ticks, relaxed);
+        }
+    });
+}
+
+/// Adds messages to a peer.
+#[inline(always)]
+fn add_sent(slot: &Slot, messages: u64, bytes: u64) {
+    update(slot, |values| {
+        add(&values[peer::SENT_MESSAGES], messages);
+        add(&values[peer::SENT_BYTES], bytes);
+    });
+}
+
+/// Adds a message from a peer.
+#[inline(always)]
+fn add_received(slot: &Slot, bytes: u64) {
+    update(slot, |values| {
+        add(&values[peer::RECEIVED_MESSAGES], 1);
+        add(&values[peer::RECEIVED_BYTES], bytes);
+    });
 }
 
 /// Makes the slot for a key that a thread counts under for the first time.

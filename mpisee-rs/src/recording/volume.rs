@@ -3,7 +3,7 @@
 
 use crate::mpi::abi::{Datatype, IN_PLACE, Raw, constant};
 use crate::mpi::argument::HandlePtr;
-use crate::state::communicator::Communicator;
+use crate::state::communicator::{COMMUNICATORS, Members};
 use crate::state::datatype;
 use mpisee_profile::CommRank;
 use std::ffi::{c_int, c_void};
@@ -113,7 +113,7 @@ impl<C: Number> Part for TypedBlocks<C> {
 
 /// Whether this process is the root, or another process of the root's group, in a rooted operation on an
 /// intercommunicator (MPI 4.1, 6.2.3).
-fn is_root_or_bystander(comm: &Communicator, root: c_int) -> bool {
+fn is_root_or_bystander(comm: &Members, root: c_int) -> bool {
     comm.is_inter() && (root == constant::ROOT || root == constant::PROC_NULL)
 }
 
@@ -121,7 +121,7 @@ fn is_root_or_bystander(comm: &Communicator, root: c_int) -> bool {
 ///
 /// # Safety
 /// None is needed; the shims call all rules alike.
-pub unsafe fn nothing(_comm: &Communicator) -> Volume {
+pub unsafe fn nothing(_comm: &Members) -> Volume {
     plain(0)
 }
 
@@ -129,7 +129,7 @@ pub unsafe fn nothing(_comm: &Communicator) -> Volume {
 ///
 /// # Safety
 /// The arguments are those of a call that succeeded; so for every rule below.
-pub unsafe fn broadcast<C: Number>(comm: &Communicator, block: Block<C>, root: c_int) -> Volume {
+pub unsafe fn broadcast<C: Number>(comm: &Members, block: Block<C>, root: c_int) -> Volume {
     let gives = if comm.is_inter() { root == constant::ROOT } else { root == comm.rank.to_mpi() };
     match root {
         constant::PROC_NULL if comm.is_inter() => plain(0),
@@ -143,7 +143,7 @@ pub unsafe fn broadcast<C: Number>(comm: &Communicator, block: Block<C>, root: c
 /// # Safety
 /// See [`broadcast`].
 pub unsafe fn gather(
-    comm: &Communicator,
+    comm: &Members,
     sendbuf: *const c_void,
     send: impl Part,
     recv: impl Part,
@@ -160,12 +160,7 @@ pub unsafe fn gather(
 ///
 /// # Safety
 /// See [`broadcast`].
-pub unsafe fn allgather(
-    comm: &Communicator,
-    sendbuf: *const c_void,
-    send: impl Part,
-    recv: impl Part,
-) -> Volume {
+pub unsafe fn allgather(comm: &Members, sendbuf: *const c_void, send: impl Part, recv: impl Part) -> Volume {
     // SAFETY: a call that succeeded has a block for each process.
     plain(unsafe {
         if sendbuf == IN_PLACE { recv.block(comm.rank.get()) } else { send.block(comm.rank.get()) }
@@ -177,7 +172,7 @@ pub unsafe fn allgather(
 /// # Safety
 /// See [`broadcast`].
 pub unsafe fn scatter(
-    comm: &Communicator,
+    comm: &Members,
     recvbuf: *const c_void,
     send: impl Part,
     recv: impl Part,
@@ -196,12 +191,7 @@ pub unsafe fn scatter(
 ///
 /// # Safety
 /// See [`broadcast`].
-pub unsafe fn alltoall(
-    comm: &Communicator,
-    sendbuf: *const c_void,
-    send: impl Part,
-    recv: impl Part,
-) -> Volume {
+pub unsafe fn alltoall(comm: &Members, sendbuf: *const c_void, send: impl Part, recv: impl Part) -> Volume {
     let partners = if comm.is_inter() { comm.remote_size } else { comm.size };
     // SAFETY: a call that succeeded has a block for each process.
     plain(unsafe { if sendbuf == IN_PLACE { recv.sum(partners) } else { send.sum(partners) } })
@@ -211,7 +201,7 @@ pub unsafe fn alltoall(
 ///
 /// # Safety
 /// See [`broadcast`].
-pub unsafe fn reduce<C: Number>(comm: &Communicator, block: Block<C>, root: c_int) -> Volume {
+pub unsafe fn reduce<C: Number>(comm: &Members, block: Block<C>, root: c_int) -> Volume {
     if is_root_or_bystander(comm, root) { plain(0) } else { plain(block.bytes()) }
 }
 
@@ -219,7 +209,7 @@ pub unsafe fn reduce<C: Number>(comm: &Communicator, block: Block<C>, root: c_in
 ///
 /// # Safety
 /// See [`broadcast`].
-pub unsafe fn every_process<C: Number>(_comm: &Communicator, block: Block<C>) -> Volume {
+pub unsafe fn every_process<C: Number>(_comm: &Members, block: Block<C>) -> Volume {
     plain(block.bytes())
 }
 
@@ -227,7 +217,7 @@ pub unsafe fn every_process<C: Number>(_comm: &Communicator, block: Block<C>) ->
 ///
 /// # Safety
 /// See [`broadcast`].
-pub unsafe fn own_block(comm: &Communicator, blocks: impl Part) -> Volume {
+pub unsafe fn own_block(comm: &Members, blocks: impl Part) -> Volume {
     // SAFETY: a call that succeeded has a block for each process.
     plain(unsafe { blocks.block(comm.rank.get()) })
 }
@@ -236,7 +226,7 @@ pub unsafe fn own_block(comm: &Communicator, blocks: impl Part) -> Volume {
 ///
 /// # Safety
 /// See [`broadcast`].
-pub unsafe fn scan<C: Number>(comm: &Communicator, block: Block<C>) -> Volume {
+pub unsafe fn scan<C: Number>(comm: &Members, block: Block<C>) -> Volume {
     if comm.rank == CommRank::FIRST { contributes_nothing(block.bytes()) } else { plain(block.bytes()) }
 }
 
@@ -244,8 +234,9 @@ pub unsafe fn scan<C: Number>(comm: &Communicator, block: Block<C>) -> Volume {
 ///
 /// # Safety
 /// See [`broadcast`].
-pub unsafe fn neighbours(comm: &Communicator, send: impl Part) -> Volume {
-    let neighbours = comm.out_neighbours().iter().zip(0..);
+pub unsafe fn neighbours(comm: &Members, send: impl Part) -> Volume {
+    let Some(communicator) = COMMUNICATORS.get(comm.comm) else { return plain(0) };
+    let neighbours = communicator.out_neighbours().iter().zip(0..);
     // SAFETY: a call that succeeded has a block for each neighbour, `MPI_PROC_NULL` among them.
     plain(neighbours.filter(|(exists, _)| **exists).map(|(_, at)| unsafe { send.block(at) }).sum())
 }

@@ -2,6 +2,7 @@
 
 use crate::mpi::abi::{self, Comm};
 use crate::mpi::topology::Kind;
+use crate::storage::hot::HOT;
 use crate::storage::table::{Entry, Table};
 use mpisee_profile::{CommId, CommRank};
 
@@ -68,6 +69,33 @@ impl Communicator {
     }
 }
 
+/// What the volume of a collective call may depend on.
+#[derive(Clone, Copy)]
+pub struct Members {
+    /// The communicator's handle.
+    pub comm: Comm,
+    /// As [`Communicator::rank`].
+    pub rank: CommRank,
+    /// As [`Communicator::size`].
+    pub size: u32,
+    /// As [`Communicator::remote_size`].
+    pub remote_size: u32,
+}
+
+impl Members {
+    /// Of a communicator.
+    #[inline]
+    pub fn of(&Communicator { comm, rank, size, remote_size, .. }: &Communicator) -> Members {
+        Members { comm, rank, size, remote_size }
+    }
+
+    /// Whether it has two groups.
+    #[inline]
+    pub fn is_inter(&self) -> bool {
+        self.remote_size > 0
+    }
+}
+
 /// A reference to a communicator in the table, valid until the program frees it.
 #[derive(Clone, Copy)]
 pub struct Known(Entry<Communicator>);
@@ -127,10 +155,12 @@ impl Communicators {
     /// Adds or replaces a communicator.
     pub fn insert(&self, communicator: Communicator) {
         self.table.insert(abi::bits(communicator.comm), communicator);
+        HOT.renew();
     }
 
     /// Removes a communicator that the program frees.
     pub fn forget(&self, comm: Comm) {
         self.table.remove(abi::bits(comm));
+        HOT.renew();
     }
 }

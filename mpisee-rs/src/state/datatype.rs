@@ -8,6 +8,7 @@ use crate::generated::pmpi;
 use crate::mpi::abi::{self, Count, Datatype, Raw, constant};
 use crate::state::thread;
 use crate::storage::clock;
+use crate::storage::hot::{self, HOT};
 use mpisee_profile::Ticks;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -32,24 +33,43 @@ pub fn bytes(count: u64, datatype: Raw<Datatype>) -> u64 {
 #[inline]
 fn size(datatype: Raw<Datatype>) -> u64 {
     let handle = abi::bits(datatype.get());
-    let entry = &CACHE[(handle.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) as usize];
-    let cached = entry.load(Ordering::Relaxed);
-    if cached >> SIZE_BITS == handle && cached != 0 {
-        return cached & ((1 << SIZE_BITS) - 1);
-    }
-    ask(datatype, handle, entry)
+    let first = &HOT.datatypes[index::<{ hot::DATATYPES }>(handle)];
+    cached(first, handle).unwrap_or_else(|| look_up(datatype, handle, first))
 }
 
+/// The place of a handle among `PLACES`, a power of two.
+#[inline(always)]
+fn index<const PLACES: usize>(handle: u64) -> usize {
+    (handle as u32).wrapping_mul(0x9e37_79b1) as usize >> (u32::BITS - PLACES.ilog2())
+}
+
+/// The size, if it is there. No datatype has 0 for a handle.
+#[inline(always)]
+fn cached(place: &AtomicU64, handle: u64) -> Option<u64> {
+    let cached = place.load(Ordering::Relaxed);
+    (cached >> SIZE_BITS == handle).then_some(cached & ((1 << SIZE_BITS) - 1))
+}
+
+/// Of a datatype that is not in the line of those that were used first.
 #[cold]
-fn ask(datatype: Raw<Datatype>, handle: u64, entry: &AtomicU64) -> u64 {
+#[inline(never)]
+fn look_up(datatype: Raw<Datatype>, handle: u64, first: &AtomicU64) -> u64 {
+    let entry = &CACHE[index::<CACHED>(handle)];
+    cached(entry, handle).unwrap_or_else(|| ask(datatype, handle, [first, entry]))
+}
+
+fn ask(datatype: Raw<Datatype>, handle: u64, places: [&AtomicU64; 2]) -> u64 {
     if let Some(size) = FREED.during_call(handle) {
         return size;
     }
     // SAFETY: the application passed the datatype to a call that succeeded, and has not freed it since.
     let Some(size) = (unsafe { size_in_mpi(datatype) }) else { return 0 };
     let fits = size < 1 << SIZE_BITS && handle < 1 << (64 - SIZE_BITS);
-    if fits && entry.load(Ordering::Relaxed) == 0 && abi::is_predefined_datatype(datatype.get()) {
-        entry.store(handle << SIZE_BITS | size, Ordering::Relaxed);
+    if fits && abi::is_predefined_datatype(datatype.get()) {
+        let free = places.into_iter().find(|place| place.load(Ordering::Relaxed) == 0);
+        if let Some(place) = free {
+            place.store(handle << SIZE_BITS | size, Ordering::Relaxed);
+        }
     }
     size
 }

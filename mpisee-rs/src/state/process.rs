@@ -1,6 +1,7 @@
 //! The stage of the process: before MPI, tracking, recording, at its end.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use crate::storage::hot::HOT;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// The way in which the shims treat a call.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -14,28 +15,28 @@ pub enum Mode {
     Recording = 2,
 }
 
-static MODE: AtomicU8 = AtomicU8::new(Mode::Bystander as u8);
-
 /// Whether calls are counted.
 #[inline]
 pub fn is_recording() -> bool {
-    MODE.load(Ordering::Relaxed) == Mode::Recording as u8
+    HOT.mode.load(Ordering::Relaxed) == Mode::Recording as u8
 }
 
 /// Whether communicators and requests are kept track of.
 #[inline]
 pub fn is_tracking() -> bool {
-    MODE.load(Ordering::Relaxed) != Mode::Bystander as u8
+    HOT.mode.load(Ordering::Relaxed) != Mode::Bystander as u8
 }
 
 /// Changes the mode.
 pub fn set_mode(mode: Mode) {
-    MODE.store(mode as u8, Ordering::Relaxed);
+    HOT.mode.store(mode as u8, Ordering::Relaxed);
+    HOT.set_counted(mode == Mode::Recording);
 }
 
 /// Ends recording for good; true for the one caller that ended it.
 pub fn end() -> bool {
-    MODE.swap(Mode::Bystander as u8, Ordering::AcqRel) != Mode::Bystander as u8
+    HOT.set_counted(false);
+    HOT.mode.swap(Mode::Bystander as u8, Ordering::AcqRel) != Mode::Bystander as u8
 }
 
 /// True if nothing is tracked, so that the shims need not read the arguments of calls.

@@ -2,6 +2,7 @@
 
 use crate::storage::clock;
 use crate::storage::counters::{Counters, add, update};
+use crate::storage::hot::HOT;
 use crate::storage::memory;
 use crate::storage::segment::Segment;
 use mpisee_profile::segment::Key;
@@ -9,20 +10,17 @@ use mpisee_profile::segment::layout::{Slot, region};
 use mpisee_profile::segment::log::Record;
 use mpisee_profile::{RegionId, Ticks};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 /// The regions of the process. Its threads share them: what an OpenMP thread calls in `solver` is in it.
-pub static REGIONS: Regions =
-    Regions { current: AtomicU32::new(0), stack: LazyLock::new(|| Mutex::new(Stack::new())) };
+pub static REGIONS: Regions = Regions { stack: LazyLock::new(|| Mutex::new(Stack::new())) };
 
 /// More bytes than a region takes beside its name, unless there are very many.
 const LEAST_BYTES: usize = 1 << 12;
 
 /// Nested regions.
 pub struct Regions {
-    /// As [`RegionId`].
-    current: AtomicU32,
     stack: LazyLock<Mutex<Stack>>,
 }
 
@@ -46,7 +44,7 @@ impl Regions {
     /// The innermost region.
     #[inline]
     pub fn current(&self) -> RegionId {
-        RegionId::new(self.current.load(Ordering::Relaxed))
+        HOT.region()
     }
 
     /// A region begins.
@@ -71,7 +69,7 @@ impl Regions {
         }
         let id = slot.map_or(outer, |(id, _)| id);
         stack.open.push(Open { id, name, slot: slot.map(|(_, slot)| slot), since });
-        self.current.store(id.get(), Ordering::Relaxed);
+        HOT.set_region(id);
     }
 
     /// Ends the innermost region, or the innermost of that name together with the regions inside it. An end without a
@@ -98,7 +96,7 @@ impl Regions {
             }
         }
         let current = stack.open.last().map_or(RegionId::OUTSIDE, |open| open.id);
-        self.current.store(current.get(), Ordering::Relaxed);
+        HOT.set_region(current);
     }
 }
 

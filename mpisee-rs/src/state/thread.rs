@@ -1,15 +1,19 @@
 //! Per-thread state: the counters, and whether the thread is inside a recorded call.
 
+use super::cached_call::{CachedCall, KEPT};
 use super::scratch::Scratch;
+use crate::mpi::abi::Comm;
+use crate::state::communicator::Communicator;
 use crate::state::process;
 use crate::state::stack::{self, Nesting};
 use crate::state::world::{self, World};
 use crate::storage::counters::Counters;
+use crate::storage::hot::HOT;
 use crate::storage::memory;
 use crate::storage::sync::own_value;
 use mpisee_profile::segment::layout::Slot;
 use mpisee_profile::segment::{Key, NotSeen, active_call};
-use mpisee_profile::{CommId, Ticks};
+use mpisee_profile::{CommId, Operation, Ticks};
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
@@ -18,10 +22,13 @@ use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 
 /// A thread's own state. It outlives the thread: the next thread that begins takes it over.
+#[repr(C, align(64))]
 pub struct Thread {
+    /// By [`CachedCall::index`].
+    cached: [CachedCall; KEPT],
     /// The call in progress, for readers in other processes. It also shows that the thread is inside a recorded call:
     /// calls that the MPI library then makes through exported names are not the application's.
-    active_call: &'static Slot,
+    pub active_call: &'static Slot,
     pub counters: Counters,
     /// Empty while a call uses it. A call that is left by a longjmp never puts it back; the next one gets a new one.
     scratch: Cell<Option<Box<Scratch>>>,
@@ -48,7 +55,7 @@ unsafe impl Send for Thread {}
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        current::set(ended());
+        current::set(ended(), ptr::null());
         if let Some(thread) = self.0.take() {
             keep_idle(thread);
         }
@@ -74,15 +81,51 @@ pub fn number() -> usize {
     current::get().addr()
 }
 
+/// The number of a line among those of a thread, for [`Thread::line`].
+#[inline(always)]
+pub fn line_number(line: &CachedCall) -> u8 {
+    (ptr::from_ref(line).addr() / size_of::<CachedCall>()) as u8
+}
+
+/// The calling thread's state, if it has one.
+#[inline]
+pub fn own() -> Option<&'static Thread> {
+    let current = current::get();
+    // SAFETY: a pointer that is neither null nor `ended` is the leased state, which is never freed.
+    (!current.is_null() && current != ended()).then(|| unsafe { &*current })
+}
+
+/// The same, with the slot that says in which call the thread is.
+#[inline(always)]
+fn both() -> Option<(&'static Thread, &'static Slot)> {
+    let (thread, active_call) = current::both();
+    // SAFETY: with the slot, a thread has its leased state; neither is ever freed.
+    (!active_call.is_null()).then(|| unsafe { (&*thread, &*active_call) })
+}
+
+/// The calling thread's line for a call like this one, if it has counted one before and is in no call, with the slot that
+/// says in which call it is.
+#[inline(always)]
+pub fn cached_call(
+    operation: Operation,
+    comm: Comm,
+    peer: i32,
+) -> Option<(&'static CachedCall, &'static Slot)> {
+    let stamp = HOT.stamp()?;
+    let (thread, active_call) = both()?;
+    let cached = &thread.cached[CachedCall::index(operation, comm, peer)];
+    let is_idle = own_value(&active_call.values[active_call::PLACE]) == active_call::NOWHERE;
+    (cached.is_of(stamp, operation, comm) && is_idle).then_some((cached, active_call))
+}
+
+/// Prepares for threads, before the first call is counted.
+pub fn prepare() {
+    current::locate();
+}
+
 /// When the calling thread's call began, in ticks; `None` in a thread without recorded calls.
 pub fn call_began() -> Option<Ticks> {
-    let current = current::get();
-    if current.is_null() || current == ended() {
-        return None;
-    }
-    // SAFETY: as in `Inside::enter`.
-    let thread = unsafe { &*current };
-    Some(Ticks::new(own_value(&thread.active_call.values[active_call::SINCE])))
+    own().map(|thread| Ticks::new(own_value(&thread.active_call.values[active_call::SINCE])))
 }
 
 impl Thread {
@@ -99,17 +142,44 @@ impl Thread {
             // Without room in the segment, other processes cannot see the call in progress.
             None => Box::leak(memory::boxed(Slot::default())?),
         };
-        let thread = memory::boxed(Thread { active_call, counters, scratch: Cell::new(Some(scratch)) })?;
-        Some(Box::leak(thread))
+        let thread = Box::leak(memory::zeroed::<Thread>()?).as_mut_ptr();
+        // SAFETY: the place is a thread's; cached calls are none where they are zero, and the others are written.
+        Some(unsafe {
+            (&raw mut (*thread).active_call).write(active_call);
+            (&raw mut (*thread).counters).write(counters);
+            (&raw mut (*thread).scratch).write(Cell::new(Some(scratch)));
+            &*thread
+        })
     }
 
-    /// Publishes the call that the thread is in, and when it began.
-    #[inline]
-    pub fn say(&self, call: active_call::Call, communicator: CommId, since: Ticks) {
-        let values = &self.active_call.values;
-        // A reader that sees the new tick sees the old place cleared; one that sees the new place sees its tick.
-        values[active_call::SINCE].store(since.get(), Ordering::Release);
-        values[active_call::PLACE].store(active_call::pack(call, communicator), Ordering::Release);
+    /// The place for an operation on a communicator, set to it.
+    pub fn cache(
+        &self,
+        stamp: u64,
+        operation: Operation,
+        communicator: &Communicator,
+        peer: i32,
+    ) -> &CachedCall {
+        let cached = &self.cached[CachedCall::index(operation, communicator.comm, peer)];
+        cached.set(stamp, operation, communicator);
+        cached
+    }
+
+    /// The line of an operation on the communicator of that number.
+    #[inline(always)]
+    pub fn cached_by_id(&self, operation: Operation, communicator: CommId) -> &CachedCall {
+        let cached = &self.cached[CachedCall::index_by_id(operation, communicator)];
+        if !cached.is_at(active_call::pack(active_call::Call::Counted(operation), communicator)) {
+            cached.set_by_id(operation, communicator);
+        }
+        cached
+    }
+
+    /// The line with that number, which may be another call's by now.
+    #[inline(always)]
+    pub fn line(&self, number: u8) -> &CachedCall {
+        const { assert!(KEPT == 1 << u8::BITS) };
+        &self.cached[usize::from(number.wrapping_sub(line_number(&self.cached[0])))]
     }
 
     /// The thread's scratch buffers, until the result is dropped.
@@ -152,34 +222,44 @@ impl Drop for Borrowed {
 /// Proof that the thread is in an outermost call of the application.
 pub struct Inside {
     pub thread: &'static Thread,
+    active_call: &'static Slot,
 }
 
 impl Inside {
     /// `None` if the thread is inside already, or ending.
     #[inline]
-    pub fn enter(world: &World) -> Option<Inside> {
-        let current = current::get();
-        if current.is_null() || current == ended() {
-            return Inside::enter_first(world, current);
+    pub fn enter() -> Option<Inside> {
+        match both() {
+            Some((thread, active_call)) => Inside::of(thread, active_call),
+            None => Inside::enter_first(),
         }
-        // SAFETY: a pointer that is neither null nor `ended` is the leased state, which is never freed.
-        Inside::of(unsafe { &*current })
     }
 
     #[inline]
-    fn of(thread: &'static Thread) -> Option<Inside> {
-        let place = &thread.active_call.values[active_call::PLACE];
+    fn of(thread: &'static Thread, active_call: &'static Slot) -> Option<Inside> {
+        let place = &active_call.values[active_call::PLACE];
         let last = own_value(place);
         if last != active_call::NOWHERE && !left_the_last_call(last) {
             return None;
         }
         place.store(active_call::ABOUT_TO_SAY, Ordering::Relaxed);
-        Some(Inside { thread })
+        Some(Inside { thread, active_call })
+    }
+
+    /// Publishes the call that the thread is in, and when it began.
+    #[inline]
+    pub fn say(&self, call: active_call::Call, communicator: CommId, since: Ticks) {
+        let values = &self.active_call.values;
+        // A reader that sees the new tick sees the old place cleared; one that sees the new place sees its tick.
+        values[active_call::SINCE].store(since.get(), Ordering::Release);
+        values[active_call::PLACE].store(active_call::pack(call, communicator), Ordering::Release);
     }
 
     #[cold]
-    fn enter_first(world: &World, current: *const Thread) -> Option<Inside> {
-        if !current.is_null() {
+    #[inline(never)]
+    fn enter_first() -> Option<Inside> {
+        let world = world::world()?;
+        if !current::get().is_null() {
             process::note_unseen_call();
             world::not_seen(NotSeen::EndingThread);
             return None;
@@ -197,11 +277,11 @@ impl Inside {
             process::note_unseen_call();
             world::not_seen(NotSeen::EndingThread);
             keep_idle(thread);
-            current::set(ended());
+            current::set(ended(), ptr::null());
             return None;
         }
-        current::set(thread);
-        Inside::of(thread)
+        current::set(thread, thread.active_call);
+        Inside::of(thread, thread.active_call)
     }
 }
 
@@ -240,7 +320,7 @@ impl Drop for Inside {
     /// Also runs when a C++ exception unwinds through the call; an error handler may throw one.
     #[inline]
     fn drop(&mut self) {
-        self.thread.active_call.values[active_call::PLACE].store(active_call::NOWHERE, Ordering::Release);
+        self.active_call.values[active_call::PLACE].store(active_call::NOWHERE, Ordering::Release);
     }
 }
 
@@ -251,8 +331,10 @@ impl Drop for Inside {
 /// a fixed distance from the thread's own block, which the linker fills in when it loads the library.
 #[cfg(target_arch = "x86_64")]
 mod current {
-    use super::Thread;
+    use super::{Slot, Thread};
+    use crate::storage::hot::HOT;
     use std::arch::{asm, global_asm};
+    use std::sync::atomic::Ordering;
 
     global_asm!(
         ".pushsection .tbss.mpisee_current,\"awT\",@nobits",
@@ -260,9 +342,9 @@ mod current {
         ".globl mpisee_current",
         ".hidden mpisee_current",
         ".type mpisee_current,@object",
-        ".size mpisee_current,8",
+        ".size mpisee_current,16",
         "mpisee_current:",
-        ".zero 8",
+        ".zero 16",
         ".popsection",
     );
 
@@ -281,39 +363,84 @@ mod current {
         pointer
     }
 
-    pub fn set(pointer: *const Thread) {
+    /// The state, and the slot of the call in progress, which is null without one.
+    ///
+    /// PERF: the offset is in the line that the call has read already; the linker's table would be one more.
+    #[inline(always)]
+    pub fn both() -> (*const Thread, *const Slot) {
+        let (thread, active_call);
+        // SAFETY: reads the calling thread's own words at the offset that `set` has stored; while calls are counted, one
+        // has been set.
+        unsafe {
+            asm!(
+                "mov {thread}, qword ptr fs:[{offset}]",
+                "mov {active_call}, qword ptr fs:[{offset} + 8]",
+                offset = in(reg) HOT.thread_offset.load(Ordering::Relaxed),
+                thread = out(reg) thread,
+                active_call = lateout(reg) active_call,
+                options(readonly, nostack, preserves_flags),
+            );
+        }
+        (thread, active_call)
+    }
+
+    pub fn set(thread: *const Thread, active_call: *const Slot) {
         // SAFETY: as above; nobody else writes them.
         unsafe {
             asm!(
                 "mov {offset}, qword ptr [rip + mpisee_current@GOTTPOFF]",
-                "mov qword ptr fs:[{offset}], {pointer}",
+                "mov qword ptr fs:[{offset}], {thread}",
+                "mov qword ptr fs:[{offset} + 8], {active_call}",
                 offset = out(reg) _,
-                pointer = in(reg) pointer,
+                thread = in(reg) thread,
+                active_call = in(reg) active_call,
                 options(nostack, preserves_flags),
             );
         }
+    }
+
+    /// Finds out where the words are.
+    pub fn locate() {
+        let offset: usize;
+        // SAFETY: reads what the linker has filled in.
+        unsafe {
+            asm!(
+                "mov {offset}, qword ptr [rip + mpisee_current@GOTTPOFF]",
+                offset = out(reg) offset,
+                options(readonly, nostack, preserves_flags),
+            );
+        }
+        HOT.thread_offset.store(offset, Ordering::Relaxed);
     }
 }
 
 /// The calling thread's own state: null, that of a thread that has [`ended`], or the leased one.
 #[cfg(not(target_arch = "x86_64"))]
 mod current {
-    use super::Thread;
+    use super::{Slot, Thread};
     use std::cell::Cell;
     use std::ptr;
 
     thread_local! {
-        static CURRENT: Cell<*const Thread> = const { Cell::new(ptr::null()) };
+        static CURRENT: Cell<(*const Thread, *const Slot)> = const { Cell::new((ptr::null(), ptr::null())) };
     }
 
     #[inline]
     pub fn get() -> *const Thread {
+        both().0
+    }
+
+    /// The state, and the slot of the call in progress, which is null without one.
+    #[inline]
+    pub fn both() -> (*const Thread, *const Slot) {
         CURRENT.with(Cell::get)
     }
 
-    pub fn set(pointer: *const Thread) {
-        CURRENT.with(|current| current.set(pointer));
+    pub fn set(thread: *const Thread, active_call: *const Slot) {
+        CURRENT.with(|current| current.set((thread, active_call)));
     }
+
+    pub fn locate() {}
 }
 
 fn is_main_thread() -> bool {

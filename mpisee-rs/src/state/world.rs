@@ -2,11 +2,13 @@
 //!
 //! What needs them takes a [`World`]; only the layers above get the one of this process.
 
-use crate::mpi::abi::{Group, Predefined};
+use crate::mpi::abi::{self, Group, Predefined};
+use crate::storage::hot::HOT;
 use crate::storage::segment::Segment;
 use mpisee_profile::WorldRank;
 use mpisee_profile::options::Options;
 use mpisee_profile::segment::NotSeen;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
@@ -46,7 +48,18 @@ pub fn world() -> Option<&'static World> {
 
 /// Installs the world. False if there is one already.
 pub fn install(world: World) -> bool {
+    HOT.request_null.store(abi::bits(world.predefined.request_null), Ordering::Relaxed);
     WORLD.set(world).is_ok()
+}
+
+/// Runs recording code. A panic in it is counted as not seen, and the application goes on.
+#[inline]
+pub fn guarded<R>(work: impl FnOnce() -> R) -> Option<R> {
+    let result = catch_unwind(AssertUnwindSafe(work));
+    if result.is_err() {
+        not_seen(NotSeen::InternalError);
+    }
+    result.ok()
 }
 
 /// Counts a call that is in no table, by the reason.

@@ -1,30 +1,29 @@
 //! Time in ticks: of the time-stamp counter where it is reliable, else nanoseconds of the monotonic clock. The length
 //! of a tick is computed at the end, from readings of both clocks at the start and at the end.
 
+use crate::storage::hot::HOT;
 use mpisee_profile::options::ClockChoice;
 use mpisee_profile::segment::Moment;
 use mpisee_profile::{Ticks, counter};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
-static USE_COUNTER: AtomicBool = AtomicBool::new(false);
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Chooses the clock, before anything is timed.
 pub fn choose(choice: ClockChoice) {
-    USE_COUNTER.store(choice == ClockChoice::Auto && counter::is_reliable(), Ordering::Relaxed);
+    HOT.use_counter.store(choice == ClockChoice::Auto && counter::is_reliable(), Ordering::Relaxed);
 }
 
 /// Whether it is the time-stamp counter.
 pub fn is_tsc() -> bool {
-    USE_COUNTER.load(Ordering::Relaxed)
+    HOT.use_counter.load(Ordering::Relaxed)
 }
 
 /// Now.
 ///
 /// PERF: the counter is read without a fence. The call that is timed is an opaque function call of tens of
 /// nanoseconds at least, into which a reading can slip by a few instructions at most.
-#[inline]
+#[inline(always)]
 pub fn ticks() -> Ticks {
-    Ticks::new(if USE_COUNTER.load(Ordering::Relaxed) { counter::read() } else { monotonic_ns() })
+    Ticks::new(if HOT.use_counter.load(Ordering::Relaxed) { counter::read() } else { monotonic_ns() })
 }
 
 /// Reads both clocks. Returns the fastest of a few readings, since a thread may be descheduled between the two clocks.
@@ -40,6 +39,8 @@ pub fn moment() -> Moment {
 }
 
 /// Nanoseconds of `CLOCK_MONOTONIC`.
+#[cold]
+#[inline(never)]
 pub fn monotonic_ns() -> u64 {
     nanoseconds(libc::CLOCK_MONOTONIC)
 }
@@ -57,7 +58,7 @@ fn nanoseconds(clock: libc::clockid_t) -> u64 {
 }
 
 /// Ticks since `start`; 0 if the clock went back, as it may where the counters of two cores differ slightly.
-#[inline]
+#[inline(always)]
 pub fn since(start: Ticks) -> Ticks {
     let elapsed = ticks().signed_since(start);
     if elapsed < 0 { went_back(elapsed.unsigned_abs()) } else { Ticks::new(elapsed as u64) }
@@ -69,6 +70,7 @@ static STEPS_BACK: AtomicU64 = AtomicU64::new(0);
 const LITTLE: u64 = 1 << 14;
 
 #[cold]
+#[inline(never)]
 fn went_back(ticks: u64) -> Ticks {
     if ticks > LITTLE {
         STEPS_BACK.fetch_add(1, Ordering::Relaxed);

@@ -6,6 +6,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::UnsafeCell;
 use std::hint::black_box;
+use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -16,6 +17,15 @@ pub fn boxed<T>(value: T) -> Option<Box<T>> {
     one.push(value);
     // SAFETY: a box of a slice with one element is one of the element, and passes it on.
     Some(unsafe { Box::from_raw(Box::into_raw(one.into_boxed_slice()).cast::<T>()) })
+}
+
+/// A box of zeros, never on the stack, which may be small; `None` if there is no memory for it.
+pub fn zeroed<T>() -> Option<Box<MaybeUninit<T>>> {
+    const { assert!(size_of::<T>() > 0) };
+    // SAFETY: the size is not zero.
+    let place = unsafe { std::alloc::alloc_zeroed(Layout::new::<T>()) }.cast::<MaybeUninit<T>>();
+    // SAFETY: a place that is not null is allocated with this layout.
+    (!place.is_null()).then(|| unsafe { Box::from_raw(place) })
 }
 
 /// Whether there are `bytes` more: for what takes memory in many small pieces, each of which then finds some.

@@ -1,11 +1,10 @@
 //! A lock-free hash table, keyed by MPI handles.
 //!
-//! A level is an array of buckets, a bucket is half a cache line of four keys beside its values. A look-up reads
+//! A level is an array of buckets, a bucket is a cache line of four keys beside its values. A look-up reads
 //! the whole bucket of each level, so that an entry is removed by clearing its key, with nothing left behind.
 //! When a bucket is full the entry goes to the next level, which is eight times as large. Nothing moves
 //! and no level is ever freed, so that readers need no protection; the table grows to what was open at once.
 
-use crate::storage::memory;
 use crate::storage::sync::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, UnsafeCell, spin_loop,
 };
@@ -14,23 +13,23 @@ use std::{array, ptr};
 
 // A model checker explores every interleaving of threads, so it needs small tables.
 const WAYS: usize = if cfg!(loom) { 2 } else { 4 };
-const LEVELS: usize = if cfg!(loom) { 2 } else { 7 };
-const FIRST_BUCKETS: usize = if cfg!(loom) { 1 } else { 64 };
+const LEVELS: usize = if cfg!(loom) { 2 } else { 8 };
+const FIRST_BUCKETS: usize = if cfg!(loom) { 1 } else { 8 };
 /// The key of an entry that is being written; no handle has all bits set.
 const BUSY: u64 = u64::MAX;
 
 /// The table. `V` is copied out; two entries never have the same key.
+///
+/// PERF: the first level is beside what every call reads.
+#[repr(C, align(64))]
 pub struct Table<V> {
-    levels: [AtomicPtr<Level<V>>; LEVELS],
     shared: AtomicBool,
     count: AtomicUsize,
+    /// The first bucket of each level, which has [`buckets_of`] it.
+    levels: [AtomicPtr<Bucket<V>>; LEVELS],
 }
 
-struct Level<V> {
-    buckets: Box<[Bucket<V>]>,
-}
-
-#[repr(align(64))]
+#[repr(C, align(64))]
 struct Bucket<V> {
     keys: [AtomicU64; WAYS],
     /// Version of the entry: grows by two with each write or removal; odd while one of several threads changes the
@@ -40,6 +39,7 @@ struct Bucket<V> {
 }
 
 /// An entry as it was found.
+#[derive(Clone, Copy)]
 pub struct Found<V: 'static> {
     bucket: &'static Bucket<V>,
     way: u32,
@@ -67,9 +67,9 @@ impl<V: Copy + 'static> Table<V> {
     #[cfg(not(loom))]
     pub const fn new() -> Self {
         Table {
-            levels: [const { AtomicPtr::new(ptr::null_mut()) }; LEVELS],
             shared: AtomicBool::new(false),
             count: AtomicUsize::new(0),
+            levels: [const { AtomicPtr::new(ptr::null_mut()) }; LEVELS],
         }
     }
 
@@ -88,32 +88,33 @@ impl<V: Copy + 'static> Table<V> {
         self.shared.store(true, Ordering::Relaxed);
     }
 
-    fn level(&self, number: usize) -> Option<&'static Level<V>> {
+    /// The bucket of a key on a level, if there is that level.
+    #[inline(always)]
+    fn bucket(&self, number: usize, key: u64) -> Option<&'static Bucket<V>> {
         let level = self.levels[number].load(Ordering::Acquire);
-        // SAFETY: a level that was published is never freed.
-        unsafe { level.as_ref() }
+        let hash = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize;
+        // SAFETY: a level that was published has so many buckets, and is never freed.
+        unsafe { level.wrapping_add(hash & (buckets_of(number) - 1)).as_ref().filter(|_| !level.is_null()) }
     }
 
-    /// `None` if there is no memory for it.
+    /// As [`Table::bucket`], of a level that is made if there is none; `None` if there is no memory for it.
     #[cold]
-    fn add_level(&self, number: usize) -> Option<&'static Level<V>> {
-        let count = FIRST_BUCKETS << (3 * number);
-        let mut buckets = Vec::new();
-        buckets.try_reserve_exact(count).ok()?;
-        buckets.extend((0..count).map(|_| Bucket::new()));
-        let new = Box::into_raw(memory::boxed(Level { buckets: buckets.into_boxed_slice() })?);
-        let null = ptr::null_mut();
-        match self.levels[number].compare_exchange(null, new, Ordering::AcqRel, Ordering::Acquire) {
-            // SAFETY: the level is published and from now on never freed.
-            Ok(_) => Some(unsafe { &*new }),
-            Err(theirs) => {
-                // SAFETY: `new` was not published, so it is still ours alone; `theirs` was, and is not freed.
-                unsafe {
-                    drop(Box::from_raw(new));
-                    Some(&*theirs)
-                }
+    fn bucket_anyhow(&self, number: usize, key: u64) -> Option<&'static Bucket<V>> {
+        if self.levels[number].load(Ordering::Acquire).is_null() {
+            let count = buckets_of(number);
+            let mut buckets: Vec<Bucket<V>> = Vec::new();
+            buckets.try_reserve_exact(count).ok()?;
+            buckets.extend((0..count).map(|_| Bucket::new()));
+            let new = Box::into_raw(buckets.into_boxed_slice());
+            let (first, null) = (new.cast::<Bucket<V>>(), ptr::null_mut());
+            let published =
+                self.levels[number].compare_exchange(null, first, Ordering::AcqRel, Ordering::Acquire);
+            if published.is_err() {
+                // SAFETY: another thread was first; `new` was not published, so it is still ours alone.
+                drop(unsafe { Box::from_raw(new) });
             }
         }
+        self.bucket(number, key)
     }
 
     /// The value at `key`.
@@ -145,14 +146,24 @@ impl<V: Copy + 'static> Table<V> {
         found.bucket.value(found.way as usize)
     }
 
-    #[inline]
+    #[inline(always)]
     fn place(&self, key: u64) -> Option<(&'static Bucket<V>, usize)> {
         // No handle in use is 0, but a null handle may be, and so is the key of an empty way.
         if key == 0 {
             return None;
         }
-        for number in 0..LEVELS {
-            let bucket = self.level(number)?.bucket(key);
+        let bucket = self.bucket(0, key)?;
+        match bucket.way(key) {
+            Some(way) => Some((bucket, way)),
+            None => self.place_beyond(key),
+        }
+    }
+
+    /// As [`Table::place`], on the levels from the second one on.
+    #[inline(never)]
+    fn place_beyond(&self, key: u64) -> Option<(&'static Bucket<V>, usize)> {
+        for number in 1..LEVELS {
+            let bucket = self.bucket(number, key)?;
             if let Some(way) = bucket.way(key) {
                 return Some((bucket, way));
             }
@@ -176,13 +187,37 @@ impl<V: Copy + 'static> Table<V> {
         self.insert_or(key, make, |value| self.replace_or_insert(key, value))
     }
 
+    /// Sets the value at a key that has none, where one thread uses the table and there is a way free; false if it does
+    /// nothing.
+    ///
+    /// PERF: constructs the value in place, as above.
+    #[inline(always)]
+    pub fn insert_new(&self, key: u64, make: impl FnOnce() -> V) -> bool {
+        let mut free = None;
+        for number in 0..LEVELS {
+            let Some(bucket) = self.bucket(number, key) else { break };
+            for way in 0..WAYS {
+                let there = bucket.keys[way].load(Ordering::Relaxed);
+                if there == key {
+                    return false;
+                }
+                if there == 0 && free.is_none() {
+                    free = Some((bucket, way));
+                }
+            }
+        }
+        let Some((bucket, way)) = free.filter(|_| !self.is_shared()) else { return false };
+        self.count.store(self.count.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        bucket.write(way, key, make, bucket.writes[way].load(Ordering::Relaxed));
+        true
+    }
+
     /// As [`Table::insert_with`], but where there is an entry at `key` already, `again` decides what to do with the value.
     #[inline(always)]
     pub fn insert_or(&self, key: u64, make: impl FnOnce() -> V, again: impl FnOnce(V) -> bool) -> bool {
         let mut free = None;
         for number in 0..LEVELS {
-            let Some(level) = self.level(number) else { break };
-            let bucket = level.bucket(key);
+            let Some(bucket) = self.bucket(number, key) else { break };
             for way in 0..WAYS {
                 let there = bucket.keys[way].load(Ordering::Acquire);
                 if there == key {
@@ -217,8 +252,7 @@ impl<V: Copy + 'static> Table<V> {
             spin_loop();
         }
         for number in 0..LEVELS {
-            let Some(level) = self.level(number).or_else(|| self.add_level(number)) else { return false };
-            let bucket = level.bucket(key);
+            let Some(bucket) = self.bucket_anyhow(number, key) else { return false };
             if let Some(way) = (0..WAYS).find(|&way| self.take(&bucket.keys[way])) {
                 self.fill(bucket, way, key, || value);
                 return true;
@@ -303,12 +337,10 @@ impl<V: Copy + 'static> Table<V> {
     }
 }
 
-impl<V> Level<V> {
-    #[inline]
-    fn bucket(&self, key: u64) -> &Bucket<V> {
-        let hash = key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        &self.buckets[hash as usize & (self.buckets.len() - 1)]
-    }
+/// The buckets of a level.
+#[inline(always)]
+const fn buckets_of(level: usize) -> usize {
+    FIRST_BUCKETS << (3 * level)
 }
 
 impl<V: Copy> Bucket<V> {

@@ -3,62 +3,54 @@
 use crate::mpi::abi::{Comm, Raw, Request, constant};
 use crate::mpi::argument::HandlePtr;
 use crate::recording::Call;
+use crate::recording::comm_call::{CommCall, record_on};
 use crate::recording::volume::Volume;
-use crate::state::communicator::Communicator;
+use crate::state::communicator::Members;
 use crate::state::request::REQUESTS;
 use crate::state::request::{Kind, RequestState};
 use mpisee_profile::{Operation, Ticks};
 use std::ffi::c_int;
 
+/// Calls without a peer.
+const NO_PEER: c_int = 0;
+
 /// A blocking collective operation on `comm`.
 ///
 /// # Safety
 /// The arguments are those of the application's call, and `call` makes it.
-#[inline]
+#[inline(always)]
 pub unsafe fn collective(
     operation: Operation,
     comm: Raw<Comm>,
-    volume: impl FnOnce(&Communicator) -> Volume,
+    volume: impl FnOnce(&Members) -> Volume,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let Some(call) = Call::if_recording() else { return make() };
-    let Some(known) = call.communicator(comm) else { return call.unseen(operation, make) };
-    let id = known.id();
-    let (code, ticks) = call.time(operation, id, make);
-    call.record(|recorder| {
-        let communicator = known.get();
-        let volume = volume_if(code, volume, &communicator);
-        recorder.count(id, operation, volume.message, volume.bytes, ticks);
-    });
-    code
+    record_on(operation, comm, NO_PEER, make, |call, code, ticks| {
+        let volume = volume_if(code, volume, call);
+        call.count(volume.message, volume.bytes, ticks);
+    })
 }
 
 /// A nonblocking collective operation on `comm`, completed by `request`.
 ///
 /// # Safety
 /// As for [`collective`]; `request` is where the call stores the request.
-#[inline]
+#[inline(always)]
 pub unsafe fn start_collective(
     operation: Operation,
     comm: Raw<Comm>,
-    volume: impl FnOnce(&Communicator) -> Volume,
+    volume: impl FnOnce(&Members) -> Volume,
     request: HandlePtr<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let Some(call) = Call::if_recording() else { return make() };
-    let Some(known) = call.communicator(comm) else { return call.unseen(operation, make) };
-    let id = known.id();
-    let (code, ticks) = call.time(operation, id, make);
-    call.record(|recorder| {
-        let communicator = known.get();
-        let volume = volume_if(code, volume, &communicator);
-        let sample = recorder.count(id, operation, volume.message, volume.bytes, ticks);
+    record_on(operation, comm, NO_PEER, make, |call, code, ticks| {
+        let volume = volume_if(code, volume, call);
+        let sample = call.count(volume.message, volume.bytes, ticks);
         if code == constant::SUCCESS {
             // SAFETY: the call succeeded, so it stored a request.
-            unsafe { REQUESTS.add(request, Kind::Collective, sample, volume.message, constant::PROC_NULL) };
+            unsafe { call.keep(request, Kind::Collective, constant::PROC_NULL, sample, volume.message) };
         }
-    });
-    code
+    })
 }
 
 /// Creates a persistent collective operation on `comm`: the creating call counts no bytes, each start counts those of
@@ -69,7 +61,7 @@ pub unsafe fn start_collective(
 pub unsafe fn prepare_collective(
     operation: Operation,
     comm: Raw<Comm>,
-    volume: impl FnOnce(&Communicator) -> Volume,
+    volume: impl FnOnce(&Members) -> Volume,
     request: HandlePtr<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
@@ -81,7 +73,7 @@ pub unsafe fn prepare_collective(
         let communicator = known.get();
         recorder.count_time(id, operation, ticks);
         if code == constant::SUCCESS {
-            let Volume { message, bytes } = volume(&communicator);
+            let Volume { message, bytes } = volume(&Members::of(&communicator));
             let template = recorder.sample(id, operation, message, 0, Ticks::ZERO);
             let started = RequestState::persistent(Kind::Collective, template, message, bytes);
             // SAFETY: the call succeeded, so it stored a request.
@@ -92,10 +84,7 @@ pub unsafe fn prepare_collective(
 }
 
 /// A call that failed communicated nothing.
-fn volume_if(
-    code: c_int,
-    volume: impl FnOnce(&Communicator) -> Volume,
-    communicator: &Communicator,
-) -> Volume {
-    if code == constant::SUCCESS { volume(communicator) } else { Volume { message: 0, bytes: 0 } }
+#[inline(always)]
+fn volume_if(code: c_int, volume: impl FnOnce(&Members) -> Volume, call: &CommCall) -> Volume {
+    if code == constant::SUCCESS { volume(&call.members()) } else { Volume { message: 0, bytes: 0 } }
 }

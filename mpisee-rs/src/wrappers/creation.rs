@@ -10,7 +10,7 @@ use crate::recording::{Call, Recorder};
 use crate::state::communicator::COMMUNICATORS;
 use crate::state::communicator::Communicator;
 use crate::state::process;
-use crate::state::request::{Kind, REQUESTS};
+use crate::state::request::{Kind, REQUESTS, Started};
 use crate::state::world::{self, World};
 use crate::storage::memory;
 use mpisee_profile::segment::NotSeen;
@@ -156,7 +156,7 @@ pub unsafe fn start_duplicate(
         let number = naming::start_duplication(recorder.world, parent, operation, numbered, new);
         let sample = recorder.sample(parent.id, operation, 0, 0, ticks);
         // SAFETY: the call succeeded, so it stored a request.
-        unsafe { REQUESTS.add(request, Kind::Duplication(number), sample, 0, constant::PROC_NULL) };
+        unsafe { REQUESTS.add(request, Started::new(Kind::Duplication, number as i32), sample, 0) };
     });
     code
 }

@@ -14,7 +14,7 @@ use crate::state::datatype::FREED;
 use crate::state::handles;
 use crate::state::process::{self, Mode};
 use crate::state::request::REQUESTS;
-use crate::state::thread::Inside;
+use crate::state::thread::{self, Inside};
 use crate::state::world::{self, World};
 use crate::storage::clock;
 use crate::storage::message::{self, say};
@@ -75,9 +75,11 @@ pub unsafe fn abort(make: impl FnOnce() -> c_int) -> c_int {
 
 /// Publishes the call that the thread is in, until the returned guard is dropped.
 fn say_place(call: active_call::Call, communicator: CommId) -> Option<Inside> {
-    let world = world::world().filter(|_| process::is_tracking())?;
-    let inside = Inside::enter(world)?;
-    inside.thread.say(call, communicator, clock::ticks());
+    if !process::is_tracking() {
+        return None;
+    }
+    let inside = Inside::enter()?;
+    inside.say(call, communicator, clock::ticks());
     Some(inside)
 }
 
@@ -247,6 +249,7 @@ fn start(started: StartingProfiler, sessions_alone: Option<Group>) {
         libc::pthread_atfork(None, None, Some(in_forked_child));
         libc::atexit(finalize::at_exit);
     }
+    thread::prepare();
     process::set_mode(Mode::Tracking);
     if has_world {
         enter_world(world);

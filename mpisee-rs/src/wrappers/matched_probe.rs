@@ -1,10 +1,10 @@
 //! Matched probes and the receives of their messages (MPI 4.1, 3.8.2): a table maps each message to its communicator.
 
-use super::point_to_point::note_received;
-use crate::mpi::abi::{self, Comm, Message, Raw, Request, Status, constant};
+use super::completion::settling::{count_truncated, is_truncation};
+use crate::mpi::abi::{self, Comm, Message, Raw, Request, Status, constant, received_bytes};
 use crate::mpi::argument::HandlePtr;
 use crate::recording::volume::{Block, Number};
-use crate::recording::{Call, record_call, record_call_with_status};
+use crate::recording::{Call, Made, Recorder, record_call, record_call_with_status};
 use crate::state::handles::MESSAGES;
 use crate::state::request::Kind;
 use crate::state::world;
@@ -99,6 +99,20 @@ pub unsafe fn receive_matched(
     let find = |_: &Call| unsafe { communicator_of(message) };
     // SAFETY: the caller's promise.
     unsafe { record_call_with_status(operation, find, status, make, note_received) }
+}
+
+/// Counts a receive by its status.
+fn note_received(recorder: &Recorder, made: &Made, status: *const Status) {
+    let mut bytes = 0;
+    if made.succeeded() {
+        // SAFETY: the call succeeded, so it filled the status. One of Fortran is aligned as an integer is.
+        let status = unsafe { status.read_unaligned() };
+        bytes = received_bytes(&status);
+        recorder.received(made.communicator, status.MPI_SOURCE, bytes);
+    } else if is_truncation(made.code) {
+        count_truncated(recorder, made.communicator, Some(status));
+    }
+    made.count(recorder, bytes, bytes);
 }
 
 /// `MPI_Imrecv`.

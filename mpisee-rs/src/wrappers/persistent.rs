@@ -84,7 +84,7 @@ unsafe fn start_many(
 
 /// Marks a request as active whose start is not counted.
 fn open_unseen(found: &Found<RequestState>, started: &RequestState) {
-    REQUESTS.change(found, RequestState { active: true, recorded: false, ..*started });
+    REQUESTS.change(found, RequestState { active: true, recorded: false, doubtful: false, ..*started });
 }
 
 /// Counts one call on each communicator of the requests, its time split equally among them, and the bytes that they

@@ -3,8 +3,10 @@
 use super::completion::settling::{count_truncated, is_truncation};
 use crate::mpi::abi::{Comm, Raw, Request, Status, constant, received_bytes};
 use crate::mpi::argument::HandlePtr;
+use crate::recording::comm_call::{CommCall, record_on, record_on_with_status};
+use crate::recording::line::rarely;
 use crate::recording::volume::{Block, Number};
-use crate::recording::{Call, Made, Recorder, record_call, record_call_with_status};
+use crate::recording::{Call, Recorder, record_call};
 use crate::state::call_sample::CallSample;
 use crate::state::request::REQUESTS;
 use crate::state::request::{Kind, RequestState};
@@ -15,16 +17,16 @@ use std::ffi::c_int;
 
 /// The bytes that a send of `block` to `peer` moves, or the size of a receive buffer; 0 if the call failed or `peer` is
 /// `MPI_PROC_NULL`.
-#[inline]
-fn bytes_of<C: Number>(made: &Made, peer: c_int, block: Block<C>) -> u64 {
-    if !made.succeeded() || peer == constant::PROC_NULL { 0 } else { block.bytes() }
+#[inline(always)]
+fn bytes_of<C: Number>(code: c_int, peer: c_int, block: Block<C>) -> u64 {
+    if code != constant::SUCCESS || peer == constant::PROC_NULL { 0 } else { block.bytes() }
 }
 
 /// A blocking send.
 ///
 /// # Safety
 /// The arguments are those of the application's call, and `make` makes it; so for every function below.
-#[inline]
+#[inline(always)]
 pub unsafe fn send<C: Number>(
     operation: Operation,
     comm: Raw<Comm>,
@@ -32,56 +34,62 @@ pub unsafe fn send<C: Number>(
     block: Block<C>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    record_call(
-        Call::if_recording(),
-        operation,
-        |call| call.number_of(comm),
-        make,
-        |recorder, made| {
-            let bytes = bytes_of(made, dest, block);
-            made.count(recorder, bytes, bytes);
-            if made.succeeded() {
-                recorder.sent(made.communicator, dest, 1, bytes);
-            }
-        },
-    )
+    record_on(operation, comm, dest, make, |call, code, ticks| {
+        let bytes = bytes_of(code, dest, block);
+        call.count(bytes, bytes, ticks);
+        if code == constant::SUCCESS {
+            call.sent(dest, bytes);
+        }
+    })
 }
 
 /// A blocking receive. The bytes that arrived are in the status, also when the application ignores it.
 ///
 /// # Safety
 /// See [`send`].
-#[inline]
+#[inline(always)]
 pub unsafe fn receive(
     operation: Operation,
     comm: Raw<Comm>,
+    source: c_int,
     status: *mut Status,
     make: impl FnOnce(*mut Status) -> c_int,
 ) -> c_int {
+    let note = |call: &CommCall, code: c_int, ticks, status: *const Status| {
+        let mut bytes = 0;
+        if code == constant::SUCCESS {
+            // SAFETY: the call succeeded, so it filled the status. One of Fortran is aligned as an integer is.
+            let status = unsafe { status.read_unaligned() };
+            bytes = received_bytes(&status);
+            call.received(status.MPI_SOURCE, bytes);
+        } else {
+            note_failed_receive(call, code, status);
+        }
+        call.count(bytes, bytes, ticks);
+    };
     // SAFETY: the caller's promise.
-    unsafe { record_call_with_status(operation, |call| call.number_of(comm), status, make, note_received) }
+    unsafe { record_on_with_status(operation, comm, source, status, make, note) }
 }
 
-/// Counts a receive by its status.
-#[inline]
-pub fn note_received(recorder: &Recorder, made: &Made, status: *const Status) {
-    let mut bytes = 0;
-    if made.succeeded() {
-        // SAFETY: the call succeeded, so it filled the status. One of Fortran is aligned as an integer is.
-        let status = unsafe { status.read_unaligned() };
-        bytes = received_bytes(&status);
-        recorder.received(made.communicator, status.MPI_SOURCE, bytes);
-    } else if is_truncation(made.code) {
-        count_truncated(recorder, made.communicator, Some(status));
-    }
-    made.count(recorder, bytes, bytes);
+/// Counts what a receive that failed took. True if it was truncated.
+#[cold]
+#[inline(never)]
+fn note_failed_receive(call: &CommCall, code: c_int, status: *const Status) -> bool {
+    let count = |recorder: &Recorder| {
+        let is_truncated = is_truncation(code);
+        if is_truncated {
+            count_truncated(recorder, call.id(), Some(status));
+        }
+        is_truncated
+    };
+    rarely(count).unwrap_or(false)
 }
 
 /// A send and a receive in one; the sum of both directions counts.
 ///
 /// # Safety
 /// See [`send`].
-#[inline]
+#[inline(always)]
 pub unsafe fn send_receive<C: Number>(
     operation: Operation,
     comm: Raw<Comm>,
@@ -90,71 +98,62 @@ pub unsafe fn send_receive<C: Number>(
     status: *mut Status,
     make: impl FnOnce(*mut Status) -> c_int,
 ) -> c_int {
-    let note = |recorder: &Recorder, made: &Made, status: *const Status| {
+    let note = |call: &CommCall, code: c_int, ticks, status: *const Status| {
         let mut bytes = 0;
-        if made.succeeded() {
+        if code == constant::SUCCESS {
             // SAFETY: the call succeeded, so it filled the status. One of Fortran is aligned as an integer is.
             let status = unsafe { status.read_unaligned() };
-            let (sent, received) = (bytes_of(made, dest, block), received_bytes(&status));
-            recorder.exchanged(made.communicator, dest, sent, status.MPI_SOURCE, received);
+            let (sent, received) = (bytes_of(code, dest, block), received_bytes(&status));
+            call.sent(dest, sent);
+            call.received(status.MPI_SOURCE, received);
             bytes = sent + received;
-        } else if is_truncation(made.code) {
+        } else if note_failed_receive(call, code, status) {
             // The send succeeds even if the receive is truncated.
-            bytes = if dest == constant::PROC_NULL { 0 } else { block.bytes() };
-            recorder.sent(made.communicator, dest, 1, bytes);
-            count_truncated(recorder, made.communicator, Some(status));
+            bytes = bytes_of(constant::SUCCESS, dest, block);
+            call.sent(dest, bytes);
         }
-        made.count(recorder, bytes, bytes);
+        call.count(bytes, bytes, ticks);
     };
     // SAFETY: the caller's promise.
-    unsafe { record_call_with_status(operation, |call| call.number_of(comm), status, make, note) }
+    unsafe { record_on_with_status(operation, comm, dest, status, make, note) }
 }
 
 /// A call that counts with its time alone: a probe.
 ///
 /// # Safety
 /// See [`send`].
-#[inline]
+#[inline(always)]
 pub unsafe fn plain(operation: Operation, comm: Raw<Comm>, make: impl FnOnce() -> c_int) -> c_int {
-    record_call(
-        Call::if_recording(),
-        operation,
-        |call| call.number_of(comm),
-        make,
-        |recorder, made| {
-            made.count(recorder, 0, 0);
-        },
-    )
+    record_on(operation, comm, 0, make, |call, _, ticks| {
+        call.count(0, 0, ticks);
+    })
 }
 
 /// A call that counts with its time alone, and goes on as `request`.
 ///
 /// # Safety
 /// See [`send`].
+#[inline(always)]
 pub unsafe fn start_plain(
     operation: Operation,
     comm: Raw<Comm>,
     request: HandlePtr<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    record_call(
-        Call::if_recording(),
-        operation,
-        |call| call.number_of(comm),
-        make,
-        |recorder, made| {
-            let sample = made.count(recorder, 0, 0);
-            // SAFETY: the caller's promise.
-            unsafe { made.keep(request, Kind::Collective, sample, 0) };
-        },
-    )
+    record_on(operation, comm, 0, make, |call, code, ticks| {
+        let sample = call.count(0, 0, ticks);
+        if code == constant::SUCCESS {
+            // SAFETY: the call succeeded, so it stored a request.
+            unsafe { call.keep(request, Kind::Collective, constant::PROC_NULL, sample, 0) };
+        }
+    })
 }
 
 /// A nonblocking send, completed by `request`.
 ///
 /// # Safety
 /// See [`send`].
-#[inline]
+#[inline(always)]
 pub unsafe fn start_send<C: Number>(
     operation: Operation,
     comm: Raw<Comm>,
@@ -163,21 +162,15 @@ pub unsafe fn start_send<C: Number>(
     request: HandlePtr<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    record_call(
-        Call::if_recording(),
-        operation,
-        |call| call.number_of(comm),
-        make,
-        |recorder, made| {
-            let bytes = bytes_of(made, dest, block);
-            let sample = made.count(recorder, bytes, bytes);
-            if made.succeeded() {
-                recorder.sent(made.communicator, dest, 1, bytes);
-            }
-            // SAFETY: the caller's promise.
-            unsafe { made.keep_to(request, Kind::Send, sample, bytes, dest) };
-        },
-    )
+    record_on(operation, comm, dest, make, |call, code, ticks| {
+        let bytes = bytes_of(code, dest, block);
+        let sample = call.count(bytes, bytes, ticks);
+        if code == constant::SUCCESS {
+            call.sent(dest, bytes);
+            // SAFETY: as above.
+            unsafe { call.keep(request, Kind::Send, dest, sample, bytes) };
+        }
+    })
 }
 
 /// A nonblocking receive, completed by `request`. Until the message arrives, the size class is that of the receive
@@ -185,7 +178,7 @@ pub unsafe fn start_send<C: Number>(
 ///
 /// # Safety
 /// See [`send`].
-#[inline]
+#[inline(always)]
 pub unsafe fn start_receive<C: Number>(
     operation: Operation,
     comm: Raw<Comm>,
@@ -194,18 +187,14 @@ pub unsafe fn start_receive<C: Number>(
     request: HandlePtr<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    record_call(
-        Call::if_recording(),
-        operation,
-        |call| call.number_of(comm),
-        make,
-        |recorder, made| {
-            let room = bytes_of(made, source, block);
-            let sample = made.count(recorder, room, 0);
-            // SAFETY: the caller's promise.
-            unsafe { made.keep(request, Kind::Receive, sample, room) };
-        },
-    )
+    record_on(operation, comm, source, make, |call, code, ticks| {
+        let room = bytes_of(code, source, block);
+        let sample = call.count(room, 0, ticks);
+        if code == constant::SUCCESS {
+            // SAFETY: as above.
+            unsafe { call.keep(request, Kind::Receive, constant::PROC_NULL, sample, room) };
+        }
+    })
 }
 
 /// A nonblocking send and receive, completed by one `request`, whose status is that of the receive.
@@ -223,22 +212,16 @@ pub unsafe fn start_send_receive<C: Number>(
     request: HandlePtr<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    record_call(
-        Call::if_recording(),
-        operation,
-        |call| call.number_of(comm),
-        make,
-        |recorder, made| {
-            let sent = bytes_of(made, dest, send);
-            let message = sent + bytes_of(made, source, receive);
-            let sample = made.count(recorder, message, sent);
-            if made.succeeded() {
-                recorder.sent(made.communicator, dest, 1, sent);
-            }
-            // SAFETY: the caller's promise.
-            unsafe { made.keep(request, Kind::SendReceive, sample, message) };
-        },
-    )
+    record_on(operation, comm, dest, make, |call, code, ticks| {
+        let sent = bytes_of(code, dest, send);
+        let message = sent + bytes_of(code, source, receive);
+        let sample = call.count(message, sent, ticks);
+        if code == constant::SUCCESS {
+            call.sent(dest, sent);
+            // SAFETY: as above.
+            unsafe { call.keep(request, Kind::SendReceive, constant::PROC_NULL, sample, message) };
+        }
+    })
 }
 
 /// Creates a persistent send.
@@ -332,7 +315,7 @@ unsafe fn prepare<C: Number>(
         make,
         |recorder, made| {
             made.count_time(recorder);
-            let bytes = bytes_of(made, peer, block).wrapping_mul(partitions.number());
+            let bytes = bytes_of(made.code, peer, block).wrapping_mul(partitions.number());
             let template = recorder.sample(made.communicator, operation, bytes, 0, Ticks::ZERO);
             if made.succeeded() {
                 // SAFETY: the caller's promise.

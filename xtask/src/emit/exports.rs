@@ -1,6 +1,6 @@
 //! The exported `MPI_*` symbols: thin shims, each one call into `wrappers`.
 
-use super::{banner, camel_case, pmpi::variant_name, types};
+use super::{banner, camel_case, pmpi::variant_name, section, types};
 use crate::spec::{Expr, Function, Meaning, ONE, Param};
 use anyhow::{Context, Result};
 use std::fmt::Write;
@@ -61,7 +61,8 @@ fn shim(out: &mut String, function: &Function, meaning: &Meaning, large: bool) -
     let body = format!("unsafe {{ {call} }}");
     let _ = writeln!(
         out,
-        "#[cfg(mpi = \"{name}\")]\n#[unsafe(no_mangle)]\npub unsafe extern \"C-unwind\" fn {name}({}) -> c_int {{\n{body}\n}}\n",
+        "#[cfg(mpi = \"{name}\")]\n{}#[unsafe(no_mangle)]\npub unsafe extern \"C-unwind\" fn {name}({}) -> c_int {{\n{body}\n}}\n",
+        section(function, ".text.hot"),
         params.join(", ")
     );
     Ok(())

@@ -1,7 +1,7 @@
 //! The exported Fortran symbols: a body per function, which all the names of the function share.
 
 use super::exports::{Language, meaning_call};
-use super::{banner, types};
+use super::{banner, is_often_called, section, types};
 use crate::spec::{Direction, Expr, Function, Meaning, Param};
 use std::fmt::Write;
 
@@ -104,15 +104,16 @@ use std::ffi::{c_char, c_int, c_void};
 
 /// The names of a function, each with its twin's, which another MPI may call differently.
 macro_rules! exports {
-    ($body:ident $params:tt: $($name:tt $twin:tt $or:tt;)*) => {
-        $(export! { $body $params $name $twin $or })*
+    ($section:tt $body:ident $params:tt: $($name:tt $twin:tt $or:tt;)*) => {
+        $(export! { $section $body $params $name $twin $or })*
     };
 }
 
 macro_rules! export {
-    ($body:ident ($($param:ident: $kind:ty),*) $name:tt $twin:tt $or:tt) => {
+    ([$($section:tt)*] $body:ident ($($param:ident: $kind:ty),*) $name:tt $twin:tt $or:tt) => {
         #[cfg(mpi = $name)]
         const _: () = {
+            $($section)*
             #[unsafe(export_name = $name)]
             pub unsafe extern "C-unwind" fn export($($param: $kind),*) {
                 static TWIN: Symbol<unsafe extern "C-unwind" fn($($kind),*)> = Symbol::either($twin, $or);
@@ -137,11 +138,14 @@ fn shims(out: &mut String, function: &Function, meaning: &Meaning) {
     let exists: Vec<String> = spellings.iter().map(|it| format!("mpi = \"{}\"", it.name)).collect();
     let _ = writeln!(
         out,
-        "#[cfg(any({}))]\n#[inline]\nunsafe fn {low}_body(twin: {twin}, {typed}) {{\n{}\n}}\n",
+        "#[cfg(any({}))]\n#[{}]\nunsafe fn {low}_body(twin: {twin}, {typed}) {{\n{}\n}}\n",
         exists.join(", "),
+        // Each is in up to three exports.
+        if is_often_called(function) { "inline" } else { "inline(never)" },
         body(function, meaning, &names)
     );
-    let _ = writeln!(out, "exports! {{ {low}_body({typed}):");
+    let section = section(function, ".text.hot");
+    let _ = writeln!(out, "exports! {{ [{}] {low}_body({typed}):", section.trim_end());
     for Spelling { name, twin, twin_of_mpich } in &spellings {
         let _ = writeln!(out, "    \"{name}\" c\"{twin}\" c\"{twin_of_mpich}\";");
     }

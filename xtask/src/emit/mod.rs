@@ -76,3 +76,50 @@ fn rustfmt(text: &str) -> Result<String> {
     ensure!(output.status.success(), "rustfmt failed");
     Ok(String::from_utf8(output.stdout)?)
 }
+
+/// Functions that programs call in their inner loops. Their code and the addresses of their twins lie together, so that a
+/// call needs few pages.
+const OFTEN_CALLED: [&str; 32] = [
+    "MPI_Accumulate",
+    "MPI_Allgather",
+    "MPI_Allgatherv",
+    "MPI_Allreduce",
+    "MPI_Alltoall",
+    "MPI_Alltoallv",
+    "MPI_Barrier",
+    "MPI_Bcast",
+    "MPI_Gather",
+    "MPI_Gatherv",
+    "MPI_Get",
+    "MPI_Iallreduce",
+    "MPI_Ibcast",
+    "MPI_Iprobe",
+    "MPI_Irecv",
+    "MPI_Isend",
+    "MPI_Put",
+    "MPI_Recv",
+    "MPI_Reduce",
+    "MPI_Scatter",
+    "MPI_Scatterv",
+    "MPI_Send",
+    "MPI_Sendrecv",
+    "MPI_Startall",
+    "MPI_Test",
+    "MPI_Testall",
+    "MPI_Testany",
+    "MPI_Testsome",
+    "MPI_Wait",
+    "MPI_Waitall",
+    "MPI_Waitany",
+    "MPI_Waitsome",
+];
+
+/// Whether programs call it in their inner loops.
+fn is_often_called(function: &Function) -> bool {
+    OFTEN_CALLED.contains(&function.name.as_str())
+}
+
+/// The attribute that puts what belongs to a function that is called often into a section.
+fn section(function: &Function, name: &str) -> String {
+    if is_often_called(function) { format!("#[unsafe(link_section = \"{name}\")]\n") } else { String::new() }
+}

@@ -1,6 +1,6 @@
 //! The `PMPI_*` twin of every function.
 
-use super::{banner, types};
+use super::{banner, section, types};
 use crate::spec::Function;
 use anyhow::{Context, Result};
 use std::fmt::Write;
@@ -21,7 +21,9 @@ pub fn emit(functions: &[Function]) -> Result<String> {
             }
             let name = variant_name(function, large);
             let signature = signature(function, large).with_context(|| name.clone())?;
-            let _ = writeln!(out, "pub static {name}: Symbol<{signature}> = Symbol::new(c\"P{name}\");");
+            let section = section(function, ".data.hot");
+            let _ =
+                writeln!(out, "{section}pub static {name}: Symbol<{signature}> = Symbol::new(c\"P{name}\");");
         }
     }
     Ok(out)

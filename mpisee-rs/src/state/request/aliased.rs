@@ -4,17 +4,71 @@
 //! calling thread before others. Only the owner (communicator and kind) is kept of them.
 
 use super::{Kind, Owner};
+use crate::state::world;
+use mpisee_profile::CommId;
 use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 /// The open requests with aliased handles. One for which there is no memory is not kept, so that its completion is of
 /// unknown origin.
+#[repr(C, align(64))]
 pub struct AliasedHandles {
     /// Whether several threads use it.
     shared: AtomicBool,
     lock: AtomicBool,
-    entries: UnsafeCell<Option<Entries>>,
+    /// Requests started so far, by which they are ordered.
+    started: AtomicU32,
+    /// Of `entries`.
     count: AtomicUsize,
+    /// Of `latest`.
+    latest_count: AtomicUsize,
+    entries: UnsafeCell<Option<Entries>>,
+    /// By [`Latest::index`].
+    latest: UnsafeCell<[Latest; LATEST]>,
+}
+
+/// So many requests are kept where they are found at once.
+const LATEST: usize = 64;
+
+/// A request that was stored at a place, the last one of those that share its index; the others are in [`Entries`].
+#[derive(Clone, Copy)]
+#[repr(C, align(32))]
+struct Latest {
+    /// The handle; 0 for none.
+    key: u64,
+    place: usize,
+    owner: Owner,
+    /// Its number among all that were started.
+    number: u32,
+}
+
+const _: () = assert!(size_of::<Latest>() == 32);
+
+impl Latest {
+    const NONE: Latest = Latest {
+        key: 0,
+        place: 0,
+        owner: Owner {
+            communicator: CommId::NONE,
+            kind: Kind::Send,
+            peer: 0,
+            active: false,
+            recorded: false,
+            doubtful: false,
+        },
+        number: 0,
+    };
+
+    /// Where the request at a place is: neighbours in an array are neighbours here.
+    #[inline(always)]
+    fn index(place: usize) -> usize {
+        place / 4 % LATEST
+    }
+
+    #[inline(always)]
+    fn is(&self, key: u64, place: usize) -> bool {
+        self.key == key && self.place == place
+    }
 }
 
 /// Limit on kept requests; beyond it the oldest is dropped. A program that never completes requests leaks them.
@@ -30,8 +84,11 @@ impl AliasedHandles {
         AliasedHandles {
             shared: AtomicBool::new(false),
             lock: AtomicBool::new(false),
-            entries: UnsafeCell::new(None),
+            started: AtomicU32::new(0),
             count: AtomicUsize::new(0),
+            latest_count: AtomicUsize::new(0),
+            entries: UnsafeCell::new(None),
+            latest: UnsafeCell::new([Latest::NONE; LATEST]),
         }
     }
 
@@ -43,7 +100,7 @@ impl AliasedHandles {
     /// Whether nothing is open.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.count.load(Ordering::Relaxed) == 0
+        self.count.load(Ordering::Relaxed) == 0 && self.latest_count.load(Ordering::Relaxed) == 0
     }
 
     #[inline]
@@ -62,33 +119,115 @@ impl AliasedHandles {
         result
     }
 
+    /// Adds the request that a call stored at `place`, if it shares its index with no other; else it does nothing, and
+    /// returns false.
+    ///
+    /// PERF: it is written to one line, and completed from there.
+    #[inline(always)]
+    pub fn add_latest(&self, key: u64, place: usize, owner: Owner) -> bool {
+        // SAFETY: one thread calls MPI, or this is not looked at.
+        let latest = unsafe { &mut (&mut *self.latest.get())[Latest::index(place)] };
+        let is_free = !self.shared.load(Ordering::Relaxed) && latest.key == 0;
+        if is_free {
+            let number = self.started.load(Ordering::Relaxed);
+            self.started.store(number.wrapping_add(1), Ordering::Relaxed);
+            *latest = Latest { key, place, owner, number };
+            self.count_latest(1);
+        }
+        is_free
+    }
+
     /// Adds the request that a call stored at `place`.
     pub fn add(&self, key: u64, place: usize, owner: Owner) {
-        self.with(|entries| {
-            if entries.count == MOST_KEPT {
-                entries.remove(entries.oldest);
-            }
-            entries.add(key, place, owner, self.thread());
+        let number = self.started.load(Ordering::Relaxed);
+        self.started.store(number.wrapping_add(1), Ordering::Relaxed);
+        let new = Latest { key, place, owner, number };
+        if self.shared.load(Ordering::Relaxed) || place == super::NO_PLACE {
+            return self.add_entry(new);
+        }
+        // SAFETY: one thread calls MPI.
+        let latest = unsafe { &mut (&mut *self.latest.get())[Latest::index(place)] };
+        let before = std::mem::replace(latest, new);
+        if before.key == 0 {
+            self.count_latest(1);
+        } else {
+            self.add_entry(before);
+        }
+    }
+
+    /// The request at `place`, if it is found at once.
+    #[inline(always)]
+    pub fn latest(&self, key: u64, place: usize) -> Option<Owner> {
+        // SAFETY: one thread calls MPI; where there are several, there is nothing in it.
+        let latest = unsafe { &(&*self.latest.get())[Latest::index(place)] };
+        latest.is(key, place).then_some(latest.owner)
+    }
+
+    /// As [`AliasedHandles::latest`], and removes it.
+    #[inline(always)]
+    pub fn take_latest(&self, key: u64, place: usize) -> Option<Owner> {
+        let owner = self.latest(key, place)?;
+        // SAFETY: as above.
+        unsafe { (&mut *self.latest.get())[Latest::index(place)].key = 0 };
+        self.count_latest(usize::MAX);
+        Some(owner)
+    }
+
+    /// Adds to the number of them; `usize::MAX` takes one away.
+    #[inline(always)]
+    fn count_latest(&self, more: usize) {
+        let count = self.latest_count.load(Ordering::Relaxed).wrapping_add(more);
+        self.latest_count.store(count, Ordering::Relaxed);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn add_entry(&self, new: Latest) {
+        world::guarded(|| {
+            self.with(|entries| {
+                if entries.count == MOST_KEPT {
+                    entries.remove(entries.oldest);
+                }
+                entries.add(new, self.thread());
+            });
         });
+    }
+
+    /// Moves all to the entries, where each is found wherever its handle has been moved.
+    #[cold]
+    fn pass_on_latest(&self) {
+        if self.latest_count.load(Ordering::Relaxed) > 0 {
+            // SAFETY: one thread calls MPI; where there are several, there is nothing in it.
+            let latest = unsafe { std::mem::replace(&mut *self.latest.get(), [Latest::NONE; LATEST]) };
+            self.latest_count.store(0, Ordering::Relaxed);
+            latest.into_iter().filter(|latest| latest.key != 0).for_each(|latest| self.add_entry(latest));
+        }
     }
 
     /// The owner of the request at `place`.
     pub fn look(&self, key: u64, place: usize) -> Option<Owner> {
-        self.with(|entries| {
-            entries.find(key, place, self.thread()).map(|at| entries.nodes[at as usize].owner)
+        self.latest(key, place).or_else(|| {
+            self.pass_on_latest();
+            self.with(|entries| {
+                entries.find(key, place, self.thread()).map(|at| entries.nodes[at as usize].started.owner)
+            })
         })
     }
 
     /// As [`AliasedHandles::look`], and removes the request.
     pub fn take(&self, key: u64, place: usize) -> Option<Owner> {
-        self.with(|entries| entries.find(key, place, self.thread()).map(|at| entries.remove(at)))
+        self.take_latest(key, place).or_else(|| {
+            self.pass_on_latest();
+            self.with(|entries| entries.find(key, place, self.thread()).map(|at| entries.remove(at)))
+        })
     }
 
     /// Changes what the request at `place` stands for.
     pub fn change_kind(&self, key: u64, place: usize, kind: Kind) {
+        self.pass_on_latest();
         self.with(|entries| {
             if let Some(at) = entries.find(key, place, self.thread()) {
-                entries.nodes[at as usize].owner.kind = kind;
+                entries.nodes[at as usize].started.owner.kind = kind;
             }
         });
     }
@@ -117,9 +256,7 @@ struct Entries {
 
 #[derive(Clone, Copy)]
 struct Node {
-    key: u64,
-    place: usize,
-    owner: Owner,
+    started: Latest,
     /// The thread that started it.
     thread: usize,
     older: u32,
@@ -141,40 +278,42 @@ impl Default for Entries {
 }
 
 impl Entries {
-    fn add(&mut self, key: u64, place: usize, owner: Owner, thread: usize) {
+    fn add(&mut self, started: Latest, thread: usize) {
         if self.count >= self.chains.len() && !self.lengthen() {
             return;
         }
-        let chain = self.chain(key, place);
-        let node = Node {
-            key,
-            place,
-            owner,
-            thread,
-            older: self.youngest,
-            younger: NONE,
-            next_in_chain: self.chains[chain],
-        };
-        let at = match self.free.pop() {
-            Some(at) => {
-                self.nodes[at as usize] = node;
-                at
-            }
-            None => {
-                if !self.has_room() {
-                    return;
-                }
-                self.nodes.push(node);
-                self.nodes.len() as u32 - 1
-            }
-        };
+        let Some(at) = self.free_node() else { return };
+        let chain = self.chain(started.key, started.place);
+        // As a rule the youngest: what comes from `latest` may be older than some that came before.
+        let (mut older, mut younger) = (self.youngest, NONE);
+        while let Some(node) = self.nodes.get(older as usize)
+            && node.started.number.wrapping_sub(started.number) as i32 > 0
+        {
+            (older, younger) = (node.older, older);
+        }
+        self.nodes[at as usize] = Node { started, thread, older, younger, next_in_chain: self.chains[chain] };
         self.chains[chain] = at;
-        match self.nodes.get_mut(self.youngest as usize) {
+        match self.nodes.get_mut(older as usize) {
             Some(older) => older.younger = at,
             None => self.oldest = at,
         }
-        self.youngest = at;
+        match self.nodes.get_mut(younger as usize) {
+            Some(younger) => younger.older = at,
+            None => self.youngest = at,
+        }
         self.count += 1;
+    }
+
+    /// A node for a new entry; `None` if there is no memory for it.
+    fn free_node(&mut self) -> Option<u32> {
+        let free = self.free.pop();
+        if free.is_none() && self.has_room() {
+            let node =
+                Node { started: Latest::NONE, thread: 0, older: NONE, younger: NONE, next_in_chain: NONE };
+            self.nodes.push(node);
+            return Some(self.nodes.len() as u32 - 1);
+        }
+        free
     }
 
     /// Whether there is room for a further node, and for each in the list of free ones.
@@ -202,7 +341,7 @@ impl Entries {
         self.chains = chains;
         let mut at = self.oldest;
         while let Some(node) = self.nodes.get(at as usize).copied() {
-            let chain = self.chain(node.key, node.place);
+            let chain = self.chain(node.started.key, node.started.place);
             self.nodes[at as usize].next_in_chain = self.chains[chain];
             self.chains[chain] = at;
             at = node.younger;
@@ -215,7 +354,7 @@ impl Entries {
     fn find(&self, key: u64, place: usize, thread: usize) -> Option<u32> {
         let mut at = self.chains.get(self.chain(key, place)).copied().unwrap_or(NONE);
         while let Some(node) = self.nodes.get(at as usize) {
-            if node.key == key && node.place == place {
+            if node.started.is(key, place) {
                 return Some(at);
             }
             at = node.next_in_chain;
@@ -227,13 +366,14 @@ impl Entries {
     fn find_moved(&self, key: u64, thread: usize) -> Option<u32> {
         let next = |&at: &u32| self.nodes.get(at as usize).map(|node| node.younger);
         let oldest_first = std::iter::successors(Some(self.oldest), next).take(LOOK_AHEAD);
-        let is_of = |at: &u32| self.nodes.get(*at as usize).is_some_and(|node| node.key == key);
+        let is_of = |at: &u32| self.nodes.get(*at as usize).is_some_and(|node| node.started.key == key);
         let candidates = || oldest_first.clone().filter(is_of);
         candidates().find(|&at| self.nodes[at as usize].thread == thread).or_else(|| candidates().next())
     }
 
     fn remove(&mut self, at: u32) -> Owner {
-        let Node { key, place, owner, older, younger, next_in_chain, .. } = self.nodes[at as usize];
+        let Node { started: Latest { key, place, owner, .. }, older, younger, next_in_chain, .. } =
+            self.nodes[at as usize];
         match self.nodes.get_mut(older as usize) {
             Some(older) => older.younger = younger,
             None => self.oldest = younger,
@@ -261,10 +401,16 @@ impl Entries {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mpisee_profile::CommId;
 
     fn of(communicator: u32) -> Owner {
-        Owner { communicator: CommId::new(communicator), kind: Kind::Send, active: true, recorded: true }
+        Owner {
+            communicator: CommId::new(communicator),
+            kind: Kind::Send,
+            peer: 0,
+            active: true,
+            recorded: true,
+            doubtful: false,
+        }
     }
 
     fn take(open: &AliasedHandles, key: u64, place: usize) -> Option<u32> {

@@ -33,8 +33,8 @@ pub enum Kind {
     Access,
     /// A read or write of a file; its bytes are known when it completes.
     Transfer,
-    /// An `MPI_Comm_idup`, with its number among those on their way.
-    Duplication(u32),
+    /// An `MPI_Comm_idup`.
+    Duplication,
 }
 
 impl Kind {
@@ -50,8 +50,9 @@ impl Kind {
     }
 }
 
-/// An open request.
+/// An open request, in a cache line of its own.
 #[derive(Clone, Copy)]
+#[repr(align(64))]
 pub struct RequestState {
     pub kind: Kind,
     /// The call that started it, as it was counted; of a persistent request, that of its last start.
@@ -60,8 +61,10 @@ pub struct RequestState {
     pub message: u64,
     /// The bytes that each start of a persistent request contributes; those of a receive come later.
     pub at_start: u64,
-    /// The destination of a send.
+    /// The destination of a send; of an `MPI_Comm_idup`, its number among those on their way.
     pub peer: i32,
+    /// Where its thread keeps the starting call, see [`Thread::line`](crate::state::thread::Thread::line).
+    pub line: u8,
     /// Whether the request stays after its completion.
     pub persistent: bool,
     /// Whether an operation is in flight; false for an inactive persistent request.
@@ -74,6 +77,25 @@ pub struct RequestState {
     pub cancelled: bool,
     /// Whether `MPI_Request_get_status` has reported to the application that it is complete.
     pub seen_complete: bool,
+    /// Whether it may have failed: one of several persistent ones did, and nothing shows which.
+    pub doubtful: bool,
+}
+
+/// What started a request, beside its sample.
+#[derive(Clone, Copy)]
+pub struct Started {
+    pub kind: Kind,
+    /// As [`RequestState::peer`].
+    pub peer: i32,
+    /// As [`RequestState::line`].
+    pub line: u8,
+}
+
+impl Started {
+    /// Something that is in no line.
+    pub fn new(kind: Kind, peer: i32) -> Started {
+        Started { kind, peer, line: 0 }
+    }
 }
 
 /// Communicator and kind of a request: what a completion call needs to charge its time.
@@ -82,13 +104,31 @@ pub struct Owner {
     /// The communicator.
     pub communicator: CommId,
     pub kind: Kind,
+    /// As [`RequestState::peer`].
+    pub peer: i32,
     /// As [`RequestState::active`].
     pub active: bool,
     /// As [`RequestState::recorded`].
     pub recorded: bool,
+    /// As [`RequestState::doubtful`].
+    pub doubtful: bool,
+}
+
+impl Owner {
+    /// The number of the `MPI_Comm_idup` that the request stands for.
+    pub fn duplication(&self) -> Option<u32> {
+        (self.kind == Kind::Duplication).then_some(self.peer as u32)
+    }
+
+    /// Whether its completion has nothing to count but its own time.
+    #[inline(always)]
+    fn is_settled(&self) -> bool {
+        self.recorded && matches!(self.kind, Kind::Send | Kind::Collective | Kind::Access)
+    }
 }
 
 /// A request passed to a completion call.
+#[derive(Clone, Copy)]
 pub enum RequestRef {
     /// `MPI_REQUEST_NULL`, or a persistent request that is not active.
     Nothing,
@@ -101,6 +141,7 @@ pub enum RequestRef {
 }
 
 /// An active request in the table.
+#[derive(Clone, Copy)]
 pub struct Known {
     found: Found<RequestState>,
     /// Whether its completion needs the status.
@@ -128,6 +169,7 @@ impl Removed {
 }
 
 /// The requests that are open.
+#[unsafe(link_section = ".data.hot")]
 pub static REQUESTS: Requests = Requests::new();
 
 /// The table of open requests.
@@ -169,41 +211,72 @@ impl Requests {
         self.table.is_empty() && self.aliased.is_empty()
     }
 
-    /// Adds the request that a call stored at `place`, and that its completion frees; as for [`RequestState::once`],
-    /// with the destination of a send.
+    /// Adds the request that a call stored at `place`, and that its completion frees; as for [`RequestState::once`].
     ///
     /// # Safety
     /// The call has stored a valid request at `place`.
-    #[inline]
+    #[inline(always)]
     pub unsafe fn add(
         &self,
         place: HandlePtr<Request>,
-        kind: Kind,
+        started: Started,
         CallSample { key, bytes, ticks }: CallSample,
         message: u64,
-        peer: i32,
     ) {
         // SAFETY: the caller's promise.
         let request = unsafe { place.handle() };
-        self.add_once((request, place.address()), kind, (key, bytes), ticks, message, peer);
+        self.add_once(request, started, key, bytes, ticks, message, place.address());
     }
 
     /// As [`Requests::add`].
     ///
-    /// PERF: one copy for all calls that start something, which finds most of it in registers; the entry is made in its
-    /// place.
+    /// PERF: one copy for all calls that start something, which finds all but the last in registers; the entry is made in
+    /// its place.
     #[inline(never)]
+    #[unsafe(link_section = ".text.hot")]
+    #[expect(clippy::too_many_arguments, reason = "in registers")]
     fn add_once(
         &self,
-        (request, place): (Request, usize),
-        kind: Kind,
-        (key, bytes): (Key, u64),
+        request: Request,
+        Started { kind, peer, line }: Started,
+        key: Key,
+        bytes: u64,
         ticks: Ticks,
         message: u64,
-        peer: i32,
+        place: usize,
+    ) {
+        let handle = abi::bits(request);
+        let is_added = if abi::is_aliased_request(request) {
+            let communicator = key.communicator_of_call();
+            let owner = Owner { communicator, kind, peer, active: true, recorded: true, doubtful: false };
+            self.aliased.add_latest(handle, place, owner)
+        } else {
+            let sample = CallSample { key, bytes, ticks };
+            let make = || RequestState { peer, line, ..RequestState::once(kind, sample, message) };
+            self.table.insert_new(handle, make)
+        };
+        if !is_added {
+            self.add_slowly(request, Started { kind, peer, line }, key, bytes, ticks, message, place);
+        }
+    }
+
+    /// As [`Requests::add_once`], where there are several threads, or the request shares its handle with another.
+    #[cold]
+    #[inline(never)]
+    #[expect(clippy::too_many_arguments, reason = "those of `add_once`")]
+    fn add_slowly(
+        &self,
+        request: Request,
+        Started { kind, peer, line }: Started,
+        key: Key,
+        bytes: u64,
+        ticks: Ticks,
+        message: u64,
+        place: usize,
     ) {
         let sample = CallSample { key, bytes, ticks };
-        self.insert(request, place, || RequestState { peer, ..RequestState::once(kind, sample, message) });
+        let make = || RequestState { peer, line, ..RequestState::once(kind, sample, message) };
+        self.insert(request, place, make);
     }
 
     /// Adds the persistent request that a call stored at `place`.
@@ -236,7 +309,8 @@ impl Requests {
         if has_bytes_to_come || !abi::learn_aliased_request(key) {
             return self.table.insert(key, started);
         }
-        if let Some(first) = self.table.remove(key).filter(|first| first.active && !first.persistent) {
+        let first = self.table.remove(key).filter(|first| first.active && !first.persistent);
+        if let Some(first) = first {
             // The address of the first request is unknown. Later ones are found by address, so a look-up without a
             // match is the first one's.
             self.aliased.add(key, NO_PLACE, first.owner());
@@ -260,8 +334,39 @@ impl Requests {
         if !started.active {
             return RequestRef::Nothing;
         }
-        let needs_status = started.kind.completion_tells() || started.cancelled;
+        let needs_status = started.needs_status();
         RequestRef::Known(Known { found, needs_status, persistent: started.persistent })
+    }
+
+    /// The request at `place`, and its communicator, if it is active, counted, not persistent, and was not cancelled. One
+    /// with an aliased handle has to have been started there, and to have nothing left to count. None where several
+    /// threads call MPI.
+    ///
+    /// # Safety
+    /// There is a request at `place`.
+    #[inline(always)]
+    pub unsafe fn usual(&self, place: HandlePtr<Request>) -> Option<(RequestRef, CommId)> {
+        // SAFETY: the caller's promise.
+        let request = unsafe { place.handle() };
+        if abi::is_aliased_request(request) {
+            let (key, place) = (abi::bits(request), place.address());
+            let owner = self.aliased.latest(key, place).filter(Owner::is_settled)?;
+            return Some((RequestRef::Aliased(key, place), owner.communicator));
+        }
+        if self.is_shared() {
+            return None;
+        }
+        let found = self.table.find(abi::bits(request))?;
+        let started = self.table.value(&found);
+        let is_usual = started.active && started.recorded && !started.persistent && !started.cancelled;
+        let known = Known { found, needs_status: started.kind.completion_tells(), persistent: false };
+        is_usual.then_some((RequestRef::Known(known), started.sample.communicator()))
+    }
+
+    /// Removes what [`Requests::usual`] has found with an aliased handle.
+    #[inline(always)]
+    pub fn complete_latest(&self, key: u64, place: usize) {
+        self.aliased.take_latest(key, place);
     }
 
     /// Whether a handle is `MPI_REQUEST_NULL`.
@@ -318,7 +423,7 @@ impl Requests {
     pub fn untold(&self, given: &RequestRef) -> Option<RequestState> {
         let RequestRef::Known(known) = given else { return None };
         Some(self.table.value(&known.found))
-            .filter(|started| known.needs_status || matches!(started.kind, Kind::Duplication(_)))
+            .filter(|started| known.needs_status || started.kind == Kind::Duplication)
     }
 
     /// `MPI_Request_get_status` has reported to the application that a request is complete.
@@ -329,12 +434,14 @@ impl Requests {
         }
     }
 
+    /// A request may have failed.
+    pub fn doubt(&self, known: &Known) {
+        self.change(&known.found, RequestState { doubtful: true, ..self.table.value(&known.found) });
+    }
+
     /// The number of the `MPI_Comm_idup` that an open request stands for.
     pub fn duplication(&self, given: &RequestRef) -> Option<u32> {
-        match self.owner(given)?.kind {
-            Kind::Duplication(number) => Some(number),
-            _ => None,
-        }
+        self.owner(given)?.duplication()
     }
 
     /// Marks the communicator of an `MPI_Comm_idup` as entered before the request completes. The request becomes a
@@ -362,7 +469,13 @@ impl Requests {
         if started.persistent {
             self.change(
                 &known.found,
-                RequestState { active: false, cancelled: false, seen_complete: false, ..started },
+                RequestState {
+                    active: false,
+                    cancelled: false,
+                    seen_complete: false,
+                    doubtful: false,
+                    ..started
+                },
             );
         } else {
             self.table.remove_found(&known.found);
@@ -423,9 +536,15 @@ impl RequestRef {
 impl RequestState {
     /// Whose it is.
     #[inline]
-    fn owner(&self) -> Owner {
-        let RequestState { kind, active, recorded, .. } = *self;
-        Owner { communicator: self.sample.communicator(), kind, active, recorded }
+    pub fn owner(&self) -> Owner {
+        let RequestState { kind, peer, active, recorded, doubtful, .. } = *self;
+        Owner { communicator: self.sample.communicator(), kind, peer, active, recorded, doubtful }
+    }
+
+    /// Whether its completion has something to learn from the status.
+    #[inline]
+    pub fn needs_status(&self) -> bool {
+        self.kind.completion_tells() || self.cancelled
     }
 
     /// Whether it is a send and a receive in one.
@@ -442,12 +561,14 @@ impl RequestState {
             message,
             at_start: 0,
             peer: crate::mpi::abi::constant::PROC_NULL,
+            line: 0,
             persistent: false,
             active: true,
             recorded: true,
             reclassed: true,
             cancelled: false,
             seen_complete: false,
+            doubtful: false,
         }
     }
 

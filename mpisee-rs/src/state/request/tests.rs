@@ -20,7 +20,10 @@ fn add(requests: &Requests, handle: &Request, started: RequestState) {
         if started.persistent {
             requests.add_persistent(HandlePtr::c(handle), started);
         } else {
-            requests.add(HandlePtr::c(handle), started.kind, started.sample, started.message, started.peer);
+            {
+                let by = Started::new(started.kind, started.peer);
+                requests.add(HandlePtr::c(handle), by, started.sample, started.message);
+            }
         }
     }
 }
@@ -88,7 +91,7 @@ fn a_receive_with_the_handle_of_a_stale_entry_replaces_it() {
 fn a_duplication_that_was_entered_is_a_plain_collective() {
     let (requests, handle) = (Requests::new(), request(0x7770));
     let sample = CallSample::new(CommId::SELF, RegionId::OUTSIDE, Operation::CommIdup, 0, 0, Ticks::ZERO);
-    add(&requests, &handle, RequestState::once(Kind::Duplication(9), sample, 0));
+    add(&requests, &handle, RequestState { peer: 9, ..RequestState::once(Kind::Duplication, sample, 0) });
     let open = given(&requests, &handle);
     assert_eq!(requests.duplication(&open), Some(9));
     requests.duplicated(&open);

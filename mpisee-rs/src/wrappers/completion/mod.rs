@@ -3,6 +3,7 @@
 //! Requests are looked up before the call, since MPI sets completed ones to `MPI_REQUEST_NULL`, and removed from the
 //! table after it, once it is known which completed.
 
+mod few;
 pub mod settling;
 
 use crate::generated::pmpi;
@@ -14,8 +15,9 @@ use crate::state::request::REQUESTS;
 use crate::state::request::{Removed, RequestRef, RequestState};
 use crate::state::scratch::Scratch;
 use crate::state::world;
+use few::Few;
 use mpisee_profile::segment::NotSeen;
-use mpisee_profile::{CommId, Operation};
+use mpisee_profile::{CommId, Operation, Ticks};
 use settling::{Completion, freed, given, settle};
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
@@ -68,6 +70,64 @@ unsafe fn one(
     make: impl FnOnce(*mut Status) -> (c_int, bool),
 ) -> c_int {
     let Some(call) = Call::if_completing().filter(|_| !request.is_null()) else { return make(status).0 };
+    // SAFETY: the request is valid, the caller says.
+    let Some((given, communicator)) = (unsafe { REQUESTS.usual(request) }) else {
+        // SAFETY: as above.
+        return unsafe { one_unusual(&call, operation, request, status, make) };
+    };
+    let mut own = MaybeUninit::<Status>::uninit();
+    let status = if status == STATUS_IGNORE && given.needs_status() { own.as_mut_ptr() } else { status };
+    let ((code, completed), ticks) = call.time(operation, communicator, || make(status));
+    if code != constant::SUCCESS {
+        // SAFETY: the call has failed, and the place is not null.
+        unsafe { one_failed(&call, operation, &given, request, status, code, ticks) };
+        return code;
+    }
+    if completed {
+        // SAFETY: the call has succeeded.
+        unsafe { few::complete(call.thread(), &given, status) };
+    }
+    few::charge(call.thread(), operation, communicator, ticks);
+    code
+}
+
+/// Records a call on a usual request that failed.
+///
+/// # Safety
+/// The call failed with `code`; there is a request at `place`.
+#[cold]
+#[inline(never)]
+unsafe fn one_failed(
+    call: &Call,
+    operation: Operation,
+    given: &RequestRef,
+    place: HandlePtr<Request>,
+    status: *const Status,
+    code: c_int,
+    ticks: Ticks,
+) {
+    call.record(|recorder| {
+        let mut scratch = recorder.thread.scratch();
+        let (mut completion, ..) = Completion::begin(&mut scratch, recorder, operation);
+        // SAFETY: the caller's promise.
+        if unsafe { ended_with(code, given, place) } {
+            completion.failed(given, None, code, given.needs_status().then_some(status));
+        } else {
+            completion.asked(std::slice::from_ref(given));
+        }
+        completion.charge(ticks);
+    });
+}
+
+/// As [`one`], for a request that is not as usual.
+#[inline(never)]
+unsafe fn one_unusual(
+    call: &Call,
+    operation: Operation,
+    request: HandlePtr<Request>,
+    status: *mut Status,
+    make: impl FnOnce(*mut Status) -> (c_int, bool),
+) -> c_int {
     // SAFETY: the request is valid, the caller says.
     let given = unsafe { given(call.request_null(), request) };
     let kept = REQUESTS.keep(&given);
@@ -134,6 +194,67 @@ unsafe fn many(
     make: impl FnOnce(*mut Status) -> (c_int, Outcome),
 ) -> c_int {
     let Some(call) = Call::if_completing() else { return make(statuses).0 };
+    let mut few = Few::new();
+    // SAFETY: the caller's promise.
+    if !unsafe { few.look_up(call.request_null(), length(count, requests), requests) } {
+        // SAFETY: the caller's promise.
+        return unsafe { many_unusual(&call, operation, count, requests, statuses, make) };
+    }
+    let statuses = few.statuses(statuses);
+    let ((code, outcome), ticks) = call.time(operation, few.communicator, || make(statuses));
+    match outcome {
+        // SAFETY: the call has succeeded.
+        Outcome::All if code == constant::SUCCESS => unsafe {
+            few.completed(call.thread(), operation, statuses, ticks);
+        },
+        // SAFETY: as above.
+        Outcome::One(index) => unsafe {
+            few.completed_one(call.thread(), operation, index, statuses, ticks);
+        },
+        Outcome::Nothing => few.charge(call.thread(), operation, ticks),
+        outcome => {
+            let answer = Answer { code, requests, statuses };
+            // SAFETY: the call has ended; it filled what `outcome` says.
+            unsafe { record_unusual(&call, operation, &few, answer, outcome, ticks) };
+        }
+    }
+    code
+}
+
+/// Records a call on usual requests that did not complete all of them, or one, or none.
+///
+/// # Safety
+/// The call has ended with `answer`, and left what `outcome` says.
+#[inline(never)]
+unsafe fn record_unusual(
+    call: &Call,
+    operation: Operation,
+    few: &Few,
+    answer: Answer,
+    outcome: Outcome,
+    ticks: Ticks,
+) {
+    call.record(|recorder| {
+        let mut scratch = recorder.thread.scratch();
+        if few.pass_on(&mut scratch) {
+            // SAFETY: the caller's promise.
+            unsafe { record(recorder, &mut scratch, operation, answer, outcome) }.charge(ticks);
+        } else {
+            world::not_seen(NotSeen::NoRoom);
+        }
+    });
+}
+
+/// As [`many`], for requests that are not as usual.
+#[inline(never)]
+unsafe fn many_unusual(
+    call: &Call,
+    operation: Operation,
+    count: c_int,
+    requests: HandlePtr<Request>,
+    statuses: *mut Status,
+    make: impl FnOnce(*mut Status) -> (c_int, Outcome),
+) -> c_int {
     let mut scratch = call.scratch();
     let mut looked_up = Some(false);
     // SAFETY: the caller's promise.
@@ -259,6 +380,25 @@ impl Answer {
     }
 }
 
+/// The request that failed in a call which completes one and has set none to null: a persistent one. If there are
+/// several, nothing shows which it was.
+#[cold]
+fn one_persistent(given: &[RequestRef], error: c_int) -> Option<usize> {
+    let persistent = || given.iter().enumerate().filter(|(_, given)| given.is_persistent());
+    if persistent().count() == 1 {
+        return persistent().next().map(|(index, _)| index);
+    }
+    for (_, given) in persistent() {
+        if let RequestRef::Known(known) = given {
+            REQUESTS.doubt(known);
+        }
+    }
+    if settling::is_truncation(error) {
+        world::not_seen(NotSeen::TruncatedReceive);
+    }
+    None
+}
+
 /// # Safety
 /// The call has ended with `answer`, and left what `outcome` says.
 #[inline(never)]
@@ -290,6 +430,14 @@ unsafe fn record<'s>(
                 // SAFETY: the array has as many requests as were looked at.
                 if is_active && !unsafe { answer.is_open(given, index) } {
                     ended(index, given, index);
+                    any = true;
+                }
+            }
+            let completes_one = matches!(operation, Operation::Waitany | Operation::Testany);
+            if !any && completes_one && !is_refusal(answer.code) {
+                let failed = one_persistent(given, answer.code);
+                if let Some((index, given)) = failed.and_then(|index| Some((index, given.get(index)?))) {
+                    ended(index, given, 0);
                     any = true;
                 }
             }

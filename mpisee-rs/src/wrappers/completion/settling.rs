@@ -64,7 +64,7 @@ impl Completion<'_> {
                 let owner = REQUESTS.complete_aliased(*key, *place).filter(|owner| owner.recorded);
                 if let Some(owner) = &owner {
                     self.charged.add(owner.communicator);
-                    settle_untold(self.recorder, owner.kind);
+                    settle_untold(self.recorder, owner);
                 }
                 owner.is_some()
             }
@@ -166,13 +166,13 @@ pub fn shares(count: usize, ticks: Ticks) -> impl Iterator<Item = Ticks> {
 pub fn settle(recorder: &Recorder, started: &RequestState, status: Option<*const Status>) {
     let Some(status) = status.filter(|_| recorder.world.tells_of_combined_receives || !started.is_combined())
     else {
-        return settle_untold(recorder, started.kind);
+        return settle_untold(recorder, &started.owner());
     };
     if started.cancelled && was_cancelled(status) {
         return settle_cancelled(recorder, started);
     }
     if !started.kind.completion_tells() {
-        return settle_untold(recorder, started.kind);
+        return settle_untold(recorder, &started.owner());
     }
     // SAFETY: the operation completed and succeeded, and with it the call filled the status. One of Fortran is
     // aligned as an integer is.
@@ -194,13 +194,12 @@ pub fn settle(recorder: &Recorder, started: &RequestState, status: Option<*const
 
 /// As [`settle`], without a status.
 #[inline]
-fn settle_untold(recorder: &Recorder, kind: Kind) {
-    match kind {
-        Kind::SendReceive if !recorder.world.tells_of_combined_receives => {
-            world::not_seen(NotSeen::UntoldReceive);
-        }
-        Kind::Duplication(number) => naming::duplicated(recorder.world, number),
-        _ => {}
+fn settle_untold(recorder: &Recorder, owner: &Owner) {
+    if owner.kind == Kind::SendReceive && !recorder.world.tells_of_combined_receives {
+        world::not_seen(NotSeen::UntoldReceive);
+    }
+    if let Some(number) = owner.duplication() {
+        naming::duplicated(recorder.world, number);
     }
 }
 
@@ -218,7 +217,7 @@ pub fn settle_failed(
                 status.filter(|_| recorder.world.tells_of_combined_receives || !started.is_combined());
             count_truncated(recorder, started.sample.communicator(), status);
         }
-        Kind::Duplication(number) => naming::abandon_duplication(number),
+        Kind::Duplication => naming::abandon_duplication(started.peer as u32),
         _ => {}
     }
 }
@@ -276,7 +275,7 @@ pub fn freed(recorder: &Recorder, operation: Operation, owner: Option<Owner>, en
         }
         return;
     };
-    if owner.active && owner.recorded && owner.kind.completion_tells() && !ended {
+    if owner.active && owner.recorded && owner.kind.completion_tells() && !ended && !owner.doubtful {
         world::not_seen(NotSeen::FreedReceive);
     }
     recorder.count_time(owner.communicator, operation, ticks);

@@ -1,0 +1,190 @@
+//! A recorded call on a communicator, as most calls are.
+//!
+//! PERF: what such a call runs is in one piece, from the export to the counters, and reads as few cache lines as it can:
+//! those of [`HOT`], of [`Line`], and of the slots (docs/design/calls.md). What is rare is in functions of its own. Nothing
+//! in that piece indexes, allocates or unwraps, so that nothing can panic; what may is under [`world::guarded`].
+//!
+//! [`world::guarded`]: crate::state::world::guarded
+
+use super::line::Line;
+use super::{Call, returning};
+use crate::mpi::abi::{Comm, Raw, Request, STATUS_IGNORE, Status};
+use crate::mpi::argument::HandlePtr;
+use crate::state::call_sample::CallSample;
+use crate::state::communicator::Members;
+use crate::state::request::{Kind, REQUESTS, Started};
+use crate::state::thread::{self, Inside};
+use crate::storage::clock;
+use crate::storage::hot::HOT;
+use mpisee_profile::segment::active_call;
+use mpisee_profile::segment::layout::Slot;
+use mpisee_profile::{CommId, Operation, Ticks};
+use std::ffi::c_int;
+use std::mem::{self, MaybeUninit};
+use std::sync::atomic::Ordering;
+
+/// The call.
+pub struct CommCall {
+    line: Line,
+    active_call: &'static Slot,
+}
+
+/// A call that is not counted.
+pub enum Uncounted {
+    /// Recording is off, or the MPI library itself makes the call.
+    Passed,
+    /// Its communicator is unknown. The thread is inside of it all the same.
+    Unseen { _inside: Inside },
+}
+
+impl Uncounted {
+    /// Makes the call.
+    #[inline(always)]
+    pub fn make<R>(self, make: impl FnOnce() -> R) -> R {
+        let result = make();
+        drop(self);
+        result
+    }
+}
+
+impl CommCall {
+    /// Begins to record a call; `peer` only spreads the calls of one communicator over the cache.
+    #[inline(always)]
+    pub fn begin(operation: Operation, comm: Raw<Comm>, peer: c_int) -> Result<CommCall, Uncounted> {
+        let comm = comm.get();
+        match thread::cached_call(operation, comm, peer) {
+            Some((cached, active_call)) => Ok(CommCall { line: Line(cached), active_call }),
+            None => CommCall::begin_anew(operation, comm, peer),
+        }
+    }
+
+    /// Begins to record a call that is in no line of the thread's cache.
+    #[cold]
+    #[inline(never)]
+    fn begin_anew(operation: Operation, comm: Comm, peer: c_int) -> Result<CommCall, Uncounted> {
+        // Before the handle is looked up: what changes afterwards makes the line invalid.
+        let Some(stamp) = HOT.stamp() else { return Err(Uncounted::Passed) };
+        let Some(call) = Call::if_recording() else { return Err(Uncounted::Passed) };
+        let Some(known) = call.communicator(Raw::new(comm)) else {
+            super::say_unseen(&call.inside, operation);
+            return Err(Uncounted::Unseen { _inside: call.inside });
+        };
+        let thread = call.inside.thread;
+        mem::forget(call);
+        let cached = thread.cache(stamp, operation, &known.get(), peer);
+        Ok(CommCall { line: Line(cached), active_call: thread.active_call })
+    }
+
+    /// The communicator's number.
+    #[inline(always)]
+    pub fn id(&self) -> CommId {
+        self.line.id()
+    }
+
+    /// The communicator's members.
+    #[inline(always)]
+    pub fn members(&self) -> Members {
+        self.line.0.members()
+    }
+
+    /// Makes the call to MPI; returns its result and how long it took. Meanwhile the segment says where the thread is.
+    #[inline(always)]
+    pub fn time<R>(&self, make: impl FnOnce() -> R) -> (R, Ticks) {
+        let start = clock::ticks();
+        // A reader that sees the place sees its tick; see `Thread::say`.
+        let values = &self.active_call.values;
+        values[active_call::SINCE].store(start.get(), Ordering::Release);
+        values[active_call::PLACE].store(self.line.0.place.get(), Ordering::Release);
+        let result = returning(make);
+        (result, clock::since(start))
+    }
+
+    /// Counts the call, as [`Line::count`].
+    #[inline(always)]
+    pub fn count(&self, message: u64, bytes: u64, ticks: Ticks) -> CallSample {
+        self.line.count(message, bytes, ticks)
+    }
+
+    /// Counts a message to `rank`, a rank of the communicator.
+    #[inline(always)]
+    pub fn sent(&self, rank: c_int, bytes: u64) {
+        self.line.sent(rank, bytes);
+    }
+
+    /// Counts a message from `rank`.
+    #[inline(always)]
+    pub fn received(&self, rank: c_int, bytes: u64) {
+        self.line.received(rank, bytes);
+    }
+
+    /// Adds the request that the call has started to the table.
+    ///
+    /// # Safety
+    /// The call has stored its request there.
+    #[inline(always)]
+    pub unsafe fn keep(
+        &self,
+        request: HandlePtr<Request>,
+        kind: Kind,
+        peer: c_int,
+        sample: CallSample,
+        message: u64,
+    ) {
+        let started = Started { kind, peer, line: thread::line_number(self.line.0) };
+        // SAFETY: the caller's promise.
+        unsafe { REQUESTS.add(request, started, sample, message) };
+    }
+}
+
+impl Drop for CommCall {
+    /// Also runs when a C++ exception unwinds through the call.
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.active_call.values[active_call::PLACE].store(active_call::NOWHERE, Ordering::Release);
+    }
+}
+
+/// Makes the application's call on a communicator, and passes its result and time to `note` if it is recorded.
+#[inline(always)]
+pub fn record_on(
+    operation: Operation,
+    comm: Raw<Comm>,
+    peer: c_int,
+    make: impl FnOnce() -> c_int,
+    note: impl FnOnce(&CommCall, c_int, Ticks),
+) -> c_int {
+    match CommCall::begin(operation, comm, peer) {
+        Ok(call) => {
+            let (code, ticks) = call.time(make);
+            note(&call, code, ticks);
+            code
+        }
+        Err(uncounted) => uncounted.make(make),
+    }
+}
+
+/// As [`record_on`] for a call whose status shows what arrived. If the application ignores the status, MPI gets one of
+/// ours. `note` gets the status, which is filled if the call succeeded.
+///
+/// # Safety
+/// A call that succeeds fills the status that `make` gives it.
+#[inline(always)]
+pub unsafe fn record_on_with_status(
+    operation: Operation,
+    comm: Raw<Comm>,
+    peer: c_int,
+    status: *mut Status,
+    make: impl FnOnce(*mut Status) -> c_int,
+    note: impl FnOnce(&CommCall, c_int, Ticks, *const Status),
+) -> c_int {
+    match CommCall::begin(operation, comm, peer) {
+        Ok(call) => {
+            let mut own = MaybeUninit::<Status>::uninit();
+            let status = if status == STATUS_IGNORE { own.as_mut_ptr() } else { status };
+            let (code, ticks) = call.time(|| make(status));
+            note(&call, code, ticks, status);
+            code
+        }
+        Err(uncounted) => uncounted.make(|| make(status)),
+    }
+}

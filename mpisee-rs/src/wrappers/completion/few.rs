@@ -1,0 +1,200 @@
+//! Completions of a few requests of one communicator, where one thread calls MPI: most of them.
+//!
+//! PERF: their requests are found before the call and let go after it, in one pass each, with nothing kept but on the
+//! stack. Whatever is not as usual goes the general way, see [`super::many`]: before the call, nothing has been changed.
+
+use super::settling::settle;
+use crate::mpi::abi::{Request, STATUS_IGNORE, Status, received_bytes};
+use crate::mpi::argument::HandlePtr;
+use crate::recording::line::{Line, rarely};
+use crate::state::process;
+use crate::state::request::{Kind, REQUESTS, RequestRef, RequestState};
+use crate::state::scratch::Scratch;
+use crate::state::thread::Thread;
+use mpisee_profile::{CommId, Operation, Ticks};
+use std::mem::MaybeUninit;
+
+/// So many requests are a few.
+pub const MOST: usize = 32;
+
+/// The requests.
+pub struct Few {
+    /// Those of the array, as far as there are any.
+    found: [MaybeUninit<RequestRef>; MOST],
+    count: usize,
+    /// The communicator of all.
+    pub communicator: CommId,
+    needs_status: bool,
+    statuses: [MaybeUninit<Status>; MOST],
+}
+
+impl Few {
+    /// None yet.
+    #[inline(always)]
+    pub fn new() -> Few {
+        Few {
+            found: [const { MaybeUninit::uninit() }; MOST],
+            count: 0,
+            communicator: CommId::NONE,
+            needs_status: false,
+            statuses: [const { MaybeUninit::uninit() }; MOST],
+        }
+    }
+
+    /// Looks the requests of an array up; false if they are not as usual.
+    ///
+    /// # Safety
+    /// The array has `count` requests.
+    #[inline(never)]
+    #[unsafe(link_section = ".text.hot")]
+    pub unsafe fn look_up(&mut self, null: Request, count: usize, requests: HandlePtr<Request>) -> bool {
+        if count > MOST {
+            return false;
+        }
+        for (at, place) in self.found[..count].iter_mut().enumerate() {
+            // SAFETY: the caller's promise.
+            let request = unsafe { requests.at(at).handle() };
+            if request == null {
+                place.write(RequestRef::Nothing);
+                continue;
+            }
+            // SAFETY: as above.
+            let Some((found, communicator)) = (unsafe { REQUESTS.usual(requests.at(at)) }) else {
+                return false;
+            };
+            if self.communicator != communicator && self.communicator != CommId::NONE {
+                return false;
+            }
+            self.communicator = communicator;
+            self.needs_status |= found.needs_status();
+            place.write(found);
+        }
+        self.count = count;
+        self.communicator != CommId::NONE
+    }
+
+    /// The statuses for the call: those of the application, or ours if it ignores them and one is needed.
+    #[inline(always)]
+    pub fn statuses(&mut self, statuses: *mut Status) -> *mut Status {
+        if statuses == STATUS_IGNORE && self.needs_status {
+            self.statuses.as_mut_ptr().cast()
+        } else {
+            statuses
+        }
+    }
+
+    /// Records that all of them completed.
+    ///
+    /// # Safety
+    /// The call has succeeded, and filled the statuses.
+    #[inline(never)]
+    #[unsafe(link_section = ".text.hot")]
+    pub unsafe fn completed(
+        &self,
+        thread: &'static Thread,
+        operation: Operation,
+        statuses: *const Status,
+        ticks: Ticks,
+    ) {
+        for (at, found) in self.found().iter().enumerate() {
+            // SAFETY: the caller's promise.
+            unsafe { complete(thread, found, statuses.wrapping_add(at)) };
+        }
+        self.charge(thread, operation, ticks);
+    }
+
+    /// Records that the one at `index` completed.
+    ///
+    /// # Safety
+    /// The call has succeeded, and filled the status.
+    #[inline(never)]
+    #[unsafe(link_section = ".text.hot")]
+    pub unsafe fn completed_one(
+        &self,
+        thread: &'static Thread,
+        operation: Operation,
+        index: usize,
+        status: *const Status,
+        ticks: Ticks,
+    ) {
+        if let Some(found) = self.found().get(index) {
+            // SAFETY: the caller's promise.
+            unsafe { complete(thread, found, status) };
+        }
+        self.charge(thread, operation, ticks);
+    }
+
+    /// Charges the call to the communicator.
+    #[inline(always)]
+    pub fn charge(&self, thread: &'static Thread, operation: Operation, ticks: Ticks) {
+        charge(thread, operation, self.communicator, ticks);
+    }
+
+    /// Hands them to the general way; false if there is no memory for it.
+    #[cold]
+    pub fn pass_on(&self, scratch: &mut Scratch) -> bool {
+        let has_room = scratch.reset(self.count);
+        if has_room {
+            scratch.given.extend_from_slice(self.found());
+        }
+        has_room
+    }
+
+    #[inline(always)]
+    fn found(&self) -> &[RequestRef] {
+        // SAFETY: so many are written.
+        unsafe { std::slice::from_raw_parts(self.found.as_ptr().cast(), self.count) }
+    }
+}
+
+/// Charges a call on usual requests to their communicator, unless recording is off.
+#[inline(always)]
+pub fn charge(thread: &'static Thread, operation: Operation, communicator: CommId, ticks: Ticks) {
+    if process::is_recording() {
+        Line(thread.cached_by_id(operation, communicator)).count(0, 0, ticks);
+    }
+}
+
+/// Records that a usual request completed.
+///
+/// # Safety
+/// The call has succeeded, and filled the status if the request needs one.
+#[inline(always)]
+pub unsafe fn complete(thread: &'static Thread, found: &RequestRef, status: *const Status) {
+    let known = match found {
+        RequestRef::Known(known) => known,
+        // Of one that was complete when it started, nothing is left to count.
+        RequestRef::Aliased(key, place) => return REQUESTS.complete_latest(*key, *place),
+        RequestRef::Nothing | RequestRef::Unknown => return,
+    };
+    REQUESTS.complete(known, None, |started| {
+        if started.kind == Kind::Receive {
+            // SAFETY: the caller's promise. A status of Fortran is aligned as an integer is.
+            let filled = unsafe { status.read_unaligned() };
+            if !received(thread, started, filled.MPI_SOURCE, received_bytes(&filled)) {
+                settle_rarely(started, status);
+            }
+        } else if !matches!(started.kind, Kind::Send | Kind::Collective | Kind::Access) {
+            settle_rarely(started, status);
+        }
+    });
+}
+
+/// Counts what a receive got on the line of the call that started it. False if the line is another call's by now, or the
+/// message is of another size class than the buffer.
+#[inline(always)]
+fn received(thread: &'static Thread, started: &RequestState, source: i32, bytes: u64) -> bool {
+    let line = Line(thread.line(started.line));
+    let is_usual = started.sample.reclassed(bytes).is_none() && line.add_bytes(&started.sample, bytes);
+    if is_usual {
+        line.received(source, bytes);
+    }
+    is_usual
+}
+
+#[cold]
+#[inline(never)]
+fn settle_rarely(started: &RequestState, status: *const Status) {
+    let status = started.needs_status().then_some(status);
+    rarely(|recorder| settle(recorder, started, status));
+}
