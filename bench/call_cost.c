@@ -5,6 +5,7 @@
  *
  *   call_cost             MPI_Init
  *   call_cost threads N   MPI_THREAD_MULTIPLE, N threads that call at the same time, each on its own communicator
+ *   call_cost cold        each call after a walk through more memory than the caches hold
  *   call_cost off         with MPI_Pcontrol(0)
  *   call_cost memory      the resident memory with 100 communicators and 20 operations on each, in KiB
  *   call_cost count       below valgrind's lackey, with marks in its trace around each operation
@@ -25,6 +26,8 @@
 #endif
 
 enum { BATCHES = 31, CALLS = 2000, COMMUNICATORS = 256, FEW_OPEN = 64, MANY_OPEN = 10000, CREATIONS = 100, MANY_COMMUNICATORS = 100 };
+/* Cold calls of each operation, and the bytes between two of them. */
+enum { COLD_CALLS = 301, WALKED = 64 << 20, LINE = 64 };
 /* In a trace: calls before those that are counted, in which slots and tables are made, and those. */
 enum { WARM_UP = 20, COUNTED = 5 };
 /* Stores here mark in a trace where operations begin and end: eight bytes for each. */
@@ -111,6 +114,65 @@ static void calls(MPI_Comm comm, int speaks) {
         MPI_Irecv(out, 8, MPI_DOUBLE, 0, 2, comm, &r[0]);
         MPI_Isend(in, 8, MPI_DOUBLE, 0, 2, comm, &r[1]);
         MPI_Waitall(2, r, s);
+    });
+}
+
+/* Drives what the last call has used out of the caches. */
+static void walk(void) {
+    static volatile char *memory;
+    if (memory == NULL) memory = calloc(WALKED, 1);
+    if (memory == NULL) {
+        fprintf(stderr, "call_cost: no memory to walk through\n");
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    for (size_t at = 0; at < WALKED; at += LINE) ++memory[at];
+}
+
+static double ns_per_tick(void) {
+    double start_ns = now_ns();
+    unsigned long long start = tick();
+    while (now_ns() - start_ns < 5e7) {}
+    return (now_ns() - start_ns) / (double)(tick() - start);
+}
+
+/* Adds the ticks of one call after a walk. */
+#define TIME_COLD(SUM, STATEMENT)             \
+    do {                                      \
+        unsigned long long start;             \
+        walk();                               \
+        start = tick();                       \
+        STATEMENT;                            \
+        SUM += (double)(tick() - start);      \
+    } while (0)
+
+/* One of IN calls; STATEMENTS are of TIME_COLD. */
+#define MEASURE_COLD(NAME, IN, STATEMENTS)                   \
+    do {                                                     \
+        double batch[COLD_CALLS];                            \
+        for (int b = 0; b < COLD_CALLS; ++b) {               \
+            double sum = 0;                                  \
+            STATEMENTS;                                      \
+            batch[b] = sum * tick_ns / (IN);                 \
+        }                                                    \
+        report(NAME, batch, COLD_CALLS);                     \
+    } while (0)
+
+static void cold_calls(MPI_Comm comm) {
+    MPI_Request r[2];
+    MPI_Status s[2];
+    double in[8] = {0}, out[8] = {0}, tick_ns = ns_per_tick();
+    int flag;
+    volatile unsigned long long sink = 0;
+
+    MEASURE_COLD("two clock reads", 1, TIME_COLD(sum, sink += tick() - tick()));
+    MEASURE_COLD("Barrier", 1, TIME_COLD(sum, MPI_Barrier(comm)));
+    MEASURE_COLD("Bcast", 1, TIME_COLD(sum, MPI_Bcast(in, 8, MPI_DOUBLE, 0, comm)));
+    MEASURE_COLD("Allreduce", 1, TIME_COLD(sum, MPI_Allreduce(in, out, 8, MPI_DOUBLE, MPI_SUM, comm)));
+    MEASURE_COLD("Iprobe", 1, TIME_COLD(sum, MPI_Iprobe(0, 99, comm, &flag, MPI_STATUS_IGNORE)));
+    MEASURE_COLD("Irecv, Isend, Waitall", 3, {
+        TIME_COLD(sum, MPI_Irecv(out, 8, MPI_DOUBLE, 0, 2, comm, &r[0]));
+        TIME_COLD(sum, MPI_Isend(in, 8, MPI_DOUBLE, 0, 2, comm, &r[1]));
+        TIME_COLD(sum, MPI_Waitall(2, r, s));
     });
 }
 
@@ -275,6 +337,12 @@ int main(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "count") == 0) begin_counting();
     if (argc > 1 && strcmp(argv[1], "memory") == 0) {
         memory();
+        MPI_Finalize();
+        return 0;
+    }
+
+    if (argc > 1 && strcmp(argv[1], "cold") == 0) {
+        cold_calls(MPI_COMM_WORLD);
         MPI_Finalize();
         return 0;
     }

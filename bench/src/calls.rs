@@ -11,8 +11,9 @@ use xtask::flavour::Flavour;
 use xtask::{dist, launch, mpi, root};
 
 /// The ways in which the program is run.
-const MODES: [(&str, &[&str]); 4] = [
+const MODES: [(&str, &[&str]); 5] = [
     ("recording", &[]),
+    ("recording, after a walk through 64 MiB before each call", &["cold"]),
     ("switched off by MPI_Pcontrol", &["off"]),
     ("MPI_THREAD_MULTIPLE, 1 thread", &["threads", "1"]),
     ("MPI_THREAD_MULTIPLE, 2 threads", &["threads", "2"]),

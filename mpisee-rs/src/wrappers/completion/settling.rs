@@ -240,6 +240,11 @@ pub fn is_truncation(error: c_int) -> bool {
     class_of(error) == constant::ERR_TRUNCATE
 }
 
+/// Whether an error says that MPI refused the arguments of a call and has completed nothing.
+pub fn is_refusal(error: c_int) -> bool {
+    matches!(class_of(error), constant::ERR_REQUEST | constant::ERR_ARG)
+}
+
 /// The class of an error.
 #[cold]
 pub fn class_of(error: c_int) -> c_int {

@@ -1,0 +1,429 @@
+//! Calls on an array of requests: `MPI_Waitall`, `MPI_Testany` and their like.
+
+use super::few::Few;
+use super::settling::{self, Completion, given, is_refusal};
+use crate::mpi::abi::{Request, STATUS_IGNORE, Status, constant};
+use crate::mpi::argument::{HandlePtr, Indices};
+use crate::recording::{Call, Recorder};
+use crate::state::request::{REQUESTS, RequestRef};
+use crate::state::scratch::Scratch;
+use crate::state::world;
+use mpisee_profile::segment::NotSeen;
+use mpisee_profile::{CommId, Operation, Ticks};
+use std::ffi::c_int;
+
+/// The requests of an array that a call completed.
+enum Outcome {
+    /// All requests; if the call failed, those that it set to null.
+    All,
+    Nothing,
+    /// The request of this index; its status is the only one.
+    One(usize),
+    /// The requests at these indices; the statuses are in the same order.
+    Some(Indices, usize),
+}
+
+/// A call on an array of requests: looks them up, makes the call with readable statuses, records the completions.
+///
+/// # Safety
+/// The arguments are those of the application's call, and `make` makes it with the statuses that it is given.
+unsafe fn many(
+    operation: Operation,
+    count: c_int,
+    requests: HandlePtr<Request>,
+    statuses: *mut Status,
+    make: impl FnOnce(*mut Status) -> (c_int, Outcome),
+) -> c_int {
+    let Some(call) = Call::if_completing() else { return make(statuses).0 };
+    let mut few = Few::new();
+    // SAFETY: the caller's promise.
+    if !unsafe { few.look_up(call.request_null(), length(count, requests), requests) } {
+        // SAFETY: the caller's promise.
+        return unsafe { many_unusual(&call, operation, count, requests, statuses, make) };
+    }
+    let statuses = few.statuses(statuses);
+    let ((code, outcome), ticks) = call.time(operation, few.communicator, || make(statuses));
+    match outcome {
+        // SAFETY: the call has succeeded.
+        Outcome::All if code == constant::SUCCESS => unsafe {
+            few.completed(call.thread(), operation, statuses, ticks);
+        },
+        // SAFETY: as above.
+        Outcome::One(index) => unsafe {
+            few.completed_one(call.thread(), operation, index, statuses, ticks);
+        },
+        Outcome::Nothing => few.charge(call.thread(), operation, ticks),
+        outcome => {
+            let answer = Answer { code, requests, statuses };
+            // SAFETY: the call has ended; it filled what `outcome` says.
+            unsafe { record_unusual(&call, operation, &few, answer, outcome, ticks) };
+        }
+    }
+    code
+}
+
+/// Records a call on usual requests that did not complete all of them, or one, or none.
+///
+/// # Safety
+/// The call has ended with `answer`, and left what `outcome` says.
+#[inline(never)]
+unsafe fn record_unusual(
+    call: &Call,
+    operation: Operation,
+    few: &Few,
+    answer: Answer,
+    outcome: Outcome,
+    ticks: Ticks,
+) {
+    call.record(|recorder| {
+        let mut scratch = recorder.thread.scratch();
+        if few.pass_on(&mut scratch) {
+            // SAFETY: the caller's promise.
+            unsafe { record(recorder, &mut scratch, operation, answer, outcome) }.charge(ticks);
+        } else {
+            world::not_seen(NotSeen::NoRoom);
+        }
+    });
+}
+
+/// As [`many`], for requests that are not as usual.
+#[inline(never)]
+unsafe fn many_unusual(
+    call: &Call,
+    operation: Operation,
+    count: c_int,
+    requests: HandlePtr<Request>,
+    statuses: *mut Status,
+    make: impl FnOnce(*mut Status) -> (c_int, Outcome),
+) -> c_int {
+    let mut scratch = call.scratch();
+    let mut looked_up = Some(false);
+    // SAFETY: the caller's promise.
+    call.record(|recorder| looked_up = unsafe { look_up(recorder, &mut scratch, count, requests) });
+    let Some(needs_status) = looked_up else {
+        return call.unseen(operation, || make(statuses).0);
+    };
+    let ignored = statuses == STATUS_IGNORE;
+    let statuses = if ignored && needs_status { scratch.statuses.as_mut_ptr().cast() } else { statuses };
+    let ((code, outcome), ticks) = call.time(operation, first_of(&scratch.given), || make(statuses));
+    call.record(|recorder| {
+        let answer = Answer { code, requests, statuses };
+        // SAFETY: the call has ended; it filled what `outcome` says.
+        unsafe { record(recorder, &mut scratch, operation, answer, outcome) }.charge(ticks);
+    });
+    code
+}
+
+/// Looks up the requests of an array; returns whether a status is needed. `None` if there is no room for so many.
+///
+/// PERF: like [`record`], one copy for all calls on arrays.
+///
+/// # Safety
+/// The array has `count` requests.
+#[inline(never)]
+unsafe fn look_up(
+    recorder: &Recorder,
+    scratch: &mut Scratch,
+    count: c_int,
+    requests: HandlePtr<Request>,
+) -> Option<bool> {
+    let count = length(count, requests);
+    if !scratch.reset(count) {
+        world::not_seen(NotSeen::NoRoom);
+        return None;
+    }
+    let null = recorder.world.predefined.request_null;
+    // SAFETY: the caller's promise.
+    scratch.given.extend((0..count).map(|index| unsafe { given(null, requests.at(index)) }));
+    if REQUESTS.is_shared() {
+        let Scratch { given, kept, .. } = scratch;
+        kept.extend(given.iter().map(|given| REQUESTS.keep(given)));
+    }
+    Some(scratch.given.iter().any(RequestRef::needs_status))
+}
+
+/// The length of the array; 0 for arguments that MPI will reject.
+pub fn length(count: c_int, requests: HandlePtr<Request>) -> usize {
+    if requests.is_null() { 0 } else { usize::try_from(count).unwrap_or(0) }
+}
+
+/// The communicator of the first active request.
+pub fn first_of(given: &[RequestRef]) -> CommId {
+    let active = given.iter().find(|given| !matches!(given, RequestRef::Nothing));
+    active.map_or(CommId::NONE, |given| REQUESTS.communicator_of(given))
+}
+
+/// Whether an error says that a request is neither complete nor failed. MPICH from 5.0 on has codes of its own in
+/// that class.
+fn is_pending(error: c_int) -> bool {
+    settling::class_of(error) == constant::ERR_PENDING
+}
+
+/// The results of a call on an array of requests.
+#[derive(Clone, Copy)]
+struct Answer {
+    code: c_int,
+    requests: HandlePtr<Request>,
+    statuses: *const Status,
+}
+
+impl Answer {
+    /// Whether each status has the error code of its operation.
+    fn tells(&self) -> bool {
+        let has_statuses = !self.statuses.is_null() && self.statuses != STATUS_IGNORE.cast_const();
+        self.code == constant::ERR_IN_STATUS && has_statuses
+    }
+
+    /// The error code of the operation whose status is at `at`; success if the call returned `MPI_ERR_IN_STATUS`
+    /// without statuses, since it is unknown then which operation failed.
+    ///
+    /// # Safety
+    /// The call filled the status if it returned that errors are in the statuses.
+    unsafe fn error(&self, at: usize) -> c_int {
+        match self.code {
+            // SAFETY: the caller's promise. A status of Fortran is aligned as an integer is.
+            constant::ERR_IN_STATUS if self.tells() => unsafe {
+                self.statuses.add(at).read_unaligned().MPI_ERROR
+            },
+            constant::ERR_IN_STATUS => constant::SUCCESS,
+            code => code,
+        }
+    }
+
+    /// The status at `at`, if it is filled and needed. A call that returns another error than `MPI_ERR_IN_STATUS`
+    /// completes one request, whose status is the only one.
+    fn status(&self, given: &RequestRef, at: usize) -> Option<*const Status> {
+        let at = if self.code == constant::SUCCESS || self.tells() { at } else { 0 };
+        let is_filled = self.code != constant::ERR_IN_STATUS || self.tells();
+        (is_filled && given.needs_status()).then(|| self.statuses.wrapping_add(at))
+    }
+
+    /// Whether a request is open after a call that failed.
+    ///
+    /// # Safety
+    /// The array has a request at `index`; as for [`Answer::error`].
+    unsafe fn is_open(&self, given: &RequestRef, index: usize) -> bool {
+        // The handle of a persistent request stays. For others it is more reliable than the status: MPICH from 5.0 on
+        // may leave completed requests of a failed MPI_Testall open.
+        // SAFETY: the caller's promise.
+        unsafe {
+            if self.tells() && given.is_persistent() {
+                is_pending(self.error(index))
+            } else {
+                !REQUESTS.is_null(self.requests.at(index).handle())
+            }
+        }
+    }
+}
+
+/// The request that failed in a call which completes one and has set none to null: a persistent one. If there are
+/// several, nothing shows which it was.
+#[cold]
+fn one_persistent(given: &[RequestRef], error: c_int) -> Option<usize> {
+    let persistent = || given.iter().enumerate().filter(|(_, given)| given.is_persistent());
+    if persistent().count() == 1 {
+        return persistent().next().map(|(index, _)| index);
+    }
+    for (_, given) in persistent() {
+        if let RequestRef::Known(known) = given {
+            REQUESTS.doubt(known);
+        }
+    }
+    if settling::is_truncation(error) {
+        world::not_seen(NotSeen::TruncatedReceive);
+    }
+    None
+}
+
+/// Passes on the requests that ended in a call which failed; false if none did.
+///
+/// # Safety
+/// The call has ended with `answer`; the requests were those of its array.
+#[cold]
+unsafe fn end_after_error(
+    operation: Operation,
+    answer: Answer,
+    given: &[RequestRef],
+    ended: &mut impl FnMut(usize, &RequestRef, usize),
+) -> bool {
+    let mut any = false;
+    for (index, given) in given.iter().enumerate() {
+        let is_active = !matches!(given, RequestRef::Nothing);
+        // SAFETY: the array has as many requests as were looked at.
+        if is_active && !unsafe { answer.is_open(given, index) } {
+            ended(index, given, index);
+            any = true;
+        }
+    }
+    let completes_one = matches!(operation, Operation::Waitany | Operation::Testany);
+    if !any && completes_one && !is_refusal(answer.code) {
+        let failed = one_persistent(given, answer.code);
+        if let Some((index, given)) = failed.and_then(|index| Some((index, given.get(index)?))) {
+            ended(index, given, 0);
+            any = true;
+        }
+    }
+    any
+}
+
+/// # Safety
+/// The call has ended with `answer`, and left what `outcome` says.
+#[inline(never)]
+unsafe fn record<'s>(
+    recorder: &'s Recorder,
+    scratch: &'s mut Scratch,
+    operation: Operation,
+    answer: Answer,
+    outcome: Outcome,
+) -> Completion<'s> {
+    let (mut completion, given, kept) = Completion::begin(scratch, recorder, operation);
+    let mut any = true;
+    let mut ended = |index: usize, given: &RequestRef, at: usize| {
+        let (kept, status) = (kept.get(index).and_then(Option::as_ref), answer.status(given, at));
+        // SAFETY: the caller's promise.
+        match unsafe { answer.error(at) } {
+            constant::SUCCESS => completion.completed(given, kept, status),
+            error => completion.failed(given, kept, error, status),
+        }
+    };
+    match outcome {
+        Outcome::All if answer.code == constant::SUCCESS => {
+            given.iter().enumerate().for_each(|(index, given)| ended(index, given, index));
+        }
+        // SAFETY: the caller's promise.
+        Outcome::All => any = unsafe { end_after_error(operation, answer, given, &mut ended) },
+        Outcome::One(index) => {
+            if let Some(given) = given.get(index) {
+                ended(index, given, 0);
+            }
+        }
+        Outcome::Some(indices, count) => {
+            for at in 0..count.min(given.len()) {
+                // SAFETY: the call stored `count` indices.
+                let index = unsafe { indices.index(at) };
+                if let Some((index, given)) = index.and_then(|index| Some((index, given.get(index)?))) {
+                    ended(index, given, at);
+                }
+            }
+        }
+        Outcome::Nothing => any = false,
+    }
+    if !any {
+        completion.asked(given);
+    }
+    completion
+}
+
+/// `MPI_Waitall` (MPI 4.1, 3.7.5).
+///
+/// # Safety
+/// See [`super::wait`].
+pub unsafe fn waitall(
+    count: c_int,
+    requests: HandlePtr<Request>,
+    statuses: *mut Status,
+    make: impl FnOnce(*mut Status) -> c_int,
+) -> c_int {
+    let make = |statuses| (make(statuses), Outcome::All);
+    // SAFETY: the caller's promise.
+    unsafe { many(Operation::Waitall, count, requests, statuses, make) }
+}
+
+/// `MPI_Testall`.
+///
+/// # Safety
+/// See [`super::wait`].
+pub unsafe fn testall(
+    count: c_int,
+    requests: HandlePtr<Request>,
+    flag: *const c_int,
+    statuses: *mut Status,
+    make: impl FnOnce(*mut Status) -> c_int,
+) -> c_int {
+    let make = |statuses| {
+        let code = make(statuses);
+        // SAFETY: a call that succeeds writes the flag.
+        let all = code != constant::SUCCESS || unsafe { *flag } != 0;
+        (code, if all { Outcome::All } else { Outcome::Nothing })
+    };
+    // SAFETY: the caller's promise.
+    unsafe { many(Operation::Testall, count, requests, statuses, make) }
+}
+
+/// `MPI_Waitany`.
+///
+/// # Safety
+/// See [`super::wait`].
+pub unsafe fn waitany(
+    count: c_int,
+    requests: HandlePtr<Request>,
+    index: Indices,
+    status: *mut Status,
+    make: impl FnOnce(*mut Status) -> c_int,
+) -> c_int {
+    let make = |status| {
+        let code = make(status);
+        // SAFETY: a call that succeeds writes the index.
+        (code, if code == constant::SUCCESS { unsafe { outcome_at(index) } } else { Outcome::All })
+    };
+    // SAFETY: the caller's promise.
+    unsafe { many(Operation::Waitany, count, requests, status, make) }
+}
+
+/// `MPI_Testany`.
+///
+/// # Safety
+/// See [`super::wait`].
+pub unsafe fn testany(
+    count: c_int,
+    requests: HandlePtr<Request>,
+    index: Indices,
+    flag: *const c_int,
+    status: *mut Status,
+    make: impl FnOnce(*mut Status) -> c_int,
+) -> c_int {
+    let make = |status| {
+        let code = make(status);
+        if code != constant::SUCCESS {
+            return (code, Outcome::All);
+        }
+        // SAFETY: a call that succeeds writes flag and index.
+        (code, unsafe { if *flag != 0 { outcome_at(index) } else { Outcome::Nothing } })
+    };
+    // SAFETY: the caller's promise.
+    unsafe { many(Operation::Testany, count, requests, status, make) }
+}
+
+/// # Safety
+/// The call has written the index.
+unsafe fn outcome_at(index: Indices) -> Outcome {
+    // SAFETY: the caller's promise. There is none where no request was active.
+    unsafe { index.index(0) }.map_or(Outcome::Nothing, Outcome::One)
+}
+
+/// `MPI_Waitsome` or `MPI_Testsome`.
+///
+/// # Safety
+/// See [`super::wait`].
+pub unsafe fn some(
+    operation: Operation,
+    incount: c_int,
+    requests: HandlePtr<Request>,
+    outcount: *const c_int,
+    indices: Indices,
+    statuses: *mut Status,
+    make: impl FnOnce(*mut Status) -> c_int,
+) -> c_int {
+    let make = |statuses| {
+        let code = make(statuses);
+        if code != constant::SUCCESS && code != constant::ERR_IN_STATUS {
+            return (code, Outcome::All);
+        }
+        // SAFETY: a call that succeeds, or returns that errors are in the statuses, writes the count and as many indices.
+        let count = unsafe { *outcount };
+        let outcome = if count > 0 { Outcome::Some(indices, count as usize) } else { Outcome::Nothing };
+        (code, outcome)
+    };
+    // SAFETY: the caller's promise.
+    unsafe { many(operation, incount, requests, statuses, make) }
+}
