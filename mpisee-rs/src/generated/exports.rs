@@ -6892,9 +6892,12 @@ pub unsafe extern "C-unwind" fn MPI_Request_get_status_all(
     array_of_statuses: *mut Status,
 ) -> c_int {
     unsafe {
-        wrappers::look_at_many(Operation::RequestGetStatusAll, count, HandlePtr::c(array_of_requests), || {
-            pmpi::MPI_Request_get_status_all.get()(count, array_of_requests, flag, array_of_statuses)
-        })
+        wrappers::get_status_many(
+            Operation::RequestGetStatusAll,
+            count,
+            HandlePtr::c(array_of_requests),
+            || pmpi::MPI_Request_get_status_all.get()(count, array_of_requests, flag, array_of_statuses),
+        )
     }
 }
 
@@ -6908,9 +6911,12 @@ pub unsafe extern "C-unwind" fn MPI_Request_get_status_any(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        wrappers::look_at_many(Operation::RequestGetStatusAny, count, HandlePtr::c(array_of_requests), || {
-            pmpi::MPI_Request_get_status_any.get()(count, array_of_requests, index, flag, status)
-        })
+        wrappers::get_status_many(
+            Operation::RequestGetStatusAny,
+            count,
+            HandlePtr::c(array_of_requests),
+            || pmpi::MPI_Request_get_status_any.get()(count, array_of_requests, index, flag, status),
+        )
     }
 }
 
@@ -6924,7 +6930,7 @@ pub unsafe extern "C-unwind" fn MPI_Request_get_status_some(
     array_of_statuses: *mut Status,
 ) -> c_int {
     unsafe {
-        wrappers::look_at_many(
+        wrappers::get_status_many(
             Operation::RequestGetStatusSome,
             incount,
             HandlePtr::c(array_of_requests),

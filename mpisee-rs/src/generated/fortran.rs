@@ -9279,7 +9279,7 @@ unsafe fn mpi_request_get_status_all_body(
         return unsafe { twin(count, array_of_requests, flag, array_of_statuses, ierror) };
     }
     unsafe {
-        wrappers::look_at_many(
+        wrappers::get_status_many(
             Operation::RequestGetStatusAll,
             *count,
             HandlePtr::fortran(array_of_requests),
@@ -9317,7 +9317,7 @@ unsafe fn mpi_request_get_status_any_body(
         return unsafe { twin(count, array_of_requests, index, flag, status, ierror) };
     }
     unsafe {
-        wrappers::look_at_many(
+        wrappers::get_status_many(
             Operation::RequestGetStatusAny,
             *count,
             HandlePtr::fortran(array_of_requests),
@@ -9353,7 +9353,7 @@ unsafe fn mpi_request_get_status_some_body(
         };
     }
     unsafe {
-        wrappers::look_at_many(
+        wrappers::get_status_many(
             Operation::RequestGetStatusSome,
             *incount,
             HandlePtr::fortran(array_of_requests),

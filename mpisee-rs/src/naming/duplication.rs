@@ -21,8 +21,8 @@ struct Duplication {
     choice: RowChoice,
     /// The number that the next communicator had when it started.
     next_id: CommId,
-    /// As [`process::unseen_calls`] was when it started.
-    unseen_calls: u64,
+    /// As [`process::untracked_calls`] was when it started.
+    untracked_calls: u64,
 }
 
 // SAFETY: handles are names, and `place` is used by the thread that completes the request.
@@ -45,8 +45,8 @@ pub fn start_duplication(
     let number = numbered.number;
     let described = describe(world, parent.comm, Some(parent), kind, numbered);
     let choice = described.map_or(RowChoice::Unseen, |described| described.choose(world));
-    let (next_id, unseen_calls) = (ROWS.next_id(), process::unseen_calls());
-    let started = Duplication { parent: *parent, kind, number, place, choice, next_id, unseen_calls };
+    let (next_id, untracked_calls) = (ROWS.next_id(), process::untracked_calls());
+    let started = Duplication { parent: *parent, kind, number, place, choice, next_id, untracked_calls };
     let mut duplications = DUPLICATIONS.lock().unwrap_or_else(PoisonError::into_inner);
     let free = duplications.iter().position(Option::is_none);
     match free {
@@ -74,7 +74,7 @@ pub fn abandon_duplication(number: u32) {
 /// with `place` what it liked.
 pub fn duplicated(world: &World, number: u32) {
     let Some(done) = take(number) else { return };
-    if process::unseen_calls() != done.unseen_calls {
+    if process::untracked_calls() != done.untracked_calls {
         return;
     }
     let Some(comm) = done.place.read_carefully() else { return };

@@ -1,13 +1,13 @@
 //! A recorded call on a communicator, as most calls are.
 //!
 //! PERF: what such a call runs is in one piece, from the export to the counters, and reads as few cache lines as it can:
-//! those of [`HOT`], of [`Line`], and of the slots (docs/design/calls.md). What is rare is in functions of its own. Nothing
-//! in that piece indexes, allocates or unwraps, so that nothing can panic; what may is under [`world::guarded`].
+//! those of [`HOT`], of [`CachedCounter`], and of the slots (docs/design/calls.md). What is rare is in functions of its own. In
+//! that piece no index can be out of bounds, and nothing allocates or unwraps, so that nothing can panic; what may is under [`world::guarded`].
 //!
 //! [`world::guarded`]: crate::state::world::guarded
 
-use super::line::Line;
-use super::{Call, returning};
+use super::cached_counter::CachedCounter;
+use super::{Call, add_call, returning};
 use crate::mpi::abi::{Comm, Raw, Request, STATUS_IGNORE, Status};
 use crate::mpi::argument::HandlePtr;
 use crate::state::call_sample::CallSample;
@@ -20,14 +20,18 @@ use mpisee_profile::segment::active_call;
 use mpisee_profile::segment::layout::Slot;
 use mpisee_profile::{CommId, Operation, Ticks};
 use std::ffi::c_int;
+use std::hint::black_box;
 use std::mem::{self, MaybeUninit};
 use std::sync::atomic::Ordering;
 
 /// The call.
 pub struct CommCall {
-    line: Line,
+    counter: CachedCounter,
     active_call: &'static Slot,
 }
+
+/// For calls that have no peer, see [`CommCall::begin`].
+pub const NO_SPREAD: c_int = 0;
 
 /// A call that is not counted.
 pub enum Uncounted {
@@ -48,73 +52,80 @@ impl Uncounted {
 }
 
 impl CommCall {
-    /// Begins to record a call; `peer` only spreads the calls of one communicator over the cache.
+    /// Begins to record a call; `spread` spreads the calls of one operation on a communicator over the cache, by their peer.
     #[inline(always)]
-    pub fn begin(operation: Operation, comm: Raw<Comm>, peer: c_int) -> Result<CommCall, Uncounted> {
+    pub fn begin(operation: Operation, comm: Raw<Comm>, spread: c_int) -> Result<CommCall, Uncounted> {
         let comm = comm.get();
-        match thread::cached_call(operation, comm, peer) {
-            Some((cached, active_call)) => Ok(CommCall { line: Line(cached), active_call }),
-            None => CommCall::begin_anew(operation, comm, peer),
+        match thread::cached_call(operation, comm, spread) {
+            Some((cached, active_call)) => Ok(CommCall { counter: CachedCounter(cached), active_call }),
+            None => CommCall::begin_anew(operation, comm, spread),
         }
     }
 
-    /// Begins to record a call that is in no line of the thread's cache.
+    /// Begins to record a call that is not in the thread's cache.
     #[cold]
     #[inline(never)]
-    fn begin_anew(operation: Operation, comm: Comm, peer: c_int) -> Result<CommCall, Uncounted> {
-        // Before the handle is looked up: what changes afterwards makes the line invalid.
-        let Some(stamp) = HOT.stamp() else { return Err(Uncounted::Passed) };
+    fn begin_anew(operation: Operation, comm: Comm, spread: c_int) -> Result<CommCall, Uncounted> {
+        // Before the handle is looked up: what changes afterwards invalidates the cached call.
+        let Some(generation) = HOT.generation() else { return Err(Uncounted::Passed) };
         let Some(call) = Call::if_recording() else { return Err(Uncounted::Passed) };
         let Some(known) = call.communicator(Raw::new(comm)) else {
-            super::say_unseen(&call.inside, operation);
+            super::publish_uncounted(&call.inside, operation);
             return Err(Uncounted::Unseen { _inside: call.inside });
         };
         let thread = call.inside.thread;
+        // The thread stays inside; `CommCall` ends that.
         mem::forget(call);
-        let cached = thread.cache(stamp, operation, &known.get(), peer);
-        Ok(CommCall { line: Line(cached), active_call: thread.active_call })
+        let cached = thread.cache(generation, operation, &known.get(), spread);
+        Ok(CommCall { counter: CachedCounter(cached), active_call: thread.active_call })
     }
 
     /// The communicator's number.
     #[inline(always)]
     pub fn id(&self) -> CommId {
-        self.line.id()
+        self.counter.id()
     }
 
     /// The communicator's members.
     #[inline(always)]
     pub fn members(&self) -> Members {
-        self.line.0.members()
+        self.counter.0.members()
     }
 
     /// Makes the call to MPI; returns its result and how long it took. Meanwhile the segment says where the thread is.
     #[inline(always)]
     pub fn time<R>(&self, make: impl FnOnce() -> R) -> (R, Ticks) {
         let start = clock::ticks();
-        // A reader that sees the place sees its tick; see `Thread::say`.
+        // A reader that sees the place sees its tick; see `Inside::publish`.
         let values = &self.active_call.values;
         values[active_call::SINCE].store(start.get(), Ordering::Release);
-        values[active_call::PLACE].store(self.line.0.place.get(), Ordering::Release);
+        values[active_call::PLACE].store(self.counter.0.place.get(), Ordering::Release);
         let result = returning(make);
         (result, clock::since(start))
     }
 
-    /// Counts the call, as [`Line::count`].
+    /// Counts the call, as [`CachedCounter::count`].
     #[inline(always)]
     pub fn count(&self, message: u64, bytes: u64, ticks: Ticks) -> CallSample {
-        self.line.count(message, bytes, ticks)
+        self.counter.count(message, bytes, ticks)
+    }
+
+    /// As [`CommCall::count`], in a slot that is in no table.
+    pub fn calibrate(&self, slot: &Slot, bytes: u64, ticks: Ticks) {
+        black_box(self.counter.key(bytes));
+        add_call(slot, bytes, ticks);
     }
 
     /// Counts a message to `rank`, a rank of the communicator.
     #[inline(always)]
     pub fn sent(&self, rank: c_int, bytes: u64) {
-        self.line.sent(rank, bytes);
+        self.counter.sent(rank, bytes);
     }
 
     /// Counts a message from `rank`.
     #[inline(always)]
     pub fn received(&self, rank: c_int, bytes: u64) {
-        self.line.received(rank, bytes);
+        self.counter.received(rank, bytes);
     }
 
     /// Adds the request that the call has started to the table.
@@ -122,7 +133,7 @@ impl CommCall {
     /// # Safety
     /// The call has stored its request there.
     #[inline(always)]
-    pub unsafe fn keep(
+    pub unsafe fn add_request(
         &self,
         request: HandlePtr<Request>,
         kind: Kind,
@@ -130,7 +141,7 @@ impl CommCall {
         sample: CallSample,
         message: u64,
     ) {
-        let started = Started { kind, peer, line: thread::line_number(self.line.0) };
+        let started = Started { kind, peer, cached: thread::cached_number(self.counter.0) };
         // SAFETY: the caller's promise.
         unsafe { REQUESTS.add(request, started, sample, message) };
     }
@@ -149,11 +160,11 @@ impl Drop for CommCall {
 pub fn record_on(
     operation: Operation,
     comm: Raw<Comm>,
-    peer: c_int,
+    spread: c_int,
     make: impl FnOnce() -> c_int,
     note: impl FnOnce(&CommCall, c_int, Ticks),
 ) -> c_int {
-    match CommCall::begin(operation, comm, peer) {
+    match CommCall::begin(operation, comm, spread) {
         Ok(call) => {
             let (code, ticks) = call.time(make);
             note(&call, code, ticks);
@@ -172,12 +183,12 @@ pub fn record_on(
 pub unsafe fn record_on_with_status(
     operation: Operation,
     comm: Raw<Comm>,
-    peer: c_int,
+    spread: c_int,
     status: *mut Status,
     make: impl FnOnce(*mut Status) -> c_int,
     note: impl FnOnce(&CommCall, c_int, Ticks, *const Status),
 ) -> c_int {
-    match CommCall::begin(operation, comm, peer) {
+    match CommCall::begin(operation, comm, spread) {
         Ok(call) => {
             let mut own = MaybeUninit::<Status>::uninit();
             let status = if status == STATUS_IGNORE { own.as_mut_ptr() } else { status };

@@ -1,7 +1,10 @@
 //! Recording: turns an MPI call into counter updates.
+//!
+//! There are two ways, which count into the same slots: [`comm_call`] and [`cached_counter`] for what programs call most,
+//! blocking and nonblocking communication, and the general one, [`Call`] and [`Recorder`], for everything else.
 
+pub mod cached_counter;
 pub mod comm_call;
-pub mod line;
 pub mod overhead;
 pub mod volume;
 
@@ -103,17 +106,15 @@ impl Call {
         call: impl FnOnce() -> R,
     ) -> (R, Ticks) {
         let start = clock::ticks();
-        self.inside.say(active_call::Call::Counted(operation), communicator, start);
+        self.inside.publish(active_call::Call::Counted(operation), communicator, start);
         let result = returning(call);
         (result, clock::since(start))
     }
 
     /// Makes a call that cannot be recorded. The segment still shows the call that the thread is in.
-    ///
-    /// PERF: the cold path gets copies, so that the hot path stays in registers.
     #[inline(always)]
-    pub fn unseen<R>(&self, operation: Operation, call: impl FnOnce() -> R) -> R {
-        say_unseen(&self.inside, operation);
+    pub fn make_uncounted<R>(&self, operation: Operation, call: impl FnOnce() -> R) -> R {
+        publish_uncounted(&self.inside, operation);
         call()
     }
 
@@ -194,17 +195,23 @@ impl Made {
     /// # Safety
     /// A call that succeeded has stored its request there.
     #[inline]
-    pub unsafe fn keep(&self, request: HandlePtr<Request>, kind: Kind, sample: CallSample, message: u64) {
+    pub unsafe fn add_request(
+        &self,
+        request: HandlePtr<Request>,
+        kind: Kind,
+        sample: CallSample,
+        message: u64,
+    ) {
         // SAFETY: the caller's promise.
-        unsafe { self.keep_to(request, kind, sample, message, constant::PROC_NULL) };
+        unsafe { self.add_send(request, kind, sample, message, constant::PROC_NULL) };
     }
 
-    /// As [`Made::keep`], with the destination of a send.
+    /// As [`Made::add_request`], with the destination of a send.
     ///
     /// # Safety
-    /// See [`Made::keep`].
+    /// See [`Made::add_request`].
     #[inline]
-    pub unsafe fn keep_to(
+    pub unsafe fn add_send(
         &self,
         request: HandlePtr<Request>,
         kind: Kind,
@@ -229,7 +236,7 @@ pub fn record_call(
     note: impl FnOnce(&Recorder, &Made),
 ) -> c_int {
     let Some(call) = call else { return make() };
-    let Some(communicator) = find(&call) else { return call.unseen(operation, make) };
+    let Some(communicator) = find(&call) else { return call.make_uncounted(operation, make) };
     let (code, ticks) = call.time(operation, communicator, make);
     call.record(|recorder| note(recorder, &Made { operation, communicator, code, ticks }));
     code
@@ -249,7 +256,7 @@ pub unsafe fn record_call_with_status(
     note: impl FnOnce(&Recorder, &Made, *const Status),
 ) -> c_int {
     let Some(call) = Call::if_recording() else { return make(status) };
-    let Some(communicator) = find(&call) else { return call.unseen(operation, || make(status)) };
+    let Some(communicator) = find(&call) else { return call.make_uncounted(operation, || make(status)) };
     let mut own = MaybeUninit::<Status>::uninit();
     let status = if status == STATUS_IGNORE { own.as_mut_ptr() } else { status };
     let (code, ticks) = call.time(operation, communicator, || make(status));
@@ -262,8 +269,8 @@ pub unsafe fn record_call_with_status(
 
 #[cold]
 #[inline(never)]
-fn say_unseen(inside: &Inside, operation: Operation) {
-    inside.say(active_call::Call::Counted(operation), CommId::NONE, clock::ticks());
+fn publish_uncounted(inside: &Inside, operation: Operation) {
+    inside.publish(active_call::Call::Counted(operation), CommId::NONE, clock::ticks());
 }
 
 /// Updates the counters of the calling thread.

@@ -1,13 +1,17 @@
 //! Calibration: measures at init what recording a call, a message and a request costs on this machine, so that the
 //! report can state the profiler's share of the run. It takes tens of microseconds; the fastest round counts.
 
-use crate::recording::{Call, CallSample};
+use crate::mpi::abi::Raw;
+use crate::recording::add_sent;
+use crate::recording::cached_counter::rarely;
+use crate::recording::comm_call::{CommCall, NO_SPREAD};
+use crate::state::process::{self, Mode};
 use crate::state::request::REQUESTS;
 use crate::state::world::World;
 use crate::storage::clock;
+use mpisee_profile::Operation;
 use mpisee_profile::segment::Key;
 use mpisee_profile::segment::layout::overhead;
-use mpisee_profile::{CommId, Operation};
 use std::hint::black_box;
 use std::sync::atomic::Ordering;
 
@@ -17,11 +21,12 @@ const TRIES: u64 = 125;
 const CALIBRATED_CALL: u32 = 1;
 const CALIBRATED_MESSAGE: u32 = 2;
 
-/// Measures the parts of recording and stores their costs in the segment.
+/// Measures the parts of recording and stores their costs in the segment; before recording begins.
 pub fn find_out(world: &World) {
     let overheads = &world.segment.header().overhead;
-    let call = per_thousand(|| calibrate(world, false));
-    let with_message = per_thousand(|| calibrate(world, true));
+    process::set_mode(Mode::Recording);
+    let (call, with_message) = calibrate(world);
+    process::set_mode(Mode::Tracking);
     let request = per_thousand(|| REQUESTS.calibrate());
     overheads[overhead::THOUSAND_CALLS].store(call, Ordering::Relaxed);
     overheads[overhead::THOUSAND_MESSAGES].store(with_message.saturating_sub(call), Ordering::Relaxed);
@@ -43,16 +48,24 @@ fn per_thousand(mut work: impl FnMut()) -> u64 {
     (0..ROUNDS).map(round).min().unwrap_or(0) * 1000 / TRIES
 }
 
-/// A recorded call without the call to MPI; with `message`, also the counting of its peer.
-fn calibrate(world: &World, message: bool) {
-    let Some(call) = Call::if_tracking() else { return };
-    let communicator = black_box(call.find(world.predefined.world));
-    let id = communicator.map_or(CommId::NONE, |known| known.id());
-    let (bytes, ticks) = call.time(Operation::Barrier, id, || black_box(1u64));
-    call.record(|recorder| {
-        recorder.count_call(&CallSample::for_calibration(Key::nothing(CALIBRATED_CALL), bytes, ticks));
-        if message {
-            recorder.count_sent(Key::nothing(CALIBRATED_MESSAGE), 1, bytes);
-        }
-    });
+/// Ticks per thousand of recorded calls that repeat, without the calls to MPI; without a message, and with the counting of
+/// its peer. They are counted in slots that are in no table.
+fn calibrate(world: &World) -> (u64, u64) {
+    let comm = Raw::new(world.predefined.world);
+    drop(CommCall::begin(Operation::Barrier, comm, NO_SPREAD)); // the thread's state is made, and the call cached
+    let slot = |number| rarely(|recorder| recorder.slot(Key::nothing(number))).flatten();
+    let (Some(calls), Some(messages)) = (slot(CALIBRATED_CALL), slot(CALIBRATED_MESSAGE)) else {
+        return (0, 0);
+    };
+    let time = |message: bool| {
+        per_thousand(|| {
+            let Ok(call) = CommCall::begin(Operation::Barrier, black_box(comm), NO_SPREAD) else { return };
+            let (bytes, ticks) = call.time(|| black_box(1u64));
+            call.calibrate(black_box(calls), bytes, ticks);
+            if message {
+                add_sent(black_box(messages), 1, bytes);
+            }
+        })
+    };
+    (time(false), time(true))
 }

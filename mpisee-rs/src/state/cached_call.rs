@@ -1,8 +1,8 @@
 //! Calls as their thread counted them last.
 //!
 //! Programs repeat their calls: the same operation on the same communicator, often with the same peer and messages of the
-//! same size. So each thread keeps what it needed for the last ones, a cache line for each: whoever finds the line has
-//! looked up the communicator and the slot.
+//! same size. So each thread keeps what it needed for the last ones, in a cache line each: who finds it need not look up the
+//! communicator nor the slot.
 
 use crate::mpi::abi::{self, Comm};
 use crate::state::communicator::{Communicator, Members};
@@ -15,11 +15,12 @@ use std::ptr;
 /// Calls that a thread keeps; one that falls on the place of another takes it.
 pub const KEPT: usize = 256;
 
-/// A call, by operation and communicator; sends and receives also by peer. Zeros are no call's.
+/// A call of an operation on a communicator. Those of sends and receives are spread over the cache by their peers, so that
+/// each peer has its own as a rule. Zeros are no call's.
 #[repr(C, align(64))]
 pub struct CachedCall {
-    /// See [`crate::storage::hot::Hot::stamp`], with the operation.
-    stamp: Cell<u64>,
+    /// See [`crate::storage::hot::Hot::generation`], with the operation.
+    generation: Cell<u64>,
     /// The communicator's handle.
     comm: Cell<u64>,
     /// The place that [`active_call`] gets, which has the communicator's number.
@@ -42,7 +43,7 @@ const _: () = assert!(size_of::<CachedCall>() == 64);
 /// Neither a rank nor one of MPI's constants in place of one, as `MPI_PROC_NULL`.
 const NO_PEER: i32 = i32::MIN;
 
-/// The line for an operation: those of one communicator are as near as they can be to each other.
+/// The index for an operation.
 #[inline(always)]
 fn index(operation: Operation, communicator: u32) -> usize {
     const { assert!(KEPT == 256) };
@@ -53,8 +54,8 @@ fn index(operation: Operation, communicator: u32) -> usize {
 impl CachedCall {
     /// Where a call is kept.
     #[inline(always)]
-    pub fn index(operation: Operation, comm: Comm, peer: i32) -> usize {
-        index(operation, (abi::bits(comm) as u32).wrapping_add(peer as u32))
+    pub fn index(operation: Operation, comm: Comm, spread: i32) -> usize {
+        index(operation, (abi::bits(comm) as u32).wrapping_add(spread as u32))
     }
 
     /// Where a call is kept that is known by the communicator's number.
@@ -65,8 +66,8 @@ impl CachedCall {
 
     /// Whether it is of this operation on the communicator that the handle stands for now.
     #[inline(always)]
-    pub fn is_of(&self, stamp: u64, operation: Operation, comm: Comm) -> bool {
-        self.comm.get() == abi::bits(comm) && self.stamp.get() == stamp | operation as u64
+    pub fn is_of(&self, generation: u64, operation: Operation, comm: Comm) -> bool {
+        self.comm.get() == abi::bits(comm) && self.generation.get() == generation | operation as u64
     }
 
     /// Whether it is of the call at this place.
@@ -76,9 +77,9 @@ impl CachedCall {
     }
 
     /// Makes it that of an operation on a communicator.
-    pub fn set(&self, stamp: u64, operation: Operation, communicator: &Communicator) {
+    pub fn set(&self, generation: u64, operation: Operation, communicator: &Communicator) {
         self.set_by_id(operation, communicator.id);
-        self.stamp.set(stamp | operation as u64);
+        self.generation.set(generation | operation as u64);
         self.comm.set(abi::bits(communicator.comm));
         self.rank.set(communicator.rank.get());
         self.size.set(communicator.size);
@@ -87,7 +88,7 @@ impl CachedCall {
 
     /// Makes it that of an operation on the communicator of this number, to be found by it alone.
     pub fn set_by_id(&self, operation: Operation, communicator: CommId) {
-        self.stamp.set(0);
+        self.generation.set(0);
         self.place.set(active_call::pack(active_call::Call::Counted(operation), communicator));
         self.peer.set(NO_PEER);
         self.key.set(Key::of_no_size(communicator, operation as u16));

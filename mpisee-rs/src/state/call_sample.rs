@@ -32,11 +32,6 @@ impl CallSample {
         CallSample { key, bytes, ticks }
     }
 
-    /// A sample for calibration, which is in no table.
-    pub fn for_calibration(key: Key, bytes: u64, ticks: Ticks) -> Self {
-        CallSample { key, bytes, ticks }
-    }
-
     /// Its communicator.
     #[inline]
     pub fn communicator(&self) -> CommId {

@@ -155,12 +155,12 @@ impl Communicators {
     /// Adds or replaces a communicator.
     pub fn insert(&self, communicator: Communicator) {
         self.table.insert(abi::bits(communicator.comm), communicator);
-        HOT.renew();
+        HOT.invalidate_handles();
     }
 
     /// Removes a communicator that the program frees.
     pub fn forget(&self, comm: Comm) {
         self.table.remove(abi::bits(comm));
-        HOT.renew();
+        HOT.invalidate_handles();
     }
 }

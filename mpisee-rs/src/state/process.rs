@@ -91,14 +91,14 @@ pub fn open_sessions() -> u32 {
 }
 
 /// Calls of the program that no wrapper records, in callbacks and in threads that end: what they complete is not known.
-static UNSEEN_CALLS: AtomicU64 = AtomicU64::new(0);
+static UNTRACKED_CALLS: AtomicU64 = AtomicU64::new(0);
 
 /// Notes such a call.
-pub fn note_unseen_call() {
-    UNSEEN_CALLS.fetch_add(1, Ordering::Relaxed);
+pub fn note_untracked_call() {
+    UNTRACKED_CALLS.fetch_add(1, Ordering::Relaxed);
 }
 
 /// The number of such calls.
-pub fn unseen_calls() -> u64 {
-    UNSEEN_CALLS.load(Ordering::Relaxed)
+pub fn untracked_calls() -> u64 {
+    UNTRACKED_CALLS.load(Ordering::Relaxed)
 }

@@ -10,8 +10,8 @@ use std::mem::MaybeUninit;
 pub struct Scratch {
     /// The requests of an array.
     pub given: Vec<RequestRef>,
-    /// The results of [`super::request::Requests::keep`] for each of them; empty where one thread calls MPI.
-    pub kept: Vec<Option<RequestState>>,
+    /// The results of [`super::request::Requests::copy_if_shared`] for each of them; empty where one thread calls MPI.
+    pub copies: Vec<Option<RequestState>>,
     /// Statuses in place of those that the application ignores.
     pub statuses: Vec<MaybeUninit<Status>>,
     /// The communicators to which the call is charged.
@@ -83,7 +83,7 @@ impl Scratch {
     #[inline]
     pub fn reset(&mut self, count: usize) -> bool {
         self.given.clear();
-        self.kept.clear();
+        self.copies.clear();
         count <= self.statuses.len() || self.make_room(count)
     }
 
@@ -92,7 +92,7 @@ impl Scratch {
     fn make_room(&mut self, count: usize) -> bool {
         let more = count - self.statuses.len();
         let has_room = self.given.try_reserve(count).is_ok()
-            && self.kept.try_reserve(count).is_ok()
+            && self.copies.try_reserve(count).is_ok()
             && self.statuses.try_reserve(more).is_ok();
         if has_room {
             self.statuses.resize_with(count, MaybeUninit::uninit);

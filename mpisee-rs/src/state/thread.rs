@@ -81,10 +81,10 @@ pub fn number() -> usize {
     current::get().addr()
 }
 
-/// The number of a line among those of a thread, for [`Thread::line`].
+/// A number by which [`Thread::cached_by_number`] finds a cached call of the same thread again.
 #[inline(always)]
-pub fn line_number(line: &CachedCall) -> u8 {
-    (ptr::from_ref(line).addr() / size_of::<CachedCall>()) as u8
+pub fn cached_number(cached: &CachedCall) -> u8 {
+    (ptr::from_ref(cached).addr() / size_of::<CachedCall>()) as u8
 }
 
 /// The calling thread's state, if it has one.
@@ -103,19 +103,19 @@ fn both() -> Option<(&'static Thread, &'static Slot)> {
     (!active_call.is_null()).then(|| unsafe { (&*thread, &*active_call) })
 }
 
-/// The calling thread's line for a call like this one, if it has counted one before and is in no call, with the slot that
-/// says in which call it is.
+/// The calling thread's cached call for a call like this one, if it has counted one before and is in no call, with the slot
+/// that says in which call it is.
 #[inline(always)]
 pub fn cached_call(
     operation: Operation,
     comm: Comm,
-    peer: i32,
+    spread: i32,
 ) -> Option<(&'static CachedCall, &'static Slot)> {
-    let stamp = HOT.stamp()?;
+    let generation = HOT.generation()?;
     let (thread, active_call) = both()?;
-    let cached = &thread.cached[CachedCall::index(operation, comm, peer)];
+    let cached = &thread.cached[CachedCall::index(operation, comm, spread)];
     let is_idle = own_value(&active_call.values[active_call::PLACE]) == active_call::NOWHERE;
-    (cached.is_of(stamp, operation, comm) && is_idle).then_some((cached, active_call))
+    (cached.is_of(generation, operation, comm) && is_idle).then_some((cached, active_call))
 }
 
 /// Prepares for threads, before the first call is counted.
@@ -155,17 +155,17 @@ impl Thread {
     /// The place for an operation on a communicator, set to it.
     pub fn cache(
         &self,
-        stamp: u64,
+        generation: u64,
         operation: Operation,
         communicator: &Communicator,
-        peer: i32,
+        spread: i32,
     ) -> &CachedCall {
-        let cached = &self.cached[CachedCall::index(operation, communicator.comm, peer)];
-        cached.set(stamp, operation, communicator);
+        let cached = &self.cached[CachedCall::index(operation, communicator.comm, spread)];
+        cached.set(generation, operation, communicator);
         cached
     }
 
-    /// The line of an operation on the communicator of that number.
+    /// The cached call of an operation on the communicator of that number.
     #[inline(always)]
     pub fn cached_by_id(&self, operation: Operation, communicator: CommId) -> &CachedCall {
         let cached = &self.cached[CachedCall::index_by_id(operation, communicator)];
@@ -175,11 +175,12 @@ impl Thread {
         cached
     }
 
-    /// The line with that number, which may be another call's by now.
+    /// The cached call with that number. It may be another one's by now, or another thread's number may have led here: who
+    /// uses it compares its key.
     #[inline(always)]
-    pub fn line(&self, number: u8) -> &CachedCall {
+    pub fn cached_by_number(&self, number: u8) -> &CachedCall {
         const { assert!(KEPT == 1 << u8::BITS) };
-        &self.cached[usize::from(number.wrapping_sub(line_number(&self.cached[0])))]
+        &self.cached[usize::from(number.wrapping_sub(cached_number(&self.cached[0])))]
     }
 
     /// The thread's scratch buffers, until the result is dropped.
@@ -248,7 +249,7 @@ impl Inside {
 
     /// Publishes the call that the thread is in, and when it began.
     #[inline]
-    pub fn say(&self, call: active_call::Call, communicator: CommId, since: Ticks) {
+    pub fn publish(&self, call: active_call::Call, communicator: CommId, since: Ticks) {
         let values = &self.active_call.values;
         // A reader that sees the new tick sees the old place cleared; one that sees the new place sees its tick.
         values[active_call::SINCE].store(since.get(), Ordering::Release);
@@ -260,13 +261,13 @@ impl Inside {
     fn enter_first() -> Option<Inside> {
         let world = world::world()?;
         if !current::get().is_null() {
-            process::note_unseen_call();
+            process::note_untracked_call();
             world::not_seen(NotSeen::EndingThread);
             return None;
         }
         let idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let Some(thread) = idle.or_else(|| Thread::new(world)) else {
-            process::note_unseen_call();
+            process::note_untracked_call();
             world::not_seen(NotSeen::NoRoom);
             return None;
         };
@@ -274,7 +275,7 @@ impl Inside {
         // MPI; it keeps its state, which nobody could take over anyway.
         let ends = !is_main_thread();
         if ends && LEASE.try_with(|lease| lease.0.set(Some(thread))).is_err() {
-            process::note_unseen_call();
+            process::note_untracked_call();
             world::not_seen(NotSeen::EndingThread);
             keep_idle(thread);
             current::set(ended(), ptr::null());
@@ -296,7 +297,7 @@ fn left_the_last_call(place: u64) -> bool {
         nesting => nesting,
     };
     if nesting == Nesting::ByProgram {
-        process::note_unseen_call();
+        process::note_untracked_call();
     }
     if process::is_recording() {
         match nesting {
@@ -365,7 +366,7 @@ mod current {
 
     /// The state, and the slot of the call in progress, which is null without one.
     ///
-    /// PERF: the offset is in the line that the call has read already; the linker's table would be one more.
+    /// PERF: the call has read the cache line that has the offset already; the linker's table would be one more.
     #[inline(always)]
     pub fn both() -> (*const Thread, *const Slot) {
         let (thread, active_call);

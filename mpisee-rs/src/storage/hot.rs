@@ -1,14 +1,14 @@
-//! What every recorded call reads of the process, in one cache line: in a program that computes between its calls each
-//! line comes from memory.
+//! What every recorded call reads of the state of the process, in one cache line: in a program that computes between its
+//! calls each cache line comes from memory.
 
 use mpisee_profile::RegionId;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-/// The line. Each field has its meaning where it is set.
+/// The state; each field belongs to the module that sets it.
 #[repr(C, align(64))]
 pub struct Hot {
-    /// See [`Hot::stamp`].
-    stamp: AtomicU64,
+    /// See [`Hot::generation`].
+    generation: AtomicU64,
     /// Where a thread's own words are, from its thread pointer; see `state::thread`.
     pub thread_offset: AtomicUsize,
     /// The region in which the program is.
@@ -23,10 +23,10 @@ pub struct Hot {
     pub datatypes: [AtomicU64; DATATYPES],
 }
 
-/// So many datatypes have their size in the line.
+/// Datatypes whose sizes are in it.
 pub const DATATYPES: usize = 4;
 
-/// Set in a stamp while calls are not counted.
+/// Set in the generation while calls are not counted: one load tells both.
 const OFF: u64 = 1 << 63;
 /// The lower bits are free for the operation.
 const ONE_LATER: u64 = 1 << 16;
@@ -36,7 +36,7 @@ const _: () = assert!(size_of::<Hot>() == 64);
 /// The only one.
 #[unsafe(link_section = ".data.hot")]
 pub static HOT: Hot = Hot {
-    stamp: AtomicU64::new(OFF | ONE_LATER),
+    generation: AtomicU64::new(OFF | ONE_LATER),
     thread_offset: AtomicUsize::new(0),
     region: AtomicU32::new(0),
     mode: AtomicU8::new(0),
@@ -49,22 +49,22 @@ impl Hot {
     /// A number, never 0, that is another one whenever a handle may stand for another communicator than before, shifted past the
     /// bits of an operation. `None` while calls are not counted.
     #[inline(always)]
-    pub fn stamp(&self) -> Option<u64> {
-        let stamp = self.stamp.load(Ordering::Relaxed);
-        (stamp < OFF).then_some(stamp)
+    pub fn generation(&self) -> Option<u64> {
+        let generation = self.generation.load(Ordering::Relaxed);
+        (generation < OFF).then_some(generation)
     }
 
-    /// What is remembered of communicators by their handles holds no longer.
-    pub fn renew(&self) {
-        self.stamp.fetch_add(ONE_LATER, Ordering::Relaxed);
+    /// Invalidates all cached calls: a handle may stand for another communicator from now on.
+    pub fn invalidate_handles(&self) {
+        self.generation.fetch_add(ONE_LATER, Ordering::Relaxed);
     }
 
     /// Whether calls are counted.
     pub fn set_counted(&self, counted: bool) {
         if counted {
-            self.stamp.fetch_and(!OFF, Ordering::Relaxed);
+            self.generation.fetch_and(!OFF, Ordering::Relaxed);
         } else {
-            self.stamp.fetch_or(OFF, Ordering::Relaxed);
+            self.generation.fetch_or(OFF, Ordering::Relaxed);
         }
     }
 

@@ -3,16 +3,13 @@
 use crate::mpi::abi::{Comm, Raw, Request, constant};
 use crate::mpi::argument::HandlePtr;
 use crate::recording::Call;
-use crate::recording::comm_call::{CommCall, record_on};
+use crate::recording::comm_call::{CommCall, NO_SPREAD, record_on};
 use crate::recording::volume::Volume;
 use crate::state::communicator::Members;
 use crate::state::request::REQUESTS;
 use crate::state::request::{Kind, RequestState};
 use mpisee_profile::{Operation, Ticks};
 use std::ffi::c_int;
-
-/// Calls without a peer.
-const NO_PEER: c_int = 0;
 
 /// A blocking collective operation on `comm`.
 ///
@@ -25,7 +22,7 @@ pub unsafe fn collective(
     volume: impl FnOnce(&Members) -> Volume,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    record_on(operation, comm, NO_PEER, make, |call, code, ticks| {
+    record_on(operation, comm, NO_SPREAD, make, |call, code, ticks| {
         let volume = volume_if(code, volume, call);
         call.count(volume.message, volume.bytes, ticks);
     })
@@ -43,12 +40,14 @@ pub unsafe fn start_collective(
     request: HandlePtr<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    record_on(operation, comm, NO_PEER, make, |call, code, ticks| {
+    record_on(operation, comm, NO_SPREAD, make, |call, code, ticks| {
         let volume = volume_if(code, volume, call);
         let sample = call.count(volume.message, volume.bytes, ticks);
         if code == constant::SUCCESS {
             // SAFETY: the call succeeded, so it stored a request.
-            unsafe { call.keep(request, Kind::Collective, constant::PROC_NULL, sample, volume.message) };
+            unsafe {
+                call.add_request(request, Kind::Collective, constant::PROC_NULL, sample, volume.message)
+            };
         }
     })
 }
@@ -66,7 +65,7 @@ pub unsafe fn prepare_collective(
     make: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(call) = Call::if_tracking() else { return make() };
-    let Some(known) = call.communicator(comm) else { return call.unseen(operation, make) };
+    let Some(known) = call.communicator(comm) else { return call.make_uncounted(operation, make) };
     let id = known.id();
     let (code, ticks) = call.time(operation, id, make);
     call.record(|recorder| {

@@ -1,7 +1,7 @@
 //! Files (MPI 4.1, chapter 14), on the communicator on which they were opened. How much was read or written is
 //! in the status, also when the application ignores it.
 
-use crate::mpi::abi::{Comm, File, Raw, Request, Status, received_bytes};
+use crate::mpi::abi::{Comm, File, Raw, Request, Status, read_status, received_bytes};
 use crate::mpi::argument::HandlePtr;
 use crate::recording::volume::{Block, Number};
 use crate::recording::{Call, Made, Recorder, record_call, record_call_with_status};
@@ -53,8 +53,8 @@ pub unsafe fn transfer(
     make: impl FnOnce(*mut Status) -> c_int,
 ) -> c_int {
     let note = |recorder: &Recorder, made: &Made, status: *const Status| {
-        // SAFETY: a call that succeeded filled the status. One of Fortran is aligned as an integer is.
-        let bytes = if made.succeeded() { received_bytes(&unsafe { status.read_unaligned() }) } else { 0 };
+        // SAFETY: a call that succeeded filled the status.
+        let bytes = if made.succeeded() { received_bytes(&unsafe { read_status(status) }) } else { 0 };
         made.count(recorder, bytes, bytes);
     };
     // SAFETY: the caller's promise.
@@ -81,7 +81,7 @@ pub unsafe fn start_transfer<C: Number>(
             let message = if made.succeeded() { block.bytes() } else { 0 };
             let sample = made.count(recorder, message, 0);
             // SAFETY: the caller's promise.
-            unsafe { made.keep(request, Kind::Transfer, sample, message) };
+            unsafe { made.add_request(request, Kind::Transfer, sample, message) };
         },
     )
 }

@@ -57,7 +57,7 @@ pub unsafe fn init_thread(make: impl FnOnce() -> c_int) -> c_int {
 /// # Safety
 /// See [`init`].
 pub unsafe fn finalize(make: impl FnOnce() -> c_int) -> c_int {
-    let _inside = say_place(active_call::Call::Finalize, CommId::WORLD);
+    let _inside = publish_place(active_call::Call::Finalize, CommId::WORLD);
     if process::end() && catch_unwind(finalize::write_profile).is_err() {
         say(format_args!("writing the profile failed inside the profiler; the program goes on"));
     }
@@ -69,17 +69,17 @@ pub unsafe fn finalize(make: impl FnOnce() -> c_int) -> c_int {
 /// # Safety
 /// See [`init`].
 pub unsafe fn abort(make: impl FnOnce() -> c_int) -> c_int {
-    let _inside = say_place(active_call::Call::Abort, CommId::NONE);
+    let _inside = publish_place(active_call::Call::Abort, CommId::NONE);
     make()
 }
 
 /// Publishes the call that the thread is in, until the returned guard is dropped.
-fn say_place(call: active_call::Call, communicator: CommId) -> Option<Inside> {
+fn publish_place(call: active_call::Call, communicator: CommId) -> Option<Inside> {
     if !process::is_tracking() {
         return None;
     }
     let inside = Inside::enter()?;
-    inside.say(call, communicator, clock::ticks());
+    inside.publish(call, communicator, clock::ticks());
     Some(inside)
 }
 

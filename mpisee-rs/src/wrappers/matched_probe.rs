@@ -1,7 +1,7 @@
 //! Matched probes and the receives of their messages (MPI 4.1, 3.8.2): a table maps each message to its communicator.
 
 use super::completion::settling::{count_truncated, is_truncation};
-use crate::mpi::abi::{self, Comm, Message, Raw, Request, Status, constant, received_bytes};
+use crate::mpi::abi::{self, Comm, Message, Raw, Request, Status, constant, read_status, received_bytes};
 use crate::mpi::argument::HandlePtr;
 use crate::recording::volume::{Block, Number};
 use crate::recording::{Call, Made, Recorder, record_call, record_call_with_status};
@@ -105,8 +105,8 @@ pub unsafe fn receive_matched(
 fn note_received(recorder: &Recorder, made: &Made, status: *const Status) {
     let mut bytes = 0;
     if made.succeeded() {
-        // SAFETY: the call succeeded, so it filled the status. One of Fortran is aligned as an integer is.
-        let status = unsafe { status.read_unaligned() };
+        // SAFETY: the call succeeded, so it filled the status.
+        let status = unsafe { read_status(status) };
         bytes = received_bytes(&status);
         recorder.received(made.communicator, status.MPI_SOURCE, bytes);
     } else if is_truncation(made.code) {
@@ -132,6 +132,6 @@ pub unsafe fn start_receive_matched<C: Number>(
         let room = if made.succeeded() { block.bytes() } else { 0 };
         let sample = made.count(recorder, room, 0);
         // SAFETY: the caller's promise.
-        unsafe { made.keep(request, Kind::Receive, sample, room) };
+        unsafe { made.add_request(request, Kind::Receive, sample, room) };
     })
 }

@@ -28,7 +28,7 @@ mod session;
 pub use collective::{collective, prepare_collective, start_collective};
 #[allow(unused_imports)]
 pub use completion::{
-    cancel, look_at_many, request_free, request_get_status, some, test, testall, testany, wait, waitall,
+    cancel, get_status_many, request_free, request_get_status, some, test, testall, testany, wait, waitall,
     waitany,
 };
 #[allow(unused_imports)]

@@ -161,7 +161,7 @@ unsafe fn start(
             let bytes = moved(made, target, || bytes(recorder));
             let sample = made.count(recorder, bytes, bytes);
             // SAFETY: the caller's promise.
-            unsafe { made.keep(request, Kind::Access, sample, bytes) };
+            unsafe { made.add_request(request, Kind::Access, sample, bytes) };
         },
     )
 }

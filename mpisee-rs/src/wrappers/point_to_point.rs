@@ -1,10 +1,10 @@
 //! Point-to-point communication and probes.
 
 use super::completion::settling::{count_truncated, is_truncation};
-use crate::mpi::abi::{Comm, Raw, Request, Status, constant, received_bytes};
+use crate::mpi::abi::{Comm, Raw, Request, Status, constant, read_status, received_bytes};
 use crate::mpi::argument::HandlePtr;
-use crate::recording::comm_call::{CommCall, record_on, record_on_with_status};
-use crate::recording::line::rarely;
+use crate::recording::cached_counter::rarely;
+use crate::recording::comm_call::{CommCall, NO_SPREAD, record_on, record_on_with_status};
 use crate::recording::volume::{Block, Number};
 use crate::recording::{Call, Recorder, record_call};
 use crate::state::call_sample::CallSample;
@@ -58,8 +58,8 @@ pub unsafe fn receive(
     let note = |call: &CommCall, code: c_int, ticks, status: *const Status| {
         let mut bytes = 0;
         if code == constant::SUCCESS {
-            // SAFETY: the call succeeded, so it filled the status. One of Fortran is aligned as an integer is.
-            let status = unsafe { status.read_unaligned() };
+            // SAFETY: the call succeeded, so it filled the status.
+            let status = unsafe { read_status(status) };
             bytes = received_bytes(&status);
             call.received(status.MPI_SOURCE, bytes);
         } else {
@@ -101,8 +101,8 @@ pub unsafe fn send_receive<C: Number>(
     let note = |call: &CommCall, code: c_int, ticks, status: *const Status| {
         let mut bytes = 0;
         if code == constant::SUCCESS {
-            // SAFETY: the call succeeded, so it filled the status. One of Fortran is aligned as an integer is.
-            let status = unsafe { status.read_unaligned() };
+            // SAFETY: the call succeeded, so it filled the status.
+            let status = unsafe { read_status(status) };
             let (sent, received) = (bytes_of(code, dest, block), received_bytes(&status));
             call.sent(dest, sent);
             call.received(status.MPI_SOURCE, received);
@@ -124,7 +124,7 @@ pub unsafe fn send_receive<C: Number>(
 /// See [`send`].
 #[inline(always)]
 pub unsafe fn plain(operation: Operation, comm: Raw<Comm>, make: impl FnOnce() -> c_int) -> c_int {
-    record_on(operation, comm, 0, make, |call, _, ticks| {
+    record_on(operation, comm, NO_SPREAD, make, |call, _, ticks| {
         call.count(0, 0, ticks);
     })
 }
@@ -140,11 +140,11 @@ pub unsafe fn start_plain(
     request: HandlePtr<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    record_on(operation, comm, 0, make, |call, code, ticks| {
+    record_on(operation, comm, NO_SPREAD, make, |call, code, ticks| {
         let sample = call.count(0, 0, ticks);
         if code == constant::SUCCESS {
             // SAFETY: the call succeeded, so it stored a request.
-            unsafe { call.keep(request, Kind::Collective, constant::PROC_NULL, sample, 0) };
+            unsafe { call.add_request(request, Kind::Collective, constant::PROC_NULL, sample, 0) };
         }
     })
 }
@@ -168,7 +168,7 @@ pub unsafe fn start_send<C: Number>(
         if code == constant::SUCCESS {
             call.sent(dest, bytes);
             // SAFETY: as above.
-            unsafe { call.keep(request, Kind::Send, dest, sample, bytes) };
+            unsafe { call.add_request(request, Kind::Send, dest, sample, bytes) };
         }
     })
 }
@@ -192,7 +192,7 @@ pub unsafe fn start_receive<C: Number>(
         let sample = call.count(room, 0, ticks);
         if code == constant::SUCCESS {
             // SAFETY: as above.
-            unsafe { call.keep(request, Kind::Receive, constant::PROC_NULL, sample, room) };
+            unsafe { call.add_request(request, Kind::Receive, constant::PROC_NULL, sample, room) };
         }
     })
 }
@@ -219,7 +219,7 @@ pub unsafe fn start_send_receive<C: Number>(
         if code == constant::SUCCESS {
             call.sent(dest, sent);
             // SAFETY: as above.
-            unsafe { call.keep(request, Kind::SendReceive, constant::PROC_NULL, sample, message) };
+            unsafe { call.add_request(request, Kind::SendReceive, constant::PROC_NULL, sample, message) };
         }
     })
 }

@@ -78,6 +78,16 @@ unsafe impl Send for Predefined {}
 // SAFETY: as above.
 unsafe impl Sync for Predefined {}
 
+/// A status of the application's.
+///
+/// # Safety
+/// A call has filled it. One of Fortran is aligned as an integer is.
+#[inline(always)]
+pub unsafe fn read_status(status: *const Status) -> Status {
+    // SAFETY: the caller's promise.
+    unsafe { status.read_unaligned() }
+}
+
 /// The bits of a handle, for use as a key.
 #[inline]
 pub fn bits<T: Copy>(handle: T) -> u64 {

@@ -20,20 +20,21 @@ pub struct AliasedHandles {
     started: AtomicU32,
     /// Of `entries`.
     count: AtomicUsize,
-    /// Of `latest`.
-    latest_count: AtomicUsize,
+    /// Of `by_variable`.
+    by_variable_count: AtomicUsize,
     entries: UnsafeCell<Option<Entries>>,
-    /// By [`Latest::index`].
-    latest: UnsafeCell<[Latest; LATEST]>,
+    /// By [`ByVariable::index`].
+    by_variable: UnsafeCell<[ByVariable; VARIABLES]>,
 }
 
-/// So many requests are kept where they are found at once.
-const LATEST: usize = 64;
+/// Requests that are found by their variable at once.
+const VARIABLES: usize = 64;
 
-/// A request that was stored at a place, the last one of those that share its index; the others are in [`Entries`].
+/// A request by the address of its variable: the last one that was started of those with one index. What it displaced is
+/// in [`Entries`].
 #[derive(Clone, Copy)]
 #[repr(C, align(32))]
-struct Latest {
+struct ByVariable {
     /// The handle; 0 for none.
     key: u64,
     place: usize,
@@ -42,10 +43,10 @@ struct Latest {
     number: u32,
 }
 
-const _: () = assert!(size_of::<Latest>() == 32);
+const _: () = assert!(size_of::<ByVariable>() == 32);
 
-impl Latest {
-    const NONE: Latest = Latest {
+impl ByVariable {
+    const NONE: ByVariable = ByVariable {
         key: 0,
         place: 0,
         owner: Owner {
@@ -62,7 +63,7 @@ impl Latest {
     /// Where the request at a place is: neighbours in an array are neighbours here.
     #[inline(always)]
     fn index(place: usize) -> usize {
-        place / 4 % LATEST
+        place / 4 % VARIABLES
     }
 
     #[inline(always)]
@@ -86,13 +87,14 @@ impl AliasedHandles {
             lock: AtomicBool::new(false),
             started: AtomicU32::new(0),
             count: AtomicUsize::new(0),
-            latest_count: AtomicUsize::new(0),
+            by_variable_count: AtomicUsize::new(0),
             entries: UnsafeCell::new(None),
-            latest: UnsafeCell::new([Latest::NONE; LATEST]),
+            by_variable: UnsafeCell::new([ByVariable::NONE; VARIABLES]),
         }
     }
 
-    /// Several threads call MPI at the same time.
+    /// Several threads call MPI at the same time. Called before the first request is started: from then on, requests are kept
+    /// in the entries alone, behind the lock.
     pub fn share(&self) {
         self.shared.store(true, Ordering::Relaxed);
     }
@@ -100,7 +102,7 @@ impl AliasedHandles {
     /// Whether nothing is open.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.count.load(Ordering::Relaxed) == 0 && self.latest_count.load(Ordering::Relaxed) == 0
+        self.count.load(Ordering::Relaxed) == 0 && self.by_variable_count.load(Ordering::Relaxed) == 0
     }
 
     #[inline]
@@ -124,32 +126,39 @@ impl AliasedHandles {
     ///
     /// PERF: it is written to one line, and completed from there.
     #[inline(always)]
-    pub fn add_latest(&self, key: u64, place: usize, owner: Owner) -> bool {
-        // SAFETY: one thread calls MPI, or this is not looked at.
-        let latest = unsafe { &mut (&mut *self.latest.get())[Latest::index(place)] };
-        let is_free = !self.shared.load(Ordering::Relaxed) && latest.key == 0;
+    pub fn try_add(&self, key: u64, place: usize, owner: Owner) -> bool {
+        if self.shared.load(Ordering::Relaxed) {
+            return false;
+        }
+        // SAFETY: one thread calls MPI.
+        let entry = unsafe { &mut (&mut *self.by_variable.get())[ByVariable::index(place)] };
+        let is_free = entry.key == 0;
         if is_free {
-            let number = self.started.load(Ordering::Relaxed);
-            self.started.store(number.wrapping_add(1), Ordering::Relaxed);
-            *latest = Latest { key, place, owner, number };
-            self.count_latest(1);
+            *entry = ByVariable { key, place, owner, number: self.next_number() };
+            self.count_by_variable(1);
         }
         is_free
     }
 
-    /// Adds the request that a call stored at `place`.
-    pub fn add(&self, key: u64, place: usize, owner: Owner) {
+    /// Of a request that is started now.
+    #[inline(always)]
+    fn next_number(&self) -> u32 {
         let number = self.started.load(Ordering::Relaxed);
         self.started.store(number.wrapping_add(1), Ordering::Relaxed);
-        let new = Latest { key, place, owner, number };
+        number
+    }
+
+    /// Adds the request that a call stored at `place`.
+    pub fn add(&self, key: u64, place: usize, owner: Owner) {
+        let new = ByVariable { key, place, owner, number: self.next_number() };
         if self.shared.load(Ordering::Relaxed) || place == super::NO_PLACE {
             return self.add_entry(new);
         }
         // SAFETY: one thread calls MPI.
-        let latest = unsafe { &mut (&mut *self.latest.get())[Latest::index(place)] };
-        let before = std::mem::replace(latest, new);
+        let entry = unsafe { &mut (&mut *self.by_variable.get())[ByVariable::index(place)] };
+        let before = std::mem::replace(entry, new);
         if before.key == 0 {
-            self.count_latest(1);
+            self.count_by_variable(1);
         } else {
             self.add_entry(before);
         }
@@ -157,32 +166,32 @@ impl AliasedHandles {
 
     /// The request at `place`, if it is found at once.
     #[inline(always)]
-    pub fn latest(&self, key: u64, place: usize) -> Option<Owner> {
-        // SAFETY: one thread calls MPI; where there are several, there is nothing in it.
-        let latest = unsafe { &(&*self.latest.get())[Latest::index(place)] };
-        latest.is(key, place).then_some(latest.owner)
+    pub fn find_by_variable(&self, key: u64, place: usize) -> Option<Owner> {
+        // SAFETY: one thread calls MPI; where there are several, nobody writes to it, see `share`.
+        let entry = unsafe { &(&*self.by_variable.get())[ByVariable::index(place)] };
+        entry.is(key, place).then_some(entry.owner)
     }
 
-    /// As [`AliasedHandles::latest`], and removes it.
+    /// As [`AliasedHandles::find_by_variable`], and removes it.
     #[inline(always)]
-    pub fn take_latest(&self, key: u64, place: usize) -> Option<Owner> {
-        let owner = self.latest(key, place)?;
+    pub fn take_by_variable(&self, key: u64, place: usize) -> Option<Owner> {
+        let owner = self.find_by_variable(key, place)?;
         // SAFETY: as above.
-        unsafe { (&mut *self.latest.get())[Latest::index(place)].key = 0 };
-        self.count_latest(usize::MAX);
+        unsafe { (&mut *self.by_variable.get())[ByVariable::index(place)].key = 0 };
+        self.count_by_variable(usize::MAX);
         Some(owner)
     }
 
     /// Adds to the number of them; `usize::MAX` takes one away.
     #[inline(always)]
-    fn count_latest(&self, more: usize) {
-        let count = self.latest_count.load(Ordering::Relaxed).wrapping_add(more);
-        self.latest_count.store(count, Ordering::Relaxed);
+    fn count_by_variable(&self, more: usize) {
+        let count = self.by_variable_count.load(Ordering::Relaxed).wrapping_add(more);
+        self.by_variable_count.store(count, Ordering::Relaxed);
     }
 
     #[cold]
     #[inline(never)]
-    fn add_entry(&self, new: Latest) {
+    fn add_entry(&self, new: ByVariable) {
         world::guarded(|| {
             self.with(|entries| {
                 if entries.count == MOST_KEPT {
@@ -195,19 +204,20 @@ impl AliasedHandles {
 
     /// Moves all to the entries, where each is found wherever its handle has been moved.
     #[cold]
-    fn pass_on_latest(&self) {
-        if self.latest_count.load(Ordering::Relaxed) > 0 {
-            // SAFETY: one thread calls MPI; where there are several, there is nothing in it.
-            let latest = unsafe { std::mem::replace(&mut *self.latest.get(), [Latest::NONE; LATEST]) };
-            self.latest_count.store(0, Ordering::Relaxed);
-            latest.into_iter().filter(|latest| latest.key != 0).for_each(|latest| self.add_entry(latest));
+    fn move_to_entries(&self) {
+        if self.by_variable_count.load(Ordering::Relaxed) > 0 {
+            // SAFETY: there is something in it, so that one thread calls MPI, see `share`.
+            let moved =
+                unsafe { std::mem::replace(&mut *self.by_variable.get(), [ByVariable::NONE; VARIABLES]) };
+            self.by_variable_count.store(0, Ordering::Relaxed);
+            moved.into_iter().filter(|entry| entry.key != 0).for_each(|entry| self.add_entry(entry));
         }
     }
 
     /// The owner of the request at `place`.
     pub fn look(&self, key: u64, place: usize) -> Option<Owner> {
-        self.latest(key, place).or_else(|| {
-            self.pass_on_latest();
+        self.find_by_variable(key, place).or_else(|| {
+            self.move_to_entries();
             self.with(|entries| {
                 entries.find(key, place, self.thread()).map(|at| entries.nodes[at as usize].started.owner)
             })
@@ -216,15 +226,15 @@ impl AliasedHandles {
 
     /// As [`AliasedHandles::look`], and removes the request.
     pub fn take(&self, key: u64, place: usize) -> Option<Owner> {
-        self.take_latest(key, place).or_else(|| {
-            self.pass_on_latest();
+        self.take_by_variable(key, place).or_else(|| {
+            self.move_to_entries();
             self.with(|entries| entries.find(key, place, self.thread()).map(|at| entries.remove(at)))
         })
     }
 
     /// Changes what the request at `place` stands for.
     pub fn change_kind(&self, key: u64, place: usize, kind: Kind) {
-        self.pass_on_latest();
+        self.move_to_entries();
         self.with(|entries| {
             if let Some(at) = entries.find(key, place, self.thread()) {
                 entries.nodes[at as usize].started.owner.kind = kind;
@@ -256,7 +266,7 @@ struct Entries {
 
 #[derive(Clone, Copy)]
 struct Node {
-    started: Latest,
+    started: ByVariable,
     /// The thread that started it.
     thread: usize,
     older: u32,
@@ -278,13 +288,13 @@ impl Default for Entries {
 }
 
 impl Entries {
-    fn add(&mut self, started: Latest, thread: usize) {
+    fn add(&mut self, started: ByVariable, thread: usize) {
         if self.count >= self.chains.len() && !self.lengthen() {
             return;
         }
         let Some(at) = self.free_node() else { return };
         let chain = self.chain(started.key, started.place);
-        // As a rule the youngest: what comes from `latest` may be older than some that came before.
+        // As a rule the youngest: what comes from `by_variable` may be older than some that came before.
         let (mut older, mut younger) = (self.youngest, NONE);
         while let Some(node) = self.nodes.get(older as usize)
             && node.started.number.wrapping_sub(started.number) as i32 > 0
@@ -308,8 +318,13 @@ impl Entries {
     fn free_node(&mut self) -> Option<u32> {
         let free = self.free.pop();
         if free.is_none() && self.has_room() {
-            let node =
-                Node { started: Latest::NONE, thread: 0, older: NONE, younger: NONE, next_in_chain: NONE };
+            let node = Node {
+                started: ByVariable::NONE,
+                thread: 0,
+                older: NONE,
+                younger: NONE,
+                next_in_chain: NONE,
+            };
             self.nodes.push(node);
             return Some(self.nodes.len() as u32 - 1);
         }
@@ -372,7 +387,7 @@ impl Entries {
     }
 
     fn remove(&mut self, at: u32) -> Owner {
-        let Node { started: Latest { key, place, owner, .. }, older, younger, next_in_chain, .. } =
+        let Node { started: ByVariable { key, place, owner, .. }, older, younger, next_in_chain, .. } =
             self.nodes[at as usize];
         match self.nodes.get_mut(older as usize) {
             Some(older) => older.younger = younger,

@@ -38,6 +38,12 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Whether the completion has more to record than its own time.
+    #[inline]
+    pub fn has_more_to_record(self) -> bool {
+        !matches!(self, Kind::Send | Kind::Collective | Kind::Access)
+    }
+
     /// Whether a message comes with it.
     pub fn is_receive(self) -> bool {
         matches!(self, Kind::Receive | Kind::SendReceive)
@@ -45,7 +51,7 @@ impl Kind {
 
     /// Whether the byte count is known only from the status of the completion.
     #[inline]
-    pub fn completion_tells(self) -> bool {
+    pub fn bytes_come_from_status(self) -> bool {
         matches!(self, Kind::Receive | Kind::SendReceive | Kind::Transfer)
     }
 }
@@ -63,8 +69,8 @@ pub struct RequestState {
     pub at_start: u64,
     /// The destination of a send; of an `MPI_Comm_idup`, its number among those on their way.
     pub peer: i32,
-    /// Where its thread keeps the starting call, see [`Thread::line`](crate::state::thread::Thread::line).
-    pub line: u8,
+    /// Where its thread keeps the starting call, see [`Thread::cached_by_number`](crate::state::thread::Thread::cached_by_number).
+    pub cached: u8,
     /// Whether the request stays after its completion.
     pub persistent: bool,
     /// Whether an operation is in flight; false for an inactive persistent request.
@@ -87,14 +93,14 @@ pub struct Started {
     pub kind: Kind,
     /// As [`RequestState::peer`].
     pub peer: i32,
-    /// As [`RequestState::line`].
-    pub line: u8,
+    /// As [`RequestState::cached`].
+    pub cached: u8,
 }
 
 impl Started {
-    /// Something that is in no line.
+    /// By a call that is not cached; the number is that of any.
     pub fn new(kind: Kind, peer: i32) -> Started {
-        Started { kind, peer, line: 0 }
+        Started { kind, peer, cached: 0 }
     }
 }
 
@@ -123,7 +129,7 @@ impl Owner {
     /// Whether its completion has nothing to count but its own time.
     #[inline(always)]
     fn is_settled(&self) -> bool {
-        self.recorded && matches!(self.kind, Kind::Send | Kind::Collective | Kind::Access)
+        self.recorded && !self.kind.has_more_to_record()
     }
 }
 
@@ -193,7 +199,8 @@ impl Requests {
     pub fn calibrate(&self) {
         const NO_REQUEST: u64 = 1;
         let sample = CallSample::new(CommId::WORLD, RegionId::OUTSIDE, Operation::Irecv, 0, 0, Ticks::ZERO);
-        self.table.insert_with(NO_REQUEST, || RequestState::once(Kind::Receive, sample, 0));
+        let make = || RequestState::once(Kind::Receive, sample, 0);
+        let _ = self.table.insert_new(NO_REQUEST, make) || self.table.insert_with(NO_REQUEST, make);
         let Some(found) = self.table.find(NO_REQUEST) else { return };
         let known = Known { found, needs_status: true, persistent: false };
         black_box(self.complete(&known, None, |started| started.recorded));
@@ -238,7 +245,7 @@ impl Requests {
     fn add_once(
         &self,
         request: Request,
-        Started { kind, peer, line }: Started,
+        Started { kind, peer, cached }: Started,
         key: Key,
         bytes: u64,
         ticks: Ticks,
@@ -249,14 +256,14 @@ impl Requests {
         let is_added = if abi::is_aliased_request(request) {
             let communicator = key.communicator_of_call();
             let owner = Owner { communicator, kind, peer, active: true, recorded: true, doubtful: false };
-            self.aliased.add_latest(handle, place, owner)
+            self.aliased.try_add(handle, place, owner)
         } else {
             let sample = CallSample { key, bytes, ticks };
-            let make = || RequestState { peer, line, ..RequestState::once(kind, sample, message) };
+            let make = || RequestState { peer, cached, ..RequestState::once(kind, sample, message) };
             self.table.insert_new(handle, make)
         };
         if !is_added {
-            self.add_slowly(request, Started { kind, peer, line }, key, bytes, ticks, message, place);
+            self.add_slowly(request, Started { kind, peer, cached }, key, bytes, ticks, message, place);
         }
     }
 
@@ -267,7 +274,7 @@ impl Requests {
     fn add_slowly(
         &self,
         request: Request,
-        Started { kind, peer, line }: Started,
+        Started { kind, peer, cached }: Started,
         key: Key,
         bytes: u64,
         ticks: Ticks,
@@ -275,7 +282,7 @@ impl Requests {
         place: usize,
     ) {
         let sample = CallSample { key, bytes, ticks };
-        let make = || RequestState { peer, line, ..RequestState::once(kind, sample, message) };
+        let make = || RequestState { peer, cached, ..RequestState::once(kind, sample, message) };
         self.insert(request, place, make);
     }
 
@@ -305,7 +312,7 @@ impl Requests {
     #[cold]
     #[inline(never)]
     fn add_again(&self, key: u64, place: usize, started: RequestState) -> bool {
-        let has_bytes_to_come = started.kind.completion_tells() || started.persistent;
+        let has_bytes_to_come = started.kind.bytes_come_from_status() || started.persistent;
         if has_bytes_to_come || !abi::learn_aliased_request(key) {
             return self.table.insert(key, started);
         }
@@ -345,12 +352,12 @@ impl Requests {
     /// # Safety
     /// There is a request at `place`.
     #[inline(always)]
-    pub unsafe fn usual(&self, place: HandlePtr<Request>) -> Option<(RequestRef, CommId)> {
+    pub unsafe fn find_simple(&self, place: HandlePtr<Request>) -> Option<(RequestRef, CommId)> {
         // SAFETY: the caller's promise.
         let request = unsafe { place.handle() };
         if abi::is_aliased_request(request) {
             let (key, place) = (abi::bits(request), place.address());
-            let owner = self.aliased.latest(key, place).filter(Owner::is_settled)?;
+            let owner = self.aliased.find_by_variable(key, place).filter(Owner::is_settled)?;
             return Some((RequestRef::Aliased(key, place), owner.communicator));
         }
         if self.is_shared() {
@@ -358,15 +365,15 @@ impl Requests {
         }
         let found = self.table.find(abi::bits(request))?;
         let started = self.table.value(&found);
-        let is_usual = started.active && started.recorded && !started.persistent && !started.cancelled;
-        let known = Known { found, needs_status: started.kind.completion_tells(), persistent: false };
-        is_usual.then_some((RequestRef::Known(known), started.sample.communicator()))
+        let is_simple = started.active && started.recorded && !started.persistent && !started.cancelled;
+        let known = Known { found, needs_status: started.kind.bytes_come_from_status(), persistent: false };
+        is_simple.then_some((RequestRef::Known(known), started.sample.communicator()))
     }
 
-    /// Removes what [`Requests::usual`] has found with an aliased handle.
+    /// Removes what [`Requests::find_simple`] has found with an aliased handle.
     #[inline(always)]
-    pub fn complete_latest(&self, key: u64, place: usize) {
-        self.aliased.take_latest(key, place);
+    pub fn complete_by_variable(&self, key: u64, place: usize) {
+        self.aliased.take_by_variable(key, place);
     }
 
     /// Whether a handle is `MPI_REQUEST_NULL`.
@@ -386,7 +393,7 @@ impl Requests {
     /// Copies the entry before a call that may complete the request: with several threads, MPI may give the handle to
     /// another thread before this one looks at the entry again.
     #[inline]
-    pub fn keep(&self, given: &RequestRef) -> Option<RequestState> {
+    pub fn copy_if_shared(&self, given: &RequestRef) -> Option<RequestState> {
         match given {
             RequestRef::Known(known) if self.is_shared() => Some(self.table.value(&known.found)),
             _ => None,
@@ -420,7 +427,7 @@ impl Requests {
     }
 
     /// An active request whose status or completion still has something to record.
-    pub fn untold(&self, given: &RequestRef) -> Option<RequestState> {
+    pub fn unrecorded(&self, given: &RequestRef) -> Option<RequestState> {
         let RequestRef::Known(known) = given else { return None };
         Some(self.table.value(&known.found))
             .filter(|started| known.needs_status || started.kind == Kind::Duplication)
@@ -544,7 +551,7 @@ impl RequestState {
     /// Whether its completion has something to learn from the status.
     #[inline]
     pub fn needs_status(&self) -> bool {
-        self.kind.completion_tells() || self.cancelled
+        self.kind.bytes_come_from_status() || self.cancelled
     }
 
     /// Whether it is a send and a receive in one.
@@ -561,7 +568,7 @@ impl RequestState {
             message,
             at_start: 0,
             peer: crate::mpi::abi::constant::PROC_NULL,
-            line: 0,
+            cached: 0,
             persistent: false,
             active: true,
             recorded: true,

@@ -2,7 +2,7 @@
 
 use super::few::Few;
 use super::settling::{self, Completion, given, is_refusal};
-use crate::mpi::abi::{Request, STATUS_IGNORE, Status, constant};
+use crate::mpi::abi::{Request, STATUS_IGNORE, Status, constant, read_status};
 use crate::mpi::argument::{HandlePtr, Indices};
 use crate::recording::{Call, Recorder};
 use crate::state::request::{REQUESTS, RequestRef};
@@ -14,13 +14,15 @@ use std::ffi::c_int;
 
 /// The requests of an array that a call completed.
 enum Outcome {
-    /// All requests; if the call failed, those that it set to null.
+    /// All requests.
     All,
+    /// The call failed: those that it set to null, or whose status has an error.
+    Failed,
     Nothing,
     /// The request of this index; its status is the only one.
     One(usize),
     /// The requests at these indices; the statuses are in the same order.
-    Some(Indices, usize),
+    Listed(Indices, usize),
 }
 
 /// A call on an array of requests: looks them up, makes the call with readable statuses, records the completions.
@@ -39,13 +41,13 @@ unsafe fn many(
     // SAFETY: the caller's promise.
     if !unsafe { few.look_up(call.request_null(), length(count, requests), requests) } {
         // SAFETY: the caller's promise.
-        return unsafe { many_unusual(&call, operation, count, requests, statuses, make) };
+        return unsafe { many_general(&call, operation, count, requests, statuses, make) };
     }
     let statuses = few.statuses(statuses);
     let ((code, outcome), ticks) = call.time(operation, few.communicator, || make(statuses));
     match outcome {
         // SAFETY: the call has succeeded.
-        Outcome::All if code == constant::SUCCESS => unsafe {
+        Outcome::All => unsafe {
             few.completed(call.thread(), operation, statuses, ticks);
         },
         // SAFETY: as above.
@@ -56,18 +58,18 @@ unsafe fn many(
         outcome => {
             let answer = Answer { code, requests, statuses };
             // SAFETY: the call has ended; it filled what `outcome` says.
-            unsafe { record_unusual(&call, operation, &few, answer, outcome, ticks) };
+            unsafe { record_general(&call, operation, &few, answer, outcome, ticks) };
         }
     }
     code
 }
 
-/// Records a call on usual requests that did not complete all of them, or one, or none.
+/// Records a call on simple requests that failed, or completed some of them.
 ///
 /// # Safety
 /// The call has ended with `answer`, and left what `outcome` says.
 #[inline(never)]
-unsafe fn record_unusual(
+unsafe fn record_general(
     call: &Call,
     operation: Operation,
     few: &Few,
@@ -86,9 +88,9 @@ unsafe fn record_unusual(
     });
 }
 
-/// As [`many`], for requests that are not as usual.
+/// As [`many`], for requests of which one is not simple.
 #[inline(never)]
-unsafe fn many_unusual(
+unsafe fn many_general(
     call: &Call,
     operation: Operation,
     count: c_int,
@@ -101,7 +103,7 @@ unsafe fn many_unusual(
     // SAFETY: the caller's promise.
     call.record(|recorder| looked_up = unsafe { look_up(recorder, &mut scratch, count, requests) });
     let Some(needs_status) = looked_up else {
-        return call.unseen(operation, || make(statuses).0);
+        return call.make_uncounted(operation, || make(statuses).0);
     };
     let ignored = statuses == STATUS_IGNORE;
     let statuses = if ignored && needs_status { scratch.statuses.as_mut_ptr().cast() } else { statuses };
@@ -136,8 +138,8 @@ unsafe fn look_up(
     // SAFETY: the caller's promise.
     scratch.given.extend((0..count).map(|index| unsafe { given(null, requests.at(index)) }));
     if REQUESTS.is_shared() {
-        let Scratch { given, kept, .. } = scratch;
-        kept.extend(given.iter().map(|given| REQUESTS.keep(given)));
+        let Scratch { given, copies, .. } = scratch;
+        copies.extend(given.iter().map(|given| REQUESTS.copy_if_shared(given)));
     }
     Some(scratch.given.iter().any(RequestRef::needs_status))
 }
@@ -181,9 +183,9 @@ impl Answer {
     /// The call filled the status if it returned that errors are in the statuses.
     unsafe fn error(&self, at: usize) -> c_int {
         match self.code {
-            // SAFETY: the caller's promise. A status of Fortran is aligned as an integer is.
+            // SAFETY: the caller's promise.
             constant::ERR_IN_STATUS if self.tells() => unsafe {
-                self.statuses.add(at).read_unaligned().MPI_ERROR
+                read_status(self.statuses.add(at)).MPI_ERROR
             },
             constant::ERR_IN_STATUS => constant::SUCCESS,
             code => code,
@@ -287,17 +289,17 @@ unsafe fn record<'s>(
         }
     };
     match outcome {
-        Outcome::All if answer.code == constant::SUCCESS => {
+        Outcome::All => {
             given.iter().enumerate().for_each(|(index, given)| ended(index, given, index));
         }
         // SAFETY: the caller's promise.
-        Outcome::All => any = unsafe { end_after_error(operation, answer, given, &mut ended) },
+        Outcome::Failed => any = unsafe { end_after_error(operation, answer, given, &mut ended) },
         Outcome::One(index) => {
             if let Some(given) = given.get(index) {
                 ended(index, given, 0);
             }
         }
-        Outcome::Some(indices, count) => {
+        Outcome::Listed(indices, count) => {
             for at in 0..count.min(given.len()) {
                 // SAFETY: the call stored `count` indices.
                 let index = unsafe { indices.index(at) };
@@ -309,7 +311,7 @@ unsafe fn record<'s>(
         Outcome::Nothing => any = false,
     }
     if !any {
-        completion.asked(given);
+        completion.completed_none(given);
     }
     completion
 }
@@ -324,7 +326,10 @@ pub unsafe fn waitall(
     statuses: *mut Status,
     make: impl FnOnce(*mut Status) -> c_int,
 ) -> c_int {
-    let make = |statuses| (make(statuses), Outcome::All);
+    let make = |statuses| {
+        let code = make(statuses);
+        (code, if code == constant::SUCCESS { Outcome::All } else { Outcome::Failed })
+    };
     // SAFETY: the caller's promise.
     unsafe { many(Operation::Waitall, count, requests, statuses, make) }
 }
@@ -342,9 +347,15 @@ pub unsafe fn testall(
 ) -> c_int {
     let make = |statuses| {
         let code = make(statuses);
+        let outcome = if code != constant::SUCCESS {
+            Outcome::Failed
         // SAFETY: a call that succeeds writes the flag.
-        let all = code != constant::SUCCESS || unsafe { *flag } != 0;
-        (code, if all { Outcome::All } else { Outcome::Nothing })
+        } else if unsafe { *flag } != 0 {
+            Outcome::All
+        } else {
+            Outcome::Nothing
+        };
+        (code, outcome)
     };
     // SAFETY: the caller's promise.
     unsafe { many(Operation::Testall, count, requests, statuses, make) }
@@ -364,7 +375,7 @@ pub unsafe fn waitany(
     let make = |status| {
         let code = make(status);
         // SAFETY: a call that succeeds writes the index.
-        (code, if code == constant::SUCCESS { unsafe { outcome_at(index) } } else { Outcome::All })
+        (code, if code == constant::SUCCESS { unsafe { outcome_at(index) } } else { Outcome::Failed })
     };
     // SAFETY: the caller's promise.
     unsafe { many(Operation::Waitany, count, requests, status, make) }
@@ -385,7 +396,7 @@ pub unsafe fn testany(
     let make = |status| {
         let code = make(status);
         if code != constant::SUCCESS {
-            return (code, Outcome::All);
+            return (code, Outcome::Failed);
         }
         // SAFETY: a call that succeeds writes flag and index.
         (code, unsafe { if *flag != 0 { outcome_at(index) } else { Outcome::Nothing } })
@@ -417,11 +428,11 @@ pub unsafe fn some(
     let make = |statuses| {
         let code = make(statuses);
         if code != constant::SUCCESS && code != constant::ERR_IN_STATUS {
-            return (code, Outcome::All);
+            return (code, Outcome::Failed);
         }
         // SAFETY: a call that succeeds, or returns that errors are in the statuses, writes the count and as many indices.
         let count = unsafe { *outcount };
-        let outcome = if count > 0 { Outcome::Some(indices, count as usize) } else { Outcome::Nothing };
+        let outcome = if count > 0 { Outcome::Listed(indices, count as usize) } else { Outcome::Nothing };
         (code, outcome)
     };
     // SAFETY: the caller's promise.

@@ -1,12 +1,13 @@
-//! Completions of a few requests of one communicator, where one thread calls MPI: most of them.
+//! Completions of a few simple requests of one communicator, where one thread calls MPI: most completions. What is simple says
+//! [`Requests::find_simple`](crate::state::request::Requests::find_simple).
 //!
 //! PERF: their requests are found before the call and let go after it, in one pass each, with nothing kept but on the
-//! stack. Whatever is not as usual goes the general way, see [`super::many`]: before the call, nothing has been changed.
+//! stack. Everything else goes the general way of [`super::array`] and [`super`].
 
 use super::settling::settle;
-use crate::mpi::abi::{Request, STATUS_IGNORE, Status, received_bytes};
+use crate::mpi::abi::{Request, STATUS_IGNORE, Status, read_status, received_bytes};
 use crate::mpi::argument::HandlePtr;
-use crate::recording::line::{Line, rarely};
+use crate::recording::cached_counter::{CachedCounter, rarely};
 use crate::state::process;
 use crate::state::request::{Kind, REQUESTS, RequestRef, RequestState};
 use crate::state::scratch::Scratch;
@@ -14,7 +15,7 @@ use crate::state::thread::Thread;
 use mpisee_profile::{CommId, Operation, Ticks};
 use std::mem::MaybeUninit;
 
-/// So many requests are a few.
+/// The longest array that is looked up here.
 pub const MOST: usize = 32;
 
 /// The requests.
@@ -41,7 +42,7 @@ impl Few {
         }
     }
 
-    /// Looks the requests of an array up; false if they are not as usual.
+    /// Looks the requests of an array up; false if not all of them are simple.
     ///
     /// # Safety
     /// The array has `count` requests.
@@ -59,7 +60,7 @@ impl Few {
                 continue;
             }
             // SAFETY: as above.
-            let Some((found, communicator)) = (unsafe { REQUESTS.usual(requests.at(at)) }) else {
+            let Some((found, communicator)) = (unsafe { REQUESTS.find_simple(requests.at(at)) }) else {
                 return false;
             };
             if self.communicator != communicator && self.communicator != CommId::NONE {
@@ -147,15 +148,15 @@ impl Few {
     }
 }
 
-/// Charges a call on usual requests to their communicator, unless recording is off.
+/// Charges a call on simple requests to their communicator, unless recording is off.
 #[inline(always)]
 pub fn charge(thread: &'static Thread, operation: Operation, communicator: CommId, ticks: Ticks) {
     if process::is_recording() {
-        Line(thread.cached_by_id(operation, communicator)).count(0, 0, ticks);
+        CachedCounter(thread.cached_by_id(operation, communicator)).count(0, 0, ticks);
     }
 }
 
-/// Records that a usual request completed.
+/// Records that a simple request completed.
 ///
 /// # Safety
 /// The call has succeeded, and filled the status if the request needs one.
@@ -164,32 +165,32 @@ pub unsafe fn complete(thread: &'static Thread, found: &RequestRef, status: *con
     let known = match found {
         RequestRef::Known(known) => known,
         // Of one that was complete when it started, nothing is left to count.
-        RequestRef::Aliased(key, place) => return REQUESTS.complete_latest(*key, *place),
+        RequestRef::Aliased(key, place) => return REQUESTS.complete_by_variable(*key, *place),
         RequestRef::Nothing | RequestRef::Unknown => return,
     };
     REQUESTS.complete(known, None, |started| {
         if started.kind == Kind::Receive {
-            // SAFETY: the caller's promise. A status of Fortran is aligned as an integer is.
-            let filled = unsafe { status.read_unaligned() };
+            // SAFETY: the caller's promise.
+            let filled = unsafe { read_status(status) };
             if !received(thread, started, filled.MPI_SOURCE, received_bytes(&filled)) {
                 settle_rarely(started, status);
             }
-        } else if !matches!(started.kind, Kind::Send | Kind::Collective | Kind::Access) {
+        } else if started.kind.has_more_to_record() {
             settle_rarely(started, status);
         }
     });
 }
 
-/// Counts what a receive got on the line of the call that started it. False if the line is another call's by now, or the
+/// Counts what a receive got where the call that started it was counted. False if that is another call's by now, or the
 /// message is of another size class than the buffer.
 #[inline(always)]
 fn received(thread: &'static Thread, started: &RequestState, source: i32, bytes: u64) -> bool {
-    let line = Line(thread.line(started.line));
-    let is_usual = started.sample.reclassed(bytes).is_none() && line.add_bytes(&started.sample, bytes);
-    if is_usual {
-        line.received(source, bytes);
+    let counter = CachedCounter(thread.cached_by_number(started.cached));
+    let is_simple = started.sample.reclassed(bytes).is_none() && counter.add_bytes(&started.sample, bytes);
+    if is_simple {
+        counter.received(source, bytes);
     }
-    is_usual
+    is_simple
 }
 
 #[cold]

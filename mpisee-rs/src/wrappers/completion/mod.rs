@@ -27,7 +27,7 @@ use std::mem::MaybeUninit;
 /// Whether `MPI_Request_get_status` raises no error for a failed request. In MPICH it does, and the error handler might
 /// end a program that would go on without the profiler; there only requests that the program itself has queried are
 /// safe.
-const LOOKS_IN_SILENCE: bool = cfg!(mpi_family = "openmpi");
+const GET_STATUS_IS_SILENT: bool = cfg!(mpi_family = "openmpi");
 
 /// `MPI_Wait` (MPI 4.1, 3.7.3).
 ///
@@ -73,9 +73,9 @@ unsafe fn one(
 ) -> c_int {
     let Some(call) = Call::if_completing().filter(|_| !request.is_null()) else { return make(status).0 };
     // SAFETY: the request is valid, the caller says.
-    let Some((given, communicator)) = (unsafe { REQUESTS.usual(request) }) else {
+    let Some((given, communicator)) = (unsafe { REQUESTS.find_simple(request) }) else {
         // SAFETY: as above.
-        return unsafe { one_unusual(&call, operation, request, status, make) };
+        return unsafe { one_general(&call, operation, request, status, make) };
     };
     let mut own = MaybeUninit::<Status>::uninit();
     let status = if status == STATUS_IGNORE && given.needs_status() { own.as_mut_ptr() } else { status };
@@ -93,7 +93,7 @@ unsafe fn one(
     code
 }
 
-/// Records a call on a usual request that failed.
+/// Records a call on a simple request that failed.
 ///
 /// # Safety
 /// The call failed with `code`; there is a request at `place`.
@@ -115,15 +115,15 @@ unsafe fn one_failed(
         if unsafe { ended_with(code, given, place) } {
             completion.failed(given, None, code, given.needs_status().then_some(status));
         } else {
-            completion.asked(std::slice::from_ref(given));
+            completion.completed_none(std::slice::from_ref(given));
         }
         completion.charge(ticks);
     });
 }
 
-/// As [`one`], for a request that is not as usual.
+/// As [`one`], for a request that is not simple.
 #[inline(never)]
-unsafe fn one_unusual(
+unsafe fn one_general(
     call: &Call,
     operation: Operation,
     request: HandlePtr<Request>,
@@ -132,14 +132,14 @@ unsafe fn one_unusual(
 ) -> c_int {
     // SAFETY: the request is valid, the caller says.
     let given = unsafe { given(call.request_null(), request) };
-    let kept = REQUESTS.keep(&given);
+    let kept = REQUESTS.copy_if_shared(&given);
     let mut own = MaybeUninit::<Status>::uninit();
     let status = if status == STATUS_IGNORE && given.needs_status() { own.as_mut_ptr() } else { status };
     let ((code, completed), ticks) = call.time(operation, REQUESTS.communicator_of(&given), || make(status));
     call.record(|recorder| {
         if code == constant::SUCCESS
             && !completed
-            && settling::asked_in_vain(recorder, operation, &given, ticks)
+            && settling::test_found_none(recorder, operation, &given, ticks)
         {
             return;
         }
@@ -152,7 +152,7 @@ unsafe fn one_unusual(
         } else if code != constant::SUCCESS && unsafe { ended_with(code, &given, request) } {
             completion.failed(&given, kept.as_ref(), code, filled);
         } else {
-            completion.asked(std::slice::from_ref(&given));
+            completion.completed_none(std::slice::from_ref(&given));
         }
         completion.charge(ticks);
     });
@@ -195,7 +195,7 @@ pub unsafe fn request_get_status(
         }
         let mut scratch = recorder.thread.scratch();
         let (mut completion, ..) = Completion::begin(&mut scratch, recorder, operation);
-        completion.asked(std::slice::from_ref(&given));
+        completion.completed_none(std::slice::from_ref(&given));
         completion.charge(ticks);
     });
     code
@@ -205,7 +205,7 @@ pub unsafe fn request_get_status(
 ///
 /// # Safety
 /// See [`wait`].
-pub unsafe fn look_at_many(
+pub unsafe fn get_status_many(
     operation: Operation,
     count: c_int,
     requests: HandlePtr<Request>,
@@ -231,7 +231,7 @@ pub unsafe fn look_at_many(
             scratch.given.push(given);
         }
         let (mut completion, given, _) = Completion::begin(&mut scratch, recorder, operation);
-        completion.asked(given);
+        completion.completed_none(given);
         completion.charge(ticks);
     });
     code
@@ -257,16 +257,16 @@ pub unsafe fn request_free(request: HandlePtr<Request>, make: impl FnOnce() -> c
     // SAFETY: the request is valid, the caller says.
     let (handle, given) = unsafe { (request.handle(), given(call.request_null(), request)) };
     // After the call, MPI cannot be queried for what a complete receive got, or whether a cancellation succeeded.
-    let untold = REQUESTS.untold(&given);
-    let untold = untold.filter(|it| it.seen_complete || it.cancelled || LOOKS_IN_SILENCE);
-    let ended = untold.and_then(|started| Some((started, status_of(handle)?)));
+    let unrecorded = REQUESTS.unrecorded(&given);
+    let unrecorded = unrecorded.filter(|it| it.seen_complete || it.cancelled || GET_STATUS_IS_SILENT);
+    let ended = unrecorded.and_then(|started| Some((started, status_of(handle)?)));
     // MPICH 5.0 reports a persistent receive as complete once, and as inactive from then on. The status of a cancelled
     // receive has no source, either.
     let is_empty = |status: &Status| status.MPI_SOURCE < 0 && status.MPI_SOURCE != constant::PROC_NULL;
-    let was_told = |(started, status): &(RequestState, Status)| {
+    let status_is_valid = |(started, status): &(RequestState, Status)| {
         started.cancelled || !started.kind.is_receive() || !is_empty(status)
     };
-    let ended = ended.filter(was_told);
+    let ended = ended.filter(status_is_valid);
     let communicator = REQUESTS.communicator_of(&given);
     let removed = REQUESTS.remove(handle, request);
     let (code, ticks) = call.time(Operation::RequestFree, communicator, make);

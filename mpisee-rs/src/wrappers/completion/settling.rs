@@ -5,7 +5,7 @@
 //! never counted twice.
 
 use crate::generated::pmpi;
-use crate::mpi::abi::{Request, Status, constant, received_bytes};
+use crate::mpi::abi::{Request, Status, constant, read_status, received_bytes};
 use crate::mpi::argument::HandlePtr;
 use crate::naming;
 use crate::recording::Recorder;
@@ -35,8 +35,8 @@ impl<'c> Completion<'c> {
         operation: Operation,
     ) -> (Completion<'c>, &'c [RequestRef], &'c [Option<RequestState>]) {
         scratch.charged.clear();
-        let Scratch { given, kept, charged, .. } = scratch;
-        (Completion { recorder, operation, charged, unknown: false }, given, kept)
+        let Scratch { given, copies, charged, .. } = scratch;
+        (Completion { recorder, operation, charged, unknown: false }, given, copies)
     }
 }
 
@@ -64,7 +64,7 @@ impl Completion<'_> {
                 let owner = REQUESTS.complete_aliased(*key, *place).filter(|owner| owner.recorded);
                 if let Some(owner) = &owner {
                     self.charged.add(owner.communicator);
-                    settle_untold(self.recorder, owner);
+                    settle_without_status(self.recorder, owner);
                 }
                 owner.is_some()
             }
@@ -97,7 +97,7 @@ impl Completion<'_> {
     }
 
     /// Records that the call completed none of these requests.
-    pub fn asked(&mut self, given: &[RequestRef]) {
+    pub fn completed_none(&mut self, given: &[RequestRef]) {
         for given in given {
             match REQUESTS.owner(given) {
                 Some(owner) if owner.recorded => self.charged.add(owner.communicator),
@@ -139,7 +139,7 @@ impl Completion<'_> {
 ///
 /// PERF: programs poll, so that most tests are of this kind.
 #[inline]
-pub fn asked_in_vain(recorder: &Recorder, operation: Operation, given: &RequestRef, ticks: Ticks) -> bool {
+pub fn test_found_none(recorder: &Recorder, operation: Operation, given: &RequestRef, ticks: Ticks) -> bool {
     let Some(owner) = REQUESTS.owner(given).filter(|owner| owner.recorded) else { return false };
     if process::is_recording() {
         recorder.count(owner.communicator, operation, 0, 0, ticks);
@@ -166,17 +166,16 @@ pub fn shares(count: usize, ticks: Ticks) -> impl Iterator<Item = Ticks> {
 pub fn settle(recorder: &Recorder, started: &RequestState, status: Option<*const Status>) {
     let Some(status) = status.filter(|_| recorder.world.tells_of_combined_receives || !started.is_combined())
     else {
-        return settle_untold(recorder, &started.owner());
+        return settle_without_status(recorder, &started.owner());
     };
     if started.cancelled && was_cancelled(status) {
         return settle_cancelled(recorder, started);
     }
-    if !started.kind.completion_tells() {
-        return settle_untold(recorder, &started.owner());
+    if !started.kind.bytes_come_from_status() {
+        return settle_without_status(recorder, &started.owner());
     }
-    // SAFETY: the operation completed and succeeded, and with it the call filled the status. One of Fortran is
-    // aligned as an integer is.
-    let status = unsafe { status.read_unaligned() };
+    // SAFETY: the operation completed and succeeded, and with it the call filled the status.
+    let status = unsafe { read_status(status) };
     let bytes = received_bytes(&status);
     let sample = &started.sample;
     if started.kind != Kind::Transfer {
@@ -194,7 +193,7 @@ pub fn settle(recorder: &Recorder, started: &RequestState, status: Option<*const
 
 /// As [`settle`], without a status.
 #[inline]
-fn settle_untold(recorder: &Recorder, owner: &Owner) {
+fn settle_without_status(recorder: &Recorder, owner: &Owner) {
     if owner.kind == Kind::SendReceive && !recorder.world.tells_of_combined_receives {
         world::not_seen(NotSeen::UntoldReceive);
     }
@@ -228,8 +227,8 @@ pub fn settle_failed(
 pub fn count_truncated(recorder: &Recorder, communicator: CommId, status: Option<*const Status>) {
     world::not_seen(NotSeen::TruncatedReceive);
     if let Some(status) = status {
-        // SAFETY: both MPIs fill the status of a receive that took a message. One of Fortran is aligned as an integer is.
-        let source = unsafe { status.read_unaligned() }.MPI_SOURCE;
+        // SAFETY: both MPIs fill the status of a receive that took a message.
+        let source = unsafe { read_status(status) }.MPI_SOURCE;
         recorder.received(communicator, source, 0);
     }
 }
@@ -280,7 +279,7 @@ pub fn freed(recorder: &Recorder, operation: Operation, owner: Option<Owner>, en
         }
         return;
     };
-    if owner.active && owner.recorded && owner.kind.completion_tells() && !ended && !owner.doubtful {
+    if owner.active && owner.recorded && owner.kind.bytes_come_from_status() && !ended && !owner.doubtful {
         world::not_seen(NotSeen::FreedReceive);
     }
     recorder.count_time(owner.communicator, operation, ticks);

@@ -1,4 +1,4 @@
-//! Counts on a line of the thread's cache: what repeats is counted without looking up its slot.
+//! Counts a call that is in the thread's cache: what repeats is counted without looking up its slot.
 
 use super::{Recorder, add_call, add_received, add_sent};
 use crate::state::cached_call::CachedCall;
@@ -12,25 +12,31 @@ use mpisee_profile::segment::{Key, PeerKey};
 use mpisee_profile::{CommId, CommRank, Ticks};
 use std::ffi::c_int;
 
-/// A line of the calling thread, of an operation on a communicator.
+/// A cached call of the calling thread, to count on.
 #[derive(Clone, Copy)]
-pub struct Line(pub &'static CachedCall);
+pub struct CachedCounter(pub &'static CachedCall);
 
-impl Line {
+impl CachedCounter {
     /// The communicator's number.
     #[inline(always)]
     pub fn id(&self) -> CommId {
         self.0.id()
     }
 
+    /// The key of a call with a message of `message` bytes.
+    #[inline(always)]
+    pub fn key(&self, message: u64) -> Key {
+        self.0.key.get().with_region_and_size_class(HOT.region(), size_class(message))
+    }
+
     /// Counts a call with a message of `message` bytes of which this process contributes `bytes`; returns it as it was
     /// counted.
     #[inline(always)]
     pub fn count(&self, message: u64, bytes: u64, ticks: Ticks) -> CallSample {
-        let last = self.0.key.get();
-        let key = last.with_region_and_size_class(HOT.region(), size_class(message));
-        if key == last {
-            // SAFETY: a key that a call had has its slot beside it, and slots are never unmapped.
+        let key = self.key(message);
+        if key == self.0.key.get() {
+            // SAFETY: no message has the size class of a new entry's key, so that `count_elsewhere` has stored this one after
+            // its slot; slots are never unmapped.
             add_call(unsafe { &*self.0.slot.get() }, bytes, ticks);
         } else {
             self.count_elsewhere(key, bytes, ticks);
@@ -42,7 +48,7 @@ impl Line {
     #[inline(always)]
     pub fn sent(&self, rank: c_int, bytes: u64) {
         if rank == self.0.peer.get() {
-            // SAFETY: a peer that a call had has its slot beside it, and slots are never unmapped.
+            // SAFETY: no rank is that of a new entry, so that `find_peer` has stored this one after its slot.
             add_sent(unsafe { &*self.0.peer_slot.get() }, 1, bytes);
         } else {
             self.sent_elsewhere(rank, bytes);
@@ -60,12 +66,12 @@ impl Line {
         }
     }
 
-    /// Adds bytes to a call that was counted. False if the line has counted another one since, under another key.
+    /// Adds bytes to a call that was counted. False if another key was counted here since.
     #[inline(always)]
     pub fn add_bytes(&self, sample: &CallSample, bytes: u64) -> bool {
         let is_same = self.0.key.get() == sample.key;
         if is_same {
-            // SAFETY: as in `count`.
+            // SAFETY: as in `count`; the key of a sample is that of a message.
             update(unsafe { &*self.0.slot.get() }, |values| add(&values[call::BYTES], bytes));
         }
         is_same
