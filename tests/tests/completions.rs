@@ -134,6 +134,31 @@ fn persistent_receives_that_were_truncated_were_not_freed_before_they_completed(
 }
 
 #[test]
+fn moved_handles_are_found_behind_many_of_another_kind() {
+    on_each_mpi(|mpi| {
+        let finished = compared(|| Run::new(mpi, "hostile/moved_among_others").ranks(1));
+        let tables = finished.tables();
+        assert_not_seen(&finished, &[]);
+        let free = ("MPI_Comm_free", 1, 0);
+        assert_calls(tables, "W_d1", 0, &[("MPI_Isend", 10, 0), ("MPI_Waitall", 1, 0), free]);
+        assert_calls(tables, "W_d2", 0, &[("MPI_Isend", 10, 0), ("MPI_Wait", 10, 0), free]);
+    });
+}
+
+#[test]
+fn the_size_of_a_datatype_that_is_gone_with_many_others_is_not_guessed() {
+    on_each_mpi(|mpi| {
+        let finished =
+            compared(|| Run::of(mpi, mpi.compile_with("hostile/types_freed_many", &["-pthread"])).ranks(1));
+        assert_not_seen(&finished, &[(NotSeen::NoRoom, 10)]);
+        let tables = finished.tables();
+        let of = |call: &str| tables.of_rank("S", call, 0);
+        assert_eq!((of("MPI_Ssend").calls, of("MPI_Ssend").bytes), (10, 0));
+        assert_eq!((of("MPI_Recv").calls, of("MPI_Recv").bytes), (10, 10 * 1003));
+    });
+}
+
+#[test]
 fn a_duplicate_is_known_as_soon_as_its_request_is_seen_complete() {
     on_each_mpi(|mpi| {
         let finished = compared(|| Run::new(mpi, "hostile/idup_looked_at").ranks(2));

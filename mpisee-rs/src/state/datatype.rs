@@ -6,10 +6,11 @@
 
 use crate::generated::pmpi;
 use crate::mpi::abi::{self, Count, Datatype, Raw, constant};
-use crate::state::thread;
+use crate::state::{thread, world};
 use crate::storage::clock;
 use crate::storage::hot::{self, HOT};
 use mpisee_profile::Ticks;
+use mpisee_profile::segment::NotSeen;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -59,8 +60,13 @@ fn look_up(datatype: Raw<Datatype>, handle: u64, first: &AtomicU64) -> u64 {
 }
 
 fn ask(datatype: Raw<Datatype>, handle: u64, places: [&AtomicU64; 2]) -> u64 {
-    if let Some(size) = FREED.during_call(handle) {
-        return size;
+    match FREED.during_call(handle) {
+        DuringCall::Kept => {}
+        DuringCall::Freed(size) => return size,
+        DuringCall::Forgotten => {
+            world::not_seen(NotSeen::NoRoom);
+            return 0;
+        }
     }
     // SAFETY: the application passed the datatype to a call that succeeded, and has not freed it since.
     let Some(size) = (unsafe { size_in_mpi(datatype) }) else { return 0 };
@@ -92,7 +98,7 @@ pub struct Freed {
     last: Mutex<Last>,
 }
 
-/// So many are kept: as many may be freed by other threads during one call.
+/// The number that is kept. If other threads free more during one call, its bytes are not seen.
 const KEPT: usize = 256;
 
 struct Last {
@@ -136,14 +142,24 @@ impl Freed {
         }
     }
 
-    /// The size of the datatype with that handle, if it was freed since the calling thread's call began.
-    fn during_call(&self, handle: u64) -> Option<u64> {
-        if !self.is_shared() {
-            return None;
+    /// What became of the datatype with that handle since the calling thread's call began.
+    fn during_call(&self, handle: u64) -> DuringCall {
+        match thread::call_began().filter(|_| self.is_shared()) {
+            Some(began) => self.last.lock().unwrap_or_else(PoisonError::into_inner).since(began, handle),
+            None => DuringCall::Kept,
         }
-        let began = thread::call_began()?;
-        self.last.lock().unwrap_or_else(PoisonError::into_inner).since(began, handle)
     }
+}
+
+/// What became of a datatype during a call.
+#[derive(Debug, PartialEq, Eq)]
+enum DuringCall {
+    /// It was not freed.
+    Kept,
+    /// It was freed, and had this size.
+    Freed(u64),
+    /// So many were freed that it may have been one of them.
+    Forgotten,
 }
 
 impl Last {
@@ -153,11 +169,15 @@ impl Last {
     }
 
     /// The first one with that handle since a moment: MPI may have given the handle out again since.
-    fn since(&self, began: Ticks, handle: u64) -> Option<u64> {
+    fn since(&self, began: Ticks, handle: u64) -> DuringCall {
         let youngest_first =
             (self.count.saturating_sub(KEPT)..self.count).rev().map(|at| self.kept[at % KEPT]);
-        let since = youngest_first.take_while(|freed| freed.at.signed_since(began) >= 0);
-        since.filter(|freed| freed.handle == handle).last().map(|freed| freed.size)
+        let since = || youngest_first.clone().take_while(|freed| freed.at.signed_since(began) >= 0);
+        if self.count > KEPT && since().count() == KEPT {
+            return DuringCall::Forgotten;
+        }
+        let first = since().filter(|freed| freed.handle == handle).last();
+        first.map_or(DuringCall::Kept, |freed| DuringCall::Freed(freed.size))
     }
 }
 
@@ -175,9 +195,12 @@ mod tests {
         }
         let newest = 3 * KEPT as u64;
         let since = |moment: u64, handle: u64| last.since(Ticks::new(moment), handle);
-        assert_eq!(since(10 * newest, newest % 3), Some(100 * newest));
-        assert_eq!(since(10 * (newest - 3), newest % 3), Some(100 * (newest - 3)));
-        assert_eq!(since(10 * newest, (newest - 1) % 3), None);
-        assert_eq!(since(10 * newest + 1, newest % 3), None);
+        assert_eq!(since(10 * newest, newest % 3), DuringCall::Freed(100 * newest));
+        assert_eq!(since(10 * (newest - 3), newest % 3), DuringCall::Freed(100 * (newest - 3)));
+        assert_eq!(since(10 * newest, (newest - 1) % 3), DuringCall::Kept);
+        assert_eq!(since(10 * newest + 1, newest % 3), DuringCall::Kept);
+        // The oldest that is kept was freed then: others may have been, too.
+        assert_eq!(since(10 * (newest - KEPT as u64 + 1), 7), DuringCall::Forgotten);
+        assert_eq!(since(10 * (newest - KEPT as u64 + 2), 7), DuringCall::Kept);
     }
 }

@@ -10,6 +10,7 @@ use mpisee_profile::{CommId, Operation, RegionId, Ticks};
 use std::hint::black_box;
 
 mod aliased;
+mod entries;
 #[cfg(test)]
 mod tests;
 
@@ -490,9 +491,9 @@ impl Requests {
         settle(&started)
     }
 
-    /// Removes a completed request with an aliased handle.
-    pub fn complete_aliased(&self, key: u64, place: usize) -> Option<Owner> {
-        self.aliased.take(key, place)
+    /// Removes a completed request with an aliased handle; see [`AliasedHandles::take`].
+    pub fn complete_aliased(&self, key: u64, place: usize, prefer: Option<CommId>) -> Option<Owner> {
+        self.aliased.take(key, place, prefer)
     }
 
     /// Owner of a request that stays open.
@@ -509,7 +510,7 @@ impl Requests {
     pub fn remove(&self, request: Request, place: HandlePtr<Request>) -> Option<Removed> {
         let key = abi::bits(request);
         if abi::is_aliased_request(request) {
-            let owner = self.aliased.take(key, place.address())?;
+            let owner = self.aliased.take(key, place.address(), None)?;
             Some(Removed::Aliased(key, place.address(), owner))
         } else {
             self.table.remove(key).map(|started| Removed::Entry(key, started))

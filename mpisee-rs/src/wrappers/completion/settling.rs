@@ -61,7 +61,8 @@ impl Completion<'_> {
                 started.recorded
             }),
             RequestRef::Aliased(key, place) => {
-                let owner = REQUESTS.complete_aliased(*key, *place).filter(|owner| owner.recorded);
+                let prefer = self.charged.first;
+                let owner = REQUESTS.complete_aliased(*key, *place, prefer).filter(|owner| owner.recorded);
                 if let Some(owner) = &owner {
                     self.charged.add(owner.communicator);
                     settle_without_status(self.recorder, owner);
