@@ -74,11 +74,8 @@ pub fn run(args: &RecoverArgs) -> Result<Outcome> {
     if directories.is_empty() {
         directories.push(segments::directory()?);
     }
-    if args.output.as_ref().is_some_and(|output| output.file_name().is_none()) {
-        bail!(
-            "--output '{}' does not end in the name of a directory",
-            args.output.clone().unwrap_or_default().display()
-        );
+    if let Some(output) = args.output.as_ref().filter(|output| output.file_name().is_none()) {
+        bail!("--output '{}' does not end in the name of a directory", output.display());
     }
     let user = match args.user {
         Some(user) => user,
@@ -93,42 +90,15 @@ pub fn run(args: &RecoverArgs) -> Result<Outcome> {
         skipped::tell(&unreadable);
         return list(&worlds, &directories);
     }
-    let mut removed = Vec::new();
-    for Empty { path, why, has_ended } in empty {
-        if args.clean && has_ended && std::fs::remove_file(&path).is_ok() {
-            removed.push((path, why));
-        } else {
-            unreadable.push((path, why));
-        }
-    }
-    skipped::sentences(&removed, "removed").iter().try_for_each(|sentence| say(sentence))?;
+    unreadable.extend(clean_empty(empty, args.clean)?);
     skipped::tell(&unreadable);
     let mut failures = unreadable.len();
     let mut is_left = false;
     for world in &worlds {
         tell_running(world)?;
-        if tell_recovered_before(world, args)? {
-            is_left |= !args.clean;
-            if args.clean && world.running().next().is_none() {
-                world.ended().try_for_each(Segment::remove)?;
-                let removed = world.ended().count() as u64;
-                say(&format!("--clean removed {} of these ranks", count(removed, "segment")))?;
-            }
-            continue;
-        }
-        let (recovered, unreadable) =
-            profile::recover(world, Wish { output: args.output.as_deref(), fold: args.fold })?;
-        failures += unreadable.len();
-        let unreadable = unreadable.into_iter().map(|(segment, why)| (segment.path.clone(), why));
-        skipped::tell(&unreadable.collect::<Vec<_>>());
-        if let Some(recovered) = recovered {
-            tell_recovered(world, &recovered)?;
-            let goes_on = world.running().next().is_some();
-            is_left |= !args.clean || goes_on;
-            if args.clean && !goes_on {
-                recovered.segments.iter().try_for_each(|segment| segment.remove())?;
-            }
-        }
+        let done = recover_world(world, args)?;
+        failures += done.failures;
+        is_left |= done.is_left;
     }
     if worlds.iter().all(|world| world.ended().next().is_none()) && failures == 0 {
         say(&format!("no segment of a process that ended is in {}", quoted(&directories)))?;
@@ -143,6 +113,52 @@ pub fn run(args: &RecoverArgs) -> Result<Outcome> {
         1 => bail!("a segment could not be read; it is left as it is"),
         _ => bail!("{failures} segments could not be read; they are left as they are"),
     }
+}
+
+/// Removes segments without counts where `clean` is set and their process has ended; returns the others.
+fn clean_empty(empty: Vec<Empty>, clean: bool) -> Result<Vec<Skipped>> {
+    let (mut removed, mut kept) = (Vec::new(), Vec::new());
+    for Empty { path, why, has_ended } in empty {
+        if clean && has_ended && std::fs::remove_file(&path).is_ok() {
+            removed.push((path, why));
+        } else {
+            kept.push((path, why));
+        }
+    }
+    skipped::sentences(&removed, "removed").iter().try_for_each(|sentence| say(sentence))?;
+    Ok(kept)
+}
+
+/// The outcome of recovering one world.
+struct WorldOutcome {
+    /// The number of segments that could not be read.
+    failures: usize,
+    /// Whether segments of which there is a profile are still there.
+    is_left: bool,
+}
+
+/// Writes the profile of a world, unless an earlier recovery did, and removes its segments if that is wanted.
+fn recover_world(world: &WorldSegments, args: &RecoverArgs) -> Result<WorldOutcome> {
+    let goes_on = world.running().next().is_some();
+    if tell_recovered_before(world, args)? {
+        if args.clean && !goes_on {
+            world.ended().try_for_each(Segment::remove)?;
+            let removed = world.ended().count() as u64;
+            say(&format!("--clean removed {} of these ranks", count(removed, "segment")))?;
+        }
+        return Ok(WorldOutcome { failures: 0, is_left: !args.clean });
+    }
+    let (recovered, unreadable) =
+        profile::recover(world, Wish { output: args.output.as_deref(), fold: args.fold })?;
+    let failures = unreadable.len();
+    let unreadable = unreadable.into_iter().map(|(segment, why)| (segment.path.clone(), why));
+    skipped::tell(&unreadable.collect::<Vec<_>>());
+    let Some(recovered) = recovered else { return Ok(WorldOutcome { failures, is_left: false }) };
+    tell_recovered(world, &recovered)?;
+    if args.clean && !goes_on {
+        recovered.segments.iter().try_for_each(|segment| segment.remove())?;
+    }
+    Ok(WorldOutcome { failures, is_left: !args.clean || goes_on })
 }
 
 /// The worlds that some word names; each has to name one.
