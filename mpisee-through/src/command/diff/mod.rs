@@ -137,17 +137,56 @@ pub fn run(args: &DiffArgs) -> Result<Outcome> {
     let same_ranks = before.view.processes().count() == after.view.processes().count()
         && before.view.is_laid_out_as(&after.view);
     let pairing = Pairing::new(before.view.processes(), after.view.processes(), same_ranks);
-    let mut pairs: BTreeMap<Name, [Option<Side>; 2]> = BTreeMap::new();
     let rows_by_name = match args.families.are_on(&args.output) && same_ranks {
         true => family_names([&before, &after], &pairing),
         false => BTreeMap::new(),
     };
-    for (run, place) in [(&before, 0), (&after, 1)] {
+    let pairs = pairs([&before, &after], &pairing, &rows_by_name, same_ranks, &args.filter)?;
+    let mut rows: Vec<Vec<Value>> = pairs.iter().map(|(key, sides)| row(key, sides, &pairing)).collect();
+    let mut closing = args.shown.cut(&args.output, &mut rows, "There are no operations to compare.");
+    if !rows_by_name.is_empty() {
+        closing += EACH_HINT;
+    }
+    let totals = [before.totals(), after.totals()];
+    let verdicts: Vec<Verdict> = args.fail_if.iter().map(|bound| bound.judge(totals[0], totals[1])).collect();
+    for Verdict { is_exceeded, said } in &verdicts {
+        closing += &format!("{} {said}\n", if *is_exceeded { "Failed    " } else { "Holds     " });
+    }
+    let in_table = args.output.format() == Format::Table;
+    let one_name = in_table && pairing.all_have_one_name();
+    let sheet = changes(rows, same_ranks, one_name);
+    let mut answer = Answer::new(before.view.profile(), sheet, before.cut_off.or(after.cut_off));
+    answer.caveats = [("before", &before.view), ("after", &after.view)]
+        .iter()
+        .flat_map(|(name, view)| {
+            caveats(view.profile()).into_iter().map(move |said| format!("In {name}: {said}"))
+        })
+        .collect();
+    answer.sheets.push(bound::sheet(totals, [before.chosen, after.chosen]));
+    // The run as a whole comes first in a table, and second in CSV, which has one sheet.
+    if in_table {
+        answer.sheets.reverse();
+    }
+    answer.closing = closing;
+    let outcome = answer.write(&args.output)?;
+    Ok(if verdicts.iter().any(|verdict| verdict.is_exceeded) { Outcome::Differs } else { outcome })
+}
+
+/// The rows of both runs by their common names, largest changes of the mean time first.
+fn pairs(
+    runs: [&Run; 2],
+    pairing: &Pairing,
+    rows_by_name: &BTreeMap<String, String>,
+    totals: bool,
+    filter: &CallFilter,
+) -> Result<Vec<(Name, [Option<Side>; 2])>> {
+    let mut pairs: BTreeMap<Name, [Option<Side>; 2]> = BTreeMap::new();
+    for (place, run) in runs.into_iter().enumerate() {
         let row_of = |comm: &str| {
             let name = pairing.name(place, comm);
             rows_by_name.get(name).map_or(name, String::as_str).to_owned()
         };
-        for (key, side) in sides(run, row_of, same_ranks, &args.filter)? {
+        for (key, side) in sides(run, row_of, totals, filter)? {
             pairs.entry(key).or_default()[place] = Some(side);
         }
     }
@@ -161,41 +200,20 @@ pub fn run(args: &DiffArgs) -> Result<Outcome> {
             .then_with(|| natural_order(&left.0, &right.0))
             .then(left.1.cmp(&right.1))
     });
-    let mut rows: Vec<Vec<Value>> = pairs.iter().map(|(key, sides)| row(key, sides, &pairing)).collect();
-    let closing = args.shown.cut(&args.output, &mut rows, "There are no operations to compare.");
-    let totals = [before.totals(), after.totals()];
-    let verdicts: Vec<Verdict> = args.fail_if.iter().map(|bound| bound.judge(totals[0], totals[1])).collect();
-    let has_failed = verdicts.iter().any(|verdict| verdict.is_exceeded);
+    Ok(pairs)
+}
+
+/// The sheet of changes; without the names in the second run if all have one name.
+fn changes(mut rows: Vec<Vec<Value>>, totals: bool, one_name: bool) -> Sheet {
     let mut heads = HEADS.to_vec();
-    if !same_ranks {
+    if !totals {
         heads.iter_mut().for_each(|head| head.heading = per_rank(head.heading));
     }
-    if args.output.format() == Format::Table && pairing.all_have_one_name() {
+    if one_name {
         heads.remove(1);
         rows.iter_mut().for_each(|row| drop(row.remove(1)));
     }
-    let sheet = Sheet { name: "changes", heads, rows };
-    let mut answer = Answer::new(before.view.profile(), sheet, before.cut_off.or(after.cut_off));
-    answer.caveats = [("before", &before.view), ("after", &after.view)]
-        .iter()
-        .flat_map(|(name, view)| {
-            caveats(view.profile()).into_iter().map(move |said| format!("In {name}: {said}"))
-        })
-        .collect();
-    answer.sheets.push(bound::sheet(totals, [before.chosen, after.chosen]));
-    // The run as a whole comes first in a table, and second in CSV, which has one sheet.
-    if args.output.format() == Format::Table {
-        answer.sheets.reverse();
-    }
-    answer.closing = closing;
-    if !rows_by_name.is_empty() {
-        answer.closing += EACH_HINT;
-    }
-    for Verdict { is_exceeded, said } in &verdicts {
-        answer.closing += &format!("{} {said}\n", if *is_exceeded { "Failed    " } else { "Holds     " });
-    }
-    let outcome = answer.write(&args.output)?;
-    Ok(if has_failed { Outcome::Differs } else { outcome })
+    Sheet { name: "changes", heads, rows }
 }
 
 /// The heading of a column whose numbers are per rank.
