@@ -9,7 +9,7 @@ use mpisee_profile::segment::log::{Created, Runs};
 use mpisee_profile::segment::membership::{has_elided_members, reports, reports_side};
 use mpisee_profile::segment::names::{names, parent_name};
 use mpisee_profile::segment::snapshot::{Communicator, Moment, SharedRow, Snapshot};
-use mpisee_profile::{Operation, RankSet, Ticks, WorldRank};
+use mpisee_profile::{Operation, RankSet, RegionId, Ticks, WorldRank};
 use std::collections::{BTreeSet, HashMap};
 
 /// The table rows of one rank.
@@ -72,29 +72,17 @@ impl RankTables {
         end: Moment,
         is_reported: impl Fn(&Communicator, &str) -> bool,
     ) -> RankTables {
-        let names = names(snapshot);
-        let seconds = seconds_per_tick(snapshot, end);
-        let paths = region_paths(snapshot);
-        let mut tables = RankTables {
-            rank: RankRow {
-                rank: snapshot.world_rank.get(),
-                host: snapshot.host.clone(),
-                pid: snapshot.pid,
-                wall_s: seconds(end.ticks.saturating_sub(snapshot.start_ticks)),
-                mpi_s: Seconds(0.0),
-                gpu: String::new(),
-                profiler_s: seconds(price_of(snapshot)),
-            },
-            comms: comms(snapshot, &names, is_reported),
-            calls: Vec::new(),
-            peers: Vec::new(),
-            outside: Vec::new(),
-            regions: Vec::new(),
-            gpu: Vec::new(),
+        let rows = Rows {
+            snapshot,
+            names: names(snapshot),
+            paths: region_paths(snapshot),
+            seconds: seconds_per_tick(snapshot, end),
+            end: end.ticks,
         };
         // Ordered by key, the rows come by communicator, region, operation and size.
         let mut counters: Vec<_> = snapshot.counters.iter().map(|(key, values)| (*key, *values)).collect();
         counters.sort_unstable();
+        let (mut calls, mut peers, mut outside) = (Vec::new(), Vec::new(), Vec::new());
         let mut mpi_ticks = Ticks::ZERO;
         let mut mpi_ticks_by_region = vec![Ticks::ZERO; snapshot.regions.len() + 1];
         for (key, values) in &counters {
@@ -105,37 +93,107 @@ impl RankTables {
                     if let Some(sum) = mpi_ticks_by_region.get_mut(key.region.index()) {
                         *sum = sum.wrapping_add(ticks);
                     }
-                    tables.calls.extend(call_row(snapshot, &names, &paths, &seconds, key, values));
+                    calls.extend(rows.call(key, values));
                 }
-                Some(Meaning::Peer(key)) => {
-                    match peer_row(snapshot, &names, key, values) {
-                        Some(row) if row.peer == WorldRank::OUTSIDE.get() => {
-                            tables.outside.push(outside_row(row, key));
-                        }
-                        row => tables.peers.extend(row),
-                    };
-                }
+                Some(Meaning::Peer(key)) => match rows.peer(key, values) {
+                    Some(row) if row.peer == WorldRank::OUTSIDE.get() => outside.push(outside_row(row, key)),
+                    row => peers.extend(row),
+                },
                 _ => {}
             }
         }
-        tables.rank.mpi_s = seconds(mpi_ticks);
         include_inner(snapshot, &mut mpi_ticks_by_region);
         let regions = counters.iter().filter_map(|(key, values)| {
             let Some(Meaning::Region(id)) = key.meaning() else { return None };
-            let open = match values[region::OPEN_SINCE] {
-                0 => Ticks::ZERO,
-                since => end.ticks.saturating_sub(Ticks::new(since)),
-            };
-            Some(RegionRow {
-                rank: snapshot.world_rank.get(),
-                region: paths.get(id.index())?.clone(),
-                wall_s: seconds(open.wrapping_add(Ticks::new(values[region::TICKS]))),
-                mpi_s: seconds(*mpi_ticks_by_region.get(id.index())?),
-                entries: values[region::ENTRIES],
-            })
+            rows.region(id, values, *mpi_ticks_by_region.get(id.index())?)
         });
-        tables.regions = regions.collect();
-        tables
+        RankTables {
+            rank: rows.rank(mpi_ticks),
+            comms: comms(snapshot, &rows.names, is_reported),
+            regions: regions.collect(),
+            calls,
+            peers,
+            outside,
+            gpu: Vec::new(),
+        }
+    }
+}
+
+/// The rows of one process: its counters with names instead of numbers, and seconds instead of ticks.
+struct Rows<'a, F> {
+    snapshot: &'a Snapshot,
+    /// Of communicators, by number.
+    names: Vec<String>,
+    /// Of regions, by number.
+    paths: Vec<String>,
+    seconds: F,
+    /// The moment of the snapshot.
+    end: Ticks,
+}
+
+impl<F: Fn(Ticks) -> Seconds> Rows<'_, F> {
+    fn rank(&self, mpi_ticks: Ticks) -> RankRow {
+        RankRow {
+            rank: self.snapshot.world_rank.get(),
+            host: self.snapshot.host.clone(),
+            pid: self.snapshot.pid,
+            wall_s: (self.seconds)(self.end.saturating_sub(self.snapshot.start_ticks)),
+            mpi_s: (self.seconds)(mpi_ticks),
+            gpu: String::new(),
+            profiler_s: (self.seconds)(price_of(self.snapshot)),
+        }
+    }
+
+    fn call(&self, key: CallKey, values: &[u64; 6]) -> Option<CallRow> {
+        let (size_min, size_max) = class_bounds(key.size_class);
+        Some(CallRow {
+            comm: self.names.get(key.communicator.index())?.clone(),
+            rank: self.snapshot.world_rank.get(),
+            region: self.paths.get(key.region.index())?.clone(),
+            call: Operation::from_index(u64::from(key.operation))?.name().to_owned(),
+            size_min,
+            size_max,
+            memory: key.memory,
+            calls: values[call::CALLS],
+            bytes: values[call::BYTES],
+            time_s: (self.seconds)(Ticks::new(values[call::TICKS])),
+            min_s: (self.seconds)(Ticks::new(values[call::SHORTEST_PLUS_1].saturating_sub(1))),
+            max_s: (self.seconds)(Ticks::new(values[call::LONGEST])),
+        })
+    }
+
+    fn peer(&self, key: PeerKey, values: &[u64; 6]) -> Option<PeerRow> {
+        let communicator = self.snapshot.communicators.get(key.communicator.index())?;
+        let created = &communicator.created;
+        let peer_group = created.remote.as_ref().unwrap_or(&created.group);
+        let peer = match (communicator.shared_row, values[peer::WORLD_RANK_PLUS_1]) {
+            (Some(SharedRow::Changing), _) => WorldRank::new(key.peer.get()),
+            (_, 0) => peer_group.get(key.peer).filter(|&rank| rank != WorldRank::ELIDED)?,
+            (_, plus_1) => WorldRank::new(u32::try_from(plus_1 - 1).ok()?),
+        };
+        Some(PeerRow {
+            comm: self.names.get(key.communicator.index())?.clone(),
+            rank: self.snapshot.world_rank.get(),
+            peer: peer.get(),
+            sent_messages: values[peer::SENT_MESSAGES],
+            sent_bytes: values[peer::SENT_BYTES],
+            received_messages: values[peer::RECEIVED_MESSAGES],
+            received_bytes: values[peer::RECEIVED_BYTES],
+        })
+    }
+
+    fn region(&self, id: RegionId, values: &[u64; 6], mpi_ticks: Ticks) -> Option<RegionRow> {
+        let open = match values[region::OPEN_SINCE] {
+            0 => Ticks::ZERO,
+            since => self.end.saturating_sub(Ticks::new(since)),
+        };
+        Some(RegionRow {
+            rank: self.snapshot.world_rank.get(),
+            region: self.paths.get(id.index())?.clone(),
+            wall_s: (self.seconds)(open.wrapping_add(Ticks::new(values[region::TICKS]))),
+            mpi_s: (self.seconds)(mpi_ticks),
+            entries: values[region::ENTRIES],
+        })
     }
 }
 
@@ -199,51 +257,6 @@ fn include_inner(snapshot: &Snapshot, ticks: &mut [Ticks]) {
         let outer = &mut ticks[region.parent.index()];
         *outer = outer.wrapping_add(inner);
     }
-}
-
-fn call_row(
-    snapshot: &Snapshot,
-    names: &[String],
-    paths: &[String],
-    seconds: &impl Fn(Ticks) -> Seconds,
-    key: CallKey,
-    values: &[u64; 6],
-) -> Option<CallRow> {
-    let (size_min, size_max) = class_bounds(key.size_class);
-    Some(CallRow {
-        comm: names.get(key.communicator.index())?.clone(),
-        rank: snapshot.world_rank.get(),
-        region: paths.get(key.region.index())?.clone(),
-        call: Operation::from_index(u64::from(key.operation))?.name().to_owned(),
-        size_min,
-        size_max,
-        memory: key.memory,
-        calls: values[call::CALLS],
-        bytes: values[call::BYTES],
-        time_s: seconds(Ticks::new(values[call::TICKS])),
-        min_s: seconds(Ticks::new(values[call::SHORTEST_PLUS_1].saturating_sub(1))),
-        max_s: seconds(Ticks::new(values[call::LONGEST])),
-    })
-}
-
-fn peer_row(snapshot: &Snapshot, names: &[String], key: PeerKey, values: &[u64; 6]) -> Option<PeerRow> {
-    let communicator = snapshot.communicators.get(key.communicator.index())?;
-    let created = &communicator.created;
-    let peer_group = created.remote.as_ref().unwrap_or(&created.group);
-    let peer = match (communicator.shared_row, values[peer::WORLD_RANK_PLUS_1]) {
-        (Some(SharedRow::Changing), _) => WorldRank::new(key.peer.get()),
-        (_, 0) => peer_group.get(key.peer).filter(|&rank| rank != WorldRank::ELIDED)?,
-        (_, plus_1) => WorldRank::new(u32::try_from(plus_1 - 1).ok()?),
-    };
-    Some(PeerRow {
-        comm: names.get(key.communicator.index())?.clone(),
-        rank: snapshot.world_rank.get(),
-        peer: peer.get(),
-        sent_messages: values[peer::SENT_MESSAGES],
-        sent_bytes: values[peer::SENT_BYTES],
-        received_messages: values[peer::RECEIVED_MESSAGES],
-        received_bytes: values[peer::RECEIVED_BYTES],
-    })
 }
 
 /// The row of a peer that has no rank in this world.
