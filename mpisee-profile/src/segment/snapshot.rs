@@ -217,25 +217,11 @@ impl Snapshot {
 
     /// Reads what the header alone says, and how many bytes of the segment are in use, itself included.
     pub fn read_header<S: Source + ?Sized>(source: &S) -> Result<(Snapshot, u64), ProfileError> {
-        let wrong = |why: String| ProfileError::Segment { why };
-        let total = source.words();
-        if total < HEADER_BYTES / 8 {
-            return Err(wrong(format!("it has {} bytes, a header has {HEADER_BYTES}", total * 8)));
-        }
+        check_layout(source)?;
         let field = |offset: usize| source.word(offset / 8);
-        if field(offset_of!(Header, magic)) != layout::MAGIC {
-            return Err(wrong("it does not begin as one".to_owned()));
-        }
-        let version = field(offset_of!(Header, version));
-        if version != layout::VERSION {
-            let expected = layout::VERSION;
-            return Err(wrong(format!("its layout has version {version}, this program reads {expected}")));
-        }
-        if field(offset_of!(Header, operations)) != crate::Operation::fingerprint() {
-            return Err(wrong("another version of mpisee wrote it".to_owned()));
-        }
         let narrow = |offset: usize| {
-            u32::try_from(field(offset)).map_err(|_| wrong(format!("the word at {offset} is out of range")))
+            u32::try_from(field(offset))
+                .map_err(|_| ProfileError::Segment { why: format!("the word at {offset} is out of range") })
         };
         let ticks = |offset: usize| Ticks::new(field(offset));
         let reasons = offset_of!(Header, not_seen);
@@ -259,14 +245,7 @@ impl Snapshot {
             state: field(offset_of!(Header, state)),
             local_size: narrow(offset_of!(Header, local_size))?,
             by_messages: field(offset_of!(Header, by_messages)) != 0,
-            end: (field(offset_of!(Header, state)) == layout::state::ARRIVED).then(|| End {
-                moment: Moment {
-                    monotonic_ns: field(offset_of!(Header, end_monotonic_ns)),
-                    ticks: ticks(offset_of!(Header, end_ticks)),
-                },
-                realtime_ns: field(offset_of!(Header, end_realtime_ns)),
-                is_unsteady: field(offset_of!(Header, is_unsteady)) != 0,
-            }),
+            end: end(source),
             before: Moment {
                 monotonic_ns: field(offset_of!(Header, before_monotonic_ns)),
                 ticks: ticks(offset_of!(Header, before_ticks)),
@@ -448,6 +427,41 @@ impl Program {
             _ => {}
         }
     }
+}
+
+/// Fails if the words do not begin with the header of a segment of this version.
+fn check_layout<S: Source + ?Sized>(source: &S) -> Result<(), ProfileError> {
+    let wrong = |why: String| Err(ProfileError::Segment { why });
+    let total = source.words();
+    if total < HEADER_BYTES / 8 {
+        return wrong(format!("it has {} bytes, a header has {HEADER_BYTES}", total * 8));
+    }
+    let field = |offset: usize| source.word(offset / 8);
+    if field(offset_of!(Header, magic)) != layout::MAGIC {
+        return wrong("it does not begin as one".to_owned());
+    }
+    let version = field(offset_of!(Header, version));
+    if version != layout::VERSION {
+        let expected = layout::VERSION;
+        return wrong(format!("its layout has version {version}, this program reads {expected}"));
+    }
+    if field(offset_of!(Header, operations)) != crate::Operation::fingerprint() {
+        return wrong("another version of mpisee wrote it".to_owned());
+    }
+    Ok(())
+}
+
+/// The end of MPI, if the process has arrived there.
+fn end<S: Source + ?Sized>(source: &S) -> Option<End> {
+    let field = |offset: usize| source.word(offset / 8);
+    (field(offset_of!(Header, state)) == layout::state::ARRIVED).then(|| End {
+        moment: Moment {
+            monotonic_ns: field(offset_of!(Header, end_monotonic_ns)),
+            ticks: Ticks::new(field(offset_of!(Header, end_ticks))),
+        },
+        realtime_ns: field(offset_of!(Header, end_realtime_ns)),
+        is_unsteady: field(offset_of!(Header, is_unsteady)) != 0,
+    })
 }
 
 fn host<S: Source + ?Sized>(source: &S) -> String {
