@@ -22,12 +22,6 @@ use std::process::Command;
 pub fn launch(run: Run) -> Result<Infallible, Failure> {
     let installation = Installation::find();
     let program = Program::find(&run.program)?;
-    let variable = |name: &str| std::env::var(name).ok();
-    let say = |message: &dyn std::fmt::Display| {
-        if process::speaks() {
-            crate::failure::say(&message);
-        }
-    };
     installation.complaints.iter().for_each(|complaint| say(complaint));
     let hint = environment::hint(variable);
     let chosen = choose(&Facts {
@@ -52,25 +46,8 @@ pub fn launch(run: Run) -> Result<Infallible, Failure> {
             run.program.display()
         )),
         Ok(Flavour { profiler, .. }) => {
-            let inherited = |name: &str| std::env::var_os(name).unwrap_or_default();
-            let arrangement = Arrangement::of(&program.kind);
-            command.env("LD_PRELOAD", preload(profiler, &arrangement, &inherited("LD_PRELOAD")));
-            if arrangement == Arrangement::Option {
-                command.env(sanitizer::OPTIONS, sanitizer::options(&inherited(sanitizer::OPTIONS)));
-            }
-            command.env(LAUNCHED, std::process::id().to_string());
-            let options = options(&run.variables);
-            let asked = Asked { folder: &installation.folder, options: &options, variable: &variable };
-            match options.gpu.then(|| asked.prepare()) {
-                None => {}
-                Some(Ok(variables)) => drop(command.envs(variables)),
-                Some(Err(why)) => {
-                    command.env("MPISEE_GPU", "off");
-                    say(&format_args!(
-                        "{why}, so what GPU kernels access is not counted; the rest is profiled"
-                    ));
-                }
-            }
+            preload_into(&mut command, profiler, &Arrangement::of(&program.kind));
+            trace_gpu(&mut command, &installation.folder, &options(&run.variables));
         }
         Err(reason) => say(&Message {
             program: &run.program,
@@ -82,6 +59,40 @@ pub fn launch(run: Run) -> Result<Infallible, Failure> {
     // SAFETY: the closure makes system calls only, and there is no other process to share memory with.
     unsafe { command.pre_exec(signals::restorer()) };
     Err(Failure::Exec { why: command.exec(), path: program.path })
+}
+
+/// Writes a message to stderr, if this process is the one of its node that does.
+fn say(message: &dyn std::fmt::Display) {
+    if process::speaks() {
+        crate::failure::say(&message);
+    }
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+/// Has the dynamic loader load the profiler into the program.
+fn preload_into(command: &mut Command, profiler: &Path, arrangement: &Arrangement) {
+    let inherited = |name: &str| std::env::var_os(name).unwrap_or_default();
+    command.env("LD_PRELOAD", preload(profiler, arrangement, &inherited("LD_PRELOAD")));
+    if *arrangement == Arrangement::Option {
+        command.env(sanitizer::OPTIONS, sanitizer::options(&inherited(sanitizer::OPTIONS)));
+    }
+    command.env(LAUNCHED, std::process::id().to_string());
+}
+
+/// Has CUDA's driver load the GPU tracer, if the options ask for it.
+fn trace_gpu(command: &mut Command, folder: &Path, options: &Options) {
+    let asked = Asked { folder, options, variable: &variable };
+    match options.gpu.then(|| asked.prepare()) {
+        None => {}
+        Some(Ok(variables)) => drop(command.envs(variables)),
+        Some(Err(why)) => {
+            command.env("MPISEE_GPU", "off");
+            say(&format_args!("{why}, so what GPU kernels access is not counted; the rest is profiled"));
+        }
+    }
 }
 
 /// The profiler's options as the program will have them. What is wrong with them the profiler says.
