@@ -1,4 +1,6 @@
+use super::runs::{LONG, OUTSIDE};
 use super::*;
+use crate::{RankSet, WorldRank};
 use proptest::prelude::*;
 
 fn runs_of(ranks: impl IntoIterator<Item = u32>) -> Runs {
