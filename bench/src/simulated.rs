@@ -53,6 +53,59 @@ struct Comm {
     neighbours: Vec<u32>,
 }
 
+/// The letter and the operation of a call that creates communicators.
+type Call = (u8, Option<Operation>);
+
+const NO_CALL: Call = (0, None);
+const CART_CREATE: Call = (b'a', Some(Operation::CartCreate));
+const CART_SUB: Call = (b'b', Some(Operation::CartSub));
+const SPLIT: Call = (b's', Some(Operation::CommSplit));
+const SPLIT_TYPE: Call = (b't', Some(Operation::CommSplitType));
+const DUP: Call = (b'd', Some(Operation::CommDup));
+
+fn run(first: u32, count: u32, stride: i32) -> Run {
+    Run { first, count, stride }
+}
+
+/// The communicators of a process so far.
+struct Comms(Vec<Comm>);
+
+impl Comms {
+    /// Appends one of the `group`, made of `parent`. Its smallest rank in the parent is `r`, this process's own `rank`.
+    fn add(
+        &mut self,
+        parent: CommId,
+        (letter, operation): Call,
+        r: Option<u32>,
+        group: Runs,
+        rank: u32,
+    ) -> CommId {
+        let number = self.0.len() as u32;
+        let id = CommId::new(number);
+        let size = group.len() as u32;
+        let created = Created {
+            id,
+            parent: (letter != 0).then_some(parent),
+            letter,
+            n: number.saturating_sub(1),
+            r: r.map(CommRank::new),
+            code: 0,
+            members: 0,
+            local: None,
+            peer: None,
+            operation: operation.map_or(NONE, |operation| operation as u32),
+            rank: CommRank::new(rank),
+            reorder: if letter == b'a' { 1 } else { NONE },
+            group,
+            remote: None,
+        };
+        let ring = [(rank + 1) % size, (rank + size - 1) % size];
+        let neighbours = if size > 2 { ring.to_vec() } else { Vec::new() };
+        self.0.push(Comm { created, label: "", topology: String::new(), size, neighbours });
+        id
+    }
+}
+
 impl Program {
     /// A program of `ranks` processes, each in `communicators` communicators.
     pub fn new(ranks: u32, communicators: u32) -> Result<Self> {
@@ -128,69 +181,45 @@ impl Program {
 
     /// The communicators of a process, in the order in which it came to be in them.
     fn comms(&self, rank: u32) -> Vec<Comm> {
-        let mut comms = Vec::with_capacity(self.communicators as usize);
-        let run = |first, count, stride| Run { first, count, stride };
+        let mut comms = Comms(Vec::with_capacity(self.communicators as usize));
         let all = || Runs::first(self.ranks);
         let [first, second, third] = self.dims;
         let at = [rank / (second * third), rank / third % second, rank % third];
-        let mut add = |parent: CommId,
-                       letter: u8,
-                       operation: Option<Operation>,
-                       r: Option<u32>,
-                       group: Runs,
-                       own: u32| {
-            let number = comms.len() as u32;
-            let created = Created {
-                id: CommId::new(number),
-                parent: (letter != 0).then_some(parent),
-                letter,
-                n: number.saturating_sub(1),
-                r: r.map(CommRank::new),
-                code: 0,
-                members: 0,
-                local: None,
-                peer: None,
-                operation: operation.map_or(NONE, |operation| operation as u32),
-                rank: CommRank::new(own),
-                reorder: if letter == b'a' { 1 } else { NONE },
-                group,
-                remote: None,
-            };
-            let size = created.group.len() as u32;
-            let ring = [(own + 1) % size, (own + size - 1) % size];
-            let neighbours = if size > 2 { ring.to_vec() } else { Vec::new() };
-            let id = created.id;
-            comms.push(Comm { created, label: "", topology: String::new(), size, neighbours });
-            id
-        };
-        let (split, sub) = (Some(Operation::CommSplit), Some(Operation::CartSub));
-        add(CommId::WORLD, 0, None, None, all(), rank);
-        add(CommId::WORLD, 0, None, None, Runs::of([run(rank, 1, 1)]), 0);
-        let grid = add(CommId::WORLD, b'a', Some(Operation::CartCreate), None, all(), rank);
+        comms.add(CommId::WORLD, NO_CALL, None, all(), rank);
+        comms.add(CommId::WORLD, NO_CALL, None, Runs::of([run(rank, 1, 1)]), 0);
+        let grid = comms.add(CommId::WORLD, CART_CREATE, None, all(), rank);
+        self.add_parts(&mut comms, grid, rank, at);
+        self.add_halves_and_duplicates(&mut comms, grid, rank);
+        let Comms(mut comms) = comms;
+        let grid = &mut comms[grid.index()];
+        (grid.label, grid.topology) = ("grid", format!("cart dims={first}x{second}x{third} periods=1x1x1"));
+        grid.neighbours = self.around(at);
+        comms
+    }
+
+    /// Lines along each dimension, then planes across each, then the node.
+    fn add_parts(&self, comms: &mut Comms, grid: CommId, rank: u32, at: [u32; 3]) {
+        let [first, second, third] = self.dims;
         let plane = second * third;
-        // Lines along each dimension, then planes across each.
         let base = rank - at[2];
-        add(grid, b'b', sub, Some(base), Runs::of([run(base, third, 1)]), at[2]);
+        comms.add(grid, CART_SUB, Some(base), Runs::of([run(base, third, 1)]), at[2]);
         let base = rank - at[1] * third;
-        add(grid, b'b', sub, Some(base), Runs::of([run(base, second, third as i32)]), at[1]);
+        comms.add(grid, CART_SUB, Some(base), Runs::of([run(base, second, third as i32)]), at[1]);
         let base = rank - at[0] * plane;
-        add(grid, b'b', sub, Some(base), Runs::of([run(base, first, plane as i32)]), at[0]);
+        comms.add(grid, CART_SUB, Some(base), Runs::of([run(base, first, plane as i32)]), at[0]);
         let base = at[0] * plane;
-        add(grid, b'b', sub, Some(base), Runs::of([run(base, plane, 1)]), rank - base);
-        let rows = (0..first).map(|row| run(row * plane + at[1] * third, third, 1));
-        add(grid, b'b', sub, Some(at[1] * third), Runs::of(rows), at[0] * third + at[2]);
-        add(grid, b'b', sub, Some(at[2]), Runs::of([run(at[2], first * second, third as i32)]), rank / third);
+        comms.add(grid, CART_SUB, Some(base), Runs::of([run(base, plane, 1)]), rank - base);
+        let rows = Runs::of((0..first).map(|row| run(row * plane + at[1] * third, third, 1)));
+        comms.add(grid, CART_SUB, Some(at[1] * third), rows, at[0] * third + at[2]);
+        let columns = Runs::of([run(at[2], first * second, third as i32)]);
+        comms.add(grid, CART_SUB, Some(at[2]), columns, rank / third);
         let base = rank / PER_NODE * PER_NODE;
-        let on_node = PER_NODE.min(self.ranks - base);
-        add(
-            CommId::WORLD,
-            b't',
-            Some(Operation::CommSplitType),
-            Some(base),
-            Runs::of([run(base, on_node, 1)]),
-            rank - base,
-        );
-        // Halves of halves, as often as each has at least four processes, then duplicates.
+        let node = Runs::of([run(base, PER_NODE.min(self.ranks - base), 1)]);
+        comms.add(CommId::WORLD, SPLIT_TYPE, Some(base), node, rank - base);
+    }
+
+    /// Halves of halves, as often as each has at least four processes, then duplicates.
+    fn add_halves_and_duplicates(&self, comms: &mut Comms, grid: CommId, rank: u32) {
         let halvings = self.ranks.ilog2().saturating_sub(2);
         let (mut parent, mut begin, mut size) = (CommId::WORLD, 0, self.ranks);
         for number in FEWEST..self.communicators {
@@ -199,16 +228,12 @@ impl Program {
                 let is_high = rank - begin >= low;
                 let r = if is_high { low } else { 0 };
                 (begin, size) = (begin + r, if is_high { size - low } else { low });
-                parent = add(parent, b's', split, Some(r), Runs::of([run(begin, size, 1)]), rank - begin);
+                parent = comms.add(parent, SPLIT, Some(r), Runs::of([run(begin, size, 1)]), rank - begin);
             } else {
                 let of = if number.is_multiple_of(2) { CommId::WORLD } else { grid };
-                add(of, b'd', Some(Operation::CommDup), None, all(), rank);
+                comms.add(of, DUP, None, Runs::first(self.ranks), rank);
             }
         }
-        let grid = &mut comms[grid.index()];
-        (grid.label, grid.topology) = ("grid", format!("cart dims={first}x{second}x{third} periods=1x1x1"));
-        grid.neighbours = self.around(at);
-        comms
     }
 
     /// The six neighbours in the grid, of which some may be one.
@@ -462,6 +487,62 @@ mod tests {
     /// Calls, bytes, nanoseconds.
     type Sum = (u64, u64, u64);
 
+    /// The row of the aggregate profile that stands for each communicator: that of its pattern and size, or its own.
+    /// Asserts that the rows count all of them.
+    fn rows_of<'r>(rows: &'r [CommRow], families: &'r [CommRow]) -> BTreeMap<&'r str, &'r str> {
+        let known: BTreeMap<&str, &CommRow> = families.iter().map(|row| (row.comm.as_str(), row)).collect();
+        let mut of: BTreeMap<&str, &str> = BTreeMap::new();
+        let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+        for row in rows {
+            let family = derived(&row.comm, |name| name.family(row.size));
+            let name = known.get(family.as_str()).unwrap_or_else(|| &known[row.comm.as_str()]).comm.as_str();
+            *counts.entry(name).or_default() += 1;
+            of.insert(&row.comm, name);
+        }
+        assert_eq!(counts, families.iter().map(|row| (row.comm.as_str(), row.count)).collect());
+        assert!(families.len() < rows.len() / 10, "{} of {}", families.len(), rows.len());
+        of
+    }
+
+    /// Asserts that calls, bytes and times of operations are those of `calls`, and so are the slowest and the fastest rank.
+    fn assert_calls_add_up(calls: Vec<CallRow>, aggregate: &Profile, of: &BTreeMap<&str, &str>) {
+        let mut expected: BTreeMap<(&str, String, String, u64), Sum> = BTreeMap::new();
+        let mut of_rank: BTreeMap<(&str, String), BTreeMap<u32, u64>> = BTreeMap::new();
+        for row in calls {
+            let comm = of[row.comm.as_str()];
+            let sum = expected.entry((comm, row.region, row.call.clone(), row.size_min)).or_default();
+            *sum = (sum.0 + row.calls, sum.1 + row.bytes, sum.2 + ns(row.time_s));
+            *of_rank.entry((comm, row.call)).or_default().entry(row.rank).or_default() += ns(row.time_s);
+        }
+        let totals: Vec<TotalRow> = all(aggregate);
+        let found = totals.iter().map(|row| {
+            let key = (row.comm.as_str(), row.region.clone(), row.call.clone(), row.size_min);
+            (key, (row.calls, row.bytes, ns(row.time_s)))
+        });
+        assert_eq!(found.collect::<BTreeMap<_, _>>(), expected);
+        let spreads: Vec<SpreadRow> = all(aggregate);
+        for row in spreads.iter().filter(|row| !row.comm.is_empty() && !row.call.is_empty()) {
+            let times = &of_rank[&(row.comm.as_str(), row.call.clone())];
+            let most = times.iter().max_by_key(|&(rank, time)| (*time, std::cmp::Reverse(*rank))).unwrap();
+            let least = times.iter().min_by_key(|&(rank, time)| (*time, *rank)).unwrap();
+            let slowest = (row.ranks, row.time_max_rank, ns(row.time_max_s));
+            assert_eq!(slowest, (times.len() as u64, *most.0, *most.1));
+            assert_eq!((row.time_min_rank, ns(row.time_min_s)), (*least.0, *least.1));
+        }
+    }
+
+    /// Pairs of ranks, messages, and bytes sent and received.
+    fn assert_peers_add_up(by_rank: &Profile, aggregate: &Profile) {
+        let sum = |rows: &mut dyn Iterator<Item = [u64; 4]>| {
+            rows.fold([0; 4], |sums, row| std::array::from_fn(|place| sums[place] + row[place]))
+        };
+        let peers: Vec<PeerRow> = all(by_rank);
+        let offsets: Vec<OffsetRow> = all(aggregate);
+        let of_peer = |row: &PeerRow| [1, row.sent_messages, row.sent_bytes, row.received_bytes];
+        let of_offset = |row: &OffsetRow| [row.pairs, row.sent_messages, row.sent_bytes, row.received_bytes];
+        assert_eq!(sum(&mut peers.iter().map(of_peer)), sum(&mut offsets.iter().map(of_offset)));
+    }
+
     #[test]
     fn sums_over_ranks_are_those_of_the_rows_by_rank() {
         let scratch = tempfile::tempdir().unwrap();
@@ -470,70 +551,13 @@ mod tests {
             Profile::open(write_by_rank(&program, &scratch.path().join("a.mpisee")).unwrap()).unwrap();
         let aggregate = Profile::open(write(&program, &scratch.path().join("b.mpisee")).unwrap().0).unwrap();
         assert_eq!((by_rank.run().is_aggregate, aggregate.run().is_aggregate), (false, true));
-
-        // Each communicator is in the family of its pattern and size, or is that family alone.
-        let rows: Vec<CommRow> = all(&by_rank);
-        let families: Vec<CommRow> = all(&aggregate);
-        let known: BTreeMap<&str, &CommRow> = families.iter().map(|row| (row.comm.as_str(), row)).collect();
-        let mut of: BTreeMap<&str, String> = BTreeMap::new();
-        let mut counts: BTreeMap<String, u64> = BTreeMap::new();
-        for row in &rows {
-            let family = derived(&row.comm, |name| name.family(row.size));
-            let name = if known.contains_key(family.as_str()) { family } else { row.comm.clone() };
-            *counts.entry(name.clone()).or_default() += 1;
-            of.insert(&row.comm, name);
-        }
-        assert_eq!(counts, families.iter().map(|row| (row.comm.clone(), row.count)).collect());
-        assert!(families.len() < rows.len() / 10, "{} of {}", families.len(), rows.len());
-
-        let mut expected: BTreeMap<(&str, String, String, u64), Sum> = BTreeMap::new();
-        let mut of_rank: BTreeMap<(&str, String), BTreeMap<u32, u64>> = BTreeMap::new();
-        for row in all::<CallRow>(&by_rank) {
-            let comm = of[row.comm.as_str()].as_str();
-            let comm = known[comm].comm.as_str();
-            let key = (comm, row.region, row.call.clone(), row.size_min);
-            let sum = expected.entry(key).or_default();
-            *sum = (sum.0 + row.calls, sum.1 + row.bytes, sum.2 + ns(row.time_s));
-            *of_rank.entry((comm, row.call)).or_default().entry(row.rank).or_default() += ns(row.time_s);
-        }
-        let totals: Vec<TotalRow> = all(&aggregate);
-        let found = totals.iter().map(|row| {
-            let key = (row.comm.as_str(), row.region.clone(), row.call.clone(), row.size_min);
-            (key, (row.calls, row.bytes, ns(row.time_s)))
-        });
-        assert_eq!(found.collect::<BTreeMap<_, _>>(), expected);
-        for row in
-            all::<SpreadRow>(&aggregate).iter().filter(|row| !row.comm.is_empty() && !row.call.is_empty())
-        {
-            let times = &of_rank[&(row.comm.as_str(), row.call.clone())];
-            let most = times.iter().max_by_key(|&(rank, time)| (*time, std::cmp::Reverse(*rank))).unwrap();
-            let least = times.iter().min_by_key(|&(rank, time)| (*time, *rank)).unwrap();
-            assert_eq!(
-                (row.ranks, row.time_max_rank, ns(row.time_max_s)),
-                (times.len() as u64, *most.0, *most.1)
-            );
-            assert_eq!((row.time_min_rank, ns(row.time_min_s)), (*least.0, *least.1));
-        }
-        let sent = |rows: &mut dyn Iterator<Item = [u64; 4]>| {
-            rows.fold([0; 4], |sums, row| std::array::from_fn(|place| sums[place] + row[place]))
-        };
-        let peers: Vec<PeerRow> = all(&by_rank);
-        let offsets: Vec<OffsetRow> = all(&aggregate);
-        assert_eq!(
-            sent(&mut peers.iter().map(|row| [1, row.sent_messages, row.sent_bytes, row.received_bytes])),
-            sent(&mut offsets.iter().map(|row| [
-                row.pairs,
-                row.sent_messages,
-                row.sent_bytes,
-                row.received_bytes
-            ]))
-        );
+        let (rows, families): (Vec<CommRow>, Vec<CommRow>) = (all(&by_rank), all(&aggregate));
+        assert_calls_add_up(all(&by_rank), &aggregate, &rows_of(&rows, &families));
+        assert_peers_add_up(&by_rank, &aggregate);
         let ranks: Vec<RankRow> = all(&by_rank);
         let nodes: Vec<NodeRow> = all(&aggregate);
-        assert_eq!(
-            ranks.iter().map(|row| ns(row.mpi_s)).sum::<u64>(),
-            nodes.iter().map(|row| ns(row.mpi_s)).sum::<u64>()
-        );
+        let mpi_ns = ranks.iter().map(|row| ns(row.mpi_s)).sum::<u64>();
+        assert_eq!(mpi_ns, nodes.iter().map(|row| ns(row.mpi_s)).sum::<u64>());
         assert_eq!(nodes.iter().map(|row| row.ranks).sum::<u64>(), 1500);
     }
 }
