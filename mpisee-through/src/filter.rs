@@ -1,5 +1,7 @@
 //! Options that choose communicators and operations, the same for every command.
 
+use crate::comm_pattern::CommPattern;
+use crate::siblings::FamilyMembers;
 use crate::units::{SizeRange, parse_seconds};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
@@ -12,10 +14,11 @@ use std::convert::Infallible;
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Filters")]
 pub struct CommFilter {
-    /// Only communicators whose name or label matches; * is any text, ? any character; may be
+    /// Only communicators whose name or label matches; * is any text, ? any character. The name of a family of like
+    /// communicators with its size, W_s2.*@4, takes its members, and nothing that was made of them; may be
     /// repeated (default: all)
     #[arg(long, value_name = "GLOB")]
-    comm: Vec<Glob>,
+    comm: Vec<CommPattern>,
 
     /// Only these ranks of MPI_COMM_WORLD: 0-3,8 (default: all)
     #[arg(long, value_name = "RANKS", value_parser = parse_ranks)]
@@ -23,14 +26,20 @@ pub struct CommFilter {
 }
 
 impl CommFilter {
-    /// Whether the name, or the label that the application gave, is chosen.
-    pub fn takes_comm(&self, name: &str, row: Option<&CommRow>) -> bool {
+    /// Whether the name, the label that the application gave, or the family is chosen.
+    pub fn takes_comm<'f>(
+        &self,
+        name: &str,
+        row: Option<&CommRow>,
+        families: impl Fn() -> &'f FamilyMembers,
+    ) -> bool {
         let label = row.map(|row| row.label.as_str()).filter(|label| !label.is_empty());
-        self.comm.is_empty()
-            || self
-                .comm
-                .iter()
-                .any(|glob| glob.matches(name) || label.is_some_and(|label| glob.matches(label)))
+        self.comm.is_empty() || self.comm.iter().any(|pattern| pattern.takes(name, label, &families))
+    }
+
+    /// Whether a pattern has the size of a family.
+    pub fn names_sizes(&self) -> bool {
+        self.comm.iter().any(CommPattern::has_size)
     }
 
     /// Whether the rank is chosen.

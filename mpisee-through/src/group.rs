@@ -154,9 +154,7 @@ impl<'a> Collector<'a> {
     /// The group of a row, if the filter takes it.
     fn key(&mut self, row: &Call<'_>) -> Result<Option<Key>, BadField> {
         let Collector { by, filter, processes, .. } = self;
-        let comm = self
-            .comms
-            .number(row.comm, "comm", |name| filter.comms.takes_comm(name, processes.comms.get(name)))?;
+        let comm = self.comms.number(row.comm, "comm", |name| processes.takes_comm(&filter.comms, name))?;
         let call = self.calls.number(row.call, "call", |name| filter.takes_call(name))?;
         let region = self.regions.number(row.region, "region", |name| filter.takes_region(name))?;
         let (Some(comm), Some(call), Some(region)) = (comm, call, region) else { return Ok(None) };

@@ -7,6 +7,7 @@
 //! `mpisee-collect` reads the segments of running and killed programs.
 
 mod cli;
+mod comm_pattern;
 mod command;
 mod family;
 mod filter;
@@ -26,6 +27,7 @@ mod scan;
 mod shades;
 mod shape;
 mod sheet;
+mod siblings;
 mod similar;
 mod symbols;
 mod units;

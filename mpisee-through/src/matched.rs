@@ -61,7 +61,8 @@ fn there_is(option: FilterOption, filter: &CallFilter, all: &Groups, view: &Prof
             let labels: BTreeMap<&str, u128> = rows.map(|row| (row.label.as_str(), 0)).collect();
             let labels =
                 if labels.is_empty() { String::new() } else { format!("; labels are {}", listed(&labels)) };
-            format!("the profile has operations on {}{labels}", listed(&weights(all, Groups::comm)))
+            let families = families_with_sizes(view, &filter.comms);
+            format!("the profile has operations on {}{labels}{families}", listed(&weights(all, Groups::comm)))
         }
         FilterOption::Region => {
             let mut regions = weights(all, Groups::region);
@@ -86,12 +87,32 @@ fn there_is(option: FilterOption, filter: &CallFilter, all: &Groups, view: &Prof
 }
 
 /// Where a filter left no communicator over: an error with those of the profile.
-pub fn need_communicator(rows: &[CommRow], filter: &CommFilter, is_empty: bool) -> Result<()> {
+pub fn need_communicator(
+    view: &ProfileView,
+    rows: &[CommRow],
+    filter: &CommFilter,
+    is_empty: bool,
+) -> Result<()> {
     if !is_empty || !filter.is_on() || rows.is_empty() {
         return Ok(());
     }
     let comms = rows.iter().map(|row| (row.comm.as_str(), u128::from(row.size))).collect();
-    bail!("no communicator matches the filters; the profile has {}", listed(&comms))
+    let families = families_with_sizes(view, filter);
+    bail!("no communicator matches the filters; the profile has {}{families}", listed(&comms))
+}
+
+/// The families of several communicators, where the filter asks for one by its size.
+fn families_with_sizes(view: &ProfileView, filter: &CommFilter) -> String {
+    if !filter.names_sizes() {
+        return String::new();
+    }
+    let families = view.processes().families().iter().filter(|(_, members)| members.len() > 1);
+    let families: BTreeMap<&str, u128> =
+        families.map(|(name, members)| (name.as_str(), members.len() as u128)).collect();
+    match families.is_empty() {
+        true => String::new(),
+        false => format!("; families are {}", listed(&families)),
+    }
 }
 
 /// How a program gets regions.
@@ -112,8 +133,8 @@ pub fn need_chosen(view: &ProfileView, filter: &CommFilter) -> Result<()> {
     let processes = view.processes();
     if filter.names_comms() {
         let rows: Vec<CommRow> = processes.comms.values().cloned().collect();
-        let is_empty = !rows.iter().any(|row| filter.takes_comm(&row.comm, Some(row)));
-        need_communicator(&rows, filter, is_empty)?;
+        let is_empty = !rows.iter().any(|row| processes.takes_comm(filter, &row.comm));
+        need_communicator(view, &rows, filter, is_empty)?;
     }
     need_rank(view, filter)
 }

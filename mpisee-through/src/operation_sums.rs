@@ -102,11 +102,8 @@ fn by_family<'a>(
     filter: &CallFilter,
     with_families: bool,
 ) -> Vec<(String, Option<Family<'a>>, Vec<Named>)> {
-    let families = family::of_table(
-        view,
-        |row| filter.comms.takes_comm(&row.comm, Some(row)) && filter.comms.takes_members(&row.members),
-        with_families,
-    );
+    let families =
+        family::of_table(view, |row| view.processes().takes_row(&filter.comms, row), with_families);
     let mut places: HashMap<&str, usize> = HashMap::new();
     for (place, family) in families.iter().enumerate() {
         places.extend(family.rows.iter().map(|row| (row.comm.as_str(), place)));

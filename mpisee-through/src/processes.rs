@@ -2,9 +2,11 @@
 
 use crate::filter::CommFilter;
 use crate::load;
+use crate::siblings::{self, FamilyMembers};
 use mpisee_profile::rows::{CommRow, Members, NodeRow, RankRow};
 use mpisee_profile::{Profile, ProfileError, RankSet};
 use std::collections::{HashMap, HashSet};
+use std::sync::OnceLock;
 
 /// The table of processes.
 pub enum ProcessRows {
@@ -21,6 +23,8 @@ pub struct Processes {
     present: HashSet<u32>,
     /// `comms.csv`, by name.
     pub comms: HashMap<String, CommRow>,
+    /// Made when a filter first asks for one.
+    families: OnceLock<FamilyMembers>,
 }
 
 impl Processes {
@@ -35,7 +39,25 @@ impl Processes {
             ProcessRows::Nodes(_) => HashSet::new(),
         };
         let comms = load::all::<CommRow>(profile)?.into_iter().map(|row| (row.comm.clone(), row)).collect();
-        Ok(Processes { rows, present, comms })
+        Ok(Processes { rows, present, comms, families: OnceLock::new() })
+    }
+
+    /// The families of like communicators, by names with sizes: `W_s2.*@4`.
+    pub fn families(&self) -> &FamilyMembers {
+        self.families.get_or_init(|| {
+            let are_families = matches!(self.rows, ProcessRows::Nodes(_));
+            siblings::members_by_sized_name(self.comms.values(), are_families)
+        })
+    }
+
+    /// Whether the filter takes the communicator of this name.
+    pub fn takes_comm(&self, filter: &CommFilter, comm: &str) -> bool {
+        filter.takes_comm(comm, self.comms.get(comm), || self.families())
+    }
+
+    /// Whether the filter takes the communicator, and some member.
+    pub fn takes_row(&self, filter: &CommFilter, row: &CommRow) -> bool {
+        filter.takes_comm(&row.comm, Some(row), || self.families()) && filter.takes_members(&row.members)
     }
 
     /// The rows of ranks; none where there are only sums over the ranks of a node.
@@ -141,7 +163,7 @@ impl Processes {
 
     /// The processes that the filter takes; where communicators are chosen, members of these alone.
     pub fn chosen_rows(&self, filter: &CommFilter) -> Vec<&RankRow> {
-        let comms = self.comms.values().filter(|row| filter.takes_comm(&row.comm, Some(row)));
+        let comms = self.comms.values().filter(|row| self.takes_comm(filter, &row.comm));
         let members: Option<HashSet<u32>> = filter
             .names_comms()
             .then(|| comms.flat_map(|row| row.members.all().iter().collect::<Vec<_>>()).collect());

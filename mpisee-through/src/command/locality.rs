@@ -148,8 +148,7 @@ pub fn run(args: &LocalityArgs) -> Result<Outcome> {
         .processes()
         .comms
         .values()
-        .filter(|row| row.size > 1 && args.filter.takes_comm(&row.comm, Some(row)))
-        .filter(|row| args.filter.takes_members(&row.members))
+        .filter(|row| row.size > 1 && view.processes().takes_row(&args.filter, row))
         .map(|row| {
             let (time_s, collective) = sums.get(row.comm.as_str()).copied().unwrap_or_default();
             Found {

@@ -56,7 +56,7 @@ fn level(row: &TotalRow, by: By) -> Level {
 fn key(all: &mut Collector<'_>, row: &TotalRow) -> Option<Key> {
     let Collector { by, filter, processes, .. } = all;
     let (by, filter) = (*by, *filter);
-    let wanted = filter.comms.takes_comm(&row.comm, processes.comms.get(&row.comm))
+    let wanted = processes.takes_comm(&filter.comms, &row.comm)
         && filter.takes_call(&row.call)
         && filter.takes_region(&row.region)
         && filter.takes_sums(row.size_min, row.size_max, row.memory);

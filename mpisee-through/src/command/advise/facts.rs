@@ -184,7 +184,7 @@ impl<'a> Facts<'a> {
 
     /// Whether the communicator is chosen.
     pub fn is_chosen(&self, row: &CommRow) -> bool {
-        self.filter.takes_comm(&row.comm, Some(row)) && self.filter.takes_members(&row.members)
+        self.processes.takes_row(self.filter, row)
     }
 
     /// The chosen members of a communicator of which the profile has counts.
@@ -211,8 +211,8 @@ impl<'a> Facts<'a> {
 }
 
 fn named_families(view: &ProfileView, filter: &CommFilter, comms: &BTreeMap<String, Comm<'_>>) -> Vec<Named> {
-    let is_chosen =
-        |row: &CommRow| filter.takes_comm(&row.comm, Some(row)) && filter.takes_members(&row.members);
+    let processes = view.processes();
+    let is_chosen = |row: &CommRow| processes.takes_row(filter, row);
     let named = |family: family::Family<'_>| Named {
         title: match family.count() {
             1 => family.name.clone(),
@@ -222,7 +222,8 @@ fn named_families(view: &ProfileView, filter: &CommFilter, comms: &BTreeMap<Stri
         name: family.name,
     };
     let mut families: Vec<Named> = family::of_table(view, is_chosen, true).into_iter().map(named).collect();
-    let unknown = comms.values().filter(|comm| comm.row.is_none() && filter.takes_comm(&comm.name, None));
+    let unknown =
+        comms.values().filter(|comm| comm.row.is_none() && processes.takes_comm(filter, &comm.name));
     families.extend(unknown.map(|comm| Named {
         name: comm.name.clone(),
         title: comm.name.clone(),

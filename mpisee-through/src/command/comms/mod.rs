@@ -66,11 +66,8 @@ pub fn run(args: &CommsArgs) -> Result<Outcome> {
     let view = ProfileView::open(&args.profile)?;
     let rows: Vec<CommRow> = load::all(view.profile())?;
     let shapes = shape::shapes(&rows, view.processes());
-    let matches: Vec<bool> = rows
-        .iter()
-        .map(|row| args.filter.takes_comm(&row.comm, Some(row)) && args.filter.takes_members(&row.members))
-        .collect();
-    matched::need_communicator(&rows, &args.filter, !matches.contains(&true))?;
+    let matches: Vec<bool> = rows.iter().map(|row| view.processes().takes_row(&args.filter, row)).collect();
+    matched::need_communicator(&view, &rows, &args.filter, !matches.contains(&true))?;
     let tree = Tree::of_rows(&rows);
     let limit = args.output.limit(args.top, args.all);
     let text = match args.output.format() {

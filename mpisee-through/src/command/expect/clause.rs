@@ -1,5 +1,7 @@
 //! A line of a file of expectations.
 
+use crate::comm_pattern::CommPattern;
+use crate::siblings::FamilyMembers;
 use crate::similar::similar_calls;
 use mpisee_profile::Operation;
 use mpisee_profile::glob::Glob;
@@ -102,7 +104,7 @@ pub struct Clause {
     pub text: String,
     pub metric: Metric,
     call: Option<Glob>,
-    comm: Option<Glob>,
+    comm: Option<CommPattern>,
     relation: Relation,
     number: f64,
 }
@@ -116,7 +118,7 @@ impl Clause {
             text: format!("{}{of}{on}", metric.name()),
             metric,
             call: call.map(call_pattern),
-            comm: comm.map(Glob::new),
+            comm: comm.map(CommPattern::new),
             relation: Relation::Equal,
             number: 0.0,
         }
@@ -127,9 +129,9 @@ impl Clause {
         self.call.as_ref().is_none_or(|glob| is_called(glob, call))
     }
 
-    /// Whether the communicator is one of those that it is about.
-    pub fn takes_comm(&self, comm: &str) -> bool {
-        self.comm.as_ref().is_none_or(|glob| glob.matches(comm))
+    /// Whether the communicator is one of those that it is about, in a profile with these families.
+    pub fn takes_comm<'f>(&self, comm: &str, families: impl FnOnce() -> &'f FamilyMembers) -> bool {
+        self.comm.as_ref().is_none_or(|pattern| pattern.takes(comm, None, families))
     }
 
     /// Whether the number found says nothing, since the profile lacks what the clause names: a limit on nothing holds
@@ -182,15 +184,16 @@ impl FromStr for Clause {
         })?;
         let (mut call, mut comm) = (None, None);
         while let [word, name, more @ ..] = rest {
-            let (place, fits) = match *word {
-                "of" => (&mut call, metric.is_about().0),
-                "on" => (&mut comm, metric.is_about().1),
+            let fits = match *word {
+                "of" => metric.is_about().0 && call.is_none(),
+                "on" => metric.is_about().1 && comm.is_none(),
                 other => return Err(format!("'{other}' is not 'of' or 'on'")),
             };
-            if !fits || place.is_some() {
-                return Err(format!("'{} … {word} {name}' has no meaning", metric.name()));
+            match *word {
+                _ if !fits => return Err(format!("'{} … {word} {name}' has no meaning", metric.name())),
+                "of" => call = Some(known_call(name)?),
+                _ => comm = Some(CommPattern::new(name)),
             }
-            *place = Some(if *word == "of" { known_call(name)? } else { Glob::new(name) });
             rest = more;
         }
         match rest {
@@ -215,7 +218,9 @@ mod tests {
     fn a_clause_is_read_or_its_mistake_named() {
         let clause: Clause = "calls of All* on W_s2.* >= 80".parse().unwrap();
         assert!(clause.takes_call("MPI_Allreduce") && !clause.takes_call("MPI_Send"));
-        assert!(clause.takes_comm("W_s2.4") && !clause.takes_comm("W"));
+        let no_families = FamilyMembers::new();
+        let takes = |comm: &str| clause.takes_comm(comm, || &no_families);
+        assert!(takes("W_s2.4") && !takes("W"));
         let clause_of = |call: &str| format!("calls of {call} = 1").parse::<Clause>().unwrap();
         assert!(clause_of("allreduce").takes_call("MPI_Allreduce"));
         assert!(clause_of("mpi_ALLREDUCE").takes_call("MPI_Allreduce"));

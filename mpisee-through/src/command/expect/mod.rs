@@ -42,7 +42,8 @@ A FILE OF EXPECTATIONS:
 /// communicators where the profile has none of that name. Operations match with or without MPI_, in
 /// capitals or not.
 ///
-/// calls, bytes: sums over the operations and communicators whose names match (* is any text).
+/// calls, bytes: sums over the operations and communicators whose names match (* is any text). The
+/// name of a family of like communicators with its size, W_s2.*@4, stands for its members alone.
 /// operations: how many different ones are used; a new one, or one on a new communicator, shows here.
 /// imbalance: the time of the slowest rank by the mean over ranks.
 /// communicators: how many there are, S and its descendants left out; alive: how many of them were
@@ -97,12 +98,16 @@ impl<'v> Facts<'v> {
         Ok(Facts { view, cells, efficiency })
     }
 
+    fn takes_comm(&self, clause: &Clause, comm: &str) -> bool {
+        clause.takes_comm(comm, || self.view.processes().families())
+    }
+
     /// The part of what a clause names that the profile lacks.
     fn missing(&self, clause: &Clause) -> Option<Missing> {
         let known = self.view.processes().comms.keys().chain(self.cells.keys().map(|(comm, _)| comm));
-        let has_comm = known.into_iter().any(|comm| clause.takes_comm(comm));
+        let has_comm = known.into_iter().any(|comm| self.takes_comm(clause, comm));
         let has_call =
-            self.cells.keys().any(|(comm, call)| clause.takes_comm(comm) && clause.takes_call(call));
+            self.cells.keys().any(|(comm, call)| self.takes_comm(clause, comm) && clause.takes_call(call));
         match (has_comm, has_call) {
             (false, _) if clause.names(Missing::Communicator) => Some(Missing::Communicator),
             (_, false) if clause.names(Missing::Call) => Some(Missing::Call),
@@ -113,10 +118,12 @@ impl<'v> Facts<'v> {
     /// The number that a clause is about; none if there is nothing of the kind.
     fn value(&self, clause: &Clause) -> Option<f64> {
         let chosen = || {
-            self.cells.iter().filter(|((comm, call), _)| clause.takes_comm(comm) && clause.takes_call(call))
+            self.cells
+                .iter()
+                .filter(|((comm, call), _)| self.takes_comm(clause, comm) && clause.takes_call(call))
         };
         let comms = || {
-            let is_own = |name: &str| !load::is_one_per_process(name) && clause.takes_comm(name);
+            let is_own = |name: &str| !load::is_one_per_process(name) && self.takes_comm(clause, name);
             self.view.processes().comms.values().filter(move |row| is_own(&row.comm))
         };
         match clause.metric {
@@ -232,7 +239,8 @@ fn write(path: &Path, profile: &Path, facts: &Facts<'_>) -> Result<()> {
     let all_ns = facts.cells.values().map(|cell| cell.time_ns).fold(0, u128::saturating_add);
     for (comm, call) in units {
         let clause = Clause::of(Metric::Imbalance, Some(call), Some(&comm));
-        let of = facts.cells.iter().filter(|((one, other), _)| clause.takes_comm(one) && other == call);
+        let of =
+            facts.cells.iter().filter(|((one, other), _)| facts.takes_comm(&clause, one) && other == call);
         let time_ns: u128 = of.map(|(_, cell)| cell.time_ns).sum();
         let Some(found) = facts.value(&clause) else { continue };
         if time_ns as f64 >= IMBALANCE_OF_MPI * all_ns as f64 {

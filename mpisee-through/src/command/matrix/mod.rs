@@ -166,7 +166,7 @@ fn need_something(of: Of, all: Traffic, beside: &str) -> Result<()> {
 
 /// Point-to-point messages between fields of the axis, and the error that ended reading.
 fn messages(args: &MatrixArgs, view: &ProfileView, axis: &Axis) -> Result<(Pairs, Option<ProfileError>)> {
-    let takes = |comm: &str| args.filter.takes_comm(comm, view.processes().comms.get(comm));
+    let takes = |comm: &str| view.processes().takes_comm(&args.filter, comm);
     let make = || Collector::new(axis, &takes);
     let scanned = scan::scan::<Peer, Collector<'_>>(view.profile(), make)?;
     let mut pairs = Pairs::new();
@@ -232,7 +232,7 @@ fn add_collectives(args: &MatrixArgs, view: &ProfileView, axis: &Axis, pairs: &m
     let mut recorded = Recorded::new();
     for (key, cell) in &groups.cells {
         let (comm, call) = (groups.comm(key), groups.call(key));
-        if is_collective(call) && args.filter.takes_comm(comm, comms.get(comm)) {
+        if is_collective(call) && view.processes().takes_comm(&args.filter, comm) {
             let by_rank = recorded.entry((comm, call)).or_default();
             *by_rank.entry(key.rank).or_insert(0) += cell.bytes;
         }

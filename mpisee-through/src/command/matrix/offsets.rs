@@ -33,7 +33,7 @@ pub fn run(args: &MatrixArgs, view: &ProfileView) -> Result<Outcome> {
     let mut sums: BTreeMap<(i64, i64), (u64, Traffic)> = BTreeMap::new();
     for row in view.profile().rows::<OffsetRow>()? {
         let row = row?;
-        if row.sent_messages > 0 && args.filter.takes_comm(&row.comm, view.processes().comms.get(&row.comm)) {
+        if row.sent_messages > 0 && view.processes().takes_comm(&args.filter, &row.comm) {
             let (pairs, sum) = sums.entry((row.offset_min, row.offset_max)).or_default();
             *pairs = pairs.saturating_add(row.pairs);
             sum.add(Traffic { messages: row.sent_messages, bytes: row.sent_bytes, ..Traffic::default() });
