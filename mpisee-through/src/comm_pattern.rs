@@ -27,6 +27,11 @@ impl CommPattern {
         CommPattern { text: text.to_owned(), glob: Glob::new(text) }
     }
 
+    /// As it was written.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     /// Whether the text may be a family's name with its size.
     pub fn has_size(&self) -> bool {
         self.text.contains('@')

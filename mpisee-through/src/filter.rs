@@ -2,12 +2,13 @@
 
 use crate::comm_pattern::CommPattern;
 use crate::siblings::FamilyMembers;
-use crate::units::{SizeRange, parse_seconds};
+use crate::units::{SizeRange, parse_seconds, typed_time};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use mpisee_profile::glob::Glob;
 use mpisee_profile::rows::{CommRow, Members, Memory};
 use mpisee_profile::{Kind, Operation, RankSet};
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 
 /// Chooses communicators.
@@ -35,6 +36,23 @@ impl CommFilter {
     ) -> bool {
         let label = row.map(|row| row.label.as_str()).filter(|label| !label.is_empty());
         self.comm.is_empty() || self.comm.iter().any(|pattern| pattern.takes(name, label, &families))
+    }
+
+    /// The choice of communicators as on the command line.
+    pub fn comms_text(&self) -> String {
+        let each = self.comm.iter().map(|pattern| format!("--comm {}", quoted(pattern.text())));
+        each.collect::<Vec<_>>().join(" ")
+    }
+
+    /// The choice of ranks as on the command line.
+    pub fn ranks_text(&self) -> Option<String> {
+        self.ranks.as_ref().map(|ranks| format!("--ranks {ranks}"))
+    }
+
+    /// Both choices as on the command line.
+    pub fn described(&self) -> String {
+        let comms = Some(self.comms_text()).filter(|text| !text.is_empty());
+        comms.into_iter().chain(self.ranks_text()).collect::<Vec<_>>().join(" ")
     }
 
     /// Whether a pattern has the size of a family.
@@ -112,14 +130,18 @@ pub struct CallFilter {
     #[arg(long, value_name = "MEMORY", value_delimiter = ',')]
     memory: Vec<MemoryArg>,
 
-    /// Only operations whose slowest rank, in the column Max, spent at least this long in them: 0.5, 10ms, 20us
-    /// (default: 0)
+    /// Only operations whose slowest rank spent at least this long in them, on all chosen communicators, in summary on
+    /// each: 0.5, 10ms, 20us (default: 0)
     #[arg(long, value_name = "TIME", value_parser = parse_seconds)]
     time_min: Option<f64>,
 
-    /// Only operations whose slowest rank, in the column Max, spent at most this long in them (default: any time)
+    /// Only operations whose slowest rank spent at most this long in them (default: any time)
     #[arg(long, value_name = "TIME", value_parser = parse_seconds)]
     time_max: Option<f64>,
+
+    /// Operations that bounds on times leave, see [`CallFilter::of_operations`].
+    #[arg(skip)]
+    operations: Option<BTreeSet<String>>,
 }
 
 impl CallFilter {
@@ -133,11 +155,12 @@ impl CallFilter {
         let kind = Operation::from_name(call).map(Operation::kind);
         // An operation that this program does not know has no kind, so it is of none of those asked for.
         let kind_fits = self.kind.is_empty() || kind.is_some_and(|kind| self.kind.contains(&kind));
+        let is_left = self.operations.as_ref().is_none_or(|operations| operations.contains(call));
         // The patterns are in small letters, see `parse_lowercase`.
         let call = call.to_lowercase();
         let short = call.strip_prefix("mpi_").unwrap_or(&call);
         let name_fits = |glob: &Glob| glob.matches(&call) || glob.matches(short);
-        kind_fits && (self.call.is_empty() || self.call.iter().any(name_fits))
+        is_left && kind_fits && (self.call.is_empty() || self.call.iter().any(name_fits))
     }
 
     /// Whether the region is chosen.
@@ -165,6 +188,47 @@ impl CallFilter {
         self.time_min.is_none_or(|least| max_s >= least) && self.time_max.is_none_or(|most| max_s <= most)
     }
 
+    /// The filters that are on, as on the command line.
+    pub fn described(&self) -> String {
+        let mut options: Vec<String> =
+            self.each_alone().iter().map(|(option, _)| self.text(*option)).collect();
+        options.extend(self.comms.ranks_text());
+        options.extend(self.times_text());
+        options.join(" ")
+    }
+
+    /// The bounds on times, as on the command line.
+    pub fn times_text(&self) -> Option<String> {
+        let bound =
+            |name: &str, bound: Option<f64>| bound.map(|bound_s| format!("{name} {}", typed_time(bound_s)));
+        let bounds = [bound("--time-min", self.time_min), bound("--time-max", self.time_max)];
+        let bounds: Vec<String> = bounds.into_iter().flatten().collect();
+        (!bounds.is_empty()).then(|| bounds.join(" "))
+    }
+
+    /// A filter as on the command line: `--comm W_s2.* --comm W`.
+    pub fn text(&self, option: FilterOption) -> String {
+        let repeated = |values: &mut dyn Iterator<Item = String>| {
+            let each = values.map(|value| format!("{} {}", option.name(), quoted(&value)));
+            each.collect::<Vec<_>>().join(" ")
+        };
+        let joined = |values: Vec<&str>| format!("{} {}", option.name(), values.join(","));
+        match option {
+            FilterOption::Comm => self.comms.comms_text(),
+            FilterOption::Kind => joined(self.kind.iter().map(|&kind| kind_name(kind)).collect()),
+            FilterOption::Call => repeated(&mut self.call.iter().map(Glob::to_string)),
+            FilterOption::Size => self.size.map_or(String::new(), |size| format!("{} {size}", option.name())),
+            FilterOption::Region => repeated(&mut self.region.iter().map(Glob::to_string)),
+            FilterOption::Memory => joined(self.memory.iter().map(|memory| memory.name()).collect()),
+        }
+    }
+
+    /// The kinds of memory by name, each with a filter that takes it alone.
+    pub fn each_memory() -> impl Iterator<Item = (&'static str, CallFilter)> {
+        let filter = |&memory| CallFilter { memory: vec![memory], ..CallFilter::default() };
+        MemoryArg::value_variants().iter().map(move |memory| (memory.name(), filter(memory)))
+    }
+
     /// Each filter that is on by itself, with its option; those on ranks and on times are not among them.
     pub fn each_alone(&self) -> Vec<(FilterOption, CallFilter)> {
         let all = CallFilter::default;
@@ -189,6 +253,11 @@ impl CallFilter {
     pub fn without_times(&self) -> (Self, bool) {
         let has_bound = self.time_min.is_some() || self.time_max.is_some();
         (CallFilter { time_min: None, time_max: None, ..self.clone() }, has_bound)
+    }
+
+    /// The same with bounds on times replaced by the operations that they leave.
+    pub fn of_operations(&self, operations: BTreeSet<String>) -> Self {
+        CallFilter { operations: Some(operations), ..self.without_times().0 }
     }
 
     /// The same for all regions.
@@ -249,6 +318,15 @@ enum MemoryArg {
 }
 
 impl MemoryArg {
+    /// As typed on the command line.
+    fn name(self) -> &'static str {
+        match self {
+            MemoryArg::Host => "host",
+            MemoryArg::Device => "device",
+            MemoryArg::Managed => "managed",
+        }
+    }
+
     fn memory(self) -> Memory {
         match self {
             MemoryArg::Host => Memory::Host,
@@ -287,6 +365,11 @@ fn kind_parser() -> impl TypedValueParser<Value = Kind> {
             .find(|&kind| kind_name(kind).eq_ignore_ascii_case(&name))
             .ok_or("not a kind of operation")
     })
+}
+
+/// A value as a shell needs it where it is empty or has blanks.
+fn quoted(value: &str) -> String {
+    if value.is_empty() || value.contains(' ') { format!("'{value}'") } else { value.to_owned() }
 }
 
 /// A pattern for names that are compared without regard to case.

@@ -1,13 +1,13 @@
 //! Errors for filters that match nothing: they list what exists.
 
-use crate::filter::{CallFilter, CommFilter, FilterOption};
-use crate::group::{By, Groups, Key};
+use crate::filter::{CallFilter, CommFilter, FilterOption, kind_name};
+use crate::group::{By, Groups, Key, seconds};
 use crate::similar::similar_calls;
-use crate::units::natural_order;
+use crate::units::{SizeRange, natural_order, time};
 use crate::view::ProfileView;
 use anyhow::{Result, bail};
-use mpisee_profile::RankSet;
 use mpisee_profile::rows::CommRow;
+use mpisee_profile::{Operation, RankSet};
 use std::collections::BTreeMap;
 
 /// Names that an error lists.
@@ -26,21 +26,40 @@ pub fn need_operation(view: &ProfileView, filter: &CallFilter, is_empty: bool) -
     }
     for (option, alone) in filter.each_alone() {
         if view.group(&alone, by)?.cells.is_empty() {
-            bail!("no operation matches {}; {}", option.name(), there_is(option, filter, &all, view));
+            bail!("no operation matches {}; {}", filter.text(option), there_is(option, filter, &all, view)?);
         }
     }
-    let (of_any_time, has_bound) = filter.without_times();
-    let (comms, calls) = (weights(&all, Groups::comm), weights(&all, Groups::call));
-    if has_bound && !view.group(&of_any_time, by)?.cells.is_empty() {
-        bail!(
-            "no operation that the other filters choose has its slowest rank within --time-min and --time-max"
-        )
+    let (of_any_time, _) = filter.without_times();
+    if let Some(bounds) = filter.times_text()
+        && !view.group(&of_any_time, by)?.cells.is_empty()
+    {
+        bail!("no operation matches {bounds}; {}", times_of(view, &of_any_time)?);
     }
+    let (comms, calls) = (weights(&all, Groups::comm), weights(&all, Groups::call));
     bail!(
-        "no operation matches all of the filters at once; the profile has {} on {}",
+        "no operation matches {} at once; the profile has {} on {}",
+        filter.described(),
         listed(&calls),
         listed(&comms)
     )
+}
+
+/// The times that bounds on them choose from.
+fn times_of(view: &ProfileView, filter: &CallFilter) -> Result<String> {
+    let (operations, _) = view.operations(filter)?;
+    let mut times: Vec<(u64, &str)> =
+        operations.iter().filter_map(|of| Some((of.sum.ranks.most_ns()?, of.call.as_str()))).collect();
+    times.sort_unstable();
+    let shown = |&(time_ns, call): &(u64, &str)| format!("{} in {call}", time(seconds(time_ns)));
+    Ok(match &times[..] {
+        [] => "the profile has no times of single ranks for this choice".to_owned(),
+        [one] => format!("the slowest rank spent {}, over all communicators", shown(one)),
+        [least, .., most] => format!(
+            "the slowest ranks spent from {} to {}, over all communicators",
+            shown(least),
+            shown(most)
+        ),
+    })
 }
 
 /// The time of each name.
@@ -53,9 +72,9 @@ fn weights<'g>(groups: &'g Groups, name: fn(&'g Groups, &Key) -> &'g str) -> BTr
 }
 
 /// The names that a filter chooses from, and those that may have been meant.
-fn there_is(option: FilterOption, filter: &CallFilter, all: &Groups, view: &ProfileView) -> String {
+fn there_is(option: FilterOption, filter: &CallFilter, all: &Groups, view: &ProfileView) -> Result<String> {
     let calls = weights(all, Groups::call);
-    match option {
+    Ok(match option {
         FilterOption::Comm => {
             let rows = view.processes().comms.values().filter(|row| !row.label.is_empty());
             let labels: BTreeMap<&str, u128> = rows.map(|row| (row.label.as_str(), 0)).collect();
@@ -72,7 +91,7 @@ fn there_is(option: FilterOption, filter: &CallFilter, all: &Groups, view: &Prof
                 false => format!("the profile has calls in {}", listed(&regions)),
             }
         }
-        FilterOption::Memory => "--memory host has those with buffers on the host, or with none".to_owned(),
+        FilterOption::Memory => format!("the profile has {}", memories(view)?.join(", ")),
         FilterOption::Call => {
             let near = |pattern: String| {
                 similar_calls(&pattern, calls.keys().copied())
@@ -82,8 +101,34 @@ fn there_is(option: FilterOption, filter: &CallFilter, all: &Groups, view: &Prof
             let meant = filter.call_patterns().find_map(near).unwrap_or_default();
             format!("{meant}the profile has {}", listed(&calls))
         }
-        FilterOption::Kind | FilterOption::Size => format!("the profile has {}", listed(&calls)),
+        FilterOption::Kind => {
+            let mut kinds: BTreeMap<&str, u128> = BTreeMap::new();
+            for (call, time_ns) in calls {
+                let kind = Operation::from_name(call).map_or("others", |call| kind_name(call.kind()));
+                *kinds.entry(kind).or_default() += time_ns;
+            }
+            format!("the profile has {}", listed(&kinds))
+        }
+        FilterOption::Size => {
+            let by = By { size: true, without_times: true, ..By::default() };
+            let groups = view.group(&CallFilter::default(), by)?;
+            let sizes = groups.cells.iter().map(|(key, _)| groups.size(key));
+            let classes = sizes.map(|(min_bytes, max_bytes)| SizeRange { min_bytes, max_bytes }.to_string());
+            format!("the profile has the size classes {}", classes.collect::<Vec<_>>().join(", "))
+        }
+    })
+}
+
+/// The kinds of memory that operations of the profile have.
+fn memories(view: &ProfileView) -> Result<Vec<&'static str>> {
+    let mut found = Vec::new();
+    for (name, filter) in CallFilter::each_memory() {
+        let by = By { without_times: true, ..By::default() };
+        if !view.group(&filter, by)?.cells.is_empty() {
+            found.push(if name == "host" { "host (buffers on the host, or none)" } else { name });
+        }
     }
+    Ok(found)
 }
 
 /// Where a filter left no communicator over: an error with those of the profile.
@@ -96,9 +141,10 @@ pub fn need_communicator(
     if !is_empty || !filter.is_on() || rows.is_empty() {
         return Ok(());
     }
+    need_rank(view, filter)?;
     let comms = rows.iter().map(|row| (row.comm.as_str(), u128::from(row.size))).collect();
     let families = families_with_sizes(view, filter);
-    bail!("no communicator matches the filters; the profile has {}{families}", listed(&comms))
+    bail!("no communicator matches {}; the profile has {}{families}", filter.described(), listed(&comms))
 }
 
 /// The families of several communicators, where the filter asks for one by its size.
@@ -120,11 +166,12 @@ pub const MAKE_REGIONS: &str =
     "mpisee_region_begin(\"NAME\") and mpisee_region_end() of mpisee.h around a part of the program make one";
 
 /// Where a filter left no region over: an error with those of the profile.
-pub fn need_region<T>(regions: &BTreeMap<String, T>) -> Result<()> {
+pub fn need_region<T>(filter: &CallFilter, regions: &BTreeMap<String, T>) -> Result<()> {
+    let asked = filter.described();
     let names = regions.keys().map(|name| (name.as_str(), 0)).collect();
     match regions.is_empty() {
-        true => bail!("no region matches the filters; the profile has none: {MAKE_REGIONS}"),
-        false => bail!("no region matches the filters; the profile has {}", listed(&names)),
+        true => bail!("no region matches {asked}; the profile has none: {MAKE_REGIONS}"),
+        false => bail!("no region matches {asked}; the profile has {}", listed(&names)),
     }
 }
 
@@ -143,7 +190,8 @@ pub fn need_chosen(view: &ProfileView, filter: &CommFilter) -> Result<()> {
 fn need_rank(view: &ProfileView, filter: &CommFilter) -> Result<()> {
     let present: RankSet = view.processes().ranks().iter().map(|row| row.rank).collect();
     if !present.is_empty() && !present.iter().any(|rank| filter.takes_rank(rank)) {
-        bail!("no rank matches the filters; the profile has {present}");
+        let asked = filter.ranks_text().unwrap_or_default();
+        bail!("no rank matches {asked}; the profile has {present}");
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Numbers with units: how they are shown, and how they are read from the command line.
 
 use std::cmp::Ordering;
+use std::fmt;
 use std::str::FromStr;
 
 /// A time with its unit and three significant digits: `7.20 ms`.
@@ -84,6 +85,17 @@ pub struct SizeRange {
     pub max_bytes: u64,
 }
 
+impl fmt::Display for SizeRange {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.min_bytes, self.max_bytes) {
+            (min, u64::MAX) => write!(out, "{min}-"),
+            (0, max) if max > 0 => write!(out, "-{max}"),
+            (min, max) if min == max => write!(out, "{min}"),
+            (min, max) => write!(out, "{min}-{max}"),
+        }
+    }
+}
+
 impl FromStr for SizeRange {
     type Err = String;
 
@@ -113,6 +125,11 @@ fn parse_bytes(text: &str) -> Result<u64, String> {
     };
     let bytes = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(factor?));
     bytes.ok_or_else(|| format!("'{text}' is not a size like 512, 64k, 4M or 1G (k is 1024)"))
+}
+
+/// A time as [`parse_seconds`] reads it: `0.5s`, `10ms`.
+pub fn typed_time(seconds: f64) -> String {
+    time(seconds).replace(' ', "").replace('µ', "u")
 }
 
 /// Reads a time: `0.5`, `0.5s`, `10ms`, `20us`, `300ns`.

@@ -10,7 +10,7 @@ use crate::processes::{ProcessRows, Processes};
 use anyhow::Result;
 use mpisee_profile::rows::{CommRow, RankRow, RegionRow, RegionTotalRow};
 use mpisee_profile::{Profile, ProfileError, RunInfo};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::error::Error;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -183,6 +183,26 @@ impl ProfileView {
         };
         let operations = calls.into_iter().map(operation).collect();
         Ok((operations, groups.cut_off))
+    }
+
+    /// The filter with bounds on times replaced by the operations whose slowest rank is within them.
+    pub fn with_times_as_operations(&self, filter: &CallFilter) -> Result<CallFilter> {
+        Ok(match self.operations_within_times(filter)? {
+            Some(operations) => filter.of_operations(operations),
+            None => filter.clone(),
+        })
+    }
+
+    /// The operations whose slowest rank is within the filter's bounds on times, over the communicators that it takes;
+    /// none if it has no bound.
+    pub fn operations_within_times(&self, filter: &CallFilter) -> Result<Option<BTreeSet<String>>> {
+        let (of_any_time, has_bound) = filter.without_times();
+        if !has_bound {
+            return Ok(None);
+        }
+        let (mut operations, _) = self.operations(&of_any_time)?;
+        operations.retain(|of| filter.takes_time(of.sum.ranks.most_ns().map(group::seconds)));
+        Ok(Some(operations.into_iter().map(|of| of.call).collect()))
     }
 
     /// How the times of ranks in all operations on a communicator differ, by name; only where this does not follow from the

@@ -119,10 +119,10 @@ fn nothing_chosen_is_an_error() {
     let profile = every_rule().write();
     profile
         .run(&["advise", "app.mpisee", "--comm", "X*"])
-        .fails_with(&["no communicator matches the filters; the profile has W, "]);
+        .fails_with(&["no communicator matches --comm X*; the profile has W, "]);
     profile
         .run(&["advise", "app.mpisee", "--ranks", "99"])
-        .fails_with(&["no rank matches the filters; the profile has 0-7"]);
+        .fails_with(&["no rank matches --ranks 99; the profile has 0-7"]);
 }
 
 #[test]

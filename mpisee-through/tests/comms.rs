@@ -47,7 +47,7 @@ fn matches_are_shown_with_their_ancestors() {
     profile
         .run(&["comms", "app.mpisee", "--comm", "*_s2.?", "--ranks", "2"])
         .golden("comms-what_matches_is_shown_with_its_ancestors-3");
-    let words = ["no communicator matches the filters; the profile has W, W_a1, W_x2, W_a1_s2.0"];
+    let words = ["no communicator matches --comm X; the profile has W, W_a1, W_x2, W_a1_s2.0"];
     profile.run(&["comms", "app.mpisee", "--comm", "X"]).fails_with(&words);
 }
 

@@ -132,31 +132,31 @@ fn filters_that_match_nothing_are_errors_with_what_there_is() {
         let runs: &[&str] = if command == "diff" { &["app.mpisee", "app.mpisee"] } else { &["app.mpisee"] };
         profile.run(&[&[command], runs, &[filter, value]].concat())
     };
-    let calls = "no operation matches --call; the profile has MPI_Alltoallv, MPI_Allreduce, ";
+    let calls = "no operation matches --call nothing; the profile has MPI_Alltoallv, MPI_Allreduce, ";
     for command in ["summary", "ops", "sizes", "ranks", "diff"] {
-        filtered(command, "--ranks", "99").fails_with(&["no rank matches the filters; the profile has 0-7"]);
+        filtered(command, "--ranks", "99").fails_with(&["no rank matches --ranks 99; the profile has 0-7"]);
         filtered(command, "--call", "Nothing").fails_with(&[calls]);
         filtered(command, "--call", "Allredcue").fails_with(&["did you mean MPI_Allreduce?"]);
         filtered(command, "--region", "solver")
-            .fails_with(&["--region; no call of the profile is in a region"]);
-        filtered(command, "--memory", "device").fails_with(&["no operation matches --memory; "]);
+            .fails_with(&["--region solver; no call of the profile is in a region"]);
+        filtered(command, "--memory", "device").fails_with(&["no operation matches --memory device; "]);
     }
     for command in ["summary", "ops", "sizes", "diff"] {
         filtered(command, "--comm", "X*").fails_with(&[
-            "no operation matches --comm; the profile has operations on W_a1, W, ",
+            "no operation matches --comm X*; the profile has operations on W_a1, W, ",
             "labels are ",
         ]);
     }
-    profile
-        .run(&["ops", "app.mpisee", "--call", "Send", "--comm", "W_a1"])
-        .fails_with(&["no operation matches all of the filters at once; the profile has MPI_Alltoallv, "]);
+    profile.run(&["ops", "app.mpisee", "--call", "Send", "--comm", "W_a1"]).fails_with(&[
+        "no operation matches --comm W_a1 --call send at once; the profile has MPI_Alltoallv, ",
+    ]);
     profile.run(&["summary", "app.mpisee", "--time-min", "1000"]).fails_with(&["--time-min"]);
     for command in ["regions", "locality", "matrix", "advise"] {
-        filtered(command, "--ranks", "99").fails_with(&["no rank matches the filters; the profile has 0-7"]);
+        filtered(command, "--ranks", "99").fails_with(&["no rank matches --ranks 99; the profile has 0-7"]);
         filtered(command, "--comm", "X*")
-            .fails_with(&["no communicator matches the filters; the profile has W, W_a1, "]);
+            .fails_with(&["no communicator matches --comm X*; the profile has W, W_a1, "]);
     }
-    filtered("comms", "--ranks", "99").fails_with(&["no communicator matches the filters"]);
+    filtered("comms", "--ranks", "99").fails_with(&["no rank matches --ranks 99; the profile has 0-7"]);
     // A rank without calls is there all the same.
     let silent = splatt().with(|profile| profile.calls.retain(|row| row.rank != 3)).write();
     silent.run(&["ranks", "app.mpisee", "--ranks", "3"]).exits(0);
@@ -251,13 +251,13 @@ fn filters_that_match_nothing_are_told_what_there_is() {
     for command in ["matrix", "locality", "regions"] {
         profile
             .run(&[command, "app.mpisee", "--comm", "X*"])
-            .fails_with(&["no communicator matches the filters; the profile has", "W_a1_s2.1"]);
+            .fails_with(&["no communicator matches --comm X*; the profile has", "W_a1_s2.1"]);
         let ranks = profile.run(&[command, "app.mpisee", "--ranks", "9"]);
-        ranks.fails_with(&["no rank matches the filters; the profile has 0-7"]);
+        ranks.fails_with(&["no rank matches --ranks 9; the profile has 0-7"]);
     }
     let regions = profile.run(&["regions", "app.mpisee", "--region", "solver"]);
-    regions.fails_with(&["no region matches the filters; the profile has none"]);
+    regions.fails_with(&["no region matches --region solver; the profile has none"]);
     let named = splatt().region("halo", 0, 1, 1.0, 0.5).write();
     let regions = named.run(&["regions", "app.mpisee", "--region", "solver"]);
-    regions.fails_with(&["no region matches the filters; the profile has halo"]);
+    regions.fails_with(&["no region matches --region solver; the profile has halo"]);
 }

@@ -2,8 +2,8 @@
 
 mod support;
 
-use std::collections::BTreeSet;
-use support::{Builder, Ran, Written};
+use std::collections::{BTreeMap, BTreeSet};
+use support::{Builder, Ran, Written, golden, splatt};
 
 /// Six ranks in three parts of unequal sizes, two of which are a family, with a duplicate of each part.
 fn parts() -> Written {
@@ -95,4 +95,74 @@ fn a_family_that_is_not_there_is_an_error_with_those_that_are() {
         let ran = profile.run(&[command, "app.mpisee", "--comm", "W_s1.*@8"]);
         ran.fails_with(&["families are W_s1.*@1, W_s1.*@2, W_s1.*_d1@2"]);
     }
+}
+
+/// A filter that takes nothing of `splatt`, by option.
+const NOTHING: [(&str, &str); 9] = [
+    ("--comm", "X*"),
+    ("--ranks", "99"),
+    ("--kind", "io"),
+    ("--call", "Allredcue"),
+    ("--size", "16-31"),
+    ("--region", "solver"),
+    ("--memory", "device,managed"),
+    ("--time-min", "1000"),
+    ("--time-max", "1ns"),
+];
+
+/// The sentences of commands, each with what leads to it.
+#[derive(Default)]
+struct Refusals(BTreeMap<String, Vec<String>>);
+
+impl Refusals {
+    fn add(&mut self, profile: &Written, command: &str, filters: &[&str]) {
+        let runs: &[&str] = if command == "diff" { &["app.mpisee", "app.mpisee"] } else { &["app.mpisee"] };
+        let ran = profile.run(&[&[command], runs, filters].concat());
+        ran.fails_with(&[]);
+        self.0.entry(ran.stderr).or_default().push(format!("{command} {}", filters.join(" ")));
+    }
+}
+
+#[test]
+fn a_filter_that_takes_nothing_is_named_with_what_there_is() {
+    let profile = splatt().write();
+    let mut refusals = Refusals::default();
+    for command in ["summary", "ops", "sizes", "ranks", "regions", "diff"] {
+        NOTHING.iter().for_each(|&(option, value)| refusals.add(&profile, command, &[option, value]));
+    }
+    for command in ["comms", "matrix", "locality", "advise"] {
+        NOTHING[..2].iter().for_each(|&(option, value)| refusals.add(&profile, command, &[option, value]));
+    }
+    refusals.add(&profile, "ops", &["--call", "Send", "--comm", "W_a1", "--ranks", "0-3"]);
+    refusals.add(&profile, "ops", &["--call", "Send", "--time-min", "1"]);
+    let text = refusals.0.iter().map(|(said, by)| format!("{said}  {}\n", by.join("\n  ")));
+    golden("filters-nothing", &text.collect::<String>());
+}
+
+#[test]
+fn bounds_on_times_choose_operations_in_every_command() {
+    // The slowest rank spent 1.875 s in MPI_Alltoallv, and less than a second in any other operation.
+    let profile = splatt().region("solver", 0, 1, 5.0, 1.0).with(|profile| {
+        let first = |row: &&mut mpisee_profile::rows::CallRow| row.rank == 0;
+        profile.calls.iter_mut().filter(first).for_each(|row| row.region = "solver".to_owned());
+    });
+    let profile = profile.write();
+    let rows = |command: &[&str]| -> Vec<String> {
+        let ran = profile.run(&[command, &["--time-min", "1", "--format", "csv"]].concat());
+        ran.exits(0).stdout.lines().skip(1).map(str::to_owned).collect()
+    };
+    let first = |rows: &[String]| -> BTreeSet<String> {
+        rows.iter().map(|row| row.split(',').next().unwrap().to_owned()).collect()
+    };
+    assert_eq!(first(&rows(&["summary", "app.mpisee"])), set(&["W_a1"]));
+    assert_eq!(first(&rows(&["ops", "app.mpisee"])), set(&["MPI_Alltoallv"]));
+    assert_eq!(first(&rows(&["sizes", "app.mpisee"])), set(&["MPI_Alltoallv"]));
+    let changes = rows(&["diff", "app.mpisee", "app.mpisee"]);
+    assert_eq!(first(&changes), set(&["W_a1"]));
+    // Three calls of MPI_Alltoallv by each rank, and none of MPI_Allreduce.
+    let ranks = rows(&["ranks", "app.mpisee", "--sort", "rank"]);
+    assert!(ranks[0].starts_with("0,node0,10.000000000,"), "{}", ranks[0]);
+    assert!(ranks[0].ends_with(",3000017,3,MPI_Alltoallv,W_a1,1.000000000"), "{}", ranks[0]);
+    let regions = rows(&["regions", "app.mpisee"]);
+    assert!(regions[0].starts_with("solver,1,1,5.0") && regions[0].ends_with(",3000017,3"), "{regions:?}");
 }

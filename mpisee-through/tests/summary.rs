@@ -182,7 +182,7 @@ fn nothing_left_is_said_in_one_sentence() {
     let profile = splatt().write();
     profile
         .run(&["app.mpisee", "--comm", "X*"])
-        .fails_with(&["no operation matches --comm; the profile has operations on "]);
+        .fails_with(&["no operation matches --comm X*; the profile has operations on "]);
     let empty = Builder::new(2).write().run(&["app.mpisee"]);
     assert!(empty.exits(0).stdout.ends_with("\nThe profile has no operations.\n"), "{}", empty.stdout);
 }

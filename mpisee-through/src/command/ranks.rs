@@ -93,7 +93,7 @@ pub fn run(args: &RanksArgs) -> Result<Outcome> {
 fn of_ranks(args: &RanksArgs, view: &ProfileView) -> Result<Outcome> {
     let by = By { comm: true, call: true, rank: true, ..By::default() };
     matched::need_chosen(view, &args.filter.comms)?;
-    let groups = view.group(&args.filter, by)?;
+    let groups = view.group(&view.with_times_as_operations(&args.filter)?, by)?;
     // Ranks without calls are an answer, unless calls are chosen.
     matched::need_operation(view, &args.filter, groups.cells.is_empty() && args.filter.names_calls())?;
     let mut sums: HashMap<u32, Sum<'_>> = HashMap::new();

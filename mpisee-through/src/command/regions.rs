@@ -56,7 +56,10 @@ pub fn run(args: &RegionsArgs) -> Result<Outcome> {
     matched::need_chosen(&view, &args.filter.comms)?;
     let entered = view.regions(&args.filter.comms)?;
     let inner = args.filter.without_regions();
-    let groups = view.group(&inner, By { region: true, ..By::default() })?;
+    let by = By { region: true, ..By::default() };
+    let groups = view.group(&view.with_times_as_operations(&inner)?, by)?;
+    // Regions without calls are an answer, unless calls are chosen.
+    matched::need_operation(&view, &inner, groups.cells.is_empty() && inner.names_calls())?;
     let mut names: BTreeSet<&str> = entered.keys().map(String::as_str).collect();
     names.extend(groups.cells.iter().map(|(key, _)| groups.region(key)));
     let mut found: Vec<(&str, Cell)> = names
@@ -76,12 +79,12 @@ pub fn run(args: &RegionsArgs) -> Result<Outcome> {
         let order = left.is_empty().cmp(&right.is_empty());
         order.then_with(|| of(right).wall_s.total_cmp(&of(left).wall_s)).then_with(|| left.cmp(right))
     });
-    if found.is_empty() {
-        matched::need_region(&entered)?;
+    if found.is_empty() && args.filter.is_on() {
+        matched::need_region(&args.filter, &entered)?;
     }
     let all_ranks = view.processes().chosen(&args.filter.comms);
     let mut rows = found.iter().map(|(name, cell)| row(name, of(name), cell, all_ranks)).collect();
-    let mut closing = args.shown.cut(&args.output, &mut rows, "No region matches the filters.");
+    let mut closing = args.shown.cut(&args.output, &mut rows, "The profile has no calls.");
     if entered.is_empty() && !args.filter.is_on() {
         closing += &format!("The profile has no regions; {}.\n", matched::MAKE_REGIONS);
     }

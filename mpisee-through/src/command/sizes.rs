@@ -80,7 +80,7 @@ const BAR_AT_LEAST: usize = 8;
 pub fn run(args: &SizesArgs) -> Result<Outcome> {
     let view = ProfileView::open(&args.profile)?;
     let by = By { call: true, size: true, ..By::default() };
-    let groups = view.group(&args.filter, by)?;
+    let groups = view.group(&view.with_times_as_operations(&args.filter)?, by)?;
     let mut operations: Vec<&[(Key, Cell)]> =
         groups.cells.chunk_by(|(left, _), (right, _)| left.call == right.call).collect();
     let total =

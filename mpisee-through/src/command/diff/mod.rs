@@ -17,7 +17,7 @@ use bound::{Bound, Totals, Verdict};
 use clap::Args;
 use pairing::Pairing;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 EXAMPLES:
@@ -88,8 +88,7 @@ struct Run {
 }
 
 impl Run {
-    fn load(path: &Path, filter: &CallFilter) -> Result<Self> {
-        let view = ProfileView::open(path)?;
+    fn new(view: ProfileView, filter: &CallFilter) -> Result<Self> {
         let by = By { comm: true, call: true, ..By::default() };
         let mut groups = view.group(filter, by)?;
         let cells = std::mem::take(&mut groups.cells);
@@ -130,9 +129,7 @@ type Name = (String, String);
 
 /// Runs the command.
 pub fn run(args: &DiffArgs) -> Result<Outcome> {
-    let [before, after] = [Run::load(&args.before, &args.filter)?, Run::load(&args.after, &args.filter)?];
-    let is_empty = before.cells.is_empty() && after.cells.is_empty() && after.cut_off.is_none();
-    matched::need_operation(&before.view, &args.filter, is_empty)?;
+    let [before, after] = load(args)?;
     // An aggregate profile has families only, as those of runs with other numbers of ranks are compared.
     let same_ranks = before.view.processes().count() == after.view.processes().count()
         && before.view.is_laid_out_as(&after.view);
@@ -170,6 +167,21 @@ pub fn run(args: &DiffArgs) -> Result<Outcome> {
     answer.closing = closing;
     let outcome = answer.write(&args.output)?;
     Ok(if verdicts.iter().any(|verdict| verdict.is_exceeded) { Outcome::Differs } else { outcome })
+}
+
+/// Both runs. An operation that is within bounds on times in one of them is compared in both.
+fn load(args: &DiffArgs) -> Result<[Run; 2]> {
+    let [before, after] = [ProfileView::open(&args.before)?, ProfileView::open(&args.after)?];
+    let within = [&before, &after].map(|view| view.operations_within_times(&args.filter));
+    let filter = match within {
+        [Ok(Some(one)), Ok(Some(other))] => args.filter.of_operations(one.into_iter().chain(other).collect()),
+        [Err(error), _] | [_, Err(error)] => return Err(error),
+        _ => args.filter.clone(),
+    };
+    let [before, after] = [Run::new(before, &filter)?, Run::new(after, &filter)?];
+    let is_empty = before.cells.is_empty() && after.cells.is_empty() && after.cut_off.is_none();
+    matched::need_operation(&before.view, &args.filter, is_empty)?;
+    Ok([before, after])
 }
 
 /// The rows of both runs by their common names, largest changes of the mean time first.
