@@ -31,8 +31,9 @@ EXAMPLES:
 /// A is the first profile, B the other. Communicators are paired by name; those left over by how they were made, their size and shape, if only one pair
 /// fits. Between runs with different numbers of ranks, communicators that one call made count together (W_s2.*), and
 /// all numbers are per rank. Else like communicators share a row in the table. Time is the mean over ranks, Change % that
-/// of B by A. Spread is the standard deviation over ranks, of the run in which
-/// it is larger: a change below it (marked ~) may be no more than ranks differ anyway.
+/// of B by A. Spread is the standard deviation over the ranks of one run, the one in which it is larger, and ~ marks a
+/// change that is no larger. How ranks of one run differ does not say how runs differ: a change without ~ may be noise
+/// between runs, and one with it none. To know that noise, compare several runs of the same program.
 ///
 /// With --fail-if the exit code is 1 if a bound is exceeded.
 #[derive(Debug, Args)]
