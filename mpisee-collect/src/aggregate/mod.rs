@@ -85,7 +85,7 @@ struct Comm {
 }
 
 /// The description of a communicator, or what those of a family have in common.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct About {
     /// Its own name, unless there are several.
     name: Option<String>,

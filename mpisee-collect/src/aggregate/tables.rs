@@ -1,6 +1,7 @@
 //! From sums to the rows of the profile directory.
 
-use super::{ALL, About, Aggregate, Cell, CellKey, Comm, Node, Region};
+use super::sums::Spread;
+use super::{ALL, Aggregate, Cell, CellKey, Comm, Node, Region, Traffic};
 use mpisee_profile::comm_name::{is_of_changing_members, is_one_per_process};
 use mpisee_profile::rows::{
     BinaryRow, CommRow, GpuTotalRow, Members, NodeRow, OffsetRow, OutsideTotalRow, Ranks, RegionTotalRow,
@@ -39,11 +40,11 @@ impl Aggregate {
     /// The rows, once all ranks are merged. A family of one communicator has that communicator's name.
     pub fn tables(&self) -> AggregateTables {
         let names = self.names();
-        let name = |number: u32| names.get(number as usize).cloned().unwrap_or_default();
+        let total = |(key, cell): &(CellKey, Cell)| self.total_row(*key, cell, name_of(&names, key.comm));
         AggregateTables {
             nodes: self.nodes.iter().map(node_row).collect(),
             comms: self.comm_rows(&names),
-            totals: self.cells.iter().map(|(key, cell)| self.total_row(*key, cell, name(key.comm))).collect(),
+            totals: self.cells.iter().map(total).collect(),
             spread: self.spread_rows(&names),
             offsets: self.offset_rows(&names),
             outside: self.outside_rows(&names),
@@ -68,17 +69,7 @@ impl Aggregate {
             self.comms.iter().map(|(family, _)| family.as_str()).zip(names).collect();
         let nodes: Vec<&Ranks> = self.nodes.iter().map(|(_, node)| &node.ranks).collect();
         let row = |((family, comm), name): (&(String, Comm), &String)| {
-            let unknown = About {
-                name: None,
-                parent: String::new(),
-                created_by: String::new(),
-                label: String::new(),
-                topology: String::new(),
-                reorder: None,
-                freed: 0,
-                outside: [0, 0],
-            };
-            let about = comm.about.clone().unwrap_or(unknown);
+            let about = comm.about.clone().unwrap_or_default();
             CommRow {
                 comm: name.clone(),
                 parent: self.parent_name(&about.parent, &by_family),
@@ -114,6 +105,7 @@ impl Aggregate {
 
     fn total_row(&self, key: CellKey, cell: &Cell, comm: String) -> TotalRow {
         let (size_min, size_max) = class_bounds(key.size_class);
+        let [time_s, time_min_s, time_max_s] = seconds_of(&cell.time);
         TotalRow {
             comm,
             region: self.regions.get(key.region as usize).map_or_else(String::new, |(path, _)| path.clone()),
@@ -124,10 +116,10 @@ impl Aggregate {
             ranks: cell.ranks,
             calls: cell.sums.calls,
             bytes: cell.sums.bytes,
-            time_s: seconds(cell.time.sum),
-            time_min_s: seconds(cell.time.min.into()),
+            time_s,
+            time_min_s,
             time_min_rank: cell.time.min_rank,
-            time_max_s: seconds(cell.time.max.into()),
+            time_max_s,
             time_max_rank: cell.time.max_rank,
             time_deviation_s: Seconds(cell.time.deviation(cell.ranks) * 1e-9),
             min_s: seconds(cell.sums.shortest_ns.into()),
@@ -137,50 +129,54 @@ impl Aggregate {
 
     fn spread_rows(&self, names: &[String]) -> Vec<SpreadRow> {
         let narrow = |sum: u128| u64::try_from(sum).unwrap_or(u64::MAX);
-        let rows = self.wholes.iter().map(|((comm, call), whole)| SpreadRow {
-            comm: names.get(*comm as usize).cloned().unwrap_or_default(),
-            call: if *call == ALL { String::new() } else { call_name(*call) },
-            ranks: whole.ranks,
-            calls: narrow(whole.calls.sum),
-            calls_min: whole.calls.min,
-            calls_max: whole.calls.max,
-            calls_max_rank: whole.calls.max_rank,
-            bytes: narrow(whole.bytes.sum),
-            bytes_min: whole.bytes.min,
-            bytes_max: whole.bytes.max,
-            bytes_max_rank: whole.bytes.max_rank,
-            time_s: seconds(whole.time.sum),
-            time_min_s: seconds(whole.time.min.into()),
-            time_min_rank: whole.time.min_rank,
-            time_max_s: seconds(whole.time.max.into()),
-            time_max_rank: whole.time.max_rank,
-            time_deviation_s: Seconds(whole.time.deviation(whole.ranks) * 1e-9),
+        let rows = self.wholes.iter().map(|((comm, call), whole)| {
+            let [time_s, time_min_s, time_max_s] = seconds_of(&whole.time);
+            SpreadRow {
+                comm: name_of(names, *comm),
+                call: if *call == ALL { String::new() } else { call_name(*call) },
+                ranks: whole.ranks,
+                calls: narrow(whole.calls.sum),
+                calls_min: whole.calls.min,
+                calls_max: whole.calls.max,
+                calls_max_rank: whole.calls.max_rank,
+                bytes: narrow(whole.bytes.sum),
+                bytes_min: whole.bytes.min,
+                bytes_max: whole.bytes.max,
+                bytes_max_rank: whole.bytes.max_rank,
+                time_s,
+                time_min_s,
+                time_min_rank: whole.time.min_rank,
+                time_max_s,
+                time_max_rank: whole.time.max_rank,
+                time_deviation_s: Seconds(whole.time.deviation(whole.ranks) * 1e-9),
+            }
         });
         rows.collect()
     }
 
     fn offset_rows(&self, names: &[String]) -> Vec<OffsetRow> {
-        let rows = self.offsets.iter().map(|&((comm, offset_min, offset_max), traffic)| OffsetRow {
-            comm: names.get(comm as usize).cloned().unwrap_or_default(),
-            offset_min,
-            offset_max,
-            pairs: traffic.pairs,
-            sent_messages: traffic.sent_messages,
-            sent_bytes: traffic.sent_bytes,
-            received_messages: traffic.received_messages,
-            received_bytes: traffic.received_bytes,
+        let rows = self.offsets.iter().map(|&((comm, offset_min, offset_max), traffic)| {
+            let Traffic { pairs, sent_messages, sent_bytes, received_messages, received_bytes } = traffic;
+            let comm = name_of(names, comm);
+            OffsetRow {
+                comm,
+                offset_min,
+                offset_max,
+                pairs,
+                sent_messages,
+                sent_bytes,
+                received_messages,
+                received_bytes,
+            }
         });
         rows.collect()
     }
 
     fn outside_rows(&self, names: &[String]) -> Vec<OutsideTotalRow> {
-        let rows = self.outside.iter().map(|(comm, traffic)| OutsideTotalRow {
-            comm: names.get(*comm as usize).cloned().unwrap_or_default(),
-            pairs: traffic.pairs,
-            sent_messages: traffic.sent_messages,
-            sent_bytes: traffic.sent_bytes,
-            received_messages: traffic.received_messages,
-            received_bytes: traffic.received_bytes,
+        let rows = self.outside.iter().map(|&(comm, traffic)| {
+            let Traffic { pairs, sent_messages, sent_bytes, received_messages, received_bytes } = traffic;
+            let comm = name_of(names, comm);
+            OutsideTotalRow { comm, pairs, sent_messages, sent_bytes, received_messages, received_bytes }
         });
         rows.collect()
     }
@@ -190,42 +186,56 @@ fn seconds(nanoseconds: u128) -> Seconds {
     Seconds(nanoseconds as f64 * 1e-9)
 }
 
+/// Sum, least and most of a time over ranks.
+fn seconds_of(time_ns: &Spread) -> [Seconds; 3] {
+    [time_ns.sum, time_ns.min.into(), time_ns.max.into()].map(seconds)
+}
+
+fn name_of(names: &[String], number: u32) -> String {
+    names.get(number as usize).cloned().unwrap_or_default()
+}
+
 fn call_name(operation: u32) -> String {
     Operation::from_index(operation.into()).map_or_else(String::new, |operation| operation.name().to_owned())
 }
 
 fn node_row((host, node): &(String, Node)) -> NodeRow {
+    let [wall_s, wall_min_s, wall_max_s] = seconds_of(&node.wall);
+    let [mpi_s, mpi_min_s, mpi_max_s] = seconds_of(&node.mpi);
+    let [useful_s, _, useful_max_s] = seconds_of(&node.useful);
     NodeRow {
         host: host.clone(),
         members: node.ranks.clone(),
         ranks: node.ranks.len(),
-        wall_s: seconds(node.wall.sum),
-        wall_min_s: seconds(node.wall.min.into()),
-        wall_max_s: seconds(node.wall.max.into()),
+        wall_s,
+        wall_min_s,
+        wall_max_s,
         wall_max_rank: node.wall.max_rank,
-        mpi_s: seconds(node.mpi.sum),
-        mpi_min_s: seconds(node.mpi.min.into()),
+        mpi_s,
+        mpi_min_s,
         mpi_min_rank: node.mpi.min_rank,
-        mpi_max_s: seconds(node.mpi.max.into()),
+        mpi_max_s,
         mpi_max_rank: node.mpi.max_rank,
-        useful_s: seconds(node.useful.sum),
-        useful_max_s: seconds(node.useful.max.into()),
+        useful_s,
+        useful_max_s,
         profiler_s: seconds(node.profiler_ns),
     }
 }
 
 fn region_row((path, region): &(String, Region)) -> Option<RegionTotalRow> {
     let entered = region.as_ref()?;
+    let [wall_s, _, wall_max_s] = seconds_of(&entered.wall);
+    let [useful_s, _, useful_max_s] = seconds_of(&entered.useful);
     Some(RegionTotalRow {
         region: path.clone(),
         ranks: entered.ranks,
         entries: entered.entries,
-        wall_s: seconds(entered.wall.sum),
-        wall_max_s: seconds(entered.wall.max.into()),
+        wall_s,
+        wall_max_s,
         wall_max_rank: entered.wall.max_rank,
         mpi_s: seconds(entered.mpi_ns),
-        useful_s: seconds(entered.useful.sum),
-        useful_max_s: seconds(entered.useful.max.into()),
+        useful_s,
+        useful_max_s,
     })
 }
 
