@@ -7,7 +7,7 @@
 mod own;
 mod wire;
 
-use super::sums::{Join, Spread, merge, settle};
+use super::sums::{Join, Spread, merge, merge_equal_keys};
 use super::{MOST_OFFSETS, power_of_two};
 use mpisee_profile::gpu::Access;
 use mpisee_profile::rows::{BinaryRow, GpuMemory, GpuTotalRow, PeerDevice};
@@ -29,7 +29,7 @@ type Name = Arc<str>;
 
 /// The level of detail of names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-enum Told {
+enum Detail {
     /// All of them.
     #[default]
     All,
@@ -39,17 +39,17 @@ enum Told {
     Nothing,
 }
 
-impl Told {
-    fn less(self) -> Told {
-        if self == Told::All { Told::Patterns } else { Told::Nothing }
+impl Detail {
+    fn less(self) -> Detail {
+        if self == Detail::All { Detail::Patterns } else { Detail::Nothing }
     }
 
     /// Reduces a name to this level of detail.
     fn of(self, name: &mut Name) {
         match self {
-            Told::All => {}
-            Told::Patterns => *name = without_numbers(name).into(),
-            Told::Nothing => *name = "*".into(),
+            Detail::All => {}
+            Detail::Patterns => *name = without_numbers(name).into(),
+            Detail::Nothing => *name = "*".into(),
         }
     }
 }
@@ -79,9 +79,9 @@ struct Code<N = Name> {
 }
 
 impl Code {
-    fn tell(&mut self, told: Told) {
+    fn reduce_to(&mut self, detail: Detail) {
         let Code { kernel, source, launched } = self;
-        [kernel, source, launched].into_iter().for_each(|name| told.of(name));
+        [kernel, source, launched].into_iter().for_each(|name| detail.of(name));
     }
 }
 
@@ -121,7 +121,7 @@ impl Join for Sum {
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Line {
     /// Of its objects.
-    told: Told,
+    detail: Detail,
     /// Whether offsets are counted by powers of two.
     by_powers: bool,
     rows: Vec<(Key, Sum)>,
@@ -129,12 +129,12 @@ struct Line {
 
 impl Line {
     /// Reduces its rows to this level of detail, and further until they fit the limits.
-    fn settle(&mut self, told: Told, by_powers: bool) {
-        if told > self.told {
-            self.tell(told);
+    fn limit(&mut self, detail: Detail, by_powers: bool) {
+        if detail > self.detail {
+            self.reduce_to(detail);
         }
-        while self.told < Told::Nothing && self.count(|key| Some(&key.object)) > MOST_OBJECTS {
-            self.tell(self.told.less());
+        while self.detail < Detail::Nothing && self.count(|key| Some(&key.object)) > MOST_OBJECTS {
+            self.reduce_to(self.detail.less());
         }
         let is_many = !self.by_powers && self.count(|key| key.offset) > MOST_OFFSETS;
         if !self.by_powers && (by_powers || is_many) {
@@ -143,14 +143,14 @@ impl Line {
         }
     }
 
-    fn tell(&mut self, told: Told) {
-        self.told = told;
-        self.change(|key| told.of(&mut key.object));
+    fn reduce_to(&mut self, detail: Detail) {
+        self.detail = detail;
+        self.change(|key| detail.of(&mut key.object));
     }
 
     fn change(&mut self, mut change: impl FnMut(&mut Key)) {
         self.rows.iter_mut().for_each(|(key, _)| change(key));
-        self.rows = settle(std::mem::take(&mut self.rows));
+        self.rows = merge_equal_keys(std::mem::take(&mut self.rows));
     }
 
     /// The number of different ones.
@@ -161,24 +161,24 @@ impl Line {
 
 impl Join for Line {
     fn join(&mut self, mut other: Self) {
-        let (told, by_powers) = (self.told.max(other.told), self.by_powers || other.by_powers);
-        self.settle(told, by_powers);
-        other.settle(told, by_powers);
+        let (detail, by_powers) = (self.detail.max(other.detail), self.by_powers || other.by_powers);
+        self.limit(detail, by_powers);
+        other.limit(detail, by_powers);
         merge(&mut self.rows, other.rows);
-        self.settle(told, by_powers);
+        self.limit(detail, by_powers);
     }
 }
 
 /// A note on ranks, or accesses that they lost, by its text.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-struct Said {
+struct Note {
     ranks: u64,
     first: u32,
     /// Of what is lost.
     accesses: u64,
 }
 
-impl Join for Said {
+impl Join for Note {
     fn join(&mut self, other: Self) {
         self.ranks = self.ranks.saturating_add(other.ranks);
         self.first = self.first.min(other.first);
@@ -190,15 +190,15 @@ impl Join for Said {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GpuSums {
     /// Of kernels and lines.
-    told: Told,
+    detail: Detail,
     lines: Vec<(Code, Line)>,
     /// Rows of memory whose owner is not known, though the memory says that there is one.
     orphans: u64,
-    /// Accesses that were lost, first, and sentences; how much is kept of them.
-    said: Vec<((bool, Name), Said)>,
-    said_told: Told,
+    /// Accesses that were lost, first, and sentences.
+    notes: Vec<((bool, Name), Note)>,
+    notes_detail: Detail,
     /// The number of notes, including those that are not kept.
-    all_said: u64,
+    all_notes: u64,
     /// Files and their build IDs.
     binaries: BTreeSet<(String, String)>,
     /// Whether there are more.
@@ -208,28 +208,29 @@ pub struct GpuSums {
 impl GpuSums {
     /// Adds what kernels of other ranks accessed.
     pub fn merge(&mut self, mut other: GpuSums) {
-        let (told, said_told) = (self.told.max(other.told), self.said_told.max(other.said_told));
+        let (detail, notes_detail) =
+            (self.detail.max(other.detail), self.notes_detail.max(other.notes_detail));
         for sums in [&mut *self, &mut other] {
-            sums.settle(told);
-            sums.settle_said(said_told);
+            sums.limit(detail);
+            sums.limit_notes(notes_detail);
         }
         merge(&mut self.lines, other.lines);
         self.orphans = self.orphans.saturating_add(other.orphans);
-        merge(&mut self.said, other.said);
-        self.settle_said(said_told);
-        self.all_said = self.all_said.saturating_add(other.all_said);
+        merge(&mut self.notes, other.notes);
+        self.limit_notes(notes_detail);
+        self.all_notes = self.all_notes.saturating_add(other.all_notes);
         self.binaries.append(&mut other.binaries);
         self.more_binaries |= other.more_binaries;
-        self.settle(told);
+        self.limit(detail);
     }
 
     /// Reduces the lines to this level of detail, and further until they fit the limits.
-    fn settle(&mut self, told: Told) {
-        if told > self.told {
-            self.tell(told);
+    fn limit(&mut self, detail: Detail) {
+        if detail > self.detail {
+            self.reduce_to(detail);
         }
-        while self.told < Told::Nothing && self.lines.len() > MOST_LINES {
-            self.tell(self.told.less());
+        while self.detail < Detail::Nothing && self.lines.len() > MOST_LINES {
+            self.reduce_to(self.detail.less());
         }
         while self.binaries.len() > MOST_BINARIES {
             self.binaries.pop_last();
@@ -237,23 +238,23 @@ impl GpuSums {
         }
     }
 
-    /// The same of what is said: without numbers where it is too much, and then what comes first.
-    fn settle_said(&mut self, told: Told) {
-        if self.said_told == Told::All && (told > Told::All || self.said.len() > MOST_NOTES) {
-            self.said_told = Told::Patterns;
-            self.said.iter_mut().for_each(|((_, text), _)| Told::Patterns.of(text));
-            self.said = settle(std::mem::take(&mut self.said));
+    /// Reduces the notes: without numbers where there are too many, and then to the first.
+    fn limit_notes(&mut self, detail: Detail) {
+        if self.notes_detail == Detail::All && (detail > Detail::All || self.notes.len() > MOST_NOTES) {
+            self.notes_detail = Detail::Patterns;
+            self.notes.iter_mut().for_each(|((_, text), _)| Detail::Patterns.of(text));
+            self.notes = merge_equal_keys(std::mem::take(&mut self.notes));
         }
-        self.said.truncate(MOST_NOTES);
+        self.notes.truncate(MOST_NOTES);
     }
 
-    fn tell(&mut self, told: Told) {
-        self.told = told;
+    fn reduce_to(&mut self, detail: Detail) {
+        self.detail = detail;
         let lines = std::mem::take(&mut self.lines).into_iter().map(|(mut code, line)| {
-            code.tell(told);
+            code.reduce_to(detail);
             (code, line)
         });
-        self.lines = settle(lines.collect());
+        self.lines = merge_equal_keys(lines.collect());
     }
 
     /// The rows of `gpu-totals.csv`.
@@ -275,22 +276,22 @@ impl GpuSums {
 
     /// Sentences for `run.json`.
     pub fn notes(&self) -> Vec<String> {
-        let of = |said: &Said| match said.ranks {
-            0 | 1 => format!("rank {}", said.first),
-            2 => format!("rank {} and another", said.first),
-            ranks => format!("rank {} and {} others", said.first, ranks - 1),
+        let of = |note: &Note| match note.ranks {
+            0 | 1 => format!("rank {}", note.first),
+            2 => format!("rank {} and another", note.first),
+            ranks => format!("rank {} and {} others", note.first, ranks - 1),
         };
-        let note = |((is_told, text), said): &((bool, Name), Said)| match is_told {
-            true => format!("{}: {text}", of(said)),
+        let sentence = |((is_sentence, text), note): &((bool, Name), Note)| match is_sentence {
+            true => format!("{}: {text}", of(note)),
             false => format!(
                 "{}: {} accesses of GPU kernels are not in gpu-totals.csv: {text}",
-                of(said),
-                said.accesses
+                of(note),
+                note.accesses
             ),
         };
-        let mut notes: Vec<String> = self.said.iter().map(note).collect();
-        let kept = self.said.iter().fold(0u64, |kept, (_, said)| kept.saturating_add(said.ranks));
-        let more = self.all_said.saturating_sub(kept);
+        let mut notes: Vec<String> = self.notes.iter().map(sentence).collect();
+        let kept = self.notes.iter().fold(0u64, |kept, (_, note)| kept.saturating_add(note.ranks));
+        let more = self.all_notes.saturating_sub(kept);
         if more > 0 {
             notes.push(format!(
                 "of what is to be said of GPU kernels of single ranks {more} sentences are left out"
@@ -304,8 +305,8 @@ impl GpuSums {
                 if self.orphans == 1 { "is" } else { "are" }
             ));
         }
-        let short = self.lines.iter().filter(|(_, line)| line.told > Told::All).count();
-        if self.told > Told::All {
+        let short = self.lines.iter().filter(|(_, line)| line.detail > Detail::All).count();
+        if self.detail > Detail::All {
             notes.push(format!(
                 "GPU kernels access memory in more than {MOST_LINES} lines, whose names have * in gpu-totals.csv"
             ));

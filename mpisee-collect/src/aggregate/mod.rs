@@ -21,7 +21,7 @@ use mpisee_profile::segment::key::size_class;
 use mpisee_profile::{Operation, RankSet};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
-use sums::{Join, Spread, merge, merge_named, settle};
+use sums::{Join, Spread, merge, merge_equal_keys, merge_named};
 
 /// In the key of a [`Whole`], every communicator, or every operation.
 const ALL: u32 = u32::MAX;
@@ -492,7 +492,7 @@ fn own_cells(
         };
         cells.push((key, Own { sums, time_ns: row.time_s.to_ns() }));
     }
-    settle(cells)
+    merge_equal_keys(cells)
 }
 
 fn cell(rank: u32, own: Own) -> Cell {
@@ -549,7 +549,7 @@ fn own_offsets(rank: u32, tables: &RankTables, numbers: &HashMap<String, u32>) -
         };
         ((numbers.get(&row.comm).copied().unwrap_or(ALL), offset, offset), traffic)
     };
-    bounded(settle(tables.peers.iter().map(row).collect()))
+    bounded(merge_equal_keys(tables.peers.iter().map(row).collect()))
 }
 
 fn own_outside(tables: &RankTables, numbers: &HashMap<String, u32>) -> Vec<(u32, Traffic)> {
@@ -563,7 +563,7 @@ fn own_outside(tables: &RankTables, numbers: &HashMap<String, u32>) -> Vec<(u32,
         };
         (numbers.get(&row.comm).copied().unwrap_or(ALL), traffic)
     });
-    settle(rows.collect())
+    merge_equal_keys(rows.collect())
 }
 
 /// Groups offsets by powers of two, for communicators with too many of them.
@@ -588,7 +588,7 @@ fn bounded(offsets: Vec<(OffsetKey, Traffic)>) -> Vec<(OffsetKey, Traffic)> {
             all.extend_from_slice(rows);
         }
     }
-    settle(all)
+    merge_equal_keys(all)
 }
 
 /// The class of an offset: 0, or from a power of two to before the next, or the same below 0.

@@ -87,17 +87,17 @@ pub fn merge<K: Ord, V: Join>(own: &mut Vec<(K, V)>, other: Vec<(K, V)>) {
 }
 
 /// Sorts a table, and merges rows with equal keys.
-pub fn settle<K: Ord, V: Join>(rows: Vec<(K, V)>) -> Vec<(K, V)> {
+pub fn merge_equal_keys<K: Ord, V: Join>(rows: Vec<(K, V)>) -> Vec<(K, V)> {
     let mut rows = rows;
     rows.sort_by(|(left, _), (right, _)| left.cmp(right));
-    let mut settled: Vec<(K, V)> = Vec::with_capacity(rows.len());
+    let mut merged: Vec<(K, V)> = Vec::with_capacity(rows.len());
     for (key, value) in rows {
-        match settled.last_mut() {
+        match merged.last_mut() {
             Some((known, sum)) if *known == key => sum.join(value),
-            _ => settled.push((key, value)),
+            _ => merged.push((key, value)),
         }
     }
-    settled
+    merged
 }
 
 /// Adds a table by name to another, and says which places the rows of both have in the result.

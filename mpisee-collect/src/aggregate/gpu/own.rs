@@ -1,7 +1,7 @@
 //! The sums of one rank.
 
-use super::super::sums::{Spread, settle};
-use super::{Code, GpuSums, Key, Line, Said, Sum, Told};
+use super::super::sums::{Spread, merge_equal_keys};
+use super::{Code, Detail, GpuSums, Key, Line, Note, Sum};
 use crate::gpu::Part;
 use mpisee_profile::rows::{GpuRow, PeerDevice};
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ impl GpuSums {
     pub fn of(parts: &[Part]) -> GpuSums {
         let mut sums = GpuSums::default();
         let mut lines: BTreeMap<Code, Vec<(Key, Sum)>> = BTreeMap::new();
-        let mut said = Vec::new();
+        let mut notes = Vec::new();
         for part in parts {
             match part {
                 Part::Row(row, import) => {
@@ -20,12 +20,12 @@ impl GpuSums {
                     lines.entry(code).or_default().push((key, sum));
                 }
                 Part::Note { rank, text } => {
-                    said.push(((true, text.as_str().into()), Said { ranks: 1, first: *rank, accesses: 0 }));
+                    notes.push(((true, text.as_str().into()), Note { ranks: 1, first: *rank, accesses: 0 }));
                 }
                 Part::Lost { rank, accesses, why } => {
-                    said.push((
+                    notes.push((
                         (false, why.as_str().into()),
-                        Said { ranks: 1, first: *rank, accesses: *accesses },
+                        Note { ranks: 1, first: *rank, accesses: *accesses },
                     ));
                 }
                 Part::Binary(row) => {
@@ -34,19 +34,19 @@ impl GpuSums {
                 Part::Export { .. } | Part::Device(_) | Part::Pe { .. } => {}
             }
         }
-        // A rank says a thing once.
-        said.sort_by(|(left, _), (right, _)| left.cmp(right));
-        said.dedup_by(|(key, _), (before, _)| key == before);
-        sums.all_said = said.len() as u64;
-        sums.said = said;
-        sums.settle_said(Told::All);
+        // Of a rank, equal notes are one.
+        notes.sort_by(|(left, _), (right, _)| left.cmp(right));
+        notes.dedup_by(|(key, _), (before, _)| key == before);
+        sums.all_notes = notes.len() as u64;
+        sums.notes = notes;
+        sums.limit_notes(Detail::All);
         let line = |(code, rows)| {
-            let mut line = Line { rows: settle(rows), ..Line::default() };
-            line.settle(Told::All, false);
+            let mut line = Line { rows: merge_equal_keys(rows), ..Line::default() };
+            line.limit(Detail::All, false);
             (code, line)
         };
         sums.lines = lines.into_iter().map(line).collect();
-        sums.settle(Told::All);
+        sums.limit(Detail::All);
         sums
     }
 }

@@ -1,7 +1,7 @@
 //! The form of the sums of GPU kernels' accesses in messages: each text once, and its number where it is used.
 
 use super::super::check::is_sorted;
-use super::{Code, GpuSums, Key, Line, Name, Said, Sum, Told};
+use super::{Code, Detail, GpuSums, Key, Line, Name, Note, Sum};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::{BTreeSet, HashMap};
@@ -10,12 +10,12 @@ use std::collections::{BTreeSet, HashMap};
 #[derive(Serialize, Deserialize)]
 struct Numbered {
     texts: Vec<String>,
-    told: Told,
+    detail: Detail,
     lines: Vec<NumberedLine>,
     orphans: u64,
-    said: Vec<((bool, String), Said)>,
-    said_told: Told,
-    all_said: u64,
+    notes: Vec<((bool, String), Note)>,
+    notes_detail: Detail,
+    all_notes: u64,
     binaries: BTreeSet<(String, String)>,
     more_binaries: bool,
 }
@@ -24,7 +24,7 @@ struct Numbered {
 #[derive(Serialize, Deserialize)]
 struct NumberedLine {
     code: Code<u32>,
-    told: Told,
+    detail: Detail,
     by_powers: bool,
     rows: Vec<(Key<u32>, Sum)>,
 }
@@ -61,18 +61,19 @@ impl Serialize for GpuSums {
         let number = |text: &Name| numbers.get(&**text).copied().unwrap_or(0);
         let line = |(code, line): &(Code, Line)| {
             let rows = line.rows.iter().map(|(key, sum)| (key.mapped(number), sum.clone()));
-            let (code, told, by_powers) = (code.mapped(number), line.told, line.by_powers);
-            NumberedLine { code, told, by_powers, rows: rows.collect() }
+            let (code, detail, by_powers) = (code.mapped(number), line.detail, line.by_powers);
+            NumberedLine { code, detail, by_powers, rows: rows.collect() }
         };
-        let said = |((is_told, text), said): &((bool, Name), Said)| ((*is_told, text.to_string()), *said);
+        let note =
+            |((is_sentence, text), note): &((bool, Name), Note)| ((*is_sentence, text.to_string()), *note);
         let numbered = Numbered {
             texts: texts.iter().map(|&text| text.to_owned()).collect(),
-            told: self.told,
+            detail: self.detail,
             lines: self.lines.iter().map(line).collect(),
             orphans: self.orphans,
-            said: self.said.iter().map(said).collect(),
-            said_told: self.said_told,
-            all_said: self.all_said,
+            notes: self.notes.iter().map(note).collect(),
+            notes_detail: self.notes_detail,
+            all_notes: self.all_notes,
             binaries: self.binaries.clone(),
             more_binaries: self.more_binaries,
         };
@@ -93,28 +94,29 @@ impl<'de> Deserialize<'de> for GpuSums {
             return Err(D::Error::custom("a name is missing"));
         }
         let text = |&number: &u32| texts[number as usize].clone();
-        let line = |NumberedLine { code, told, by_powers, rows }| {
+        let line = |NumberedLine { code, detail, by_powers, rows }| {
             let rows = rows.into_iter().map(|(key, sum)| (key.mapped(text), sum)).collect();
-            (code.mapped(text), Line { told, by_powers, rows })
+            (code.mapped(text), Line { detail, by_powers, rows })
         };
-        let said = |((is_told, text), said): ((bool, String), Said)| ((is_told, Name::from(text)), said);
-        let (told, said_told) = (numbered.told, numbered.said_told);
+        let note =
+            |((is_sentence, text), note): ((bool, String), Note)| ((is_sentence, Name::from(text)), note);
+        let (detail, notes_detail) = (numbered.detail, numbered.notes_detail);
         let mut sums = GpuSums {
-            told,
+            detail,
             lines: numbered.lines.into_iter().map(line).collect(),
             orphans: numbered.orphans,
-            said: numbered.said.into_iter().map(said).collect(),
-            said_told,
-            all_said: numbered.all_said,
+            notes: numbered.notes.into_iter().map(note).collect(),
+            notes_detail,
+            all_notes: numbered.all_notes,
             binaries: numbered.binaries,
             more_binaries: numbered.more_binaries,
         };
         if !sums.is_sorted() {
             return Err(D::Error::custom("accesses of GPU kernels are not in order"));
         }
-        sums.lines.iter_mut().for_each(|(_, line)| line.settle(line.told, line.by_powers));
-        sums.settle(told);
-        sums.settle_said(said_told);
+        sums.lines.iter_mut().for_each(|(_, line)| line.limit(line.detail, line.by_powers));
+        sums.limit(detail);
+        sums.limit_notes(notes_detail);
         Ok(sums)
     }
 }
@@ -124,6 +126,6 @@ impl GpuSums {
     fn is_sorted(&self) -> bool {
         is_sorted(&self.lines)
             && self.lines.iter().all(|(_, line)| is_sorted(&line.rows))
-            && is_sorted(&self.said)
+            && is_sorted(&self.notes)
     }
 }
