@@ -1,17 +1,18 @@
 //! Calibration: measures at init what recording a call, a message and a request costs on this machine, so that the
 //! report can state the profiler's share of the run. It takes tens of microseconds; the fastest round counts.
 
-use crate::mpi::abi::Raw;
+use crate::mpi::abi::{Comm, Raw};
 use crate::recording::add_sent;
 use crate::recording::cached_counter::rarely;
 use crate::recording::comm_call::{CommCall, NO_SPREAD};
+use crate::state::communicator::{COMMUNICATORS, Communicator};
 use crate::state::process::{self, Mode};
 use crate::state::request::REQUESTS;
 use crate::state::world::World;
 use crate::storage::clock;
-use mpisee_profile::Operation;
 use mpisee_profile::segment::Key;
 use mpisee_profile::segment::layout::overhead;
+use mpisee_profile::{CommId, CommRank, Operation};
 use std::hint::black_box;
 use std::sync::atomic::Ordering;
 
@@ -52,6 +53,19 @@ fn per_thousand(mut work: impl FnMut()) -> u64 {
 /// its peer. They are counted in slots that are in no table.
 fn calibrate(world: &World) -> (u64, u64) {
     let comm = Raw::new(world.predefined.world);
+    // A program of sessions alone has no communicator yet.
+    let stands_in = COMMUNICATORS.get(comm.get()).is_none();
+    if stands_in {
+        COMMUNICATORS.insert(Communicator::new(CommId::WORLD, comm.get(), CommRank::FIRST, 1));
+    }
+    let costs = time_calls(comm);
+    if stands_in {
+        COMMUNICATORS.forget(comm.get());
+    }
+    costs
+}
+
+fn time_calls(comm: Raw<Comm>) -> (u64, u64) {
     drop(CommCall::begin(Operation::Barrier, comm, NO_SPREAD)); // the thread's state is made, and the call cached
     let slot = |number| rarely(|recorder| recorder.slot(Key::nothing(number))).flatten();
     let (Some(calls), Some(messages)) = (slot(CALIBRATED_CALL), slot(CALIBRATED_MESSAGE)) else {
