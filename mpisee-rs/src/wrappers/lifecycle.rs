@@ -250,6 +250,7 @@ fn start(started: StartingProfiler, sessions_alone: Option<Group>) {
         libc::atexit(finalize::at_exit);
     }
     thread::prepare();
+    abi::is_fault_tolerant();
     process::set_mode(Mode::Tracking);
     if has_world {
         enter_world(world);

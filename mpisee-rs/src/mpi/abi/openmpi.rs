@@ -6,6 +6,7 @@ use super::{
 use crate::generated::pmpi;
 use crate::mpi::symbol;
 use std::ffi::{CStr, c_int, c_void};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// `MPI_IN_PLACE`.
@@ -149,11 +150,13 @@ pub fn received_bytes(status: &Status) -> u64 {
     status._ucount as u64
 }
 
-/// Whether the run goes on when a process ends early (`mpirun --with-ft ulfm`, from Open MPI 5 on).
+/// Whether the run goes on when a process ends early (`mpirun --with-ft ulfm`, from Open MPI 5 on). Looked up once, when
+/// MPI is initialised: at the end, a program with an error of its own may have overwritten what the loader keeps.
 pub fn is_fault_tolerant() -> bool {
-    match symbol::data(c"ompi_ftmpi_enabled") {
+    static ENABLED: OnceLock<bool> = OnceLock::new();
+    *ENABLED.get_or_init(|| match symbol::data(c"ompi_ftmpi_enabled") {
         // SAFETY: the object is a `bool` of C.
         Some(enabled) => unsafe { *enabled.cast::<u8>() != 0 },
         None => false,
-    }
+    })
 }
