@@ -69,7 +69,7 @@ impl Communicator {
     }
 }
 
-/// What the volume of a collective call may depend on.
+/// The properties of a communicator on which the volume of a collective call may depend.
 #[derive(Clone, Copy)]
 pub struct Members {
     /// The communicator's handle.

@@ -142,7 +142,7 @@ impl Freed {
         }
     }
 
-    /// What became of the datatype with that handle since the calling thread's call began.
+    /// Whether the datatype with that handle was freed since the calling thread's call began.
     fn during_call(&self, handle: u64) -> DuringCall {
         match thread::call_began().filter(|_| self.is_shared()) {
             Some(began) => self.last.lock().unwrap_or_else(PoisonError::into_inner).since(began, handle),
@@ -151,14 +151,14 @@ impl Freed {
     }
 }
 
-/// What became of a datatype during a call.
+/// Whether a datatype was freed during a call.
 #[derive(Debug, PartialEq, Eq)]
 enum DuringCall {
     /// It was not freed.
     Kept,
     /// It was freed, and had this size.
     Freed(u64),
-    /// So many were freed that it may have been one of them.
+    /// It may have been freed: more were than are kept.
     Forgotten,
 }
 

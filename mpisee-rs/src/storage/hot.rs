@@ -1,4 +1,4 @@
-//! What every recorded call reads of the state of the process, in one cache line: in a program that computes between its
+//! The state of the process that every recorded call reads, in one cache line: in a program that computes between its
 //! calls each cache line comes from memory.
 
 use mpisee_profile::RegionId;
@@ -26,7 +26,7 @@ pub struct Hot {
 /// Datatypes whose sizes are in it.
 pub const DATATYPES: usize = 4;
 
-/// Set in the generation while calls are not counted: one load tells both.
+/// Set in the generation while calls are not counted: one load is enough for both.
 const OFF: u64 = 1 << 63;
 /// The lower bits are free for the operation.
 const ONE_LATER: u64 = 1 << 16;

@@ -88,7 +88,7 @@ pub struct RequestState {
     pub doubtful: bool,
 }
 
-/// What started a request, beside its sample.
+/// The origin of a request, beside its sample.
 #[derive(Clone, Copy)]
 pub struct Started {
     pub kind: Kind,

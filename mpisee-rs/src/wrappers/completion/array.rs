@@ -116,7 +116,7 @@ unsafe fn many_general(
     code
 }
 
-/// Looks up the requests of an array; returns whether a status is needed. `None` if there is no room for so many.
+/// Looks up the requests of an array; returns whether a status is needed. `None` if there is no room for them.
 ///
 /// PERF: like [`record`], one copy for all calls on arrays.
 ///
