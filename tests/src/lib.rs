@@ -33,6 +33,10 @@ pub fn dist() -> PathBuf {
     dist
 }
 
+/// Compiles a C program with AddressSanitizer. Its library has to know C++'s: drivers that hwloc loads in MPI_Init may throw,
+/// as Mesa's OpenCL does, and a C program that does not link it ends there, with the profiler and without.
+pub const ADDRESS_SANITIZER: &[&str] = &["-fsanitize=address", "-Wl,--no-as-needed", "-lstdc++"];
+
 /// An MPI for which there is a flavour.
 #[derive(Clone, Debug)]
 pub struct Mpi {

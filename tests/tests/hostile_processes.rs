@@ -7,7 +7,7 @@ mod hostile;
 use exact::{assert_all_seen, assert_calls};
 use hostile::{Case, case, created_by, ranks, sorted};
 use mpisee_profile::segment::NotSeen;
-use mpisee_tests::{Mpi, Place, Tables, dist, on_each_mpi, within};
+use mpisee_tests::{ADDRESS_SANITIZER, Mpi, Place, Tables, dist, on_each_mpi, within};
 use std::collections::BTreeSet;
 use std::io::{PipeWriter, Write};
 use std::os::fd::AsRawFd;
@@ -156,7 +156,7 @@ fn address_space() {
 #[test]
 fn address_sanitizer() {
     on_each_mpi(|mpi| {
-        let case = Case { compiler: &["-fsanitize=address"], ..case("address_sanitizer", 1) };
+        let case = Case { compiler: ADDRESS_SANITIZER, ..case("address_sanitizer", 1) };
         assert_calls(case.run(mpi).tables(), "W", 0, &[("MPI_Barrier", 1, 0)]);
     });
 }

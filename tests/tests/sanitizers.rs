@@ -1,11 +1,11 @@
 //! Programs with a sanitizer's runtime, which wants to be loaded before everything else.
 
-use mpisee_tests::{Run, on_each_mpi};
+use mpisee_tests::{ADDRESS_SANITIZER, Run, on_each_mpi};
 
 #[test]
 fn a_program_with_address_sanitizer_is_profiled() {
     on_each_mpi(|mpi| {
-        mpi.compile_with("hostile/sanitized", &["-fsanitize=address"]);
+        mpi.compile_with("hostile/sanitized", ADDRESS_SANITIZER);
         // MPI libraries keep memory to the end.
         for options in ["detect_leaks=0", "color=never:detect_leaks=0"] {
             let run = Run::new(mpi, "hostile/sanitized").ranks(3).variable("ASAN_OPTIONS", options);

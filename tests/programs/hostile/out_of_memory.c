@@ -94,14 +94,19 @@ static void local(void) {
     }
 }
 
-/* Everything that malloc gives, as a list, but for pieces that it can give again. */
-static void *take(int pieces) {
-    static void *piece[PIECES], *between[PIECES];
-    void *list = NULL;
+static void *piece[PIECES], *between[PIECES];
+
+/* What MPI may have later, each piece on its own: malloc puts what is free on both sides together. */
+static void set_aside(int pieces) {
     for (int i = 0; i < pieces; i++) {
         piece[i] = malloc(8000);
         between[i] = malloc(16);
     }
+}
+
+/* Everything that malloc gives, as a list, but for the pieces, which it can give again. */
+static void *take(int pieces) {
+    void *list = NULL;
     for (size_t bytes = 1 << 20; bytes >= 16; bytes /= 2)
         for (void *taken; (taken = malloc(bytes)) != NULL; list = taken) *(void **)taken = list;
     for (int i = 0; i < pieces; i++) free(piece[i]);
@@ -130,6 +135,7 @@ int main(int argc, char **argv) {
         MPI_Barrier(MPI_COMM_WORLD);
         MPI_Pcontrol(1);
         struct rlimit limit, none;
+        set_aside(all[i].pieces);
         FILE *file = fopen("/proc/self/statm", "r");
         if (!file || fscanf(file, "%ld", &pages) != 1) return 9;
         fclose(file);
