@@ -2,14 +2,21 @@
 //!
 //! Each flavour has a target directory of its own: cargo builds one MPI's library anew after another's in the same one.
 //! Most of what is in them is the same for every MPI, though. Cargo checks what it finds by its fingerprints, so a copy
-//! that does not fit is compiled as if it were not there.
+//! that does not fit is compiled as if it were not there. One thing cargo does not see: a crate which includes what its build
+//! script wrote differs from one target directory to another, and what was compiled with the one does not link with the other. So
+//! nothing is copied between directories that have compiled the same crate, each for itself, with different results.
 
 use anyhow::{Context, Result};
 use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// The folders of a profile, such as `library` or `debug`, in which cargo keeps an entry for each unit that it compiled.
-const FOLDERS: [&str; 3] = [".fingerprint", "build", "deps"];
+const FOLDERS: [&str; 3] = [".fingerprint", "build", DEPS];
+/// The one of compiled crates.
+const DEPS: &str = "deps";
+/// What crates of the workspace begin with; cargo compiles them anew when their sources have changed.
+const OWN_CRATES: &str = "libmpisee";
 /// The packages that are compiled for an MPI, and their crates.
 const OF_ONE_MPI: [&str; 4] = ["mpisee-rs", "mpisee", "mpi-sys", "mpi_sys"];
 
@@ -19,12 +26,45 @@ pub fn copy_from_siblings(folder: &Path) -> Result<()> {
     for sibling in entries(beside)?.filter(|sibling| sibling != folder && sibling.is_dir()) {
         for profile in entries(&sibling)? {
             let own = folder.join(profile.file_name().unwrap_or_default());
+            if !agree(&profile.join(DEPS), &own.join(DEPS))? {
+                continue;
+            }
             for part in FOLDERS.into_iter().filter(|part| profile.join(part).is_dir()) {
                 copy_missing(&profile.join(part), &own.join(part))?;
             }
         }
     }
     Ok(())
+}
+
+/// Whether the crates that both folders have are the same.
+fn agree(one: &Path, other: &Path) -> Result<bool> {
+    if !one.is_dir() {
+        return Ok(true);
+    }
+    for entry in entries(one)?.filter(|entry| is_crate(entry)) {
+        let name = entry.file_name().unwrap_or_default();
+        let twin = other.join(name);
+        let is_shared =
+            !is_of_one_mpi(&name.to_string_lossy()) && !name.to_string_lossy().starts_with(OWN_CRATES);
+        if is_shared && twin.exists() && !is_same(&entry, &twin)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn is_same(one: &Path, other: &Path) -> Result<bool> {
+    let [here, there] = [one.metadata()?, other.metadata()?];
+    if (here.dev(), here.ino()) == (there.dev(), there.ino()) {
+        return Ok(true);
+    }
+    Ok(here.len() == there.len() && fs::read(one)? == fs::read(other)?)
+}
+
+/// Whether a file is a compiled crate.
+fn is_crate(file: &Path) -> bool {
+    file.extension().is_some_and(|kind| kind == "rlib" || kind == "rmeta")
 }
 
 fn copy_missing(from: &Path, to: &Path) -> Result<()> {
@@ -60,9 +100,7 @@ fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     if let Some(folder) = to.parent() {
         fs::create_dir_all(folder)?;
     }
-    if from.extension().is_some_and(|kind| kind == "rlib" || kind == "rmeta")
-        && fs::hard_link(from, to).is_ok()
-    {
+    if is_crate(from) && fs::hard_link(from, to).is_ok() {
         return Ok(());
     }
     fs::copy(from, to)?;
@@ -125,5 +163,17 @@ mod tests {
         assert!(!to.join("flavour.json").exists());
         let copied = to.join("debug/deps/libcsv-01.rlib").metadata().unwrap().modified().unwrap();
         assert_eq!(copied, of("deps/libcsv-01.rlib"));
+    }
+    #[test]
+    fn directories_that_compiled_a_crate_differently_are_not_mixed() {
+        let scratch = tempfile::tempdir().unwrap();
+        let [from, to] = ["one-1.0", "other-2.0"].map(|name| scratch.path().join(name));
+        for (folder, text) in [(&from, "includes one-1.0/out"), (&to, "includes other-2.0/out")] {
+            fs::create_dir_all(folder.join("debug/deps")).unwrap();
+            fs::write(folder.join("debug/deps/libserde_core-01.rlib"), text).unwrap();
+        }
+        fs::write(from.join("debug/deps/libserde_json-02.rlib"), "needs serde_core").unwrap();
+        copy_from_siblings(&to).unwrap();
+        assert!(!to.join("debug/deps/libserde_json-02.rlib").exists());
     }
 }
