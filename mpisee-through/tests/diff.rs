@@ -83,6 +83,29 @@ fn runs_of_different_sizes_are_compared_per_rank() {
 }
 
 #[test]
+fn runs_of_other_programs_mpis_and_sizes_are_noted_first() {
+    let other = rows_of_four(3).with(|profile| {
+        profile.run.command = vec!["/opt/other/lu".to_owned()];
+        profile.run.mpi.library = "MPICH Version: 4.0.2".to_owned();
+        profile.run.nodes = 3;
+    });
+    let ran = diff(&rows_of_four(2), &other, &[]);
+    let notes = "\
+Note       The runs have different programs: splatt in A, lu in B.
+Note       The runs have different MPI libraries: Open MPI v5.0.3 in A, MPICH Version: 4.0.2 in B.
+Note       The runs have different numbers of ranks: 8 in A, 12 in B.
+Note       The runs have different numbers of nodes: 1 in A, 3 in B.
+";
+    assert!(ran.exits(0).stdout.starts_with(notes), "{}", ran.stdout);
+    let ran = diff(&rows_of_four(2), &other, &["--format", "json"]);
+    let document: serde_json::Value = serde_json::from_str(&ran.exits(0).stdout).unwrap();
+    assert_eq!(document["caveats"].as_array().map(Vec::len), Some(4), "{document}");
+    assert_eq!((&document["program_before"], &document["program_after"]), (&"splatt".into(), &"lu".into()));
+    assert_eq!((&document["ranks_after"], &document["nodes_after"]), (&12.into(), &3.into()));
+    assert!(!diff(&splatt(), &splatt(), &[]).exits(0).stdout.contains("Note"), "like runs");
+}
+
+#[test]
 fn errors_of_either_profile_are_reported() {
     let before = splatt().write();
     before
@@ -90,7 +113,7 @@ fn errors_of_either_profile_are_reported() {
         .fails_with(&["'other.mpisee'", "nothing of that name"]);
     let incomplete = splatt().with(|profile| profile.run.recording_was_off = true);
     let ran = diff(&splatt(), &incomplete, &[]);
-    assert!(ran.exits(0).stdout.starts_with("Note       In after: Recording was off"), "{}", ran.stdout);
+    assert!(ran.exits(0).stdout.starts_with("Note       In B: Recording was off"), "{}", ran.stdout);
 }
 
 fn expecting(profile: &Written, text: &str) -> Ran {

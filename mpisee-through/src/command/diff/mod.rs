@@ -2,6 +2,7 @@
 
 mod bound;
 mod pairing;
+mod unlike;
 
 use super::Outcome;
 use crate::family::{self, EACH_HINT, FamilyArgs};
@@ -34,6 +35,9 @@ EXAMPLES:
 /// of B by A. Spread is the standard deviation over the ranks of one run, the one in which it is larger, and ~ marks a
 /// change that is no larger. How ranks of one run differ does not say how runs differ: a change without ~ may be noise
 /// between runs, and one with it none. To know that noise, compare several runs of the same program.
+///
+/// The first lines say if the runs have different programs, MPI libraries, ranks or nodes; in JSON both runs' are program_before,
+/// program_after and so on.
 ///
 /// With --fail-if the exit code is 1 if a bound is exceeded.
 #[derive(Debug, Args)]
@@ -154,12 +158,13 @@ pub fn run(args: &DiffArgs) -> Result<Outcome> {
     let one_name = in_table && pairing.all_have_one_name();
     let sheet = changes(rows, same_ranks, one_name);
     let mut answer = Answer::new(before.view.profile(), sheet, before.cut_off.or(after.cut_off));
-    answer.caveats = [("before", &before.view), ("after", &after.view)]
-        .iter()
-        .flat_map(|(name, view)| {
-            caveats(view.profile()).into_iter().map(move |said| format!("In {name}: {said}"))
-        })
-        .collect();
+    let views = [&before.view, &after.view];
+    let of_profiles = [("A", &before.view), ("B", &after.view)];
+    let of_profiles = of_profiles.iter().flat_map(|(name, view)| {
+        caveats(view.profile()).into_iter().map(move |said| format!("In {name}: {said}"))
+    });
+    answer.caveats = unlike::sentences(views).into_iter().chain(of_profiles).collect();
+    answer.values = unlike::values(views);
     answer.sheets.push(bound::sheet(totals, [before.chosen, after.chosen]));
     // The run as a whole comes first in a table, and second in CSV, which has one sheet.
     if in_table {

@@ -1,0 +1,62 @@
+//! What differs between the runs before anything is counted: program, MPI library, ranks, nodes.
+
+use crate::sheet::Value;
+use crate::view::ProfileView;
+
+/// What a run is compared by.
+struct Setting {
+    program: String,
+    library: String,
+    ranks: u64,
+    nodes: u64,
+}
+
+impl Setting {
+    fn of(view: &ProfileView) -> Self {
+        let run = view.run();
+        // Some libraries add details of their build after a comma or on further lines.
+        let library = run.mpi.library.split([',', '\n']).next().unwrap_or_default();
+        Setting {
+            program: view.program(),
+            library: library.split_whitespace().collect::<Vec<_>>().join(" "),
+            ranks: run.ranks.into(),
+            nodes: run.nodes.into(),
+        }
+    }
+}
+
+/// A sentence for each part of the setting in which the runs differ.
+pub fn sentences(views: [&ProfileView; 2]) -> Vec<String> {
+    let [before, after] = views.map(Setting::of);
+    let named = |what: &str, one: &str, other: &str| {
+        (one != other).then(|| format!("The runs have different {what}: {one} in A, {other} in B."))
+    };
+    let counted = |noun: &str, one: u64, other: u64| {
+        (one != other)
+            .then(|| format!("The runs have different numbers of {noun}: {one} in A, {other} in B."))
+    };
+    [
+        named("programs", &before.program, &after.program),
+        named("MPI libraries", &before.library, &after.library),
+        counted("ranks", before.ranks, after.ranks),
+        counted("nodes", before.nodes, after.nodes),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// The setting of both runs, for JSON.
+pub fn values(views: [&ProfileView; 2]) -> Vec<(&'static str, Value)> {
+    let [before, after] = views.map(Setting::of);
+    vec![
+        ("program_before", before.program.as_str().into()),
+        ("program_after", after.program.as_str().into()),
+        ("mpi_library_before", before.library.as_str().into()),
+        ("mpi_library_after", after.library.as_str().into()),
+        ("ranks_before", Value::Count(before.ranks)),
+        ("ranks_after", Value::Count(after.ranks)),
+        ("nodes_before", Value::Count(before.nodes)),
+        ("nodes_after", Value::Count(after.nodes)),
+    ]
+}
