@@ -333,7 +333,8 @@ pub struct CallRow {
     pub memory: Memory,
     /// The number of calls.
     pub calls: u64,
-    /// The bytes that this process contributed (see the table of volumes in docs/volumes.md).
+    /// Bytes sent by sends, received by receives, both by `MPI_Sendrecv`; of a collective this process's part of the volume
+    /// (docs/volumes.md has the rule of each operation).
     pub bytes: u64,
     /// The time in the calls.
     pub time_s: Seconds,

@@ -24,6 +24,7 @@ mod picture;
 mod processes;
 mod recorded;
 mod scan;
+mod several_comms;
 mod shades;
 mod shape;
 mod sheet;

@@ -7,6 +7,7 @@ use crate::filter::{CallFilter, CommFilter};
 use crate::group::{self, By, Cell, Groups, Times};
 use crate::load;
 use crate::processes::{ProcessRows, Processes};
+use crate::several_comms;
 use anyhow::Result;
 use mpisee_profile::rows::{CommRow, RankRow, RegionRow, RegionTotalRow};
 use mpisee_profile::{Profile, ProfileError, RunInfo};
@@ -61,6 +62,8 @@ pub struct OperationOverComms {
     pub call: String,
     /// The number of communicators on which it was called.
     pub comms: u64,
+    /// Whether one call of the program may count on several of these, see [`several_comms`].
+    pub is_counted_on_each: bool,
     pub sum: Cell,
 }
 
@@ -160,6 +163,7 @@ impl ProfileView {
     /// Sums of operations over all communicators, and the error that ended reading.
     pub fn operations(&self, filter: &CallFilter) -> Result<(Vec<OperationOverComms>, Option<ProfileError>)> {
         let groups = self.group(filter, By { comm: true, call: true, ..By::default() })?;
+        let on_each = several_comms::counted_on_each(&groups);
         let mut calls: BTreeMap<&str, (u64, Cell)> = BTreeMap::new();
         for (key, cell) in &groups.cells {
             let (comms, sum) = calls.entry(groups.call(key)).or_insert((0, Cell::EMPTY));
@@ -179,6 +183,7 @@ impl ProfileView {
         let operation = |(call, (comms, sum)): (&str, (u64, Cell))| OperationOverComms {
             call: call.to_owned(),
             comms,
+            is_counted_on_each: on_each.contains(call),
             sum,
         };
         let operations = calls.into_iter().map(operation).collect();

@@ -21,6 +21,22 @@ MPI_Send,p2p,1,0.062500000,0.035709184,0.000000000,0.125000000,404,4,0.031250000
 }
 
 #[test]
+fn completions_over_communicators_are_named_below_the_table() {
+    let note = "A call of MPI_Waitall counts once on each communicator of its requests";
+    let waits = |comm: &'static str, ranks: [u32; 2]| {
+        ranks.into_iter().fold(splatt(), |builder, rank| {
+            builder.call("W", rank, "MPI_Waitall", 10, 0, 0.5).call(comm, 1, "MPI_Waitall", 10, 0, 0.5)
+        })
+    };
+    let on_both = waits("W_a1", [0, 1]).write().run(&["ops", "app.mpisee"]);
+    assert!(on_both.exits(0).stdout.contains(note), "{}", on_both.stdout);
+    let apart = waits("W_a1", [0, 2]).write().run(&["ops", "app.mpisee"]);
+    assert!(!apart.exits(0).stdout.contains(note), "no rank is on both: {}", apart.stdout);
+    let hidden = waits("W_a1", [0, 1]).write().run(&["ops", "app.mpisee", "--top", "1"]);
+    assert!(!hidden.exits(0).stdout.contains(note), "the row is left out: {}", hidden.stdout);
+}
+
+#[test]
 fn operations_are_sorted_as_asked() {
     let profile = splatt().write();
     let order = |key: &str| -> Vec<String> {

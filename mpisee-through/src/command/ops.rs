@@ -5,6 +5,7 @@ use crate::filter::{CallFilter, kind_name};
 use crate::group::seconds;
 use crate::matched;
 use crate::output::OutputArgs;
+use crate::several_comms;
 use crate::sheet::{self, Answer, Sheet, Shown, Value};
 use crate::units::natural_order;
 use crate::view::{OperationOverComms, ProfileView};
@@ -25,6 +26,13 @@ EXAMPLES:
 /// Mean, Min and Max are over all ranks of the run (or those of --ranks); a rank that did not use the operation
 /// counts as 0 s. % of MPI is the mean by the mean MPI time of these ranks, whatever else is filtered. Per call is the
 /// mean time of one call, Longest the longest call of any rank. Volume (bytes) and Calls are sums over ranks.
+///
+/// Volume is the bytes that a send sent or a receive received, of MPI_Sendrecv both; of a collective each rank's part of the least
+/// that has to be moved. A message is on the row of its send and on that of its receive.
+///
+/// A completion of requests on several communicators (MPI_Waitall, MPI_Testsome, ...), and an MPI_Startall of such, counts as
+/// one call on each of these, with a part of its time. Summed over communicators these are more and shorter calls than the program made,
+/// which Calls, Per call and Longest do not tell; a sentence below the table names such operations. Times are right.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct OpsArgs {
@@ -86,7 +94,10 @@ pub fn run(args: &OpsArgs) -> Result<Outcome> {
     let mpi_s = view.processes().chosen_mpi_s(&args.filter.comms);
     let mut rows: Vec<Vec<Value>> = calls.iter().map(|of| row(of, ranks, mpi_s)).collect();
     matched::need_operation(&view, &args.filter, rows.is_empty())?;
-    let closing = args.shown.cut(&args.output, &mut rows, args.filter.nothing());
+    let mut closing = args.shown.cut(&args.output, &mut rows, args.filter.nothing());
+    let shown = &calls[..rows.len()];
+    let on_each = shown.iter().filter(|of| of.is_counted_on_each).map(|of| of.call.as_str());
+    closing.extend(several_comms::sentence(on_each).map(|sentence| sentence + "\n"));
     let sheet = Sheet { name: "operations", heads: HEADS.to_vec(), rows };
     let mut answer = Answer::new(view.profile(), sheet, cut_off);
     answer.closing = closing;
@@ -94,7 +105,7 @@ pub fn run(args: &OpsArgs) -> Result<Outcome> {
 }
 
 fn row(of: &OperationOverComms, ranks: u64, mpi_s: f64) -> Vec<Value> {
-    let OperationOverComms { call, comms, sum: cell } = of;
+    let OperationOverComms { call, comms, sum: cell, .. } = of;
     let ranks = ranks.max(cell.ranks.ranks().unwrap_or(0));
     let known =
         |time_ns: Option<u64>| time_ns.map_or(Value::Nothing, |time_ns| Value::Seconds(seconds(time_ns)));

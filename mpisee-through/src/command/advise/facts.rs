@@ -4,6 +4,7 @@ use crate::family;
 use crate::filter::{CallFilter, CommFilter};
 use crate::group::{By, Cell, Groups, Key, seconds};
 use crate::processes::Processes;
+use crate::several_comms;
 use crate::shape::{self, Shape};
 use crate::view::ProfileView;
 use anyhow::Result;
@@ -106,6 +107,8 @@ pub struct Facts<'a> {
     run_s: f64,
     /// The time in MPI of the chosen ranks, over all of them.
     pub mpi_s: f64,
+    /// The operations of which one call may count on several communicators.
+    counted_on_each: BTreeSet<String>,
     /// How many ranks the fullest node has.
     pub ranks_per_node: u32,
     /// All communicators with or without calls, by name, with the calls of chosen ranks.
@@ -161,6 +164,7 @@ impl<'a> Facts<'a> {
             run_s: processes.run_s(filter),
             mpi_s: processes.chosen_mpi_s(filter),
             ranks_per_node: u32::try_from(processes.ranks_per_node()).unwrap_or(u32::MAX),
+            counted_on_each: several_comms::counted_on_each(&groups),
             places: places.collect(),
             families,
             comms,
@@ -180,6 +184,12 @@ impl<'a> Facts<'a> {
     pub fn family_of<'f>(&'f self, comm: &'f str) -> (&'f str, &'f str) {
         let family = self.places.get(comm).map(|&place| &self.families[place]);
         family.map_or((comm, comm), |family| (&family.name, &family.title))
+    }
+
+    /// Whether one call of the operation may count on several communicators, so that its number of calls and their mean time
+    /// are not those of the program.
+    pub fn is_counted_on_each(&self, call: &str) -> bool {
+        self.counted_on_each.contains(call)
     }
 
     /// Whether the communicator is chosen.

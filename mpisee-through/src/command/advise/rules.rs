@@ -82,13 +82,7 @@ fn dominating_on(
         about: family.name.to_owned(),
         cost_s,
         what: format!("{} of the MPI time is in {what} on {}.", percent(of_mpi), family.title),
-        evidence: format!(
-            "The largest part is {}: {} of {} on average, {} summed over ranks.",
-            most.call,
-            count(most.calls, "call"),
-            time(most.time_s / most.calls.max(1) as f64),
-            time(most.time_s),
-        ),
+        evidence: largest_part(most, facts),
         threshold: format!(
             "{} of the MPI time and {} of the run",
             percent(DOMINATING_OF_MPI),
@@ -99,6 +93,24 @@ fn dominating_on(
              many calls of which size it is, mpisee-through sizes PROFILE --comm '{costly}'."
         ),
     })
+}
+
+/// The operation that takes most time; without its calls where these are not those of the program.
+fn largest_part(most: &Used, facts: &Facts<'_>) -> String {
+    let Used { call, calls, time_s, .. } = most;
+    match facts.is_counted_on_each(call) {
+        true => format!(
+            "The largest part is {call}: {} summed over ranks. A call counts on each communicator of its requests, with a \
+             part of its time, so that the number of calls and their mean time are not known.",
+            time(*time_s)
+        ),
+        false => format!(
+            "The largest part is {call}: {} of {} on average, {} summed over ranks.",
+            count(*calls, "call"),
+            time(time_s / (*calls).max(1) as f64),
+            time(*time_s)
+        ),
+    }
 }
 
 /// Bytes up to which a reduction costs latency alone.

@@ -33,6 +33,13 @@ EXAMPLES:
 /// --ranks), whatever else is filtered. Mean, Min and Max are the time of a rank, over the members of the communicator
 /// that have a profile; a member that did not use the operation counts as 0 s.
 ///
+/// Volume is the bytes that the rank's own calls moved: of a send those sent, of a receive those received, of MPI_Sendrecv both; of a
+/// collective the rank's part of the least that has to be moved; of one-sided communication and files those at the caller. A message is
+/// on the row of its send and on that of its receive, so the Volume of a communicator has it twice. A receive's bytes are on
+/// the call that started it: MPI_Irecv, or with those of persistent sends MPI_Start. docs/volumes.md has the rule of each operation.
+///
+/// A completion of requests on several communicators (MPI_Waitall) counts as one call on each, with a part of its time.
+///
 /// In the table, like communicators (made by one call, or by the same calls from like ones) share a row, whose name
 /// has * for what differs: W_s2.*, and the times of the ones with least and most stand below. csv and json have a row for
 /// each communicator.
