@@ -317,6 +317,39 @@ fn tests_again_and_again_are_polling() {
 }
 
 #[test]
+fn blocking_receives_are_not_what_tests_complete() {
+    let polls = |call: &str, receives: u64| {
+        let builder = on(run(), "W", &ALL, call, 1000, 0, 0.2);
+        let builder = on(builder, "W", &ALL, "MPI_Irecv", 10, 80, 0.001);
+        on(builder, "W", &ALL, "MPI_Recv", receives, 80, 0.001)
+    };
+    let said = |builder: &Builder| {
+        let ran = builder.write().run(&["advise", "app.mpisee"]);
+        ran.exits(0).stdout.replace("\n              ", " ")
+    };
+    let tests = said(&polls("MPI_Test", 5000));
+    assert!(tests.contains("8000 tests, mostly MPI_Test, for 80 nonblocking operations on it."), "{tests}");
+    finds(&polls("MPI_Iprobe", 91), &[]);
+    let probes = said(&polls("MPI_Iprobe", 90));
+    assert!(probes.contains("8000 probes, mostly MPI_Iprobe, beside 800 receives on it."), "{probes}");
+}
+
+#[test]
+fn calls_over_several_communicators_have_no_number_and_mean() {
+    let both =
+        ["W", "W_d1"].iter().fold(run().comm("W_d1", "W", "MPI_Comm_dup", "0-7", |_| {}), |builder, comm| {
+            on(builder, comm, &ALL, "MPI_Waitall", 10, 0, 1.0)
+        });
+    let profile = both.write();
+    let said = profile.run(&["advise", "app.mpisee"]).exits(0).stdout.replace("\n              ", " ");
+    let sentence =
+        "The largest part is MPI_Waitall: 8.00 s summed over ranks. A call counts on each communicator";
+    assert!(said.contains(sentence) && !said.contains("on average"), "{said}");
+    let one = on(run(), "W", &ALL, "MPI_Waitall", 10, 0, 1.0).write().run(&["advise", "app.mpisee"]);
+    assert!(one.exits(0).stdout.contains("MPI_Waitall: 80 calls of 100 ms on average"), "{}", one.stdout);
+}
+
+#[test]
 fn the_costly_member_of_a_family_is_proposed() {
     let halves = (0..2).fold(run(), |builder, half| {
         let (comm, ranks) = (format!("W_s1.{}", 4 * half), &ALL[4 * half..4 * half + 4]);

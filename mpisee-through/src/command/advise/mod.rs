@@ -4,6 +4,7 @@ mod alltoallv;
 mod creation;
 mod facts;
 mod finding;
+mod polling;
 mod rules;
 mod text;
 
@@ -40,7 +41,7 @@ EXAMPLES:
 /// creation: like communicators created many times, or not freed.
 /// reorder: a topology for which MPI was allowed to reorder ranks and did not.
 /// blocking-sends: MPI_Send of long messages at a low rate.
-/// polling: very many tests for completion.
+/// polling: very many tests for completion, or probes that do not wait.
 ///
 /// A finding is a hint from sums over the run, not a proof. Its time is that of all ranks in the
 /// calls that it is about, of which some part may be saved; its share of the run is by ranks x the

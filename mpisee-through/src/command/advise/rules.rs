@@ -4,6 +4,7 @@ use super::alltoallv;
 use super::creation;
 use super::facts::{Comm, Facts, Family, OfSize, Used};
 use super::finding::{Finding, percent};
+use super::polling;
 use crate::shape::Shape;
 use crate::units::{count, count_of, human_bytes, time};
 use mpisee_profile::Kind;
@@ -19,7 +20,7 @@ pub fn all(facts: &Facts<'_>) -> Vec<Finding> {
         creation::rule,
         creation::reorder,
         blocking_sends,
-        polling,
+        polling::rule,
     ];
     let mut findings: Vec<Finding> = rules.iter().flat_map(|rule| rule(facts)).collect();
     let general = dominating(facts, &findings);
@@ -363,77 +364,4 @@ fn blocking_sends(facts: &Facts<'_>) -> Vec<Finding> {
         })
     };
     facts.families().filter_map(finding).collect()
-}
-
-const TESTS: [&str; 7] = [
-    "MPI_Iprobe",
-    "MPI_Improbe",
-    "MPI_Request_get_status",
-    "MPI_Test",
-    "MPI_Testall",
-    "MPI_Testany",
-    "MPI_Testsome",
-];
-/// The least number of tests per process, and per message or operation that could complete, and their share of the run.
-const POLLS_PER_PROCESS: u64 = 1000;
-const POLLS_PER_START: u64 = 10;
-const POLLING_OF_RUN: f64 = 0.02;
-
-/// Very many tests for completion.
-fn polling(facts: &Facts<'_>) -> Vec<Finding> {
-    let finding = |family: Family<'_>| {
-        let tests = || family.used.iter().filter(|used| TESTS.contains(&used.call.as_str()));
-        let polls: u64 = tests().map(|used| used.calls).sum();
-        let cost_s: f64 = tests().map(|used| used.time_s).sum();
-        let starts: u64 = family.used.iter().filter(|used| is_start(&used.call)).map(|used| used.calls).sum();
-        let most = tests().max_by_key(|used| used.calls)?;
-        let per_process = polls / facts.processes_of(&family);
-        let is_much = per_process >= POLLS_PER_PROCESS
-            && polls >= POLLS_PER_START * starts
-            && facts.share_of_run(cost_s) >= POLLING_OF_RUN;
-        is_much.then(|| Finding {
-            rule: "polling",
-            about: family.name.to_owned(),
-            cost_s,
-            what: format!("{per_process} tests for completion per process on {}.", family.title),
-            evidence: format!(
-                "{}, mostly {}, for {} on it.",
-                count(polls, "test"),
-                most.call,
-                count_of(starts, "operation started", "operations started"),
-            ),
-            threshold: format!(
-                "{POLLS_PER_PROCESS} tests per process, {POLLS_PER_START} per operation started, {} of the run",
-                percent(POLLING_OF_RUN)
-            ),
-            advice: "Wait (MPI_Waitany, MPI_Waitsome) where there is nothing else to do; otherwise do more work \
-                     between two tests. Time in tests is lost only where there was other work."
-                .to_owned(),
-        })
-    };
-    facts.families().filter_map(finding).collect()
-}
-
-/// Whether a call starts something that a test may complete, or receives what a probe found.
-fn is_start(call: &str) -> bool {
-    let short = call.strip_prefix("MPI_").unwrap_or(call);
-    let receives = ["Recv", "Mrecv", "Start", "Startall", "Rput", "Rget", "Raccumulate", "Rget_accumulate"];
-    receives.contains(&short)
-        || short.starts_with('I')
-            && !["Iprobe", "Improbe", "Intercomm_create", "Intercomm_merge"].contains(&short)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_start;
-
-    #[test]
-    fn calls_that_start_are_known() {
-        for call in ["MPI_Irecv", "MPI_Iallreduce", "MPI_Start", "MPI_Mrecv"] {
-            assert!(is_start(call), "{call}");
-        }
-        for call in ["MPI_Iprobe", "MPI_Intercomm_merge", "MPI_Test", "MPI_Send"] {
-            assert!(!is_start(call), "{call}");
-        }
-    }
 }
