@@ -14,18 +14,27 @@ pub fn is_of(run: &RunInfo) -> bool {
 
 /// A warning that calls in progress are not counted, with these calls and the members that were not in them.
 pub fn warning(view: &ProfileView) -> Option<String> {
-    let run = view.run();
-    is_of(run).then(|| {
-        let in_calls = || run.ended_in.iter().filter(|place| place.call.is_some());
-        let mut parts: Vec<String> = in_calls()
-            .take(LISTED)
-            .map(|place| format!("{}{}.", place.sentence(), absent(place, view)))
-            .collect();
-        let more = in_calls().count().saturating_sub(LISTED);
-        parts.extend((more > 0).then(|| format!("{more} more places are in run.json.")));
-        let told = if parts.is_empty() { String::new() } else { format!(" {}", parts.join(" ")) };
-        format!("The time of calls that were in progress when ranks ended is not counted.{told}")
+    is_of(view.run()).then(|| {
+        let listed = listed(view, |place| place.call.is_some());
+        format!("The time of calls that were in progress when ranks ended is not counted.{listed}")
     })
+}
+
+/// Where ranks ended, in MPI calls or in none; the first thing to look at in a run that hung.
+pub fn last_places(view: &ProfileView) -> Option<String> {
+    is_of(view.run()).then(|| {
+        format!("The run ended without MPI_Finalize: begin where ranks were.{}", listed(view, |_| true))
+    })
+}
+
+/// A sentence for each of the first places, with a blank before it, and the number of others.
+fn listed(view: &ProfileView, is_meant: fn(&EndedIn) -> bool) -> String {
+    let places = || view.run().ended_in.iter().filter(|place| is_meant(place));
+    let sentences =
+        places().take(LISTED).map(|place| format!(" {}{}.", place.sentence(), absent(place, view)));
+    let more = places().count().saturating_sub(LISTED);
+    let more = (more > 0).then(|| format!(" {more} more places are in run.json."));
+    sentences.chain(more).collect()
 }
 
 /// The members of the communicator that were not in this call of a collective.

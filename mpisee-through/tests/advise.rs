@@ -2,6 +2,7 @@
 
 mod support;
 
+use mpisee_profile::run::EndedIn;
 use std::collections::BTreeSet;
 use support::Builder;
 
@@ -332,6 +333,34 @@ fn blocking_receives_are_not_what_tests_complete() {
     finds(&polls("MPI_Iprobe", 91), &[]);
     let probes = said(&polls("MPI_Iprobe", 90));
     assert!(probes.contains("8000 probes, mostly MPI_Iprobe, beside 800 receives on it."), "{probes}");
+}
+
+#[test]
+fn what_a_hang_or_an_early_end_explains_is_no_finding() {
+    let ended = |builder: Builder, call: Option<&str>| {
+        builder.with(|profile| {
+            profile.run.complete = false;
+            profile.run.ended_in = vec![EndedIn {
+                ranks: "0-7".to_owned(),
+                call: call.map(str::to_owned),
+                comm: call.map(|_| "W".to_owned()),
+                ..EndedIn::default()
+            }];
+        })
+    };
+    let polls = || on(run(), "W", &ALL, "MPI_Test", 1000, 0, 0.2);
+    finds(&polls(), &["polling W"]);
+    finds(&ended(polls(), Some("MPI_Test")), &[]);
+    finds(&ended(polls(), None), &[]);
+    finds(&ended(polls(), Some("MPI_Allreduce")), &["polling W"]);
+    let dups = |number: u32| {
+        let builder = on(run(), "W", &ALL, "MPI_Comm_dup", u64::from(number), 0, 0.001);
+        (0..number)
+            .fold(builder, |builder, n| builder.comm(&format!("W_d{n}"), "W", "MPI_Comm_dup", "0-7", |_| {}))
+    };
+    finds(&dups(8), &["creation W"]);
+    finds(&ended(dups(8), Some("MPI_Allreduce")), &[]);
+    finds(&ended(dups(16), Some("MPI_Allreduce")), &["creation W"]);
 }
 
 #[test]

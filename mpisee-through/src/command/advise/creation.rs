@@ -63,8 +63,9 @@ fn repeated<'f>(
     call: &'f str,
     rows: Vec<&'f CommRow>,
 ) -> Option<Repeated<'f>> {
-    // Of a row that stands for many it is not recorded how many were freed: at least one was not, or all were.
-    let open = rows.iter().filter(|row| row.freed == 0).count();
+    // Of a row that stands for many it is not recorded how many were freed: at least one was not, or all were. A run that did not
+    // come to its end had no time to free its communicators.
+    let open = rows.iter().filter(|row| row.freed == 0 && !facts.is_interrupted).count();
     let number = rows.iter().map(|row| row.count).fold(0, u64::saturating_add);
     if number < CREATIONS && open < LEAKED {
         return None;

@@ -3,14 +3,30 @@
 use crate::family;
 use crate::filter::{CallFilter, CommFilter};
 use crate::group::{By, Cell, Groups, Key, seconds};
+use crate::interrupted;
 use crate::processes::Processes;
 use crate::several_comms;
 use crate::shape::{self, Shape};
 use crate::view::ProfileView;
 use anyhow::Result;
 use mpisee_profile::rows::CommRow;
+use mpisee_profile::run::EndedIn;
 use mpisee_profile::{Kind, Operation, ProfileError};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// Calls that look for completed requests and return at once.
+pub const TESTING: [&str; 8] = [
+    "MPI_Request_get_status",
+    "MPI_Request_get_status_all",
+    "MPI_Request_get_status_any",
+    "MPI_Request_get_status_some",
+    "MPI_Test",
+    "MPI_Testall",
+    "MPI_Testany",
+    "MPI_Testsome",
+];
+/// Calls that look for messages and return at once.
+pub const PROBING: [&str; 2] = ["MPI_Improbe", "MPI_Iprobe"];
 
 /// Calls, bytes and time of one size class.
 #[derive(Clone, Copy, Debug, Default)]
@@ -100,6 +116,8 @@ struct Named {
 pub struct Facts<'a> {
     pub processes: &'a Processes,
     filter: &'a CommFilter,
+    /// Whether ranks ended without `MPI_Finalize`.
+    pub is_interrupted: bool,
     /// The MPI library's description and the flavour that recorded.
     pub library: String,
     pub flavour: String,
@@ -133,6 +151,9 @@ impl<'a> Facts<'a> {
         let mut comms = known_comms(processes);
         for (key, cell) in &groups.cells {
             let name = groups.comm(key);
+            if may_be_of_hang(groups.call(key), name, &view.run().ended_in) {
+                continue;
+            }
             let comm = comms.entry(name.to_owned()).or_insert_with(|| Comm {
                 name: name.to_owned(),
                 row: None,
@@ -159,6 +180,7 @@ impl<'a> Facts<'a> {
         Ok(Facts {
             processes,
             filter,
+            is_interrupted: interrupted::is_of(view.run()),
             library: view.run().mpi.library.clone(),
             flavour: view.run().mpi.flavour.clone(),
             run_s: processes.run_s(filter),
@@ -240,6 +262,16 @@ fn named_families(view: &ProfileView, filter: &CommFilter, comms: &BTreeMap<Stri
         comms: vec![comm.name.clone()],
     }));
     families
+}
+
+/// Whether ranks ended in these calls, which return at once, or in no call, between two of them perhaps: then most of
+/// them may come from a hang.
+fn may_be_of_hang(call: &str, comm: &str, ended_in: &[EndedIn]) -> bool {
+    let is_here = |place: &EndedIn| match &place.call {
+        None => true,
+        Some(last) => last == call && place.comm.as_ref().is_none_or(|of| of == comm),
+    };
+    (TESTING.contains(&call) || PROBING.contains(&call)) && ended_in.iter().any(is_here)
 }
 
 /// Sums over some communicators, by operation.

@@ -47,6 +47,10 @@ EXAMPLES:
 /// calls that it is about, of which some part may be saved; its share of the run is by ranks x the
 /// wall time of the longest rank, as in efficiency. Findings may overlap. Like communicators are
 /// judged together: W_s2.* (4 × 8) are 4 of 8 processes.
+///
+/// Of a run that hung, crashed or was killed, the first lines say where each rank was, which is what
+/// to look at first. Times are lower bounds then, and what a hang or the early end explains is no
+/// finding, such as tests and probes in which ranks ended, or communicators that were not freed.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, verbatim_doc_comment)]
 pub struct AdviseArgs {
@@ -64,6 +68,11 @@ pub struct AdviseArgs {
     #[command(flatten)]
     output: OutputArgs,
 }
+
+/// What to know of findings in a run that did not come to its end.
+const OF_INTERRUPTED: &str = "Times are lower bounds: calls in progress when ranks ended are not counted. Since a hang or the early end explains \
+     them, tests and probes in which ranks ended, or between which they may have, and communicators that were not freed are left \
+     out.";
 
 const HEADS: [Head; 8] = [
     sheet::fixed("rule", "RULE"),
@@ -96,7 +105,9 @@ pub fn run(args: &AdviseArgs) -> Result<Outcome> {
     let rows = findings.iter().map(|finding| row(finding, &facts)).collect();
     let sheet = Sheet { name: "findings", heads: HEADS.to_vec(), rows };
     let mut answer = Answer::new(view.profile(), sheet, cut_off);
-    answer.caveats.extend(interrupted::warning(&view));
+    if let Some(places) = interrupted::last_places(&view) {
+        answer.caveats.splice(0..0, [places, OF_INTERRUPTED.to_owned()]);
+    }
     if args.output.format() == Format::Table {
         answer.sheets.clear();
         answer.lead = text::numbered(&findings, &facts, args.output.page());

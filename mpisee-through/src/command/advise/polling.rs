@@ -1,6 +1,6 @@
 //! Polling: calls that return at once and are made again and again, for requests and for messages that are not there yet.
 
-use super::facts::{Facts, Family, Used};
+use super::facts::{Facts, Family, PROBING, TESTING, Used};
 use super::finding::{Finding, percent};
 use crate::units::{count, count_of};
 use mpisee_profile::Operation;
@@ -25,16 +25,7 @@ struct Polling {
 const TESTS: Polling = Polling {
     noun: "test",
     what: "for completion",
-    calls: &[
-        "MPI_Request_get_status",
-        "MPI_Request_get_status_all",
-        "MPI_Request_get_status_any",
-        "MPI_Request_get_status_some",
-        "MPI_Test",
-        "MPI_Testall",
-        "MPI_Testany",
-        "MPI_Testsome",
-    ],
+    calls: &TESTING,
     is_found: starts_request,
     found: ["for", "nonblocking operation"],
     advice: "Wait (MPI_Waitany, MPI_Waitsome) where there is nothing else to do; otherwise do more work between two \
@@ -44,7 +35,7 @@ const TESTS: Polling = Polling {
 const PROBES: Polling = Polling {
     noun: "probe",
     what: "that do not wait",
-    calls: &["MPI_Improbe", "MPI_Iprobe"],
+    calls: &PROBING,
     is_found: is_receive,
     found: ["beside", "receive"],
     advice: "Wait (MPI_Probe, MPI_Mprobe, or a receive from MPI_ANY_SOURCE) where there is nothing else to do; otherwise \
