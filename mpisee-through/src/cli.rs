@@ -4,11 +4,13 @@ use crate::command::{
     Outcome, advise, check, comms, diff, efficiency, expect, gpu, gpu_records, locality, matrix, ops, ranks,
     recover, regions, sizes, summary, top,
 };
+use crate::left_behind;
 use crate::similar::similar;
 use anyhow::{Result, bail};
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
 use std::ffi::{OsStr, OsString};
+use std::io::Write;
 use std::path::Path;
 
 /// Shows what an MPI program communicated, per communicator, from the profile that mpisee left.
@@ -73,13 +75,21 @@ pub fn command() -> clap::Command {
 
 /// Parses the command line, runs the command and says how it went.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> Result<Outcome> {
-    let cli = match Cli::try_parse_from(with_command(arguments)?) {
+    let arguments: Vec<OsString> = arguments.collect();
+    let is_bare = arguments.len() <= 1;
+    let cli = match Cli::try_parse_from(with_command(arguments.into_iter())?) {
         Ok(cli) => cli,
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
             error.print()?;
+            if is_bare && let Some(hint) = left_behind::of_any(None) {
+                writeln!(std::io::stdout(), "\nENDED RUNS:\n  {hint}")?;
+            }
             return Ok(Outcome::Done);
         }
-        Err(error) => anyhow::bail!(sentence(&error)),
+        Err(error) => match left_behind::of_any(None).filter(|_| lacks_profile(&error)) {
+            Some(hint) => bail!("{}; {hint}", sentence(&error)),
+            None => bail!(sentence(&error)),
+        },
     };
     match &cli.command {
         Command::Summary(args) => summary::run(args),
@@ -167,6 +177,17 @@ fn need_profile(word: &OsStr, next: Option<&OsString>) -> Result<()> {
         }
         None => Ok(()),
     }
+}
+
+/// Whether no profile was named.
+fn lacks_profile(error: &clap::Error) -> bool {
+    let missing = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::Strings(arguments)) => {
+            arguments.iter().any(|argument| argument.contains("PROFILE"))
+        }
+        _ => false,
+    };
+    error.kind() == ErrorKind::MissingRequiredArgument && missing
 }
 
 /// Clap's report on one line, without the usage.

@@ -13,6 +13,7 @@ mod family;
 mod filter;
 mod group;
 mod interrupted;
+mod left_behind;
 mod lines;
 mod load;
 mod matched;

@@ -1,45 +1,28 @@
 //! Opens a profile and loads its small tables; commands stream the large ones.
 
+use crate::left_behind;
 use crate::similar::similar;
 use crate::units::natural_order;
 use anyhow::{Result, anyhow};
-use mpisee_collect::profile;
-use mpisee_collect::segments::{self, WorldSegments};
 use mpisee_profile::rows::{CommRow, Row};
 use mpisee_profile::{Profile, ProfileError};
 use std::path::Path;
 
-/// Opens the profile directory; where there is none, says whether a run has left counts for it, or which ones lie nearby.
+/// Opens the profile directory; where there is none, says whether a run has left counts for it, or which profiles lie nearby
+/// and which runs have left counts on this node.
 pub fn open(directory: &Path) -> Result<Profile> {
     Profile::open(directory).map_err(|error| {
         if directory.exists() {
             return error.into();
         }
-        match unfinished(directory).or_else(|| Some(format!("nearby {}", nearby(directory)?))) {
-            Some(hint) => anyhow!("{error}; {hint}"),
-            None => error.into(),
-        }
-    })
-}
-
-/// What to do where a run that wanted this profile goes on or has ended without it, on this node.
-fn unfinished(directory: &Path) -> Option<String> {
-    let name = directory.file_name()?;
-    let found = segments::find(&segments::directory().ok()?, segments::own_user().ok()?, false).ok()?;
-    let worlds = segments::worlds(found.segments);
-    let is_meant = |world: &&WorldSegments| {
-        profile::describe(world)
-            .is_some_and(|it| it.wanted.file_name() == Some(name) || it.wanted.file_stem() == Some(name))
-    };
-    let world = worlds.iter().find(is_meant)?;
-    Some(match world.running().next() {
-        Some(_) => "a run that will write it goes on: mpisee-through top shows it".to_owned(),
-        None => {
-            let stem = Path::new(name).file_stem().unwrap_or(name).to_string_lossy();
-            format!(
-                "a run that ended before it was written has left its counts: mpisee-through recover --only {stem}"
-            )
-        }
+        let hints = match left_behind::of_profile(directory) {
+            Some(hint) => vec![hint],
+            None => {
+                let nearby = nearby(directory).map(|profiles| format!("nearby {profiles}"));
+                nearby.into_iter().chain(left_behind::of_any(directory.file_name())).collect()
+            }
+        };
+        anyhow!("{}", [error.to_string()].into_iter().chain(hints).collect::<Vec<_>>().join("; "))
     })
 }
 

@@ -235,6 +235,17 @@ fn profiles_nearby_are_named_where_one_is_missing() {
 }
 
 #[test]
+fn without_an_ended_run_nothing_is_said_of_any() {
+    let profile = splatt().write();
+    for arguments in [&[][..], &["ops"], &["ops", "nothing"]] {
+        let mut command = profile.command(arguments);
+        let output = command.env("MPISEE_SEGMENTS", profile.beside()).output().unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        assert!(!String::from_utf8_lossy(&said).contains("ended run"), "{arguments:?}");
+    }
+}
+
+#[test]
 fn operations_and_kinds_are_matched_in_capitals_or_not() {
     let profile = splatt().write();
     let expected = profile.run(&["ops", "app.mpisee", "--call", "MPI_Allreduce"]).exits(0).stdout.clone();

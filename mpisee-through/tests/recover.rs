@@ -252,6 +252,28 @@ fn what_is_recovered_is_listed_and_reported() {
 }
 
 #[test]
+fn who_looks_for_a_profile_hears_of_ended_runs() {
+    let place = left_behind();
+    let said = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mpisee-through"));
+        command.args(arguments).current_dir(place.0.path()).env("MPISEE_SEGMENTS", place.segments());
+        let output = command.output().unwrap();
+        String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+    };
+    let runs = "2 ended runs left their counts on this node (app, lu.B.4): mpisee-through recover --list\n";
+    assert!(said(&[]).ends_with(&format!("\n\nENDED RUNS:\n  {runs}")));
+    assert!(said(&["ops"]).ends_with(&format!("--help lists the options; {runs}")));
+    assert!(said(&["ops", "nothing.mpisee"]).ends_with(&format!("; {runs}")));
+    assert!(!said(&["--help"]).contains("ended run"));
+    let only = "; an ended run 'lu.B.4' left its counts on this node: mpisee-through recover --only lu.B.4\n";
+    assert!(said(&["lu.B.mpisee"]).ends_with(only), "{}", said(&["lu.B.mpisee"]));
+    let one = "has left its counts: mpisee-through recover --only app\n";
+    assert!(said(&["app.mpisee"]).ends_with(one), "{}", said(&["app.mpisee"]));
+    place.recover(&["segments"]);
+    assert!(!said(&["ops", "nothing"]).contains("ended run"), "all are recovered");
+}
+
+#[test]
 fn two_of_one_rank_are_of_two_runs() {
     let place = Place::with_two();
     let mut other = of_rank(0);

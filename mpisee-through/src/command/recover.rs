@@ -26,8 +26,9 @@ EXAMPLES:
 
 /// Write the profiles of programs that were killed, aborted or left without MPI_Finalize.
 ///
-/// Each rank counts in a segment, a file in memory, which stays when the rank is killed. The segments
-/// of one run become one profile NAME.mpisee, which says that it is incomplete, which ranks it has,
+/// Each rank counts in a segment, a file in memory, which stays when the rank is killed. Each run of which
+/// there are segments becomes a profile of its own, unless --only chooses some; --list shows the runs. The segments
+/// of one run become one profile NAME.mpisee, or NAME-2.mpisee where that exists, which says that it is incomplete, which ranks it has,
 /// which are missing, and in which MPI call each rank was. Segments of processes that run are left alone. The process of a
 /// segment from another node is assumed to have ended.
 #[derive(Debug, Args)]
@@ -107,6 +108,10 @@ pub fn run(args: &RecoverArgs) -> Result<Outcome> {
             "the segments are still in {}; --clean removes what is recovered",
             quoted(&directories)
         ))?;
+    }
+    let runs = worlds.iter().filter(|world| world.ended().next().is_some()).count();
+    if runs > 1 {
+        say(&format!("these were {runs} runs; --list shows them, --only NAME|PID|JOB chooses"))?;
     }
     match failures {
         0 => Ok(Outcome::Done),
