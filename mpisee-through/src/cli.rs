@@ -266,7 +266,8 @@ mod tests {
                 .into_iter())
             .unwrap_err()
             .to_string();
-            assert!(!error.contains('\n') && error.ends_with("; --help lists the options"), "{error}");
+            // What ended runs have left on this node comes after that.
+            assert!(!error.contains('\n') && error.contains("; --help lists the options"), "{error}");
         }
     }
 }

@@ -125,3 +125,26 @@ fn like_communicators_are_one_line() {
     let unfolded = profile.run(&["comms", "app.mpisee", "--unfold", "--all"]).exits(0).stdout.lines().count();
     assert_eq!(unfolded, 1 + 1 + 1 + 3 + 8 + 8);
 }
+
+#[test]
+fn self_is_shown_where_something_happened_on_it() {
+    let note = "S (MPI_COMM_SELF) is left out: nothing happened on it; --all shows it.";
+    let has_self = |builder: &Builder, arguments: &[&str]| {
+        let ran = builder.write().run(&[&["comms", "app.mpisee"], arguments].concat());
+        let has_self = ran.exits(0).stdout.lines().any(|line| line.starts_with("S  "));
+        assert_eq!(ran.stdout.contains(note), !has_self, "{}", ran.stdout);
+        has_self
+    };
+    let unused = Builder::new(4).comm("S", "", "", "0-3", |_| {});
+    assert!(!has_self(&unused, &[]));
+    assert!(has_self(&unused, &["--all"]) && has_self(&unused, &["--comm", "S"]));
+    assert!(has_self(
+        &Builder::new(4).comm("S", "", "", "0-3", |_| {}).call("S", 1, "MPI_Send", 1, 0, 0.5),
+        &[]
+    ));
+    let parent =
+        Builder::new(4).comm("S", "", "", "0-3", |_| {}).comm("S_d1", "S", "MPI_Comm_dup", "0-3", |_| {});
+    assert!(has_self(&parent, &[]));
+    let csv = unused.write().run(&["comms", "app.mpisee", "--format", "csv"]);
+    assert!(csv.exits(0).stdout.contains("\nS,"), "{}", csv.stdout);
+}

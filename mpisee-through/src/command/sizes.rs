@@ -10,6 +10,7 @@ use crate::units::{count, human_bytes, natural_order, time};
 use crate::view::ProfileView;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
+use mpisee_profile::{Kind, Operation};
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -22,6 +23,7 @@ EXAMPLES:
 /// Message sizes: a histogram of each operation, the one with most time first.
 ///
 /// Sizes are recorded in classes between powers of two. docs/volumes.md says what the message of an operation is.
+/// Operations without a message (completions, probes, synchronisation) are left out; ops has them.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct SizesArgs {
@@ -83,13 +85,17 @@ pub fn run(args: &SizesArgs) -> Result<Outcome> {
     let groups = view.group(&view.with_times_as_operations(&args.filter)?, by)?;
     let mut operations: Vec<&[(Key, Cell)]> =
         groups.cells.chunk_by(|(left, _), (right, _)| left.call == right.call).collect();
+    let is_any = !operations.is_empty();
+    operations.retain(|cells| {
+        has_messages(groups.call(&cells[0].0)) || cells.iter().any(|(key, _)| groups.size(key) != (0, 0))
+    });
     let total =
         |cells: &[(Key, Cell)]| cells.iter().map(|(_, cell)| cell.time_ns).fold(0, u128::saturating_add);
     operations.sort_by(|left, right| {
         let order = total(right).cmp(&total(left));
         order.then_with(|| natural_order(groups.call(&left[0].0), groups.call(&right[0].0)))
     });
-    matched::need_operation(&view, &args.filter, operations.is_empty())?;
+    matched::need_operation(&view, &args.filter, !is_any)?;
     let shown = args.output.limit(args.top, args.all).min(operations.len());
     let left_out = operations.len() - shown;
     operations.truncate(shown);
@@ -98,7 +104,10 @@ pub fn run(args: &SizesArgs) -> Result<Outcome> {
         operations.iter().map(|cells| histogram(cells, &groups, args.by, page)).collect();
     let rows = operations.iter().flat_map(|cells| cells.iter().map(|(key, cell)| row(key, cell, &groups)));
     let sheet = Sheet { name: "sizes", heads: HEADS.to_vec(), rows: rows.collect() };
-    let nothing = operations.is_empty().then(|| format!("{}\n", args.filter.nothing()));
+    let nothing = operations.is_empty().then(|| match is_any {
+        true => "None of the operations has a message.\n".to_owned(),
+        false => format!("{}\n", args.filter.nothing()),
+    });
     let mut answer = Answer::new(view.profile(), sheet, groups.cut_off);
     if args.output.format() == crate::output::Format::Table {
         answer.sheets.clear();
@@ -118,6 +127,14 @@ pub fn run(args: &SizesArgs) -> Result<Outcome> {
         };
     }
     answer.write(&args.output)
+}
+
+/// Whether each call of the operation has a message, if only of no bytes.
+fn has_messages(call: &str) -> bool {
+    const WITHOUT: [&str; 7] = ["arrier", "_init", "_buffer", "Buffer_", "Pready", "Parrived", "agree"];
+    let kind = Operation::from_name(call).map(Operation::kind);
+    matches!(kind, Some(Kind::PointToPoint | Kind::Collective))
+        && !WITHOUT.iter().any(|part| call.contains(part))
 }
 
 fn row(key: &Key, cell: &Cell, groups: &Groups) -> Vec<Value> {
@@ -191,7 +208,24 @@ fn short_bytes(bytes: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::short_bytes;
+    use super::{has_messages, short_bytes};
+
+    #[test]
+    fn empty_messages_are_told_from_none() {
+        for call in ["MPI_Send", "MPI_Bcast", "MPI_Irecv", "MPI_Start"] {
+            assert!(has_messages(call), "{call}");
+        }
+        for call in [
+            "MPI_Ibarrier",
+            "MPI_Send_init",
+            "MPI_Buffer_attach",
+            "MPI_Waitall",
+            "MPI_Probe",
+            "MPI_Win_fence",
+        ] {
+            assert!(!has_messages(call), "{call}");
+        }
+    }
 
     #[test]
     fn ends_of_classes_are_short() {

@@ -4,7 +4,8 @@ mod tree;
 
 use super::Outcome;
 use crate::family::{self, EACH_HINT, Family};
-use crate::filter::CommFilter;
+use crate::filter::{CallFilter, CommFilter};
+use crate::group::By;
 use crate::load;
 use crate::matched;
 use crate::output::{self, Column, Format, OutputArgs, Page, printable};
@@ -34,7 +35,7 @@ EXAMPLES:
 /// of world ranks), the processes of a node, one per node, a duplicate.
 ///
 /// S is MPI_COMM_SELF: its row and those of its descendants stand for one communicator of each listed
-/// process. With a filter the table keeps the ancestors of what it shows; csv and json have no more than
+/// process. The table has it if something happened on it, or with --all. With a filter the table keeps the ancestors of what it shows; csv and json have no more than
 /// what matches.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -46,7 +47,7 @@ pub struct CommsArgs {
     #[arg(long, value_name = "N", conflicts_with = "all")]
     top: Option<usize>,
 
-    /// Show all children (default: see --top)
+    /// Show all children, and S in any case (default: see --top)
     #[arg(long)]
     all: bool,
 
@@ -72,13 +73,21 @@ pub fn run(args: &CommsArgs) -> Result<Outcome> {
     let limit = args.output.limit(args.top, args.all);
     let text = match args.output.format() {
         Format::Table => {
-            let kept = tree.with_ancestors(&matches);
+            let is_chosen = args.all || args.filter.is_on();
+            let hidden = if is_chosen { None } else { unused_self(&view, &rows)? };
+            let chosen: Vec<bool> = matches
+                .iter()
+                .enumerate()
+                .map(|(place, &is_match)| is_match && hidden != Some(place))
+                .collect();
+            let kept = tree.with_ancestors(&chosen);
             let all: Vec<&CommRow> = rows.iter().collect();
             let families = match args.each {
                 true => family::each(&all, &kept),
                 false => family::families(&all, &kept),
             };
-            table(&Drawing { shapes: &shapes, families: &families }, limit, args).into_bytes()
+            let drawing = Drawing { shapes: &shapes, families: &families, hides_self: hidden.is_some() };
+            table(&drawing, limit, args).into_bytes()
         }
         format => {
             let lines = tree.lines(&matches, limit);
@@ -103,6 +112,21 @@ pub fn run(args: &CommsArgs) -> Result<Outcome> {
 struct Drawing<'a> {
     shapes: &'a [Shape],
     families: &'a [Family<'a>],
+    /// Whether `S` is left out.
+    hides_self: bool,
+}
+
+/// The position of `S` if nothing happened on it: no call, and no communicator made of it. Every profile has its row.
+fn unused_self(view: &ProfileView, rows: &[CommRow]) -> Result<Option<usize>> {
+    const SELF: &str = "S";
+    let Some(place) = rows.iter().position(|row| row.comm == SELF) else { return Ok(None) };
+    if rows.len() == 1 || rows.iter().any(|row| row.parent == SELF) {
+        return Ok(None);
+    }
+    let by = By { comm: true, without_times: true, ..By::default() };
+    let calls = view.group(&CallFilter::default(), by)?;
+    let is_used = calls.cut_off.is_some() || calls.cells.iter().any(|(key, _)| calls.comm(key) == SELF);
+    Ok((!is_used).then_some(place))
 }
 
 fn table(drawing: &Drawing<'_>, limit: usize, args: &CommsArgs) -> String {
@@ -117,6 +141,9 @@ fn table(drawing: &Drawing<'_>, limit: usize, args: &CommsArgs) -> String {
     let mut note = |sentence: &str| text += &page.wrapped_lines(&format!("\n{sentence}\n"));
     if lines.iter().any(|line| line.left_out > 0) {
         note("Some communicators are left out; --all shows all, --top N the first N children of each.");
+    }
+    if drawing.hides_self {
+        note("S (MPI_COMM_SELF) is left out: nothing happened on it; --all shows it.");
     }
     let rows = || drawing.families.iter().flat_map(|family| &family.rows);
     if rows().any(|row| row.comm.contains('@')) {
