@@ -30,6 +30,7 @@ pub fn launch(run: Run) -> Result<Infallible, Failure> {
         kind: &program.kind,
         privileged: program.privileged,
         launcher: program.launcher,
+        calls_launcher: program.calls_launcher.as_deref(),
         hint: hint.as_ref(),
     })?;
 

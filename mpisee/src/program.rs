@@ -6,6 +6,7 @@ use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Endianness, ReadCache};
 use std::ffi::OsStr;
 use std::fs::{File, Metadata};
+use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -22,6 +23,8 @@ pub struct Program {
     pub privileged: bool,
     /// Whether it is what starts MPI programs: `mpirun` and the like.
     pub launcher: bool,
+    /// The first launcher that a script calls.
+    pub calls_launcher: Option<String>,
 }
 
 /// The kinds of program.
@@ -53,7 +56,14 @@ impl Program {
     pub fn find(name: &OsStr) -> Result<Self, Failure> {
         let (path, metadata) = resolve(name, &std::env::var_os("PATH").unwrap_or("/bin:/usr/bin".into()))?;
         let kind = File::open(&path).map_or(Kind::Unreadable, |file| kind(&path, file));
-        Ok(Program { kind, privileged: privileged(&metadata), launcher: is_launcher(&path), path })
+        let calls_launcher = if kind == Kind::Script { launcher_in(&path) } else { None };
+        Ok(Program {
+            kind,
+            privileged: privileged(&metadata),
+            launcher: is_launcher(&path),
+            calls_launcher,
+            path,
+        })
     }
 }
 
@@ -90,6 +100,17 @@ fn resolve(name: &OsStr, search: &OsStr) -> Result<(PathBuf, Metadata), Failure>
 fn is_launcher(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     matches!(name.split('.').next(), Some("mpirun" | "mpiexec" | "orterun" | "prterun" | "srun"))
+}
+
+/// The first launcher that is called in a script's first lines, comments aside.
+fn launcher_in(script: &Path) -> Option<String> {
+    const MOST_BYTES: u64 = 1 << 16;
+    let mut text = Vec::new();
+    File::open(script).ok()?.take(MOST_BYTES).read_to_end(&mut text).ok()?;
+    let text = String::from_utf8_lossy(&text);
+    let lines = text.lines().map(str::trim_start).filter(|line| !line.starts_with('#'));
+    let mut words = lines.flat_map(|line| line.split(|c: char| c.is_whitespace() || ";&|()'\"`".contains(c)));
+    words.find(|word| is_launcher(Path::new(word))).map(str::to_owned)
 }
 
 /// Whether executing the file changes the user or the group.
@@ -188,6 +209,19 @@ mod tests {
         let libc = needed.iter().find(|library| library.soname.starts_with("libc.so")).unwrap();
         assert!(libc.path.as_ref().unwrap().exists());
         assert!(!program.privileged);
+    }
+
+    #[test]
+    fn a_launcher_in_a_script_is_found_outside_of_comments() {
+        let folder = tempfile::tempdir().unwrap();
+        let called = |text: &str| {
+            let script = folder.path().join("job.sh");
+            fs::write(&script, text).unwrap();
+            launcher_in(&script)
+        };
+        assert_eq!(called("#!/bin/sh\ncd run && mpirun -n 4 ./app\n").as_deref(), Some("mpirun"));
+        assert_eq!(called("x=$(/opt/mpi/bin/mpiexec ./app)\n").as_deref(), Some("/opt/mpi/bin/mpiexec"));
+        assert_eq!(called("#!/bin/sh\n# for mpirun\nexec ./app\n"), None);
     }
 
     #[test]

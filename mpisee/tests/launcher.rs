@@ -274,6 +274,21 @@ fn a_static_program_is_said_to_be_one() {
 }
 
 #[test]
+fn a_script_that_calls_the_launcher_is_told_where_mpisee_goes() {
+    let installed = Installation::of(&[OPEN_MPI, MPICH]);
+    let script = installed.file("job.sh", script("env\n: mpirun -n 4 ./app"), 0o755);
+    let run = installed.mpisee(&[&script]).run();
+    let said = format!(
+        "mpisee: {script} is a script that calls mpirun, so it runs unprofiled; in the script mpisee goes between mpirun and \
+         the MPI program: mpirun … mpisee PROGRAM\n"
+    );
+    assert_eq!(run.stderr, said);
+    // Under a launcher the script is what it started.
+    let run = installed.mpisee(&[&script]).variable("PMI_RANK", "0").run();
+    assert_eq!(run.stderr, "");
+}
+
+#[test]
 fn the_launcher_of_the_mpi_decides_for_a_script() {
     let installed = Installation::of(&[MPICH, OPEN_MPI]);
     let script = installed.file("app.sh", script("env"), 0o755);

@@ -20,6 +20,8 @@ pub struct Facts<'a> {
     pub privileged: bool,
     /// Whether it is itself what starts MPI programs.
     pub launcher: bool,
+    /// The launcher that it calls, if it is a script that calls one.
+    pub calls_launcher: Option<&'a str>,
     /// The MPI whose launcher started us.
     pub hint: Option<&'a Hint>,
 }
@@ -37,6 +39,11 @@ pub enum Reason {
     Privileged,
     /// It starts the program that is meant, perhaps on other machines.
     Launcher,
+    /// It is a script that calls what starts MPI programs.
+    CallsLauncher {
+        /// As the script has it.
+        launcher: String,
+    },
     /// It needs an MPI library that no flavour is for.
     NoFlavourFor {
         /// The library's name.
@@ -96,7 +103,10 @@ fn fitting<'a>(facts: &Facts<'a>) -> Result<&'a Flavour, Reason> {
         (Some(hint), installed) => of_launcher(installed, hint)
             .ok_or(Reason::NoFlavourOf { variable: hint.variable, family: hint.family }),
         (None, [only]) => Ok(only),
-        (None, _) => Err(Reason::Undecided { why: undecided(facts.kind) }),
+        (None, _) => Err(match facts.calls_launcher {
+            Some(launcher) => Reason::CallsLauncher { launcher: launcher.to_owned() },
+            None => Reason::Undecided { why: undecided(facts.kind) },
+        }),
     }
 }
 
@@ -205,6 +215,11 @@ impl fmt::Display for Message<'_> {
                 f,
                 "{program} starts MPI programs and is none, so it runs unprofiled; mpisee goes between it and the \
                  MPI program: {program} … mpisee PROGRAM"
+            ),
+            Reason::CallsLauncher { launcher } => write!(
+                f,
+                "{program} is a script that calls {launcher}, so it runs unprofiled; in the script mpisee goes between \
+                 {launcher} and the MPI program: {launcher} … mpisee PROGRAM"
             ),
             Reason::NoFlavourFor { soname } => write!(
                 f,

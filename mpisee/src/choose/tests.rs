@@ -35,8 +35,15 @@ fn linked_with(libraries: &[(&str, &str)]) -> Kind {
 
 /// The choice, as a flavour's name or a reason.
 fn chosen(installed: &[Flavour], kind: &Kind, hint: Option<Hint>) -> Result<String, Reason> {
-    let facts =
-        Facts { installed, wanted: None, kind, privileged: false, launcher: false, hint: hint.as_ref() };
+    let facts = Facts {
+        installed,
+        wanted: None,
+        kind,
+        privileged: false,
+        launcher: false,
+        calls_launcher: None,
+        hint: hint.as_ref(),
+    };
     choose(&facts).unwrap().map(|flavour| flavour.name.clone())
 }
 
@@ -156,6 +163,7 @@ fn the_users_choice_overrides_all_but_the_impossible() {
             kind,
             privileged,
             launcher: false,
+            calls_launcher: None,
             hint: None,
         };
         choose(&facts).map(|choice| choice.map(|flavour| flavour.name.clone()))
@@ -176,6 +184,7 @@ fn a_launcher_is_profiled_only_on_demand() {
         kind: &Kind::Script,
         privileged: false,
         launcher: true,
+        calls_launcher: None,
         hint: None,
     };
     assert_eq!(choose(&facts(None)).unwrap(), Err(Reason::Launcher));
