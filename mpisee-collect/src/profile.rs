@@ -6,7 +6,9 @@ use crate::gpu::{Exports, Part};
 use crate::nodes::Nodes;
 use crate::rank_tables::{RankTables, call_ns, is_merged};
 use crate::run::{FirstRank, RunSums, set_incomplete};
-use crate::segments::{Clock, Collected, Place, Segment, WorldSegments, collected, missing, of_snapshot};
+use crate::segments::{
+    Clock, Collected, CurrentCall, Segment, WorldSegments, collected, missing, of_snapshot,
+};
 use anyhow::{Context, Result, bail};
 use mpisee_profile::comm_name::{is_of_changing_members, is_one_per_process};
 use mpisee_profile::options::Options;
@@ -200,7 +202,7 @@ struct Writing {
 /// The last known state of a rank.
 struct Last {
     rank: WorldRank,
-    places: Vec<Place>,
+    calls: Vec<CurrentCall>,
     clock: Clock,
     /// Identifies the clock of its ticks.
     clocked_by: (u64, bool),
@@ -264,7 +266,7 @@ impl Writing {
         let clock = Clock::of_ended(snapshot, snapshot.last_known().ticks);
         self.last.push(Last {
             rank: snapshot.world_rank,
-            places: of_snapshot(snapshot, &names(snapshot), &clock),
+            calls: of_snapshot(snapshot, &names(snapshot), &clock),
             clock,
             clocked_by: (snapshot.boot, snapshot.ticks_are_tsc),
         });
@@ -333,17 +335,17 @@ fn ended_in(last: &mut [Last]) -> Vec<EndedIn> {
     }
     for rank in &mut *last {
         let more_s = rank.clock.seconds(latest[&rank.clocked_by].saturating_sub(rank.clock.ticks));
-        rank.places.iter_mut().for_each(|place| place.for_s += more_s);
+        rank.calls.iter_mut().for_each(|call| call.for_s += more_s);
     }
-    let places = collected(last.iter().map(|rank| (rank.rank, true, rank.places.as_slice())));
+    let ranks_by_call = collected(last.iter().map(|rank| (rank.rank, true, rank.calls.as_slice())));
     let told = |one: Collected| EndedIn {
         ranks: one.ranks.to_string(),
-        call: one.place.as_ref().map(|place| place.call.name().to_owned()),
-        comm: one.place.as_ref().and_then(|place| Some(place.comm.as_ref()?.1.clone())),
-        number: one.place.as_ref().and_then(|place| place.number),
-        at_least_s: Seconds(one.place.as_ref().map_or(0.0, |place| place.for_s)).to_ns() as f64 / 1e9,
+        call: one.call.as_ref().map(|current| current.call.name().to_owned()),
+        comm: one.call.as_ref().and_then(|current| Some(current.comm.as_ref()?.1.clone())),
+        number: one.call.as_ref().and_then(|current| current.number),
+        at_least_s: Seconds(one.call.as_ref().map_or(0.0, |current| current.for_s)).to_ns() as f64 / 1e9,
     };
-    places.into_iter().map(told).collect()
+    ranks_by_call.into_iter().map(told).collect()
 }
 
 /// The sentence that names the ranks of the profile, and where the others are.

@@ -5,7 +5,7 @@ use mpisee_collect::aggregate::{AggregateTables, MOST_OBJECTS};
 use mpisee_collect::gpu::{Exports, Part, join, parts};
 use mpisee_collect::wire::Message;
 use mpisee_collect::{Aggregate, RankTables};
-use mpisee_profile::gpu::{Access, GpuFile, Handle, Place, Record, Values};
+use mpisee_profile::gpu::{Access, GpuFile, Handle, Record, RemoteMemory, Values};
 use mpisee_profile::rows::{GpuMemory, GpuRow, GpuTotalRow, PeerDevice};
 use mpisee_profile::segment::Moment;
 use mpisee_profile::segment::Snapshot;
@@ -86,13 +86,13 @@ fn file(rank: u32, sampled: u32, counted: &[Counted]) -> GpuFile {
     let device = |rank: u32| format!("GPU-{}", rank / 2);
     for (id, one) in (0..).zip(counted) {
         let place = match one.place {
-            owner if owner < RANKS => Place::Ipc(format!("handle of {owner}")),
+            owner if owner < RANKS => RemoteMemory::Ipc(format!("handle of {owner}")),
             number => [
-                Place::Ipc("nobody's".to_owned()),
-                Place::Device(device(rank + 2)),
-                Place::Pinned,
-                Place::Managed,
-                Place::Imported { device: String::new(), handle: None },
+                RemoteMemory::Ipc("nobody's".to_owned()),
+                RemoteMemory::Device(device(rank + 2)),
+                RemoteMemory::Pinned,
+                RemoteMemory::Managed,
+                RemoteMemory::Imported { device: String::new(), handle: None },
             ][(number - RANKS) as usize]
                 .clone(),
         };

@@ -152,8 +152,8 @@ mod tests {
         let of = |members: &[&str]| {
             let rows: Vec<CommRow> = members.iter().map(|members| row("W_s1.0", members, "")).collect();
             let rows: Vec<&CommRow> = rows.iter().collect();
-            let places = (0..rows.len()).collect();
-            Family { name: String::new(), parent: None, places, rows }.processes()
+            let indices = (0..rows.len()).collect();
+            Family { name: String::new(), parent: None, indices, rows }.processes()
         };
         assert_eq!(of(&["0-3", "4-7"]), "consecutive ranks of 0-7");
         assert_eq!(of(&["0,2", "1,3"]), "every 2nd rank of 0-3");

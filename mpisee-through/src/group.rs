@@ -130,7 +130,7 @@ struct Collector<'a> {
     calls: Names,
     regions: Names,
     sizes: Numbers<(u64, u64)>,
-    places: HashMap<Key, u32>,
+    indices: HashMap<Key, u32>,
     cells: Vec<(Key, Cell)>,
     last: usize,
 }
@@ -145,7 +145,7 @@ impl<'a> Collector<'a> {
             calls: Names::default(),
             regions: Names::default(),
             sizes: Numbers::default(),
-            places: HashMap::new(),
+            indices: HashMap::new(),
             cells: Vec::new(),
             last: 0,
         }
@@ -174,7 +174,7 @@ impl<'a> Collector<'a> {
     fn cell(&mut self, key: Key) -> &mut Cell {
         if self.cells.get(self.last).is_none_or(|(last, _)| *last != key) {
             let cells = &mut self.cells;
-            self.last = *self.places.entry(key).or_insert_with(|| {
+            self.last = *self.indices.entry(key).or_insert_with(|| {
                 cells.push((key, Cell::EMPTY));
                 (cells.len() - 1) as u32
             }) as usize;

@@ -17,23 +17,23 @@ pub struct Family<'a> {
     pub name: String,
     /// The family from which these were made.
     pub parent: Option<usize>,
-    /// The members' places in the list that was divided.
-    pub places: Vec<usize>,
+    /// The members' indices in the list that was divided.
+    pub indices: Vec<usize>,
     /// The members.
     pub rows: Vec<&'a CommRow>,
 }
 
-/// The place of each row's parent.
+/// The index of each row's parent.
 pub fn parents(rows: &[&CommRow]) -> Vec<Option<usize>> {
     // Of rows with one name, which `check` reports, the first gets the children.
-    let mut places: HashMap<&str, usize> = HashMap::new();
-    for (place, row) in rows.iter().enumerate() {
-        places.entry(&row.comm).or_insert(place);
+    let mut indices: HashMap<&str, usize> = HashMap::new();
+    for (index, row) in rows.iter().enumerate() {
+        indices.entry(&row.comm).or_insert(index);
     }
     // A name has more steps than its parent's; anything else could lead in a circle.
     let steps = |name: &str| name.parse().map_or(0, |name: CommName| name.steps().len());
     let parent_of = |row: &&CommRow| {
-        places.get(row.parent.as_str()).copied().filter(|_| steps(&row.parent) < steps(&row.comm))
+        indices.get(row.parent.as_str()).copied().filter(|_| steps(&row.parent) < steps(&row.comm))
     };
     rows.iter().map(parent_of).collect()
 }
@@ -42,8 +42,8 @@ pub fn parents(rows: &[&CommRow]) -> Vec<Option<usize>> {
 pub fn families<'a>(rows: &[&'a CommRow], kept: &[bool]) -> Vec<Family<'a>> {
     let parents = parents(rows);
     let mut children: HashMap<Option<usize>, Vec<usize>> = HashMap::new();
-    for (place, parent) in parents.into_iter().enumerate() {
-        children.entry(parent).or_default().push(place);
+    for (index, parent) in parents.into_iter().enumerate() {
+        children.entry(parent).or_default().push(index);
     }
     for list in children.values_mut() {
         list.sort_by(|&left, &right| natural_order(&rows[left].comm, &rows[right].comm));
@@ -55,8 +55,8 @@ pub fn families<'a>(rows: &[&'a CommRow], kept: &[bool]) -> Vec<Family<'a>> {
     let mut next = 0;
     while next < divided.len() {
         let below: Vec<Vec<usize>> =
-            divided[next].1.iter().filter_map(|&place| children.remove(&Some(place))).collect();
-        divided.extend(alike(rows, &below).into_iter().map(|places| (Some(next), places)));
+            divided[next].1.iter().filter_map(|&index| children.remove(&Some(index))).collect();
+        divided.extend(alike(rows, &below).into_iter().map(|indices| (Some(next), indices)));
         next += 1;
     }
     named(rows, kept, divided)
@@ -64,16 +64,16 @@ pub fn families<'a>(rows: &[&'a CommRow], kept: &[bool]) -> Vec<Family<'a>> {
 
 /// A family for each communicator that is kept.
 pub fn each<'a>(rows: &[&'a CommRow], kept: &[bool]) -> Vec<Family<'a>> {
-    let places = (0..rows.len()).filter(|&place| kept[place]);
-    let numbers: HashMap<usize, usize> = places.clone().enumerate().map(|(at, place)| (place, at)).collect();
+    let indices = (0..rows.len()).filter(|&index| kept[index]);
+    let numbers: HashMap<usize, usize> = indices.clone().enumerate().map(|(at, index)| (index, at)).collect();
     let parents = parents(rows);
-    let alone = |place: usize| Family {
-        name: rows[place].comm.clone(),
-        parent: parents[place].and_then(|parent| numbers.get(&parent).copied()),
-        places: vec![place],
-        rows: vec![rows[place]],
+    let alone = |index: usize| Family {
+        name: rows[index].comm.clone(),
+        parent: parents[index].and_then(|parent| numbers.get(&parent).copied()),
+        indices: vec![index],
+        rows: vec![rows[index]],
     };
-    places.map(alone).collect()
+    indices.map(alone).collect()
 }
 
 /// The names of communicators by the names of their families.
@@ -108,13 +108,13 @@ struct Likeness {
 
 /// The children of a family, by likeness; `below` has them by parent.
 fn alike(rows: &[&CommRow], below: &[Vec<usize>]) -> Vec<Vec<usize>> {
-    let kinds: Vec<Vec<(char, u32, String)>> = below.iter().map(|places| kinds(rows, places)).collect();
+    let kinds: Vec<Vec<(char, u32, String)>> = below.iter().map(|indices| kinds(rows, indices)).collect();
     // For each kind the creations on each parent, as their numbers and in their order.
     let mut made: HashMap<&(char, u32, String), Vec<Vec<&str>>> = HashMap::new();
-    for (parent, (places, kinds)) in below.iter().zip(&kinds).enumerate() {
-        for (&place, kind) in places.iter().zip(kinds) {
+    for (parent, (indices, kinds)) in below.iter().zip(&kinds).enumerate() {
+        for (&index, kind) in indices.iter().zip(kinds) {
             let by_parent = made.entry(kind).or_insert_with(|| vec![Vec::new(); below.len()]);
-            let number = Step::of(&rows[place].comm).number;
+            let number = Step::of(&rows[index].comm).number;
             if by_parent[parent].last() != Some(&number) {
                 by_parent[parent].push(number);
             }
@@ -122,9 +122,9 @@ fn alike(rows: &[&CommRow], below: &[Vec<usize>]) -> Vec<Vec<usize>> {
     }
     let mut groups: Vec<Vec<usize>> = Vec::new();
     let mut known: HashMap<Likeness, usize> = HashMap::new();
-    for (parent, (places, kinds)) in below.iter().zip(&kinds).enumerate() {
-        for (&place, kind) in places.iter().zip(kinds) {
-            let number = Step::of(&rows[place].comm).number;
+    for (parent, (indices, kinds)) in below.iter().zip(&kinds).enumerate() {
+        for (&index, kind) in indices.iter().zip(kinds) {
+            let number = Step::of(&rows[index].comm).number;
             let by_parent = &made[kind];
             let lengths: BTreeSet<usize> =
                 by_parent.iter().map(Vec::len).filter(|&length| length > 0).collect();
@@ -136,20 +136,20 @@ fn alike(rows: &[&CommRow], below: &[Vec<usize>]) -> Vec<Vec<usize>> {
                 groups.push(Vec::new());
                 groups.len() - 1
             });
-            groups[group].push(place);
+            groups[group].push(index);
         }
     }
     groups
 }
 
 /// Letter, size and label of a parent's children; of about equal parts of one creation, the size of the largest.
-fn kinds(rows: &[&CommRow], places: &[usize]) -> Vec<(char, u32, String)> {
+fn kinds(rows: &[&CommRow], indices: &[usize]) -> Vec<(char, u32, String)> {
     let mut sizes: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
-    for &place in places {
-        sizes.entry(creation(&rows[place].comm)).or_default().insert(rows[place].size);
+    for &index in indices {
+        sizes.entry(creation(&rows[index].comm)).or_default().insert(rows[index].size);
     }
-    let kind = |&place: &usize| {
-        let row = rows[place];
+    let kind = |&index: &usize| {
+        let row = rows[index];
         let mut largest = 0;
         for &size in sizes[creation(&row.comm)].iter().rev().take_while(|&&size| size >= row.size) {
             let is_even = u64::from(size) * 2 > u64::from(largest) && size > 1;
@@ -157,7 +157,7 @@ fn kinds(rows: &[&CommRow], places: &[usize]) -> Vec<(char, u32, String)> {
         }
         (Step::of(&row.comm).letter, largest, without_numbers(&row.label))
     };
-    places.iter().map(kind).collect()
+    indices.iter().map(kind).collect()
 }
 
 /// `row #` for `row 12`.
@@ -206,19 +206,19 @@ fn named<'a>(
     let mut families: Vec<Family<'a>> = Vec::new();
     // Counted over all families, so that a name does not depend on which are kept.
     let mut uses: HashMap<String, usize> = HashMap::new();
-    for (parent, mut places) in divided {
-        let all: Vec<&CommRow> = places.iter().map(|&place| rows[place]).collect();
+    for (parent, mut indices) in divided {
+        let all: Vec<&CommRow> = indices.iter().map(|&index| rows[index]).collect();
         *uses.entry(pattern(&all)).or_default() += 1;
-        places.retain(|&place| kept[place]);
+        indices.retain(|&index| kept[index]);
         // What hangs from a family that is not kept hangs from that family's parent.
         let parent = parent.and_then(|parent| numbers[parent]);
-        if places.is_empty() {
+        if indices.is_empty() {
             numbers.push(parent);
             continue;
         }
         numbers.push(Some(families.len()));
-        let rows: Vec<&CommRow> = places.iter().map(|&place| rows[place]).collect();
-        families.push(Family { name: pattern(&rows), parent, places, rows });
+        let rows: Vec<&CommRow> = indices.iter().map(|&index| rows[index]).collect();
+        families.push(Family { name: pattern(&rows), parent, indices, rows });
     }
     // As in the names of profiles that are sums over ranks.
     for family in families.iter_mut().filter(|family| uses.get(&family.name).is_some_and(|&uses| uses > 1)) {

@@ -15,10 +15,10 @@ const BETWEEN: &str = " < ";
 
 /// Where files are looked for that are not where they were when the program ran.
 #[derive(Clone, Debug, Default)]
-pub struct Places(pub Vec<PathBuf>);
+pub struct SearchDirs(pub Vec<PathBuf>);
 
-impl Places {
-    /// The file, below the first of the places that has it, with as much of its path as is there; else where it was.
+impl SearchDirs {
+    /// The file, below the first of the folders that has it, with as much of its path as is there; else where it was.
     pub fn find(&self, file: &str) -> Option<PathBuf> {
         let parts: Vec<&str> = file.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
         let below = |place: &PathBuf| {
@@ -31,9 +31,9 @@ impl Places {
 
 /// Binaries whose addresses are resolved.
 pub struct Symbols {
-    places: Places,
+    dirs: SearchDirs,
     /// The build IDs of the binaries when the program ran, by path.
-    known: HashMap<String, Vec<String>>,
+    build_ids: HashMap<String, Vec<String>>,
     /// When the run ended, as in run.json.
     end: String,
     loaded: HashMap<String, Option<Binary>>,
@@ -50,19 +50,19 @@ struct Binary {
 
 impl Symbols {
     /// Those of the profile; nothing is loaded yet.
-    pub fn of(profile: &Profile, places: Places) -> Result<Self, ProfileError> {
-        let mut known: HashMap<String, Vec<String>> = HashMap::new();
+    pub fn of(profile: &Profile, dirs: SearchDirs) -> Result<Self, ProfileError> {
+        let mut build_ids: HashMap<String, Vec<String>> = HashMap::new();
         for row in profile.rows_if_any::<BinaryRow>()? {
             let row = row?;
-            known.entry(row.file).or_default().push(row.build_id);
+            build_ids.entry(row.file).or_default().push(row.build_id);
         }
-        Ok(Symbols { known, ..Symbols::without(places, &profile.run().end) })
+        Ok(Symbols { build_ids, ..Symbols::without(dirs, &profile.run().end) })
     }
 
-    fn without(places: Places, end: &str) -> Self {
+    fn without(dirs: SearchDirs, end: &str) -> Self {
         Symbols {
-            places,
-            known: HashMap::new(),
+            dirs,
+            build_ids: HashMap::new(),
             end: end.to_owned(),
             loaded: HashMap::new(),
             resolved: HashMap::new(),
@@ -122,7 +122,7 @@ impl Symbols {
 
     fn load(&self, file: &str) -> Result<Binary, String> {
         let rest = "; its calls are shown as addresses";
-        let Some(path) = self.places.find(file) else {
+        let Some(path) = self.dirs.find(file) else {
             return Err(format!("'{file}' is not there{rest}; --source DIR says where to look"));
         };
         let shown = path.display();
@@ -140,7 +140,7 @@ impl Symbols {
 
     /// Why it is another file than the one that ran.
     fn changed(&self, file: &str, path: &Path, is: &str) -> Option<String> {
-        let were = self.known.get(file).map(Vec::as_slice).unwrap_or_default();
+        let were = self.build_ids.get(file).map(Vec::as_slice).unwrap_or_default();
         if let Some(was) = were.iter().find(|was| !was.is_empty()) {
             let is_same = were.iter().any(|was| was == is);
             return (!is_same).then(|| format!("its build ID was {was} and is {}", or_none(is)));
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn text_that_is_no_call_stack_stays() {
-        let mut symbols = Symbols::without(Places::default(), "");
+        let mut symbols = Symbols::without(SearchDirs::default(), "");
         for text in ["ghost cells", "", "a < b", "+0x12", "app+0xyz"] {
             assert_eq!(symbols.stack(text), text);
         }
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn a_binary_that_is_gone_is_named() {
-        let mut symbols = Symbols::without(Places::default(), "");
+        let mut symbols = Symbols::without(SearchDirs::default(), "");
         assert_eq!(symbols.stack("/no/app+0x12 < /no/app+0x34"), "/no/app+0x12 < /no/app+0x34");
         let problems = symbols.problems(&["/no/app+0x99".to_owned()]);
         assert_eq!(problems.len(), 1);
@@ -260,9 +260,9 @@ mod tests {
         for file in ["src/halo.c", "halo.c"] {
             std::fs::write(folder.path().join(file), "").unwrap();
         }
-        let places = Places(vec![folder.path().join("none"), folder.path().to_owned()]);
-        assert_eq!(places.find("/build/src/halo.c"), Some(folder.path().join("src/halo.c")));
-        assert_eq!(places.find("./halo.c"), Some(folder.path().join("halo.c")));
-        assert_eq!(places.find("/build/b"), None);
+        let dirs = SearchDirs(vec![folder.path().join("none"), folder.path().to_owned()]);
+        assert_eq!(dirs.find("/build/src/halo.c"), Some(folder.path().join("src/halo.c")));
+        assert_eq!(dirs.find("./halo.c"), Some(folder.path().join("halo.c")));
+        assert_eq!(dirs.find("/build/b"), None);
     }
 }

@@ -1,7 +1,7 @@
 //! `mpisee-through gpu-records`: records of GPU accesses as CSV.
 
 use mpisee_profile::gpu::records::{RECORDS_MAGIC, Told, WarpAccess, accesses_block, told_block};
-use mpisee_profile::gpu::{Access, Place};
+use mpisee_profile::gpu::{Access, RemoteMemory};
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -22,7 +22,7 @@ fn frames() -> [Vec<u8>; 2] {
         id: 9,
         begin: 0x7000,
         bytes: 4096,
-        place: Place::Ipc("ab".to_owned()),
+        place: RemoteMemory::Ipc("ab".to_owned()),
         object: "ghost cells".to_owned(),
         is_named: true,
     };

@@ -33,7 +33,7 @@ pub enum Failure {
         /// As it was given.
         wanted: String,
         /// The names that there are.
-        known: Vec<String>,
+        installed: Vec<String>,
     },
     /// Standard output does not take the list of flavours.
     Output(io::Error),
@@ -72,11 +72,11 @@ impl fmt::Display for Failure {
             }
             Failure::NotExecutable { path, why } => write!(f, "{} {why}", path.display()),
             Failure::Exec { path, why } => write!(f, "{} cannot be started: {why}", path.display()),
-            Failure::UnknownFlavour { wanted, known } if known.is_empty() => {
+            Failure::UnknownFlavour { wanted, installed } if installed.is_empty() => {
                 write!(f, "there is no flavour {wanted}: none is installed")
             }
-            Failure::UnknownFlavour { wanted, known } => {
-                write!(f, "there is no flavour {wanted}: installed are {}", known.join(", "))
+            Failure::UnknownFlavour { wanted, installed } => {
+                write!(f, "there is no flavour {wanted}: installed are {}", installed.join(", "))
             }
             Failure::Output(why) => write!(f, "writing the list of flavours: {why}"),
         }

@@ -4,7 +4,7 @@
 //! its own after the memory was freed. Of one allocation there may be several pieces: a part was named, or unmapped, or
 //! another took its addresses.
 
-use mpisee_profile::gpu::{Handle, Place};
+use mpisee_profile::gpu::{Handle, RemoteMemory};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Location of memory, as the back end reports it.
@@ -35,16 +35,17 @@ impl Where {
     }
 
     /// As it is written to files; `name` gives the name of a device.
-    pub fn place(&self, name: impl Fn(i32) -> String) -> Place {
+    pub fn place(&self, name: impl Fn(i32) -> String) -> RemoteMemory {
         match self {
-            Where::Device(device) => Place::Device(name(*device)),
-            Where::Ipc(handle) => Place::Ipc(handle.clone()),
-            Where::Imported(device, handle) => {
-                Place::Imported { device: device.map(name).unwrap_or_default(), handle: handle.clone() }
-            }
-            Where::Pinned => Place::Pinned,
-            Where::Registered => Place::Registered,
-            Where::Managed => Place::Managed,
+            Where::Device(device) => RemoteMemory::Device(name(*device)),
+            Where::Ipc(handle) => RemoteMemory::Ipc(handle.clone()),
+            Where::Imported(device, handle) => RemoteMemory::Imported {
+                device: device.map(name).unwrap_or_default(),
+                handle: handle.clone(),
+            },
+            Where::Pinned => RemoteMemory::Pinned,
+            Where::Registered => RemoteMemory::Registered,
+            Where::Managed => RemoteMemory::Managed,
         }
     }
 }

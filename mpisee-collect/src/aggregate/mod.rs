@@ -267,17 +267,17 @@ impl Aggregate {
     pub fn of(snapshot: &Snapshot, tables: &RankTables, absent: &RankSet) -> Aggregate {
         let memberships = memberships(snapshot, absent);
         let rank = tables.rank.rank;
-        Aggregate::with(tables, &memberships, |known, row| {
+        Aggregate::with(tables, &memberships, |membership, row| {
             // Of those that all members report one of them counts, or each counts others.
             let counts =
-                |row: &&CommRow| known.reports || is_of_changing_members(&row.comm) || !is_merged(row);
-            let (mut group, mut other) = known.itself(rank);
-            if let Some(row) = row.filter(|_| known.reports && !absent.is_empty()) {
+                |row: &&CommRow| membership.reports || is_of_changing_members(&row.comm) || !is_merged(row);
+            let (mut group, mut other) = membership.itself(rank);
+            if let Some(row) = row.filter(|_| membership.reports && !absent.is_empty()) {
                 group.join(among(&row.members.group, absent));
                 row.members.remote.iter().for_each(|remote| other.join(among(remote, absent)));
             }
             let count = row.filter(counts).map_or(0, |row| row.count);
-            (count, group, known.is_inter.then_some(other))
+            (count, group, membership.is_inter.then_some(other))
         })
     }
 
@@ -285,7 +285,7 @@ impl Aggregate {
     /// describes a whole communicator: `tables` has those that were not reported before, with all their members.
     pub fn of_ended(snapshot: &Snapshot, tables: &RankTables) -> Aggregate {
         let memberships = memberships(snapshot, &RankSet::default());
-        Aggregate::with(tables, &memberships, |known, row| {
+        Aggregate::with(tables, &memberships, |membership, row| {
             let listed = |set: &RankSet| {
                 let mut ranks = Ranks::default();
                 ranks.join(Ranks::Listed(set.clone()));
@@ -293,13 +293,13 @@ impl Aggregate {
             };
             let (group, remote) = match row.map(|row| &row.members) {
                 // Of those that nobody lists each adds itself.
-                Some(members) if members.has_elided() => known.itself(tables.rank.rank),
+                Some(members) if members.has_elided() => membership.itself(tables.rank.rank),
                 Some(members) => {
                     (listed(&members.group), members.remote.as_ref().map(listed).unwrap_or_default())
                 }
                 None => Default::default(),
             };
-            (row.map_or(0, |row| row.count), group, known.is_inter.then_some(remote))
+            (row.map_or(0, |row| row.count), group, membership.is_inter.then_some(remote))
         })
     }
 
@@ -381,13 +381,13 @@ fn own_comms(
     added: impl Fn(&Membership, Option<&CommRow>) -> (u64, Ranks, Option<Ranks>),
 ) -> (Vec<(String, Comm)>, HashMap<String, u32>) {
     let reports: HashMap<&str, &CommRow> = reported.iter().map(|row| (row.comm.as_str(), row)).collect();
-    let family = |known: &Membership| derived(&known.comm, |name| name.family(known.size));
+    let family = |membership: &Membership| derived(&membership.comm, |name| name.family(membership.size));
     let families: Vec<String> = memberships.iter().map(family).collect();
-    let rows = memberships.iter().zip(&families).map(|(known, family)| {
-        let row = reports.get(known.comm.as_str()).copied();
-        let (count, group, remote) = added(known, row);
-        let about = row.map(|row| about(row, known));
-        let comm = Comm { size: known.size, count, group, remote, about };
+    let rows = memberships.iter().zip(&families).map(|(membership, family)| {
+        let row = reports.get(membership.comm.as_str()).copied();
+        let (count, group, remote) = added(membership, row);
+        let about = row.map(|row| about(row, membership));
+        let comm = Comm { size: membership.size, count, group, remote, about };
         (family.clone(), comm)
     });
     let mut comms: Vec<(String, Comm)> = Vec::with_capacity(families.len());
@@ -401,7 +401,8 @@ fn own_comms(
     }
     let place = |family: &String| comms.binary_search_by(|(known, _)| known.cmp(family)).unwrap_or(0);
     let numbers = memberships.iter().zip(&families);
-    let numbers = numbers.map(|(known, family)| (known.comm.clone(), place(family) as u32)).collect();
+    let numbers =
+        numbers.map(|(membership, family)| (membership.comm.clone(), place(family) as u32)).collect();
     (comms, numbers)
 }
 
@@ -418,13 +419,13 @@ impl Membership {
     }
 }
 
-fn about(row: &CommRow, known: &Membership) -> About {
+fn about(row: &CommRow, membership: &Membership) -> About {
     // What all members say is to be added once.
-    let is_said_by_another = row.members.has_elided() && !known.reports;
+    let is_said_by_another = row.members.has_elided() && !membership.reports;
     let outside = if is_said_by_another { [0, 0] } else { row.members.outside };
     About {
         name: Some(row.comm.clone()),
-        parent: match known.parent_size {
+        parent: match membership.parent_size {
             Some(size) => derived(&row.parent, |name| name.family(size)),
             // Other members may have its size; without the size, the pattern of its name identifies it.
             None => derived(&row.parent, |name| name.pattern()),

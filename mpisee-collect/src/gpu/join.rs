@@ -143,7 +143,7 @@ pub fn binaries(parts: &[Part]) -> Vec<BinaryRow> {
 mod tests {
     use super::super::parts;
     use super::*;
-    use mpisee_profile::gpu::{Access, Descriptor, GpuFile, Place, Record, Values};
+    use mpisee_profile::gpu::{Access, Descriptor, GpuFile, Record, RemoteMemory, Values};
     use mpisee_profile::rows::GpuMemory;
 
     fn counter(id: u32, range: u32, width: u32) -> Record {
@@ -159,16 +159,16 @@ mod tests {
         }
     }
 
-    fn range(id: u32, place: Place, name: &str) -> Record {
+    fn range(id: u32, place: RemoteMemory, name: &str) -> Record {
         Record::Range { id, place, object: 0, name: name.to_owned() }
     }
 
     fn importer() -> GpuFile {
         let records = vec![
             Record::Object { id: 0, stack: "app+0x1".to_owned() },
-            range(1, Place::Ipc("ab".to_owned()), ""),
-            range(2, Place::Pinned, "flags"),
-            range(3, Place::Ipc("cd".to_owned()), ""),
+            range(1, RemoteMemory::Ipc("ab".to_owned()), ""),
+            range(2, RemoteMemory::Pinned, "flags"),
+            range(3, RemoteMemory::Ipc("cd".to_owned()), ""),
             counter(0, 1, 8),
             counter(1, 2, 4),
             counter(2, 3, 8),
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn several_exports_give_their_common_owner_and_keep_names_of_the_importer() {
-        let imported = |handle: Option<Handle>| Place::Imported { device: String::new(), handle };
+        let imported = |handle: Option<Handle>| RemoteMemory::Imported { device: String::new(), handle };
         let importer = GpuFile {
             records: vec![
                 Record::Object { id: 0, stack: "app+0x1".to_owned() },
@@ -298,7 +298,7 @@ mod tests {
     #[test]
     fn sampled_counts_are_scaled_and_have_an_error() {
         let file = GpuFile {
-            records: vec![Record::Sampled(100), range(1, Place::Managed, "m"), counter(0, 1, 4)],
+            records: vec![Record::Sampled(100), range(1, RemoteMemory::Managed, "m"), counter(0, 1, 4)],
             values: [(0, Values { accesses: 320, extra: 10 * 32 * 32 })].into(),
         };
         let (rows, _) = join(parts(&file, 0));

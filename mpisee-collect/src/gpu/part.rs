@@ -1,6 +1,6 @@
 //! From the file of a process to what it contributes to gpu.csv.
 
-use mpisee_profile::gpu::{Access, GpuFile, Handle, Place, Record, Values};
+use mpisee_profile::gpu::{Access, GpuFile, Handle, Record, RemoteMemory, Values};
 use mpisee_profile::rows::{BinaryRow, GpuMemory, GpuRow};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -61,7 +61,7 @@ pub struct Import {
 
 /// The rows of a rank, with those of one kernel, line and object in one.
 pub fn parts(file: &GpuFile, rank: u32) -> Vec<Part> {
-    let known = Known::of(file);
+    let records = RecordsById::of(file);
     let mut rows: Vec<(GpuRow, Option<Import>)> = Vec::new();
     let mut places = HashMap::new();
     let mut others = Vec::new();
@@ -69,7 +69,7 @@ pub fn parts(file: &GpuFile, rank: u32) -> Vec<Part> {
         match record {
             Record::Counter { id, .. } => {
                 let values = file.values.get(id).copied().unwrap_or_default();
-                let Some((row, import)) = known.row(rank, record, values) else { continue };
+                let Some((row, import)) = records.row(rank, record, values) else { continue };
                 let place = *places.entry(key(&row, import.as_ref())).or_insert(rows.len());
                 match rows.get_mut(place) {
                     Some((sum, _)) => add(sum, &row),
@@ -80,7 +80,7 @@ pub fn parts(file: &GpuFile, rank: u32) -> Vec<Part> {
                 handle: handle.clone(),
                 rank,
                 device: device.clone(),
-                object: known.object(*object, name),
+                object: records.object(*object, name),
             }),
             Record::Binary { file, build_id } => {
                 others.push(Part::Binary(BinaryRow { file: file.clone(), build_id: build_id.clone() }));
@@ -92,7 +92,7 @@ pub fn parts(file: &GpuFile, rank: u32) -> Vec<Part> {
         }
     }
     let lost = |(&why, &accesses): (&&str, &u64)| Part::Lost { rank, accesses, why: why.to_owned() };
-    others.extend(known.lost.iter().map(lost));
+    others.extend(records.lost.iter().map(lost));
     rows.into_iter().map(|(row, import)| Part::Row(row, import)).chain(others).collect()
 }
 
@@ -121,33 +121,33 @@ pub(super) fn add(sum: &mut GpuRow, row: &GpuRow) {
 }
 
 /// The records of a file, by number.
-struct Known<'f> {
+struct RecordsById<'f> {
     sampled: u32,
     stacks: HashMap<u32, &'f str>,
-    ranges: HashMap<u32, (&'f Place, u32, &'f str)>,
+    ranges: HashMap<u32, (&'f RemoteMemory, u32, &'f str)>,
     lost: HashMap<&'f str, u64>,
 }
 
-impl<'f> Known<'f> {
+impl<'f> RecordsById<'f> {
     fn of(file: &'f GpuFile) -> Self {
-        let mut known =
-            Known { sampled: 1, stacks: HashMap::new(), ranges: HashMap::new(), lost: HashMap::new() };
+        let mut records =
+            RecordsById { sampled: 1, stacks: HashMap::new(), ranges: HashMap::new(), lost: HashMap::new() };
         for record in &file.records {
             match record {
-                Record::Sampled(n) => known.sampled = (*n).max(1),
+                Record::Sampled(n) => records.sampled = (*n).max(1),
                 Record::Object { id, stack } => {
-                    known.stacks.insert(*id, stack);
+                    records.stacks.insert(*id, stack);
                 }
                 Record::Range { id, place, object, name } => {
-                    known.ranges.insert(*id, (place, *object, name));
+                    records.ranges.insert(*id, (place, *object, name));
                 }
                 Record::Lost { accesses, why } => {
-                    known.lost.insert(why, *accesses);
+                    records.lost.insert(why, *accesses);
                 }
                 _ => {}
             }
         }
-        known
+        records
     }
 
     fn object(&self, object: u32, name: &str) -> String {
@@ -165,12 +165,12 @@ impl<'f> Known<'f> {
         }
         let host = || (Some(rank), "host".to_owned());
         let (memory, (peer_rank, peer_device)) = match place {
-            Place::Device(device) => (GpuMemory::Device, (Some(rank), device.clone())),
-            Place::Ipc(_) => (GpuMemory::Ipc, (None, String::new())),
-            Place::Imported { device, .. } => (GpuMemory::Imported, (None, device.clone())),
-            Place::Pinned => (GpuMemory::Pinned, host()),
-            Place::Registered => (GpuMemory::Registered, host()),
-            Place::Managed => (GpuMemory::Managed, (Some(rank), "managed".to_owned())),
+            RemoteMemory::Device(device) => (GpuMemory::Device, (Some(rank), device.clone())),
+            RemoteMemory::Ipc(_) => (GpuMemory::Ipc, (None, String::new())),
+            RemoteMemory::Imported { device, .. } => (GpuMemory::Imported, (None, device.clone())),
+            RemoteMemory::Pinned => (GpuMemory::Pinned, host()),
+            RemoteMemory::Registered => (GpuMemory::Registered, host()),
+            RemoteMemory::Managed => (GpuMemory::Managed, (Some(rank), "managed".to_owned())),
         };
         // Bulk copies are all counted.
         let n = if *width == 0 { 1 } else { u64::from(self.sampled) };

@@ -1,7 +1,7 @@
 //! Finds segments, and reads them defensively: their directory is world-writable.
 
+mod current_call;
 mod live;
-mod place;
 mod world;
 
 use crate::gpu::{Part, parts};
@@ -21,9 +21,9 @@ use std::mem::offset_of;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+pub use current_call::{Collected, CurrentCall, collected, is_collective, of_snapshot, short_seconds};
 pub use live::Clock;
 use live::{Twice, words_of};
-pub use place::{Collected, Place, collected, is_collective, of_snapshot, short_seconds};
 pub use world::{WorldSegments, missing, worlds};
 
 /// Upper limit on the size of a segment.

@@ -42,9 +42,9 @@ pub enum Access {
     Atomic,
 }
 
-/// The place of memory that is not the device's own.
+/// Memory that is not the device's own, by where it is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Place {
+pub enum RemoteMemory {
     /// On another device of the process.
     Device(String),
     /// Of another process, mapped by CUDA IPC: the handle, in hexadecimal, with which its owner exported it.
@@ -64,12 +64,12 @@ pub enum Place {
     Managed,
 }
 
-impl Place {
+impl RemoteMemory {
     /// The handle that its owner has for it, too.
     pub fn handle(&self) -> Option<Handle> {
         match self {
-            Place::Ipc(handle) => Some(Handle::Ipc(handle.clone())),
-            Place::Imported { handle, .. } => handle.clone(),
+            RemoteMemory::Ipc(handle) => Some(Handle::Ipc(handle.clone())),
+            RemoteMemory::Imported { handle, .. } => handle.clone(),
             _ => None,
         }
     }
@@ -91,8 +91,8 @@ pub enum Record {
     Range {
         /// Its number.
         id: u32,
-        /// Its place.
-        place: Place,
+        /// Where it is.
+        place: RemoteMemory,
         /// The call stack that allocated it.
         object: u32,
         /// The name that the program gave it, or nothing.

@@ -18,7 +18,7 @@
 //!
 //! all of them little endian.
 
-use super::{Access, BLOCK_HEADER_BYTES, Handle, Place, block};
+use super::{Access, BLOCK_HEADER_BYTES, Handle, RemoteMemory, block};
 use serde::{Deserialize, Serialize};
 use std::io::{self, ErrorKind, Read};
 
@@ -66,8 +66,8 @@ pub enum Told {
         begin: u64,
         /// Its length.
         bytes: u64,
-        /// Its place.
-        place: Place,
+        /// Where it is.
+        place: RemoteMemory,
         /// Its name, or the call stack that allocated it.
         object: String,
         /// Whether it is a name that this process gave.

@@ -4,7 +4,7 @@ use super::Outcome;
 use crate::recorded;
 use anyhow::{Context, Result};
 use clap::Args;
-use mpisee_profile::gpu::Place;
+use mpisee_profile::gpu::RemoteMemory;
 use mpisee_profile::gpu::records::{Item, Told, WarpAccess};
 use serde::Serialize;
 use std::collections::HashMap;
@@ -50,14 +50,14 @@ struct Row<'r> {
 
 /// Names that accesses refer to.
 #[derive(Default)]
-struct Known {
+struct Descriptions {
     /// Device, kernel, source, and the line that launched the kernel.
     instructions: HashMap<u32, [String; 4]>,
     /// Where it begins; memory, peer and object.
     allocations: HashMap<u32, (u64, [String; 3])>,
 }
 
-impl Known {
+impl Descriptions {
     fn learn(&mut self, told: Told) {
         match told {
             Told::Instruction { id, device, kernel, source, launched } => {
@@ -65,13 +65,13 @@ impl Known {
             }
             Told::Allocation { id, begin, place, object, .. } => {
                 let (memory, peer) = match place {
-                    Place::Device(device) => ("device", device),
-                    Place::Ipc(handle) => ("ipc", handle),
-                    Place::Imported { handle: Some(handle), .. } => ("imported", handle.to_string()),
-                    Place::Imported { device, handle: None } => ("imported", device),
-                    Place::Pinned => ("pinned", String::new()),
-                    Place::Registered => ("registered", String::new()),
-                    Place::Managed => ("managed", String::new()),
+                    RemoteMemory::Device(device) => ("device", device),
+                    RemoteMemory::Ipc(handle) => ("ipc", handle),
+                    RemoteMemory::Imported { handle: Some(handle), .. } => ("imported", handle.to_string()),
+                    RemoteMemory::Imported { device, handle: None } => ("imported", device),
+                    RemoteMemory::Pinned => ("pinned", String::new()),
+                    RemoteMemory::Registered => ("registered", String::new()),
+                    RemoteMemory::Managed => ("managed", String::new()),
                 };
                 self.allocations.insert(id, (begin, [memory.to_owned(), peer, object]));
             }
@@ -83,9 +83,9 @@ impl Known {
         const NONE: &[String; 3] = &[const { String::new() }; 3];
         const NO_CODE: &[String; 4] = &[const { String::new() }; 4];
         let [device, kernel, source, launched] = self.instructions.get(&it.instruction).unwrap_or(NO_CODE);
-        let known = self.allocations.get(&it.allocation);
-        let begin = known.map_or(0, |known| known.0);
-        let [memory, peer, object] = known.map_or(NONE, |known| &known.1);
+        let allocation = self.allocations.get(&it.allocation);
+        let begin = allocation.map_or(0, |allocation| allocation.0);
+        let [memory, peer, object] = allocation.map_or(NONE, |allocation| &allocation.1);
         let mut offsets = String::new();
         for (at, &word) in it.words.iter().enumerate() {
             let is_length = it.width == 0 && at == 1;
@@ -112,15 +112,15 @@ impl Known {
 
 /// Runs the command.
 pub fn run(args: &GpuRecordsArgs) -> Result<Outcome> {
-    let mut known = Known::default();
+    let mut descriptions = Descriptions::default();
     let (mut sampled, mut dropped) = (1, 0);
     let mut rows = csv::Writer::from_writer(io::stdout().lock());
     let read = recorded::read(&args.file, |item| {
         match item {
-            Item::Access(access) => rows.serialize(known.row(&access))?,
+            Item::Access(access) => rows.serialize(descriptions.row(&access))?,
             Item::Told(Told::Sampled(n)) => sampled = n,
             Item::Told(Told::Dropped(warps)) => dropped = warps,
-            Item::Told(told) => known.learn(told),
+            Item::Told(told) => descriptions.learn(told),
         }
         Ok(())
     });

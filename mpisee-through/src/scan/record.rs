@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 /// Where a field is.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct FieldSpan {
     start: usize,
     end: usize,
     /// In the unquoted text instead of the block.
@@ -16,7 +16,7 @@ struct Place {
 /// Splits records into fields, by the rules of RFC 4180.
 #[derive(Debug, Default)]
 pub struct Splitter {
-    places: Vec<Place>,
+    spans: Vec<FieldSpan>,
     /// Fields with quotation marks in them, with each pair as one.
     unquoted: Vec<u8>,
 }
@@ -27,7 +27,7 @@ const CUT_OFF: &str = "the row has no end; the file may be cut off";
 impl Splitter {
     /// Splits the record at this place and says where the next one begins.
     pub fn split(&mut self, block: &[u8], mut at: usize) -> Result<usize, String> {
-        self.places.clear();
+        self.spans.clear();
         self.unquoted.clear();
         loop {
             if block.get(at) == Some(&b'"') {
@@ -42,7 +42,7 @@ impl Splitter {
                 if block[end] == b'\n' && length > 0 && block[end - 1] == b'\r' {
                     end -= 1;
                 }
-                self.places.push(Place { start: at, end, unquoted: false });
+                self.spans.push(FieldSpan { start: at, end, unquoted: false });
                 at += length;
             }
             at += 1;
@@ -66,11 +66,11 @@ impl Splitter {
             self.unquoted.extend_from_slice(&block[from..=close]);
             from = close + 2;
         };
-        self.places.push(if self.unquoted.len() == text_start {
-            Place { start: open + 1, end: close, unquoted: false }
+        self.spans.push(if self.unquoted.len() == text_start {
+            FieldSpan { start: open + 1, end: close, unquoted: false }
         } else {
             self.unquoted.extend_from_slice(&block[from..close]);
-            Place { start: text_start, end: self.unquoted.len(), unquoted: true }
+            FieldSpan { start: text_start, end: self.unquoted.len(), unquoted: true }
         });
         match block.get(close + 1) {
             Some(b',' | b'\n') => Ok(close + 1),
@@ -82,15 +82,15 @@ impl Splitter {
 
     /// Whether the record is an empty line.
     pub fn is_blank(&self) -> bool {
-        matches!(self.places[..], [Place { start, end, .. }] if start == end)
+        matches!(self.spans[..], [FieldSpan { start, end, .. }] if start == end)
     }
 
     /// The record that was split, if it has as many fields as the header row.
     pub fn record<'a>(&'a self, block: &'a [u8], columns: &'a Columns) -> Result<Record<'a>, String> {
-        if self.places.len() != columns.count {
+        if self.spans.len() != columns.count {
             return Err(format!(
                 "the row has {} fields instead of {}; the file may be cut off",
-                self.places.len(),
+                self.spans.len(),
                 columns.count
             ));
         }
@@ -131,7 +131,7 @@ pub struct Record<'a> {
 impl<'a> Record<'a> {
     /// The text in a column, by the column's number in the format.
     pub fn text(&self, column: usize) -> &'a [u8] {
-        let place = self.splitter.places[self.columns.fields[column]];
+        let place = self.splitter.spans[self.columns.fields[column]];
         if place.unquoted {
             &self.splitter.unquoted[place.start..place.end]
         } else {

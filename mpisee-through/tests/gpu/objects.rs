@@ -3,7 +3,7 @@
 use super::support::Written;
 use super::{HEADER, STENCIL, profile};
 use mpisee_profile::gpu::records::{RECORDS_MAGIC, Told, WarpAccess, accesses_block, told_block};
-use mpisee_profile::gpu::{Access, Handle, Place};
+use mpisee_profile::gpu::{Access, Handle, RemoteMemory};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -139,7 +139,7 @@ fn records(profile: &Written) {
             Told::Sampled(1),
             instruction(1, "GPU-a", "halo", 41),
             instruction(2, "GPU-a", "halo", 42),
-            allocation(5, 0x7000, 4096, Place::Ipc("ab".to_owned()), "app+0x99"),
+            allocation(5, 0x7000, 4096, RemoteMemory::Ipc("ab".to_owned()), "app+0x99"),
             Told::Dropped(3),
         ],
         &[
@@ -154,7 +154,7 @@ fn records(profile: &Written) {
             Told::Sampled(10),
             export("ab", "GPU-b", "ghost cells"),
             instruction(7, "GPU-b", "norm", 77),
-            allocation(9, 0x100, 64, Place::Pinned, "flags"),
+            allocation(9, 0x100, 64, RemoteMemory::Pinned, "flags"),
         ],
         &[access(7, 9, Access::Atomic, 4, vec![0x100, 0x104, 0x108, 0x130])],
     );

@@ -83,7 +83,7 @@ pub fn choose<'a>(facts: &Facts<'a>) -> Result<Result<&'a Flavour, Reason>, Fail
 fn by_name<'a>(installed: &'a [Flavour], name: &str) -> Result<&'a Flavour, Failure> {
     installed.iter().find(|flavour| flavour.name == name).ok_or_else(|| Failure::UnknownFlavour {
         wanted: name.to_owned(),
-        known: installed.iter().map(|flavour| flavour.name.clone()).collect(),
+        installed: installed.iter().map(|flavour| flavour.name.clone()).collect(),
     })
 }
 

@@ -133,8 +133,8 @@ pub struct Facts<'a> {
     pub comms: BTreeMap<String, Comm<'a>>,
     /// The chosen communicators.
     families: Vec<Named>,
-    /// The place of each one's family.
-    places: HashMap<String, usize>,
+    /// The index of each one's family.
+    family_indices: HashMap<String, usize>,
     pub cut_off: Option<ProfileError>,
 }
 
@@ -174,9 +174,9 @@ impl<'a> Facts<'a> {
             }
         }
         let families = named_families(view, filter, &comms);
-        let places = families.iter().enumerate();
-        let places =
-            places.flat_map(|(place, named)| named.comms.iter().map(move |comm| (comm.clone(), place)));
+        let indices = families.iter().enumerate();
+        let indices =
+            indices.flat_map(|(index, named)| named.comms.iter().map(move |comm| (comm.clone(), index)));
         Ok(Facts {
             processes,
             filter,
@@ -187,7 +187,7 @@ impl<'a> Facts<'a> {
             mpi_s: processes.chosen_mpi_s(filter),
             ranks_per_node: u32::try_from(processes.ranks_per_node()).unwrap_or(u32::MAX),
             counted_on_each: several_comms::counted_on_each(&groups),
-            places: places.collect(),
+            family_indices: indices.collect(),
             families,
             comms,
             cut_off: groups.cut_off.take(),
@@ -204,7 +204,7 @@ impl<'a> Facts<'a> {
 
     /// Name and title of the family of a chosen communicator; of another one its own name.
     pub fn family_of<'f>(&'f self, comm: &'f str) -> (&'f str, &'f str) {
-        let family = self.places.get(comm).map(|&place| &self.families[place]);
+        let family = self.family_indices.get(comm).map(|&index| &self.families[index]);
         family.map_or((comm, comm), |family| (&family.name, &family.title))
     }
 

@@ -32,8 +32,8 @@ pub fn check(view: &ProfileView, nodes: &[NodeRow], findings: &mut Findings) -> 
     let offsets: Vec<OffsetRow> = load::all(profile)?;
     check_ranks(run, nodes, findings);
     check_names(run, &comms, findings);
-    let known: HashMap<&str, &CommRow> = comms.iter().map(|row| (row.comm.as_str(), row)).collect();
-    let mut rows = Rows { known, told: HashSet::new() };
+    let rows_by_name: HashMap<&str, &CommRow> = comms.iter().map(|row| (row.comm.as_str(), row)).collect();
+    let mut rows = Rows { comms: rows_by_name, told: HashSet::new() };
     totals.iter().for_each(|row| rows.check("totals.csv", &row.comm, Some(row.time_max_rank), findings));
     for row in spread.iter().filter(|row| !row.comm.is_empty()) {
         rows.check("spread.csv", &row.comm, Some(row.time_max_rank), findings);
@@ -137,14 +137,14 @@ fn descends(comm: &str, parent: &str) -> bool {
 
 /// Rows of other tables name communicators of `comms.csv`, and members of them.
 struct Rows<'a> {
-    known: HashMap<&'a str, &'a CommRow>,
+    comms: HashMap<&'a str, &'a CommRow>,
     /// What is found once is not told again for each row.
     told: HashSet<(&'static str, String)>,
 }
 
 impl Rows<'_> {
     fn check(&mut self, file: &'static str, comm: &str, rank: Option<u32>, findings: &mut Findings) {
-        let what = match (self.known.get(comm), rank) {
+        let what = match (self.comms.get(comm), rank) {
             (None, _) => format!("{comm} is in {file} and not in comms.csv"),
             (Some(row), Some(rank)) if !row.members.has_elided() && !row.members.contains(rank) => {
                 format!("rank {rank} is in {file} on {comm} and not among its members {}", row.members)

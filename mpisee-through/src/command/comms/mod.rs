@@ -91,8 +91,8 @@ pub fn run(args: &CommsArgs) -> Result<Outcome> {
         }
         format => {
             let lines = tree.lines(&matches, limit);
-            let shown = lines.iter().filter_map(|line| line.place);
-            let shown = shown.map(|place| CommDocument::new(&rows[place], &shapes[place]));
+            let shown = lines.iter().filter_map(|line| line.index);
+            let shown = shown.map(|index| CommDocument::new(&rows[index], &shapes[index]));
             if format == Format::Csv {
                 let columns: Vec<&str> = CommRow::columns().iter().copied().chain(["shape"]).collect();
                 output::csv(&columns, shown.map(|comm| comm.csv()))?
@@ -176,14 +176,14 @@ fn drawn<'a>(drawing: &Drawing<'a>, lines: &[Line], page: Page) -> String {
         }),
         ("FREED", Column::Fixed(0), |_, family| freed(family)),
     ];
-    let shown_families = || lines.iter().filter_map(|line| line.place).map(|place| &drawing.families[place]);
+    let shown_families = || lines.iter().filter_map(|line| line.index).map(|index| &drawing.families[index]);
     // A column in which no communicator has anything only takes the place of the others.
     let used = |cell: CellOf<'a>| shown_families().any(|family| !cell(drawing, family).is_empty());
     let shown: Vec<_> = all.into_iter().filter(|&(_, _, cell)| used(cell)).collect();
     let mut columns = vec![("COMM", Column::Fixed(0))];
     columns.extend(shown.iter().map(|&(heading, kind, _)| (heading, kind)));
     let rows = lines.iter().map(|line| {
-        let family = line.place.map(|place| &drawing.families[place]);
+        let family = line.index.map(|index| &drawing.families[index]);
         let cells =
             shown.iter().map(|(_, _, cell)| family.map_or(String::new(), |family| cell(drawing, family)));
         std::iter::once(line.text.clone()).chain(cells).collect()
@@ -194,8 +194,8 @@ fn drawn<'a>(drawing: &Drawing<'a>, lines: &[Line], page: Page) -> String {
 
 impl Drawing<'_> {
     fn shape(&self, family: &Family<'_>) -> String {
-        let first = &self.shapes[family.places[0]];
-        let is_common = family.places.iter().all(|&place| self.shapes[place] == *first);
+        let first = &self.shapes[family.indices[0]];
+        let is_common = family.indices.iter().all(|&index| self.shapes[index] == *first);
         if is_common { first.to_string() } else { String::new() }
     }
 }

@@ -7,7 +7,7 @@ use mpisee_profile::rows::CommRow;
 /// Communicators, or families of them, by descent.
 pub struct Tree<'a> {
     names: Vec<&'a str>,
-    /// The place of each one's parent; roots and those whose parent is missing have none.
+    /// The index of each one's parent; roots and those whose parent is missing have none.
     parents: Vec<Option<usize>>,
     children: Vec<Vec<usize>>,
     roots: Vec<usize>,
@@ -17,8 +17,8 @@ pub struct Tree<'a> {
 pub struct Line {
     /// The branch and the name.
     pub text: String,
-    /// The place of the communicator.
-    pub place: Option<usize>,
+    /// The index of the communicator.
+    pub index: Option<usize>,
     /// Communicators that this line stands for without showing them, descendants included.
     pub left_out: usize,
 }
@@ -36,10 +36,10 @@ impl<'a> Tree<'a> {
         order.sort_by(|&left, &right| natural_order(names[left], names[right]));
         let mut children = vec![Vec::new(); names.len()];
         let mut roots = Vec::new();
-        for place in order {
-            match parents[place] {
-                Some(parent) => children[parent].push(place),
-                None => roots.push(place),
+        for index in order {
+            match parents[index] {
+                Some(parent) => children[parent].push(index),
+                None => roots.push(index),
             }
         }
         // The world comes first, whatever else there is.
@@ -56,8 +56,8 @@ impl<'a> Tree<'a> {
     /// The choice, with the ancestors of what is chosen.
     pub fn with_ancestors(&self, chosen: &[bool]) -> Vec<bool> {
         let mut kept = chosen.to_vec();
-        for place in (0..chosen.len()).filter(|&place| chosen[place]) {
-            let mut ancestor = self.parents[place];
+        for index in (0..chosen.len()).filter(|&index| chosen[index]) {
+            let mut ancestor = self.parents[index];
             while let Some(next) = ancestor.filter(|&next| !kept[next]) {
                 kept[next] = true;
                 ancestor = self.parents[next];
@@ -76,19 +76,19 @@ impl<'a> Tree<'a> {
         let mut pending: Vec<(Step, String, String)> = Vec::new();
         pending.extend(roots.iter().rev().map(|&root| (Step::Comm(root), String::new(), String::new())));
         while let Some((step, branch, indent)) = pending.pop() {
-            let place = match step {
-                Step::Comm(place) => place,
+            let index = match step {
+                Step::Comm(index) => index,
                 Step::LeftOut { siblings, all } => {
                     let below =
                         if all > siblings { format!(" and {} below", all - siblings) } else { String::new() };
                     let text = format!("{branch}… {siblings} more{below}");
-                    lines.push(Line { text, place: None, left_out: all });
+                    lines.push(Line { text, index: None, left_out: all });
                     continue;
                 }
             };
-            let text = format!("{branch}{}", self.names[place]);
-            lines.push(Line { text, place: Some(place), left_out: 0 });
-            let steps = self.steps(&self.kept_among(&self.children[place], kept), kept, limit);
+            let text = format!("{branch}{}", self.names[index]);
+            lines.push(Line { text, index: Some(index), left_out: 0 });
+            let steps = self.steps(&self.kept_among(&self.children[index], kept), kept, limit);
             let last = steps.len().saturating_sub(1);
             pending.extend(steps.into_iter().enumerate().rev().map(|(i, step)| {
                 let (corner, line) = if i == last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
@@ -98,15 +98,15 @@ impl<'a> Tree<'a> {
         lines
     }
 
-    /// The places that are kept; in place of one that is not, its nearest kept descendants.
-    fn kept_among(&self, places: &[usize], kept: &[bool]) -> Vec<usize> {
+    /// The indices that are kept; instead of one that is not, its nearest kept descendants.
+    fn kept_among(&self, indices: &[usize], kept: &[bool]) -> Vec<usize> {
         let mut found = Vec::new();
-        let mut pending: Vec<usize> = places.iter().rev().copied().collect();
-        while let Some(place) = pending.pop() {
-            if kept[place] {
-                found.push(place);
+        let mut pending: Vec<usize> = indices.iter().rev().copied().collect();
+        while let Some(index) = pending.pop() {
+            if kept[index] {
+                found.push(index);
             } else {
-                pending.extend(self.children[place].iter().rev());
+                pending.extend(self.children[index].iter().rev());
             }
         }
         found
@@ -114,18 +114,18 @@ impl<'a> Tree<'a> {
 
     fn steps(&self, children: &[usize], kept: &[bool], limit: usize) -> Vec<Step> {
         let (shown, rest) = children.split_at(limit.min(children.len()));
-        let mut steps: Vec<Step> = shown.iter().map(|&place| Step::Comm(place)).collect();
+        let mut steps: Vec<Step> = shown.iter().map(|&index| Step::Comm(index)).collect();
         if !rest.is_empty() {
-            let all = rest.iter().map(|&place| self.kept_below(place, kept)).sum();
+            let all = rest.iter().map(|&index| self.kept_below(index, kept)).sum();
             steps.push(Step::LeftOut { siblings: rest.len(), all });
         }
         steps
     }
 
-    /// How many are kept from this place down, itself included.
-    fn kept_below(&self, place: usize, kept: &[bool]) -> usize {
+    /// The number of nodes kept at this index and below it.
+    fn kept_below(&self, index: usize, kept: &[bool]) -> usize {
         let mut number = 0;
-        let mut pending = vec![place];
+        let mut pending = vec![index];
         while let Some(next) = pending.pop() {
             number += usize::from(kept[next]);
             pending.extend(&self.children[next]);

@@ -6,7 +6,7 @@ use super::{Chosen, GpuArgs, NOTHING, Of, bars};
 use crate::output::{Format, Page, printable};
 use crate::picture::{self, Picture, SourceFile, SourceLine};
 use crate::sheet::{self, Answer, Head, Sheet, Value};
-use crate::symbols::{Places, written};
+use crate::symbols::{SearchDirs, written};
 use crate::view::ProfileView;
 use anyhow::Result;
 use std::collections::BTreeMap;
@@ -102,14 +102,14 @@ fn files(
     args: &GpuArgs,
     caveats: &mut Vec<String>,
 ) -> Vec<(String, Annotated)> {
-    let places = Places(args.source.clone());
+    let dirs = SearchDirs(args.source.clone());
     let mut files: Vec<(String, Annotated)> = Vec::new();
     for (key, sum) in found {
         let (name, line) = split(key[0].text());
         let at = files.iter().position(|(known, _)| known == name).unwrap_or_else(|| {
             let mut file = Annotated::default();
             if line > 0 {
-                match places.find(name).and_then(|path| Some((std::fs::read(&path).ok()?, path))) {
+                match dirs.find(name).and_then(|path| Some((std::fs::read(&path).ok()?, path))) {
                     Some((bytes, path)) => {
                         file.text = String::from_utf8_lossy(&bytes).lines().map(str::to_owned).collect();
                         if written(&path).is_some_and(|written| written > view.run().end) {

@@ -47,10 +47,10 @@ pub fn picture(view: &ProfileView, chosen: &Chosen, args: &GpuArgs) -> Result<Pi
         }
     }
     let most = if args.graph { MOST_NODES } else { MOST_FIELDS };
-    let places = Places::of(flows.keys().flat_map(|(from, to)| [from, to]), most);
-    let mut panels = vec![kernels_panel(&flows, &places, args)];
+    let axes = FieldAxes::of(flows.keys().flat_map(|(from, to)| [from, to]), most);
+    let mut panels = vec![kernels_panel(&flows, &axes, args)];
     if let (Of::Bytes, Some(mpi)) = (args.of, Mpi::beside(view.profile(), chosen, args.by)?) {
-        panels.push(mpi_panel(&mpi, &places, args.by));
+        panels.push(mpi_panel(&mpi, &axes, args.by));
     }
     let (what, unit) = match args.of {
         Of::Bytes => ("bytes that moved", "bytes"),
@@ -75,12 +75,12 @@ fn plural(by: By) -> &'static str {
 }
 
 /// The axes: ranks by number, then all else by name; several to a field where they are many.
-struct Places {
+struct FieldAxes {
     fields: HashMap<Label, u32>,
     names: Vec<String>,
 }
 
-impl Places {
+impl FieldAxes {
     fn of<'e>(ends: impl Iterator<Item = &'e Label>, most: usize) -> Self {
         let key = |end: &'e Label| (is_place(end.text()), end);
         let ends: Vec<&Label> =
@@ -93,7 +93,7 @@ impl Places {
         let texts: Vec<String> = ends.iter().map(|end| end.to_string()).collect();
         let names = short_ids(&texts).chunks(block).map(name).collect();
         let fields = ends.into_iter().cloned().zip(0..).map(|(end, at)| (end, at / block as u32)).collect();
-        Places { fields, names }
+        FieldAxes { fields, names }
     }
 
     fn axis(&self, caption: &str) -> Axis {
@@ -122,14 +122,14 @@ fn is_place(end: &str) -> bool {
     ["host", "managed", "(unknown)"].contains(&end)
 }
 
-fn kernels_panel(flows: &BTreeMap<(Label, Label), Flow>, places: &Places, args: &GpuArgs) -> Panel {
+fn kernels_panel(flows: &BTreeMap<(Label, Label), Flow>, axes: &FieldAxes, args: &GpuArgs) -> Panel {
     let told = |amount: u64| match args.of {
         Of::Bytes => count(amount, "byte"),
         Of::Accesses => accesses(amount),
     };
     let mut fields: BTreeMap<(u32, u32), Flow> = BTreeMap::new();
     for ((from, to), flow) in flows {
-        let sum = fields.entry((places.fields[from], places.fields[to])).or_default();
+        let sum = fields.entry((axes.fields[from], axes.fields[to])).or_default();
         for of in [0, 1] {
             sum.pushed[of] = sum.pushed[of].saturating_add(flow.pushed[of]);
             sum.pulled[of] = sum.pulled[of].saturating_add(flow.pulled[of]);
@@ -137,7 +137,7 @@ fn kernels_panel(flows: &BTreeMap<(Label, Label), Flow>, places: &Places, args: 
     }
     let all = fields.values().fold(0u64, |all, flow| all.saturating_add(flow.of(args.of)));
     let field = |(&(row, column), flow): (&(u32, u32), &Flow)| {
-        let (from, to) = (&places.names[row as usize], &places.names[column as usize]);
+        let (from, to) = (&axes.names[row as usize], &axes.names[column as usize]);
         let [pushed, pulled] = [flow.pushed, flow.pulled].map(|sums| told(sums[args.of as usize]));
         let title =
             format!("{from} to {to}: {pushed} stored by kernels of {from}, {pulled} loaded by those of {to}");
@@ -145,31 +145,31 @@ fn kernels_panel(flows: &BTreeMap<(Label, Label), Flow>, places: &Places, args: 
     };
     Panel {
         title: format!("By GPU kernels: {}", told(all)),
-        down: places.axis("from"),
-        across: places.axis("to"),
+        down: axes.axis("from"),
+        across: axes.axis("to"),
         fields: fields.iter().map(field).collect(),
         row_height: None,
     }
 }
 
-fn mpi_panel(mpi: &Mpi, places: &Places, by: By) -> Panel {
+fn mpi_panel(mpi: &Mpi, axes: &FieldAxes, by: By) -> Panel {
     let mut sent: BTreeMap<(u32, u32), u64> = BTreeMap::new();
     for (from, to, bytes) in mpi.sent() {
-        if let (Some(&from), Some(&to)) = (places.fields.get(from), places.fields.get(to)) {
+        if let (Some(&from), Some(&to)) = (axes.fields.get(from), axes.fields.get(to)) {
             let sum = sent.entry((from, to)).or_default();
             *sum = sum.saturating_add(bytes);
         }
     }
     let all = sent.values().fold(0u64, |all, bytes| all.saturating_add(*bytes));
     let field = |(&(row, column), &amount): (&(u32, u32), &u64)| {
-        let (from, to) = (&places.names[row as usize], &places.names[column as usize]);
+        let (from, to) = (&axes.names[row as usize], &axes.names[column as usize]);
         Field { row, column, amount, title: format!("{from} to {to}: {} sent", count(amount, "byte")) }
     };
     let whose = if by == By::Device { ", ranks by their device" } else { "" };
     Panel {
         title: format!("By MPI, point-to-point{whose}: {}", count(all, "byte")),
-        down: places.axis("from"),
-        across: places.axis("to"),
+        down: axes.axis("from"),
+        across: axes.axis("to"),
         fields: sent.iter().map(field).collect(),
         row_height: None,
     }
@@ -183,9 +183,12 @@ mod tests {
     fn ranks_come_by_number_and_before_all_else() {
         let mut names = ["host", "(unknown)", "managed"].map(Label::from).to_vec();
         names.extend([10, 9].map(Label::Number));
-        assert_eq!(Places::of(names.iter(), MOST_FIELDS).names, ["9", "10", "(unknown)", "host", "managed"]);
+        assert_eq!(
+            FieldAxes::of(names.iter(), MOST_FIELDS).names,
+            ["9", "10", "(unknown)", "host", "managed"]
+        );
         let names = ["host", "GPU-b", "GPU-a"].map(Label::from);
-        assert_eq!(Places::of(names.iter(), MOST_FIELDS).names, ["GPU-a", "GPU-b", "host"]);
+        assert_eq!(FieldAxes::of(names.iter(), MOST_FIELDS).names, ["GPU-a", "GPU-b", "host"]);
     }
 
     #[test]
@@ -200,9 +203,9 @@ mod tests {
     #[test]
     fn many_ranks_share_fields() {
         let names: Vec<Label> = (0..1025).map(Label::Number).collect();
-        let places = Places::of(names.iter(), MOST_FIELDS);
+        let axes = FieldAxes::of(names.iter(), MOST_FIELDS);
         assert_eq!(
-            (places.names.len(), places.names[1].as_str(), places.fields[&Label::Number(1024)]),
+            (axes.names.len(), axes.names[1].as_str(), axes.fields[&Label::Number(1024)]),
             (342, "3-5", 341)
         );
     }

@@ -17,7 +17,7 @@ use crate::names::Names;
 use crate::output::OutputArgs;
 use crate::picture::{ImageFile, Picture};
 use crate::sheet::{self, Answer, Head, Sheet, Shown, Value};
-use crate::symbols::{Places, Symbols};
+use crate::symbols::{SearchDirs, Symbols};
 use crate::view::ProfileView;
 use address::Fold;
 use anyhow::{Result, bail};
@@ -164,7 +164,7 @@ struct Chosen {
 
 impl Chosen {
     fn of(view: &ProfileView, args: &GpuArgs) -> Result<Self> {
-        let mut symbols = Symbols::of(view.profile(), Places(args.source.clone()))?;
+        let mut symbols = Symbols::of(view.profile(), SearchDirs(args.source.clone()))?;
         let needs_objects = args.detail || args.by == By::Object || args.choice.needs_objects();
         let mut devices: HashMap<u32, Option<String>> = HashMap::new();
         let mut tell = |rank, device: &str| {

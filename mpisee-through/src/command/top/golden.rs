@@ -3,7 +3,7 @@
 use super::job::{Comm, Job, Rank};
 use super::report::{JobDocument, Report, SortKey};
 use crate::output::{self, Page};
-use mpisee_collect::segments::Place;
+use mpisee_collect::segments::CurrentCall;
 use mpisee_profile::segment::active_call::Call;
 use mpisee_profile::segment::snapshot::Program;
 use mpisee_profile::{CommId, Operation, RankSet, WorldRank};
@@ -21,17 +21,17 @@ fn comm(members: &str, here: u64, [calls, bytes]: [u64; 2], time_s: f64) -> Comm
     Comm { size: members.len(), members, here, calls, bytes, time_s, ..Comm::default() }
 }
 
-fn rank(number: u32, elapsed_s: f64, place: Option<(Operation, &str, u64, f64)>) -> (WorldRank, Rank) {
-    let place = place.map(|(operation, comm, number, for_s)| Place {
+fn rank(number: u32, elapsed_s: f64, call: Option<(Operation, &str, u64, f64)>) -> (WorldRank, Rank) {
+    let call = call.map(|(operation, comm, number, for_s)| CurrentCall {
         call: Call::Counted(operation),
         comm: Some((CommId::WORLD, comm.to_owned())),
         number: Some(number),
         for_s,
     });
-    let places = place.into_iter().collect();
+    let calls = call.into_iter().collect();
     (
         WorldRank::new(number),
-        Rank { pid: 4711 + number, host: "n1".to_owned(), elapsed_s, places, ..Rank::default() },
+        Rank { pid: 4711 + number, host: "n1".to_owned(), elapsed_s, calls, ..Rank::default() },
     )
 }
 

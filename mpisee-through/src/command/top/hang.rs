@@ -5,7 +5,7 @@
 //! root may; one that has not is yet to come.
 
 use super::job::{Job, Rank};
-use mpisee_collect::segments::{Collected, Place, collected, is_collective, short_seconds};
+use mpisee_collect::segments::{Collected, CurrentCall, collected, is_collective, short_seconds};
 use mpisee_profile::segment::active_call::Call;
 use mpisee_profile::{RankSet, WorldRank};
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 #[derive(Debug)]
 pub struct Hang {
     /// The call, with the longest stay.
-    pub place: Place,
+    pub longest: CurrentCall,
     /// The name of its communicator.
     pub comm: String,
     /// Who is in it.
@@ -32,34 +32,34 @@ pub struct Hang {
 /// The calls in which somebody has been for `threshold_s` seconds or more while others are missing; the longest first.
 pub fn hangs(job: &Job, threshold_s: f64) -> Vec<Hang> {
     type Key<'j> = (Call, &'j str, Option<u64>);
-    let mut groups: BTreeMap<Key, (Vec<WorldRank>, &Place)> = BTreeMap::new();
+    let mut groups: BTreeMap<Key, (Vec<WorldRank>, &CurrentCall)> = BTreeMap::new();
     for (&rank, state) in &job.ranks {
-        for place in state.places.iter().filter(|place| is_collective(place.call)) {
-            let Some((_, name)) = &place.comm else { continue };
-            let number = place.number.filter(|_| !job.recording_was_off);
+        for current in state.calls.iter().filter(|current| is_collective(current.call)) {
+            let Some((_, name)) = &current.comm else { continue };
+            let number = current.number.filter(|_| !job.recording_was_off);
             let (ranks, longest) =
-                groups.entry((place.call, name, number)).or_insert_with(|| (Vec::new(), place));
+                groups.entry((current.call, name, number)).or_insert_with(|| (Vec::new(), current));
             ranks.push(rank);
-            if place.for_s > longest.for_s {
-                *longest = place;
+            if current.for_s > longest.for_s {
+                *longest = current;
             }
         }
     }
     let long = groups.into_iter().filter(|(_, (_, longest))| longest.for_s >= threshold_s);
     let mut found: Vec<Hang> = long
         .filter_map(|((call, comm, number), (ranks, longest))| {
-            let place = Place { number, ..longest.clone() };
-            hang(job, call, comm, place, ranks.into_iter().collect())
+            let longest = CurrentCall { number, ..longest.clone() };
+            hang(job, call, comm, longest, ranks.into_iter().collect())
         })
         .collect();
-    found.sort_by(|left, right| right.place.for_s.total_cmp(&left.place.for_s));
+    found.sort_by(|left, right| right.longest.for_s.total_cmp(&left.longest.for_s));
     found
 }
 
 /// `None` if nobody is missing, or nobody can know.
-fn hang(job: &Job, call: Call, name: &str, place: Place, inside: RankSet) -> Option<Hang> {
+fn hang(job: &Job, call: Call, name: &str, longest: CurrentCall, inside: RankSet) -> Option<Hang> {
     let comm = job.comms.get(name).filter(|comm| !comm.ambiguous)?;
-    let has_left = |state: &Rank| match (call, place.number) {
+    let has_left = |state: &Rank| match (call, longest.number) {
         (Call::Counted(operation), Some(number)) => {
             state.completed.get(&(name.to_owned(), operation)).is_some_and(|&completed| completed >= number)
         }
@@ -70,14 +70,14 @@ fn hang(job: &Job, call: Call, name: &str, place: Place, inside: RankSet) -> Opt
         match job.ranks.get(&rank) {
             None => elsewhere.push(rank),
             Some(state) if has_left(state) => left.push(rank),
-            Some(state) => missing.push((rank, state.ended, state.places.get(..1).unwrap_or_default())),
+            Some(state) => missing.push((rank, state.ended, state.calls.get(..1).unwrap_or_default())),
         }
     }
     // A rank that is through with MPI_Finalize leaves nothing here.
     let is_elsewhere = !elsewhere.is_empty() || comm.unlisted > 0;
     let known_missing = !missing.is_empty() || is_elsewhere && call != Call::Finalize;
     known_missing.then(|| Hang {
-        place,
+        longest,
         comm: name.to_owned(),
         inside,
         left: left.into_iter().collect(),
@@ -90,8 +90,12 @@ fn hang(job: &Job, call: Call, name: &str, place: Place, inside: RankSet) -> Opt
 impl Hang {
     /// One sentence.
     pub fn sentence(&self) -> String {
-        let mut text =
-            format!("{}, for {}: in it {}", self.place.name(), short_seconds(self.place.for_s), self.inside);
+        let mut text = format!(
+            "{}, for {}: in it {}",
+            self.longest.name(),
+            short_seconds(self.longest.for_s),
+            self.inside
+        );
         if !self.left.is_empty() {
             text += &format!("; through it {}", self.left);
         }
@@ -112,10 +116,10 @@ impl Hang {
 
 /// `in MPI_Recv on W for 12 s`, `in no MPI call`, `ended in MPI_Recv on W`.
 pub fn whereabouts(ranks: &Collected) -> String {
-    match (&ranks.place, ranks.ended) {
-        (Some(place), false) => format!("in {} for {}", place.name(), short_seconds(place.for_s)),
+    match (&ranks.call, ranks.ended) {
+        (Some(call), false) => format!("in {} for {}", call.name(), short_seconds(call.for_s)),
         (None, false) => "in no MPI call".to_owned(),
-        (Some(place), true) => format!("ended in {}", place.name()),
+        (Some(call), true) => format!("ended in {}", call.name()),
         (None, true) => "ended, in no MPI call".to_owned(),
     }
 }
@@ -131,16 +135,16 @@ mod tests {
     use super::*;
     use mpisee_profile::{CommId, Operation};
 
-    fn place(operation: Operation, comm: &str, number: u64, for_s: f64) -> Vec<Place> {
+    fn call(operation: Operation, comm: &str, number: u64, for_s: f64) -> Vec<CurrentCall> {
         let comm = Some((CommId::WORLD, comm.to_owned()));
-        vec![Place { call: Call::Counted(operation), comm, number: Some(number), for_s }]
+        vec![CurrentCall { call: Call::Counted(operation), comm, number: Some(number), for_s }]
     }
 
     /// A rank that completed so many calls of `MPI_Allreduce` and `MPI_Bcast` on `W_s2.0`.
-    fn rank(completed: u64, places: Vec<Place>) -> Rank {
+    fn rank(completed: u64, calls: Vec<CurrentCall>) -> Rank {
         let count = |operation| (("W_s2.0".to_owned(), operation), completed);
         let completed = [count(Operation::Allreduce), count(Operation::Bcast)].into_iter().collect();
-        Rank { places, completed, ..Rank::default() }
+        Rank { calls, completed, ..Rank::default() }
     }
 
     fn job(ranks: Vec<Rank>) -> Job {
@@ -159,8 +163,8 @@ mod tests {
 
     #[test]
     fn it_is_said_who_is_in_and_who_is_missing() {
-        let inside = |for_s| rank(17, place(Operation::Allreduce, "W_s2.0", 18, for_s));
-        let elsewhere = rank(17, place(Operation::Recv, "W", 4, 12.2));
+        let inside = |for_s| rank(17, call(Operation::Allreduce, "W_s2.0", 18, for_s));
+        let elsewhere = rank(17, call(Operation::Recv, "W", 4, 12.2));
         let job = job(vec![inside(12.0), inside(11.0), inside(12.4), elsewhere]);
         let expected = "MPI_Allreduce on W_s2.0 (call 18), for 12 s: in it 0-2; missing 3 (in MPI_Recv on W for 12 s); \
                         not on this node 4";
@@ -171,8 +175,8 @@ mod tests {
     #[test]
     fn who_has_left_is_not_missing() {
         let root = rank(18, Vec::new());
-        let inside = || rank(17, place(Operation::Bcast, "W_s2.0", 18, 9.0));
-        let behind = rank(16, place(Operation::Bcast, "W_s2.0", 17, 1.0));
+        let inside = || rank(17, call(Operation::Bcast, "W_s2.0", 18, 9.0));
+        let behind = rank(16, call(Operation::Bcast, "W_s2.0", 17, 1.0));
         let mut job = job(vec![root, inside(), inside(), rank(17, Vec::new()), behind]);
         let expected = "MPI_Bcast on W_s2.0 (call 18), for 9.0 s: in it 1-2; through it 0; missing 4 (in MPI_Bcast on \
                         W_s2.0 (call 17) for 1.0 s), 3 (in no MPI call)";
@@ -188,7 +192,7 @@ mod tests {
 
     #[test]
     fn members_that_nobody_here_knows_are_counted() {
-        let inside = || rank(17, place(Operation::Allreduce, "W_s2.0", 18, 12.0));
+        let inside = || rank(17, call(Operation::Allreduce, "W_s2.0", 18, 12.0));
         let mut job = job((0..5).map(|_| inside()).collect());
         job.comms.get_mut("W_s2.0").unwrap().unlisted = 3;
         let expected =
@@ -200,13 +204,13 @@ mod tests {
 
     #[test]
     fn where_all_are_in_it_nobody_is_missing() {
-        let inside = || rank(17, place(Operation::Allreduce, "W_s2.0", 18, 12.0));
+        let inside = || rank(17, call(Operation::Allreduce, "W_s2.0", 18, 12.0));
         assert_eq!(sentences(&job((0..5).map(|_| inside()).collect()), 5.0), [""; 0]);
     }
 
     #[test]
     fn of_names_that_several_communicators_have_nothing_is_said() {
-        let mut job = job(vec![rank(17, place(Operation::Allreduce, "W_s2.0", 18, 12.0))]);
+        let mut job = job(vec![rank(17, call(Operation::Allreduce, "W_s2.0", 18, 12.0))]);
         assert_eq!(sentences(&job, 5.0).len(), 1);
         job.comms.get_mut("W_s2.0").unwrap().ambiguous = true;
         assert_eq!(sentences(&job, 5.0), [""; 0]);

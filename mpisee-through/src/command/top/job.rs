@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use mpisee_collect::rank_tables::members;
-use mpisee_collect::segments::{Clock, Place, Segment, WorldSegments, of_snapshot};
+use mpisee_collect::segments::{Clock, CurrentCall, Segment, WorldSegments, of_snapshot};
 use mpisee_profile::comm_name::is_one_per_process;
 use mpisee_profile::segment::Snapshot;
 use mpisee_profile::segment::active_call::Call;
@@ -44,7 +44,7 @@ pub struct Rank {
     /// Seconds since recording began; of one that ended, up to the last that is known of it.
     pub elapsed_s: f64,
     /// Where its threads are, the longest stay first.
-    pub places: Vec<Place>,
+    pub calls: Vec<CurrentCall>,
     /// How often it completed a collective, by communicator.
     pub completed: HashMap<(String, Operation), u64>,
 }
@@ -101,7 +101,7 @@ impl Job {
             host: snapshot.host.clone(),
             ended: !segment.is_running,
             elapsed_s: clock.since(snapshot.start_ticks),
-            places: of_snapshot(snapshot, &names, clock),
+            calls: of_snapshot(snapshot, &names, clock),
             completed: HashMap::new(),
         };
         if !rank.ended {
@@ -144,10 +144,10 @@ impl Job {
                 *completed = completed.wrapping_add(values[call::CALLS]);
             }
         }
-        for place in rank.places.iter().filter(|_| !rank.ended) {
-            let comm = place.comm.as_ref().and_then(|(_, name)| self.comms.get_mut(name));
-            if let Some(comm) = comm.filter(|_| matches!(place.call, Call::Counted(_))) {
-                comm.time_s += place.for_s;
+        for current in rank.calls.iter().filter(|_| !rank.ended) {
+            let comm = current.comm.as_ref().and_then(|(_, name)| self.comms.get_mut(name));
+            if let Some(comm) = comm.filter(|_| matches!(current.call, Call::Counted(_))) {
+                comm.time_s += current.for_s;
             }
         }
     }

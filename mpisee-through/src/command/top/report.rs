@@ -7,7 +7,7 @@ use crate::output::{Page, printable};
 use crate::sheet::{self, Sheet, Value};
 use crate::units::{natural_order, to_nine_decimals};
 use clap::ValueEnum;
-use mpisee_collect::segments::{Collected, Place, collected, short_seconds};
+use mpisee_collect::segments::{Collected, CurrentCall, collected, short_seconds};
 use mpisee_profile::WorldRank;
 use mpisee_profile::run::rfc3339;
 use serde::Serialize;
@@ -92,7 +92,7 @@ impl Report {
             let order = right_now.total_cmp(&left_now).then(right_all.total_cmp(&left_all));
             order.then_with(|| natural_order(&left.comm, &right.comm))
         });
-        let ranks = now.ranks.iter().map(|(&rank, state)| (rank, state.ended, state.places.as_slice()));
+        let ranks = now.ranks.iter().map(|(&rank, state)| (rank, state.ended, state.calls.as_slice()));
         let places = collected(ranks);
         Report { rows, places, hangs: hangs(now, hang_s), interval_s, mpi_share, interval_mpi_share }
     }
@@ -267,18 +267,18 @@ struct ProcessDocument {
 
 impl PlaceDocument {
     fn new(ranks: &Collected) -> Self {
-        PlaceDocument::of(ranks.ranks.to_string(), ranks.ended, ranks.place.as_ref(), ranks.least_s)
+        PlaceDocument::of(ranks.ranks.to_string(), ranks.ended, ranks.call.as_ref(), ranks.least_s)
     }
 
-    fn of(ranks: String, ended: bool, place: Option<&Place>, least_s: f64) -> Self {
+    fn of(ranks: String, ended: bool, current: Option<&CurrentCall>, least_s: f64) -> Self {
         PlaceDocument {
             ranks,
             ended,
-            call: place.map(|place| place.call.name()),
-            comm: place.and_then(|place| Some(place.comm.as_ref()?.1.clone())),
-            number: place.and_then(|place| place.number),
-            for_s: place.map(|place| to_nine_decimals(place.for_s)),
-            least_s: place.map(|_| to_nine_decimals(least_s)),
+            call: current.map(|current| current.call.name()),
+            comm: current.and_then(|current| Some(current.comm.as_ref()?.1.clone())),
+            number: current.and_then(|current| current.number),
+            for_s: current.map(|current| to_nine_decimals(current.for_s)),
+            least_s: current.map(|_| to_nine_decimals(least_s)),
         }
     }
 }
@@ -287,10 +287,10 @@ impl JobDocument {
     /// The job as the report has it.
     pub fn new(job: &Job, report: Report) -> Self {
         let waiting = |hang: &Hang| WaitingDocument {
-            call: hang.place.call.name(),
+            call: hang.longest.call.name(),
             comm: hang.comm.clone(),
-            number: hang.place.number,
-            for_s: to_nine_decimals(hang.place.for_s),
+            number: hang.longest.number,
+            for_s: to_nine_decimals(hang.longest.for_s),
             inside: hang.inside.to_string(),
             left: hang.left.to_string(),
             missing: hang.missing.iter().map(PlaceDocument::new).collect(),
@@ -303,9 +303,9 @@ impl JobDocument {
             host: state.host.clone(),
             ended: state.ended,
             places: state
-                .places
+                .calls
                 .iter()
-                .map(|place| PlaceDocument::of(rank.to_string(), state.ended, Some(place), place.for_s))
+                .map(|current| PlaceDocument::of(rank.to_string(), state.ended, Some(current), current.for_s))
                 .collect(),
         };
         JobDocument {

@@ -5,7 +5,7 @@ use super::super::label::or_unknown;
 use super::super::sums::Sum;
 use crate::symbols::Symbols;
 use mpisee_profile::gpu::records::{Item, Told, WarpAccess};
-use mpisee_profile::gpu::{Access, Owners, Place, common};
+use mpisee_profile::gpu::{Access, Owners, RemoteMemory, common};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::str::FromStr;
@@ -128,7 +128,7 @@ struct Allocation {
 struct Raw {
     /// Its name or the calls that made it, as they are in the file.
     object: String,
-    place: Place,
+    place: RemoteMemory,
     bytes: u64,
     /// Whether it is a name.
     is_named: bool,
@@ -358,12 +358,12 @@ impl Object {
     }
 }
 
-fn peer_device(place: &Place) -> String {
+fn peer_device(place: &RemoteMemory) -> String {
     match place {
-        Place::Device(device) | Place::Imported { device, .. } => device.clone(),
-        Place::Ipc(_) => String::new(),
-        Place::Pinned | Place::Registered => "host".to_owned(),
-        Place::Managed => "managed".to_owned(),
+        RemoteMemory::Device(device) | RemoteMemory::Imported { device, .. } => device.clone(),
+        RemoteMemory::Ipc(_) => String::new(),
+        RemoteMemory::Pinned | RemoteMemory::Registered => "host".to_owned(),
+        RemoteMemory::Managed => "managed".to_owned(),
     }
 }
 

@@ -12,7 +12,7 @@ use crate::picture::{Axis, Field, Panel, Picture, drawn};
 use crate::recorded;
 use crate::shades::{SHADES, shade};
 use crate::sheet::{self, Answer, Head, Sheet, Value};
-use crate::symbols::{Places, Symbols};
+use crate::symbols::{SearchDirs, Symbols};
 use crate::units::{accesses, count, human_bytes};
 use crate::view::ProfileView;
 use anyhow::{Result, bail};
@@ -97,7 +97,7 @@ fn read(profile: &Profile, ranks: &[RankRow], args: &GpuArgs, most: (u64, u64)) 
     let Some(folder) = &args.records else {
         bail!("--by address needs --records DIR, the folder that `mpisee --gpu-records DIR` filled");
     };
-    let symbols = Symbols::of(profile, Places(args.source.clone()))?;
+    let symbols = Symbols::of(profile, SearchDirs(args.source.clone()))?;
     let mut cells = Cells::new(Grid { fold: args.fold, most }, &args.choice);
     let mut caveats = Vec::new();
     let files = recorded::of_run(folder, ranks)?;

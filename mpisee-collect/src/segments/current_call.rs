@@ -1,4 +1,5 @@
-//! The calls in which ranks are, or were when they ended, with the communicator.
+//! The current calls of ranks: those in which they are, or were when they ended, each with its communicator. Ranks in
+//! the same call are put together, for `top` and for `ended_in` of `run.json`.
 
 use super::Clock;
 use mpisee_profile::segment::Snapshot;
@@ -10,7 +11,7 @@ use std::collections::BTreeMap;
 
 /// A call in which a thread is.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Place {
+pub struct CurrentCall {
     /// The call.
     pub call: Call,
     /// The number of its communicator in the process, and the name; `None` where it is not known.
@@ -22,17 +23,17 @@ pub struct Place {
     pub for_s: f64,
 }
 
-/// The places of a process's threads, that of the longest stay first. `names` are those of its communicators.
-pub fn of_snapshot(snapshot: &Snapshot, names: &[String], clock: &Clock) -> Vec<Place> {
-    let place = |active: &ActiveCall| Place {
+/// The current calls of a process's threads, that of the longest stay first. `names` are those of its communicators.
+pub fn of_snapshot(snapshot: &Snapshot, names: &[String], clock: &Clock) -> Vec<CurrentCall> {
+    let current = |active: &ActiveCall| CurrentCall {
         call: active.call,
         comm: active.communicator.and_then(|id| Some((id, names.get(id.index())?.clone()))),
         number: number_of(snapshot, active),
         for_s: clock.since(active.since),
     };
-    let mut places: Vec<Place> = snapshot.active_calls.iter().map(place).collect();
-    places.sort_by(|left, right| right.for_s.total_cmp(&left.for_s));
-    places
+    let mut calls: Vec<CurrentCall> = snapshot.active_calls.iter().map(current).collect();
+    calls.sort_by(|left, right| right.for_s.total_cmp(&left.for_s));
+    calls
 }
 
 /// The number of the current call: completed calls plus one; `None` if recording was off at some time.
@@ -87,60 +88,62 @@ pub fn is_collective(call: Call) -> bool {
     }
 }
 
-/// Ranks that are in the same place.
+/// Ranks that are in the same call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Collected {
     /// The ranks.
     pub ranks: RankSet,
     /// Whether their processes ended.
     pub ended: bool,
-    /// Their place, with the longest stay of them; `None` for no call.
-    pub place: Option<Place>,
+    /// Their call, with the longest stay of them; `None` for no call.
+    pub call: Option<CurrentCall>,
     /// The shortest stay, in seconds.
     pub least_s: f64,
 }
 
-/// Groups ranks in the same place, those of the longest stay first; those in no call come last. A rank with several
-/// threads in calls is in several places. Only collectives are distinguished by number.
-pub fn collected<'p>(ranks: impl IntoIterator<Item = (WorldRank, bool, &'p [Place])>) -> Vec<Collected> {
+/// Groups ranks in the same call, those of the longest stay first; those in no call come last. A rank with several
+/// threads in calls is in several groups. Only collectives are distinguished by number.
+pub fn collected<'p>(
+    ranks: impl IntoIterator<Item = (WorldRank, bool, &'p [CurrentCall])>,
+) -> Vec<Collected> {
     type Key = (bool, Option<(Call, Option<String>, Option<u64>)>);
-    let mut groups: BTreeMap<Key, (Vec<WorldRank>, Option<&'p Place>, f64)> = BTreeMap::new();
-    let mut add = |rank: WorldRank, ended: bool, place: Option<&'p Place>| {
-        let key = place.map(|place| {
-            let name = place.comm.as_ref().map(|(_, name)| name.clone());
-            (place.call, name, place.number.filter(|_| is_collective(place.call)))
+    let mut groups: BTreeMap<Key, (Vec<WorldRank>, Option<&'p CurrentCall>, f64)> = BTreeMap::new();
+    let mut add = |rank: WorldRank, ended: bool, current: Option<&'p CurrentCall>| {
+        let key = current.map(|current| {
+            let name = current.comm.as_ref().map(|(_, name)| name.clone());
+            (current.call, name, current.number.filter(|_| is_collective(current.call)))
         });
         let (ranks, longest, least_s) =
-            groups.entry((ended, key)).or_insert((Vec::new(), place, f64::INFINITY));
+            groups.entry((ended, key)).or_insert((Vec::new(), current, f64::INFINITY));
         ranks.push(rank);
-        if let (Some(place), Some(known)) = (place, *longest) {
-            *least_s = least_s.min(place.for_s);
-            if place.for_s > known.for_s {
-                *longest = Some(place);
+        if let (Some(current), Some(before)) = (current, *longest) {
+            *least_s = least_s.min(current.for_s);
+            if current.for_s > before.for_s {
+                *longest = Some(current);
             }
         }
     };
-    for (rank, ended, places) in ranks {
-        if places.is_empty() {
+    for (rank, ended, calls) in ranks {
+        if calls.is_empty() {
             add(rank, ended, None);
         }
-        places.iter().for_each(|place| add(rank, ended, Some(place)));
+        calls.iter().for_each(|current| add(rank, ended, Some(current)));
     }
     let mut all: Vec<Collected> = groups
         .into_iter()
         .map(|((ended, key), (ranks, longest, least_s))| Collected {
             ranks: ranks.into_iter().collect(),
             ended,
-            place: longest.cloned().zip(key).map(|(place, (_, _, number))| Place { number, ..place }),
+            call: longest.cloned().zip(key).map(|(call, (_, _, number))| CurrentCall { number, ..call }),
             least_s: if least_s.is_finite() { least_s } else { 0.0 },
         })
         .collect();
-    let stay = |one: &Collected| one.place.as_ref().map_or(-1.0, |place| place.for_s);
+    let stay = |one: &Collected| one.call.as_ref().map_or(-1.0, |call| call.for_s);
     all.sort_by(|left, right| stay(right).total_cmp(&stay(left)));
     all
 }
 
-impl Place {
+impl CurrentCall {
     /// `MPI_Allreduce on W (call 18)`.
     pub fn name(&self) -> String {
         let mut text = self.call.name().to_owned();
@@ -170,8 +173,8 @@ mod tests {
     use super::*;
     use mpisee_profile::Operation;
 
-    fn place(operation: Operation, comm: &str, number: u64, for_s: f64) -> Place {
-        Place {
+    fn call(operation: Operation, comm: &str, number: u64, for_s: f64) -> CurrentCall {
+        CurrentCall {
             call: Call::Counted(operation),
             comm: Some((CommId::WORLD, comm.to_owned())),
             number: Some(number),
@@ -180,18 +183,22 @@ mod tests {
     }
 
     #[test]
-    fn ranks_in_the_same_place_are_put_together() {
+    fn ranks_in_the_same_call_are_put_together() {
         let (one, other) =
-            (place(Operation::Allreduce, "W", 18, 4.0), place(Operation::Allreduce, "W", 18, 6.0));
-        let behind = place(Operation::Allreduce, "W", 17, 5.0);
-        let (recv, more) = (place(Operation::Recv, "W", 3, 1.0), place(Operation::Recv, "W", 9, 2.0));
-        let ranks: [(u32, &[Place]); 6] =
+            (call(Operation::Allreduce, "W", 18, 4.0), call(Operation::Allreduce, "W", 18, 6.0));
+        let behind = call(Operation::Allreduce, "W", 17, 5.0);
+        let (recv, more) = (call(Operation::Recv, "W", 3, 1.0), call(Operation::Recv, "W", 9, 2.0));
+        let ranks: [(u32, &[CurrentCall]); 6] =
             [(0, &[one]), (1, &[other]), (2, &[behind]), (3, &[recv]), (4, &[more]), (5, &[])];
-        let found = collected(ranks.iter().map(|&(rank, places)| (WorldRank::new(rank), rank == 5, places)));
+        let found = collected(ranks.iter().map(|&(rank, calls)| (WorldRank::new(rank), rank == 5, calls)));
         let texts: Vec<_> = found
             .iter()
             .map(|one| {
-                (one.ranks.to_string(), one.ended, one.place.as_ref().map_or("none".to_owned(), Place::name))
+                (
+                    one.ranks.to_string(),
+                    one.ended,
+                    one.call.as_ref().map_or("none".to_owned(), CurrentCall::name),
+                )
             })
             .collect();
         let expected = [
@@ -200,8 +207,8 @@ mod tests {
             ("3-4", false, "MPI_Recv on W"),
             ("5", true, "none"),
         ];
-        assert_eq!(texts, expected.map(|(ranks, ended, place)| (ranks.to_owned(), ended, place.to_owned())));
-        assert_eq!((found[0].least_s, found[0].place.as_ref().unwrap().for_s), (4.0, 6.0));
+        assert_eq!(texts, expected.map(|(ranks, ended, call)| (ranks.to_owned(), ended, call.to_owned())));
+        assert_eq!((found[0].least_s, found[0].call.as_ref().unwrap().for_s), (4.0, 6.0));
     }
 
     #[test]
